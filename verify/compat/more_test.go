@@ -283,6 +283,8 @@ func TestAFastFailureLeavesNothingBehind(t *testing.T) {
 	must(t, m.Lock())
 	_, err := m.Unlock()
 	must(t, err)
+	sets := func() int64 { return servers[2].CommandCalls(t)["set"] }
+	redistest.Await(t, "the request to arrive", func() bool { return sets() >= 1 })
 	redistest.Await(t, "the third server to be free", func() bool { return free(t, servers[2]) })
 	for _, server := range servers[:2] {
 		server.Do(t, "SET", "key", "other")
@@ -291,7 +293,6 @@ func TestAFastFailureLeavesNothingBehind(t *testing.T) {
 	if err := m.Lock(); !isTaken(err) {
 		t.Fatalf("locked: %v", err)
 	}
-	sets := func() int64 { return servers[2].CommandCalls(t)["set"] }
 	redistest.Await(t, "the request to arrive", func() bool { return sets() >= 2 })
 	redistest.Await(t, "the third server to be free", func() bool { return free(t, servers[2]) })
 }
