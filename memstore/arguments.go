@@ -1,6 +1,9 @@
 package memstore
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // arguments reads the ARGV of a script from the front. A missing or malformed argument
 // reads as empty or zero. problem reports the first one, so that a script's twin can read
@@ -47,6 +50,26 @@ func (a *arguments) whole() int64 {
 		return 0
 	}
 	return n
+}
+
+// lease reads a lease to renew: <attempt> [<ttl> [<owner>]].
+func (a *arguments) lease(common int64) request {
+	words := strings.Split(a.text(), " ")
+	r := request{attempt: words[0], ttl: common}
+	if len(words) > 1 && words[1] != "" {
+		ttl, err := strconv.ParseInt(words[1], 10, 64)
+		if err != nil || ttl < 0 {
+			a.blame("has no whole number as its TTL")
+		}
+		r.ttl = ttl
+	}
+	if len(words) > 2 {
+		r.owner = words[2]
+	}
+	if len(words) > 3 {
+		a.blame("has too many words")
+	}
+	return r
 }
 
 // owner reads the last argument, which may be left out.

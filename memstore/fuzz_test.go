@@ -19,7 +19,7 @@ func FuzzArguments(f *testing.F) {
 		"acquire c/1 1000 2000 x 0 base:\nrelease c/1 5 1000 base:",
 		"acquire c/1 1000 2000 p:1:3 0 base:\nset_limit 2 1000 base:\nacquire c/2 1000 2000 p:3:3 9 base:",
 		"acquire c/1 1000 2000 x 0 base: me\nacquire c/2 1000 2000 s 9 base: me\npoll c/2 1 1 1 base:",
-		"acquire c/1 1000 2000 s 0 base:\nconvert c/1 5 x 1000 1000 base:\nrenew 1000 c/1 5 ",
+		"acquire c/1 1000 2000 s 0 base:\nconvert c/1 5 x 1000 1000 base:\nrenew 1000 5 c/1",
 		"acquire c/1 9223372036854775807 9223372036854775807 x 0 base:\ninspect",
 		"begin_run c/1 1000 1000 60000 - now base:\ncancel_run c/1 1000 base:",
 		"acquire_all c/1 1000 1000 base:\nproclaim c/1 5 1 =a watch 1000\nread_leader",

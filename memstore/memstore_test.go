@@ -236,7 +236,7 @@ func TestRefusals(t *testing.T) {
 	refused(t, s, script.Acquire, holds, "WRONGTYPE")
 	s.PlantNewerFormat(key)
 	refused(t, s, script.Acquire, holds, "FORMAT")
-	do(t, s, script.Renew, "600000 c1/1 30000 alice", "renewed -")
+	do(t, s, script.Renew, "600000 30000 c1/1", "renewed -")
 }
 
 // A refusal pushes nothing, because it writes nothing.

@@ -11,10 +11,10 @@ import (
 //
 // Answers: renewed, and for each lease its number of waiters, - or evicted.
 func (s *Store) renew(keys []string, args *arguments) (string, error) {
-	retention := args.whole()
+	retention, common := args.whole(), args.whole()
 	leases := make([]request, len(keys))
 	for i := range leases {
-		leases[i] = request{attempt: args.text(), ttl: args.whole(), owner: args.text()}
+		leases[i] = args.lease(common)
 	}
 	if err := args.problem("renew"); err != nil {
 		return "", err

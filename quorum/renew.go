@@ -40,7 +40,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		answers[i] = make(chan []wire.Renewal, 1)
 	}
 	done := s.startOnEach(func(i int, n *node) error {
-		answer, err := n.call(timeout, script.Renew, keys, renewArgs(i, args[0], leases))
+		answer, err := n.call(timeout, script.Renew, keys, renewArgs(i, args[0], args[1], leases))
 		var list []wire.Renewal
 		if err == nil {
 			list, err = wire.ParseRenewals(answer, len(leases))
@@ -88,14 +88,15 @@ func prefixes(keys []string) []string {
 
 // parseRenewals reads the arguments of renew.
 func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renewal, time.Duration, error) {
-	if len(args) != 1+3*len(keys) {
+	if len(args) != 2+len(keys) {
 		return nil, 0, refuse(ErrUnsupported, "ERR", "renew takes %d arguments for %d keys, not %d",
-			1+3*len(keys), len(keys), len(args))
+			2+len(keys), len(keys), len(args))
 	}
 	leases, shortest := make([]renewal, len(keys)), time.Duration(0)
 	for i := range leases {
 		l := &leases[i]
-		l.key, l.attempt, l.ttlMS, l.owner = keys[i], args[3*i+1], args[3*i+2], args[3*i+3]
+		l.key = keys[i]
+		l.attempt, l.ttlMS, l.owner = wire.ParseLeaseWord(args[i+2], args[1])
 		ms, err := strconv.ParseInt(l.ttlMS, 10, 64)
 		if err != nil || ms < 1 {
 			return nil, 0, refuse(ErrUnsupported, "ERR", "renew: the TTL %q is not a number of milliseconds", l.ttlMS)
@@ -123,14 +124,14 @@ func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renew
 
 // renewArgs returns the arguments for node i, which knows each attempt by an identity of its
 // own.
-func renewArgs(i int, retention string, leases []renewal) []string {
-	args := []string{retention}
+func renewArgs(i int, retention, ttlMS string, leases []renewal) []string {
+	args := []string{retention, ttlMS}
 	for l := range leases {
 		id := leases[l].attempt
 		if leases[l].attempts != nil {
 			id = leases[l].attempts[i].id
 		}
-		args = append(args, id, leases[l].ttlMS, leases[l].owner)
+		args = append(args, wire.LeaseWord(id, leases[l].ttlMS, leases[l].owner, ttlMS))
 	}
 	return args
 }

@@ -108,7 +108,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.AcquireFree:    {"30000", "630000", "n/1"},
 		script.ReleaseIdle:    {"h/1"},
 		script.Release:        {"h/1", fence, "600000", ear},
-		script.Renew:          {"600000", "h/1", "30000", ""},
+		script.Renew:          {"600000", "30000", "h/1"},
 		script.Poll:           poll,
 		script.Evict:          {"ann", "test", "0", "600000", ear},
 		script.Convert:        {"h/1", fence, "s", "30000", "600000", ear},

@@ -20,7 +20,7 @@ var later = []struct {
 	{script.AcquireFree, "30000 630000 c/1"},
 	{script.AcquireAll, "c/1 30000 600000 f:push:"},
 	{script.Poll, "c/1 30000 600000 60000 f:push:"},
-	{script.Renew, "600000 c/1 30000 "},
+	{script.Renew, "600000 30000 c/1"},
 	{script.Convert, "c/1 5 s 30000 600000 f:push:"},
 	{script.SetLimit, "3 600000 f:push:"},
 	{script.Lessen, "c/1 1000 1 600000 f:push:"},
@@ -57,6 +57,8 @@ func FuzzRecordsOfLaterFormats(f *testing.F) {
 	} {
 		f.Add(lock, "queue", "1 1 1")
 	}
+	f.Add("-000000000000001 9999999999999999 c/1", "queue", "1 1 1")
+	f.Add(" 795252066322120 99999999999 c/1", "queue", "1 1 1")
 	f.Add("v2 c/1", "h:c/1", "s 9999999999999 1 5 5")
 	f.Add("v2 c/1 +", "w:c/1", "1 x 1 30000 9999999999999 5")
 	server := redistest.Start(f)
@@ -82,7 +84,7 @@ func FuzzRecordsOfLaterFormats(f *testing.F) {
 					t.Errorf("%s on %q says %s", request.action.Name, lock, reply)
 				}
 			case string:
-				if strings.HasSuffix(reply, " 1") || reply == "released" {
+				if strings.HasSuffix(reply, " 1") || reply == "released" || reply == "renewed 0" {
 					t.Errorf("%s on %q answers %q", request.action.Name, lock, reply)
 				}
 			default:

@@ -86,7 +86,7 @@ func TestServerOutOfMemory(t *testing.T) {
 		"c1/5": {"{shared}", ""},
 		"c1/6": {"{permit}", ""},
 	} {
-		answer := f.run(t, script.Renew, lease[0], "600000", attempt, "40000", lease[1])
+		answer := f.run(t, script.Renew, lease[0], "600000", "40000", strings.TrimSpace(attempt+" 40000 "+lease[1]))
 		if answer == "renewed -" {
 			t.Errorf("renew %s: %s", attempt, answer)
 		}

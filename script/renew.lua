@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- renew — extend several leases.
 --
--- KEYS   n key        the records, one for each lease
--- ARGV   1 retention  ms for which a record outlives its last lease
--- ARGV   n lease      for the i-th key, three arguments from 3i-1 on: attempt, ttl in ms, owner or empty
+-- KEYS   n key         the records, one for each lease
+-- ARGV   1 retention   ms for which a record outlives its last lease
+-- ARGV   2 common_ttl  ms from now on, for each lease without a ttl of its own
+-- ARGV   n lease       for each key, in order: <attempt> [<ttl> [<owner>]]
 --
 -- ANSWER renewed <each…>  for each lease, in order, one of
 -- EACH   <waiting>  extended; the number of waiters
@@ -15,21 +16,18 @@
 -- WHY    PEXPIRE comes first because it needs no memory. After it the script may write even
 --        if the server is full. So leases survive on a full server.
 
-local retention = tonumber(ARGV[1])
-local clock = redis.call('TIME')
+local retention, common_ttl = tonumber(ARGV[1]), tonumber(ARGV[2])
+local call, find, sub, byte = redis.call, string.find, string.sub, string.byte
+local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
+local common_life = string.format('%d', common_ttl + retention)
 
-local function extend_record(key, ttl, fence)
-  local ahead = math.max(0, math.ceil((fence - micros) / 1000))
-  local ms = string.format('%d', math.max(ttl, ahead) + retention)
-  if redis.call('PEXPIRE', key, ms, 'GT') == 0 and redis.call('PTTL', key) < 0 then
-    redis.call('PEXPIRE', key, ms)
-  end
+local function extend_record(key, ms)
+  if call('PEXPIRE', key, ms, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, ms) end
 end
 
-local function renew(key, attempt, ttl, owner)
-  local lock = redis.pcall('HGET', key, 'lock')
+local function renew(key, lock, attempt, ttl, owner)
   if type(lock) == 'table' then
     -- If another program has overwritten one key, one lease is lost and not all.
     if string.find(lock.err, 'WRONGTYPE', 1, true) then return '-' end
@@ -40,53 +38,85 @@ local function renew(key, attempt, ttl, owner)
   if not word then return '-' end
   local fence = tonumber(word)
   local expiry = math.floor(fence / 1000) + (tonumber(lease, 10) or 0)
+  local ahead = math.max(0, math.ceil((fence - micros) / 1000))
+  local life = string.format('%d', math.max(ttl, ahead) + retention)
   local mine = holder == attempt
   if owner ~= '' then
-    local entries = holder == '@' .. owner and redis.call('HGET', key, 'entries')
+    local entries = holder == '@' .. owner and call('HGET', key, 'entries')
     mine = entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true)
   end
   local waiting = '0'
   if more ~= '' then
-    local queue = redis.call('HGET', key, 'queue') or ''
+    local queue = call('HGET', key, 'queue') or ''
     waiting = string.match(queue, '^%d+') or '0'
     -- The client has sent a request, so it is not silent.
     local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
     local from, to = string.find(queue .. ' ', client, 1, true)
     if from then
-      redis.call('HSET', key, 'queue', string.sub(queue, 1, from - 1) .. string.sub(queue, to))
+      call('HSET', key, 'queue', string.sub(queue, 1, from - 1) .. string.sub(queue, to))
     end
   end
   if mine and expiry > now then
-    extend_record(key, ttl, fence)
+    extend_record(key, life)
     -- A renewal confirms a provisional hold, even if it adds no time: see grant in record.lua.
     if now + ttl > expiry or string.find(lease, '^%-?0%d') then
       expiry = math.max(expiry, now + ttl)
       local form = word .. ' ' .. string.format('%d', expiry - math.floor(fence / 1000)) .. ' ' .. holder .. more
-      redis.call('HSET', key, 'lock', form)
+      call('HSET', key, 'lock', form)
     end
     return waiting
   end
-  local share = not mine and more ~= '' and redis.call('HGET', key, 'h:' .. attempt)
+  local share = not mine and more ~= '' and call('HGET', key, 'h:' .. attempt)
   -- An empty field counts as absent, see commit in record.lua.
   if share and share ~= '' then
     local mode, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
     local over = tonumber(till, 10)
     if over > now then
-      extend_record(key, ttl, fence)
+      extend_record(key, life)
       if now + ttl > over or string.find(till, '^0') then
         till = string.format('%d', math.max(over, now + ttl))
-        redis.call('HSET', key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest)
+        call('HSET', key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest)
       end
       return waiting
     end
   end
-  local evicted = redis.call('HGET', key, 'evicted')
+  local evicted = call('HGET', key, 'evicted')
   if evicted and string.find(evicted .. ' ', ' ' .. attempt .. ' ', 1, true) then return 'evicted' end
   return '-'
 end
 
+-- The fast path for an exclusive hold that nobody waits for. The field lock ends with the
+-- attempt then, and before it are sixteen digits, a space, the lease and a space. A lease that
+-- begins with 0 is provisional. Here, handling text costs as much as the calls. So the path
+-- handles little of it: it does what renew does for such a hold, and leaves all else to renew.
 local each = {}
 for i, key in ipairs(KEYS) do
-  each[i] = renew(key, ARGV[3 * i - 1], tonumber(ARGV[3 * i]), ARGV[3 * i + 1])
+  local word = ARGV[i + 2]
+  local lock = redis.pcall('HGET', key, 'lock')
+  local from = type(lock) == 'string' and find(lock, word, 19, true)
+  local fence, lease
+  if from and from + #word > #lock then
+    -- If the first byte is no digit, a later format wrote it.
+    local first, second = byte(lock, 1), byte(lock, 18)
+    if first > 47 and first < 58 and second ~= 48 then
+      fence, lease = tonumber(sub(lock, 1, 17)), tonumber(sub(lock, 17, from - 1))
+    end
+  end
+  local since, expiry = 0, 0
+  if fence and lease and fence <= micros then
+    -- The lease counts from this millisecond.
+    since = (fence - fence % 1000) / 1000
+    expiry = since + lease
+  end
+  if expiry > now then
+    extend_record(key, common_life)
+    if now + common_ttl > expiry then
+      call('HSET', key, 'lock', sub(lock, 1, 17) .. (now + common_ttl - since) .. ' ' .. word)
+    end
+    each[i] = '0'
+  else
+    local attempt, ttl, owner = string.match(word, '^(%S*) ?(%d*) ?(%S*)$')
+    each[i] = renew(key, lock, attempt, tonumber(ttl) or common_ttl, owner)
+  end
 end
 return 'renewed ' .. table.concat(each, ' ')

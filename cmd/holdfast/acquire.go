@@ -342,8 +342,9 @@ const retention = 10 * time.Minute
 // extend renews the lease of one attempt.
 func (s *server) extend(ctx context.Context, o *heldOptions) error {
 	ttl := time.Duration(o.ttl)
+	ms := wire.Millis(ttl)
 	answer, err := s.store.Run(ctx, script.Renew, []string{wire.Key(s.prefix, o.name)},
-		[]string{wire.Millis(retention), o.id, wire.Millis(ttl), o.ownerArg()})
+		[]string{wire.Millis(retention), ms, wire.LeaseWord(o.id, ms, o.ownerArg(), ms)})
 	if err != nil {
 		return err
 	}

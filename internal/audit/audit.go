@@ -69,7 +69,7 @@ type audited struct {
 var callers = map[string]string{
 	"acquire_free": "ARGV[i + 2]",
 	"release_idle": "ARGV[i]",
-	"renew":        "ARGV[3 * i - 1]",
+	"renew":        "string.match(ARGV[i + 2], '^%S*')",
 	"evict":        "'-'",
 	"set_limit":    "'-'",
 }

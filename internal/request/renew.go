@@ -23,11 +23,14 @@ func (s *Sender) Renew(ctx context.Context, need Acks, holds []Renewal) (
 	renewals []wire.Renewal, got store.Acks, err error,
 ) {
 	keys := make([]string, len(holds))
-	args := make([]string, 1, 1+3*len(holds))
-	args[0] = s.Retention
+	args := make([]string, 2, 2+len(holds))
+	args[0], args[1] = s.Retention, wire.Millis(holds[0].TTL)
 	for i, h := range holds {
-		keys[i] = h.Key
-		args = append(args, h.Attempt, wire.Millis(h.TTL), h.Owner)
+		ttl := args[1]
+		if h.TTL != holds[0].TTL {
+			ttl = wire.Millis(h.TTL)
+		}
+		keys[i], args = h.Key, append(args, wire.LeaseWord(h.Attempt, ttl, h.Owner, args[1]))
 	}
 	answer, got, err := s.RunAcked(ctx, need, script.Renew, keys, args)
 	if err != nil {

@@ -190,7 +190,7 @@ func TestAcknowledgementsAreCounted(t *testing.T) {
 		b.mem.SetAcks(store.Acks{Replicas: 1})
 		b.acquire(t, "c/1")
 		_, got, err := b.RunAcked(t.Context(), need, script.Renew, []string{key},
-			[]string{"60000", "c/1", wire.Millis(ttl), ""})
+			[]string{"60000", wire.Millis(ttl), "c/1"})
 		if err != nil || got.Replicas != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -222,12 +224,12 @@ func (p *player) named(word string) (key, attempt string) {
 
 // renew parses leases of the form [LOCK:]ATTEMPT[@OWNER].
 func (p *player) renew(c *command) (keys, args []string) {
-	args = []string{c.opt("retention", "600s")}
-	ttl := c.opt("ttl", "30s")
+	ttl, own := c.opt("ttl", "30s"), c.opt("own", "")
+	args = []string{c.opt("retention", "600s"), ttl}
 	for len(c.words) > 0 {
 		lease, owner, _ := strings.Cut(c.word(), "@")
 		key, attempt := p.named(lease)
-		keys, args = append(keys, key), append(args, attempt, ttl, owner)
+		keys, args = append(keys, key), append(args, wire.LeaseWord(attempt, cmp.Or(own, ttl), owner, ttl))
 	}
 	return keys, args
 }

@@ -85,7 +85,7 @@ func TestALingeringRequestKeepsNoConnection(t *testing.T) {
 	s.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := st.Run(ctx, script.Renew, []string{"holdfast:{x}"}, []string{"600000", "a/1", "1000", ""})
+	_, err := st.Run(ctx, script.Renew, []string{"holdfast:{x}"}, []string{"600000", "1000", "a/1"})
 	assert.Is(t, err, context.DeadlineExceeded)
 	if !st.Reserved() {
 		t.Error("it went over no connection of the store's own")

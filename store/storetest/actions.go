@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
@@ -127,13 +128,15 @@ func testRenew(s *suite) {
 	lock(keys[1], s.attempt("a", 2), "x", owner...)
 	lock(keys[2], s.attempt("b", 1), "s")
 	s.begins(s.acquire(s.attempt("c", 1), "x", waits), "queued")
-	s.is(s.runOn(keys, script.Renew, retention,
-		s.attempt("a", 1), ttl, "", s.attempt("a", 2), ttl, strings.Join(words(owner), ""), s.attempt("b", 1), ttl, ""),
-		"renewed 0 0 1")
-	s.is(s.runOn(keys, script.Renew, retention,
-		s.attempt("z", 1), ttl, "", s.attempt("a", 2), ttl, "bob", s.attempt("b", 1), ttl, ""), "renewed - - 1")
+	named := func(owner string) string {
+		return strings.TrimSpace(fmt.Sprint(s.attempt("a", 2), " ", ttl, " ", owner))
+	}
+	s.is(s.runOn(keys, script.Renew, retention, ttl,
+		s.attempt("a", 1), named(strings.Join(words(owner), "")), s.attempt("b", 1)), "renewed 0 0 1")
+	s.is(s.runOn(keys, script.Renew, retention, ttl,
+		s.attempt("z", 1), named("bob"), s.attempt("b", 1)), "renewed - - 1")
 	s.is(s.run(script.Evict, "ops", "test", 0, retention, s.base), "evicted 1")
-	s.is(s.run(script.Renew, retention, s.attempt("b", 1), ttl, ""), "renewed evicted")
+	s.is(s.run(script.Renew, retention, ttl, s.attempt("b", 1)), "renewed evicted")
 }
 
 func testPoll(s *suite) {

@@ -30,7 +30,7 @@ func testKeys(s *suite) {
 	for i, key := range keys {
 		s.key = key
 		s.begins(s.run(script.Inspect), "lock")
-		s.is(s.run(script.Renew, retention, s.attempt("a", i), ttl, ""), "renewed 0")
+		s.is(s.run(script.Renew, retention, ttl, s.attempt("a", i)), "renewed 0")
 	}
 }
 

@@ -46,7 +46,7 @@ func testReleaseAfter(s *suite) {
 	s.begins(giveUp(s.attempt("a", 1), token, 5000), "kept")
 	s.begins(rec.next(s), "kept "+s.attempt("b", 1))
 	s.begins(giveUp(s.attempt("a", 1), token, 5000), "kept")
-	s.is(s.run(script.Renew, retention, s.attempt("a", 1), ttl, ""), "renewed -")
+	s.is(s.run(script.Renew, retention, ttl, s.attempt("a", 1)), "renewed -")
 	s.begins(s.acquire(s.attempt("c", 1), "x", 0), "busy")
 
 	if s.NoOwners {

@@ -39,7 +39,7 @@ func testWrongType(s *suite) {
 			s.Errorf("%s: code %q, message %q", action.Name, refused.Code, refused.Message)
 		}
 	}
-	s.is(s.run(script.Renew, retention, s.attempt("a", 1), ttl, ""), "renewed -")
+	s.is(s.run(script.Renew, retention, ttl, s.attempt("a", 1)), "renewed -")
 }
 
 // A script that fails is a refusal, too: the server has answered.
@@ -73,7 +73,7 @@ func testForgottenScripts(s *suite) {
 	token := s.take(s.attempt("a", 1), "x")
 	s.FlushScripts()
 	s.is(s.acquire(s.attempt("a", 1), "x", 0), "granted "+token+" 0")
-	s.is(s.run(script.Renew, retention, s.attempt("a", 1), ttl, ""), "renewed 0")
+	s.is(s.run(script.Renew, retention, ttl, s.attempt("a", 1)), "renewed 0")
 	s.FlushScripts()
 	s.is(s.release(s.attempt("a", 1), token), "released")
 	s.FlushScripts()

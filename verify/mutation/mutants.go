@@ -206,6 +206,36 @@ var inScripts = []mutant{{
 	mut:  "if mine then",
 	by:   []check{oracle, transcripts},
 }, {
+	name: "renew revives an expired lease on the fast path",
+	file: "script/renew.lua",
+	old:  "  if expiry > now then\n    extend_record(key, common_life)",
+	mut:  "  if expiry > 0 then\n    extend_record(key, common_life)",
+	by:   []check{transcripts, oracle},
+}, {
+	name: "renew takes an attempt for a holder that ends like it",
+	file: "script/renew.lua",
+	old:  "tonumber(sub(lock, 17, from - 1))",
+	mut:  "tonumber(string.match(sub(lock, 17, from - 1), '%d+'))",
+	by:   []check{transcripts},
+}, {
+	name: "renew lets a record expire before the clock has passed its fence",
+	file: "script/renew.lua",
+	old:  "if fence and lease and fence <= micros then",
+	mut:  "if fence and lease then",
+	by:   []check{transcripts},
+}, {
+	name: "renew ignores the TTL that a lease has of its own",
+	file: "script/renew.lua",
+	old:  "tonumber(ttl) or common_ttl, owner",
+	mut:  "common_ttl, owner",
+	by:   []check{transcripts},
+}, {
+	name: "renew writes to a record of a later format",
+	file: "script/renew.lua",
+	old:  "first > 47 and first < 58 and second ~= 48",
+	mut:  "second ~= 48",
+	by:   []check{transcripts},
+}, {
 	name: "acquire leaves a key without TTL",
 	file: "script/acquire.lua",
 	old:  "      if known == 0 then call('PEXPIRE', key, record_ttl) end\n      return",

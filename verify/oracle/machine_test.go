@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"pgregory.net/rapid"
 )
@@ -60,7 +61,7 @@ func (m *machine) step(twice bool, action *script.Script, words ...any) string {
 	}
 	keys := []string{key}
 	if action == script.Renew {
-		keys = slices.Repeat(keys, len(args)/3)
+		keys = slices.Repeat(keys, len(args)-2)
 	}
 	now := w.now()
 	m.at = now
@@ -359,12 +360,15 @@ func (m *machine) Cancel(rt *rapid.T) {
 }
 
 func (m *machine) Renew(rt *rapid.T) {
-	words := []any{retention}
+	var words []any
 	var asked []*attempt
 	for range rapid.IntRange(1, mostLeases).Draw(rt, "leases") {
 		a := m.known(rt)
 		asked = append(asked, a)
-		words = append(words, a.id, a.ttl, a.owner)
+		if words == nil {
+			words = []any{retention, a.ttl}
+		}
+		words = append(words, wire.LeaseWord(a.id, fmt.Sprint(a.ttl), a.owner, fmt.Sprint(words[1])))
 	}
 	answers := strings.Fields(m.step(true, script.Renew, words...))[1:]
 	for i, a := range asked {

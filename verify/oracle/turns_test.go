@@ -153,7 +153,7 @@ func (m *turns) known(rt *rapid.T) *run {
 
 func (m *turns) Renew(rt *rapid.T) {
 	r := m.known(rt)
-	answer := m.step(script.Renew, retention, r.id, turnTTL, "")
+	answer := m.step(script.Renew, retention, turnTTL, r.id)
 	if renewed := answer == "renewed 0"; renewed != (r.expiry > m.now()) {
 		rt.Fatalf("the renewal of %+v is answered %q", r, answer)
 	} else if renewed {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"pgregory.net/rapid"
 )
@@ -81,8 +82,10 @@ func (m *wild) Cancel(rt *rapid.T) {
 }
 
 func (m *wild) Renew(rt *rapid.T) {
-	m.step(script.Renew, 60_000, anyAttempt(rt), pick(rt, 1, 3000), pick(rt, "", "alice", "c1/1"),
-		anyAttempt(rt), pick(rt, 1, 30_000), pick(rt, "", "alice", "c1/1"))
+	lease := func(ttl string) string {
+		return wire.LeaseWord(anyAttempt(rt), ttl, pick(rt, "", "alice", "c1/1"), "3000")
+	}
+	m.step(script.Renew, 60_000, 3000, lease(pick(rt, "1", "3000")), lease(pick(rt, "1", "3000", "30000")))
 }
 
 func (m *wild) Inspect(*rapid.T) { m.step(script.Inspect) }

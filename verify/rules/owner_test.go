@@ -40,7 +40,7 @@ func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 				want   string
 			}{
 				{script.Acquire, []string{other, "60000", "61000", "x", "0", pushes}, "busy"},
-				{script.Renew, []string{"1000", other, "60000", ""}, "renewed -"},
+				{script.Renew, []string{"1000", "60000", other}, "renewed -"},
 				{script.Cancel, []string{other, "1000", pushes}, "none"},
 				{script.Poll, []string{other, "60000", "1000", "60000", pushes}, "gone"},
 			} {

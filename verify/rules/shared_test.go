@@ -34,10 +34,10 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 		if got := acquire("c/1", "60000", "x"); got != "busy" {
 			t.Errorf("a writer beside a reader: %s", got)
 		}
-		if got := run(t, store, script.Renew, keys, "1000", "a/1", "60000", ""); got != "renewed 0" {
+		if got := run(t, store, script.Renew, keys, "1000", "60000", "a/1"); got != "renewed 0" {
 			t.Errorf("the first reader's renewal: %s", got)
 		}
-		if got := run(t, store, script.Renew, keys, "1000", "b/1", "60000", ""); got != "renewed -" {
+		if got := run(t, store, script.Renew, keys, "1000", "60000", "b/1"); got != "renewed -" {
 			t.Errorf("the dead reader's renewal: %s", got)
 		}
 		run(t, store, script.Cancel, keys, "a/1", "1000", pushes)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -60,7 +61,8 @@ func (b *belief) believe(c *call, answer string) {
 	case script.Renew:
 		for i, key := range c.keys {
 			if word := words[1+i]; word != "-" && word != "evicted" {
-				b.until(key, c.args[1+3*i], c.sent, millis(c.args[2+3*i]))
+				attempt, ttl, _ := wire.ParseLeaseWord(c.args[2+i], c.args[1])
+				b.until(key, attempt, c.sent, millis(ttl))
 			}
 		}
 	case script.Convert:

@@ -214,7 +214,7 @@ func (w *worker) trespass(ctx context.Context, lock, owner string) {
 		{script.Cancel, named(e.Owner, retention, base)},
 		{script.Convert, named(e.Owner, token, "s", ttl, retention, base)},
 		{script.ReleaseIdle, []string{e.Owner}},
-		{script.Renew, []string{retention, e.Owner, ttl, owner}},
+		{script.Renew, []string{retention, ttl, wire.LeaseWord(e.Owner, ttl, owner, ttl)}},
 	} {
 		answer, err := w.store.Run(limited, try.action, []string{wire.Key(w.cfg.Prefix, lock)}, try.args)
 		e.At, e.Text, e.How = 0, try.action.Name, history.NotHeld
