@@ -7,6 +7,7 @@ require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/compat/redislock v0.0.0
+	github.com/holdfast-go/holdfast/compat/redisson v0.0.0
 	github.com/holdfast-go/holdfast/compat/redisson/crossing v0.0.0
 	github.com/holdfast-go/holdfast/compat/redsync v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
@@ -23,6 +24,7 @@ require (
 replace (
 	github.com/holdfast-go/holdfast => ../../
 	github.com/holdfast-go/holdfast/compat/redislock => ../../compat/redislock
+	github.com/holdfast-go/holdfast/compat/redisson => ../../compat/redisson
 	github.com/holdfast-go/holdfast/compat/redisson/crossing => ../../compat/redisson/crossing
 	github.com/holdfast-go/holdfast/compat/redsync => ../../compat/redsync
 	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis

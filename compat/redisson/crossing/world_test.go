@@ -5,6 +5,7 @@ package crossing
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,12 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// A process of this library is this program again.
+func TestMain(m *testing.M) {
+	Driven()
+	os.Exit(m.Run())
+}
 
 // long is a lease, in ms, that outlasts every wait of a test: whoever gets such a lock was told of its
 // release.
@@ -36,8 +43,8 @@ type world struct {
 // sides are the pairs that every crossing is tried with. Redisson beside itself shows what the test
 // finds without this library.
 func sides() [][2]side {
-	redisson := side{"redisson", StartJava}
-	return [][2]side{{redisson, redisson}}
+	redisson, holdfast := side{"redisson", StartJava}, side{"holdfast", StartGo}
+	return [][2]side{{redisson, holdfast}, {holdfast, redisson}, {redisson, redisson}}
 }
 
 // crossed runs a test once for each pair of sides.

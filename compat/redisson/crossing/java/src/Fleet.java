@@ -61,6 +61,7 @@ final class Fleet {
                 Thread.sleep(random.nextInt(8));
             } catch (Throwable e) {
                 say("failed", ",\"lock\":\"" + name + "\",\"text\":\"" + e.getClass().getSimpleName() + "\"");
+                java.util.concurrent.locks.LockSupport.parkNanos(20_000_000);
             }
         }
     }
@@ -70,7 +71,8 @@ final class Fleet {
         lock.lock();
         long believed = System.nanoTime();
         long hold = holds.incrementAndGet();
-        say("enter", ",\"lock\":\"" + name + "\",\"hold\":" + hold + ",\"at\":" + believed);
+        say("enter", ",\"lock\":\"" + name + "\",\"hold\":" + hold + ",\"holder\":\""
+                + redisson.getId() + ":" + Thread.currentThread().getId() + "\",\"at\":" + believed);
         String how = "released";
         try {
             long till = believed + ms * 1_000_000;
