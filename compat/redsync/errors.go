@@ -22,7 +22,7 @@ var (
 )
 
 // ErrTaken says that others have the lock on a majority of the servers.
-type ErrTaken struct {
+type ErrTaken struct { //nolint:errname // the name of the original
 	Nodes []int // the servers on which others have it
 }
 
@@ -31,7 +31,7 @@ func (err ErrTaken) Error() string {
 }
 
 // ErrNodeTaken says that others have the lock on one server.
-type ErrNodeTaken struct {
+type ErrNodeTaken struct { //nolint:errname // the name of the original
 	Node int
 }
 

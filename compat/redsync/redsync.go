@@ -49,12 +49,17 @@ func (r *Redsync) NewMutex(name string, options ...Option) *Mutex {
 	m := &Mutex{
 		name: name, holds: r.holds, expiry: defaultExpiry, tries: defaultTries, genValue: genValue,
 		driftFactor: defaultDrift, timeoutFactor: defaultLimit,
-		delay: func(int) time.Duration { return shortestDelay + rand.N(longestDelay-shortestDelay) },
+		delay: randomDelay,
 	}
 	for _, o := range options {
 		o.Apply(m)
 	}
 	return m
+}
+
+// randomDelay is the pause by default.
+func randomDelay(int) time.Duration {
+	return shortestDelay + rand.N(longestDelay-shortestDelay) //nolint:gosec // not a secret
 }
 
 // A DelayFunc returns the pause before a try. tries counts those before it.

@@ -80,7 +80,7 @@ func (s *several) Listen(ctx context.Context, channel string, l store.Listener) 
 				clear(heard)
 			}
 			if heard[payload]++; heard[payload] == len(s.list)/2+1 {
-				time.AfterFunc(rand.N(spread), func() { pass(payload) })
+				time.AfterFunc(rand.N(spread), func() { pass(payload) }) //nolint:gosec // not a secret
 			}
 		},
 		Resumed: func() {

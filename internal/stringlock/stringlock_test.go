@@ -15,12 +15,12 @@ import (
 
 func TestTheChannelIsInTheSlotOfItsKey(t *testing.T) {
 	for key, want := range map[string]string{
-		"key":       "holdfast:{key}:free:key",
-		"a{b}c":     "holdfast:{b}:free:a{b}c",
-		"{b}":       "holdfast:{b}:free:{b}",
-		"{}c":       "", // an empty tag is none, and the key cannot be a tag itself
-		"a}b":       "",
-		"order:42 ": "holdfast:{order:42 }:free:order:42 ",
+		"key":      "holdfast:{key}:free:key",
+		"a{b}c":    "holdfast:{b}:free:a{b}c",
+		"{b}":      "holdfast:{b}:free:{b}",
+		"{}c":      "", // an empty tag is none, and the key cannot be a tag itself
+		"a}b":      "",
+		"order 42": "holdfast:{order 42}:free:order 42",
 	} {
 		got := Channel(key)
 		if got != want {

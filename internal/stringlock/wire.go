@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,13 +195,13 @@ func Failed(replies []Reply) (count int) {
 type tooFewError struct{ replies []Reply }
 
 func (e *tooFewError) Error() string {
-	text := fmt.Sprintf("holdfast: too few of %d servers have answered", len(e.replies))
+	said := []string{fmt.Sprintf("holdfast: too few of %d servers have answered", len(e.replies))}
 	for _, r := range e.replies {
 		if r.Err != nil {
-			text += fmt.Sprintf("; server %d: %v", r.Node, r.Err)
+			said = append(said, fmt.Sprintf("server %d: %v", r.Node, r.Err))
 		}
 	}
-	return text
+	return strings.Join(said, "; ")
 }
 
 func (n *Nodes) tooFew(replies []Reply) error {

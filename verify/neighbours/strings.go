@@ -43,7 +43,9 @@ func (silent) Printf(context.Context, string, ...any) {}
 const endless = 1 << 30
 
 // pause is between two tries.
-func (c Config) pause() time.Duration { return c.TTL()/100 + rand.N(c.TTL()/50) }
+func (c Config) pause() time.Duration {
+	return c.TTL()/100 + rand.N(c.TTL()/50) //nolint:gosec // not a secret
+}
 
 // timeoutFactor is redsync's limit of a request, as a part of the TTL.
 const timeoutFactor = 0.25
