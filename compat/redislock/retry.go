@@ -37,8 +37,8 @@ func (l *limited) NextBackoff() time.Duration {
 
 // LimitRetry ends a strategy after so many retries. The strategy counts those of all calls that
 // use it, as redislock's does.
-func LimitRetry(s RetryStrategy, max int) RetryStrategy {
-	return &limited{strategy: s, most: int64(max)}
+func LimitRetry(s RetryStrategy, most int) RetryStrategy {
+	return &limited{strategy: s, most: int64(most)}
 }
 
 type exponential struct {
@@ -60,8 +60,8 @@ func (e *exponential) NextBackoff() time.Duration {
 	return pause
 }
 
-// ExponentialBackoff doubles the pause with every retry: 4 ms, 8 ms, and so on, but at least min,
-// and at most max if that is not 0.
-func ExponentialBackoff(min, max time.Duration) RetryStrategy {
-	return &exponential{min: min, max: max}
+// ExponentialBackoff doubles the pause with every retry: 4 ms, 8 ms, and so on, but at least
+// shortest, and at most longest if that is not 0.
+func ExponentialBackoff(shortest, longest time.Duration) RetryStrategy {
+	return &exponential{min: shortest, max: longest}
 }
