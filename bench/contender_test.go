@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -205,9 +206,7 @@ func serveEtcd(b *testing.B) (addr string) {
 	check(b, cmd.Start())
 	b.Cleanup(func() {
 		_ = in.Close()
-		if err := cmd.Wait(); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, cmd.Wait())
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	check(b, err)

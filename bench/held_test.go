@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -70,9 +71,7 @@ func hold(b *testing.B, c *holdfast.Client, n int) []*holdfast.Lease {
 		for errors.Is(err, holdfast.ErrUnknownOutcome) {
 			leases[i], err = mu.Lock(context.Background())
 		}
-		if err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, err)
 	})
 	if b.Failed() {
 		b.FailNow()
@@ -82,9 +81,7 @@ func hold(b *testing.B, c *holdfast.Client, n int) []*holdfast.Lease {
 
 func giveBack(b *testing.B, leases []*holdfast.Lease) {
 	inParallel(len(leases), func(i int) {
-		if err := leases[i].Release(context.Background()); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, leases[i].Release(context.Background()))
 	})
 }
 
@@ -161,9 +158,7 @@ func keepKeys(b *testing.B, r raw) (renewed func() int64) {
 		defer tick.Stop()
 		for {
 			for batch := range slices.Chunk(keys, renewAtOnce) {
-				if err := r.Renew(ctx, batch, heldTTL); err != nil {
-					b.Error(err)
-				}
+				assert.NoError(b, r.Renew(ctx, batch, heldTTL))
 				seen.renewed.Add(int64(len(batch)))
 			}
 			select {

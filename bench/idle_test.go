@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 const idlers = 100
@@ -84,9 +85,7 @@ func idleToken(b *testing.B, r *rig) func() {
 		p := r.join(b)
 		group.Go(func() {
 			_, err := p.raw.Pop(context.Background(), "idle")
-			if err != nil {
-				b.Error(err)
-			}
+			assert.NoError(b, err)
 		})
 	}
 	tick := time.NewTicker(10 * time.Millisecond)

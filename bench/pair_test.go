@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // block is how many pairs run before the other side's round.
@@ -81,9 +82,7 @@ func samplePairs(b *testing.B, took []time.Duration, n int, p pair) []time.Durat
 	ctx := context.Background()
 	for range n {
 		start := time.Now()
-		if err := p(ctx); err != nil {
-			b.Fatal(err)
-		}
+		assert.Must(b, p(ctx))
 		took = append(took, time.Since(start))
 	}
 	return took

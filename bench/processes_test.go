@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // BenchmarkContended4x4 is 4 processes of 4 goroutines that contend for one lock, with no
@@ -43,9 +44,7 @@ func launch(t testing.TB, n int, command func() *exec.Cmd) *crew.Fleet {
 	f, err := crew.Launch(n, command)
 	check(t, err)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, f.Close())
 	})
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // patience is the longest wait for an event.
@@ -143,9 +144,7 @@ func (a *roundabout) start() {
 func (a *roundabout) join(i int) {
 	go func() {
 		l, err := a.mus[i].Lock(context.Background())
-		if err != nil {
-			a.t.Error(err)
-		}
+		assert.NoError(a.t, err)
 		a.leases <- l
 	}()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestSeveralLocksAreAcquiredAllOrNone(t *testing.T) {
@@ -15,18 +16,14 @@ func TestSeveralLocksAreAcquiredAllOrNone(t *testing.T) {
 		a, b := w.client(), w.client()
 		names := []string{"x", "y", "z"}
 		l, err := a.MultiMutex(names).TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, name := range names {
 			w.wantOn(name, "11111")
 		}
 		w.peers[1].kill()
 		w.peers[3].kill()
 		time.Sleep(3 * ttl)
-		if err := l.Err(); err != nil {
-			t.Errorf("over the loss of two: %v", err)
-		}
+		assert.NoError(t, l.Err())
 		_, err = b.MultiMutex([]string{"w", "z"}).TryLock(t.Context())
 		var held *holdfast.HeldError
 		if !errors.As(err, &held) || held.Name != "z" || held.HeldBy == "" {
@@ -34,9 +31,7 @@ func TestSeveralLocksAreAcquiredAllOrNone(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		w.wantOn("w", "00000")
-		if err := l.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Release(t.Context()))
 		for _, i := range []int{1, 3} {
 			w.peers[i].revive(false)
 		}
@@ -80,9 +75,7 @@ func TestAClientThatWantsSeveralLocksGetsThem(t *testing.T) {
 						inside[name]--
 					}
 					mu.Unlock()
-					if err := l.Release(t.Context()); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, l.Release(t.Context()))
 				}
 			})
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
@@ -48,14 +49,10 @@ func open(t *testing.T, nodes []store.Store, cfg quorum.Config) (*quorum.Store, 
 	t.Helper()
 	cfg.Timeout = 10 * time.Second
 	s, err := quorum.New(nodes, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(s.Close)
 	c, err := holdfast.New(s, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return s, c
 }
@@ -141,16 +138,12 @@ func TestUnsupportedActionsAreRefused(t *testing.T) {
 	refused(err, quorum.ErrTTLTooLong)
 
 	l, err := c.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	refused(l.Extend(t.Context(), 2*time.Minute), quorum.ErrTTLTooLong)
 	if l.Err() != nil {
 		t.Errorf("a refused extension cost the lease: %v", l.Err())
 	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Release(t.Context()))
 	s.Close()
 	s.Close()
 	if _, err := s.Run(t.Context(), script.Inspect, key, nil); !errors.Is(err, quorum.ErrClosed) {

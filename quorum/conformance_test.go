@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -20,9 +21,7 @@ func TestConformance(t *testing.T) {
 			stores[i] = nodes[i]
 		}
 		s, err := quorum.New(stores, quorum.Config{MaxTTL: 10 * time.Minute, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(s.Close)
 		return storetest.Env{
 			Store:     s,

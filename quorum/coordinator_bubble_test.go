@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
@@ -32,23 +33,17 @@ var wrongCoordinators = map[string]func(t *testing.T, w *world, coordinator *pee
 	},
 	"somebody took the lock there alone": func(t *testing.T, w *world, coordinator *peer) {
 		c, err := holdfast.New(coordinator.Store, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		w.lock(c, "x")
 	},
 	"readers are there alone": func(t *testing.T, w *world, coordinator *peer) {
 		for range 2 {
 			c, err := holdfast.New(coordinator.Store, holdfast.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			t.Cleanup(func() { _ = c.Close(context.Background()) })
 			l, err := c.RWMutex("x").RLock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			w.keep = append(w.keep, l)
 		}
 	},
@@ -162,9 +157,7 @@ func TestACoordinatorWithADeadQueueHasNoVeto(t *testing.T) {
 			_, err := coordinator.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
 				fmt.Sprintf("dead/%d.1", i), "30000", "630000", "x", "180000", "holdfast:push:",
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 		}
 		var all sync.WaitGroup
 		defer all.Wait()
@@ -203,17 +196,13 @@ func TestACoordinatorThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
 					}
 					time.Sleep(3 * time.Second)
 					inside--
-					if err := l.Release(t.Context()); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, l.Release(t.Context()))
 				}
 				done <- nil
 			}()
 		}
 		for range 6 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-done)
 		}
 	})
 }
@@ -224,16 +213,12 @@ func TestAMomentaryContradictionKeepsTheCoordinator(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		coordinator := w.peers[coordinators("x")[0]]
 		c, err := holdfast.New(coordinator.Store, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		b := w.client()
 		for range 10 { // another holder each time
 			l, err := c.Mutex("x").Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
 				t.Errorf("a coordinator was replaced: %v", err)
 			}
@@ -321,9 +306,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
 			Message: func(payload string) { heard <- payload }, Resumed: func() {},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer stop()
 		raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
 		for _, i := range order[3:] {
@@ -364,19 +347,13 @@ func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
 		}
 		nodes[4] = name
 		s, err := quorum.New(nodes, quorum.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(s.Close)
 		c, err := holdfast.New(s, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		l, err := c.RWMutex("x").RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		w.release(l)
 		synctest.Wait() // requests that are under way use the old name
 		name.at.Store(w.peers[2].Store)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
 )
 
@@ -100,9 +101,7 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 		w.peers[0].kill()
 		w.peers[1].kill()
 		time.Sleep(3 * ttl)
-		if err := l.Err(); err != nil {
-			t.Errorf("with those that were brought back: %v", err)
-		}
+		assert.NoError(t, l.Err())
 		w.release(l)
 	})
 }

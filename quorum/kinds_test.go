@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -81,35 +82,25 @@ func TestAConversionIsRefusedAndCostsNothing(t *testing.T) {
 	_, c := open(t, stores(3), quorum.Config{})
 	rw := c.RWMutex("x")
 	reader, err := rw.RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if err := reader.Upgrade(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
 		errors.Is(err, holdfast.ErrUnknownOutcome) {
 		t.Errorf("up: %v", err)
 	}
-	if err := errors.Join(reader.Err(), reader.Release(t.Context())); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(reader.Err(), reader.Release(t.Context())))
 	writer, err := rw.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if err := writer.Downgrade(t.Context()); !errors.Is(err, quorum.ErrUnsupported) ||
 		errors.Is(err, holdfast.ErrUnknownOutcome) {
 		t.Errorf("down: %v", err)
 	}
-	if err := errors.Join(writer.Err(), writer.Release(t.Context())); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(writer.Err(), writer.Release(t.Context())))
 }
 
 func TestAcknowledgementsAreRefused(t *testing.T) {
 	_, c := open(t, stores(3), quorum.Config{})
 	_, err := c.Mutex("x", holdfast.WaitReplicas(1, time.Second)).Lock(t.Context())
-	if !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("error %v", err)
-	}
+	assert.Is(t, err, holdfast.ErrInvalid)
 	if s, err := c.Inspect(t.Context(), "x"); err != nil || len(s.Holders) > 0 {
 		t.Errorf("left behind %+v, %v", s, err)
 	}
@@ -119,12 +110,8 @@ func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
 	nodes := stores(3)
 	_, c := open(t, nodes, quorum.Config{})
 	l, err := c.Mutex("x", holdfast.MinHold(time.Hour)).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
+	assert.Must(t, l.Release(t.Context()))
 	_, err = c.Mutex("x").TryLock(t.Context())
 	var held *holdfast.HeldError
 	if !errors.As(err, &held) || held.Remaining < 50*time.Minute {
@@ -137,25 +124,17 @@ func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
 		n.(*memstore.Store).Advance(2 * time.Hour)
 	}
 	l, err = c.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.Must(t, err)
+	assert.NoError(t, l.Release(t.Context()))
 }
 
 func TestAShorteningIsRefusedAndCostsNoLease(t *testing.T) {
 	_, c := open(t, stores(3), quorum.Config{})
 	l, err := c.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if err := l.Shorten(t.Context(), time.Second); !errors.Is(err, quorum.ErrUnsupported) ||
 		errors.Is(err, holdfast.ErrUnknownOutcome) {
 		t.Errorf("error %v", err)
 	}
-	if err := errors.Join(l.Err(), l.Release(t.Context())); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(l.Err(), l.Release(t.Context())))
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // What goes on after a call has returned is labelled in profiles, and not as the caller's.
@@ -23,9 +25,7 @@ func TestGoroutinesOfAQuorumAreLabelled(t *testing.T) {
 		seen := map[string]bool{}
 		check := func() {
 			var profile bytes.Buffer
-			if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
 			mu.Lock()
 			defer mu.Unlock()
 			for _, m := range line.FindAllStringSubmatch(profile.String(), -1) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // late makes one in fifty requests and answers take longer than the timeout of a request.
@@ -90,9 +91,7 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 	got := make(chan *holdfast.Lease)
 	go func() {
 		m, err := b.Mutex("y").Lock(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		got <- m
 	}()
 	time.Sleep(time.Second) // it is in the queue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -33,14 +34,10 @@ func (w *world) lazyClient(opens *[5]atomic.Int32) *holdfast.Client {
 		})
 	}
 	s, err := quorum.New(nodes, quorum.Config{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(s.Close)
 	c, err := holdfast.New(s, holdfast.Config{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -107,14 +104,10 @@ func TestALazyNodeThatHangsIsLikeASilentServer(t *testing.T) {
 		}
 		nodes[4] = quorum.Lazy(func() (store.Store, error) { <-hang; return w.peers[4], nil })
 		s, err := quorum.New(nodes, quorum.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(s.Close)
 		c, err := holdfast.New(s, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		start := time.Now()
 		l := w.lock(c, "x")

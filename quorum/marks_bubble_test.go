@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -25,9 +26,7 @@ func (w *world) onThree(c *holdfast.Client) *holdfast.Lease {
 	w.peers[3].kill()
 	w.peers[4].kill()
 	l, err := c.Mutex("x", holdfast.NoRenewal()).Lock(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.keep = append(w.keep, l)
 	w.wantOn("x", "11100")
 	w.peers[3].revive(false)
@@ -277,9 +276,7 @@ func TestTwoPrefixesOverOneStore(t *testing.T) {
 		var clients []*holdfast.Client
 		for _, prefix := range []string{"app", "app:every", "other"} {
 			c, err := holdfast.New(s, holdfast.Config{Prefix: prefix})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			t.Cleanup(func() { _ = c.Close(t.Context()) })
 			clients = append(clients, c)
 			for range 2 {
@@ -325,10 +322,6 @@ func TestTheSameServerIsForgottenOnceTheMistakeIsCorrected(t *testing.T) {
 	}
 	mistaken.at.Store(memstore.New())
 	l, err := c.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatalf("after it was mended: %v", err)
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.Must(t, err)
+	assert.NoError(t, l.Release(t.Context()))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -107,9 +108,7 @@ func TestNodesTakeTheWorstOfSeveralPrefixes(t *testing.T) {
 		w.peers[1].kill()
 		w.peers[1].revive(true)
 		other, err := holdfast.New(s, holdfast.Config{Prefix: "other"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer func() { _ = other.Close(t.Context()) }()
 		w.release(w.lock(other, "x")) // a quorum begins for that prefix: all count
 		if !s.Nodes()[1].Counts {
@@ -143,9 +142,7 @@ func TestReadNodesOfAStoreThatHasDoneNothing(t *testing.T) {
 		}
 		s := w.store()
 		infos, err := s.ReadNodes(t.Context(), "holdfast")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for i, n := range infos {
 			if n.Answers != (i != 0) || n.Counts != (i > 1) || i > 0 && n.Name != w.peers[i].name {
 				t.Errorf("node %d: %+v", i, n)
@@ -177,9 +174,7 @@ func TestNodesTellOfAServerThatRefuses(t *testing.T) {
 		w.release(w.lock(w.clientOf(s), "x"))
 		read := func() quorum.NodeInfo {
 			nodes, err := s.ReadNodes(t.Context(), "holdfast")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			return nodes[1]
 		}
 		began := time.Now()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestAWaiterIsGrantedWhenTheMinimumHoldIsOver(t *testing.T) {
@@ -14,9 +15,7 @@ func TestAWaiterIsGrantedWhenTheMinimumHoldIsOver(t *testing.T) {
 			const least = 2 * ttl
 			a, b := w.client(), w.client()
 			l, err := a.Mutex("x", holdfast.MinHold(least)).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			start := time.Now()
 			tokens := make(chan uint64)
 			go func() {
@@ -51,9 +50,7 @@ func TestALostAnswerToAReleaseWithAMinimumHoldIsNoError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client()
 		l, err := a.Mutex("x", holdfast.MinHold(time.Hour)).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, p := range w.peers[:3] {
 			p.slow(0, time.Minute) // the action runs, and its answer is lost
 		}
@@ -63,9 +60,7 @@ func TestALostAnswerToAReleaseWithAMinimumHoldIsNoError(t *testing.T) {
 		for _, p := range w.peers[:3] {
 			p.slow(0, 0)
 		}
-		if err := <-done; err != nil {
-			t.Errorf("release: %v", err)
-		}
+		assert.NoError(t, <-done)
 		time.Sleep(2 * ttl)
 		if _, err := w.client().Mutex("x").TryLock(t.Context()); err == nil {
 			t.Error("let in")

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -56,9 +57,7 @@ func TestAServerThatDidNotAnswerJoinsTheLease(t *testing.T) {
 						}
 					}
 					time.Sleep(2 * ttl)
-					if err := l.Err(); err != nil {
-						t.Errorf("they do not vouch: %v", err)
-					}
+					assert.NoError(t, l.Err())
 					w.release(l)
 					time.Sleep(2 * ttl)
 					synctest.Wait()

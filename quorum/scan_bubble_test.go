@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -105,9 +106,7 @@ func TestAScanEnds(t *testing.T) {
 			cancel()
 			return nil
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller's context ended: %v", err)
-		}
+		assert.Is(t, err, context.Canceled)
 		cancel()
 
 		other := w.store()
@@ -122,9 +121,7 @@ func TestAScanEnds(t *testing.T) {
 func TestANodeThatCannotScanIsNamed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		s, err := quorum.New([]store.Store{w.peers[0], noScanner{w.peers[1]}, w.peers[2]}, quorum.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(s.Close)
 		_, err = scanned(t.Context(), s)
 		if !errors.Is(err, quorum.ErrUnsupported) || !strings.Contains(err.Error(), "node 2") {

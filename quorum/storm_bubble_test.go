@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -149,13 +150,9 @@ func (s *storm) start(i int) {
 		nodes[n] = link{peer, p}
 	}
 	q, err := quorum.New(nodes, quorum.Config{MaxTTL: s.ttl})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.Must(s.t, err)
 	c, err := holdfast.New(q, holdfast.Config{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.Must(s.t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	for _, name := range []string{"crowd", "crowd", "crowd", "crowd", "pair"} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -213,9 +214,7 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		}
 		// A client that does not listen blocks nobody.
 		stop, err := b.Listen(t.Context(), "holdfast:push:B", store.Listener{Message: func(string) {}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer stop()
 		if got := take(b, "B/2", "x", 60_000); !strings.HasPrefix(got, "queued ") {
 			t.Errorf("a writer beside readers: %q", got)
@@ -264,9 +263,7 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 		if n, err := b.Evict(t.Context(), "x", again); n != 0 || err != nil {
 			t.Errorf("the eviction of a hold that has ended: %d, %v", n, err)
 		}
-		if err := m.Err(); err != nil {
-			t.Errorf("it took the lock from the next: %v", err)
-		}
+		assert.NoError(t, m.Err())
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -116,9 +117,7 @@ func TestWaitersAreServedThoughTheServerWithTheQueueForgetsIt(t *testing.T) {
 		got := w.waiters("x", 3)
 		w.peers[w.coordinatorOf("x")].Restart()
 		time.Sleep(2 * ttl)
-		if err := l.Err(); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, l.Err())
 		start := time.Now()
 		w.release(l)
 		for range 3 {
@@ -198,9 +197,7 @@ func TestProcessesWithDifferentCoordinatorsStillGetTheLock(t *testing.T) {
 					}
 					time.Sleep(10 * time.Millisecond)
 					inside--
-					if err := l.Release(t.Context()); err != nil {
-						t.Errorf("release: %v", err)
-					}
+					assert.NoError(t, l.Release(t.Context()))
 				}
 				got <- granted{who: i}
 			}()
@@ -348,9 +345,7 @@ func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 		}
 		third := w.peers[order[2]]
 		c, err := holdfast.New(third.Store, holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		there := w.lock(c, "x")
 		s := w.store()
@@ -358,9 +353,7 @@ func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
 			Message: func(payload string) { heard <- payload }, Resumed: func() {},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		defer stop()
 		answer := raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
 		if !strings.HasPrefix(answer, "queued 1 ") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
@@ -221,9 +222,7 @@ func (w *world) storeWith(cfg quorum.Config) *quorum.Store {
 		nodes[i] = p
 	}
 	s, err := quorum.New(nodes, cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(s.Close)
 	return s
 }
@@ -237,9 +236,7 @@ func (w *world) client() *holdfast.Client {
 func (w *world) clientOf(s *quorum.Store) *holdfast.Client {
 	w.t.Helper()
 	c, err := holdfast.New(s, holdfast.Config{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -250,9 +247,7 @@ func (w *world) lock(c *holdfast.Client, name string) *holdfast.Lease {
 	ctx, cancel := w.boundedContext()
 	defer cancel()
 	l, err := c.Mutex(name).Lock(ctx)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.keep = append(w.keep, l)
 	return l
 }
@@ -264,9 +259,7 @@ func (w *world) boundedContext() (context.Context, context.CancelFunc) {
 
 func (w *world) release(l *holdfast.Lease) {
 	w.t.Helper()
-	if err := l.Release(w.t.Context()); err != nil {
-		w.t.Errorf("release: %v", err)
-	}
+	assert.NoError(w.t, l.Release(w.t.Context()))
 }
 
 // on says which servers have a live holder of the lock, as 1 and 0.
@@ -274,13 +267,9 @@ func (w *world) on(name string) (held string) {
 	w.t.Helper()
 	for _, p := range w.peers {
 		c, err := holdfast.New(p.Store, holdfast.Config{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		assert.Must(w.t, err)
 		s, err := c.Inspect(context.Background(), name)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		assert.Must(w.t, err)
 		held += fmt.Sprint(len(s.Holders))
 	}
 	return held
@@ -299,9 +288,7 @@ func (w *world) coordinatorOf(name string) int {
 	w.t.Helper()
 	for i, p := range w.peers {
 		c, err := holdfast.New(p.Store, holdfast.Config{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		assert.Must(w.t, err)
 		if s, _ := c.Inspect(context.Background(), name); len(s.Waiters) > 0 {
 			return i
 		}

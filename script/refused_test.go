@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -34,9 +35,7 @@ func unsaved(t *testing.T) *redistest.Server {
 	server := redistest.Start(t, redistest.Tenant(""),
 		redistest.Args("--save", "3600 1", "--stop-writes-on-bgsave-error", "no", "--dbfilename", "taken.rdb"))
 	dir := server.Do(t, "CONFIG", "GET", "dir").([]any)[1].(string)
-	if err := os.MkdirAll(filepath.Join(dir, "taken.rdb", "by"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.MkdirAll(filepath.Join(dir, "taken.rdb", "by"), 0o755))
 	server.Do(t, "BGSAVE")
 	redistest.Await(t, "the save has failed", func() bool {
 		return server.Info(t, "rdb_last_bgsave_status") == "err"

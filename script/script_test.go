@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -83,9 +84,7 @@ func each(t *testing.T, check func(t *testing.T, s *script.Script, h header, bod
 func part(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("record.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return string(text)
 }
 

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/analysistest"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/vet"
 )
 
@@ -27,7 +28,5 @@ func TestEachMistakeIsFoundAndNothingElse(t *testing.T) {
 }
 
 func TestTheAnalyzersAreValid(t *testing.T) {
-	if err := analysis.Validate(vet.Analyzers); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, analysis.Validate(vet.Analyzers))
 }

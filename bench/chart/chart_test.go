@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/bench/figures"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func invented() *figures.Figures {
@@ -28,9 +29,7 @@ func TestDrawIsXMLWithABarForEachValue(t *testing.T) {
 	p := plot{name: "p", title: "a < b", metric: "acq/s", points: []point{{"fight-1x16", "x"},
 		{"fight-4x4", "y"}}}
 	svg, err := p.draw(invented())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	in := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		if _, err := in.Token(); errors.Is(err, io.EOF) {
@@ -64,9 +63,7 @@ func TestScale(t *testing.T) {
 
 func TestFill(t *testing.T) {
 	got, err := fill("a\n<!-- contended -->\nforgotten\n<!-- end -->\nb <!-- about --><!-- end -->\n", invented())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, want := range []string{
 		"| holdfast-goredis | 100k | – | – | – | 50k | – | 0.98 | – | – |\n",
 		"| etcd | – | – | – | – | 150 |", "- cpu: one\n",
@@ -93,13 +90,9 @@ func TestGatherKeeps(t *testing.T) {
 	dir := t.TempDir()
 	results, kept := filepath.Join(dir, "r.txt"), filepath.Join(dir, "figures.json")
 	line := "load: 1\nBenchmarkVersus/pair/etcd-2 1 0.5 x-p50\n"
-	if err := os.WriteFile(results, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.WriteFile(results, []byte(line), 0o600))
 	first, err := gather(kept, []string{results})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	again, err := gather(kept, nil)
 	if err != nil || len(again.Samples) != 1 || len(first.Samples) != 1 {
 		t.Errorf("%v, %v, %v", first, again, err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // free is a lock that is free as soon as it is opened, and is never held for long.
@@ -31,9 +33,7 @@ func TestWorkTellsWhoGotWhat(t *testing.T) {
 	asked := make(chan struct{})
 	s := Shift{For: 2 * time.Second, Grace: time.Millisecond, Pause: time.Millisecond, Record: true, Sample: true}
 	got, err := Work(context.Background(), []Enter{free(asked), never(asked), free(asked)}, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if got.Counts[0] == 0 || got.Counts[1] != 0 || got.Counts[2] == 0 || got.Starved != 1 {
 		t.Errorf("counts %v, %d starved", got.Counts, got.Starved)
 	}
@@ -73,9 +73,7 @@ func TestTalliesAddUp(t *testing.T) {
 
 func TestServeReportsWhatCannotBeOpened(t *testing.T) {
 	in, err := json.Marshal(Job{Side: "x", Clients: 1, Each: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var out bytes.Buffer
 	open := func(string, string) (Client, error) { return nil, errors.New("closed") }
 	if err := Serve(bytes.NewReader(in), &out, open); err != nil || !strings.Contains(out.String(), "x: closed") {

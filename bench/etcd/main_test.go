@@ -8,27 +8,22 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The members of a crowd get the lock one after the other, each at least once, and the
 // numbers rise.
 func TestCrowdOnAServer(t *testing.T) {
 	s, err := serve(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer s.Close()
 	in, err := json.Marshal(crew.Job{
 		Side: "etcd", Addr: s.Clients[0].Addr().String(), Name: "lock", Clients: 2, Each: 2,
 		Shift: crew.Shift{For: 2 * time.Second, Record: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var out bytes.Buffer
-	if err := crew.Serve(bytes.NewReader(in), &out, open); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, crew.Serve(bytes.NewReader(in), &out, open))
 	var report struct {
 		Tally crew.Tally
 		Error string

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 const printed = `Unit x-rate better=higher
@@ -20,9 +22,7 @@ PASS
 
 func TestReadSaveLoad(t *testing.T) {
 	f := New()
-	if err := f.Read(strings.NewReader(printed), "printed"); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, f.Read(strings.NewReader(printed), "printed"))
 	want := map[string][]float64{"ns/op": {50, 70, 60}, "x-raw-p50": {1.5, 1.7, 1.1}, "p50-ns": {900}}
 	if got := f.Samples["Pair/goredis/holdfast"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("samples: %v, want %v", f.Samples, want)
@@ -37,9 +37,7 @@ func TestReadSaveLoad(t *testing.T) {
 		t.Error("a metric that nobody reported has a median")
 	}
 	file := filepath.Join(t.TempDir(), "figures.json")
-	if err := f.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, f.Save(file))
 	got, err := Load(file)
 	if err != nil || !reflect.DeepEqual(got, f) {
 		t.Errorf("loaded %v, %v", got, err)

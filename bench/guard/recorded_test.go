@@ -4,14 +4,13 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/bench/figures"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The record has enough samples to find a loss.
 func TestRecorded(t *testing.T) {
 	f, err := figures.Load("../recorded.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	verdicts, err := compare(f, f)
 	if err != nil || len(verdicts) < 8 {
 		t.Errorf("%d ratios are recorded, want 8 or more: %v", len(verdicts), err)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/servertest"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -52,9 +53,7 @@ func sides(t testing.TB) []side {
 		}},
 	} {
 		server, err := servertest.Start(d.kind.Durable())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = server.Stop() })
 		if d.driver == "mysql" {
 			empty := strings.TrimSuffix(fmt.Sprintf(d.source, server.Addr), "test")
@@ -71,14 +70,10 @@ func sides(t testing.TB) []side {
 			}
 			list = append(list, side{name, func(t testing.TB) turn {
 				db, err := sql.Open(d.driver, source)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				t.Cleanup(func() { _ = db.Close() })
 				conn, err := db.Conn(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, err)
 				t.Cleanup(func() { _ = conn.Close() })
 				return way(conn)
 			}})
@@ -91,13 +86,9 @@ func sides(t testing.TB) []side {
 func run(t testing.TB, server *servertest.Server, driver, source string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer db.Close()
-	if err := server.Ready(t.Context(), db.PingContext); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, server.Ready(t.Context(), db.PingContext))
 	for _, s := range statements {
 		if _, err := db.Exec(s); err != nil {
 			t.Fatalf("%s: %v", s, err)
@@ -111,9 +102,7 @@ func mutex(addr string) func(testing.TB) turn {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { _ = rdb.Close() })
 		client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(func() { _ = client.Close(context.Background()) })
 		m := client.Mutex("invoice/42")
 		return func(ctx context.Context) error {
@@ -193,9 +182,7 @@ func BenchmarkAlone(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			turn := s.open(b)
 			for b.Loop() {
-				if err := turn(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				assert.Must(b, turn(b.Context()))
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var errRefused = errors.New("refused")
@@ -57,13 +59,9 @@ func (f *feed) onStray(number uint64) {
 func TestAPushForNoWaiterIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		gone, err := h.Subscribe(t.Context(), "c", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		w, err := h.Subscribe(t.Context(), "c", 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		h.Forget(gone)
 		feed.message("7 1")
 		feed.message("8 1")
@@ -97,9 +95,7 @@ func bubble(t *testing.T, f func(t *testing.T, feed *feed, h *Hub)) {
 func subscribed(t *testing.T, h *Hub, channel string, number uint64) *Waiter {
 	t.Helper()
 	w, err := h.Subscribe(t.Context(), channel, number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return w
 }
 
@@ -241,9 +237,7 @@ func TestPrepareReportsARefusal(t *testing.T) {
 		feed.err = errRefused
 		told := make(chan error, 1)
 		h.Prepare("channel", func(err error) { told <- err })
-		if err := <-told; !errors.Is(err, errRefused) {
-			t.Errorf("got %v", err)
-		}
+		assert.Is(t, <-told, errRefused)
 		feed.confirm = time.Second
 		h.Prepare("channel", func(err error) { told <- err })
 		synctest.Wait()

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -25,13 +26,9 @@ func registered(b *bench, id string) (r *request.Registration, failed *[]error) 
 func (b *bench) notes(t *testing.T, id string, fields ...string) map[string]string {
 	t.Helper()
 	answer, err := b.Run(t.Context(), script.ReadClient, []string{wire.ClientKey("holdfast", id)}, fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	c, _, err := wire.ParseClient(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return c.Notes
 }
 
@@ -171,9 +168,7 @@ func TestAProcessInsideAHoldAmendsItsWaits(t *testing.T) {
 		two := wire.WaitNote{Name: "y", ID: wire.LocalWait("other", 1), Since: since}
 		amend := func(r *request.Registration, note *wire.WaitNote) {
 			t.Helper()
-			if err := r.AmendWaits(t.Context(), "outer/1", note); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, r.AmendWaits(t.Context(), "outer/1", note))
 		}
 		amend(inner, &one)
 		amend(other, &two)
@@ -189,16 +184,12 @@ func TestAProcessInsideAHoldAmendsItsWaits(t *testing.T) {
 		if got := read(); len(got) != 1 || got[0] != two {
 			t.Errorf("after the inner one has ended, the record says %+v", got)
 		}
-		if err := inner.AmendWaits(t.Context(), "stranger/1", &one); err != nil {
-			t.Errorf("a client without a record: %v", err)
-		}
+		assert.NoError(t, inner.AmendWaits(t.Context(), "stranger/1", &one))
 		if len(b.notes(t, "stranger", field)) != 0 {
 			t.Error("a client without a record has one now")
 		}
 		b.count(func(string) error { return errLink })
-		if err := inner.AmendWaits(t.Context(), "outer/1", &one); !errors.Is(err, errLink) {
-			t.Errorf("without an answer: %v", err)
-		}
+		assert.Is(t, inner.AmendWaits(t.Context(), "outer/1", &one), errLink)
 		for _, r := range []*request.Registration{outer, inner, other} {
 			r.Stop()
 		}
