@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -100,7 +101,7 @@ func newAcquire(a *app) *cobra.Command {
   holdfast acquire --json --ttl 5m nightly`,
 	}
 	flags := cmd.Flags()
-	o.ttl, o.lostCode, o.onLost, o.noRenew = span(defaultTTL), codeLost, "TERM", true
+	o.ttl, o.lostCode, o.onLost, o.noRenew = commandline.Span(defaultTTL), codeLost, "TERM", true
 	flags.Var(&o.ttl, "ttl", "how long the lock stays held")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: holdfast)")
@@ -204,7 +205,7 @@ type heldOptions struct {
 	name, id string
 	token    string
 	owner    string
-	ttl      span
+	ttl      commandline.Span
 }
 
 func (o *heldOptions) add(flags *pflag.FlagSet) {
@@ -270,7 +271,7 @@ func (o *heldOptions) lost(why string) error {
 }
 
 func newExtend(a *app) *cobra.Command {
-	o := &heldOptions{ttl: span(defaultTTL)}
+	o := &heldOptions{ttl: commandline.Span(defaultTTL)}
 	cmd := &cobra.Command{
 		Use:     "extend [flags] [NAME]",
 		Short:   "Extend a lock that acquire got",

@@ -10,29 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
-
-func TestALengthOfTimeIsSecondsUnlessItSaysOtherwise(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"0": 0, "5": 5 * time.Second, "2.5": 2500 * time.Millisecond, ".5": 500 * time.Millisecond,
-		"500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute,
-	} {
-		if got, err := parseSpan(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "soon", "5x", "-1", "-1s", "NaN", "Inf", "1e99", "1 s"} {
-		if got, err := parseSpan(text); err == nil {
-			t.Errorf("%q is taken for %v", text, got)
-		}
-	}
-}
 
 func TestTheClosestFlagIsNamed(t *testing.T) {
 	names := []string{"nonblock", "wait", "on-lost", "on-lost-exec", "ttl", "max-run", "once-per"}

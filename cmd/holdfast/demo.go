@@ -1,20 +1,18 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
 const demoText = `demo shows locks at work. It starts a server and worker processes, which compete for
@@ -31,7 +29,7 @@ or if the demo did not get to its end. For others, see holdfast help exit-codes.
 // starts its own.
 func newDemoCommand() *cobra.Command {
 	opts := demo.Options{Server: demo.ServerAuto}
-	duration := span(5 * time.Second)
+	duration := commandline.Span(5 * time.Second)
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -88,10 +86,10 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	}
 	opts.Live = terminal
 
-	ctx, stop := signalled(cmd.Context())
+	ctx, stop := commandline.Signalled(cmd.Context())
 	defer stop()
 	result, err := demo.Run(ctx, opts)
-	var by signalError
+	var by commandline.SignalError
 	switch {
 	case errors.As(err, &by):
 		return &exitError{codeSignal + int(by.Signal), errors.New("the demo was interrupted before its end"), ""}
@@ -107,30 +105,6 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 		err = silent(codeFailed)
 	}
 	return err
-}
-
-// signalError is the cause of a context that a signal ended.
-type signalError struct{ syscall.Signal }
-
-func (e signalError) Error() string { return e.Signal.String() }
-
-// signalled ends the context when INT, TERM or HUP comes, with the signal as its
-// cause.
-func signalled(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(signalError{s.(syscall.Signal)})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
 }
 
 // utf8Locale says whether the terminal understands more than ASCII, by the

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
 // What the demo does is tested where it is done, in internal/demo.
@@ -40,11 +41,11 @@ func TestDemoRefusesWhatItCannotDo(t *testing.T) {
 }
 
 func TestDemoNamesTheSignalThatEndedIt(t *testing.T) {
-	ctx, stop := signalled(t.Context())
+	ctx, stop := commandline.Signalled(t.Context())
 	defer stop()
 	assert.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	<-ctx.Done()
-	var by signalError
+	var by commandline.SignalError
 	if err := context.Cause(ctx); !errors.As(err, &by) || by.Signal != syscall.SIGHUP {
 		t.Errorf("the cause is %v, want SIGHUP", err)
 	}

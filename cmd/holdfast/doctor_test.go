@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -51,7 +52,7 @@ func opened(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *server 
 	t.Setenv("SSL_CERT_FILE", on.CAFile())
 	a := &app{say: &printer{w: io.Discard}}
 	a.server.add(pflag.NewFlagSet("test", pflag.ContinueOnError))
-	a.server.urls = urls{on.URL()}
+	a.server.urls = commandline.URLs{on.URL()}
 	s, err := a.open(append(cfg, holdfast.Config{})[0])
 	assert.Must(t, err)
 	t.Cleanup(func() { s.close(context.Background()) })

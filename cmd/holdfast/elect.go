@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -255,7 +256,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signalled(context.Background())
+	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -274,7 +275,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 			return err
 		}
 	}
-	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return silent(codeSignal + proc.Number(by.Signal))
 	}
 	return nil

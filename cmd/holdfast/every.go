@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -54,8 +55,8 @@ const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day
 // everyOptions are the flags of every.
 type everyOptions struct {
 	runOptions
-	period     span
-	startAt    span
+	period     commandline.Span
+	startAt    commandline.Span
 	aligned    bool // --start-at was given
 	retry      bool
 	loop       bool
@@ -115,7 +116,7 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	}
 	o.aligned = cmd.Flags().Changed("start-at")
 	switch {
-	case o.period < span(minTTL):
+	case o.period < commandline.Span(minTTL):
 		return usageError(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):
 		o.ttl = min(o.ttl, o.period)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
 // Whatever stands on the command line: flags and arguments are read or refused with a
@@ -70,7 +72,7 @@ func FuzzAddresses(f *testing.F) {
 		var said strings.Builder
 		a := &app{say: &printer{w: &said, level: levelVerbose}}
 		_ = newRoot(a)
-		a.server.urls = urls{text}
+		a.server.urls = commandline.URLs{text}
 		s, err := a.locate(func(string) (string, bool) { return "", false })
 		if err != nil {
 			said.WriteString(err.Error())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/scan"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -199,13 +200,13 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signalled(context.Background())
+	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
 	defer s.closeSoon()
 	l := &lister{listOptions: o, app: a, server: s, w: w, rows: make(chan row)}
 	if o.graph {
 		err := l.printGraph(ctx)
-		if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 			return silent(codeSignal + int(by.Signal))
 		}
 		if err != nil {
@@ -220,7 +221,7 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 	}()
 	err = l.print(ctx)
 	scanErr := <-scanned
-	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return silent(codeSignal + int(by.Signal))
 	}
 	if scanErr != nil {

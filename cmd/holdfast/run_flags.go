@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
 const (
@@ -29,24 +30,24 @@ type runOptions struct {
 	kindFlags
 
 	nonblock   bool
-	wait       span
+	wait       commandline.Span
 	limited    bool // --wait was given
 	skipIfHeld bool
 	busyCode   exitCode
 
 	breakDeadlock bool
 
-	ttl         span
+	ttl         commandline.Span
 	noRenew     bool
-	maxRun      span
+	maxRun      commandline.Span
 	onLost      string
-	killAfter   span
+	killAfter   commandline.Span
 	lostCode    exitCode
 	lostExec    string
 	acquireExec string
-	minHold     span
-	oncePer     span
-	splay       span
+	minHold     commandline.Span
+	oncePer     commandline.Span
+	splay       commandline.Span
 
 	app         string
 	tags        tagsFlag
@@ -75,7 +76,7 @@ func splayFlag(flags *pflag.FlagSet, o *runOptions) {
 }
 
 func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
-	o.ttl, o.lostCode = span(defaultTTL), codeLost
+	o.ttl, o.lostCode = commandline.Span(defaultTTL), codeLost
 	tagFlag(flags, o)
 	flags.Var(&o.ttl, "ttl", "TTL of the lease: if holdfast crashes, others wait up to DUR")
 	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
@@ -229,7 +230,7 @@ func (o *runOptions) check() error {
 			fmt.Sprintf("write --ttl %v or more, or a shorter --kill-after", 2*time.Duration(o.killAfter)))
 	}
 	if o.killAfter == 0 {
-		o.killAfter = span(min(maxGrace, ttl/3))
+		o.killAfter = commandline.Span(min(maxGrace, ttl/3))
 	}
 	if o.skipIfHeld {
 		o.nonblock, o.busyCode = true, codeOK

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/observe/page"
 )
 
@@ -40,12 +41,12 @@ holdfast help exit-codes.`
 // serveOptions are the flags of serve.
 type serveOptions struct {
 	listen, tokenFile string
-	interval          span
+	interval          commandline.Span
 	allowEvict, keep  bool
 }
 
 func newServe(a *app) *cobra.Command {
-	o := &serveOptions{interval: span(time.Second)}
+	o := &serveOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{
 		Use:        "serve [flags]",
 		SuggestFor: []string{"web", "page", "ui", "dashboard"},
@@ -120,7 +121,7 @@ func (s *server) pageNodes() func(context.Context) []page.Node {
 
 // serve answers requests until a signal.
 func (o *serveOptions) serve(parent context.Context, p *page.Page, w io.Writer) error {
-	ctx, stop := signalled(parent)
+	ctx, stop := commandline.Signalled(parent)
 	defer stop()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
@@ -147,7 +148,7 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, w io.Writer) 
 	if server.Shutdown(soon) != nil {
 		server.Close() //nolint:errcheck // the process ends
 	}
-	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return silent(codeSignal + int(by.Signal))
 	}
 	return nil

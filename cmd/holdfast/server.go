@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -28,29 +29,18 @@ const (
 
 // serverFlags say where the servers are.
 type serverFlags struct {
-	urls                      urls
+	urls                      commandline.URLs
 	urlFlag                   *pflag.Flag
 	passwordFile              string
 	sentinelUser              string
 	sentinelFile              string
 	caFile, certFile, keyFile string
 	prefix                    string
-	maxTTL                    span
-}
-
-// urls is the value of --redis: one URL for each time that the flag was written. In the
-// environment, spaces are between them.
-type urls []string
-
-func (u *urls) String() string { return strings.Join(*u, " ") }
-func (u *urls) Type() string   { return "URL" }
-func (u *urls) Set(text string) error {
-	*u = append(*u, strings.Fields(text)...)
-	return nil
+	maxTTL                    commandline.Span
 }
 
 func (s *serverFlags) add(flags *pflag.FlagSet) {
-	s.maxTTL = span(time.Minute)
+	s.maxTTL = commandline.Span(time.Minute)
 	flags.VarP(&s.urls, "redis", "u", "the server; write it 3 or 5 times for a quorum (default: HOLDFAST_REDIS, "+
 		"REDIS_URL, "+defaultURL+")")
 	flags.StringVar(&s.passwordFile, "password-file", "",
@@ -193,7 +183,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 	}
 	s := &server{prefix: a.server.prefix, byHand: len(texts) > 0}
 	if len(texts) == 0 {
-		texts = urls{defaultURL}
+		texts = commandline.URLs{defaultURL}
 	}
 	if len(texts)%2 == 0 {
 		return nil, usageError(

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
 const topLong = `top shows the locks that are held or waited for, and keeps the screen up to date. GLOB
@@ -40,14 +41,14 @@ others, see holdfast help exit-codes.`
 
 // topOptions are the flags of top.
 type topOptions struct {
-	interval span
+	interval commandline.Span
 	sort     string
 	once     bool
 	pattern  string
 }
 
 func newTop(a *app) *cobra.Command {
-	o := &topOptions{interval: span(time.Second)}
+	o := &topOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{
 		Use:   "top [flags] [GLOB]",
 		Short: "Watch the locks on the whole screen",
@@ -125,10 +126,10 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 		return err
 	}
 	defer s.closeSoon()
-	ctx, stop := signalled(context.Background())
+	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
 	locks, err := s.topLocks(ctx, o.pattern)
-	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return silent(codeSignal + int(by.Signal))
 	}
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
 // versionJSON is what version --json prints: a contract.
@@ -30,7 +30,7 @@ func newVersion() *cobra.Command {
 		Example: "  holdfast version\n  holdfast version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versionJSON{holdfast.Version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
+			v := versionJSON{holdfast.Version, commandline.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
 				return json.NewEncoder(os.Stdout).Encode(v)
 			}
@@ -40,16 +40,4 @@ func newVersion() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
-}
-
-// commit is what the tool was built from, empty if that is not known.
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-	}
-	return ""
 }

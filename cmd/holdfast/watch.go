@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -36,7 +37,7 @@ Exit code: 128 + the signal's number when a signal ends it. For others, see
 holdfast help exit-codes.`
 
 func newWatch(a *app) *cobra.Command {
-	output, asJSON, every := outputForm("table"), false, span(time.Second)
+	output, asJSON, every := outputForm("table"), false, commandline.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "watch [flags] [GLOB]",
 		Short: "Print a line whenever a lock changes",
@@ -95,14 +96,14 @@ func runWatch(
 		return err
 	}
 	defer s.closeSoon()
-	ctx, stop := signalled(parent)
+	ctx, stop := commandline.Signalled(parent)
 	defer stop()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	known, away := map[string]holdfast.LockInfo{}, false
 	for {
 		now, err := s.states(ctx, pattern)
-		if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 			return silent(codeSignal + int(by.Signal))
 		}
 		switch {

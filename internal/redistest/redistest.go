@@ -25,6 +25,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
 // Patience limits every wait in this package. It is far longer than anything takes: a test
@@ -239,7 +241,7 @@ func (s *Server) commandLine() []string {
 func (s *Server) launch() error {
 	cmd := exec.Command(s.binary, s.commandLine()...)
 	cmd.Env = append(os.Environ(), s.env...)
-	if err := startTied(cmd); err != nil {
+	if err := childproc.StartTied(cmd); err != nil {
 		return err
 	}
 	done := make(chan struct{})

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/report"
 	"github.com/holdfast-go/holdfast/verify/suite"
@@ -35,7 +35,8 @@ func main() {
 // newCommand makes the command.
 func newCommand() *cobra.Command {
 	v := &verification{
-		duration: span(time.Minute), round: span(time.Minute), server: serverFlags{prefix: defaultPrefix},
+		duration: commandline.Span(time.Minute), round: commandline.Span(time.Minute),
+		server: serverFlags{prefix: defaultPrefix},
 	}
 	cmd := &cobra.Command{
 		Use:   "holdfast-verify [flags]",
@@ -133,8 +134,8 @@ its end. For others, see holdfast help exit-codes.`)
 type verification struct {
 	server               serverFlags
 	opts                 suite.Options
-	duration, round, ttl span
-	calm                 span
+	duration, round, ttl commandline.Span
+	calm                 commandline.Span
 	json, yes            bool
 	html, judge          string
 	pairs                bool
@@ -169,11 +170,11 @@ func (v *verification) run(cmd *cobra.Command, _ []string) error {
 	}
 	shown := &progress{w: cmd.ErrOrStderr(), live: term.IsTerminal(int(os.Stderr.Fd()))}
 	v.opts.Progress = shown.show
-	ctx, stop := signalled(cmd.Context())
+	ctx, stop := commandline.Signalled(cmd.Context())
 	defer stop()
 	out, err := suite.Run(ctx, v.opts)
 	shown.clear()
-	if by, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return &exitError{codeSignal + int(by.Signal), errors.New("verify was interrupted before its end"), ""}
 	}
 	if err != nil {
@@ -191,7 +192,7 @@ func (v *verification) recording() error {
 			return usageError("--record: "+err.Error(), "name the file of a record, or a new one")
 		}
 		v.opts.Each = func(r suite.Round) error {
-			return report.Append(v.record, report.NewEntry(r, cmp.Or(commit(), holdfast.Version), time.Now()))
+			return report.Append(v.record, report.NewEntry(r, cmp.Or(commandline.Commit(), holdfast.Version), time.Now()))
 		}
 	}
 	if v.pairs {
@@ -287,16 +288,4 @@ func (v *verification) write(doc *report.Document, w io.Writer) error {
 		err = &exitError{code: codeFailed}
 	}
 	return err
-}
-
-// commit is what the suite was built from, empty if that is not known.
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-	}
-	return ""
 }

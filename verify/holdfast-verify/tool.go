@@ -1,24 +1,19 @@
 package main
 
 // What holdfast-verify has in common with the everyday tool: exit codes, the form of its
-// messages, the environment, and the way to name a server. The tool's own code for it is
-// internal to the module of cmd/holdfast.
+// messages, the environment, and the way to name a server.
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"os/signal"
-	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -78,47 +73,6 @@ func say(text, hint string) {
 	}
 }
 
-// signalError is the cause of a context that a signal ended.
-type signalError struct{ syscall.Signal }
-
-func (e signalError) Error() string { return e.Signal.String() }
-
-// signalled returns a context that a signal ends.
-func signalled(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(signalError{s.(syscall.Signal)})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
-}
-
-// span is a flag's length of time: a bare number is seconds.
-type span time.Duration
-
-func (s *span) String() string { return time.Duration(*s).String() }
-func (s *span) Type() string   { return "DUR" }
-
-func (s *span) Set(text string) error {
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		text += "s"
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return fmt.Errorf("%q is not a duration: write seconds, as in 2.5, or 500ms, 10s, 5m, 1h30m", text)
-	}
-	*s = span(d)
-	return nil
-}
-
 // fromEnvironment sets the flags that the command line did not: HOLDFAST_MAX_RUN is
 // --max-run.
 func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
@@ -141,21 +95,11 @@ const defaultPrefix = "holdfast"
 
 // serverFlags say where the user's server is.
 type serverFlags struct {
-	urls         urls
+	urls         commandline.URLs
 	passwordFile string
 	prefix       string
 	written      bool // --redis is on the command line
 	flags        *pflag.FlagSet
-}
-
-// urls is the value of --redis. The suite takes one; several are refused later.
-type urls []string
-
-func (u *urls) String() string { return strings.Join(*u, " ") }
-func (u *urls) Type() string   { return "URL" }
-func (u *urls) Set(text string) error {
-	*u = append(*u, strings.Fields(text)...)
-	return nil
 }
 
 func (s *serverFlags) add(flags *pflag.FlagSet) {

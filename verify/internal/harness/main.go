@@ -43,8 +43,8 @@ func (p Program) Main(m *testing.M) {
 		fail(flag.Set("test.parallel", strconv.Itoa(p.Parallel)))
 	}
 	goleak.VerifyTestMain(m, append(p.Known,
-		// One goroutine of redistest keeps the thread that servers are tied to.
-		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/redistest.startTied.func1.1"),
+		// One goroutine of childproc keeps the thread that servers are tied to.
+		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/childproc.StartTied.func1.1"),
 		// A pool of go-redis that could not connect tries again each second, and sees
 		// only then that it was closed.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))...)

@@ -1,4 +1,4 @@
-package redistest
+package childproc
 
 import (
 	"os/exec"
@@ -13,14 +13,17 @@ var starter struct {
 	todo chan func()
 }
 
-// startTied starts cmd so that the kernel kills it when this process dies,
-// even by SIGKILL: no server outlives a test binary that timed out.
+// StartTied starts cmd so that the kernel ends it when this process dies, even by SIGKILL:
+// no server outlives a test binary that timed out. The signal is SIGKILL unless
+// cmd says otherwise.
 //
 // The kernel ties the child to the *thread* that forked it. Go may end any thread, which would
 // kill the server in the middle of a test. So one goroutine keeps one thread for ever and
 // starts every server on it.
-func startTied(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+func StartTied(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
 	starter.once.Do(func() {
 		starter.todo = make(chan func())
 		go func() {

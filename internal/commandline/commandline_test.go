@@ -1,0 +1,26 @@
+package commandline_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/commandline"
+)
+
+func TestALengthOfTimeIsSecondsUnlessItSaysOtherwise(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0": 0, "5": 5 * time.Second, "2.5": 2500 * time.Millisecond, ".5": 500 * time.Millisecond,
+		"500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute,
+	} {
+		var got commandline.Span
+		if err := got.Set(text); err != nil || time.Duration(got) != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "5x", "-1", "-1s", "NaN", "Inf", "1e99", "1 s"} {
+		var got commandline.Span
+		if err := got.Set(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}
