@@ -192,7 +192,8 @@ func (v *verification) recording() error {
 			return usageError("--record: "+err.Error(), "name the file of a record, or a new one")
 		}
 		v.opts.Each = func(r suite.Round) error {
-			return report.Append(v.record, report.NewEntry(r, cmp.Or(commandline.Commit(), holdfast.Version), time.Now()))
+			entry := report.NewEntry(r, cmp.Or(commandline.Commit(), holdfast.Version), time.Now())
+			return report.Append(v.record, entry)
 		}
 	}
 	if v.pairs {

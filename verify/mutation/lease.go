@@ -1,409 +1,277 @@
 package main
 
+import "slices"
+
 // travelling is where requests travel together.
 const travelling = "internal/batch/batch.go"
 
 // inLease are those of how a lease begins and ends, and of who is told.
-var inLease = []mutant{{
+var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped is renewed all the same",
-	file: "lease.go",
 	old:  "	h.lock.client.renewer.StopRenewal(&h.Item)\n",
 	mut:  "",
-	by:   []check{dropping},
-}, {
-	name: "an acquisition that got no answer is given no more time",
-	file: "acquire.go",
-	old:  "leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)",
-	mut:  "leasetime.AskFor(c.sender.Timeout, s.ttl, 0*at.late)",
-	by:   []check{outlasting},
-}, {
-	name: "a lease that is dropped stops the renewals of other readers",
-	file: "hold.go",
-	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
-	mut:  "reserved > 0 || false && slices.ContainsFunc(all, (*leaseState).inUse) {",
-	by:   []check{dropping},
 }, {
 	name: "a stay of which all that is left was dropped is renewed",
-	file: "lease.go",
 	old:  "in *leaseState) bool { return !in.isDropped() })",
 	mut:  "in *leaseState) bool { return true })",
-	by:   []check{dropping},
 }, {
 	name: "a reader joins a hold that is not renewed any more",
-	file: "lease.go",
 	old:  "	h.unshare()\n",
 	mut:  "	h.last = false\n",
-	by:   []check{dropping},
 }, {
 	name: "a fixed lease that is dropped is reported",
-	file: "lease.go",
 	old:  "return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }",
 	mut:  "return !t.hold.lock.client.fake }",
-	by:   []check{dropping},
-}, {
-	name: "locks that are held together are renewed after one of them is lost",
-	file: "multilease.go",
-	old:  "	b.onEnd(b.stopRenewal)\n",
-	mut:  "",
-	by:   []check{rules},
-}, {
-	name: "the report of a dropped lease names a line of the library",
-	file: "lock.go",
-	old:  "caller(2)",
-	mut:  "caller(1)",
-	by:   []check{dropping},
-}, {
-	name: "the loss of a dropped lease is told as well as its leak",
-	file: "renewal.go",
-	old:  "slices.DeleteFunc(live, (*leaseState).isDropped)",
-	mut:  "slices.DeleteFunc(live, func(*leaseState) bool { return false })",
-	by:   []check{dropping},
-}, {
-	name: "the log handler runs where leases are lost",
-	file: "events.go",
-	old:  "	if n.event.Kind == 0 && (n.log == nil || !q.logs) {\n",
-	mut:  "	if n.log != nil && q.logs {\n		n.log(q.log)\n	}\n	if n.event.Kind == 0 {\n",
-	by:   []check{telling},
-}, {
-	name: "the observer is told of a release before a renewal that came first",
-	file: "events.go",
-	old:  "	if h.reported.untold > 0 {\n",
-	mut:  "	if h.reported.untold < 0 {\n",
-	by:   []check{telling},
-}, {
-	name: "what a blocked observer would be told is not bounded",
-	file: "events.go",
-	old:  "		most = mostRenewals\n",
-	mut:  "		most = mostNews\n",
-	by:   []check{telling},
-}, {
-	name: "an observer that missed something is not told so",
-	file: "events.go",
-	old:  "		if dropped > 0 {\n",
-	mut:  "		if dropped < 0 {\n",
-	by:   []check{telling},
-}, {
-	name: "the observer is told of a lease before its grant",
-	file: "events.go",
-	old:  "known != nil && !known.granted && n.event.Kind != 0 {",
-	mut:  "known != nil && known.granted && false {",
-	by:   []check{telling},
-}, {
-	name: "Close does not wait for what is still to be told",
-	file: "client.go",
-	old:  "	c.events.lastNews()\n",
-	mut:  "",
-	by:   []check{rules},
-}, {
-	name: "the hub tells nobody of a push for nobody",
-	file: "internal/pushes/hub.go",
-	old:  "		h.stray(number) ",
-	mut:  "		",
-	by:   []check{waking, undoing},
-}, {
+}}), in("lease.go", by{rules}, []mutant{{
 	name: "a check after the deadline does not end the lease",
-	file: "lease.go",
 	old:  "	if t.endWith(lost) {\n",
 	mut:  "	if t.cause == nil && lost == nil {\n",
-	by:   []check{rules},
-}, {
-	name: "a renewal takes a loss back that was seen",
-	file: "internal/renewer/renewer.go",
-	old:  "	l.over = true\n",
-	mut:  "",
-	by:   []check{rules},
-}, {
-	name: "a loss that was seen early is not told",
-	file: "lock.go",
-	old:  "one.endWith(cause) || one.early {",
-	mut:  "one.endWith(cause) {",
-	by:   []check{rules},
-}, {
-	name: "a renewal that failed is not tried again",
-	file: "internal/renewer/renewer.go",
-	old:  "				l.next = min(l.retryAt(now), l.Deadline())\n",
-	mut:  "				l.next = l.Deadline()\n",
-	by:   []check{keeping},
-}, {
-	name: "a renewal may take longer than the lease lasts",
-	file: "internal/renewer/renewer.go",
-	old:  "		bound = min(bound, l.Deadline()-sent)\n		if l.unconfirmed",
-	mut:  "		if l.unconfirmed",
-	by:   []check{keeping},
-}, {
-	name: "a request renews any number of leases",
-	file: "internal/renewer/renewer.go",
-	old:  "			n := min(len(leases), batchMax)\n",
-	mut:  "			n := len(leases)\n",
-	by:   []check{keeping},
-}, {
-	name: "leases of two servers share a request",
-	file: "internal/renewer/renewer.go",
-	old:  "		due[l.Hold.Group()] = append(due[l.Hold.Group()], l)\n",
-	mut:  "		due[\"\"] = append(due[\"\"], l)\n",
-	by:   []check{keeping},
-}, {
-	name: "a deadline moves back",
-	file: "internal/renewer/renewer.go",
-	old:  "	d = max(d, l.Deadline())\n",
-	mut:  "",
-	by:   []check{keeping},
-}, {
-	name: "an extension to a shorter TTL renews before that is due",
-	file: "internal/renewer/renewer.go",
-	old:  "	l.due = max(l.due, leasetime.RenewAt(sent, ttl))\n",
-	mut:  "	l.due = leasetime.RenewAt(sent, ttl)\n",
-	by:   []check{keeping},
-}, {
-	name: "renewals that are nearly due travel alone",
-	file: "internal/renewer/renewer.go",
-	old:  "l.next-leasetime.Slack(l.TTL) > now",
-	mut:  "l.next > now",
-	by:   []check{keeping},
-}, {
-	name: "a fixed lease is renewed",
-	file: "internal/renewer/item.go",
-	old:  "(l.NoRenewal || l.spent.Load()) && !l.unconfirmed",
-	mut:  "l.spent.Load() && !l.unconfirmed",
-	by:   []check{keeping},
-}, {
-	name: "a confirmation that failed is tried again as late as a renewal",
-	file: "internal/renewer/item.go",
-	old:  "	if l.unconfirmed {\n		return leasetime.RetryAt(now, l.Deadline()-now)\n	}\n",
-	mut:  "	if l.unconfirmed {\n		return l.Deadline()\n	}\n",
-	by:   []check{keeping},
-}, {
-	name: "the first waiter polls as late as the others",
-	file: "internal/leasetime/leasetime.go",
-	old:  "min(max(place-1, 0), 50)",
-	mut:  "min(max(place, 0), 50)",
-	by:   []check{lasting},
-}, {
-	name: "the lease that must cover a time ends with it",
-	file: "internal/leasetime/leasetime.go",
-	old:  "	ttl := (d+2*time.Millisecond)*100/99 + time.Millisecond\n",
-	mut:  "	ttl := d\n",
-	by:   []check{lasting},
-}, {
-	name: "a position is kept for one heartbeat only",
-	file: "internal/leasetime/leasetime.go",
-	old:  "	return 3 * Heartbeat(ttl)\n",
-	mut:  "	return Heartbeat(ttl)\n",
-	by:   []check{lasting},
-}, {
-	name: "a push is believed though nothing is left of its lease",
-	file: "internal/leasetime/leasetime.go",
-	old:  "-now >= p.Lease*2/3",
-	mut:  "-now >= 0",
-	by:   []check{lasting},
-}, {
-	name: "a push from later than now is believed",
-	file: "internal/leasetime/leasetime.go",
-	old:  "passed >= 0 && passed <= most.Milliseconds()",
-	mut:  "passed >= 0 && most >= 0",
-	by:   []check{lasting},
-}, {
-	name: "the confirmation of a push has all that is left",
-	file: "internal/leasetime/leasetime.go",
-	old:  "{ return left / 2 }",
-	mut:  "{ return left }",
-	by:   []check{lasting, keeping},
-}, {
-	name: "the turn goes to the last goroutine and not to the first",
-	file: "internal/waitqueue/list.go",
-	old:  "	first := l.last.next\n",
-	mut:  "	first := l.last\n",
-	by:   []check{queuing},
-}, {
-	name: "a goroutine that has got the turn may leave without it",
-	file: "internal/waitqueue/list.go",
-	old:  "	if w.next == nil {\n		return false\n",
-	mut:  "	if w.next == nil {\n		return true\n",
-	by:   []check{queuing},
-}, {
-	name: "a hold that comes to a waiter as it leaves is held for ever",
-	file: "internal/waitqueue/queue.go",
-	old:  "			q.rules.Release(w.hold)\n",
-	mut:  "",
-	by:   []check{queuing},
-}, {
-	name: "a hold that comes to a waiter as it leaves keeps the turn",
-	file: "internal/waitqueue/queue.go",
-	old:  "			q.rules.Release(w.hold)\n		}\n		t.Leave()\n",
-	mut:  "			q.rules.Release(w.hold)\n		}\n",
-	by:   []check{queuing},
-}, {
-	name: "a lock that nobody holds or wants any more is kept in the local queue",
-	file: "internal/waitqueue/queue.go",
-	old:  "	e.waits, e.unknown = false, false\n	if e.idle() {\n		s.drop(c, key, e)\n	}\n",
-	mut:  "	e.waits, e.unknown = false, false\n",
-	by:   []check{queuing},
-}, {
-	name: "a hold is passed inside a process for any time",
-	file: "internal/waitqueue/policy.go",
-	old:  " && age < b.time",
-	mut:  "",
-	by:   []check{queuing},
-}, {
-	name: "a hold is passed once more often than its tokens last",
-	file: "internal/waitqueue/policy.go",
-	old:  "	return handOvers < min(",
-	mut:  "	return handOvers <= min(",
-	by:   []check{queuing},
-}, {
-	name: "a reader joins though a writer of its process waits",
-	file: "internal/waitqueue/policy.go",
-	old:  "	case writerHere:\n",
-	mut:  "	case writerHere && false:\n",
-	by:   []check{queuing},
-}, {
-	name: "a reader joins on an old word of the server",
-	file: "internal/waitqueue/policy.go",
-	old:  "	case age >= shareFor:\n",
-	mut:  "	case age >= 100*shareFor:\n",
-	by:   []check{queuing},
-}, {
-	name: "a batch is not bounded",
-	file: travelling,
-	old:  "	n := min(len(c.queue), maxBatch)\n",
-	mut:  "	n := len(c.queue)\n",
-	by:   []check{riding},
-}, {
-	name: "what gathers behind a silent batch waits for it",
-	file: travelling,
-	old:  "	batch := c.take()\n	c.mu.Unlock()\n",
-	mut:  "	batch := c.next()\n	c.mu.Unlock()\n",
-	by:   []check{riding},
-}, {
-	name: "a request that was taken back is sent",
-	file: travelling,
-	old:  "		if s.state.CompareAndSwap(queued, sent) {\n",
-	mut:  "		if s.state.CompareAndSwap(queued, sent) || true {\n",
-	by:   []check{riding},
-}, {
-	name: "a waiter that comes just after the confirmation has no subscription",
-	file: "internal/pushes/hub.go",
-	old:  "			h.use(s)\n		default:\n			s = nil\n",
-	mut:  "			s = nil\n		default:\n			s = nil\n",
-	by:   []check{waking},
-}, {
-	name: "a channel that nobody waits on is kept for ever",
-	file: "internal/pushes/hub.go",
-	old:  "	s.idle = time.AfterFunc(h.idleTimeout, func() { h.retire(s) })\n",
-	mut:  "	_ = h.retire\n",
-	by:   []check{waking},
-}, {
-	name: "a push of no lease is read as a grant",
-	file: "internal/wire/answer.go",
-	old:  " || a.Now == 0 || a.Lease == 0 {",
-	mut:  " {",
-	by:   []check{reading},
-}, {
-	name: "a release at the end of a context stops with that context",
-	file: "lessen.go",
-	old:  "t.reportRelease(release(context.WithoutCancel(ctx)))",
-	mut:  "t.reportRelease(ctx.Err())",
-	by:   []check{lessening},
-}, {
+}}), in("lease.go", by{lessening}, []mutant{{
 	name: "a released lease still waits for a context",
-	file: "lease.go",
 	old:  "	if waits {\n		e.stopAll()\n	}\n",
 	mut:  "	_ = waits\n",
-	by:   []check{lessening},
-}, {
+}}), in("acquire.go", by{outlasting}, []mutant{{
+	name: "an acquisition that got no answer is given no more time",
+	old:  "leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)",
+	mut:  "leasetime.AskFor(c.sender.Timeout, s.ttl, 0*at.late)",
+}}), in("hold.go", by{dropping}, []mutant{{
+	name: "a lease that is dropped stops the renewals of other readers",
+	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
+	mut:  "reserved > 0 || false && slices.ContainsFunc(all, (*leaseState).inUse) {",
+}}), in("hold.go", by{lessening}, []mutant{{
 	name: "a lease of a closed client still waits for a context",
-	file: "hold.go",
 	old:  "			live.stopAll()\n",
 	mut:  "",
-	by:   []check{lessening},
-}, {
-	name: "permits are released twice by a request that comes twice",
-	file: "script/lessen.lua",
-	old:  "keeps = math.min(keeps, permits)",
-	mut:  "keeps = math.max(keeps - permits, 1)",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a late copy of a request makes a lease longer",
-	file: "script/lessen.lua",
-	old:  "math.min(till, now + ttl) or till",
-	mut:  "now + ttl or till",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "no waiter is told that a lease was shortened",
-	file: "script/lessen.lua",
-	old:  "then ask_first_to_poll(till - now) end",
-	mut:  "then end",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "the sooner end of a share is not noticed",
-	file: "script/lessen.lua",
-	old:  "  soonest = math.min(soonest, till)\n",
+}}), in("multilease.go", by{rules}, []mutant{{
+	name: "locks that are held together are renewed after one of them is lost",
+	old:  "	b.onEnd(b.stopRenewal)\n",
 	mut:  "",
-	by:   []check{oracle, transcripts},
+}}), in("lock.go", by{dropping}, []mutant{{
+	name: "the report of a dropped lease names a line of the library",
+	old:  "caller(2)",
+	mut:  "caller(1)",
+}}), in("lock.go", by{rules}, []mutant{{
+	name: "a loss that was seen early is not told",
+	old:  "one.endWith(cause) || one.early {",
+	mut:  "one.endWith(cause) {",
+}}), in("renewal.go", by{dropping}, []mutant{{
+	name: "the loss of a dropped lease is told as well as its leak",
+	old:  "slices.DeleteFunc(live, (*leaseState).isDropped)",
+	mut:  "slices.DeleteFunc(live, func(*leaseState) bool { return false })",
+}}), in("events.go", by{telling}, []mutant{{
+	name: "the log handler runs where leases are lost",
+	old:  "	if n.event.Kind == 0 && (n.log == nil || !q.logs) {\n",
+	mut:  "	if n.log != nil && q.logs {\n		n.log(q.log)\n	}\n	if n.event.Kind == 0 {\n",
 }, {
-	name: "permits that come back are granted to nobody",
-	file: "script/lessen.lua",
-	old:  "serve_queue()\nif earlier",
-	mut:  "if earlier",
-	by:   []check{oracle, transcripts},
+	name: "the observer is told of a release before a renewal that came first",
+	old:  "	if h.reported.untold > 0 {\n",
+	mut:  "	if h.reported.untold < 0 {\n",
+}, {
+	name: "what a blocked observer would be told is not bounded",
+	old:  "		most = mostRenewals\n",
+	mut:  "		most = mostNews\n",
+}, {
+	name: "an observer that missed something is not told so",
+	old:  "		if dropped > 0 {\n",
+	mut:  "		if dropped < 0 {\n",
+}, {
+	name: "the observer is told of a lease before its grant",
+	old:  "known != nil && !known.granted && n.event.Kind != 0 {",
+	mut:  "known != nil && known.granted && false {",
+}}), in("client.go", by{rules}, []mutant{{
+	name: "Close does not wait for what is still to be told",
+	old:  "	c.events.lastNews()\n",
+	mut:  "",
+}}), in("internal/pushes/hub.go", by{waking, undoing}, []mutant{{
+	name: "the hub tells nobody of a push for nobody",
+	old:  "		h.stray(number) ",
+	mut:  "		",
+}}), in("internal/pushes/hub.go", by{waking}, []mutant{{
+	name: "a waiter that comes just after the confirmation has no subscription",
+	old:  "			h.use(s)\n		default:\n			s = nil\n",
+	mut:  "			s = nil\n		default:\n			s = nil\n",
+}, {
+	name: "a channel that nobody waits on is kept for ever",
+	old:  "	s.idle = time.AfterFunc(h.idleTimeout, func() { h.retire(s) })\n",
+	mut:  "	_ = h.retire\n",
+}}), in("internal/renewer/renewer.go", by{rules}, []mutant{{
+	name: "a renewal takes a loss back that was seen",
+	old:  "	l.over = true\n",
+	mut:  "",
+}}), in("internal/renewer/renewer.go", by{keeping}, []mutant{{
+	name: "a renewal that failed is not tried again",
+	old:  "				l.next = min(l.retryAt(now), l.Deadline())\n",
+	mut:  "				l.next = l.Deadline()\n",
+}, {
+	name: "a renewal may take longer than the lease lasts",
+	old:  "		bound = min(bound, l.Deadline()-sent)\n		if l.unconfirmed",
+	mut:  "		if l.unconfirmed",
+}, {
+	name: "a request renews any number of leases",
+	old:  "			n := min(len(leases), batchMax)\n",
+	mut:  "			n := len(leases)\n",
+}, {
+	name: "leases of two servers share a request",
+	old:  "		due[l.Hold.Group()] = append(due[l.Hold.Group()], l)\n",
+	mut:  "		due[\"\"] = append(due[\"\"], l)\n",
+}, {
+	name: "a deadline moves back",
+	old:  "	d = max(d, l.Deadline())\n",
+	mut:  "",
+}, {
+	name: "an extension to a shorter TTL renews before that is due",
+	old:  "	l.due = max(l.due, leasetime.RenewAt(sent, ttl))\n",
+	mut:  "	l.due = leasetime.RenewAt(sent, ttl)\n",
+}, {
+	name: "renewals that are nearly due travel alone",
+	old:  "l.next-leasetime.Slack(l.TTL) > now",
+	mut:  "l.next > now",
 }, {
 	name: "a shortened lease is trusted until its old deadline",
-	file: "internal/renewer/renewer.go",
 	old:  "		l.trust.Store(int64(d))\n		l.spent.Store(l.Renewals",
 	mut:  "		l.spent.Store(l.Renewals",
-	by:   []check{keeping},
 }, {
 	name: "the answer of an older renewal makes a shortened lease longer",
-	file: "internal/renewer/renewer.go",
 	old:  "	if l.shortened {\n		ttl = min(ttl, l.TTL)\n	}\n	d :=",
 	mut:  "	d :=",
-	by:   []check{keeping},
 }, {
 	name: "a lease is shortened while a renewal asks for more",
-	file: "internal/renewer/renewer.go",
 	old:  "	if !l.busy {\n		return nil, true\n	}\n",
 	mut:  "	if true {\n		return nil, true\n	}\n",
-	by:   []check{keeping},
+}}), in("internal/renewer/item.go", by{keeping}, []mutant{{
+	name: "a fixed lease is renewed",
+	old:  "(l.NoRenewal || l.spent.Load()) && !l.unconfirmed",
+	mut:  "l.spent.Load() && !l.unconfirmed",
+}, {
+	name: "a confirmation that failed is tried again as late as a renewal",
+	old:  "	if l.unconfirmed {\n		return leasetime.RetryAt(now, l.Deadline()-now)\n	}\n",
+	mut:  "	if l.unconfirmed {\n		return l.Deadline()\n	}\n",
+}}), in("internal/leasetime/leasetime.go", by{lasting}, []mutant{{
+	name: "the first waiter polls as late as the others",
+	old:  "min(max(place-1, 0), 50)",
+	mut:  "min(max(place, 0), 50)",
+}, {
+	name: "the lease that must cover a time ends with it",
+	old:  "	ttl := (d+2*time.Millisecond)*100/99 + time.Millisecond\n",
+	mut:  "	ttl := d\n",
+}, {
+	name: "a position is kept for one heartbeat only",
+	old:  "	return 3 * Heartbeat(ttl)\n",
+	mut:  "	return Heartbeat(ttl)\n",
+}, {
+	name: "a push is believed though nothing is left of its lease",
+	old:  "-now >= p.Lease*2/3",
+	mut:  "-now >= 0",
+}, {
+	name: "a push from later than now is believed",
+	old:  "passed >= 0 && passed <= most.Milliseconds()",
+	mut:  "passed >= 0 && most >= 0",
+}}), in("internal/leasetime/leasetime.go", by{lasting, keeping}, []mutant{{
+	name: "the confirmation of a push has all that is left",
+	old:  "{ return left / 2 }",
+	mut:  "{ return left }",
+}}), in("internal/waitqueue/list.go", by{queuing}, []mutant{{
+	name: "the turn goes to the last goroutine and not to the first",
+	old:  "	first := l.last.next\n",
+	mut:  "	first := l.last\n",
+}, {
+	name: "a goroutine that has got the turn may leave without it",
+	old:  "	if w.next == nil {\n		return false\n",
+	mut:  "	if w.next == nil {\n		return true\n",
+}}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
+	name: "a hold that comes to a waiter as it leaves is held for ever",
+	old:  "			q.rules.Release(w.hold)\n",
+	mut:  "",
+}, {
+	name: "a hold that comes to a waiter as it leaves keeps the turn",
+	old:  "			q.rules.Release(w.hold)\n		}\n		t.Leave()\n",
+	mut:  "			q.rules.Release(w.hold)\n		}\n",
+}, {
+	name: "a lock that nobody holds or wants any more is kept in the local queue",
+	old:  "	e.waits, e.unknown = false, false\n	if e.idle() {\n		s.drop(c, key, e)\n	}\n",
+	mut:  "	e.waits, e.unknown = false, false\n",
+}}), in("internal/waitqueue/policy.go", by{queuing}, []mutant{{
+	name: "a hold is passed inside a process for any time",
+	old:  " && age < b.time",
+	mut:  "",
+}, {
+	name: "a hold is passed once more often than its tokens last",
+	old:  "	return handOvers < min(",
+	mut:  "	return handOvers <= min(",
+}, {
+	name: "a reader joins though a writer of its process waits",
+	old:  "	case writerHere:\n",
+	mut:  "	case writerHere && false:\n",
+}, {
+	name: "a reader joins on an old word of the server",
+	old:  "	case age >= shareFor:\n",
+	mut:  "	case age >= 100*shareFor:\n",
+}}), in(travelling, by{riding}, []mutant{{
+	name: "a batch is not bounded",
+	old:  "	n := min(len(c.queue), maxBatch)\n",
+	mut:  "	n := len(c.queue)\n",
+}, {
+	name: "what gathers behind a silent batch waits for it",
+	old:  "	batch := c.take()\n	c.mu.Unlock()\n",
+	mut:  "	batch := c.next()\n	c.mu.Unlock()\n",
+}, {
+	name: "a request that was taken back is sent",
+	old:  "		if s.state.CompareAndSwap(queued, sent) {\n",
+	mut:  "		if s.state.CompareAndSwap(queued, sent) || true {\n",
+}}), in("internal/wire/answer.go", by{reading}, []mutant{{
+	name: "a push of no lease is read as a grant",
+	old:  " || a.Now == 0 || a.Lease == 0 {",
+	mut:  " {",
+}}), in("lessen.go", by{lessening}, []mutant{{
+	name: "a release at the end of a context stops with that context",
+	old:  "t.reportRelease(release(context.WithoutCancel(ctx)))",
+	mut:  "t.reportRelease(ctx.Err())",
 }, {
 	name: "the other entries of an owner trust a lease that one of them shortens",
-	file: "lessen.go",
 	old:  "	case h.lock.owner != \"\":\n",
 	mut:  "	case h.lock.owner == \"-\":\n",
-	by:   []check{lessening},
 }, {
 	name: "permits without an answer stay taken",
-	file: "lessen.go",
 	old:  "		less.later()\n",
 	mut:  "",
-	by:   []check{lessening},
+}}), in("script/lessen.lua", by{oracle, transcripts}, []mutant{{
+	name: "permits are released twice by a request that comes twice",
+	old:  "keeps = math.min(keeps, permits)",
+	mut:  "keeps = math.max(keeps - permits, 1)",
 }, {
+	name: "a late copy of a request makes a lease longer",
+	old:  "math.min(till, now + ttl) or till",
+	mut:  "now + ttl or till",
+}, {
+	name: "no waiter is told that a lease was shortened",
+	old:  "then ask_first_to_poll(till - now) end",
+	mut:  "then end",
+}, {
+	name: "the sooner end of a share is not noticed",
+	old:  "  soonest = math.min(soonest, till)\n",
+	mut:  "",
+}, {
+	name: "permits that come back are granted to nobody",
+	old:  "serve_queue()\nif earlier",
+	mut:  "if earlier",
+}}), in("script/resume.lua", by{oracle, transcripts}, []mutant{{
 	name: "a leader is resumed by whoever names it, under any token",
-	file: "script/resume.lua",
 	old:  "(holds(former) and text(fence) == token)",
 	mut:  "holds(former)",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "a repeated resumption counts from the first copy",
-	file: "script/resume.lua",
 	old:  "if again then reacquire(attempt, nil, ttl, false) end\n",
 	mut:  "",
-	by:   []check{oracle, transcripts},
-}, {
+}}), in("election.go", by{rules}, []mutant{{
 	name: "a leader resumes while the former still believes",
-	file: "election.go",
 	old:  "until := c.now() + left + left/100 + 2*time.Millisecond\n",
 	mut:  "until := c.now() + left/1000\n",
-	by:   []check{rules},
 }, {
 	name: "a client that closes while it resumes returns the leadership too early",
-	file: "election.go",
 	old:  "	case c.life.IsClosing():\n		err = ErrClosed\n	case l.Err() != nil:\n",
 	mut:  "	case c.life.IsClosing():\n	case l.Err() != nil:\n",
-	by:   []check{rules},
 }, {
 	name: "a resumption goes on after its context has ended",
-	file: "election.go",
 	old:  "either, cancel := context.WithCancel(ctx)",
 	mut:  "either, cancel := context.WithCancel(context.WithoutCancel(ctx))",
-	by:   []check{rules},
-}}
+}}))

@@ -26,6 +26,17 @@ type mutant struct {
 	by   []check // in this order, until one catches it
 }
 
+// by are the checks that are to notice a mutant.
+type by []check
+
+// in are mutants of one file that the same checks are to notice.
+func in(file string, checks by, mutants []mutant) []mutant {
+	for i := range mutants {
+		mutants[i].file, mutants[i].by = file, checks
+	}
+	return mutants
+}
+
 // check is a run of tests that should fail.
 type check struct {
 	name string

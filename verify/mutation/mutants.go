@@ -57,335 +57,227 @@ var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAd
 	inStringLocks)
 
 // inScripts are those of the scripts.
-var inScripts = []mutant{{
+var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{{
 	name: "a lease from before the clock was set back is kept for twice as long",
-	file: "script/record.lua",
 	old:  "life_ms = text(math.max(record_life, ahead) + retention)",
 	mut:  "life_ms = text(record_life + ahead + retention)",
-	by:   []check{transcripts},
-}, {
-	name: "an evicted holder is not pushed",
-	file: "script/evict.lua",
-	old:  "for _, attempt in ipairs(names) do send(attempt, 'evicted ' .. attempt) end\n",
-	mut:  "",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a waiter that was skipped and polls is not visited again",
-	file: "script/record.lua",
-	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
-	mut:  "",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a step reads the whole queue",
-	file: "script/record.lua",
-	old:  "math.max(head + head_window, cursor) + cursor_window\n",
-	mut:  "tail + 1\n",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a walk leaves out the waiters near the head",
-	file: "script/record.lua",
-	old:  "    if place == head + head_window then place",
-	mut:  "    if place == head + 1 then place",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a walk that ends within the queue tells no waiter",
-	file: "script/record.lua",
-	old:  "  if unfinished and (mine or",
-	mut:  "  if false and (mine or",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a newcomer overtakes waiters that no step has visited",
-	file: "script/record.lua",
-	old:  "must_queue = blocked or unfinished or",
-	mut:  "must_queue = blocked or",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a waiter for more than a lowered limit keeps its position",
-	file: "script/record.lua",
-	old:  "return w[2] == 'p' and limit and",
-	mut:  "return false and w[2] == 'p' and",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a waiter that was told when to poll leaves, and no other is told",
-	file: "script/record.lua",
-	old:  "    till = missed_poll_at\n",
-	mut:  "    till = 0\n",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a reader re-enters only if its owner held before the step",
-	file: "script/acquire.lua",
-	old:  "  for field, value in pairs(fields) do\n    if ours",
-	mut:  "  for field, value in pairs({}) do\n    if ours",
-	by:   []check{transcripts},
-}, {
-	name: "a waiter that was told when to poll is relied on though it has left",
-	file: "script/record.lua",
-	old:  "  if tonumber(place) == poll_place then missed_poll_at, poll_at, poll_place = poll_at, 0, 0 end\n",
-	mut:  "",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a dead waiter that is not compatible keeps all others out",
-	file: "script/record.lua",
-	old:  "      blocked = attempt == caller or channel_of(attempt) ~= nil\n",
-	mut:  "      blocked = true\n",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a pushed grant has its whole lease at once",
-	file: "script/record.lua",
-	old:  "pushed and provisional_lease(ttl) or ttl\n",
-	mut:  "ttl\n",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a client that does not confirm is granted again and again",
-	file: "script/record.lua",
-	old:  "  silent = silent .. client\n",
-	mut:  "  silent = silent .. ' -'\n",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a renewal does not confirm a lease of the same length",
-	file: "script/renew.lua",
-	old:  "if now + ttl > expiry or string.find(lease, '^%-?0%d') then",
-	mut:  "if now + ttl > expiry then",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "a grant is told before it is written",
-	file: "script/record.lua",
 	old:  "  write_fields()\n  publish()\n",
 	mut:  "  publish()\n  write_fields()\n",
-	by:   []check{transcripts},
-}, {
-	name: "a release pushes before it writes",
-	file: "script/release.lua",
-	old:  "          -- The TTL, the change, the tidying up, and then the pushes: see commit.\n",
-	mut: "          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting)\n" +
-		"          verb = 'ECHO'\n",
-	by: []check{transcripts},
 }, {
 	name: "a step deletes fields before it writes",
-	file: "script/record.lua",
 	old:  "  if #set > 0 then call('HSET', key, unpack(set)) end\n",
 	mut: "  if #gone > 0 then call('HDEL', key, unpack(gone)) end\n" +
 		"  if #set > 0 then call('HSET', key, unpack(set)) end\n",
-	by: []check{transcripts},
+}}), in("script/record.lua", by{oracle, transcripts}, []mutant{{
+	name: "a waiter that was skipped and polls is not visited again",
+	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
+	mut:  "",
+}, {
+	name: "a step reads the whole queue",
+	old:  "math.max(head + head_window, cursor) + cursor_window\n",
+	mut:  "tail + 1\n",
+}, {
+	name: "a walk leaves out the waiters near the head",
+	old:  "    if place == head + head_window then place",
+	mut:  "    if place == head + 1 then place",
+}, {
+	name: "a walk that ends within the queue tells no waiter",
+	old:  "  if unfinished and (mine or",
+	mut:  "  if false and (mine or",
+}, {
+	name: "a newcomer overtakes waiters that no step has visited",
+	old:  "must_queue = blocked or unfinished or",
+	mut:  "must_queue = blocked or",
+}, {
+	name: "a waiter for more than a lowered limit keeps its position",
+	old:  "return w[2] == 'p' and limit and",
+	mut:  "return false and w[2] == 'p' and",
+}, {
+	name: "a waiter that was told when to poll leaves, and no other is told",
+	old:  "    till = missed_poll_at\n",
+	mut:  "    till = 0\n",
+}, {
+	name: "a waiter that was told when to poll is relied on though it has left",
+	old:  "  if tonumber(place) == poll_place then missed_poll_at, poll_at, poll_place = poll_at, 0, 0 end\n",
+	mut:  "",
+}, {
+	name: "a dead waiter that is not compatible keeps all others out",
+	old:  "      blocked = attempt == caller or channel_of(attempt) ~= nil\n",
+	mut:  "      blocked = true\n",
+}, {
+	name: "a pushed grant has its whole lease at once",
+	old:  "pushed and provisional_lease(ttl) or ttl\n",
+	mut:  "ttl\n",
+}, {
+	name: "a client that does not confirm is granted again and again",
+	old:  "  silent = silent .. client\n",
+	mut:  "  silent = silent .. ' -'\n",
+}, {
+	name: "tokens are counted and not drawn from the clock",
+	old:  "fence = math.max(micros, (fence or 0) + 1)\n",
+	mut:  "fence = (fence or 0) + 1\n",
+}, {
+	name: "the lock is handed to a waiter without a subscription",
+	old:  "  if subscribers[channel] == 0 then return nil end\n",
+	mut:  "",
+}, {
+	name: "a waiter that is not compatible is overtaken",
+	old:  "    return blocked or holder\n",
+	mut:  "    return holder\n",
+}, {
+	name: "one permit more than there are",
+	old:  "used + weight <= limit",
+	mut:  "used + weight <= limit + 1",
+}}), in("script/evict.lua", by{oracle, transcripts}, []mutant{{
+	name: "an evicted holder is not pushed",
+	old:  "for _, attempt in ipairs(names) do send(attempt, 'evicted ' .. attempt) end\n",
+	mut:  "",
+}, {
+	name: "an eviction does not raise the fence",
+	old:  "fence = math.max(micros, fence + 1)\n",
+	mut:  "",
+}}), in("script/acquire.lua", by{transcripts}, []mutant{{
+	name: "a reader re-enters only if its owner held before the step",
+	old:  "  for field, value in pairs(fields) do\n    if ours",
+	mut:  "  for field, value in pairs({}) do\n    if ours",
 }, {
 	name: "a new record is written although its TTL may not be set",
-	file: "script/acquire.lua",
 	old: "      local known = call('PEXPIRE', key, record_ttl)\n" +
 		"      call('HSET', key, 'lock', hold, 'birth', token)\n",
 	mut: "      local known = 0\n" +
 		"      call('HSET', key, 'lock', hold, 'birth', token)\n",
-	by: []check{transcripts},
-}, {
-	name: "a release is refused only in the middle",
-	file: "script/release.lua",
-	old:  "#!lua flags=allow-oom\n",
-	mut:  "",
-	by:   []check{transcripts},
-}, {
-	name: "release does not compare the holder",
-	file: "script/release.lua",
-	old:  "if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then",
-	mut:  "if lock and string.sub(lock, -1) ~= '+' and string.sub(lock, 17, 17) == ' ' then",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "release with a waiter does not compare the holder",
-	file: "script/release.lua",
-	old:  "elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then",
-	mut:  "elseif lock and string.sub(lock, -2) == ' +' then",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "renew does not compare the holder",
-	file: "script/renew.lua",
-	old:  "local mine = holder == attempt",
-	mut:  "local mine = holder ~= '' and holder ~= '-'",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "renew revives an expired lease",
-	file: "script/renew.lua",
-	old:  "if mine and expiry > now then",
-	mut:  "if mine then",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "renew revives an expired lease on the fast path",
-	file: "script/renew.lua",
-	old:  "  if expiry > now then\n    extend_record(key, common_life)",
-	mut:  "  if expiry > 0 then\n    extend_record(key, common_life)",
-	by:   []check{transcripts, oracle},
-}, {
-	name: "renew takes an attempt for a holder that ends like it",
-	file: "script/renew.lua",
-	old:  "tonumber(sub(lock, 17, from - 1))",
-	mut:  "tonumber(string.match(sub(lock, 17, from - 1), '%d+'))",
-	by:   []check{transcripts},
-}, {
-	name: "renew lets a record expire before the clock has passed its fence",
-	file: "script/renew.lua",
-	old:  "if fence and lease and fence <= micros then",
-	mut:  "if fence and lease then",
-	by:   []check{transcripts},
-}, {
-	name: "renew ignores the TTL that a lease has of its own",
-	file: "script/renew.lua",
-	old:  "tonumber(ttl) or common_ttl, owner",
-	mut:  "common_ttl, owner",
-	by:   []check{transcripts},
-}, {
-	name: "renew writes to a record of a later format",
-	file: "script/renew.lua",
-	old:  "first > 47 and first < 58 and second ~= 48",
-	mut:  "second ~= 48",
-	by:   []check{transcripts},
-}, {
+}}), in("script/acquire.lua", by{oracle, transcripts}, []mutant{{
 	name: "acquire leaves a key without TTL",
-	file: "script/acquire.lua",
 	old:  "      if known == 0 then call('PEXPIRE', key, record_ttl) end\n      return",
 	mut:  "      return",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "tokens are counted and not drawn from the clock",
-	file: "script/record.lua",
-	old:  "fence = math.max(micros, (fence or 0) + 1)\n",
-	mut:  "fence = (fence or 0) + 1\n",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "a token repeats when the clock is set back",
-	file: "script/acquire.lua",
 	old:  "elseif tonumber(token) > tonumber(last) then",
 	mut:  "else",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "a reader on the fast path overtakes the queue",
-	file: "script/acquire.lua",
 	old:  "if weight > 0 and not got[3] and not got[4] and",
 	mut:  "if weight > 0 and not got[4] and",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "a reader on the fast path is granted beside an expired hold",
-	file: "script/acquire.lua",
 	old:  "shared_mode == kind and soonest > tonumber(now)",
 	mut:  "shared_mode == kind",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "one permit more than there are, on the fast path",
-	file: "script/acquire.lua",
 	old:  "used + weight <= tonumber(asked_limit)",
 	mut:  "used + weight <= tonumber(asked_limit) + 1",
-	by:   []check{oracle, transcripts},
+}}), in("script/renew.lua", by{oracle, transcripts}, []mutant{{
+	name: "a renewal does not confirm a lease of the same length",
+	old:  "if now + ttl > expiry or string.find(lease, '^%-?0%d') then",
+	mut:  "if now + ttl > expiry then",
+}, {
+	name: "renew does not compare the holder",
+	old:  "local mine = holder == attempt",
+	mut:  "local mine = holder ~= '' and holder ~= '-'",
+}, {
+	name: "renew revives an expired lease",
+	old:  "if mine and expiry > now then",
+	mut:  "if mine then",
+}}), in("script/renew.lua", by{transcripts, oracle}, []mutant{{
+	name: "renew revives an expired lease on the fast path",
+	old:  "  if expiry > now then\n    extend_record(key, common_life)",
+	mut:  "  if expiry > 0 then\n    extend_record(key, common_life)",
+}}), in("script/renew.lua", by{transcripts}, []mutant{{
+	name: "renew takes an attempt for a holder that ends like it",
+	old:  "tonumber(sub(lock, 17, from - 1))",
+	mut:  "tonumber(string.match(sub(lock, 17, from - 1), '%d+'))",
+}, {
+	name: "renew lets a record expire before the clock has passed its fence",
+	old:  "if fence and lease and fence <= micros then",
+	mut:  "if fence and lease then",
+}, {
+	name: "renew ignores the TTL that a lease has of its own",
+	old:  "tonumber(ttl) or common_ttl, owner",
+	mut:  "common_ttl, owner",
+}, {
+	name: "renew writes to a record of a later format",
+	old:  "first > 47 and first < 58 and second ~= 48",
+	mut:  "second ~= 48",
+}}), in("script/release.lua", by{transcripts}, []mutant{{
+	name: "a release pushes before it writes",
+	old:  "          -- The TTL, the change, the tidying up, and then the pushes: see commit.\n",
+	mut: "          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting)\n" +
+		"          verb = 'ECHO'\n",
+}, {
+	name: "a release is refused only in the middle",
+	old:  "#!lua flags=allow-oom\n",
+	mut:  "",
+}}), in("script/release.lua", by{oracle, transcripts}, []mutant{{
+	name: "release does not compare the holder",
+	old:  "if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then",
+	mut:  "if lock and string.sub(lock, -1) ~= '+' and string.sub(lock, 17, 17) == ' ' then",
+}, {
+	name: "release with a waiter does not compare the holder",
+	old:  "elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then",
+	mut:  "elseif lock and string.sub(lock, -2) == ' +' then",
 }, {
 	name: "the last reader on the fast path leaves the lock held",
-	file: "script/release.lua",
 	old:  "      if rest == 0 then\n",
 	mut:  "      if rest < 0 then\n",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "the lock is handed to a waiter without a subscription",
-	file: "script/record.lua",
-	old:  "  if subscribers[channel] == 0 then return nil end\n",
-	mut:  "",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "release hands the lock to a waiter without a subscription",
-	file: "script/release.lua",
 	old:  "if found and known and may and not there.err and there[2] > 0 then",
 	mut:  "if found then",
-	by:   []check{oracle, transcripts},
 }, {
 	name: "release grants to nobody",
-	file: "script/release.lua",
 	old:  "expire()\nserve_queue()\nreturn commit('released')",
 	mut:  "expire()\nreturn commit('released')",
-	by:   []check{oracle, transcripts},
-}, {
+}}), in("script/cancel.lua", by{oracle, transcripts}, []mutant{{
 	name: "cancel loses the grant that it crosses",
-	file: "script/cancel.lua",
 	old:  "elseif holds(attempt, owner) then",
 	mut:  "elseif false then",
-	by:   []check{oracle, transcripts},
-}, {
+}}), in("script/poll.lua", by{oracle, transcripts}, []mutant{{
 	name: "poll does not find a grant whose push was lost",
-	file: "script/poll.lua",
 	old:  "local mine = reacquire(attempt, owner, ttl, waiter)",
 	mut:  "local mine = nil",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "a waiter that is not compatible is overtaken",
-	file: "script/record.lua",
-	old:  "    return blocked or holder\n",
-	mut:  "    return holder\n",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "one permit more than there are",
-	file: "script/record.lua",
-	old:  "used + weight <= limit",
-	mut:  "used + weight <= limit + 1",
-	by:   []check{oracle, transcripts},
-}, {
-	name: "an eviction does not raise the fence",
-	file: "script/evict.lua",
-	old:  "fence = math.max(micros, fence + 1)\n",
-	mut:  "",
-	by:   []check{oracle, transcripts},
-}, {
+}}), in("script/convert.lua", by{oracle, transcripts}, []mutant{{
 	name: "a reader upgrades beside another",
-	file: "script/convert.lua",
 	old:  "if used > tonumber(reads[3]) then return busy() end",
 	mut:  "",
-	by:   []check{oracle, transcripts},
-}}
+}}))
 
 // inMemstore are those of the specification, on which the simulation runs.
-var inMemstore = []mutant{{
+var inMemstore = slices.Concat(in("memstore/queue.go", by{rules}, []mutant{{
 	name: "a waiter that was told that the lock is free sooner leaves, and no other is told",
-	file: "memstore/queue.go",
 	old:  "			t.queue.pollAt, t.queue.pollPlace = t.now+left, w.place\n",
 	mut:  "",
-	by:   []check{rules},
-}, {
-	name: "memstore: release does not compare the holder",
-	file: "memstore/release.go",
-	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
-	mut:  "case t.holder != nil:",
-	by:   []check{worlds, oracle},
-}, {
-	name: "memstore: renew revives an expired lease",
-	file: "memstore/renew.go",
-	old:  "case expiry != nil && *expiry > t.now:",
-	mut:  "case expiry != nil:",
-	by:   []check{worlds, oracle},
-}, {
-	name: "memstore: a key without TTL",
-	file: "memstore/record.go",
-	old:  "t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record",
-	mut:  "t.expires = 0",
-	by:   []check{worlds, oracle},
-}, {
-	name: "memstore: tokens are counted and not drawn from the clock",
-	file: "memstore/record.go",
-	old:  "return max(t.micros, t.fence+1)",
-	mut:  "return t.fence + 1",
-	by:   []check{worlds, oracle},
-}, {
+}}), in("memstore/queue.go", by{oracle, worlds}, []mutant{{
 	name: "memstore: the lock is handed to a waiter without a subscription",
-	file: "memstore/queue.go",
 	old:  "		if !asks && !t.canReach(w) {\n			continue\n		}\n",
 	mut:  "",
-	by:   []check{oracle, worlds},
-}, {
-	name: "memstore: cancel loses the grant that it crosses",
-	file: "memstore/cancel.go",
-	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
-	mut:  "case t.holder != nil && owner != \"\" && t.holder.is(attempt, owner):",
-	by:   []check{oracle, worlds},
-}, {
+}}), in("memstore/queue.go", by{worlds, oracle}, []mutant{{
 	name: "memstore: a waiter that is not compatible is overtaken",
-	file: "memstore/queue.go",
 	old:  "			return w.place, token, true, pushed\n",
 	mut:  "			blocked = true\n			continue\n",
-	by:   []check{worlds, oracle},
+}}), in("memstore/release.go", by{worlds, oracle}, []mutant{{
+	name: "memstore: release does not compare the holder",
+	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
+	mut:  "case t.holder != nil:",
+}}), in("memstore/renew.go", by{worlds, oracle}, []mutant{{
+	name: "memstore: renew revives an expired lease",
+	old:  "case expiry != nil && *expiry > t.now:",
+	mut:  "case expiry != nil:",
+}}), in("memstore/record.go", by{worlds, oracle}, []mutant{{
+	name: "memstore: a key without TTL",
+	old:  "t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record",
+	mut:  "t.expires = 0",
+}, {
+	name: "memstore: tokens are counted and not drawn from the clock",
+	old:  "return max(t.micros, t.fence+1)",
+	mut:  "return t.fence + 1",
 }, {
 	name: "memstore: readers are granted beside a writer",
-	file: "memstore/record.go",
 	old:  "	case t.holder != nil:\n		return false\n",
 	mut:  "	case t.holder != nil:\n		return want == shared\n",
-	by:   []check{worlds, oracle},
-}}
+}}), in("memstore/cancel.go", by{oracle, worlds}, []mutant{{
+	name: "memstore: cancel loses the grant that it crosses",
+	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
+	mut:  "case t.holder != nil && owner != \"\" && t.holder.is(attempt, owner):",
+}}))

@@ -7,19 +7,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Every mutant can still be made: what it replaces occurs once in its file. It is the fast
 // part of the run, and fails as soon as the code has moved away from under a mutant.
 func TestEveryMutantFindsItsPlace(t *testing.T) {
 	root, err := findRoot()
-	assert.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	names := map[string]bool{}
 	for _, m := range mutants {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
-		assert.Must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := m.apply(string(text)); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
@@ -36,9 +38,13 @@ func TestEveryMutantFindsItsPlace(t *testing.T) {
 // The table in the documentation is of the mutants that there are.
 func TestTheTableHasEveryMutant(t *testing.T) {
 	root, err := findRoot()
-	assert.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	page, err := os.ReadFile(filepath.Join(root, "docs", "track-record", "mutations.md"))
-	assert.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range mutants {
 		if !strings.Contains(string(page), "\n| "+m.name+" | `"+m.file+"` | ") {
 			t.Errorf("%q is not in the table: run make mutation", m.name)
@@ -110,7 +116,9 @@ func TestThePageIsReadAsItIsWritten(t *testing.T) {
 		{first, caught{"unit tests", "TestA"}}, {second, caught{"oracle", "TestB"}},
 		{mutants[2], caught{"oracle", "TestB"}}, {second, caught{"oracle", "TestC"}}, {mutants[2], caught{}},
 	} {
-		assert.Must(t, writePage(path, v))
+		if err := writePage(path, v); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got, want := readPage(path), map[string]caught{
 		first.name: {"unit tests", "TestA"}, second.name: {"oracle", "TestC"},

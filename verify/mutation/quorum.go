@@ -1,424 +1,286 @@
 package main
 
+import "slices"
+
 // inQuorum are those of locks over several servers.
-var inQuorum = []mutant{{
+var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: a server that is ahead draws the tokens",
-	file: "quorum/round.go",
 	old:  "return replies, majority.WithoutAhead(replies, counts, r.tokensAhead())",
 	mut:  "return replies, counts",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a server that has lost its memory counts at once",
-	file: "internal/majority/clock.go",
-	old:  "s.Standings[i], s.Left[i] = OnProbation, left",
-	mut:  "s.Left[i] = 0",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a grant is believed when one server has its token",
-	file: "quorum/token.go",
-	old:  "if ok >= acq.s.majority {",
-	mut:  "if ok >= 1 {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: the greatest token drawn is the lease's though few have it",
-	file: "internal/majority/majority.go",
-	old:  "return greatest + 1",
-	mut:  "return greatest",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a server vouches for a time in which it did not hold",
-	file: "quorum/renew.go",
-	old:  "if na := l.attempts[i]; na.holds && na.heldSince <= l.since {",
-	mut:  "if na := l.attempts[i]; na.holds {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: one server under two names has two votes",
-	file: "quorum/marks.go",
-	old:  "return other.OK && other.askedAt >= since && other.RunID == one.RunID",
-	mut:  "return false && other.OK && other.askedAt >= since && other.RunID == one.RunID",
-	by:   []check{uniting},
-}, {
-	name: "quorum: what a server may yet grant is not cancelled",
-	file: "quorum/nodeattempt.go",
-	old:  "na.cancelLater(1, max(until, acq.s.now()+timeout))",
-	mut:  "_ = until",
-	by:   []check{uniting},
-}, {
-	name: "quorum: half of the servers are a majority",
-	file: "internal/majority/majority.go",
-	old:  "func Of(n int) int { return n/2 + 1 }",
-	mut:  "func Of(n int) int { return (n + 1) / 2 }",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a server that failed stays coordinator",
-	file: "internal/majority/majority.go",
-	old:  "func(i int) bool { return replies[i] != Failed })",
-	mut:  "func(i int) bool { return replies[i] != Failed || true })",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a split between two is not seen",
-	file: "internal/majority/majority.go",
-	old:  "case granted+open < m:",
-	mut:  "case granted+open < 0:",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a server that does not count decides with the others",
-	file: "internal/majority/majority.go",
-	old:  "if !counts[i] || r == Failed {",
-	mut:  "if !counts[i] && false || r == Failed {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: the fastest clock is the right one",
-	file: "internal/majority/majority.go",
-	old:  "[len(known)-most-1], true",
-	mut:  "[len(known)-1], true",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a server that is ahead is left out where it is needed",
-	file: "internal/majority/majority.go",
-	old:  "if can < Of(len(replies)) {",
-	mut:  "if can < 0 {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: silence keeps a lease",
-	file: "internal/majority/majority.go",
-	old:  "case held >= m:",
-	mut:  "case held+silent >= m:",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: the holder does not learn of an eviction",
-	file: "internal/majority/majority.go",
-	old:  "case evicted:\n\t\treturn Ended",
-	mut:  "case evicted:\n\t\treturn Lost",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a record is as its luckiest server has it",
-	file: "internal/majority/majority.go",
-	old:  "return sorted[len(sorted)-m]",
-	mut:  "return sorted[len(sorted)-1]",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: one silent server takes a whole lease",
-	file: "internal/majority/majority.go",
-	old:  "timeout = min(timeout, ttl/10)",
-	mut:  "timeout = min(timeout, ttl)",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a majority waits for the last server's timeout",
-	file: "internal/majority/majority.go",
-	old:  "return min(2*took+2*time.Millisecond, timeout)",
-	mut:  "return timeout",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: what a majority denies is still possible",
-	file: "internal/majority/majority.go",
-	old:  "return yes >= m, n-no >= m",
-	mut:  "return yes >= m, n-no >= 0*m",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: all locks have the same coordinator",
-	file: "internal/majority/majority.go",
-	old:  "order[i] = (first + i) % n",
-	mut:  "order[i] = (0*first + i) % n",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a hold on one server is a hold of the lock",
-	file: "internal/majority/record.go",
-	old:  "if len(h.tokens) < Of(n) {",
-	mut:  "if len(h.tokens) < 1 {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a new quorum begins at once with any majority",
-	file: "internal/majority/clock.go",
-	old:  "func Founders(n int) int { return (n+Of(n)-1)/2 + 1 }",
-	mut:  "func Founders(n int) int { return Of(n) }",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: clocks an hour apart agree",
-	file: "internal/majority/clock.go",
-	old:  "of[j] && s.low <= at && at <= s.high {",
-	mut:  "of[j] && s.low <= at && at <= s.high+time.Hour {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: where clocks differ the first to agree is believed",
-	file: "internal/majority/clock.go",
-	old:  "if most < n && most < Of(len(readings)) {",
-	mut:  "if most < n && most < 0 {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a minority begins a quorum",
-	file: "internal/majority/clock.go",
-	old:  "if answered < Of(len(readings)) {",
-	mut:  "if answered < 1 {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a clock that was set forward counts as one that was set back",
-	file: "internal/majority/clock.go",
-	old:  "case current[i] && at.high < common.low:",
-	mut:  "case current[i] && at.high != common.low:",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a server that was away joins although only a few agree",
-	file: "internal/majority/clock.go",
-	old:  "case of[i] && !current[i] && most >= Of(len(readings)) && at.low <= common.high:",
-	mut:  "case of[i] && !current[i] && at.low <= common.high:",
-	by:   []check{uniting},
-}, {
-	name: "quorum: an old comparison has a word on clocks",
-	file: "internal/majority/clock.go",
-	old:  "r.Mark.At >= time.Duration(last)-longest; current[i] {",
-	mut:  "r.Mark.At >= time.Duration(last)-longest || of[i]; current[i] {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a grant is vouched for where too few clocks agree",
-	file: "internal/majority/clock.go",
-	old:  "case most < Of(len(readings)):\n\t\t\ts.Standings",
-	mut:  "case most < 1:\n\t\t\ts.Standings",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a grant is vouched for by a clock that was set",
-	file: "internal/majority/clock.go",
-	old:  "\t\tcase !in[i]:\n\t\t\ts.Standings",
-	mut:  "\t\tcase !in[i] && false:\n\t\t\ts.Standings",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a comparison never gets old",
-	file: "internal/majority/clock.go",
-	old:  "apart(now+common.middle(), r.Mark.At) > longest:",
-	mut:  "apart(now+common.middle(), r.Mark.At) > 1000*longest:",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: every new quorum begins at once",
-	file: "internal/majority/clock.go",
-	old:  "\tif atOnce {",
-	mut:  "\tif atOnce || true {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a quorum that begins again keeps its number",
-	file: "internal/majority/clock.go",
-	old:  "Mark{Epoch: quorum.Epoch + 1}",
-	mut:  "Mark{Epoch: quorum.Epoch}",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: after all clocks were set back servers are of the future",
-	file: "internal/majority/clock.go",
-	old:  "next.Born = min(next.Born, today)",
-	mut:  "next.Born = max(next.Born, min(next.Born, today))",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: clocks may go apart by all of the time",
-	file: "internal/majority/clock.go",
-	old:  "return apart(age, 0)/50 +",
-	mut:  "return apart(age, 0) +",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: clocks are compared once",
-	file: "internal/majority/clock.go",
-	old:  "return oldest >= fresh && worst <= Tolerance(fresh) || oldest >= longest/4",
-	mut:  "return oldest < 0 && worst <= Tolerance(fresh)",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a server that forgot joins without a wait",
-	file: "internal/majority/clock.go",
-	old:  "\t\tdefault:\n\t\t\tnext.Born = today\n",
-	mut:  "\t\tdefault:\n\t\t\tnext.Born = today - 2*longest\n",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: wrong marks are not corrected",
-	file: "quorum/token.go",
-	old:  "\t\tacq.states.noteWrongMarks(why)\n",
-	mut:  "\t\t_ = why\n",
-	by:   []check{uniting},
-}, {
-	name: "quorum: one server has two votes in a grant",
-	file: "quorum/token.go",
-	old:  "return acq.states.sameServer == nil, acq.states.sameServer",
-	mut:  "return true, nil",
-	by:   []check{uniting},
 }, {
 	name: "quorum: a pushed grant counts for as long as any",
-	file: "quorum/round.go",
 	old:  "na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)",
 	mut:  "na.countsFrom >= r.acq.countsFrom)",
-	by:   []check{uniting},
 }, {
 	name: "quorum: a hold from before counts with the new lease",
-	file: "quorum/round.go",
 	old:  "(!na.holds || na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)",
 	mut:  "(!na.holds || !na.unconfirmed)",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a request that arrives after the release is not cancelled",
-	file: "quorum/nodeattempt.go",
-	old:  "if acq.s.now() < na.unansweredUntil {",
-	mut:  "if acq.s.now() < 0*na.unansweredUntil {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a request without an answer is not cancelled",
-	file: "quorum/nodeattempt.go",
-	old:  "nothing := !na.holds && !na.queued && acq.s.now() >= na.unansweredUntil",
-	mut:  "nothing := !na.holds && !na.queued",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a lease is not restored on a server that did not answer",
-	file: "quorum/renew.go",
-	old:  "if (!na.holds || na.heldSince < start) && len(na.gate) == 0 {",
-	mut:  "if na.holds && na.heldSince < start && len(na.gate) == 0 {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a cancel that a node refuses for a while is forgotten",
-	file: "quorum/errors.go",
-	old:  "errors.As(err, &r) && !r.Transient()",
-	mut:  "errors.As(err, &r)",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a restored lease leaves the old attempt on the server",
-	file: "quorum/renew.go",
-	old:  "_, _ = before.cancel(timeout) // a failed cancel becomes a pending one",
-	mut:  "_ = before",
-	by:   []check{uniting},
-}, {
-	name: "quorum: renewals do not keep the marks",
-	file: "quorum/renew.go",
-	old:  "s.statesOf(p).refresh() //",
-	mut:  "_ = s.statesOf(p) //",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a renewal does not count from its start",
-	file: "quorum/renew.go",
-	old:  "acq.renewedAt = max(acq.renewedAt, start)",
-	mut:  "acq.renewedAt = max(acq.renewedAt, 0*start)",
-	by:   []check{uniting},
-}, {
-	name: "quorum: an attempt that joins a queue keeps the other servers",
-	file: "quorum/acquire.go",
-	old:  "\t\tif i != r.coordinator {\n\t\t\tr.replace(i, timeout)",
-	mut:  "\t\tif i != r.coordinator && false {\n\t\t\tr.replace(i, timeout)",
-	by:   []check{uniting},
-}, {
-	name: "quorum: an attempt that gets no majority keeps what it has",
-	file: "quorum/wait.go",
-	old:  "\tif current {\n\t\tacq.cancelRound(r, timeout)",
-	mut:  "\tif current && acq == nil {\n\t\tacq.cancelRound(r, timeout)",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a cancel that found nothing is not sent again",
-	file: "quorum/node.go",
-	old:  "if answer != \"none\" {",
-	mut:  "if answer != \"nothing\" {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: of several late requests one is cancelled",
-	file: "quorum/node.go",
-	old:  "if err == nil && pending.times > 0 {",
-	mut:  "if answer == \"none\" {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a late queue entry is kept when it is granted",
-	file: "quorum/node.go",
-	old:  "	if !known {\n		return // its cancel",
-	mut:  "	if known || !known {\n		return // its cancel",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a waiter behind dead ones does not check the coordinator",
-	file: "quorum/coordinator.go",
-	old:  "last.Left <= acq.s.cfg.MaxTTL && rand.IntN(last.Place) >= alwaysChecked",
-	mut:  "rand.IntN(last.Place) >= 0",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a server that a comparison did not reach counts as new",
-	file: "internal/majority/clock.go",
-	old:  "if most == n && n < Of(len(readings)) {",
-	mut:  "if most == n && n < 0 {",
-	by:   []check{counting, uniting},
-}, {
-	name: "quorum: a server left behind is heard however inexact its word is",
-	file: "internal/majority/clock.go",
-	old:  "agree(now, longest, readings, of)",
-	mut:  "agree(now, forever, readings, of)",
-	by:   []check{counting},
-}, {
-	name: "quorum: a coordinator that a majority contradicts stays coordinator",
-	file: "quorum/coordinator.go",
-	old:  "s.nodes[i].isSilent() || s.isContradicted(key, i)",
-	mut:  "s.nodes[i].isSilent()",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a momentary contradiction replaces the coordinator",
-	file: "quorum/coordinator.go",
-	old:  "now-a.since >= contradictionTime(ttl)",
-	mut:  "now-a.since >= 0*contradictionTime(ttl)",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a client forgets a wrong coordinator while it learns of another",
-	file: "quorum/coordinator.go",
-	old:  "\t\t\tacq.s.keepContradiction(acq.key, i, h.Attempt)\n",
-	mut:  "\t\t\t_, _ = i, h\n",
-	by:   []check{uniting},
-}, {
-	name: "quorum: a coordinator that comes back overtakes the queue",
-	file: "quorum/coordinator.go",
-	old:  "\t\tif most >= m {",
-	mut:  "\t\tif most >= 2*m {",
-	by:   []check{uniting},
-}, {
-	name: "quorum: the rest of a lost majority is extended",
-	file: "quorum/wait.go",
-	old:  "\tgone, err := r.mayHold() < acq.s.majority, ",
-	mut:  "	gone, err := false, ",
-	by:   []check{uniting},
 }, {
 	name: "quorum: a server that was silent for a lease may hold",
-	file: "quorum/round.go",
 	old:  " && now-na.countsFrom < r.acq.ttl {\n",
 	mut:  " && now >= 0 {\n",
-	by:   []check{uniting},
+}}), in("internal/majority/clock.go", by{counting, uniting}, []mutant{{
+	name: "quorum: a server that has lost its memory counts at once",
+	old:  "s.Standings[i], s.Left[i] = OnProbation, left",
+	mut:  "s.Left[i] = 0",
+}, {
+	name: "quorum: a new quorum begins at once with any majority",
+	old:  "func Founders(n int) int { return (n+Of(n)-1)/2 + 1 }",
+	mut:  "func Founders(n int) int { return Of(n) }",
+}, {
+	name: "quorum: clocks an hour apart agree",
+	old:  "of[j] && s.low <= at && at <= s.high {",
+	mut:  "of[j] && s.low <= at && at <= s.high+time.Hour {",
+}, {
+	name: "quorum: where clocks differ the first to agree is believed",
+	old:  "if most < n && most < Of(len(readings)) {",
+	mut:  "if most < n && most < 0 {",
+}, {
+	name: "quorum: a minority begins a quorum",
+	old:  "if answered < Of(len(readings)) {",
+	mut:  "if answered < 1 {",
+}, {
+	name: "quorum: a clock that was set forward counts as one that was set back",
+	old:  "case current[i] && at.high < common.low:",
+	mut:  "case current[i] && at.high != common.low:",
+}, {
+	name: "quorum: a grant is vouched for where too few clocks agree",
+	old:  "case most < Of(len(readings)):\n\t\t\ts.Standings",
+	mut:  "case most < 1:\n\t\t\ts.Standings",
+}, {
+	name: "quorum: a grant is vouched for by a clock that was set",
+	old:  "\t\tcase !in[i]:\n\t\t\ts.Standings",
+	mut:  "\t\tcase !in[i] && false:\n\t\t\ts.Standings",
+}, {
+	name: "quorum: a comparison never gets old",
+	old:  "apart(now+common.middle(), r.Mark.At) > longest:",
+	mut:  "apart(now+common.middle(), r.Mark.At) > 1000*longest:",
+}, {
+	name: "quorum: every new quorum begins at once",
+	old:  "\tif atOnce {",
+	mut:  "\tif atOnce || true {",
+}, {
+	name: "quorum: a quorum that begins again keeps its number",
+	old:  "Mark{Epoch: quorum.Epoch + 1}",
+	mut:  "Mark{Epoch: quorum.Epoch}",
+}, {
+	name: "quorum: after all clocks were set back servers are of the future",
+	old:  "next.Born = min(next.Born, today)",
+	mut:  "next.Born = max(next.Born, min(next.Born, today))",
+}, {
+	name: "quorum: clocks may go apart by all of the time",
+	old:  "return apart(age, 0)/50 +",
+	mut:  "return apart(age, 0) +",
+}, {
+	name: "quorum: clocks are compared once",
+	old:  "return oldest >= fresh && worst <= Tolerance(fresh) || oldest >= longest/4",
+	mut:  "return oldest < 0 && worst <= Tolerance(fresh)",
+}, {
+	name: "quorum: a server that forgot joins without a wait",
+	old:  "\t\tdefault:\n\t\t\tnext.Born = today\n",
+	mut:  "\t\tdefault:\n\t\t\tnext.Born = today - 2*longest\n",
+}, {
+	name: "quorum: a server that a comparison did not reach counts as new",
+	old:  "if most == n && n < Of(len(readings)) {",
+	mut:  "if most == n && n < 0 {",
+}}), in("internal/majority/clock.go", by{uniting}, []mutant{{
+	name: "quorum: a server that was away joins although only a few agree",
+	old:  "case of[i] && !current[i] && most >= Of(len(readings)) && at.low <= common.high:",
+	mut:  "case of[i] && !current[i] && at.low <= common.high:",
+}, {
+	name: "quorum: an old comparison has a word on clocks",
+	old:  "r.Mark.At >= time.Duration(last)-longest; current[i] {",
+	mut:  "r.Mark.At >= time.Duration(last)-longest || of[i]; current[i] {",
+}}), in("internal/majority/clock.go", by{counting}, []mutant{{
+	name: "quorum: a server left behind is heard however inexact its word is",
+	old:  "agree(now, longest, readings, of)",
+	mut:  "agree(now, forever, readings, of)",
+}}), in("quorum/token.go", by{uniting}, []mutant{{
+	name: "quorum: a grant is believed when one server has its token",
+	old:  "if ok >= acq.s.majority {",
+	mut:  "if ok >= 1 {",
+}, {
+	name: "quorum: wrong marks are not corrected",
+	old:  "\t\tacq.states.noteWrongMarks(why)\n",
+	mut:  "\t\t_ = why\n",
+}, {
+	name: "quorum: one server has two votes in a grant",
+	old:  "return acq.states.sameServer == nil, acq.states.sameServer",
+	mut:  "return true, nil",
+}}), in("internal/majority/majority.go", by{counting, uniting}, []mutant{{
+	name: "quorum: the greatest token drawn is the lease's though few have it",
+	old:  "return greatest + 1",
+	mut:  "return greatest",
+}, {
+	name: "quorum: half of the servers are a majority",
+	old:  "func Of(n int) int { return n/2 + 1 }",
+	mut:  "func Of(n int) int { return (n + 1) / 2 }",
+}, {
+	name: "quorum: a server that failed stays coordinator",
+	old:  "func(i int) bool { return replies[i] != Failed })",
+	mut:  "func(i int) bool { return replies[i] != Failed || true })",
+}, {
+	name: "quorum: a split between two is not seen",
+	old:  "case granted+open < m:",
+	mut:  "case granted+open < 0:",
+}, {
+	name: "quorum: a server that does not count decides with the others",
+	old:  "if !counts[i] || r == Failed {",
+	mut:  "if !counts[i] && false || r == Failed {",
+}, {
+	name: "quorum: the fastest clock is the right one",
+	old:  "[len(known)-most-1], true",
+	mut:  "[len(known)-1], true",
+}, {
+	name: "quorum: a server that is ahead is left out where it is needed",
+	old:  "if can < Of(len(replies)) {",
+	mut:  "if can < 0 {",
+}, {
+	name: "quorum: silence keeps a lease",
+	old:  "case held >= m:",
+	mut:  "case held+silent >= m:",
+}, {
+	name: "quorum: the holder does not learn of an eviction",
+	old:  "case evicted:\n\t\treturn Ended",
+	mut:  "case evicted:\n\t\treturn Lost",
+}, {
+	name: "quorum: a record is as its luckiest server has it",
+	old:  "return sorted[len(sorted)-m]",
+	mut:  "return sorted[len(sorted)-1]",
+}, {
+	name: "quorum: one silent server takes a whole lease",
+	old:  "timeout = min(timeout, ttl/10)",
+	mut:  "timeout = min(timeout, ttl)",
+}, {
+	name: "quorum: a majority waits for the last server's timeout",
+	old:  "return min(2*took+2*time.Millisecond, timeout)",
+	mut:  "return timeout",
+}, {
+	name: "quorum: what a majority denies is still possible",
+	old:  "return yes >= m, n-no >= m",
+	mut:  "return yes >= m, n-no >= 0*m",
+}, {
+	name: "quorum: all locks have the same coordinator",
+	old:  "order[i] = (first + i) % n",
+	mut:  "order[i] = (0*first + i) % n",
+}}), in("quorum/renew.go", by{uniting}, []mutant{{
+	name: "quorum: a server vouches for a time in which it did not hold",
+	old:  "if na := l.attempts[i]; na.holds && na.heldSince <= l.since {",
+	mut:  "if na := l.attempts[i]; na.holds {",
+}, {
+	name: "quorum: a lease is not restored on a server that did not answer",
+	old:  "if (!na.holds || na.heldSince < start) && len(na.gate) == 0 {",
+	mut:  "if na.holds && na.heldSince < start && len(na.gate) == 0 {",
+}, {
+	name: "quorum: a restored lease leaves the old attempt on the server",
+	old:  "_, _ = before.cancel(timeout) // a failed cancel becomes a pending one",
+	mut:  "_ = before",
+}, {
+	name: "quorum: renewals do not keep the marks",
+	old:  "s.statesOf(p).refresh() //",
+	mut:  "_ = s.statesOf(p) //",
+}, {
+	name: "quorum: a renewal does not count from its start",
+	old:  "acq.renewedAt = max(acq.renewedAt, start)",
+	mut:  "acq.renewedAt = max(acq.renewedAt, 0*start)",
+}}), in("quorum/marks.go", by{uniting}, []mutant{{
+	name: "quorum: one server under two names has two votes",
+	old:  "return other.OK && other.askedAt >= since && other.RunID == one.RunID",
+	mut:  "return false && other.OK && other.askedAt >= since && other.RunID == one.RunID",
+}}), in("quorum/nodeattempt.go", by{uniting}, []mutant{{
+	name: "quorum: what a server may yet grant is not cancelled",
+	old:  "na.cancelLater(1, max(until, acq.s.now()+timeout))",
+	mut:  "_ = until",
+}, {
+	name: "quorum: a request that arrives after the release is not cancelled",
+	old:  "if acq.s.now() < na.unansweredUntil {",
+	mut:  "if acq.s.now() < 0*na.unansweredUntil {",
+}, {
+	name: "quorum: a request without an answer is not cancelled",
+	old:  "nothing := !na.holds && !na.queued && acq.s.now() >= na.unansweredUntil",
+	mut:  "nothing := !na.holds && !na.queued",
+}}), in("internal/majority/record.go", by{counting, uniting}, []mutant{{
+	name: "quorum: a hold on one server is a hold of the lock",
+	old:  "if len(h.tokens) < Of(n) {",
+	mut:  "if len(h.tokens) < 1 {",
+}}), in("quorum/errors.go", by{uniting}, []mutant{{
+	name: "quorum: a cancel that a node refuses for a while is forgotten",
+	old:  "errors.As(err, &r) && !r.Transient()",
+	mut:  "errors.As(err, &r)",
+}}), in("quorum/acquire.go", by{uniting}, []mutant{{
+	name: "quorum: an attempt that joins a queue keeps the other servers",
+	old:  "\t\tif i != r.coordinator {\n\t\t\tr.replace(i, timeout)",
+	mut:  "\t\tif i != r.coordinator && false {\n\t\t\tr.replace(i, timeout)",
+}}), in("quorum/wait.go", by{uniting}, []mutant{{
+	name: "quorum: an attempt that gets no majority keeps what it has",
+	old:  "\tif current {\n\t\tacq.cancelRound(r, timeout)",
+	mut:  "\tif current && acq == nil {\n\t\tacq.cancelRound(r, timeout)",
+}, {
+	name: "quorum: the rest of a lost majority is extended",
+	old:  "\tgone, err := r.mayHold() < acq.s.majority, ",
+	mut:  "	gone, err := false, ",
 }, {
 	name: "quorum: a pushed grant is not confirmed",
-	file: "quorum/wait.go",
 	old:  "\t\ts.life.Go(grantLabel, na.confirm)\n",
 	mut:  "\t\t_ = na.confirm\n",
-	by:   []check{uniting},
+}}), in("quorum/node.go", by{uniting}, []mutant{{
+	name: "quorum: a cancel that found nothing is not sent again",
+	old:  "if answer != \"none\" {",
+	mut:  "if answer != \"nothing\" {",
 }, {
+	name: "quorum: of several late requests one is cancelled",
+	old:  "if err == nil && pending.times > 0 {",
+	mut:  "if answer == \"none\" {",
+}, {
+	name: "quorum: a late queue entry is kept when it is granted",
+	old:  "	if !known {\n		return // its cancel",
+	mut:  "	if known || !known {\n		return // its cancel",
+}}), in("quorum/coordinator.go", by{uniting}, []mutant{{
+	name: "quorum: a waiter behind dead ones does not check the coordinator",
+	old:  "last.Left <= acq.s.cfg.MaxTTL && rand.IntN(last.Place) >= alwaysChecked",
+	mut:  "rand.IntN(last.Place) >= 0",
+}, {
+	name: "quorum: a coordinator that a majority contradicts stays coordinator",
+	old:  "s.nodes[i].isSilent() || s.isContradicted(key, i)",
+	mut:  "s.nodes[i].isSilent()",
+}, {
+	name: "quorum: a momentary contradiction replaces the coordinator",
+	old:  "now-a.since >= contradictionTime(ttl)",
+	mut:  "now-a.since >= 0*contradictionTime(ttl)",
+}, {
+	name: "quorum: a client forgets a wrong coordinator while it learns of another",
+	old:  "\t\t\tacq.s.keepContradiction(acq.key, i, h.Attempt)\n",
+	mut:  "\t\t\t_, _ = i, h\n",
+}, {
+	name: "quorum: a coordinator that comes back overtakes the queue",
+	old:  "\t\tif most >= m {",
+	mut:  "\t\tif most >= 2*m {",
+}}), in("quorum/acquireall.go", by{uniting}, []mutant{{
 	name: "quorum: of several locks some are kept",
-	file: "quorum/acquireall.go",
 	old:  "if err == nil || isRefusal(err) {",
 	mut:  "if err == nil && isRefusal(err) {",
-	by:   []check{uniting},
-}, {
+}}), in("script/mark_server.lua", by{transcripts}, []mutant{{
 	name: "quorum: a mark that the disk brought back is believed",
-	file: "script/mark_server.lua",
 	old:  "got[1] == run and got[2] or '-'",
 	mut:  "got[2] or '-'",
-	by:   []check{transcripts},
 }, {
 	name: "quorum: a mark is written over another client's",
-	file: "script/mark_server.lua",
 	old:  "if new and old == mark then",
 	mut:  "if new then",
-	by:   []check{transcripts},
-}, {
+}}), in("script/raise_fence.lua", by{transcripts}, []mutant{{
 	name: "quorum: a mark that the disk brought back vouches for a token",
-	file: "script/raise_fence.lua",
 	old:  "got[1] == run and got[2] or '-'",
 	mut:  "got[2] or '-'",
-	by:   []check{transcripts},
 }, {
 	name: "quorum: a token is raised for an attempt that no longer holds",
-	file: "script/raise_fence.lua",
 	old:  "  if expiry <= now then return 'gone' end\n",
 	mut:  "",
-	by:   []check{transcripts},
 }, {
 	name: "quorum: a token is lowered",
-	file: "script/raise_fence.lua",
 	old:  "  if token > fence then\n",
 	mut:  "  if token then\n",
-	by:   []check{transcripts},
 }, {
 	name: "quorum: a reader's token is raised beyond its lease",
-	file: "script/raise_fence.lua",
 	old:  "if h[2] <= now then return 'gone' end\n",
 	mut:  "",
-	by:   []check{transcripts},
-}}
+}}))
