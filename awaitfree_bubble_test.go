@@ -197,17 +197,15 @@ func TestAWatcherIsToldThoughThePushIsLostOrTheHolderDies(t *testing.T) {
 			assert.NoError(w.t, l.ReleaseAfter(w.t.Context(), 2*time.Second))
 		}, 2 * time.Second, 2*time.Second + 50*time.Millisecond},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				holder := w.client()
-				l := mustLock(t, holder.Mutex("a"))
-				done := awaiting(t.Context(), w.client().Mutex("a").AwaitFree)
-				time.Sleep(time.Second)
-				wantStillWaiting(t, done)
-				start := time.Now()
-				c.happens(w, holder, l)
-				wantFreeAfter(t, done, start, c.least, c.most)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			holder := w.client()
+			l := mustLock(t, holder.Mutex("a"))
+			done := awaiting(t.Context(), w.client().Mutex("a").AwaitFree)
+			time.Sleep(time.Second)
+			wantStillWaiting(t, done)
+			start := time.Now()
+			c.happens(w, holder, l)
+			wantFreeAfter(t, done, start, c.least, c.most)
 		})
 	}
 }
@@ -315,8 +313,7 @@ func TestWithoutASubscriptionAWatcherPolls(t *testing.T) {
 func TestReadersAndWritersWaitForWhatIsInTheirWay(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()
-		l, err := c.RWMutex("a").Lock(t.Context())
-		assert.Must(t, err)
+		l := mustAcquire(t, c.RWMutex("a").Lock)
 		reader := awaiting(t.Context(), other.RWMutex("a").AwaitReadable)
 		writer := awaiting(t.Context(), other.RWMutex("a").AwaitFree)
 		time.Sleep(time.Second)

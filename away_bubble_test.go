@@ -167,20 +167,18 @@ func TestACallThatWaitsOutlastsAServerThatIsAwayWhenItArrives(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		for name, begin := range outages {
 			for how, options := range patience {
-				t.Run(kind+"/"+name+"/"+how, func(t *testing.T) {
-					bubble(t, func(t *testing.T, w *world) {
-						back := begin(w)
-						c := w.client()
-						start := time.Now()
-						time.AfterFunc(5*time.Second, back)
-						l, err := takers(c, options...)[kind](t.Context())
-						if took := time.Since(start); err != nil || took < 5*time.Second || took > 9*time.Second {
-							t.Errorf("%v after %v", err, took)
-						}
-						if l != nil {
-							release(t, l)
-						}
-					})
+				runBubble(t, kind+"/"+name+"/"+how, func(t *testing.T, w *world) {
+					back := begin(w)
+					c := w.client()
+					start := time.Now()
+					time.AfterFunc(5*time.Second, back)
+					l, err := takers(c, options...)[kind](t.Context())
+					if took := time.Since(start); err != nil || took < 5*time.Second || took > 9*time.Second {
+						t.Errorf("%v after %v", err, took)
+					}
+					if l != nil {
+						release(t, l)
+					}
 				})
 			}
 		}
@@ -189,14 +187,11 @@ func TestACallThatWaitsOutlastsAServerThatIsAwayWhenItArrives(t *testing.T) {
 
 func TestTriesOutlastAServerThatIsAway(t *testing.T) {
 	for name, begin := range outages {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				back := begin(w)
-				time.AfterFunc(5*time.Second, back)
-				l, err := w.client().Mutex("a", holdfast.Tries(40, 500*time.Millisecond)).Lock(t.Context())
-				assert.Must(t, err)
-				release(t, l)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			back := begin(w)
+			time.AfterFunc(5*time.Second, back)
+			l := mustAcquire(t, w.client().Mutex("a", holdfast.Tries(40, 500*time.Millisecond)).Lock)
+			release(t, l)
 		})
 	}
 }
@@ -206,15 +201,13 @@ func TestTriesOutlastAServerThatIsAway(t *testing.T) {
 func TestAWaitForAnUnreachableServerReportsItsError(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		for name, begin := range outages {
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, w *world) {
-					back := begin(w)
-					defer back()
-					held := wantOver(t, 5*time.Second, takers(w.client(), holdfast.MaxWait(5*time.Second))[kind])
-					if held.Err == nil || holdfast.Hint(held) == "" {
-						t.Errorf("%v, hint %q", held, holdfast.Hint(held))
-					}
-				})
+			runBubble(t, kind+"/"+name, func(t *testing.T, w *world) {
+				back := begin(w)
+				defer back()
+				held := wantOver(t, 5*time.Second, takers(w.client(), holdfast.MaxWait(5*time.Second))[kind])
+				if held.Err == nil || holdfast.Hint(held) == "" {
+					t.Errorf("%v, hint %q", held, holdfast.Hint(held))
+				}
 			})
 		}
 	}
@@ -222,18 +215,16 @@ func TestAWaitForAnUnreachableServerReportsItsError(t *testing.T) {
 
 func TestTriesThatEndWhileTheServerIsAwayReportItsError(t *testing.T) {
 	for name, begin := range outages {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				c := w.client()
-				release(t, mustLock(t, c.Mutex("warm"))) // so that a try sends no preflight
-				back := begin(w)
-				defer back()
-				start := time.Now()
-				_, err := c.Mutex("a", holdfast.Tries(3, 50*time.Millisecond)).Lock(t.Context())
-				if held := wantHeld(t, err, time.Since(start)); held.Err == nil || held.Tries != 3 {
-					t.Errorf("%+v", held)
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c := w.client()
+			release(t, mustLock(t, c.Mutex("warm"))) // so that a try sends no preflight
+			back := begin(w)
+			defer back()
+			start := time.Now()
+			_, err := c.Mutex("a", holdfast.Tries(3, 50*time.Millisecond)).Lock(t.Context())
+			if held := wantHeld(t, err, time.Since(start)); held.Err == nil || held.Tries != 3 {
+				t.Errorf("%+v", held)
+			}
 		})
 	}
 }
@@ -242,22 +233,20 @@ func TestTriesThatEndWhileTheServerIsAwayReportItsError(t *testing.T) {
 func TestATryOfAServerThatIsAwayAnswersAtOnce(t *testing.T) {
 	for name, begin := range outages {
 		for how, warm := range map[string]bool{"first call": false, "later": true} {
-			t.Run(name+"/"+how, func(t *testing.T) {
-				bubble(t, func(t *testing.T, w *world) {
-					c := w.client()
-					if warm {
-						release(t, mustLock(t, c.Mutex("warm")))
-					}
-					defer begin(w)()
-					start := time.Now()
-					_, err := c.Mutex("a").TryLock(t.Context())
-					if err == nil || errors.Is(err, holdfast.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("got %v", err)
-					}
-					if took := time.Since(start); took > 3*time.Second {
-						t.Errorf("it took %v", took)
-					}
-				})
+			runBubble(t, name+"/"+how, func(t *testing.T, w *world) {
+				c := w.client()
+				if warm {
+					release(t, mustLock(t, c.Mutex("warm")))
+				}
+				defer begin(w)()
+				start := time.Now()
+				_, err := c.Mutex("a").TryLock(t.Context())
+				if err == nil || errors.Is(err, holdfast.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("it took %v", took)
+				}
 			})
 		}
 	}
@@ -269,19 +258,17 @@ func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 		for _, code := range []string{
 			"NOPERM", "WRONGPASS", "NOAUTH", "WRONGTYPE", "FORMAT", "OOM", "TLS", "CLIENT", "ERR",
 		} {
-			t.Run(kind+"/"+code, func(t *testing.T) {
-				bubble(t, func(t *testing.T, w *world) {
-					defer refusing(code)(w)()
-					var refused *holdfast.ServerError
-					start := time.Now()
-					_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](t.Context())
-					if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrHeld) {
-						t.Errorf("got %v", err)
-					}
-					if took := time.Since(start); took > 0 {
-						t.Errorf("it took %v", took)
-					}
-				})
+			runBubble(t, kind+"/"+code, func(t *testing.T, w *world) {
+				defer refusing(code)(w)()
+				var refused *holdfast.ServerError
+				start := time.Now()
+				_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](t.Context())
+				if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrHeld) {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(start); took > 0 {
+					t.Errorf("it took %v", took)
+				}
 			})
 		}
 	}
@@ -291,17 +278,15 @@ func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		for name, begin := range outages {
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, w *world) {
-					defer begin(w)()
-					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-					defer cancel()
-					_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](ctx)
-					wantIs(t, err, context.DeadlineExceeded)
-					if errors.Is(err, holdfast.ErrHeld) {
-						t.Errorf("it says %v", err)
-					}
-				})
+			runBubble(t, kind+"/"+name, func(t *testing.T, w *world) {
+				defer begin(w)()
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](ctx)
+				wantIs(t, err, context.DeadlineExceeded)
+				if errors.Is(err, holdfast.ErrHeld) {
+					t.Errorf("it says %v", err)
+				}
 			})
 		}
 	}
@@ -337,23 +322,21 @@ func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
 // A job that waits for its run also outlasts an unreachable server.
 func TestAPeriodicJobThatWaitsOutlastsTheServer(t *testing.T) {
 	for name, begin := range outages {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				back := begin(w)
-				time.AfterFunc(5*time.Second, back)
-				job := w.client().Periodic("a", time.Hour, holdfast.MaxWait(time.Minute))
-				turn, err := job.Do(t.Context(), func(context.Context) error { return nil })
-				if err != nil || !turn.Ran {
-					t.Errorf("%+v, %v", turn, err)
-				}
-				defer begin(w)()
-				start := time.Now()
-				other := w.client().Periodic("b", time.Hour, holdfast.MaxWait(5*time.Second))
-				_, err = other.Do(t.Context(), func(context.Context) error { return nil })
-				if held := wantHeld(t, err, time.Since(start)); held.Err == nil {
-					t.Errorf("%+v", held)
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			back := begin(w)
+			time.AfterFunc(5*time.Second, back)
+			job := w.client().Periodic("a", time.Hour, holdfast.MaxWait(time.Minute))
+			turn, err := job.Do(t.Context(), func(context.Context) error { return nil })
+			if err != nil || !turn.Ran {
+				t.Errorf("%+v, %v", turn, err)
+			}
+			defer begin(w)()
+			start := time.Now()
+			other := w.client().Periodic("b", time.Hour, holdfast.MaxWait(5*time.Second))
+			_, err = other.Do(t.Context(), func(context.Context) error { return nil })
+			if held := wantHeld(t, err, time.Since(start)); held.Err == nil {
+				t.Errorf("%+v", held)
+			}
 		})
 	}
 }

@@ -47,33 +47,31 @@ func TestDoneIsClosedWhenTheFirstCloseBegins(t *testing.T) {
 		"Close":   func(ctx context.Context, c *holdfast.Client) { _ = c.Close(ctx) },
 		"Abandon": func(_ context.Context, c *holdfast.Client) { c.Abandon() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				c := w.client()
-				l := mustLock(t, c.Mutex("a"))
-				select {
-				case <-c.Done():
-					t.Fatal("closed while the client works")
-				default:
-				}
-				w.net.slow(func(string) (time.Duration, time.Duration) { return 50 * time.Millisecond, 0 })
-				start := time.Now()
-				ended := make(chan struct{})
-				go func() {
-					end(t.Context(), c)
-					close(ended)
-				}()
-				<-c.Done()
-				if took := time.Since(start); took != 0 {
-					t.Errorf("it waited %v for the release", took)
-				}
-				_, err := c.Mutex("b").Lock(t.Context())
-				wantIs(t, err, holdfast.ErrClosed)
-				<-l.Context().Done()
-				<-ended
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c := w.client()
+			l := mustLock(t, c.Mutex("a"))
+			select {
+			case <-c.Done():
+				t.Fatal("closed while the client works")
+			default:
+			}
+			w.net.slow(func(string) (time.Duration, time.Duration) { return 50 * time.Millisecond, 0 })
+			start := time.Now()
+			ended := make(chan struct{})
+			go func() {
 				end(t.Context(), c)
-				<-c.Done() // as before
-			})
+				close(ended)
+			}()
+			<-c.Done()
+			if took := time.Since(start); took != 0 {
+				t.Errorf("it waited %v for the release", took)
+			}
+			_, err := c.Mutex("b").Lock(t.Context())
+			wantIs(t, err, holdfast.ErrClosed)
+			<-l.Context().Done()
+			<-ended
+			end(t.Context(), c)
+			<-c.Done() // as before
 		})
 	}
 }
@@ -322,26 +320,24 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 // set none.
 func TestCloseOfManyLeasesAtASilentServerIsBounded(t *testing.T) {
 	for name, begin := range outages {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				const n = 1000
-				c := w.client()
-				for i := range n {
-					mustLock(t, c.Mutex(fmt.Sprint(i)))
-				}
-				defer begin(w)()
-				start := time.Now()
-				err := c.Close(context.Background())
-				if took := time.Since(start); took > 5*time.Second {
-					t.Errorf("it took %v", took)
-				}
-				if err == nil || !strings.HasPrefix(err.Error(), "1000 of 1000 leases") {
-					t.Errorf("it says %v", err)
-				}
-				if errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("no context of the caller's has ended: %v", err)
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			const n = 1000
+			c := w.client()
+			for i := range n {
+				mustLock(t, c.Mutex(fmt.Sprint(i)))
+			}
+			defer begin(w)()
+			start := time.Now()
+			err := c.Close(context.Background())
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), "1000 of 1000 leases") {
+				t.Errorf("it says %v", err)
+			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("no context of the caller's has ended: %v", err)
+			}
 		})
 	}
 }
@@ -352,8 +348,7 @@ func TestCloseOfManyLeasesOverASlowLinkReleasesThem(t *testing.T) {
 		for i := range 1000 {
 			mustLock(t, c.Mutex(fmt.Sprint(i)))
 		}
-		l, err := c.RWMutex("read").RLock(t.Context())
-		assert.Must(t, err)
+		l := mustAcquire(t, c.RWMutex("read").RLock)
 		keep(l)
 		next := w.waiting(w.client().Mutex("7"), t.Context())
 		const way = 300 * time.Millisecond
@@ -408,36 +403,34 @@ func TestCloseDoesNotWaitForeverForPendingCancels(t *testing.T) {
 // A release takes the time of two requests at most, for every kind of hold.
 func TestAReleaseIsBounded(t *testing.T) {
 	for name, begin := range outages {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				c := w.client(holdfast.Config{RequestTimeout: time.Second})
-				lead, err := c.Election("e").Campaign(t.Context(), "me")
-				assert.Must(t, err)
-				sem, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
-				assert.Must(t, err)
-				leases := []*holdfast.Lease{
-					keep(sem), mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b", holdfast.Owner("ann"))),
-					mustLock(t, c.Mutex("m", holdfast.MinHold(time.Millisecond))),
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c := w.client(holdfast.Config{RequestTimeout: time.Second})
+			lead, err := c.Election("e").Campaign(t.Context(), "me")
+			assert.Must(t, err)
+			sem, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
+			assert.Must(t, err)
+			leases := []*holdfast.Lease{
+				keep(sem), mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b", holdfast.Owner("ann"))),
+				mustLock(t, c.Mutex("m", holdfast.MinHold(time.Millisecond))),
+			}
+			all, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
+			assert.Must(t, err)
+			back := begin(w)
+			bounded := func(what string, limit time.Duration, do func(context.Context) error) {
+				start := time.Now()
+				err := do(context.Background())
+				took := time.Since(start)
+				if took > limit || err == nil || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: %v after %v", what, err, took)
 				}
-				all, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
-				assert.Must(t, err)
-				back := begin(w)
-				bounded := func(what string, limit time.Duration, do func(context.Context) error) {
-					start := time.Now()
-					err := do(context.Background())
-					took := time.Since(start)
-					if took > limit || err == nil || errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("%s: %v after %v", what, err, took)
-					}
-				}
-				for _, l := range leases {
-					bounded(l.Name(), 2*time.Second, l.Release)
-				}
-				bounded("several", 2*time.Second, all.Release)
-				bounded("lead", 3*time.Second, lead.Resign)
-				back()
-				time.Sleep(ttl)
-			})
+			}
+			for _, l := range leases {
+				bounded(l.Name(), 2*time.Second, l.Release)
+			}
+			bounded("several", 2*time.Second, all.Release)
+			bounded("lead", 3*time.Second, lead.Resign)
+			back()
+			time.Sleep(ttl)
 		})
 	}
 }

@@ -234,35 +234,33 @@ func TestDeadlocksOfEveryKind(t *testing.T) {
 		},
 		"a writer in the queue": {{reader("x"), mutex("y")}, {mutex("z"), writer("x")}, {mutex("y"), reader("x")}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				release := make(chan struct{})
-				var all []*chain
-				for _, kinds := range chains {
-					c := w.client()
-					var list []locker
-					for _, kind := range kinds {
-						list = append(list, kind(c))
-					}
-					all = append(all, hold(t, release, list...))
-					time.Sleep(10 * time.Millisecond)
+		runBubble(t, name, func(t *testing.T, w *world) {
+			release := make(chan struct{})
+			var all []*chain
+			for _, kinds := range chains {
+				c := w.client()
+				var list []locker
+				for _, kind := range kinds {
+					list = append(list, kind(c))
 				}
-				last := all[len(all)-1]
-				if name == "a writer in the queue" {
-					// The reader stands behind a writer, which waits for the other reader.
-					if dead := wantDeadlock(t, last.end(t), "x", "x", "y"); dead.Cycle[1].Holds != "" {
-						t.Errorf("%+v", dead.Cycle)
-					}
-				} else if err := last.end(t); !errors.Is(err, holdfast.ErrDeadlock) {
-					t.Errorf("the youngest: %v", err)
+				all = append(all, hold(t, release, list...))
+				time.Sleep(10 * time.Millisecond)
+			}
+			last := all[len(all)-1]
+			if name == "a writer in the queue" {
+				// The reader stands behind a writer, which waits for the other reader.
+				if dead := wantDeadlock(t, last.end(t), "x", "x", "y"); dead.Cycle[1].Holds != "" {
+					t.Errorf("%+v", dead.Cycle)
 				}
-				close(release)
-				for i, other := range all[:len(all)-1] {
-					if err := other.end(t); err != nil {
-						t.Errorf("chain %d: %v", i, err)
-					}
+			} else if err := last.end(t); !errors.Is(err, holdfast.ErrDeadlock) {
+				t.Errorf("the youngest: %v", err)
+			}
+			close(release)
+			for i, other := range all[:len(all)-1] {
+				if err := other.end(t); err != nil {
+					t.Errorf("chain %d: %v", i, err)
 				}
-			})
+			}
 		})
 	}
 }

@@ -59,24 +59,22 @@ func TestARestartedLeaderResumesItsTerm(t *testing.T) {
 // The former leader lives. It is deposed at once, and before that nobody else believes.
 func TestALeaderThatIsResumedElsewhereNeverBelievesBesideTheOther(t *testing.T) {
 	for name, cut := range map[string]bool{"connected": false, "its renewals get no answer": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				former := mustCampaign(t, w.client().Election("e"), "one")
-				if cut {
-					w.LoseReply(only("renew", 3, errLink))
-				}
-				second := w.client().Election("e")
-				l, err := resumed(t, second, former)
-				assert.Must(t, err)
-				wantLost(t, former.Err(), holdfast.LossNotHeld)
-				wantLeader(t, second, "one", l.Term())
-				wantIs(t, former.Proclaim(t.Context(), "late"), holdfast.ErrNotHeld)
-				wantIs(t, former.Resign(t.Context()), holdfast.ErrNotHeld)
-				if l.Err() != nil {
-					t.Error(l.Err())
-				}
-				resign(t, l)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			former := mustCampaign(t, w.client().Election("e"), "one")
+			if cut {
+				w.LoseReply(only("renew", 3, errLink))
+			}
+			second := w.client().Election("e")
+			l, err := resumed(t, second, former)
+			assert.Must(t, err)
+			wantLost(t, former.Err(), holdfast.LossNotHeld)
+			wantLeader(t, second, "one", l.Term())
+			wantIs(t, former.Proclaim(t.Context(), "late"), holdfast.ErrNotHeld)
+			wantIs(t, former.Resign(t.Context()), holdfast.ErrNotHeld)
+			if l.Err() != nil {
+				t.Error(l.Err())
+			}
+			resign(t, l)
 		})
 	}
 }
@@ -194,29 +192,27 @@ func TestAResumptionEndsWithItsContextAndWithItsClient(t *testing.T) {
 		"Close":   {func(_ func(), c *holdfast.Client) { _ = c.Close(context.Background()) }, holdfast.ErrClosed},
 		"Abandon": {func(_ func(), c *holdfast.Client) { c.Abandon() }, holdfast.ErrClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				former := crashed(t, w, "here")
-				c := w.client()
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				done := make(chan error, 1)
-				go func() {
-					_, err := c.Election("e").Resume(ctx, former.HolderID(), former.Term())
-					done <- err
-				}()
-				time.Sleep(5*time.Second + 300*time.Millisecond)
-				start := time.Now()
-				go end.by(cancel, c)
-				wantIs(t, <-done, end.want)
-				if took := time.Since(start); took > time.Second {
-					t.Errorf("Resume returned after %v", took)
-				}
-				if errors.Is(end.want, context.Canceled) {
-					synctest.Wait()
-					w.wantFree("e")
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			former := crashed(t, w, "here")
+			c := w.client()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				_, err := c.Election("e").Resume(ctx, former.HolderID(), former.Term())
+				done <- err
+			}()
+			time.Sleep(5*time.Second + 300*time.Millisecond)
+			start := time.Now()
+			go end.by(cancel, c)
+			wantIs(t, <-done, end.want)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("Resume returned after %v", took)
+			}
+			if errors.Is(end.want, context.Canceled) {
+				synctest.Wait()
+				w.wantFree("e")
+			}
 		})
 	}
 }

@@ -45,16 +45,14 @@ func TestAnEvictedHolderIsToldByWhomAndWhy(t *testing.T) {
 			return l.ReleaseAfter(t.Context(), time.Second)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				l := mustLock(t, w.client().Mutex("a"))
-				evict(t, w.client(), "a", l.Token())
-				wantEvicted(t, learn(t, l))
-				if name == "renewal" || name == "extension" {
-					wantEvicted(t, l.Err())
-					wantEvicted(t, l.Release(t.Context()))
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			l := mustLock(t, w.client().Mutex("a"))
+			evict(t, w.client(), "a", l.Token())
+			wantEvicted(t, learn(t, l))
+			if name == "renewal" || name == "extension" {
+				wantEvicted(t, l.Err())
+				wantEvicted(t, l.Release(t.Context()))
+			}
 		})
 	}
 }
@@ -80,8 +78,7 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 		c := w.client()
 		lead, err := c.Election("e").Campaign(t.Context(), "here")
 		assert.Must(t, err)
-		reader, err := c.RWMutex("rw").RLock(t.Context())
-		assert.Must(t, err)
+		reader := mustAcquire(t, c.RWMutex("rw").RLock)
 		evict(t, w.client(), "e", 0)
 		evict(t, w.client(), "rw", 0)
 		err = lead.Proclaim(t.Context(), "there")
@@ -98,31 +95,29 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
 	for name, options := range map[string][]holdfast.MutexOption{"mutex": nil, "fixed": {holdfast.NoRenewal()}} {
 		for _, try := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, w *world) {
-					c := w.client()
-					lock := func() *holdfast.Lease {
-						take := c.Mutex("a", options...).Lock
-						if try {
-							take = c.Mutex("a", options...).TryLock
-						}
-						start := time.Now()
-						l, err := take(t.Context())
-						if err != nil || !time.Now().Equal(start) {
-							t.Fatalf("%v after %v", err, time.Since(start))
-						}
-						return keep(l)
+			runBubble(t, name, func(t *testing.T, w *world) {
+				c := w.client()
+				lock := func() *holdfast.Lease {
+					take := c.Mutex("a", options...).Lock
+					if try {
+						take = c.Mutex("a", options...).TryLock
 					}
-					first := lock()
-					evict(t, c, "a", first.Token())
-					wantEvicted(t, first.Err())
-					second := lock()
-					time.Sleep(5 * time.Second)
-					evict(t, w.client(), "a", 0) // by another process
-					third := lock()
-					wantEvicted(t, second.Err())
-					release(t, third)
-				})
+					start := time.Now()
+					l, err := take(t.Context())
+					if err != nil || !time.Now().Equal(start) {
+						t.Fatalf("%v after %v", err, time.Since(start))
+					}
+					return keep(l)
+				}
+				first := lock()
+				evict(t, c, "a", first.Token())
+				wantEvicted(t, first.Err())
+				second := lock()
+				time.Sleep(5 * time.Second)
+				evict(t, w.client(), "a", 0) // by another process
+				third := lock()
+				wantEvicted(t, second.Err())
+				release(t, third)
 			})
 		}
 	}

@@ -63,39 +63,37 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			return inner.Err() != nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				seen := new(recorder)
-				c, machine := w.awake(holdfast.Config{Observer: seen})
-				l := mustLock(t, c.Mutex("a"))
-				ctx := l.Context()
-				before, inner := ctx.Done(), make(chan struct{})
-				context.AfterFunc(ctx, func() { close(inner) })
-				machine.sleep(trusted - time.Nanosecond)
-				if l.Err() != nil || ctx.Err() != nil || closed(before) {
-					t.Fatal("the lease ended before its deadline")
-				}
-				machine.sleep(time.Nanosecond)
-				start := time.Now()
-				if !look(l, ctx) {
-					t.Error("the end is not seen")
-				}
-				if !closed(before) {
-					t.Error("the context is not done")
-				}
-				wantLost(t, context.Cause(ctx), holdfast.LossExpired)
-				wantLost(t, l.Err(), holdfast.LossExpired)
-				synctest.Wait()
-				if !closed(inner) || time.Since(start) != 0 {
-					t.Error("what hangs on the context has not ended")
-				}
-				time.Sleep(time.Second)
-				if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
-					t.Fatalf("the observer was told of these losses: %v", lost)
-				}
-				wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
-				release(t, mustLock(t, c.Mutex("a"))) // other goroutines may ask the server
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			seen := new(recorder)
+			c, machine := w.awake(holdfast.Config{Observer: seen})
+			l := mustLock(t, c.Mutex("a"))
+			ctx := l.Context()
+			before, inner := ctx.Done(), make(chan struct{})
+			context.AfterFunc(ctx, func() { close(inner) })
+			machine.sleep(trusted - time.Nanosecond)
+			if l.Err() != nil || ctx.Err() != nil || closed(before) {
+				t.Fatal("the lease ended before its deadline")
+			}
+			machine.sleep(time.Nanosecond)
+			start := time.Now()
+			if !look(l, ctx) {
+				t.Error("the end is not seen")
+			}
+			if !closed(before) {
+				t.Error("the context is not done")
+			}
+			wantLost(t, context.Cause(ctx), holdfast.LossExpired)
+			wantLost(t, l.Err(), holdfast.LossExpired)
+			synctest.Wait()
+			if !closed(inner) || time.Since(start) != 0 {
+				t.Error("what hangs on the context has not ended")
+			}
+			time.Sleep(time.Second)
+			if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
+				t.Fatalf("the observer was told of these losses: %v", lost)
+			}
+			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+			release(t, mustLock(t, c.Mutex("a"))) // other goroutines may ask the server
 		})
 	}
 }

@@ -25,8 +25,7 @@ type released struct {
 func eachKind(t *testing.T, c *holdfast.Client) []released {
 	t.Helper()
 	mutex := mustLock(t, c.Mutex("m"))
-	reader, err := c.RWMutex("r").RLock(t.Context())
-	assert.Must(t, err)
+	reader := mustAcquire(t, c.RWMutex("r").RLock)
 	permit := must(t, permits(c.Semaphore("s", 3), 2))
 	several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
 	assert.Must(t, err)
@@ -97,21 +96,19 @@ func TestAReleaseByHandEndsTheWaitForTheContext(t *testing.T) {
 		"release": func(ctx context.Context, _ *holdfast.Client, l released) error { return l.hand(ctx) },
 		"close":   func(ctx context.Context, c *holdfast.Client, _ released) error { return c.Close(ctx) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				c := w.client()
-				program := &endless{Context: t.Context()}
-				all := eachKind(t, c)
-				for _, l := range all {
-					assert.Must(t, l.until(program))
-				}
-				for _, l := range all {
-					assert.NoError(t, end(t.Context(), c, l))
-				}
-				if program.waits != len(all) || program.stopped != len(all) {
-					t.Errorf("%d waits began and %d ended", program.waits, program.stopped)
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c := w.client()
+			program := &endless{Context: t.Context()}
+			all := eachKind(t, c)
+			for _, l := range all {
+				assert.Must(t, l.until(program))
+			}
+			for _, l := range all {
+				assert.NoError(t, end(t.Context(), c, l))
+			}
+			if program.waits != len(all) || program.stopped != len(all) {
+				t.Errorf("%d waits began and %d ended", program.waits, program.stopped)
+			}
 		})
 	}
 }
@@ -231,28 +228,26 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 // The waiter was told that the lease lasts for 30 s. The holder shortens it and crashes.
 func TestTheNextWaiterIsToldOfAShorterLease(t *testing.T) {
 	for name, drops := range map[string]int{"pushed": 0, "the push is lost": 1} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				c := w.client()
-				l := mustLock(t, c.Mutex("a"))
-				next := w.waiting(w.client().Mutex("a"), t.Context())
-				start := time.Now()
-				w.DropPushes(drops)
-				assert.Must(t, l.Shorten(t.Context(), short))
-				c.Abandon()
-				got := <-next
-				if got.err != nil {
-					t.Fatal(got.err)
-				}
-				most := short
-				if drops > 0 {
-					most = ttl
-				}
-				if took := time.Since(start); took < short || took > most+50*time.Millisecond {
-					t.Errorf("granted after %v", took)
-				}
-				release(t, keep(got.Lease))
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c := w.client()
+			l := mustLock(t, c.Mutex("a"))
+			next := w.waiting(w.client().Mutex("a"), t.Context())
+			start := time.Now()
+			w.DropPushes(drops)
+			assert.Must(t, l.Shorten(t.Context(), short))
+			c.Abandon()
+			got := <-next
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			most := short
+			if drops > 0 {
+				most = ttl
+			}
+			if took := time.Since(start); took < short || took > most+50*time.Millisecond {
+				t.Errorf("granted after %v", took)
+			}
+			release(t, keep(got.Lease))
 		})
 	}
 }
@@ -264,21 +259,19 @@ func TestAShorteningWithoutAReplyStandsForItsUser(t *testing.T) {
 		"the request is lost": func(w *world) func(func(string, []string) error) { return w.FailRequest },
 		"the reply is lost":   func(w *world) func(func(string, []string) error) { return w.LoseReply },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				l := mustLock(t, w.client().Mutex("a"))
-				fault(w)(only("lessen", 2, errLink))
-				wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrUnknownOutcome)
-				if l.Err() != nil || l.Remaining() >= short {
-					t.Errorf("%v, for %v", l.Err(), l.Remaining())
-				}
-				time.Sleep(ttl)
-				if l.Err() != nil {
-					t.Error(l.Err())
-				}
-				assert.NoError(t, l.Shorten(t.Context(), short))
-				release(t, l)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			l := mustLock(t, w.client().Mutex("a"))
+			fault(w)(only("lessen", 2, errLink))
+			wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrUnknownOutcome)
+			if l.Err() != nil || l.Remaining() >= short {
+				t.Errorf("%v, for %v", l.Err(), l.Remaining())
+			}
+			time.Sleep(ttl)
+			if l.Err() != nil {
+				t.Error(l.Err())
+			}
+			assert.NoError(t, l.Shorten(t.Context(), short))
+			release(t, l)
 		})
 	}
 }
@@ -352,11 +345,9 @@ func TestAShortenedHoldIsHandedOverToNobody(t *testing.T) {
 		release(t, got.Lease)
 
 		rw := c.RWMutex("r")
-		reader, err := rw.RLock(t.Context())
-		assert.Must(t, err)
+		reader := mustAcquire(t, rw.RLock)
 		assert.Must(t, keep(reader).Shorten(t.Context(), short))
-		second, err := rw.RLock(t.Context())
-		assert.Must(t, err)
+		second := mustAcquire(t, rw.RLock)
 		if keep(second).HolderID() == reader.HolderID() || second.Remaining() <= short {
 			t.Errorf("a reader joined a shortened hold: %v", second.Remaining())
 		}
@@ -439,19 +430,17 @@ func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
 		"the request is lost": func(w *world) func(func(string, []string) error) { return w.FailRequest },
 		"the reply is lost":   func(w *world) func(func(string, []string) error) { return w.LoseReply },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				s := w.client().Semaphore("a", 5)
-				l := must(t, permits(s, 5))
-				fault(w)(only("lessen", 4, errLink))
-				wantIs(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
-				time.Sleep(ttl / 2)
-				if state := w.state("a"); state.Holders[0].Permits != 1 {
-					t.Errorf("%+v", state.Holders)
-				}
-				wantIs(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
-				release(t, l)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			s := w.client().Semaphore("a", 5)
+			l := must(t, permits(s, 5))
+			fault(w)(only("lessen", 4, errLink))
+			wantIs(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
+			time.Sleep(ttl / 2)
+			if state := w.state("a"); state.Holders[0].Permits != 1 {
+				t.Errorf("%+v", state.Holders)
+			}
+			wantIs(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
+			release(t, l)
 		})
 	}
 }

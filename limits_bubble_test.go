@@ -174,30 +174,28 @@ func TestAHoldWithLimitsIsNotHandedOverLocally(t *testing.T) {
 // then.
 func TestALockIsKeptForItsMinimumTimeAndNotLonger(t *testing.T) {
 	for name, drop := range map[string]bool{"told": false, "not told": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				a := w.client()
-				l := mustLock(t, a.Mutex("a", holdfast.MinHold(5*time.Second)))
-				start := time.Now()
-				next := w.waiting(w.client().Mutex("a"), t.Context())
-				here := w.waiting(a.Mutex("a"), t.Context()) // goroutines of the same process wait as well
-				time.Sleep(time.Second)
-				if drop {
-					w.DropPushes(1)
-				}
-				release(t, l)
-				wantIs(t, ended(l.Context()), holdfast.ErrReleased)
-				if s := w.state("a"); !s.Held() || !s.Holders[0].Released || s.Holders[0].Remaining != 4*time.Second {
-					t.Errorf("the state is %+v", s.Holders)
-				}
-				got := <-next
-				late := got.at.Sub(start) - 5*time.Second
-				if got.err != nil || late < 0 || late > 100*time.Millisecond {
-					t.Errorf("%v, %v late", got.err, late)
-				}
-				release(t, got.Lease)
-				release(t, (<-here).Lease)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			a := w.client()
+			l := mustLock(t, a.Mutex("a", holdfast.MinHold(5*time.Second)))
+			start := time.Now()
+			next := w.waiting(w.client().Mutex("a"), t.Context())
+			here := w.waiting(a.Mutex("a"), t.Context()) // goroutines of the same process wait as well
+			time.Sleep(time.Second)
+			if drop {
+				w.DropPushes(1)
+			}
+			release(t, l)
+			wantIs(t, ended(l.Context()), holdfast.ErrReleased)
+			if s := w.state("a"); !s.Held() || !s.Holders[0].Released || s.Holders[0].Remaining != 4*time.Second {
+				t.Errorf("the state is %+v", s.Holders)
+			}
+			got := <-next
+			late := got.at.Sub(start) - 5*time.Second
+			if got.err != nil || late < 0 || late > 100*time.Millisecond {
+				t.Errorf("%v, %v late", got.err, late)
+			}
+			release(t, got.Lease)
+			release(t, (<-here).Lease)
 		})
 	}
 }

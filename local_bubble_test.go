@@ -79,14 +79,12 @@ func TestLocalHandOversAreBoundedByCount(t *testing.T) {
 		"by the user":  {9, 99, 10},
 		"never passed": {-1, 20, 21},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				crowd(t, w.client(holdfast.Config{MaxLocalHandOvers: test.limit}), test.waiters)
-				if n := w.net.count("release"); n != test.grants {
-					t.Errorf("%d goroutines shared %d grants, want %d", test.waiters+1, n, test.grants)
-				}
-				w.wantFree("a")
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			crowd(t, w.client(holdfast.Config{MaxLocalHandOvers: test.limit}), test.waiters)
+			if n := w.net.count("release"); n != test.grants {
+				t.Errorf("%d goroutines shared %d grants, want %d", test.waiters+1, n, test.grants)
+			}
+			w.wantFree("a")
 		})
 	}
 }
@@ -239,8 +237,7 @@ func TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing(t *testing.T) {
 			close(ctx.done)
 			wantIs(t, (<-late).err, context.Canceled)
 			w.wantFree("a")
-			next, err := c.Mutex("a").TryLock(t.Context())
-			assert.Must(t, err)
+			next := mustAcquire(t, c.Mutex("a").TryLock)
 			release(t, next)
 			w.wantFree("a")
 		})

@@ -163,20 +163,18 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				held := mustLock(t, w.client().Mutex("b"))
-				if err := end(t, w, w.client()); err == nil {
-					t.Error("no error")
-				}
-				synctest.Wait()
-				w.wantFree("a")
-				w.wantFree("c")
-				if s := w.state("b"); len(s.Waiters) > 0 {
-					t.Errorf("waiters %v", s.Waiters)
-				}
-				release(t, held)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			held := mustLock(t, w.client().Mutex("b"))
+			if err := end(t, w, w.client()); err == nil {
+				t.Error("no error")
+			}
+			synctest.Wait()
+			w.wantFree("a")
+			w.wantFree("c")
+			if s := w.state("b"); len(s.Waiters) > 0 {
+				t.Errorf("waiters %v", s.Waiters)
+			}
+			release(t, held)
 		})
 	}
 }
@@ -262,18 +260,16 @@ func TestSeveralLocksOfUnknownOutcomeAreCancelled(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				fault(w)
-				c := w.client()
-				_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
-				wantIs(t, err, holdfast.ErrUnknownOutcome)
-				time.Sleep(12 * time.Second)
-				w.wantFree("a")
-				w.wantFree("b")
-				w.net.slow(nil)
-				releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"})))
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			fault(w)
+			c := w.client()
+			_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
+			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			time.Sleep(12 * time.Second)
+			w.wantFree("a")
+			w.wantFree("b")
+			w.net.slow(nil)
+			releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"})))
 		})
 	}
 }

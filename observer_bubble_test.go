@@ -56,64 +56,62 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 	for name, blocks := range map[string]holdfast.EventKind{
 		"log": 0, "loss": holdfast.EventLost, "renewal": holdfast.EventRenew,
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				const many = 3000 / few
-				b := newBlocker(blocks)
-				c := w.client(b.config())
-				var leases []*holdfast.Lease
-				for i := range many {
-					leases = append(leases, mustLock(t, c.Mutex(fmt.Sprint("a", i))))
+		runBubble(t, name, func(t *testing.T, w *world) {
+			const many = 3000 / few
+			b := newBlocker(blocks)
+			c := w.client(b.config())
+			var leases []*holdfast.Lease
+			for i := range many {
+				leases = append(leases, mustLock(t, c.Mutex(fmt.Sprint("a", i))))
+			}
+			first := mustLock(t, c.Mutex("first", holdfast.TTL(time.Second)))
+			live := mustLock(t, c.Mutex("live", holdfast.TTL(5*time.Second)))
+			start := time.Now()
+			time.Sleep(ttl / 2) // all leases were renewed once
+			w.FailRequest(func(action string, keys []string) error {
+				if action == "renew" && (len(keys) > 1 || keys[0] != "holdfast:{live}") {
+					return errLink
 				}
-				first := mustLock(t, c.Mutex("first", holdfast.TTL(time.Second)))
-				live := mustLock(t, c.Mutex("live", holdfast.TTL(5*time.Second)))
-				start := time.Now()
-				time.Sleep(ttl / 2) // all leases were renewed once
-				w.FailRequest(func(action string, keys []string) error {
-					if action == "renew" && (len(keys) > 1 || keys[0] != "holdfast:{live}") {
-						return errLink
-					}
-					return nil
-				})
-				select {
-				case <-first.Context().Done():
-				case <-time.After(2 * time.Second):
-					t.Error("the first loss is not signalled")
-				}
-				var wrong sync.Map
-				var all sync.WaitGroup
-				for i, l := range leases {
-					at := time.Now().Add(l.Remaining())
-					all.Go(func() {
-						select {
-						case <-l.Context().Done():
-						case <-time.After(2 * ttl):
-						}
-						if now := time.Now(); !now.Equal(at) {
-							wrong.Store(i, now.Sub(at))
-						}
-					})
-				}
-				all.Wait()
-				wrong.Range(func(i, late any) bool {
-					t.Errorf("lease %v ended %v after its deadline", i, late)
-					return false
-				})
-				w.FailRequest(nil)
-				if time.Since(start) < ttl {
-					t.Error("nothing was ever renewed")
-				}
-				time.Sleep(3 * ttl)
-				if live.Err() != nil {
-					t.Errorf("the lease that can be renewed: %v", live.Err())
-				}
-				close(b.gate)
-				synctest.Wait()
-				if n := len(b.all(holdfast.EventLost)); n != many+1 {
-					t.Errorf("%d losses were told, want %d", n, many+1)
-				}
-				release(t, live)
+				return nil
 			})
+			select {
+			case <-first.Context().Done():
+			case <-time.After(2 * time.Second):
+				t.Error("the first loss is not signalled")
+			}
+			var wrong sync.Map
+			var all sync.WaitGroup
+			for i, l := range leases {
+				at := time.Now().Add(l.Remaining())
+				all.Go(func() {
+					select {
+					case <-l.Context().Done():
+					case <-time.After(2 * ttl):
+					}
+					if now := time.Now(); !now.Equal(at) {
+						wrong.Store(i, now.Sub(at))
+					}
+				})
+			}
+			all.Wait()
+			wrong.Range(func(i, late any) bool {
+				t.Errorf("lease %v ended %v after its deadline", i, late)
+				return false
+			})
+			w.FailRequest(nil)
+			if time.Since(start) < ttl {
+				t.Error("nothing was ever renewed")
+			}
+			time.Sleep(3 * ttl)
+			if live.Err() != nil {
+				t.Errorf("the lease that can be renewed: %v", live.Err())
+			}
+			close(b.gate)
+			synctest.Wait()
+			if n := len(b.all(holdfast.EventLost)); n != many+1 {
+				t.Errorf("%d losses were told, want %d", n, many+1)
+			}
+			release(t, live)
 		})
 	}
 }
@@ -124,31 +122,28 @@ func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 	for name, blocks := range map[string][]holdfast.EventKind{
 		"nothing": nil, "log": {0}, "renewal": {holdfast.EventRenew}, "loss": {holdfast.EventLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				b := newBlocker(blocks...)
-				c := w.client(b.config())
-				rw, mu := c.RWMutex("rw"), c.Mutex("re", holdfast.Reentrant())
-				first := mustLock(t, mu)
-				again, err := mu.Lock(first.Context())
-				assert.Must(t, err)
-				one, err := rw.RLock(t.Context())
-				assert.Must(t, err)
-				two, err := rw.RLock(t.Context())
-				assert.Must(t, err)
-				lost := mustLock(t, c.Mutex("lost"))
-				time.Sleep(ttl)
-				release(t, one)
-				release(t, first)
-				w.Evict(t, "lost")
-				time.Sleep(ttl)
-				release(t, again)
-				release(t, two)
-				wantIs(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
-				close(b.gate)
-				synctest.Wait()
-				wantOrder(t, b.all())
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			b := newBlocker(blocks...)
+			c := w.client(b.config())
+			rw, mu := c.RWMutex("rw"), c.Mutex("re", holdfast.Reentrant())
+			first := mustLock(t, mu)
+			again, err := mu.Lock(first.Context())
+			assert.Must(t, err)
+			one := mustAcquire(t, rw.RLock)
+			two, err := rw.RLock(t.Context())
+			assert.Must(t, err)
+			lost := mustLock(t, c.Mutex("lost"))
+			time.Sleep(ttl)
+			release(t, one)
+			release(t, first)
+			w.Evict(t, "lost")
+			time.Sleep(ttl)
+			release(t, again)
+			release(t, two)
+			wantIs(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
+			close(b.gate)
+			synctest.Wait()
+			wantOrder(t, b.all())
 		})
 	}
 }
@@ -211,20 +206,18 @@ func wantOrder(t *testing.T, events []holdfast.Event) {
 // moment.
 func TestCloseDoesNotHangOnAHandler(t *testing.T) {
 	for _, kind := range []holdfast.EventKind{0, holdfast.EventLost, holdfast.EventRelease, holdfast.EventRenew} {
-		t.Run(kind.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				b := newBlocker(kind)
-				defer close(b.gate)
-				c := w.client(b.config())
-				mustLock(t, c.Mutex("a"))
-				mustLock(t, c.Mutex("lost"))
-				w.Evict(t, "lost")
-				time.Sleep(ttl)
-				start := time.Now()
-				if err := c.Close(context.Background()); err != nil || time.Since(start) > 2*time.Second {
-					t.Errorf("%v after %v", err, time.Since(start))
-				}
-			})
+		runBubble(t, kind.String(), func(t *testing.T, w *world) {
+			b := newBlocker(kind)
+			defer close(b.gate)
+			c := w.client(b.config())
+			mustLock(t, c.Mutex("a"))
+			mustLock(t, c.Mutex("lost"))
+			w.Evict(t, "lost")
+			time.Sleep(ttl)
+			start := time.Now()
+			if err := c.Close(context.Background()); err != nil || time.Since(start) > 2*time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
 		})
 	}
 	bubble(t, func(t *testing.T, w *world) {

@@ -186,18 +186,16 @@ func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				fault(w)
-				j := &job{t: t}
-				_, err := w.client().Periodic("job", time.Hour).Do(t.Context(), j.run)
-				wantIs(t, err, holdfast.ErrUnknownOutcome)
-				time.Sleep(12 * time.Second)
-				w.net.slow(nil)
-				if turn := j.do(w.client().Periodic("job", time.Hour)); !turn.Ran || j.count() != 1 {
-					t.Errorf("%+v after %d runs", turn, j.count())
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			fault(w)
+			j := &job{t: t}
+			_, err := w.client().Periodic("job", time.Hour).Do(t.Context(), j.run)
+			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			time.Sleep(12 * time.Second)
+			w.net.slow(nil)
+			if turn := j.do(w.client().Periodic("job", time.Hour)); !turn.Ran || j.count() != 1 {
+				t.Errorf("%+v after %d runs", turn, j.count())
+			}
 		})
 	}
 }
@@ -396,44 +394,42 @@ func TestAWaitForARunEndsWithItsContextAndItsClient(t *testing.T) {
 // store, do not matter. Each period has one run.
 func TestNoPeriodHasTwoRuns(t *testing.T) {
 	for _, at := range []bool{false, true} {
-		t.Run(fmt.Sprint("at fixed times ", at), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				const period = time.Minute
-				var options []holdfast.PeriodicOption
-				if at {
-					options = append(options, holdfast.StartAt(17*time.Second))
+		runBubble(t, fmt.Sprint("at fixed times ", at), func(t *testing.T, w *world) {
+			const period = time.Minute
+			var options []holdfast.PeriodicOption
+			if at {
+				options = append(options, holdfast.StartAt(17*time.Second))
+			}
+			w.LoseReply(func(action string, _ []string) error {
+				if action == "release" {
+					return errLink
 				}
-				w.LoseReply(func(action string, _ []string) error {
-					if action == "release" {
-						return errLink
-					}
-					return nil
-				})
-				j := &job{t: t, take: 3 * time.Second}
-				var all sync.WaitGroup
-				for range 4 {
-					c := w.client()
-					for range 3 {
-						all.Go(func() {
-							for range 200 {
-								_, _ = c.Periodic("job", period, options...).Do(t.Context(), j.run)
-								time.Sleep(5 * time.Second)
-							}
-						})
-					}
-				}
-				all.Wait()
-				index := func(at time.Time) int64 { return (at.UnixMilli() - 17_000) / period.Milliseconds() }
-				for i := 1; i < j.count(); i++ {
-					last, next := j.runs[i-1], j.runs[i]
-					if at && index(last) == index(next) || !at && next.Sub(last) < period {
-						t.Errorf("runs at %v and %v", last, next)
-					}
-				}
-				if want := 15; j.count() < want {
-					t.Errorf("%d runs, want at least %d", j.count(), want)
-				}
+				return nil
 			})
+			j := &job{t: t, take: 3 * time.Second}
+			var all sync.WaitGroup
+			for range 4 {
+				c := w.client()
+				for range 3 {
+					all.Go(func() {
+						for range 200 {
+							_, _ = c.Periodic("job", period, options...).Do(t.Context(), j.run)
+							time.Sleep(5 * time.Second)
+						}
+					})
+				}
+			}
+			all.Wait()
+			index := func(at time.Time) int64 { return (at.UnixMilli() - 17_000) / period.Milliseconds() }
+			for i := 1; i < j.count(); i++ {
+				last, next := j.runs[i-1], j.runs[i]
+				if at && index(last) == index(next) || !at && next.Sub(last) < period {
+					t.Errorf("runs at %v and %v", last, next)
+				}
+			}
+			if want := 15; j.count() < want {
+				t.Errorf("%d runs, want at least %d", j.count(), want)
+			}
 		})
 	}
 }

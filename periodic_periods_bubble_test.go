@@ -31,27 +31,25 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 	for name, options := range map[string][]holdfast.PeriodicOption{
 		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				j := &job{t: t, take: 40 * time.Second}
-				e := w.client().Periodic("job", period, options...)
-				wantIs(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
-				// A period that begins with its run is longer by the time until a process
-				// sees that it is due: 11 ms at most, here.
-				if n := j.count(); n < periods-1 || n > periods+1 {
-					t.Errorf("%d runs in %d periods", n, periods)
+		runBubble(t, name, func(t *testing.T, w *world) {
+			j := &job{t: t, take: 40 * time.Second}
+			e := w.client().Periodic("job", period, options...)
+			wantIs(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
+			// A period that begins with its run is longer by the time until a process
+			// sees that it is due: 11 ms at most, here.
+			if n := j.count(); n < periods-1 || n > periods+1 {
+				t.Errorf("%d runs in %d periods", n, periods)
+			}
+			for i := 1; i < j.count(); i++ {
+				gap := j.runs[i].Sub(j.runs[i-1])
+				if options == nil && (gap < period || gap > period+late) {
+					t.Fatalf("run %d came %v after the one before", i, gap)
 				}
-				for i := 1; i < j.count(); i++ {
-					gap := j.runs[i].Sub(j.runs[i-1])
-					if options == nil && (gap < period || gap > period+late) {
-						t.Fatalf("run %d came %v after the one before", i, gap)
-					}
-					past := j.runs[i].Add(-17*time.Second).UnixMilli() % period.Milliseconds()
-					if options != nil && past > late.Milliseconds() {
-						t.Fatalf("run %d came %d ms after its time", i, past)
-					}
+				past := j.runs[i].Add(-17*time.Second).UnixMilli() % period.Milliseconds()
+				if options != nil && past > late.Milliseconds() {
+					t.Fatalf("run %d came %d ms after its time", i, past)
 				}
-			})
+			}
 		})
 	}
 }
@@ -63,33 +61,31 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 	for name, options := range map[string][]holdfast.PeriodicOption{
 		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				random := rand.New(rand.NewPCG(1, 2))
-				var due, last time.Time
-				n := 0
-				done := errors.New("done")
-				e := w.client().Periodic("job", period, options...)
-				err := e.Loop(t.Context(), func(context.Context) error {
-					at := time.Now()
-					if n > 0 && (at.Before(due) || at.Sub(due) > late) {
-						t.Errorf("run %d came %v after it was due", n, at.Sub(due))
-					}
-					if n++; n == runs || t.Failed() {
-						return done
-					}
-					last = at
-					if due = last.Add(period); options != nil {
-						due = last.Add(-17 * time.Second).Truncate(period).Add(period + 17*time.Second)
-					}
-					time.Sleep(time.Duration(random.Int64N(int64(5 * period / 2))))
-					if now := time.Now(); now.After(due) {
-						due = now
-					}
-					return nil
-				})
-				wantIs(t, err, done)
+		runBubble(t, name, func(t *testing.T, w *world) {
+			random := rand.New(rand.NewPCG(1, 2))
+			var due, last time.Time
+			n := 0
+			done := errors.New("done")
+			e := w.client().Periodic("job", period, options...)
+			err := e.Loop(t.Context(), func(context.Context) error {
+				at := time.Now()
+				if n > 0 && (at.Before(due) || at.Sub(due) > late) {
+					t.Errorf("run %d came %v after it was due", n, at.Sub(due))
+				}
+				if n++; n == runs || t.Failed() {
+					return done
+				}
+				last = at
+				if due = last.Add(period); options != nil {
+					due = last.Add(-17 * time.Second).Truncate(period).Add(period + 17*time.Second)
+				}
+				time.Sleep(time.Duration(random.Int64N(int64(5 * period / 2))))
+				if now := time.Now(); now.After(due) {
+					due = now
+				}
+				return nil
 			})
+			wantIs(t, err, done)
 		})
 	}
 }
@@ -177,28 +173,26 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 		"by an hour":   {time.Hour, 25*time.Hour - time.Minute},
 		"by a weekend": {3 * 24 * time.Hour, 48*time.Hour - time.Minute}, // and no more than that
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				start := time.Now()
-				server := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
-				var back atomic.Int64
-				w.SetClock(func() time.Time { return server.Add(time.Since(start) - time.Duration(back.Load())) })
-				j := &job{t: t}
-				e := w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
-				if turn := j.do(e); !turn.Ran {
-					t.Fatalf("%+v", turn)
-				}
-				time.Sleep(time.Minute)
-				back.Store(int64(test.by))
-				stepped := time.Now()
-				wantIs(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
-				if j.count() != 2 {
-					t.Fatalf("%d runs", j.count())
-				}
-				if off := j.runs[1].Sub(stepped) - test.wait; off < 0 || off > late {
-					t.Errorf("the next run came %v after the step, want %v", j.runs[1].Sub(stepped), test.wait)
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			start := time.Now()
+			server := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
+			var back atomic.Int64
+			w.SetClock(func() time.Time { return server.Add(time.Since(start) - time.Duration(back.Load())) })
+			j := &job{t: t}
+			e := w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
+			if turn := j.do(e); !turn.Ran {
+				t.Fatalf("%+v", turn)
+			}
+			time.Sleep(time.Minute)
+			back.Store(int64(test.by))
+			stepped := time.Now()
+			wantIs(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
+			if j.count() != 2 {
+				t.Fatalf("%d runs", j.count())
+			}
+			if off := j.runs[1].Sub(stepped) - test.wait; off < 0 || off > late {
+				t.Errorf("the next run came %v after the step, want %v", j.runs[1].Sub(stepped), test.wait)
+			}
 		})
 	}
 }
@@ -326,41 +320,39 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 	const period, periods = time.Hour, 200
 	for _, action := range []string{"begin_run", "release"} {
-		t.Run(action, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				j := &job{t: t, take: time.Minute}
-				turns, forgoes := 0, 0
-				w.LoseReply(func(asked string, _ []string) error {
-					switch {
-					case asked == "begin_run":
-						turns++
-						if action == "begin_run" && turns%3 == 0 {
-							return errLink
-						}
-					case asked == "release" && action == "release" && j.count()%3 == 0:
-						return errLink // each time that it is sent
+		runBubble(t, action, func(t *testing.T, w *world) {
+			j := &job{t: t, take: time.Minute}
+			turns, forgoes := 0, 0
+			w.LoseReply(func(asked string, _ []string) error {
+				switch {
+				case asked == "begin_run":
+					turns++
+					if action == "begin_run" && turns%3 == 0 {
+						return errLink
 					}
-					return nil
-				})
-				w.FailRequest(func(asked string, _ []string) error {
-					if asked == "cancel_run" {
-						if forgoes++; forgoes%5 != 0 {
-							return errLink
-						}
-					}
-					return nil
-				})
-				e := w.client().Periodic("job", period, holdfast.StartAt(0))
-				wantIs(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
-				if n := j.count(); n < periods-1 || n > periods {
-					t.Errorf("%d runs in %d periods", n, periods)
+				case asked == "release" && action == "release" && j.count()%3 == 0:
+					return errLink // each time that it is sent
 				}
-				for i, at := range j.runs {
-					if past := at.UnixMilli() % period.Milliseconds(); past > 5000 {
-						t.Errorf("run %d came %d ms after its time", i, past)
-					}
-				}
+				return nil
 			})
+			w.FailRequest(func(asked string, _ []string) error {
+				if asked == "cancel_run" {
+					if forgoes++; forgoes%5 != 0 {
+						return errLink
+					}
+				}
+				return nil
+			})
+			e := w.client().Periodic("job", period, holdfast.StartAt(0))
+			wantIs(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
+			if n := j.count(); n < periods-1 || n > periods {
+				t.Errorf("%d runs in %d periods", n, periods)
+			}
+			for i, at := range j.runs {
+				if past := at.UnixMilli() % period.Milliseconds(); past > 5000 {
+					t.Errorf("run %d came %d ms after its time", i, past)
+				}
+			}
 		})
 	}
 }

@@ -28,29 +28,27 @@ func (w *world) pushed(name string, ago, lasts time.Duration) {
 func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	for name, lasts := range map[string]time.Duration{"short": 3 * time.Second, "longer than asked for": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				mustLock(t, w.client().Mutex("a"))
-				next := w.waiting(w.client().Mutex("a"), t.Context())
-				time.Sleep(time.Second)
-				w.net.slow(func(string) (there, back time.Duration) { return trip / 2, trip / 2 })
-				w.pushed("a", 0, lasts)
-				got := <-next
-				if got.err != nil {
-					t.Fatal(got.err)
-				}
-				if left := got.Remaining(); left > trusted {
-					t.Errorf("trusted for %v", left)
-				}
-				wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
-				if took := time.Since(got.at); took != trip {
-					t.Errorf("believed for %v, a round trip takes %v", took, trip)
-				}
-				time.Sleep(trip)
-				if s := w.state("a"); len(s.Waiters) != 0 {
-					t.Errorf("waiters: %+v", s.Waiters) // its position was cancelled
-				}
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			mustLock(t, w.client().Mutex("a"))
+			next := w.waiting(w.client().Mutex("a"), t.Context())
+			time.Sleep(time.Second)
+			w.net.slow(func(string) (there, back time.Duration) { return trip / 2, trip / 2 })
+			w.pushed("a", 0, lasts)
+			got := <-next
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			if left := got.Remaining(); left > trusted {
+				t.Errorf("trusted for %v", left)
+			}
+			wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
+			if took := time.Since(got.at); took != trip {
+				t.Errorf("believed for %v, a round trip takes %v", took, trip)
+			}
+			time.Sleep(trip)
+			if s := w.state("a"); len(s.Waiters) != 0 {
+				t.Errorf("waiters: %+v", s.Waiters) // its position was cancelled
+			}
 		})
 	}
 }
@@ -149,28 +147,26 @@ func TestAFailedConfirmationOfALeaseWithoutRenewal(t *testing.T) {
 		}, false},
 		"refused": {func(w *world) { w.FailRequest(only("poll", 1, errNoPerm)) }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				l := mustLock(t, w.client().Mutex("a"))
-				next := w.waiting(w.client().Mutex("a", holdfast.NoRenewal()), t.Context())
-				time.Sleep(5 * time.Second)
-				c.fault(w)
-				release(t, l)
-				got := <-next
-				if c.refused {
-					if refused := new(holdfast.ServerError); !errors.As(got.err, &refused) || refused.Code != "NOPERM" {
-						t.Errorf("%v", got.err)
-					}
-					synctest.Wait()
-					w.wantFree("a")
-					return
+		runBubble(t, name, func(t *testing.T, w *world) {
+			l := mustLock(t, w.client().Mutex("a"))
+			next := w.waiting(w.client().Mutex("a", holdfast.NoRenewal()), t.Context())
+			time.Sleep(5 * time.Second)
+			c.fault(w)
+			release(t, l)
+			got := <-next
+			if c.refused {
+				if refused := new(holdfast.ServerError); !errors.As(got.err, &refused) || refused.Code != "NOPERM" {
+					t.Errorf("%v", got.err)
 				}
-				if got.err != nil || got.Remaining() != trusted {
-					t.Fatalf("%v, trusted for %v", got.err, got.Remaining())
-				}
-				release(t, got.Lease)
+				synctest.Wait()
 				w.wantFree("a")
-			})
+				return
+			}
+			if got.err != nil || got.Remaining() != trusted {
+				t.Fatalf("%v, trusted for %v", got.err, got.Remaining())
+			}
+			release(t, got.Lease)
+			w.wantFree("a")
 		})
 	}
 }

@@ -41,8 +41,7 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 		w.short("x", err, store.Acks{LocalAOF: 1}, store.Acks{Replicas: 1})
 
 		w.SetAcks(store.Acks{Replicas: 2, LocalAOF: 1})
-		l, err := c.Mutex("x", holdfast.WaitReplicas(2, limit), holdfast.WaitAOF(0, limit)).Lock(t.Context())
-		assert.Must(t, err)
+		l := mustAcquire(t, c.Mutex("x", holdfast.WaitReplicas(2, limit), holdfast.WaitAOF(0, limit)).Lock)
 		if l.Remaining() != trusted {
 			t.Errorf("trusted for %v", l.Remaining())
 		}
@@ -57,8 +56,7 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.SetAcks(store.Acks{Replicas: 1})
-		held, err := w.client().Mutex("x").Lock(t.Context())
-		assert.Must(t, err)
+		held := mustAcquire(t, w.client().Mutex("x").Lock)
 		careful, failed := w.client(), make(chan error, 1)
 		go func() {
 			_, err := careful.Mutex("x", holdfast.WaitReplicas(2, limit)).Lock(t.Context())
@@ -93,8 +91,7 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.SetAcks(store.Acks{Replicas: 1})
-		l, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
-		assert.Must(t, err)
+		l := mustAcquire(t, c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock)
 		plain, err := c.Mutex("plain").Lock(t.Context())
 		assert.Must(t, err)
 		w.SetAcks(store.Acks{})
@@ -119,8 +116,7 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 func TestAHoldIsHandedOverOnlyForTheSameAcknowledgements(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		held, err := c.Mutex("x").Lock(t.Context())
-		assert.Must(t, err)
+		held := mustAcquire(t, c.Mutex("x").Lock)
 		failed := make(chan error, 1)
 		go func() {
 			_, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())

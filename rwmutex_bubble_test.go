@@ -122,73 +122,69 @@ func TestReadersThatArriveTogetherShareOneHold(t *testing.T) {
 		"RLock":    func(m *holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error) { return m.RLock },
 		"TryRLock": func(m *holdfast.RWMutex) func(context.Context) (*holdfast.Lease, error) { return m.TryRLock },
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				events := &recorder{}
-				c := w.client(holdfast.Config{Observer: events})
-				w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
-				var all sync.WaitGroup
-				for range 50 {
-					all.Go(func() {
-						l := must(t, take(c.RWMutex("a")))
-						time.Sleep(time.Millisecond)
-						release(t, l)
-					})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			events := &recorder{}
+			c := w.client(holdfast.Config{Observer: events})
+			w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					l := must(t, take(c.RWMutex("a")))
+					time.Sleep(time.Millisecond)
+					release(t, l)
+				})
+			}
+			all.Wait()
+			if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
+				t.Errorf("sent %v", w.net.sent)
+			}
+			local := 0
+			for _, e := range events.all(holdfast.EventGrant) {
+				if e.Local {
+					local++
 				}
-				all.Wait()
-				if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
-					t.Errorf("sent %v", w.net.sent)
-				}
-				local := 0
-				for _, e := range events.all(holdfast.EventGrant) {
-					if e.Local {
-						local++
-					}
-				}
-				if local != 49 || len(events.all(holdfast.EventRelease)) != 50 {
-					t.Errorf("%d grants of 50 were local", local)
-				}
-				w.wantFree("a")
-			})
+			}
+			if local != 49 || len(events.all(holdfast.EventRelease)) != 50 {
+				t.Errorf("%d grants of 50 were local", local)
+			}
+			w.wantFree("a")
 		})
 	}
 }
 
 func TestAWaitingWriterIsNotStarvedByArrivingReaders(t *testing.T) {
 	for name, elsewhere := range map[string]bool{"of the readers' process": false, "of another process": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				const way = 200 * time.Microsecond
-				w.net.slow(func(string) (there, back time.Duration) { return way, way })
-				clients := []*holdfast.Client{w.client(), w.client()}
-				ctx, cancel := context.WithCancel(t.Context())
-				var all sync.WaitGroup
-				for i := range 20 {
-					all.Go(func() {
-						time.Sleep(time.Duration(i) * 500 * time.Microsecond)
-						for ctx.Err() == nil {
-							l := must(t, clients[i%2].RWMutex("a").RLock)
-							time.Sleep(10 * time.Millisecond)
-							release(t, l)
-						}
-					})
-				}
-				writer := clients[0]
-				if elsewhere {
-					writer = w.client()
-				}
-				for range 20 {
-					time.Sleep(50 * time.Millisecond)
-					start := time.Now()
-					l := must(t, writer.RWMutex("a").Lock)
-					if waited := time.Since(start); waited > 30*time.Millisecond {
-						t.Errorf("the writer waited %v for readers of 10ms", waited)
+		runBubble(t, name, func(t *testing.T, w *world) {
+			const way = 200 * time.Microsecond
+			w.net.slow(func(string) (there, back time.Duration) { return way, way })
+			clients := []*holdfast.Client{w.client(), w.client()}
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 500 * time.Microsecond)
+					for ctx.Err() == nil {
+						l := must(t, clients[i%2].RWMutex("a").RLock)
+						time.Sleep(10 * time.Millisecond)
+						release(t, l)
 					}
-					release(t, l)
+				})
+			}
+			writer := clients[0]
+			if elsewhere {
+				writer = w.client()
+			}
+			for range 20 {
+				time.Sleep(50 * time.Millisecond)
+				start := time.Now()
+				l := must(t, writer.RWMutex("a").Lock)
+				if waited := time.Since(start); waited > 30*time.Millisecond {
+					t.Errorf("the writer waited %v for readers of 10ms", waited)
 				}
-				cancel()
-				all.Wait()
-			})
+				release(t, l)
+			}
+			cancel()
+			all.Wait()
 		})
 	}
 }

@@ -187,8 +187,7 @@ func TestAReaderThatJoinsAsTheFirstReleasesHoldsTheLock(t *testing.T) {
 				}
 				second <- err
 			}()
-			l, err := m.RLock(t.Context())
-			assert.Must(t, err)
+			l := mustAcquire(t, m.RLock)
 			assert.Must(t, l.Release(t.Context()))
 			if err := <-second; err != nil || t.Failed() {
 				t.Fatalf("round %d: %v", round, err)

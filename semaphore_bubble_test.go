@@ -57,37 +57,35 @@ func TestPermitsAreNeverMoreThanTheLimit(t *testing.T) {
 
 func TestABigRequestIsNotStarvedBySmallOnes(t *testing.T) {
 	for name, elsewhere := range map[string]bool{"in one process": false, "of another process": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				small := w.client()
-				big := small
-				if elsewhere {
-					big = w.client()
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				var all sync.WaitGroup
-				for i := range 8 {
-					all.Go(func() {
-						time.Sleep(time.Duration(i) * 2 * time.Millisecond)
-						for ctx.Err() == nil {
-							l := must(t, permits(small.Semaphore("a", 4), 1))
-							time.Sleep(10 * time.Millisecond)
-							release(t, l)
-						}
-					})
-				}
-				for range 20 {
-					time.Sleep(15 * time.Millisecond)
-					start := time.Now()
-					l := must(t, permits(big.Semaphore("a", 4), 4))
-					if waited := time.Since(start); waited > 50*time.Millisecond {
-						t.Errorf("the big one waited %v", waited)
+		runBubble(t, name, func(t *testing.T, w *world) {
+			small := w.client()
+			big := small
+			if elsewhere {
+				big = w.client()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for i := range 8 {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 2 * time.Millisecond)
+					for ctx.Err() == nil {
+						l := must(t, permits(small.Semaphore("a", 4), 1))
+						time.Sleep(10 * time.Millisecond)
+						release(t, l)
 					}
-					release(t, l)
+				})
+			}
+			for range 20 {
+				time.Sleep(15 * time.Millisecond)
+				start := time.Now()
+				l := must(t, permits(big.Semaphore("a", 4), 4))
+				if waited := time.Since(start); waited > 50*time.Millisecond {
+					t.Errorf("the big one waited %v", waited)
 				}
-				cancel()
-				all.Wait()
-			})
+				release(t, l)
+			}
+			cancel()
+			all.Wait()
 		})
 	}
 }

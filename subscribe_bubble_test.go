@@ -75,36 +75,34 @@ func TestWithoutSubscriptionsWaitersPoll(t *testing.T) {
 		"unknown":       &holdfast.ServerError{Code: "ERR", Message: "ERR unknown command 'subscribe'"},
 		"swallowed":     errLink,
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				var said bytes.Buffer
-				events := &recorder{}
-				cfg := holdfast.Config{Observer: events, Logger: slog.New(slog.NewTextHandler(&said, nil))}
-				c, _ := w.pushlessClient(refusal, cfg)
-				for round := range 3 {
-					l := mustLock(t, w.client().Mutex("a"))
-					next := w.waiting(c.Mutex("a"), t.Context())
-					time.Sleep(10 * time.Second)
-					if n := len(w.state("a").Waiters); n != 1 {
-						t.Fatalf("%d stand in the line", n)
-					}
-					start := time.Now()
-					release(t, l)
-					got := <-next
-					if waited := got.at.Sub(start); got.err != nil || waited > 1500*time.Millisecond {
-						t.Errorf("round %d: %v after %v", round, got.err, waited)
-					}
-					release(t, got.Lease)
-					w.wantFree("a")
+		runBubble(t, name, func(t *testing.T, w *world) {
+			var said bytes.Buffer
+			events := &recorder{}
+			cfg := holdfast.Config{Observer: events, Logger: slog.New(slog.NewTextHandler(&said, nil))}
+			c, _ := w.pushlessClient(refusal, cfg)
+			for round := range 3 {
+				l := mustLock(t, w.client().Mutex("a"))
+				next := w.waiting(c.Mutex("a"), t.Context())
+				time.Sleep(10 * time.Second)
+				if n := len(w.state("a").Waiters); n != 1 {
+					t.Fatalf("%d stand in the line", n)
 				}
-				if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
-					t.Errorf("said %d times:\n%s", n, said.String())
+				start := time.Now()
+				release(t, l)
+				got := <-next
+				if waited := got.at.Sub(start); got.err != nil || waited > 1500*time.Millisecond {
+					t.Errorf("round %d: %v after %v", round, got.err, waited)
 				}
-				unavailable := events.all(holdfast.EventPushUnavailable)
-				if len(unavailable) != 1 || !errors.Is(unavailable[0].Err, refusal) {
-					t.Errorf("the observer is told %v", unavailable)
-				}
-			})
+				release(t, got.Lease)
+				w.wantFree("a")
+			}
+			if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
+				t.Errorf("said %d times:\n%s", n, said.String())
+			}
+			unavailable := events.all(holdfast.EventPushUnavailable)
+			if len(unavailable) != 1 || !errors.Is(unavailable[0].Err, refusal) {
+				t.Errorf("the observer is told %v", unavailable)
+			}
 		})
 	}
 }
@@ -182,47 +180,41 @@ func (w *world) contend(name string) {
 }
 
 func TestAWaiterGetsPushesAsSoonAsItsSubscriptionIsConfirmed(t *testing.T) {
-	t.Run("it takes longer than a request may", func(t *testing.T) {
-		bubble(t, func(t *testing.T, w *world) {
-			m := &pushlessNet{network: w.net, slow: 2 * time.Second}
-			c := w.over(m, holdfast.Config{RequestTimeout: time.Second})
-			w.contend("a")
-			start := time.Now()
-			release(t, mustLock(t, c.Mutex("a")))
-			if waited := time.Since(start); waited > 3*time.Second || m.asked.Load() != 1 {
-				t.Errorf("waited for %v, %d subscriptions were asked for", waited, m.asked.Load())
-			}
-		})
+	runBubble(t, "it takes longer than a request may", func(t *testing.T, w *world) {
+		m := &pushlessNet{network: w.net, slow: 2 * time.Second}
+		c := w.over(m, holdfast.Config{RequestTimeout: time.Second})
+		w.contend("a")
+		start := time.Now()
+		release(t, mustLock(t, c.Mutex("a")))
+		if waited := time.Since(start); waited > 3*time.Second || m.asked.Load() != 1 {
+			t.Errorf("waited for %v, %d subscriptions were asked for", waited, m.asked.Load())
+		}
 	})
-	t.Run("it was swallowed for a while", func(t *testing.T) {
-		bubble(t, func(t *testing.T, w *world) {
-			c, m := w.pushlessClient(errLink, holdfast.Config{})
-			w.contend("a")
-			next := w.waiting(c.Mutex("a"), t.Context())
-			time.Sleep(20 * time.Second)
-			m.refuse.Store(nil)
-			start := time.Now()
-			got := <-next
-			if waited := got.at.Sub(start); got.err != nil || waited > 40*time.Second {
-				t.Errorf("%v after %v", got.err, waited)
-			}
-			release(t, got.Lease)
-		})
+	runBubble(t, "it was swallowed for a while", func(t *testing.T, w *world) {
+		c, m := w.pushlessClient(errLink, holdfast.Config{})
+		w.contend("a")
+		next := w.waiting(c.Mutex("a"), t.Context())
+		time.Sleep(20 * time.Second)
+		m.refuse.Store(nil)
+		start := time.Now()
+		got := <-next
+		if waited := got.at.Sub(start); got.err != nil || waited > 40*time.Second {
+			t.Errorf("%v after %v", got.err, waited)
+		}
+		release(t, got.Lease)
 	})
-	t.Run("it was not permitted", func(t *testing.T) {
-		bubble(t, func(t *testing.T, w *world) {
-			c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
-			w.contend("a")
-			next := w.waiting(c.Mutex("a"), t.Context())
-			time.Sleep(time.Second)
-			m.refuse.Store(nil) // an administrator has mended it
-			start := time.Now()
-			got := <-next
-			if waited := got.at.Sub(start); got.err != nil || waited > time.Minute+time.Second {
-				t.Errorf("%v after %v", got.err, waited)
-			}
-			release(t, got.Lease)
-		})
+	runBubble(t, "it was not permitted", func(t *testing.T, w *world) {
+		c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
+		w.contend("a")
+		next := w.waiting(c.Mutex("a"), t.Context())
+		time.Sleep(time.Second)
+		m.refuse.Store(nil) // an administrator has mended it
+		start := time.Now()
+		got := <-next
+		if waited := got.at.Sub(start); got.err != nil || waited > time.Minute+time.Second {
+			t.Errorf("%v after %v", got.err, waited)
+		}
+		release(t, got.Lease)
 	})
 }
 

@@ -220,28 +220,26 @@ func TestAPositionThatAFailoverRestoredIsCancelled(t *testing.T) {
 		"release": func(t *testing.T, l *holdfast.Lease) { wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld) },
 		"renewal": func(_ *testing.T, l *holdfast.Lease) { <-l.Context().Done() },
 	} {
-		t.Run(how, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				first := mustLock(t, w.client().Mutex("a"))
-				next := w.waiting(w.client().Mutex("a"), t.Context())
-				release(t, first)
-				l := (<-next).Lease
-				synctest.Wait() // it is confirmed
-				w.Flush()
-				other := mustLock(t, w.client().Mutex("a"))
-				answer, err := w.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{a}"},
-					[]string{l.HolderID(), "30000", "60000", "x", "60000", "holdfast:push:"})
-				if err != nil || !strings.HasPrefix(answer, "queued 1 ") {
-					t.Fatalf("it is not in the line again: %q, %v", answer, err)
-				}
-				end(t, l)
-				synctest.Wait()
-				if waiters := w.state("a").Waiters; len(waiters) != 0 {
-					t.Errorf("waiters: %+v", waiters)
-				}
-				release(t, other)
-				w.wantFree("a")
-			})
+		runBubble(t, how, func(t *testing.T, w *world) {
+			first := mustLock(t, w.client().Mutex("a"))
+			next := w.waiting(w.client().Mutex("a"), t.Context())
+			release(t, first)
+			l := (<-next).Lease
+			synctest.Wait() // it is confirmed
+			w.Flush()
+			other := mustLock(t, w.client().Mutex("a"))
+			answer, err := w.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{a}"},
+				[]string{l.HolderID(), "30000", "60000", "x", "60000", "holdfast:push:"})
+			if err != nil || !strings.HasPrefix(answer, "queued 1 ") {
+				t.Fatalf("it is not in the line again: %q, %v", answer, err)
+			}
+			end(t, l)
+			synctest.Wait()
+			if waiters := w.state("a").Waiters; len(waiters) != 0 {
+				t.Errorf("waiters: %+v", waiters)
+			}
+			release(t, other)
+			w.wantFree("a")
 		})
 	}
 }

@@ -153,44 +153,42 @@ func TestTwoReadersThatUpgradeAtOnceNeverWaitForEachOther(t *testing.T) {
 
 func TestAConversionOfUnknownOutcomeIsResolvedByTheNext(t *testing.T) {
 	for name, lost := range map[string]bool{"the request is lost": false, "the reply is lost": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				m := w.client().RWMutex("a")
-				unknown := func(step func(context.Context) error) {
-					t.Helper()
-					fault := w.FailRequest
-					if lost {
-						fault = w.LoseReply
-					}
-					fault(only("convert", 2, errLink))
-					wantIs(t, step(t.Context()), holdfast.ErrUnknownOutcome)
-					fault(nil)
+		runBubble(t, name, func(t *testing.T, w *world) {
+			m := w.client().RWMutex("a")
+			unknown := func(step func(context.Context) error) {
+				t.Helper()
+				fault := w.FailRequest
+				if lost {
+					fault = w.LoseReply
 				}
-				l := must(t, m.Lock)
-				unknown(l.Downgrade)
-				// No reader joins a hold that may be a writer's. No writer gets a hold
-				// that may be a reader's.
-				if _, err := m.TryRLock(t.Context()); lost != (err == nil) {
-					t.Errorf("a reader beside it: %v", err)
-				}
-				if err := l.Downgrade(t.Context()); err != nil || w.state("a").Holders[0].Token != l.Token() {
-					t.Fatal(err)
-				}
-				release(t, l)
+				fault(only("convert", 2, errLink))
+				wantIs(t, step(t.Context()), holdfast.ErrUnknownOutcome)
+				fault(nil)
+			}
+			l := must(t, m.Lock)
+			unknown(l.Downgrade)
+			// No reader joins a hold that may be a writer's. No writer gets a hold
+			// that may be a reader's.
+			if _, err := m.TryRLock(t.Context()); lost != (err == nil) {
+				t.Errorf("a reader beside it: %v", err)
+			}
+			if err := l.Downgrade(t.Context()); err != nil || w.state("a").Holders[0].Token != l.Token() {
+				t.Fatal(err)
+			}
+			release(t, l)
 
-				l = must(t, w.client().RWMutex("b").RLock)
-				unknown(l.Upgrade)
-				if err := l.Downgrade(t.Context()); err != nil || w.state("b").Holders[0].Mode != "shared" {
-					t.Fatalf("%v, %+v", err, w.state("b"))
-				}
-				unknown(l.Upgrade)
-				if err := l.Upgrade(t.Context()); err != nil || w.state("b").Holders[0].Mode != "exclusive" {
-					t.Fatalf("%v, %+v", err, w.state("b"))
-				}
-				unknown(l.Downgrade)
-				release(t, l)
-				w.wantFree("b")
-			})
+			l = must(t, w.client().RWMutex("b").RLock)
+			unknown(l.Upgrade)
+			if err := l.Downgrade(t.Context()); err != nil || w.state("b").Holders[0].Mode != "shared" {
+				t.Fatalf("%v, %+v", err, w.state("b"))
+			}
+			unknown(l.Upgrade)
+			if err := l.Upgrade(t.Context()); err != nil || w.state("b").Holders[0].Mode != "exclusive" {
+				t.Fatalf("%v, %+v", err, w.state("b"))
+			}
+			unknown(l.Downgrade)
+			release(t, l)
+			w.wantFree("b")
 		})
 	}
 }

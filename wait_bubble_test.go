@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // waiting starts an acquisition that has to wait, and returns when it is in the wait
@@ -139,24 +138,22 @@ func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
 		"silent":  errLink,
 		"loading": &holdfast.ServerError{Code: "LOADING", Message: "LOADING the data"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				a, b := w.client(), w.client()
-				l := mustLock(t, a.Mutex("a"))
-				next := w.waiting(b.Mutex("a"), t.Context())
-				w.FailRequest(func(string, []string) error { return fault })
-				time.Sleep(time.Minute)
-				wantLost(t, l.Err(), holdfast.LossExpired)
-				w.FailRequest(nil)
-				got := <-next
-				if got.err != nil {
-					t.Fatal(got.err)
-				}
-				if n := w.net.count("poll"); n > 100 {
-					t.Errorf("%d polls of a server that was away for a minute", n)
-				}
-				release(t, got.Lease)
-			})
+		runBubble(t, name, func(t *testing.T, w *world) {
+			a, b := w.client(), w.client()
+			l := mustLock(t, a.Mutex("a"))
+			next := w.waiting(b.Mutex("a"), t.Context())
+			w.FailRequest(func(string, []string) error { return fault })
+			time.Sleep(time.Minute)
+			wantLost(t, l.Err(), holdfast.LossExpired)
+			w.FailRequest(nil)
+			got := <-next
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			if n := w.net.count("poll"); n > 100 {
+				t.Errorf("%d polls of a server that was away for a minute", n)
+			}
+			release(t, got.Lease)
 		})
 	}
 }
@@ -241,8 +238,7 @@ func TestAWaiterThatTheServerForgotJoinsAgain(t *testing.T) {
 		mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
 		w.Flush()
-		l, err := c.Mutex("a").TryLock(t.Context())
-		assert.Must(t, err)
+		l := mustAcquire(t, c.Mutex("a").TryLock)
 		time.Sleep(2 * time.Minute) // the waiter polls, and joins the queue of the new record
 		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
 			t.Fatalf("waiters: %+v", s.Waiters)

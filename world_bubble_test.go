@@ -38,6 +38,12 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
+// runBubble runs a subtest in a bubble of its own.
+func runBubble(t *testing.T, name string, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, f) })
+}
+
 // client makes a client that is closed with the test.
 func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
 	w.t.Helper()
@@ -154,7 +160,13 @@ func keep(l *holdfast.Lease) *holdfast.Lease {
 // mustLock acquires the lock or fails the test.
 func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
-	l, err := m.Lock(t.Context())
+	return mustAcquire(t, m.Lock)
+}
+
+// mustAcquire acquires a lock of any kind or fails the test.
+func mustAcquire(t *testing.T, acquire func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
+	t.Helper()
+	l, err := acquire(t.Context())
 	assert.Must(t, err)
 	return keep(l)
 }
