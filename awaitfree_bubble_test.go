@@ -234,7 +234,7 @@ func TestAWatcherOutlastsAServerThatIsAway(t *testing.T) {
 			t.Errorf("a refusal that will not pass: %v", err)
 		}
 		w.FailRequest(only("await_free", -1, errLink))
-		wantIs(t, c.Mutex("a", holdfast.MaxWait(0)).AwaitFree(t.Context()), holdfast.ErrUnknownOutcome)
+		assert.Is(t, c.Mutex("a", holdfast.MaxWait(0)).AwaitFree(t.Context()), holdfast.ErrUnknownOutcome)
 	})
 }
 
@@ -247,8 +247,8 @@ func TestTheEndOfAWatchLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := awaiting(ctx, c.Mutex("a").AwaitFree)
 		cancel()
-		wantIs(t, (<-done).err, context.Canceled)
-		wantIs(t, c.Mutex("a").AwaitFree(ctx), context.Canceled)
+		assert.Is(t, (<-done).err, context.Canceled)
+		assert.Is(t, c.Mutex("a").AwaitFree(ctx), context.Canceled)
 
 		start := time.Now()
 		err := c.Mutex("a", holdfast.MaxWait(time.Second)).AwaitFree(t.Context())
@@ -256,12 +256,12 @@ func TestTheEndOfAWatchLeavesNothing(t *testing.T) {
 			t.Errorf("after the limit: %+v", held)
 		}
 		err = c.Mutex("a", holdfast.MaxWait(0)).AwaitFree(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 
 		done = awaiting(t.Context(), c.Mutex("a").AwaitFree)
 		assert.NoError(t, c.Close(t.Context()))
-		wantIs(t, (<-done).err, holdfast.ErrClosed)
-		wantIs(t, c.Mutex("a").AwaitFree(t.Context()), holdfast.ErrClosed)
+		assert.Is(t, (<-done).err, holdfast.ErrClosed)
+		assert.Is(t, c.Mutex("a").AwaitFree(t.Context()), holdfast.ErrClosed)
 
 		// The next release finds that nobody listens.
 		release(t, l)
@@ -278,13 +278,13 @@ func TestAWatchThatCannotEndOrWorkIsRefused(t *testing.T) {
 		l := mustLock(t, c.Mutex("a", holdfast.Reentrant()))
 		under, cancel := context.WithTimeout(l.Context(), time.Minute)
 		defer cancel()
-		wantIs(t, c.Mutex("a").AwaitFree(under), holdfast.ErrDeadlock)
-		wantIs(t, c.Mutex("a", holdfast.Reentrant()).AwaitFree(under), holdfast.ErrDeadlock)
-		wantIs(t, c.RWMutex("a").AwaitReadable(l.Context()))
-		wantIs(t, c.Mutex("").AwaitFree(t.Context()), holdfast.ErrInvalid)
-		wantIs(t, c.Mutex("a").AwaitFree(nil), holdfast.ErrInvalid) //nolint:staticcheck // that is the test
-		wantIs(t, c.Semaphore("s", 3).AwaitFree(t.Context(), 4), holdfast.ErrInvalid)
-		wantIs(t, c.Semaphore("s", 3).AwaitFree(t.Context(), 0), holdfast.ErrInvalid)
+		assert.Is(t, c.Mutex("a").AwaitFree(under), holdfast.ErrDeadlock)
+		assert.Is(t, c.Mutex("a", holdfast.Reentrant()).AwaitFree(under), holdfast.ErrDeadlock)
+		assert.Is(t, c.RWMutex("a").AwaitReadable(l.Context()))
+		assert.Is(t, c.Mutex("").AwaitFree(t.Context()), holdfast.ErrInvalid)
+		assert.Is(t, c.Mutex("a").AwaitFree(nil), holdfast.ErrInvalid) //nolint:staticcheck // that is the test
+		assert.Is(t, c.Semaphore("s", 3).AwaitFree(t.Context(), 4), holdfast.ErrInvalid)
+		assert.Is(t, c.Semaphore("s", 3).AwaitFree(t.Context(), 0), holdfast.ErrInvalid)
 		release(t, l)
 	})
 }
@@ -321,7 +321,7 @@ func TestReadersAndWritersWaitForWhatIsInTheirWay(t *testing.T) {
 		assert.Must(t, l.Downgrade(t.Context()))
 		wantFreeAfter(t, reader, start, 0, time.Millisecond)
 		wantStillWaiting(t, writer)
-		wantIs(t, other.RWMutex("a").AwaitReadable(t.Context()))
+		assert.Is(t, other.RWMutex("a").AwaitReadable(t.Context()))
 
 		next := w.waiting(w.client().Mutex("a"), t.Context()) // a writer in the queue
 		reader = awaiting(t.Context(), other.RWMutex("a").AwaitReadable)

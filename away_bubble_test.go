@@ -283,7 +283,7 @@ func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](ctx)
-				wantIs(t, err, context.DeadlineExceeded)
+				assert.Is(t, err, context.DeadlineExceeded)
 				if errors.Is(err, holdfast.ErrHeld) {
 					t.Errorf("it says %v", err)
 				}
@@ -300,17 +300,17 @@ func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
 		back := outages["nothing is sent"](w)
 		for range 100 {
 			_, err := c.Mutex("a").TryLock(t.Context())
-			wantIs(t, err, holdfast.ErrUnreachable)
+			assert.Is(t, err, holdfast.ErrUnreachable)
 			if errors.Is(err, holdfast.ErrUnknownOutcome) {
 				t.Fatalf("it says %v", err)
 			}
 		}
 		_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnreachable)
+		assert.Is(t, err, holdfast.ErrUnreachable)
 		_, err = c.Semaphore("s", 2).TryAcquire(t.Context(), 1)
-		wantIs(t, err, holdfast.ErrUnreachable)
+		assert.Is(t, err, holdfast.ErrUnreachable)
 		_, err = c.Periodic("e", time.Hour).Do(t.Context(), func(context.Context) error { return nil })
-		wantIs(t, err, holdfast.ErrUnreachable)
+		assert.Is(t, err, holdfast.ErrUnreachable)
 		synctest.Wait()
 		if n := w.net.count("cancel") + w.net.count("cancel_run"); n > 0 {
 			t.Errorf("%d requests to cancel what was not sent", n)
@@ -362,7 +362,7 @@ func TestAnAcquisitionIsGivenMoreTimeAfterALateAnswer(t *testing.T) {
 			}
 			release(t, l)
 			_, err = c.Mutex("b").TryLock(t.Context()) // a try has no further request
-			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // fleet calls f in n goroutines, each with its own lock.
@@ -60,7 +61,7 @@ func TestALostAnswerToABatchIsCancelled(t *testing.T) {
 		fleet(c, 20, func(m *holdfast.Mutex) {
 			l, err := m.TryLock(t.Context())
 			if err != nil {
-				wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
+				assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
 				mu.Lock()
 				failed++
 				mu.Unlock()
@@ -114,7 +115,7 @@ func TestAContextThatEndsBeforeTheBatchIsSentSendsNothing(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() {
 			_, err := c.Mutex("late").Lock(ctx)
-			wantIs(t, err, context.Canceled)
+			assert.Is(t, err, context.Canceled)
 		})
 		synctest.Wait()
 		cancel()

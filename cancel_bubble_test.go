@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // leaves makes a waiter give up while its cancels do not arrive.
@@ -16,7 +17,7 @@ func (w *world) leaves(t *testing.T, m *holdfast.Mutex) {
 	gone := w.waiting(m, ctx)
 	w.FailRequest(only("cancel", -1, errLink))
 	cancel()
-	wantIs(t, (<-gone).err, context.Canceled)
+	assert.Is(t, (<-gone).err, context.Canceled)
 }
 
 // The server may be unreachable for longer than a lease. The position outlives the lease.
@@ -89,7 +90,7 @@ func TestAPositionThatNobodyCancelsIsReleasedWithItsGrant(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := b.Mutex("a").Lock(ctx)
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		time.Sleep(2 * ttl)
 		w.net.slow(nil)
 		n := w.net.count("cancel")

@@ -31,7 +31,7 @@ func TestCloseReleasesEveryLeaseAndEndsItsContext(t *testing.T) {
 			t.Errorf("%d requests for several leases, and %d for one", together, alone)
 		}
 		for i, l := range leases {
-			wantIs(t, ended(l.Context()), holdfast.ErrClosed)
+			assert.Is(t, ended(l.Context()), holdfast.ErrClosed)
 			if i != 7 {
 				w.wantFree(l.Name())
 			}
@@ -67,7 +67,7 @@ func TestDoneIsClosedWhenTheFirstCloseBegins(t *testing.T) {
 				t.Errorf("it waited %v for the release", took)
 			}
 			_, err := c.Mutex("b").Lock(t.Context())
-			wantIs(t, err, holdfast.ErrClosed)
+			assert.Is(t, err, holdfast.ErrClosed)
 			<-l.Context().Done()
 			<-ended
 			end(t.Context(), c)
@@ -81,14 +81,14 @@ func TestAClosedClientRefusesEverything(t *testing.T) {
 		c := w.client()
 		assert.Must(t, c.Close(t.Context()))
 		_, err := c.Mutex("a").Lock(t.Context())
-		wantIs(t, err, holdfast.ErrClosed)
+		assert.Is(t, err, holdfast.ErrClosed)
 		_, err = c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrClosed)
+		assert.Is(t, err, holdfast.ErrClosed)
 		_, err = c.Inspect(t.Context(), "a")
-		wantIs(t, err, holdfast.ErrClosed)
+		assert.Is(t, err, holdfast.ErrClosed)
 		_, err = c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"})
-		wantIs(t, err, holdfast.ErrClosed)
-		wantIs(t, c.Mutex("a").Do(t.Context(), func(context.Context) error { return nil }), holdfast.ErrClosed)
+		assert.Is(t, err, holdfast.ErrClosed)
+		assert.Is(t, c.Mutex("a").Do(t.Context(), func(context.Context) error { return nil }), holdfast.ErrClosed)
 		if len(w.net.sent) > 0 {
 			t.Errorf("sent %v", w.net.sent)
 		}
@@ -107,7 +107,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 		}
 		assert.NoError(t, c.Close(t.Context()))
 		for _, ch := range waiters {
-			wantIs(t, (<-ch).err, holdfast.ErrClosed)
+			assert.Is(t, (<-ch).err, holdfast.ErrClosed)
 		}
 		if s := w.state("remote"); len(s.Waiters) > 0 {
 			t.Errorf("a closed client waits: %+v", s.Waiters)
@@ -136,9 +136,9 @@ func TestAGrantThatArrivesDuringCloseIsGivenBack(t *testing.T) {
 				assert.NoError(t, c.Close(t.Context()))
 				got := <-late
 				if got.err == nil {
-					wantIs(t, ended(got.Context()), holdfast.ErrClosed)
+					assert.Is(t, ended(got.Context()), holdfast.ErrClosed)
 				} else {
-					wantIs(t, got.err, holdfast.ErrClosed)
+					assert.Is(t, got.err, holdfast.ErrClosed)
 				}
 				w.wantFree("a")
 			})
@@ -159,11 +159,11 @@ func TestCloseRacingWithEverythingLeavesNothingBehind(t *testing.T) {
 					for {
 						l, err := c.Mutex("a").Lock(t.Context())
 						if err != nil {
-							wantIs(t, err, holdfast.ErrClosed)
+							assert.Is(t, err, holdfast.ErrClosed)
 							return
 						}
 						if err := l.Release(t.Context()); err != nil {
-							wantIs(t, err, holdfast.ErrClosed)
+							assert.Is(t, err, holdfast.ErrClosed)
 						}
 						time.Sleep(time.Microsecond)
 					}
@@ -187,7 +187,7 @@ func TestCloseWaitsForPendingCancels(t *testing.T) {
 		w.LoseReply(only("acquire", 1, errLink))
 		w.FailRequest(only("cancel", 5, errLink))
 		_, err := c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		if !w.state("a").Held() {
 			t.Fatal("nothing is to be undone")
 		}
@@ -209,7 +209,7 @@ func TestCloseIsBoundedByItsContextAndSaysWhatItCouldNotDo(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := c.Close(ctx)
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		if want := "200 of 200 leases"; err == nil || fmt.Sprint(err)[:len(want)] != want {
 			t.Errorf("it says %v", err)
 		}
@@ -233,7 +233,7 @@ func TestCloseWorksAlthoughItsContextHasEnded(t *testing.T) {
 		resume := w.Stall()
 		defer resume()
 		start := time.Now()
-		wantIs(t, c.Close(over), holdfast.ErrUnknownOutcome)
+		assert.Is(t, c.Close(over), holdfast.ErrUnknownOutcome)
 		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("closing took %v", took)
 		}
@@ -247,8 +247,8 @@ func TestAbandonSendsNothingAndTheLeaseExpires(t *testing.T) {
 		synctest.Wait()
 		before := w.net.count("release") + w.net.count("register_client") + w.net.count("cancel")
 		c.Abandon()
-		wantIs(t, ended(l.Context()), holdfast.ErrClosed)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+		assert.Is(t, ended(l.Context()), holdfast.ErrClosed)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
 		if after := w.net.count("release") + w.net.count("register_client") + w.net.count("cancel"); after != before {
 			t.Errorf("sent %v", w.net.sent)
 		}
@@ -307,7 +307,7 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 		synctest.Wait()
 		close(goOn)
 		got := <-next
-		wantIs(t, got.err, holdfast.ErrClosed)
+		assert.Is(t, got.err, holdfast.ErrClosed)
 		if got.Lease != nil {
 			t.Errorf("it got a lease, which says of itself %v", got.Err())
 		}
@@ -390,7 +390,7 @@ func TestCloseDoesNotWaitForeverForPendingCancels(t *testing.T) {
 		w.LoseReply(only("acquire", 1, errLink))
 		w.FailRequest(only("cancel", -1, errLink))
 		_, err := c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		start := time.Now()
 		_ = c.Close(context.Background())
 		if took := time.Since(start); took > 5*time.Second {
@@ -447,7 +447,7 @@ func TestTwoResignAtTheSameTime(t *testing.T) {
 		first := make(chan error, 1)
 		go func() { first <- lead.Resign(t.Context()) }()
 		synctest.Wait()
-		wantIs(t, lead.Resign(t.Context()), holdfast.ErrReleased)
+		assert.Is(t, lead.Resign(t.Context()), holdfast.ErrReleased)
 		if took := time.Since(start); took < 200*time.Millisecond {
 			t.Errorf("the second one returned after %v: before the lead was given up", took)
 		}

@@ -79,7 +79,7 @@ func TestAMinimumTimeIsNeverShortened(t *testing.T) {
 		release(t, mustLock(t, c.Mutex("m", holdfast.MinHold(10*time.Millisecond+time.Microsecond))))
 		time.Sleep(10*time.Millisecond + time.Microsecond/2)
 		_, err := other.Mutex("m").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		time.Sleep(time.Millisecond)
 		release(t, mustLock(t, other.Mutex("m")))
 	})
@@ -233,7 +233,7 @@ func TestManyAcquisitionsAtOnceAreAcknowledged(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				l, err := c.Mutex(fmt.Sprint("own-", i), holdfast.WaitReplicas(2, limit)).TryLock(t.Context())
-				if wantIs(t, err, holdfast.ErrNotAcked); l != nil {
+				if assert.Is(t, err, holdfast.ErrNotAcked); l != nil {
 					release(t, l)
 				}
 			})

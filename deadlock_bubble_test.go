@@ -412,7 +412,7 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 		close(release)
 		assert.NoError(t, one.end(t))
 		_, err = a.Mutex("w", breaks, holdfast.Tries(2, time.Second)).Lock(t.Context())
-		wantIs(t, err, holdfast.ErrInvalid)
+		assert.Is(t, err, holdfast.ErrInvalid)
 	})
 }
 

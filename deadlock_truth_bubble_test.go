@@ -123,7 +123,7 @@ func TestACallThatHasEndedIsInNoDeadlock(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		link.stuck.Store(true)
 		cancel()
-		wantIs(t, <-ended, context.Canceled)
+		assert.Is(t, <-ended, context.Canceled)
 		got := make(chan error, 1)
 		go func() {
 			l, err := b.Mutex("x", breaks).Lock(y.Context())

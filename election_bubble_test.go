@@ -84,9 +84,9 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		wantLeader(t, eye, "", lead.Term())
 		resign(t, lead)
 		wantNoLeader(t, eye)
-		wantIs(t, context.Cause(lead.Context()), holdfast.ErrReleased)
-		wantIs(t, lead.Proclaim(t.Context(), "x"), holdfast.ErrNotHeld)
-		wantIs(t, lead.Resign(t.Context()), holdfast.ErrReleased)
+		assert.Is(t, context.Cause(lead.Context()), holdfast.ErrReleased)
+		assert.Is(t, lead.Proclaim(t.Context(), "x"), holdfast.ErrNotHeld)
+		assert.Is(t, lead.Resign(t.Context()), holdfast.ErrReleased)
 		wantNoLeader(t, eye)
 	})
 }
@@ -130,7 +130,7 @@ func TestACrashedLeaderIsFollowedWithinItsLease(t *testing.T) {
 		if took := time.Since(start); took > ttl+100*time.Millisecond || second.Term() <= lead.Term() {
 			t.Errorf("took %v, term %d after %d", took, second.Term(), lead.Term())
 		}
-		wantIs(t, lead.Err(), holdfast.ErrClosed)
+		assert.Is(t, lead.Err(), holdfast.ErrClosed)
 		wantLeader(t, w.client().Election("e"), "two", second.Term())
 		resign(t, second)
 	})
@@ -153,7 +153,7 @@ func TestALeaderThatIsCutOffIsToldBeforeAnotherLeads(t *testing.T) {
 		default:
 		}
 		second := <-next
-		wantIs(t, lead.Proclaim(t.Context(), "still me"), holdfast.ErrNotHeld)
+		assert.Is(t, lead.Proclaim(t.Context(), "still me"), holdfast.ErrNotHeld)
 		resign(t, second)
 	})
 }
@@ -167,10 +167,10 @@ func TestAProclamationUnderAnOldTermChangesNothing(t *testing.T) {
 		}
 		wantNoLeader(t, c.Election("e"))
 		second := mustCampaign(t, c.Election("e"), "two")
-		wantIs(t, lead.Proclaim(t.Context(), "one again"), holdfast.ErrNotHeld)
-		wantIs(t, lead.Err(), holdfast.ErrLost)
+		assert.Is(t, lead.Proclaim(t.Context(), "one again"), holdfast.ErrNotHeld)
+		assert.Is(t, lead.Err(), holdfast.ErrLost)
 		wantLeader(t, c.Election("e"), "two", second.Term())
-		wantIs(t, lead.Resign(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, lead.Resign(t.Context()), holdfast.ErrNotHeld)
 		wantLeader(t, c.Election("e"), "two", second.Term())
 		resign(t, second)
 	})
@@ -188,11 +188,11 @@ func TestAnElectionWaitsForTheEndOfTheLeadersFunction(t *testing.T) {
 				t.Error(err)
 			}
 			wantLost(t, ended(ctx), holdfast.LossEvicted)
-			wantIs(t, lead.Err(), holdfast.ErrLost)
+			assert.Is(t, lead.Err(), holdfast.ErrLost)
 			time.Sleep(time.Minute) // the election waits for a function that stops slowly
 			return errWork
 		})
-		wantIs(t, err, errWork, holdfast.ErrNotHeld)
+		assert.Is(t, err, errWork, holdfast.ErrNotHeld)
 		resign(t, <-next)
 
 		start := time.Now()
@@ -233,7 +233,7 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 			}
 			return errWork
 		})
-		wantIs(t, err, errWork)
+		assert.Is(t, err, errWork)
 		if len(terms) != 4 {
 			t.Errorf("led %d times", len(terms)-1)
 		}
@@ -244,7 +244,7 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		wantIs(t, err, context.Canceled)
+		assert.Is(t, err, context.Canceled)
 		w.wantFree("e")
 	})
 }
@@ -253,11 +253,11 @@ func TestAFailedCampaignLeadsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		_, err := c.Election("e").Campaign(t.Context(), strings.Repeat("x", holdfast.MaxValue+1))
-		wantIs(t, err, holdfast.ErrInvalid)
+		assert.Is(t, err, holdfast.ErrInvalid)
 		_, err = c.Election("").Campaign(t.Context(), "v")
-		wantIs(t, err, holdfast.ErrInvalid)
+		assert.Is(t, err, holdfast.ErrInvalid)
 		_, err = c.Election("e").Leader(nil) //nolint:staticcheck // that is what is tested
-		wantIs(t, err, holdfast.ErrInvalid)
+		assert.Is(t, err, holdfast.ErrInvalid)
 		if len(w.net.sent) > 0 {
 			t.Errorf("sent %v", w.net.sent)
 		}
@@ -265,11 +265,11 @@ func TestAFailedCampaignLeadsNothing(t *testing.T) {
 		// A proclamation without an answer is sent again.
 		w.LoseReply(only("proclaim", 2, errLink))
 		lead := mustCampaign(t, c.Election("e"), strings.Repeat("x", holdfast.MaxValue))
-		wantIs(t, lead.Proclaim(lead.Context(), strings.Repeat("x", holdfast.MaxValue+1)), holdfast.ErrInvalid)
+		assert.Is(t, lead.Proclaim(lead.Context(), strings.Repeat("x", holdfast.MaxValue+1)), holdfast.ErrInvalid)
 		_, err = c.Election("e").Campaign(lead.Context(), "v")
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		_, err = w.client().Election("e", holdfast.MaxWait(time.Second)).Campaign(t.Context(), "v")
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		resign(t, lead)
 
 		w.FailRequest(func(action string, _ []string) error {
@@ -281,7 +281,7 @@ func TestAFailedCampaignLeadsNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err = c.Election("e").Campaign(ctx, "v")
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()
 		w.wantFree("e")
 	})
@@ -447,7 +447,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 		seen.want(t, "one", "end")
 		resign(t, lead)
 		for _, err := range c.Election("").Observe(t.Context()) {
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 		}
 	})
 }

@@ -69,8 +69,8 @@ func TestALeaderThatIsResumedElsewhereNeverBelievesBesideTheOther(t *testing.T) 
 			assert.Must(t, err)
 			wantLost(t, former.Err(), holdfast.LossNotHeld)
 			wantLeader(t, second, "one", l.Term())
-			wantIs(t, former.Proclaim(t.Context(), "late"), holdfast.ErrNotHeld)
-			wantIs(t, former.Resign(t.Context()), holdfast.ErrNotHeld)
+			assert.Is(t, former.Proclaim(t.Context(), "late"), holdfast.ErrNotHeld)
+			assert.Is(t, former.Resign(t.Context()), holdfast.ErrNotHeld)
 			if l.Err() != nil {
 				t.Error(l.Err())
 			}
@@ -96,7 +96,7 @@ func TestOfTwoThatResumeOneTermOneLeads(t *testing.T) {
 		if (first == nil) == (second == nil) {
 			t.Fatalf("%v and %v", first, second)
 		}
-		wantIs(t, errors.Join(first, second), holdfast.ErrNotHeld)
+		assert.Is(t, errors.Join(first, second), holdfast.ErrNotHeld)
 		w.wantFree("e")
 	})
 }
@@ -107,19 +107,19 @@ func TestNothingToResumeIsAnError(t *testing.T) {
 		e := w.client().Election("e")
 		time.Sleep(ttl)
 		_, err := resumed(t, e, former)
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		next := mustCampaign(t, e, "next")
 		_, err = resumed(t, e, former)
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		if next.Err() != nil {
 			t.Error(next.Err())
 		}
 		for _, id := range []string{"", "x", "/1", "a b/1"} {
 			_, err := e.Resume(t.Context(), id, 5)
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 		}
 		_, err = e.Resume(next.Context(), next.HolderID(), next.Term())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		resign(t, next)
 	})
 }
@@ -140,7 +140,7 @@ func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
 		defer cancel()
 		c := w.client()
 		_, err = c.Election("e").Resume(limited, former.HolderID(), former.Term())
-		wantIs(t, err, context.DeadlineExceeded)
+		assert.Is(t, err, context.DeadlineExceeded)
 		synctest.Wait()
 		w.wantFree("e")
 
@@ -149,7 +149,7 @@ func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
 		limited, cancel = context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err = c.Election("e").Resume(limited, former.HolderID(), former.Term())
-		wantIs(t, err, context.DeadlineExceeded)
+		assert.Is(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Second)
 		w.wantFree("e")
 	})
@@ -172,7 +172,7 @@ func TestALeaderWhoseFormerSelfHasEndedResumesAtOnce(t *testing.T) {
 		}
 		wantLeader(t, w.client().Election("e"), "here", l.Term())
 		_, err = e.ResumeAtOnce(t.Context(), former.HolderID(), former.Term())
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		time.Sleep(2 * ttl)
 		if l.Err() != nil {
 			t.Error(l.Err())
@@ -205,7 +205,7 @@ func TestAResumptionEndsWithItsContextAndWithItsClient(t *testing.T) {
 			time.Sleep(5*time.Second + 300*time.Millisecond)
 			start := time.Now()
 			go end.by(cancel, c)
-			wantIs(t, <-done, end.want)
+			assert.Is(t, <-done, end.want)
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("Resume returned after %v", took)
 			}

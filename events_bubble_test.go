@@ -51,7 +51,7 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 		l = (<-local).Lease
 		time.Sleep(ttl / 2)
 		_, err := c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		w.Flush()
 		<-l.Context().Done()
 		synctest.Wait()
@@ -95,7 +95,7 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 		mustLock(t, c.Mutex("closed, never released"))
 		failed := mustLock(t, c.Mutex("failed"))
 		w.FailRequest(only("release", 2, errLink))
-		wantIs(t, failed.Release(t.Context()), holdfast.ErrUnknownOutcome)
+		assert.Is(t, failed.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		time.Sleep(time.Minute)
 		lost := mustLock(t, c.Mutex("lost"))
 		w.FailRequest(func(action string, keys []string) error {
@@ -109,9 +109,9 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 		}
 		<-lost.Context().Done()
 		synctest.Wait()
-		wantIs(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
 		assert.NoError(t, c.Close(t.Context()))
-		wantIs(t, closed.Release(t.Context()), holdfast.ErrClosed)
+		assert.Is(t, closed.Release(t.Context()), holdfast.ErrClosed)
 
 		count := map[string]int{}
 		for _, e := range events.all(ends...) {
@@ -142,9 +142,9 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 		local := w.waiting(c.Mutex("a"), traced)
 		time.Sleep(5 * time.Millisecond)
 		_, err := c.Mutex("a").TryLock(traced)
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		_, err = c.Mutex("a", holdfast.MaxWait(time.Second)).Lock(traced)
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		release(t, l)
 		release(t, (<-local).Lease)
 		p, err := c.Semaphore("p", 3).Acquire(traced, 2)
@@ -263,7 +263,7 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 		l := mustLock(t, c.Mutex("a", holdfast.WaitReplicas(1, time.Second)))
 		time.Sleep(ttl / 2)
 		w.FailRequest(only("release", 2, errLink))
-		wantIs(t, l.Release(context.WithValue(t.Context(), traceKey{}, "trace")), holdfast.ErrUnknownOutcome)
+		assert.Is(t, l.Release(context.WithValue(t.Context(), traceKey{}, "trace")), holdfast.ErrUnknownOutcome)
 		time.Sleep(ttl)
 		seen.mu.Lock()
 		defer seen.mu.Unlock()

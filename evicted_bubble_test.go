@@ -67,7 +67,7 @@ func TestAReleaseReportsAnEvictionThatWasNotNoticed(t *testing.T) {
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		w.FailRequest(nil)
 		err := l.Release(t.Context())
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		wantEvicted(t, err)
 		wantEvicted(t, l.Err())
 	})
@@ -82,7 +82,7 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 		evict(t, w.client(), "e", 0)
 		evict(t, w.client(), "rw", 0)
 		err = lead.Proclaim(t.Context(), "there")
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		wantEvicted(t, err)
 		wantEvicted(t, ended(lead.Context()))
 		wantEvicted(t, reader.Upgrade(t.Context()))
@@ -194,7 +194,7 @@ func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 			w.Evict(t, "a")
 			return io.EOF
 		})
-		wantIs(t, err, io.EOF, holdfast.ErrNotHeld)
+		assert.Is(t, err, io.EOF, holdfast.ErrNotHeld)
 	})
 }
 

@@ -109,7 +109,7 @@ func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
 			t.Errorf("due for 10 min: %+v", j)
 		}
 		_, err = c.InspectJob(t.Context(), "")
-		wantIs(t, err, holdfast.ErrInvalid)
+		assert.Is(t, err, holdfast.ErrInvalid)
 	})
 }
 
@@ -192,7 +192,7 @@ func TestEvictTakesTheLockAwayAndSaysWhoDidIt(t *testing.T) {
 		if waited := time.Since(at); waited > ttl/3 {
 			t.Errorf("the holder learned of it after %v", waited)
 		}
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		if got.Err() != nil {
 			t.Error("the evicted holder's release ended the next one's lease")
 		}
@@ -230,16 +230,16 @@ func TestInspectAndEvictRefuseWhatCannotWork(t *testing.T) {
 		c := w.client()
 		var none context.Context
 		_, err := c.Inspect(none, "a")
-		wantIs(t, err, holdfast.ErrInvalid)
+		assert.Is(t, err, holdfast.ErrInvalid)
 		_, err = c.Inspect(t.Context(), "")
-		wantIs(t, err, holdfast.ErrInvalid)
+		assert.Is(t, err, holdfast.ErrInvalid)
 		for _, e := range []holdfast.Eviction{
 			{}, {By: "ann"}, {Reason: "stuck"},
 			{By: strings.Repeat("a", 129), Reason: "stuck"},
 			{By: "ann", Reason: strings.Repeat("a", 513)},
 		} {
 			_, err = c.Evict(t.Context(), "a", e)
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 		}
 		if len(w.net.sent) > 0 {
 			t.Errorf("sent %v", w.net.sent)
@@ -283,7 +283,7 @@ func TestTheServerIsAskedOnceWhatItIs(t *testing.T) {
 		assert.Must(t, err)
 		defer func() { _ = c.Close(context.Background()) }()
 		_, err = c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnreachable, errLink)
+		assert.Is(t, err, holdfast.ErrUnreachable, errLink)
 		server.err = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no HELLO for you"}
 		release(t, mustLock(t, c.Mutex("a")))
 		release(t, mustLock(t, c.Mutex("a")))

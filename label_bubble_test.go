@@ -84,7 +84,7 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			defer func() { _ = other.Close(ctx) }()
 			_, err = other.Mutex("x").Lock(brief) // meanwhile x is renewed
 			cancel()
-			wantIs(t, err, context.DeadlineExceeded)
+			assert.Is(t, err, context.DeadlineExceeded)
 			// A request without an answer is cancelled.
 			w.LoseReply(func(action string, _ []string) error {
 				if action == "acquire" || action == "acquire_free" {
@@ -93,7 +93,7 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 				return nil
 			})
 			_, err = c.Mutex("y").TryLock(ctx)
-			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 			synctest.Wait()
 			w.LoseReply(nil)
 			time.Sleep(time.Second)

@@ -26,17 +26,17 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 			t.Error("the context that the lock was taken with gives its values, not its end")
 		}
 		release(t, l)
-		wantIs(t, ended(ctx), holdfast.ErrReleased)
-		wantIs(t, l.Err(), holdfast.ErrReleased)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrReleased)
-		wantIs(t, l.ReleaseAfter(t.Context(), time.Second), holdfast.ErrReleased)
-		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
-		wantIs(t, ended(l.Context()), holdfast.ErrReleased) // also when first asked for afterwards
+		assert.Is(t, ended(ctx), holdfast.ErrReleased)
+		assert.Is(t, l.Err(), holdfast.ErrReleased)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrReleased)
+		assert.Is(t, l.ReleaseAfter(t.Context(), time.Second), holdfast.ErrReleased)
+		assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
+		assert.Is(t, ended(l.Context()), holdfast.ErrReleased) // also when first asked for afterwards
 
 		l = mustLock(t, c.Mutex("forgotten"))
 		w.Flush()
 		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrLost)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrLost)
 
 		l = mustLock(t, c.Mutex("evicted"))
 		n, err := ops.Evict(t.Context(), "evicted", holdfast.Eviction{By: "ann", Reason: "stuck"})
@@ -53,9 +53,9 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 		l = mustLock(t, c.Mutex("closed"))
 		ctx = l.Context()
 		assert.NoError(t, c.Close(t.Context()))
-		wantIs(t, ended(ctx), holdfast.ErrClosed)
-		wantIs(t, l.Err(), holdfast.ErrClosed)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+		assert.Is(t, ended(ctx), holdfast.ErrClosed)
+		assert.Is(t, l.Err(), holdfast.ErrClosed)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
 	})
 }
 
@@ -112,7 +112,7 @@ func TestALostLeaseThatTheServerStillKnowsIsFreedByItsRelease(t *testing.T) {
 		if !w.state("a").Held() {
 			t.Fatal("the server should believe that it is held")
 		}
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		synctest.Wait()
 		w.wantFree("a")
 	})
@@ -145,7 +145,7 @@ func TestAReleaseThatFailsIsRepeatedInTheBackground(t *testing.T) {
 		l := mustLock(t, w.client().Mutex("a"))
 		w.FailRequest(only("release", -1, errLink))
 		err := l.Release(t.Context())
-		wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
 		if errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("got %v", err)
 		}
@@ -218,13 +218,13 @@ func TestExtendReportsALossAndLeavesTheLeaseAfterAnyOtherError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		w.FailRequest(only("renew", 1, errLink))
-		wantIs(t, l.Extend(t.Context(), time.Hour), holdfast.ErrUnknownOutcome, errLink)
+		assert.Is(t, l.Extend(t.Context(), time.Hour), holdfast.ErrUnknownOutcome, errLink)
 		if l.Err() != nil || l.Remaining() != trusted {
 			t.Errorf("after an unknown outcome: %v, %v left", l.Err(), l.Remaining())
 		}
 		w.Flush()
 		err := l.Extend(t.Context(), time.Hour)
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		wantLost(t, err, holdfast.LossNotHeld)
 		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
 
@@ -263,7 +263,7 @@ func TestALeaseWithoutRenewalEndsWithItsTTL(t *testing.T) {
 		if held := time.Since(start); held != 10*time.Second-102*time.Millisecond || w.net.count("renew") != 0 {
 			t.Errorf("held for %v with %d renewals", held, w.net.count("renew"))
 		}
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 
 		l = mustLock(t, c.Mutex("a", holdfast.NoRenewal()))
 		for range 5 {
@@ -285,10 +285,10 @@ func TestReleaseAfterKeepsEverybodyOutForTheDelay(t *testing.T) {
 		cancel()
 		start := time.Now()
 		assert.Must(t, l.ReleaseAfter(over, time.Minute))
-		wantIs(t, ended(l.Context()), holdfast.ErrReleased)
+		assert.Is(t, ended(l.Context()), holdfast.ErrReleased)
 		for _, c := range []*holdfast.Client{a, b} {
 			_, err := c.Mutex("a").TryLock(t.Context())
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 		}
 		next := mustLock(t, b.Mutex("a"))
 		if waited := time.Since(start); waited < time.Minute || waited > time.Minute+time.Second {
@@ -315,15 +315,15 @@ func TestReleaseAfterReportsWhatReleaseReports(t *testing.T) {
 		<-l.Context().Done()
 		err := l.ReleaseAfter(t.Context(), time.Minute)
 		wantLost(t, err, holdfast.LossNotHeld)
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 
 		l = mustLock(t, c.Mutex("unknown"))
 		w.FailRequest(only("release_after", 2, errLink)) // the first call sends two requests
-		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrUnknownOutcome)
+		assert.Is(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrUnknownOutcome)
 
 		l = mustLock(t, c.Mutex("closed"))
 		_ = c.Close(t.Context())
-		wantIs(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrClosed)
+		assert.Is(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrClosed)
 		if s := w.state("unknown"); !s.Held() || !s.Holders[0].Released || s.Holders[0].Remaining > time.Minute {
 			t.Error("after an unknown outcome the lock is still held")
 		}

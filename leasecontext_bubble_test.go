@@ -92,7 +92,7 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
 				t.Fatalf("the observer was told of these losses: %v", lost)
 			}
-			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 			release(t, mustLock(t, c.Mutex("a"))) // other goroutines may ask the server
 		})
 	}
@@ -125,7 +125,7 @@ func TestAfterTheDeadlineTheContextOfDoIsDone(t *testing.T) {
 		assert.Must(t, err)
 		wantLost(t, overdue(machine)(l.Context()), holdfast.LossExpired)
 		wantLost(t, l.Err(), holdfast.LossExpired)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -148,7 +148,7 @@ func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
 		if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
 			t.Errorf("the observer was told of these losses: %v", lost)
 		}
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 

@@ -58,10 +58,10 @@ func TestTheEndOfAContextReleasesEachKind(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		for _, l := range all {
-			wantIs(t, context.Cause(l.ends), holdfast.ErrReleased)
+			assert.Is(t, context.Cause(l.ends), holdfast.ErrReleased)
 			w.wantFree(l.name)
-			wantIs(t, l.hand(t.Context()), holdfast.ErrReleased)
-			wantIs(t, l.until(t.Context()), holdfast.ErrNotHeld)
+			assert.Is(t, l.hand(t.Context()), holdfast.ErrReleased)
+			assert.Is(t, l.until(t.Context()), holdfast.ErrNotHeld)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestAReleaseThatFailsAtTheEndOfAContextIsLoggedAndRepeated(t *testing.T) {
 		assert.Must(t, l.ReleaseWhenDone(ctx))
 		time.Sleep(time.Minute - time.Second)
 		resume := w.Stall()
-		wantIs(t, ended(l.Context()), holdfast.ErrReleased)
+		assert.Is(t, ended(l.Context()), holdfast.ErrReleased)
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
 		if !strings.Contains(text.String(), "the release at the end of a context failed") ||
@@ -188,7 +188,7 @@ func TestALeaseMayWaitForAContextOfItsOwn(t *testing.T) {
 		}
 		release(t, outer)
 		synctest.Wait()
-		wantIs(t, inner.Err(), holdfast.ErrReleased)
+		assert.Is(t, inner.Err(), holdfast.ErrReleased)
 		w.wantFree("outer")
 		w.wantFree("inner")
 	})
@@ -214,7 +214,7 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 		if l.Err() != nil || w.state("a").Holders[0].Remaining > short {
 			t.Errorf("%v, %+v", l.Err(), w.state("a"))
 		}
-		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrInvalid)
+		assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrInvalid)
 		assert.NoError(t, l.Extend(t.Context(), short))
 		c.Abandon()
 		start := time.Now()
@@ -262,7 +262,7 @@ func TestAShorteningWithoutAReplyStandsForItsUser(t *testing.T) {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			l := mustLock(t, w.client().Mutex("a"))
 			fault(w)(only("lessen", 2, errLink))
-			wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrUnknownOutcome)
+			assert.Is(t, l.Shorten(t.Context(), short), holdfast.ErrUnknownOutcome)
 			if l.Err() != nil || l.Remaining() >= short {
 				t.Errorf("%v, for %v", l.Err(), l.Remaining())
 			}
@@ -307,22 +307,22 @@ func TestALeaseIsNotShortenedWhereOthersTrustIt(t *testing.T) {
 		c := w.client()
 		l := mustLock(t, c.Mutex("a", holdfast.Owner("order/42")))
 		before := l.Remaining()
-		wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrInvalid)
+		assert.Is(t, l.Shorten(t.Context(), short), holdfast.ErrInvalid)
 		if l.Remaining() != before || w.net.count("lessen") != 0 {
 			t.Errorf("it changed: %v, %d requests", l.Remaining(), w.net.count("lessen"))
 		}
 		release(t, l)
 		gone := mustLock(t, c.Mutex("b"))
 		release(t, gone)
-		wantIs(t, gone.Shorten(t.Context(), short), holdfast.ErrNotHeld)
+		assert.Is(t, gone.Shorten(t.Context(), short), holdfast.ErrNotHeld)
 		lost := mustLock(t, c.Mutex("b"))
 		w.Flush()
-		wantIs(t, lost.Shorten(t.Context(), short), holdfast.ErrNotHeld, holdfast.ErrLost)
+		assert.Is(t, lost.Shorten(t.Context(), short), holdfast.ErrNotHeld, holdfast.ErrLost)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		whole := mustLock(t, c.Mutex("c"))
 		before = whole.Remaining()
-		wantIs(t, whole.Shorten(over, short), context.Canceled)
+		assert.Is(t, whole.Shorten(over, short), context.Canceled)
 		if whole.Remaining() != before {
 			t.Error("a call that sent nothing has shortened the lease")
 		}
@@ -376,7 +376,7 @@ func TestSeveralLocksAreShortenedTogether(t *testing.T) {
 			}
 		}
 		assert.NoError(t, l.Release(t.Context()))
-		wantIs(t, l.Shorten(t.Context(), short), holdfast.ErrNotHeld)
+		assert.Is(t, l.Shorten(t.Context(), short), holdfast.ErrNotHeld)
 	})
 }
 
@@ -412,14 +412,14 @@ func TestPermitsAreGivenBackInPart(t *testing.T) {
 			t.Errorf("%v, %v", inner, err)
 		}
 		_, err := s.Acquire(l.Context(), 3)
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		for _, n := range []int{-1, 0, 4, 6} {
-			wantIs(t, l.KeepPermits(t.Context(), n), holdfast.ErrInvalid)
+			assert.Is(t, l.KeepPermits(t.Context(), n), holdfast.ErrInvalid)
 		}
-		wantIs(t, mustLock(t, w.client().Mutex("m")).KeepPermits(t.Context(), 1), holdfast.ErrInvalid)
+		assert.Is(t, mustLock(t, w.client().Mutex("m")).KeepPermits(t.Context(), 1), holdfast.ErrInvalid)
 		time.Sleep(3 * ttl)
 		release(t, l)
-		wantIs(t, l.KeepPermits(t.Context(), 1), holdfast.ErrNotHeld)
+		assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrNotHeld)
 	})
 }
 
@@ -434,12 +434,12 @@ func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
 			s := w.client().Semaphore("a", 5)
 			l := must(t, permits(s, 5))
 			fault(w)(only("lessen", 4, errLink))
-			wantIs(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
+			assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
 			time.Sleep(ttl / 2)
 			if state := w.state("a"); state.Holders[0].Permits != 1 {
 				t.Errorf("%+v", state.Holders)
 			}
-			wantIs(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
+			assert.Is(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
 			release(t, l)
 		})
 	}

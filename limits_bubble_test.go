@@ -22,7 +22,7 @@ func TestALeaseIsRenewedAtMostSoOften(t *testing.T) {
 		}
 		wantLost(t, l.Err(), holdfast.LossLimit)
 		err := l.Release(t.Context())
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		wantLost(t, err, holdfast.LossLimit)
 
 		l = mustLock(t, mu)
@@ -70,7 +70,7 @@ func TestAHoldEndsAtItsLimit(t *testing.T) {
 				if got.err != nil || after < held || after > most+ttl/50+50*time.Millisecond {
 					t.Errorf("the next came after %v (%v), the limit is %v", after, got.err, most)
 				}
-				wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+				assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 				release(t, got.Lease)
 			})
 		}
@@ -123,7 +123,7 @@ func TestNoConversionGoesPastALimit(t *testing.T) {
 			t.Fatalf("the next came after %v (%v)", after, got.err)
 		}
 		release(t, got.Lease)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -143,8 +143,8 @@ func TestReadersWithLimitsHaveHoldsOfTheirOwn(t *testing.T) {
 		if held := time.Since(start); held != 100*time.Second {
 			t.Errorf("the second ended after %v", held)
 		}
-		wantIs(t, first.Release(t.Context()), holdfast.ErrNotHeld)
-		wantIs(t, second.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, first.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, second.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -185,7 +185,7 @@ func TestALockIsKeptForItsMinimumTimeAndNotLonger(t *testing.T) {
 				w.DropPushes(1)
 			}
 			release(t, l)
-			wantIs(t, ended(l.Context()), holdfast.ErrReleased)
+			assert.Is(t, ended(l.Context()), holdfast.ErrReleased)
 			if s := w.state("a"); !s.Held() || !s.Holders[0].Released || s.Holders[0].Remaining != 4*time.Second {
 				t.Errorf("the state is %+v", s.Holders)
 			}
@@ -257,7 +257,7 @@ func TestALostAnswerDoesNotShortenTheMinimumTime(t *testing.T) {
 		l = mustLock(t, mu)
 		w.LoseReply(nil)
 		w.FailRequest(only("release_after", 5, errLink))
-		wantIs(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		time.Sleep(10 * time.Second) // the background work goes on
 		if left := w.state("a").Holders[0].Remaining; left != 50*time.Second {
 			t.Errorf("%v left", left)
@@ -273,7 +273,7 @@ func TestALostLeaseThatMayBeRenewedIsKeptForItsMinimumTime(t *testing.T) {
 		w.LoseReply(only("renew", -1, errLink)) // renewed, but the reply is lost
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		start := time.Now().Add(-trusted)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := mustLock(t, w.client().Mutex("a"))
 		if free := time.Since(start); free < time.Minute || free > time.Minute+time.Second {
 			t.Errorf("free after %v", free)
@@ -298,7 +298,7 @@ func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
 			"tries with MaxWait": {holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Minute)},
 		} {
 			_, err := c.Mutex("a", options...).Lock(t.Context())
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			if t.Failed() {
 				t.Fatal(name)
 			}

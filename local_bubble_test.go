@@ -161,7 +161,7 @@ func TestALostHoldIsNotHandedOver(t *testing.T) {
 		next := w.waiting(c.Mutex("a"), t.Context())
 		w.Flush()
 		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := <-next
 		if got.err != nil || got.HolderID() == l.HolderID() {
 			t.Fatalf("got %v, %v", got.Lease, got.err)
@@ -180,8 +180,8 @@ func TestALossAfterALocalHandOverEndsTheLeaseThatHasTheHold(t *testing.T) {
 		got := <-next
 		w.Flush()
 		wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
-		wantIs(t, l.Err(), holdfast.ErrReleased)
-		wantIs(t, got.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Err(), holdfast.ErrReleased)
+		assert.Is(t, got.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -193,7 +193,7 @@ func TestAWaiterInTheLocalQueueMayGiveUp(t *testing.T) {
 		impatient := w.waiting(c.Mutex("a"), ctx)
 		patient := w.waiting(c.Mutex("a"), t.Context())
 		cancel()
-		wantIs(t, (<-impatient).err, context.Canceled)
+		assert.Is(t, (<-impatient).err, context.Canceled)
 		release(t, l)
 		release(t, (<-patient).Lease)
 		w.wantFree("a")
@@ -235,7 +235,7 @@ func TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing(t *testing.T) {
 			ctx := &lateContext{Context: t.Context(), done: make(chan struct{}), between: func() { release(t, l) }}
 			late := w.waiting(c.Mutex("a"), ctx)
 			close(ctx.done)
-			wantIs(t, (<-late).err, context.Canceled)
+			assert.Is(t, (<-late).err, context.Canceled)
 			w.wantFree("a")
 			next := mustAcquire(t, c.Mutex("a").TryLock)
 			release(t, next)
@@ -252,7 +252,7 @@ func TestAFailedAttemptPassesTheTurnOn(t *testing.T) {
 		first := w.waiting(c.Mutex("a"), ctx)
 		second := w.waiting(c.Mutex("a"), t.Context())
 		cancel()
-		wantIs(t, (<-first).err, context.Canceled)
+		assert.Is(t, (<-first).err, context.Canceled)
 		synctest.Wait()
 		if s := w.state("a"); len(s.Waiters) != 1 {
 			t.Errorf("%d waiters stand for the process", len(s.Waiters))

@@ -41,7 +41,7 @@ func TestTryLockSaysWhoHoldsTheLockAndForHowLong(t *testing.T) {
 		for _, c := range []*holdfast.Client{a, b} {
 			got, err := c.Mutex("a").TryLock(t.Context())
 			var held *holdfast.HeldError
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 			if got != nil || !errors.As(err, &held) || held.Name != "a" || held.HeldBy != l.HolderID() ||
 				held.Remaining > ttl-time.Second || held.Remaining < trusted-time.Second {
 				t.Errorf("lease %v, %+v", got, err)
@@ -113,7 +113,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 			start := time.Now()
 			_, err := c.Mutex("a", holdfast.MaxWait(5*time.Second)).Lock(t.Context())
 			var held *holdfast.HeldError
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 			if !errors.As(err, &held) || held.Waited != 5*time.Second || time.Since(start) != 5*time.Second ||
 				errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("after %v: %+v", time.Since(start), err)
@@ -123,7 +123,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 			}
 			start = time.Now()
 			_, err = c.Mutex("a", holdfast.MaxWait(0)).Lock(t.Context())
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 			if time.Since(start) != 0 {
 				t.Errorf("a limit of 0 waited %v", time.Since(start))
 			}
@@ -145,7 +145,7 @@ func TestAContextThatEndsEndsTheWaitAndLeavesNoPosition(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			_, err := c.Mutex("a", holdfast.MaxWait(time.Hour)).Lock(ctx)
 			cancel()
-			wantIs(t, err, context.DeadlineExceeded)
+			assert.Is(t, err, context.DeadlineExceeded)
 			if errors.Is(err, holdfast.ErrHeld) || !strings.Contains(err.Error(), `lock "a"`) {
 				t.Errorf("it says %q", err)
 			}
@@ -189,11 +189,11 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		}
 		l := mustLock(t, c.Mutex("a"))
 		var none context.Context
-		wantIs(t, l.Release(none), holdfast.ErrInvalid)
-		wantIs(t, l.ReleaseAfter(none, time.Second), holdfast.ErrInvalid)
-		wantIs(t, l.ReleaseAfter(t.Context(), 9000*time.Hour), holdfast.ErrInvalid)
-		wantIs(t, l.Extend(none, ttl), holdfast.ErrInvalid)
-		wantIs(t, l.Extend(t.Context(), time.Microsecond), holdfast.ErrInvalid)
+		assert.Is(t, l.Release(none), holdfast.ErrInvalid)
+		assert.Is(t, l.ReleaseAfter(none, time.Second), holdfast.ErrInvalid)
+		assert.Is(t, l.ReleaseAfter(t.Context(), 9000*time.Hour), holdfast.ErrInvalid)
+		assert.Is(t, l.Extend(none, ttl), holdfast.ErrInvalid)
+		assert.Is(t, l.Extend(t.Context(), time.Microsecond), holdfast.ErrInvalid)
 		if l.Err() != nil || w.net.count("acquire") != 1 || w.net.count("renew") != 0 {
 			t.Errorf("lease %v, sent %v", l.Err(), w.net.sent)
 		}
@@ -207,11 +207,11 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 		mine := errors.New("mine")
 		err := c.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
 			_, err := other.Mutex("a").TryLock(ctx)
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 			time.Sleep(10 * ttl)
 			return errors.Join(ctx.Err(), mine)
 		})
-		if wantIs(t, err, mine); errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld) {
+		if assert.Is(t, err, mine); errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("got %v", err)
 		}
 		w.wantFree("a")
@@ -239,7 +239,7 @@ func TestTheContextOfDoEndsWithTheCallersAndWithTheLease(t *testing.T) {
 			cancel(mine)
 			return ended(ctx)
 		})
-		if wantIs(t, err, mine); errors.Is(err, holdfast.ErrUnknownOutcome) {
+		if assert.Is(t, err, mine); errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("got %v", err)
 		}
 		w.wantFree("a")
@@ -251,11 +251,11 @@ func TestTheContextOfDoEndsWithTheCallersAndWithTheLease(t *testing.T) {
 			return ended(ctx)
 		})
 		wantLost(t, err, holdfast.LossNotHeld)
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		wantLost(t, context.Cause(inner), holdfast.LossNotHeld)
 
 		_ = w.client().Mutex("b").Do(t.Context(), func(ctx context.Context) error { inner = ctx; return nil })
-		wantIs(t, context.Cause(inner), holdfast.ErrReleased)
+		assert.Is(t, context.Cause(inner), holdfast.ErrReleased)
 	})
 }
 
@@ -266,9 +266,9 @@ func TestALockUnderTheContextOfItsOwnLeaseIsRefusedAsADeadlock(t *testing.T) {
 		refused := func(ctx context.Context) {
 			t.Helper()
 			_, err := a.Mutex("a").Lock(ctx)
-			wantIs(t, err, holdfast.ErrDeadlock)
+			assert.Is(t, err, holdfast.ErrDeadlock)
 			_, err = a.Mutex("a").TryLock(ctx)
-			wantIs(t, err, holdfast.ErrDeadlock)
+			assert.Is(t, err, holdfast.ErrDeadlock)
 		}
 		refused(l.Context())
 		child, cancel := context.WithTimeout(l.Context(), time.Second)
@@ -279,7 +279,7 @@ func TestALockUnderTheContextOfItsOwnLeaseIsRefusedAsADeadlock(t *testing.T) {
 		assert.Must(t, err)
 		refused(other.Context()) // it is still under both leases
 		_, err = b.Mutex("a").TryLock(l.Context())
-		wantIs(t, err, holdfast.ErrHeld) // a lease of another client does not count
+		assert.Is(t, err, holdfast.ErrHeld) // a lease of another client does not count
 		release(t, other)
 
 		ctx := context.WithoutCancel(l.Context())
@@ -325,7 +325,7 @@ func TestTokensRiseOverEveryKindOfChange(t *testing.T) {
 		}
 		last = max(last, l.Token())
 		turn(b, "after an eviction")
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		time.Sleep(time.Hour)
 		turn(a, "after the record was forgotten")
 	})

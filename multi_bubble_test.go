@@ -65,7 +65,7 @@ func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 				t.Errorf("%s: %+v, token %d", name, s, l.Token(name))
 			}
 			_, err := w.client().Mutex(name).TryLock(t.Context())
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 		}
 		if l.Token("d") != 0 || fmt.Sprint(l.Names()) != "[a b c]" {
 			t.Errorf("token of a foreign name %d, names %v", l.Token("d"), l.Names())
@@ -75,9 +75,9 @@ func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 			t.Errorf("not renewed: %v", l.Err())
 		}
 		releaseAll(t, l)
-		wantIs(t, l.Err(), holdfast.ErrReleased)
-		wantIs(t, context.Cause(l.Context()), holdfast.ErrReleased)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrReleased)
+		assert.Is(t, l.Err(), holdfast.ErrReleased)
+		assert.Is(t, context.Cause(l.Context()), holdfast.ErrReleased)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrReleased)
 		for _, name := range []string{"a", "b", "c"} {
 			w.wantFree(name)
 		}
@@ -142,7 +142,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 			done := waitingAll(ctx, c.MultiMutex([]string{"a", "b", "c"}))
 			cancel()
 			err := <-done
-			wantIs(t, err, context.Canceled)
+			assert.Is(t, err, context.Canceled)
 			return err
 		},
 		"out of time": func(t *testing.T, w *world, c *holdfast.Client) error {
@@ -194,13 +194,13 @@ func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 		if l.Remaining() != 0 || !errors.Is(l.Err(), holdfast.ErrLost) {
 			t.Errorf("%v left, %v", l.Remaining(), l.Err())
 		}
-		wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
+		assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
 		// The work may still be under way, so the other locks are not released yet.
 		if !w.state("a").Held() || !w.state("c").Held() {
 			t.Error("given away under the holder's feet")
 		}
 		err = l.Release(t.Context())
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		if !errors.As(err, &lost) || lost.Name != "b" {
 			t.Errorf("release says %v", err)
 		}
@@ -221,7 +221,7 @@ func TestAfterALossTheOtherLocksEndThoughReleaseNeverComes(t *testing.T) {
 		w.wantFree("a")
 		// A goroutine of this process gets the lock too.
 		release(t, mustLock(t, c.Mutex("a", holdfast.MaxWait(ttl))))
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -234,7 +234,7 @@ func TestAfterALossTheOtherLocksAreNotHandedOverLocally(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = ended(l.Context())
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := <-next
 		if got.err != nil {
 			t.Fatal(got.err)
@@ -264,7 +264,7 @@ func TestSeveralLocksOfUnknownOutcomeAreCancelled(t *testing.T) {
 			fault(w)
 			c := w.client()
 			_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
-			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 			time.Sleep(12 * time.Second)
 			w.wantFree("a")
 			w.wantFree("b")
@@ -292,19 +292,19 @@ func TestAContextOfSeveralLocksRefusesADeadlockOnEachOfThem(t *testing.T) {
 		l := mustLockAll(t, c.MultiMutex([]string{"a", "b", "c"}))
 		for _, name := range []string{"a", "b", "c"} {
 			_, err := c.Mutex(name).Lock(l.Context())
-			wantIs(t, err, holdfast.ErrDeadlock)
+			assert.Is(t, err, holdfast.ErrDeadlock)
 		}
 		_, err := c.MultiMutex([]string{"d", "b"}).Lock(l.Context())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		d, err := c.Mutex("d").Lock(l.Context())
 		assert.Must(t, err)
 		_, err = c.MultiMutex([]string{"e", "d"}).Lock(d.Context())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		release(t, d)
 		releaseAll(t, l)
 		err = c.MultiMutex([]string{"a", "b"}).Do(t.Context(), func(ctx context.Context) error {
 			_, err := c.Mutex("b").Lock(ctx)
-			wantIs(t, err, holdfast.ErrDeadlock)
+			assert.Is(t, err, holdfast.ErrDeadlock)
 			return ctx.Err()
 		})
 		assert.NoError(t, err)
@@ -327,9 +327,9 @@ func TestWhatCannotBeLockedTogetherIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"a name too long": c.MultiMutex([]string{string(make([]byte, 513))}),
 		} {
 			_, err := m.Lock(t.Context())
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			_, err = m.TryLock(t.Context())
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			if err == nil {
 				t.Error(name)
 			}
@@ -352,7 +352,7 @@ func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		wantLost(t, context.Cause(l.Context()), holdfast.LossExpired)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -361,7 +361,7 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 		c := w.client()
 		w.SetAcks(store.Acks{Replicas: 1})
 		_, err := c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit)).Lock(t.Context())
-		if wantIs(t, err, holdfast.ErrNotAcked); err == nil {
+		if assert.Is(t, err, holdfast.ErrNotAcked); err == nil {
 			return // nobody releases them: the next waiter would wait for ever
 		}
 		w.wantFree("a")
@@ -371,7 +371,7 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 			t.Error("ran")
 			return nil
 		})
-		wantIs(t, err, holdfast.ErrNotAcked)
+		assert.Is(t, err, holdfast.ErrNotAcked)
 		synctest.Wait()
 		w.SetAcks(store.Acks{Replicas: 2})
 		releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit))))
@@ -391,14 +391,14 @@ func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 		l := mustLockAll(t, c.MultiMutex([]string{"x", "y"}))
 		done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
 		assert.NoError(t, c.Close(t.Context()))
-		wantIs(t, <-done, holdfast.ErrClosed)
-		wantIs(t, context.Cause(l.Context()), holdfast.ErrClosed)
-		wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+		assert.Is(t, <-done, holdfast.ErrClosed)
+		assert.Is(t, context.Cause(l.Context()), holdfast.ErrClosed)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
 		for _, name := range []string{"a", "c", "x", "y"} {
 			w.wantFree(name)
 		}
 		_, err := c.MultiMutex([]string{"a"}).Lock(t.Context())
-		wantIs(t, err, holdfast.ErrClosed)
+		assert.Is(t, err, holdfast.ErrClosed)
 		release(t, held)
 	})
 }

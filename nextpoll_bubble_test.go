@@ -24,7 +24,7 @@ func TestIfAWaiterThatWasToldOfAnEarlierReleaseGivesUpTheNextIsTold(t *testing.T
 		time.Sleep(time.Second)
 		synctest.Wait() // it has received the push
 		cancel()
-		wantIs(t, (<-first).err, context.Canceled)
+		assert.Is(t, (<-first).err, context.Canceled)
 		got := <-second
 		if waited := got.at.Sub(start); got.err != nil || waited > 3*time.Second {
 			t.Errorf("%v after %v, and it was free after two seconds", got.err, waited)
@@ -60,7 +60,7 @@ func TestIfAWaiterThatWasToldOfAnUnconfirmedGrantGivesUpTheNextIsTold(t *testing
 		time.Sleep(time.Second)
 		synctest.Wait()
 		cancel()
-		wantIs(t, (<-last).err, context.Canceled)
+		assert.Is(t, (<-last).err, context.Canceled)
 		got := <-second
 		if waited := got.at.Sub(start); got.err != nil || waited > 4*time.Second {
 			t.Errorf("%v after %v, and the grant was over after three seconds", got.err, waited)

@@ -204,9 +204,9 @@ func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 			}
 		}
 		for _, d := range []int64{0, -1, -1 << 62} {
-			wantIs(t, l.Extend(t.Context(), time.Duration(d)), holdfast.ErrInvalid)
+			assert.Is(t, l.Extend(t.Context(), time.Duration(d)), holdfast.ErrInvalid)
 			_, err := c.Periodic("a", time.Duration(d)).Do(t.Context(), func(context.Context) error { return nil })
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			for name, cfg := range map[string]holdfast.Config{
 				"TTL": {TTL: time.Duration(d)}, "Retention": {Retention: time.Duration(d)},
 				"RequestTimeout": {RequestTimeout: time.Duration(d)},
@@ -218,9 +218,9 @@ func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 		}
 		for _, name := range []string{"", strings.Repeat("a", 600), "a\xff"} {
 			_, err := c.Mutex(name).TryLock(t.Context())
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			_, err = c.Inspect(t.Context(), name)
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 		}
 	})
 }

@@ -140,7 +140,7 @@ func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 			time.Sleep(ttl)
 			release(t, again)
 			release(t, two)
-			wantIs(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
+			assert.Is(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
 			close(b.gate)
 			synctest.Wait()
 			wantOrder(t, b.all())

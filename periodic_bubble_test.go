@@ -136,7 +136,7 @@ func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
 			events := &recorder{}
 			e := w.client(holdfast.Config{Observer: events}).Periodic(name, time.Hour, options...)
 			turn, err := e.Do(t.Context(), func(context.Context) error { return errJob })
-			wantIs(t, err, errJob)
+			assert.Is(t, err, errJob)
 			if !turn.Ran {
 				t.Errorf("%+v", turn)
 			}
@@ -190,7 +190,7 @@ func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 			fault(w)
 			j := &job{t: t}
 			_, err := w.client().Periodic("job", time.Hour).Do(t.Context(), j.run)
-			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 			time.Sleep(12 * time.Second)
 			w.net.slow(nil)
 			if turn := j.do(w.client().Periodic("job", time.Hour)); !turn.Ran || j.count() != 1 {
@@ -208,7 +208,7 @@ func TestARunThatLosesItsLeaseIsToldAndKeepsItsPeriod(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { stalled <- w.Stall() })
 		time.AfterFunc(2*time.Minute, func() { (<-stalled)() })
 		_, err := c.Periodic("job", 24*time.Hour, holdfast.RetryOnError()).Do(t.Context(), j.run)
-		wantIs(t, err, holdfast.ErrNotHeld)
+		assert.Is(t, err, holdfast.ErrNotHeld)
 		time.Sleep(2 * time.Minute)
 		if turn := j.do(w.client().Periodic("job", 24*time.Hour)); turn.Ran {
 			t.Errorf("%+v", turn)
@@ -320,7 +320,7 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 		}
 		time.Sleep(250 * time.Second) // the third is under way, or begins soon
 		err := <-done
-		wantIs(t, err, errJob)
+		assert.Is(t, err, errJob)
 		if j.count() != 4 {
 			t.Errorf("%d runs", j.count())
 		}
@@ -344,8 +344,8 @@ func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"with too long a TTL": c.Periodic("job", time.Hour, holdfast.TTL(2*time.Hour)),
 		} {
 			turn, err := e.Do(t.Context(), func(context.Context) error { return errors.New("ran") })
-			wantIs(t, err, holdfast.ErrInvalid)
-			wantIs(t, e.Loop(t.Context(), nil), holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
+			assert.Is(t, e.Loop(t.Context(), nil), holdfast.ErrInvalid)
 			if turn != (holdfast.RunResult{}) {
 				t.Errorf("%s: %+v", name, turn)
 			}
@@ -363,7 +363,7 @@ func TestAJobIsNotBegunWithinItself(t *testing.T) {
 			_, err := e.Do(ctx, func(context.Context) error { return nil })
 			return err
 		})
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 	})
 }
 
@@ -376,14 +376,14 @@ func TestAWaitForARunEndsWithItsContextAndItsClient(t *testing.T) {
 		c := w.client()
 		e := c.Periodic("job", time.Hour, holdfast.MaxWait(2*time.Hour))
 		_, err := e.Do(ctx, j.run)
-		wantIs(t, err, context.DeadlineExceeded)
+		assert.Is(t, err, context.DeadlineExceeded)
 		done := make(chan error, 2)
 		go func() { _, err := e.Do(t.Context(), j.run); done <- err }()
 		go func() { done <- e.Loop(t.Context(), j.run) }()
 		synctest.Wait()
 		assert.NoError(t, c.Close(t.Context()))
-		wantIs(t, <-done, holdfast.ErrClosed)
-		wantIs(t, <-done, holdfast.ErrClosed)
+		assert.Is(t, <-done, holdfast.ErrClosed)
+		assert.Is(t, <-done, holdfast.ErrClosed)
 		if j.count() != 1 {
 			t.Errorf("%d runs", j.count())
 		}

@@ -34,7 +34,7 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			j := &job{t: t, take: 40 * time.Second}
 			e := w.client().Periodic("job", period, options...)
-			wantIs(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
+			assert.Is(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
 			// A period that begins with its run is longer by the time until a process
 			// sees that it is due: 11 ms at most, here.
 			if n := j.count(); n < periods-1 || n > periods+1 {
@@ -85,7 +85,7 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 				}
 				return nil
 			})
-			wantIs(t, err, done)
+			assert.Is(t, err, done)
 		})
 	}
 }
@@ -155,7 +155,7 @@ func TestAProcessThatDiesInItsRunCostsItsPeriodOnly(t *testing.T) {
 				return errDied
 			})
 			if ctx.Err() == nil {
-				wantIs(t, err, errDied)
+				assert.Is(t, err, errDied)
 			}
 		}
 		if len(seen) < periods-2 {
@@ -186,7 +186,7 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 			time.Sleep(time.Minute)
 			back.Store(int64(test.by))
 			stepped := time.Now()
-			wantIs(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
+			assert.Is(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
 			if j.count() != 2 {
 				t.Fatalf("%d runs", j.count())
 			}
@@ -228,7 +228,7 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 					if !strings.Contains(holdfast.Hint(err), "Reschedule") {
 						t.Errorf("hint %q", holdfast.Hint(err))
 					}
-					wantIs(t, e.Loop(t.Context(), j.run), holdfast.ErrPeriod)
+					assert.Is(t, e.Loop(t.Context(), j.run), holdfast.ErrPeriod)
 				}
 				time.Sleep(10 * time.Minute)
 			}
@@ -242,7 +242,7 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 		go func() { defer close(done); j.do(hourly) }()
 		synctest.Wait()
 		_, err := others["1m0s"].Do(t.Context(), j.run)
-		wantIs(t, err, holdfast.ErrPeriod)
+		assert.Is(t, err, holdfast.ErrPeriod)
 		<-done
 		// There was no run for two periods and the retention: the record has expired.
 		time.Sleep(2*time.Hour + 10*time.Minute)
@@ -287,7 +287,7 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		reschedule(daily)
 		_, err := hourly.Do(t.Context(), j.run)
-		wantIs(t, err, holdfast.ErrPeriod)
+		assert.Is(t, err, holdfast.ErrPeriod)
 		if turn := j.do(daily); turn.Ran || turn.Next != 24*time.Hour {
 			t.Errorf("%+v", turn)
 		}
@@ -305,12 +305,12 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 			t.Errorf("%+v at %v", turn, time.Now().UTC())
 		}
 		w.FailRequest(only("begin_run", 1, errLink))
-		wantIs(t, daily.Reschedule(t.Context()), holdfast.ErrUnknownOutcome)
-		wantIs(t, w.client().Periodic("", time.Hour).Reschedule(t.Context()), holdfast.ErrInvalid)
+		assert.Is(t, daily.Reschedule(t.Context()), holdfast.ErrUnknownOutcome)
+		assert.Is(t, w.client().Periodic("", time.Hour).Reschedule(t.Context()), holdfast.ErrInvalid)
 		c := w.client()
 		late := c.Periodic("job", time.Hour)
 		_ = c.Close(t.Context())
-		wantIs(t, late.Reschedule(t.Context()), holdfast.ErrClosed)
+		assert.Is(t, late.Reschedule(t.Context()), holdfast.ErrClosed)
 	})
 }
 
@@ -344,7 +344,7 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 				return nil
 			})
 			e := w.client().Periodic("job", period, holdfast.StartAt(0))
-			wantIs(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
+			assert.Is(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
 			if n := j.count(); n < periods-1 || n > periods {
 				t.Errorf("%d runs in %d periods", n, periods)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // storm is many acquisitions at once, on an unreliable network. Each may give up at the
@@ -151,7 +152,7 @@ func TestACancellationAtTheInstantOfTheHandOverLeaksNothing(t *testing.T) {
 				if got := <-ch; got.err == nil {
 					release(t, got.Lease)
 				} else {
-					wantIs(t, got.err, context.Canceled)
+					assert.Is(t, got.err, context.Canceled)
 				}
 			}
 			cancel()

@@ -46,12 +46,12 @@ func TestALockIsReenteredUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 		}
 		wantCount(t, mu, inner.Context(), 3)
 		release(t, outer) // in any order
-		wantIs(t, ended(outer.Context()), holdfast.ErrReleased)
+		assert.Is(t, ended(outer.Context()), holdfast.ErrReleased)
 		if inner.Err() != nil || innermost.Err() != nil || !w.state("a").Held() {
 			t.Errorf("others are in: %v, %v", inner.Err(), innermost.Err())
 		}
 		release(t, innermost)
-		wantIs(t, innermost.Release(t.Context()), holdfast.ErrReleased)
+		assert.Is(t, innermost.Release(t.Context()), holdfast.ErrReleased)
 		wantCount(t, mu, inner.Context(), 1)
 		if n := w.net.count("release"); n != 0 {
 			t.Errorf("%d releases were sent while one was in", n)
@@ -84,15 +84,15 @@ func TestReentryNeedsItsOption(t *testing.T) {
 		a, b := w.client(), w.client()
 		l := mustLock(t, a.Mutex("a", holdfast.Reentrant()))
 		_, err := a.Mutex("a").Lock(l.Context())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		_, err = a.Mutex("a", holdfast.Owner("bob")).TryLock(l.Context())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		// Another client does not re-enter, whatever its context is.
 		_, err = b.Mutex("a", holdfast.Reentrant()).TryLock(l.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		// A goroutine with another context does not re-enter either.
 		_, err = a.Mutex("a", holdfast.Reentrant()).TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		other := within(t, a.Mutex("b", holdfast.Reentrant()), l)
 		release(t, within(t, a.Mutex("a", holdfast.Reentrant()), other)) // through the lease of another lock
 		release(t, other)
@@ -116,7 +116,7 @@ func TestALossEndsEveryLeaseOfTheHold(t *testing.T) {
 		assert.NoError(t, err)
 		for _, l := range []*holdfast.Lease{inner, outer} {
 			err := l.Release(t.Context())
-			wantIs(t, err, holdfast.ErrNotHeld)
+			assert.Is(t, err, holdfast.ErrNotHeld)
 			wantLost(t, err, holdfast.LossNotHeld)
 		}
 		if n := len(events.all(holdfast.EventLost)); n != 2 {
@@ -137,7 +137,7 @@ func TestALossAfterTheFirstLeaseIsReleasedEndsTheOthers(t *testing.T) {
 		if held := time.Since(start); held > trusted {
 			t.Errorf("trusted for %v", held)
 		}
-		wantIs(t, inner.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, inner.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -149,8 +149,8 @@ func TestCloseEndsEveryLeaseOfTheHold(t *testing.T) {
 		inner := within(t, mu, outer)
 		assert.NoError(t, c.Close(t.Context()))
 		for _, l := range []*holdfast.Lease{outer, inner} {
-			wantIs(t, ended(l.Context()), holdfast.ErrClosed)
-			wantIs(t, l.Release(t.Context()), holdfast.ErrClosed)
+			assert.Is(t, ended(l.Context()), holdfast.ErrClosed)
+			assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
 		}
 		w.wantFree("a")
 	})
@@ -191,9 +191,9 @@ func TestANamedOwnerEntersFromAnotherProcess(t *testing.T) {
 		wantCount(t, c.Mutex("a", order), t.Context(), 3)
 		other := c.Mutex("a", holdfast.Owner("order"))
 		_, err := other.TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		_, err = other.HoldCount(t.Context())
-		wantIs(t, err, holdfast.ErrHeldByOther)
+		assert.Is(t, err, holdfast.ErrHeldByOther)
 		if h, err := other.Holder(t.Context()); err != nil || h.Owner != "order 42 {x} %" || h.Entries != 3 {
 			t.Errorf("the holder is %+v (%v)", h, err)
 		}
@@ -231,7 +231,7 @@ func TestANamedOwnerReentersItsOwnLeaseWithoutTheNetwork(t *testing.T) {
 		other := mustLock(t, b.Mutex("a", holdfast.Owner("alice")))
 		wantCount(t, mu, inner.Context(), 3)
 		_, err := a.Mutex("a", holdfast.Owner("bob")).Lock(inner.Context())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		for _, l := range []*holdfast.Lease{outer, other, inner} {
 			release(t, l)
 		}
@@ -287,7 +287,7 @@ func TestAnEntryOfUnknownOutcomeIsCancelled(t *testing.T) {
 		l := mustLock(t, a.Mutex("a", alice))
 		w.LoseReply(only("acquire", 1, errLink))
 		_, err := b.Mutex("a", alice).TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()
 		wantCount(t, a.Mutex("a", alice), t.Context(), 1)
 		// A lost answer to the release of an entry is no error.
@@ -299,7 +299,7 @@ func TestAnEntryOfUnknownOutcomeIsCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := w.waiting(b.Mutex("a", holdfast.Owner("bob")), ctx)
 		cancel()
-		wantIs(t, (<-gone).err, context.Canceled)
+		assert.Is(t, (<-gone).err, context.Canceled)
 		synctest.Wait()
 		release(t, l)
 		w.wantFree("a")
@@ -317,7 +317,7 @@ func TestErrNotHeldAndErrHeldByOtherDiffer(t *testing.T) {
 			l := mustLock(t, a.Mutex("a", options...))
 			w.Flush()
 			err := l.Release(t.Context())
-			wantIs(t, err, holdfast.ErrNotHeld)
+			assert.Is(t, err, holdfast.ErrNotHeld)
 			if strings.Contains(err.Error(), "somebody else") {
 				t.Errorf("nobody has it: %v", err)
 			}
@@ -325,7 +325,7 @@ func TestErrNotHeldAndErrHeldByOtherDiffer(t *testing.T) {
 			w.Flush()
 			time.Sleep(time.Second)
 			other := mustLock(t, b.Mutex("a"))
-			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrHeldByOther)
+			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrHeldByOther)
 			release(t, other)
 		}
 	})
@@ -354,11 +354,11 @@ func TestNamesOfOwnersThatCannotWorkAreRefused(t *testing.T) {
 		for _, name := range []string{"", strings.Repeat("x", 513), "\xff"} {
 			mu := w.client().Mutex("a", holdfast.Owner(name))
 			_, err := mu.Lock(t.Context())
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			_, err = mu.HoldCount(t.Context())
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			_, err = mu.IsHeld(t.Context())
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 		}
 		if mu := w.client(holdfast.Config{Prefix: "p"}).Mutex("a b"); mu.Key() != "p:{a%20b}" {
 			t.Errorf("the key is %q", mu.Key())

@@ -264,9 +264,9 @@ func TestAReadUnderTheWritersLeaseEndsWithIt(t *testing.T) {
 			t.Errorf("the writer: %v", writer.Err())
 		}
 		release(t, writer)
-		wantIs(t, guest.Err(), holdfast.ErrReleased)
-		wantIs(t, context.Cause(guest.Context()), holdfast.ErrReleased)
-		wantIs(t, guest.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, guest.Err(), holdfast.ErrReleased)
+		assert.Is(t, context.Cause(guest.Context()), holdfast.ErrReleased)
+		assert.Is(t, guest.Release(t.Context()), holdfast.ErrNotHeld)
 		w.wantFree("a")
 	})
 }
@@ -276,14 +276,14 @@ func TestAReaderThatLocksIsRefusedAndToldOfUpgrade(t *testing.T) {
 		m := w.client().RWMutex("a")
 		reader := must(t, m.RLock)
 		_, err := m.Lock(reader.Context())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		if hint := holdfast.Hint(err); !strings.Contains(hint, "Upgrade") {
 			t.Errorf("the hint is %q", hint)
 		}
 		release(t, reader)
 		writer := must(t, m.Lock)
 		_, err = m.Lock(writer.Context())
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		if hint := holdfast.Hint(err); strings.Contains(hint, "Upgrade") {
 			t.Errorf("the hint is %q", hint)
 		}
@@ -389,7 +389,7 @@ func TestALostReadHoldEndsAllItsLeases(t *testing.T) {
 		resume()
 		for _, l := range readers {
 			wantLost(t, l.Err(), holdfast.LossExpired)
-			wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		}
 		if n := len(events.all(holdfast.EventLost)); n != 3 {
 			t.Errorf("%d losses", n)
@@ -426,7 +426,7 @@ func TestAWaitingReaderThatGivesUpLeavesNothingBehind(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Second)
 				defer cancel()
 				_, err := c.RWMutex("a").RLock(ctx)
-				wantIs(t, err, context.DeadlineExceeded)
+				assert.Is(t, err, context.DeadlineExceeded)
 			})
 		}
 		synctest.Wait()
@@ -437,7 +437,7 @@ func TestAWaitingReaderThatGivesUpLeavesNothingBehind(t *testing.T) {
 		if _, err := c.RWMutex("a").TryRLock(t.Context()); err == nil {
 			t.Error("a try beside a writer succeeded")
 		} else {
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 		}
 		release(t, writer)
 		synctest.Wait() // for the cancels of the last one

@@ -102,7 +102,7 @@ func TestAProcessWaitsForPermitsAsOneAndServesItsGoroutinesInOrder(t *testing.T)
 			t.Errorf("%d wait at the server", n)
 		}
 		_, err := c.Semaphore("a", 2).TryAcquire(t.Context(), 1)
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		release(t, full)
 		for i, ch := range waiting {
 			l := done(t, "the first waiter", ch)
@@ -129,7 +129,7 @@ func TestTriesForPermitsDoNotKeepEachOtherOut(t *testing.T) {
 		}
 		all.Wait()
 		_, err := c.Semaphore("a", 10).TryAcquire(t.Context(), 1)
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 	})
 }
 
@@ -172,7 +172,7 @@ func TestProcessesThatDisagreeOnTheLimitAreTold(t *testing.T) {
 		time.Sleep(2 * ttl)
 		resume()
 		release(t, must(t, permits(a, 3)))
-		wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 
@@ -192,7 +192,7 @@ func TestARaisedLimitGrantsWaitersAtOnce(t *testing.T) {
 		_, err := b.TryAcquire(t.Context(), 1)
 		wantLimit(t, err, 4, 2)
 		_, err = a.TryAcquire(t.Context(), 1)
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		release(t, first)
 		release(t, second)
 	})
@@ -272,14 +272,14 @@ func TestImpossiblePermitsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		s := c.Semaphore("a", 3)
 		for _, n := range []int{0, -1, 4} {
 			_, err := s.Acquire(t.Context(), n)
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 			_, err = s.TryAcquire(t.Context(), n)
-			wantIs(t, err, holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
 		}
 		for _, limit := range []int{0, -1, 1 << 31} {
 			_, err := c.Semaphore("a", limit).Acquire(t.Context(), 1)
-			wantIs(t, err, holdfast.ErrInvalid)
-			wantIs(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
+			assert.Is(t, err, holdfast.ErrInvalid)
+			assert.Is(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
 		}
 		if s.Limit() != 3 || len(w.net.sent) != 0 {
 			t.Errorf("sent %v", w.net.sent)
@@ -294,7 +294,7 @@ func TestPermitsThatOnlyTheCallerCouldReleaseAreADeadlock(t *testing.T) {
 		inner, err := s.Acquire(outer.Context(), 1)
 		assert.Must(t, err)
 		_, err = s.Acquire(keep(inner).Context(), 2)
-		wantIs(t, err, holdfast.ErrDeadlock)
+		assert.Is(t, err, holdfast.ErrDeadlock)
 		last, err := s.Acquire(inner.Context(), 1)
 		assert.Must(t, err)
 		for _, l := range []*holdfast.Lease{outer, inner, keep(last)} {
@@ -314,7 +314,7 @@ func TestWaitersForPermitsThatGiveUpLetTheNextAsk(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5-i)*time.Second)
 				defer cancel()
 				_, err := c.Semaphore("a", 1).Acquire(ctx, 1)
-				wantIs(t, err, context.DeadlineExceeded)
+				assert.Is(t, err, context.DeadlineExceeded)
 			})
 			synctest.Wait()
 		}

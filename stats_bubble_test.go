@@ -39,7 +39,7 @@ func TestStatsSayWhatAClientDoes(t *testing.T) {
 		brief, cancel := context.WithTimeout(t.Context(), time.Second)
 		_, err := b.Mutex("z").TryLock(brief)
 		cancel()
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()
 		if s := b.Stats(); s.Cancels != 1 {
 			t.Errorf("the client does %+v, want one cancel", s)
@@ -61,7 +61,7 @@ func TestStatsTellOfAClientThatPolls(t *testing.T) {
 		defer func() { _ = c.Close(t.Context()) }()
 		held := mustLock(t, w.client().Mutex("x"))
 		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).Lock(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		if got := c.Stats(); !got.PushUnavailable || got.Subscriptions != 0 || got.Waiters != 0 {
 			t.Errorf("the client does %+v", got)
 		}

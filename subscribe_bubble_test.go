@@ -126,7 +126,7 @@ func TestPollingInsteadOfSubscribingHasABoundedCost(t *testing.T) {
 		}
 		cancel()
 		for _, ch := range waiters {
-			wantIs(t, (<-ch).err, context.Canceled)
+			assert.Is(t, (<-ch).err, context.Canceled)
 		}
 	})
 }
@@ -223,9 +223,9 @@ func TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther(t *testing.T) {
 		c, _ := w.pushlessClient(errNoPerm, holdfast.Config{})
 		l := mustLock(t, w.client().Mutex("a"))
 		_, err := c.Mutex("a", holdfast.MaxWait(5*time.Second)).Lock(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		_, err = c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrHeld)
+		assert.Is(t, err, holdfast.ErrHeld)
 		synctest.Wait()
 		release(t, l)
 		w.wantFree("a")
@@ -281,7 +281,7 @@ func TestAServerThatCannotTellItsPermissionsIsTriedAllTheSame(t *testing.T) {
 		release(t, mustLock(t, w.client().Mutex("a")))
 		w.FailRequest(only("check_acl", 1, errLink))
 		_, err := w.client().Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnreachable, errLink)
+		assert.Is(t, err, holdfast.ErrUnreachable, errLink)
 		w.wantFree("a")
 	})
 }
@@ -325,7 +325,7 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = w.client().Mutex("a", holdfast.Tries(100, time.Second)).Lock(ctx)
-		wantIs(t, err, context.DeadlineExceeded)
+		assert.Is(t, err, context.DeadlineExceeded)
 		release(t, got.Lease)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // tagged returns the option for one tag.
@@ -194,7 +195,7 @@ func TestTagsThatCannotBeStored(t *testing.T) {
 			{map[string]string{"k": "\xff"}, "not valid UTF-8"},
 		} {
 			_, err := w.client().Mutex("a", holdfast.Tags(c.tags)).Lock(t.Context())
-			if wantIs(t, err, holdfast.ErrInvalid); err != nil && !strings.Contains(err.Error(), c.want) {
+			if assert.Is(t, err, holdfast.ErrInvalid); err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		}

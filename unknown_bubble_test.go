@@ -28,7 +28,7 @@ func TestAnAcquisitionOfUnknownOutcomeIsCancelledInTheBackground(t *testing.T) {
 		c := w.client()
 		w.LoseReply(only("acquire", 1, errLink))
 		l, err := c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnknownOutcome, errLink)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
 		if l != nil || errors.Is(err, holdfast.ErrHeld) {
 			t.Errorf("got %v, %v", l, err)
 		}
@@ -45,7 +45,7 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 		w.net.slow(slowly("acquire", 10*time.Second, 0)) // the caller gives up after 3s
 		start := time.Now()
 		_, err := c.Mutex("a").TryLock(t.Context())
-		wantIs(t, err, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		if errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("no context of the caller's has ended: %v", err)
 		}
@@ -123,7 +123,7 @@ func TestAContextThatEndsDuringTheRequestCancelsIt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_, err := c.Mutex("a").Lock(ctx)
-		wantIs(t, err, context.DeadlineExceeded, holdfast.ErrUnknownOutcome)
+		assert.Is(t, err, context.DeadlineExceeded, holdfast.ErrUnknownOutcome)
 		time.Sleep(10 * time.Second)
 		w.wantFree("a")
 	})
@@ -199,15 +199,15 @@ func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 		for _, answer := range []string{"OK", "renewed", "gone x", "withdrawn"} {
 			strange.say(answer)
 			_, err = c.Mutex("b").Lock(t.Context())
-			wantIs(t, err, holdfast.ErrUnknownOutcome)
-			wantIs(t, l.Extend(t.Context(), ttl), holdfast.ErrUnknownOutcome)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
+			assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrUnknownOutcome)
 			_, err = c.Inspect(t.Context(), "b")
-			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		}
 		if l.Err() != nil {
 			t.Error("nonsense ended a lease")
 		}
-		wantIs(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		strange.say("")
 		time.Sleep(2 * ttl)
 		w.wantFree("a")
@@ -217,7 +217,7 @@ func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 // If a failover loses a grant, the granted attempt is in the wait queue again.
 func TestAPositionThatAFailoverRestoredIsCancelled(t *testing.T) {
 	for how, end := range map[string]func(t *testing.T, l *holdfast.Lease){
-		"release": func(t *testing.T, l *holdfast.Lease) { wantIs(t, l.Release(t.Context()), holdfast.ErrNotHeld) },
+		"release": func(t *testing.T, l *holdfast.Lease) { assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld) },
 		"renewal": func(_ *testing.T, l *holdfast.Lease) { <-l.Context().Done() },
 	} {
 		runBubble(t, how, func(t *testing.T, w *world) {
@@ -253,7 +253,7 @@ func TestManyUnknownOutcomesTogetherAskTenTimesASecond(t *testing.T) {
 		w.FailRequest(func(string, []string) error { return errLink })
 		for range 200 {
 			_, err := c.Mutex("a").TryLock(t.Context())
-			wantIs(t, err, holdfast.ErrUnknownOutcome)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		}
 		time.Sleep(20 * time.Second)
 		before := w.net.count("cancel")

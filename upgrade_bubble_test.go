@@ -78,7 +78,7 @@ func TestOnlyTheOnlyReaderUpgrades(t *testing.T) {
 		refused := func(who string, sent int) {
 			t.Helper()
 			err := l.Upgrade(t.Context())
-			wantIs(t, err, holdfast.ErrHeld)
+			assert.Is(t, err, holdfast.ErrHeld)
 			if n := w.net.count("convert"); n != sent || l.Err() != nil {
 				t.Errorf("beside %s: %v, after %d requests; the lease: %v", who, err, n, l.Err())
 			}
@@ -131,7 +131,7 @@ func TestTwoReadersThatUpgradeAtOnceNeverWaitForEachOther(t *testing.T) {
 			refused.Add(2)
 			for _, l := range readers {
 				wg.Go(func() {
-					wantIs(t, l.Upgrade(t.Context()), holdfast.ErrHeld)
+					assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrHeld)
 					refused.Done()
 					refused.Wait() // neither releases for the other
 					release(t, l)
@@ -143,7 +143,7 @@ func TestTwoReadersThatUpgradeAtOnceNeverWaitForEachOther(t *testing.T) {
 			}
 			// If one of them releases, the other one is upgraded.
 			readers = []*holdfast.Lease{must(t, all[0].RWMutex("a").RLock), must(t, all[1].RWMutex("a").RLock)}
-			wantIs(t, readers[0].Upgrade(t.Context()), holdfast.ErrHeld)
+			assert.Is(t, readers[0].Upgrade(t.Context()), holdfast.ErrHeld)
 			release(t, readers[0])
 			assert.NoError(t, readers[1].Upgrade(t.Context()))
 			release(t, readers[1])
@@ -162,7 +162,7 @@ func TestAConversionOfUnknownOutcomeIsResolvedByTheNext(t *testing.T) {
 					fault = w.LoseReply
 				}
 				fault(only("convert", 2, errLink))
-				wantIs(t, step(t.Context()), holdfast.ErrUnknownOutcome)
+				assert.Is(t, step(t.Context()), holdfast.ErrUnknownOutcome)
 				fault(nil)
 			}
 			l := must(t, m.Lock)
@@ -199,7 +199,7 @@ func TestARefusalSettlesNoConversion(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := must(t, w.client().RWMutex("a").Lock)
 		w.LoseReply(only("convert", 2, errLink))
-		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
+		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
 		w.LoseReply(nil)
 		reader := must(t, w.client().RWMutex("a").RLock) // the downgrade has run
 
@@ -210,7 +210,7 @@ func TestARefusalSettlesNoConversion(t *testing.T) {
 			}
 		}
 		w.FailRequest(nil)
-		wantIs(t, l.Upgrade(t.Context()), holdfast.ErrHeld) // nobody is a writer beside the reader
+		assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrHeld) // nobody is a writer beside the reader
 		release(t, reader)
 		if err := l.Upgrade(t.Context()); err != nil || w.state("a").Holders[0].Mode != "exclusive" {
 			t.Errorf("%v, %+v", err, w.state("a"))
@@ -225,7 +225,7 @@ func TestAHoldThatMayBeAReadersIsNotHandedToAWriter(t *testing.T) {
 		l := must(t, m.Lock)
 		next := taking(t, m.Lock)
 		w.LoseReply(only("convert", 2, errLink))
-		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
+		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
 		release(t, l)
 		l = done(t, "the next writer", next)
 		if h := w.state("a").Holders; len(h) != 1 || h[0].Mode != "exclusive" {
@@ -250,7 +250,7 @@ func TestAConversionOfALostLeaseIsRefused(t *testing.T) {
 				resume()
 			}
 			err := l.Downgrade(t.Context())
-			wantIs(t, err, holdfast.ErrNotHeld, holdfast.ErrLost)
+			assert.Is(t, err, holdfast.ErrNotHeld, holdfast.ErrLost)
 			if l.Err() == nil || !errors.Is(l.Release(t.Context()), holdfast.ErrNotHeld) {
 				t.Errorf("%s: the lease: %v", name, l.Err())
 			}
@@ -262,18 +262,18 @@ func TestAConversionOfAnotherKindIsInvalid(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := must(t, c.Mutex("a").Lock)
-		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrInvalid)
+		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrInvalid)
 		release(t, l)
-		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrInvalid)
+		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrInvalid)
 		m := c.RWMutex("a")
 		l = must(t, m.Lock)
 		guest, err := m.RLock(l.Context())
 		assert.Must(t, err)
-		wantIs(t, guest.Upgrade(t.Context()), holdfast.ErrInvalid)
-		wantIs(t, l.Upgrade(nil), holdfast.ErrInvalid) //nolint:staticcheck // it is refused
+		assert.Is(t, guest.Upgrade(t.Context()), holdfast.ErrInvalid)
+		assert.Is(t, l.Upgrade(nil), holdfast.ErrInvalid) //nolint:staticcheck // it is refused
 		release(t, keep(guest))
 		release(t, l)
-		wantIs(t, l.Downgrade(t.Context()), holdfast.ErrNotHeld, holdfast.ErrReleased)
+		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrNotHeld, holdfast.ErrReleased)
 		if w.net.count("convert") != 0 {
 			t.Error("the server was asked")
 		}
@@ -328,7 +328,7 @@ func TestAConversionCountsWhenItIsAcknowledged(t *testing.T) {
 		release(t, careless)
 		token := l.Token()
 		w.SetAcks(store.Acks{})
-		wantIs(t, l.Upgrade(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
+		assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
 		if l.Token() != token || l.Err() != nil {
 			t.Errorf("the reader: token %d after %d, %v", l.Token(), token, l.Err())
 		}

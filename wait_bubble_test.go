@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // waiting starts an acquisition that has to wait, and returns when it is in the wait
@@ -122,7 +123,7 @@ func TestADeadWaiterDelaysTheQueueByAtMostItsLease(t *testing.T) {
 		next := w.waiting(w.client().Mutex("a"), t.Context())
 		w.FailRequest(only("cancel", -1, errLink)) // it is dead: it sends nothing any more
 		dead.Abandon()
-		wantIs(t, (<-gone).err, holdfast.ErrClosed)
+		assert.Is(t, (<-gone).err, holdfast.ErrClosed)
 		start := time.Now()
 		release(t, l)
 		got := <-next
@@ -388,7 +389,7 @@ func TestWaitingCostsTheServerNextToNothing(t *testing.T) {
 		}
 		cancel()
 		for _, ch := range waiters {
-			wantIs(t, (<-ch).err, context.Canceled)
+			assert.Is(t, (<-ch).err, context.Canceled)
 		}
 		release(t, l)
 		synctest.Wait()

@@ -177,16 +177,6 @@ func release(t *testing.T, l *holdfast.Lease) {
 	assert.NoError(t, l.Release(t.Context()))
 }
 
-// wantIs asserts that err is each of the targets.
-func wantIs(t *testing.T, err error, targets ...error) {
-	t.Helper()
-	for _, target := range targets {
-		if !errors.Is(err, target) {
-			t.Errorf("error %v is no %q", err, target)
-		}
-	}
-}
-
 // wantLost asserts that err is a loss for a reason.
 func wantLost(t *testing.T, err error, reason holdfast.LossReason) {
 	t.Helper()

@@ -67,7 +67,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 			w.peers[i].kill()
 		}
 		_, err := a.Mutex("x").TryLock(t.Context())
-		w.wantIs(err, holdfast.ErrUnknownOutcome)
+		assert.Is(w.t, err, holdfast.ErrUnknownOutcome)
 		var short *quorum.NoMajorityError
 		if !errors.As(err, &short) || short.Have != 2 || short.Nodes != 5 {
 			t.Fatalf("error %v", err)
@@ -120,7 +120,7 @@ func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T)
 		w.peers[1].Restart()
 		w.peers[2].Restart()
 		<-l.Context().Done()
-		w.wantIs(context.Cause(l.Context()), holdfast.ErrLost)
+		assert.Is(w.t, context.Cause(l.Context()), holdfast.ErrLost)
 		if held := a.ID(); held == "" {
 			t.Error("no identity")
 		}
@@ -209,7 +209,7 @@ func TestAServerWithoutMemoryIsNotCountedByProcessesThatCameLater(t *testing.T) 
 		w.peers[1].kill()
 		late := w.client()
 		_, err := late.Mutex("x").TryLock(t.Context())
-		w.wantIs(err, holdfast.ErrUnknownOutcome)
+		assert.Is(w.t, err, holdfast.ErrUnknownOutcome)
 		if err == nil || !strings.Contains(err.Error(), "lost its memory") {
 			t.Errorf("error %v does not say why", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // A wait that ends without the lock returns an ErrHeld that names the holder, whatever request
@@ -61,7 +62,7 @@ func TestAnExpiredWaitWithoutAMajorityReturnsErrHeldAndSaysWhy(t *testing.T) {
 					mend = append(mend, harm(p))
 				}
 				_, err := c.Mutex("x", holdfast.MaxWait(10*time.Second)).Lock(t.Context())
-				w.wantIs(err, holdfast.ErrHeld)
+				assert.Is(w.t, err, holdfast.ErrHeld)
 				if err == nil || !strings.Contains(err.Error(), what) {
 					t.Errorf("error %v does not say %q", err, what)
 				}
@@ -72,7 +73,7 @@ func TestAnExpiredWaitWithoutAMajorityReturnsErrHeldAndSaysWhy(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				_, err = c.Mutex("x").Lock(ctx)
-				w.wantIs(err, context.DeadlineExceeded)
+				assert.Is(w.t, err, context.DeadlineExceeded)
 				if errors.Is(err, holdfast.ErrHeld) {
 					t.Errorf("error %v", err)
 				}

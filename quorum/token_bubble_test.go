@@ -159,7 +159,7 @@ func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
 			})
 		}
 		_, err := a.Mutex("x").TryLock(t.Context())
-		w.wantIs(err, holdfast.ErrUnknownOutcome)
+		assert.Is(w.t, err, holdfast.ErrUnknownOutcome)
 		for _, p := range w.peers[1:] {
 			p.FailRequest(nil)
 		}

@@ -267,7 +267,7 @@ func TestAFailedWaitNamesTheServersThatDoNotCount(t *testing.T) {
 			p.revive(true) // more than a minority: the lease is lost, and nobody gets another
 		}
 		err := <-failed
-		w.wantIs(err, context.DeadlineExceeded)
+		assert.Is(w.t, err, context.DeadlineExceeded)
 		if !strings.Contains(err.Error(), "lost its memory, and does not count for new locks for another") {
 			t.Errorf("error %q does not say why", err)
 		}

@@ -296,12 +296,3 @@ func (w *world) coordinatorOf(name string) int {
 	w.t.Fatal("nobody waits")
 	return 0
 }
-
-func (w *world) wantIs(err error, targets ...error) {
-	w.t.Helper()
-	for _, target := range targets {
-		if !errors.Is(err, target) {
-			w.t.Errorf("error %v is no %q", err, target)
-		}
-	}
-}

@@ -49,6 +49,16 @@ func renewed(t *testing.T, l *holdfast.Lease, seen *harness.Watch, other *holdfa
 	}
 }
 
+// staysRenewed is the half of Holdfast: a client holds a lock for longer than its TTL.
+func staysRenewed(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	a, seen := client(t, s.Addr(), holdfast.Config{TTL: time.Second})
+	b, _ := client(t, s.Addr(), holdfast.Config{})
+	l := harness.Lock(t, a.Mutex(lockName))
+	renewed(t, l, seen, b)
+	harness.Release(t, l)
+}
+
 // One of two locks is lost. The old pool has one flag for both, and ends the renewal of
 // the other too. With Holdfast each lease has its own state.
 func TestOneFlagForAllKeysEndsEveryRenewal(t *testing.T) {
@@ -116,13 +126,7 @@ func TestARenewalAfterTheWholeTTLComesTooLate(t *testing.T) {
 			clients: []actor{{name: "A", run: renewAfterTTL}, {name: "B", run: fixedLease}},
 			turns:   "A 30s B A",
 		}).together("A", "B")
-	}, func(t *testing.T, s *redistest.Server) {
-		a, seen := client(t, s.Addr(), holdfast.Config{TTL: time.Second})
-		b, _ := client(t, s.Addr(), holdfast.Config{})
-		l := harness.Lock(t, a.Mutex(lockName))
-		renewed(t, l, seen, b)
-		harness.Release(t, l)
-	})
+	}, staysRenewed)
 }
 
 // renewAlways renews without a pause.
@@ -150,11 +154,7 @@ func TestARenewalWithoutAPauseFloodsTheServer(t *testing.T) {
 			t.Errorf("%d renewals in %v: the flaw is not seen", n, p.passed)
 		}
 	}, func(t *testing.T, s *redistest.Server) {
-		a, seen := client(t, s.Addr(), holdfast.Config{TTL: time.Second})
-		b, _ := client(t, s.Addr(), holdfast.Config{})
-		l := harness.Lock(t, a.Mutex(lockName))
-		renewed(t, l, seen, b)
-		harness.Release(t, l)
+		staysRenewed(t, s)
 		if n := s.CommandCalls(t)["evalsha"]; n > 30 {
 			t.Errorf("%d requests in little more than a lease", n)
 		}
@@ -172,11 +172,5 @@ func TestAFixedLeaseIsOverBeforeTheWork(t *testing.T) {
 			clients: []actor{{name: "A", run: fixedLease}, {name: "B", run: fixedLease}},
 			turns:   "A 30s B",
 		}).together("A", "B")
-	}, func(t *testing.T, s *redistest.Server) {
-		a, seen := client(t, s.Addr(), holdfast.Config{TTL: time.Second})
-		b, _ := client(t, s.Addr(), holdfast.Config{})
-		l := harness.Lock(t, a.Mutex(lockName))
-		renewed(t, l, seen, b)
-		harness.Release(t, l)
-	})
+	}, staysRenewed)
 }

@@ -11,32 +11,53 @@ import (
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
+// crossed are two processes that hold a lock each and wait for that of the other.
+type crossed struct {
+	a, b           *holdfast.Client
+	seenByA        *harness.Watch
+	seenByB        *harness.Watch
+	x, y           *holdfast.Lease        // a holds x, b holds y
+	older, younger <-chan harness.Outcome // a waits for y, and then b for x
+}
+
+// crossed lets two clients lock x and y, and then wait for the other's. b is at addr.
+func (w *world) crossed(t *testing.T, addr string, cfg holdfast.Config, options ...holdfast.MutexOption) *crossed {
+	t.Helper()
+	var d crossed
+	d.a, d.seenByA = w.local(t, cfg)
+	d.b, d.seenByB = w.client(t, addr, cfg)
+	d.x, d.y = harness.Lock(t, d.a.Mutex("x")), harness.Lock(t, d.b.Mutex("y"))
+	d.older = harness.Acquiring(d.x.Context(), d.a.Mutex("y", options...).Lock)
+	d.seenByA.Await(t, holdfast.EventWait, "y", 1)
+	d.younger = harness.Acquiring(d.y.Context(), d.b.Mutex("x", options...).Lock)
+	return &d
+}
+
+// end releases what the two hold, once the younger call has failed.
+func (d *crossed) end(t *testing.T) {
+	t.Helper()
+	harness.Release(t, d.y)
+	harness.Release(t, harness.Granted(t, d.older))
+	harness.Release(t, d.x)
+}
+
 // Two processes hold a lock each and wait for that of the other. One of them fails and says
 // why; the other one gets the lock when the first releases. Both have reported the deadlock.
 func TestADeadlockOfTwoProcessesIsBroken(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cfg := holdfast.Config{TTL: 3 * time.Second}
-		a, seenByA := w.local(t, cfg)
-		b, seenByB := w.local(t, cfg)
-		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
-		older := harness.Acquiring(x.Context(), a.Mutex("y", holdfast.BreakDeadlock()).Lock)
-		seenByA.Await(t, holdfast.EventWait, "y", 1)
-		younger := harness.Acquiring(y.Context(), b.Mutex("x", holdfast.BreakDeadlock()).Lock)
-
-		failed := redistest.Next(t, "the younger call", younger)
+		d := w.crossed(t, w.Addr(), holdfast.Config{TTL: 3 * time.Second}, holdfast.BreakDeadlock())
+		failed := redistest.Next(t, "the younger call", d.younger)
 		var dead *holdfast.DeadlockError
 		if !errors.As(failed.Err, &dead) || !errors.Is(failed.Err, holdfast.ErrDeadlock) {
 			t.Fatalf("the younger call: %v", failed.Err)
 		}
-		if len(dead.Cycle) != 2 || dead.Name != "x" || dead.Cycle[0].ClientID != b.ID() ||
-			dead.Cycle[0].Holds != "y" || dead.Cycle[1].Holds != "x" || dead.Cycle[1].ClientID != a.ID() {
+		if len(dead.Cycle) != 2 || dead.Name != "x" || dead.Cycle[0].ClientID != d.b.ID() ||
+			dead.Cycle[0].Holds != "y" || dead.Cycle[1].Holds != "x" || dead.Cycle[1].ClientID != d.a.ID() {
 			t.Errorf("the cycle is %+v", dead.Cycle)
 		}
-		seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
-		assert.NoError(t, y.Err())
-		harness.Release(t, y)
-		harness.Release(t, harness.Granted(t, older))
-		harness.Release(t, x)
+		d.seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
+		assert.NoError(t, d.y.Err())
+		d.end(t)
 	})
 }
 
@@ -45,14 +66,10 @@ func TestADeadlockOfTwoProcessesIsBroken(t *testing.T) {
 func TestADeadlockIsShown(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		cfg := holdfast.Config{TTL: 3 * time.Second}
-		a, seenByA := w.local(t, cfg)
-		b, seenByB := w.local(t, cfg)
+		d := w.crossed(t, w.Addr(), cfg)
 		operator, _ := w.local(t, cfg)
-		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
-		one := harness.Acquiring(x.Context(), a.Mutex("y").Lock)
-		two := harness.Acquiring(y.Context(), b.Mutex("x").Lock)
-		seenByA.Await(t, holdfast.EventDeadlock, "y", 1)
-		seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
+		d.seenByA.Await(t, holdfast.EventDeadlock, "y", 1)
+		d.seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
 
 		found := holdfast.Deadlocks([]holdfast.LockInfo{state(t, operator, "x"), state(t, operator, "y")})
 		if len(found) != 1 || len(found[0]) != 2 {
@@ -63,11 +80,11 @@ func TestADeadlockIsShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The call ends with its lease's context: by the next renewal its client knows.
-		if got := redistest.Next(t, "the call under the evicted lease", one); got.Err == nil {
+		if got := redistest.Next(t, "the call under the evicted lease", d.older); got.Err == nil {
 			t.Error("the call under the evicted lease got the lock")
 		}
-		harness.Release(t, harness.Granted(t, two))
-		harness.Release(t, y)
+		harness.Release(t, harness.Granted(t, d.younger))
+		harness.Release(t, d.y)
 	})
 }
 
@@ -77,21 +94,16 @@ func TestADeadlockIsShown(t *testing.T) {
 func TestADeadlockIsFoundOverABadLink(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		cfg := holdfast.Config{TTL: 12 * time.Second}
-		a, seenByA := w.local(t, cfg)
 		proxy := redistest.NewProxy(t, w.Addr())
-		b, seenByB := w.client(t, proxy.Addr(), cfg)
+		d := w.crossed(t, proxy.Addr(), cfg, holdfast.BreakDeadlock())
 		operator, _ := w.local(t, cfg)
-		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
-		older := harness.Acquiring(x.Context(), a.Mutex("y", holdfast.BreakDeadlock()).Lock)
-		seenByA.Await(t, holdfast.EventWait, "y", 1)
-		younger := harness.Acquiring(y.Context(), b.Mutex("x", holdfast.BreakDeadlock()).Lock)
-		seenByB.Await(t, holdfast.EventWait, "x", 1)
+		d.seenByB.Await(t, holdfast.EventWait, "x", 1)
 		redistest.Await(t, "both waits are shown", func() bool {
 			one, other := state(t, operator, "x"), state(t, operator, "y")
 			return len(one.Holders[0].WaitsFor) == 1 && len(other.Holders[0].WaitsFor) == 1
 		})
 		proxy.BlackHole()
-		for _, c := range []*holdfast.Client{a, b} {
+		for _, c := range []*holdfast.Client{d.a, d.b} {
 			w.Do(t, "DEL", redistest.Prefix()+":client:"+c.ID())
 		}
 		redistest.Await(t, "one client says again what it waits for", func() bool {
@@ -101,13 +113,11 @@ func TestADeadlockIsFoundOverABadLink(t *testing.T) {
 		proxy.Pass()
 		proxy.Cut()
 
-		failed := redistest.Next(t, "the younger call", younger)
+		failed := redistest.Next(t, "the younger call", d.younger)
 		if !errors.Is(failed.Err, holdfast.ErrDeadlock) {
 			t.Fatalf("the younger call: %v", failed.Err)
 		}
-		harness.Release(t, y)
-		harness.Release(t, harness.Granted(t, older))
-		harness.Release(t, x)
+		d.end(t)
 	})
 }
 
@@ -115,21 +125,15 @@ func TestADeadlockIsFoundOverABadLink(t *testing.T) {
 // is none any more: nobody reports one, and both calls end.
 func TestADeadlockEndsWithTheServersMemory(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		cfg := holdfast.Config{TTL: 12 * time.Second}
-		a, seenByA := w.local(t, cfg)
-		b, seenByB := w.local(t, cfg)
-		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, b.Mutex("y"))
-		one := harness.Acquiring(x.Context(), a.Mutex("y", holdfast.BreakDeadlock()).Lock)
-		seenByA.Await(t, holdfast.EventWait, "y", 1)
-		two := harness.Acquiring(y.Context(), b.Mutex("x", holdfast.BreakDeadlock()).Lock)
-		seenByB.Await(t, holdfast.EventWait, "x", 1)
+		d := w.crossed(t, w.Addr(), holdfast.Config{TTL: 12 * time.Second}, holdfast.BreakDeadlock())
+		d.seenByB.Await(t, holdfast.EventWait, "x", 1)
 		w.Restart()
-		for name, call := range map[string]<-chan harness.Outcome{"one": one, "two": two} {
+		for name, call := range map[string]<-chan harness.Outcome{"one": d.older, "two": d.younger} {
 			if got := redistest.Next(t, name, call); errors.Is(got.Err, holdfast.ErrDeadlock) {
 				t.Errorf("call %s: %v", name, got.Err)
 			}
 		}
-		if n := len(seenByA.Of(holdfast.EventDeadlock, "y")) + len(seenByB.Of(holdfast.EventDeadlock, "x")); n != 0 {
+		if n := len(d.seenByA.Of(holdfast.EventDeadlock, "y")) + len(d.seenByB.Of(holdfast.EventDeadlock, "x")); n != 0 {
 			t.Errorf("%d clients reported a deadlock", n)
 		}
 	})
