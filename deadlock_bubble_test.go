@@ -200,9 +200,7 @@ func TestADeadlockThroughALocalQueue(t *testing.T) {
 
 func release2(t *testing.T, got outcome) {
 	t.Helper()
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
+	assert.Must(t, got.err)
 	release(t, got.Lease)
 }
 

@@ -71,9 +71,7 @@ func TestALeaderThatIsResumedElsewhereNeverBelievesBesideTheOther(t *testing.T) 
 			wantLeader(t, second, "one", l.Term())
 			assert.Is(t, former.Proclaim(t.Context(), "late"), holdfast.ErrNotHeld)
 			assert.Is(t, former.Resign(t.Context()), holdfast.ErrNotHeld)
-			if l.Err() != nil {
-				t.Error(l.Err())
-			}
+			assert.NoError(t, l.Err())
 			resign(t, l)
 		})
 	}
@@ -111,9 +109,7 @@ func TestNothingToResumeIsAnError(t *testing.T) {
 		next := mustCampaign(t, e, "next")
 		_, err = resumed(t, e, former)
 		assert.Is(t, err, holdfast.ErrNotHeld)
-		if next.Err() != nil {
-			t.Error(next.Err())
-		}
+		assert.NoError(t, next.Err())
 		for _, id := range []string{"", "x", "/1", "a b/1"} {
 			_, err := e.Resume(t.Context(), id, 5)
 			assert.Is(t, err, holdfast.ErrInvalid)
@@ -174,9 +170,7 @@ func TestALeaderWhoseFormerSelfHasEndedResumesAtOnce(t *testing.T) {
 		_, err = e.ResumeAtOnce(t.Context(), former.HolderID(), former.Term())
 		assert.Is(t, err, holdfast.ErrNotHeld)
 		time.Sleep(2 * ttl)
-		if l.Err() != nil {
-			t.Error(l.Err())
-		}
+		assert.NoError(t, l.Err())
 		resign(t, l)
 		resign(t, <-waits)
 	})

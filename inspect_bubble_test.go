@@ -212,9 +212,7 @@ func TestEvictSparesWhoTookTheLockMeanwhile(t *testing.T) {
 			t.Error(n, err)
 		}
 		time.Sleep(ttl)
-		if l.Err() != nil {
-			t.Error(l.Err())
-		}
+		assert.NoError(t, l.Err())
 		release(t, l)
 		for _, name := range []string{"a", "never seen"} {
 			n, err := ops.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "stuck"})

@@ -207,9 +207,7 @@ func TestExtendMovesTheDeadlineAndEveryLaterRenewal(t *testing.T) {
 			t.Errorf("extended to less: %v, %v left of %v", err, l.Remaining(), before)
 		}
 		time.Sleep(2 * time.Hour)
-		if l.Err() != nil {
-			t.Error(l.Err())
-		}
+		assert.NoError(t, l.Err())
 		release(t, l)
 	})
 }

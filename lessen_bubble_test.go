@@ -237,9 +237,7 @@ func TestTheNextWaiterIsToldOfAShorterLease(t *testing.T) {
 			assert.Must(t, l.Shorten(t.Context(), short))
 			c.Abandon()
 			got := <-next
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
+			assert.Must(t, got.err)
 			most := short
 			if drops > 0 {
 				most = ttl
@@ -267,9 +265,7 @@ func TestAShorteningWithoutAReplyStandsForItsUser(t *testing.T) {
 				t.Errorf("%v, for %v", l.Err(), l.Remaining())
 			}
 			time.Sleep(ttl)
-			if l.Err() != nil {
-				t.Error(l.Err())
-			}
+			assert.NoError(t, l.Err())
 			assert.NoError(t, l.Shorten(t.Context(), short))
 			release(t, l)
 		})
@@ -338,9 +334,7 @@ func TestAShortenedHoldIsHandedOverToNobody(t *testing.T) {
 		assert.Must(t, l.Shorten(t.Context(), ttl))
 		release(t, l)
 		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
+		assert.Must(t, got.err)
 		assert.NoError(t, keep(got.Lease).Extend(t.Context(), 2*ttl))
 		release(t, got.Lease)
 

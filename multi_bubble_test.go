@@ -71,9 +71,7 @@ func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 			t.Errorf("token of a foreign name %d, names %v", l.Token("d"), l.Names())
 		}
 		time.Sleep(time.Hour)
-		if l.Err() != nil {
-			t.Errorf("not renewed: %v", l.Err())
-		}
+		assert.NoError(t, l.Err())
 		releaseAll(t, l)
 		assert.Is(t, l.Err(), holdfast.ErrReleased)
 		assert.Is(t, context.Cause(l.Context()), holdfast.ErrReleased)
@@ -236,13 +234,9 @@ func TestAfterALossTheOtherLocksAreNotHandedOverLocally(t *testing.T) {
 		_ = ended(l.Context())
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
+		assert.Must(t, got.err)
 		time.Sleep(2 * ttl)
-		if got.Err() != nil {
-			t.Errorf("the next lease is not renewed: %v", got.Err())
-		}
+		assert.NoError(t, got.Err())
 		release(t, got.Lease)
 	})
 }

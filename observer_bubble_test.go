@@ -103,9 +103,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 				t.Error("nothing was ever renewed")
 			}
 			time.Sleep(3 * ttl)
-			if live.Err() != nil {
-				t.Errorf("the lease that can be renewed: %v", live.Err())
-			}
+			assert.NoError(t, live.Err())
 			close(b.gate)
 			synctest.Wait()
 			if n := len(b.all(holdfast.EventLost)); n != many+1 {

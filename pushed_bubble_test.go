@@ -36,9 +36,7 @@ func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
 			w.net.slow(func(string) (there, back time.Duration) { return trip / 2, trip / 2 })
 			w.pushed("a", 0, lasts)
 			got := <-next
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
+			assert.Must(t, got.err)
 			if left := got.Remaining(); left > trusted {
 				t.Errorf("trusted for %v", left)
 			}

@@ -241,9 +241,7 @@ func TestAReaderReEntersWhileAWriterWaits(t *testing.T) {
 		release(t, outer)
 		release(t, keep(again))
 		waits(t, "the writer", writer)
-		if inner.Err() != nil {
-			t.Errorf("the inner lease: %v", inner.Err())
-		}
+		assert.NoError(t, inner.Err())
 		release(t, inner)
 		release(t, done(t, "the writer", writer))
 	})

@@ -315,9 +315,7 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		release(t, l)
 		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
+		assert.Must(t, got.err)
 		_, err = w.client().Mutex("a", holdfast.Tries(5, time.Second)).TryLock(t.Context())
 		if !errors.As(err, &held) || held.Tries != 0 {
 			t.Errorf("one try got %+v", err)

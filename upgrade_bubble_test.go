@@ -303,9 +303,7 @@ func TestAReleaseDuringAConversionLeavesNothingBehind(t *testing.T) {
 				release(t, l)
 				wg.Wait()
 				got := <-other
-				if got.err != nil {
-					t.Fatal(got.err)
-				}
+				assert.Must(t, got.err)
 				release(t, got.Lease)
 				release(t, must(t, m.RLock))
 				synctest.Wait()

@@ -43,9 +43,7 @@ func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 		release(t, l)
 		start := time.Now()
 		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
+		assert.Must(t, got.err)
 		if waited := got.at.Sub(start); waited > left+time.Second {
 			t.Errorf("found after %v, the holder had %v left", waited, left)
 		}
@@ -148,9 +146,7 @@ func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
 			wantLost(t, l.Err(), holdfast.LossExpired)
 			w.FailRequest(nil)
 			got := <-next
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
+			assert.Must(t, got.err)
 			if n := w.net.count("poll"); n > 100 {
 				t.Errorf("%d polls of a server that was away for a minute", n)
 			}
@@ -226,9 +222,7 @@ func TestAWaiterOutlastsAServerThatIsSilentForLongerThanItsPositionLasts(t *test
 		time.Sleep(time.Hour)
 		w.FailRequest(nil)
 		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
+		assert.Must(t, got.err)
 		release(t, got.Lease)
 	})
 }
@@ -246,9 +240,7 @@ func TestAWaiterThatTheServerForgotJoinsAgain(t *testing.T) {
 		}
 		release(t, l)
 		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
+		assert.Must(t, got.err)
 		release(t, got.Lease)
 	})
 }

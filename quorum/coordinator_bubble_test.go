@@ -255,9 +255,7 @@ func TestACoordinatorThatComesBackDoesNotOvertakeTheQueue(t *testing.T) {
 			for i := range 4 {
 				w.release(holder)
 				g := <-got
-				if g.err != nil {
-					t.Fatal(g.err)
-				}
+				assert.Must(t, g.err)
 				if holder = g.lease; g.who != i {
 					t.Errorf("%d came in as number %d", g.who, i)
 				}
@@ -282,9 +280,7 @@ func TestAPushThatGrantsForAShortTimeIsConfirmed(t *testing.T) {
 		polls, start := coordinator.count("poll"), time.Now()
 		w.release(l)
 		g := <-got
-		if g.err != nil {
-			t.Fatal(g.err)
-		}
+		assert.Must(t, g.err)
 		w.keep = append(w.keep, g.lease)
 		if took := time.Since(start); took > 8*time.Millisecond {
 			t.Errorf("the hand-over took %v", took)

@@ -97,9 +97,7 @@ func TestWaitersAreServedThoughTheServerWithTheQueueDies(t *testing.T) {
 			w.release(l)
 			for range 3 {
 				g := <-got
-				if g.err != nil {
-					t.Fatal(g.err)
-				}
+				assert.Must(t, g.err)
 				w.keep = append(w.keep, g.lease)
 				w.release(g.lease)
 			}
@@ -122,9 +120,7 @@ func TestWaitersAreServedThoughTheServerWithTheQueueForgetsIt(t *testing.T) {
 		w.release(l)
 		for range 3 {
 			g := <-got
-			if g.err != nil {
-				t.Fatal(g.err)
-			}
+			assert.Must(t, g.err)
 			w.keep = append(w.keep, g.lease)
 			w.release(g.lease)
 		}
@@ -145,9 +141,7 @@ func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 		w.release(l)
 		for range 2 {
 			g := <-got
-			if g.err != nil {
-				t.Fatal(g.err)
-			}
+			assert.Must(t, g.err)
 			w.keep = append(w.keep, g.lease)
 			w.release(g.lease)
 		}
@@ -327,9 +321,7 @@ func TestAWaiterHoldsNothingOnTheOtherServers(t *testing.T) {
 		w.wantOn("x", before)
 		w.release(l)
 		g := <-got
-		if g.err != nil {
-			t.Fatal(g.err)
-		}
+		assert.Must(t, g.err)
 		w.keep = append(w.keep, g.lease)
 		w.release(g.lease)
 	})

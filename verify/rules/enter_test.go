@@ -134,9 +134,7 @@ func TestALockIsKeptForItsMinimumTime(t *testing.T) {
 			t.Errorf("the holder is %+v", s.Holders)
 		}
 		o := redistest.Next(t, "Lock", got)
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
+		assert.Must(t, o.Err)
 		if free := o.At.Sub(before); free < least {
 			t.Errorf("let in after %v", free)
 		}
@@ -248,9 +246,7 @@ func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
 		assert.Must(t, l.Extend(harness.Within(t), more))
 		harness.Lost(t, l, holdfast.LossExpired)
 		o := redistest.Next(t, "Lock", got)
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
+		assert.Must(t, o.Err)
 		if after := o.At.Sub(extended); after < more {
 			t.Errorf("another was let in %v after it was extended by %v", after, more)
 		}

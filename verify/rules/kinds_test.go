@@ -73,9 +73,7 @@ func TestAKilledReaderEndsAlone(t *testing.T) {
 		l := harness.Acquire(t, c.RWMutex("x").RLock)
 		dead.Kill()
 		redistest.Await(t, "the dead reader's share is over", func() bool { return len(state(t, c, "x").Holders) == 1 })
-		if l.Err() != nil {
-			t.Errorf("the other reader: %v", l.Err())
-		}
+		assert.NoError(t, l.Err())
 		if err := l.Upgrade(harness.Within(t)); err != nil || l.Token() <= token {
 			t.Errorf("the only reader left upgrades: %v, token %d after %d", err, l.Token(), token)
 		}

@@ -107,9 +107,7 @@ func lossRun(
 	}
 
 	f := redistest.Next(t, "the next holder's Lock", next)
-	if f.Err != nil {
-		t.Fatalf("the next holder: %v", f.Err)
-	}
+	assert.Must(t, f.Err)
 	if !f.over || f.err == nil {
 		t.Errorf("the old lease is held while the next holder has the lock: over %v, Err %v", f.over, f.err)
 	}
@@ -239,9 +237,7 @@ func TestALeaseOutlivesTheContextOfItsAcquisition(t *testing.T) {
 		for range 4 { // longer than the lease
 			seen.Renewed(t, "x")
 		}
-		if l.Err() != nil {
-			t.Errorf("the lease ended: %v", l.Err())
-		}
+		assert.NoError(t, l.Err())
 		harness.Release(t, l)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -24,9 +25,7 @@ func TestAKilledHolderIsFollowedWithinItsLease(t *testing.T) {
 		dead.Kill()
 		killed := time.Now()
 		o := redistest.Next(t, "Lock", got)
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
+		assert.Must(t, o.Err)
 		if took := o.At.Sub(killed); took > redistest.Patience/2 {
 			t.Errorf("granted %v after the holder's death, its lease was %v", took, ttl)
 		}
@@ -97,9 +96,7 @@ func TestAStoppedWaiterDelaysTheQueueByOneLease(t *testing.T) {
 		redistest.Await(t, "the child is in the queue again", func() bool {
 			return len(state(t, holder, "x").Waiters) == 1
 		})
-		if next.Err() != nil {
-			t.Errorf("the lease ended: %v", next.Err())
-		}
+		assert.NoError(t, next.Err())
 		harness.Release(t, next)
 		if token := stopped.Token(t, "held"); token <= next.Token() {
 			t.Errorf("token %d after %d", token, next.Token())

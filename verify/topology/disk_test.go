@@ -115,9 +115,7 @@ func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
 		before := primary.CommandCalls(t)["waitaof"]
 		harness.Release(t, held)
 		got := <-pushed
-		if got.Err != nil {
-			t.Fatalf("the next: %v", got.Err)
-		}
+		assert.Must(t, got.Err)
 		if after := primary.CommandCalls(t)["waitaof"]; after == before {
 			t.Error("the push was believed before it was on disk")
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
@@ -76,9 +77,7 @@ func (f *replaced) after(t *testing.T) {
 	// Whose record did, holds on.
 	name := f.kept.Name()
 	f.holder.Renewed(t, name)
-	if f.kept.Err() != nil {
-		t.Errorf("the lease did not survive: %v", f.kept.Err())
-	}
+	assert.NoError(t, f.kept.Err())
 	select {
 	case o := <-f.onKept:
 		t.Errorf("two holders: %+v", o)

@@ -166,9 +166,7 @@ func (k *kinds) several(t *testing.T) {
 	k.other.Await(t, holdfast.EventWait, names[3], before+1)
 	assert.NoError(t, l.Release(harness.Within(t)))
 	next := <-done
-	if next.err != nil {
-		t.Fatalf("All, waiting: %v", next.err)
-	}
+	assert.Must(t, next.err)
 	for _, name := range names[3:5] {
 		k.rises(t, name, next.lease.Token(name))
 	}

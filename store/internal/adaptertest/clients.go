@@ -108,9 +108,7 @@ func (l Library) FullPoolCostsNoLease(t *testing.T) store.Store {
 	redistest.Await(t, "it is renewed for longer than its TTL, or lost", func() bool {
 		return seen.confirmed.Load() >= 5 || lease.Err() != nil
 	})
-	if lease.Err() != nil {
-		t.Errorf("the lease is lost: %v", lease.Err())
-	}
+	assert.NoError(t, lease.Err())
 	assert.NoError(t, lease.Release(t.Context()))
 	assert.NoError(t, c.Close(t.Context()))
 	return st
