@@ -149,6 +149,11 @@ fleet: servers ## another library's processes and ours under faults (NEIGHBOUR=r
 	@mkdir -p bin && $(GO) build -C verify/neighbours -o $(CURDIR)/bin/fleet ./fleet
 	@$(if $(filter redisson,$(NEIGHBOUR)),$(REDISSON)) bin/fleet -neighbour $(NEIGHBOUR) -duration $(DURATION) -seed $(SEED)
 
+.PHONY: rate-redisson
+rate-redisson: servers ## pairs of lock and unlock a second: Redisson, ours, and both together (a minute)
+	@mkdir -p bin && $(GO) build -C verify/neighbours -o $(CURDIR)/bin/rate ./rate
+	@$(REDISSON) bin/rate $(RATEFLAGS)
+
 .PHONY: test-isolated
 test-isolated: ## build and vet every module on its own, without go.work
 	$(call each,test-isolated,$(ISOLATED))
