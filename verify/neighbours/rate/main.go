@@ -102,7 +102,8 @@ func (f *fleet) round(workload string, threads int, each time.Duration, counts b
 
 func write(fleets []*fleet) error {
 	t := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "two processes\tpairs/s, a lock each\tof the first\tpairs/s, one lock\tof the first") // Flush tells
+	// Flush tells what went wrong.
+	_, _ = fmt.Fprintln(t, "two processes\tpairs/s, a lock each\tof the first\tpairs/s, one lock\tof the first")
 	for _, f := range fleets {
 		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", f.name, median(f.rates["own"]), median(f.shares["own"]),
 			median(f.rates["one"]), median(f.shares["one"]))
