@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/childproc"
@@ -158,7 +159,8 @@ func (p *process) gone(err error, stderr string) {
 	if !p.doomed {
 		p.fleet.mu.Lock()
 		defer p.fleet.mu.Unlock()
-		p.fleet.ended = append(p.fleet.ended, fmt.Sprintf("process %d, %s: %v %s", p.number, p.library, err, stderr))
+		first, _, _ := strings.Cut(stderr, "\n") // Java goes on for pages
+		p.fleet.ended = append(p.fleet.ended, fmt.Sprintf("process %d, %s: %v %s", p.number, p.library, err, first))
 	}
 }
 

@@ -8,6 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisException;
 import org.yaml.snakeyaml.Yaml;
 
 /**
@@ -39,13 +40,27 @@ public final class Main {
     public static void main(String[] args) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Map<String, Object> settings = new Yaml().load(in.readLine()); // YAML contains JSON
-        RedissonClient redisson = Client.open(settings);
+        RedissonClient redisson = open(settings);
         if ("fleet".equals(settings.get("mode"))) {
             new Fleet(redisson, settings).run(in);
         } else {
             drive(redisson, in);
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /** In a fleet a server may be away, and whoever starts services starts them again. */
+    private static RedissonClient open(Map<String, Object> settings) throws InterruptedException {
+        while (true) {
+            try {
+                return Client.open(settings);
+            } catch (RedisException e) {
+                if (!"fleet".equals(settings.get("mode"))) {
+                    throw e;
+                }
+                Thread.sleep(100);
+            }
+        }
     }
 
     private static void drive(RedissonClient redisson, BufferedReader in) throws Exception {
