@@ -47,7 +47,7 @@ func contend(b *testing.B, w workload, s side) *contender {
 	} else {
 		c.server = redistest.Start(b)
 		r := &rig{server: c.server}
-		j.Addr, c.fleet = c.server.Addr(), r.fleet(b, w.procs)
+		j.Addr, c.fleet = far(b, c.server), r.fleet(b, w.procs)
 	}
 	if s.name == "raw-"+s.kit {
 		j.Kind = kindToken
