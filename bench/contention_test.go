@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
 )
@@ -14,9 +16,10 @@ const fighters = 16
 // BenchmarkContended16 is 16 goroutines of one process that contend for one lock, with no
 // work under it. An op is a round of both sides.
 //
-//	holdfast  as it is: the lock is passed on inside the process
-//	apart     the same with Config.MaxLocalHandOvers: -1, each asks the server
-//	raw       a token that RPUSH gives to a client that waits in BLPOP
+//	holdfast   as it is: the lock is passed on inside the process
+//	semaphore  no lock of a server at all: golang.org/x/sync/semaphore with one permit
+//	apart      the same with Config.MaxLocalHandOvers: -1, each asks the server
+//	raw        a token that RPUSH gives to a client that waits in BLPOP
 func BenchmarkContended16(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		shared := r.party.client(b, holdfast.Config{})
@@ -25,10 +28,36 @@ func BenchmarkContended16(b *testing.B) {
 		server := fight(enterLock(apart.Mutex("apart")), 500*time.Millisecond)
 		check(b, r.party.raw.Push(context.Background(), "token", "1"))
 		token := fight(enterToken(r.party.raw, "token"), 500*time.Millisecond)
-		b.Run("holdfast", func(b *testing.B) { benchFight(b, local, server, "x-apart-rate") })
-		b.Run("apart", func(b *testing.B) { benchFight(b, server, token, "x-raw-rate") })
-		b.Run("raw", func(b *testing.B) { benchFight(b, token, nil, "") })
+		permit := fight(enterPermit(semaphore.NewWeighted(1)), 200*time.Millisecond)
+		b.Run("holdfast", func(b *testing.B) {
+			benchFight(b, local, rival{"x-apart-rate", server}, rival{"x-semaphore-rate", permit})
+		})
+		b.Run("apart", func(b *testing.B) { benchFight(b, server, rival{"x-raw-rate", token}) })
+		b.Run("semaphore", func(b *testing.B) { benchFight(b, permit) })
+		b.Run("raw", func(b *testing.B) { benchFight(b, token) })
 	})
+}
+
+// enterPermit acquires the only permit of a semaphore of this process. As under a lease, the
+// code under it has a context that ends with it.
+func enterPermit(s *semaphore.Weighted) crew.Enter {
+	return func(ctx context.Context) (uint64, func(context.Context) error, error) {
+		if err := s.Acquire(ctx, 1); err != nil {
+			return 0, nil, err
+		}
+		_, cancel := context.WithCancel(ctx)
+		return 0, func(context.Context) error {
+			cancel()
+			s.Release(1)
+			return nil
+		}, nil
+	}
+}
+
+// rival is the other side of a contest, and the name of the ratio to it.
+type rival struct {
+	ratio string
+	contest
 }
 
 // contest is one round of one side.
@@ -42,9 +71,9 @@ func fight(member crew.Enter, d time.Duration) contest {
 	return func() (crew.Tally, error) { return crew.Work(context.Background(), members, crew.Shift{For: d}) }
 }
 
-// benchFight reports on rounds of one side, and on the ratio of its rate to that of the
-// other side. The rounds of the two alternate.
-func benchFight(b *testing.B, side, beside contest, ratio string) {
+// benchFight reports on rounds of one side, and on the ratio of its rate to those of the
+// others. The rounds alternate.
+func benchFight(b *testing.B, side contest, others ...rival) {
 	play := func(c contest) crew.Tally {
 		t, err := c()
 		check(b, err)
@@ -52,20 +81,20 @@ func benchFight(b *testing.B, side, beside contest, ratio string) {
 	}
 	play(side) // to be warm
 	var total crew.Tally
-	var ratios []float64
+	ratios := make([][]float64, len(others))
 	for b.Loop() {
 		t := play(side)
 		total.Add(t, true)
-		if beside != nil {
-			other := play(beside)
-			ratios = append(ratios, t.Rate()/other.Rate())
+		for i, o := range others {
+			other := play(o.contest)
+			ratios[i] = append(ratios[i], t.Rate()/other.Rate())
 		}
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(total.Rate(), "acq/s")
 	b.ReportMetric(crew.Jain(total.Counts), "jain")
 	b.ReportMetric(milliseconds(total.Worst), "worst-wait-ms")
-	if beside != nil {
-		b.ReportMetric(crew.Percentile(ratios, 50), ratio)
+	for i, o := range others {
+		b.ReportMetric(crew.Percentile(ratios[i], 50), o.ratio)
 	}
 }

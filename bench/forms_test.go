@@ -1,13 +1,6 @@
 package bench
 
-import (
-	"context"
-	"fmt"
-	"strings"
-	"testing"
-
-	"github.com/redis/go-redis/v9"
-)
+import "testing"
 
 // A form is a way in which the scripts of a pair could store the record. Each gives a
 // token by the server's clock, and each release checks the holder.
@@ -64,31 +57,21 @@ return 'gone'`,
 	},
 }
 
+func formNamed(name string) form {
+	for _, f := range forms {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("BUG: no form " + name)
+}
+
 // BenchmarkForms is a pair by scripts alone, without the library, for several forms of
 // the record; ours is the hash. It shows what a fencing token costs in any form.
 func BenchmarkForms(b *testing.B) {
 	r := newRig(b, kitNamed("goredis"))
-	rdb := redis.NewClient(&redis.Options{Addr: r.server.Addr()})
-	b.Cleanup(func() { _ = rdb.Close() })
 	bare := rawPair(r.party.raw, "pair")
 	for _, f := range forms {
-		b.Run(f.name, func(b *testing.B) {
-			take, give := rdb.ScriptLoad(b.Context(), f.take).Val(), rdb.ScriptLoad(b.Context(), f.give).Val()
-			keys, n := []string{"form:" + f.name}, 0
-			benchPairs(b, func(ctx context.Context) error {
-				n++
-				attempt := fmt.Sprintf("1234567890123456789012/%d", n)
-				answer, err := rdb.EvalSha(ctx, take, keys, attempt, "30000", "630000", "x", "10000", "hf:").Text()
-				if err != nil || !strings.HasPrefix(answer, "granted ") {
-					return fmt.Errorf("take: %s %w", answer, err)
-				}
-				token := strings.Fields(answer)[1]
-				answer, err = rdb.EvalSha(ctx, give, keys, attempt, token, "600000", "hf:").Text()
-				if err != nil || answer != "released" {
-					return fmt.Errorf("give: %s %w", answer, err)
-				}
-				return nil
-			}, bare, "x-raw-p50")
-		})
+		b.Run(f.name, func(b *testing.B) { benchPairs(b, scriptPair(b, r.party.raw, f), beside{"x-raw-p50", bare}) })
 	}
 }

@@ -32,7 +32,7 @@ func BenchmarkKinds(b *testing.B) {
 					}
 					return leave(ctx)
 				}
-				benchPairs(b, one, lockPair(client.Mutex("mutex")), "x-mutex-p50")
+				benchPairs(b, one, beside{"x-mutex-p50", lockPair(client.Mutex("mutex"))})
 			})
 		})
 	}

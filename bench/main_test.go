@@ -21,6 +21,7 @@ Unit pairs/s better=higher
 Unit jain better=higher
 Unit x-raw-rate better=higher
 Unit x-apart-rate better=higher
+Unit x-semaphore-rate better=higher
 Unit x-rate better=higher`
 
 func TestMain(m *testing.M) {

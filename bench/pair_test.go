@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,37 +46,71 @@ func rawPair(r raw, key string) pair {
 	}
 }
 
-// BenchmarkPair is one goroutine that acquires and releases a free lock.
+// scriptPair is the two bare scripts of a form of the record, on the same client.
+func scriptPair(t testing.TB, r raw, f form) pair {
+	t.Helper()
+	take, err := r.Load(t.Context(), f.take)
+	check(t, err)
+	give, err := r.Load(t.Context(), f.give)
+	check(t, err)
+	key, n := "form:"+f.name, 0
+	return func(ctx context.Context) error {
+		n++
+		attempt := "1234567890123456789012/" + strconv.Itoa(n)
+		answer, err := r.Eval(ctx, take, key, attempt, "30000", "630000", "x", "10000", "hf:")
+		if err != nil || !strings.HasPrefix(answer, "granted ") {
+			return fmt.Errorf("take: %s %w", answer, err)
+		}
+		answer, err = r.Eval(ctx, give, key, attempt, strings.Fields(answer)[1], "600000", "hf:")
+		if err != nil || answer != "released" {
+			return fmt.Errorf("give: %s %w", answer, err)
+		}
+		return nil
+	}
+}
+
+// BenchmarkPair is one goroutine that acquires and releases a free lock. Beside it run the
+// raw commands, and the two scripts that store a token and a holder and do nothing else.
 func BenchmarkPair(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		ours := lockPair(r.party.client(b, holdfast.Config{}).Mutex("pair"))
 		bare := rawPair(r.party.raw, "pair")
-		b.Run("holdfast", func(b *testing.B) { benchPairs(b, ours, bare, "x-raw-p50") })
-		b.Run("raw", func(b *testing.B) { benchPairs(b, bare, nil, "") })
+		scripts := scriptPair(b, r.party.raw, formNamed("hash"))
+		b.Run("holdfast", func(b *testing.B) {
+			benchPairs(b, ours, beside{"x-raw-p50", bare}, beside{"x-scripts-p50", scripts})
+		})
+		b.Run("scripts", func(b *testing.B) { benchPairs(b, scripts, beside{"x-raw-p50", bare}) })
+		b.Run("raw", func(b *testing.B) { benchPairs(b, bare) })
 	})
 }
 
-// benchPairs times one kind of pair, and runs the other kind untimed in between.
-func benchPairs(b *testing.B, timed, beside pair, ratio string) {
+// beside is another kind of pair, and the name of the ratio to it.
+type beside struct {
+	ratio string
+	pair  pair
+}
+
+// benchPairs times one kind of pair, and runs the other kinds untimed in between.
+func benchPairs(b *testing.B, timed pair, others ...beside) {
 	b.ReportAllocs()
-	took, other := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
+	took, other := make([]time.Duration, 0, b.N), make([][]time.Duration, len(others))
 	samplePairs(b, make([]time.Duration, 0, block), block, timed) // warm up
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= block {
 		n := min(left, block)
 		took = samplePairs(b, took, n, timed)
-		if beside != nil {
-			b.StopTimer()
-			other = samplePairs(b, other, n, beside)
-			b.StartTimer()
+		b.StopTimer()
+		for i, o := range others {
+			other[i] = samplePairs(b, other[i], n, o.pair)
 		}
+		b.StartTimer()
 	}
 	b.StopTimer()
 	p50 := crew.Percentile(took, 50)
 	b.ReportMetric(float64(p50), "p50-ns")
 	b.ReportMetric(float64(crew.Percentile(took, 99)), "p99-ns")
-	if beside != nil {
-		b.ReportMetric(float64(p50)/float64(crew.Percentile(other, 50)), ratio)
+	for i, o := range others {
+		b.ReportMetric(float64(p50)/float64(crew.Percentile(other[i], 50)), o.ratio)
 	}
 }
 

@@ -22,8 +22,8 @@ func BenchmarkContended4x4(b *testing.B) {
 			return func() (crew.Tally, error) { return workers.Run(r.jobs(j, raw, 1, 1, 1, 1)) }
 		}
 		check(b, r.party.raw.Push(context.Background(), "fight", "1"))
-		b.Run("holdfast", func(b *testing.B) { benchFight(b, round(false), round(true), "x-raw-rate") })
-		b.Run("raw", func(b *testing.B) { benchFight(b, round(true), nil, "") })
+		b.Run("holdfast", func(b *testing.B) { benchFight(b, round(false), rival{"x-raw-rate", round(true)}) })
+		b.Run("raw", func(b *testing.B) { benchFight(b, round(true)) })
 	})
 }
 

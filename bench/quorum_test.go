@@ -108,7 +108,7 @@ func benchQuorum(b *testing.B, k kit, n int) {
 		requests += sent(s.CommandCalls(b))
 		after += cpuOf(b, s)
 	}
-	benchPairs(b, many, lockPair(one.Mutex("pair")), "x-one-p50")
+	benchPairs(b, many, beside{"x-one-p50", lockPair(one.Mutex("pair"))})
 	b.ReportMetric(float64((after-before).Microseconds())/counted, "servers-µs/pair")
 	b.ReportMetric(float64(client.Microseconds())/counted, "client-µs/pair")
 	b.ReportMetric(float64(requests)/counted, "requests/pair")

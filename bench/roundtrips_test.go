@@ -42,6 +42,27 @@ func TestRoundTripsOfAPair(t *testing.T) {
 	}
 }
 
+// What a pair allocates, with what the client library allocates for it. The rest of the
+// process may allocate at the same time, so a pair may be counted one more.
+func TestAllocationsOfAPair(t *testing.T) {
+	for name, most := range map[string]float64{"rueidis": 10, "goredis": 23} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, kitNamed(name))
+			one := lockPair(r.party.client(t, holdfast.Config{}).Mutex("pair"))
+			for range 200 { // the client has made its connections
+				check(t, one(t.Context()))
+			}
+			got := testing.AllocsPerRun(1000, func() { check(t, one(context.Background())) })
+			if raced {
+				most *= 2
+			}
+			if got > most+1 {
+				t.Errorf("%v allocations, want at most %v", got, most)
+			}
+		})
+	}
+}
+
 // connecting counts what a client library sends on a new connection.
 func connecting(calls map[string]int64) int64 {
 	var total int64

@@ -1,0 +1,6 @@
+//go:build !race
+
+package bench
+
+// raced: the race detector makes pools forget what they have, now and then.
+const raced = false
