@@ -120,6 +120,8 @@ type attempt struct {
 	since   time.Duration // when the client sent the request for that answer
 	w       *pushes.Waiter
 	wake    Wake
+	buf     request.Buffer // of the first request
+	asks    int            // how many requests were sent alone
 }
 
 // attempt returns a new attempt ID of this client.
@@ -197,14 +199,18 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	if at.w != nil {
 		patience = s.patience
 	}
-	args := []string{at.id, s.ttlMS, s.life, s.want, patience, s.base}
+	buf := &at.buf
+	if at.asks++; at.asks > 1 {
+		buf = new(request.Buffer)
+	}
+	args := append(buf.Args[:0], at.id, s.ttlMS, s.life, s.want, patience, s.base)
 	if action == script.Poll {
-		args = []string{at.id, s.ttlMS, c.retention, patience, s.base}
+		args = append(buf.Args[:0], at.id, s.ttlMS, c.retention, patience, s.base)
 	}
 	args = s.owned(args)
 	sent := c.now()
 	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)
-	a, err := c.sender.AskWithin(ctx, limit, action, s.keys(), args)
+	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.asked = sent
 		// After some answers the server keeps nothing. Then earlier requests have left

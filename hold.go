@@ -174,7 +174,8 @@ type releaseMode struct {
 // more, because a repeated release does no harm. After that it continues in the background
 // until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
-	return releasing{h, how, h.lock.client.now()}.run(timelimit.Lasting(ctx))
+	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
+	return r.run(timelimit.Lasting(ctx))
 }
 
 // releasing is the release of a hold.
@@ -182,14 +183,15 @@ type releasing struct {
 	*hold
 	how   releaseMode
 	start time.Duration
+	buf   request.Buffer
 }
 
 // run chooses the request and sends it. If a copy of the request has run, the server gives the
 // same answer again.
-func (r releasing) run(ctx context.Context) error {
+func (r *releasing) run(ctx context.Context) error {
 	c, s, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
-	args := []string{r.attempt, wire.Number(r.server.Load()), c.retention, s.base}
+	args := append(r.buf.Args[:0], r.attempt, wire.Number(r.server.Load()), c.retention, s.base)
 	switch {
 	case how.reopen:
 		return r.reopen(ctx)
@@ -211,7 +213,7 @@ func (r releasing) run(ctx context.Context) error {
 		}
 	}
 	args = s.owned(args)
-	a, err := c.sender.AskTwice(limit, action, s.keys(), args)
+	a, err := c.sender.AskTwice(limit, &r.buf, action, s.keys(), args)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
@@ -271,7 +273,7 @@ func (h *hold) plain() bool {
 }
 
 // batches reports whether the release may wait for others, to be sent with them.
-func (r releasing) batches(ctx context.Context) bool {
+func (r *releasing) batches(ctx context.Context) bool {
 	_, bounded := ctx.Deadline()
 	return !bounded && r.lock.client.sender.Batches() && r.plain()
 }
@@ -279,7 +281,7 @@ func (r releasing) batches(ctx context.Context) bool {
 // later repeats the release in the background until the lease has ended. If a
 // release_after gets no answer, the lock may be free at the lease's end, before the minimum
 // time has passed.
-func (r releasing) later(action *script.Script, args []string) {
+func (r *releasing) later(action *script.Script, args []string) {
 	c, s := r.lock.client, r.lock
 	until := max(c.now(), r.Deadline())
 	if action == script.Release {
@@ -295,7 +297,7 @@ func (r releasing) later(action *script.Script, args []string) {
 
 // reopen gives up the run and its period. Without an answer the period may stay marked. The
 // client retries in the background for one TTL.
-func (r releasing) reopen(ctx context.Context) error {
+func (r *releasing) reopen(ctx context.Context) error {
 	c, s := r.lock.client, r.lock
 	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{r.attempt, c.retention, s.base})
 	switch {
@@ -311,7 +313,7 @@ func (r releasing) reopen(ctx context.Context) error {
 }
 
 // keep makes the lease of a reader or of permits last for the delay, and no longer.
-func (r releasing) keep(ctx context.Context) error {
+func (r *releasing) keep(ctx context.Context) error {
 	delay := (r.how.keep + time.Millisecond - 1).Truncate(time.Millisecond)
 	lost, err := r.extend(ctx, delay)
 	if err != nil {
@@ -326,7 +328,7 @@ func (r releasing) keep(ctx context.Context) error {
 // gone returns the error for a hold that the server no longer knows. It asks the server for
 // the eviction and the current holder. If the server does not answer, the error is less
 // precise.
-func (r releasing) gone(ctx context.Context) error {
+func (r *releasing) gone(ctx context.Context) error {
 	r.cancelPosition()
 	record, reason := r.readEviction(ctx)
 	err := fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(reason))

@@ -365,8 +365,8 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if !first {
 		return ErrReleased
 	}
-	l.watched()
 	local, err := t.exit(ctx, cause, how)
+	l.watched() // the next holder does not wait for this
 	if t.hold.lock.client.events.observed() {
 		t.observe(cause, local, err)
 	}

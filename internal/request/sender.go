@@ -43,16 +43,15 @@ func New(cfg Config) *Sender {
 // Run sends one script. If its error is neither a refusal nor [store.ErrNotSent], the script
 // may have run.
 func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	return s.runWithin(ctx, s.Timeout, action, keys, args)
+	return s.run(timelimit.Within(ctx, s.Timeout), ctx, action, keys, args)
 }
 
-// runWithin is Run with another time limit.
-func (s *Sender) runWithin(
-	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
-) (string, error) {
-	answer, err := s.Store.Run(timelimit.Within(ctx, limit), action, keys, args)
-	if err != nil {
-		err = s.explained(InTime(ctx, err))
+// run is Run for a context that has its time limit already. caller is that context without.
+func (s *Sender) run(
+	limited, caller context.Context, action *script.Script, keys, args []string,
+) (answer string, err error) {
+	if answer, err = s.Store.Run(limited, action, keys, args); err != nil {
+		err = s.explained(InTime(caller, err))
 	}
 	return answer, err
 }
@@ -63,11 +62,19 @@ func (s *Sender) Ask(ctx context.Context, action *script.Script, keys, args []st
 	return wire.Parsed(s.Run(ctx, action, keys, args))
 }
 
-// AskWithin is [Sender.Ask] with another time limit.
-func (s *Sender) AskWithin(
-	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
+// Buffer is the memory of one request. Whoever sends many of them has it beside what it
+// allocates anyway, instead of two more allocations for each. A buffer is used once: after
+// the answer, a store may still read what was sent.
+type Buffer struct {
+	Args    [7]string
+	limited timelimit.Limited
+}
+
+// AskIn is [Sender.Ask] with another time limit. The request is in buf.
+func (s *Sender) AskIn(
+	ctx context.Context, buf *Buffer, limit time.Duration, action *script.Script, keys, args []string,
 ) (wire.Answer, error) {
-	return wire.Parsed(s.runWithin(ctx, limit, action, keys, args))
+	return wire.Parsed(s.run(buf.limited.Within(ctx, limit), ctx, action, keys, args))
 }
 
 // Record reads what the server keeps of a lock. A caller that counts permits passes their
@@ -131,11 +138,17 @@ func Resend(ctx context.Context, ask func() (wire.Answer, error)) (wire.Answer, 
 	return again, second
 }
 
-// AskTwice is [Sender.Ask] with [Resend].
+// AskTwice is [Sender.Ask] with [Resend]. The first request is in buf.
 func (s *Sender) AskTwice(
-	ctx context.Context, action *script.Script, keys, args []string,
+	ctx context.Context, buf *Buffer, action *script.Script, keys, args []string,
 ) (wire.Answer, error) {
-	return Resend(ctx, func() (wire.Answer, error) { return s.Ask(ctx, action, keys, args) })
+	return Resend(ctx, func() (wire.Answer, error) {
+		in := buf
+		if buf = nil; in == nil {
+			in = new(Buffer) // of the second request
+		}
+		return s.AskIn(ctx, in, s.Timeout, action, keys, args)
+	})
 }
 
 // Pause waits before the next try. failures counts the failures before the last one. Pause

@@ -6,22 +6,29 @@ import (
 	"time"
 )
 
-// limited is its parent context with an earlier deadline. It has no timer, and its Done
-// channel is that of its parent: nil if the parent cannot be cancelled. It costs one
+// Limited is its parent context with an earlier deadline. It has no timer, and its Done
+// channel is that of its parent: nil if the parent cannot be cancelled. It costs at most one
 // allocation; context.WithTimeout costs four and a timer. That matters in a request of some
-// ten microseconds. Only stores see it, see [store.Store].
-type limited struct {
+// ten microseconds. Only stores see it, see [store.Store]. The zero value is not used yet.
+type Limited struct {
 	context.Context
 	at time.Time
 }
 
 // Within returns ctx with a deadline of at most limit from now.
 func Within(ctx context.Context, limit time.Duration) context.Context {
+	return new(Limited).Within(ctx, limit)
+}
+
+// Within is the function Within for a caller that has allocated the context. It may be called
+// once: whoever got the context may still look at it after the request.
+func (l *Limited) Within(ctx context.Context, limit time.Duration) context.Context {
 	at := time.Now().Add(limit)
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(at) {
 		return ctx
 	}
-	return &limited{Context: ctx, at: at}
+	l.Context, l.at = ctx, at
+	return l
 }
 
 // Lasting returns ctx without its cancellation; only a deadline that has not passed remains.
@@ -33,15 +40,16 @@ func Lasting(ctx context.Context) context.Context {
 	}
 	free := context.WithoutCancel(ctx)
 	if at, ok := ctx.Deadline(); ok && ctx.Err() == nil {
-		return &limited{Context: free, at: at}
+		return &Limited{Context: free, at: at}
 	}
 	return free
 }
 
-func (l *limited) Deadline() (time.Time, bool) { return l.at, true }
+// Deadline returns the earlier deadline.
+func (l *Limited) Deadline() (time.Time, bool) { return l.at, true }
 
 // Err returns an error once the deadline has passed, as the contract of Context says.
-func (l *limited) Err() error {
+func (l *Limited) Err() error {
 	if err := l.Context.Err(); err != nil {
 		return err
 	}

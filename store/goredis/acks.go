@@ -24,11 +24,11 @@ func (s *Store) RunAcked(
 	words, key, how := s.words.of(action, keys, args), firstOf(keys), urgencyOf(action)
 	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
 		p := newAcked(ctx, words, need, limit)
-		err := s.process(ctx, how, key, p.cmds...)
+		err := s.process(ctx, how, key, commands{p.action, p.waits})
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
 			words = append([]any{"eval", action.Text}, words[2:]...)
 			p = newAcked(ctx, words, need, limit)
-			err = s.process(ctx, how, key, p.cmds...)
+			err = s.process(ctx, how, key, commands{p.action, p.waits})
 		}
 		if err != nil {
 			return "", err
@@ -50,19 +50,18 @@ type acked struct {
 	action  *redis.StringCmd
 	wait    *redis.IntCmd
 	waitAOF *redis.IntSliceCmd
-	cmds    []redis.Cmder
+	waits   []redis.Cmder // wait and waitAOF, as far as they are needed
 }
 
 func newAcked(ctx context.Context, words []any, need store.Acks, limit time.Duration) *acked {
 	a := &acked{action: redis.NewStringCmd(ctx, words...)}
-	a.cmds = []redis.Cmder{a.action}
 	if need.Replicas > 0 {
 		a.wait = redis.NewIntCmd(ctx, "wait", need.Replicas, limit.Milliseconds())
-		a.cmds = append(a.cmds, a.wait)
+		a.waits = append(a.waits, a.wait)
 	}
 	if need.LocalAOF > 0 || need.ReplicaAOF > 0 {
 		a.waitAOF = redis.NewIntSliceCmd(ctx, "waitaof", need.LocalAOF, need.ReplicaAOF, limit.Milliseconds())
-		a.cmds = append(a.cmds, a.waitAOF)
+		a.waits = append(a.waits, a.waitAOF)
 	}
 	return a
 }

@@ -76,19 +76,20 @@ func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
 }
 
 // process runs cmds on the node that owns key, and follows redirections.
-func (c *cluster) process(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
+func (c *cluster) process(ctx context.Context, how urgency, key string, cmds commands) error {
 	err := c.follow(ctx, key, func(v *noRetry, asking bool) error {
 		if asking {
-			return v.sendUrgent(ctx, how, append([]redis.Cmder{redis.NewStatusCmd(ctx, "asking")}, cmds...))
+			behind := append([]redis.Cmder{cmds.first}, cmds.more...)
+			return v.sendUrgent(ctx, how, commands{redis.NewStatusCmd(ctx, "asking"), behind})
 		}
 		return v.sendUrgent(ctx, how, cmds)
 	})
-	if !errors.Is(err, errUnknownNode) || len(cmds) > 1 {
+	if !errors.Is(err, errUnknownNode) || len(cmds.more) > 0 {
 		return err
 	}
 	// The slot moves to a node that had none, which only ClusterClient itself finds. It may
 	// send twice, so a refusal is no definite answer.
-	err = c.client.Process(ctx, cmds[0])
+	err = c.client.Process(ctx, cmds.first)
 	if serverError(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
 		return errors.New(err.Error())
 	}

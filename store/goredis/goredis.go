@@ -123,12 +123,12 @@ func (s *Store) Run(
 	key, how := firstOf(keys), urgencyOf(action)
 	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
-		err := s.process(ctx, how, key, cmd)
+		err := s.process(ctx, how, key, commands{first: cmd})
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
 			words = slices.Clone(words) // a hook may still read the first ones
 			words[0], words[1] = "eval", action.Text
 			cmd = redis.NewStringCmd(ctx, words...)
-			err = s.process(ctx, how, key, cmd)
+			err = s.process(ctx, how, key, commands{first: cmd})
 		}
 		if err != nil {
 			return "", err
@@ -160,7 +160,7 @@ func firstOf(keys []string) string {
 // Hence the goroutine, for three cases: a context that can be cancelled; a Cluster, where a
 // redirection may cost another connection; and while the server leaves requests unanswered,
 // see [adapter.Lingering].
-func (s *Store) process(ctx context.Context, how urgency, key string, cmds ...redis.Cmder) error {
+func (s *Store) process(ctx context.Context, how urgency, key string, cmds commands) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds ...re
 	return err
 }
 
-func (s *Store) send(ctx context.Context, how urgency, key string, cmds []redis.Cmder) error {
+func (s *Store) send(ctx context.Context, how urgency, key string, cmds commands) error {
 	deadline := s.deadlines.Of(ctx)
 	defer deadline.Leave()
 	switch {
@@ -284,7 +284,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	var reply any
 	_, err, broke := s.retry.Do(ctx, func() (string, error) {
 		cmd := redis.NewCmd(ctx, "hello")
-		err := s.process(ctx, ordinary, "", cmd)
+		err := s.process(ctx, ordinary, "", commands{first: cmd})
 		if err == nil {
 			reply = cmd.Val()
 		}

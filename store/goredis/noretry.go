@@ -48,14 +48,22 @@ func newNoRetry(rdb *redis.Client) *noRetry {
 	}}
 }
 
+// commands are what is sent together. It is no slice, which would cost each request an
+// allocation.
+type commands struct {
+	first redis.Cmder
+	more  []redis.Cmder
+}
+
 // send sends commands over one connection, and returns the first error.
-func send(ctx context.Context, conn *redis.Conn, cmds []redis.Cmder) error {
-	if len(cmds) == 1 {
-		return conn.Process(ctx, cmds[0])
+func send(ctx context.Context, conn *redis.Conn, cmds commands) error {
+	if len(cmds.more) == 0 {
+		return conn.Process(ctx, cmds.first)
 	}
 	pipe := conn.Pipeline()
-	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd) // it only notes the command
+	_ = pipe.Process(ctx, cmds.first) // it only notes the command
+	for _, cmd := range cmds.more {
+		_ = pipe.Process(ctx, cmd)
 	}
 	_, err := pipe.Exec(ctx)
 	return err

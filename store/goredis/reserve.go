@@ -151,7 +151,7 @@ func (r *reserve) full() bool {
 }
 
 // sendUrgent is send over the connection that suits the request.
-func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds []redis.Cmder) error {
+func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds commands) error {
 	r := &o.reserve
 	switch {
 	case how == ordinary, (how == freeing || r.followsPrimary) && !r.full():

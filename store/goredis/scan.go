@@ -16,7 +16,9 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 		return s.unusable
 	}
 	if s.cluster == nil {
-		return s.scan(ctx, prefix, visit, func(cmd redis.Cmder) error { return s.process(ctx, ordinary, "", cmd) })
+		return s.scan(ctx, prefix, visit, func(cmd redis.Cmder) error {
+			return s.process(ctx, ordinary, "", commands{first: cmd})
+		})
 	}
 	deadline := s.deadlines.Of(ctx)
 	defer deadline.Leave()
@@ -31,7 +33,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 	for _, primary := range <-found {
 		err := s.scan(ctx, prefix, visit, func(cmd redis.Cmder) error {
 			return await(ctx, deadline, func(ctx context.Context) error {
-				return s.cluster.clientFor(primary).sendUrgent(ctx, ordinary, []redis.Cmder{cmd})
+				return s.cluster.clientFor(primary).sendUrgent(ctx, ordinary, commands{first: cmd})
 			})
 		})
 		if err != nil {

@@ -6,16 +6,21 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// words remembers the words of the last request of each length. go-redis takes words as
+// words remembers the words of an earlier request of each length. go-redis takes words as
 // interfaces, each of which costs an allocation. Most words of a request, such as a TTL, were
-// in the request before, and are taken from there.
+// in an earlier one, and are taken from there.
 type words struct{ last [16]atomic.Pointer[[]any] }
+
+// usuallyNew is how many words of a request differ from those of the request before, if both
+// are about the same kind of lock: the key, the attempt and the token.
+const usuallyNew = 3
 
 // of returns the words of a request. Nobody may change them.
 func (w *words) of(action *script.Script, keys, args []string) []any {
 	n := 3 + len(keys) + len(args)
 	all := make([]any, 0, n)
 	var before []any
+	fresh := 0
 	if n < len(w.last) {
 		if last := w.last[n].Load(); last != nil {
 			before = *last
@@ -29,6 +34,7 @@ func (w *words) of(action *script.Script, keys, args []string) []any {
 			}
 		}
 		all = append(all, word)
+		fresh++
 	}
 	add("evalsha")
 	add(action.SHA1)
@@ -39,8 +45,9 @@ func (w *words) of(action *script.Script, keys, args []string) []any {
 	for _, arg := range args {
 		add(arg)
 	}
-	if n < len(w.last) {
-		w.last[n].Store(&all)
+	if n < len(w.last) && fresh > usuallyNew {
+		keep := all
+		w.last[n].Store(&keep)
 	}
 	return all
 }

@@ -34,9 +34,9 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 }}), in("acquire.go", by{worlds, rules}, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
 	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
-		"	a, err := c.sender.AskWithin(ctx, limit, action, s.keys(), args)\n",
+		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n",
 	mut: "	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
-		"	a, err := c.sender.AskWithin(ctx, limit, action, s.keys(), args)\n	sent := c.now()\n",
+		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n	sent := c.now()\n",
 }}), in("acquire.go", by{rules, worlds}, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
 	old:  "	if at.risk {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
