@@ -90,8 +90,12 @@ func connect(settings Settings) (*library, error) {
 			Kind: kind, Sharded: modes[settings.Sharded],
 			FairWait: time.Duration(settings.FairWaitMs) * time.Millisecond,
 		})
+		cfg := holdfast.Config{TTL: l.ttl, Observer: waking{}}
+		if settings.NoHandOver {
+			cfg.MaxLocalHandOvers = -1
+		}
 		var err error
-		if l.clients[kind], err = holdfast.New(store, holdfast.Config{TTL: l.ttl, Observer: waking{}}); err != nil {
+		if l.clients[kind], err = holdfast.New(store, cfg); err != nil {
 			return nil, err
 		}
 	}

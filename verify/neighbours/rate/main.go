@@ -1,6 +1,6 @@
 // Command rate counts the pairs of lock and unlock that processes of Redisson and of this library do in
 // a second: each goroutine or thread with a lock of its own, and all with one lock. The rounds of the
-// three fleets take turns, so that what the machine does meanwhile meets all of them.
+// fleets take turns, so that what the machine does meanwhile meets all of them.
 package main
 
 import (
@@ -45,10 +45,17 @@ func run() error {
 		return err
 	}
 	settings := crossing.Settings{Address: server.Addr()}
-	fleets := []*fleet{{name: "Redisson"}, {name: "Holdfast"}, {name: "mixed"}}
+	fleets := []*fleet{
+		{name: "Redisson"}, {name: "Holdfast"}, {name: "mixed"},
+		{name: "Holdfast, no local hand-over"}, {name: "mixed, no local hand-over"},
+	}
+	alone := func(s crossing.Settings) (*crossing.Process, error) {
+		s.NoHandOver = true
+		return crossing.StartGo(s)
+	}
 	starts := [][]func(crossing.Settings) (*crossing.Process, error){
 		{crossing.StartJava, crossing.StartJava}, {crossing.StartGo, crossing.StartGo},
-		{crossing.StartJava, crossing.StartGo},
+		{crossing.StartJava, crossing.StartGo}, {alone, alone}, {crossing.StartJava, alone},
 	}
 	for i, f := range fleets {
 		f.rates, f.shares = make(map[string][]int64), make(map[string][]int64)
