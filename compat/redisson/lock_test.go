@@ -161,9 +161,9 @@ func TestALossIsToldByTheContext(t *testing.T) {
 func TestALeaseIsRenewed(t *testing.T) {
 	s := start(t)
 	c := connect(t, s.Addr(), redisson.Config{})
-	l := lock(t, c.Mutex("order", holdfast.TTL(200*time.Millisecond)))
+	l := lock(t, c.Mutex("order", holdfast.TTL(6*time.Second)))
 	first := l.Deadline()
-	redistest.Await(t, "several renewals", func() bool { return l.Deadline().Sub(first) > 500*time.Millisecond })
+	redistest.Await(t, "a renewal", func() bool { return l.Deadline().After(first) })
 	release(t, l)
 }
 
