@@ -67,6 +67,8 @@ var foreign = map[string]string{
 	"length":   "leave it out: the lock is on a server, not in a file",
 	"version":  "holdfast version prints the version",
 	"V":        "holdfast version prints the version",
+	"wire":     "only holdfast run holds locks of other libraries",
+	"bridge":   "only holdfast run holds locks of other libraries",
 	"try":      "write -n, or --wait DUR to limit the wait",
 }
 

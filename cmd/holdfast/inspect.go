@@ -65,10 +65,7 @@ func newInspect(a *app) *cobra.Command {
 
 func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 	return a.look(name, func(ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo) error {
-		var foreign *survey.Foreign
-		if !state.Held() && state.Fence == 0 && !job.Known() {
-			foreign = s.foreign(ctx, name)
-		}
+		foreign := s.foreignBeside(ctx, state, job)
 		cycle, err := deadlockOf(ctx, s.client, state)
 		if err != nil {
 			return s.explain(name, err)
@@ -176,10 +173,21 @@ func nodeText(n quorum.NodeInfo) string {
 
 // kindOfForeign names a kind within a sentence.
 func kindOfForeign(kind string) string {
-	if kind == "string" {
+	switch kind {
+	case "string":
 		return "SET NX PX, or a value that expires"
+	case "holdfast":
+		return "redsync or redislock, held by Holdfast"
 	}
 	return kind
+}
+
+// foreignBeside reads the key of that name as the lock of another library, if the lock has no record.
+func (s *server) foreignBeside(ctx context.Context, state holdfast.LockInfo, job holdfast.JobInfo) *survey.Foreign {
+	if state.Held() || state.Fence != 0 || job.Known() {
+		return nil
+	}
+	return s.foreign(ctx, state.Name)
 }
 
 // foreign reads the key of that name as the lock of another library; nil if it is none, or

@@ -56,6 +56,13 @@ holdfast leaves the wait queue first. If standard input is not a terminal, the
 command has its own process group, and signals reach the whole group. On a terminal,
 the command is in holdfast's group, so that Ctrl-C and Ctrl-Z work as usual.
 
+With --wire redsync or --wire redislock, the lock is that library's lock of the key NAME:
+its programs and this one exclude each other. It is renewed, and a loss ends the command,
+as with other locks. Waiters poll, in no order, and there is no token: HOLDFAST_LOCK_TOKEN
+is 0. Three values of --redis are redsync's quorum. With --bridge, the command holds that
+lock and the native one of the same name, the library's first: so it excludes programs of
+before and of after a move. If either is lost, the command ends.
+
 With one lock, the -- may be left out, as with flock: the flags after the first word of
 the command are the command's. If the lock's name begins with a dash, write -- before it
 too, after all flags: holdfast run -n -- -NAME -- COMMAND. This form is right for every
@@ -75,6 +82,8 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
   holdfast flock -n nightly ./report.sh --full  as flock(1) is written
   holdfast run --skip-if-held --once-per 50m hourly -- ./report.sh
                                                 by cron on many machines: one run an hour
+  holdfast run --wire redsync --bridge nightly -- ./report.sh
+                                                beside programs that still use redsync
   holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
 
 func newRun(a *app) *cobra.Command {
@@ -89,6 +98,7 @@ func newRun(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	waitFlags(flags, o)
 	o.kindFlags.add(flags)
+	o.wireFlags.add(flags)
 	leaseFlags(flags, o)
 	keepFlags(flags, o)
 	commandFlags(flags, o)
@@ -195,7 +205,7 @@ func (r *run) dismissGuardian() {
 // obtain connects to the server and acquires the lock. If the lock is not held then, it
 // returns the exit code and its reason.
 func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
-	if r.server, err = a.open(r.config(), r.uses()...); err != nil {
+	if r.server, err = a.openOn(r.wireFlags, r.config(), r.uses()...); err != nil {
 		return false, 0, "", err
 	}
 	if err := r.nested(a.server.prefix); err != nil {
@@ -290,6 +300,9 @@ func (r *run) nested(prefix string) error {
 	}
 	for _, name := range r.names {
 		key := wire.Key(prefix, name)
+		if r.foreign() && !r.bridge {
+			key = r.wire + ":" + name // a native lock of that name is another lock
+		}
 		if within(os.Getenv(envChain), r.server.address, key, r.owner) {
 			return &exitError{codeBusy,
 				fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name),
@@ -328,9 +341,14 @@ func (r *run) acquire() (os.Signal, error) {
 	var err error
 	done := make(chan struct{})
 	go func() {
-		get := r.acquirer(r.server.client, r.names, options)
-		if r.get != nil {
+		var get acquirer
+		switch {
+		case r.get != nil:
 			get = r.get(r.server.client, options)
+		case r.server.old != nil:
+			get = r.server.bridged(r.names[0], options)
+		default:
+			get = r.acquirer(r.server.client, r.names, options)
 		}
 		r.lease, err = get(ctx, false)
 		if r.wait > 0 && time.Duration(r.wait) < closeTimeout && cutShort(err) {
@@ -365,8 +383,11 @@ func (r *run) acquire() (os.Signal, error) {
 func (r *run) begun(waited time.Duration) {
 	r.since, r.held.at, r.held.tokens = clock.Now(), time.Now(), tokensOf(r.lease, r.names)
 	tokens := r.held.tokenTexts()
-	r.say.infof("acquired %s in %v, token %s",
-		quoted(r.names), waited.Round(time.Millisecond), strings.Join(tokens, ", "))
+	token := "token " + strings.Join(tokens, ", ")
+	if r.foreign() && !r.bridge {
+		token = "without a token: " + r.wire + " has none"
+	}
+	r.say.infof("acquired %s in %v, %s", quoted(r.names), waited.Round(time.Millisecond), token)
 	ev := event{Event: "acquired", Token: tokens[0], WaitedMS: millis(waited)}
 	if len(tokens) > 1 {
 		ev.Tokens = tokens
@@ -436,26 +457,6 @@ func (r *run) sleep(d time.Duration) os.Signal {
 	return r.waitOn(context.Background(), over)
 }
 
-// showHolder prints the holder of the lock that we wait for.
-func (r *run) showHolder(ctx context.Context, name string, position int) {
-	text := fmt.Sprintf("waiting for %q", name)
-	if position > 0 {
-		text += fmt.Sprintf(", position %d", position)
-	}
-	if state, err := r.server.client.Inspect(ctx, name); err == nil && state.Held() {
-		text += ", held " + heldBy(state)
-	}
-	if ctx.Err() == nil {
-		r.say.noticef("%s", text)
-	}
-}
-
-// showAway prints that we wait for the server.
-func (r *run) showAway(err error) {
-	why := r.server.explain(r.names[0], err)
-	r.say.warnf(hintOf(why), "%s; waiting for the server", plain(why))
-}
-
 // unasked returns why a wait ended without an answer of the server, or nil.
 func unasked(err error) error {
 	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
@@ -473,28 +474,6 @@ func cutShort(err error) bool {
 	}
 	late, ok := errors.AsType[net.Error](held.Err)
 	return held.Err == nil || ok && late.Timeout()
-}
-
-// showBusy prints the holder of the lock that we did not get.
-func (r *run) showBusy(err error) {
-	if r.say.level < levelNormal {
-		return
-	}
-	name := r.names[0]
-	held, ok := errors.AsType[*holdfast.HeldError](err)
-	if ok && held.Name != "" {
-		name = held.Name // one of several
-	}
-	text := fmt.Sprintf("%q is held", name)
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if state, seen := r.server.client.Inspect(ctx, name); seen == nil && state.Held() {
-		text += " " + heldBy(state)
-	}
-	if ok && held.Waited > 0 {
-		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
-	}
-	r.say.noticef("%s", text)
 }
 
 // runCommand runs the hook and the command under the lease. It returns the exit code

@@ -28,6 +28,7 @@ type runOptions struct {
 	names   []string
 	command []string
 	kindFlags
+	wireFlags
 
 	nonblock   bool
 	wait       commandline.Span
@@ -167,7 +168,10 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	if err := o.checkMinHold(given); err != nil {
 		return err
 	}
-	return o.check()
+	if err := o.check(); err != nil {
+		return err
+	}
+	return o.checkWire()
 }
 
 // split splits the arguments at the -- before the command: at least n words stand before

@@ -63,7 +63,8 @@ func (s *serverFlags) add(flags *pflag.FlagSet) {
 // server is where the locks are: one server, what Sentinels or a Cluster name, or a quorum.
 type server struct {
 	client  *holdfast.Client
-	nodes   []node // more than one in a quorum
+	old     *holdfast.Client // of another library's form, beside client; nil: there is no bridge
+	nodes   []node           // more than one in a quorum
 	quorum  *quorum.Store
 	store   store.Store // what the client has, for the scripts that no lease of this process sends
 	targets []*target
@@ -86,6 +87,11 @@ type node struct {
 // open makes a client, unless the topology cannot carry out one of the words. It does no I/O
 // but reading the password, and the question to one server whether it belongs to a Cluster.
 func (a *app) open(cfg holdfast.Config, words ...string) (*server, error) {
+	return a.openOn(wireFlags{}, cfg, words...)
+}
+
+// openOn is open for a lock in the form of another library, or in both forms.
+func (a *app) openOn(f wireFlags, cfg holdfast.Config, words ...string) (*server, error) {
 	s, err := a.locate(os.LookupEnv)
 	if err != nil {
 		return nil, err
@@ -121,6 +127,9 @@ func (a *app) open(cfg holdfast.Config, words ...string) (*server, error) {
 		}
 		s.store = s.quorum
 	}
+	if err := s.openWire(f, stores, cfg); err != nil {
+		return nil, errors.Join(err, s.closeNodes())
+	}
 	if s.client, err = holdfast.New(s.store, cfg); err != nil {
 		return nil, errors.Join(err, s.closeNodes())
 	}
@@ -151,7 +160,10 @@ func (s *server) title() string {
 // close releases everything and leaves the wait queue, as far as ctx allows.
 func (s *server) close(ctx context.Context) {
 	s.client.Close(ctx) //nolint:errcheck // what was held was released before, or is lost
-	s.closeNodes()      //nolint:errcheck // the process ends
+	if s.old != nil {
+		s.old.Close(ctx) //nolint:errcheck // as above
+	}
+	s.closeNodes() //nolint:errcheck // the process ends
 }
 
 // closeNodes closes the connections.

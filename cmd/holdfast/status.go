@@ -21,6 +21,9 @@ lease expires, the number of waiters, and the last eviction. For a semaphore, it
 the permits in use; for an election, the leader's value; for a periodic job, the run
 under way and the next period. It changes nothing.
 
+If the lock has no record, but NAME is a key that looks like the lock of another library,
+status shows that, too. Such a lock does not count for the exit code.
+
 The answer may be out of date when you read it. To do something only if the lock is
 free, use holdfast run -n. If the lock's name begins with a dash, write -- before it:
 holdfast status -- -NAME.
@@ -86,12 +89,18 @@ func newStatus(a *app) *cobra.Command {
 }
 
 func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
-	return a.look(name, func(_ context.Context, _ *server, state holdfast.LockInfo, job holdfast.JobInfo) (err error) {
+	return a.look(name, func(
+		ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo,
+	) (err error) {
 		switch {
 		case asJSON:
 			err = json.NewEncoder(w).Encode(stateWithJob(state, job, wire.Key(a.server.prefix, name)))
 		case a.say.level > levelQuiet:
 			err = printState(w, state, job, a.say.level == levelVerbose)
+			if f := s.foreignBeside(ctx, state, job); err == nil && f != nil {
+				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
+					oneLine(name), kindOfForeign(f.Kind), oneLine(f.Holder), length(f.Remaining))
+			}
 		}
 		if err == nil && (state.Held() || job.Run != nil) {
 			err = silent(codeBusy)
@@ -234,6 +243,9 @@ func who(info *holdfast.ClientInfo, client string) string {
 
 // briefly describes a holder within a message.
 func briefly(h holdfast.Holder) string {
+	if h.Token == 0 { // of another library, whose record has neither a token nor the time of the grant
+		return fmt.Sprintf("by %s, lease expires in %s unless renewed", who(h.Client, h.ClientID), length(h.Remaining))
+	}
 	return fmt.Sprintf("by %s for %s, lease expires in %s unless renewed",
 		who(h.Client, h.ClientID), length(h.Age), length(h.Remaining))
 }

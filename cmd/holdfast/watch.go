@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -31,13 +33,16 @@ Each line has the time (UTC), the event, the lock's name, and details:
   waiting   more or fewer clients wait: how many
   evicted   an operator has ended its holds: who and why
 
+--foreign watches the locks of other libraries instead, and of holdfast run --wire: GLOB then
+selects whole keys. The holder is the library and what its record names.
+
 -o json prints one object per line: time, event, name, token, holder, waiting, by, reason.
 
 Exit code: 128 + the signal's number when a signal ends it. For others, see
 holdfast help exit-codes.`
 
 func newWatch(a *app) *cobra.Command {
-	output, asJSON, every := outputForm("table"), false, commandline.Span(time.Second)
+	output, asJSON, foreign, every := outputForm("table"), false, false, commandline.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "watch [flags] [GLOB]",
 		Short: "Print a line whenever a lock changes",
@@ -48,6 +53,7 @@ func newWatch(a *app) *cobra.Command {
 	}
 	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	cmd.Flags().BoolVar(&foreign, "foreign", false, "watch the locks of other libraries")
 	cmd.Flags().Var(&every, "interval", "how often to read the locks")
 	rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -58,7 +64,11 @@ func newWatch(a *app) *cobra.Command {
 		case time.Duration(every) < 10*time.Millisecond:
 			return usageError("--interval is too short", "write 10ms or more, as in --interval 200ms")
 		}
-		return runWatch(cmd.Context(), a, pattern, asJSON || output == "json", time.Duration(every), os.Stdout)
+		read := (*server).states
+		if foreign {
+			read = (*server).foreignStates
+		}
+		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), os.Stdout)
 	}
 	return cmd
 }
@@ -78,8 +88,10 @@ type watchEvent struct {
 func (e watchEvent) String() string {
 	text := fmt.Sprintf("%s  %-8s  %s", e.Time, e.Event, oneLine(e.Name))
 	switch {
-	case e.Holder != "":
+	case e.Token != "":
 		text += fmt.Sprintf("  by %s, token %s", e.Holder, e.Token)
+	case e.Holder != "":
+		text += "  by " + e.Holder
 	case e.Waiting != nil:
 		text += fmt.Sprintf("  %d", *e.Waiting)
 	case e.By != "":
@@ -89,7 +101,7 @@ func (e watchEvent) String() string {
 }
 
 func runWatch(
-	parent context.Context, a *app, pattern string, asJSON bool, every time.Duration, w io.Writer,
+	parent context.Context, a *app, read readStates, pattern string, asJSON bool, every time.Duration, w io.Writer,
 ) error {
 	s, err := a.open(holdfast.Config{})
 	if err != nil {
@@ -102,7 +114,7 @@ func runWatch(
 	defer tick.Stop()
 	known, away := map[string]holdfast.LockInfo{}, false
 	for {
-		now, err := s.states(ctx, pattern)
+		now, err := read(s, ctx, pattern)
 		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 			return silent(codeSignal + int(by.Signal))
 		}
@@ -124,6 +136,23 @@ func runWatch(
 		case <-ctx.Done():
 		}
 	}
+}
+
+// readStates reads the states of the locks that match, by their names.
+type readStates func(s *server, ctx context.Context, pattern string) (map[string]holdfast.LockInfo, error)
+
+// foreignStates reads the locks of other libraries, by their keys.
+func (s *server) foreignStates(ctx context.Context, pattern string) (map[string]holdfast.LockInfo, error) {
+	states := map[string]holdfast.LockInfo{}
+	pattern = cmp.Or(pattern, "*")
+	err := survey.ScanForeign(ctx, s.rdbs(), pattern, &s.looked, func(list []survey.Foreign) error {
+		for _, f := range list {
+			h := holdfast.Holder{HolderID: f.Holder, ClientID: f.Kind + " " + f.Holder, Remaining: f.Remaining}
+			states[f.Key] = holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}
+		}
+		return nil
+	})
+	return states, err
 }
 
 // states reads all locks that match.
@@ -159,13 +188,16 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 		if e := is.LastEviction; e != nil && was.Name != "" && (known == nil || !known.At.Equal(e.At)) {
 			add(watchEvent{Event: "evicted", By: e.By, Reason: e.Reason})
 		}
-		held := map[uint64]bool{}
+		held := map[string]bool{}
 		for _, h := range was.Holders {
-			held[h.Token] = true
+			held[holdOf(h)] = true
 		}
 		for _, h := range is.Holders {
-			if !held[h.Token] {
-				add(watchEvent{Event: "held", Token: wire.Number(h.Token), Holder: who(h.Client, h.ClientID)})
+			if e := (watchEvent{Event: "held", Holder: who(h.Client, h.ClientID)}); !held[holdOf(h)] {
+				if h.Token != 0 {
+					e.Token = wire.Number(h.Token)
+				}
+				add(e)
 			}
 		}
 		if was.Held() && !is.Held() {
@@ -176,6 +208,14 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 		}
 	}
 	return events
+}
+
+// holdOf tells holds apart: by the token, or without one by the holder.
+func holdOf(h holdfast.Holder) string {
+	if h.Token == 0 {
+		return h.HolderID
+	}
+	return wire.Number(h.Token)
 }
 
 func writeEvents(w io.Writer, events []watchEvent, asJSON bool) error {

@@ -232,7 +232,9 @@ func TestThePagesShowTheFiles(t *testing.T) {
 		"redsync.md":     {"redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go"},
 		"redislock.md":   {"redislock/before.go", "redislock/shared.go", "redislock/during.go", "redislock/after.go"},
 		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
-		"redisson.md":    {"redisson/Before.java", "redisson/shared.go", "redisson/after.go"},
+		"redisson.md": {
+			"redisson/Before.java", "redisson/shared.go", "redisson/during.go", "redisson/after.go",
+		},
 		"flock.md":       {"shell/flock-before.sh", "shell/flock-during.sh", "shell/flock-after.sh"},
 		"consul-lock.md": {"shell/consul-before.sh", "shell/consul-during.sh", "shell/consul-after.sh"},
 	} {
@@ -267,18 +269,23 @@ func shell(t *testing.T, dir, script string) bool {
 	return err == nil
 }
 
-// The scripts run with flock(1) and the tool. Each stage runs the job if its locks are free, and
-// skips it if one of them is held.
-func TestTheScriptsRun(t *testing.T) {
-	dir := t.TempDir()
+// buildTool builds the tool into dir, for a server at addr.
+func buildTool(t *testing.T, dir, addr string) {
+	t.Helper()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "holdfast"), ".")
 	build.Dir = filepath.Join("..", "..", "cmd", "holdfast")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	addr := redistest.Start(t).Addr()
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("HOLDFAST_REDIS", "redis://"+addr)
+}
+
+// The scripts run with flock(1) and the tool. Each stage runs the job if its locks are free, and
+// skips it if one of them is held.
+func TestTheScriptsRun(t *testing.T) {
+	dir, addr := t.TempDir(), redistest.Start(t).Addr()
+	buildTool(t, dir, addr)
 	for _, job := range []string{"report.sh", "worker.sh"} {
 		code := []byte("#!/bin/sh\n: >ran\n")
 		if err := os.WriteFile(filepath.Join(dir, job), code, 0o755); err != nil {

@@ -14,7 +14,7 @@ import (
 // Foreign is a key that looks like the lock of another library.
 type Foreign struct {
 	Key       string
-	Kind      string // "redsync", "redislock", "redisson", or "string" for SET NX PX in general
+	Kind      string // "redsync", "redislock", "redisson", "holdfast" (on their wires), "string" (SET NX PX)
 	Holder    string // the value, or the fields of a hash: whatever names the holder
 	Count     int    // how often a Redisson holder has entered; 0 for others
 	Remaining time.Duration
@@ -23,6 +23,7 @@ type Foreign struct {
 var (
 	redsyncValue   = regexp.MustCompile(`^[A-Za-z0-9+/]{22}==$`) // 16 random bytes in base64
 	redislockValue = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)   // the same, in the form for URLs
+	holdfastValue  = regexp.MustCompile(`^[A-Za-z0-9_-]{22}/[0-9]+$`)
 	redissonField  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+$`)
 )
 
@@ -108,6 +109,8 @@ func (f *Foreign) readText(value string) bool {
 		f.Kind = "redsync"
 	case redislockValue.MatchString(value):
 		f.Kind = "redislock"
+	case holdfastValue.MatchString(value):
+		f.Kind = "holdfast"
 	default:
 		f.Kind = "string"
 	}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// showHolder prints the holder of the lock that we wait for.
+func (r *run) showHolder(ctx context.Context, name string, position int) {
+	text := fmt.Sprintf("waiting for %q", name)
+	if position > 0 {
+		text += fmt.Sprintf(", position %d", position)
+	}
+	text += r.server.holders(ctx, name, ", held ")
+	if ctx.Err() == nil {
+		r.say.noticef("%s", text)
+	}
+}
+
+// showAway prints that we wait for the server.
+func (r *run) showAway(err error) {
+	why := r.server.explain(r.names[0], err)
+	r.say.warnf(hintOf(why), "%s; waiting for the server", plain(why))
+}
+
+// showBusy prints the holder of the lock that we did not get.
+func (r *run) showBusy(err error) {
+	if r.say.level < levelNormal {
+		return
+	}
+	name := r.names[0]
+	held, ok := errors.AsType[*holdfast.HeldError](err)
+	if ok && held.Name != "" {
+		name = held.Name // one of several
+	}
+	text := fmt.Sprintf("%q is held", name)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	text += r.server.holders(ctx, name, " ")
+	if ok && held.Waited > 0 {
+		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
+	}
+	r.say.noticef("%s", text)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/bridge"
+	"github.com/holdfast-go/holdfast/internal/stringlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// wires are the libraries in whose form run can hold a lock. That of Redisson would make the tool larger
+// than it may be, see TestTheToolIsSmall.
+var wires = []string{"redsync", "redislock"}
+
+// wireFlags say in whose form a lock is held.
+type wireFlags struct {
+	wire   string
+	bridge bool
+}
+
+func (f *wireFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.wire, "wire", "native",
+		"hold the lock as another library does: redsync or redislock. NAME is its key")
+	flags.BoolVar(&f.bridge, "bridge", false,
+		"hold the lock of --wire and the native one, while programs move from one to the other")
+	rename(flags, map[string]string{"wire": "LIBRARY"})
+}
+
+// foreign reports whether the lock is in another library's form.
+func (f *wireFlags) foreign() bool { return f.wire != "" && f.wire != "native" }
+
+// checkWire refuses what the form of another library cannot carry.
+func (o *runOptions) checkWire() error {
+	const native = "leave --wire out, or leave this out"
+	lib := "--wire " + o.wire
+	only := lib + " holds one exclusive lock"
+	if o.bridge {
+		lib, only = "--bridge", "--bridge holds one exclusive lock"
+	}
+	if err := refuse([]clash{
+		{
+			o.wire == "redisson", "--wire redisson: holdfast shows the locks of Redisson, and does not hold them",
+			"use the Go package compat/redisson; holdfast list --foreign shows them",
+		},
+		{
+			o.foreign() && !slices.Contains(wires, o.wire),
+			fmt.Sprintf("--wire: %q is not redsync, redislock or native", o.wire),
+			"write --wire redsync or --wire redislock",
+		},
+		{o.bridge && !o.foreign(), "--bridge without --wire", "write --wire redsync or --wire redislock, too"},
+	}); err != nil || !o.foreign() {
+		return err
+	}
+	return refuse([]clash{
+		{len(o.names) > 1, only + ": several names are given", native},
+		{o.shared, only + ", and --shared contradicts that", native},
+		{o.permits > 0, only + ", and --permits contradicts that", native},
+		{o.owner != "", only + ": its format has no --owner", native},
+		{
+			o.bridge && o.minHold > 0,
+			"--bridge releases both locks when the command ends: it has no --min-hold and no --once-per",
+			"leave one of them out",
+		},
+	})
+}
+
+// openWire makes the client of another library's form. Without a bridge it is the only one.
+func (s *server) openWire(f wireFlags, servers []store.Store, cfg holdfast.Config) (err error) {
+	switch {
+	case !f.foreign():
+		return nil
+	case f.wire == "redislock" && len(servers) > 1:
+		return usageError(fmt.Sprintf("--wire redislock takes one server, and %d are named", len(servers)),
+			"write --wire redsync for a quorum as redsync has it")
+	case !f.bridge:
+		s.store = stringlock.NewStore(servers, f.wire)
+		return nil
+	}
+	s.old, err = holdfast.New(stringlock.NewStore(servers, f.wire), cfg)
+	return err
+}
+
+// bridged acquires both forms.
+func (s *server) bridged(name string, options []holdfast.QueueOption) acquirer {
+	own := optionsOf[holdfast.MutexOption](options)
+	m := bridge.New(bridge.Both, s.old.Mutex(name, own...), s.client.Mutex(name, own...))
+	return eitherOf(m.Lock, m.TryLock)
+}
+
+// holders describes who holds a lock in any form, after a blank; empty if nobody does, as far as known.
+func (s *server) holders(ctx context.Context, name, before string) string {
+	for _, c := range []*holdfast.Client{s.old, s.client} {
+		if c == nil {
+			continue
+		}
+		if state, err := c.Inspect(ctx, name); err == nil && state.Held() {
+			return before + heldBy(state)
+		}
+	}
+	return ""
+}
