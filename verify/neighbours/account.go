@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -156,8 +157,7 @@ func (l *life) extend(text string) {
 func (a *account) end(key, holder string, since, at, ttl int64) Reason {
 	const rounding = 2 // of two clocks that are read in whole ms
 	lives := a.lives[key]
-	for i := len(lives) - 1; i >= 0; i-- {
-		l := lives[i]
+	for i, l := range slices.Backward(lives) {
 		if holder != "" && l.holder != holder || l.first-ttl > since+rounding {
 			continue
 		}

@@ -76,6 +76,11 @@ func (r Report) Write(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	return r.details(out)
+}
+
+// details writes what happened, most of it with how often.
+func (r Report) details(out io.Writer) error {
 	for _, fleet := range []struct {
 		name string
 		run  Result

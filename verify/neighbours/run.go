@@ -94,7 +94,7 @@ func Run(ctx context.Context, opts Options, which func(number int) Library) (res
 func (o Options) config(number int) Config {
 	ms := o.TTL.Milliseconds()
 	return Config{
-		Seed:  int64(o.Seed)*1000 + int64(number), //nolint:gosec // any number will do
+		Seed:  int64(o.Seed)*1000 + int64(number),
 		Locks: o.Locks, Threads: o.Threads, TTLMs: ms, Long: o.Long, WatchdogMs: ms,
 		// As Redisson's defaults are to its watchdog's 30 s: 3 s and 1 s.
 		TimeoutMs: ms / 10, RetryDelayMs: max(ms/30, 1),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ var kinds = map[string]redisson.Kind{
 
 // run runs a command: see Commands.java.
 func (t *thread) run(ctx context.Context, words []string) (string, error) {
-	args := append(words[1:], "", "", "")
+	args := slices.Concat(words[1:], []string{"", "", ""})
 	switch words[0] {
 	case "lock":
 		return t.acquire(ctx, args[0], args[1], -1, number(args[2]))

@@ -21,7 +21,7 @@ func Count(path string) (int64, error) {
 	if len(data) != 16 {
 		return 0, fmt.Errorf("%s has %d bytes", path, len(data))
 	}
-	return int64(binary.BigEndian.Uint64(data[8:])), nil //nolint:gosec // it was written as an int64
+	return int64(binary.BigEndian.Uint64(data[8:])), nil
 }
 
 // cross takes a lock many times, and each time checks in a file that nobody else is in. It returns

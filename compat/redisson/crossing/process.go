@@ -1,7 +1,9 @@
 package crossing
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -102,7 +104,7 @@ func (p *Process) hear(line []byte) {
 func (p *Process) gone(err error, stderr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failed = fmt.Errorf("the process has ended: %v %s", err, stderr)
+	p.failed = fmt.Errorf("the process has ended: %w: %s", cmp.Or(err, io.EOF), stderr)
 	for _, c := range p.answers {
 		close(c)
 	}

@@ -64,7 +64,7 @@ func run() error {
 			if err != nil {
 				return err
 			}
-			defer p.Destroy()
+			bench.Cleanup(p.Destroy)
 			f.processes = append(f.processes, p)
 		}
 	}
