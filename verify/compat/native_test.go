@@ -247,11 +247,11 @@ func TestAQuorumOnRedsyncsWire(t *testing.T) {
 	c, err := holdfast.New(redsyncStore(t, addrs), holdfast.Config{RequestTimeout: 2 * time.Second})
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	lease, err := c.Mutex("key", holdfast.TTL(3*time.Second)).Lock(t.Context())
+	lease, err := c.Mutex("key", holdfast.TTL(10*time.Second)).Lock(t.Context())
 	must(t, err)
 	servers[1].Kill()
 	before := servers[0].CommandCalls(t)["pexpire"]
-	redistest.Await(t, "two renewals", func() bool { return servers[0].CommandCalls(t)["pexpire"] >= before+2 })
+	redistest.Await(t, "a renewal", func() bool { return servers[0].CommandCalls(t)["pexpire"] > before })
 	if lease.Err() != nil {
 		t.Fatalf("lost with one server: %v", lease.Err())
 	}
