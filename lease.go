@@ -203,11 +203,15 @@ func (t *leaseState) init(parent context.Context, h *hold, local bool, start tim
 // handle returns the Lease for the caller.
 func (t *leaseState) handle() *Lease {
 	l := &Lease{state: t}
-	if t.mayLeak() {
-		// runtime.AddCleanup would need two more allocations for each lease.
+	l.watch()
+	return l
+}
+
+// watch starts the leak check. runtime.AddCleanup would need two more allocations for each lease.
+func (l *Lease) watch() {
+	if l.state.mayLeak() {
 		runtime.SetFinalizer(l, (*Lease).reportLeak)
 	}
-	return l
 }
 
 // mayLeak reports whether the collector reports a lease like this one.

@@ -182,7 +182,8 @@ type lessening struct {
 
 // run sends the request, and once more if no answer comes. what names the call in errors.
 func (l lessening) run(ctx context.Context, what string) error {
-	a, err := request.Resend(ctx, func() (wire.Answer, error) { return l.ask(ctx) })
+	ask := func() (wire.Answer, error) { return l.ask(ctx) }
+	a, err := request.Resend(ctx, ask, ask)
 	switch {
 	case err != nil:
 		return wrap(what, l.lock.name, err)

@@ -225,7 +225,7 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	}
 	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration
-	a, err := request.Resend(ctx, func() (wire.Answer, error) {
+	ask := func() (wire.Answer, error) {
 		sent = c.now()
 		answer, got, err := c.sender.RunAcked(ctx, s.ack, script.Convert, s.keys(), args)
 		if err == nil {
@@ -235,7 +235,8 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 			return wire.Answer{}, err
 		}
 		return wire.Parse(answer)
-	})
+	}
+	a, err := request.Resend(ctx, ask, ask)
 	switch {
 	case err != nil && !request.Definite(err):
 		return wrap("conversion of", s.name, err)

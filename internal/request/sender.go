@@ -47,13 +47,9 @@ func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []st
 }
 
 // run is Run for a context that has its time limit already. caller is that context without.
-func (s *Sender) run(
-	limited, caller context.Context, action *script.Script, keys, args []string,
-) (answer string, err error) {
-	if answer, err = s.Store.Run(limited, action, keys, args); err != nil {
-		err = s.explained(InTime(caller, err))
-	}
-	return answer, err
+func (s *Sender) run(limited, caller context.Context, a *script.Script, keys, args []string) (_ string, err error) {
+	defer s.explain(caller, &err)
+	return s.Store.Run(limited, a, keys, args)
 }
 
 // Ask sends one script about one lock and reads its answer. Its errors are those of
@@ -124,31 +120,25 @@ func (s *Sender) Twice(ctx context.Context, start time.Duration) context.Context
 	return timelimit.Within(ctx, start+2*s.Timeout-s.Now())
 }
 
-// Resend sends a request, and once more if no answer comes. The script must tolerate that. If
-// the second copy is refused, the outcome of the first is still unknown.
-func Resend(ctx context.Context, ask func() (wire.Answer, error)) (wire.Answer, error) {
+// Resend sends a request, and once more if no answer comes: again. The script must tolerate
+// that. If the second copy is refused, the outcome of the first is still unknown.
+func Resend(ctx context.Context, ask, again func() (wire.Answer, error)) (wire.Answer, error) {
 	a, err := ask()
 	if err == nil || Definite(err) || ctx.Err() != nil {
 		return a, err
 	}
-	again, second := ask()
-	if Definite(second) {
+	second, failed := again()
+	if Definite(failed) {
 		return a, err
 	}
-	return again, second
+	return second, failed
 }
 
-// AskTwice is [Sender.Ask] with [Resend]. The first request is in buf.
-func (s *Sender) AskTwice(
-	ctx context.Context, buf *Buffer, action *script.Script, keys, args []string,
-) (wire.Answer, error) {
-	return Resend(ctx, func() (wire.Answer, error) {
-		in := buf
-		if buf = nil; in == nil {
-			in = new(Buffer) // of the second request
-		}
-		return s.AskIn(ctx, in, s.Timeout, action, keys, args)
-	})
+// AskTwice is [Sender.Ask] with [Resend]. The first request is in b.
+func (s *Sender) AskTwice(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
+	return Resend(ctx,
+		func() (wire.Answer, error) { return s.AskIn(ctx, b, s.Timeout, a, keys, args) },
+		func() (wire.Answer, error) { return s.Ask(ctx, a, keys, args) })
 }
 
 // Pause waits before the next try. failures counts the failures before the last one. Pause
@@ -157,7 +147,14 @@ func (s *Sender) Pause(ctx context.Context, failures int) bool {
 	return s.Life.Sleep(ctx, backoff.Default.After(failures, s.Random()))
 }
 
-// explained adds the prefix to a refusal for lack of a permission, for the hint.
+// explain says what an error of a request means for its caller. It adds the prefix to a refusal
+// for lack of a permission, for the hint.
+func (s *Sender) explain(ctx context.Context, err *error) {
+	if *err != nil {
+		*err = s.explained(InTime(ctx, *err))
+	}
+}
+
 func (s *Sender) explained(err error) error {
 	if !IsPermission(err) {
 		return err
