@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -83,7 +84,7 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 		h.line.Since = now.Add(-h.age)
 		list = append(list, h.line)
 	}
-	slices.SortFunc(list, func(a, b wire.HolderLine) int { return cmp.Compare(a.Token, b.Token) })
+	order.Stable(list, func(a, b *wire.HolderLine) int { return cmp.Compare(a.Token, b.Token) })
 	return list
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // Severity says how bad a finding is.
@@ -176,7 +178,7 @@ func Examine(fleet Fleet) Report {
 	if fleet.Quorum {
 		r.Findings = append(r.Findings, checkSame(fleet.Nodes)...)
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	order.Stable(r.Findings, func(a, b *Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 	return r
 }
 

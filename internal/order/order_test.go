@@ -1,0 +1,23 @@
+package order
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestStableIsAStableSort(t *testing.T) {
+	type pair struct{ key, place int }
+	for n := range 100 {
+		list := make([]pair, n)
+		for i := range list {
+			list[i] = pair{rand.IntN(n/3 + 1), i}
+		}
+		want := slices.Clone(list)
+		slices.SortStableFunc(want, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+		if Stable(list, func(a, b *pair) int { return cmp.Compare(a.key, b.key) }); !slices.Equal(list, want) {
+			t.Fatalf("%v, want %v", list, want)
+		}
+	}
+}
