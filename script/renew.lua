@@ -93,7 +93,7 @@ local each = {}
 for i, key in ipairs(KEYS) do
   local word = ARGV[i + 2]
   local lock = redis.pcall('HGET', key, 'lock')
-  local from = type(lock) == 'string' and find(lock, word, 19, true)
+  local from = type(lock) == 'string' and #lock > 18 and find(lock, word, 19, true)
   local fence, lease
   if from and from + #word > #lock then
     -- If the first byte is no digit, a later format wrote it.

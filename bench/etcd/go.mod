@@ -3,6 +3,7 @@ module github.com/holdfast-go/holdfast/bench/etcd
 go 1.26.0
 
 require (
+	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/bench v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.etcd.io/etcd/server/v3 v3.7.3

@@ -224,14 +224,15 @@ func (s *Store) releaseAfter(ctx context.Context, names []string, in *arguments)
 
 // renew extends several holds.
 func (s *Store) renew(ctx context.Context, names []string, in *arguments) (string, error) {
-	record := in.millis()
+	record, common := in.millis(), in.text()
 	holds := make([]Attempt, len(names))
 	for i, name := range names {
-		holds[i] = s.attempt(name, in.text())
-		holds[i].TTL, holds[i].Record = in.millis(), record
-		if in.text() != "" {
+		id, ttl, owner := wire.ParseLeaseWord(in.text(), common)
+		if owner != "" {
 			return "", s.unsupported("Owner")
 		}
+		holds[i] = s.attempt(name, id)
+		holds[i].TTL, holds[i].Record = in.millisIn(ttl), record
 	}
 	if !in.ok() {
 		return "", nil

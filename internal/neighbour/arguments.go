@@ -30,8 +30,10 @@ func (a *arguments) text() string {
 	return word
 }
 
-func (a *arguments) number() uint64 {
-	n, err := strconv.ParseUint(a.text(), 10, 63)
+func (a *arguments) number() uint64 { return a.numberIn(a.text()) }
+
+func (a *arguments) numberIn(word string) uint64 {
+	n, err := strconv.ParseUint(word, 10, 63)
 	if err != nil {
 		a.blame("an argument is not a whole number")
 	}
@@ -41,8 +43,10 @@ func (a *arguments) number() uint64 {
 // maxMillis is a hundred years, the longest time of the protocol.
 const maxMillis = 100 * 365 * 24 * uint64(time.Hour/time.Millisecond)
 
-func (a *arguments) millis() time.Duration {
-	n := a.number()
+func (a *arguments) millis() time.Duration { return a.millisIn(a.text()) }
+
+func (a *arguments) millisIn(word string) time.Duration {
+	n := a.numberIn(word)
 	if n > maxMillis {
 		a.blame("a time is too long")
 		return 0
