@@ -5,7 +5,7 @@ import "sync/atomic"
 const (
 	// enoughAtFirst is how many answers in a row show that a new client has made all its
 	// connections: it makes some only when they are first needed. Of four connections that
-	// requests use by chance, one is left after so many in one case of 2,000.
+	// requests use by chance, one is left after so many in one case of 2,500.
 	enoughAtFirst = 32
 	// enoughAgain is how many show that after a request without an answer. Until then, old
 	// connections may answer while new ones cannot be made.
