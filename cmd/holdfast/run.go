@@ -56,12 +56,14 @@ holdfast leaves the wait queue first. If standard input is not a terminal, the
 command has its own process group, and signals reach the whole group. On a terminal,
 the command is in holdfast's group, so that Ctrl-C and Ctrl-Z work as usual.
 
-With --wire redsync or --wire redislock, the lock is that library's lock of the key NAME:
-its programs and this one exclude each other. It is renewed, and a loss ends the command,
-as with other locks. Waiters poll, in no order, and there is no token: HOLDFAST_LOCK_TOKEN
-is 0. Three values of --redis are redsync's quorum. With --bridge, the command holds that
-lock and the native one of the same name, the library's first: so it excludes programs of
-before and of after a move. If either is lost, the command ends.
+With --wire redsync, redislock or redisson, the lock is that library's lock of the key NAME:
+its programs and this one exclude each other. Of Redisson's locks, it is the RLock, as
+getLock makes it. The lock is renewed, and a loss ends the command, as with other locks.
+Waiters have no order, and there is no token: HOLDFAST_LOCK_TOKEN is 0. With redsync and
+redislock, they poll; a release of Redisson's lock wakes them. Three values of --redis are
+redsync's quorum. With --bridge, the command holds that lock and the native one of the same
+name, the library's first: so it excludes programs of before and of after a move. If either
+is lost, the command ends.
 
 With one lock, the -- may be left out, as with flock: the flags after the first word of
 the command are the command's. If the lock's name begins with a dash, write -- before it

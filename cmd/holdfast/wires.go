@@ -9,13 +9,13 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/bridge"
+	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/stringlock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// wires are the libraries in whose form run can hold a lock. That of Redisson would make the tool larger
-// than it may be, see TestTheToolIsSmall.
-var wires = []string{"redsync", "redislock"}
+// wires are the libraries in whose form run can hold a lock. Of Redisson's kinds it is the RLock.
+var wires = []string{"redsync", "redislock", "redisson"}
 
 // wireFlags say in whose form a lock is held.
 type wireFlags struct {
@@ -25,7 +25,7 @@ type wireFlags struct {
 
 func (f *wireFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.wire, "wire", "native",
-		"hold the lock as another library does: redsync or redislock. NAME is its key")
+		"hold the lock as another library does: redsync, redislock or redisson. NAME is its key")
 	flags.BoolVar(&f.bridge, "bridge", false,
 		"hold the lock of --wire and the native one, while programs move from one to the other")
 	rename(flags, map[string]string{"wire": "LIBRARY"})
@@ -44,15 +44,11 @@ func (o *runOptions) checkWire() error {
 	}
 	if err := refuse([]clash{
 		{
-			o.wire == "redisson", "--wire redisson: holdfast shows the locks of Redisson, and does not hold them",
-			"use the Go package compat/redisson; holdfast list --foreign shows them",
-		},
-		{
 			o.foreign() && !slices.Contains(wires, o.wire),
-			fmt.Sprintf("--wire: %q is not redsync, redislock or native", o.wire),
-			"write --wire redsync or --wire redislock",
+			fmt.Sprintf("--wire: %q is not redsync, redislock, redisson or native", o.wire),
+			"write one of these, as in --wire redsync",
 		},
-		{o.bridge && !o.foreign(), "--bridge without --wire", "write --wire redsync or --wire redislock, too"},
+		{o.bridge && !o.foreign(), "--bridge without --wire", "write --wire LIBRARY, too, as in --wire redsync"},
 	}); err != nil || !o.foreign() {
 		return err
 	}
@@ -74,15 +70,22 @@ func (s *server) openWire(f wireFlags, servers []store.Store, cfg holdfast.Confi
 	switch {
 	case !f.foreign():
 		return nil
-	case f.wire == "redislock" && len(servers) > 1:
-		return usageError(fmt.Sprintf("--wire redislock takes one server, and %d are named", len(servers)),
+	case f.wire != "redsync" && len(servers) > 1:
+		return usageError(fmt.Sprintf("--wire %s takes one server, and %d are named", f.wire, len(servers)),
 			"write --wire redsync for a quorum as redsync has it")
 	case !f.bridge:
-		s.store = stringlock.NewStore(servers, f.wire)
+		s.store = f.storeOf(servers)
 		return nil
 	}
-	s.old, err = holdfast.New(stringlock.NewStore(servers, f.wire), cfg)
+	s.old, err = holdfast.New(f.storeOf(servers), cfg)
 	return err
+}
+
+func (f wireFlags) storeOf(servers []store.Store) store.Store {
+	if f.wire == "redisson" {
+		return redisson.New(servers[0], redisson.Config{Kind: redisson.Lock})
+	}
+	return stringlock.NewStore(servers, f.wire)
 }
 
 // bridged acquires both forms.
