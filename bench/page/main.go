@@ -27,9 +27,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
+// workers change the locks, each its own: one alone would be too slow.
+const workers = 16
+
 type settings struct {
 	tool            string
-	locks, rounds   int
+	locks, each     int
 	viewers         int
 	duration, every time.Duration
 }
@@ -38,7 +41,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.tool, "tool", "../bin/holdfast", "the tool")
 	flag.IntVar(&s.locks, "locks", 1000, "how many locks are held")
-	flag.IntVar(&s.rounds, "rounds", 10, "rounds of changes in a second; each lock changes once a second")
+	flag.IntVar(&s.each, "each", 10, "how often each lock changes in a second")
 	flag.IntVar(&s.viewers, "viewers", 1, "how many look at the page")
 	flag.DurationVar(&s.duration, "duration", time.Minute, "how long")
 	flag.DurationVar(&s.every, "every", 30*time.Second, "how often to print")
@@ -85,7 +88,7 @@ func measure(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	go work()
+	work()
 	page := exec.CommandContext(ctx, s.tool, "serve", "--listen", "127.0.0.1:0")
 	page.Env = append(os.Environ(), "HOLDFAST_REDIS=redis://"+address)
 	out, err := page.StdoutPipe()
@@ -110,7 +113,7 @@ func measure(ctx context.Context, s settings) error {
 	return s.report(ctx, page.Process.Pid, &changes, &sent)
 }
 
-// hold acquires the locks. work gives them from hold to hold.
+// hold acquires the locks. work gives them from hold to hold, until the context ends.
 func hold(ctx context.Context, c *holdfast.Client, s settings, changes *atomic.Int64) (work func(), err error) {
 	leases := make([]*holdfast.Lease, s.locks)
 	acquire := func(i int) (err error) {
@@ -122,22 +125,26 @@ func hold(ctx context.Context, c *holdfast.Client, s settings, changes *atomic.I
 			return nil, err
 		}
 	}
-	return func() {
-		tick := time.NewTicker(time.Second / time.Duration(s.rounds))
+	change := func(worker int) {
+		tick := time.NewTicker(time.Second / time.Duration(s.each))
 		defer tick.Stop()
-		for i := 0; ; {
+		for {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
 				return
 			}
-			for range s.locks / s.rounds {
+			for i := worker; i < s.locks; i += workers {
 				if leases[i].Release(ctx) != nil || acquire(i) != nil {
 					return // the end
 				}
 				changes.Add(1)
-				i = (i + 1) % s.locks
 			}
+		}
+	}
+	return func() {
+		for worker := range workers {
+			go change(worker)
 		}
 	}, nil
 }
