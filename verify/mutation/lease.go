@@ -5,6 +5,9 @@ import "slices"
 // travelling is where requests travel together.
 const travelling = "internal/batch/batch.go"
 
+// ticking are the tests of the clock of the trust deadlines.
+var ticking = check{"unit tests", ".", []string{"./internal/clock"}}
+
 // inLease are those of how a lease begins and ends, and of who is told.
 var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped is renewed all the same",
@@ -26,6 +29,22 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	name: "a check after the deadline does not end the lease",
 	old:  "	if t.endWith(lost) {\n",
 	mut:  "	if t.cause == nil && lost == nil {\n",
+}}), in("internal/clock/mixed_linux.go", by{ticking}, []mutant{{
+	name: "a suspension is not counted until the boot clock is read again",
+	old:  "mono-r.mono < fresh && (wall-mono-r.gap).Abs() <= tolerance {",
+	mut:  "mono-r.mono < fresh && wall != 0 {",
+}, {
+	name: "a wall clock that was set back by the time of a suspension hides it for ever",
+	old:  "mono-r.mono < fresh && (wall",
+	mut:  "(wall",
+}, {
+	name: "the clock goes back when a suspension was read from a slow reading",
+	old:  "		next.suspended = max(next.suspended, r.suspended)\n",
+	mut:  "		next.suspended += 0 * r.suspended\n",
+}, {
+	name: "a slow reading of the boot clock is taken as it is",
+	old:  "n < tries && (best < 0 || best > apart); n++ {",
+	mut:  "n < 1; n++ {",
 }}), in("lease.go", by{lessening}, []mutant{{
 	name: "a released lease still waits for a context",
 	old:  "	if waits {\n		e.stopAll()\n	}\n",
