@@ -36,6 +36,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/internal/stack"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -188,7 +189,10 @@ func (s *Store) send(ctx context.Context, how urgency, key string, cmds commands
 // for a request that was delayed by connecting.
 func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Context) error) error {
 	done, left := make(chan error, 1), make(chan struct{})
-	go func() { done <- send(adapter.Lingering(ctx, left)) }()
+	go func() {
+		stack.Grow()
+		done <- send(adapter.Lingering(ctx, left))
+	}()
 	select {
 	case err := <-done:
 		return err
