@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/stringlock"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -180,9 +181,7 @@ func retry(
 	attempt func(ctx context.Context) (done bool, err error),
 ) error {
 	if _, bounded := ctx.Deadline(); !bounded {
-		limited, cancel := context.WithTimeout(ctx, ttl)
-		defer cancel()
-		ctx = limited
+		ctx = timelimit.Within(ctx, ttl) // it costs no timer, as a request needs none
 	}
 	last := ErrNotObtained
 	for {
@@ -197,14 +196,29 @@ func retry(
 		if pause < 1 {
 			return last
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(last, ctx.Err())
+		if err := sleep(ctx, pause); err != nil {
+			return errors.Join(last, err)
 		}
 	}
+}
+
+// sleep waits for d. It returns an error as soon as ctx ends, whose Done may not tell of the deadline.
+func sleep(ctx context.Context, d time.Duration) error {
+	end, bounded := ctx.Deadline()
+	if bounded {
+		d = min(d, time.Until(end))
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if bounded && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // valuesOf returns the values that live locks with this token have on the server.

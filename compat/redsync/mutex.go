@@ -142,23 +142,30 @@ func (m *Mutex) try(ctx context.Context, value string) (locked, clean bool, err 
 	k := stringlock.Lock{Keys: []string{m.name}, Value: value, TTL: m.expiry}
 	limit := m.part(m.timeoutFactor)
 	start, sent := time.Now(), clock.Now()
-	decided := make(chan *stringlock.Hold, 1) // nil: it failed
-	replies := m.holds.Acquire(ctx, limit, k, stringlock.Wait{Early: m.early(), Late: func(r stringlock.Reply) {
-		hold := <-decided
-		decided <- hold
-		if hold != nil {
-			hold.Set(r)
-			return
+	var decided chan *stringlock.Hold // nil in it: the try failed
+	w := stringlock.Wait{Early: m.early()}
+	if w.Early != nil {
+		decided = make(chan *stringlock.Hold, 1)
+		w.Late = func(r stringlock.Reply) {
+			hold := <-decided
+			decided <- hold
+			if hold != nil {
+				hold.Set(r)
+				return
+			}
+			m.holds.GiveUp(context.Background(), limit, k, []stringlock.Reply{r})
 		}
-		m.holds.GiveUp(context.Background(), limit, k, []stringlock.Reply{r})
-	}})
+	}
+	replies := m.holds.Acquire(ctx, limit, k, w)
 	n, err := verdict(replies, m.holds.Quorum(), nil)
 	until := start.Add(m.expiry - m.part(m.driftFactor))
 	var hold *stringlock.Hold
 	if n >= m.holds.Quorum() && time.Now().Before(until) {
 		hold = m.add(ctx, k, replies, sent, until)
 	}
-	decided <- hold
+	if decided != nil {
+		decided <- hold
+	}
 	if hold != nil {
 		return true, true, nil
 	}

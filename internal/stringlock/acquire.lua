@@ -11,7 +11,12 @@
 --
 -- HOLDS  I1 I2 I4 I5. The originals set a key only if it does not exist, so a grant of theirs and one of
 --        this script cannot both be. The same value again gets the same answer.
--- WHY    Two steps could find two keys free and set only one.
+-- WHY    Two steps could find two keys free and set only one. One key that is free needs one command,
+--        whose answer is what the key had.
+if not KEYS[2] and not ARGV[3] then
+	local had = redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
+	if not had then return 'granted' end
+end
 local free, own = 0, 0
 for _, key in ipairs(KEYS) do
 	local value = redis.pcall('GET', key)

@@ -30,7 +30,7 @@ func NewHolds(list []store.Store, cause func(key string, why renewer.Reason) err
 		Renewed: func(*renewer.Item, renewer.Report) {},
 		Lost: func(l *renewer.Item, why renewer.Reason) {
 			one := l.Hold.(*Hold)
-			one.end(h.cause(one.lock.Keys[0], why))
+			one.finish(h.cause(one.lock.Keys[0], why))
 		},
 	})
 	return h
@@ -41,7 +41,7 @@ func NewHolds(list []store.Store, cause func(key string, why renewer.Reason) err
 func (h *Holds) Close() {
 	for _, l := range h.renewer.All() {
 		if h.renewer.Remove(l) {
-			l.Hold.(*Hold).end(h.closed)
+			l.Hold.(*Hold).finish(h.closed)
 		}
 	}
 	h.renewer.Stop()
@@ -79,10 +79,12 @@ type Hold struct {
 	holds  *Holds
 	lock   Lock
 	renews bool
-	ctx    context.Context
-	end    context.CancelCauseFunc
+	parent context.Context // of the acquisition
 
 	mu    sync.Mutex // guards the fields below
+	cause error      // why the hold has ended; nil: it has not
+	ctx   context.Context
+	end   context.CancelCauseFunc // of ctx; both are nil until somebody asks for the context
 	item  *renewer.Item
 	doubt []int // servers on which a request that sets the keys got no answer
 	over  bool  // released
@@ -101,15 +103,13 @@ type Term struct {
 // Add makes a hold of an acquisition that a majority has granted. It returns nil if the lease is
 // over already: then the caller gives it up. The hold's context has the values of parent.
 func (h *Holds) Add(parent context.Context, k Lock, replies []Reply, t Term) *Hold {
-	one := &Hold{holds: h, lock: k, renews: t.Renews}
+	one := &Hold{holds: h, lock: k, renews: t.Renews, parent: parent}
 	for _, r := range replies {
 		if r.Unknown() {
 			one.doubt = append(one.doubt, r.Node)
 		}
 	}
-	one.ctx, one.end = context.WithCancelCause(context.WithoutCancel(parent))
 	if !one.start(t.Sent-t.Early, k.TTL) {
-		one.end(h.closed)
 		return nil
 	}
 	return one
@@ -133,32 +133,63 @@ func (h *Hold) Restart(sent, early, ttl time.Duration) bool {
 	if h.start(sent-early, ttl) {
 		return true
 	}
-	h.end(h.holds.cause(h.lock.Keys[0], renewer.Expired))
+	h.finishLocked(h.holds.cause(h.lock.Keys[0], renewer.Expired))
 	return false
 }
 
-// Context ends when the hold is lost or released. [context.Cause] says which.
-func (h *Hold) Context() context.Context { return h.ctx }
-
-// Lost reports whether the hold has ended.
-func (h *Hold) Lost() bool { return h.ctx.Err() != nil || h.left() <= 0 }
-
-// left is how long the hold is trusted.
-func (h *Hold) left() time.Duration {
+// finish ends the hold, unless it has ended before.
+func (h *Hold) finish(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.item.Deadline() - clock.Now()
+	h.finishLocked(cause)
 }
 
+func (h *Hold) finishLocked(cause error) {
+	if h.cause == nil {
+		h.cause = cause
+	}
+	if h.end != nil {
+		h.end(h.cause)
+	}
+}
+
+// Context ends when the hold is lost or released. [context.Cause] says which. It is made when
+// somebody asks for it: many programs do not.
+func (h *Hold) Context() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx == nil {
+		h.ctx, h.end = context.WithCancelCause(context.WithoutCancel(h.parent))
+		if h.cause != nil {
+			h.end(h.cause)
+		}
+	}
+	return h.ctx
+}
+
+// Lost reports whether the hold has ended.
+func (h *Hold) Lost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause != nil || h.left() <= 0
+}
+
+// left is how long the hold is trusted. h.mu is held.
+func (h *Hold) left() time.Duration { return h.item.Deadline() - clock.Now() }
+
 // Deadline is until when the hold is trusted, on the wall clock.
-func (h *Hold) Deadline() time.Time { return time.Now().Add(h.left()) }
+func (h *Hold) Deadline() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Add(h.left())
+}
 
 // End ends the hold's context with the cause, and its renewal. It sends nothing.
 func (h *Hold) End(cause error) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.holds.renewer.Remove(h.item)
-	h.mu.Unlock()
-	h.end(cause)
+	h.finishLocked(cause)
 }
 
 // Release ends the hold's context and then deletes the keys. It does so even if ctx has ended.
@@ -169,7 +200,11 @@ func (h *Hold) Release(ctx context.Context, limit time.Duration, cause error, ea
 	h.mu.Lock()
 	h.over = true
 	h.mu.Unlock()
-	replies := h.holds.Release(timelimit.Lasting(ctx), limit, h.lock, Wait{Early: early, Late: h.released})
+	w := Wait{Early: early}
+	if early != nil {
+		w.Late = h.released
+	}
+	replies := h.holds.Release(timelimit.Lasting(ctx), limit, h.lock, w)
 	for _, r := range replies {
 		h.released(r)
 	}

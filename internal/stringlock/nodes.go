@@ -17,6 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/internal/stack"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -130,15 +132,16 @@ func (n *Nodes) Release(ctx context.Context, limit time.Duration, k Lock, w Wait
 }
 
 func (n *Nodes) releaseArgs(i int, k Lock) []string {
-	return append([]string{k.Value}, n.publish(i, k.Keys...)...)
+	return n.publish(append(make([]string, 0, 2+len(k.Keys)), k.Value), i, k.Keys...)
 }
 
-// publish returns the command and the channels of the messages that keys are free.
-func (n *Nodes) publish(i int, keys ...string) []string {
-	args := []string{"PUBLISH"}
+// publish adds the command and the channels of the messages that keys are free.
+func (n *Nodes) publish(args []string, i int, keys ...string) []string {
+	command := "PUBLISH"
 	if n.list[i].Sharded() {
-		args[0] = "SPUBLISH"
+		command = "SPUBLISH"
 	}
+	args = append(args, command)
 	for _, key := range keys {
 		args = append(args, Channel(key))
 	}
@@ -148,6 +151,9 @@ func (n *Nodes) publish(i int, keys ...string) []string {
 // Channel is where a release says that the key is free. It is in the slot of the key. It is
 // empty for the few keys that have no such channel.
 func Channel(key string) string {
+	if key != "" && !strings.ContainsAny(key, "{}") {
+		return "holdfast:{" + key + "}:free:" + key
+	}
 	tag := key
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if end := strings.IndexByte(key[open+1:], '}'); end > 0 {
@@ -196,7 +202,7 @@ func (n *Nodes) Read(ctx context.Context, limit time.Duration, key string) []Rep
 func (n *Nodes) Evict(ctx context.Context, limit time.Duration, key string) []Reply {
 	message := rand.Text()
 	return n.ask(ctx, limit, evictScript, []string{key}, func(i int) []string {
-		return append(n.publish(i, key), message)
+		return append(n.publish(nil, i, key), message)
 	}, Wait{})
 }
 
@@ -209,40 +215,66 @@ var errSilent = errors.New("no answer yet")
 func (n *Nodes) ask(ctx context.Context, limit time.Duration, action *script.Script, keys []string,
 	args func(i int) []string, w Wait,
 ) []Reply {
-	one := func(i int) Reply {
-		words := args(i)
-		if words == nil && action == acquireScript {
-			return Reply{Node: i, Err: errClearing}
-		}
-		limited, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		answer, err := n.list[i].Run(limited, action, keys, words)
-		r := Reply{Node: i, Err: err}
-		if err == nil {
-			r = parse(answer)
-			r.Node = i
-		}
-		return r
-	}
+	q := query{n: n, limit: limit, action: action, keys: keys, args: args}
 	if len(n.list) == 1 {
-		return []Reply{one(0)}
+		return []Reply{q.send(ctx, 0)}
 	}
-	replies := make([]Reply, len(n.list))
-	for i := range replies {
-		replies[i] = Reply{Node: i, Err: errSilent}
+	return n.askAll(ctx, q, w)
+}
+
+// query is a script for every server.
+type query struct {
+	n      *Nodes
+	limit  time.Duration
+	action *script.Script
+	keys   []string
+	args   func(i int) []string
+}
+
+// send asks one server.
+func (q query) send(ctx context.Context, i int) Reply {
+	args := q.args(i)
+	if args == nil && q.action == acquireScript {
+		return Reply{Node: i, Err: errClearing}
 	}
-	done := make(chan Reply, len(n.list))
+	answer, err := q.n.list[i].Run(timelimit.Within(ctx, q.limit), q.action, q.keys, args)
+	if err != nil {
+		return Reply{Node: i, Err: err}
+	}
+	return parse(i, answer)
+}
+
+// askAll asks several servers. When ctx ends, the outcome at a server that has not answered is
+// unknown. Its request goes on: a store needs no goroutine for a request that nobody cancels.
+func (n *Nodes) askAll(ctx context.Context, q query, w Wait) []Reply {
+	replies, done := make([]Reply, len(n.list)), make(chan Reply, len(n.list))
+	asking := ctx
+	if ctx.Err() == nil { // else the store says that it sends nothing
+		asking = timelimit.Lasting(ctx)
+	}
 	for i := range n.list {
-		if !n.life.Go(label.Caller, func() { done <- one(i) }) {
-			done <- one(i)
+		replies[i] = Reply{Node: i, Err: errSilent}
+		send := func() {
+			stack.Grow()
+			done <- q.send(asking, i)
+		}
+		if !n.life.Go(label.Caller, send) {
+			send()
 		}
 	}
-	var heard []Reply
-	for range n.list {
-		r := <-done
-		replies[r.Node] = r
-		if heard = append(heard, r); w.Early != nil && w.Early(heard) {
-			break
+	heard := make([]Reply, 0, len(n.list))
+	for len(heard) < len(n.list) && (w.Early == nil || !w.Early(heard)) {
+		select {
+		case r := <-done:
+			replies[r.Node] = r
+			heard = append(heard, r)
+		case <-ctx.Done():
+			for i := range replies {
+				if replies[i].Silent() {
+					replies[i].Err = ctx.Err()
+				}
+			}
+			return replies
 		}
 	}
 	if rest := len(n.list) - len(heard); rest > 0 && w.Late != nil {
@@ -258,12 +290,15 @@ func (n *Nodes) ask(ctx context.Context, limit time.Duration, action *script.Scr
 // errAnswer marks an answer that no script gives.
 var errAnswer = errors.New("holdfast: the server's answer has no known form")
 
-func parse(answer string) Reply {
-	word, rest, _ := strings.Cut(answer, " ")
-	left, value, _ := strings.Cut(rest, " ")
-	r := Reply{Value: value, Left: -1}
-	if ms, err := strconv.ParseInt(left, 10, 64); err == nil && ms >= 0 {
-		r.Left = time.Duration(ms) * time.Millisecond
+func parse(node int, answer string) Reply {
+	word, rest, more := strings.Cut(answer, " ")
+	r := Reply{Node: node, Left: -1}
+	if more {
+		left, value, _ := strings.Cut(rest, " ")
+		r.Value = value
+		if ms, err := strconv.ParseInt(left, 10, 64); err == nil && ms >= 0 {
+			r.Left = time.Duration(ms) * time.Millisecond
+		}
 	}
 	switch word {
 	case "granted", "released", "evicted", "held":

@@ -9,15 +9,15 @@
 -- ANSWER expired   a key was missing, and no key had another value
 -- ANSWER taken     a key has another value
 --
--- HOLDS  I4 I5 I9. The message comes after the deletion. It is the value, so that a client that hears
+-- HOLDS  I4 I5 I9. The messages come after all deletions. Each is the value, so that a client that hears
 --        several servers can tell which messages are of one release.
 -- WHY    Between a comparison and a deletion another client could get the lock. Keys of the holder that are
 --        left go too, because its work has ended.
-local missing, taken, left, told = false, false, {}, {}
+local missing, taken, told = false, false, {}
 for i, key in ipairs(KEYS) do
 	local value = redis.pcall('GET', key)
 	if value == ARGV[1] then
-		left[#left + 1] = key
+		redis.call('DEL', key)
 		told[#told + 1] = ARGV[i + 2]
 	elseif not value then
 		missing = true
@@ -25,11 +25,8 @@ for i, key in ipairs(KEYS) do
 		taken = true
 	end
 end
-if #left > 0 then
-	redis.call('DEL', unpack(left))
-	for _, channel in ipairs(told) do
-		if channel ~= '' then redis.pcall(ARGV[2], channel, ARGV[1]) end
-	end
+for _, channel in ipairs(told) do
+	if channel ~= '' then redis.pcall(ARGV[2], channel, ARGV[1]) end
 end
 if taken then return 'taken' end
 if missing then return 'expired' end

@@ -44,11 +44,11 @@ func TestAnswersAreRead(t *testing.T) {
 		"free":            {Answer: Expired, Left: -1},
 		"evicted":         {Answer: Held, Left: -1},
 	} {
-		if got := parse(answer); got != want {
+		if got := parse(0, answer); got != want {
 			t.Errorf("%q: %+v, want %+v", answer, got, want)
 		}
 	}
-	if got := parse("what"); got.Err == nil || !got.Unknown() {
+	if got := parse(0, "what"); got.Err == nil || !got.Unknown() {
 		t.Errorf("an unknown answer: %+v", got)
 	}
 }

@@ -40,7 +40,7 @@ func NewWire(nodes *Nodes, name string) *Wire {
 		Hint:      "use a native lock for that",
 		PollEvery: PollEvery,
 		Commands: []string{
-			"get KEY", "set KEY x nx px 1", "del KEY", "pexpire KEY 1", "pttl KEY",
+			"get KEY", "set KEY x nx get px 1", "del KEY", "pexpire KEY 1", "pttl KEY",
 		},
 	}}
 }

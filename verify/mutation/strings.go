@@ -24,8 +24,8 @@ var inStringLocks = slices.Concat(in("internal/stringlock/acquire.lua", by{obser
 	mut:  "	if ",
 }}), in("internal/stringlock/release.lua", by{observing}, []mutant{{
 	name: "strings: a release deletes the key of another client",
-	old:  "	if value == ARGV[1] then\n		left[",
-	mut:  "	if value then\n		left[",
+	old:  "	if value == ARGV[1] then",
+	mut:  "	if value then",
 }}), in("internal/stringlock/extend.lua", by{observing, surviving}, []mutant{{
 	name: "strings: an extension brings back a key that is gone",
 	old:  "if #missing > 0 and ARGV[3] ~= '1' then return 'expired' end\n",
