@@ -314,8 +314,8 @@ ETCD := $(CURDIR)/bin/bench-etcd
 
 # Redis's locks by other libraries, by ours with their API, and by native locks on their keys.
 .PHONY: bench-neighbours
-bench-neighbours: servers ## throughput of redsync and redislock, and of ours on their keys, as a table (a minute and a half)
-	@cd verify/compat && $(GO) test -count 1 -run '^TestThroughput$$' . -each 2s
+bench-neighbours: servers ## throughput and cost of redsync and redislock, and of ours on their keys (two minutes)
+	@cd verify/compat && $(GO) test -count 1 -run '^TestThroughput$$' -bench '^BenchmarkPair$$' -benchtime 2000x . -each 2s
 
 
 # The peers at every workload, the kinds of lock, the curves and the server's

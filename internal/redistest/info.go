@@ -38,24 +38,38 @@ func (s *Server) WaitsForDisks(t testing.TB) bool {
 
 // CommandCalls returns how often each command was called since the start or since ResetStats,
 // including calls from scripts. The keys are names in lower case: "evalsha", "client|setname".
-func (s *Server) CommandCalls(t testing.TB) map[string]int64 {
+func (s *Server) CommandCalls(t testing.TB) map[string]int64 { return s.commandStats(t, "calls=") }
+
+// CommandTimes returns how long the server has run each command, with the same keys. The time of a
+// script includes that of its commands.
+func (s *Server) CommandTimes(t testing.TB) map[string]time.Duration {
+	times := make(map[string]time.Duration)
+	for name, micros := range s.commandStats(t, "usec=") {
+		times[name] = time.Duration(micros) * time.Microsecond
+	}
+	return times
+}
+
+// commandStats returns a field of INFO commandstats for each command.
+func (s *Server) commandStats(t testing.TB, field string) map[string]int64 {
 	t.Helper()
 	text, _ := s.Do(t, "INFO", "commandstats").(string)
-	calls := make(map[string]int64)
+	all := make(map[string]int64)
 	for line := range strings.Lines(text) {
 		// cmdstat_get:calls=2,usec=5,…
 		name, stats, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
 		if !ok {
 			continue
 		}
-		count, _, _ := strings.Cut(stats, ",")
-		n, err := strconv.ParseInt(count, 10, 64)
+		_, value, _ := strings.Cut("calls="+stats, field)
+		value, _, _ = strings.Cut(value, ",")
+		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			t.Fatalf("redistest: commandstats: %q", line)
 		}
-		calls[name] = n
+		all[name] = n
 	}
-	return calls
+	return all
 }
 
 // ResetStats sets the counters of CommandCalls to zero.

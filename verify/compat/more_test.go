@@ -17,7 +17,7 @@ import (
 )
 
 // ours makes a Redsync of this library.
-func ours(t *testing.T, addrs ...string) *redsync.Redsync {
+func ours(t testing.TB, addrs ...string) *redsync.Redsync {
 	var pools []redsync.Pool
 	for _, addr := range addrs {
 		pools = append(pools, goredis.New(client(t, addr)))
@@ -32,7 +32,7 @@ func free(t *testing.T, server *redistest.Server) bool {
 	return server.Do(t, "EXISTS", "key") == int64(0)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -24,15 +24,15 @@ import (
 // wires are the stores for native locks, each with the original on the same servers.
 var wires = map[string]struct {
 	servers int
-	store   func(t *testing.T, addrs []string) store.Store
-	try     func(t *testing.T, addrs []string) (release func() error, err error)
+	store   func(t testing.TB, addrs []string) store.Store
+	try     func(t testing.TB, addrs []string) (release func() error, err error)
 }{
 	"redsync":           {1, redsyncStore, originalTry},
 	"redsync, of three": {3, redsyncStore, originalTry},
 	"redislock":         {1, redislockStore, originalObtain},
 }
 
-func redsyncStore(t *testing.T, addrs []string) store.Store {
+func redsyncStore(t testing.TB, addrs []string) store.Store {
 	var pools []redsync.Pool
 	for _, addr := range addrs {
 		pools = append(pools, goredis.New(client(t, addr)))
@@ -42,13 +42,13 @@ func redsyncStore(t *testing.T, addrs []string) store.Store {
 	return s
 }
 
-func redislockStore(t *testing.T, addrs []string) store.Store {
+func redislockStore(t testing.TB, addrs []string) store.Store {
 	s := redislock.NewStore(goredis.New(client(t, addrs[0])))
 	t.Cleanup(s.Close)
 	return s
 }
 
-func originalTry(t *testing.T, addrs []string) (func() error, error) {
+func originalTry(t testing.TB, addrs []string) (func() error, error) {
 	var pools []originalpool.Pool
 	for _, addr := range addrs {
 		pools = append(pools, originalgoredis.NewPool(client(t, addr)))
@@ -58,7 +58,7 @@ func originalTry(t *testing.T, addrs []string) (func() error, error) {
 	return func() error { _, err := m.Unlock(); return err }, m.TryLock()
 }
 
-func originalObtain(t *testing.T, addrs []string) (func() error, error) {
+func originalObtain(t testing.TB, addrs []string) (func() error, error) {
 	l, err := originalredislock.Obtain(context.Background(), client(t, addrs[0]), "key", time.Minute, nil)
 	return func() error { return l.Release(context.Background()) }, err
 }

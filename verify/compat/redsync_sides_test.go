@@ -35,14 +35,14 @@ type settings struct {
 // side is a package under test, with its errors.
 type side struct {
 	name    string
-	connect func(t *testing.T, addrs []string) (mutexOf func(name string, s settings) mutex)
+	connect func(t testing.TB, addrs []string) (mutexOf func(name string, s settings) mutex)
 
 	failed, extendFailed, expired error
 	taken                         func(error) ([]int, bool)
 	nodeTaken, redisError         func(error) (int, bool)
 }
 
-func client(t *testing.T, addr string) *redis.Client {
+func client(t testing.TB, addr string) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
@@ -77,7 +77,7 @@ func redsyncOption[O any, D ~func(int) time.Duration](s settings, o redsyncOptio
 
 var originalSide = side{
 	name: "redsync",
-	connect: func(t *testing.T, addrs []string) func(string, settings) mutex {
+	connect: func(t testing.TB, addrs []string) func(string, settings) mutex {
 		var pools []originalpool.Pool
 		for _, addr := range addrs {
 			pools = append(pools, originalgoredis.NewPool(client(t, addr)))
@@ -102,7 +102,7 @@ var originalSide = side{
 
 var ourSide = side{
 	name: "compat/redsync",
-	connect: func(t *testing.T, addrs []string) func(string, settings) mutex {
+	connect: func(t testing.TB, addrs []string) func(string, settings) mutex {
 		var pools []redsync.Pool
 		for _, addr := range addrs {
 			pools = append(pools, goredis.New(client(t, addr)))

@@ -33,7 +33,7 @@ type pass func(ctx context.Context, key string) error
 type contender struct {
 	wire, library string
 	servers       int
-	open          func(t *testing.T, addrs []string) pass
+	open          func(t testing.TB, addrs []string) pass
 }
 
 // long is an expiry that no measurement reaches.
@@ -52,7 +52,7 @@ var contenders = []contender{
 	{"Holdfast's own", "native locks", 1, passOwn},
 }
 
-func passRedsync(t *testing.T, addrs []string) pass {
+func passRedsync(t testing.TB, addrs []string) pass {
 	var pools []originalpool.Pool
 	for _, addr := range addrs {
 		pools = append(pools, originalgoredis.NewPool(client(t, addr)))
@@ -68,7 +68,7 @@ func passRedsync(t *testing.T, addrs []string) pass {
 	}
 }
 
-func passCompatRedsync(t *testing.T, addrs []string) pass {
+func passCompatRedsync(t testing.TB, addrs []string) pass {
 	rs := ours(t, addrs...)
 	return func(ctx context.Context, key string) error {
 		m := rs.NewMutex(key, redsync.WithExpiry(long), redsync.WithTries(1<<30))
@@ -80,7 +80,7 @@ func passCompatRedsync(t *testing.T, addrs []string) pass {
 	}
 }
 
-func passRedislock(t *testing.T, addrs []string) pass {
+func passRedislock(t testing.TB, addrs []string) pass {
 	c := originalredislock.New(client(t, addrs[0]))
 	return func(ctx context.Context, key string) error {
 		l, err := c.Obtain(ctx, key, long, &originalredislock.Options{
@@ -93,7 +93,7 @@ func passRedislock(t *testing.T, addrs []string) pass {
 	}
 }
 
-func passCompatRedislock(t *testing.T, addrs []string) pass {
+func passCompatRedislock(t testing.TB, addrs []string) pass {
 	c := redislock.New(goredis.New(client(t, addrs[0])))
 	t.Cleanup(c.Close)
 	return func(ctx context.Context, key string) error {
@@ -107,22 +107,22 @@ func passCompatRedislock(t *testing.T, addrs []string) pass {
 	}
 }
 
-func passNative(t *testing.T, addrs []string) pass {
+func passNative(t testing.TB, addrs []string) pass {
 	c, err := holdfast.New(redsyncStore(t, addrs), holdfast.Config{})
 	return passClient(t, c, err)
 }
 
-func passNativeRedislock(t *testing.T, addrs []string) pass {
+func passNativeRedislock(t testing.TB, addrs []string) pass {
 	c, err := holdfast.New(redislockStore(t, addrs), holdfast.Config{})
 	return passClient(t, c, err)
 }
 
-func passOwn(t *testing.T, addrs []string) pass {
+func passOwn(t testing.TB, addrs []string) pass {
 	c, err := holdfast.New(goredis.New(client(t, addrs[0])), holdfast.Config{})
 	return passClient(t, c, err)
 }
 
-func passClient(t *testing.T, c *holdfast.Client, err error) pass {
+func passClient(t testing.TB, c *holdfast.Client, err error) pass {
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return func(ctx context.Context, key string) error {
@@ -177,11 +177,7 @@ func TestThroughput(t *testing.T) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(out, "keys of\tlibrary\t1 client\t8 clients, 8 locks\t8 clients, 1 lock\tby one of them")
 	for _, c := range contenders {
-		servers := redistest.Primaries(t, c.servers)
-		addrs := make([]string, len(servers))
-		for i, server := range servers {
-			addrs[i] = server.Addr()
-		}
+		addrs := addrsOf(redistest.Primaries(t, c.servers))
 		own := func(i int) string { return fmt.Sprintf("own-%d", i) }
 		one, _ := measure(t, c, addrs, 1, own)
 		many, _ := measure(t, c, addrs, 8, own)
