@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -20,26 +21,29 @@ type relay struct {
 	works sync.WaitGroup
 }
 
-// startRelay puts a round trip in front of the server at target. The caller stops it.
-func startRelay(target string, trip time.Duration) (*relay, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// startRelay puts a round trip in front of the server at target. When ctx ends, it connects nobody
+// any more. The caller stops it.
+func startRelay(ctx context.Context, target string, trip time.Duration) (*relay, error) {
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	r := &relay{target: target, half: trip / 2, listener: l}
-	r.works.Go(r.accept)
+	r.works.Go(func() { r.accept(ctx) })
 	return r, nil
 }
 
 func (r *relay) addr() string { return r.listener.Addr().String() }
 
-func (r *relay) accept() {
+func (r *relay) accept(ctx context.Context) {
+	var dialer net.Dialer
 	for {
 		client, err := r.listener.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", r.target)
+		server, err := dialer.DialContext(ctx, "tcp", r.target)
 		if err != nil {
 			client.Close() //nolint:errcheck // the client finds a closed connection
 			continue
@@ -82,7 +86,7 @@ func (r *relay) pass(to io.WriteCloser, from io.Reader) {
 			}
 		}
 		to.Close()         //nolint:errcheck // it ends the other direction, whatever it says
-		for range pieces { //nolint:revive // the reader must not block
+		for range pieces { // the reader must not block
 		}
 	})
 }

@@ -22,7 +22,7 @@ func relayed(t testing.TB, s *redistest.Server, trip time.Duration) string {
 	if trip == 0 {
 		return s.Addr()
 	}
-	r, err := startRelay(s.Addr(), trip)
+	r, err := startRelay(t.Context(), s.Addr(), trip)
 	check(t, err)
 	t.Cleanup(r.stop)
 	return r.addr()

@@ -37,10 +37,9 @@ func (f *wireFlags) foreign() bool { return f.wire != "" && f.wire != "native" }
 // checkWire refuses what the form of another library cannot carry.
 func (o *runOptions) checkWire() error {
 	const native = "leave --wire out, or leave this out"
-	lib := "--wire " + o.wire
-	only := lib + " holds one exclusive lock"
+	only := "--wire " + o.wire + " holds one exclusive lock"
 	if o.bridge {
-		lib, only = "--bridge", "--bridge holds one exclusive lock"
+		only = "--bridge holds one exclusive lock"
 	}
 	if err := refuse([]clash{
 		{
@@ -81,7 +80,7 @@ func (s *server) openWire(f wireFlags, servers []store.Store, cfg holdfast.Confi
 	return err
 }
 
-func (f wireFlags) storeOf(servers []store.Store) store.Store {
+func (f *wireFlags) storeOf(servers []store.Store) store.Store {
 	if f.wire == "redisson" {
 		return redisson.New(servers[0], redisson.Config{Kind: redisson.Lock})
 	}

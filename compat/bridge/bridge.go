@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -136,7 +137,8 @@ func under(
 ) (second *holdfast.Lease, again bool, err error) {
 	wait, cancel := context.WithCancelCause(first.Context()) // it has the values of ctx
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer stop()
 	second, err = acquire(native, wait)
 	if err == nil && first.Err() == nil {
 		return second, false, nil
@@ -170,7 +172,8 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) (err 
 			err = errors.Join(err, failed)
 		}
 	}()
-	defer context.AfterFunc(ctx, func() { lease.own.cancel(context.Cause(ctx)) })()
+	stop := context.AfterFunc(ctx, func() { lease.own.cancel(context.Cause(ctx)) })
+	defer stop()
 	return f(lease.Context())
 }
 
@@ -273,8 +276,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.own.check() // a loss of before stays the cause
 	l.own.cancel(holdfast.ErrReleased)
 	var all []error
-	for i := len(l.halves) - 1; i >= 0; i-- {
-		all = append(all, l.halves[i].Release(ctx))
+	for _, half := range slices.Backward(l.halves) {
+		all = append(all, half.Release(ctx))
 	}
 	return errors.Join(all...)
 }

@@ -115,7 +115,7 @@ func (b *base) Key(name string) (string, error) {
 		return "", errors.New("the NameMapper returns an empty key")
 	}
 	if tag(key) != tag(prefixed("p", key)) {
-		return "", errors.New("Redisson and Redis find different hash tags in it: " +
+		return "", errors.New("the hash tags that Redisson and Redis find in it differ: " +
 			"use no braces, or one pair with text in it")
 	}
 	return key, nil

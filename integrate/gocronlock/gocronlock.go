@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ func NewLocker(
 	client *holdfast.Client, prefix string, spread time.Duration, options ...holdfast.MutexOption,
 ) *Locker {
 	if spread != 0 {
-		options = append(options[:len(options):len(options)], holdfast.MinHold(spread))
+		options = append(slices.Clip(options), holdfast.MinHold(spread))
 	}
 	return &Locker{client: client, prefix: prefix, options: options, runs: map[context.Context]*run{}}
 }

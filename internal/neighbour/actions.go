@@ -134,7 +134,8 @@ func (s *Store) poll(ctx context.Context, names []string, in *arguments) (string
 // arrive, and take the lock again. So the answer is then none, and the client goes on to cancel
 // until such a grant would have expired.
 func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (string, error) {
-	id, _, _, _ := in.text(), in.millis(), in.text(), in.owner()
+	id := in.text()
+	in.skipRecord()
 	if !in.ok() {
 		return "", nil
 	}
@@ -172,7 +173,9 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 // release gives a hold up. If an earlier request for the same got no answer, a hold that is gone
 // was released by that.
 func (s *Store) release(ctx context.Context, names []string, in *arguments) (string, error) {
-	id, _, _, _, _ := in.text(), in.text(), in.millis(), in.text(), in.owner()
+	id := in.text()
+	in.text() // the token: an attempt's ID is enough
+	in.skipRecord()
 	if !in.ok() {
 		return "", nil
 	}
@@ -205,7 +208,10 @@ func (s *Store) left(name, id string, held bool, err error, word string) (string
 // releaseAfter gives a hold up, and keeps the lock until its minimum time is over. Then the key
 // expires, which the neighbour's waiters hear of by their own timers only.
 func (s *Store) releaseAfter(ctx context.Context, names []string, in *arguments) (string, error) {
-	id, _, minHold, keep, _, _, _ := in.text(), in.text(), in.millis(), in.millis(), in.millis(), in.text(), in.owner()
+	id := in.text()
+	in.text() // the token: an attempt's ID is enough
+	minHold, keep := in.millis(), in.millis()
+	in.skipRecord()
 	if !in.ok() {
 		return "", nil
 	}
@@ -321,7 +327,10 @@ func (s *Store) cancelAll(ctx context.Context, names []string, a Attempt) error 
 // evict ends the holds of a lock for an operator. The neighbour's formats have no place for who
 // it was and why.
 func (s *Store) evict(ctx context.Context, names []string, in *arguments) (string, error) {
-	_, _, only, _, _ := in.text(), in.text(), in.number(), in.millis(), in.text()
+	in.text() // who it was
+	in.text() // and why
+	only := in.number()
+	in.skipRecord()
 	if !in.ok() {
 		return "", nil
 	}

@@ -2,6 +2,7 @@ package neighbour
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -132,10 +133,12 @@ const placeholderNow = "1"
 // modeWord writes a mode.
 func modeWord(m Mode) string {
 	switch m {
+	case Exclusive:
+		return wire.Exclusive
 	case Shared:
 		return wire.Shared
 	case Permits:
 		return wire.PermitMode
 	}
-	return wire.Exclusive
+	panic(fmt.Sprintf("BUG: mode %v", m))
 }

@@ -61,7 +61,8 @@ func (s *Store) recordOf(name string, got State, now time.Time) string {
 func (s *Store) awaitFree(ctx context.Context, names []string, in *arguments) (string, error) {
 	a := Attempt{Name: names[0]}
 	in.mode(&a)
-	_, _, _ = in.text(), in.millis(), in.text()
+	in.text() // whether the caller watches: it subscribes to the neighbour's messages instead
+	in.skipRecord()
 	if !in.ok() {
 		return "", nil
 	}
@@ -81,8 +82,10 @@ func (s *Store) awaitFree(ctx context.Context, names []string, in *arguments) (s
 			left = h.Left
 		}
 	}
-	free := used == 0
+	free := false
 	switch a.Mode {
+	case Exclusive:
+		free = used == 0
 	case Shared:
 		free = !exclusive
 	case Permits:

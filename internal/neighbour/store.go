@@ -194,13 +194,7 @@ func (s *Store) carries(m Mode) error {
 	if slices.Contains(s.traits.Modes, m) {
 		return nil
 	}
-	switch m {
-	case Shared:
-		return s.unsupported("readers")
-	case Permits:
-		return s.unsupported("permits")
-	}
-	return s.unsupported("exclusive holders")
+	return s.unsupported(map[Mode]string{Exclusive: "exclusive holders", Shared: "readers", Permits: "permits"}[m])
 }
 
 // millis writes a duration for an answer, rounded up.

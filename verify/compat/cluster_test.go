@@ -32,14 +32,7 @@ func TestInACluster(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		return c
 	}
-	a, b := open(nil), open(observer(func(e holdfast.Event) {
-		switch e.Kind {
-		case holdfast.EventWait:
-			waits <- struct{}{}
-		case holdfast.EventWake:
-			wakes <- e.Wake
-		}
-	}))
+	a, b := open(nil), open(waitsAndWakes(waits, wakes))
 	pushed := 0
 	for _, key := range []string{"key", "a{b}c", "one", "two", "three"} {
 		lease, err := a.Mutex(key).Lock(ctx)

@@ -15,7 +15,7 @@ import (
 // has another type. Only the constructors differ: their arguments are connections.
 
 // mutex has every method of redsync's Mutex.
-type mutex interface {
+type mutex interface { //nolint:interfacebloat // as many as redsync has
 	Name() string
 	Value() string
 	Until() time.Time

@@ -40,7 +40,7 @@ func must(t testing.TB, err error) {
 }
 
 // wantLost waits for the loss, and checks the cause.
-func wantLost(t *testing.T, ctx context.Context, why holdfast.LossReason) {
+func wantLost(ctx context.Context, t *testing.T, why holdfast.LossReason) {
 	t.Helper()
 	redistest.Next(t, "the loss", ctx.Done())
 	var lost *holdfast.LostError
@@ -60,14 +60,14 @@ func TestALockThatNobodyExtendsIsToldAsLost(t *testing.T) {
 	}
 	must(t, m.Lock())
 	until := m.Until()
-	wantLost(t, m.Context(), holdfast.LossExpired)
+	wantLost(m.Context(), t, holdfast.LossExpired)
 	if late := time.Since(until); late < -50*time.Millisecond {
 		t.Errorf("told %v before its end", -late)
 	}
 	lock, err := redislock.Obtain(t.Context(), goredis.New(client(t, server.Addr())), "key", 100*time.Millisecond,
 		&redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)})
 	must(t, err)
-	wantLost(t, lock.Context(), holdfast.LossExpired)
+	wantLost(lock.Context(), t, holdfast.LossExpired)
 	if err := lock.Refresh(t.Context(), time.Minute, nil); !errors.Is(err, redislock.ErrNotObtained) {
 		t.Errorf("refreshed: %v", err)
 	}
@@ -84,7 +84,7 @@ func TestARenewedLockLastsUntilTheServerDeniesIt(t *testing.T) {
 		t.Errorf("trusted until %v as before", first)
 	}
 	server.Do(t, "SET", "key", "other")
-	wantLost(t, m.Context(), holdfast.LossNotHeld)
+	wantLost(m.Context(), t, holdfast.LossNotHeld)
 	if ok, err := m.Unlock(); ok {
 		t.Errorf("unlocked: %v", err)
 	}
@@ -197,7 +197,7 @@ func TestALossThatWasSeenIsForgotten(t *testing.T) {
 	server := redistest.Start(t)
 	for name, see := range map[string]func(m *redsync.Mutex){
 		"Extend": func(m *redsync.Mutex) { _, _ = m.Extend() },
-		"Valid":  func(m *redsync.Mutex) { _, _ = m.Valid() },
+		"Valid":  func(m *redsync.Mutex) { _, _ = m.Valid() }, //nolint:staticcheck // in use, though deprecated
 		"Until":  func(m *redsync.Mutex) { _ = m.Until() },
 	} {
 		m := ours(t, server.Addr()).NewMutex("key", redsync.WithExpiry(100*time.Millisecond))

@@ -136,19 +136,24 @@ type observer func(holdfast.Event)
 
 func (o observer) Observe(e holdfast.Event) { o(e) }
 
+// waitsAndWakes observes when a waiter waits, and what wakes it.
+func waitsAndWakes(waits chan<- struct{}, wakes chan<- holdfast.Wake) observer {
+	return func(e holdfast.Event) {
+		if e.Kind == holdfast.EventWait {
+			waits <- struct{}{}
+		}
+		if e.Kind == holdfast.EventWake {
+			wakes <- e.Wake
+		}
+	}
+}
+
 // A release of a native lock wakes native waiters on the same wire.
 func TestAReleaseWakesNativeWaiters(t *testing.T) {
 	onWires(t, func(t *testing.T, w world) {
 		a := w.client(holdfast.Config{})
 		waits, wakes := make(chan struct{}, 64), make(chan holdfast.Wake, 64)
-		b := w.client(holdfast.Config{Observer: observer(func(e holdfast.Event) {
-			switch e.Kind {
-			case holdfast.EventWait:
-				waits <- struct{}{}
-			case holdfast.EventWake:
-				wakes <- e.Wake
-			}
-		})})
+		b := w.client(holdfast.Config{Observer: waitsAndWakes(waits, wakes)})
 		pushed := 0
 		for range 10 {
 			lease, err := a.Mutex("key").Lock(t.Context())

@@ -105,7 +105,7 @@ type lockScene struct {
 	said   []string
 }
 
-func (s *lockScene) say(format string, args ...any) {
+func (s *lockScene) sayf(format string, args ...any) {
 	s.said = append(s.said, fmt.Sprintf(format, args...))
 }
 
@@ -163,15 +163,15 @@ var redislockTable = []struct {
 	{"a free lock", func(s *lockScene) {
 		l := s.take(nil)
 		ttl := s.server.Do(s.t, "PTTL", "key").(int64)
-		s.say("%s %d %q %v ttl %v", l.Key(), len(l.Token()), l.Metadata(), s.get("key") == l.Token(), ttl > 50_000)
+		s.sayf("%s %d %q %v ttl %v", l.Key(), len(l.Token()), l.Metadata(), s.get("key") == l.Token(), ttl > 50_000)
 		left, err := l.TTL(s.t.Context())
 		s.err("ttl", err)
-		s.say("left: %v", left > 50*time.Second && left <= time.Minute)
+		s.sayf("left: %v", left > 50*time.Second && left <= time.Minute)
 		s.err("release", l.Release(s.t.Context()))
 		s.err("again", l.Release(s.t.Context()))
 		left, err = l.TTL(s.t.Context())
 		s.err("ttl", err)
-		s.say("left: %v, %v", left, s.get("key"))
+		s.sayf("left: %v, %v", left, s.get("key"))
 	}, `obtain: nil; key 22 "" true ttl true; ttl: nil; left: true; release: nil; again: ==ErrLockNotHeld; ` +
 		`ttl: nil; left: 0s, <nil>`, ""},
 	{"taken", func(s *lockScene) {
@@ -179,31 +179,31 @@ var redislockTable = []struct {
 		s.take(nil)
 		c := &counted{}
 		s.take(&choice{retry: c})
-		s.say("calls: %d", c.calls)
+		s.sayf("calls: %d", c.calls)
 		limit := s.side.limit(s.side.linear(time.Nanosecond), 2)
 		s.take(&choice{retry: limit})
-		s.say("next: %v", limit.NextBackoff())
+		s.sayf("next: %v", limit.NextBackoff())
 	}, `obtain: ==ErrNotObtained; obtain: ==ErrNotObtained; calls: 4; obtain: ==ErrNotObtained; next: 0s`, ""},
 	{"strategies", func(s *lockScene) {
 		double := s.side.double(0, 20*time.Millisecond)
 		for range 4 {
-			s.say("%v", double.NextBackoff())
+			s.sayf("%v", double.NextBackoff())
 		}
 		low := s.side.double(time.Second, 0)
-		s.say("%v", low.NextBackoff())
+		s.sayf("%v", low.NextBackoff())
 		var last time.Duration
 		for open, n := s.side.double(0, 0), 0; n < 40; n++ {
 			last = open.NextBackoff()
 		}
 		limit := s.side.limit(s.side.linear(time.Second), 1)
-		s.say("%v, %v %v %v", last, limit.NextBackoff(), limit.NextBackoff(), limit.NextBackoff())
+		s.sayf("%v, %v %v %v", last, limit.NextBackoff(), limit.NextBackoff(), limit.NextBackoff())
 	}, `4ms; 8ms; 16ms; 20ms; 1s; 18h38m28.864s, 1s 0s 0s`, ""},
 	{"metadata and a token of one's own", func(s *lockScene) {
 		l := s.take(&choice{token: "foo", metadata: "bar"})
-		s.say("%s %s %v", l.Token(), l.Metadata(), s.get("key"))
+		s.sayf("%s %s %v", l.Token(), l.Metadata(), s.get("key"))
 		s.take(nil)
 		second := s.take(&choice{token: "foo", metadata: "baz"})
-		s.say("%s %s %v", second.Token(), second.Metadata(), s.get("key"))
+		s.sayf("%s %s %v", second.Token(), second.Metadata(), s.get("key"))
 		s.err("release", l.Release(s.t.Context()))
 		s.err("release", second.Release(s.t.Context()))
 	}, `obtain: nil; foo bar foobar; obtain: ==ErrNotObtained; obtain: nil; foo baz foobaz; ` +
@@ -222,8 +222,8 @@ var redislockTable = []struct {
 		l := s.take(nil)
 		for _, ttl := range []time.Duration{time.Second * 20, time.Hour} {
 			s.err("refresh", l.Refresh(s.t.Context(), ttl, nil))
-			left := time.Duration(s.server.Do(s.t, "PTTL", "key").(int64)) * time.Millisecond
-			s.say("left: %v", left > ttl-10*time.Second && left <= ttl)
+			left := s.server.Do(s.t, "PTTL", "key").(int64)
+			s.sayf("left: %v", left > (ttl-10*time.Second).Milliseconds() && left <= ttl.Milliseconds())
 		}
 		s.server.Do(s.t, "DEL", "key")
 		s.err("refresh", l.Refresh(s.t.Context(), time.Minute, nil))
@@ -232,7 +232,7 @@ var redislockTable = []struct {
 		s.err("release", l.Release(s.t.Context()))
 		left, err := l.TTL(s.t.Context())
 		s.err("ttl", err)
-		s.say("left: %v", left)
+		s.sayf("left: %v", left)
 	}, `obtain: nil; refresh: nil; left: true; refresh: nil; left: true; refresh: ==ErrNotObtained; ` +
 		`refresh: ==ErrNotObtained; release: ==ErrLockNotHeld; ttl: nil; left: 0s`, ""},
 	{"the context ends between two tries", func(s *lockScene) {
@@ -253,17 +253,17 @@ var redislockTable = []struct {
 	{"several keys", func(s *lockScene) {
 		l, err := s.obtain(s.t.Context(), []string{"a", "b"}, time.Minute, nil)
 		s.err("obtain", err)
-		s.say("%s %v", l.Key(), s.get("a") == l.Token() && s.get("b") == l.Token())
+		s.sayf("%s %v", l.Key(), s.get("a") == l.Token() && s.get("b") == l.Token())
 		_, err = s.obtain(s.t.Context(), []string{"c", "b"}, time.Minute, nil)
 		s.err("obtain", err)
-		s.say("c: %v", s.get("c"))
+		s.sayf("c: %v", s.get("c"))
 		s.err("refresh", l.Refresh(s.t.Context(), time.Hour, nil))
 		s.server.Do(s.t, "PEXPIRE", "b", 20_000)
 		left, err := l.TTL(s.t.Context())
 		s.err("ttl", err)
-		s.say("left: %v", left > 0 && left <= 20*time.Second)
+		s.sayf("left: %v", left > 0 && left <= 20*time.Second)
 		s.err("release", l.Release(s.t.Context()))
-		s.say("%v %v", s.get("a"), s.get("b"))
+		s.sayf("%v %v", s.get("a"), s.get("b"))
 	}, `obtain: nil; a true; obtain: ==ErrNotObtained; c: <nil>; refresh: nil; ttl: nil; left: true; release: nil; ` +
 		`<nil> <nil>`, ""},
 	{"one of several keys is lost", func(s *lockScene) {
@@ -274,7 +274,7 @@ var redislockTable = []struct {
 		left, err := l.TTL(s.t.Context())
 		s.err("ttl", err)
 		s.err("release", l.Release(s.t.Context()))
-		s.say("left: %v, a is there: %v", left, s.get("a") != nil)
+		s.sayf("left: %v, a is there: %v", left, s.get("a") != nil)
 	}, `obtain: nil; refresh: ==ErrNotObtained; ttl: nil; release: ==ErrLockNotHeld; left: 0s, a is there: true`,
 		`obtain: nil; refresh: ==ErrNotObtained; ttl: nil; release: ==ErrLockNotHeld; left: 0s, a is there: false`},
 	{"a key of another kind", func(s *lockScene) {
@@ -286,7 +286,7 @@ var redislockTable = []struct {
 		ctx, cancel := context.WithCancel(s.t.Context())
 		cancel()
 		s.err("release", l.Release(ctx))
-		s.say("held: %v", s.get("key") != nil)
+		s.sayf("held: %v", s.get("key") != nil)
 	}, `obtain: nil; release: ==Canceled; held: true`, `obtain: nil; release: nil; held: false`},
 	{"no server", func(s *lockScene) {
 		l := s.take(nil)

@@ -132,7 +132,7 @@ func (s side) describe(err error) string {
 	}
 	var each func(err error)
 	each = func(err error) {
-		if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this level only
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, one := range joined.Unwrap() {
 				each(one)
 			}
@@ -172,16 +172,16 @@ type scene struct {
 
 func (s *scene) mutex(c settings) mutex { return s.mutexOf("key", c) }
 
-func (s *scene) say(format string, args ...any) {
+func (s *scene) sayf(format string, args ...any) {
 	s.said = append(s.said, fmt.Sprintf(format, args...))
 }
 
 // err notes what a call returned.
-func (s *scene) err(what string, err error) { s.say("%s: %s", what, s.side.describe(err)) }
+func (s *scene) err(what string, err error) { s.sayf("%s: %s", what, s.side.describe(err)) }
 
 // ok notes what a call returned.
 func (s *scene) ok(what string, ok bool, err error) {
-	s.say("%s: %v %s", what, ok, s.side.describe(err))
+	s.sayf("%s: %v %s", what, ok, s.side.describe(err))
 }
 
 // do sends a command to all servers, or to those with the numbers.
@@ -205,5 +205,5 @@ func (s *scene) keys() {
 			count += server.Do(s.t, "EXISTS", "key").(int64)
 		}
 	}
-	s.say("keys: %d", count)
+	s.sayf("keys: %d", count)
 }

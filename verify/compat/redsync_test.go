@@ -25,14 +25,14 @@ var redsyncTable = []struct {
 }{
 	{"a free lock", 1, func(s *scene) {
 		m := s.mutex(settings{expiry: time.Minute})
-		s.say("before: %q %v %s", m.Value(), m.Until().IsZero(), m.Name())
+		s.sayf("before: %q %v %s", m.Value(), m.Until().IsZero(), m.Name())
 		before := time.Now()
 		s.err("lock", m.Lock())
 		until := m.Until()
-		s.say("value: %d %v", len(m.Value()), s.servers[0].Do(s.t, "GET", "key") == m.Value())
-		s.say("until: %v", until.After(before.Add(58*time.Second)) && until.Before(time.Now().Add(time.Minute)))
+		s.sayf("value: %d %v", len(m.Value()), s.servers[0].Do(s.t, "GET", "key") == m.Value())
+		s.sayf("until: %v", until.After(before.Add(58*time.Second)) && until.Before(time.Now().Add(time.Minute)))
 		ttl := s.servers[0].Do(s.t, "PTTL", "key").(int64)
-		s.say("ttl: %v", ttl > 50_000 && ttl <= 60_000)
+		s.sayf("ttl: %v", ttl > 50_000 && ttl <= 60_000)
 		ok, err := m.Unlock()
 		s.ok("unlock", ok, err)
 		s.keys()
@@ -41,7 +41,7 @@ var redsyncTable = []struct {
 		m := s.mutex(settings{})
 		s.err("lock", m.Lock())
 		ttl := s.servers[0].Do(s.t, "PTTL", "key").(int64)
-		s.say("ttl: %v", ttl > 5000 && ttl <= 8000)
+		s.sayf("ttl: %v", ttl > 5000 && ttl <= 8000)
 	}, `lock: nil; ttl: true`, ""},
 	{"taken, with tries", 1, func(s *scene) {
 		s.do("SET key other")
@@ -50,20 +50,20 @@ var redsyncTable = []struct {
 			tries = append(tries, n)
 			return 0
 		}}).Lock())
-		s.say("delays: %v", tries)
+		s.sayf("delays: %v", tries)
 		s.keys()
 	}, `lock: ErrTaken[0]; delays: [1 2 3]; keys: 1`, ""},
 	{"taken, tries by default", 1, func(s *scene) {
 		s.do("SET key other")
 		tries := 0
 		s.err("lock", s.mutex(settings{delays: func(int) time.Duration { tries++; return 0 }}).Lock())
-		s.say("delays: %d", tries)
+		s.sayf("delays: %d", tries)
 	}, `lock: ErrTaken[0]; delays: 31`, ""},
 	{"no try", 1, func(s *scene) { s.err("lock", s.mutex(settings{none: true}).Lock()) },
 		`lock: "redsync: failed to acquire lock" ==ErrFailed`, ""},
 	{"taken, once", 1, func(s *scene) {
 		s.do("SET key other")
-		s.err("try", s.mutex(settings{delays: func(int) time.Duration { s.say("a delay"); return 0 }}).TryLock())
+		s.err("try", s.mutex(settings{delays: func(int) time.Duration { s.sayf("a delay"); return 0 }}).TryLock())
 		s.err("a text", errors.New(strings.TrimSpace(s.mutex(settings{}).TryLock().Error())))
 	}, `try: ErrTaken[0]; a text: "lock already taken, locked nodes: [0]"`, ""},
 	{"a key of another kind", 1, func(s *scene) {
@@ -75,7 +75,7 @@ var redsyncTable = []struct {
 		s.err("lock", m.Lock())
 		value := m.Value()
 		s.err("again", m.TryLock())
-		s.say("value: %v", m.Value() == value)
+		s.sayf("value: %v", m.Value() == value)
 		ok, err := m.Unlock()
 		s.ok("unlock", ok, err)
 	}, `lock: nil; again: ErrTaken[0]; value: true; unlock: true nil`, ""},
@@ -99,11 +99,11 @@ var redsyncTable = []struct {
 		calls := 0
 		m := s.mutex(settings{gen: func() (string, error) { calls++; return "mine", nil }, delays: quick, tries: 3})
 		s.err("lock", m.Lock())
-		s.say("calls: %d, value: %s %v", calls, m.Value(), s.servers[0].Do(s.t, "GET", "key"))
+		s.sayf("calls: %d, value: %s %v", calls, m.Value(), s.servers[0].Do(s.t, "GET", "key"))
 		s.do("SET key other")
 		calls = 0
 		s.err("taken", m.Lock())
-		s.say("calls: %d", calls)
+		s.sayf("calls: %d", calls)
 	}, `lock: nil; calls: 1, value: mine mine; taken: ErrTaken[0]; calls: 1`, ""},
 	{"unlocked twice", 1, func(s *scene) {
 		m := s.mutex(settings{})
@@ -155,7 +155,7 @@ var redsyncTable = []struct {
 		s.do("PEXPIRE key 5000")
 		ok, err := m.Extend()
 		s.ok("extend", ok, err)
-		s.say("until: %v, ttl: %v", m.Until().After(until), s.servers[0].Do(s.t, "PTTL", "key").(int64) > 50_000)
+		s.sayf("until: %v, ttl: %v", m.Until().After(until), s.servers[0].Do(s.t, "PTTL", "key").(int64) > 50_000)
 		ok, err = m.Valid()
 		s.ok("valid", ok, err)
 	}, `lock: nil; extend: true nil; until: true, ttl: true; valid: true nil`, ""},
@@ -163,7 +163,7 @@ var redsyncTable = []struct {
 		m := s.mutex(settings{expiry: time.Minute})
 		s.err("lock", m.Lock())
 		other := s.mutex(settings{value: m.Value()})
-		s.say("value: %v", other.Value() == m.Value())
+		s.sayf("value: %v", other.Value() == m.Value())
 		ok, err := other.Valid()
 		s.ok("valid", ok, err)
 		ok, err = other.Extend()
@@ -269,7 +269,7 @@ var redsyncTable = []struct {
 				same++
 			}
 		}
-		s.say("same: %d", same)
+		s.sayf("same: %d", same)
 		ok, err := s.mutex(settings{value: m.Value()}).Unlock()
 		s.ok("unlock", ok, err)
 	}, `lock: nil; same: 3; unlock: true nil`, ""},

@@ -89,8 +89,9 @@ func bridgeChild(cfg childConfig, orders *bufio.Scanner, out io.Writer) error {
 	stop := func(when, action string) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = tell.Encode(step{When: when, Action: action, Inside: inside.Load()})
-		orders.Scan() // go on, or the kill
+		if err := tell.Encode(step{When: when, Action: action, Inside: inside.Load()}); err == nil {
+			orders.Scan() // go on, or the kill
+		}
 	}
 	m, err := newBridge(cfg, bridge.Both, func(s store.Store) store.Store { return &stepping{s, stop} })
 	if err != nil {

@@ -3,6 +3,7 @@ module github.com/holdfast-go/holdfast/verify/sql
 go 1.26.0
 
 require (
+	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/verify v0.0.0
 	github.com/ncruces/go-sqlite3 v0.32.0
 	github.com/tetratelabs/wazero v1.11.0
@@ -12,7 +13,6 @@ require (
 	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
-	github.com/holdfast-go/holdfast v0.0.0 // indirect
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0 // indirect
 	github.com/holdfast-go/holdfast/store/rueidis v0.0.0 // indirect
 	github.com/ncruces/julianday v1.0.0 // indirect
