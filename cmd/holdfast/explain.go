@@ -19,7 +19,27 @@ import (
 // explain adds the address to an error without an answer, and the tool's own hint where
 // the library's hint does not know the tool's flags.
 func (s *server) explain(name string, err error) error {
-	return s.explainKey(wire.Key(s.prefix, name), err)
+	key := wire.Key(s.prefix, name)
+	if s.byName || s.isWrong(s.old, name, err) {
+		key = name
+	}
+	return s.explainKey(key, err)
+}
+
+// isWrong reports whether err says that a key is no lock, and the key is that of name.
+func (s *server) isWrong(c *holdfast.Client, name string, err error) bool {
+	if c == nil || !isWrongType(err) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_, err = c.Inspect(ctx, name)
+	return isWrongType(err)
+}
+
+func isWrongType(err error) bool {
+	refused, ok := errors.AsType[*holdfast.ServerError](err)
+	return ok && refused.Code == "WRONGTYPE"
 }
 
 // explainJob is explain for the job of that name.
@@ -30,14 +50,8 @@ func (s *server) explainJob(name string, err error) error {
 // explainAny is explain for one of several locks. The server does not say which of their keys
 // holds something else, so each is read.
 func (s *server) explainAny(names []string, err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
 	for _, name := range names[1:] {
-		var refused *holdfast.ServerError
-		if !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
-			break
-		}
-		if _, wrong := s.client.Inspect(ctx, name); errors.As(wrong, &refused) && refused.Code == "WRONGTYPE" {
+		if s.isWrong(s.client, name, err) {
 			return s.explain(name, err)
 		}
 	}
@@ -53,7 +67,7 @@ func (s *server) explainKey(key string, err error) error {
 	case errors.As(err, &refused) && refused.Code == "WRONGPASS":
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
 			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
-	case errors.As(err, &refused) && refused.Code == "WRONGTYPE":
+	case isWrongType(err):
 		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value"}
 	case codeOf(err) == codeRefused && strings.Contains(err.Error(), "the 'scan' command"):

@@ -207,7 +207,7 @@ func (r *run) dismissGuardian() {
 // obtain connects to the server and acquires the lock. If the lock is not held then, it
 // returns the exit code and its reason.
 func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
-	if r.server, err = a.openOn(r.wireFlags, r.config(), r.uses()...); err != nil {
+	if r.server, err = a.openOn(&r.wireFlags, r.config(), r.uses()...); err != nil {
 		return false, 0, "", err
 	}
 	if err := r.nested(a.server.prefix); err != nil {

@@ -64,6 +64,7 @@ func (s *serverFlags) add(flags *pflag.FlagSet) {
 type server struct {
 	client  *holdfast.Client
 	old     *holdfast.Client // of another library's form, beside client; nil: there is no bridge
+	byName  bool             // client has the locks of another library, whose keys are their names
 	nodes   []node           // more than one in a quorum
 	quorum  *quorum.Store
 	store   store.Store // what the client has, for the scripts that no lease of this process sends
@@ -87,11 +88,11 @@ type node struct {
 // open makes a client, unless the topology cannot carry out one of the words. It does no I/O
 // but reading the password, and the question to one server whether it belongs to a Cluster.
 func (a *app) open(cfg holdfast.Config, words ...string) (*server, error) {
-	return a.openOn(wireFlags{}, cfg, words...)
+	return a.openOn(&wireFlags{}, cfg, words...)
 }
 
 // openOn is open for a lock in the form of another library, or in both forms.
-func (a *app) openOn(f wireFlags, cfg holdfast.Config, words ...string) (*server, error) {
+func (a *app) openOn(f *wireFlags, cfg holdfast.Config, words ...string) (*server, error) {
 	s, err := a.locate(os.LookupEnv)
 	if err != nil {
 		return nil, err

@@ -243,7 +243,10 @@ func who(info *holdfast.ClientInfo, client string) string {
 
 // briefly describes a holder within a message.
 func briefly(h holdfast.Holder) string {
-	if h.Token == 0 { // of another library, whose record has neither a token nor the time of the grant
+	switch {
+	case h.Token == 0 && h.Remaining == 0: // SET without PX, or an EXPIRE that never came
+		return fmt.Sprintf("by %s, and its key never expires", who(h.Client, h.ClientID))
+	case h.Token == 0: // of another library, whose record has neither a token nor the time of the grant
 		return fmt.Sprintf("by %s, lease expires in %s unless renewed", who(h.Client, h.ClientID), length(h.Remaining))
 	}
 	return fmt.Sprintf("by %s for %s, lease expires in %s unless renewed",

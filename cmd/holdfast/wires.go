@@ -36,10 +36,9 @@ func (f *wireFlags) foreign() bool { return f.wire != "" && f.wire != "native" }
 
 // checkWire refuses what the form of another library cannot carry.
 func (o *runOptions) checkWire() error {
-	const native = "leave --wire out, or leave this out"
-	only := "--wire " + o.wire + " holds one exclusive lock"
+	only, native := "--wire "+o.wire+" holds one exclusive lock", "without --wire, the lock is a native one, which can"
 	if o.bridge {
-		only = "--bridge holds one exclusive lock"
+		only, native = "--bridge holds one exclusive lock", "without --wire and --bridge, the lock is a native one, which can"
 	}
 	if err := refuse([]clash{
 		{
@@ -52,10 +51,10 @@ func (o *runOptions) checkWire() error {
 		return err
 	}
 	return refuse([]clash{
-		{len(o.names) > 1, only + ": several names are given", native},
-		{o.shared, only + ", and --shared contradicts that", native},
-		{o.permits > 0, only + ", and --permits contradicts that", native},
-		{o.owner != "", only + ": its format has no --owner", native},
+		{len(o.names) > 1, only + ", and several names are given", native},
+		{o.shared, only + ", and cannot do --shared", native},
+		{o.permits > 0, only + ", and cannot do --permits", native},
+		{o.owner != "", only + ", and cannot do --owner", native},
 		{
 			o.bridge && o.minHold > 0,
 			"--bridge releases both locks when the command ends: it has no --min-hold and no --once-per",
@@ -65,7 +64,7 @@ func (o *runOptions) checkWire() error {
 }
 
 // openWire makes the client of another library's form. Without a bridge it is the only one.
-func (s *server) openWire(f wireFlags, servers []store.Store, cfg holdfast.Config) (err error) {
+func (s *server) openWire(f *wireFlags, servers []store.Store, cfg holdfast.Config) (err error) {
 	switch {
 	case !f.foreign():
 		return nil
@@ -73,7 +72,7 @@ func (s *server) openWire(f wireFlags, servers []store.Store, cfg holdfast.Confi
 		return usageError(fmt.Sprintf("--wire %s takes one server, and %d are named", f.wire, len(servers)),
 			"write --wire redsync for a quorum as redsync has it")
 	case !f.bridge:
-		s.store = f.storeOf(servers)
+		s.store, s.byName = f.storeOf(servers), true
 		return nil
 	}
 	s.old, err = holdfast.New(f.storeOf(servers), cfg)

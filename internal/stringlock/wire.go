@@ -2,6 +2,7 @@ package stringlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Wire is a lock that is one string key on every server.
@@ -148,7 +150,29 @@ func (w *Wire) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighb
 	if held+failed >= n.Quorum() {
 		return neighbour.Outcome{}, n.tooFew(replies)
 	}
-	return heldBy(replies), nil
+	return heldBy(replies), w.otherKind(ctx, limit, a.Name, replies)
+}
+
+// otherKind returns the servers' refusal of a key of another kind, if too few servers are left
+// without it. Such a key never becomes free, and the originals wait for it for ever.
+func (w *Wire) otherKind(ctx context.Context, limit time.Duration, name string, replies []Reply) error {
+	noValue := func(r Reply) bool { return r.Answer == Taken && r.Value == "" }
+	if !slices.ContainsFunc(replies, noValue) {
+		return nil
+	}
+	var refusal error
+	count := 0
+	for _, r := range w.nodes.Read(ctx, limit, name) {
+		var refused *store.ServerError
+		if errors.As(r.Err, &refused) && refused.Code == "WRONGTYPE" {
+			refusal = refused
+			count++
+		}
+	}
+	if count <= w.nodes.Len()-w.nodes.Quorum() {
+		return nil
+	}
+	return refusal
 }
 
 // heldBy says who has a lock that is taken, as far as one server tells.
