@@ -36,9 +36,9 @@ func (f *wireFlags) foreign() bool { return f.wire != "" && f.wire != "native" }
 
 // checkWire refuses what the form of another library cannot carry.
 func (o *runOptions) checkWire() error {
-	only, native := "--wire "+o.wire+" holds one exclusive lock", "without --wire, the lock is a native one, which can"
+	lib, flags := "--wire "+o.wire, "--wire"
 	if o.bridge {
-		only, native = "--bridge holds one exclusive lock", "without --wire and --bridge, the lock is a native one, which can"
+		lib, flags = "--bridge", "--wire and --bridge"
 	}
 	if err := refuse([]clash{
 		{
@@ -50,6 +50,7 @@ func (o *runOptions) checkWire() error {
 	}); err != nil || !o.foreign() {
 		return err
 	}
+	only, native := lib+" holds one exclusive lock", "without "+flags+", the lock is a native one, which can"
 	return refuse([]clash{
 		{len(o.names) > 1, only + ", and several names are given", native},
 		{o.shared, only + ", and cannot do --shared", native},
