@@ -12,16 +12,18 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/bridge"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 )
 
 // kinds are what the commands call Redisson's kinds of locks.
 var kinds = map[string]redisson.Kind{
 	"lock": redisson.Lock, "multi": redisson.Lock, "fair": redisson.Fair, "fenced": redisson.Fenced,
-	"read": redisson.ReadWrite, "write": redisson.ReadWrite,
+	"read": redisson.ReadWrite, "write": redisson.ReadWrite, "bridge": redisson.Lock,
 }
 
-// run runs a command: see Commands.java.
+// run runs a command: see Commands.java. Two kinds are of this library only: native, which is its own
+// lock, and bridge, which is a lock of Redisson and the native one of the same name.
 func (t *thread) run(ctx context.Context, words []string) (string, error) {
 	args := slices.Concat(words[1:], []string{"", "", ""})
 	switch words[0] {
@@ -102,6 +104,9 @@ func (t *thread) acquire(ctx context.Context, kind, name string, wait, lease int
 // lock calls the method that belongs to a kind.
 func (t *thread) lock(ctx context.Context, kind, name string, wait, lease int64) (held, error) {
 	client := t.clients[kinds[kind]]
+	if kind == "native" {
+		client = t.native
+	}
 	common := []holdfast.Option{}
 	if lease > 0 {
 		common = append(common, holdfast.TTL(time.Duration(lease)*time.Millisecond), holdfast.NoRenewal())
@@ -110,6 +115,13 @@ func (t *thread) lock(ctx context.Context, kind, name string, wait, lease int64)
 		common = append(common, holdfast.MaxWait(time.Duration(wait)*time.Millisecond))
 	}
 	switch kind {
+	case "bridge":
+		options := convert[holdfast.MutexOption](common)
+		m := bridge.New(bridge.Both, client.Mutex(name, options...), t.native.Mutex(name, options...))
+		if wait == 0 {
+			return some(m.TryLock(ctx))
+		}
+		return some(m.Lock(ctx))
 	case "multi":
 		m := client.MultiMutex(strings.Split(name, ","), convert[holdfast.MultiMutexOption](common)...)
 		if wait == 0 {

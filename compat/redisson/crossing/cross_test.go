@@ -24,27 +24,33 @@ func TestNobodyIsInWithAnother(t *testing.T) {
 				if err := NewFile(file); err != nil {
 					t.Fatal(err)
 				}
-				var all []*Answer
-				entries := int64(0)
-				for i := range 3 {
-					for _, p := range []*Process{w.a, w.b} {
-						all = append(all, p.Begin(fmt.Sprint(kind, i), "cross", kind, n, times, file))
-						entries += times
-					}
-				}
+				var readers []*Answer
 				if kind == "write" { // readers look that nobody writes
-					all = append(all, w.a.Begin("reader", "cross", "read", n, times, file),
-						w.b.Begin("reader", "cross", "read", n, times, file))
-				}
-				for _, answer := range all {
-					if met, err := answer.Wait(); err != nil || met != "0" {
-						t.Errorf("%s times another was in: %v", met, err)
+					for _, p := range []*Process{w.a, w.b} {
+						readers = append(readers, p.Begin("reader", "cross", "read", n, times, file))
 					}
 				}
-				if count, err := Count(file); err != nil || count != entries {
-					t.Errorf("%d of %d entries are counted: %v", count, entries, err)
-				}
+				entriesOf(t, file, 6*times, func(i int) *Answer {
+					return []*Process{w.a, w.b}[i%2].Begin(fmt.Sprint(kind, i), "cross", kind, n, times, file)
+				}, readers...)
 			})
 		}
 	})
+}
+
+// entriesOf starts six threads, and fails the test if somebody met another, or if an entry is missing.
+func entriesOf(t *testing.T, file string, entries int64, begin func(i int) *Answer, more ...*Answer) {
+	t.Helper()
+	all := more
+	for i := range 6 {
+		all = append(all, begin(i))
+	}
+	for _, answer := range all {
+		if met, err := answer.Wait(); err != nil || met != "0" {
+			t.Errorf("%s times another was in: %v", met, err)
+		}
+	}
+	if count, err := Count(file); err != nil || count != entries {
+		t.Errorf("%d of %d entries are counted: %v", count, entries, err)
+	}
 }

@@ -50,6 +50,7 @@ func Driven() {
 // library is this library as a process that takes commands.
 type library struct {
 	clients map[redisson.Kind]*holdfast.Client
+	native  *holdfast.Client
 	rdb     redis.UniversalClient
 	ttl     time.Duration
 
@@ -82,6 +83,16 @@ func connect(settings Settings) (*library, error) {
 	} else {
 		l.rdb = redis.NewClient(&redis.Options{Addr: settings.Address})
 	}
+	cfg := holdfast.Config{
+		TTL: l.ttl, RequestTimeout: time.Duration(settings.TimeoutMs) * time.Millisecond, Observer: waking{},
+	}
+	if settings.NoHandOver {
+		cfg.MaxLocalHandOvers = -1
+	}
+	var err error
+	if l.native, err = holdfast.New(goredis.New(l.rdb), cfg); err != nil {
+		return nil, err
+	}
 	modes := map[string]redisson.Sharded{"AUTO": redisson.Auto, "ON": redisson.On, "OFF": redisson.Off}
 	for _, kind := range []redisson.Kind{
 		redisson.Lock, redisson.Fair, redisson.Fenced, redisson.ReadWrite, redisson.Semaphore,
@@ -90,11 +101,6 @@ func connect(settings Settings) (*library, error) {
 			Kind: kind, Sharded: modes[settings.Sharded],
 			FairWait: time.Duration(settings.FairWaitMs) * time.Millisecond,
 		})
-		cfg := holdfast.Config{TTL: l.ttl, Observer: waking{}}
-		if settings.NoHandOver {
-			cfg.MaxLocalHandOvers = -1
-		}
-		var err error
 		if l.clients[kind], err = holdfast.New(store, cfg); err != nil {
 			return nil, err
 		}

@@ -54,7 +54,16 @@ func (w world) heardAll(t *testing.T, pattern string, n int) {
 	t.Helper()
 	pattern = strings.NewReplacer("[", `\[`, "]", `\]`).Replace(pattern)
 	redistest.Await(t, "subscriptions to "+pattern, func() bool {
-		return len(w.server.Do(t, "PUBSUB", "CHANNELS", pattern).([]any)) >= n
+		if w.cluster == nil {
+			return len(w.server.Do(t, "PUBSUB", "CHANNELS", pattern).([]any)) >= n
+		}
+		found := 0
+		for _, s := range w.cluster.Nodes {
+			for _, of := range []string{"CHANNELS", "SHARDCHANNELS"} {
+				found += len(s.Do(t, "PUBSUB", of, pattern).([]any))
+			}
+		}
+		return found >= n
 	})
 }
 

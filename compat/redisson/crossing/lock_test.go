@@ -5,6 +5,8 @@ package crossing
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestEitherSideIsRefusedWhatTheOtherHolds(t *testing.T) {
@@ -197,5 +199,39 @@ func TestAnOperatorEndsTheHoldOfEitherSide(t *testing.T) {
 		is(t, "locked", waits)
 		say(t, "not-held", w.a, "1", "unlock", "lock", n)
 		say(t, "true", w.b, "1", "held", "lock", n)
+	})
+}
+
+// A fair lock expires: the waiters get it one after the other, in their order, and the late unlock of
+// the holder ends nothing.
+func TestAFairLockThatExpiresGoesToTheFirstWaiter(t *testing.T) {
+	crossed(t, func(t *testing.T, a, b side) {
+		w := open(t, a, b, Settings{})
+		// The goroutines of one process of this library are one waiter: each waiter needs its own.
+		second := run(t, a, Settings{Address: w.server.Addr()})
+		n := name()
+		queued := func(want int64) {
+			redistest.Await(t, "the waiter is in the queue", func() bool {
+				return w.do(t, n, "LLEN", tagged("redisson_lock_queue", n)) == want
+			})
+		}
+		say(t, "locked", w.a, "1", "lock", "fair", n, 2*short)
+		first := w.b.Begin("1", "lock", "fair", n, short)
+		queued(1)
+		next := second.Begin("1", "lock", "fair", n, long)
+		queued(2)
+		is(t, "locked", first) // no message: it waits for the end
+		say(t, "not-held", w.a, "1", "unlock", "fair", n)
+		none(t, next)
+		is(t, "locked", next) // again without a message
+		say(t, "not-held", w.b, "1", "unlock", "fair", n)
+		say(t, "busy", w.b, "2", "try", "fair", n, 0, 0)
+		say(t, "true", second, "1", "held", "fair", n)
+		say(t, "unlocked", second, "1", "unlock", "fair", n)
+		for _, key := range []string{n, tagged("redisson_lock_queue", n), tagged("redisson_lock_timeout", n)} {
+			if w.do(t, n, "EXISTS", key) != int64(0) {
+				t.Errorf("%s is left", key)
+			}
+		}
 	})
 }
