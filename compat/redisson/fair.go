@@ -52,10 +52,8 @@ func (l *fair) wait() string { return wire.Millis(l.cfg.FairWait) }
 
 // purge removes the dead waiters from the front. One without a time is dead too: no client
 // leaves one there.
-const purge = `
+const purge = clock + `
 local key, queue, times = KEYS[1], KEYS[2], KEYS[3]
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local function purge()
   while true do
     local first = redis.call('LINDEX', queue, 0)
@@ -76,8 +74,8 @@ local function int(n) return string.format('%.0f', n) end
 // time, and no message will tell. Redisson asks without a pause until then; here the waiter asks
 // again after a second, or at that time.
 var acquireFair = neighbour.NewScript("acquire", `#!lua
-`+purge+`
-local ttl, holder, wait, joins = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+`+acquiring+purge+`
+local wait, joins = tonumber(ARGV[3]), ARGV[4] == '1'
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
@@ -112,36 +110,20 @@ return 'busy ' .. int(left) .. ' ' .. other`)
 
 // Acquire implements [neighbour.Wire].
 func (l *fair) Acquire(ctx context.Context, a neighbour.Attempt, wait bool) (neighbour.Outcome, error) {
-	field, err := holder(a)
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
 	joins := "0"
 	if wait {
 		joins = "1"
 	}
-	answer, err := l.Run(ctx, acquireFair, l.keys(a.Name), []string{wire.Millis(a.TTL), field, l.wait(), joins})
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
-	return outcome(acquireFair, answer)
+	return l.acquire(ctx, acquireFair, a, l.keys(a.Name), l.wait(), joins)
 }
 
 // A waiter that gives up makes those behind it due earlier, as Redisson does. If the lock is
 // free, the first waiter is told: the one that gave up may have been told before.
 var releaseFair = neighbour.NewScript("release", `#!lua flags=allow-oom
-`+purge+`
-local latch = KEYS[4]
-local holder, verb, channel, wait = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local remember, gives_up = ARGV[5], ARGV[6] == '1'
-local answer = 'gone'
-if redis.call('HEXISTS', key, holder) == 1 then
-  redis.call('HDEL', key, holder)
-  redis.call('SET', latch, '1', 'PX', remember)
-  answer = 'released'
-elseif redis.call('EXISTS', latch) == 1 then
-  answer = 'released'
-end
+`+releasing+purge+`
+local channel, wait, gives_up = ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
+local answer = 'released'
+if redis.call('HDEL', key, holder) == 1 then released() else answer = gone() end
 if gives_up and redis.call('ZSCORE', times, holder) then
   local behind = false
   for _, other in ipairs(redis.call('LRANGE', queue, 0, -1)) do
@@ -167,18 +149,7 @@ func (l *fair) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err
 }
 
 func (l *fair) leave(ctx context.Context, a neighbour.Attempt, givesUp string) (found bool, err error) {
-	field, err := holder(a)
-	if err != nil {
-		return false, err
-	}
-	keys := l.keys(a.Name)
-	verb, err := l.verb(ctx, keys[0])
-	if err != nil {
-		return false, err
-	}
-	args := []string{field, verb, l.lock.Channel(a), l.wait(), latchFor, givesUp}
-	answer, err := l.Run(ctx, releaseFair, append(keys, latch(keys[0], a)), args)
-	return answer == "released", err
+	return l.release(ctx, releaseFair, a, l.keys(a.Name), l.lock.Channel(a), l.wait(), givesUp)
 }
 
 var inspectFair = neighbour.NewScript("inspect", `#!lua flags=no-writes
@@ -236,17 +207,5 @@ return '1'`)
 
 // Evict implements [neighbour.Wire]: it is forceUnlock.
 func (l *fair) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	if token != 0 {
-		return 0, nil // no hold has a token
-	}
-	keys := l.keys(name)
-	verb, err := l.verb(ctx, keys[0])
-	if err != nil {
-		return 0, err
-	}
-	answer, err := l.Run(ctx, evictFair, keys, []string{verb, l.lock.Channel(neighbour.Attempt{Name: name})})
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(answer)
+	return l.evict(ctx, evictFair, token, l.keys(name), l.lock.Channel(neighbour.Attempt{Name: name}))
 }

@@ -25,7 +25,8 @@ func (l *fenced) Traits() neighbour.Traits {
 // The counter comes first: if its key holds something else, nothing is written. While the
 // attempt holds the lock, nobody else raises the counter, so a repeated request reads its token.
 var acquireFenced = neighbour.NewScript("acquire", `#!lua
-local key, counter, ttl, holder = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+`+acquiring+`
+local counter = KEYS[2]
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted ' .. (redis.call('GET', counter) or redis.call('INCR', counter))
@@ -42,17 +43,8 @@ return 'busy ' .. redis.call('PTTL', key) .. ' ' .. other`)
 
 // Acquire implements [neighbour.Wire].
 func (l *fenced) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
-	field, err := holder(a)
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
 	key := l.key(a.Name)
-	answer, err := l.Run(ctx, acquireFenced, []string{key, prefixed(tokenPrefix, key)},
-		[]string{wire.Millis(a.TTL), field})
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
-	return outcome(acquireFenced, answer)
+	return l.acquire(ctx, acquireFenced, a, []string{key, prefixed(tokenPrefix, key)})
 }
 
 var readToken = neighbour.NewScript("inspect", `#!lua flags=no-writes
@@ -106,14 +98,6 @@ return '1'`)
 // Evict implements [neighbour.Wire]. The counter stays, so that tokens go on rising.
 func (l *fenced) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
 	key := l.key(name)
-	verb, err := l.verb(ctx, key)
-	if err != nil {
-		return 0, err
-	}
 	keys := []string{key, l.Channel(neighbour.Attempt{Name: name}), prefixed(tokenPrefix, key)}
-	answer, err := l.Run(ctx, evictFenced, keys, []string{verb, wire.Number(token)})
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(answer)
+	return l.evict(ctx, evictFenced, 0, keys, wire.Number(token))
 }

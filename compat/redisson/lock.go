@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/neighbour"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -43,8 +41,10 @@ func (b *base) publishes() string {
 // Channel implements [neighbour.Wire].
 func (l *lock) Channel(a neighbour.Attempt) string { return prefixed(lockChannel, l.key(a.Name)) }
 
+const lockChannel = "redisson_lock__channel"
+
 var acquireLock = neighbour.NewScript("acquire", `#!lua
-local key, ttl, holder = KEYS[1], ARGV[1], ARGV[2]
+`+acquiring+`
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
@@ -60,71 +60,21 @@ return 'busy ' .. redis.call('PTTL', key) .. ' ' .. other`)
 
 // Acquire implements [neighbour.Wire].
 func (l *lock) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
-	field, err := holder(a)
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
-	answer, err := l.Run(ctx, acquireLock, []string{l.key(a.Name)}, []string{wire.Millis(a.TTL), field})
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
-	return outcome(acquireLock, answer)
+	return l.acquire(ctx, acquireLock, a, []string{l.key(a.Name)})
 }
 
-// outcome reads "granted", "granted TOKEN" or "busy LEFT HOLDER".
-func outcome(s *script.Script, answer string) (got neighbour.Outcome, err error) {
-	word, rest, _ := strings.Cut(answer, " ")
-	switch {
-	case word == "granted" && rest == "":
-		return neighbour.Outcome{Granted: true}, nil
-	case word == "granted":
-		got.Granted = true
-		got.Token, err = strconv.ParseUint(rest, 10, 53)
-	case word == "busy":
-		ms, field, _ := strings.Cut(rest, " ")
-		var n int64
-		n, err = strconv.ParseInt(ms, 10, 64)
-		if got.Left = left(n); field != "-" {
-			got.Holder = attemptOf(field)
-		}
-	default:
-		err = strconv.ErrSyntax
-	}
-	if err != nil {
-		return neighbour.Outcome{}, unexpected(s, answer)
-	}
-	return got, nil
-}
-
-// If the attempt holds nothing, the memory of a release says whether the request is a copy of one
-// that has run. Redisson looks there first, because its threads use their field again. The message
+// Redisson looks at the memory of a release first, because its threads use their field again. The message
 // is sent only if the key is gone with its last field.
 var releaseLock = neighbour.NewScript("release", `#!lua flags=allow-oom
-local key, channel, latch = KEYS[1], KEYS[2], KEYS[3]
-local holder, verb, remember = ARGV[1], ARGV[2], ARGV[3]
-if redis.call('HEXISTS', key, holder) == 0 then
-  if redis.call('EXISTS', latch) == 1 then return 'released' end
-  return 'gone'
-end
-redis.call('HDEL', key, holder)
-redis.call('SET', latch, '1', 'PX', remember)
-if redis.call('EXISTS', key) == 0 then redis.call(verb, channel, '0') end
+`+releasing+`
+if redis.call('HDEL', key, holder) == 0 then return gone() end
+released()
+if redis.call('EXISTS', key) == 0 then redis.call(verb, KEYS[2], '0') end
 return 'released'`)
 
 // Release implements [neighbour.Wire].
 func (l *lock) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
-	field, err := holder(a)
-	if err != nil {
-		return false, err
-	}
-	key := l.key(a.Name)
-	verb, err := l.verb(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	keys := []string{key, l.Channel(a), latch(key, a)}
-	answer, err := l.Run(ctx, releaseLock, keys, []string{field, verb, latchFor})
-	return answer == "released", err
+	return l.release(ctx, releaseLock, a, []string{l.key(a.Name), l.Channel(a)})
 }
 
 // Cancel implements [neighbour.Wire]: there is no queue.
@@ -148,33 +98,9 @@ return answer`)
 
 // Renew implements [neighbour.Wire].
 func (l *lock) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
-	keys, args := make([]string, len(holds)), make([]string, 0, 2*len(holds))
-	for i, a := range holds {
-		field, err := holder(a)
-		if err != nil {
-			return nil, err
-		}
-		keys[i], args = l.key(a.Name), append(args, field, wire.Millis(a.TTL))
-	}
-	answer, err := l.Run(ctx, renewLock, keys, args)
-	if err != nil {
-		return nil, err
-	}
-	return renewals(renewLock, answer, len(holds))
-}
-
-// renewals reads one digit for each hold.
-func renewals(s *script.Script, answer string, n int) ([]neighbour.Renewal, error) {
-	if len(answer) != n {
-		return nil, unexpected(s, answer)
-	}
-	list := make([]neighbour.Renewal, n)
-	for i := range list {
-		if answer[i] == '1' {
-			list[i] = neighbour.Renewed
-		}
-	}
-	return list, nil
+	return l.renew(ctx, renewLock, holds, func(a neighbour.Attempt, field string) ([]string, string) {
+		return []string{l.key(a.Name)}, field
+	})
 }
 
 var keepLock = neighbour.NewScript("release_after", `#!lua flags=allow-oom
@@ -184,12 +110,7 @@ return 'kept'`)
 
 // Keep implements [neighbour.Wire].
 func (l *lock) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration) (held bool, err error) {
-	field, err := holder(a)
-	if err != nil {
-		return false, err
-	}
-	answer, err := l.Run(ctx, keepLock, []string{l.key(a.Name)}, []string{field, wire.Millis(left)})
-	return answer == "kept", err
+	return l.keep(ctx, keepLock, a, left)
 }
 
 // A hash of which a field is not UUID:THREAD is no lock, so it is refused like a key of another
@@ -267,8 +188,5 @@ return '1'`)
 
 // Evict implements [neighbour.Wire]: it is forceUnlock.
 func (l *lock) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	if token != 0 {
-		return 0, nil // no hold has a token
-	}
-	return l.evict(ctx, evictLock, name, l.Channel(neighbour.Attempt{Name: name}))
+	return l.evict(ctx, evictLock, token, []string{l.key(name), l.Channel(neighbour.Attempt{Name: name})})
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/neighbour"
-	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // readWrite is the wire of RReadWriteLock: a hash with a field mode, a field for each reader, and
@@ -43,11 +41,10 @@ func (l *readWrite) Channel(a neighbour.Attempt) string {
 	return prefixed(readWriteChannel, l.key(a.Name))
 }
 
-// names are the key of a lock, the attempt's own key, and its field.
-func (l *readWrite) names(a neighbour.Attempt) (key, own, field string, err error) {
-	field, err = holder(a)
-	key = l.key(a.Name)
-	return key, suffixed(key, field) + readerTimeout + ":1", field, err
+// own is the key of a reader alone. A holder without a field has none, and gets nothing.
+func (l *readWrite) own(a neighbour.Attempt) string {
+	field, _ := holder(a)
+	return suffixed(l.key(a.Name), field) + readerTimeout + ":1"
 }
 
 // longer lets a key live for at least so long.
@@ -59,8 +56,8 @@ end
 
 // A hash without a mode is another lock, or other data. Redisson would write into it.
 var acquireRead = neighbour.NewScript("acquire", `#!lua
-`+longer+`
-local key, own, ttl, holder = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+`+acquiring+longer+`
+local own = KEYS[2]
 local mode = redis.call('HGET', key, 'mode')
 if redis.call('HEXISTS', key, holder) == 1 or mode == 'read' then
   redis.call('SET', own, '1', 'PX', ttl)
@@ -77,7 +74,8 @@ end
 return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
 
 var acquireWrite = neighbour.NewScript("acquire", `#!lua
-local key, ttl, holder = KEYS[1], ARGV[1], ARGV[2] .. ':write'
+`+acquiring+`
+holder = holder .. ':write'
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
@@ -91,19 +89,10 @@ return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
 
 // Acquire implements [neighbour.Wire].
 func (l *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
-	key, own, field, err := l.names(a)
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
-	act, keys := acquireWrite, []string{key}
 	if a.Mode == neighbour.Shared {
-		act, keys = acquireRead, []string{key, own}
+		return l.acquire(ctx, acquireRead, a, []string{l.key(a.Name), l.own(a)})
 	}
-	answer, err := l.Run(ctx, act, keys, []string{wire.Millis(a.TTL), field})
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
-	return outcome(act, answer)
+	return l.acquire(ctx, acquireWrite, a, []string{l.key(a.Name)})
 }
 
 // A writer leaves the hash to its readers, if Java has some under it, and tells the others that
@@ -112,11 +101,10 @@ func (l *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (n
 // For a reader this is Redisson's own rule: the hash lives as long as the longest key of its
 // readers. It is deleted if none has one.
 var releaseReadWrite = neighbour.NewScript("release", `#!lua flags=allow-oom
-local key, channel, latch, own = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local holder, verb, remember, prefix = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if redis.call('HEXISTS', key, holder .. ':write') == 1 then
-  redis.call('HDEL', key, holder .. ':write')
-  redis.call('SET', latch, '1', 'PX', remember)
+`+releasing+`
+local channel, own, prefix = KEYS[2], KEYS[3], ARGV[5]
+if redis.call('HDEL', key, holder .. ':write') == 1 then
+  released()
   if redis.call('HLEN', key) == 1 then
     redis.call('DEL', key)
   else
@@ -125,13 +113,9 @@ if redis.call('HEXISTS', key, holder .. ':write') == 1 then
   redis.call(verb, channel, '1')
   return 'released'
 end
-if redis.call('HEXISTS', key, holder) == 0 then
-  if redis.call('EXISTS', latch) == 1 then return 'released' end
-  return 'gone'
-end
-redis.call('HDEL', key, holder)
+if redis.call('HDEL', key, holder) == 0 then return gone() end
+released()
 redis.call('DEL', own)
-redis.call('SET', latch, '1', 'PX', remember)
 if redis.call('HLEN', key) > 1 then
   local most = -3
   local fields = redis.call('HGETALL', key)
@@ -152,17 +136,8 @@ return 'released'`)
 
 // Release implements [neighbour.Wire].
 func (l *readWrite) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
-	key, own, field, err := l.names(a)
-	if err != nil {
-		return false, err
-	}
-	verb, err := l.verb(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	answer, err := l.Run(ctx, releaseReadWrite, []string{key, l.Channel(a), latch(key, a), own},
-		[]string{field, verb, latchFor, readersOf(key)})
-	return answer == "released", err
+	key := l.key(a.Name)
+	return l.release(ctx, releaseReadWrite, a, []string{key, l.Channel(a), l.own(a)}, readersOf(key))
 }
 
 // readersOf is how the keys of the readers begin, before the colon.
@@ -194,19 +169,9 @@ return answer`)
 
 // Renew implements [neighbour.Wire].
 func (l *readWrite) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
-	var keys, args []string
-	for _, a := range holds {
-		key, own, field, err := l.names(a)
-		if err != nil {
-			return nil, err
-		}
-		keys, args = append(keys, key, own), append(args, field, wire.Millis(a.TTL))
-	}
-	answer, err := l.Run(ctx, renewReadWrite, keys, args)
-	if err != nil {
-		return nil, err
-	}
-	return renewals(renewReadWrite, answer, len(holds))
+	return l.renew(ctx, renewReadWrite, holds, func(a neighbour.Attempt, field string) ([]string, string) {
+		return []string{l.key(a.Name), l.own(a)}, field
+	})
 }
 
 var keepReadWrite = neighbour.NewScript("release_after", `#!lua flags=allow-oom
@@ -216,12 +181,7 @@ return 'kept'`)
 
 // Keep implements [neighbour.Wire], for a writer. The library keeps a reader by a renewal.
 func (l *readWrite) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration) (held bool, err error) {
-	key, _, field, err := l.names(a)
-	if err != nil {
-		return false, err
-	}
-	answer, err := l.Run(ctx, keepReadWrite, []string{key}, []string{field, wire.Millis(left)})
-	return answer == "kept", err
+	return l.keep(ctx, keepReadWrite, a, left)
 }
 
 // isReadWrite is isLock for this kind.
@@ -286,22 +246,5 @@ return tostring(#fields - 1)`)
 
 // Evict implements [neighbour.Wire]: forceUnlock of readers and of the writer.
 func (l *readWrite) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	if token != 0 {
-		return 0, nil // no hold has a token
-	}
-	return l.evict(ctx, evictReadWrite, name, l.Channel(neighbour.Attempt{Name: name}))
-}
-
-// evict runs a script that ends all holds of a lock.
-func (b *base) evict(ctx context.Context, s *script.Script, name, channel string) (ended int, err error) {
-	key := b.key(name)
-	verb, err := b.verb(ctx, key)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := b.Run(ctx, s, []string{key, channel}, []string{verb})
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(answer)
+	return l.evict(ctx, evictReadWrite, token, []string{l.key(name), l.Channel(neighbour.Attempt{Name: name})})
 }

@@ -181,15 +181,6 @@ func attemptOf(field string) string {
 	return base64.RawURLEncoding.EncodeToString(id) + "/" + number
 }
 
-const (
-	// latchFor is how long a release is remembered, in ms. It covers the repeats of a client that
-	// got no answer. Redisson has about the same by default.
-	latchFor = "20000"
-
-	lockChannel = "redisson_lock__channel"
-	latchPrefix = "redisson_unlock_latch"
-)
-
 // latch is the key under which a release is remembered, as Redisson has it: if the request
 // comes again, it finds its own result there.
 func latch(key string, a neighbour.Attempt) string {

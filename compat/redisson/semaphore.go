@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/neighbour"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // semaphore is the wire of RSemaphore: a number, the permits that nobody has. It has no TTL and
@@ -22,9 +21,9 @@ type semaphore struct{ *base }
 const (
 	semaphoreChannel = "redisson_sc"
 	heldSuffix       = "holdfast_held"
-	// heldFor is how long the set outlives its last use, in ms: permits that died in it are lost
-	// after that, if no client of this library came by.
-	heldFor = "604800000"
+	// keepHeld lets the set outlive its last use by a week: permits that died in it are lost after that,
+	// if no client of this library came by.
+	keepHeld = "redis.call('PEXPIRE', held, '604800000')\n"
 )
 
 // Traits implements [neighbour.Wire].
@@ -53,15 +52,10 @@ func (l *semaphore) keys(name string) []string {
 }
 
 // member is a hold in the set.
-func member(a neighbour.Attempt) (string, error) {
-	field, err := holder(a)
-	return strconv.Itoa(a.Count) + ":" + field, err
-}
+func member(a neighbour.Attempt, field string) string { return strconv.Itoa(a.Count) + ":" + field }
 
-const permits = `
+const permits = clock + `
 local key, channel, held = KEYS[1], KEYS[2], KEYS[3]
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local function number()
   local value = redis.call('GET', key)
   if value and not string.find(value, '^-?%d+$') then
@@ -76,12 +70,13 @@ end
 `
 
 var acquirePermits = neighbour.NewScript("acquire", `#!lua
-`+permits+`
-local ttl, member, want, limit, verb, keep = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+`+acquiring+permits+`
+local want, limit, verb = tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local member = ARGV[3] .. ':' .. holder
 local free, bad = number()
 if bad then return bad end
 if redis.call('ZSCORE', held, member) then
-  redis.call('ZADD', held, string.format('%.0f', now + ttl), member)
+  redis.call('ZADD', held, string.format('%.0f', now + tonumber(ttl)), member)
   return 'granted'
 end
 if not free then
@@ -99,17 +94,13 @@ if free < want then
   return 'busy ' .. string.format('%.0f', left) .. ' -'
 end
 redis.call('DECRBY', key, want)
-redis.call('ZADD', held, string.format('%.0f', now + ttl), member)
-redis.call('PEXPIRE', held, keep)
+redis.call('ZADD', held, string.format('%.0f', now + tonumber(ttl)), member)
+`+keepHeld+`
 return 'granted'`)
 
 // Acquire implements [neighbour.Wire].
 func (l *semaphore) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
-	own, err := member(a)
-	switch {
-	case err != nil:
-		return neighbour.Outcome{}, err
-	case a.Count > a.Limit:
+	if a.Count > a.Limit {
 		return neighbour.Outcome{Limit: a.Limit}, nil
 	}
 	keys := l.keys(a.Name)
@@ -117,41 +108,21 @@ func (l *semaphore) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (n
 	if err != nil {
 		return neighbour.Outcome{}, err
 	}
-	answer, err := l.Run(ctx, acquirePermits, keys, []string{
-		wire.Millis(a.TTL), own, strconv.Itoa(a.Count), strconv.Itoa(a.Limit), verb, heldFor,
-	})
-	if err != nil {
-		return neighbour.Outcome{}, err
-	}
-	return outcome(acquirePermits, answer)
+	return l.acquire(ctx, acquirePermits, a, keys, strconv.Itoa(a.Count), strconv.Itoa(a.Limit), verb)
 }
 
 var releasePermits = neighbour.NewScript("release", `#!lua flags=allow-oom
-`+permits+`
-local latch, member, verb, remember = KEYS[4], ARGV[1], ARGV[2], ARGV[3]
+`+releasing+permits+`
 local _, bad = number()
 if bad then return bad end
-if redis.call('ZREM', held, member) == 0 then
-  if redis.call('EXISTS', latch) == 1 then return 'released' end
-  return 'gone'
-end
-redis.call('SET', latch, '1', 'PX', remember)
-give_back(string.match(member, '^%d+'), verb)
+if redis.call('ZREM', held, ARGV[5] .. ':' .. holder) == 0 then return gone() end
+released()
+give_back(ARGV[5], verb)
 return 'released'`)
 
 // Release implements [neighbour.Wire].
 func (l *semaphore) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
-	own, err := member(a)
-	if err != nil {
-		return false, err
-	}
-	keys := l.keys(a.Name)
-	verb, err := l.verb(ctx, keys[0])
-	if err != nil {
-		return false, err
-	}
-	answer, err := l.Run(ctx, releasePermits, append(keys, latch(keys[0], a)), []string{own, verb, latchFor})
-	return answer == "released", err
+	return l.release(ctx, releasePermits, a, l.keys(a.Name), strconv.Itoa(a.Count))
 }
 
 // Cancel implements [neighbour.Wire]: there is no queue.
@@ -160,15 +131,14 @@ func (l *semaphore) Cancel(ctx context.Context, a neighbour.Attempt) (found bool
 }
 
 var renewPermits = neighbour.NewScript("renew", `#!lua flags=allow-oom
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+`+clock+`
 local answer = ''
 for i, held in ipairs(KEYS) do
-  local member, till = ARGV[2 * i], now + tonumber(ARGV[2 * i + 1])
+  local member, till = ARGV[2 * i - 1], now + tonumber(ARGV[2 * i])
   local score = redis.pcall('ZSCORE', held, member)
   if type(score) == 'string' and tonumber(score) > now then
     if tonumber(score) < till then redis.call('ZADD', held, string.format('%.0f', till), member) end
-    redis.call('PEXPIRE', held, ARGV[1])
+    `+keepHeld+`
     answer = answer .. '1'
   else
     answer = answer .. '0'
@@ -178,19 +148,9 @@ return answer`)
 
 // Renew implements [neighbour.Wire].
 func (l *semaphore) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
-	keys, args := make([]string, len(holds)), []string{heldFor}
-	for i, a := range holds {
-		own, err := member(a)
-		if err != nil {
-			return nil, err
-		}
-		keys[i], args = l.keys(a.Name)[2], append(args, own, wire.Millis(a.TTL))
-	}
-	answer, err := l.Run(ctx, renewPermits, keys, args)
-	if err != nil {
-		return nil, err
-	}
-	return renewals(renewPermits, answer, len(holds))
+	return l.renew(ctx, renewPermits, holds, func(a neighbour.Attempt, field string) ([]string, string) {
+		return l.keys(a.Name)[2:], member(a, field)
+	})
 }
 
 // Keep implements [neighbour.Wire]. The library keeps permits by a renewal.
@@ -251,17 +211,5 @@ return tostring(#all)`)
 
 // Evict implements [neighbour.Wire], for the holds of this library's clients.
 func (l *semaphore) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	if token != 0 {
-		return 0, nil // no hold has a token
-	}
-	keys := l.keys(name)
-	verb, err := l.verb(ctx, keys[0])
-	if err != nil {
-		return 0, err
-	}
-	answer, err := l.Run(ctx, evictPermits, keys, []string{verb})
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(answer)
+	return l.evict(ctx, evictPermits, token, l.keys(name))
 }

@@ -48,7 +48,7 @@ func (s *Store) acquire(ctx context.Context, names []string, in *arguments) (str
 }
 
 // busy reports whether the lock is held by others.
-func busy(got Outcome) bool { return !got.Granted && got.Limit == 0 }
+func busy(got Outcome) bool { return !got.Granted && !got.Gone && got.Limit == 0 }
 
 // forgetUnless forgets an attempt of which the server keeps nothing, unless keep says otherwise.
 func (s *Store) forgetUnless(e *entry, keep func(*entry) bool) {
@@ -65,6 +65,9 @@ func (s *Store) answer(e *entry, got Outcome, wait, hears bool) string {
 	case got.Granted:
 		s.granted(e)
 		return fmt.Sprintf("granted %d %d", got.Token, got.Waiting)
+	case got.Gone:
+		s.drop(e.Name, e.ID)
+		return "gone"
 	case got.Limit != 0:
 		s.drop(e.Name, e.ID)
 		return fmt.Sprintf("conflict %d", got.Limit)

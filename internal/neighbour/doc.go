@@ -19,7 +19,8 @@
 //     extends it to the TTL from now on, and counts nothing twice. A waiter's poll is an Acquire.
 //   - Release and Cancel end the hold of that attempt only, and tell the neighbour's waiters in
 //     the same step. Cancel also takes the attempt out of the neighbour's queue, if there is one.
-//     Both may run twice.
+//     Both may run twice. If [Attempt.Late] is set, a copy of a request to acquire may arrive later:
+//     it must not hold the lock, or be in the queue, for as long as that would last.
 //   - Renew extends only holds that exist. It never revives one, and never shortens one.
 //   - No key is left without a TTL, unless the neighbour's own format has none there.
 //   - A key of another kind is left as it is: a script's own WRONGTYPE refusal will do.

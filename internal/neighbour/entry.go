@@ -55,7 +55,9 @@ func (s *Store) attempt(name, id string) Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[attemptKey{name, id}]; e != nil {
-		return e.Attempt
+		a := e.Attempt
+		a.Late = e.unsure > 0
+		return a
 	}
 	return Attempt{Name: name, ID: id, Count: 1}
 }

@@ -88,6 +88,7 @@ type Attempt struct {
 	Limit  int           // the permits that there are, as the caller sees it; 0 for other modes
 	TTL    time.Duration // in whole milliseconds
 	Record time.Duration // how long what is kept about the attempt outlives its last renewal
+	Late   bool          // a request to acquire got no answer, and may still arrive: for Release and Cancel
 }
 
 // Client is the part of the ID that names the client.
@@ -112,6 +113,7 @@ type Outcome struct {
 
 	Left   time.Duration // until the present holders may have expired; Unknown: nobody can tell
 	Holder string        // the exclusive holder, if it is known
+	Gone   bool          // the attempt has left, so this request is a late one
 	Limit  int           // not 0: the limit in force, which is not the attempt's
 	Place  int           // the position in the neighbour's queue; 0: it has none
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/neighbour"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -104,6 +105,47 @@ func TestAServerIsNotAskedWhileAReleaseOfTheValueIsUnderWay(t *testing.T) {
 	}
 	if n.Acquire(t.Context(), time.Second, k, Wait{}); acquires != 3 {
 		t.Error("not asked after the release")
+	}
+}
+
+// A request to acquire that got no answer may arrive after the release. A string key remembers no
+// release, so the client deletes it until it has found it.
+func TestAReleaseAlsoDeletesWhatALateAcquireSets(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		released := make(chan string)
+		n := NewNodes([]store.Store{fake{run: func(_ context.Context, action string) (string, error) {
+			if action == "acquire" {
+				return "granted", nil
+			}
+			return <-released, nil
+		}}})
+		t.Cleanup(n.Close)
+		w := NewWire(n, "somebody's lock")
+		a := neighbour.Attempt{Name: "order", ID: "client/7", TTL: time.Minute, Late: late}
+		if got, err := w.Acquire(t.Context(), a, true); err != nil || !got.Granted {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		ended := make(chan bool)
+		go func() {
+			held, err := w.Release(t.Context(), a)
+			ended <- held && err == nil
+		}()
+		released <- "released"
+		if !<-ended {
+			t.Error("the release failed")
+		}
+		if late {
+			released <- "expired" // not yet
+			released <- "released"
+		}
+		for n.Pending() > 0 {
+			runtime.Gosched() // the goroutine ends
+		}
+		select {
+		case released <- "again":
+			t.Error("it is deleted once more")
+		default:
+		}
 	}
 }
 

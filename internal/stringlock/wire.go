@@ -235,8 +235,17 @@ func (n *Nodes) tooFew(replies []Reply) error {
 	return &tooFewError{replies}
 }
 
-// Release implements [neighbour.Wire].
+// Release implements [neighbour.Wire]. If a request to acquire may still arrive, the key that it would
+// set is deleted in the background.
 func (w *Wire) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
+	held, err = w.release(ctx, a)
+	if c := w.lock(a); err == nil && a.Late && c != nil && w.nodes.Len() == 1 {
+		w.nodes.Clear(0, c.Lock, true)
+	}
+	return held, err
+}
+
+func (w *Wire) release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
 	c := w.lock(a)
 	if c == nil {
 		return false, nil
@@ -260,7 +269,7 @@ func (w *Wire) Release(ctx context.Context, a neighbour.Attempt) (held bool, err
 // Cancel implements [neighbour.Wire]. On several servers an acquisition that failed has released
 // what it got, so nothing is left but what is held.
 func (w *Wire) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
-	return w.Release(ctx, a)
+	return w.release(ctx, a) // the client goes on to cancel what may be late
 }
 
 // Renew implements [neighbour.Wire].
