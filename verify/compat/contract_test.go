@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/compat/redsync"
 )
 
-// These declarations fail to compile if a name, a method or a field of an original is missing, or
-// has another type. Only the constructors differ: their arguments are connections.
+// These declarations do not compile if a method of an original is missing, or has another type.
+// TestEveryNameOfTheOriginalIsThere compares every name.
 
 // mutex has every method of redsync's Mutex.
 type mutex interface { //nolint:interfacebloat // as many as redsync has
@@ -32,26 +32,6 @@ type mutex interface { //nolint:interfacebloat // as many as redsync has
 }
 
 var _, _ mutex = (*originalredsync.Mutex)(nil), (*redsync.Mutex)(nil)
-
-// maker has the methods of Redsync, by the types of each package.
-type maker[M, O any] interface {
-	NewMutex(name string, options ...O) M
-}
-
-var (
-	_ maker[*originalredsync.Mutex, originalredsync.Option] = (*originalredsync.Redsync)(nil)
-	_ maker[*redsync.Mutex, redsync.Option]                 = (*redsync.Redsync)(nil)
-)
-
-// option is an option, by the mutex of each package.
-type option[M any] interface{ Apply(mutex M) }
-
-var (
-	_ option[*originalredsync.Mutex] = originalredsync.Option(nil)
-	_ option[*redsync.Mutex]         = redsync.Option(nil)
-	_ option[*originalredsync.Mutex] = originalredsync.OptionFunc(nil)
-	_ option[*redsync.Mutex]         = redsync.OptionFunc(nil)
-)
 
 // redsyncOptions lists the options, by the types of each package.
 type redsyncOptions[O any, D ~func(tries int) time.Duration] struct {
@@ -83,21 +63,11 @@ var (
 	}
 )
 
-// The errors of redsync: values, and types with their fields. A conversion needs the same ones.
+// A conversion needs the same fields.
 var (
-	_ = []error{
-		originalredsync.ErrFailed, originalredsync.ErrExtendFailed, originalredsync.ErrLockAlreadyExpired,
-		redsync.ErrFailed, redsync.ErrExtendFailed, redsync.ErrLockAlreadyExpired,
-		originalredsync.ErrTaken{}, &originalredsync.ErrTaken{}, redsync.ErrTaken{}, &redsync.ErrTaken{},
-		originalredsync.ErrNodeTaken{}, &originalredsync.ErrNodeTaken{},
-		redsync.ErrNodeTaken{}, &redsync.ErrNodeTaken{},
-		originalredsync.RedisError{}, &originalredsync.RedisError{}, redsync.RedisError{}, &redsync.RedisError{},
-	}
 	_ = redsync.ErrTaken(originalredsync.ErrTaken{Nodes: []int{0}})
 	_ = redsync.ErrNodeTaken(originalredsync.ErrNodeTaken{Node: 0})
 	_ = redsync.RedisError(originalredsync.RedisError{Node: 0, Err: nil})
-
-	_, _ interface{ Unwrap() error } = originalredsync.RedisError{}, redsync.RedisError{}
 )
 
 // lock has every method of redislock's Lock, by the types of each package.
@@ -123,54 +93,6 @@ var (
 	_ lock[*redislock.Lock, *redislock.Options]                   = (*redislock.Lock)(nil)
 	_ locker[*originalredislock.Lock, *originalredislock.Options] = (*originalredislock.Client)(nil)
 	_ locker[*redislock.Lock, *redislock.Options]                 = (*redislock.Client)(nil)
-	_                                                             = (&originalredislock.Lock{}).Client
-	_                                                             = (&redislock.Lock{}).Client
-)
 
-// strategies lists the constructors of redislock's strategies. The two interfaces are the same.
-type strategies[R any] struct {
-	none   func() R
-	linear func(time.Duration) R
-	limit  func(R, int) R
-	double func(low, high time.Duration) R
-}
-
-var (
-	_ = strategies[originalredislock.RetryStrategy]{
-		originalredislock.NoRetry, originalredislock.LinearBackoff, originalredislock.LimitRetry,
-		originalredislock.ExponentialBackoff,
-	}
-	_ = strategies[redislock.RetryStrategy]{
-		redislock.NoRetry, redislock.LinearBackoff, redislock.LimitRetry, redislock.ExponentialBackoff,
-	}
 	_ redislock.RetryStrategy = originalredislock.NoRetry()
-	_                         = originalredislock.Options{RetryStrategy: nil, Metadata: "", Token: ""}
-	_                         = redislock.Options{RetryStrategy: nil, Metadata: "", Token: ""}
-	_                         = []error{
-		originalredislock.ErrNotObtained, originalredislock.ErrLockNotHeld,
-		redislock.ErrNotObtained, redislock.ErrLockNotHeld,
-	}
-)
-
-// The functions, by the types of each package.
-type obtain[C, L, O any] func(ctx context.Context, client C, key string, ttl time.Duration, opt O) (L, error)
-
-type obtainMulti[C, L, O any] func(
-	ctx context.Context, client C, keys []string, ttl time.Duration, opt O,
-) (L, error)
-
-type (
-	theirClient = originalredislock.RedisClient
-	theirLock   = *originalredislock.Lock
-	theirOption = *originalredislock.Options
-	ourClient   = redislock.RedisClient
-	ourLock     = *redislock.Lock
-	ourOption   = *redislock.Options
-)
-
-var (
-	_ obtain[theirClient, theirLock, theirOption]      = originalredislock.Obtain
-	_ obtain[ourClient, ourLock, ourOption]            = redislock.Obtain
-	_ obtainMulti[theirClient, theirLock, theirOption] = originalredislock.ObtainMulti
-	_ obtainMulti[ourClient, ourLock, ourOption]       = redislock.ObtainMulti
 )
