@@ -7,7 +7,6 @@ import (
 	"time"
 
 	originalredsync "github.com/go-redsync/redsync/v4"
-	originalgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
@@ -16,13 +15,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
+func pools(t testing.TB, addrs []string) (all []redsync.Pool) {
+	for _, addr := range addrs {
+		all = append(all, goredis.New(client(t, addr)))
+	}
+	return all
+}
+
 // ours makes a Redsync of this library.
 func ours(t testing.TB, addrs ...string) *redsync.Redsync {
-	var pools []redsync.Pool
-	for _, addr := range addrs {
-		pools = append(pools, goredis.New(client(t, addr)))
-	}
-	rs := redsync.New(pools...)
+	rs := redsync.New(pools(t, addrs)...)
 	t.Cleanup(rs.Close)
 	return rs
 }
@@ -166,7 +168,7 @@ func TestALateGrantIsNone(t *testing.T) {
 func TestAnUnlockDoesNotEndTheLockOfAnotherGoroutine(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	theirs := originalredsync.New(originalgoredis.NewPool(client(t, server.Addr()))).NewMutex("key")
+	theirs := original(t, server.Addr()).NewMutex("key")
 	mine := ours(t, server.Addr()).NewMutex("key")
 	for _, m := range []mutex{theirs, mine} {
 		must(t, m.Lock())
@@ -254,7 +256,7 @@ func TestGoroutinesShareAMutex(t *testing.T) {
 func TestAnExtensionDoesNotBringALostLockBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	theirs := originalredsync.New(originalgoredis.NewPool(client(t, server.Addr()))).NewMutex("key",
+	theirs := original(t, server.Addr()).NewMutex("key",
 		originalredsync.WithExpiry(100*time.Millisecond), originalredsync.WithSetNXOnExtend())
 	mine := ours(t, server.Addr()).NewMutex("key",
 		redsync.WithExpiry(100*time.Millisecond), redsync.WithSetNXOnExtend())

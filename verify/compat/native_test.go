@@ -10,8 +10,6 @@ import (
 
 	originalredislock "github.com/bsm/redislock"
 	originalredsync "github.com/go-redsync/redsync/v4"
-	originalpool "github.com/go-redsync/redsync/v4/redis"
-	originalgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
@@ -33,11 +31,7 @@ var wires = map[string]struct {
 }
 
 func redsyncStore(t testing.TB, addrs []string) store.Store {
-	var pools []redsync.Pool
-	for _, addr := range addrs {
-		pools = append(pools, goredis.New(client(t, addr)))
-	}
-	s := redsync.NewStore(pools...)
+	s := redsync.NewStore(pools(t, addrs)...)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -49,11 +43,7 @@ func redislockStore(t testing.TB, addrs []string) store.Store {
 }
 
 func originalTry(t testing.TB, addrs []string) (func() error, error) {
-	var pools []originalpool.Pool
-	for _, addr := range addrs {
-		pools = append(pools, originalgoredis.NewPool(client(t, addr)))
-	}
-	m := originalredsync.New(pools...).NewMutex("key", originalredsync.WithExpiry(time.Minute),
+	m := original(t, addrs...).NewMutex("key", originalredsync.WithExpiry(time.Minute),
 		originalredsync.WithTimeoutFactor(0.5))
 	return func() error { _, err := m.Unlock(); return err }, m.TryLock()
 }

@@ -2,8 +2,6 @@ package compat
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -98,40 +96,24 @@ var ourLocks = lockSide{
 
 // lockScene is what a case of the table has.
 type lockScene struct {
-	t      *testing.T
+	notes
+
 	side   lockSide
 	server *redistest.Server
 	obtain obtaining
-	said   []string
-}
-
-func (s *lockScene) sayf(format string, args ...any) {
-	s.said = append(s.said, fmt.Sprintf(format, args...))
 }
 
 // err notes what a call returned.
 func (s *lockScene) err(what string, err error) {
-	text := what + ":"
-	if err == nil {
-		text += " nil"
+	words := matches(err, map[string]error{"ErrNotObtained": s.side.notObtained, "ErrLockNotHeld": s.side.notHeld})
+	switch {
+	case err == nil:
+		words = []string{"nil"}
+	case len(words) == 0:
+		words = []string{"another error"}
 	}
-	for name, sentinel := range map[string]error{
-		"ErrNotObtained": s.side.notObtained, "ErrLockNotHeld": s.side.notHeld,
-		"Canceled": context.Canceled, "DeadlineExceeded": context.DeadlineExceeded,
-	} {
-		switch {
-		case err == sentinel: //nolint:errorlint // users compare so
-			text += " ==" + name
-		case errors.Is(err, sentinel):
-			text += " is " + name
-		}
-	}
-	if err != nil && !strings.Contains(text[len(what):], " ") {
-		text += " another error"
-	}
-	words := strings.Fields(text[len(what)+1:])
 	slices.Sort(words)
-	s.said = append(s.said, what+": "+strings.Join(words, " "))
+	s.sayf("%s: %s", what, strings.Join(words, " "))
 }
 
 func (s *lockScene) get(key string) any { return s.server.Do(s.t, "GET", key) }
@@ -243,13 +225,13 @@ var redislockTable = []struct {
 		s.err("obtain", err)
 		_, err = s.obtain(ctx, []string{"key"}, time.Minute, nil)
 		s.err("obtain", err)
-	}, `obtain: Canceled ErrNotObtained is is; obtain: ==Canceled`, ""},
+	}, `obtain: is Canceled is ErrNotObtained; obtain: ==Canceled`, ""},
 	{"without a deadline it waits for its TTL", func(s *lockScene) {
 		s.server.Do(s.t, "SET", "key", "other")
 		slow := &choice{retry: s.side.linear(time.Hour)}
 		_, err := s.obtain(context.Background(), []string{"key"}, 20*time.Millisecond, slow)
 		s.err("obtain", err)
-	}, `obtain: DeadlineExceeded ErrNotObtained is is`, ""},
+	}, `obtain: is DeadlineExceeded is ErrNotObtained`, ""},
 	{"several keys", func(s *lockScene) {
 		l, err := s.obtain(s.t.Context(), []string{"a", "b"}, time.Minute, nil)
 		s.err("obtain", err)
@@ -311,15 +293,9 @@ func TestWhatUsersOfRedislockObserve(t *testing.T) {
 			t.Run(test.name+"/"+one.name, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				s := &lockScene{t: t, side: one, server: server, obtain: one.connect(t, server.Addr())}
+				s := &lockScene{notes: notes{t: t}, side: one, server: server, obtain: one.connect(t, server.Addr())}
 				test.run(s)
-				want := test.want
-				if one.name == ourLocks.name && test.ours != "" {
-					want = test.ours
-				}
-				if got := strings.Join(s.said, "; "); got != want {
-					t.Errorf("\n got %s\nwant %s", got, want)
-				}
+				s.check(one.name == ourLocks.name, test.want, test.ours)
 			})
 		}
 	}

@@ -1,7 +1,6 @@
 package compat
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 // settings are the options of a mutex, for both packages. A zero field is not set.
@@ -46,6 +44,15 @@ func client(t testing.TB, addr string) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
+}
+
+// original makes a Redsync of the original.
+func original(t testing.TB, addrs ...string) *originalredsync.Redsync {
+	var pools []originalpool.Pool
+	for _, addr := range addrs {
+		pools = append(pools, originalgoredis.NewPool(client(t, addr)))
+	}
+	return originalredsync.New(pools...)
 }
 
 // as finds an error in a tree of errors.
@@ -78,11 +85,7 @@ func redsyncOption[O any, D ~func(int) time.Duration](s settings, o redsyncOptio
 var originalSide = side{
 	name: "redsync",
 	connect: func(t testing.TB, addrs []string) func(string, settings) mutex {
-		var pools []originalpool.Pool
-		for _, addr := range addrs {
-			pools = append(pools, originalgoredis.NewPool(client(t, addr)))
-		}
-		rs := originalredsync.New(pools...)
+		rs := original(t, addrs...)
 		return func(name string, s settings) mutex {
 			return rs.NewMutex(name, redsyncOption(s, originalOptions)...)
 		}
@@ -103,12 +106,7 @@ var originalSide = side{
 var ourSide = side{
 	name: "compat/redsync",
 	connect: func(t testing.TB, addrs []string) func(string, settings) mutex {
-		var pools []redsync.Pool
-		for _, addr := range addrs {
-			pools = append(pools, goredis.New(client(t, addr)))
-		}
-		rs := redsync.New(pools...)
-		t.Cleanup(rs.Close)
+		rs := ours(t, addrs...)
 		return func(name string, s settings) mutex { return rs.NewMutex(name, redsyncOption(s, ourOptions)...) }
 	},
 	failed: redsync.ErrFailed, extendFailed: redsync.ErrExtendFailed, expired: redsync.ErrLockAlreadyExpired,
@@ -146,42 +144,47 @@ func (s side) describe(err error) string {
 		}
 	}
 	each(err)
-	for what, sentinel := range map[string]error{
+	said = append(said, matches(err, map[string]error{
 		"ErrFailed": s.failed, "ErrExtendFailed": s.extendFailed, "ErrLockAlreadyExpired": s.expired,
-		"Canceled": context.Canceled, "DeadlineExceeded": context.DeadlineExceeded,
-	} {
-		switch {
-		case err == sentinel: //nolint:errorlint // users compare so
-			said = append(said, "=="+what)
-		case errors.Is(err, sentinel):
-			said = append(said, "is "+what)
-		}
-	}
+	})...)
 	slices.Sort(said)
 	return strings.Join(said, " ")
 }
 
 // scene is what a case of the table has: servers, and the package under test.
 type scene struct {
-	t       *testing.T
-	side    side
-	servers []*redistest.Server
-	mutexOf func(name string, s settings) mutex
-	said    []string
+	notes
+
+	side      side
+	servers   []*redistest.Server
+	connected func(name string, s settings) mutex
 }
 
-func (s *scene) mutex(c settings) mutex { return s.mutexOf("key", c) }
+func (s *scene) mutex(c settings) told { return s.mutexOf("key", c) }
 
-func (s *scene) sayf(format string, args ...any) {
-	s.said = append(s.said, fmt.Sprintf(format, args...))
-}
+func (s *scene) mutexOf(name string, c settings) told { return told{s.connected(name, c), s} }
 
 // err notes what a call returned.
 func (s *scene) err(what string, err error) { s.sayf("%s: %s", what, s.side.describe(err)) }
 
-// ok notes what a call returned.
-func (s *scene) ok(what string, ok bool, err error) {
-	s.sayf("%s: %v %s", what, ok, s.side.describe(err))
+// told is a mutex whose calls the scene notes.
+type told struct {
+	mutex
+
+	scene *scene
+}
+
+func (m told) lock() { m.scene.err("lock", m.Lock()) }
+
+func (m told) unlock() { m.ok("unlock", m.Unlock) }
+
+func (m told) extend() { m.ok("extend", m.Extend) }
+
+func (m told) valid() { m.ok("valid", m.Valid) }
+
+func (m told) ok(what string, call func() (bool, error)) {
+	ok, err := call()
+	m.scene.sayf("%s: %v %s", what, ok, m.scene.side.describe(err))
 }
 
 // do sends a command to all servers, or to those with the numbers.

@@ -27,19 +27,18 @@ var redsyncTable = []struct {
 		m := s.mutex(settings{expiry: time.Minute})
 		s.sayf("before: %q %v %s", m.Value(), m.Until().IsZero(), m.Name())
 		before := time.Now()
-		s.err("lock", m.Lock())
+		m.lock()
 		until := m.Until()
 		s.sayf("value: %d %v", len(m.Value()), s.servers[0].Do(s.t, "GET", "key") == m.Value())
 		s.sayf("until: %v", until.After(before.Add(58*time.Second)) && until.Before(time.Now().Add(time.Minute)))
 		ttl := s.servers[0].Do(s.t, "PTTL", "key").(int64)
 		s.sayf("ttl: %v", ttl > 50_000 && ttl <= 60_000)
-		ok, err := m.Unlock()
-		s.ok("unlock", ok, err)
+		m.unlock()
 		s.keys()
 	}, `before: "" true key; lock: nil; value: 24 true; until: true; ttl: true; unlock: true nil; keys: 0`, ""},
 	{"the defaults", 1, func(s *scene) {
 		m := s.mutex(settings{})
-		s.err("lock", m.Lock())
+		m.lock()
 		ttl := s.servers[0].Do(s.t, "PTTL", "key").(int64)
 		s.sayf("ttl: %v", ttl > 5000 && ttl <= 8000)
 	}, `lock: nil; ttl: true`, ""},
@@ -72,12 +71,11 @@ var redsyncTable = []struct {
 	}, `try: ErrTaken[0]`, ""},
 	{"a mutex is locked once", 1, func(s *scene) {
 		m := s.mutex(settings{})
-		s.err("lock", m.Lock())
+		m.lock()
 		value := m.Value()
 		s.err("again", m.TryLock())
 		s.sayf("value: %v", m.Value() == value)
-		ok, err := m.Unlock()
-		s.ok("unlock", ok, err)
+		m.unlock()
 	}, `lock: nil; again: ErrTaken[0]; value: true; unlock: true nil`, ""},
 	{"a context that has ended", 1, func(s *scene) {
 		ended, cancel := context.WithCancel(context.Background())
@@ -98,7 +96,7 @@ var redsyncTable = []struct {
 	{"a value of one's own", 1, func(s *scene) {
 		calls := 0
 		m := s.mutex(settings{gen: func() (string, error) { calls++; return "mine", nil }, delays: quick, tries: 3})
-		s.err("lock", m.Lock())
+		m.lock()
 		s.sayf("calls: %d, value: %s %v", calls, m.Value(), s.servers[0].Do(s.t, "GET", "key"))
 		s.do("SET key other")
 		calls = 0
@@ -107,89 +105,70 @@ var redsyncTable = []struct {
 	}, `lock: nil; calls: 1, value: mine mine; taken: ErrTaken[0]; calls: 1`, ""},
 	{"unlocked twice", 1, func(s *scene) {
 		m := s.mutex(settings{})
-		s.err("lock", m.Lock())
+		m.lock()
 		for range 2 {
-			ok, err := m.Unlock()
-			s.ok("unlock", ok, err)
+			m.unlock()
 		}
 	}, `lock: nil; unlock: true nil; unlock: false "redsync: failed to unlock, lock was already expired" ` +
 		`is ErrLockAlreadyExpired`, ""},
 	{"never locked", 1, func(s *scene) {
 		m := s.mutex(settings{})
-		ok, err := m.Unlock()
-		s.ok("unlock", ok, err)
-		ok, err = m.Extend()
-		s.ok("extend", ok, err)
-		ok, err = m.Valid()
-		s.ok("valid", ok, err)
+		m.unlock()
+		m.extend()
+		m.valid()
 	}, `unlock: false "redsync: failed to unlock, lock was already expired" is ErrLockAlreadyExpired; ` +
 		`extend: false ErrTaken[0]; valid: false ErrTaken[0]`, ""},
 	{"expired", 1, func(s *scene) {
 		m := s.mutex(settings{})
-		s.err("lock", m.Lock())
+		m.lock()
 		s.do("DEL key")
-		ok, err := m.Valid()
-		s.ok("valid", ok, err)
-		ok, err = m.Extend()
-		s.ok("extend", ok, err)
-		ok, err = m.Unlock()
-		s.ok("unlock", ok, err)
+		m.valid()
+		m.extend()
+		m.unlock()
 	}, `lock: nil; valid: false ErrTaken[0]; extend: false ErrTaken[0]; ` +
 		`unlock: false "redsync: failed to unlock, lock was already expired" is ErrLockAlreadyExpired`, ""},
 	{"others have it now", 1, func(s *scene) {
 		m := s.mutex(settings{})
-		s.err("lock", m.Lock())
+		m.lock()
 		s.do("SET key other")
-		ok, err := m.Valid()
-		s.ok("valid", ok, err)
-		ok, err = m.Extend()
-		s.ok("extend", ok, err)
-		ok, err = m.Unlock()
-		s.ok("unlock", ok, err)
+		m.valid()
+		m.extend()
+		m.unlock()
 		s.keys()
 	}, `lock: nil; valid: false ErrTaken[0]; extend: false ErrTaken[0]; unlock: false ErrTaken[0]; keys: 1`, ""},
 	{"extended", 1, func(s *scene) {
 		m := s.mutex(settings{expiry: time.Minute})
-		s.err("lock", m.Lock())
+		m.lock()
 		until := m.Until()
 		s.do("PEXPIRE key 5000")
-		ok, err := m.Extend()
-		s.ok("extend", ok, err)
+		m.extend()
 		s.sayf("until: %v, ttl: %v", m.Until().After(until), s.servers[0].Do(s.t, "PTTL", "key").(int64) > 50_000)
-		ok, err = m.Valid()
-		s.ok("valid", ok, err)
+		m.valid()
 	}, `lock: nil; extend: true nil; until: true, ttl: true; valid: true nil`, ""},
 	{"handed to another mutex by its value", 1, func(s *scene) {
 		m := s.mutex(settings{expiry: time.Minute})
-		s.err("lock", m.Lock())
+		m.lock()
 		other := s.mutex(settings{value: m.Value()})
 		s.sayf("value: %v", other.Value() == m.Value())
-		ok, err := other.Valid()
-		s.ok("valid", ok, err)
-		ok, err = other.Extend()
-		s.ok("extend", ok, err)
-		ok, err = other.Unlock()
-		s.ok("unlock", ok, err)
+		other.valid()
+		other.extend()
+		other.unlock()
 		s.keys()
 	}, `lock: nil; value: true; valid: true nil; extend: true nil; unlock: true nil; keys: 0`, ""},
 	{"set again by an extension, in time", 1, func(s *scene) {
 		m := s.mutex(settings{setNX: true, expiry: time.Minute})
-		s.err("lock", m.Lock())
+		m.lock()
 		s.do("DEL key")
-		ok, err := m.Extend()
-		s.ok("extend", ok, err)
+		m.extend()
 		s.keys()
 		s.do("SET key other")
-		ok, err = m.Extend()
-		s.ok("extend", ok, err)
+		m.extend()
 	}, `lock: nil; extend: true nil; keys: 1; extend: false ErrTaken[0]`, ""},
 	{"set again by an extension, after it was unlocked", 1, func(s *scene) {
 		m := s.mutex(settings{setNX: true, expiry: time.Minute})
-		s.err("lock", m.Lock())
-		ok, err := m.Unlock()
-		s.ok("unlock", ok, err)
-		ok, err = m.Extend()
-		s.ok("extend", ok, err)
+		m.lock()
+		m.unlock()
+		m.extend()
 		s.keys()
 	}, `lock: nil; unlock: true nil; extend: true nil; keys: 1`,
 		`lock: nil; unlock: true nil; extend: false ErrTaken[0]; keys: 0`},
@@ -198,25 +177,21 @@ var redsyncTable = []struct {
 		m := s.mutex(settings{})
 		s.err("lock", m.LockContext(ended))
 		cancel()
-		ok, err := m.UnlockContext(ended)
-		s.ok("unlock", ok, err)
+		m.ok("unlock", func() (bool, error) { return m.UnlockContext(ended) })
 		s.keys()
 	}, `lock: nil; unlock: false RedisError0 is Canceled; keys: 1`, `lock: nil; unlock: true nil; keys: 0`},
 	{"no server", 1, func(s *scene) {
 		s.servers[0].Kill()
 		s.err("lock", s.mutex(settings{tries: 2, delays: quick, timeout: 0.9}).Lock())
-		ok, err := s.mutex(settings{}).Unlock()
-		s.ok("unlock", ok, err)
+		s.mutex(settings{}).unlock()
 	}, `lock: RedisError0; unlock: false RedisError0`, ""},
 	{"one of three is taken", 3, func(s *scene) {
 		s.do("SET key other", 1)
 		m := s.mutex(settings{timeout: 0.9})
-		s.err("lock", m.Lock())
+		m.lock()
 		s.keys()
-		ok, err := m.Extend()
-		s.ok("extend", ok, err)
-		ok, err = m.Unlock()
-		s.ok("unlock", ok, err)
+		m.extend()
+		m.unlock()
 		s.keys()
 	}, `lock: nil; keys: 3; extend: true nil; unlock: true nil; keys: 1`, ""},
 	{"two of three are taken", 3, func(s *scene) {
@@ -227,13 +202,10 @@ var redsyncTable = []struct {
 	{"one of three is down", 3, func(s *scene) {
 		s.servers[1].Kill()
 		m := s.mutex(settings{timeout: 0.9})
-		s.err("lock", m.Lock())
-		ok, err := m.Extend()
-		s.ok("extend", ok, err)
-		ok, err = m.Valid()
-		s.ok("valid", ok, err)
-		ok, err = m.Unlock()
-		s.ok("unlock", ok, err)
+		m.lock()
+		m.extend()
+		m.valid()
+		m.unlock()
 		s.keys()
 	}, `lock: nil; extend: true nil; valid: true RedisError1; unlock: true nil; keys: 0`, ""},
 	{"one of three is down, and one taken", 3, func(s *scene) {
@@ -244,11 +216,10 @@ var redsyncTable = []struct {
 	}, `lock: "node #2: lock already taken" RedisError1; keys: 1`, ""},
 	{"one of three has lost it, one has another", 3, func(s *scene) {
 		m := s.mutex(settings{timeout: 0.9})
-		s.err("lock", m.Lock())
+		m.lock()
 		s.do("DEL key", 0)
 		s.do("SET key other", 1)
-		ok, err := m.Unlock()
-		s.ok("unlock", ok, err)
+		m.unlock()
 		s.keys()
 	}, `lock: nil; unlock: false "node #1: lock already taken" "redsync: failed to unlock, lock was already expired" ` +
 		`is ErrLockAlreadyExpired; keys: 1`, ""},
@@ -256,13 +227,12 @@ var redsyncTable = []struct {
 		s.do("SET key other", 0, 1)
 		s.err("lock", s.mutex(settings{tries: 1, fast: true, timeout: 0.9}).Lock())
 		m := s.mutexOf("free", settings{fast: true, timeout: 0.9})
-		s.err("lock", m.Lock())
-		ok, err := m.Unlock()
-		s.ok("unlock", ok, err)
+		m.lock()
+		m.unlock()
 	}, `lock: ErrTaken[0 1]; lock: nil; unlock: true nil`, ""},
 	{"handed to another mutex on three servers", 3, func(s *scene) {
 		m := s.mutex(settings{timeout: 0.9})
-		s.err("lock", m.Lock())
+		m.lock()
 		same := 0
 		for _, server := range s.servers {
 			if server.Do(s.t, "GET", "key") == m.Value() {
@@ -270,8 +240,7 @@ var redsyncTable = []struct {
 			}
 		}
 		s.sayf("same: %d", same)
-		ok, err := s.mutex(settings{value: m.Value()}).Unlock()
-		s.ok("unlock", ok, err)
+		s.mutex(settings{value: m.Value()}).unlock()
 	}, `lock: nil; same: 3; unlock: true nil`, ""},
 }
 
@@ -281,19 +250,11 @@ func TestWhatUsersOfRedsyncObserve(t *testing.T) {
 			t.Run(test.name+"/"+one.name, func(t *testing.T) {
 				t.Parallel()
 				servers := redistest.Primaries(t, test.servers)
-				addrs := make([]string, len(servers))
-				for i, server := range servers {
-					addrs[i] = server.Addr()
+				s := &scene{
+					notes: notes{t: t}, side: one, servers: servers, connected: one.connect(t, addrsOf(servers)),
 				}
-				s := &scene{t: t, side: one, servers: servers, mutexOf: one.connect(t, addrs)}
 				test.run(s)
-				want := test.want
-				if one.name == ourSide.name && test.ours != "" {
-					want = test.ours
-				}
-				if got := strings.Join(s.said, "; "); got != want {
-					t.Errorf("\n got %s\nwant %s", got, want)
-				}
+				s.check(one.name == ourSide.name, test.want, test.ours)
 			})
 		}
 	}

@@ -13,8 +13,6 @@ import (
 
 	originalredislock "github.com/bsm/redislock"
 	originalredsync "github.com/go-redsync/redsync/v4"
-	originalpool "github.com/go-redsync/redsync/v4/redis"
-	originalgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
@@ -53,25 +51,22 @@ var contenders = []contender{
 }
 
 func passRedsync(t testing.TB, addrs []string) pass {
-	var pools []originalpool.Pool
-	for _, addr := range addrs {
-		pools = append(pools, originalgoredis.NewPool(client(t, addr)))
-	}
-	rs := originalredsync.New(pools...)
-	return func(ctx context.Context, key string) error {
-		m := rs.NewMutex(key, originalredsync.WithExpiry(long), originalredsync.WithTries(1<<30))
-		if err := m.LockContext(ctx); err != nil {
-			return err
-		}
-		_, err := m.UnlockContext(context.WithoutCancel(ctx))
-		return err
-	}
+	rs := original(t, addrs...)
+	return passMutex(func(key string) mutex {
+		return rs.NewMutex(key, originalredsync.WithExpiry(long), originalredsync.WithTries(1<<30))
+	})
 }
 
 func passCompatRedsync(t testing.TB, addrs []string) pass {
 	rs := ours(t, addrs...)
+	return passMutex(func(key string) mutex {
+		return rs.NewMutex(key, redsync.WithExpiry(long), redsync.WithTries(1<<30))
+	})
+}
+
+func passMutex(mutexOf func(key string) mutex) pass {
 	return func(ctx context.Context, key string) error {
-		m := rs.NewMutex(key, redsync.WithExpiry(long), redsync.WithTries(1<<30))
+		m := mutexOf(key)
 		if err := m.LockContext(ctx); err != nil {
 			return err
 		}
