@@ -331,13 +331,14 @@ local function end_shares(over, count)
     if value == '' then
       fields[all[i]] = ''
     elseif string.sub(all[i], 1, 2) == 'h:' then
-      local h = parse_share(value)
-      local till = h[2]
-      if over(h[4], till) then
+      -- For many holders, a table for each would double the time of the step.
+      local word, weight, token = string.match(value, '^%a (%d+) (%d+) (%d+)')
+      local till = tonumber(word, 10)
+      if over(token, till) then
         fields[all[i]] = ''
-        gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3), h.provisional}
+        gone[#gone + 1] = {tonumber(token), token, string.sub(all[i], 3), string.sub(word, 1, 1) == '0'}
       else
-        left = left + h[3]
+        left = left + weight
         if not bound or till < bound then bound = till end
       end
     end
