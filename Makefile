@@ -211,6 +211,15 @@ verify: servers ## run the fault suite over all topologies (DURATION=2m TOPOLOGI
 	if [ -n "$$failed" ]; then echo "== verify: BROKEN on$$failed" >&2; exit 1; fi; \
 	echo "== verify: every promise was kept; see bin/verify/*.html"
 
+# A mixed load on one server for DURATION, with the faults of networks and servers. Samples go
+# into SOAK, line by line. It fails if goroutines, heap, the server's memory or keys do not return.
+SOAK ?= bin/soak.csv
+
+.PHONY: soak
+soak: servers ## a mixed load with faults, and whether memory returns to where it began (DURATION=1h SOAK=file.csv)
+	@mkdir -p bin && $(GO) build -C verify -o ../bin/soak ./soak
+	bin/soak -duration $(DURATION) -into $(SOAK) $(SOAKFLAGS)
+
 # Each run continues the record: rounds are added to a file, and the pairs of faults
 # that it lacks come first. All topologies run at the same time, since most of a fault is
 # waiting. Short pauses between acquisitions, few clients with much to do, and rounds that
@@ -334,6 +343,24 @@ bench-versus: servers ## measure Holdfast beside its peers for docs/benchmarks.m
 .PHONY: bench-page
 bench-page: ## draw docs/benchmarks from bench/results/versus.txt, or anew from its figures.json
 	cd bench && $(GO) run ./chart $$(ls results/versus.txt 2>/dev/null)
+
+# A part of the curves, such as CURVES=waiters MOST=10000, replaces its figures and no others.
+# Of several runs the lowest value counts.
+CURVES ?= .
+MOST ?= 1000000
+RUNS ?= 2
+
+.PHONY: bench-curves
+bench-curves: servers ## measure cost over size, and draw docs/scaling.md (15 minutes; CURVES=regexp MOST=10000 RUNS=2)
+	@mkdir -p bench/results
+	cd bench && { $(GO) test -run '^$$' -bench 'Curves/$(CURVES)' -benchtime 1x -count $(RUNS) -timeout 0 . -most $(MOST) || \
+		echo FAILED; } | tee results/curves.txt
+	@! grep -q -e '^FAILED' -e '^FAIL' bench/results/curves.txt
+	@$(MAKE) bench-curves-page
+
+.PHONY: bench-curves-page
+bench-curves-page: ## draw docs/scaling.md from bench/results/curves.txt, or anew from its figures
+	cd bench && $(GO) run ./chart -curves -page ../docs/scaling.md $$(ls results/curves.txt 2>/dev/null)
 
 .PHONY: bench-hops
 bench-hops: servers ## follow a hand-over hop by hop, beside the least that could hand over (2 minutes)

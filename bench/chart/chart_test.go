@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,13 +92,76 @@ func TestGatherKeeps(t *testing.T) {
 	results, kept := filepath.Join(dir, "r.txt"), filepath.Join(dir, "figures.json")
 	line := "load: 1\nBenchmarkVersus/pair/etcd-2 1 0.5 x-p50\n"
 	assert.Must(t, os.WriteFile(results, []byte(line), 0o600))
-	first, err := gather(kept, []string{results})
+	first, err := gather(kept, []string{results}, false)
 	assert.Must(t, err)
-	again, err := gather(kept, nil)
+	again, err := gather(kept, nil, false)
 	if err != nil || len(again.Samples) != 1 || len(first.Samples) != 1 {
 		t.Errorf("%v, %v, %v", first, again, err)
 	}
-	if _, err := gather(kept, []string{filepath.Join(dir, "none")}); err == nil {
+	if _, err := gather(kept, []string{filepath.Join(dir, "none")}, false); err == nil {
 		t.Error("a file that is not there was read")
+	}
+}
+
+// A part that is measured again replaces its old figures, and no others.
+func TestGatherAdds(t *testing.T) {
+	dir := t.TempDir()
+	results, kept := filepath.Join(dir, "r.txt"), filepath.Join(dir, "curves.json")
+	for _, text := range []string{
+		"load: 1\nBenchmarkCurves/locks/10-2 1 5 new-µs\nBenchmarkCurves/locks/100-2 1 5 new-µs\n",
+		"load: 2\nBenchmarkCurves/locks/10-2 1 7 new-µs\n",
+	} {
+		assert.Must(t, os.WriteFile(results, []byte(text), 0o600))
+		_, err := gather(kept, []string{results}, true)
+		assert.Must(t, err)
+	}
+	f, err := figures.Load(kept)
+	assert.Must(t, err)
+	got := points(f, line{"locks", "new-µs", "new"})
+	if want := []at{{10, 7}, {100, 5}}; !slices.Equal(got, want) || len(f.About["load"]) != 2 {
+		t.Errorf("%v of loads %v, want %v of two", got, f.About["load"], want)
+	}
+}
+
+func TestPerDecade(t *testing.T) {
+	for want, list := range map[float64][]at{
+		1:  {{1, 5}, {100, 5}},
+		10: {{1, 3}, {10, 40}, {100, 300}},
+		2:  {{10, 3}, {1000, 12}},
+	} {
+		if got := perDecade(list); got < want*0.999 || got > want*1.001 {
+			t.Errorf("%v grow %v times in a decade, want %v", list, got, want)
+		}
+	}
+}
+
+func TestASheetIsXMLWithEveryPoint(t *testing.T) {
+	f := figures.New()
+	f.Samples = map[string]map[string][]float64{
+		"Curves/locks/10":    {"a-µs": {8}, "b-µs": {80}},
+		"Curves/locks/1000":  {"a-µs": {9}, "b-µs": {800}, "a-calls": {3}},
+		"Curves/locks/other": {"a-µs": {1}},
+	}
+	p := panel{"a < b", "server µs of a pair", []line{{"locks", "a-µs", "a"}, {"locks", "b-µs", "b & c"}}}
+	svg, err := drawSheet(f, []panel{p})
+	assert.Must(t, err)
+	in := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := in.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"<title>a, 10: 8</title>", "<title>b &amp; c, 1k: 800</title>", ">a 9</text>"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if n := strings.Count(svg, "<circle"); n != 4 {
+		t.Errorf("%d points for four values", n)
+	}
+	if _, err := drawSheet(f, []panel{{"none", "", []line{{"locks", "a-calls", "a"}}}}); err == nil {
+		t.Error("a panel of one size was drawn")
 	}
 }

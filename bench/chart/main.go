@@ -3,7 +3,11 @@
 //
 //	go run ./chart -into ../docs/benchmarks -page ../docs/benchmarks.md results/*.txt
 //
-// Without files it draws from the existing figures.json. In the page it replaces the text
+// With -curves they are the curves of docs/scaling.md and curves.json:
+//
+//	go run ./chart -curves -page ../docs/scaling.md results/curves.txt
+//
+// Without files it draws from the existing figures. In the page it replaces the text
 // between the marks <!-- NAME --> and <!-- end -->.
 package main
 
@@ -11,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -20,28 +25,69 @@ import (
 func main() {
 	into := flag.String("into", "../docs/benchmarks", "the directory of figures.json and the plots")
 	page := flag.String("page", "../docs/benchmarks.md", "the page that has the tables")
+	curves := flag.Bool("curves", false, "draw the curves over size, from curves.json")
 	flag.Parse()
-	if err := draw(*into, *page, flag.Args()); err != nil {
+	if err := draw(pick(*curves), *into, *page, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
 	}
 }
 
-func draw(into, page string, files []string) error {
-	if err := os.MkdirAll(into, 0o755); err != nil { //nolint:gosec // committed, for everybody to read
-		return err
+// book is figures with all that is drawn from them.
+type book struct {
+	figures string
+	// adds: a run replaces what it has measured, and keeps the rest.
+	adds bool
+	// plots returns the SVGs by name.
+	plots func(f *figures.Figures) (map[string]string, error)
+}
+
+func pick(curves bool) book {
+	if curves {
+		return book{"curves.json", true, drawSheets}
 	}
-	f, err := gather(filepath.Join(into, "figures.json"), files)
-	if err != nil {
-		return err
-	}
+	return book{"figures.json", false, drawPlots}
+}
+
+func drawPlots(f *figures.Figures) (map[string]string, error) {
+	svgs := make(map[string]string)
 	for _, p := range plots {
 		svg, err := p.draw(f)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		svgs[p.name] = svg
+	}
+	return svgs, nil
+}
+
+func drawSheets(f *figures.Figures) (map[string]string, error) {
+	svgs := make(map[string]string)
+	for _, s := range sheets {
+		svg, err := drawSheet(f, s.panels)
+		if err != nil {
+			return nil, err
+		}
+		svgs[s.name] = svg
+	}
+	return svgs, nil
+}
+
+func draw(b book, into, page string, files []string) error {
+	if err := os.MkdirAll(into, 0o755); err != nil { //nolint:gosec // committed, for everybody to read
+		return err
+	}
+	f, err := gather(filepath.Join(into, b.figures), files, b.adds)
+	if err != nil {
+		return err
+	}
+	svgs, err := b.plots(f)
+	if err != nil {
+		return err
+	}
+	for name, svg := range svgs {
 		//nolint:gosec // committed, for everybody to read
-		if err := os.WriteFile(filepath.Join(into, p.name+".svg"), []byte(svg), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(into, name+".svg"), []byte(svg), 0o644); err != nil {
 			return err
 		}
 	}
@@ -56,8 +102,9 @@ func draw(into, page string, files []string) error {
 	return os.WriteFile(page, []byte(filled), 0o644) //nolint:gosec // committed, for everybody to read
 }
 
-// gather reads files and saves their figures. Without files it loads the saved figures.
-func gather(kept string, files []string) (*figures.Figures, error) {
+// gather reads files and saves their figures. Without files it loads the saved figures. If adds
+// is set, saved figures of what the files do not have are kept.
+func gather(kept string, files []string, adds bool) (*figures.Figures, error) {
 	if len(files) == 0 {
 		return figures.Load(kept)
 	}
@@ -65,6 +112,15 @@ func gather(kept string, files []string) (*figures.Figures, error) {
 	for _, file := range files {
 		if err := read(f, file); err != nil {
 			return nil, err
+		}
+	}
+	if adds {
+		old, err := figures.Load(kept)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err == nil {
+			f.Keep(old)
 		}
 	}
 	return f, f.Save(kept)

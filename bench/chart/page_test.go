@@ -10,26 +10,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-// The tables of the page and the plots are those of the saved figures, and each contains
+// The tables of the pages and the plots are those of the saved figures, and each contains
 // a figure.
-func TestThePageIsWhatWasMeasured(t *testing.T) {
+func TestThePagesAreWhatWasMeasured(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
-	page, err := os.ReadFile(filepath.Join(docs, "benchmarks.md"))
-	assert.Must(t, err)
-	f, err := figures.Load(filepath.Join(docs, "benchmarks", "figures.json"))
-	assert.Must(t, err)
-	if filled, err := fill(string(page), f); err != nil || filled != string(page) {
-		t.Errorf("docs/benchmarks.md differs from its figures (%v): run make bench-page", err)
-	}
-	for _, p := range plots {
-		svg, err := p.draw(f)
-		assert.NoError(t, err)
-		kept, err := os.ReadFile(filepath.Join(docs, "benchmarks", p.name+".svg"))
-		if err != nil || string(kept) != svg {
-			t.Errorf("%s.svg differs from its figures (%v): run make bench-page", p.name, err)
+	for name, b := range map[string]book{"benchmarks.md": pick(false), "scaling.md": pick(true)} {
+		page, err := os.ReadFile(filepath.Join(docs, name))
+		assert.Must(t, err)
+		f, err := figures.Load(filepath.Join(docs, "benchmarks", b.figures))
+		assert.Must(t, err)
+		if filled, err := fill(string(page), f); err != nil || filled != string(page) {
+			t.Errorf("docs/%s differs from its figures (%v): run make bench-page or make bench-curves-page", name, err)
 		}
-		if !strings.Contains(string(page), "benchmarks/"+p.name+".svg") {
-			t.Errorf("the page does not show %s.svg", p.name)
+		svgs, err := b.plots(f)
+		assert.NoError(t, err)
+		for plot, svg := range svgs {
+			kept, err := os.ReadFile(filepath.Join(docs, "benchmarks", plot+".svg"))
+			if err != nil || string(kept) != svg {
+				t.Errorf("%s.svg differs from its figures (%v): run make bench-page and bench-curves-page", plot, err)
+			}
+			if !strings.Contains(string(page), "benchmarks/"+plot+".svg") {
+				t.Errorf("docs/%s does not show %s.svg", name, plot)
+			}
 		}
 	}
 }

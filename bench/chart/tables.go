@@ -122,7 +122,11 @@ func fill(page string, f *figures.Figures) (string, error) {
 			return "", fmt.Errorf("the mark %q has no end", name)
 		}
 		content := about(f)
-		if name != "about" {
+		switch name {
+		case "about":
+		case "curves":
+			content = bends(f)
+		default:
 			t, known := tables[name]
 			if !known {
 				return "", fmt.Errorf("there is no table %q", name)

@@ -110,5 +110,21 @@ func (f *Figures) Save(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644) //nolint:gosec // committed, for everybody to read
 }
 
+// Keep adds the benchmarks of older figures that these figures do not have.
+func (f *Figures) Keep(old *Figures) {
+	for name, metrics := range old.Samples {
+		if f.Samples[name] == nil {
+			f.Samples[name] = metrics
+		}
+	}
+	for key, values := range old.About {
+		for _, value := range values {
+			if !slices.Contains(f.About[key], value) {
+				f.About[key] = append(f.About[key], value)
+			}
+		}
+	}
+}
+
 // Names are the benchmarks, in order.
 func (f *Figures) Names() []string { return slices.Sorted(maps.Keys(f.Samples)) }

@@ -141,7 +141,10 @@ func (c *crew) one(ctx context.Context, locks *holdfast.Client, rng *rand.Rand) 
 		return locks.Semaphore("permits/"+someName(rng), 4).Do(ctx, 1+rng.IntN(2), work)
 	case n < 82:
 		first := rng.IntN(20)
-		names := []string{fmt.Sprintf("lock/%d", first), fmt.Sprintf("lock/%d", first+10), fmt.Sprintf("lock/%d", first+20)}
+		var names []string
+		for i := range 3 {
+			names = append(names, fmt.Sprintf("lock/%d", first+10*i))
+		}
 		return locks.MultiMutex(names).Do(ctx, work)
 	case n < 87: // a call that gives up
 		limited, cancel := context.WithTimeout(ctx, hold/4)

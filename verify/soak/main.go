@@ -165,8 +165,9 @@ func (s *soak) watch(ctx context.Context, phase string, length time.Duration, do
 		}
 		if n := len(s.record.kept); n%12 == 0 {
 			last := s.record.kept[n-1]
-			s.sayf("%d operations, %d failed, %d leases lost, %d faults; %d goroutines, heap %d KiB, server %d KiB, %d keys",
-				last.done, last.failed, last.lost, last.faults, last.goroutines, last.heap>>10, last.server>>10, last.keys)
+			s.sayf("%d operations, %d failed, %d leases lost, %d faults; "+
+				"%d goroutines, heap %d KiB, server %d KiB, %d keys", last.done, last.failed, last.lost, last.faults,
+				last.goroutines, last.heap>>10, last.server>>10, last.keys)
 		}
 	}
 	group.Wait()
@@ -215,7 +216,8 @@ func (s *soak) verdict() error {
 			word := "returned"
 			if !g.returned {
 				word = "DID NOT RETURN"
-				failed = errors.Join(failed, fmt.Errorf("%s: %d %s, %d %s", g.name, g.before, phases[0], g.after, phases[1]))
+				failed = errors.Join(failed,
+					fmt.Errorf("%s: %d %s, %d %s", g.name, g.before, phases[0], g.after, phases[1]))
 			}
 			s.sayf("%-20s %s %10d, %s %10d: %s", g.name, phases[0], g.before, phases[1], g.after, word)
 		}
