@@ -20,7 +20,11 @@ func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Dura
 	if at, ok := ctx.Deadline(); ok {
 		left = max(time.Until(at), time.Millisecond)
 	}
-	return majority.RequestTimeout(s.cfg.Timeout, ttl, left)
+	paces := make([]time.Duration, len(s.nodes))
+	for i, n := range s.nodes {
+		paces[i] = time.Duration(n.pace.Load())
+	}
+	return majority.RequestTimeout(s.cfg.Timeout, ttl, left, majority.PaceOfMost(paces))
 }
 
 // askEach asks all nodes at once and waits for all of them, each for at most timeout. It

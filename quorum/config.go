@@ -20,7 +20,8 @@ type Config struct {
 	MaxTTL time.Duration
 
 	// Timeout bounds one request to one node. A tenth of the lease's TTL bounds it too, so
-	// that a silent node leaves time for the others. Default: 500 ms.
+	// that a silent node leaves time for the others. If a majority of the nodes answers late,
+	// that is up to a quarter of the TTL. Default: 500 ms.
 	Timeout time.Duration
 }
 

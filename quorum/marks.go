@@ -225,7 +225,7 @@ func (ns *nodeStates) startRead() *readRound {
 
 // readAll reads all nodes and corrects their marks.
 func (ns *nodeStates) readAll(read *readRound) {
-	timeout := majority.RequestTimeout(ns.s.cfg.Timeout, 0, 0)
+	timeout := ns.s.cfg.Timeout
 	failed := ns.readEach(timeout, make([]string, len(ns.nodes)), nil)
 	// If another client has written a mark meanwhile, that mark is read again.
 	for range 3 {

@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -19,6 +21,7 @@ type node struct {
 	store.Store
 	store  *Store
 	number int
+	pace   atomic.Int64 // see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.
 	mu             sync.Mutex
@@ -52,7 +55,9 @@ func (n *node) call(timeout time.Duration, action *script.Script, keys, args []s
 	defer cancel()
 	sent := n.store.now()
 	answer, err := n.Run(ctx, action, keys, args)
-	n.noteAnswers(err == nil || isRefusal(err), n.store.now()-sent)
+	took := n.store.now() - sent
+	n.pace.Store(int64(majority.Pace(time.Duration(n.pace.Load()), took))) // of two at a time, one counts
+	n.noteAnswers(err == nil || isRefusal(err), took)
 	return answer, err
 }
 

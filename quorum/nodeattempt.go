@@ -137,7 +137,7 @@ func (na *nodeAttempt) poll(timeout time.Duration) error {
 // client that no longer receives pushes costs little.
 func (na *nodeAttempt) confirm() {
 	acq := na.r.acq
-	_ = na.poll(majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)) // the outcome is in the attempt
+	_ = na.poll(acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)) // the outcome is in the attempt
 	acq.notify()
 }
 
@@ -171,7 +171,7 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 func (na *nodeAttempt) raiseLate() {
 	acq := na.r.acq
 	if acq.phase == held && na.r.live() && !na.ended {
-		token, timeout := acq.token, majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)
+		token, timeout := acq.token, acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)
 		acq.s.life.Go(grantLabel, func() { _ = na.raiseToken(timeout, token) })
 	}
 }

@@ -238,7 +238,7 @@ func (acq *acquisition) collect(r *round) {
 	missing := r.reopen()
 	acq.mu.Unlock()
 	acq.states.refresh()
-	timeout := majority.RequestTimeout(acq.s.cfg.Timeout, acq.ttl, 0)
+	timeout := acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)
 	for _, na := range missing {
 		acq.s.life.Go(grantLabel, func() {
 			_ = na.acquire(timeout, acq.currentWaiterTTL())

@@ -212,18 +212,33 @@ func Rank[T int | uint64 | time.Duration](values []T, n int) T {
 	return sorted[len(sorted)-m]
 }
 
-// RequestTimeout bounds one request to one server. It is the configured timeout, but at most a
-// tenth of the lease and a third of the time that the caller has left. So a silent server
-// leaves time for the second phase and for the cancel.
-func RequestTimeout(configured, ttl, left time.Duration) time.Duration {
+// RequestTimeout bounds one request to one server: by the configured timeout, a tenth of the
+// lease, and a third of the time that the caller has left. So a silent server leaves time for
+// the second phase and for the cancel.
+//
+// If a majority of the servers takes longer than a third of that to answer, the limit is three
+// times as long as they take. It is then at most a quarter of the lease, and 9/20 of the time
+// that is left: two phases fit in, and half of the lease remains. With a shorter limit each
+// request would fail although every server answers.
+func RequestTimeout(configured, ttl, left, answers time.Duration) time.Duration {
 	timeout := configured
 	if ttl > 0 {
-		timeout = min(timeout, ttl/10)
+		timeout = min(timeout, max(ttl/10, min(3*answers, ttl/4)))
 	}
 	if left > 0 {
-		timeout = min(timeout, left/3)
+		timeout = min(timeout, max(left/3, min(3*answers, left*9/20)))
 	}
 	return max(timeout, time.Millisecond)
+}
+
+// Pace is how long a server takes to answer, by what it took before and what the last request
+// took, answered or not. It rises at once and falls slowly: a busy machine is late now and then.
+func Pace(before, took time.Duration) time.Duration { return max(took, before-before/8) }
+
+// PaceOfMost is the time in which a majority of all servers answers, by the pace of each.
+func PaceOfMost(paces []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(paces))
+	return sorted[Of(len(paces))-1]
 }
 
 // Grace is how long an acquisition waits for the other servers when a majority has granted

@@ -221,13 +221,21 @@ func TestAServerThatIsAheadIsLeftOutWhileTheOthersCanBeAMajority(t *testing.T) {
 }
 
 func TestTimeoutsLeaveTimeForTheRest(t *testing.T) {
-	for _, test := range []struct{ configured, ttl, left, want time.Duration }{
-		{time.Second, 0, 0, time.Second},
-		{time.Second, 5 * time.Second, 0, 500 * time.Millisecond},
-		{time.Second, time.Minute, 300 * time.Millisecond, 100 * time.Millisecond},
-		{time.Second, 10 * time.Millisecond, time.Microsecond, time.Millisecond},
+	const ms = time.Millisecond
+	for _, test := range []struct{ configured, ttl, left, answers, want time.Duration }{
+		{time.Second, 0, 0, 0, time.Second},
+		{time.Second, 0, 0, time.Minute, time.Second},
+		{time.Second, 5 * time.Second, 0, 0, 500 * ms},
+		{time.Second, 5 * time.Second, 0, 166 * ms, 500 * ms},
+		{time.Second, 5 * time.Second, 0, 200 * ms, 600 * ms},
+		{time.Second, 3 * time.Second, 0, time.Minute, 750 * ms},
+		{500 * ms, 3 * time.Second, 0, time.Minute, 500 * ms},
+		{time.Second, time.Minute, 300 * ms, 0, 100 * ms},
+		{time.Second, time.Minute, 300 * ms, 40 * ms, 120 * ms},
+		{time.Second, time.Minute, 300 * ms, time.Minute, 135 * ms},
+		{time.Second, 10 * ms, time.Microsecond, 0, ms},
 	} {
-		if got := RequestTimeout(test.configured, test.ttl, test.left); got != test.want {
+		if got := RequestTimeout(test.configured, test.ttl, test.left, test.answers); got != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
 	}
@@ -273,5 +281,34 @@ func TestAHolderOnAFewServersIsNoHolder(t *testing.T) {
 		if got := Merge(test.records, 5); len(got.Holders) != test.want {
 			t.Errorf("%+v: %+v", test.records, got.Holders)
 		}
+	}
+}
+
+// A minority changes nothing, however late it is; and a majority is forgotten after some requests.
+func TestThePaceIsThatOfAMajority(t *testing.T) {
+	const ms = time.Millisecond
+	for _, test := range []struct {
+		paces []time.Duration
+		want  time.Duration
+	}{
+		{[]time.Duration{0, 0, 0}, 0},
+		{[]time.Duration{9 * ms, ms, 2 * ms}, 2 * ms},
+		{[]time.Duration{time.Hour, ms, time.Hour, 2 * ms, 3 * ms}, 3 * ms},
+		{[]time.Duration{time.Hour, ms, time.Hour, 2 * ms, time.Hour}, time.Hour},
+	} {
+		if got := PaceOfMost(test.paces); got != test.want {
+			t.Errorf("%v: %v, want %v", test.paces, got, test.want)
+		}
+	}
+	p := Pace(0, time.Second)
+	if p != time.Second {
+		t.Errorf("it rose to %v", p)
+	}
+	requests := 0
+	for ; p > 100*ms; requests++ {
+		p = Pace(p, ms)
+	}
+	if requests != 18 || Pace(p, 2*ms) < 2*ms {
+		t.Errorf("it fell in %d requests to %v", requests, p)
 	}
 }

@@ -107,6 +107,10 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: one server has two votes in a grant",
 	old:  "return acq.states.sameServer == nil, acq.states.sameServer",
 	mut:  "return true, nil",
+}}), in("quorum/node.go", by{uniting}, []mutant{{
+	name: "quorum: nobody notices how late servers answer",
+	old:  "n.pace.Store(int64(majority.Pace(time.Duration(n.pace.Load()), took)))",
+	mut:  "n.pace.Store(int64(majority.Pace(0, 0*took)))",
 }}), in("internal/majority/majority.go", by{counting, uniting}, []mutant{{
 	name: "quorum: the greatest token drawn is the lease's though few have it",
 	old:  "return greatest + 1",
@@ -149,8 +153,16 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	mut:  "return sorted[len(sorted)-1]",
 }, {
 	name: "quorum: one silent server takes a whole lease",
-	old:  "timeout = min(timeout, ttl/10)",
-	mut:  "timeout = min(timeout, ttl)",
+	old:  "timeout = min(timeout, max(ttl/10, min(3*answers, ttl/4)))",
+	mut:  "timeout = min(timeout, max(ttl/10, min(3*answers, ttl)))",
+}, {
+	name: "quorum: a limit is a tenth of the lease, however late most servers answer",
+	old:  "max(ttl/10, min(3*answers, ttl/4))",
+	mut:  "ttl/10",
+}, {
+	name: "quorum: one server that is late makes all limits longer",
+	old:  "return sorted[Of(len(paces))-1]",
+	mut:  "return sorted[len(paces)-1]",
 }, {
 	name: "quorum: a majority waits for the last server's timeout",
 	old:  "return min(2*took+2*time.Millisecond, timeout)",

@@ -1,0 +1,82 @@
+package quorum_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/quorum"
+)
+
+// slow makes every server answer after so long.
+func (w *world) slow(answers time.Duration) {
+	for _, p := range w.peers {
+		p.mu.Lock()
+		p.delay = func(string) (there, back time.Duration) { return answers / 2, answers / 2 }
+		p.mu.Unlock()
+	}
+}
+
+// Every server answers, but later than a tenth of the lease: the machines are busy. The clients
+// learn to wait for that long, so the lock goes from one to the next, and leases are renewed.
+func TestServersThatAreAllSlowGrant(t *testing.T) {
+	const short = 3 * time.Second
+	for _, answers := range []time.Duration{320 * time.Millisecond, 400 * time.Millisecond} {
+		t.Run(fmt.Sprint(answers), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				var clients []*holdfast.Client
+				for range 4 {
+					c, err := holdfast.New(w.storeWith(quorum.Config{}), holdfast.Config{TTL: short})
+					assert.NoError(t, err)
+					t.Cleanup(func() { _ = c.Close(t.Context()) })
+					clients = append(clients, c)
+				}
+				w.release(w.lock(clients[0], "x"))
+				w.slow(answers)
+				start := time.Now()
+				var all sync.WaitGroup
+				for _, c := range clients {
+					all.Go(func() {
+						for range 3 {
+							l := w.lock(c, "x")
+							select {
+							case <-time.After(2 * short): // so it is renewed
+							case <-l.Context().Done():
+								t.Error("lost:", l.Err())
+							}
+							w.release(l)
+						}
+					})
+				}
+				all.Wait()
+				if took := time.Since(start); took > 3*4*3*short {
+					t.Errorf("12 holds of %v took %v", 2*short, took)
+				}
+			})
+		})
+	}
+}
+
+// A minority that is slow changes nothing: nobody waits for it.
+func TestOneSlowServerIsNotWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.release(w.lock(c, "x"))
+		p := w.peers[4]
+		p.mu.Lock()
+		p.delay = func(string) (there, back time.Duration) { return time.Minute, 0 }
+		p.mu.Unlock()
+		for range 20 {
+			w.release(w.lock(c, "x"))
+		}
+		start := time.Now()
+		l := w.lock(c, "x")
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("a lock took %v", took)
+		}
+		w.release(l)
+	})
+}
