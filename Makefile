@@ -59,6 +59,10 @@ ISOLATED = GOWORK=off $(GO) build -buildvcs=false -o /dev/null ./... && GOWORK=o
 # the end is in internal/runtests.
 RUNTESTS = $(GO) build -buildvcs=false -o bin/runtests ./internal/runtests && bin/runtests -go '$(GO)' $(if $(RACE),,-race=false)
 
+# bench/etcd has two tests, and needs 240 packages that no other module needs. To compile them takes
+# minutes of a processor, so that module is for test-long, and for who names it.
+DAILY = $(if $(filter file,$(origin MODULES)),$(filter-out ./bench/etcd,$(MODULES)),$(MODULES))
+
 # Only the tests of one module need promtool.
 PROMTOOL = $(if $(filter verify/observe ./verify/observe,$(MODULES)),promtool)
 
@@ -66,8 +70,8 @@ PROMTOOL = $(if $(filter verify/observe ./verify/observe,$(MODULES)),promtool)
 DATABASES = $(if $(filter . bench/sql ./bench/sql verify/fence ./verify/fence examples ./examples,$(MODULES)),databases)
 
 .PHONY: test
-test: servers $(PROMTOOL) $(DATABASES) ## vet and test every module; installs a redis-server if there is none
-	@$(RUNTESTS) $(MODULES) -- $(TESTFLAGS)
+test: servers $(PROMTOOL) $(DATABASES) ## vet and test the modules (not bench/etcd); installs a redis-server if there is none
+	@$(RUNTESTS) $(DAILY) -- $(TESTFLAGS)
 
 # What takes too long for every day: every package with the race detector, the worlds
 # of the simulation and the sequences of the oracle by the thousand, and all tests on

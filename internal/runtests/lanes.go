@@ -42,11 +42,16 @@ func raceFlags(race bool) []string {
 // races reports whether a package is tested with the race detector: the library, its
 // parts and its stores, and the tests that run them against real servers. In the other
 // packages no goroutines race, or they are programs around the library, or they test
-// other processes.
+// other processes. Some connect the library to a large other one and begin no goroutine: to compile
+// that one a second time, for the race detector, would take longer than all of ours.
 func races(importPath string) bool {
+	switch short(importPath) {
+	case "fence/s3fence", "integrate/certmagiclock", "observe/otel", "observe/prom":
+		return false
+	}
 	first, rest, _ := strings.Cut(short(importPath), "/")
 	switch first {
-	case "bench", "cmd", "examples", "script":
+	case "bench", "cmd", "examples", "packaging", "script", "vet":
 		return false
 	case "verify":
 		return slices.Contains([]string{"rules", "topology", "quorum", "compat"}, rest)
@@ -149,6 +154,17 @@ func (r *run) packages(ctx context.Context, modules []string) ([]pkg, error) {
 			all = append(all, p)
 		}
 	}
+}
+
+// shareBuilds makes all builds of the run alike: those of the tests, and those that tests begin. What
+// users get is built with -trimpath, and without that in the tests, go would compile every package
+// once for each. -buildvcs=false: whether git trusts this directory is no matter of the code.
+func (r *run) shareBuilds(ctx context.Context) error {
+	usual, err := r.output(ctx, "env", "GOFLAGS")
+	if err != nil {
+		return err
+	}
+	return os.Setenv("GOFLAGS", strings.TrimSpace(string(usual))+" -trimpath -buildvcs=false")
 }
 
 func (r *run) output(ctx context.Context, args ...string) ([]byte, error) {

@@ -77,6 +77,9 @@ type run struct {
 // all runs both lanes over the modules, and returns the exit status.
 func (r *run) all(ctx context.Context, modules []string) (int, error) {
 	begun := time.Now()
+	if err := r.shareBuilds(ctx); err != nil {
+		return notBegun, err
+	}
 	modules, err := r.modules(ctx, modules)
 	if err != nil {
 		return notBegun, err

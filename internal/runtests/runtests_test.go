@@ -146,7 +146,7 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	var all []pkg
 	for _, name := range []string{
 		"", "/internal/repocheck", "/internal/adapter", "/verify/sim", "/verify/rules", "/verify/topology",
-		"/bench/etcd", "/verify/suite", "/bench/crew", "/store/goredis", "/verify/internal/harness",
+		"/bench/etcd", "/observe/prom", "/verify/suite", "/bench/crew", "/store/goredis", "/verify/internal/harness",
 	} {
 		all = append(all, pkg{ImportPath: root + name})
 	}
@@ -160,7 +160,8 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	if got := strings.Join(raced, " "); got != "verify/topology verify/rules . internal/adapter store/goredis" {
 		t.Errorf("with the race detector: %s", got)
 	}
-	const others = "verify/suite . internal/repocheck verify/sim bench/crew verify/internal/harness bench/etcd"
+	const others = "verify/suite . internal/repocheck verify/sim observe/prom bench/crew " +
+		"verify/internal/harness bench/etcd"
 	if got := strings.Join(plain, " "); got != others {
 		t.Errorf("without: %s", got)
 	}
