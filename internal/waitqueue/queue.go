@@ -62,11 +62,13 @@ type Queue[H comparable, W any] struct {
 type shard[H comparable] struct {
 	mu      sync.Mutex
 	entries [classes]map[string]*entry[H]
-	spare   *entry[H] // one that is not in use; nil or one
+	kept    map[string]H // the holds with an exclusive turn that nobody waits for: they have no entry
+	spare   *entry[H]    // one that is not in use; nil or one
 }
 
 // entry is one class of one lock. There is an entry while a goroutine has the turn, or while
-// there is a hold that readers may join.
+// there is a hold that readers may join. A process may hold a million mutexes without waiters, so
+// each of those is in kept and needs no entry.
 type entry[H comparable] struct {
 	queue   list[H] // goroutines that wait for the turn
 	tries   list[H] // readers that only try: they wait for the answer to the reader with the turn
@@ -100,8 +102,21 @@ func (s *shard[H]) entry(c Class, key string) *entry[H] {
 	if s.spare = nil; e == nil {
 		e = new(entry[H])
 	}
+	if h, kept := s.kept[key]; kept && c == Exclusive {
+		e.hold, e.taken = h, true
+		delete(s.kept, key)
+	}
 	s.entries[c][key] = e
 	return e
+}
+
+// busy reports whether a goroutine has the turn.
+func (s *shard[H]) busy(c Class, key string) bool {
+	if e := s.entries[c][key]; e != nil {
+		return e.taken
+	}
+	_, kept := s.kept[key]
+	return kept && c == Exclusive
 }
 
 // drop forgets an entry that is idle.
@@ -121,6 +136,10 @@ func (e *entry[H]) idle() bool {
 func (s *shard[H]) passOn(c Class, key string, err error) {
 	var none H
 	e := s.entries[c][key]
+	if e == nil {
+		delete(s.kept, key)
+		return
+	}
 	if c == Exclusive {
 		e.hold = none
 	}
@@ -223,16 +242,25 @@ func (q *Queue[H, W]) Turn(key string, c Class) Turn[H, W] {
 func (q *Queue[H, W]) Busy(key string, c Class) bool {
 	s := q.lock(key)
 	defer s.mu.Unlock()
-	e := s.entries[c][key]
-	return e != nil && e.taken
+	return s.busy(c, key)
 }
 
 // Keep notes the hold that goes with an exclusive turn, for the goroutines that wait for it
 // or are refused because of it.
 func (t Turn[H, W]) Keep(h H) {
 	s := t.queue.lock(t.key)
-	s.entries[t.class][t.key].hold = h
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	e := s.entries[Exclusive][t.key]
+	if e.queue.last != nil {
+		e.hold = h
+		return
+	}
+	if s.kept == nil {
+		s.kept = map[string]H{}
+	}
+	s.kept[t.key] = h
+	*e = entry[H]{}
+	s.drop(Exclusive, t.key, e)
 }
 
 // HandOver gives the hold and the turn to the next goroutine. If no goroutine waits, or if the

@@ -109,7 +109,8 @@ func newFixture() *fixture {
 func (f *fixture) somebodyWaits(key string) bool {
 	s := f.lock(key)
 	defer s.mu.Unlock()
-	return s.entries[Exclusive][key].queue.last != nil
+	e := s.entries[Exclusive][key]
+	return e != nil && e.queue.last != nil
 }
 
 // part ends the membership of one reader in a hold of "a".
@@ -192,6 +193,9 @@ func (f *fixture) wantEmpty(t *testing.T) {
 			for key, e := range entries {
 				t.Errorf("class %d of %q: %+v is left", c, key, e)
 			}
+		}
+		for key, h := range f.shards[i].kept {
+			t.Errorf("the hold %v of %q is left", h, key)
 		}
 		if e := f.shards[i].spare; e != nil && *e != (entry[*hold]{}) {
 			t.Errorf("the spare entry is %+v", e)
@@ -507,5 +511,40 @@ func TestAHandOverKnowsOfReadersThatWaitAtTheServer(t *testing.T) {
 		last.wantTurn(t, h, Ask)
 		last.turn.Leave()
 		reader.turn.Leave()
+	})
+}
+
+// A hold that nobody waits for needs no entry, however it ends and whoever comes meanwhile.
+func TestAHoldWithoutWaitersHasNoEntry(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fixture) {
+		h := &hold{limit: 1}
+		kept := func(want bool) {
+			t.Helper()
+			s := f.lock("a")
+			defer s.mu.Unlock()
+			if (s.entries[Exclusive]["a"] == nil) != want || !s.busy(Exclusive, "a") || (s.kept["a"] == h) != want {
+				t.Errorf("want it to be kept without an entry: %v; got %v, %v", want, s.entries[Exclusive]["a"], s.kept)
+			}
+		}
+		first := f.enter("a", Exclusive, "1", false)
+		first.turn.Keep(h)
+		kept(true)
+		if f.Turn("a", Exclusive).HandOver(h) {
+			t.Error("handed over to nobody")
+		}
+		reader := f.enter("a", Shared, "r", false)
+		reader.wantTurn(t, nil, Wait)
+		reader.turn.Leave()
+		f.enter("a", Exclusive, "2", true).wantErr(t, errRefused)
+		second := f.enter("a", Exclusive, "3", false)
+		kept(false)
+		if !first.turn.HandOver(h) {
+			t.Error("not handed over")
+		}
+		second.wantTurn(t, h, Ask)
+		second.turn.Leave()
+		f.enter("a", Exclusive, "4", false).turn.Keep(h)
+		f.Turn("a", Exclusive).Leave()
+		f.enter("a", Exclusive, "5", true).turn.Leave()
 	})
 }

@@ -48,7 +48,7 @@ func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, 
 func (t *Turn[H, W]) decide(s *shard[H], e *entry[H], want W) {
 	var none H
 	t.Hold = e.hold
-	t.Do = t.queue.rules.Join(e.hold, want, s.entries[Exclusive][t.key] != nil)
+	t.Do = t.queue.rules.Join(e.hold, want, s.busy(Exclusive, t.key))
 	switch {
 	case t.Do == Share && t.queue.rules.Reserve(t.Hold):
 		t.Joined = true
