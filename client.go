@@ -114,7 +114,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	}
 	c.renewer = renewer.New(renewer.Config{
 		Now: c.now, Timeout: cfg.RequestTimeout,
-		Renew: func(ctx context.Context, batch []*renewer.Item) ([]renewer.Outcome, error) {
+		Renew: func(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
 			return renewHolds(ctx, c, batch)
 		},
 		Renewed: func(l *renewer.Item, r renewer.Report) { l.Hold.(*hold).renewed(r) },

@@ -65,7 +65,7 @@ type grant struct {
 func newHold(s *lock, g grant) (*hold, error) {
 	c := s.client
 	h := &hold{
-		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.noRenewal, Renewals: s.maxRenewals},
+		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.noRenewal},
 		lock: s, attempt: g.attempt, began: c.now(), queued: g.queued,
 	}
 	h.server.Store(g.token)
@@ -74,8 +74,11 @@ func newHold(s *lock, g grant) (*hold, error) {
 	if s.want == wire.Shared {
 		h.shared, h.reserved = true, 1 // for the goroutine that asked
 	}
-	if s.maxHold > 0 {
-		h.NotAfter = h.began + s.maxHold
+	if s.maxHold > 0 || s.maxRenewals > 0 {
+		h.Limits = &renewer.Limits{Renewals: s.maxRenewals}
+		if s.maxHold > 0 {
+			h.Limits.NotAfter = h.began + s.maxHold
+		}
 	}
 	h.Hold = h
 	h.setWaiters(g.waiting)

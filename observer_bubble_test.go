@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // blocker is an observer and a log handler. It blocks from some event on until it is
@@ -65,7 +66,9 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 				leases = append(leases, mustLock(t, c.Mutex(fmt.Sprint("a", i))))
 			}
 			first := mustLock(t, c.Mutex("first", holdfast.TTL(time.Second)))
-			live := mustLock(t, c.Mutex("live", holdfast.TTL(5*time.Second)))
+			// It shares no request with the others.
+			w.SetAcks(store.Acks{Replicas: 1})
+			live := mustLock(t, c.Mutex("live", holdfast.TTL(5*time.Second), holdfast.WaitReplicas(1, time.Second)))
 			start := time.Now()
 			time.Sleep(ttl / 2) // all leases were renewed once
 			w.FailRequest(func(action string, keys []string) error {

@@ -130,10 +130,10 @@ func (h *hold) cancelPosition() {
 }
 
 // renewHolds asks the server to renew leases of one group.
-func renewHolds(ctx context.Context, c *Client, batch []*renewer.Item) ([]renewer.Outcome, error) {
+func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewer.Outcome, error) {
 	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
-		holds[i] = l.Hold.(*hold).renewal(l.Asking)
+		holds[i] = l.Hold.(*hold).renewal(l.For)
 	}
 	// All leases of one group need the same acknowledgements, or none needs any.
 	first := batch[0].Hold.(*hold).lock

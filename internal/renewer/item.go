@@ -16,26 +16,63 @@ type Hold interface {
 
 // Item is one lease that the renewer has. The caller sets the exported fields before it adds
 // the item, and does not change them afterwards. A client may have a hundred thousand items,
-// so the fields are in the order that needs no padding.
+// so the fields are in the order that needs no padding, and what few leases need is elsewhere.
 type Item struct {
-	Hold     Hold
-	TTL      time.Duration // what each renewal asks for; after Add for the renewer only, see Renewer.TTL
-	Asking   time.Duration // what the renewal under way asks for; it does not change meanwhile
-	NotAfter time.Duration // neither renewed nor trusted after this instant; 0: no limit
+	Hold   Hold
+	TTL    time.Duration // what each renewal asks for; after Add for the renewer only, see Renewer.TTL
+	Limits *Limits       // nil: none
 
 	trust atomic.Int64  // the trust deadline; next <= trust while the renewer has the item
 	due   time.Duration // when the renewal is due
 	next  time.Duration // the next instant at which something must happen
 
-	Renewals    int32       // how often it may be renewed; 0: no limit
-	renewals    int32       // how often it was renewed
-	index       int32       // index in the heap; -1 when the renewer does not have the item
-	spent       atomic.Bool // the deadline comes from a limit: no renewal follows
-	NoRenewal   bool        // not renewed: only its end is watched; after Add for the renewer only
-	busy        bool        // a renewal is under way
-	unconfirmed bool        // pushed, and not confirmed yet
-	over        bool        // a caller has seen that it is lost
-	shortened   bool        // TTL is the longest from now on, see Renewer.Shorten
+	index       int32 // index in the heap; -1 when the renewer does not have the item
+	NoRenewal   bool  // not renewed: only its end is watched; after Add for the renewer only
+	busy        bool  // a renewal is under way
+	unconfirmed bool  // pushed, and not confirmed yet
+	cut         cut
+}
+
+// cut says what later answers may do to the deadline.
+type cut uint8
+
+const (
+	uncut     cut = iota
+	shortened     // TTL is the longest from now on, see Renewer.Shorten
+	over          // nothing: a caller has seen that the lease is lost
+)
+
+// Limits are the limits of one lease.
+type Limits struct {
+	NotAfter time.Duration // neither renewed nor trusted after this instant; 0: no limit
+	Renewals int32         // how often it may be renewed; 0: no limit
+	renewals int32         // how often it was renewed
+	spent    atomic.Bool   // the deadline comes from a limit: no renewal follows
+}
+
+// reached reports whether no renewal follows because of a limit.
+func (l *Item) reached() bool { return l.Limits != nil && l.Limits.spent.Load() }
+
+// bound applies the limits to a deadline.
+func (m *Limits) bound(d time.Duration) time.Duration {
+	if m == nil || m.NotAfter == 0 {
+		return d
+	}
+	return min(d, m.NotAfter)
+}
+
+// note decides whether a renewal follows a deadline.
+func (m *Limits) note(d time.Duration) {
+	if m != nil {
+		m.spent.Store(m.NotAfter != 0 && d == m.NotAfter || m.Renewals != 0 && m.renewals >= m.Renewals)
+	}
+}
+
+// Asked is a lease in a request, and the TTL for which the request asks. The item's own TTL may
+// change meanwhile.
+type Asked struct {
+	*Item
+	For time.Duration
 }
 
 // Deadline is the trust deadline of the lease.
@@ -43,7 +80,7 @@ func (l *Item) Deadline() time.Duration { return time.Duration(l.trust.Load()) }
 
 // last reports whether no renewal follows. The confirmation of a pushed grant is not a
 // renewal, so no limit applies to it.
-func (l *Item) last() bool { return (l.NoRenewal || l.spent.Load()) && !l.unconfirmed }
+func (l *Item) last() bool { return (l.NoRenewal || l.reached()) && !l.unconfirmed }
 
 // retryAt is when to try again after a renewal that failed at now. The lease of a pushed
 // grant may be much shorter than the TTL for which its renewals ask.
@@ -56,7 +93,7 @@ func (l *Item) retryAt(now time.Duration) time.Duration {
 
 // EndReason is the reason for which the lease is lost when its deadline passes.
 func (l *Item) EndReason() Reason {
-	if l.spent.Load() {
+	if l.reached() {
 		return Limit
 	}
 	return Expired
@@ -66,10 +103,10 @@ func (l *Item) EndReason() Reason {
 // for the lease to be trusted until the limit. So the lock is free soon after the limit, and
 // never before.
 func (l *Item) TTLFor(now, ttl time.Duration) time.Duration {
-	if l.NotAfter == 0 {
+	if l.Limits == nil || l.Limits.NotAfter == 0 {
 		return ttl
 	}
-	return min(ttl, leasetime.TTLFor(max(l.NotAfter-now, 0)))
+	return min(ttl, leasetime.TTLFor(max(l.Limits.NotAfter-now, 0)))
 }
 
 // queue orders leases by the next instant at which something must happen.

@@ -18,7 +18,7 @@ func TestARecheckRenewsAtOnceWhatItSelects(t *testing.T) {
 		s.renewer.Recheck(func(l *Item) bool { return l != other })
 		synctest.Wait()
 		seen := s.seen()
-		if len(seen) != 1 || seen[0].at != start || len(seen[0].batch) != 1 || seen[0].batch[0] != told {
+		if len(seen) != 1 || seen[0].at != start || len(seen[0].batch) != 1 || seen[0].batch[0].Item != told {
 			t.Errorf("renewed at once: %+v", seen)
 		}
 		s.answer = hang
@@ -64,7 +64,7 @@ func TestALossThatWasSeenIsNotTakenBack(t *testing.T) {
 func TestALeaseWhoseRenewalIsStoppedEndsAtItsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := s.add(t, "a", ttl)
-		time.Sleep(ttl)
+		time.Sleep(ttl - time.Second)
 		if !s.renewer.Has(l) {
 			t.Fatal("it was not renewed")
 		}
@@ -131,7 +131,7 @@ func TestAShortenedLeaseStaysShort(t *testing.T) {
 func TestARenewalUnderWayMakesNothingLongerAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		begun := make(chan struct{}, 1)
-		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+		s.answer = func(_ context.Context, batch []Asked) ([]Outcome, error) {
 			select {
 			case begun <- struct{}{}:
 			default:
@@ -183,10 +183,10 @@ func TestAShortenedLeaseWithoutRenewalEndsThen(t *testing.T) {
 func TestAShortenedLeaseIsRenewedUpToItsLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		now := s.now()
-		l := &Item{Hold: own("a"), TTL: ttl, NotAfter: now + ttl/2}
+		l := &Item{Hold: own("a"), TTL: ttl, Limits: &Limits{NotAfter: now + ttl/2}}
 		s.renewer.Add(l, now, now)
 		s.renewer.Shorten(l, now, time.Second)
-		limit := l.NotAfter
+		limit := l.Limits.NotAfter
 		time.Sleep(ttl)
 		s.wantLost(t, l, Limit, limit)
 	})

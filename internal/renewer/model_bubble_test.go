@@ -30,7 +30,7 @@ type chance struct {
 	silent  bool
 }
 
-func (c *chance) answer(ctx context.Context, batch []*Item) ([]Outcome, error) {
+func (c *chance) answer(ctx context.Context, batch []Asked) ([]Outcome, error) {
 	sent := c.server.now()
 	c.mu.Lock()
 	dice, pause := c.rng.IntN(10), time.Duration(c.rng.Int64N(int64(4*time.Second)))
@@ -48,15 +48,15 @@ func (c *chance) answer(ctx context.Context, batch []*Item) ([]Outcome, error) {
 	defer c.mu.Unlock()
 	outcomes := make([]Outcome, len(batch))
 	for i, l := range batch {
-		b := c.beliefs[l]
-		if _, lost := c.server.lossOf(l); lost || b.removed || c.server.now() >= b.trust {
+		b := c.beliefs[l.Item]
+		if _, lost := c.server.lossOf(l.Item); lost || b.removed || c.server.now() >= b.trust {
 			continue
 		}
 		if c.rng.IntN(20) == 0 {
 			outcomes[i].Lost, b.told = NotHeld, true
 			continue
 		}
-		b.trust = max(b.trust, leasetime.Deadline(sent, l.Asking))
+		b.trust = max(b.trust, leasetime.Deadline(sent, l.For))
 	}
 	return outcomes, nil
 }

@@ -13,7 +13,7 @@ import (
 func TestAPushedGrantIsConfirmedAtOnceForTheWholeTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		answer := make(chan struct{})
-		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+		s.answer = func(_ context.Context, batch []Asked) ([]Outcome, error) {
 			<-answer
 			return make([]Outcome, len(batch)), nil
 		}
@@ -76,7 +76,7 @@ func TestAConfirmationIsTriedAgainWithinThePushedLease(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T, s *server) {
 		var tries atomic.Int32
-		s.answer = func(ctx context.Context, batch []*Item) ([]Outcome, error) {
+		s.answer = func(ctx context.Context, batch []Asked) ([]Outcome, error) {
 			if tries.Add(1) < 3 {
 				return hang(ctx, batch)
 			}
@@ -97,15 +97,15 @@ func TestToConfirmIsNoRenewalAndNoLimitForbidsIt(t *testing.T) {
 		end   time.Duration // after the push
 	}{
 		"fixed":               {&Item{NoRenewal: true}, 1, life},
-		"one renewal":         {&Item{Renewals: 1}, 2, ttl/3 + life},
-		"shorter than pushed": {&Item{NotAfter: time.Second}, 1, time.Second},
+		"one renewal":         {&Item{Limits: &Limits{Renewals: 1}}, 2, ttl/3 + life},
+		"shorter than pushed": {&Item{Limits: &Limits{NotAfter: time.Second}}, 1, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
 				l, now := c.lease, s.now()
 				l.Hold, l.TTL = own(""), ttl
-				if l.NotAfter > 0 {
-					l.NotAfter += now
+				if l.Limits != nil && l.Limits.NotAfter > 0 {
+					l.Limits.NotAfter += now
 				}
 				s.addPushed(t, l, ttl/10)
 				time.Sleep(3 * ttl)

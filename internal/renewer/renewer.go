@@ -27,7 +27,7 @@ const (
 	Expired Reason = "expired"  // no renewal was confirmed before the trust deadline
 	NotHeld Reason = "not held" // the server says that this hold has ended
 	Evicted Reason = "evicted"  // an operator evicted it
-	Limit   Reason = "limit"    // it has reached its limit, see Item.NotAfter and Item.Renewals
+	Limit   Reason = "limit"    // it has reached its limit, see Limits
 )
 
 // Outcome is what the server answered about one lease.
@@ -56,7 +56,7 @@ type Config struct {
 	Now func() time.Duration
 	// Renew asks the server to extend the leases, all of one group. It
 	// returns one outcome for each, or an error if nothing is known.
-	Renew func(ctx context.Context, batch []*Item) ([]Outcome, error)
+	Renew func(ctx context.Context, batch []Asked) ([]Outcome, error)
 	// Renewed is called for each lease that was renewed, or whose renewal failed.
 	Renewed func(l *Item, r Report)
 	// Lost is called once for each lease that is lost. The renewer has removed it by then.
@@ -135,20 +135,16 @@ func (k *Renewer) add(l *Item, since, ttl, now time.Duration) bool {
 // other. The next renewal does not move back either. Otherwise a lease that was extended to a
 // shorter TTL would be due all the time.
 func (l *Item) extend(sent, ttl time.Duration) {
-	if l.over {
+	if l.cut == over {
 		l.next = l.Deadline()
 		return
 	}
-	if l.shortened {
+	if l.cut == shortened {
 		ttl = min(ttl, l.TTL)
 	}
-	d := leasetime.Deadline(sent, ttl)
-	if l.NotAfter != 0 {
-		d = min(d, l.NotAfter)
-	}
-	d = max(d, l.Deadline())
+	d := max(l.Limits.bound(leasetime.Deadline(sent, ttl)), l.Deadline())
 	l.trust.Store(int64(d))
-	l.spent.Store(l.NotAfter != 0 && d == l.NotAfter || l.Renewals != 0 && l.renewals >= l.Renewals)
+	l.Limits.note(d)
 	l.due = max(l.due, leasetime.RenewAt(sent, ttl))
 	l.next = min(l.due, d)
 	if l.last() || l.busy {
@@ -158,10 +154,10 @@ func (l *Item) extend(sent, ttl time.Duration) {
 
 // report describes a renewal that was sent at sent and confirmed now. The lease does not have
 // its new deadline yet.
-func (l *Item) report(waiting int, sent, now time.Duration) Report {
+func (l Asked) report(waiting int, sent, now time.Duration) Report {
 	r := Report{Waiting: waiting, Lag: sent - l.due}
 	if !l.unconfirmed {
-		r.Remaining, r.TTL = max(l.Deadline()-now, 0), l.Asking
+		r.Remaining, r.TTL = max(l.Deadline()-now, 0), l.For
 	}
 	return r
 }
@@ -206,7 +202,7 @@ func (k *Renewer) Expire(l *Item) bool {
 	if l.index >= 0 && l.Deadline() > k.cfg.Now() {
 		return false
 	}
-	l.over = true
+	l.cut = over
 	return true
 }
 
@@ -246,10 +242,10 @@ func (k *Renewer) Shorten(l *Item, now, ttl time.Duration) (renewing <-chan stru
 	if l.index < 0 {
 		return nil, false
 	}
-	l.TTL, l.shortened = min(l.TTL, ttl), true
+	l.TTL, l.cut = min(l.TTL, ttl), max(l.cut, shortened)
 	if d := leasetime.Deadline(now, ttl); d < l.Deadline() {
 		l.trust.Store(int64(d))
-		l.spent.Store(l.Renewals != 0 && l.renewals >= l.Renewals) // NotAfter is later
+		l.Limits.note(d) // NotAfter is later
 	}
 	l.due = min(l.due, leasetime.RenewAt(now, ttl))
 	l.next = min(l.next, l.Deadline())
@@ -272,7 +268,7 @@ func (k *Renewer) Shorten(l *Item, now, ttl time.Duration) (renewing <-chan stru
 
 // within is ttl, but no more than the lease was shortened to.
 func (l *Item) within(ttl time.Duration) time.Duration {
-	if l.shortened {
+	if l.cut == shortened {
 		return min(ttl, l.TTL)
 	}
 	return ttl
@@ -386,8 +382,9 @@ func (k *Renewer) tick() {
 }
 
 // due removes the leases whose deadline has passed, and picks those whose
-// renewal is due, by group.
-func (k *Renewer) due(now time.Duration) (lost []*Item, due map[string][]*Item) {
+// renewal is due, by group. If one is, those that are nearly due fill its batch up, and no more: with
+// many leases, each would otherwise be renewed earlier, and so more often.
+func (k *Renewer) due(now time.Duration) (lost []*Item, due map[string][]Asked) {
 	for len(k.queue) > 0 {
 		l := k.queue[0]
 		if l.Deadline() <= now {
@@ -398,20 +395,23 @@ func (k *Renewer) due(now time.Duration) (lost []*Item, due map[string][]*Item) 
 		if l.last() || l.busy || l.next-leasetime.Slack(l.TTL) > now {
 			break
 		}
+		group := l.Hold.Group()
+		if n := len(due[group]); l.next > now && (len(due) == 0 || n > 0 && n%batchMax == 0) {
+			break
+		}
 		l.busy = true
-		l.Asking = l.TTLFor(now, l.TTL)
 		l.next = l.Deadline()
 		heap.Fix(&k.queue, 0)
 		if due == nil {
-			due = make(map[string][]*Item)
+			due = make(map[string][]Asked)
 		}
-		due[l.Hold.Group()] = append(due[l.Hold.Group()], l)
+		due[group] = append(due[group], Asked{l, l.TTLFor(now, l.TTL)})
 	}
 	return lost, due
 }
 
 // renew sends one batch and notes the outcome of each lease.
-func (k *Renewer) renew(batch []*Item) {
+func (k *Renewer) renew(batch []Asked) {
 	sent := k.cfg.Now()
 	bound := k.cfg.Timeout
 	k.mu.Lock()
@@ -437,9 +437,9 @@ func (k *Renewer) renew(batch []*Item) {
 	k.mu.Lock()
 	for i, l := range batch {
 		l.busy = false
-		if waits := k.renewals[l]; waits != nil {
+		if waits := k.renewals[l.Item]; waits != nil {
 			close(waits)
-			delete(k.renewals, l)
+			delete(k.renewals, l.Item)
 		}
 		switch {
 		case l.index < 0: // released or lost meanwhile
@@ -455,11 +455,11 @@ func (k *Renewer) renew(batch []*Item) {
 			continue
 		default:
 			reports[i] = l.report(outcomes[i].Waiting, sent, now)
-			if !l.unconfirmed {
-				l.renewals++
+			if l.Limits != nil && !l.unconfirmed {
+				l.Limits.renewals++
 			}
 			l.unconfirmed = false
-			l.extend(sent, l.Asking)
+			l.extend(sent, l.For)
 		}
 		heap.Fix(&k.queue, int(l.index))
 		kept = append(kept, i)
@@ -469,10 +469,10 @@ func (k *Renewer) renew(batch []*Item) {
 	}
 	k.mu.Unlock()
 	for _, i := range lost {
-		k.cfg.Lost(batch[i], outcomes[i].Lost)
+		k.cfg.Lost(batch[i].Item, outcomes[i].Lost)
 	}
 	for _, i := range kept {
 		reports[i].Err = outcomes[i].Err
-		k.cfg.Renewed(batch[i], reports[i])
+		k.cfg.Renewed(batch[i].Item, reports[i])
 	}
 }

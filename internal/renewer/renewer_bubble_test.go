@@ -31,7 +31,7 @@ func TestALeaseIsRenewedAfterAThirdOfItsTTL(t *testing.T) {
 func TestARenewalTellsHowMuchOfTheLeaseWasLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var trust time.Duration
-		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+		s.answer = func(_ context.Context, batch []Asked) ([]Outcome, error) {
 			trust = batch[0].Deadline()
 			time.Sleep(2 * time.Second)
 			return make([]Outcome, len(batch)), nil
@@ -84,9 +84,32 @@ func TestRenewalsThatAreNearlyDueJoinTheBatch(t *testing.T) {
 	})
 }
 
+// With many leases, those that are nearly due fill batches up, and none is renewed earlier than that.
+func TestRenewalsOfManyLeasesFillBatchesAndNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const n = 5 * batchMax
+		apart := leasetime.Slack(ttl) / (2 * batchMax)
+		var leases []*Item
+		for range n {
+			leases = append(leases, s.add(t, "", ttl))
+			time.Sleep(apart)
+		}
+		time.Sleep(ttl/3 + apart)
+		if seen := s.seen(); len(seen) != n/batchMax {
+			t.Errorf("%d requests for one renewal of %d leases", len(seen), n)
+		}
+		for i, l := range leases {
+			told := s.renewals(l)
+			if len(told) != 1 || told[0].lag < -batchMax*apart {
+				t.Fatalf("lease %d: renewed %+v, and a batch of others is due in %v", i, told, batchMax*apart)
+			}
+		}
+	})
+}
+
 func TestASilentGroupDelaysNobodyElse(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.answer = func(ctx context.Context, batch []*Item) ([]Outcome, error) {
+		s.answer = func(ctx context.Context, batch []Asked) ([]Outcome, error) {
 			if batch[0].Hold.Group() == "dead" {
 				return hang(ctx, batch)
 			}
@@ -105,7 +128,7 @@ func TestASilentGroupDelaysNobodyElse(t *testing.T) {
 		s.wantLost(t, fixed, Expired, fixedEnd)
 		last := start
 		for _, r := range s.seen() {
-			if r.batch[0] != alive {
+			if r.batch[0].Item != alive {
 				continue
 			}
 			if r.at > last+ttl/3 {
@@ -120,10 +143,10 @@ func TestASilentGroupDelaysNobodyElse(t *testing.T) {
 }
 
 func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
-	for name, answer := range map[string]func(context.Context, []*Item) ([]Outcome, error){
+	for name, answer := range map[string]func(context.Context, []Asked) ([]Outcome, error){
 		"hangs":  hang,
-		"fails":  func(context.Context, []*Item) ([]Outcome, error) { return nil, errSilent },
-		"sleeps": func(context.Context, []*Item) ([]Outcome, error) { time.Sleep(time.Hour); return nil, errSilent },
+		"fails":  func(context.Context, []Asked) ([]Outcome, error) { return nil, errSilent },
+		"sleeps": func(context.Context, []Asked) ([]Outcome, error) { time.Sleep(time.Hour); return nil, errSilent },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
@@ -164,7 +187,7 @@ func TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline(t *testing.T) {
 func TestAFailedRenewalIsTriedAgainInsideTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		failures := 0
-		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+		s.answer = func(_ context.Context, batch []Asked) ([]Outcome, error) {
 			if failures++; failures <= 15 {
 				return nil, errSilent
 			}
@@ -192,10 +215,10 @@ func TestWhatTheServerSaysOfEachLeaseDecides(t *testing.T) {
 		lease := func() *Item { return &Item{Hold: own("a"), TTL: ttl} }
 		kept, gone, evicted := lease(), lease(), lease()
 		said := map[*Item]Outcome{gone: {Lost: NotHeld}, evicted: {Lost: Evicted}}
-		s.answer = func(_ context.Context, batch []*Item) (outcomes []Outcome, _ error) {
+		s.answer = func(_ context.Context, batch []Asked) (outcomes []Outcome, _ error) {
 			time.Sleep(time.Second)
 			for _, l := range batch {
-				outcomes = append(outcomes, said[l])
+				outcomes = append(outcomes, said[l.Item])
 			}
 			return outcomes, nil
 		}
@@ -216,13 +239,13 @@ func TestALateAnswerChangesNothingForALeaseThatWasRemoved(t *testing.T) {
 	for name, outcome := range map[string]Outcome{"renewed": {}, "lost": {Lost: NotHeld}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
-				s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+				s.answer = func(context.Context, []Asked) ([]Outcome, error) {
 					time.Sleep(2 * time.Second)
 					return []Outcome{outcome}, nil
 				}
 				l := s.add(t, "", ttl)
 				end := l.Deadline()
-				time.Sleep(ttl / 3)
+				time.Sleep(ttl/3 + time.Millisecond)
 				if len(s.seen()) != 1 || !s.renewer.Remove(l) {
 					t.Fatal("no renewal is under way")
 				}
@@ -237,7 +260,7 @@ func TestALateAnswerChangesNothingForALeaseThatWasRemoved(t *testing.T) {
 
 func TestAnAnswerAfterTheLossDoesNotReviveTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+		s.answer = func(context.Context, []Asked) ([]Outcome, error) {
 			time.Sleep(ttl) // it ignores its context
 			return []Outcome{{}}, nil
 		}
@@ -266,7 +289,7 @@ func TestADeadlineNeverMovesBack(t *testing.T) {
 
 func TestAnExtensionToAShorterTTLDoesNotRenewInALoop(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.answer = func(_ context.Context, batch []*Item) ([]Outcome, error) {
+		s.answer = func(_ context.Context, batch []Asked) ([]Outcome, error) {
 			time.Sleep(time.Millisecond)
 			return make([]Outcome, len(batch)), nil
 		}
@@ -288,14 +311,14 @@ func TestAnExtensionToAShorterTTLDoesNotRenewInALoop(t *testing.T) {
 
 func TestARenewalThatAskedForLessThanAnExtensionIsNotCountedAsMore(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+		s.answer = func(context.Context, []Asked) ([]Outcome, error) {
 			time.Sleep(2 * time.Second)
 			return []Outcome{{}}, nil
 		}
 		l := s.add(t, "", ttl)
 		time.Sleep(ttl/3 - 2*time.Second)
 		sent := s.now() // of an extension that is answered late
-		time.Sleep(2 * time.Second)
+		time.Sleep(2*time.Second + time.Millisecond)
 		s.renewer.Extended(l, sent, ttl+10*time.Second)
 		end := l.Deadline()
 		time.Sleep(2 * time.Second)
@@ -395,7 +418,7 @@ func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
 
 func TestStopWaitsForARequestThatIgnoresItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.answer = func(context.Context, []*Item) ([]Outcome, error) {
+		s.answer = func(context.Context, []Asked) ([]Outcome, error) {
 			time.Sleep(time.Minute)
 			return nil, errSilent
 		}

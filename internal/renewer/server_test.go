@@ -18,7 +18,7 @@ var errSilent = errors.New("the server is silent")
 type request struct {
 	at    time.Duration
 	bound time.Duration // the deadline of its context
-	batch []*Item
+	batch []Asked
 }
 
 // verdict is what the renewer reported of one lease.
@@ -40,7 +40,7 @@ type server struct {
 	ahead   atomic.Int64 // how far the clock of trust deadlines moved while timers did not run
 
 	// answer answers one request. If it is nil, every lease is renewed at once.
-	answer func(ctx context.Context, batch []*Item) ([]Outcome, error)
+	answer func(ctx context.Context, batch []Asked) ([]Outcome, error)
 
 	mu       sync.Mutex
 	requests []request
@@ -61,7 +61,7 @@ func (s *server) now() time.Duration {
 	return time.Hour + time.Since(s.start) + time.Duration(s.ahead.Load())
 }
 
-func (s *server) renew(ctx context.Context, batch []*Item) ([]Outcome, error) {
+func (s *server) renew(ctx context.Context, batch []Asked) ([]Outcome, error) {
 	r := request{at: s.now(), batch: batch}
 	if at, bounded := ctx.Deadline(); bounded {
 		r.bound = time.Until(at)
@@ -141,7 +141,7 @@ func (s *server) seen() []request {
 }
 
 // hang gives no answer: it returns when the context of the request ends.
-func hang(ctx context.Context, _ []*Item) ([]Outcome, error) {
+func hang(ctx context.Context, _ []Asked) ([]Outcome, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -49,7 +49,7 @@ func (h *Holds) Close() {
 }
 
 // renew extends holds. The outcome of each is its own.
-func (h *Holds) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Outcome, error) {
+func (h *Holds) renew(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
 	limit := RequestTimeout
 	if at, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(at))
@@ -59,7 +59,7 @@ func (h *Holds) renew(ctx context.Context, batch []*renewer.Item) ([]renewer.Out
 	for i, l := range batch {
 		asking.Go(func() {
 			k := l.Hold.(*Hold).lock
-			k.TTL = l.Asking
+			k.TTL = l.For
 			replies := h.Extend(ctx, limit, k, How{Longer: true}, Wait{})
 			switch held := Count(replies, Held); {
 			case held >= h.Quorum():

@@ -43,8 +43,8 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	end := request.Ended(ctx)\n",
 }}), in("internal/renewer/renewer.go", by{worlds, keeping}, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
-	old:  "			l.extend(sent, l.Asking)\n",
-	mut:  "			l.extend(now, l.Asking)\n",
+	old:  "			l.extend(sent, l.For)\n",
+	mut:  "			l.extend(now, l.For)\n",
 }, {
 	name: "an expired lease is not signalled",
 	old:  "	for _, l := range lost {\n		k.cfg.Lost(l, l.EndReason())\n",
@@ -63,8 +63,8 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "			bound = min(bound, l.Deadline()-sent)\n",
 }, {
 	name: "the confirmation of a pushed grant counts as a renewal",
-	old:  "			if !l.unconfirmed {\n				l.renewals++\n			}\n",
-	mut:  "			l.renewals++\n",
+	old:  "l.Limits != nil && !l.unconfirmed {\n",
+	mut:  "l.Limits != nil {\n",
 }}), in("internal/leasetime/leasetime.go", by{lasting}, []mutant{{
 	name: "a push counts from its arrival",
 	old:  "	return p.Sent + waited - waited/100\n",

@@ -146,12 +146,16 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	old:  "l.next-leasetime.Slack(l.TTL) > now",
 	mut:  "l.next > now",
 }, {
+	name: "all renewals that are nearly due are sent early",
+	old:  "n > 0 && n%batchMax == 0) {",
+	mut:  "n < 0 && n%batchMax == 0) {",
+}, {
 	name: "a shortened lease is trusted until its old deadline",
-	old:  "		l.trust.Store(int64(d))\n		l.spent.Store(l.Renewals",
-	mut:  "		l.spent.Store(l.Renewals",
+	old:  "		l.trust.Store(int64(d))\n		l.Limits.note(d) // NotAfter",
+	mut:  "		l.Limits.note(d) // NotAfter",
 }, {
 	name: "the answer of an older renewal makes a shortened lease longer",
-	old:  "	if l.shortened {\n		ttl = min(ttl, l.TTL)\n	}\n	d :=",
+	old:  "	if l.cut == shortened {\n		ttl = min(ttl, l.TTL)\n	}\n	d :=",
 	mut:  "	d :=",
 }, {
 	name: "a lease is shortened while a renewal asks for more",
