@@ -319,13 +319,17 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 }
 
 // granted makes a hold of a grant, or cancels it.
-func (at *attempt) granted(g grant) (*hold, error) {
+func (at *attempt) granted(g grant) (_ *hold, err error) {
 	g.attempt, g.queued = at.id, at.inQueue
-	h, err := newHold(at.lock, g)
-	if err != nil {
+	defer at.cancelAfter(&err)
+	return newHold(at.lock, g)
+}
+
+// cancelAfter cancels the attempt after an error.
+func (at *attempt) cancelAfter(err *error) {
+	if *err != nil {
 		at.cancel()
 	}
-	return h, err
 }
 
 // acquireShared acquires the lock as a reader: under a lease of the same call chain, or

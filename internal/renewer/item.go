@@ -53,14 +53,6 @@ type Limits struct {
 // reached reports whether no renewal follows because of a limit.
 func (l *Item) reached() bool { return l.Limits != nil && l.Limits.spent.Load() }
 
-// bound applies the limits to a deadline.
-func (m *Limits) bound(d time.Duration) time.Duration {
-	if m == nil || m.NotAfter == 0 {
-		return d
-	}
-	return min(d, m.NotAfter)
-}
-
 // note decides whether a renewal follows a deadline.
 func (m *Limits) note(d time.Duration) {
 	if m != nil {

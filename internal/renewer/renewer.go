@@ -142,7 +142,11 @@ func (l *Item) extend(sent, ttl time.Duration) {
 	if l.cut == shortened {
 		ttl = min(ttl, l.TTL)
 	}
-	d := max(l.Limits.bound(leasetime.Deadline(sent, ttl)), l.Deadline())
+	d := leasetime.Deadline(sent, ttl)
+	if l.Limits != nil && l.Limits.NotAfter != 0 {
+		d = min(d, l.Limits.NotAfter)
+	}
+	d = max(d, l.Deadline())
 	l.trust.Store(int64(d))
 	l.Limits.note(d)
 	l.due = max(l.due, leasetime.RenewAt(sent, ttl))

@@ -80,7 +80,11 @@ type entry[H comparable] struct {
 
 // New makes a queue. When closing is closed, Enter stops waiting.
 func New[H comparable, W any](rules Rules[H, W], closing <-chan struct{}) *Queue[H, W] {
-	return &Queue[H, W]{rules: rules, closing: closing, seed: maphash.MakeSeed()}
+	q := &Queue[H, W]{rules: rules, closing: closing, seed: maphash.MakeSeed()}
+	for i := range q.shards {
+		q.shards[i].kept = map[string]H{}
+	}
+	return q
 }
 
 // lock locks the shard of a key.
@@ -255,11 +259,7 @@ func (t Turn[H, W]) Keep(h H) {
 		e.hold = h
 		return
 	}
-	if s.kept == nil {
-		s.kept = map[string]H{}
-	}
-	s.kept[t.key] = h
-	*e = entry[H]{}
+	s.kept[t.key], *e = h, entry[H]{}
 	s.drop(Exclusive, t.key, e)
 }
 
