@@ -115,7 +115,7 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	mut:  "	_ = h.retire\n",
 }}), in("internal/renewer/renewer.go", by{rules}, []mutant{{
 	name: "a renewal takes a loss back that was seen",
-	old:  "	l.over = true\n",
+	old:  "	l.cut = over\n",
 	mut:  "",
 }}), in("internal/renewer/renewer.go", by{keeping}, []mutant{{
 	name: "a renewal that failed is not tried again",
@@ -131,8 +131,8 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	mut:  "			n := len(leases)\n",
 }, {
 	name: "leases of two servers share a request",
-	old:  "		due[l.Hold.Group()] = append(due[l.Hold.Group()], l)\n",
-	mut:  "		due[\"\"] = append(due[\"\"], l)\n",
+	old:  "due[group] = append(due[group], Asked{",
+	mut:  "due[\"\"] = append(due[\"\"], Asked{",
 }, {
 	name: "a deadline moves back",
 	old:  "	d = max(d, l.Deadline())\n",
@@ -163,8 +163,8 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	mut:  "	if true {\n		return nil, true\n	}\n",
 }}), in("internal/renewer/item.go", by{keeping}, []mutant{{
 	name: "a fixed lease is renewed",
-	old:  "(l.NoRenewal || l.spent.Load()) && !l.unconfirmed",
-	mut:  "l.spent.Load() && !l.unconfirmed",
+	old:  "(l.NoRenewal || l.reached()) && !l.unconfirmed",
+	mut:  "l.reached() && !l.unconfirmed",
 }, {
 	name: "a confirmation that failed is tried again as late as a renewal",
 	old:  "	if l.unconfirmed {\n		return leasetime.RetryAt(now, l.Deadline()-now)\n	}\n",
