@@ -145,6 +145,7 @@ func TestNoScriptTakesLongerForALongerQueue(t *testing.T) {
 		"owner's dead":  func(n int) { queueUp(t, conn, "{k}", "x", "o", n, true, false) },
 	} {
 		args := steps(ownerOf(name))
+		thousand, four := kept(t, conn, lay, 1000), kept(t, conn, lay, 4000)
 		for _, s := range script.All() {
 			args, listed := args[s]
 			if !listed {
@@ -152,13 +153,25 @@ func TestNoScriptTakesLongerForALongerQueue(t *testing.T) {
 			} else if args == nil {
 				continue
 			}
-			lay(1000)
+			thousand()
 			few := charge(t, conn, s, "{k}", args...)
-			lay(4000)
+			four()
 			many := charge(t, conn, s, "{k}", args...)
 			if many.calls > few.calls+2 || many.words > few.words+8 {
 				t.Errorf("%s over %s: %v for 4000, and %v for 1000", s.Name, name, many, few)
 			}
+		}
+	}
+}
+
+// kept lays n waiters, and returns a function that makes the record again as it was.
+func kept(t *testing.T, conn *redistest.Conn, lay func(n int), n int) (again func()) {
+	t.Helper()
+	lay(n)
+	record := conn.Do(t, "DUMP", "{k}")
+	return func() {
+		if reply := conn.Do(t, "RESTORE", "{k}", "600000", record, "REPLACE"); reply != "OK" {
+			t.Fatalf("RESTORE: %v", reply)
 		}
 	}
 }

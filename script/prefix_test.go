@@ -44,14 +44,16 @@ type result struct {
 }
 
 // wrapped is code in front of a script. It stops the clock and redirects the pushes. If
-// left is not negative, it lets left writes pass and refuses all later ones.
+// left is not negative, it lets left writes pass and refuses all later ones. The clock and left are
+// arguments, after those of the script: with them in its text, the server would compile each try.
 const wrapped = `local writes = 0
-local redis = (function(real, left)
+local left, micros, seconds = tonumber(table.remove(ARGV)), table.remove(ARGV), table.remove(ARGV)
+local redis = (function(real)
 	local kinds = {HSET = true, HDEL = true, PEXPIRE = true, PUBLISH = true, SPUBLISH = true}
 	local cut = {err = 'CUT the rest is refused'}
 	local function way(f, refuse)
 		return function(name, ...)
-			if name == 'TIME' then return {'SECONDS', 'MICROS'} end
+			if name == 'TIME' then return {seconds, micros} end
 			if not kinds[name] then return f(name, ...) end
 			if left == writes then return refuse() end
 			writes = writes + 1
@@ -68,7 +70,7 @@ local redis = (function(real, left)
 		error_reply = real.error_reply,
 		acl_check_cmd = real.acl_check_cmd,
 	}
-end)(redis, LEFT)
+end)(redis)
 local answer = (function()
 BODY
 end)()
@@ -95,7 +97,7 @@ func (tr *trial) begin(action *script.Script, keys, args []string) {
 
 // back restores the records.
 func (tr *trial) back() {
-	tr.Do(tr.t, "FLUSHALL")
+	tr.Do(tr.t, "FLUSHDB") // FLUSHALL would save the empty database, on a server that saves
 	for _, s := range tr.before {
 		tr.Do(tr.t, "RESTORE", s.key, max(s.ttl, 0), s.dump)
 	}
@@ -119,12 +121,12 @@ func (tr *trial) records() map[string]map[string]string {
 // all pass.
 func (tr *trial) run(conn *redistest.Conn, left int) (r result) {
 	tr.t.Helper()
-	text := tr.action.Declaration() + strings.NewReplacer("SECONDS", tr.clock[0].(string),
-		"MICROS", tr.clock[1].(string), "LEFT", fmt.Sprint(left), "BODY\n", tr.action.Body()).Replace(wrapped)
+	text := tr.action.Declaration() + strings.Replace(wrapped, "BODY\n", tr.action.Body(), 1)
 	words := []any{"EVAL", text, len(tr.keys)}
 	for _, word := range slices.Concat(tr.keys, tr.args) {
 		words = append(words, word)
 	}
+	words = append(words, tr.clock[0], tr.clock[1], left)
 	switch reply := conn.Do(tr.t, words...).(type) {
 	case redistest.Error:
 		r.answer, r.failed = string(reply), true
