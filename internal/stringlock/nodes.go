@@ -245,11 +245,11 @@ func (q query) send(ctx context.Context, i int) Reply {
 }
 
 // askAll asks several servers. When ctx ends, the outcome at a server that has not answered is
-// unknown. Its request goes on: a store needs no goroutine for a request that nobody cancels.
+// unknown. A short request to it goes on: a store needs no goroutine for one that nobody cancels.
 func (n *Nodes) askAll(ctx context.Context, q query, w Wait) []Reply {
 	replies, done := make([]Reply, len(n.list)), make(chan Reply, len(n.list))
 	asking := ctx
-	if ctx.Err() == nil { // else the store says that it sends nothing
+	if ctx.Err() == nil && q.limit <= RequestTimeout { // so Close never waits for long
 		asking = timelimit.Lasting(ctx)
 	}
 	for i := range n.list {

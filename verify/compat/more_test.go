@@ -3,6 +3,7 @@ package compat
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -139,6 +140,38 @@ func TestAnAcquisitionWithoutAnAnswerIsTakenBack(t *testing.T) {
 		}
 		redistest.Await(t, "the key to go", func() bool { return free(t, server) })
 	}
+}
+
+// A try on several servers ends with its context, and what a server may have given is taken back.
+func TestACancelledTryOnSeveralServersIsTakenBack(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Primaries(t, 3)
+	var proxies []*redistest.Proxy
+	var addrs []string
+	for _, server := range servers {
+		proxies = append(proxies, redistest.NewProxy(t, server.Addr()))
+		addrs = append(addrs, proxies[len(proxies)-1].Addr())
+	}
+	m := ours(t, addrs...).NewMutex("key", redsync.WithExpiry(time.Hour), redsync.WithTimeoutFactor(1.0/3600))
+	must(t, m.Lock()) // the scripts are known to the servers, so the next acquisition is one request
+	_, err := m.Unlock()
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, proxy := range proxies {
+		proxy.DropReplies(1, "EVALSHA")
+		proxy.Hook(func(e redistest.Event) {
+			if e.Stage == redistest.Dropped {
+				cancel()
+			}
+		})
+	}
+	if err := m.TryLockContext(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("locked: %v", err)
+	}
+	redistest.Await(t, "the keys to go", func() bool {
+		return !slices.ContainsFunc(servers, func(s *redistest.Server) bool { return !free(t, s) })
+	})
 }
 
 // A grant that arrives after its own end is none, and is taken back.
