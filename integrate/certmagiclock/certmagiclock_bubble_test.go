@@ -94,3 +94,24 @@ func TestAnUnlockWithoutAnAnswerGivesTheTurnAway(t *testing.T) {
 		want(t, "unlock", storage.Unlock(t.Context(), "a"), nil)
 	})
 }
+
+func TestALockThatFailedGivesTheTurnAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memstore.New()
+		mine, _ := newStorage(t, server)
+		theirs, _ := newStorage(t, server)
+		want(t, "lock", theirs.Lock(t.Context(), "a"), nil)
+		impatient, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { first <- mine.Lock(impatient, "a") }()
+		synctest.Wait()
+		patient, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		go func() { second <- mine.Lock(patient, "a") }()
+		want(t, "the first lock", <-first, context.DeadlineExceeded)
+		want(t, "unlock", theirs.Unlock(t.Context(), "a"), nil)
+		want(t, "the second lock", <-second, nil)
+		want(t, "unlock", mine.Unlock(t.Context(), "a"), nil)
+	})
+}

@@ -153,6 +153,53 @@ func TestALeaderThatIsDeposedIsToldAndCampaignsAgain(t *testing.T) {
 	})
 }
 
+// The next term of the same leader is told to its work, and is no new leader to those that watch.
+func TestALeaderThatLeadsAgainIsNoNewLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &history{}
+		a := start(t, memstore.New(), h, "a")
+		h.want(t, "a leads", "a sees a")
+		if _, err := a.client.Evict(t.Context(), "controller", eviction); err != nil {
+			t.Fatal(err)
+		}
+		a.finish <- struct{}{}
+		time.Sleep(time.Minute) // it pauses before it campaigns again
+		h.want(t, "a is told", "a has ended", "a stopped", "a leads")
+		a.stop()
+		a.finish <- struct{}{}
+		a.wantEnded(t)
+	})
+}
+
+func TestALeaderWhoseWorkHasEndedLeadsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := holdfast.New(memstore.New(), holdfast.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Abandon)
+		h, ended := &history{}, make(chan error, 1)
+		elector, err := leaderelection.New(leaderelection.Config{
+			Election: client.Election("controller"), Identity: "a",
+			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { h.add("a leads") }},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { ended <- elector.Run(ctx) }()
+		time.Sleep(time.Hour)
+		h.want(t, "a leads")
+		if !elector.IsLeader() {
+			t.Error("does not lead after its work has ended")
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestACandidateThatNeverLedStopsWithoutCallbacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := memstore.New(), &history{}

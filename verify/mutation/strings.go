@@ -8,13 +8,16 @@ const (
 	stringHold  = "internal/stringlock/hold.go"
 	stringWire  = "internal/stringlock/wire.go"
 	syncMutex   = "compat/redsync/mutex.go"
+	syncErrors  = "compat/redsync/errors.go"
+	lockClient  = "compat/redislock/redislock.go"
+	lockRetry   = "compat/redislock/retry.go"
 )
 
 // The tests beside the originals.
 var (
 	observing = check{"table tests", "verify/compat", []string{"-run=Observe", "."}}
 	sharing   = check{"server tests", "verify/compat", []string{"-run=Crossings|Quorum|Native", "."}}
-	surviving = check{"server tests", "verify/compat", []string{"-run=Late|Unlock|Extension|TakenBack|Lost", "."}}
+	surviving = check{"server tests", "verify/compat", []string{"-run=Late|Unlock|Exten|Taken|Lost|Loss|Close", "."}}
 )
 
 // inStringLocks are those of the wire of redsync and redislock, and of their API.
@@ -58,4 +61,32 @@ var inStringLocks = slices.Concat(in("internal/stringlock/acquire.lua", by{obser
 	name: "compat/redsync: what a try got stays when it fails",
 	old:  "	m.holds.GiveUp(ctx, limit, k, replies)\n	return false",
 	mut:  "	return false",
+}}), in(stringNodes, by{surviving}, []mutant{{
+	name: "strings: what silent servers may have given stays after a cancelled try",
+	old:  "					replies[i].Err = ctx.Err()\n",
+	mut:  "",
+}}), in(stringHold, by{surviving}, []mutant{{
+	name: "strings: the context of a hold that has ended lives if nobody asked before",
+	old:  "		if h.cause != nil {\n			h.end(h.cause)\n		}\n",
+	mut:  "",
+}}), in(syncMutex, by{surviving}, []mutant{{
+	name: "compat/redsync: a lost lock is remembered though a caller has seen its loss",
+	old:  "return one.seen && one.hold.Lost() })",
+	mut:  "return false })",
+}}), in(syncErrors, by{observing}, []mutant{{
+	name: "compat/redsync: others need more than a majority to have the lock",
+	old:  "if len(taken) >= quorum {",
+	mut:  "if len(taken) > quorum {",
+}}), in(lockClient, by{observing}, []mutant{{
+	name: "compat/redislock: tries go on after the time of the lock",
+	old:  "	if bounded && !time.Now().Before(end) {\n		return context.DeadlineExceeded\n	}\n",
+	mut:  "",
+}, {
+	name: "compat/redislock: a token with other metadata does not get its own lock again",
+	old:  "		k.Own = c.valuesOf(token)\n",
+	mut:  "",
+}}), in(lockRetry, by{observing}, []mutant{{
+	name: "compat/redislock: a limit counts the first try as a retry",
+	old:  "if l.tries.Add(1) > l.most {",
+	mut:  "if l.tries.Add(1) >= l.most {",
 }}))
