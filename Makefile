@@ -363,8 +363,35 @@ bench-curves: servers ## measure cost over size, and draw docs/scaling.md (15 mi
 	@$(MAKE) bench-curves-page
 
 .PHONY: bench-curves-page
-bench-curves-page: ## draw docs/scaling.md from bench/results/curves.txt, or anew from its figures
-	cd bench && $(GO) run ./chart -curves -page ../docs/scaling.md $$(ls results/curves.txt 2>/dev/null)
+bench-curves-page: ## draw docs/scaling.md from what was measured in bench/results, or anew from its figures
+	cd bench && $(GO) run ./chart -curves -page ../docs/scaling.md \
+		$$(ls results/curves.txt results/storm.txt results/servers.txt results/latency.txt 2>/dev/null)
+
+.PHONY: bench-storm
+bench-storm: servers ## how long all renewals after a pause take (12 minutes; MOST=100000: 2)
+	@mkdir -p bench/results
+	cd bench && $(GO) test -run '^$$' -bench Storm -benchtime 1x -timeout 0 . -most $(MOST) >results/storm.txt || \
+		{ cat results/storm.txt; exit 1; }
+	@$(MAKE) bench-curves-page
+
+.PHONY: bench-servers
+bench-servers: servers ## what the scripts cost on Redis 8, Valkey 8 and 9 beside this system's server (10 minutes)
+	@mkdir -p bench/results
+	@GO='$(GO)' RUNS='$(RUNS)' sh scripts/bench-servers.sh >bench/results/servers.txt || \
+		{ cat bench/results/servers.txt; exit 1; }
+	@$(MAKE) bench-curves-page
+
+# The relay puts a round trip in front of the servers of everybody.
+LATENCIES ?= 1ms 10ms
+
+.PHONY: bench-latency
+bench-latency: servers ## pairs and hand-overs beside the peers, with a server that is far away (LATENCIES='1ms 10ms')
+	@mkdir -p bench/results
+	@cd bench && for trip in $(LATENCIES); do \
+		{ $(GO) test -run '^$$' -bench 'Versus/(pair|hand-over-1)$$' -benchtime 3x -timeout 0 . -latency $$trip || \
+			echo FAILED; } | sed "s,^BenchmarkVersus/,BenchmarkFar/$$trip/,"; done >results/latency.txt
+	@! grep -e '^FAILED' -e '^FAIL' bench/results/latency.txt
+	@$(MAKE) bench-curves-page
 
 .PHONY: bench-hops
 bench-hops: servers ## follow a hand-over hop by hop, beside the least that could hand over (2 minutes)

@@ -27,8 +27,11 @@ Unit x-rate better=higher`
 func TestMain(m *testing.M) {
 	if what := os.Getenv(envWorker); what != "" {
 		serve := func() error { return crew.Serve(os.Stdin, os.Stdout, openSide) }
-		if what == hopsWorker {
+		switch what {
+		case hopsWorker:
 			serve = func() error { return serveHops(os.Stdin, os.Stdout) }
+		case stormWorker:
+			serve = func() error { return serveStorm(os.Stdin, os.Stdout) }
 		}
 		if err := serve(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: worker:", err)

@@ -21,6 +21,9 @@ type meter struct {
 	conn    *redistest.Conn // of the requests
 	control *redistest.Conn // of the counters
 	costs   map[string][]cost
+
+	// function has the names of the functions that take the place of scripts; nil: EVALSHA.
+	function map[*script.Script]string
 }
 
 // cost is what one operation cost the server.
@@ -108,7 +111,11 @@ func (m *meter) each(n int, s *script.Script, want string, request func(i int) (
 		for i := first; i < last; i++ {
 			keys, args := request(i)
 			words := make([]any, 0, 3+len(keys)+len(args))
-			words = append(words, "EVALSHA", s.SHA1, len(keys))
+			if m.function != nil {
+				words = append(words, "FCALL", m.function[s], len(keys))
+			} else {
+				words = append(words, "EVALSHA", s.SHA1, len(keys))
+			}
 			for _, word := range slices.Concat(keys, args) {
 				words = append(words, word)
 			}

@@ -38,8 +38,8 @@ type book struct {
 	figures string
 	// adds: a run replaces what it has measured, and keeps the rest.
 	adds bool
-	// plots returns the SVGs by name.
-	plots func(f *figures.Figures) (map[string]string, error)
+	// plots returns the SVGs by name. dir is the directory of the figures.
+	plots func(f *figures.Figures, dir string) (map[string]string, error)
 }
 
 func pick(curves bool) book {
@@ -49,7 +49,7 @@ func pick(curves bool) book {
 	return book{"figures.json", false, drawPlots}
 }
 
-func drawPlots(f *figures.Figures) (map[string]string, error) {
+func drawPlots(f *figures.Figures, _ string) (map[string]string, error) {
 	svgs := make(map[string]string)
 	for _, p := range plots {
 		svg, err := p.draw(f)
@@ -61,7 +61,7 @@ func drawPlots(f *figures.Figures) (map[string]string, error) {
 	return svgs, nil
 }
 
-func drawSheets(f *figures.Figures) (map[string]string, error) {
+func drawSheets(f *figures.Figures, dir string) (map[string]string, error) {
 	svgs := make(map[string]string)
 	for _, s := range sheets {
 		svg, err := drawSheet(f, s.panels)
@@ -69,6 +69,13 @@ func drawSheets(f *figures.Figures) (map[string]string, error) {
 			return nil, err
 		}
 		svgs[s.name] = svg
+	}
+	for _, s := range soaks {
+		svg, err := drawSoak(filepath.Join(dir, s.file+".csv"), s.title)
+		if err != nil {
+			return nil, err
+		}
+		svgs[s.file] = svg
 	}
 	return svgs, nil
 }
@@ -81,7 +88,7 @@ func draw(b book, into, page string, files []string) error {
 	if err != nil {
 		return err
 	}
-	svgs, err := b.plots(f)
+	svgs, err := b.plots(f, into)
 	if err != nil {
 		return err
 	}

@@ -121,12 +121,10 @@ func fill(page string, f *figures.Figures) (string, error) {
 		if !ok || !ended {
 			return "", fmt.Errorf("the mark %q has no end", name)
 		}
-		content := about(f)
-		switch name {
-		case "about":
-		case "curves":
-			content = bends(f)
-		default:
+		var content string
+		if compute, ok := computed[name]; ok {
+			content = compute(f)
+		} else {
 			t, known := tables[name]
 			if !known {
 				return "", fmt.Errorf("there is no table %q", name)
