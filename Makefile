@@ -136,6 +136,11 @@ test-dist: servers ## test what make dist makes by the programs that read it; in
 test-java: ## compile the Java code of docs/moving against Redisson; installs a compiler if there is none
 	@sh scripts/test-java.sh
 
+# Not part of test: client-go and what it needs are over 700 packages, which take 280 s of processor time.
+.PHONY: test-kubernetes
+test-kubernetes: ## compile integrate/leaderelection against client-go, and run both electors (minutes, the first time)
+	@cd verify/integrate/testdata/kubernetes && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) test ./...
+
 # Not part of test: it needs Maven, which fetches Redisson, and Java.
 REDISSON = sh scripts/redisson.sh
 
