@@ -100,7 +100,7 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 		{&holdfast.HeldError{Name: "a"}, `holdfast: lock "a" is held`},
 		{
 			&holdfast.HeldError{Name: "a", HeldBy: "c/1", Remaining: time.Second, Waited: 1500 * time.Microsecond},
-			`holdfast: lock "a" is held by c/1, its lease ends in 1s unless renewed (waited 2ms)`,
+			`holdfast: lock "a" is held by c/1; that lease ends in 1s unless it is renewed (waited 2ms)`,
 		},
 		{
 			&holdfast.LostError{Name: "a", Reason: holdfast.LossExpired},
@@ -108,7 +108,7 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 		},
 		{
 			&holdfast.LostError{Name: "a", Reason: holdfast.LossNotHeld},
-			`holdfast: lease of "a" lost: the server no longer knows it`,
+			`holdfast: lease of "a" lost: the server no longer has this hold`,
 		},
 		{
 			&holdfast.LostError{Name: "a", Reason: holdfast.LossEvicted},

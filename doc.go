@@ -4,8 +4,8 @@
 //
 // A lock is a name. The state of the lock is one record on the server, and only the server
 // decides which client holds the lock. A client that acquires the lock gets a [Lease]. The
-// lease lasts for a limited time, the TTL. The client renews it while the process works and
-// the server answers. When the holder releases the lock, the server grants it to the next
+// lease lasts for a limited time, the TTL. It renews the lease while the process runs
+// and the server answers. When the holder releases the lock, the server grants it to the next
 // waiter in the same step. The server also pushes the grant to that waiter, so the waiter
 // does not have to poll.
 //
@@ -15,7 +15,7 @@
 //
 // # The trust deadline
 //
-// The client counts a lease from the moment before it sent the request, on a clock that
+// The client counts a lease from just before it sends the request, on a clock that
 // also counts the machine's sleep. For the client, the lease ends a margin before it can
 // end on the server. That moment is the trust deadline. At the trust deadline the lease's
 // context ends, with a [LostError] as its cause. This does not depend on the network.
@@ -29,21 +29,23 @@
 // # The caller's duties
 //
 //  1. Work under the lease's context, and stop when it ends.
-//  2. Release the lease, also after an error: the release grants the next waiter.
+//  2. Release the lease, even after an error: the release grants the next waiter.
 //  3. Send the token with each write that would do harm if it came late.
-//  4. After an [ErrUnknownOutcome], expect that the lock may or may not be held, for up to
-//     a TTL. The library cancels the attempt in the background.
+//  4. After an [ErrUnknownOutcome], assume that the lock may be held, for up to a TTL. The
+//     library cancels the attempt in the background.
 //
 // # Outcomes
 //
 // [Mutex.Lock] and [Mutex.TryLock] return a lease or an error. After an error the caller
 // holds nothing. The error is:
 //
-//   - an [ErrHeld] if another client holds the lock
+//   - an [ErrHeld] if another caller holds the lock
 //   - the context's error if the context ended first
 //   - a [*ServerError] if the server refused
 //   - an [ErrUnreachable] if nothing could be sent
-//   - an [ErrUnknownOutcome] in all other cases
+//   - an [ErrUnknownOutcome] if the server may have acted, and no usable answer came
+//
+// Options add errors of their own, and [Mutex.Lock] lists the rest.
 //
 // [Hint] says what to do about an error.
 package holdfast

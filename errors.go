@@ -37,18 +37,18 @@ var (
 	// and the client sent nothing to the server. Or the error is a *DeadlockError, see
 	// [BreakDeadlock].
 	ErrDeadlock = errors.New("holdfast: lock is already held by this call chain")
-	// ErrUnknownOutcome: the server did not answer in time. The action may or may not have
-	// taken effect.
+	// ErrUnknownOutcome: no usable answer came in time. The action may or may not have taken
+	// effect.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrUnreachable: the client had no connection to the server and sent nothing. The
 	// request has no effect, now or later.
 	ErrUnreachable = store.ErrNotSent
 	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
-	ErrLimit = errors.New("holdfast: another limit is in use")
+	ErrLimit = errors.New("holdfast: the semaphore has a different limit")
 	// ErrPeriod: the job has another period. The error is a *PeriodError.
-	ErrPeriod = errors.New("holdfast: another period is in use")
+	ErrPeriod = errors.New("holdfast: the job has a different period")
 	// ErrNoLeader: the server knows of no leader of the election.
-	ErrNoLeader = errors.New("holdfast: nobody leads")
+	ErrNoLeader = errors.New("holdfast: there is no leader")
 	// ErrInvalid: an argument is invalid. The client sent nothing to the server.
 	ErrInvalid = errors.New("holdfast: invalid")
 )
@@ -57,7 +57,7 @@ var (
 type HeldError struct {
 	Name      string
 	HeldBy    string        // a holder ID or an owner's name; empty if unknown or if there are several
-	Remaining time.Duration // until the holder's lease ends if it is not renewed; 0 if unknown
+	Remaining time.Duration // until the first of the leases ends if it is not renewed; 0 if unknown
 	Waited    time.Duration // how long this call waited for the lock; 0 for a single try
 	Tries     int           // the number of tries, see Tries; 0 without that option
 
@@ -68,14 +68,14 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	s := fmt.Sprintf("holdfast: lock %q is held", e.Name)
-	if e.Err != nil {
+	switch {
+	case e.Err != nil:
 		s = fmt.Sprintf("holdfast: lock %q was not acquired in time", e.Name)
-	}
-	if e.HeldBy != "" {
+	case e.HeldBy != "":
 		s += " by " + e.HeldBy
 	}
 	if e.Remaining > 0 {
-		s += fmt.Sprintf(", its lease ends in %v unless renewed", e.Remaining)
+		s += fmt.Sprintf("; that lease ends in %v unless it is renewed", e.Remaining)
 	}
 	switch {
 	case e.Tries > 0:
@@ -146,7 +146,7 @@ func (e *PeriodError) Is(target error) bool { return target == ErrPeriod }
 type LostError struct {
 	Name    string
 	Reason  LossReason
-	Evicted *EvictionInfo // the eviction that ended the lease; nil if the server has not told of one
+	Evicted *EvictionInfo // the eviction that ended the lease; nil if none is known
 }
 
 // LossReason is the reason of a loss.
@@ -155,7 +155,7 @@ type LossReason string
 // The reasons of a loss.
 const (
 	LossExpired LossReason = "expired"  // the server confirmed no renewal before the trust deadline
-	LossNotHeld LossReason = "not held" // the server granted the lock to another client, or lost its record
+	LossNotHeld LossReason = "not held" // the server no longer has the hold: it expired there, or the record was lost
 	LossEvicted LossReason = "evicted"  // an operator evicted the holder
 	LossLimit   LossReason = "limit"    // MaxHold or MaxRenewals ended the lease
 )
@@ -173,7 +173,7 @@ func (e *LostError) Error() string {
 	case LossLimit:
 		return s + "it reached the limit of MaxHold or MaxRenewals"
 	default:
-		return s + "the server no longer knows it"
+		return s + "the server no longer has this hold"
 	}
 }
 
@@ -286,7 +286,7 @@ func Hint(err error) string {
 	case errors.As(err, &refused):
 		return hints[refused.Code]
 	case errors.Is(err, ErrNotAcked):
-		return "check in the primary's INFO replication that the replicas are connected and up to date"
+		return "run INFO replication on the primary: the replicas must be connected and up to date"
 	case errors.Is(err, errOthersRead):
 		return "release the lease and call Lock"
 	case errors.Is(err, errReads):
@@ -296,54 +296,64 @@ func Hint(err error) string {
 	case errors.Is(err, ErrPeriod):
 		return "use the same period and StartAt in all processes, or change them with Periodic.Reschedule"
 	case errors.As(err, &cycle):
-		return "acquire the locks in the same order everywhere, or together with a MultiMutex; to go on, release the " +
-			"leases that you hold and try again"
+		return "release the leases that you hold and try again; acquire the locks in the same order everywhere"
 	case errors.Is(err, ErrDeadlock):
 		return "do not acquire a lock under the context of its own lease: pass the lease on, or use Reentrant"
 	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):
 		return "wait for the lock, or look up its holder with Inspect"
+	case errors.Is(err, errLate):
+		return "try again; if it happens often, use a longer TTL"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return "check what the work wrote, and send the token with each write so that late writes are refused"
+		return "check what your code wrote after the loss; with the token in each write, late ones are refused"
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server runs and that the address is right"
 	case errors.As(err, &silent) && errors.Is(err, ErrHeld):
-		return "check that the server runs and that the network lets requests through to it"
+		return "check that the server runs and that the network passes requests to it"
 	case errors.Is(err, ErrUnknownOutcome):
-		return "check that the server answers; the lock is free again within its TTL"
+		return unknownHint(err)
 	}
 	return ""
 }
 
 // hints has one sentence for each error code of the server.
 var hints = map[string]string{
-	"WRONGTYPE": "the lock's key holds data of another kind; choose another name or prefix " +
-		"(the key was left as it is)",
+	"WRONGTYPE": "choose another name or prefix: the lock's key holds data that is not a lock",
 	"NOAUTH":    "the server needs a password: put it into the URL (redis://:PASSWORD@host) or the client's options",
-	"WRONGPASS": "the user name or the password is wrong, or the user is disabled",
+	"WRONGPASS": "check the user name and the password; the user may also be disabled",
 	"READONLY":  "this server is a replica: connect to the primary",
 	"REPLICA":   "this server is a replica: connect to the primary",
 	"MAXCLIENTS": "the server accepts no more connections: raise its maxclients, or find programs that leave " +
 		"connections open",
-	"OOM": "the server is out of memory: held locks continue, new ones need memory " +
-		"(maxmemory, maxmemory-policy noeviction)",
+	"OOM": "free memory on the server or raise maxmemory, and keep maxmemory-policy noeviction; held locks continue",
 	"NOREPLICAS": "too few replicas are connected for the primary to write (min-replicas-to-write): " +
 		"see INFO replication",
 	"TRYAGAIN":    "a slot is moving to another node: try again in a moment",
 	"LOADING":     "the server is loading its data: try again in a moment",
-	"BUSY":        "a script blocks the server: SCRIPT KILL ends it",
-	"MISCONF":     "the server cannot write to its disk and refuses writes: see its log",
+	"BUSY":        "a script blocks the server: SCRIPT KILL ends it, if it has not written yet",
+	"MISCONF":     "the server cannot write to its disk and refuses writes: see the server's log",
 	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",
 	"MASTERDOWN":  "the replica has lost its primary: connect to the primary",
-	"TLS": "trust the server's certificate in the client (RootCAs), use an address that it names, and configure " +
-		"a client certificate if the server asks for one; leave TLS out if the server has none",
-	"FORMAT":  "another program uses a newer Holdfast here: update this one",
-	"WAITAOF": "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
-	"CLIENT":  "create the store from a client for this kind of server",
-	"UNSUPPORTED": "leave the option or the call out, or use another kind of lock or store: docs/neighbours.md and " +
-		"docs/quorum.md say what each can do",
-	"NAME":    "choose another name for the lock",
-	"VERSION": "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
+	"TLS":         "check the client's TLS settings: RootCAs, the address in the certificate, the client certificate",
+	"FORMAT":      "another program uses a newer Holdfast here: update this one",
+	"WAITAOF":     "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
+	"CLIENT":      "use a client for one server, for Sentinel or for a Cluster, as your server is",
+	"UNSUPPORTED": "leave the option or the call out; docs/neighbours.md and docs/quorum.md say what a store can do",
+	"NAME":        "choose another name for the lock",
+	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
+
+// unknownHint says what holds after an unknown outcome. Only an acquisition and a release free
+// the lock: after others, the lease goes on.
+func unknownHint(err error) string {
+	var unknown *unknownError
+	if errors.As(err, &unknown) && unknown.what != "lock" && unknown.what != "release of" {
+		return "check that the server answers"
+	}
+	return "check that the server answers; the lock is free again within its TTL"
+}
+
+// errLate: a grant arrived when its lease was over.
+var errLate = errors.New("the grant arrived too late")
 
 // permissionHint names the permissions that the server's user is missing.
 func permissionHint(e *request.PermissionError) string {
@@ -366,7 +376,7 @@ func permissionHint(e *request.PermissionError) string {
 // is an [ErrDeadlock]. See [BreakDeadlock].
 type DeadlockError struct {
 	Name  string         // the lock that the call waited for
-	Cycle []DeadlockWait // each waits for what the next one has; the call's own wait is the first
+	Cycle []DeadlockWait // each waits for a lock that the next one holds; the call's own wait is the first
 }
 
 // DeadlockWait is one of the waits in a deadlock.

@@ -342,7 +342,7 @@ func ExampleHint() {
 	store.PlantForeign("holdfast:{report}") // some other program's data
 	_, err := newClient(store).Mutex("report").Lock(context.Background())
 	fmt.Println(holdfast.Hint(err))
-	// Output: the lock's key holds data of another kind; choose another name or prefix (the key was left as it is)
+	// Output: choose another name or prefix: the lock's key holds data that is not a lock
 }
 
 // grants counts grants.

@@ -100,8 +100,8 @@ func newHold(s *lock, g grant) (*hold, error) {
 	if c.life.IsClosing() {
 		return nil, ErrClosed
 	}
-	return nil, fmt.Errorf("holdfast: lock %q: the grant took longer to arrive than its lease of %v is to be "+
-		"trusted: %w", s.name, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
+	return nil, fmt.Errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
+		s.name, errLate, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
 }
 
 // tagHold makes the client's record show the tags of the lease that begins.

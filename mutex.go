@@ -43,7 +43,9 @@ func (m *Mutex) Name() string { return m.lock.name }
 // The error is that of ctx if ctx ended first. It is a [*HeldError] after the wait limit,
 // and a [*ServerError] if the server's refusal is permanent. It is [ErrDeadlock] if ctx
 // belongs to a lease of this lock and neither [Reentrant] nor [Owner] allows the re-entry.
-// It may also be [ErrClosed] or [ErrInvalid]. Any other error is an [ErrUnknownOutcome].
+// It is an [ErrLost] if the grant arrived when its lease was over, and an [ErrNotAcked] with
+// [WaitReplicas] or [WaitAOF]. It may also be [ErrClosed], [ErrInvalid] or [ErrUnreachable].
+// Any other error is an [ErrUnknownOutcome].
 //
 // ctx bounds only the wait. The lease does not end with it.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx, false) }

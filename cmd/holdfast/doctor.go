@@ -24,16 +24,16 @@ import (
 )
 
 const doctorLong = `doctor reads how the server is set up, and says what threatens locks there and how to
-mend it, the worst first. docs/operating.md has a table of the checks.
+fix it, the worst first. docs/operating.md has a table of the checks.
 
   problem  locks do not work there, or are lost in everyday operation
   warning  locks are lost, or late, if something else fails, too
-  info     worth knowing; also a source that could not be read, with the reason
+  info     worth knowing, or a check that could not be made, with the reason
 
-doctor changes nothing: it tries each command that Holdfast needs on a key and a channel
-of its own under the prefix, and removes the key. A command that the server's user may
-not run is never an error. doctor sees most with +info +config|get +slowlog|get
-+acl|whoami +acl|getuser +client|info, and in a Cluster +cluster|info.
+doctor leaves nothing behind: it tries each command that Holdfast needs on a key and a
+channel of its own under the prefix, and then deletes the key. It goes on if the
+server's user may not run a command. doctor sees the most with +info +config|get
++slowlog|get +acl|whoami +acl|getuser +client|info, and in a Cluster +cluster|info.
 
 --acl prints the command that makes a user with the least privilege for the prefix, and
 asks no server. The user's name is the one in --redis, or locks. The form of the URL says

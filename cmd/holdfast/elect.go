@@ -33,22 +33,22 @@ The term is the fencing token: every later leader has a higher one. A command fi
 HOLDFAST_LOCK_TOKEN. An election is the lock of its name: holdfast status shows the
 leader, and holdfast run NAME waits for it. elect does not work on a quorum.
 
-With --state FILE, a leader that crashed goes on after its restart, past all that wait.
-holdfast saves the term in FILE before the command begins, and removes FILE when the
-leadership has ended. If FILE is there at the start, holdfast resumes its term, unless the
-lease has ended: then it campaigns. A command that still runs is ended by its guardian
-first. On Linux, the new leader leads as soon as the former one and its command have
-ended, if the machine has not been restarted. Otherwise, and with a copy of FILE, it
-leads when the former lease would have ended (--ttl). --wait and -n do not limit that.
-While a process uses FILE, another one fails (exit code 75, or that of -E). So give
-each process a FILE of its own, on a local disk. FILE.lock beside it stays: leave it
-there. If FILE is damaged or belongs to another election, holdfast leaves it as it is
+With --state FILE, a leader that crashed leads again after its restart, ahead of all
+that wait. holdfast saves the term in FILE before the command begins, and removes FILE
+when the leadership has ended. If FILE is there at the start, holdfast resumes that
+term; if the lease has ended, it campaigns. The guardian first ends a command that still
+runs. On Linux, the new leader leads as soon as the former one and its command have
+ended, if the machine has not been restarted. In all other cases, for example with a
+copy of FILE, it leads when the former lease would have ended (--ttl). --wait and -n do
+not limit that. A second process that uses FILE fails (exit code 75, or that of -E). So
+give each process a FILE of its own, on a local disk. FILE.lock beside it stays: leave
+it there. If FILE is damaged or belongs to another election, holdfast leaves it as it is
 and fails (exit code 64).
 
 With --observe, elect only watches. It prints the leader and every change of it, each as
 one line, until a signal ends it:
   TERM VALUE   this value is published under this term
-  none         nobody leads, or a new leader has not published its value yet
+  none         there is no leader, or a new leader has not published its value yet
   unknown      the server does not answer, so the last line may not be true any more;
                standard error says why
 
@@ -56,7 +56,7 @@ With --json, a line is an object with these fields:
   time       UTC, by this machine's clock
   name       the election's name
   state      leader, none or unknown; leading, if elect itself leads
-  term       a string: it may be too large for a JSON number; empty if nobody leads
+  term       a string: it may be too large for a JSON number; empty if there is no leader
   value      what the leader publishes
   client_id  the leader's client (random); empty if nobody leads
 Later versions may add fields. They do not rename or remove any, and do not change a

@@ -45,14 +45,15 @@ A command under holdfast run finds these variables:
   HOLDFAST_LOCK_LIMIT        with --permits: the limit of the semaphore
   HOLDFAST_LOCK_OWNER        with --owner: the owner name
   HOLDFAST_LOCK_ACQUIRED_AT  the time of the grant: UTC, by this machine's clock
-  HOLDFAST_LOCK_PID          the process ID of holdfast. It is not the command's parent
+  HOLDFAST_LOCK_PID          the process ID of holdfast. With a guardian, it is not the
+                             command's parent
   HOLDFAST_LOCK_CHAIN        the locks held around the command. With it, a run inside a
                              run of the same lock fails, instead of waiting for itself,
                              and a deadlock of such runs is found. Nobody can release a
                              lock with it
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside
 holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN (with
---owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command under holdfast run finds no
+--owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command under holdfast run has no
 HOLDFAST_LOCK_ID: its lock belongs to holdfast run.
 
 With several locks, HOLDFAST_LOCK_NAME, _KEY and _TOKEN have one line for each lock, in

@@ -22,23 +22,24 @@ ask in a period runs the command. The others exit with 0, and one line on standa
 says why. So cron may start the same line on many machines, as often as it likes. The
 periods are measured by the server's clock.
 
-A period counts as used as soon as its run begins: also if the command fails, if it is
-killed, or if its machine dies. With --retry-on-error, a command that fails gives its
-period back, and the next one to ask runs it again. Without --start-at, a period begins
-with its run. With --start-at DUR, periods begin at fixed times: DUR after midnight of
+A period counts as used as soon as its run begins, even if the command fails, is killed,
+or its machine dies. With --retry-on-error, a command that fails does not use up its
+period: the next one to ask runs it again. Without --start-at, a period begins with its
+run. With --start-at DUR, periods begin at fixed times: DUR after midnight of
 1970-01-01, UTC, and then every PERIOD.
 
 The command runs under a lease, as with holdfast run: holdfast renews it, stops the
-command before it can expire (exit code 79), and passes signals on. If a run is longer
+command before the lease can expire (exit code 79), and passes signals on. If a run is longer
 than the period, the next run waits for its end.
 
 With --loop, holdfast stays, and runs the command in each period in which it is the
 first. A command that fails does not end the loop. A signal does: it is passed on to a
-command that runs, and holdfast ends after that command. Without a command that runs, the
+command that runs, and holdfast ends after that command. If no command is running, the
 exit code is 128+n.
 
-All machines must write the same PERIOD and --start-at. If the server knows another one,
-nothing is run, and the exit code is 64; --reschedule changes what the server knows.
+All machines must write the same PERIOD and --start-at. If the server has different
+ones, nothing is run, and the exit code is 64; --reschedule changes what the server
+knows.
 
 The job NAME and the lock NAME are two things: they do not exclude each other. every does
 not work on a quorum; use holdfast run --skip-if-held --once-per PERIOD there.

@@ -45,11 +45,11 @@ type meaning struct {
 // meanings is the table of exit codes: for --help, and for the last event of a run.
 // docs/operating.md has the same table.
 var meanings = []meaning{
-	{codeOK, "done", "run: the command exited with 0. status: the lock is free. demo, verify: nothing was broken. " +
+	{codeOK, "done", "run: the command exited with 0. status: the lock is free. demo, verify: nothing went wrong. " +
 		"doctor: no problem."},
 	{
 		codeFailed, "failed", "demo, verify: something was broken, or the run did not get to its end. " +
-			"doctor: there is a problem (with --strict, or a warning).",
+			"doctor: there is a problem (with --strict, also for a warning).",
 	},
 	{
 		codeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +

@@ -26,26 +26,25 @@ import (
 const runLong = `run waits for the lock, runs the command while holding the lock, and releases it.
 It exits with the command's exit code. Waiters get the lock in order of arrival.
 
-holdfast renews the lease while the command runs. If the renewals fail, holdfast
-sends the command a signal (--on-lost) before the lease can expire. If the command
-goes on, holdfast kills it in time. The exit code is then 79.
+holdfast renews the lease while the command runs. If the renewals fail, holdfast sends
+the command a signal (--on-lost) before the lease can expire. If the command goes on,
+holdfast kills it in time. Whenever the lock is lost, the exit code is 79.
 
-Between holdfast and the command stands a guardian, a small process. If holdfast is
+A small process, the guardian, runs between holdfast and the command. If holdfast is
 killed, or is stopped for longer than its lease, the guardian ends the command by the
-same rules. If the guardian is killed, holdfast kills the command. What each platform
-can promise:
+same rules. If the guardian is killed, holdfast kills the command. On each platform:
   Linux    the command and all that it has started end, whatever process group or
            session it is in. If both processes are killed at once, only the command
            itself ends. Processes of other users (sudo) cannot be ended
-  BSD, macOS   the command and its process group end; on a terminal, the command only.
+  BSD, macOS   the command and its process group end; on a terminal, only the command.
            If both processes are killed at once, the command goes on
   Windows  no guardian: a command goes on if holdfast is killed
-With --on-lost=ignore there is no guardian. A process that a command leaves behind when
-it ends by itself goes on.
+With --on-lost=ignore there is no guardian. If the command ends by itself,
+processes that it has left behind keep running.
 
 The lock is exclusive: one holder at a time. With --shared, several commands hold it
 together, but none beside an exclusive holder. With --permits N, it is a semaphore:
-commands hold up to N permits together, each as many as its --weight says. With several
+commands hold up to N permits together, each of them --weight permits. With several
 names before --, the command runs under all of these locks or none; this needs the --.
 With --owner NAME, several processes hold the lock together under one name: they do not
 wait for each other, and the lock is free when the last of them ends. --app is only the
@@ -56,21 +55,22 @@ holdfast leaves the wait queue first. If standard input is not a terminal, the
 command has its own process group, and signals reach the whole group. On a terminal,
 the command is in holdfast's group, so that Ctrl-C and Ctrl-Z work as usual.
 
-With --wire redsync, redislock or redisson, the lock is that library's lock of the key NAME:
-its programs and this one exclude each other. Of Redisson's locks, it is the RLock, as
-getLock makes it. The lock is renewed, and a loss ends the command, as with other locks.
-Waiters have no order, and there is no token: HOLDFAST_LOCK_TOKEN is 0. With redsync and
-redislock, they poll; a release of Redisson's lock wakes them. Three values of --redis are
-redsync's quorum. With --bridge, the command holds that lock and the native one of the same
-name, the library's first: so it excludes programs of before and of after a move. If either
-is lost, the command ends.
+With --wire redsync, redislock or redisson, the lock is the one that the library keeps
+under the key NAME: programs that use the library and this command exclude each other.
+Of Redisson's locks, it is the RLock, as getLock makes it. The lock is renewed, and a
+loss ends the command, as with other locks. Waiters have no order, and there is no
+token: HOLDFAST_LOCK_TOKEN is 0. With redsync and redislock, they poll; a release of
+Redisson's lock wakes them. With three --redis URLs, the lock is a quorum of redsync.
+With --bridge, the command holds that lock and the native one of the same name, the
+library's first: so it excludes programs that have moved, and programs that have not. If
+either is lost, the command ends.
 
 With one lock, the -- may be left out, as with flock: the flags after the first word of
 the command are the command's. If the lock's name begins with a dash, write -- before it
-too, after all flags: holdfast run -n -- -NAME -- COMMAND. This form is right for every
+too, after all flags: holdfast run -n -- -NAME -- COMMAND. This form works for every
 name and every command.
 
-DUR is a number of seconds, as in 2.5, or has a unit: 500ms, 5m, 1h30m.
+DUR is a number of seconds, such as 2.5, or has a unit: 500ms, 5m, 1h30m.
 
 `
 
