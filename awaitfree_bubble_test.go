@@ -71,9 +71,7 @@ func TestAFreeLockIsFoundFreeByOneRequest(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := w.net.total() - before; n != 7 {
-			t.Errorf("%d requests for 7 calls", n)
-		}
+		assert.Equal(t, w.net.total()-before, 7, "requests for 7 calls")
 		w.wantFree("a")
 		if len(w.Keys()) > 2 { // the client's own, and that of a
 			t.Errorf("keys %v", w.Keys())
@@ -111,9 +109,7 @@ func TestAReleaseTellsAllWatchersAtOnce(t *testing.T) {
 		synctest.Wait()
 		before = w.net.total()
 		release(t, mustLock(t, holder.Mutex("a")))
-		if n := w.net.total() - before; n != 2 {
-			t.Errorf("%d requests for a pair", n)
-		}
+		assert.Equal(t, w.net.total()-before, 2, "requests for a pair")
 	})
 }
 

@@ -49,9 +49,7 @@ func TestACancellationEndsWhenThePositionIsGone(t *testing.T) {
 		time.Sleep(8 * ttl)
 		n := w.net.count("cancel")
 		time.Sleep(8 * ttl)
-		if more := w.net.count("cancel") - n; more != 0 {
-			t.Errorf("%d requests after the place is gone", more)
-		}
+		assert.Equal(t, w.net.count("cancel")-n, 0, "requests after the place is gone")
 		release(t, l)
 	})
 }

@@ -78,9 +78,7 @@ func wantDeadlock(t *testing.T, err error, names ...string) *holdfast.DeadlockEr
 	for _, w := range dead.Cycle {
 		got = append(got, w.Name)
 	}
-	if strings.Join(got, " ") != strings.Join(names, " ") {
-		t.Errorf("the cycle is %v, want %v: %v", got, names, err)
-	}
+	assert.Equal(t, strings.Join(got, " "), strings.Join(names, " "), "the cycle of %v", err)
 	return dead
 }
 
@@ -134,9 +132,7 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if events := rec.all(holdfast.EventDeadlock); len(events) != 2 {
-			t.Errorf("%d events", len(events))
-		}
+		assert.Equal(t, len(rec.all(holdfast.EventDeadlock)), 2, "events")
 		if n := strings.Count(text.String(), "deadlock: calls wait for each other"); n != 2 ||
 			!strings.Contains(text.String(), "same order everywhere") {
 			t.Errorf("%d lines: %s", n, text)
@@ -160,9 +156,7 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		}
 		close(release)
 		assert.NoError(t, two.end(t))
-		if n := len(rec.all(holdfast.EventDeadlock)); n != 2 {
-			t.Errorf("%d events after its end", n)
-		}
+		assert.Equal(t, len(rec.all(holdfast.EventDeadlock)), 2, "events after its end")
 	})
 }
 
@@ -250,8 +244,8 @@ func TestDeadlocksOfEveryKind(t *testing.T) {
 				if dead := wantDeadlock(t, last.end(t), "x", "x", "y"); dead.Cycle[1].Holds != "" {
 					t.Errorf("%+v", dead.Cycle)
 				}
-			} else if err := last.end(t); !errors.Is(err, holdfast.ErrDeadlock) {
-				t.Errorf("the youngest: %v", err)
+			} else {
+				assert.Is(t, last.end(t), holdfast.ErrDeadlock)
 			}
 			close(release)
 			for i, other := range all[:len(all)-1] {
@@ -328,9 +322,7 @@ func TestWhatTheWatchForDeadlocksCosts(t *testing.T) {
 		inner, err := a.Mutex("y", breaks).Lock(l.Context())
 		assert.Must(t, err)
 		release(t, inner)
-		if n := w.net.total() - before; n != 2 {
-			t.Errorf("%d requests for a lock and a release", n)
-		}
+		assert.Equal(t, w.net.total()-before, 2, "requests for a lock and a release")
 		other := mustLock(t, b.Mutex("y"))
 		waits := make(chan error, 1)
 		go func() {

@@ -175,9 +175,7 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 				}
 				begun[e.Lease] = e.HolderID
 			case holdfast.EventRelease:
-				if begun[e.Lease] != e.HolderID {
-					t.Errorf("release %+v after %v", e, begun)
-				}
+				assert.Equal(t, begun[e.Lease], e.HolderID, "release %+v after %v", e, begun)
 				delete(begun, e.Lease)
 			default:
 			}
@@ -301,9 +299,7 @@ func TestALostLeaseIsLoggedWithoutSecrets(t *testing.T) {
 		synctest.Wait()
 		token := fmt.Sprint("token=", l.Token())
 		for _, want := range []string{"level=WARN", "lease lost", "lock=a", `reason="not held"`, token} {
-			if !strings.Contains(log.String(), want) {
-				t.Errorf("%q is not in %q", want, log.String())
-			}
+			assert.Contains(t, log.String(), want)
 		}
 	})
 }

@@ -282,14 +282,10 @@ func TestALeaseWithoutRenewalThatIsDroppedIsNotReported(t *testing.T) {
 	}
 	d.wantExpired(t, "a", token)
 	assert.NoError(t, d.Close(ctx))
-	if text := d.log.String(); text != "" {
-		t.Errorf("logged: %q", text)
-	}
+	assert.Equal(t, d.log.String(), "", "logged")
 	close(d.leaks.ends)
 	for e := range d.leaks.ends {
-		if e.Kind != holdfast.EventLost {
-			t.Errorf("reported as %+v", e)
-		}
+		assert.Equal(t, e.Kind, holdfast.EventLost, "reported as %+v", e)
 	}
 }
 

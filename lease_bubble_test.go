@@ -87,9 +87,7 @@ func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
 		if now := time.Now(); now.After(end) || end.Sub(now) > time.Millisecond {
 			t.Errorf("lost at %v, trusted until %v", now, end)
 		}
-		if l.Remaining() != 0 {
-			t.Errorf("%v are left of a lost lease", l.Remaining())
-		}
+		assert.Equal(t, l.Remaining(), 0, "what is left of a lost lease")
 		wantLost(t, l.Err(), holdfast.LossExpired)
 		resume()
 		next := mustLock(t, other.Mutex("a"))
@@ -163,9 +161,7 @@ func TestARefusedReleaseSaysSo(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("got %v", err)
 		}
-		if w.net.count("release") != 1 {
-			t.Error("a refusal was asked for again")
-		}
+		assert.Equal(t, w.net.count("release"), 1, "a refusal was asked for again")
 	})
 }
 
@@ -182,9 +178,7 @@ func TestARenewalThatIsNotAnsweredDoesNotDelayARelease(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		release(t, l)
-		if waited := time.Since(start); waited != 0 {
-			t.Errorf("the release took %v", waited)
-		}
+		assert.Equal(t, time.Since(start), 0, "the release took")
 		time.Sleep(2 * time.Second) // the renewal arrives after the release
 		w.wantFree("a")
 	})
@@ -350,9 +344,7 @@ func TestALeaseMayBeUsedByManyGoroutines(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if first != 1 {
-			t.Errorf("%d releases worked", first)
-		}
+		assert.Equal(t, first, 1, "releases that worked")
 		w.wantFree("a")
 	})
 }

@@ -204,9 +204,7 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 		l := mustLock(t, c.Mutex("a"))
 		token := l.Token()
 		assert.Must(t, l.Shorten(t.Context(), short))
-		if left := w.state("a").Holders[0].Remaining; left != short {
-			t.Errorf("%v are left on the server", left)
-		}
+		assert.Equal(t, w.state("a").Holders[0].Remaining, short, "what is left on the server")
 		if l.Remaining() >= short || l.Remaining() < short*9/10 || l.Token() != token {
 			t.Errorf("%v are left for its user, token %d", l.Remaining(), l.Token())
 		}
@@ -319,9 +317,7 @@ func TestALeaseIsNotShortenedWhereOthersTrustIt(t *testing.T) {
 		whole := mustLock(t, c.Mutex("c"))
 		before = whole.Remaining()
 		assert.Is(t, whole.Shorten(over, short), context.Canceled)
-		if whole.Remaining() != before {
-			t.Error("a call that sent nothing has shortened the lease")
-		}
+		assert.Equal(t, whole.Remaining(), before, "a call that sent nothing has shortened the lease")
 	})
 }
 

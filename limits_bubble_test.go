@@ -98,9 +98,7 @@ func TestNothingExtendsAHoldPastItsLimit(t *testing.T) {
 			t.Errorf("the server lets nobody in for %v, the lease is trusted for %v", left, l.Remaining())
 		}
 		wantLost(t, ended(l.Context()), holdfast.LossLimit)
-		if held := time.Since(start); held != time.Minute {
-			t.Errorf("held for %v", held)
-		}
+		assert.Equal(t, time.Since(start), time.Minute, "held for")
 	})
 }
 
@@ -114,9 +112,7 @@ func TestNoConversionGoesPastALimit(t *testing.T) {
 		time.Sleep(most - time.Second)
 		assert.Must(t, errors.Join(l.Downgrade(t.Context()), l.Upgrade(t.Context())))
 		wantLost(t, ended(l.Context()), holdfast.LossLimit)
-		if held := time.Since(start); held != most {
-			t.Errorf("held for %v", held)
-		}
+		assert.Equal(t, time.Since(start), most, "held for")
 		waits(t, "another, before the end", next)
 		got := <-next
 		if after := got.at.Sub(start); got.err != nil || after > most+ttl/50 {
@@ -135,14 +131,10 @@ func TestReadersWithLimitsHaveHoldsOfTheirOwn(t *testing.T) {
 		first := must(t, m.RLock)
 		time.Sleep(40 * time.Second)
 		second := must(t, m.RLock)
-		if n := len(w.state("a").Holders); n != 2 {
-			t.Errorf("%d holds for two readers", n)
-		}
+		assert.Equal(t, len(w.state("a").Holders), 2, "holds for two readers")
 		wantLost(t, ended(first.Context()), holdfast.LossLimit)
 		wantLost(t, ended(second.Context()), holdfast.LossLimit)
-		if held := time.Since(start); held != 100*time.Second {
-			t.Errorf("the second ended after %v", held)
-		}
+		assert.Equal(t, time.Since(start), 100*time.Second, "the second ended after")
 		assert.Is(t, first.Release(t.Context()), holdfast.ErrNotHeld)
 		assert.Is(t, second.Release(t.Context()), holdfast.ErrNotHeld)
 	})
@@ -249,9 +241,7 @@ func TestALostAnswerDoesNotShortenTheMinimumTime(t *testing.T) {
 		time.Sleep(time.Second)
 		w.LoseReply(only("release_after", 1, errLink))
 		release(t, l)
-		if left := w.state("a").Holders[0].Remaining; left != 59*time.Second {
-			t.Errorf("%v left", left)
-		}
+		assert.Equal(t, w.state("a").Holders[0].Remaining, 59*time.Second, "left")
 		time.Sleep(time.Minute)
 
 		l = mustLock(t, mu)
@@ -259,9 +249,7 @@ func TestALostAnswerDoesNotShortenTheMinimumTime(t *testing.T) {
 		w.FailRequest(only("release_after", 5, errLink))
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		time.Sleep(10 * time.Second) // the background work goes on
-		if left := w.state("a").Holders[0].Remaining; left != 50*time.Second {
-			t.Errorf("%v left", left)
-		}
+		assert.Equal(t, w.state("a").Holders[0].Remaining, 50*time.Second, "left")
 		time.Sleep(time.Minute)
 		w.wantFree("a")
 	})
@@ -303,8 +291,6 @@ func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
 				t.Fatal(name)
 			}
 		}
-		if n := w.net.count("acquire"); n != 0 {
-			t.Errorf("%d acquisitions were sent", n)
-		}
+		assert.Equal(t, w.net.count("acquire"), 0, "acquisitions that were sent")
 	})
 }

@@ -77,9 +77,7 @@ func TestListMatchesNames(t *testing.T) {
 				names = append(names, s.Name)
 			}
 			slices.Sort(names)
-			if got := strings.Join(names, ","); got != want {
-				t.Errorf("%q lists %q, want %q", pattern, got, want)
-			}
+			assert.Equal(t, strings.Join(names, ","), want, "%q lists", pattern)
 		}
 		for _, pattern := range []string{"[", "[b-a]", "a[b"} {
 			for _, err := range c.List(t.Context(), pattern) {
@@ -192,8 +190,6 @@ func TestAStoreThatCannotScanIsRefused(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n != 1 {
-			t.Errorf("%d answers, want one error", n)
-		}
+		assert.Equal(t, n, 1, "answers, of which one is an error")
 	})
 }

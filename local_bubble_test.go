@@ -254,9 +254,7 @@ func TestAFailedAttemptPassesTheTurnOn(t *testing.T) {
 		cancel()
 		assert.Is(t, (<-first).err, context.Canceled)
 		synctest.Wait()
-		if s := w.state("a"); len(s.Waiters) != 1 {
-			t.Errorf("%d waiters stand for the process", len(s.Waiters))
-		}
+		assert.Equal(t, len(w.state("a").Waiters), 1, "waiters stand for the process")
 		release(t, other)
 		got := <-second
 		if got.err != nil || errors.Is(got.Err(), holdfast.ErrReleased) {

@@ -47,9 +47,7 @@ func TestTryLockSaysWhoHoldsTheLockAndForHowLong(t *testing.T) {
 				t.Errorf("lease %v, %+v", got, err)
 			}
 		}
-		if n := w.net.count("acquire"); n != 2 {
-			t.Errorf("%d requests: a try against the own process needs none", n)
-		}
+		assert.Equal(t, w.net.count("acquire"), 2, "requests: a try against the own process needs none")
 		release(t, l)
 		release(t, mustAcquire(t, b.Mutex("a").TryLock))
 	})
@@ -124,9 +122,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 			start = time.Now()
 			_, err = c.Mutex("a", holdfast.MaxWait(0)).Lock(t.Context())
 			assert.Is(t, err, holdfast.ErrHeld)
-			if time.Since(start) != 0 {
-				t.Errorf("a limit of 0 waited %v", time.Since(start))
-			}
+			assert.Equal(t, time.Since(start), 0, "a limit of 0 waited")
 		}
 		synctest.Wait()
 		if s := w.state("a"); len(s.Waiters) > 0 {
@@ -182,9 +178,7 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			_, tried := test.m.TryLock(test.ctx)
 			done := test.m.Do(test.ctx, func(context.Context) error { t.Error(name, "ran"); return nil })
 			for _, err := range []error{locked, tried, done} {
-				if !errors.Is(err, test.want) {
-					t.Errorf("%s: error %v is no %q", name, err, test.want)
-				}
+				assert.Is(t, err, test.want)
 			}
 		}
 		l := mustLock(t, c.Mutex("a"))
@@ -233,9 +227,7 @@ func TestTheContextOfDoEndsWithTheCallersAndWithTheLease(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
 		mine := errors.New("mine")
 		err := w.client().Mutex("a").Do(ctx, func(ctx context.Context) error {
-			if ctx.Value(key{}) != "value" {
-				t.Error("the caller's values are gone")
-			}
+			assert.Equal(t, ctx.Value(key{}), "value", "the caller's values are gone")
 			cancel(mine)
 			return ended(ctx)
 		})

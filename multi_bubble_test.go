@@ -341,9 +341,7 @@ func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.NoRenewal()))
 		time.Sleep(10 * time.Second)
 		assert.Must(t, l.Extend(t.Context(), time.Minute))
-		if left := l.Remaining(); left != time.Minute-margin(time.Minute) {
-			t.Errorf("%v left", left)
-		}
+		assert.Equal(t, l.Remaining(), time.Minute-margin(time.Minute), "left")
 		time.Sleep(time.Minute)
 		wantLost(t, context.Cause(l.Context()), holdfast.LossExpired)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)

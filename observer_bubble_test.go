@@ -109,9 +109,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 			assert.NoError(t, live.Err())
 			close(b.gate)
 			synctest.Wait()
-			if n := len(b.all(holdfast.EventLost)); n != many+1 {
-				t.Errorf("%d losses were told, want %d", n, many+1)
-			}
+			assert.Equal(t, len(b.all(holdfast.EventLost)), many+1, "losses told")
 			release(t, live)
 		})
 	}

@@ -310,20 +310,14 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 		time.Sleep(150 * time.Second) // one run
 		w.FailRequest(func(string, []string) error { return errLink })
 		time.Sleep(10 * time.Minute) // two periods
-		if j.count() != 1 {
-			t.Errorf("%d runs without a server", j.count())
-		}
+		assert.Equal(t, j.count(), 1, "runs without a server")
 		w.FailRequest(nil)
 		time.Sleep(50 * time.Second)
-		if j.count() != 2 {
-			t.Errorf("%d runs when it is back", j.count())
-		}
+		assert.Equal(t, j.count(), 2, "runs when it is back")
 		time.Sleep(250 * time.Second) // the third is under way, or begins soon
 		err := <-done
 		assert.Is(t, err, errJob)
-		if j.count() != 4 {
-			t.Errorf("%d runs", j.count())
-		}
+		assert.Equal(t, j.count(), 4, "runs")
 	})
 }
 
@@ -346,9 +340,7 @@ func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			turn, err := e.Do(t.Context(), func(context.Context) error { return errors.New("ran") })
 			assert.Is(t, err, holdfast.ErrInvalid)
 			assert.Is(t, e.Loop(t.Context(), nil), holdfast.ErrInvalid)
-			if turn != (holdfast.RunResult{}) {
-				t.Errorf("%s: %+v", name, turn)
-			}
+			assert.Equal(t, turn, (holdfast.RunResult{}), "%s", name)
 		}
 		if len(w.net.sent) > 0 {
 			t.Errorf("sent %v", w.net.sent)
@@ -384,9 +376,7 @@ func TestAWaitForARunEndsWithItsContextAndItsClient(t *testing.T) {
 		assert.NoError(t, c.Close(t.Context()))
 		assert.Is(t, <-done, holdfast.ErrClosed)
 		assert.Is(t, <-done, holdfast.ErrClosed)
-		if j.count() != 1 {
-			t.Errorf("%d runs", j.count())
-		}
+		assert.Equal(t, j.count(), 1, "runs")
 	})
 }
 

@@ -225,9 +225,7 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 					if text := err.Error(); !strings.Contains(text, "1h0m0s,") || !strings.Contains(text, asked) {
 						t.Errorf("%s: %v", asked, err)
 					}
-					if !strings.Contains(holdfast.Hint(err), "Reschedule") {
-						t.Errorf("hint %q", holdfast.Hint(err))
-					}
+					assert.Contains(t, holdfast.Hint(err), "Reschedule")
 					assert.Is(t, e.Loop(t.Context(), j.run), holdfast.ErrPeriod)
 				}
 				time.Sleep(10 * time.Minute)
@@ -260,9 +258,7 @@ func TestOffsetsOfTheSameInstantsAreTheSamePeriod(t *testing.T) {
 		for _, at := range []time.Duration{5 * time.Minute, 65 * time.Minute, -55 * time.Minute} {
 			j.do(w.client().Periodic("job", time.Hour, holdfast.StartAt(at)))
 		}
-		if j.count() != 1 {
-			t.Errorf("%d runs", j.count())
-		}
+		assert.Equal(t, j.count(), 1, "runs")
 		e := w.client().Periodic("job", time.Hour)
 		time.Sleep(45 * time.Minute)
 		if turn := j.do(e); !turn.Ran || time.Now().Add(turn.Next).Minute() != 5 {

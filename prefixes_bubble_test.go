@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Prefixes may consist of words of the protocol and contain each other. Their locks, jobs
@@ -55,9 +56,7 @@ func TestPrefixesThatContainEachOtherAreSeparate(t *testing.T) {
 			t.Errorf("heard %d and %d times", heard["app"].Load(), heard["app:watch"].Load())
 		}
 		resign(t, lead)
-		if n := w.Publish("app:watch=news:app", "leader 1"); n != 1 {
-			t.Errorf("%d observe the election", n)
-		}
+		assert.Equal(t, w.Publish("app:watch=news:app", "leader 1"), 1, "observers of the election")
 		cancel()
 		synctest.Wait()
 	})

@@ -65,9 +65,7 @@ func TestAPushFromBeforeTheLastAnswerIsNotTrusted(t *testing.T) {
 			t.Fatalf("a lease until %v of a grant from before", got.Remaining())
 		default:
 		}
-		if n := w.net.count("poll") - polls; n != 1 {
-			t.Errorf("%d polls ask whether it is true", n)
-		}
+		assert.Equal(t, w.net.count("poll")-polls, 1, "polls that ask whether it is true")
 		release(t, l)
 		release(t, (<-next).Lease)
 	})

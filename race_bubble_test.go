@@ -47,9 +47,7 @@ func (s *storm) worker(t *testing.T, c *holdfast.Client) {
 		return
 	}
 	s.served.Add(1)
-	if s.holders.Add(1) != 1 {
-		t.Error("two hold the lock")
-	}
+	assert.Equal(t, s.holders.Add(1), 1, "two hold the lock")
 	if l.Token() <= s.last {
 		t.Errorf("token %d after %d", l.Token(), s.last)
 	}
@@ -117,9 +115,7 @@ func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			s := &storm{w: w, rng: rand.New(rand.NewPCG(seed, 7))}
 			s.run(t, 3, 4, seed%2 == 1)
-			if n := s.served.Load() + s.gaveUp.Load(); n != 12 {
-				t.Errorf("%d of 12 came back", n)
-			}
+			assert.Equal(t, s.served.Load()+s.gaveUp.Load(), 12, "calls that came back")
 			served, gaveUp = served+s.served.Load(), gaveUp+s.gaveUp.Load()
 		})
 		if t.Failed() {

@@ -41,9 +41,7 @@ func TestALockIsReenteredUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 		if inner.Token() != outer.Token() || innermost.Token() != outer.Token() {
 			t.Errorf("tokens %d, %d, %d of one hold", outer.Token(), inner.Token(), innermost.Token())
 		}
-		if n := inner.HoldCount(); n != 3 {
-			t.Errorf("the lease counts %d", n)
-		}
+		assert.Equal(t, inner.HoldCount(), 3, "the lease counts")
 		wantCount(t, mu, inner.Context(), 3)
 		release(t, outer) // in any order
 		assert.Is(t, ended(outer.Context()), holdfast.ErrReleased)
@@ -53,9 +51,7 @@ func TestALockIsReenteredUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 		release(t, innermost)
 		assert.Is(t, innermost.Release(t.Context()), holdfast.ErrReleased)
 		wantCount(t, mu, inner.Context(), 1)
-		if n := w.net.count("release"); n != 0 {
-			t.Errorf("%d releases were sent while one was in", n)
-		}
+		assert.Equal(t, w.net.count("release"), 0, "releases sent while one was in")
 		release(t, inner)
 		w.wantFree("a")
 	})
@@ -119,9 +115,7 @@ func TestALossEndsEveryLeaseOfTheHold(t *testing.T) {
 			assert.Is(t, err, holdfast.ErrNotHeld)
 			wantLost(t, err, holdfast.LossNotHeld)
 		}
-		if n := len(events.all(holdfast.EventLost)); n != 2 {
-			t.Errorf("%d losses were told of two live leases", n)
-		}
+		assert.Equal(t, len(events.all(holdfast.EventLost)), 2, "losses told of two live leases")
 	})
 }
 
@@ -224,9 +218,7 @@ func TestANamedOwnerReentersItsOwnLeaseWithoutTheNetwork(t *testing.T) {
 		outer := mustLock(t, mu)
 		asked := w.net.count("acquire")
 		inner := within(t, mu, outer)
-		if n := w.net.count("acquire") - asked; n != 0 {
-			t.Errorf("%d acquisitions were sent", n)
-		}
+		assert.Equal(t, w.net.count("acquire")-asked, 0, "acquisitions that were sent")
 		wantCount(t, mu, inner.Context(), 2)
 		other := mustLock(t, b.Mutex("a", holdfast.Owner("alice")))
 		wantCount(t, mu, inner.Context(), 3)
@@ -360,8 +352,6 @@ func TestNamesOfOwnersThatCannotWorkAreRefused(t *testing.T) {
 			_, err = mu.IsHeld(t.Context())
 			assert.Is(t, err, holdfast.ErrInvalid)
 		}
-		if mu := w.client(holdfast.Config{Prefix: "p"}).Mutex("a b"); mu.Key() != "p:{a%20b}" {
-			t.Errorf("the key is %q", mu.Key())
-		}
+		assert.Equal(t, w.client(holdfast.Config{Prefix: "p"}).Mutex("a b").Key(), "p:{a%20b}", "the key")
 	})
 }

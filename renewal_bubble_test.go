@@ -42,9 +42,7 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 
 		w.SetAcks(store.Acks{Replicas: 2, LocalAOF: 1})
 		l := mustAcquire(t, c.Mutex("x", holdfast.WaitReplicas(2, limit), holdfast.WaitAOF(0, limit)).Lock)
-		if l.Remaining() != trusted {
-			t.Errorf("trusted for %v", l.Remaining())
-		}
+		assert.Equal(t, l.Remaining(), trusted, "trusted for")
 		_, err = c.Mutex("y", holdfast.WaitAOF(1, limit)).Lock(t.Context())
 		got := store.Acks{LocalAOF: 1, ReplicaAOF: 1}
 		w.short("y", err, got, store.Acks{Replicas: 2, LocalAOF: 1})
@@ -76,9 +74,7 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 			t.Fatalf("got %v", err) // the other waiter would wait for ever
 		}
 		l := <-granted
-		if took := time.Since(start); took != limit {
-			t.Errorf("handed on after %v", took)
-		}
+		assert.Equal(t, time.Since(start), limit, "handed on after")
 		if l == nil || l.Token() <= held.Token() {
 			t.Error("no lease, or its token did not rise")
 		}
@@ -165,9 +161,7 @@ func TestImpossibleAcknowledgementsAreRefusedAtOnce(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := w.net.sent["acquire"]; n != 0 {
-			t.Errorf("%d requests were sent", n)
-		}
+		assert.Equal(t, w.net.sent["acquire"], 0, "requests that were sent")
 	})
 }
 

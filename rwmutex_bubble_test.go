@@ -85,9 +85,7 @@ func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
 		for _, ch := range later {
 			waits(t, "a reader behind a writer", ch)
 		}
-		if s := w.state("a"); len(s.Waiters) != 11 {
-			t.Errorf("%d wait at the server, want the writer and one of each process", len(s.Waiters))
-		}
+		assert.Equal(t, len(w.state("a").Waiters), 11, "waiters at the server, one of each process and the writer")
 		for _, l := range readers {
 			waits(t, "the writer beside a reader", writer)
 			release(t, l)
@@ -107,9 +105,7 @@ func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
 			}
 			readers = append(readers, l)
 		}
-		if s := w.state("a"); len(s.Holders) != 10 {
-			t.Errorf("%d holders", len(s.Holders))
-		}
+		assert.Equal(t, len(w.state("a").Holders), 10, "holders")
 		for _, l := range readers[1000:] {
 			release(t, l)
 		}
@@ -275,9 +271,7 @@ func TestAReaderThatLocksIsRefusedAndToldOfUpgrade(t *testing.T) {
 		reader := must(t, m.RLock)
 		_, err := m.Lock(reader.Context())
 		assert.Is(t, err, holdfast.ErrDeadlock)
-		if hint := holdfast.Hint(err); !strings.Contains(hint, "Upgrade") {
-			t.Errorf("the hint is %q", hint)
-		}
+		assert.Contains(t, holdfast.Hint(err), "Upgrade")
 		release(t, reader)
 		writer := must(t, m.Lock)
 		_, err = m.Lock(writer.Context())
@@ -368,9 +362,7 @@ func TestReadersWithOtherOptionsDoNotShareAHold(t *testing.T) {
 		for range 3 {
 			must(t, single.RWMutex("a").RLock)
 		}
-		if n := len(w.state("a").Holders); n != 6 {
-			t.Errorf("%d holders", n)
-		}
+		assert.Equal(t, len(w.state("a").Holders), 6, "holders")
 	})
 }
 
@@ -389,9 +381,7 @@ func TestALostReadHoldEndsAllItsLeases(t *testing.T) {
 			wantLost(t, l.Err(), holdfast.LossExpired)
 			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		}
-		if n := len(events.all(holdfast.EventLost)); n != 3 {
-			t.Errorf("%d losses", n)
-		}
+		assert.Equal(t, len(events.all(holdfast.EventLost)), 3, "losses")
 		release(t, must(t, c.RWMutex("a").RLock))
 		release(t, must(t, w.client().RWMutex("a").Lock))
 	})
@@ -428,9 +418,7 @@ func TestAWaitingReaderThatGivesUpLeavesNothingBehind(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := len(w.state("a").Waiters); n != 1 {
-			t.Errorf("%d wait at the server for one process", n)
-		}
+		assert.Equal(t, len(w.state("a").Waiters), 1, "waiters at the server for one process")
 		all.Wait()
 		if _, err := c.RWMutex("a").TryRLock(t.Context()); err == nil {
 			t.Error("a try beside a writer succeeded")

@@ -48,9 +48,7 @@ func TestPermitsAreNeverMoreThanTheLimit(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if most.Load() != 5 {
-			t.Errorf("%d permits were held at a time", most.Load())
-		}
+		assert.Equal(t, most.Load(), 5, "permits held at a time")
 		w.wantFree("a")
 	})
 }
@@ -98,9 +96,7 @@ func TestAProcessWaitsForPermitsAsOneAndServesItsGoroutinesInOrder(t *testing.T)
 		for range 5 {
 			waiting = append(waiting, taking(t, permits(c.Semaphore("a", 2), 2)))
 		}
-		if n := len(w.state("a").Waiters); n != 1 {
-			t.Errorf("%d wait at the server", n)
-		}
+		assert.Equal(t, len(w.state("a").Waiters), 1, "waiters at the server")
 		_, err := c.Semaphore("a", 2).TryAcquire(t.Context(), 1)
 		assert.Is(t, err, holdfast.ErrHeld)
 		release(t, full)
@@ -186,9 +182,7 @@ func TestARaisedLimitGrantsWaitersAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := done(t, "the waiter", next)
-		if w.net.count("acquire") != acquires {
-			t.Error("the waiter had to ask")
-		}
+		assert.Equal(t, w.net.count("acquire"), acquires, "the waiter had to ask")
 		_, err := b.TryAcquire(t.Context(), 1)
 		wantLimit(t, err, 4, 2)
 		_, err = a.TryAcquire(t.Context(), 1)

@@ -14,9 +14,7 @@ import (
 func wantStats(t *testing.T, c *holdfast.Client, want holdfast.Stats) {
 	t.Helper()
 	synctest.Wait()
-	if got := c.Stats(); got != want {
-		t.Errorf("the client does %+v, want %+v", got, want)
-	}
+	assert.Equal(t, c.Stats(), want, "the client does")
 }
 
 func TestStatsSayWhatAClientDoes(t *testing.T) {

@@ -242,12 +242,8 @@ func TestMissingPermissionsAreNamedTogetherAndFirst(t *testing.T) {
 			!strings.Contains(err.Error(), "ACL SETUSER USER +hset +pexpire") {
 			t.Errorf("it says %v", err)
 		}
-		if hint := holdfast.Hint(err); !strings.Contains(hint, "+hset +pexpire") {
-			t.Errorf("the hint is %q", hint)
-		}
-		if n := w.net.count("acquire"); n != 0 {
-			t.Errorf("%d acquisitions were sent", n)
-		}
+		assert.Contains(t, holdfast.Hint(err), "+hset +pexpire")
+		assert.Equal(t, w.net.count("acquire"), 0, "acquisitions that were sent")
 	})
 }
 
@@ -298,9 +294,7 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 			held.HeldBy != l.HolderID() {
 			t.Errorf("got %+v", err)
 		}
-		if n := w.net.count("acquire") - before; n != 5 {
-			t.Errorf("%d tries", n)
-		}
+		assert.Equal(t, w.net.count("acquire")-before, 5, "tries")
 		if took := time.Since(start); took < 2*time.Second || took > 6*time.Second {
 			t.Errorf("took %v", took)
 		}

@@ -49,9 +49,7 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("no context of the caller's has ended: %v", err)
 		}
-		if waited := time.Since(start); waited != 3*time.Second {
-			t.Errorf("the request was given %v", waited)
-		}
+		assert.Equal(t, time.Since(start), 3*time.Second, "the request was given")
 		time.Sleep(7*time.Second + time.Millisecond)
 		synctest.Wait()
 		if w.state("a").Fence == 0 {
@@ -108,9 +106,7 @@ func TestALeaseIsCountedFromBeforeItsRequest(t *testing.T) {
 		c := w.client()
 		w.net.slow(slowly("acquire", time.Second, time.Second))
 		l := mustLock(t, c.Mutex("a"))
-		if l.Remaining() != trusted-2*time.Second {
-			t.Errorf("%v are left after a request of 2s", l.Remaining())
-		}
+		assert.Equal(t, l.Remaining(), trusted-2*time.Second, "what is left after a request of 2s")
 		release(t, l)
 	})
 }
@@ -153,9 +149,7 @@ func TestARefusalIsDefiniteAndCancelsNothing(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := w.net.count("cancel"); n != 0 {
-			t.Errorf("%d cancels after refusals", n)
-		}
+		assert.Equal(t, w.net.count("cancel"), 0, "cancels after refusals")
 	})
 }
 

@@ -274,9 +274,7 @@ func TestAConversionOfAnotherKindIsInvalid(t *testing.T) {
 		release(t, keep(guest))
 		release(t, l)
 		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrNotHeld, holdfast.ErrReleased)
-		if w.net.count("convert") != 0 {
-			t.Error("the server was asked")
-		}
+		assert.Equal(t, w.net.count("convert"), 0, "the server was asked")
 	})
 }
 

@@ -47,9 +47,7 @@ func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 		if waited := got.at.Sub(start); waited > left+time.Second {
 			t.Errorf("found after %v, the holder had %v left", waited, left)
 		}
-		if got.Remaining() != trusted {
-			t.Errorf("%v are left of a lease that a poll confirmed just now", got.Remaining())
-		}
+		assert.Equal(t, got.Remaining(), trusted, "what is left of a lease that a poll confirmed just now")
 		release(t, got.Lease)
 	})
 }
@@ -313,9 +311,7 @@ func TestPushesOfStrangersChangeNothing(t *testing.T) {
 			w.Publish("holdfast:push:"+b.ID(), payload)
 		}
 		synctest.Wait()
-		if len(next) != 0 {
-			t.Error("a stranger's push granted the lock")
-		}
+		assert.Equal(t, len(next), 0, "a stranger's push granted the lock")
 		release(t, l)
 		release(t, (<-next).Lease)
 	})

@@ -61,9 +61,7 @@ func TestVirtualTime(t *testing.T) {
 		do(t, s, script.Acquire, holds, "granted")
 		pass(10 * time.Second)
 		do(t, s, script.Acquire, "c2/1 30000 600000 x 0 push:", "busy 20000 c1/1")
-		if s.Clock()() != 10*time.Second {
-			t.Errorf("Clock()() = %v", s.Clock()())
-		}
+		assert.Equal(t, s.Clock()(), 10*time.Second, "the clock")
 		pass(20 * time.Second)
 		do(t, s, script.Acquire, "c2/1 30000 600000 x 0 push:", "granted")
 		pass(time.Hour)
@@ -173,9 +171,7 @@ func TestDropPushes(t *testing.T) {
 		t.Errorf("not handed over: %v", s.Dump(key))
 	}
 	s.Publish("push:c2", "next")
-	if got := <-heard; got != "next" {
-		t.Errorf("heard %q", got)
-	}
+	assert.Equal(t, <-heard, "next", "heard")
 	do(t, s, script.Poll, "c2/1 30000 600000 60000 push:", "granted")
 }
 
@@ -193,9 +189,7 @@ func TestCut(t *testing.T) {
 	}
 	resume()
 	resume()
-	if got := <-heard; got != "resumed" {
-		t.Errorf("heard %q", got)
-	}
+	assert.Equal(t, <-heard, "resumed", "heard")
 	do(t, s, script.Acquire, waits, "granted")
 }
 
@@ -247,9 +241,7 @@ func TestRefusalPushesNothing(t *testing.T) {
 	do(t, s, script.Acquire, waits, "queued")
 	refused(t, s, script.Release, "c1/1 0 retention push:", "ERR")
 	s.Publish("push:c2", "next")
-	if got := <-heard; got != "next" {
-		t.Errorf("heard %q", got)
-	}
+	assert.Equal(t, <-heard, "next", "heard")
 	do(t, s, script.Inspect, "", "lock")
 }
 
@@ -267,7 +259,5 @@ func TestListenerRunsAnAction(t *testing.T) {
 	assert.Must(t, err)
 	defer stop()
 	s.Publish("push:c2", "look")
-	if got := <-done; got != "absent" {
-		t.Errorf("answered %q", got)
-	}
+	assert.Equal(t, <-done, "absent", "answered")
 }

@@ -44,9 +44,7 @@ func TestNodesTellOfClocksAndRoundTrips(t *testing.T) {
 			if n.AnswersSince.Before(asked) || n.AnswersSince.After(time.Now()) {
 				t.Errorf("node %d answers since %v, first asked %v", i, n.AnswersSince, asked)
 			}
-			if want := time.Duration(i+2) * time.Millisecond; n.RoundTrip != want {
-				t.Errorf("node %d: a round trip of %v, want %v", i, n.RoundTrip, want)
-			}
+			assert.Equal(t, n.RoundTrip, time.Duration(i+2)*time.Millisecond, "node %d: a round trip of", i)
 			if off := n.ClockOffset - skew[i]; off > n.ClockError || -off > n.ClockError {
 				t.Errorf("node %d: its clock is %v ahead (error %v), want %v", i, n.ClockOffset, n.ClockError, skew[i])
 			}

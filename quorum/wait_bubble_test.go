@@ -235,9 +235,7 @@ func TestOneOfManyTriesGetsTheLock(t *testing.T) {
 					t.Error(g.err)
 				}
 			}
-			if n != 1 {
-				t.Errorf("%d of 8 got the lock", n)
-			}
+			assert.Equal(t, n, 1, "clients of 8 with the lock")
 		}
 	})
 }
@@ -401,9 +399,7 @@ func TestALateGrantIsNotKeptOnAMinority(t *testing.T) {
 				}
 				for range 2 {
 					answer = raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")
-					if answer != "gone" {
-						t.Errorf("a poll for what is over: %q", answer)
-					}
+					assert.Equal(t, answer, "gone", "a poll for what is over")
 				}
 				w.wantOn("x", "00000")
 			})

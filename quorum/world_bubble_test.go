@@ -278,9 +278,7 @@ func (w *world) on(name string) (held string) {
 func (w *world) wantOn(name, want string) {
 	w.t.Helper()
 	synctest.Wait()
-	if got := w.on(name); got != want {
-		w.t.Errorf("held on %s, want %s", got, want)
-	}
+	assert.Equal(w.t, w.on(name), want, "held on")
 }
 
 // coordinatorOf returns the server that keeps the lock's queue: the one with a waiter.

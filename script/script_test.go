@@ -90,9 +90,7 @@ func part(t *testing.T) string {
 
 func TestHeaderIsComplete(t *testing.T) {
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
-		if h.title != s.Name {
-			t.Errorf("the title names %q", h.title)
-		}
+		assert.Equal(t, h.title, s.Name, "the title names")
 		for _, kind := range []string{"KEYS", "ANSWER", "HOLDS", "WHY"} {
 			if len(h.items[kind]) == 0 {
 				t.Errorf("the header has no %s", kind)

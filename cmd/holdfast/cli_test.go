@@ -23,9 +23,7 @@ func TestTheClosestFlagIsNamed(t *testing.T) {
 		"nonblok": "nonblock", "wiat": "wait", "on-loss": "on-lost", "max_run": "max-run", "once": "once-per",
 		"tll": "ttl", "colour": "", "x": "",
 	} {
-		if got := closest(written, slices.Clone(names)); got != want {
-			t.Errorf("%s: %q, want %q", written, got, want)
-		}
+		assert.Equal(t, closest(written, slices.Clone(names)), want, "%s", written)
 	}
 }
 
@@ -150,9 +148,7 @@ func TestEveryErrorHasItsCode(t *testing.T) {
 		codeInternal: {errors.New("what is this")},
 	} {
 		for _, err := range errs {
-			if got := codeOf(fmt.Errorf("wrapped: %w", err)); got != want {
-				t.Errorf("%v: %d, want %d", err, got, want)
-			}
+			assert.Equal(t, codeOf(fmt.Errorf("wrapped: %w", err)), want, "%v", err)
 		}
 	}
 }

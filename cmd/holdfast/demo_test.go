@@ -64,8 +64,6 @@ func TestUTF8Locale(t *testing.T) {
 		{map[string]string{"LANG": "C", "LC_CTYPE": "de_DE.UTF-8"}, true},
 		{map[string]string{"LC_CTYPE": "C", "LC_ALL": "", "LANG": "en_US.UTF-8"}, false},
 	} {
-		if got := utf8Locale(func(name string) string { return test.env[name] }); got != test.want {
-			t.Errorf("with %v: %v, want %v", test.env, got, test.want)
-		}
+		assert.Equal(t, utf8Locale(func(name string) string { return test.env[name] }), test.want, "with %v", test.env)
 	}
 }

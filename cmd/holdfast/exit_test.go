@@ -99,8 +99,6 @@ func TestAnExitCodeHasAName(t *testing.T) {
 	for code, want := range map[int]string{
 		codeOK: "done", codeBusy: "busy", codeNotFound: "not-started", codeSignal + 15: "interrupted", 7: "",
 	} {
-		if got := nameOf(code); got != want {
-			t.Errorf("%d: %q, want %q", code, got, want)
-		}
+		assert.Equal(t, nameOf(code), want, "%d", code)
 	}
 }

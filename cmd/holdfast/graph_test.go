@@ -59,9 +59,7 @@ func TestTheGraphShowsADeadlock(t *testing.T) {
 		"x  held by app-x@", "y  held by app-y@", ", holds x\n", ", holds y\n", "\ndeadlock: app-",
 		` holds "x" and waits for "y"`, ` holds "y" and waits for "x"`, "holdfast evict ",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the graph lacks %q:\n%s", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 	var lines []graphJSON
 	for dec := json.NewDecoder(strings.NewReader(graph("json"))); dec.More(); {

@@ -49,9 +49,7 @@ func TestMakeInstallsAndUninstalls(t *testing.T) {
 		t.Errorf("it installed\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	tool := filepath.Join(dest, "opt/hold/bin/holdfast")
-	if text := run(tool, "--version"); !strings.Contains(text, holdfast.Version) {
-		t.Errorf("the installed tool says it is %q", text)
-	}
+	assert.Contains(t, run(tool, "--version"), holdfast.Version)
 	run(filepath.Join(dest, "opt/hold/bin/holdfast-verify"), "--help")
 	for shell, file := range map[string]string{
 		"bash": "bash-completion/completions/holdfast", "zsh": "zsh/site-functions/_holdfast",

@@ -158,20 +158,14 @@ func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
 		defer answer.Body.Close()
 		return answer.StatusCode
 	}
-	if code := evict(fmt.Sprint(first.Token() - 1<<10)); code != http.StatusConflict {
-		t.Errorf("with another token: %d", code)
-	}
-	if code := evict(fmt.Sprint(first.Token())); code != http.StatusOK {
-		t.Errorf("with the token: %d", code)
-	}
+	assert.Equal(t, evict(fmt.Sprint(first.Token()-1<<10)), http.StatusConflict, "with another token")
+	assert.Equal(t, evict(fmt.Sprint(first.Token())), http.StatusOK, "with the token")
 	for e = range events {
 		if e.name == "change" && len(e.Locks) == 1 && !e.Locks[0].Held {
 			break
 		}
 	}
-	if e.name != "change" {
-		t.Error("nobody was told of the eviction")
-	}
+	assert.Equal(t, e.name, "change", "nobody was told of the eviction")
 	if err := first.Release(t.Context()); err == nil {
 		t.Error("the holder released what was taken from it")
 	}

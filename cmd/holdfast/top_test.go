@@ -132,9 +132,7 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 
 	// The holder ends: the waiter is the holder now.
 	first.press("\x04")
-	if code := first.awaitEnd(); code != 0 {
-		t.Errorf("the first holder ended with %d", code)
-	}
+	assert.Equal(t, first.awaitEnd(), 0, "the first holder ended with")
 	x.await(`(?m)^nightly +exclusive +patience@`)
 
 	// A filter, and another order.
@@ -159,9 +157,7 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 
 	// q gives the terminal back.
 	x.press("q")
-	if code := x.awaitEnd(); code != 0 {
-		t.Errorf("top ended with %d", code)
-	}
+	assert.Equal(t, x.awaitEnd(), 0, "top ended with")
 	if text := strings.TrimSpace(x.shown.String()); text != "" || !x.shown.CursorVisible() {
 		t.Errorf("the terminal is not as it was: %q, a cursor: %v", text, x.shown.CursorVisible())
 	}
@@ -176,9 +172,7 @@ func TestASignalEndsTop(t *testing.T) {
 	}, "top")
 	x.await(`no lock is held, and none is waited for`)
 	assert.Must(t, x.cmd.Process.Signal(syscall.SIGTERM))
-	if code := x.awaitEnd(); code != codeSignal+15 {
-		t.Errorf("exit code %d", code)
-	}
+	assert.Equal(t, x.awaitEnd(), codeSignal+15, "exit code")
 	if !x.shown.CursorVisible() {
 		t.Error("the cursor is still hidden")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/order"
 )
 
@@ -43,9 +44,7 @@ func TestChangesAreTold(t *testing.T) {
 				t.Errorf("%s: %+v", c.what, e)
 			}
 		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
-		}
+		assert.Equal(t, strings.Join(got, " "), c.want, "%s: %q", c.what, got)
 	}
 }
 
@@ -61,8 +60,6 @@ func TestRowsAreSorted(t *testing.T) {
 		for _, r := range rows {
 			got += r.state.Name
 		}
-		if got != want {
-			t.Errorf("by %s: %s, want %s", field, got, want)
-		}
+		assert.Equal(t, got, want, "by %s", field)
 	}
 }

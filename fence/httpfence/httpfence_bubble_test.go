@@ -126,9 +126,7 @@ func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
 		}
 		start(t.Context(), "5")
 		start(t.Context(), "5")
-		if len(began) != 2 {
-			t.Errorf("%d handlers run for one token, want 2", len(began))
-		}
+		assert.Equal(t, len(began), 2, "handlers for one token")
 		start(t.Context(), "6")
 		gone, cancel := context.WithCancel(t.Context())
 		start(gone, "6")
@@ -139,15 +137,11 @@ func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
 		expect("6", http.StatusPreconditionFailed) // overtaken
 		start(t.Context(), "5")
 		expect("5", http.StatusPreconditionFailed)
-		if len(began) != 2 {
-			t.Error("a newer one runs beside the older ones")
-		}
+		assert.Equal(t, len(began), 2, "a newer one runs beside the older ones")
 		leave <- struct{}{}
 		synctest.Wait()
 		expect("5", http.StatusOK)
-		if len(began) != 2 {
-			t.Error("a newer one runs beside one older one")
-		}
+		assert.Equal(t, len(began), 2, "a newer one runs beside one older one")
 		leave <- struct{}{}
 		synctest.Wait()
 		for range 2 { // in any order
@@ -155,9 +149,7 @@ func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		}
-		if len(began) != 3 {
-			t.Errorf("%d handlers have run, want 3", len(began))
-		}
+		assert.Equal(t, len(began), 3, "handlers that have run")
 	})
 }
 
@@ -204,9 +196,7 @@ func TestTheMemoryDecidesForAllInstances(t *testing.T) {
 	}
 	// Only the memory remembers, so its reset is enough.
 	outcome = nil
-	if code := call(t.Context(), h, "PUT", "/a", "1").code; code != 200 {
-		t.Errorf("after a reset of the memory: %d", code)
-	}
+	assert.Equal(t, call(t.Context(), h, "PUT", "/a", "1").code, 200, "after a reset of the memory")
 }
 
 func TestAResetForgetsTheToken(t *testing.T) {
@@ -214,13 +204,9 @@ func TestAResetForgetsTheToken(t *testing.T) {
 	h := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	call(t.Context(), h, "PUT", "/a", "5")
 	guard.Reset("/b")
-	if code := call(t.Context(), h, "PUT", "/a", "4").code; code != 412 {
-		t.Errorf("after a reset of another resource: %d", code)
-	}
+	assert.Equal(t, call(t.Context(), h, "PUT", "/a", "4").code, 412, "after a reset of another resource")
 	guard.Reset("/a")
-	if code := call(t.Context(), h, "PUT", "/a", "4").code; code != 200 {
-		t.Errorf("after a reset: %d", code)
-	}
+	assert.Equal(t, call(t.Context(), h, "PUT", "/a", "4").code, 200, "after a reset")
 }
 
 // The transport sends the token of the lease whose context a request has, and changes no other.
@@ -264,8 +250,6 @@ func TestTheTransportSendsTheLeasesToken(t *testing.T) {
 		if token := <-sent; token != wanted.Get(httpfence.Header) {
 			t.Errorf("%s: sent %q, want %d", c.name, token, c.token)
 		}
-		if r.Header.Get(httpfence.Header) != before {
-			t.Errorf("%s: the caller's request was changed", c.name)
-		}
+		assert.Equal(t, r.Header.Get(httpfence.Header), before, "%s: the caller's request was changed", c.name)
 	}
 }

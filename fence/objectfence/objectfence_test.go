@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/objectfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // bucket is a store whose versions are named by their content, as those of S3 are.
@@ -153,9 +154,7 @@ func TestAWriteThatIsSentTwiceSucceedsOnce(t *testing.T) {
 	err := guard.Update(t.Context(), "a", 5, func(old []byte) ([]byte, error) { return append(old, 'x'), nil })
 	want(t, "Update", err, nil)
 	content(t, guard, "x")
-	if b.puts != 1 {
-		t.Errorf("%d writes", b.puts)
-	}
+	assert.Equal(t, b.puts, 1, "writes")
 	errLost := errors.New("the connection broke")
 	b.lose = func() error { return errLost }
 	want(t, "a lost answer", guard.Put(t.Context(), "a", 5, []byte("y")), errLost)

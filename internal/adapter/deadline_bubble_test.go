@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // in returns the Deadline of a request that has d from now on.
@@ -29,9 +31,7 @@ func TestADeadlinePassesWithinTheGranularity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Deadlines
 		first := a.in(t, time.Second)
-		if again := a.in(t, time.Second); again != first {
-			t.Error("requests of the same moment do not share their limit")
-		}
+		assert.Equal(t, a.in(t, time.Second), first, "requests of the same moment do not share their limit")
 		time.Sleep(granularity / 2)
 		later := a.in(t, time.Second)
 		time.Sleep(time.Second - granularity/2)
@@ -70,9 +70,7 @@ func TestNoTimerOutlivesItsRequestsAndStop(t *testing.T) {
 		if passed(other) {
 			t.Error("the newest is not kept for the next request")
 		}
-		if next := a.in(t, time.Minute); next != other {
-			t.Error("the next request has a timer of its own")
-		}
+		assert.Equal(t, a.in(t, time.Minute), other, "the next request has a timer of its own")
 		a.Stop()
 		if passed(other) {
 			t.Error("the Alarm's end ended a limit under a request")

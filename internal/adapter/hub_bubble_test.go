@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -162,9 +163,7 @@ func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 						t.Errorf("the node was asked to end %q", unsubscribe)
 					}
 				}
-				if took := <-stopped; took != want {
-					t.Errorf("stop took %v, not %v", took, want)
-				}
+				assert.Equal(t, <-stopped, want, "stop took")
 			})
 		})
 	}
@@ -185,9 +184,7 @@ func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
 			t.Error("the refusal of one channel takes the subscription of another")
 		}
 		synctest.Wait()
-		if !errors.Is(refused.err, errCut) {
-			t.Errorf("the refused Listen: %v", refused.err)
-		}
+		assert.Is(t, refused.err, errCut)
 		if !f.HasConfirmed("a") || f.HasConfirmed("b") {
 			t.Errorf("subscribed: a %v, b %v", f.HasConfirmed("a"), f.HasConfirmed("b"))
 		}

@@ -3,6 +3,8 @@ package adapter
 import (
 	"fmt"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The messages of servers for a missing permission, word for word, from the versions that the
@@ -56,8 +58,6 @@ func TestRedirectionsAreReadExactly(t *testing.T) {
 		if ok {
 			got = fmt.Sprint(slot, " ", addr, " ", ask)
 		}
-		if got != want {
-			t.Errorf("%q is read as %q", said, got)
-		}
+		assert.Equal(t, got, want, "%q is read as", said)
 	}
 }

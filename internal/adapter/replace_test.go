@@ -86,9 +86,7 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 	if f.NeedsReplacement() {
 		t.Error("worn though all that has gone has ended")
 	}
-	if got := <-ended; got != "c" {
-		t.Errorf("%s has ended", got)
-	}
+	assert.Equal(t, <-ended, "c", "has ended")
 	stops["a"]()
 }
 
@@ -127,9 +125,7 @@ func TestARefusedChannelDoesNotReplaceTheConnection(t *testing.T) {
 		t.Error("the connection is to be replaced")
 	}
 	for _, name := range []string{"mine", "other", "other"} {
-		if got := <-asked; got != name {
-			t.Errorf("asked for %s, want %s", got, name)
-		}
+		assert.Equal(t, <-asked, name, "asked for")
 	}
 	go stop()
 	<-f.Context.Done() // the feed ends with its last channel

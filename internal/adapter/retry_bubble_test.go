@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -25,9 +26,7 @@ func TestTheFailureOfARequestIsReadFromItsSocket(t *testing.T) {
 		{&net.OpError{Op: "write", Err: syscall.EPIPE}, Broken},
 		{errors.New("no socket's"), Final},
 	} {
-		if got := SocketFailure(test.err); got != test.want {
-			t.Errorf("%v: %d, not %d", test.err, got, test.want)
-		}
+		assert.Equal(t, SocketFailure(test.err), test.want, "%v", test.err)
 	}
 }
 

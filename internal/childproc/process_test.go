@@ -40,9 +40,7 @@ func TestChildTakesOrdersAndIsKilled(t *testing.T) {
 	assert.Must(t, err)
 	p.Tell("go on")
 	for _, want := range []string{`{"number":7}`, "go on"} {
-		if got := <-lines; got != want {
-			t.Errorf("the child heard %q; want %q", got, want)
-		}
+		assert.Equal(t, <-lines, want, "the child heard")
 	}
 	for _, send := range []func() error{p.Stop, p.Continue, p.Stop, p.Kill} {
 		assert.Must(t, send())
@@ -55,9 +53,7 @@ func TestChildTakesOrdersAndIsKilled(t *testing.T) {
 		t.Errorf("killing a child that has ended: %v; want no error", err)
 	}
 	p.Destroy()
-	if len(ends) != 0 {
-		t.Error("the child's end was told twice")
-	}
+	assert.Equal(t, len(ends), 0, "the child's end was told twice")
 }
 
 // A program that is not there is an error with its name.

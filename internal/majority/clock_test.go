@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 const (
@@ -297,9 +299,7 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 		"", "-", "one", "1:a:2:3:4", "1:a:2:3:4:5:6", "0:a:1:2:3:4", "1::1:2:3:4", "x:a:1:2:3:4", "1:a:b:2:3:4",
 		"1:a:1:2:9223372036854775807:1", "1:a:1:-9223372036854775807:2:1",
 	} {
-		if got := ParseMark(text); got != (Mark{}) {
-			t.Errorf("%q was read as %v", text, got)
-		}
+		assert.Equal(t, ParseMark(text), (Mark{}), "%q was read as", text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -122,9 +123,7 @@ func TestTokenIsAboveAllThatWereDrawn(t *testing.T) {
 		{[]uint64{7, 7, 7, 6, 5}, 7},
 		{[]uint64{7, 7, 7, 9}, 10},
 	} {
-		if got := Token(test.drawn, 5); got != test.want {
-			t.Errorf("of %v: %d, want %d", test.drawn, got, test.want)
-		}
+		assert.Equal(t, Token(test.drawn, 5), test.want, "of %v", test.drawn)
 	}
 }
 
@@ -147,9 +146,7 @@ func TestTally(t *testing.T) {
 		{[]Vote{s, s, s, n, n}, Unknown},
 		{[]Vote{s, s, n, n, n}, Lost},
 	} {
-		if got := Tally(test.votes); got != test.want {
-			t.Errorf("%v: %v, want %v", test.votes, got, test.want)
-		}
+		assert.Equal(t, Tally(test.votes), test.want, "%v", test.votes)
 	}
 }
 
@@ -160,9 +157,7 @@ func TestRankIsWhatAMajorityReaches(t *testing.T) {
 	}{
 		{nil, 0}, {[]int{9, 9}, 0}, {[]int{1, 9, 5}, 1}, {[]int{1, 9, 5, 7}, 5}, {[]int{1, 9, 5, 7, 7}, 7},
 	} {
-		if got := Rank(test.values, 5); got != test.want {
-			t.Errorf("of %v: %d, want %d", test.values, got, test.want)
-		}
+		assert.Equal(t, Rank(test.values, 5), test.want, "of %v", test.values)
 	}
 }
 
@@ -235,9 +230,7 @@ func TestTimeoutsLeaveTimeForTheRest(t *testing.T) {
 		{time.Second, time.Minute, 300 * ms, time.Minute, 135 * ms},
 		{time.Second, 10 * ms, time.Microsecond, 0, ms},
 	} {
-		if got := RequestTimeout(test.configured, test.ttl, test.left, test.answers); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
+		assert.Equal(t, RequestTimeout(test.configured, test.ttl, test.left, test.answers), test.want, "%+v", test)
 	}
 	for failures := range 100 {
 		for _, jitter := range []float64{0, 0.5, 0.999} {
@@ -254,9 +247,7 @@ func TestTheOtherServersGetAMomentAndNotATimeout(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		0: 2 * time.Millisecond, 5 * time.Millisecond: 12 * time.Millisecond, time.Second: limit,
 	} {
-		if got := Grace(took, limit); got != want {
-			t.Errorf("after %v: %v, want %v", took, got, want)
-		}
+		assert.Equal(t, Grace(took, limit), want, "after %v", took)
 	}
 }
 

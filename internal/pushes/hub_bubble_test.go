@@ -122,9 +122,7 @@ func TestAWaiterThatPollsForgetsWhatItWasTold(t *testing.T) {
 		case left := <-w.FreeAt:
 			t.Errorf("it was still told of %v", left)
 		case g := <-w.Granted:
-			if g.Token != 5 {
-				t.Errorf("granted %+v", g)
-			}
+			assert.Equal(t, g.Token, 5, "granted %+v", g)
 		}
 		if waiters, subscriptions := h.Count(); waiters != 1 || subscriptions != 1 || !h.Active() {
 			t.Errorf("%d waiters, %d subscriptions, active: %t", waiters, subscriptions, h.Active())
@@ -203,15 +201,11 @@ func TestAWaiterWithoutASubscriptionGetsItWhenItIsConfirmed(t *testing.T) {
 		}
 		h.Forget(other)
 		time.Sleep(time.Minute)
-		if feed.stopped != 0 {
-			t.Error("the channel was left while somebody waited")
-		}
+		assert.Equal(t, feed.stopped, 0, "the channel was left while somebody waited")
 		h.Forget(w)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if feed.stopped != 1 {
-			t.Error("the channel was not left")
-		}
+		assert.Equal(t, feed.stopped, 1, "the channel was not left")
 	})
 }
 
@@ -290,9 +284,7 @@ func TestAPushReachesTheAttemptItIsForAndNobodyElse(t *testing.T) {
 		}
 		h.Forget(one)
 		feed.message("1 73")
-		if len(one.Granted) != 0 {
-			t.Error("a push reached who had given up")
-		}
+		assert.Equal(t, len(one.Granted), 0, "a push reached who had given up")
 	})
 }
 
@@ -310,9 +302,7 @@ func TestAfterABreakOfTheSubscriptionItsWaitersPoll(t *testing.T) {
 				t.Errorf("waiter %d: %d rechecks", i, len(w.Recheck))
 			}
 		}
-		if len(other.Recheck) != 0 {
-			t.Error("a waiter was told to poll whose subscription did not break")
-		}
+		assert.Equal(t, len(other.Recheck), 0, "a waiter was told to poll whose subscription did not break")
 	})
 }
 
@@ -340,9 +330,7 @@ func TestAnIdleChannelIsUnsubscribed(t *testing.T) {
 			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
 		}
 		h.Forget(subscribed(t, h, "channel", 4))
-		if feed.made != 2 {
-			t.Errorf("%d made", feed.made)
-		}
+		assert.Equal(t, feed.made, 2, "subscriptions")
 	})
 }
 
@@ -369,9 +357,7 @@ func TestAHubWithoutAnIdleTimeoutKeepsItsChannels(t *testing.T) {
 		defer h.Stop()
 		h.Forget(subscribed(t, h, "channel", 1))
 		time.Sleep(time.Hour)
-		if feed.stopped != 0 {
-			t.Error("it was left")
-		}
+		assert.Equal(t, feed.stopped, 0, "it was left")
 	})
 }
 

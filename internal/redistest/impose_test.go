@@ -22,9 +22,7 @@ func TestEachOfTwoFaultsIsLiftedByItself(t *testing.T) {
 	first.Lift()
 	first.Lift()
 	p.Pass()
-	if got := p.Count(redistest.Executed, "INCR"); got != 0 {
-		t.Error("the end of one black hole was the end of both")
-	}
+	assert.Equal(t, p.Count(redistest.Executed, "INCR"), 0, "the end of one black hole was the end of both")
 	second.Lift()
 	p.Await(t, redistest.Dropped, "INCR", 1)
 	if got := redistest.Dial(t, p.Addr()).Do(t, "INCR", "n"); got != int64(2) {
@@ -45,7 +43,5 @@ func TestSpoiltSavesFail(t *testing.T) {
 	assert.Must(t, s.MendSaves())
 	s.Do(t, "BGSAVE")
 	redistest.Await(t, "a save goes well", func() bool { return s.Info(t, "rdb_last_bgsave_status") == "ok" })
-	if got := s.Do(t, "SET", "a", "b"); got != "OK" {
-		t.Errorf("it says %v", got)
-	}
+	assert.Equal(t, s.Do(t, "SET", "a", "b"), "OK", "it says")
 }

@@ -26,9 +26,7 @@ func TestProxyPasses(t *testing.T) {
 			t.Errorf("got %v, want %d", got, want)
 		}
 	}
-	if got := p.Count(redistest.Executed, "incr"); got != 3 {
-		t.Errorf("counted %d", got)
-	}
+	assert.Equal(t, p.Count(redistest.Executed, "incr"), 3, "counted")
 }
 
 func TestDroppedReplyHadItsEffect(t *testing.T) {
@@ -40,19 +38,13 @@ func TestDroppedReplyHadItsEffect(t *testing.T) {
 	p.DropReplies(1, "incr")
 	c.Send(t, "INCR", "n")
 	p.Await(t, redistest.Dropped, "INCR", 1)
-	if got := c.Do(t, "GET", "n"); got != "1" {
-		t.Errorf("the request had no effect: %v", got)
-	}
+	assert.Equal(t, c.Do(t, "GET", "n"), "1", "the request had no effect")
 
 	p.DropRepliesAndCut(1)
 	c.Send(t, "INCR", "n")
 	p.Await(t, redistest.Dropped, "INCR", 2)
-	if got := redistest.Dial(t, p.Addr()).Do(t, "GET", "n"); got != "2" {
-		t.Errorf("the request had no effect: %v", got)
-	}
-	if got := p.Count(redistest.Answered, "INCR"); got != 0 {
-		t.Errorf("%d answers came through", got)
-	}
+	assert.Equal(t, redistest.Dial(t, p.Addr()).Do(t, "GET", "n"), "2", "the request had no effect")
+	assert.Equal(t, p.Count(redistest.Answered, "INCR"), 0, "answers that came through")
 }
 
 func TestPushedMessagesAreNoReplies(t *testing.T) {
@@ -91,16 +83,12 @@ func TestBlackHoleHoldsBothDirections(t *testing.T) {
 	if got := s.Do(t, "GET", "n"); got != "1" {
 		t.Errorf("n is %v behind a black hole", got)
 	}
-	if got := p.Count(redistest.Answered, "INCR"); got != 0 {
-		t.Errorf("%d answers came out of the black hole", got)
-	}
+	assert.Equal(t, p.Count(redistest.Answered, "INCR"), 0, "answers out of the black hole")
 
 	p.Hook(nil)
 	p.Pass()
 	sum := c.Receive(t).(int64) + c.Receive(t).(int64) + other.Receive(t).(int64)
-	if sum != 1+2+3 {
-		t.Errorf("the answers add up to %d", sum)
-	}
+	assert.Equal(t, sum, 1+2+3, "the answers add up to")
 }
 
 func TestDelayIsLatencyNotBandwidth(t *testing.T) {
@@ -206,9 +194,7 @@ func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
 		fast.Do(t, "SET", "n", "early")
 		return p.Overtaken() > 0
 	})
-	if got := s.Do(t, "GET", "n"); got != "early" {
-		t.Errorf("n is %v", got)
-	}
+	assert.Equal(t, s.Do(t, "GET", "n"), "early", "n")
 }
 
 func TestWhatWasGivenUpInABlackHoleIsNotDelivered(t *testing.T) {
@@ -241,9 +227,7 @@ func TestAServerThatLoadsIsNotReady(t *testing.T) {
 	s.Do(t, "EVAL", "for i = 1, 2500 do redis.call('SET', 'key' .. i, i) end", 0)
 	s.Kill()
 	s.Restart()
-	if got := s.Do(t, "GET", "key2500"); got != "2500" {
-		t.Errorf("the last key is %v", got)
-	}
+	assert.Equal(t, s.Do(t, "GET", "key2500"), "2500", "the last key")
 }
 
 func TestALogThatIsCutHasLostItsEnd(t *testing.T) {
@@ -254,7 +238,5 @@ func TestALogThatIsCutHasLostItsEnd(t *testing.T) {
 	s.Kill()
 	s.CutLog(size)
 	s.Restart()
-	if got := s.Do(t, "GET", "n"); got != "1" {
-		t.Errorf("n is %v", got)
-	}
+	assert.Equal(t, s.Do(t, "GET", "n"), "1", "n")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -44,9 +45,7 @@ func TestPasswordAndReplica(t *testing.T) {
 	}
 	primary.Do(t, "SET", "key", "value")
 	replica := redistest.Start(t, redistest.ReplicaOf(primary))
-	if got := replica.Do(t, "GET", "key"); got != "value" {
-		t.Errorf("the replica has %v", got)
-	}
+	assert.Equal(t, replica.Do(t, "GET", "key"), "value", "the replica has")
 	if scheme, got, _ := strings.Cut(primary.URL(), "://"); got != ":secret@"+primary.Addr() ||
 		scheme == "rediss" != redistest.Secured() {
 		t.Errorf("URL: %s://%s", scheme, got)
@@ -63,9 +62,7 @@ func TestAKilledServerKeepsItsPort(t *testing.T) {
 		t.Error("the port is not reserved")
 	}
 	s.Restart()
-	if got := s.Do(t, "PING"); got != "PONG" {
-		t.Errorf("after the restart: %v", got)
-	}
+	assert.Equal(t, s.Do(t, "PING"), "PONG", "after the restart")
 }
 
 func TestPauseHoldsAnswersBack(t *testing.T) {
@@ -92,9 +89,7 @@ func TestRestartForgets(t *testing.T) {
 	if got := s.Do(t, "GET", "key"); got != nil {
 		t.Errorf("the server remembers %v", got)
 	}
-	if got := s.Info(t, "maxmemory"); got != "10485760" {
-		t.Errorf("maxmemory is %s", got)
-	}
+	assert.Equal(t, s.Info(t, "maxmemory"), "10485760", "maxmemory")
 }
 
 func TestCommandCalls(t *testing.T) {
@@ -119,9 +114,7 @@ func TestNoServerIsAFailureThatHelps(t *testing.T) {
 		redistest.Start(fake)
 	}()
 	<-done
-	if !strings.Contains(fake.said, "apt-get install redis-server") {
-		t.Errorf("it says: %q", fake.said)
-	}
+	assert.Contains(t, fake.said, "apt-get install redis-server")
 }
 
 // failing is a test that records why it failed.
@@ -152,9 +145,7 @@ func TestPrimariesAreIndependent(t *testing.T) {
 			t.Errorf("server %d has %v", i, got)
 		}
 	}
-	if len(ids) != 5 {
-		t.Errorf("%d servers, want 5", len(ids))
-	}
+	assert.Equal(t, len(ids), 5, "servers")
 }
 
 func TestTheClockOfOneServerIsMoved(t *testing.T) {
@@ -165,14 +156,10 @@ func TestTheClockOfOneServerIsMoved(t *testing.T) {
 	}
 	for _, d := range []time.Duration{0, 5 * time.Hour, -3 * time.Hour} {
 		s.MoveClock(d)
-		if got := ahead(); got != d {
-			t.Errorf("ahead by %v, want %v", got, d)
-		}
+		assert.Equal(t, ahead(), d, "ahead by")
 	}
 	s.Restart()
-	if got := ahead(); got != -3*time.Hour {
-		t.Errorf("after a restart ahead by %v", got)
-	}
+	assert.Equal(t, ahead(), -3*time.Hour, "after a restart ahead by")
 	s.Do(t, "SET", "key", "x", "PX", "1800000")
 	s.MoveClock(0)
 	if s.Do(t, "EXISTS", "key") != int64(0) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
@@ -27,9 +28,7 @@ func TestClusterFailsOverAndMigrates(t *testing.T) {
 		t.Errorf("after the failover: owner %s, want %s", c.Owner(n).Addr(), next.Addr())
 	}
 	next.Kill()
-	if c.Owner(n) != owner {
-		t.Errorf("the replica did not take over")
-	}
+	assert.Equal(t, c.Owner(n), owner, "the replica did not take over")
 	next.Restart()
 	c.AwaitReady()
 }
@@ -59,9 +58,7 @@ func TestASlotOfABusyServerMovesWithItsKeys(t *testing.T) {
 	from.Do(t, "SCRIPT", "KILL")
 	busy.Wait()
 	moved.Wait()
-	if got := to.Do(t, "GET", "key"); got != "value" {
-		t.Errorf("it moved without its key: %v", got)
-	}
+	assert.Equal(t, to.Do(t, "GET", "key"), "value", "it moved without its key")
 }
 
 func TestSentinelFailsOver(t *testing.T) {
@@ -78,7 +75,5 @@ func TestSentinelFailsOver(t *testing.T) {
 	first.Do(t, "SET", "key", "lost")
 	first.Kill()
 	next := g.AwaitFailOver(first)
-	if got := next.Do(t, "GET", "key"); got != "kept" {
-		t.Errorf("the new primary has %v", got)
-	}
+	assert.Equal(t, next.Do(t, "GET", "key"), "kept", "the new primary has")
 }

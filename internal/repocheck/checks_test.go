@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The tests in this file test the checks, each with good and with bad input.
@@ -204,7 +206,5 @@ func TestExamples(t *testing.T) {
 
 func TestInterfaceMethods(t *testing.T) {
 	got := InterfaceMethods("a.go", "package a\n\ntype I interface {\n\terror\n\tM()\n\tN(int) int\n}\n")
-	if strings.Join(got, " ") != "M N" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, strings.Join(got, " "), "M N", "got %q", got)
 }

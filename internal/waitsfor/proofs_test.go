@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func edgeOf(from, to string) Edge { return Edge{at(from), at(to)} }
@@ -46,9 +48,7 @@ func TestAnEdgeIsProvenWhenItsMarkRises(t *testing.T) {
 			t.Fatalf("step %d: %d rounds, want %d", i, len(got), len(step.proves))
 		}
 		for n, edges := range got {
-			if len(edges) != step.proves[n] {
-				t.Errorf("step %d: round %d proves %v, want %d", i, n, edges, step.proves[n])
-			}
+			assert.Equal(t, len(edges), step.proves[n], "step %d: round %d proves %v", i, n, edges)
 		}
 	}
 	if !p.Begun() {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // at makes the ID of a word.
@@ -84,12 +86,8 @@ func TestKnots(t *testing.T) {
 			for _, k := range graph(c.graph).Knots() {
 				members, cycles = append(members, words(k.Members)), append(cycles, words(k.Cycle))
 			}
-			if got := strings.Join(members, " | "); got != c.knots {
-				t.Errorf("members %q, want %q", got, c.knots)
-			}
-			if got := strings.Join(cycles, " | "); got != c.cycle {
-				t.Errorf("cycle %q, want %q", got, c.cycle)
-			}
+			assert.Equal(t, strings.Join(members, " | "), c.knots, "members")
+			assert.Equal(t, strings.Join(cycles, " | "), c.cycle, "cycle")
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Whatever the name of a lock is: it is refused, or it is one word in one slot, and
@@ -31,9 +33,7 @@ func FuzzNames(f *testing.F) {
 		for _, there := range []string{
 			Key("p", name), Base("p", name, true) + "c", PeriodicKey("p", name), Watch("p", name, true),
 		} {
-			if tag(there) != word {
-				t.Errorf("%q: the slot of %q is that of %q", name, there, tag(there))
-			}
+			assert.Equal(t, tag(there), word, "%q: the slot of %q is that of", name, there)
 		}
 	})
 }
@@ -46,9 +46,7 @@ func FuzzTimes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n uint64) {
 		a, err := Parse("queued 1 " + Number(n) + " 7")
 		turn, wrong := ParseRun("early " + Number(n) + " -")
-		if (err == nil) != (wrong == nil) {
-			t.Errorf("%d ms: %v and %v", n, err, wrong)
-		}
+		assert.Equal(t, err == nil, wrong == nil, "%d ms: %v and %v", n, err, wrong)
 		for _, d := range []time.Duration{a.Left, turn.Left} {
 			if d < 0 || d > math.MaxInt64/2 {
 				t.Errorf("%d ms are read as %d ns", n, d)

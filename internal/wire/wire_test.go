@@ -118,9 +118,7 @@ func TestRenewalsAreReadInOrder(t *testing.T) {
 		t.Fatalf("got %v, %v", got, err)
 	}
 	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("lease %d: got %+v, want %+v", i, got[i], want[i])
-		}
+		assert.Equal(t, got[i], want[i], "lease %d", i)
 	}
 	if _, err := ParseRenewals("renewed 0 0", 3); err == nil {
 		t.Error("an answer for two leases is taken for three")
@@ -142,9 +140,7 @@ func TestInspectIsRead(t *testing.T) {
 		t.Errorf("read %+v", r)
 	}
 	plan := Plan{Period: 5 * time.Second, Aligned: true, Offset: 2 * time.Second}
-	if *r.Job != (JobLine{Next: time.UnixMilli(9000), Plan: plan}) {
-		t.Errorf("read %+v", *r.Job)
-	}
+	assert.Equal(t, *r.Job, (JobLine{Next: time.UnixMilli(9000), Plan: plan}), "read")
 	for _, s := range []string{
 		"", "lock", "holder x", "lock 1 2 3 4 5 6\nlock 1 2 3 4 5 6", "lock 1 2 3 4 5 6\nholder x",
 		"lock 1 2 3 4 5 6\nleader a", "lock 1 2 3 4 5 6\nleader", "lock 1 2 3 4 5 6\nperiod 1 - 5",

@@ -100,9 +100,7 @@ func TestATokenIsNeededForEveryPath(t *testing.T) {
 	r := request("GET", "/metrics", nil)
 	r.RemoteAddr, r.Host = "192.0.2.7:1", "locks.example"
 	r.Header.Set("Authorization", "Bearer "+token)
-	if w := serve(p, r); w.Code != http.StatusOK {
-		t.Errorf("with the token: %d", w.Code)
-	}
+	assert.Equal(t, serve(p, r).Code, http.StatusOK, "with the token")
 }
 
 func TestTheFormGivesACookieThatIsNotTheToken(t *testing.T) {
@@ -130,17 +128,11 @@ func TestTheFormGivesACookieThatIsNotTheToken(t *testing.T) {
 	}
 	r := request("GET", "/metrics", nil)
 	r.AddCookie(c)
-	if w := serve(p, r); w.Code != http.StatusOK {
-		t.Errorf("with the cookie: %d", w.Code)
-	}
+	assert.Equal(t, serve(p, r).Code, http.StatusOK, "with the cookie")
 	again, _ := newPage(t, Config{Token: token})
-	if w := serve(again, r); w.Code != http.StatusOK {
-		t.Errorf("with the cookie, after a restart: %d", w.Code)
-	}
+	assert.Equal(t, serve(again, r).Code, http.StatusOK, "with the cookie, after a restart")
 	other, _ := newPage(t, Config{Token: "another token of some length"})
-	if w := serve(other, r); w.Code != http.StatusUnauthorized {
-		t.Errorf("with the cookie of another token: %d", w.Code)
-	}
+	assert.Equal(t, serve(other, r).Code, http.StatusUnauthorized, "with the cookie of another token")
 }
 
 func TestEveryAnswerHasTheHeaders(t *testing.T) {
@@ -210,14 +202,10 @@ func TestAuthorizeDecidesInPlaceOfTheToken(t *testing.T) {
 	}})
 	r := request("GET", "/metrics", nil)
 	r.RemoteAddr, r.Host = "192.0.2.7:1", "locks.example"
-	if w := serve(p, r); w.Code != http.StatusForbidden {
-		t.Errorf("nobody: %d", w.Code)
-	}
+	assert.Equal(t, serve(p, r).Code, http.StatusForbidden, "nobody")
 	r.Header.Set("X-User", "ann")
 	if w := serve(p, r); w.Code != http.StatusOK || asked != 2 {
 		t.Errorf("ann: %d, asked %d times", w.Code, asked)
 	}
-	if w := serve(p, request("GET", "/login", nil)); w.Code != http.StatusNotFound {
-		t.Errorf("a form without a token: %d", w.Code)
-	}
+	assert.Equal(t, serve(p, request("GET", "/login", nil)).Code, http.StatusNotFound, "a form without a token")
 }

@@ -109,9 +109,7 @@ func TestAListHasTheFirstWaitersAndTheDetailHasAll(t *testing.T) {
 		if l := list.Locks[0]; len(l.Waiters) != shownWaiters || l.Waiting != n || *l.Waiters[0].WaitedMS < 4000 {
 			t.Errorf("%d of %d waiters", len(l.Waiters), l.Waiting)
 		}
-		if d := w.detail("a"); len(d.Lock.Waiters) != n {
-			t.Errorf("%d waiters", len(d.Lock.Waiters))
-		}
+		assert.Equal(t, len(w.detail("a").Lock.Waiters), n, "waiters")
 		cancel()
 		for range n {
 			<-done

@@ -110,7 +110,5 @@ func TestAnotherSiteCannotEvict(t *testing.T) {
 	code := evictWith(t, p, steps(l), func(r *http.Request) {
 		r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})
 	})
-	if code != http.StatusOK {
-		t.Errorf("the page itself: %d", code)
-	}
+	assert.Equal(t, code, http.StatusOK, "the page itself")
 }

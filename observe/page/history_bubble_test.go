@@ -129,9 +129,7 @@ func TestTheTimelineCountsWaiters(t *testing.T) {
 		for _, c := range w.detail("a").Timeline.Waiting {
 			got += strconv.Itoa(c.N)
 		}
-		if got != "1230" {
-			t.Errorf("waiters over time: %s", got)
-		}
+		assert.Equal(t, got, "1230", "waiters over time")
 	})
 }
 

@@ -68,9 +68,7 @@ func TestAViewerThatConnectsAgainGetsAFullSnapshot(t *testing.T) {
 		w.pass(2 * time.Second)
 		known := map[string]lockJSON{}
 		events := again.next()
-		if events[0].name != "snapshot" {
-			t.Errorf("the first event is a %s", events[0].name)
-		}
+		assert.Equal(t, events[0].name, "snapshot", "the first event is a")
 		replay(t, known, events)
 		if known["lock:a"].Held || !known["lock:b"].Held {
 			t.Errorf("%+v", known)
@@ -127,9 +125,7 @@ func TestASlowViewerGetsASnapshotInPlaceOfWhatItMissed(t *testing.T) {
 			w.release(l)
 			w.pass(time.Second)
 		}
-		if kept := len(w.page.watcher.changes); kept != keptChanges {
-			t.Errorf("%d changes are kept", kept)
-		}
+		assert.Equal(t, len(w.page.watcher.changes), keptChanges, "changes kept")
 		s := &stream{t: t, header: map[string][]string{}}
 		slow.w, slow.out = s, nil
 		news, name, parts := slow.missing()
@@ -224,9 +220,7 @@ func TestTooManyLocksAreLeftOutFreeOnesFirst(t *testing.T) {
 			t.Errorf("%+v", last)
 		}
 		for _, e := range events {
-			if len(e.Gone) != 0 {
-				t.Errorf("%q are told to be gone", e.Gone)
-			}
+			assert.Equal(t, len(e.Gone), 0, "%q are told to be gone", e.Gone)
 		}
 		for i := range 20 { // what is known and in use stays; eight more fit
 			w.lock("new/" + strconv.Itoa(i))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -469,9 +470,7 @@ func TestALossIsToldLateOnlyByAProcessThatRuns(t *testing.T) {
 			add(history.Event{Kind: history.Stall, Proc: 2, Asked: at(100), At: at(9000)}).
 			add(history.Event{Kind: history.Lost, Proc: 1, Client: "c1", Lock: "l", At: at(5000), Trusted: at(100)}).
 			results()["loss-signalled"]
-		if r.Passed() != ok {
-			t.Errorf("stalled for %v ms: %+v", stalled, r)
-		}
+		assert.Equal(t, r.Passed(), ok, "stalled for %v ms: %+v", stalled, r)
 	}
 }
 

@@ -46,9 +46,7 @@ func TestALoadingWaitsForASaveInTheBackground(t *testing.T) {
 			return
 		}
 		loaded.Store(true)
-		if s.Info(t, "rdb_bgsave_in_progress") != "0" {
-			t.Error("it loads while a save is under way")
-		}
+		assert.Equal(t, s.Info(t, "rdb_bgsave_in_progress"), "0", "it loads while a save is under way")
 	}}
 	r := loading(world, rand.New(rand.NewPCG(1, 1)), s, new(history.FaultSpan))
 	assert.Must(t, r.enter(t.Context()))

@@ -102,8 +102,6 @@ func TestAHandlerThatIsPausedIsRefusedByTheDatabase(t *testing.T) {
 		want(t, "the second", redistest.Next(t, "the second handler", written), nil)
 		close(goOn)
 		want(t, "the first", redistest.Next(t, "the end of the first handler", written), fence.ErrStale)
-		if n := number(t, db, readBalance); n != 1 {
-			t.Errorf("the balance is %d, want 1", n)
-		}
+		assert.Equal(t, number(t, db, readBalance), 1, "the balance")
 	})
 }

@@ -147,15 +147,9 @@ func TestPausedAndKilledHoldersLoseNothingWhereTokensAreChecked(t *testing.T) {
 				t.Fatal(answer)
 			}
 			want(t, "the kill", second.p.Kill(), nil)
-			if n := locked(t, first, "fenced"); n != before {
-				t.Errorf("after the kill there is %d, want %d", n, before)
-			}
-			if answer := first.do("write"); answer != "wrote" {
-				t.Errorf("after the kill: %s", answer)
-			}
-			if n := final("fenced"); n != before+1 {
-				t.Errorf("at the end there is %d, want %d", n, before+1)
-			}
+			assert.Equal(t, locked(t, first, "fenced"), before, "after the kill there")
+			assert.Equal(t, first.do("write"), "wrote", "after the kill")
+			assert.Equal(t, final("fenced"), before+1, "at the end there")
 		})
 	}
 }

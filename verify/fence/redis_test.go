@@ -65,9 +65,7 @@ func TestAWriteToRedisUnderAnOlderTokenIsRefused(t *testing.T) {
 		} {
 			want(t, "write", write(c.token), c.err)
 		}
-		if n := server.Do(t, "GET", "account"); n != "5" {
-			t.Errorf("%v writes, want 5", n)
-		}
+		assert.Equal(t, server.Do(t, "GET", "account"), "5", "writes")
 		var stale *fence.StaleError
 		last := fence.StaleError{Resource: "account", Token: 9, Seen: math.MaxInt64}
 		if err := write(9); !errors.As(err, &stale) || *stale != last {
@@ -169,9 +167,7 @@ func TestInAClusterAResourceAndItsKeysAreInOneSlot(t *testing.T) {
 			want(t, c.resource+" and "+c.key, err, nil)
 			err = guard.Do(within(t), c.resource, 4, redisfence.Write("SET", c.key, "2"))
 			want(t, "late: "+c.resource+" and "+c.key, err, fence.ErrStale)
-			if got := cluster.Do(t, c.key, "GET", c.key); got != "1" {
-				t.Errorf("%s is %v", c.key, got)
-			}
+			assert.Equal(t, cluster.Do(t, c.key, "GET", c.key), "1", "%s", c.key)
 			cluster.Do(t, c.key, "DEL", c.key)
 			want(t, "Reset", guard.Reset(within(t), c.resource), nil)
 		}

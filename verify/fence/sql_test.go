@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -48,9 +49,7 @@ func TestAGuardRefusesOlderTokens(t *testing.T) {
 		} {
 			want(t, "write", write(c.token), c.err)
 		}
-		if n := number(t, db, readBalance); n != 4 {
-			t.Errorf("%d writes, want 4", n)
-		}
+		assert.Equal(t, number(t, db, readBalance), 4, "writes")
 		var stale *fence.StaleError
 		last := fence.StaleError{Resource: "account/1", Token: 9, Seen: math.MaxInt64}
 		if err := write(9); !errors.As(err, &stale) || *stale != last {
@@ -101,9 +100,7 @@ func TestWhatFailsLeavesNoTokenAndNoWrite(t *testing.T) {
 		if seen, err := guard.Seen(within(t), db, "a"); seen != 0 || err != nil {
 			t.Errorf("seen %d, %v", seen, err)
 		}
-		if n := number(t, db, readBalance); n != 0 {
-			t.Errorf("the balance is %d", n)
-		}
+		assert.Equal(t, number(t, db, readBalance), 0, "the balance")
 		want(t, "a guard without a dialect", sqlfence.Guard{}.Do(within(t), db, "a", 5, fails), fence.ErrInvalid)
 	})
 }
@@ -133,9 +130,7 @@ func TestACheckHoldsUntilTheCommit(t *testing.T) {
 						err = check(tx, 6)
 					}
 					if err == nil {
-						if n := number(t, tx, readBalance); n != 10 {
-							t.Errorf("after its check the second reads %d, not 10", n)
-						}
+						assert.Equal(t, number(t, tx, readBalance), 10, "after its check the second reads")
 						err = tx.Commit()
 					}
 					next <- err
@@ -288,8 +283,6 @@ func TestAnIdleTransactionIsEndedByTheDatabase(t *testing.T) {
 		if err := tx.Commit(); err == nil {
 			t.Error("the transaction that was idle was committed")
 		}
-		if n := number(t, db, readBalance); n != 20 {
-			t.Errorf("the balance is %d, want 20", n)
-		}
+		assert.Equal(t, number(t, db, readBalance), 20, "the balance")
 	})
 }

@@ -3,7 +3,6 @@ package lineage_test
 import (
 	"context"
 	"crypto/rand"
-	"strings"
 	"testing"
 	"time"
 
@@ -120,9 +119,7 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		a := start(t, "Holdfast", s.Addr(), ttl)
 		a.Hear(t, "held")
 		a.Order(t, "write A")
-		if said := a.Hear(t, "wrote"); said != "<nil>" {
-			t.Errorf("the holder's write: %s", said)
-		}
+		assert.Equal(t, a.Hear(t, "wrote"), "<nil>", "the holder's write")
 		a.Stop(t)
 		rdb := connect(t, s.Addr())
 		c, _ := client(t, s.Addr(), holdfast.Config{})
@@ -130,12 +127,8 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		assert.Must(t, writeFenced(harness.Within(t), rdb, l, "B"))
 		a.Resume()
 		a.Order(t, "write A")
-		if said := a.Hear(t, "wrote"); !strings.Contains(said, "STALE") {
-			t.Errorf("the late write: %s", said)
-		}
-		if value := s.Do(t, "HGET", "resource", "value"); value != "B" {
-			t.Errorf("the resource has %v", value)
-		}
+		assert.Contains(t, a.Hear(t, "wrote"), "STALE")
+		assert.Equal(t, s.Do(t, "HGET", "resource", "value"), "B", "the resource has")
 		harness.Release(t, l)
 	})
 }

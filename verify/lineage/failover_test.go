@@ -2,7 +2,6 @@ package lineage_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -106,9 +105,7 @@ func TestAFailoverRepeatsACountersToken(t *testing.T) {
 			t.Errorf("tokens %d, then %d", first.Token(), second.Token())
 		}
 		redistest.Next(t, "A learns that it lost the lock", work.Done())
-		if cause := context.Cause(work); !errors.Is(cause, holdfast.ErrLost) {
-			t.Errorf("A's lease ended by %v", cause)
-		}
+		assert.Is(t, context.Cause(work), holdfast.ErrLost)
 		late(t, first)
 		harness.Release(t, second)
 	})

@@ -109,9 +109,7 @@ func checkNewestCommands(t *testing.T, s *redistest.Server) {
 		if got := do(row.foreign...); got != nil && got != no {
 			t.Errorf("%v while the value is A: %v", row.foreign, got)
 		}
-		if got := do("GET", key); got != "A" {
-			t.Errorf("after %v the key has %v", row.foreign, got)
-		}
+		assert.Equal(t, do("GET", key), "A", "after %v the key has", row.foreign)
 		if got := do(row.mine...); got != row.yes {
 			t.Errorf("%v while the value is A: %v", row.mine, got)
 		}

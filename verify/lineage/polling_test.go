@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -39,9 +40,7 @@ func TestAClientThatPollsIsOvertaken(t *testing.T) {
 		})
 		p.together("D")
 		for _, r := range p.rows {
-			if r.inside["B"] != "" {
-				t.Error("B got the lock: the flaw is not seen")
-			}
+			assert.Equal(t, r.inside["B"], "", "B got the lock: the flaw is not seen")
 		}
 	}, func(t *testing.T, s *redistest.Server) {
 		a, _ := client(t, s.Addr(), holdfast.Config{})

@@ -104,9 +104,7 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 			t.Fatalf("unlock: %v, %v", free, err)
 		}
 		redistest.Await(t, "all have tried", func() bool { return woken.Load() == waiters })
-		if n := got.Load(); n != 1 {
-			t.Errorf("%d got the lock", n)
-		}
+		assert.Equal(t, got.Load(), 1, "clients that got the lock")
 		cancel()
 		waiting.Wait()
 	}, func(t *testing.T, s *redistest.Server) {

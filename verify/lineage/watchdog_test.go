@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -108,9 +109,7 @@ func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
 		if told == nil {
 			t.Error("another was granted the lock before the job's context ended")
 		}
-		if n := len(seen.Of(holdfast.EventRenew, lockName)); n != 2 {
-			t.Errorf("%d renewals", n)
-		}
+		assert.Equal(t, len(seen.Of(holdfast.EventRenew, lockName)), 2, "renewals")
 		harness.Release(t, next)
 		late(t, l)
 	})

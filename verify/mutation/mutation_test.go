@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Every mutant can still be made: what it replaces occurs once in its file. It is the fast
@@ -99,13 +101,9 @@ func TestWhatNoticedAMutantLastTimeIsAskedFirst(t *testing.T) {
 		{"c", "TestY"}: "[]",
 		{}:             "[]",
 	} {
-		if got := fmt.Sprint(again(by, last)); got != want {
-			t.Errorf("%v: %s, want %s", last, got, want)
-		}
+		assert.Equal(t, fmt.Sprint(again(by, last)), want, "%v", last)
 	}
-	if by[0].args[0] != "-run=X|Y" {
-		t.Error("the check itself was changed")
-	}
+	assert.Equal(t, by[0].args[0], "-run=X|Y", "the check itself was changed")
 }
 
 // What is written is read again, and what was not tried keeps its row.

@@ -51,9 +51,7 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 		w.extend(t, held)
 		assert.NoError(t, held.Err())
 		assert.NoError(t, held.Release(harness.Within(t)))
-		if h.Grants() != 3*45 {
-			t.Errorf("%d grants", h.Grants())
-		}
+		assert.Equal(t, h.Grants(), 3*45, "grants")
 	})
 }
 

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,8 +49,6 @@ func TestARecordIsContinued(t *testing.T) {
 		"| redis 9 | v1 | 3 | 1800 | 9 | 1 |", "| sentinel | 6 | 20 ms | 3000 ms | 3000 ms |", "| order | 8 | 2 |",
 		"which count for nothing: 1.",
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
+		assert.Contains(t, page, want)
 	}
 }

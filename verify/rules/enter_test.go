@@ -138,9 +138,7 @@ func TestALockIsKeptForItsMinimumTime(t *testing.T) {
 		if free := o.At.Sub(before); free < least {
 			t.Errorf("let in after %v", free)
 		}
-		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
-			t.Errorf("the grant came by %v", e.Wake)
-		}
+		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePoll, "the grant came by")
 		harness.Release(t, o.Lease)
 	})
 }

@@ -169,9 +169,7 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 			t.Error("the release of a lost lease succeeded")
 		}
 		harness.Release(t, whole)
-		if got := w.Do(t, "GET", harness.Key("broken")); got != "value" {
-			t.Errorf("the value is now %v", got)
-		}
+		assert.Equal(t, w.Do(t, "GET", harness.Key("broken")), "value", "the value is now")
 	})
 }
 

@@ -151,9 +151,7 @@ func TestAForgottenLeaseEndsWithItsTTLAndIsReported(t *testing.T) {
 		runtime.GC()
 		harness.Release(t, l)
 		runtime.GC()
-		if n := len(seen.Of(holdfast.EventLeak, "x")); n != 1 {
-			t.Errorf("%d leaks were reported", n)
-		}
+		assert.Equal(t, len(seen.Of(holdfast.EventLeak, "x")), 1, "leaks reported")
 	})
 }
 

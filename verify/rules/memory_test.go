@@ -34,9 +34,7 @@ func TestOutOfMemoryCostsNoLease(t *testing.T) {
 		if !refused(err, "OOM") || !strings.Contains(err.Error(), `"new"`) {
 			t.Errorf("Lock of a new name: %v", err)
 		}
-		if hint := holdfast.Hint(err); !strings.Contains(hint, "maxmemory") {
-			t.Errorf("the hint is %q", hint)
-		}
+		assert.Contains(t, holdfast.Hint(err), "maxmemory")
 		// An attempt that would have to wait is refused too, and leaves nothing.
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		if _, err := c.Mutex("x").Lock(harness.Within(t)); !refused(err, "OOM") {

@@ -149,9 +149,7 @@ func TestALostAnswerToAReleaseIsAskedForAgain(t *testing.T) {
 			dropped := proxy.Count(redistest.Dropped, "EVALSHA")
 			proxy.DropRepliesAndCut(1, "EVALSHA")
 			harness.Release(t, l)
-			if proxy.Count(redistest.Dropped, "EVALSHA") != dropped+1 {
-				t.Error("no answer was lost")
-			}
+			assert.Equal(t, proxy.Count(redistest.Dropped, "EVALSHA"), dropped+1, "no answer was lost")
 			if waiters > 0 {
 				harness.Release(t, harness.Granted(t, next))
 			}
@@ -178,9 +176,7 @@ func TestAReleaseIntoSilenceIsBoundedAndGoesOn(t *testing.T) {
 		if !errors.Is(err, holdfast.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Release: %v", err)
 		}
-		if !errors.Is(context.Cause(l.Context()), holdfast.ErrReleased) {
-			t.Errorf("the lease ended by %v", context.Cause(l.Context()))
-		}
+		assert.Is(t, context.Cause(l.Context()), holdfast.ErrReleased)
 		proxy.Cut()
 		proxy.Pass()
 		harness.Release(t, harness.Lock(t, b.Mutex("x")))

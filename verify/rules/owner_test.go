@@ -89,9 +89,7 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 			stale.Release(harness.Within(t))
 			harness.Release(t, fresh)
 		}
-		if n := len(seen.Of(holdfast.EventRenew, "")); n != 0 {
-			t.Errorf("%d renewals got between", n)
-		}
+		assert.Equal(t, len(seen.Of(holdfast.EventRenew, "")), 0, "renewals in between")
 	})
 }
 
@@ -250,9 +248,7 @@ func TestOneHolderAtATime(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if counter != clients*goroutines*rounds {
-			t.Errorf("the counter is %d, want %d", counter, clients*goroutines*rounds)
-		}
+		assert.Equal(t, counter, clients*goroutines*rounds, "the counter")
 		for i := 1; i < len(tokens); i++ {
 			if tokens[i] <= tokens[i-1] {
 				t.Errorf("token %d after %d", tokens[i], tokens[i-1])

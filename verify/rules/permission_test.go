@@ -49,9 +49,7 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		assert.NoError(t, l.Extend(harness.Within(t), 5*time.Second))
 		harness.Release(t, l)
 		l = harness.Granted(t, got)
-		if e := seenB.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
-			t.Errorf("the grant came by %v", e.Wake)
-		}
+		assert.Equal(t, seenB.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePush, "the grant came by")
 		_, err := a.Mutex("x", holdfast.MaxWait(50*time.Millisecond)).Lock(harness.Within(t))
 		assert.Is(t, err, holdfast.ErrHeld)
 		redistest.Await(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
@@ -178,9 +176,7 @@ func TestWithoutPublishWaitersPoll(t *testing.T) {
 			seen.Await(t, holdfast.EventWait, name, 1)
 			harness.Release(t, l)
 			next := harness.Granted(t, got)
-			if e := seen.Await(t, holdfast.EventGrant, name, 1); e.Wake != holdfast.WakePoll {
-				t.Errorf("the grant came by %v", e.Wake)
-			}
+			assert.Equal(t, seen.Await(t, holdfast.EventGrant, name, 1).Wake, holdfast.WakePoll, "the grant came by")
 			harness.Release(t, next)
 		}
 	})
@@ -195,9 +191,7 @@ func TestAForbiddenKeyIsNamed(t *testing.T) {
 		if !refused(err, "NOPERM") || !strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), `"x"`) {
 			t.Errorf("no permission for the key: %v", err)
 		}
-		if hint := holdfast.Hint(err); !strings.Contains(hint, "~shop:*") {
-			t.Errorf("no permission for the key: the hint is %q", hint)
-		}
+		assert.Contains(t, holdfast.Hint(err), "~shop:*")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -92,9 +93,7 @@ func TestADeadWaiterIsSkipped(t *testing.T) {
 		})
 		harness.Release(t, l)
 		next := harness.Granted(t, got) // in a third of the time that the dead one's lease would take
-		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush {
-			t.Errorf("the grant came by %v", e.Wake)
-		}
+		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePush, "the grant came by")
 		harness.Release(t, next)
 		// The position of the dead waiter delays nobody, and ends with its waiter TTL.
 		harness.Release(t, harness.Lock(t, holder.Mutex("x")))

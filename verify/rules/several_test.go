@@ -61,9 +61,7 @@ type register struct {
 }
 
 func (r *register) enter(t *testing.T, name string, token uint64) {
-	if n := r.inside.Add(1); n != 1 {
-		t.Errorf("%d have %q at once", n, name)
-	}
+	assert.Equal(t, r.inside.Add(1), 1, "holders of %q at once", name)
 	if !r.write(token) {
 		t.Errorf("token %d of %q has fallen", token, name)
 	}
@@ -251,9 +249,8 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		for l := range told {
 			if l.Term == lead.Term() && l.Value == "next" {
 				break
-			} else if l.Term != 0 {
-				t.Errorf("told of %+v", l)
 			}
+			assert.Equal(t, l.Term, 0, "told of %+v", l)
 		}
 		assert.NoError(t, lead.Proclaim(harness.Within(t), "next, again"))
 		if l := redistest.Next(t, "the new value", told); l.Value != "next, again" || l.Term != lead.Term() {

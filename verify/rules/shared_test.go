@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -31,9 +32,7 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 		redistest.Await(t, "the short lease is over", func() bool {
 			return !strings.Contains(run(t, store, script.Inspect, keys), " b/1 ")
 		})
-		if got := acquire("c/1", "60000", "x"); got != "busy" {
-			t.Errorf("a writer beside a reader: %s", got)
-		}
+		assert.Equal(t, acquire("c/1", "60000", "x"), "busy", "a writer beside a reader")
 		if got := run(t, store, script.Renew, keys, "1000", "60000", "a/1"); got != "renewed 0" {
 			t.Errorf("the first reader's renewal: %s", got)
 		}
@@ -41,9 +40,7 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 			t.Errorf("the dead reader's renewal: %s", got)
 		}
 		run(t, store, script.Cancel, keys, "a/1", "1000", pushes)
-		if got := acquire("c/1", "60000", "x"); got != "granted" {
-			t.Errorf("a writer after the last reader: %s", got)
-		}
+		assert.Equal(t, acquire("c/1", "60000", "x"), "granted", "a writer after the last reader")
 
 		// Permits: the dead ones' come back, each when its own lease ends.
 		keys = []string{harness.Key("y")}
@@ -59,8 +56,6 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 				t.Errorf("a permit for %s: %s", step[0], got)
 			}
 		}
-		if got := acquire("d/1", "60000", "p:1:2"); got != "busy" {
-			t.Errorf("a third permit of two: %s", got)
-		}
+		assert.Equal(t, acquire("d/1", "60000", "p:1:2"), "busy", "a third permit of two")
 	})
 }

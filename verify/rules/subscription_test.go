@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -45,9 +46,7 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, 
 		}
 		harness.Release(t, l)
 		next := harness.Granted(t, got) // long before the lease of a minute would have ended
-		if e := seen.Await(t, holdfast.EventGrant, "x", n); e.Wake != holdfast.WakePoll {
-			t.Errorf("the grant came by %v", e.Wake)
-		}
+		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", n).Wake, holdfast.WakePoll, "the grant came by")
 		if s := state(t, other, "x"); len(s.Waiters) != 0 {
 			t.Errorf("the queue is still %+v", s.Waiters)
 		}

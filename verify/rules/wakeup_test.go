@@ -31,9 +31,7 @@ func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
 		redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
 		harness.Release(t, l)
 		next := harness.Granted(t, got)
-		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePoll {
-			t.Errorf("the grant came by %v", e.Wake)
-		}
+		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePoll, "the grant came by")
 		harness.Release(t, next)
 	})
 }
@@ -58,9 +56,7 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 		}
 		proxy.RefuseNew(false)
 		next := harness.Granted(t, got)
-		if e := seen.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakeResume {
-			t.Errorf("the grant came by %v", e.Wake)
-		}
+		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakeResume, "the grant came by")
 		harness.Release(t, next)
 	})
 }

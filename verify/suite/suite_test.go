@@ -112,9 +112,7 @@ func smokeOnce(t *testing.T, o suite.Options) (thin string) {
 	var page strings.Builder
 	assert.NoError(t, doc.HTML(&page))
 	for _, want := range []string{"Every promise was kept", "<svg", o.Faults[0], doc.Setup.Command[:20]} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("the page lacks %q", want)
-		}
+		assert.Contains(t, page.String(), want)
 	}
 	return ""
 }

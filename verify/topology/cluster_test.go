@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -69,9 +70,7 @@ func TestASubscriptionFollowsItsSlot(t *testing.T) {
 		for range 2 { // there and back
 			held := a.lock(t, "x")
 			next := b.waiting(t, "x")
-			if got := listeners(t, from, channel(b, "x")); got != 1 {
-				t.Errorf("%d listeners before the move", got)
-			}
+			assert.Equal(t, listeners(t, from, channel(b, "x")), 1, "listeners before the move")
 			c.Migrate(n, from, to)
 			redistest.Await(t, "the subscription has moved", func() bool {
 				return listeners(t, to, channel(b, "x")) == 1
@@ -151,9 +150,7 @@ func TestOneSubscriptionConnectionForEachNode(t *testing.T) {
 			names, _ := s.Do(t, "PUBSUB", "SHARDCHANNELS").([]any)
 			channels += int64(len(names))
 		}
-		if channels != many {
-			t.Errorf("%d channels over %d connections, want %d", channels, total, many)
-		}
+		assert.Equal(t, channels, many, "channels over %d connections", total)
 		for i, l := range held {
 			harness.Release(t, l)
 			harness.Release(t, harness.Granted(t, next[i]))

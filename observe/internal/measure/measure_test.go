@@ -85,9 +85,7 @@ func TestOutcome(t *testing.T) {
 		{&holdfast.ServerError{}, "refused"},
 		{other, "error"},
 	} {
-		if got := Outcome(c.err, "good"); got != c.want {
-			t.Errorf("%v is %q, want %q", c.err, got, c.want)
-		}
+		assert.Equal(t, Outcome(c.err, "good"), c.want, "%v", c.err)
 	}
 }
 
@@ -97,9 +95,7 @@ func TestReason(t *testing.T) {
 		&holdfast.LostError{Reason: holdfast.LossEvicted}: "evicted",
 		holdfast.ErrLost: "other",
 	} {
-		if got := Reason(err); got != want {
-			t.Errorf("%v is %q, want %q", err, got, want)
-		}
+		assert.Equal(t, Reason(err), want, "%v", err)
 	}
 }
 

@@ -3,6 +3,8 @@ package demo
 import (
 	"slices"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestOverlapsAreGrantsBeforeAnEarlierHoldIsOver(t *testing.T) {
@@ -15,9 +17,7 @@ func TestOverlapsAreGrantsBeforeAnEarlierHoldIsOver(t *testing.T) {
 		{"one beside the other", []grant{{From: 1, Till: 5}, {From: 4, Till: 9}}, 1},
 		{"two at once, twice", []grant{{From: 1, Till: 9}, {From: 2, Till: 3}, {From: 4, Till: 5}}, 2},
 	} {
-		if got := overlaps(c.grants); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		assert.Equal(t, overlaps(c.grants), c.want, "%s", c.name)
 	}
 }
 

@@ -202,9 +202,7 @@ func TestVerdictNamesWhatMustNotBe(t *testing.T) {
 		"Something went wrong:", "2 times the server had two holders at once", "3 updates were lost despite fencing",
 		"late write was not refused",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 	if strings.Contains(text, "Shown:") || strings.Contains(text, "\x1b") {
 		t.Errorf("a failed run without colour is written as\n%s", text)
@@ -223,9 +221,7 @@ func TestProgressWithoutTerminalIsALineASecond(t *testing.T) {
 		p.status(time.Duration(ms)*time.Millisecond, 5*time.Second, ms, 1)
 	}
 	want := "   1.0s  1000 holds so far\n   2.0s  2000 holds so far\n"
-	if b.String() != want {
-		t.Errorf("progress is %q, want %q", b.String(), want)
-	}
+	assert.Equal(t, b.String(), want, "progress")
 }
 
 func TestProgressOnATerminalIsOneLine(t *testing.T) {
@@ -235,7 +231,5 @@ func TestProgressOnATerminalIsOneLine(t *testing.T) {
 	p.event(1100*time.Millisecond, "news")
 	p.clear() // nothing is shown: nothing to clear
 	want := toLineStart + "   1.0s  of 5s   7 holds so far   now: free" + toLineStart + "   1.1s  news\n"
-	if b.String() != want {
-		t.Errorf("progress is %q, want %q", b.String(), want)
-	}
+	assert.Equal(t, b.String(), want, "progress")
 }

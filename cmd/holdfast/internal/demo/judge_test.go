@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/audit"
 )
 
@@ -89,7 +90,5 @@ func TestLostUpdatesAreCounted(t *testing.T) {
 	if got := lossesOf(events, 3, 4); got.Fenced != 1 {
 		t.Errorf("the fenced file has lost a write: %+v", got)
 	}
-	if got := lossesOf(nil, 0, 0); got != (losses{}) {
-		t.Errorf("nothing was written: %+v", got)
-	}
+	assert.Equal(t, lossesOf(nil, 0, 0), (losses{}), "nothing was written")
 }

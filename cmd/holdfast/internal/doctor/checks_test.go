@@ -270,9 +270,7 @@ func TestAHealthyServerHasNoFindings(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for name, result := range r.Checks[0] {
-		if result != "ok" {
-			t.Errorf("%s is %s", name, result)
-		}
+		assert.Equal(t, result, "ok", "%s", name)
 	}
 }
 
@@ -284,9 +282,7 @@ func TestAnUnreadSourceIsNotHealth(t *testing.T) {
 	for name, want := range map[string]string{
 		"eviction": "unread", "persistence": "unread", "state": "unread", "latency": "ok", "permissions": "ok",
 	} {
-		if got := r.Checks[0][name]; got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		assert.Equal(t, r.Checks[0][name], want, "%s", name)
 	}
 }
 
@@ -300,9 +296,7 @@ func TestFindingsComeWorstFirst(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for severity, want := range map[Severity]int{Problem: 1, Warning: 1, Info: 1} {
-		if got := r.Count(severity); got != want {
-			t.Errorf("%v: %d", severity, got)
-		}
+		assert.Equal(t, r.Count(severity), want, "%v", severity)
 	}
 }
 
@@ -333,9 +327,7 @@ func TestServersAreComparedWithEachOther(t *testing.T) {
 		a, b := healthy(), healthy()
 		c.change(&a, &b)
 		found := Examine(Fleet{Nodes: []Facts{a, b}, Quorum: c.quorum}).Findings
-		if got := named(found); got != c.want {
-			t.Errorf("%s: %q, want %q: %+v", c.name, got, c.want, found)
-		}
+		assert.Equal(t, named(found), c.want, "%s: %+v", c.name, found)
 	}
 }
 
@@ -377,9 +369,7 @@ func TestARefusalIsSorted(t *testing.T) {
 		},
 	} {
 		for _, why := range refusals {
-			if got := classify(why); got != want {
-				t.Errorf("%s: %d, want %d", why, got, want)
-			}
+			assert.Equal(t, classify(why), want, "%s", why)
 		}
 	}
 }

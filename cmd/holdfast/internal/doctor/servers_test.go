@@ -376,9 +376,7 @@ func TestAQuorumNamesEachServerOnce(t *testing.T) {
 	s := redistest.Start(t, redistest.Args(good...), redistest.Harness())
 	f := read(t, node(t, s, account{}))
 	got := named(Examine(Fleet{Nodes: []Facts{f, f}, Quorum: true}).Findings)
-	if !strings.Contains(got, "same-server problem") {
-		t.Errorf("%q", got)
-	}
+	assert.Contains(t, got, "same-server problem")
 }
 
 // The manual's permissions are the ones that --acl prints.

@@ -134,9 +134,7 @@ func TestWithoutAWrapperACommandIsToldToEnd(t *testing.T) {
 	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo up >&0; sleep 1000 & wait")
 	assert.Must(t, g.orders.Close())
 	awaitEnd(t, g)
-	if g.Code() != 9 {
-		t.Errorf("code %d, want 9", g.Code())
-	}
+	assert.Equal(t, g.Code(), 9, "code")
 }
 
 func TestWithoutAWrapperACommandIsKilledAfterItsGrace(t *testing.T) {
@@ -144,9 +142,7 @@ func TestWithoutAWrapperACommandIsKilledAfterItsGrace(t *testing.T) {
 	assert.Must(t, g.orders.Close())
 	awaitEnd(t, g)
 	nobodyLeft(t, lines)
-	if g.Code() != 137 {
-		t.Errorf("code %d, want 137", g.Code())
-	}
+	assert.Equal(t, g.Code(), 137, "code")
 }
 
 func TestLaterLimitsCount(t *testing.T) {
@@ -179,7 +175,5 @@ func TestAStoppedGuardianStillEndsTheCommand(t *testing.T) {
 	g.Kill()
 	awaitEnd(t, g)
 	nobodyLeft(t, lines)
-	if g.Code() != 137 {
-		t.Errorf("code %d, want 137", g.Code())
-	}
+	assert.Equal(t, g.Code(), 137, "code")
 }

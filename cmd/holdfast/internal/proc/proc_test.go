@@ -42,9 +42,7 @@ func TestCodesAreThoseOfAShell(t *testing.T) {
 	} {
 		c := start(t, true, script)
 		<-c.Done()
-		if got := c.Code(); got != want {
-			t.Errorf("%s: code %d, want %d", script, got, want)
-		}
+		assert.Equal(t, c.Code(), want, "%s", script)
 	}
 }
 
@@ -70,9 +68,7 @@ func TestASignalReachesTheWholeGroup(t *testing.T) {
 	c := start(t, true, "sleep 1000 <&- & echo up >&0; wait")
 	assert.Must(t, c.Signal(syscall.SIGTERM))
 	<-c.Done()
-	if c.Code() != 143 {
-		t.Errorf("code %d, want 143", c.Code())
-	}
+	assert.Equal(t, c.Code(), 143, "code")
 	c.Kill() // harmless, whether the sleep is gone already or not
 	assert.NoError(t, c.Signal(syscall.SIGTERM))
 }
@@ -92,9 +88,7 @@ func TestAStoppedCommandCanBeTold(t *testing.T) {
 	assert.Must(t, c.Signal(syscall.SIGSTOP))
 	assert.Must(t, c.Tell(syscall.SIGTERM))
 	<-c.Done()
-	if c.Code() != 9 {
-		t.Errorf("code %d, want 9", c.Code())
-	}
+	assert.Equal(t, c.Code(), 9, "code")
 }
 
 // The kernel ends a command with the thread that started it. Go ends threads:

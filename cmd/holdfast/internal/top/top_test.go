@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var ascii = Look{Length: func(d time.Duration) string { return d.String() }}
@@ -111,9 +113,7 @@ func TestTheBarIsWhatIsLeftOfTheLongestLeaseOfAToken(t *testing.T) {
 		{"2", 0, "........"},
 	} {
 		m = state(m, step.token, step.left)
-		if got := bar(m); got != step.want {
-			t.Errorf("token %s, %v left: %s, want %s", step.token, step.left, got, step.want)
-		}
+		assert.Equal(t, bar(m), step.want, "token %s, %v left", step.token, step.left)
 	}
 	colour := Look{Color: true, Unicode: true, Length: ascii.Length}
 	for left, want := range map[time.Duration]string{
@@ -133,12 +133,8 @@ func TestTheTrendIsTheLastWaiters(t *testing.T) {
 	if got := m.past["a"].waiting; len(got) != samples || got[0] != 4 || got[samples-1] != 19 {
 		t.Errorf("%v", got)
 	}
-	if got := ascii.trend([]int{0, 1, 7, 3}); got != "_.#=" {
-		t.Errorf("few waiters: %q", got)
-	}
-	if got := ascii.trend([]int{0, 50, 100}); got != "_=#" {
-		t.Errorf("many waiters: %q", got)
-	}
+	assert.Equal(t, ascii.trend([]int{0, 1, 7, 3}), "_.#=", "few waiters")
+	assert.Equal(t, ascii.trend([]int{0, 50, 100}), "_=#", "many waiters")
 	if m = m.State(noon, nil); len(m.past) != 0 {
 		t.Errorf("a lock that has gone is remembered: %v", m.past)
 	}
@@ -200,9 +196,7 @@ func TestTheFilter(t *testing.T) {
 		t.Errorf("the line for typing is missing:\n%s", text)
 	}
 	m = press(t, m, "q") // a letter
-	if text := screen(m); !strings.Contains(text, `no name or holder has "Repq" in it`) {
-		t.Errorf("nothing says why there is no row:\n%s", text)
-	}
+	assert.Contains(t, screen(m), `no name or holder has "Repq" in it`)
 	m = press(t, m, "backspace", "enter")
 	wantNames(t, "it is kept", m, ">nightly")
 	m = m.State(noon, three())
@@ -219,9 +213,7 @@ func TestTheFilter(t *testing.T) {
 func TestTheDetailPane(t *testing.T) {
 	m := New("", "name").Resize(100, 20).State(noon, three())
 	m = press(t, m, "down", "enter")
-	if text := screen(m); !strings.Contains(text, "\n\nnightly is held\n  by       report@a:1\n  waiting  2\n") {
-		t.Errorf("the details are missing:\n%s", text)
-	}
+	assert.Contains(t, screen(m), "\n\nnightly is held\n  by       report@a:1\n  waiting  2\n")
 	m = press(t, m, "up")
 	if text := screen(m); !strings.Contains(text, "conf is held: shared") || strings.Contains(text, "nightly is held") {
 		t.Errorf("not the details of the selected lock:\n%s", text)
@@ -248,13 +240,9 @@ func TestAPauseKeepsTheScreen(t *testing.T) {
 
 func TestAServerThatIsAwayLeavesTheLastState(t *testing.T) {
 	m := New("redis://h:1", "name").Resize(100, 20)
-	if text := screen(m); !strings.Contains(text, "reading the locks") {
-		t.Errorf("before the first state:\n%s", text)
-	}
+	assert.Contains(t, screen(m), "reading the locks")
 	m = m.State(noon, three()).Failed("no server answers")
-	if text := screen(m); !strings.Contains(text, "12:00:00 UTC  no server answers\n") {
-		t.Errorf("nothing says that the state is old:\n%s", text)
-	}
+	assert.Contains(t, screen(m), "12:00:00 UTC  no server answers\n")
 	wantNames(t, "away", m, ">conf", "nightly", "queue")
 	if text := screen(m.State(noon, three())); strings.Contains(text, "no server answers") {
 		t.Errorf("the server is back:\n%s", text)
@@ -276,9 +264,7 @@ func TestColoursStandForWhatTheTextSays(t *testing.T) {
 	for _, want := range []string{
 		"\x1b[7mconf ", "\x1b[1mnightly\x1b[0m", "\x1b[32m████████     8s\x1b[0m", "▁", "↑↓ select",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%q", want, text)
-		}
+		assert.Contains(t, text, want)
 	}
 	if strings.Contains(screen(m), "\x1b") {
 		t.Errorf("colours without colour:\n%q", screen(m))
