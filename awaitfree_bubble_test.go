@@ -309,7 +309,7 @@ func TestWithoutASubscriptionAWatcherPolls(t *testing.T) {
 func TestReadersAndWritersWaitForWhatIsInTheirWay(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()
-		l := mustAcquire(t, c.RWMutex("a").Lock)
+		l := must(t, c.RWMutex("a").Lock)
 		reader := awaiting(t.Context(), other.RWMutex("a").AwaitReadable)
 		writer := awaiting(t.Context(), other.RWMutex("a").AwaitFree)
 		time.Sleep(time.Second)

@@ -190,7 +190,7 @@ func TestTriesOutlastAServerThatIsAway(t *testing.T) {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			back := begin(w)
 			time.AfterFunc(5*time.Second, back)
-			l := mustAcquire(t, w.client().Mutex("a", holdfast.Tries(40, 500*time.Millisecond)).Lock)
+			l := must(t, w.client().Mutex("a", holdfast.Tries(40, 500*time.Millisecond)).Lock)
 			release(t, l)
 		})
 	}
@@ -348,12 +348,7 @@ func TestAnAcquisitionIsGivenMoreTimeAfterALateAnswer(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			c := w.client(holdfast.Config{TTL: time.Second})
 			release(t, mustLock(t, c.Mutex("another")))
-			w.net.slow(func(action string) (there, back time.Duration) {
-				if action == "acquire" {
-					back = late
-				}
-				return there, back
-			})
+			w.net.slow(slowly("acquire", 0, late))
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			l, err := c.Mutex("a").Lock(ctx)

@@ -348,7 +348,7 @@ func TestCloseOfManyLeasesOverASlowLinkReleasesThem(t *testing.T) {
 		for i := range 1000 {
 			mustLock(t, c.Mutex(fmt.Sprint(i)))
 		}
-		l := mustAcquire(t, c.RWMutex("read").RLock)
+		l := must(t, c.RWMutex("read").RLock)
 		keep(l)
 		next := w.waiting(w.client().Mutex("7"), t.Context())
 		const way = 300 * time.Millisecond

@@ -122,10 +122,9 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 				old = *answer
 			}
 		})
-		ctx, cancel := context.WithCancel(t.Context())
 		candidate := w.client()
 		first := mustCampaign(t, candidate.Election("e"), "one")
-		seen, done := observe(ctx, t, c.Election("e"))
+		seen := observe(t, c.Election("e"))
 		resign(t, first)
 		synctest.Wait()
 		second := mustCampaign(t, candidate.Election("e"), "two")
@@ -140,8 +139,7 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(ttl)
 		seen.want(t, "one", "-", "two", "three")
-		cancel()
-		<-done
+		seen.stop()
 		resign(t, second)
 	})
 }
@@ -150,15 +148,13 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 // server is unreachable.
 func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
 		lead := mustCampaign(t, w.client().Election("e"), "one")
-		seen, done := observe(ctx, t, w.client().Election("e"))
+		seen := observe(t, w.client().Election("e"))
 		w.FailRequest(only("read_leader", 3, errLink))
 		assert.Must(t, lead.Proclaim(t.Context(), "two"))
 		time.Sleep(ttl / 3)
 		seen.want(t, "one", "two")
-		cancel()
-		<-done
+		seen.stop()
 		resign(t, lead)
 	})
 }

@@ -152,7 +152,7 @@ func TestAHoldThatPassesOnIsInNoDeadlock(t *testing.T) {
 		cfg := holdfast.Config{Observer: rec}
 		a, b := w.client(cfg), w.client(cfg)
 		y := mustLock(t, b.Mutex("y"))
-		x := mustAcquire(t, a.RWMutex("x").RLock)
+		x := must(t, a.RWMutex("x").RLock)
 		inner, err := a.Mutex("inner").Lock(x.Context())
 		assert.Must(t, err)
 		// It has written its note, and writes it again only a minute later.
@@ -189,7 +189,7 @@ func TestADeadWaiterInFrontIsInNoDeadlock(t *testing.T) {
 		a, b := w.client(cfg), w.client(cfg)
 		dying, process := w.mortal(holdfast.Config{})
 		y := mustLock(t, b.Mutex("y"))
-		x := mustAcquire(t, a.RWMutex("x").RLock)
+		x := must(t, a.RWMutex("x").RLock)
 		writer := w.waiting(dying.Mutex("x"), t.Context())
 		reader := func(ctx context.Context) (*holdfast.Lease, error) { return b.RWMutex("x", breaks).RLock(ctx) }
 		one := w.waiting(a.Mutex("y", breaks), x.Context())

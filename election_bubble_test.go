@@ -162,9 +162,7 @@ func TestAProclamationUnderAnOldTermChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		c := w.client()
-		if _, err := c.Evict(t.Context(), "e", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		evict(t, c, "e", 0)
 		wantNoLeader(t, c.Election("e"))
 		second := mustCampaign(t, c.Election("e"), "two")
 		assert.Is(t, lead.Proclaim(t.Context(), "one again"), holdfast.ErrNotHeld)
@@ -272,12 +270,7 @@ func TestAFailedCampaignLeadsNothing(t *testing.T) {
 		assert.Is(t, err, holdfast.ErrHeld)
 		resign(t, lead)
 
-		w.FailRequest(func(action string, _ []string) error {
-			if action == "proclaim" {
-				return errLink
-			}
-			return nil
-		})
+		w.FailRequest(only("proclaim", -1, errLink))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err = c.Election("e").Campaign(ctx, "v")
@@ -292,6 +285,9 @@ type sightings struct {
 	mu   sync.Mutex
 	list []string
 	at   []time.Time
+
+	cancel context.CancelFunc
+	ended  chan struct{}
 }
 
 func (s *sightings) add(what string) {
@@ -310,11 +306,12 @@ func (s *sightings) want(t *testing.T, want ...string) {
 	}
 }
 
-// observe follows an election until ctx ends.
-func observe(ctx context.Context, t *testing.T, e *holdfast.Election) (*sightings, <-chan struct{}) {
-	s, done := &sightings{}, make(chan struct{})
+// observe follows an election until the sightings are stopped.
+func observe(t *testing.T, e *holdfast.Election) *sightings {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &sightings{cancel: cancel, ended: make(chan struct{})}
 	go func() {
-		defer close(done)
+		defer close(s.ended)
 		var highest uint64
 		for l, err := range e.Observe(ctx) {
 			switch {
@@ -333,18 +330,22 @@ func observe(ctx context.Context, t *testing.T, e *holdfast.Election) (*sighting
 		}
 	}()
 	synctest.Wait()
-	return s, done
+	return s
+}
+
+func (s *sightings) stop() {
+	s.cancel()
+	<-s.ended
 }
 
 func TestAnObserverIsToldOfEveryChangeAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
 		eye := w.client()
-		first, done := observe(ctx, t, eye.Election("e"))
+		first := observe(t, eye.Election("e"))
 		first.want(t, "-")
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		first.want(t, "-", "one")
-		second, done2 := observe(ctx, t, eye.Election("e"))
+		second := observe(t, eye.Election("e"))
 		assert.Must(t, lead.Proclaim(t.Context(), "one more"))
 		first.want(t, "-", "one", "one more")
 		second.want(t, "one", "one more")
@@ -361,18 +362,16 @@ func TestAnObserverIsToldOfEveryChangeAtOnce(t *testing.T) {
 		if last := second.list[len(second.list)-1]; last != "-" || time.Since(start) > time.Second {
 			t.Errorf("saw %v", second.list)
 		}
-		cancel()
-		<-done
-		<-done2
+		first.stop()
+		second.stop()
 	})
 }
 
 func TestAnObserverSeesACrashWhenTheLeaseExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
 		c := w.client()
 		_ = mustCampaign(t, c.Election("e"), "one")
-		seen, done := observe(ctx, t, w.client().Election("e"))
+		seen := observe(t, w.client().Election("e"))
 		time.Sleep(time.Hour)
 		asked := w.net.count("read_leader")
 		if asked > 200 {
@@ -386,15 +385,13 @@ func TestAnObserverSeesACrashWhenTheLeaseExpires(t *testing.T) {
 		if late := seen.at[1].Sub(start); late > ttl+100*time.Millisecond {
 			t.Errorf("seen after %v", late)
 		}
-		cancel()
-		<-done
+		seen.stop()
 	})
 }
 
 func TestALostPushDelaysAnObserverByAtMostALease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
-		seen, done := observe(ctx, t, w.client().Election("e"))
+		seen := observe(t, w.client().Election("e"))
 		w.DropPushes(-1)
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		seen.want(t, "-")
@@ -405,45 +402,37 @@ func TestALostPushDelaysAnObserverByAtMostALease(t *testing.T) {
 		seen.want(t, "-", "one")
 		resume() // the subscription is restored: it polls
 		seen.want(t, "-", "one", "two")
-		cancel()
-		<-done
+		seen.stop()
 		resign(t, lead)
 	})
 }
 
 func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		c := w.client()
-		seen, done := observe(ctx, t, c.Election("e"))
-		broken := func(action string, _ []string) error {
-			if action == "read_leader" {
-				return errLink
-			}
-			return nil
-		}
+		seen := observe(t, c.Election("e"))
+		broken := only("read_leader", -1, errLink)
 		w.FailRequest(broken)
 		time.Sleep(10 * time.Minute)
 		seen.want(t, "one", "?")
 		w.FailRequest(nil)
 		time.Sleep(2 * time.Second)
 		seen.want(t, "one", "?", "one")
-		cancel()
-		<-done
+		seen.stop()
 
 		w.FailRequest(broken)
-		seen, done = observe(t.Context(), t, c.Election("e"))
+		seen = observe(t, c.Election("e"))
 		seen.want(t, "?")
 		w.FailRequest(func(string, []string) error {
 			return &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}
 		})
-		<-done
+		<-seen.ended
 		seen.want(t, "?", "end")
 		w.FailRequest(nil)
-		seen, done = observe(t.Context(), t, c.Election("e"))
+		seen = observe(t, c.Election("e"))
 		assert.NoError(t, c.Close(t.Context()))
-		<-done
+		<-seen.ended
 		seen.want(t, "one", "end")
 		resign(t, lead)
 		for _, err := range c.Election("").Observe(t.Context()) {
@@ -454,19 +443,17 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 
 func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
 		c, err := holdfast.New(&mute{w.net}, holdfast.Config{})
 		assert.Must(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
-		seen, done := observe(ctx, t, c.Election("e"))
+		seen := observe(t, c.Election("e"))
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		time.Sleep(ttl/3 + 100*time.Millisecond)
 		seen.want(t, "-", "one")
 		resign(t, lead)
 		time.Sleep(ttl/3 + 100*time.Millisecond)
 		seen.want(t, "-", "one", "-")
-		cancel()
-		<-done
+		seen.stop()
 	})
 }
 

@@ -104,9 +104,7 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := c.Evict(t.Context(), "lost", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		evict(t, c, "lost", 0)
 		<-lost.Context().Done()
 		synctest.Wait()
 		assert.Is(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
@@ -251,12 +249,7 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		seen := &requests{}
 		c := w.client(holdfast.Config{Observer: seen})
-		w.net.slow(func(action string) (there, back time.Duration) {
-			if action == "acquire" {
-				return 20 * time.Millisecond, 10 * time.Millisecond
-			}
-			return 0, 0
-		})
+		w.net.slow(slowly("acquire", 20*time.Millisecond, 10*time.Millisecond))
 		w.SetAcks(store.Acks{Replicas: 1})
 		l := mustLock(t, c.Mutex("a", holdfast.WaitReplicas(1, time.Second)))
 		time.Sleep(ttl / 2)

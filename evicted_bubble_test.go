@@ -78,7 +78,7 @@ func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
 		c := w.client()
 		lead, err := c.Election("e").Campaign(t.Context(), "here")
 		assert.Must(t, err)
-		reader := mustAcquire(t, c.RWMutex("rw").RLock)
+		reader := must(t, c.RWMutex("rw").RLock)
 		evict(t, w.client(), "e", 0)
 		evict(t, w.client(), "rw", 0)
 		err = lead.Proclaim(t.Context(), "there")

@@ -39,10 +39,7 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld, holdfast.ErrLost)
 
 		l = mustLock(t, c.Mutex("evicted"))
-		n, err := ops.Evict(t.Context(), "evicted", holdfast.Eviction{By: "ann", Reason: "stuck"})
-		if n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		evict(t, ops, "evicted", 0)
 		start := time.Now()
 		wantLost(t, ended(l.Context()), holdfast.LossEvicted)
 		if waited := time.Since(start); waited > ttl/3 {
@@ -168,12 +165,7 @@ func TestARefusedReleaseSaysSo(t *testing.T) {
 func TestARenewalThatIsNotAnsweredDoesNotDelayARelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
-		w.net.slow(func(action string) (there, back time.Duration) {
-			if action == "renew" {
-				return time.Second, time.Hour
-			}
-			return 0, 0
-		})
+		w.net.slow(slowly("renew", time.Second, time.Hour))
 		time.Sleep(ttl / 3)
 		synctest.Wait()
 		start := time.Now()
@@ -221,9 +213,7 @@ func TestExtendReportsALossAndLeavesTheLeaseAfterAnyOtherError(t *testing.T) {
 		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
 
 		l = mustLock(t, w.client().Mutex("b"))
-		if _, err := w.client().Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "stuck"}); err != nil {
-			t.Fatal(err)
-		}
+		evict(t, w.client(), "b", 0)
 		wantLost(t, l.Extend(t.Context(), time.Hour), holdfast.LossEvicted)
 	})
 }

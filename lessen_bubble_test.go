@@ -25,7 +25,7 @@ type released struct {
 func eachKind(t *testing.T, c *holdfast.Client) []released {
 	t.Helper()
 	mutex := mustLock(t, c.Mutex("m"))
-	reader := mustAcquire(t, c.RWMutex("r").RLock)
+	reader := must(t, c.RWMutex("r").RLock)
 	permit := must(t, permits(c.Semaphore("s", 3), 2))
 	several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
 	assert.Must(t, err)
@@ -335,9 +335,9 @@ func TestAShortenedHoldIsHandedOverToNobody(t *testing.T) {
 		release(t, got.Lease)
 
 		rw := c.RWMutex("r")
-		reader := mustAcquire(t, rw.RLock)
+		reader := must(t, rw.RLock)
 		assert.Must(t, keep(reader).Shorten(t.Context(), short))
-		second := mustAcquire(t, rw.RLock)
+		second := must(t, rw.RLock)
 		if keep(second).HolderID() == reader.HolderID() || second.Remaining() <= short {
 			t.Errorf("a reader joined a shortened hold: %v", second.Remaining())
 		}

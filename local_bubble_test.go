@@ -237,7 +237,7 @@ func TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing(t *testing.T) {
 			close(ctx.done)
 			assert.Is(t, (<-late).err, context.Canceled)
 			w.wantFree("a")
-			next := mustAcquire(t, c.Mutex("a").TryLock)
+			next := must(t, c.Mutex("a").TryLock)
 			release(t, next)
 			w.wantFree("a")
 		})

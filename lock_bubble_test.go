@@ -49,7 +49,7 @@ func TestTryLockSaysWhoHoldsTheLockAndForHowLong(t *testing.T) {
 		}
 		assert.Equal(t, w.net.count("acquire"), 2, "requests: a try against the own process needs none")
 		release(t, l)
-		release(t, mustAcquire(t, b.Mutex("a").TryLock))
+		release(t, must(t, b.Mutex("a").TryLock))
 	})
 }
 
@@ -312,9 +312,7 @@ func TestTokensRiseOverEveryKindOfChange(t *testing.T) {
 		w.Flush()
 		turn(a, "after the server lost its memory")
 		l := mustLock(t, a.Mutex("a"))
-		if _, err := b.Evict(t.Context(), "a", holdfast.Eviction{By: "ops", Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		evict(t, b, "a", 0)
 		last = max(last, l.Token())
 		turn(b, "after an eviction")
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)

@@ -153,9 +153,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 		},
 		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
 			done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
-			if _, err := c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-				t.Fatal(err)
-			}
+			evict(t, c, "a", 0)
 			err := <-done
 			wantLost(t, err, holdfast.LossEvicted)
 			return err
@@ -181,9 +179,7 @@ func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"a", "b", "c"}))
-		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		evict(t, c, "b", 0)
 		err := ended(l.Context())
 		var lost *holdfast.LostError
 		if !errors.As(err, &lost) || lost.Name != "b" || lost.Reason != holdfast.LossEvicted {
@@ -211,9 +207,7 @@ func TestAfterALossTheOtherLocksEndThoughReleaseNeverComes(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}))
-		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		evict(t, c, "b", 0)
 		_ = ended(l.Context())
 		time.Sleep(ttl)
 		w.wantFree("a")
@@ -228,9 +222,7 @@ func TestAfterALossTheOtherLocksAreNotHandedOverLocally(t *testing.T) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}))
 		next := w.waiting(c.Mutex("a"), t.Context())
-		if _, err := c.Evict(t.Context(), "b", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		evict(t, c, "b", 0)
 		_ = ended(l.Context())
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := <-next
@@ -245,14 +237,7 @@ func TestSeveralLocksOfUnknownOutcomeAreCancelled(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
 		"reply lost":   func(w *world) { w.LoseReply(only("acquire_all", 1, errLink)) },
 		"request lost": func(w *world) { w.FailRequest(only("acquire_all", 1, errLink)) },
-		"request late": func(w *world) {
-			w.net.slow(func(action string) (there, back time.Duration) {
-				if action == "acquire_all" {
-					there = 10 * time.Second
-				}
-				return there, 0
-			})
-		},
+		"request late": func(w *world) { w.net.slow(slowly("acquire_all", 10*time.Second, 0)) },
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			fault(w)

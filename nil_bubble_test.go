@@ -24,7 +24,7 @@ func subjects(t *testing.T, w *world) map[string]any {
 	t.Helper()
 	c := w.client()
 	l := mustLock(t, c.Mutex("lease"))
-	reads := mustAcquire(t, c.RWMutex("reads").RLock)
+	reads := must(t, c.RWMutex("reads").RLock)
 	several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
 	assert.Must(t, err)
 	lead, err := c.Election("lead").Campaign(t.Context(), "me")

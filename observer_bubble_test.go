@@ -128,7 +128,7 @@ func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 			first := mustLock(t, mu)
 			again, err := mu.Lock(first.Context())
 			assert.Must(t, err)
-			one := mustAcquire(t, rw.RLock)
+			one := must(t, rw.RLock)
 			two, err := rw.RLock(t.Context())
 			assert.Must(t, err)
 			lost := mustLock(t, c.Mutex("lost"))

@@ -177,14 +177,7 @@ func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
 		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 1, errLink)) },
 		"request lost": func(w *world) { w.FailRequest(only("begin_run", 1, errLink)) },
-		"request late": func(w *world) {
-			w.net.slow(func(action string) (there, back time.Duration) {
-				if action == "begin_run" {
-					there = 10 * time.Second
-				}
-				return there, 0
-			})
-		},
+		"request late": func(w *world) { w.net.slow(slowly("begin_run", 10*time.Second, 0)) },
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			fault(w)
@@ -390,12 +383,7 @@ func TestNoPeriodHasTwoRuns(t *testing.T) {
 			if at {
 				options = append(options, holdfast.StartAt(17*time.Second))
 			}
-			w.LoseReply(func(action string, _ []string) error {
-				if action == "release" {
-					return errLink
-				}
-				return nil
-			})
+			w.LoseReply(only("release", -1, errLink))
 			j := &job{t: t, take: 3 * time.Second}
 			var all sync.WaitGroup
 			for range 4 {

@@ -41,7 +41,7 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 		w.short("x", err, store.Acks{LocalAOF: 1}, store.Acks{Replicas: 1})
 
 		w.SetAcks(store.Acks{Replicas: 2, LocalAOF: 1})
-		l := mustAcquire(t, c.Mutex("x", holdfast.WaitReplicas(2, limit), holdfast.WaitAOF(0, limit)).Lock)
+		l := must(t, c.Mutex("x", holdfast.WaitReplicas(2, limit), holdfast.WaitAOF(0, limit)).Lock)
 		assert.Equal(t, l.Remaining(), trusted, "trusted for")
 		_, err = c.Mutex("y", holdfast.WaitAOF(1, limit)).Lock(t.Context())
 		got := store.Acks{LocalAOF: 1, ReplicaAOF: 1}
@@ -54,7 +54,7 @@ func TestAGrantThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.SetAcks(store.Acks{Replicas: 1})
-		held := mustAcquire(t, w.client().Mutex("x").Lock)
+		held := must(t, w.client().Mutex("x").Lock)
 		careful, failed := w.client(), make(chan error, 1)
 		go func() {
 			_, err := careful.Mutex("x", holdfast.WaitReplicas(2, limit)).Lock(t.Context())
@@ -87,7 +87,7 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.SetAcks(store.Acks{Replicas: 1})
-		l := mustAcquire(t, c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock)
+		l := must(t, c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock)
 		plain, err := c.Mutex("plain").Lock(t.Context())
 		assert.Must(t, err)
 		w.SetAcks(store.Acks{})
@@ -112,7 +112,7 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 func TestAHoldIsHandedOverOnlyForTheSameAcknowledgements(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		held := mustAcquire(t, c.Mutex("x").Lock)
+		held := must(t, c.Mutex("x").Lock)
 		failed := make(chan error, 1)
 		go func() {
 			_, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(t.Context())

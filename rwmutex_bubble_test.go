@@ -15,21 +15,18 @@ import (
 // taking starts an acquisition, and returns when it is done or waits.
 func taking(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) <-chan outcome {
 	t.Helper()
+	return acquiring(t.Context(), take)
+}
+
+// acquiring starts an acquisition, and returns when it is done or waits.
+func acquiring(ctx context.Context, take func(context.Context) (*holdfast.Lease, error)) <-chan outcome {
 	ch := make(chan outcome, 1)
 	go func() {
-		l, err := take(t.Context())
+		l, err := take(ctx)
 		ch <- outcome{keep(l), err, time.Now()}
 	}()
 	synctest.Wait()
 	return ch
-}
-
-// must makes an acquisition that does not have to wait.
-func must(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
-	t.Helper()
-	l, err := take(t.Context())
-	assert.Must(t, err)
-	return keep(l)
 }
 
 // done returns the lease of an acquisition, and fails the test if it waits.

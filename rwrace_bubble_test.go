@@ -187,7 +187,7 @@ func TestAReaderThatJoinsAsTheFirstReleasesHoldsTheLock(t *testing.T) {
 				}
 				second <- err
 			}()
-			l := mustAcquire(t, m.RLock)
+			l := must(t, m.RLock)
 			assert.Must(t, l.Release(t.Context()))
 			if err := <-second; err != nil || t.Failed() {
 				t.Fatalf("round %d: %v", round, err)

@@ -144,12 +144,7 @@ func TestWhatTagsCost(t *testing.T) {
 func TestTagsAreWrittenAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.FailRequest(func(action string, _ []string) error {
-			if action == "register_client" {
-				return errLink
-			}
-			return nil
-		})
+		w.FailRequest(only("register_client", -1, errLink))
 		mustLock(t, c.Mutex("a", tagged("1")))
 		time.Sleep(time.Minute)
 		wantTags(t, w.state("a"), "", "")

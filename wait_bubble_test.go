@@ -16,13 +16,7 @@ import (
 // waiting starts an acquisition that has to wait, and returns when it is in the wait
 // queue. The lease, or the error, comes over the channel.
 func (w *world) waiting(m *holdfast.Mutex, ctx context.Context) <-chan outcome { //nolint:revive // as m.Lock(ctx)
-	ch := make(chan outcome, 1)
-	go func() {
-		l, err := m.Lock(ctx)
-		ch <- outcome{keep(l), err, time.Now()}
-	}()
-	synctest.Wait()
-	return ch
+	return acquiring(ctx, m.Lock)
 }
 
 // outcome is how an acquisition ended.
@@ -231,7 +225,7 @@ func TestAWaiterThatTheServerForgotJoinsAgain(t *testing.T) {
 		mustLock(t, a.Mutex("a"))
 		next := w.waiting(b.Mutex("a"), t.Context())
 		w.Flush()
-		l := mustAcquire(t, c.Mutex("a").TryLock)
+		l := must(t, c.Mutex("a").TryLock)
 		time.Sleep(2 * time.Minute) // the waiter polls, and joins the queue of the new record
 		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
 			t.Fatalf("waiters: %+v", s.Waiters)

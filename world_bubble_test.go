@@ -160,11 +160,11 @@ func keep(l *holdfast.Lease) *holdfast.Lease {
 // mustLock acquires the lock or fails the test.
 func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
-	return mustAcquire(t, m.Lock)
+	return must(t, m.Lock)
 }
 
 // mustAcquire acquires a lock of any kind or fails the test.
-func mustAcquire(t *testing.T, acquire func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
+func must(t *testing.T, acquire func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
 	t.Helper()
 	l, err := acquire(t.Context())
 	assert.Must(t, err)
@@ -225,7 +225,7 @@ func (r *recorder) all(kinds ...holdfast.EventKind) (events []holdfast.Event) {
 // errLink is the error of a broken connection.
 var errLink = errors.New("connection reset by peer")
 
-// only makes a fault hook that fails the first n requests of one action.
+// only makes a fault hook that fails the first n requests of one action; all if n is negative.
 func only(action string, n int, err error) func(string, []string) error {
 	var mu sync.Mutex
 	return func(name string, _ []string) error {

@@ -2,8 +2,10 @@
 package assert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,6 +41,46 @@ func Equal[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// MustEqual ends the test if got is not want. Only the goroutine of the test may call it.
+func MustEqual[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if Equal(t, got, want, what, args...); got != want {
+		t.FailNow()
+	}
+}
+
+// EqualSlices reports got if its elements are not those of want. The test goes on, and then fails.
+func EqualSlices[T comparable](t testing.TB, got, want []T, what string, args ...any) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// AtMost reports got if it is more than most. The test goes on, and then fails.
+func AtMost[T cmp.Ordered](t testing.TB, got, most T, what string, args ...any) {
+	t.Helper()
+	if got > most {
+		t.Errorf("%s: got %v, want at most %v", fmt.Sprintf(what, args...), got, most)
+	}
+}
+
+// AtLeast reports got if it is less than least. The test goes on, and then fails.
+func AtLeast[T cmp.Ordered](t testing.TB, got, least T, what string, args ...any) {
+	t.Helper()
+	if got < least {
+		t.Errorf("%s: got %v, want at least %v", fmt.Sprintf(what, args...), got, least)
+	}
+}
+
+// More reports got if it is not more than floor. The test goes on, and then fails.
+func More[T cmp.Ordered](t testing.TB, got, floor T, what string, args ...any) {
+	t.Helper()
+	if got <= floor {
+		t.Errorf("%s: got %v, want more than %v", fmt.Sprintf(what, args...), got, floor)
 	}
 }
 
