@@ -98,9 +98,7 @@ func TestAReleaseTellsAllWatchersAtOnce(t *testing.T) {
 		for _, done := range all {
 			wantFreeAfter(t, done, start, 0, time.Millisecond)
 		}
-		if n := w.net.count("await_free") - before; n != 0 {
-			t.Errorf("the watchers sent %d requests", n)
-		}
+		assert.Equal(t, w.net.count("await_free")-before, 0, "requests of the watchers")
 		w.wantFree("a")
 		if w.marked(c, "a") {
 			t.Error("a free lock has the mark")

@@ -27,9 +27,7 @@ func TestAPositionIsCancelledUntilItIsCertainlyGone(t *testing.T) {
 			l := mustLock(t, w.client().Mutex("a"))
 			w.leaves(t, w.client().Mutex("a"))
 			time.Sleep(away)
-			if n := len(w.state("a").Waiters); n != 1 {
-				t.Fatalf("%d stand in the line after %v", n, away)
-			}
+			assert.MustEqual(t, len(w.state("a").Waiters), 1, "waiters in the line after %v", away)
 			w.FailRequest(nil)
 			time.Sleep(2 * time.Second)
 			if waiters := w.state("a").Waiters; len(waiters) != 0 {

@@ -116,8 +116,6 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 		},
 		{&holdfast.ServerError{Code: "OOM", Message: "OOM no room"}, "holdfast: server: OOM no room"},
 	} {
-		if got := test.err.Error(); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
+		assert.Equal(t, test.err.Error(), test.want, "the text of the error")
 	}
 }

@@ -97,9 +97,7 @@ func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
 		start := time.Now()
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x", breaks).Lock)
 		dead := wantDeadlock(t, two.end(t), "x", "y")
-		if took := time.Since(start); took > time.Second+ttl/2 {
-			t.Errorf("found after %v", took)
-		}
+		assert.AtMost(t, time.Since(start), time.Second+ttl/2, "found after")
 		if dead.Name != "x" || dead.Cycle[0].Holds != "y" || dead.Cycle[1].Holds != "x" ||
 			dead.Cycle[0].ClientID != b.ID() || dead.Cycle[1].ClientID != a.ID() || !dead.Cycle[1].Breaks ||
 			!strings.Contains(dead.Error(), `holds "y" and waits for "x"; a@`) {
@@ -114,9 +112,7 @@ func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		if n := len(rec.all(holdfast.EventDeadlock)); n > 1 {
-			t.Errorf("%d events", n)
-		}
+		assert.AtMost(t, len(rec.all(holdfast.EventDeadlock)), 1, "events")
 		synctest.Wait()
 	})
 }

@@ -108,9 +108,7 @@ func TestCandidatesFollowOneAnotherInOrderOfArrival(t *testing.T) {
 			}
 			resign(t, lead)
 			second := <-n
-			if second.Term() <= lead.Term() {
-				t.Errorf("term %d after %d", second.Term(), lead.Term())
-			}
+			assert.More(t, second.Term(), lead.Term(), "term")
 			lead = second
 			wantLeader(t, eye, fmt.Sprint(i+1), lead.Term())
 		}
@@ -212,9 +210,7 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 		errWork := errors.New("no luck")
 		terms := []uint64{0}
 		err := c.Election("e").Loop(t.Context(), "v", func(ctx context.Context, lead *holdfast.Leadership) error {
-			if lead.Term() <= terms[len(terms)-1] {
-				t.Errorf("term %d after %d", lead.Term(), terms)
-			}
+			assert.More(t, lead.Term(), terms[len(terms)-1], "the term after %v", terms)
 			terms = append(terms, lead.Term())
 			switch len(terms) {
 			case 2: // evicted
@@ -374,17 +370,13 @@ func TestAnObserverSeesACrashWhenTheLeaseExpires(t *testing.T) {
 		seen := observe(t, w.client().Election("e"))
 		time.Sleep(time.Hour)
 		asked := w.net.count("read_leader")
-		if asked > 200 {
-			t.Errorf("%d looks in an hour", asked)
-		}
+		assert.AtMost(t, asked, 200, "looks in an hour")
 		seen.want(t, "one")
 		start := time.Now()
 		c.Abandon()
 		time.Sleep(ttl + 100*time.Millisecond)
 		seen.want(t, "one", "-")
-		if late := seen.at[1].Sub(start); late > ttl+100*time.Millisecond {
-			t.Errorf("seen after %v", late)
-		}
+		assert.AtMost(t, seen.at[1].Sub(start), ttl+100*time.Millisecond, "seen after")
 		seen.stop()
 	})
 }

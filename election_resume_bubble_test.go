@@ -160,9 +160,7 @@ func TestALeaderWhoseFormerSelfHasEndedResumesAtOnce(t *testing.T) {
 		e := w.client().Election("e")
 		l, err := e.ResumeAtOnce(t.Context(), former.HolderID(), former.Term())
 		assert.Must(t, err)
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("resumed after %v", took)
-		}
+		assert.AtMost(t, time.Since(start), time.Second, "resumed after")
 		if l.Term() <= former.Term() || l.Value() != "here" || l.Err() != nil {
 			t.Errorf("term %d after %d, value %q, %v", l.Term(), former.Term(), l.Value(), l.Err())
 		}
@@ -200,9 +198,7 @@ func TestAResumptionEndsWithItsContextAndWithItsClient(t *testing.T) {
 			start := time.Now()
 			go end.by(cancel, c)
 			assert.Is(t, <-done, end.want)
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("Resume returned after %v", took)
-			}
+			assert.AtMost(t, time.Since(start), time.Second, "Resume returned after")
 			if errors.Is(end.want, context.Canceled) {
 				synctest.Wait()
 				w.wantFree("e")

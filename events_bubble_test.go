@@ -61,9 +61,7 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 		// either event may be first.
 		got = strings.Replace(got, "grant/local/here release/here", "release/here grant/local/here", 1)
 		// The pushed grant is confirmed at the same time.
-		if n := strings.Count(got, " renew"); n != 2 {
-			t.Errorf("renewed %d times in half a TTL: %s", n, got)
-		}
+		assert.Equal(t, strings.Count(got, " renew"), 2, "renewals in half a TTL: %s", got)
 		got = strings.Replace(got, " renew", "", 1)
 		if got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -116,9 +114,7 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 			count[e.Name]++
 		}
 		for _, e := range events.all(holdfast.EventGrant) {
-			if count[e.Name] != 1 {
-				t.Errorf("%q ended %d times", e.Name, count[e.Name])
-			}
+			assert.Equal(t, count[e.Name], 1, "ends of %q", e.Name)
 		}
 	})
 }
@@ -178,9 +174,7 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 			default:
 			}
 		}
-		if len(begun) > 0 {
-			t.Errorf("without an end: %v", begun)
-		}
+		assert.Equal(t, len(begun), 0, "leases without an end: %v", begun)
 		// The first wait, the local one, the try that fails, and the wait that is over.
 		if want := []bool{false, false, false, false, true}; !slices.Equal(waited, want) {
 			t.Errorf("waited %v, want %v: %s", waited, want, story(events.all()))

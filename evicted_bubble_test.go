@@ -159,9 +159,7 @@ func TestAnEvictionEndsOnlyWhatItNames(t *testing.T) {
 		two, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
 		assert.Must(t, err)
 		evict(t, c, "s", two.Token())
-		if one.Err() != nil {
-			t.Errorf("%v", one.Err())
-		}
+		assert.NoError(t, one.Err())
 		wantEvicted(t, two.Err())
 		synctest.Wait()
 		release(t, one)
@@ -215,9 +213,7 @@ func TestAnEvictionByAnotherProcessIsNoticedAtOnce(t *testing.T) {
 		start := time.Now()
 		evict(t, other, "a", 0)
 		l := <-next
-		if waited := time.Since(start); waited > 20*time.Millisecond {
-			t.Errorf("the next of its process waited for %v", waited)
-		}
+		assert.AtMost(t, time.Since(start), 20*time.Millisecond, "the next of its process waited for")
 		wantEvicted(t, context.Cause(first.Context()))
 		release(t, l)
 	})

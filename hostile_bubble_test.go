@@ -135,9 +135,7 @@ func patiently(t *testing.T, what string, call func(ctx context.Context) error) 
 	defer cancel()
 	start := time.Now()
 	_ = call(ctx)
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("%s took %v", what, took)
-	}
+	assert.AtMost(t, time.Since(start), 30*time.Second, "%s took", what)
 }
 
 // against uses every result that the server gives it.
@@ -226,9 +224,7 @@ func FuzzReplies(f *testing.F) {
 			if most := 1000 + int(time.Since(start)/(2*time.Millisecond)); l.asked > most {
 				t.Errorf("it asked %d times in %v", l.asked, time.Since(start))
 			}
-			if len(l.ears) > 0 {
-				t.Errorf("%d subscriptions are left", len(l.ears))
-			}
+			assert.Equal(t, len(l.ears), 0, "subscriptions are left")
 		})
 	})
 }

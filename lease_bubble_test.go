@@ -42,9 +42,7 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 		evict(t, ops, "evicted", 0)
 		start := time.Now()
 		wantLost(t, ended(l.Context()), holdfast.LossEvicted)
-		if waited := time.Since(start); waited > ttl/3 {
-			t.Errorf("the evicted holder learned of it after %v", waited)
-		}
+		assert.AtMost(t, time.Since(start), ttl/3, "the evicted holder learned of it after")
 		wantLost(t, l.Release(t.Context()), holdfast.LossEvicted)
 
 		l = mustLock(t, c.Mutex("closed"))
@@ -67,9 +65,7 @@ func TestALeaseIsHeldForAsLongAsItIsRenewed(t *testing.T) {
 			t.Errorf("the deadline is in %v, %v are left", until, l.Remaining())
 		}
 		release(t, l)
-		if n := w.net.count("renew"); n > 2*60*7 {
-			t.Errorf("%d renewals in two hours", n)
-		}
+		assert.AtMost(t, w.net.count("renew"), 2*60*7, "renewals in two hours")
 	})
 }
 
@@ -128,9 +124,7 @@ func TestALostReplyToAReleaseIsNoError(t *testing.T) {
 		l := mustLock(t, w.client().Mutex("a"))
 		w.LoseReply(only("release", 1, errLink))
 		release(t, l)
-		if n := w.net.count("release"); n != 2 {
-			t.Errorf("released in %d requests", n)
-		}
+		assert.Equal(t, w.net.count("release"), 2, "requests that released")
 		w.wantFree("a")
 	})
 }

@@ -217,9 +217,7 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 		c.Abandon()
 		start := time.Now()
 		release(t, mustLock(t, other.Mutex("a")))
-		if took := time.Since(start); took > short+50*time.Millisecond {
-			t.Errorf("the lock was free after %v", took)
-		}
+		assert.AtMost(t, time.Since(start), short+50*time.Millisecond, "the lock was free after")
 	})
 }
 
@@ -282,12 +280,8 @@ func TestAShorteningWaitsForARenewalUnderWay(t *testing.T) {
 		})
 		time.Sleep(ttl / 3)
 		assert.Must(t, l.Shorten(t.Context(), short))
-		if n := w.net.count("renew"); n != 1 {
-			t.Fatalf("%d renewals were under way", n)
-		}
-		if left := w.state("a").Holders[0].Remaining; left > short {
-			t.Errorf("%v are left on the server", left)
-		}
+		assert.MustEqual(t, w.net.count("renew"), 1, "renewals under way")
+		assert.AtMost(t, w.state("a").Holders[0].Remaining, short, "what is left on the server")
 		limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		time.Sleep(short/3 - 200*time.Millisecond) // the next renewal is under way
@@ -386,9 +380,7 @@ func TestPermitsAreGivenBackInPart(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		assert.Must(t, errors.Join(l.KeepPermits(t.Context(), 3), <-next))
-		if took := time.Since(start); took > time.Millisecond {
-			t.Errorf("the waiter had to wait for %v", took)
-		}
+		assert.AtMost(t, time.Since(start), time.Millisecond, "the waiter had to wait for")
 		state := w.state("a")
 		if len(state.Holders) != 2 || state.Holders[0].Permits != 3 || l.Token() != token {
 			t.Errorf("%+v", state.Holders)

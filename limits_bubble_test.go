@@ -62,9 +62,7 @@ func TestAHoldEndsAtItsLimit(t *testing.T) {
 					t.Errorf("held for %v, may be %v", held, most)
 				}
 				synctest.Wait()
-				if len(next) > 0 {
-					t.Error("another was let in before the end")
-				}
+				assert.Equal(t, len(next), 0, "another was let in before the end")
 				got := <-next
 				after := got.at.Sub(start)
 				if got.err != nil || after < held || after > most+ttl/50+50*time.Millisecond {

@@ -101,9 +101,7 @@ func TestListLeavesOutWhatIsNoLock(t *testing.T) {
 			assert.Must(t, err)
 			names = append(names, s.Name)
 		}
-		if !slices.Equal(names, []string{"b"}) {
-			t.Errorf("the list is %q", names)
-		}
+		assert.EqualSlices(t, names, []string{"b"}, "the list")
 		w.Store.PlantNewerFormat("holdfast:{d}") // a lock, which this version cannot read
 		var last error
 		for _, err := range c.List(t.Context(), "") {

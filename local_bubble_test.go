@@ -36,9 +36,7 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 		release(t, first)
 		all.Wait()
 		for i, got := range order {
-			if got != i {
-				t.Fatalf("turns went to %v", order)
-			}
+			assert.MustEqual(t, got, i, "turns went to %v", order)
 		}
 		if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
 			t.Errorf("sent %v", w.net.sent)
@@ -61,9 +59,7 @@ func crowd(t *testing.T, c *holdfast.Client, n int) {
 	for range n {
 		all.Go(func() {
 			l := mustLock(t, c.Mutex("a"))
-			if l.Token() <= last {
-				t.Errorf("token %d after %d", l.Token(), last)
-			}
+			assert.More(t, l.Token(), last, "token")
 			last = l.Token()
 			release(t, l)
 		})
@@ -107,9 +103,7 @@ func TestAProcessDoesNotStarveAnother(t *testing.T) {
 		for range 20 {
 			start := time.Now()
 			release(t, mustLock(t, other.Mutex("a")))
-			if waited := time.Since(start); waited > 50*time.Millisecond {
-				t.Errorf("the other process waited %v", waited)
-			}
+			assert.AtMost(t, time.Since(start), 50*time.Millisecond, "the other process waited")
 			time.Sleep(time.Millisecond)
 		}
 		cancel()

@@ -65,9 +65,7 @@ func TestAReleaseWakesTheNextByPushAndNobodyPolls(t *testing.T) {
 		if next == nil || w.net.count("poll") != 0 {
 			t.Fatalf("granted: %v after %d polls", next != nil, w.net.count("poll"))
 		}
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
+		assert.More(t, next.Token(), l.Token(), "token")
 		release(t, next)
 	})
 }
@@ -82,9 +80,7 @@ func TestWaitersOfManyClientsAreServedInOrderOfArrival(t *testing.T) {
 			c := w.client()
 			go func() {
 				l := mustLock(t, c.Mutex("a"))
-				if l.Token() <= last {
-					t.Errorf("token %d after %d", l.Token(), last)
-				}
+				assert.More(t, l.Token(), last, "token")
 				last = l.Token() // guarded by the lock
 				served <- i
 				time.Sleep(time.Second)

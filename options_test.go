@@ -118,9 +118,7 @@ func wantComplete(t *testing.T, library types.Importer) {
 		}
 		delete(takers, kind.name)
 	}
-	if len(takers) > 0 {
-		t.Errorf("options of %v are not judged", takers)
-	}
+	assert.Equal(t, len(takers), 0, "options of %v are not judged", takers)
 }
 
 // compiled finds the compiled library and the packages that a user's program needs.

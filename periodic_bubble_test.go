@@ -279,9 +279,7 @@ func TestALoopOfManyProcessesRunsTheJobOnceAtEachFixedTime(t *testing.T) {
 				t.Errorf("run %d came %v after noon", i, late)
 			}
 		}
-		if n := w.net.count("begin_run"); n > processes*days*8 {
-			t.Errorf("%d requests", n)
-		}
+		assert.AtMost(t, w.net.count("begin_run"), processes*days*8, "requests")
 	})
 }
 
@@ -405,9 +403,7 @@ func TestNoPeriodHasTwoRuns(t *testing.T) {
 					t.Errorf("runs at %v and %v", last, next)
 				}
 			}
-			if want := 15; j.count() < want {
-				t.Errorf("%d runs, want at least %d", j.count(), want)
-			}
+			assert.AtLeast(t, j.count(), 15, "runs")
 		})
 	}
 }

@@ -121,9 +121,7 @@ func TestAFailedRunOfALoopIsRetriedInItsPeriod(t *testing.T) {
 			}
 		}
 		for index, n := range done {
-			if n != 1 {
-				t.Errorf("period %d had %d runs that succeeded", index, n)
-			}
+			assert.Equal(t, n, 1, "runs of period %d that succeeded", index)
 		}
 		if len(done) < periods-2 || tries < 3*len(done) {
 			t.Errorf("%d periods of %d had their run, after %d tries", len(done), periods, tries)
@@ -158,9 +156,7 @@ func TestAProcessThatDiesInItsRunCostsItsPeriodOnly(t *testing.T) {
 				assert.Is(t, err, errDied)
 			}
 		}
-		if len(seen) < periods-2 {
-			t.Errorf("%d of %d periods had a run", len(seen), periods)
-		}
+		assert.AtLeast(t, len(seen), periods-2, "periods of %d with a run", periods)
 	})
 }
 
@@ -187,9 +183,7 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 			back.Store(int64(test.by))
 			stepped := time.Now()
 			assert.Is(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
-			if j.count() != 2 {
-				t.Fatalf("%d runs", j.count())
-			}
+			assert.MustEqual(t, j.count(), 2, "runs")
 			if off := j.runs[1].Sub(stepped) - test.wait; off < 0 || off > late {
 				t.Errorf("the next run came %v after the step, want %v", j.runs[1].Sub(stepped), test.wait)
 			}
@@ -345,9 +339,7 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 				t.Errorf("%d runs in %d periods", n, periods)
 			}
 			for i, at := range j.runs {
-				if past := at.UnixMilli() % period.Milliseconds(); past > 5000 {
-					t.Errorf("run %d came %d ms after its time", i, past)
-				}
+				assert.AtMost(t, at.UnixMilli()%period.Milliseconds(), 5000, "run %d came so many ms after its time", i)
 			}
 		})
 	}

@@ -16,9 +16,7 @@ import (
 func (w *world) pushed(name string, ago, lasts time.Duration) {
 	w.t.Helper()
 	waiters := w.state(name).Waiters
-	if len(waiters) != 1 {
-		w.t.Fatalf("%d wait", len(waiters))
-	}
+	assert.MustEqual(w.t, len(waiters), 1, "waiters")
 	at := time.Now().Add(-ago)
 	w.Publish("holdfast:push:"+waiters[0].ClientID, fmt.Sprintf("granted %s %d 0 %d %d",
 		waiters[0].HolderID, at.UnixMicro(), at.UnixMilli(), lasts.Milliseconds()))
@@ -37,9 +35,7 @@ func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
 			w.pushed("a", 0, lasts)
 			got := <-next
 			assert.Must(t, got.err)
-			if left := got.Remaining(); left > trusted {
-				t.Errorf("trusted for %v", left)
-			}
+			assert.AtMost(t, got.Remaining(), trusted, "trusted for")
 			wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
 			if took := time.Since(got.at); took != trip {
 				t.Errorf("believed for %v, a round trip takes %v", took, trip)

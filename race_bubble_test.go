@@ -48,9 +48,7 @@ func (s *storm) worker(t *testing.T, c *holdfast.Client) {
 	}
 	s.served.Add(1)
 	assert.Equal(t, s.holders.Add(1), 1, "two hold the lock")
-	if l.Token() <= s.last {
-		t.Errorf("token %d after %d", l.Token(), s.last)
-	}
+	assert.More(t, l.Token(), s.last, "token")
 	s.last = l.Token()
 	time.Sleep(s.upTo(time.Millisecond))
 	s.holders.Add(-1)

@@ -128,9 +128,7 @@ func TestALossAfterTheFirstLeaseIsReleasedEndsTheOthers(t *testing.T) {
 		w.FailRequest(only("renew", -1, errLink))
 		start := time.Now()
 		wantLost(t, ended(inner.Context()), holdfast.LossExpired)
-		if held := time.Since(start); held > trusted {
-			t.Errorf("trusted for %v", held)
-		}
+		assert.AtMost(t, time.Since(start), trusted, "trusted for")
 		assert.Is(t, inner.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
@@ -197,9 +195,7 @@ func TestANamedOwnerEntersFromAnotherProcess(t *testing.T) {
 		release(t, third)
 		time.Sleep(time.Hour)
 		wantCount(t, a.Mutex("a", order), t.Context(), 1)
-		if len(next) > 0 {
-			t.Error("let in beside an entry of another owner")
-		}
+		assert.Equal(t, len(next), 0, "let in beside an entry of another owner")
 		release(t, second)
 		got := <-next
 		if got.err != nil || got.Token() <= first.Token() {
@@ -244,9 +240,7 @@ func TestWaitersOfOneOwnerAreGrantedTogether(t *testing.T) {
 			t.Fatalf("%v and %v after %v", first.err, second.err, second.at.Sub(start))
 		}
 		release(t, first.Lease)
-		if len(stranger) > 0 {
-			t.Error("a stranger was let in")
-		}
+		assert.Equal(t, len(stranger), 0, "a stranger was let in")
 		release(t, second.Lease)
 		release(t, (<-stranger).Lease)
 	})

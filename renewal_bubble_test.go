@@ -92,14 +92,10 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 		assert.Must(t, err)
 		w.SetAcks(store.Acks{})
 		time.Sleep(ttl / 2)
-		if l.Remaining() > trusted-ttl/2 {
-			t.Errorf("an unacknowledged renewal counts: %v", l.Remaining())
-		}
+		assert.AtMost(t, l.Remaining(), trusted-ttl/2, "an unacknowledged renewal counts")
 		w.SetAcks(store.Acks{Replicas: 1})
 		time.Sleep(3 * time.Second)
-		if l.Remaining() < trusted-3*time.Second {
-			t.Errorf("the renewal was not tried again: %v", l.Remaining())
-		}
+		assert.AtLeast(t, l.Remaining(), trusted-3*time.Second, "the renewal was not tried again")
 		w.SetAcks(store.Acks{})
 		time.Sleep(2 * ttl)
 		if !errors.Is(l.Err(), holdfast.ErrLost) || plain.Err() != nil {

@@ -171,9 +171,7 @@ func TestAWaitingWriterIsNotStarvedByArrivingReaders(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 				start := time.Now()
 				l := must(t, writer.RWMutex("a").Lock)
-				if waited := time.Since(start); waited > 30*time.Millisecond {
-					t.Errorf("the writer waited %v for readers of 10ms", waited)
-				}
+				assert.AtMost(t, time.Since(start), 30*time.Millisecond, "the writer waited for readers of 10ms")
 				release(t, l)
 			}
 			cancel()
@@ -203,9 +201,7 @@ func TestReadersJoinWithoutTheServerWhileItsAnswerIsFresh(t *testing.T) {
 		for range 100 {
 			release(t, must(t, c.RWMutex("a").RLock))
 		}
-		if n := w.net.count("renew"); n != 0 {
-			t.Errorf("asked %d times for the waiters", n)
-		}
+		assert.Equal(t, w.net.count("renew"), 0, "requests for the waiters")
 		time.Sleep(10 * time.Millisecond)
 		for range 100 {
 			release(t, must(t, c.RWMutex("a").RLock))
@@ -300,9 +296,7 @@ func TestACrashedReadersShareEndsByItself(t *testing.T) {
 		release(t, l)
 		start := time.Now()
 		release(t, must(t, alive.RWMutex("a").Lock))
-		if waited := time.Since(start); waited > ttl+time.Second {
-			t.Errorf("the writer waited %v", waited)
-		}
+		assert.AtMost(t, time.Since(start), ttl+time.Second, "the writer waited")
 	})
 }
 

@@ -77,9 +77,7 @@ func TestABigRequestIsNotStarvedBySmallOnes(t *testing.T) {
 				time.Sleep(15 * time.Millisecond)
 				start := time.Now()
 				l := must(t, permits(big.Semaphore("a", 4), 4))
-				if waited := time.Since(start); waited > 50*time.Millisecond {
-					t.Errorf("the big one waited %v", waited)
-				}
+				assert.AtMost(t, time.Since(start), 50*time.Millisecond, "the big one waited")
 				release(t, l)
 			}
 			cancel()

@@ -84,9 +84,7 @@ func TestWithoutSubscriptionsWaitersPoll(t *testing.T) {
 				l := mustLock(t, w.client().Mutex("a"))
 				next := w.waiting(c.Mutex("a"), t.Context())
 				time.Sleep(10 * time.Second)
-				if n := len(w.state("a").Waiters); n != 1 {
-					t.Fatalf("%d stand in the line", n)
-				}
+				assert.MustEqual(t, len(w.state("a").Waiters), 1, "waiters in the line")
 				start := time.Now()
 				release(t, l)
 				got := <-next
@@ -262,9 +260,7 @@ func TestWithoutPublishingWaitersPoll(t *testing.T) {
 			t.Errorf("%v after %v", got.err, waited)
 		}
 		release(t, got.Lease)
-		if n := len(events.all(holdfast.EventPushUnavailable)); n != 1 {
-			t.Errorf("the observer is told %d times", n)
-		}
+		assert.Equal(t, len(events.all(holdfast.EventPushUnavailable)), 1, "how often the observer is told")
 	})
 }
 

@@ -132,9 +132,7 @@ func TestWhatTagsCost(t *testing.T) {
 			mustLock(t, c.Mutex(fmt.Sprint("b", i), tagged(fmt.Sprint(i))))
 		}
 		time.Sleep(time.Second)
-		if n := w.net.count("register_client") - before; n > 200/16 {
-			t.Errorf("%d requests for 200 locks", n)
-		}
+		assert.AtMost(t, w.net.count("register_client")-before, 200/16, "requests for 200 locks")
 		wantTags(t, w.state("b7"), "7", "")
 		wantTags(t, w.state("b199"), "199", "")
 	})
@@ -163,13 +161,9 @@ func TestOldTagsAreForgotten(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			release(t, l)
 		}
-		if n := len(w.Dump("holdfast:client:" + c.ID())); n > 200 {
-			t.Errorf("%d fields after 1000 holds", n)
-		}
+		assert.AtMost(t, len(w.Dump("holdfast:client:"+c.ID())), 200, "fields after 1000 holds")
 		time.Sleep(11 * time.Minute)
-		if n := len(w.Dump("holdfast:client:" + c.ID())); n > 6 {
-			t.Errorf("%d fields while nothing is held", n)
-		}
+		assert.AtMost(t, len(w.Dump("holdfast:client:"+c.ID())), 6, "fields while nothing is held")
 	})
 }
 

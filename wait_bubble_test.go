@@ -38,9 +38,7 @@ func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 		start := time.Now()
 		got := <-next
 		assert.Must(t, got.err)
-		if waited := got.at.Sub(start); waited > left+time.Second {
-			t.Errorf("found after %v, the holder had %v left", waited, left)
-		}
+		assert.AtMost(t, got.at.Sub(start), left+time.Second, "found after, the holder had %v left", left)
 		assert.Equal(t, got.Remaining(), trusted, "what is left of a lease that a poll confirmed just now")
 		release(t, got.Lease)
 	})
@@ -139,9 +137,7 @@ func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
 			w.FailRequest(nil)
 			got := <-next
 			assert.Must(t, got.err)
-			if n := w.net.count("poll"); n > 100 {
-				t.Errorf("%d polls of a server that was away for a minute", n)
-			}
+			assert.AtMost(t, w.net.count("poll"), 100, "polls of a server that was away for a minute")
 			release(t, got.Lease)
 		})
 	}
@@ -249,9 +245,7 @@ func TestAPushFromBeforeAWaiterJoinedAgainIsNotTrusted(t *testing.T) {
 		<-l.Context().Done()
 		other := mustLock(t, w.client().Mutex("a"))
 		time.Sleep(2 * time.Minute)
-		if len(w.state("a").Waiters) != 1 {
-			t.Fatal("the waiter has not joined again")
-		}
+		assert.MustEqual(t, len(w.state("a").Waiters), 1, "the waiter has not joined again")
 		w.Publish("holdfast:push:"+b.ID(), fmt.Sprintf("granted %s %d 0", waiter, other.Token()>>10-1))
 		synctest.Wait()
 		select {

@@ -65,9 +65,7 @@ func TestEveryFileHasAPlaceInTheDebianPackage(t *testing.T) {
 		"changelog":                      "/usr/share/doc/holdfast/changelog.gz",
 		"CHANGELOG.md":                   "/usr/share/doc/holdfast/CHANGELOG.md.gz",
 	} {
-		if got := debianPlace(name); got != want {
-			t.Errorf("%s goes to %s, want %s", name, got, want)
-		}
+		assert.Equal(t, debianPlace(name), want, "%s goes to", name)
 	}
 }
 

@@ -57,9 +57,7 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 				start := time.Now()
 				within := func(how string) {
 					t.Helper()
-					if took := time.Since(start); took > 2*ttl {
-						t.Errorf("%s: granted after %v", how, took)
-					}
+					assert.AtMost(t, time.Since(start), 2*ttl, "%s: granted after", how)
 				}
 				a, b := w.client(), w.client()
 				l := w.lock(a, "x") // its waiter is the first in the queue
@@ -82,9 +80,7 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 
 				start = time.Now()
 				w.release(w.lock(a, "x"))
-				if took := time.Since(start); took > 0 {
-					t.Errorf("who knows waited for %v", took)
-				}
+				assert.AtMost(t, time.Since(start), 0, "who knows waited for")
 			})
 		})
 	}
@@ -106,9 +102,7 @@ func TestTwoCoordinatorsThatAlwaysSayHeldHaveNoVeto(t *testing.T) {
 							for range 20 {
 								began := time.Now()
 								w.release(w.lock(c, "x"))
-								if took := time.Since(began); took > 4*ttl {
-									t.Errorf("granted after %v", took)
-								}
+								assert.AtMost(t, time.Since(began), 4*ttl, "granted after")
 								time.Sleep(ttl * 3 / 2)
 							}
 						})
@@ -165,9 +159,7 @@ func TestACoordinatorWithADeadQueueHasNoVeto(t *testing.T) {
 		for range 3 {
 			all.Go(func() {
 				w.release(w.lock(w.client(), "x"))
-				if took := time.Since(start); took > 2*ttl {
-					t.Errorf("granted after %v", took)
-				}
+				assert.AtMost(t, time.Since(start), 2*ttl, "granted after")
 			})
 		}
 	})
@@ -282,9 +274,7 @@ func TestAPushThatGrantsForAShortTimeIsConfirmed(t *testing.T) {
 		g := <-got
 		assert.Must(t, g.err)
 		w.keep = append(w.keep, g.lease)
-		if took := time.Since(start); took > 8*time.Millisecond {
-			t.Errorf("the hand-over took %v", took)
-		}
+		assert.AtMost(t, time.Since(start), 8*time.Millisecond, "the hand-over took")
 		if coordinator.count("poll") == polls {
 			t.Error("nobody confirmed the grant")
 		}

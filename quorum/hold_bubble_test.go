@@ -25,9 +25,7 @@ func TestALockIsHeldOnAllServersAndReleasedOnAll(t *testing.T) {
 		w.release(l)
 		w.wantOn("x", "00000")
 		m := w.lock(b, "x")
-		if m.Token() <= l.Token() {
-			t.Errorf("token %d after %d", m.Token(), l.Token())
-		}
+		assert.More(t, m.Token(), l.Token(), "token")
 		w.release(m)
 	})
 }
@@ -49,9 +47,7 @@ func TestTheLossOfAnyTwoServersCostsNothing(t *testing.T) {
 				}
 				w.release(l)
 				m := w.lock(b, "x")
-				if m.Token() <= l.Token() {
-					t.Errorf("token %d after %d", m.Token(), l.Token())
-				}
+				assert.More(t, m.Token(), l.Token(), "token")
 				w.release(m)
 			})
 		}
@@ -187,9 +183,7 @@ func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t 
 			}
 			time.Sleep(time.Second)
 		}
-		if waited := time.Since(start); waited > 2*time.Minute {
-			t.Errorf("the lock was not available for %v", waited)
-		}
+		assert.AtMost(t, time.Since(start), 2*time.Minute, "the lock was not available for")
 	})
 }
 
@@ -232,9 +226,7 @@ func TestASilentServerDelaysNobodyTwice(t *testing.T) {
 		}
 		start := time.Now()
 		w.release(w.lock(a, "f"))
-		if took := time.Since(start); took > 0 {
-			t.Errorf("a server that is known to be silent delays a lock by %v", took)
-		}
+		assert.AtMost(t, time.Since(start), 0, "a server that is known to be silent delays a lock by")
 		resume()
 		time.Sleep(time.Minute)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "x"} {

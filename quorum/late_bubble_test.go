@@ -55,9 +55,7 @@ func TestLateAnswersCostNoLeaseWhereEveryServerIsNeeded(t *testing.T) {
 						for range 10 {
 							start := time.Now()
 							l, err := c.Mutex("x").Lock(t.Context())
-							if took := time.Since(start); took > ttl*2/3 {
-								t.Errorf("waited for %v", took)
-							}
+							assert.AtMost(t, time.Since(start), ttl*2/3, "waited for")
 							switch {
 							case err == nil:
 								_ = l.Release(t.Context()) // done, or under way
@@ -153,18 +151,14 @@ func TestALateQueueEntryDelaysNobody(t *testing.T) {
 		coordinator.mu.Unlock()
 		giveUp()
 		time.Sleep(2*ttl + time.Second)
-		if w.coordinatorOf("x") != coordinators("x")[0] {
-			t.Fatal("the late request took no place")
-		}
+		assert.MustEqual(t, w.coordinatorOf("x"), coordinators("x")[0], "the late request took no place")
 		c, got := w.client(), make(chan *holdfast.Lease)
 		go func() { got <- w.lock(c, "x") }()
 		time.Sleep(time.Second) // it waits behind
 		given := time.Now()
 		w.release(l)
 		m := <-got
-		if took := time.Since(given); took > time.Millisecond {
-			t.Errorf("it waited for %v", took)
-		}
+		assert.AtMost(t, time.Since(given), time.Millisecond, "it waited for")
 		w.release(m)
 	})
 }

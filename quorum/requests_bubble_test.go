@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
 )
 
@@ -29,9 +30,7 @@ func TestAPairIsThreeRequestsToEachServer(t *testing.T) {
 		for range pairs {
 			start := time.Now()
 			l := w.lock(a, "x")
-			if took := time.Since(start); took != 2*trip {
-				t.Errorf("a lock took %v, want two round trips of %v", took, trip)
-			}
+			assert.Equal(t, time.Since(start), 2*trip, "a lock took, with a round trip of %v", trip)
 			start = time.Now()
 			w.release(l)
 			if took := time.Since(start); took != trip {

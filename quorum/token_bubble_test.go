@@ -136,9 +136,7 @@ func TestALockGoesOnAfterMostClocksWereAhead(t *testing.T) {
 		w.identify(a) // a clock that is set back makes its server a new one
 		for range 3 {
 			l := w.lock(a, "x")
-			if l.Token() <= before.Token() {
-				t.Errorf("token %d after %d", l.Token(), before.Token())
-			}
+			assert.More(t, l.Token(), before.Token(), "token")
 			before = l
 			w.release(l)
 		}
@@ -166,9 +164,7 @@ func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
 		time.Sleep(time.Second)
 		w.wantOn("x", "00000")
 		l := w.lock(a, "x")
-		if l.Token() <= before.Token() {
-			t.Errorf("token %d after %d", l.Token(), before.Token())
-		}
+		assert.More(t, l.Token(), before.Token(), "token")
 		w.release(l)
 	})
 }
@@ -198,9 +194,7 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		token := func(answer string) string {
 			t.Helper()
 			words := strings.Fields(answer)
-			if words[0] != "granted" {
-				t.Fatalf("answered %q", answer)
-			}
+			assert.MustEqual(t, words[0], "granted", "answered %q", answer)
 			return words[1]
 		}
 		w.peers[0].kill()
@@ -251,9 +245,7 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 		}
 		w.peers[2].revive(false)
 		m := w.lock(b, "x")
-		if m.Token() <= l.Token() {
-			t.Errorf("token %d after %d", m.Token(), l.Token())
-		}
+		assert.More(t, m.Token(), l.Token(), "token")
 		<-l.Context().Done()
 		var lost *holdfast.LostError
 		if err := context.Cause(l.Context()); !errors.As(err, &lost) || lost.Reason != holdfast.LossEvicted {
@@ -289,9 +281,7 @@ func (s *tokenRun) run(t *testing.T, c *holdfast.Client, random *rand.Rand, unti
 		if s.inside != nil && s.inside.Err() == nil {
 			t.Errorf("%s was granted while %s holds", l.HolderID(), s.inside.HolderID())
 		}
-		if l.Token() <= s.last {
-			t.Errorf("token %d after %d", l.Token(), s.last)
-		}
+		assert.More(t, l.Token(), s.last, "token")
 		s.inside, s.last, s.grants = l, l.Token(), s.grants+1
 		s.mu.Unlock()
 		select {
@@ -363,9 +353,7 @@ func TestNeverTwoHoldersWhateverHappensToAMinority(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if s.grants < 30 {
-					t.Errorf("only %d grants in 30 minutes", s.grants)
-				}
+				assert.AtLeast(t, s.grants, 30, "grants in 30 minutes")
 				time.Sleep(3 * time.Minute)
 				w.wantOn("x", "00000")
 			})

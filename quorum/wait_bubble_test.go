@@ -59,12 +59,8 @@ func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
 				t.Fatalf("waiter %d was granted before %d (%v)", g.who, i, g.err)
 			}
 			// A round trip to the coordinator, one to the others, and one for the token.
-			if took := time.Since(start); took > 8*time.Millisecond {
-				t.Errorf("the hand-over took %v", took)
-			}
-			if g.lease.Token() <= l.Token() {
-				t.Errorf("token %d after %d", g.lease.Token(), l.Token())
-			}
+			assert.AtMost(t, time.Since(start), 8*time.Millisecond, "the hand-over took")
+			assert.More(t, g.lease.Token(), l.Token(), "token")
 			l = g.lease
 			w.keep = append(w.keep, l)
 		}
@@ -72,9 +68,7 @@ func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
 			polls += p.count("poll")
 		}
 		// Each server is polled once for what it has pushed.
-		if polls > 6*len(w.peers) {
-			t.Errorf("%d polls for 6 hand-overs", polls)
-		}
+		assert.AtMost(t, polls, 6*len(w.peers), "polls for 6 hand-overs")
 		w.release(l)
 		time.Sleep(time.Second)
 		w.wantOn("x", "00000")
@@ -101,9 +95,7 @@ func TestWaitersAreServedThoughTheServerWithTheQueueDies(t *testing.T) {
 				w.keep = append(w.keep, g.lease)
 				w.release(g.lease)
 			}
-			if took := time.Since(start); took > ttl {
-				t.Errorf("three hand-overs took %v", took)
-			}
+			assert.AtMost(t, time.Since(start), ttl, "three hand-overs took")
 			resume()
 		})
 	}
@@ -124,9 +116,7 @@ func TestWaitersAreServedThoughTheServerWithTheQueueForgetsIt(t *testing.T) {
 			w.keep = append(w.keep, g.lease)
 			w.release(g.lease)
 		}
-		if took := time.Since(start); took > ttl {
-			t.Errorf("three hand-overs took %v", took)
-		}
+		assert.AtMost(t, time.Since(start), ttl, "three hand-overs took")
 	})
 }
 
@@ -145,9 +135,7 @@ func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 			w.keep = append(w.keep, g.lease)
 			w.release(g.lease)
 		}
-		if took := time.Since(start); took > 2*ttl {
-			t.Errorf("two hand-overs without pushes took %v", took)
-		}
+		assert.AtMost(t, time.Since(start), 2*ttl, "two hand-overs without pushes took")
 	})
 }
 
@@ -202,9 +190,7 @@ func TestProcessesWithDifferentCoordinatorsStillGetTheLock(t *testing.T) {
 				t.Fatal(g.err)
 			}
 		}
-		if took := time.Since(start); took > 20*ttl {
-			t.Errorf("20 acquisitions took %v", took)
-		}
+		assert.AtMost(t, time.Since(start), 20*ttl, "20 acquisitions took")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -29,9 +30,7 @@ func TestEveryCommandOfAnActionIsAskedFor(t *testing.T) {
 			}
 		}
 	}
-	if len(needed) < 10 {
-		t.Errorf("commands were found: %v", needed)
-	}
+	assert.AtLeast(t, len(needed), 10, "commands were found: %v", needed)
 	for command := range needed {
 		name := strings.ToLower(command)
 		asked := fmt.Sprintf("need('%s'", name)

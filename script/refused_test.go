@@ -98,9 +98,7 @@ func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
 	without := map[string]*redistest.Conn{}
 	for _, command := range commands {
 		without[command] = server.Dial(t)
-		if reply := without[command].Do(t, "AUTH", "no"+command, "pw"); reply != "OK" {
-			t.Fatalf("AUTH: %v", reply)
-		}
+		assert.MustEqual(t, without[command].Do(t, "AUTH", "no"+command, "pw"), "OK", "AUTH")
 	}
 	failed := map[string]int{}
 	eachStep(t, server, func(tr *trial) {
@@ -114,9 +112,7 @@ func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
 			what := fmt.Sprintf("%s %v without %s says %q", tr.action.Name, tr.args, command, r.answer)
 			if r.failed {
 				failed[command]++
-				if len(r.heard) > 0 {
-					tr.t.Errorf("%s and has published %q", what, r.heard)
-				}
+				assert.Equal(tr.t, len(r.heard), 0, "%s and has published %q", what, r.heard)
 				if !same(r.keys, before) {
 					tr.t.Errorf("%s and leaves\n%v\nof\n%v", what, r.keys, before)
 				}
@@ -157,8 +153,6 @@ func same(a, b map[string]map[string]string) bool { return maps.EqualFunc(a, b, 
 func (tr *trial) all(commands [][]any) {
 	tr.t.Helper()
 	for _, words := range commands {
-		if reply := tr.Do(tr.t, words...); reply != "OK" {
-			tr.t.Fatalf("%v: %v", words, reply)
-		}
+		assert.MustEqual(tr.t, tr.Do(tr.t, words...), "OK", "%v", words)
 	}
 }

@@ -46,9 +46,7 @@ func split(t *testing.T, s *script.Script) (header, string) {
 	if !firstLine.MatchString(lines[0]) {
 		t.Fatalf("the first line declares nothing: %q", lines[0])
 	}
-	if s.Declaration() != lines[0]+"\n" {
-		t.Fatalf("the server is told %q", s.Declaration())
-	}
+	assert.MustEqual(t, s.Declaration(), lines[0]+"\n", "the server is told")
 	lines = lines[1:]
 	title := titleLine.FindStringSubmatch(lines[0])
 	if title == nil {
@@ -241,14 +239,10 @@ func TestNoKeyIsBuilt(t *testing.T) {
 // if there is one, and record.lua.
 func TestTimeIsReadOnce(t *testing.T) {
 	const read = "call('TIME')"
-	if n := strings.Count(part(t), read); n != 1 {
-		t.Errorf("record reads the clock %d times", n)
-	}
+	assert.Equal(t, strings.Count(part(t), read), 1, "how often record reads the clock")
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
 		short, rest, included := strings.Cut(body, "--include record")
-		if n := strings.Count(short, read); n > 1 {
-			t.Errorf("the clock is read %d times", n)
-		}
+		assert.AtMost(t, strings.Count(short, read), 1, "how often the clock is read")
 		if n := strings.Count(rest, read); included && n > 0 {
 			t.Errorf("the clock is read again behind the shared part")
 		}

@@ -29,9 +29,7 @@ func TestTheClosestFlagIsNamed(t *testing.T) {
 
 func TestWordsAreQuotedForAShell(t *testing.T) {
 	const want = `a '' 'b c' 'it'\''s' '$x' --k=v/1,2`
-	if got := quote("a", "", "b c", "it's", "$x", "--k=v/1,2"); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	assert.Equal(t, quote("a", "", "b c", "it's", "$x", "--k=v/1,2"), want, "quote")
 }
 
 // located is where an environment says that the server is.
@@ -159,7 +157,5 @@ func TestAMessageStaysOneLine(t *testing.T) {
 	var b strings.Builder
 	p := &printer{w: &b, level: levelNormal}
 	p.fail(usageError("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
-	if want := "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n"; b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
-	}
+	assert.Equal(t, b.String(), "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n", "the text")
 }

@@ -29,9 +29,7 @@ func TestDoctorReadsEachPrimaryOfACluster(t *testing.T) {
 	}
 	want := cluster.Addrs()[:3]
 	slices.Sort(want)
-	if !slices.Equal(addrs, want) {
-		t.Errorf("read were %q, want %q", addrs, want)
-	}
+	assert.EqualSlices(t, addrs, want, "the addresses that were read")
 }
 
 // A node that knows no primary is read itself: it says what is wrong.

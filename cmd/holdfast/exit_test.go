@@ -54,9 +54,7 @@ func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
 func TestHelpHasTheExitCodes(t *testing.T) {
 	text := exitCodesText()
 	for line := range strings.SplitSeq(text, "\n") {
-		if len(line) > 80 {
-			t.Errorf("%d columns: %s", len(line), line)
-		}
+		assert.AtMost(t, len(line), 80, "columns: %s", line)
 	}
 	words := strings.Join(strings.Fields(text), " ")
 	for _, row := range table() {

@@ -55,7 +55,5 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 func TestWhatIsATableStaysOne(t *testing.T) {
 	const text = "first line\nsecond -n\n\nTable:\n  a  b\n.x c\\"
 	const want = "first line\nsecond \\-n\n.PP\n.nf\nTable:\n  a  b\n\\&.x c\\e\n.fi\n"
-	if got := manText(text); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	assert.Equal(t, manText(text), want, "manText")
 }

@@ -44,7 +44,5 @@ func TestTheToolHasNothingOfTheFaultSuite(t *testing.T) {
 			t.Errorf("the tool has %s", dep)
 		}
 	}
-	if len(deps) < 100 {
-		t.Errorf("only %d packages: %s", len(deps), out)
-	}
+	assert.AtLeast(t, len(deps), 100, "packages: %s", out)
 }

@@ -117,9 +117,7 @@ func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
 			t.Helper()
 			select {
 			case got := <-status:
-				if got != [2]any{token, code} {
-					t.Errorf("got %v, want token %s: %d", got, token, code)
-				}
+				assert.Equal(t, got, [2]any{token, code}, "what was handed over")
 			default:
 				t.Errorf("token %s has no answer", token)
 			}

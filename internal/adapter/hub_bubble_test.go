@@ -241,9 +241,7 @@ func TestAChannelWithANewListenerStaysSubscribed(t *testing.T) {
 			t.Errorf("the node is asked to begin %q and to end %q", subscribe, unsubscribe)
 		}
 		f.Deliver("a", "x")
-		if !slices.Equal(second.messages, []string{"x"}) {
-			t.Errorf("heard %q", second.messages)
-		}
+		assert.EqualSlices(t, second.messages, []string{"x"}, "heard")
 		go second.stop()
 		go other.stop()
 		synctest.Wait()

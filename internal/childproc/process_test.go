@@ -49,9 +49,7 @@ func TestChildTakesOrdersAndIsKilled(t *testing.T) {
 	if got := <-ends; !strings.Contains(got, "killed") || !strings.Contains(got, "hello from the child") {
 		t.Errorf("the child's end was told as %q; want the signal and its standard error", got)
 	}
-	if err := p.Kill(); err != nil {
-		t.Errorf("killing a child that has ended: %v; want no error", err)
-	}
+	assert.NoError(t, p.Kill())
 	p.Destroy()
 	assert.Equal(t, len(ends), 0, "the child's end was told twice")
 }

@@ -80,9 +80,7 @@ func (s *servers) silent(of ...int) (back func()) {
 
 func want(t *testing.T, what string, got []Standing, want ...Standing) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	assert.EqualSlices(t, got, want, "%s", what)
 }
 
 func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {

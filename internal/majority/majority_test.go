@@ -30,9 +30,7 @@ func TestTheOrderIsTheSameForAllAndSpreadsTheLocks(t *testing.T) {
 			t.Fatalf("%s is asked for at %v", key, order)
 		}
 	}
-	if slices.Min(leads) < 100 {
-		t.Errorf("leads %v of 1000", leads)
-	}
+	assert.AtLeast(t, slices.Min(leads), 100, "the least of the leads %v of 1000", leads)
 }
 
 func TestDecide(t *testing.T) {

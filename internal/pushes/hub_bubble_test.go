@@ -313,9 +313,7 @@ func TestAnIdleChannelIsUnsubscribed(t *testing.T) {
 		h.Forget(one)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if feed.stopped != 0 {
-			t.Fatal("it was left while somebody waited")
-		}
+		assert.MustEqual(t, feed.stopped, 0, "it was left while somebody waited")
 		for range 100 { // a contended lock
 			h.Forget(two)
 			time.Sleep(9 * time.Second)
@@ -377,8 +375,6 @@ func TestStopWaitsForWhatIsUnderWayAndEndsEverySubscription(t *testing.T) {
 			t.Errorf("a stopped hub subscribed: %v", err)
 		}
 		h.Stop()
-		if feed.stopped != 4 {
-			t.Errorf("stopped %d times", feed.stopped)
-		}
+		assert.Equal(t, feed.stopped, 4, "subscriptions that were stopped")
 	})
 }

@@ -80,9 +80,7 @@ func TestBlackHoleHoldsBothDirections(t *testing.T) {
 	other := redistest.Dial(t, p.Addr())
 	other.Send(t, "INCR", "n")
 	p.Await(t, redistest.Arrived, "INCR", 3)
-	if got := s.Do(t, "GET", "n"); got != "1" {
-		t.Errorf("n is %v behind a black hole", got)
-	}
+	assert.Equal(t, s.Do(t, "GET", "n"), "1", "n behind a black hole")
 	assert.Equal(t, p.Count(redistest.Answered, "INCR"), 0, "answers out of the black hole")
 
 	p.Hook(nil)
@@ -175,9 +173,7 @@ func TestModesSwitchUnderTraffic(t *testing.T) {
 	<-done
 	p.Await(t, redistest.Forwarded, "INCR", 200) // may be noted after the answer
 	p.Await(t, redistest.Answered, "INCR", 200)
-	if seen.Load() < 800 {
-		t.Errorf("the hook saw %d events", seen.Load())
-	}
+	assert.AtLeast(t, seen.Load(), 800, "events that the hook saw")
 }
 
 func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {

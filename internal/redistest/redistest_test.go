@@ -71,9 +71,7 @@ func TestPauseHoldsAnswersBack(t *testing.T) {
 	s.Pause()
 	c.Send(t, "PING")
 	s.Continue()
-	if got := c.Receive(t); got != "PONG" {
-		t.Errorf("got %v", got)
-	}
+	assert.Equal(t, c.Receive(t), "PONG", "the answer")
 }
 
 func TestRestartForgets(t *testing.T) {

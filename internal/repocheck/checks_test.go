@@ -37,9 +37,7 @@ func TestProblemNamesItsPlace(t *testing.T) {
 		{Problem{"a.go", 7, "is odd"}, "a.go:7: is odd"},
 		{Problem{"a.go", 0, "is odd"}, "a.go: is odd"},
 	} {
-		if got := c.problem.String(); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
+		assert.Equal(t, c.problem.String(), c.want, "the text")
 	}
 }
 
@@ -134,9 +132,7 @@ func TestGoFileCalls(t *testing.T) {
 
 func TestTestFuncs(t *testing.T) {
 	const text = "func TestA(t *testing.T) {}\nfunc FuzzB(f *testing.F) {}\nfunc helper() {}\n// func TestC(\n"
-	if got := strings.Join(TestFuncs("a_test.go", text), " "); got != "TestA FuzzB" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, strings.Join(TestFuncs("a_test.go", text), " "), "TestA FuzzB", "the tests")
 	if got := TestFuncs("a.go", text); got != nil {
 		t.Errorf("got %q from a file that is no test", got)
 	}

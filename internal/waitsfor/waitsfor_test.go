@@ -170,9 +170,7 @@ func TestStuckIsWhatRemains(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		g := random(r, 1+r.IntN(9))
 		stuck, left := g.Stuck(), run(r, g)
-		if len(stuck) != len(left) {
-			t.Fatalf("seed %d: %v is stuck, and %v remains of %v", seed, stuck, left, g)
-		}
+		assert.MustEqual(t, len(stuck), len(left), "seed %d: %v is stuck, and %v remains of %v", seed, stuck, left, g)
 		for id := range left {
 			if !stuck[id] {
 				t.Fatalf("seed %d: %v remains and is not stuck in %v", seed, id, g)

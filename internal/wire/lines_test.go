@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestPushesAreReadExactly(t *testing.T) {
@@ -51,12 +53,8 @@ func TestAStrangeAnswerIsShownInPart(t *testing.T) {
 }
 
 func TestClientIsThePartOfTheAttemptBeforeItsNumber(t *testing.T) {
-	if got := Client("abc/12"); got != "abc" {
-		t.Errorf("got %q", got)
-	}
-	if got := ClientKey("p", "abc"); got != "p:client:abc" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, Client("abc/12"), "abc", "Client")
+	assert.Equal(t, ClientKey("p", "abc"), "p:client:abc", "ClientKey")
 	if got := Millis(1500e6) + Number(7); got != "15007" {
 		t.Errorf("got %q", got)
 	}

@@ -120,9 +120,7 @@ func TestEveryMetricIsReported(t *testing.T) {
 		}
 		w.observer.ObserveRequest(holdfast.Request{Context: background, Script: "acquire"})
 		all := w.metrics()
-		if len(all) != len(measure.Metrics) {
-			t.Errorf("there are %d metrics, want %d", len(all), len(measure.Metrics))
-		}
+		assert.Equal(t, len(all), len(measure.Metrics), "metrics")
 		for _, want := range measure.Metrics {
 			got, ok := all[want.Name]
 			if !ok || got.Unit != want.Unit || got.Description != want.Help {
@@ -192,9 +190,7 @@ func TestTheGaugesReturnToZero(t *testing.T) {
 		assert.Must(t, a.Close(background))
 		for _, gauge := range []string{"holdfast.held", "holdfast.waiting"} {
 			for attributes, p := range w.points(gauge) {
-				if p.sum != 0 {
-					t.Errorf("%s of %q is %v at the end", gauge, attributes, p.sum)
-				}
+				assert.Equal(t, p.sum, 0, "%s of %q at the end", gauge, attributes)
 			}
 		}
 	})
@@ -295,9 +291,7 @@ func TestASpanThatWaitedIsLinkedToTheHoldBefore(t *testing.T) {
 				w.linked(b, a, true)
 				w.linked(c, b, false)
 				local := value(w.of("acquire lock", b), "holdfast.local")
-				if want := fmt.Sprint(name == "hand-over"); local != want {
-					t.Errorf("local hand-over: %s, want %s", local, want)
-				}
+				assert.Equal(t, local, fmt.Sprint(name == "hand-over"), "local hand-over")
 			})
 		})
 	}

@@ -179,9 +179,7 @@ func TestThePageMayBeMountedAnywhere(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/ops/locks/", http.StripPrefix("/ops/locks", p))
 	mux.Handle("/bare", http.StripPrefix("/bare", p))
-	if w := serve(mux, request("GET", "/ops/locks/api/locks", nil)); w.Code != http.StatusOK {
-		t.Errorf("%d", w.Code)
-	}
+	assert.Equal(t, serve(mux, request("GET", "/ops/locks/api/locks", nil)).Code, http.StatusOK, "the status")
 	w := serve(mux, request("GET", "/bare?x=1", nil))
 	if w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/bare/" {
 		t.Errorf("%d to %s", w.Code, w.Header().Get("Location"))

@@ -69,9 +69,7 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 		if d := w.detail("evicted/1"); len(d.Timeline.Holds) != 0 || d.Lock.Lost != 0 {
 			t.Errorf("after the window: %+v, lost %d", d.Timeline.Holds, d.Lock.Lost)
 		}
-		if w.page.watcher.lost != 3 {
-			t.Errorf("lost %d in all", w.page.watcher.lost)
-		}
+		assert.Equal(t, w.page.watcher.lost, 3, "lost in all")
 	})
 }
 
@@ -149,9 +147,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	for range 10 * perLock {
 		step("busy")
 	}
-	if n := len(h.locks["busy"].holds); n != perLock {
-		t.Errorf("one lock has %d holds", n)
-	}
+	assert.Equal(t, len(h.locks["busy"].holds), perLock, "holds of one lock")
 	for i := range 2 * inTotal {
 		step("lock/" + strconv.Itoa(i%20_000))
 		if i%5000 == 4999 {

@@ -271,9 +271,7 @@ func TestAServerThatDoesNotAnswerIsToldAndTheLastStateStays(t *testing.T) {
 		if len(events) == 0 || events[len(events)-1].Read.Error == "" || events[0].Totals.Held != 1 {
 			t.Fatalf("%+v", events)
 		}
-		if got := names(events); !slices.Equal(got, []string{"change"}) {
-			t.Errorf("one failure is told once, and not as %q", got)
-		}
+		assert.EqualSlices(t, names(events), []string{"change"}, "what is told of one failure")
 		w.store.FailRequest(nil)
 		w.pass(time.Minute)
 		events = s.next()

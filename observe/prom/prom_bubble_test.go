@@ -165,9 +165,7 @@ func TestEveryMetricIsReported(t *testing.T) {
 			t.Errorf("there is no metric %s", m.PromName())
 		}
 	}
-	if len(found) != len(measure.Metrics) {
-		t.Errorf("there are %d metrics, want %d", len(found), len(measure.Metrics))
-	}
+	assert.Equal(t, len(found), len(measure.Metrics), "metrics")
 	problems, err := testutil.CollectAndLint(o)
 	assert.Must(t, err)
 	for _, p := range problems {

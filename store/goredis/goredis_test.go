@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -102,9 +103,7 @@ func TestHooksSeeTheRequests(t *testing.T) {
 	if _, err := goredis.New(rdb).Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(seen.list, " "); got != "evalsha eval" {
-		t.Errorf("the hook saw %q", got)
-	}
+	assert.Equal(t, strings.Join(seen.list, " "), "evalsha eval", "the hook saw")
 }
 
 type names struct{ list []string }
@@ -137,9 +136,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 
 	// An idle connection that answers stays.
 	proxy.Await(t, redistest.Forwarded, "PING", 3)
-	if len(rec.Resumed) > 0 {
-		t.Error("an idle connection was replaced")
-	}
+	assert.Equal(t, len(rec.Resumed), 0, "an idle connection was replaced")
 	// The old connection gets nothing any more, but a new one does.
 	before := proxy.Count(redistest.Arrived, "HELLO")
 	proxy.BlackHole()
@@ -148,7 +145,5 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	proxy.Pass()
 	adaptertest.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := adaptertest.Await(t, rec.Messages); got != "hello" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, adaptertest.Await(t, rec.Messages), "hello", "the message")
 }

@@ -163,9 +163,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	proxy.Pass()
 	adaptertest.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	if got := adaptertest.Await(t, rec.Messages); got != "hello" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, adaptertest.Await(t, rec.Messages), "hello", "the message")
 }
 
 // If an application uses the rest of the pool, a subscription still ends, and the others
@@ -181,9 +179,7 @@ func TestStopWithAFullPool(t *testing.T) {
 	})
 	adaptertest.Await(t, other.Resumed)
 	server.Do(t, "PUBLISH", "other", "hello")
-	if got := adaptertest.Await(t, other.Messages); got != "hello" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, adaptertest.Await(t, other.Messages), "hello", "the message")
 }
 
 // While one of two subscriptions ends, the server still counts the other.

@@ -27,7 +27,5 @@ func TestTheTableOfGuaranteesNamesEveryCheck(t *testing.T) {
 		}
 		delete(named, res.Name)
 	}
-	if len(named) > 0 {
-		t.Errorf("the table names checks that there are not: %v", named)
-	}
+	assert.Equal(t, len(named), 0, "the table names checks that there are not: %v", named)
 }

@@ -80,9 +80,7 @@ func TestS3NamesEqualContentsAlike(t *testing.T) {
 		assert.Must(t, err)
 		etags[aws.ToString(answer.ETag)] = true
 	}
-	if len(etags) != 1 {
-		t.Errorf("two tokens in the metadata make %d versions: then the metadata would do", len(etags))
-	}
+	assert.Equal(t, len(etags), 1, "versions of two tokens in the metadata: if more, the metadata would do")
 	guard := objectfence.Guard{Bucket: bucket}
 	versions := map[string]bool{}
 	for range 2 {
@@ -91,9 +89,7 @@ func TestS3NamesEqualContentsAlike(t *testing.T) {
 		want(t, "read", err, nil)
 		versions[version] = true
 	}
-	if len(versions) != 2 {
-		t.Errorf("two guarded writes make %d versions", len(versions))
-	}
+	assert.Equal(t, len(versions), 2, "versions of two guarded writes")
 }
 
 func TestConcurrentUpdatesOfAnObjectInS3LoseNothing(t *testing.T) {

@@ -97,9 +97,7 @@ func TestCommandsRunInOrderUntilOneIsRefused(t *testing.T) {
 		redisfence.Write("HSET", "h", "one", "1", "two", "2"),
 		redisfence.Command{Name: "PUBLISH", Args: []string{"news", "b"}},
 	), nil)
-	if got := server.Do(t, "GET", "b"); got != "with spaces\nand lines" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, server.Do(t, "GET", "b"), "with spaces\nand lines", "the value")
 	err := guard.Do(within(t), "a", 1,
 		redisfence.Write("SET", "c", "1"), redisfence.Write("INCR", "h"), redisfence.Write("SET", "c", "2"))
 	var refused *redisfence.CommandError
@@ -143,9 +141,7 @@ func TestALostAnswerDoesNotRepeatAWrite(t *testing.T) {
 		want(t, "the first", guard.Do(within(t), "n", 5, incr), nil) // the server knows the script now
 		proxy.DropRepliesAndCut(1, "EVALSHA")
 		want(t, "the second", guard.Do(within(t), "n", 5, incr), nil)
-		if n := server.Do(t, "GET", "n"); n != "2" {
-			t.Errorf("n is %v after two calls, of which one was sent twice", n)
-		}
+		assert.Equal(t, server.Do(t, "GET", "n"), "2", "n after two calls, of which one was sent twice")
 		proxy.DropRepliesAndCut(1, "EVALSHA")
 		err := guard.Do(within(t), "n", 5, redisfence.Write("HSET", "n", "a", "b"))
 		if _, refused := errors.AsType[*redisfence.CommandError](err); !refused {
@@ -193,9 +189,7 @@ func TestTheRightsOfAGuardAreThoseOfThePage(t *testing.T) {
 	server := redistest.Start(t)
 	guard := func(rights ...string) redisfence.Guard {
 		user := words("ACL SETUSER app reset on >secret ~n +incr +@connection")
-		if got := server.Do(t, append(user, words(rights...)...)...); got != "OK" {
-			t.Fatalf("ACL SETUSER: %v", got)
-		}
+		assert.MustEqual(t, server.Do(t, append(user, words(rights...)...)...), "OK", "ACL SETUSER")
 		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "app", Password: "secret"})
 		t.Cleanup(func() { _ = rdb.Close() })
 		return redisfence.Guard{Store: goredis.New(rdb)}

@@ -273,9 +273,7 @@ func TestAnIdleTransactionIsEndedByTheDatabase(t *testing.T) {
 		must(t, tx, "UPDATE account SET balance = 10")
 		// From here the first does nothing.
 		err = guard.Do(within(t), db, "account/1", 6, func(tx *sql.Tx) error {
-			if n := number(t, tx, readBalance); n != 0 {
-				t.Errorf("it reads %d from a transaction that is not committed", n)
-			}
+			assert.Equal(t, number(t, tx, readBalance), 0, "it reads from a transaction that is not committed")
 			_, err := tx.Exec("UPDATE account SET balance = 20")
 			return err
 		})

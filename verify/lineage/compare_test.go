@@ -112,9 +112,7 @@ func TestARandomValueCannotRefuseALateWriter(t *testing.T) {
 		a.Resume()
 		a.Order(t, "write A")
 		a.Hear(t, "wrote")
-		if value := s.Do(t, "GET", "resource"); value != "A" {
-			t.Errorf("the resource has %v: the flaw is not seen", value)
-		}
+		assert.Equal(t, s.Do(t, "GET", "resource"), "A", "the resource: the flaw is not seen")
 	}, func(t *testing.T, s *redistest.Server) {
 		a := start(t, "Holdfast", s.Addr(), ttl)
 		a.Hear(t, "held")

@@ -134,9 +134,7 @@ func TestAReleaseByOneCommandStillHasNoToken(t *testing.T) {
 			clients: []actor{{name: "A", run: newest}, {name: "B", run: newest}},
 			turns:   "A 30s B B A B A",
 		}).together()
-		if value := s.Do(t, "GET", "file"); value != "A" {
-			t.Errorf("the file has %v: the flaw is not seen", value)
-		}
+		assert.Equal(t, s.Do(t, "GET", "file"), "A", "the file: the flaw is not seen")
 	}, func(t *testing.T, s *redistest.Server) {
 		rdb := connect(t, s.Addr())
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: 500 * time.Millisecond})

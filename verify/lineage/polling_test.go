@@ -55,9 +55,7 @@ func TestAClientThatPollsIsOvertaken(t *testing.T) {
 			harness.Release(t, l)
 			l = harness.Granted(t, got)
 			for _, later := range waits[n+1:] {
-				if len(later) > 0 {
-					t.Error("a later client was granted the lock first")
-				}
+				assert.Equal(t, len(later), 0, "a later client was granted the lock first")
 			}
 		}
 		harness.Release(t, l)

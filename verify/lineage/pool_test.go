@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -155,9 +156,7 @@ func TestARenewalWithoutAPauseFloodsTheServer(t *testing.T) {
 		}
 	}, func(t *testing.T, s *redistest.Server) {
 		staysRenewed(t, s)
-		if n := s.CommandCalls(t)["evalsha"]; n > 30 {
-			t.Errorf("%d requests in little more than a lease", n)
-		}
+		assert.AtMost(t, s.CommandCalls(t)["evalsha"], 30, "requests in little more than a lease")
 	})
 }
 

@@ -173,9 +173,7 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		// message wakes it.
 		s.Do(t, "PUBLISH", lockName+":released", "")
 		assert.Must(t, redistest.Next(t, "the waiter", done))
-		if n := tried.Load(); n != 1 {
-			t.Errorf("the waiter tried %d times: the flaw is not seen", n)
-		}
+		assert.Equal(t, tried.Load(), 1, "tries of the waiter: the flaw is not seen")
 	}, func(t *testing.T, s *redistest.Server) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})

@@ -35,9 +35,7 @@ func TestASwallowedErrorOfUnlockLeavesTheLock(t *testing.T) {
 			turns:   "A cut A A B 10s B 10s B",
 		})
 		p.together()
-		if owner := s.Do(t, "GET", lockName); owner != "A" {
-			t.Errorf("the lock is %v's: the flaw is not seen", owner)
-		}
+		assert.Equal(t, s.Do(t, "GET", lockName), "A", "the owner of the lock: the flaw is not seen")
 	}, func(t *testing.T, s *redistest.Server) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})

@@ -15,15 +15,11 @@ import (
 // part of the run, and fails as soon as the code has moved away from under a mutant.
 func TestEveryMutantFindsItsPlace(t *testing.T) {
 	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	names := map[string]bool{}
 	for _, m := range mutants {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		if _, err := m.apply(string(text)); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
@@ -32,21 +28,15 @@ func TestEveryMutantFindsItsPlace(t *testing.T) {
 		}
 		names[m.name] = true
 	}
-	if len(mutants) < 150 {
-		t.Errorf("there are %d mutants", len(mutants))
-	}
+	assert.AtLeast(t, len(mutants), 150, "mutants")
 }
 
 // The table in the documentation is of the mutants that there are.
 func TestTheTableHasEveryMutant(t *testing.T) {
 	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	page, err := os.ReadFile(filepath.Join(root, "docs", "track-record", "mutations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, m := range mutants {
 		if !strings.Contains(string(page), "\n| "+m.name+" | `"+m.file+"` | ") {
 			t.Errorf("%q is not in the table: run make mutation", m.name)
@@ -114,9 +104,7 @@ func TestThePageIsReadAsItIsWritten(t *testing.T) {
 		{first, caught{"unit tests", "TestA"}}, {second, caught{"oracle", "TestB"}},
 		{mutants[2], caught{"oracle", "TestB"}}, {second, caught{"oracle", "TestC"}}, {mutants[2], caught{}},
 	} {
-		if err := writePage(path, v); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, writePage(path, v))
 	}
 	got, want := readPage(path), map[string]caught{
 		first.name: {"unit tests", "TestA"}, second.name: {"oracle", "TestC"},

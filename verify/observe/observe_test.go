@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // What happened on a real server is in the scrape, by both observers.
@@ -54,7 +56,5 @@ func TestBothObserversHaveTheSameNames(t *testing.T) {
 			t.Errorf("%s is only in otel", name)
 		}
 	}
-	if len(a.names) < 15 {
-		t.Errorf("only %d names were compared", len(a.names))
-	}
+	assert.AtLeast(t, len(a.names), 15, "names were compared")
 }

@@ -48,9 +48,7 @@ func TestAReleaseTellsTheWatchers(t *testing.T) {
 		seen.Await(t, holdfast.EventWait, "x", 1)
 		harness.Release(t, l)
 		l = harness.Granted(t, next)
-		if len(first)+len(second) > 0 {
-			t.Error("the lock went from hand to hand, and was found free")
-		}
+		assert.Equal(t, len(first)+len(second), 0, "the lock went from hand to hand, and was found free")
 		harness.Release(t, l)
 		wantFree(t, first)
 		wantFree(t, second)
@@ -88,9 +86,7 @@ func TestAWatcherAsksAfterACut(t *testing.T) {
 		proxy.RefuseNew(true)
 		proxy.Cut()
 		harness.Release(t, l)
-		if len(done) > 0 {
-			t.Error("it was told over a link that is cut")
-		}
+		assert.Equal(t, len(done), 0, "it was told over a link that is cut")
 		proxy.RefuseNew(false)
 		wantFree(t, done)
 	})

@@ -45,9 +45,7 @@ func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
 		}
 		harness.Release(t, second)
 		next := harness.Granted(t, got)
-		if next.Token() <= first.Token() {
-			t.Errorf("token %d after %d", next.Token(), first.Token())
-		}
+		assert.More(t, next.Token(), first.Token(), "token")
 		harness.Release(t, next)
 		if held, err := stranger.IsHeld(harness.Within(t)); held || err != nil {
 			t.Errorf("held: %v (%v)", held, err)
@@ -135,9 +133,7 @@ func TestALockIsKeptForItsMinimumTime(t *testing.T) {
 		}
 		o := redistest.Next(t, "Lock", got)
 		assert.Must(t, o.Err)
-		if free := o.At.Sub(before); free < least {
-			t.Errorf("let in after %v", free)
-		}
+		assert.AtLeast(t, o.At.Sub(before), least, "let in after")
 		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePoll, "the grant came by")
 		harness.Release(t, o.Lease)
 	})

@@ -200,9 +200,7 @@ func TestTheObserverSeesEveryAcquisitionAndItsEnd(t *testing.T) {
 				}
 			}
 			for _, e := range s.Of(holdfast.EventGrant, "") {
-				if ends[e.Token] != 1 {
-					t.Errorf("the grant of token %d has %d ends", e.Token, ends[e.Token])
-				}
+				assert.Equal(t, ends[e.Token], 1, "ends of the grant of token %d", e.Token)
 			}
 			if len(ends) != grants {
 				t.Errorf("%d grants, %d ends", grants, len(ends))

@@ -115,9 +115,7 @@ func lossRun(
 		t.Error("the lock was granted to the next while the old lease's context was not done")
 	}
 	harness.Lost(t, held, holdfast.LossExpired)
-	if f.Lease.Token() <= held.Token() {
-		t.Errorf("token %d was granted after %d", f.Lease.Token(), held.Token())
-	}
+	assert.More(t, f.Lease.Token(), held.Token(), "the granted token")
 	assert.Is(t, held.Release(harness.Within(t)), holdfast.ErrNotHeld)
 	proxy.Pass()
 	harness.Release(t, f.Lease)
@@ -210,9 +208,7 @@ func TestALostLeaseIsNotExtended(t *testing.T) {
 		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost) {
 			t.Errorf("Extend: %v", err)
 		}
-		if wait := time.Until(l.Deadline()); wait > 0 {
-			t.Errorf("the deadline of a lost lease is %v ahead", wait)
-		}
+		assert.AtMost(t, time.Until(l.Deadline()), 0, "how far the deadline of a lost lease is ahead")
 		proxy.Pass()
 	})
 }

@@ -71,9 +71,7 @@ func TestOutOfMemoryCostsNoPosition(t *testing.T) {
 		}
 		a.Abandon()
 		next := harness.Granted(t, got)
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
+		assert.More(t, next.Token(), l.Token(), "token")
 		harness.Release(t, next)
 	})
 }

@@ -250,9 +250,7 @@ func TestReleaseWhileTheServerRestarts(t *testing.T) {
 			t.Errorf("Release: %v", err)
 		}
 		next := harness.Lock(t, a.Mutex("x"))
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
+		assert.More(t, next.Token(), l.Token(), "token")
 		harness.Release(t, next)
 	})
 }

@@ -83,9 +83,7 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 				s.Holders[0].Remaining > 10*time.Second {
 				t.Errorf("after %s: %+v", act.name, s.Holders)
 			}
-			if fresh.Token() <= stale.Token() {
-				t.Errorf("token %d after %d", fresh.Token(), stale.Token())
-			}
+			assert.More(t, fresh.Token(), stale.Token(), "token")
 			stale.Release(harness.Within(t))
 			harness.Release(t, fresh)
 		}
@@ -127,9 +125,7 @@ func TestAForgetfulServerIsALoss(t *testing.T) {
 		harness.Lost(t, l, holdfast.LossNotHeld)
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		next := harness.Lock(t, a.Mutex("x"))
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
+		assert.More(t, next.Token(), l.Token(), "token")
 		harness.Release(t, next)
 	})
 }
@@ -184,9 +180,7 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 				if second.Err() != nil || !state(t, a, "x").Held() {
 					t.Error("the late release freed the second lease")
 				}
-				if second.Token() <= first.Token() {
-					t.Errorf("token %d after %d", second.Token(), first.Token())
-				}
+				assert.More(t, second.Token(), first.Token(), "token")
 				// A lease that was lost, released late, frees nobody's either.
 				w.Do(t, "DEL", harness.Key("x"))
 				third := mu
@@ -250,9 +244,7 @@ func TestOneHolderAtATime(t *testing.T) {
 		wg.Wait()
 		assert.Equal(t, counter, clients*goroutines*rounds, "the counter")
 		for i := 1; i < len(tokens); i++ {
-			if tokens[i] <= tokens[i-1] {
-				t.Errorf("token %d after %d", tokens[i], tokens[i-1])
-			}
+			assert.More(t, tokens[i], tokens[i-1], "token")
 		}
 	})
 }

@@ -19,9 +19,7 @@ func (w *world) user(t *testing.T, name string, rules ...string) harness.Login {
 	for _, rule := range rules {
 		args = append(args, rule)
 	}
-	if reply := w.Do(t, args...); reply != "OK" {
-		t.Fatalf("ACL SETUSER: %v", reply)
-	}
+	assert.MustEqual(t, w.Do(t, args...), "OK", "ACL SETUSER")
 	return harness.Login{User: name, Password: "pw"}
 }
 

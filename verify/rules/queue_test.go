@@ -36,15 +36,11 @@ func TestWaitersAreServedInOrderOfArrival(t *testing.T) {
 		c, _ := client()
 		l := harness.Lock(t, c.Mutex("x"))
 		got := queue(t, waiters, client)
-		if s := state(t, c, "x"); len(s.Waiters) != waiters {
-			t.Fatalf("%d wait", len(s.Waiters))
-		}
+		assert.MustEqual(t, len(state(t, c, "x").Waiters), waiters, "waiters")
 		for i := range got {
 			harness.Release(t, l)
 			next := harness.Granted(t, got[i])
-			if next.Token() <= l.Token() {
-				t.Errorf("token %d after %d", next.Token(), l.Token())
-			}
+			assert.More(t, next.Token(), l.Token(), "token")
 			l = next
 		}
 		harness.Release(t, l)
@@ -65,9 +61,7 @@ func TestGoroutinesAreServedInOrderOfArrival(t *testing.T) {
 		for i := range got {
 			harness.Release(t, l)
 			next := harness.Granted(t, got[i])
-			if next.Token() <= l.Token() {
-				t.Errorf("token %d after %d", next.Token(), l.Token())
-			}
+			assert.More(t, next.Token(), l.Token(), "token")
 			l = next
 		}
 		harness.Release(t, l)

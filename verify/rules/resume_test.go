@@ -195,9 +195,7 @@ func TestALostAnswerToAResumptionIsAskedForAgain(t *testing.T) {
 		select {
 		case l := <-led:
 			wantLeads(t, other, l, saved)
-			if l.HolderID() != holders[0].HolderID {
-				t.Errorf("%s leads after %s", l.HolderID(), holders[0].HolderID)
-			}
+			assert.Equal(t, l.HolderID(), holders[0].HolderID, "the leader")
 			resign(t, l)
 		case err := <-failed:
 			t.Fatalf("Resume: %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -48,13 +49,9 @@ func TestEveryKeyHasALifeTime(t *testing.T) {
 				working = false
 			default:
 			}
-			if keys := conn.Do(t, "EVAL", unlimited, 0); keys != "" {
-				t.Fatalf("for ever: %v", keys)
-			}
+			assert.MustEqual(t, conn.Do(t, "EVAL", unlimited, 0), "", "a script that may run for ever")
 		}
-		if looks < 20 {
-			t.Errorf("only %d looks", looks)
-		}
+		assert.AtLeast(t, looks, 20, "looks")
 		// Half of them go without a word, as in a crash.
 		for i, c := range all {
 			if i%2 == 0 {
@@ -118,9 +115,7 @@ func TestTheFenceOutlivesTheLeaseByTheRetention(t *testing.T) {
 			t.Errorf("after the release the record lives for %d ms", ms)
 		}
 		next := harness.Lock(t, c.Mutex("x"))
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
+		assert.More(t, next.Token(), l.Token(), "token")
 		harness.Release(t, next)
 	})
 }

@@ -49,9 +49,7 @@ func TestAServerThatRestartsEmpty(t *testing.T) {
 		next := harness.Granted(t, got)
 		redistest.Next(t, "the end of the old lease", l.Context().Done())
 		assert.Is(t, l.Err(), holdfast.ErrLost)
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
+		assert.More(t, next.Token(), l.Token(), "token")
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		harness.Release(t, next)
 		// The subscription has come back too: the next hand-over is a push.
@@ -111,9 +109,7 @@ func TestAStoppedServerIsALossInTime(t *testing.T) {
 		}
 		w.Continue()
 		next := harness.Granted(t, got)
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
+		assert.More(t, next.Token(), l.Token(), "token")
 		l.Release(harness.Within(t))
 		if s := state(t, b, "x"); next.Err() == nil && (!s.Held() || s.Holders[0].HolderID != next.HolderID()) {
 			t.Errorf("the old holder's release hurt the next: %+v", s)

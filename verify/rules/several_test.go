@@ -161,9 +161,7 @@ func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 			// The first call after that has noted the loss.
 			return w.Do(t, "HEXISTS", key, "lost") == int64(1)
 		})
-		if life := w.Do(t, "PTTL", key).(int64); life < time.Hour.Milliseconds() {
-			t.Errorf("the mark lives for %d ms", life)
-		}
+		assert.AtLeast(t, w.Do(t, "PTTL", key).(int64), time.Hour.Milliseconds(), "how long the mark lives, in ms")
 	})
 }
 
@@ -205,9 +203,7 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 				had[index] = true
 			}
 		}
-		if len(had) < periods {
-			t.Errorf("%d runs", len(had))
-		}
+		assert.AtLeast(t, len(had), periods, "runs")
 	})
 }
 
@@ -243,9 +239,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		seen.Await(t, holdfast.EventWait, "e", 1)
 		child.Kill()
 		lead := redistest.Next(t, "the next leader", led)
-		if lead.Term() <= term {
-			t.Errorf("term %d after %d", lead.Term(), term)
-		}
+		assert.More(t, lead.Term(), term, "term")
 		for l := range told {
 			if l.Term == lead.Term() && l.Value == "next" {
 				break

@@ -22,12 +22,8 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 			word, _, _ := strings.Cut(answer, " ")
 			return word
 		}
-		if got := acquire("a/1", "60000", "s"); got != "granted" {
-			t.Fatalf("the first reader: %s", got)
-		}
-		if got := acquire("b/1", "1", "s"); got != "granted" {
-			t.Fatalf("the second reader: %s", got)
-		}
+		assert.MustEqual(t, acquire("a/1", "60000", "s"), "granted", "the first reader")
+		assert.MustEqual(t, acquire("b/1", "1", "s"), "granted", "the second reader")
 		// The second one's lease ends; the first one's goes on.
 		redistest.Await(t, "the short lease is over", func() bool {
 			return !strings.Contains(run(t, store, script.Inspect, keys), " b/1 ")

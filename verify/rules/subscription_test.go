@@ -56,9 +56,7 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, 
 		t.Errorf("said %d times:\n%s", n, said.text.String())
 	}
 	unavailable := seen.Of(holdfast.EventPushUnavailable, "")
-	if len(unavailable) != 1 {
-		t.Fatalf("the observer is told %v", unavailable)
-	}
+	assert.MustEqual(t, len(unavailable), 1, "the observer is told %v", unavailable)
 	return holdfast.Hint(unavailable[0].Err)
 }
 

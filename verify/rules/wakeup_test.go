@@ -113,9 +113,7 @@ func TestALatePushIsNotBelievedUnasked(t *testing.T) {
 		}
 		harness.Release(t, theirs)
 		next := harness.Granted(t, got)
-		if next.Token() <= theirs.Token() {
-			t.Errorf("token %d after %d", next.Token(), theirs.Token())
-		}
+		assert.More(t, next.Token(), theirs.Token(), "token")
 		harness.Release(t, next)
 	})
 }

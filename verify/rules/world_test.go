@@ -106,9 +106,7 @@ func channel(c *holdfast.Client) string { return pushes + c.ID() }
 func (w *world) listeners(t testing.TB, c *holdfast.Client) int64 {
 	t.Helper()
 	reply, _ := w.Do(t, "PUBSUB", "NUMSUB", channel(c)).([]any)
-	if len(reply) != 2 {
-		t.Fatalf("PUBSUB NUMSUB: %v", reply)
-	}
+	assert.MustEqual(t, len(reply), 2, "PUBSUB NUMSUB: %v", reply)
 	return reply[1].(int64)
 }
 

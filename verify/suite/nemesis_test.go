@@ -37,9 +37,7 @@ func TestAllPairsAreDrawn(t *testing.T) {
 			bout := d.next(rng, every)
 			for i, a := range bout {
 				for _, b := range bout[:i] {
-					if why := fault.Apart(a, b); why != "" {
-						t.Fatalf("%s: %s beside %s, though %s", topology, a.Name, b.Name, why)
-					}
+					assert.MustEqual(t, fault.Apart(a, b), "", "%s: %s beside %s, though", topology, a.Name, b.Name)
 				}
 			}
 			d.done(spansOf(bout))
@@ -103,9 +101,7 @@ func TestMinoritiesTakeTurns(t *testing.T) {
 		}
 		w.weak.over = time.Time{} // the time has passed
 	}
-	if len(met) != 5 {
-		t.Errorf("only %d of 5 servers ever forget", len(met))
-	}
+	assert.Equal(t, len(met), 5, "servers of 5 that ever forget")
 	w.Forgot()
 	if servers, _ := w.Weak(rng); len(servers) > 0 || w.ripe() {
 		t.Error("a minority forgets right after a majority")

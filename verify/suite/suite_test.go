@@ -151,7 +151,5 @@ func TestAUsersServerIsLeftWhole(t *testing.T) {
 			}
 		}
 	}
-	if len(o.Faults) < 5 {
-		t.Errorf("only %v are left", o.Faults)
-	}
+	assert.AtLeast(t, len(o.Faults), 5, "only %v are left", o.Faults)
 }

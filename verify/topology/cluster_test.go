@@ -25,9 +25,7 @@ func channel(p *party, name string) string {
 func listeners(t testing.TB, s *redistest.Server, channel string) int64 {
 	t.Helper()
 	reply, _ := s.Do(t, "PUBSUB", "SHARDNUMSUB", channel).([]any)
-	if len(reply) != 2 {
-		t.Fatalf("PUBSUB SHARDNUMSUB: %v", reply)
-	}
+	assert.MustEqual(t, len(reply), 2, "PUBSUB SHARDNUMSUB: %v", reply)
 	return reply[1].(int64)
 }
 
@@ -55,9 +53,7 @@ func TestASlotThatMovesUnderLoadKeepsItsPromises(t *testing.T) {
 		served(t, h, 20)
 		grants, unknown := stop()
 		t.Logf("%d grants, the slot moved %d times", grants, moves())
-		if unknown > 0 {
-			t.Errorf("%d unknown outcomes", unknown)
-		}
+		assert.AtMost(t, unknown, 0, "unknown outcomes")
 	})
 }
 
@@ -78,9 +74,7 @@ func TestASubscriptionFollowsItsSlot(t *testing.T) {
 			grants := len(b.Of(holdfast.EventGrant, "x"))
 			harness.Release(t, held)
 			l := harness.Granted(t, next)
-			if l.Token() <= held.Token() {
-				t.Error("the token did not rise")
-			}
+			assert.More(t, l.Token(), held.Token(), "the token did not rise")
 			// The push, or the request after the new subscription: which of
 			// the two comes first, nobody can say. A poll would be too late.
 			if e := b.Await(t, holdfast.EventGrant, "x", grants+1); e.Wake != holdfast.WakePush &&
@@ -114,15 +108,11 @@ func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
 		harness.Release(t, acked)
 		harness.Release(t, first)
 		second := a.lock(t, "x")
-		if second.Token() <= first.Token() {
-			t.Error("the token did not rise")
-		}
+		assert.More(t, second.Token(), first.Token(), "the token did not rise")
 		c.Assign(n, from, to)
 		harness.Release(t, second) // MOVED
 		third := a.lock(t, "x")
-		if third.Token() <= second.Token() {
-			t.Error("the token did not rise")
-		}
+		assert.More(t, third.Token(), second.Token(), "the token did not rise")
 		harness.Release(t, third)
 	})
 }

@@ -68,9 +68,7 @@ func (f *replaced) after(t *testing.T) {
 	// higher token.
 	harness.Lost(t, f.missed, holdfast.LossNotHeld)
 	l := harness.Granted(t, f.onLost)
-	if l.Token() <= f.missed.Token() {
-		t.Errorf("token %d after %d: it did not rise over the failover", l.Token(), f.missed.Token())
-	}
+	assert.More(t, l.Token(), f.missed.Token(), "token: it did not rise over the failover")
 	harness.Release(t, l)
 	served := granting(l) // by the new primary
 
@@ -85,9 +83,7 @@ func (f *replaced) after(t *testing.T) {
 	}
 	harness.Release(t, f.kept)
 	l = harness.Granted(t, f.onKept)
-	if l.Token() <= f.kept.Token() {
-		t.Error("the token did not rise")
-	}
+	assert.More(t, l.Token(), f.kept.Token(), "the token did not rise")
 	harness.Release(t, l)
 
 	// Whose holder is gone is waited for no longer than its lease, if somebody
@@ -96,9 +92,7 @@ func (f *replaced) after(t *testing.T) {
 	if late := min(granting(l).Sub(f.until), granting(l).Sub(served)); late > overtime {
 		t.Errorf("granted %v after the end of the old lease", late)
 	}
-	if l.Token() <= f.died.Token() {
-		t.Error("the token did not rise")
-	}
+	assert.More(t, l.Token(), f.died.Token(), "the token did not rise")
 	harness.Release(t, l)
 }
 
@@ -196,9 +190,7 @@ func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Ser
 	if e := b.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume {
 		t.Errorf("the grant came by %v", e.Wake)
 	}
-	if l.Token() <= held.Token() {
-		t.Error("the token did not rise")
-	}
+	assert.More(t, l.Token(), held.Token(), "the token did not rise")
 	harness.Release(t, l)
 }
 
@@ -261,9 +253,7 @@ func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
 	run(script.Acquire, "b/1", ttl, life, "x", ttl, pushes)
 	run(script.Acquire, "c/1", ttl, life, "x", ttl, pushes)
 	left, counted := listen(replica, "b"), listen(primary, "c")
-	if got := run(script.Release, "a/1", token, life, pushes); got != "released" {
-		t.Fatalf("release: %s", got)
-	}
+	assert.MustEqual(t, run(script.Release, "a/1", token, life, pushes), "released", "release")
 	if push, _ := counted.Receive(t).([]any); len(push) != 3 || !strings.HasPrefix(push[2].(string), "granted c/1 ") {
 		t.Errorf("the subscriber that the server counts received %v", push)
 	}

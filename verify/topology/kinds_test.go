@@ -85,9 +85,7 @@ func (k *kinds) freedom(t *testing.T) {
 // rises notes a token, which must be higher than those before.
 func (k *kinds) rises(t *testing.T, name string, token uint64) {
 	t.Helper()
-	if token <= k.tokens[name] {
-		t.Errorf("%s: token %d after %d", name, token, k.tokens[name])
-	}
+	assert.More(t, token, k.tokens[name], "%s: token", name)
 	k.tokens[name] = token
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -36,9 +37,7 @@ func restrict(t testing.TB, servers []*redistest.Server) harness.Login {
 		for _, rule := range s.Rights(t) {
 			args = append(args, rule)
 		}
-		if got := s.Do(t, args...); got != "OK" {
-			t.Fatalf("ACL SETUSER: %v", got)
-		}
+		assert.MustEqual(t, s.Do(t, args...), "OK", "ACL SETUSER")
 	}
 	return harness.Login{User: "least", Password: "pw"}
 }

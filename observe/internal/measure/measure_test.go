@@ -155,9 +155,7 @@ func TestSamplesOfAnEvent(t *testing.T) {
 	} {
 		var got samples
 		Event(c.event, nil, &got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: the samples are %v, want %v", name, got, c.want)
-		}
+		assert.EqualSlices(t, got, c.want, "%s: the samples", name)
 	}
 }
 
@@ -172,7 +170,5 @@ func TestZerosBeforeTheFirstLoss(t *testing.T) {
 		"holdfast.push_unavailable 0", "holdfast.lost 0", "holdfast.lost 0", "holdfast.lost 0", "holdfast.lost 0",
 		"holdfast.leaked 0", "holdfast.away 0", "holdfast.deadlocks 0", "holdfast.contended 0",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the zeros are %v, want %v", got, want)
-	}
+	assert.EqualSlices(t, got, want, "the zeros")
 }

@@ -3,6 +3,8 @@ package demo
 import (
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestDirectorHitsHoldersOnly(t *testing.T) {
@@ -36,9 +38,7 @@ func TestDirectorHitsHoldersOnly(t *testing.T) {
 		t.Fatal("over before the paused one has written")
 	}
 	check("its late write", actNone, 0)(d.turn(3, 20))
-	if d.scene != over {
-		t.Fatal("not over after the late write")
-	}
+	assert.MustEqual(t, d.scene, over, "not over after the late write")
 }
 
 func TestDirectorCastsTwoOfTwo(t *testing.T) {

@@ -84,9 +84,7 @@ func TestLostUpdatesAreCounted(t *testing.T) {
 		{Kind: wrote, Value: 2, Plain: 2, Stale: true}, // late: refused, and written over the other's
 		{Kind: wrote, Value: 4, Plain: 4},              // 3 was written by a worker that died
 	}
-	if got := lossesOf(events, 4, 4); got != (losses{Taken: 3, Refused: 1, Fenced: 0, Plain: 1}) {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, lossesOf(events, 4, 4), (losses{Taken: 3, Refused: 1, Fenced: 0, Plain: 1}), "lossesOf")
 	if got := lossesOf(events, 3, 4); got.Fenced != 1 {
 		t.Errorf("the fenced file has lost a write: %+v", got)
 	}

@@ -79,9 +79,7 @@ func TestAGoodServerHasNoFindings(t *testing.T) {
 	s := redistest.Start(t, redistest.Args(good...), redistest.Password("s3cret"))
 	for _, protocol := range []int{2, 3} {
 		r := examine(t, node(t, s, account{protocol: protocol}))
-		if len(r.Findings) > 0 {
-			t.Errorf("RESP%d: %+v", protocol, r.Findings)
-		}
+		assert.Equal(t, len(r.Findings), 0, "RESP%d: %+v", protocol, r.Findings)
 		for name, result := range r.Checks[0] {
 			if result != "ok" && name != "latency" {
 				t.Errorf("RESP%d: %s is %s", protocol, name, result)
@@ -276,9 +274,7 @@ func makeUser(t *testing.T, s *redistest.Server, rules []string) {
 	for _, rule := range rules {
 		words = append(words, rule)
 	}
-	if reply := s.Do(t, words...); reply != "OK" {
-		t.Fatalf("%v: %v", words, reply)
-	}
+	assert.MustEqual(t, s.Do(t, words...), "OK", "%v", words)
 }
 
 // Guarantee: the user of --acl may do all that locks need, and what doctor may not read is said

@@ -96,7 +96,5 @@ func TestASignalSparesALaterProcessOfTheSameID(t *testing.T) {
 	before.signal(syscall.SIGKILL)
 	p.signal(syscall.SIGUSR1)
 	<-c.Done()
-	if c.Code() != 9 {
-		t.Errorf("code %d, want 9: the signal for the process before must not reach it", c.Code())
-	}
+	assert.Equal(t, c.Code(), 9, "code: the signal for the process before must not reach it")
 }
