@@ -312,7 +312,7 @@ func (s *storm) checkProgress(over time.Time) {
 	}
 }
 
-var runs = flag.Int("storms", 2, "how many runs in which faults meet")
+var runs = flag.Int("storms", max(2/few, 1), "how many runs in which faults meet")
 
 // Whatever faults were active together, every lock is granted again soon after the last of
 // them.
