@@ -160,6 +160,7 @@ func stormTable(f *figures.Figures) string {
 
 // soaks are the runs of make soak that docs/scaling.md shows.
 var soaks = []struct{ file, title string }{
+	{"soak", "An hour of mixed load with faults, Redis 7.0"},
 	{"soak-valkey", "Half an hour on Valkey 9"},
 }
 

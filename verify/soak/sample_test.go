@@ -17,7 +17,7 @@ func run(before, after sample) []sample {
 
 // What is left behind at the end fails a run, and what was in use for a moment does not.
 func TestARunFailsIfSomethingIsLeftBehind(t *testing.T) {
-	before := sample{goroutines: 40, heap: 4 << 20, server: 2 << 20, keys: 4}
+	before := sample{goroutines: 40, heap: 4 << 20, server: 2 << 20, keys: 4, connections: 10}
 	for name, c := range map[string]struct {
 		change func(s *sample)
 		left   string
@@ -28,7 +28,12 @@ func TestARunFailsIfSomethingIsLeftBehind(t *testing.T) {
 		"goroutines": {func(s *sample) { s.goroutines = 45 }, "goroutines"},
 		"heap":       {func(s *sample) { s.heap = 6 << 20 }, "heap, bytes"},
 		"memory":     {func(s *sample) { s.server = 4 << 20 }, "server memory, bytes"},
-		"a key":      {func(s *sample) { s.keys = 5 }, "keys"},
+		"connections": {func(s *sample) {
+			s.connections, s.goroutines, s.heap = 30, 40+4+80, 4<<20+1<<20+20*384<<10
+		}, ""},
+		"more than connections": {func(s *sample) { s.connections, s.goroutines = 30, 40+4+81 }, "goroutines"},
+		"keys of connections":   {func(s *sample) { s.connections, s.keys = 30, 5 }, "keys"},
+		"a key":                 {func(s *sample) { s.keys = 5 }, "keys"},
 	} {
 		after := before
 		c.change(&after)
