@@ -244,7 +244,7 @@ func overTime(b *strings.Builder, top, tall float64, title string, colour int, l
 		if v.phase != phase {
 			fmt.Fprintf(b, `<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke-dasharray="3 3"/>`+"\n",
 				x(v.minute), top+14, x(v.minute), y(0))
-			if v.phase == "load" || v.phase == "warm" {
+			if v.phase == "load" {
 				classed(b, x(v.minute)+3, y(0)-4, "start", "dim", v.phase, "")
 			}
 			phase = v.phase
