@@ -233,13 +233,9 @@ type notifier struct {
 	dropped int           // since the last call of a handler
 }
 
-// reported is what the notifier knows about a hold, or about one of its leases. The
+// reported says whether the observer has the grant of a hold, or of one of its leases. The
 // notifier's mutex guards it.
-type reported struct {
-	early   *[]news // what came before the observer had the grant; nil until it is needed
-	untold  int32   // news of a hold that are in the queue
-	granted bool    // the observer has its grant
-}
+type reported bool
 
 const (
 	// mostRenewals and mostNews bound the queue while a handler blocks.
@@ -268,11 +264,11 @@ func (q *notifier) tell(n news) {
 
 // enqueue adds news to the queue. The caller holds q.mu.
 func (q *notifier) enqueue(n news) {
-	if known := n.subject(); known != nil && !known.granted && n.event.Kind != 0 {
-		if known.early == nil {
-			known.early = new([]news)
+	if known := n.subject(); known != nil && !bool(*known) && n.event.Kind != 0 {
+		if n.hold.early == nil {
+			n.hold.early = new([]news)
 		}
-		*known.early = append(*known.early, n)
+		*n.hold.early = append(*n.hold.early, n)
 		return
 	}
 	most := mostNews
@@ -284,7 +280,7 @@ func (q *notifier) enqueue(n news) {
 		return
 	}
 	if n.hold != nil {
-		n.hold.reported.untold++
+		n.hold.untold++
 	}
 	q.queue = append(q.queue, n)
 	if q.done == nil {
@@ -300,9 +296,9 @@ func (q *notifier) enqueue(n news) {
 func (n news) subject() *reported {
 	switch {
 	case n.lease != nil:
-		return &n.lease.reported
+		return &n.lease.granted
 	case n.hold != nil:
-		return &n.hold.reported
+		return &n.hold.granted
 	}
 	return nil
 }
@@ -329,7 +325,7 @@ func (q *notifier) tellAll(done chan struct{}) {
 			}
 			if n.hold != nil {
 				q.mu.Lock()
-				n.hold.reported.untold--
+				n.hold.untold--
 				q.mu.Unlock()
 			}
 		}
@@ -346,7 +342,7 @@ func (q *notifier) tellNow(h *hold, e Event) {
 		return
 	}
 	q.mu.Lock()
-	if h.reported.untold > 0 {
+	if h.untold > 0 {
 		q.enqueue(news{hold: h, event: e})
 		q.mu.Unlock()
 		return
@@ -367,14 +363,13 @@ func (q *notifier) tellGrant(t *leaseState, e Event) {
 	q.tellNow(h, e)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, known := range []*reported{&h.reported, &t.reported} {
-		known.granted = true
-		if known.early != nil {
-			early := *known.early
-			known.early = nil
-			for _, n := range early {
-				q.enqueue(n)
-			}
+	for _, known := range []*reported{&h.granted, &t.granted} {
+		*known = true
+	}
+	if early := h.early; early != nil {
+		h.early = nil
+		for _, n := range *early { // those of other leases may be early again
+			q.enqueue(n)
 		}
 	}
 }

@@ -26,24 +26,28 @@ type hold struct {
 	lock    *lock
 	attempt string
 	server  atomic.Uint64 // the server's part of the token
-	began   time.Duration // when this client learned of the grant
-	first   leaseState    // the first lease, unless readers share the hold; this saves an allocation
 	told    atomic.Int64  // when the server last told how many wait
-	checked atomic.Int64  // when the client last checked for an eviction
-	waiting atomic.Int32  // how many wait at the server, by its last answer
-	passes  atomic.Int32
-	passed  atomic.Int64 // when it was last handed over
 
-	reported reported // guarded by the notifier
+	// checked is when the client last checked for an eviction, or handed the hold over.
+	checked atomic.Int64
+
+	waiting atomic.Int32 // how many wait at the server, by its last answer
+	passes  atomic.Int32
+	permits atomic.Int32 // how many of a semaphore its user may use
 
 	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
 	// over.
 	hasTurn atomic.Bool
-	queued  bool // the attempt waited in the server's wait queue
-	tagged  bool // the client's record has or had tags of it; guarded by the turn
 
-	permits atomic.Int32 // how many of a semaphore its user may use
+	early   *[]news  // what came before the observer had the grant; nil until it is needed
+	untold  int32    // its news that are in the queue
+	granted reported // as are early and untold: guarded by the notifier
+	queued  bool     // the attempt waited in the server's wait queue
+	tagged  bool     // the client's record has or had tags of it; guarded by the turn
 
+	// first is the first lease, unless readers share the hold; this saves an allocation. It starts
+	// when this client learned of the grant, in any case.
+	first leaseState
 	members
 }
 
@@ -66,7 +70,7 @@ func newHold(s *lock, g grant) (*hold, error) {
 	c := s.client
 	h := &hold{
 		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.noRenewal},
-		lock: s, attempt: g.attempt, began: c.now(), queued: g.queued,
+		lock: s, attempt: g.attempt, queued: g.queued, first: leaseState{start: c.now()},
 	}
 	h.server.Store(g.token)
 	h.permits.Store(int32(s.weight))
@@ -77,20 +81,20 @@ func newHold(s *lock, g grant) (*hold, error) {
 	if s.maxHold > 0 || s.maxRenewals > 0 {
 		h.Limits = &renewer.Limits{Renewals: s.maxRenewals}
 		if s.maxHold > 0 {
-			h.Limits.NotAfter = h.began + s.maxHold
+			h.Limits.NotAfter = h.first.start + s.maxHold
 		}
 	}
 	h.Hold = h
 	h.setWaiters(g.waiting)
 	var inCare bool
 	if g.pushed > 0 {
-		inCare = c.renewer.AddPushed(&h.Item, g.since, g.pushed, h.began)
+		inCare = c.renewer.AddPushed(&h.Item, g.since, g.pushed, h.first.start)
 	} else {
-		inCare = c.renewer.Add(&h.Item, g.since, h.began)
+		inCare = c.renewer.Add(&h.Item, g.since, h.first.start)
 	}
 	// Close ends the holds that the renewer has. If it has listed them already, no one else
 	// would end this hold.
-	over := h.Deadline() <= h.began || c.life.IsClosing()
+	over := h.Deadline() <= h.first.start || c.life.IsClosing()
 	if inCare && (!over || !c.renewer.Remove(&h.Item)) {
 		if s.tags != "" {
 			tagHold(h, s.tags)

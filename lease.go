@@ -41,10 +41,9 @@ type leaseState struct {
 	number uint64  // see Event.Lease; 0 if there is no observer
 	taken  uintptr // where the caller acquired it; 0 if there is no logger
 
-	reported reported // guarded by the notifier
-
 	leaseEnd
-	local bool // acquired without a request to the server
+	local   bool     // acquired without a request to the server
+	granted reported // guarded by the notifier
 
 	// mu, of the leaseEnd, guards the fields below.
 	left    bool // this first lease is released; re-entries beside it may still be live
@@ -169,9 +168,9 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	t, local, start := &h.first, h.passes.Load() > 0, h.began
+	t, local, start := &h.first, h.passes.Load() > 0, h.first.start
 	if local {
-		t, start = new(leaseState), time.Duration(h.passed.Load())
+		t, start = new(leaseState), time.Duration(h.checked.Load())
 	}
 	t.init(parent, h, local, start)
 	h.mu.Lock()
@@ -186,7 +185,7 @@ func (h *hold) newLease(parent context.Context) *Lease {
 // newLeaseState creates a lease that is not attached to the hold yet. A local lease begins
 // now.
 func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
-	t, start := new(leaseState), h.began
+	t, start := new(leaseState), h.first.start
 	if local {
 		start = h.lock.client.now()
 	}

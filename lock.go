@@ -38,6 +38,9 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 		return lock{name: name, route: new(route), params: &params{lockOptions: chosen, client: c, err: err}}
 	}
 	key := wire.Key(c.cfg.Prefix, name)
+	if in := key[len(c.cfg.Prefix)+2 : len(key)-1]; in == name {
+		name = in // so it needs no memory of its own
+	}
 	return lock{
 		name: name, one: [1]string{key}, route: routeOf(c, name, key, chosen.ack), params: paramsOf(c, chosen),
 	}

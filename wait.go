@@ -583,10 +583,10 @@ func handsOver(h *hold, readersWait bool) bool {
 	}
 	passes, now := int(h.passes.Load()), c.now()
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
-		!waitqueue.MayHandOver(passes, now-h.began, waiters, c.cfg.MaxLocalHandOvers) {
+		!waitqueue.MayHandOver(passes, now-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
-	h.passed.Store(int64(now)) // the next lease begins here: a clock is read by a system call
+	h.checked.Store(int64(now)) // the next lease begins here
 	h.passes.Add(1)
 	return true
 }

@@ -83,8 +83,8 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	mut:  "	if n.log != nil && q.logs {\n		n.log(q.log)\n	}\n	if n.event.Kind == 0 {\n",
 }, {
 	name: "the observer is told of a release before a renewal that came first",
-	old:  "	if h.reported.untold > 0 {\n",
-	mut:  "	if h.reported.untold < 0 {\n",
+	old:  "	if h.untold > 0 {\n",
+	mut:  "	if h.untold < 0 {\n",
 }, {
 	name: "what a blocked observer would be told is not bounded",
 	old:  "		most = mostRenewals\n",
@@ -95,8 +95,8 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	mut:  "		if dropped < 0 {\n",
 }, {
 	name: "the observer is told of a lease before its grant",
-	old:  "known != nil && !known.granted && n.event.Kind != 0 {",
-	mut:  "known != nil && known.granted && false {",
+	old:  "known != nil && !bool(*known) && n.event.Kind != 0 {",
+	mut:  "known != nil && bool(*known) && false {",
 }}), in("client.go", by{rules}, []mutant{{
 	name: "Close does not wait for what is still to be told",
 	old:  "	c.events.lastNews()\n",
