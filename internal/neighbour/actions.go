@@ -80,7 +80,8 @@ func (s *Store) answer(e *entry, got Outcome, wait, hears bool) string {
 		return "busy " + millis(got.Left) + " " + holder
 	}
 	s.update(e, func(e *entry) { e.waiting = true })
-	return fmt.Sprintf("queued %d %s %s", max(got.Place, 1), millis(s.lookAfter(e, got.Left, hears)), placeholderNow)
+	again := lookAfter(got.Left, e.TTL, s.traits.PollEvery, hears)
+	return fmt.Sprintf("queued %d %s %s", got.Place, millis(again), placeholderNow)
 }
 
 const (
@@ -91,16 +92,17 @@ const (
 	unbounded = time.Hour
 )
 
-// lookAfter returns how long a waiter waits for a message before it looks again. It is never
-// zero, which would make it ask without a pause, and never without a bound.
-func (s *Store) lookAfter(e *entry, left time.Duration, hears bool) time.Duration {
+// lookAfter returns how long a waiter waits for a message before it looks again. left is what the
+// holders have, ttl what the waiter wants, and every the wire's own bound; hears says whether it hears
+// messages. The result is never zero, which would make it ask without a pause, and never without a bound.
+func lookAfter(left, ttl, every time.Duration, hears bool) time.Duration {
 	if left < 0 {
 		left = unbounded
 	}
-	if every := s.traits.PollEvery; every > 0 {
+	if every > 0 {
 		left = min(left, every)
 	} else if !hears {
-		left = min(left, max(e.TTL/30, soonest), time.Second)
+		left = min(left, max(ttl/30, soonest), time.Second)
 	}
 	return max(left, soonest)
 }
@@ -151,26 +153,35 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 	if err != nil {
 		return "", err
 	}
-	answer := "none"
-	if found {
-		answer = "released"
-	}
-	if e == nil {
-		return answer, nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if found && e.unsure > 0 {
-		e.unsure-- // it was the effect of that request
+	var seen entry
+	if e != nil {
+		if found && e.unsure > 0 {
+			e.unsure-- // it was the effect of that request
+		}
+		seen = *e
 	}
-	switch {
-	case e.unsure > 0:
-		return "none", nil // the entry stays until nobody asks any more
-	case e.waiting && !found:
-		answer = "withdrawn"
-	}
-	s.remove(attemptKey{name, id})
+	answer, over := cancelled(found, seen.waiting, seen.unsure)
+	if over {
+		s.remove(attemptKey{name, id})
+	} // else the entry stays until nobody asks any more
 	return answer, nil
+}
+
+// cancelled is the answer to a cancel. found says whether the server had something of the attempt,
+// waiting whether the attempt was in a queue, and unsure how many of its requests may still arrive. If
+// there are any, it is not over.
+func cancelled(found, waiting bool, unsure int) (answer string, over bool) {
+	switch {
+	case unsure > 0:
+		return "none", false
+	case found:
+		return "released", true
+	case waiting:
+		return "withdrawn", true
+	}
+	return "none", true
 }
 
 // release gives a hold up. If an earlier request for the same got no answer, a hold that is gone
