@@ -20,8 +20,8 @@ import (
 // the library's hint does not know the tool's flags.
 func (s *server) explain(name string, err error) error {
 	key := wire.Key(s.prefix, name)
-	if s.byName || s.isWrong(s.old, name, err) {
-		key = name
+	if old := s.nameIn(s.old, name); s.byName || s.isWrong(s.old, old, err) {
+		key = old
 	}
 	return s.explainKey(key, err)
 }

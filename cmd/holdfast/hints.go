@@ -70,6 +70,8 @@ var foreign = map[string]string{
 	"wire":     "only holdfast run holds locks of other libraries",
 	"bridge":   "only holdfast run holds locks of other libraries",
 	"try":      "write -n, or --wait DUR to limit the wait",
+
+	"bridge-name": "only holdfast run holds locks of other libraries",
 }
 
 // flagError turns an error of the flag parser into one that says what to write.

@@ -63,7 +63,8 @@ token: HOLDFAST_LOCK_TOKEN is 0. With redsync and redislock, they poll; a releas
 Redisson's lock wakes them. With three --redis URLs, the lock is a quorum of redsync.
 With --bridge, the command holds that lock and the native one of the same name, the
 library's first: so it excludes programs that have moved, and programs that have not. If
-either is lost, the command ends.
+either is lost, the command ends. If the library's lock has another name, write
+--bridge-name KEY.
 
 With one lock, the -- may be left out, as with flock: the flags after the first word of
 the command are the command's. If the lock's name begins with a dash, write -- before it

@@ -64,6 +64,7 @@ func (s *serverFlags) add(flags *pflag.FlagSet) {
 type server struct {
 	client  *holdfast.Client
 	old     *holdfast.Client // of another library's form, beside client; nil: there is no bridge
+	oldName string           // of the lock there; empty: the same as here
 	byName  bool             // client has the locks of another library, whose keys are their names
 	nodes   []node           // more than one in a quorum
 	quorum  *quorum.Store

@@ -19,8 +19,9 @@ var wires = []string{"redsync", "redislock", "redisson"}
 
 // wireFlags say in whose form a lock is held.
 type wireFlags struct {
-	wire   string
-	bridge bool
+	wire    string
+	bridge  bool
+	oldName string // of the lock of --wire; empty: that of the native one
 }
 
 func (f *wireFlags) add(flags *pflag.FlagSet) {
@@ -28,7 +29,9 @@ func (f *wireFlags) add(flags *pflag.FlagSet) {
 		"hold the lock as another library does: redsync, redislock or redisson. NAME is its key")
 	flags.BoolVar(&f.bridge, "bridge", false,
 		"hold the lock of --wire and the native one, while programs move from one to the other")
-	rename(flags, map[string]string{"wire": "LIBRARY"})
+	flags.StringVar(&f.oldName, "bridge-name", "",
+		"with --bridge: the key of the lock of --wire. Default: NAME")
+	rename(flags, map[string]string{"wire": "LIBRARY", "bridge-name": "KEY"})
 }
 
 // foreign reports whether the lock is in another library's form.
@@ -46,6 +49,7 @@ func (o *runOptions) checkWire() error {
 			fmt.Sprintf("--wire: %q is not redsync, redislock, redisson or native", o.wire),
 			"write one of these, as in --wire redsync",
 		},
+		{!o.bridge && o.oldName != "", "--bridge-name without --bridge", "write --bridge, too, or the key as NAME"},
 		{o.bridge && !o.foreign(), "--bridge without --wire", "write --wire LIBRARY, too, as in --wire redsync"},
 	}); err != nil || !o.foreign() {
 		return err
@@ -76,6 +80,7 @@ func (s *server) openWire(f *wireFlags, servers []store.Store, cfg holdfast.Conf
 		s.store, s.byName = f.storeOf(servers), true
 		return nil
 	}
+	s.oldName = f.oldName
 	s.old, err = holdfast.New(f.storeOf(servers), cfg)
 	return err
 }
@@ -87,10 +92,18 @@ func (f *wireFlags) storeOf(servers []store.Store) store.Store {
 	return stringlock.NewStore(servers, f.wire)
 }
 
+// nameIn is the name that a lock has for a client: the old form may have another one.
+func (s *server) nameIn(c *holdfast.Client, name string) string {
+	if c == s.old && s.oldName != "" {
+		return s.oldName
+	}
+	return name
+}
+
 // bridged acquires both forms.
 func (s *server) bridged(name string, options []holdfast.QueueOption) acquirer {
 	own := optionsOf[holdfast.MutexOption](options)
-	m := bridge.New(bridge.Both, s.old.Mutex(name, own...), s.client.Mutex(name, own...))
+	m := bridge.New(bridge.Both, s.old.Mutex(s.nameIn(s.old, name), own...), s.client.Mutex(name, own...))
 	return eitherOf(m.Lock, m.TryLock)
 }
 
@@ -100,7 +113,7 @@ func (s *server) holders(ctx context.Context, name, before string) string {
 		if c == nil {
 			continue
 		}
-		if state, err := c.Inspect(ctx, name); err == nil && state.Held() {
+		if state, err := c.Inspect(ctx, s.nameIn(c, name)); err == nil && state.Held() {
 			return before + heldBy(state)
 		}
 	}
