@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -81,6 +82,10 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, invalid("the store is nil: create one, for example with goredis.New(rdb)")
 	}
+	plain, foreign := s.(store.PlainTokens)
+	if foreign = foreign && plain.PlainTokens(); foreign {
+		cfg.MaxLocalHandOvers = cmp.Or(cfg.MaxLocalHandOvers, foreignHandOvers)
+	}
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err
@@ -105,7 +110,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 			c.chance = random
 		}
 	}
-	if plain, ok := s.(store.PlainTokens); !ok || !plain.PlainTokens() {
+	if !foreign {
 		c.handOverBits = 10
 	}
 	if !c.sharded {

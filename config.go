@@ -51,12 +51,14 @@ type Config struct {
 
 	// MaxLocalHandOvers limits the local hand-overs of one grant. After that many, the
 	// client releases the lock at the server. The default is 1,023, which is also the
-	// maximum. If it is negative, there are no local hand-overs: every acquisition asks the
+	// maximum. On the wire of another library it is 64, because its waiters are not counted
+	// there. If it is negative, there are no local hand-overs: every acquisition asks the
 	// server.
 	MaxLocalHandOvers int
 }
 
 const (
+	foreignHandOvers = 64 // local hand-overs on the wire of another library
 	defaultPrefix    = "holdfast"
 	defaultTTL       = 30 * time.Second
 	defaultRetention = 10 * time.Minute

@@ -102,7 +102,7 @@ type Event struct {
 	HolderID string        // the attempt
 	Lease    uint64        // numbers the leases of a client: the same in a Grant and in its one end
 	Token    uint64        // the lease's fencing token
-	Position int           // the position in the wait queue, an upper bound
+	Position int           // the position in the wait queue, an upper bound; 0: the wait has none
 	Waiters  int           // how many wait at the server
 	Wake     Wake          // what woke the waiter, or brought the grant
 	Waited   bool          // the acquisition has reported an EventWait before

@@ -51,7 +51,7 @@ func (b *base) acquire(
 	return outcome(s, answer)
 }
 
-// outcome reads "granted", "granted TOKEN", "gone" or "busy LEFT HOLDER".
+// outcome reads "granted", "granted TOKEN", "gone", "busy LEFT HOLDER" or "busy LEFT HOLDER PLACE".
 func outcome(s *script.Script, answer string) (got neighbour.Outcome, err error) {
 	word, rest, _ := strings.Cut(answer, " ")
 	switch {
@@ -63,11 +63,15 @@ func outcome(s *script.Script, answer string) (got neighbour.Outcome, err error)
 		got.Granted = true
 		got.Token, err = strconv.ParseUint(rest, 10, 53)
 	case word == "busy":
-		ms, field, _ := strings.Cut(rest, " ")
+		ms, after, _ := strings.Cut(rest, " ")
+		field, place, ordered := strings.Cut(after, " ")
 		var n int64
 		n, err = strconv.ParseInt(ms, 10, 64)
 		if got.Left = left(n); field != "-" {
 			got.Holder = attemptOf(field)
+		}
+		if err == nil && ordered {
+			got.Place, err = strconv.Atoi(place)
 		}
 	default:
 		err = strconv.ErrSyntax

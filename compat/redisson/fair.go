@@ -27,7 +27,7 @@ const (
 func (l *fair) Traits() neighbour.Traits {
 	t := l.lock.Traits()
 	t.Neighbour = "Redisson's RFairLock"
-	t.Commands = append(t.Commands, "time", "lindex KEY 0", "lpop KEY", "rpush KEY v", "lrem KEY 0 v",
+	t.Commands = append(t.Commands, "time", "lindex KEY 0", "lpos KEY v", "lpop KEY", "rpush KEY v", "lrem KEY 0 v",
 		"lrange KEY 0 -1", "zscore KEY m", "zadd KEY 1 m", "zrem KEY m", "zincrby KEY 1 m", "zrange KEY 0 -1")
 	return t
 }
@@ -106,7 +106,8 @@ if free then
 elseif redis.call('HLEN', key) == 1 then
   other = redis.call('HKEYS', key)[1]
 end
-return 'busy ' .. int(left) .. ' ' .. other`)
+local place = redis.call('LPOS', queue, holder)
+return 'busy ' .. int(left) .. ' ' .. other .. ' ' .. (place and place + 1 or 0)`)
 
 // Acquire implements [neighbour.Wire].
 func (l *fair) Acquire(ctx context.Context, a neighbour.Attempt, wait bool) (neighbour.Outcome, error) {

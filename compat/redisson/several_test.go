@@ -157,3 +157,37 @@ func TestMissingPermissionsAreNamed(t *testing.T) {
 	}
 	same(t, "keys", len(keysOf(t, s)), 0)
 }
+
+// Waiters of Java are not counted, so a grant passes on inside a process less often than a native one.
+func TestAGrantPassesOnAtMost64TimesInItsProcess(t *testing.T) {
+	s := start(t)
+	var longest, passes int // the observer is called while the lock is held
+	c := connect(t, s.Addr(), redisson.Config{}, func(c *holdfast.Config) {
+		c.Observer = observer(func(e holdfast.Event) {
+			switch {
+			case e.Kind == holdfast.EventGrant && e.Local:
+				passes++
+				longest = max(longest, passes)
+			case e.Kind == holdfast.EventGrant:
+				passes = 0
+			}
+		})
+	})
+	inside, done := make(chan struct{}, 1), make(chan error, 4)
+	for range cap(done) {
+		go func() { done <- work(t.Context(), c.Mutex("order"), 500, inside) }()
+	}
+	for range cap(done) {
+		if err := redistest.Next(t, "a worker", done); err != nil {
+			t.Error(err)
+		}
+	}
+	if longest < 1 || longest > 64 {
+		t.Errorf("a grant passed on %d times", longest)
+	}
+}
+
+type observer func(holdfast.Event)
+
+// Observe implements [holdfast.Observer].
+func (o observer) Observe(e holdfast.Event) { o(e) }

@@ -85,9 +85,7 @@ func connect(settings Settings) (*library, error) {
 	}
 	cfg := holdfast.Config{
 		TTL: l.ttl, RequestTimeout: time.Duration(settings.TimeoutMs) * time.Millisecond, Observer: waking{},
-	}
-	if settings.NoHandOver {
-		cfg.MaxLocalHandOvers = -1
+		MaxLocalHandOvers: settings.HandOvers,
 	}
 	var err error
 	if l.native, err = holdfast.New(goredis.New(l.rdb), cfg); err != nil {

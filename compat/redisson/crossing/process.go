@@ -23,7 +23,7 @@ type Settings struct {
 	WatchdogMs   int64    `json:"watchdogMs"`        // TTL of a lease that is renewed
 	FairWaitMs   int64    `json:"fairWaitMs"`        // how long a waiter of a fair lock is thought alive
 	TimeoutMs    int64    `json:"timeoutMs"`         // of a request
-	NoHandOver   bool     `json:"noHandOver"`        // of this library: no local hand-overs
+	HandOvers    int      `json:"handOvers"`         // of this library: MaxLocalHandOvers
 	RetryDelayMs int64    `json:"retryDelayMs"`      // before a request is sent again
 }
 

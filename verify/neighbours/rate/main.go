@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -37,6 +38,7 @@ func run() error {
 	each := flag.Duration("each", 3*time.Second, "how long a round is")
 	rounds := flag.Int("rounds", 3, "rounds; the table has their medians")
 	threads := flag.Int("threads", 4, "of each of the two processes")
+	limits := flag.String("handovers", "0,1023,-1", "values of MaxLocalHandOvers; 0 is the default")
 	flag.Parse()
 	bench := new(fault.Bench)
 	defer bench.Close()
@@ -45,17 +47,20 @@ func run() error {
 		return err
 	}
 	settings := crossing.Settings{Address: server.Addr()}
-	fleets := []*fleet{
-		{name: "Redisson"}, {name: "Holdfast"}, {name: "mixed"},
-		{name: "Holdfast, no local hand-over"}, {name: "mixed, no local hand-over"},
-	}
-	alone := func(s crossing.Settings) (*crossing.Process, error) {
-		s.NoHandOver = true
-		return crossing.StartGo(s)
-	}
-	starts := [][]func(crossing.Settings) (*crossing.Process, error){
-		{crossing.StartJava, crossing.StartJava}, {crossing.StartGo, crossing.StartGo},
-		{crossing.StartJava, crossing.StartGo}, {alone, alone}, {crossing.StartJava, alone},
+	fleets := []*fleet{{name: "Redisson"}}
+	starts := [][]func(crossing.Settings) (*crossing.Process, error){{crossing.StartJava, crossing.StartJava}}
+	for word := range strings.SplitSeq(*limits, ",") {
+		limit, err := strconv.Atoi(word)
+		if err != nil {
+			return err
+		}
+		ours := func(s crossing.Settings) (*crossing.Process, error) {
+			s.HandOvers = limit
+			return crossing.StartGo(s)
+		}
+		fleets = append(fleets, &fleet{name: "Holdfast, " + word}, &fleet{name: "mixed, " + word})
+		starts = append(starts, []func(crossing.Settings) (*crossing.Process, error){ours, ours},
+			[]func(crossing.Settings) (*crossing.Process, error){crossing.StartJava, ours})
 	}
 	for i, f := range fleets {
 		f.rates, f.shares = make(map[string][]int64), make(map[string][]int64)
