@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +122,40 @@ func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The goroutines of a process hand a lock over all the time, so the process never waits at the
+// server. It asks about an eviction nevertheless, once a second.
+func TestABusyProcessNoticesAnEviction(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		ctx, cancel := context.WithCancel(t.Context())
+		lost := make(chan time.Time, 2)
+		var busy sync.WaitGroup
+		for range 2 {
+			busy.Go(func() {
+				for ctx.Err() == nil {
+					l, err := c.Mutex("a").Lock(ctx)
+					if err != nil {
+						return
+					}
+					time.Sleep(100 * time.Millisecond)
+					if errors.Is(l.Release(ctx), holdfast.ErrLost) {
+						lost <- time.Now()
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(5500 * time.Millisecond)
+		evict(t, w.client(), "a", 0)
+		start := time.Now()
+		if took := (<-lost).Sub(start); took > 1200*time.Millisecond {
+			t.Errorf("noticed after %v", took)
+		}
+		cancel()
+		busy.Wait()
+	})
 }
 
 // A waiter in the process that evicts is granted in the same step.

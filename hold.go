@@ -28,8 +28,7 @@ type hold struct {
 	server  atomic.Uint64 // the server's part of the token
 	told    atomic.Int64  // when the server last told how many wait
 
-	// checked is when the client last checked for an eviction, or handed the hold over.
-	checked atomic.Int64
+	checked atomic.Int64 // when the client last checked for an eviction
 
 	waiting atomic.Int32 // how many wait at the server, by its last answer
 	passes  atomic.Int32

@@ -170,7 +170,7 @@ func leaseOf(ctx context.Context) *leaseState {
 func (h *hold) newLease(parent context.Context) *Lease {
 	t, local, start := &h.first, h.passes.Load() > 0, h.first.start
 	if local {
-		t, start = new(leaseState), time.Duration(h.checked.Load())
+		t, start = new(leaseState), h.lock.client.now()
 	}
 	t.init(parent, h, local, start)
 	h.mu.Lock()

@@ -581,12 +581,11 @@ func handsOver(h *hold, readersWait bool) bool {
 	if readersWait {
 		waiters++
 	}
-	passes, now := int(h.passes.Load()), c.now()
+	passes := int(h.passes.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
-		!waitqueue.MayHandOver(passes, now-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
+		!waitqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
-	h.checked.Store(int64(now)) // the next lease begins here
 	h.passes.Add(1)
 	return true
 }
