@@ -88,9 +88,7 @@ func TestAReleaseTellsAllWatchersAtOnce(t *testing.T) {
 		for range 100 {
 			all = append(all, awaiting(t.Context(), c.Mutex("a").AwaitFree))
 		}
-		if !w.marked(c, "a") {
-			t.Error("the record does not say that somebody watches")
-		}
+		assert.True(t, w.marked(c, "a"), "the record does not say that somebody watches")
 		time.Sleep(time.Second)
 		before := w.net.count("await_free")
 		start := time.Now()
@@ -100,9 +98,7 @@ func TestAReleaseTellsAllWatchersAtOnce(t *testing.T) {
 		}
 		assert.Equal(t, w.net.count("await_free")-before, 0, "requests of the watchers")
 		w.wantFree("a")
-		if w.marked(c, "a") {
-			t.Error("a free lock has the mark")
-		}
+		assert.False(t, w.marked(c, "a"), "a free lock has the mark")
 		// The next pair is on the fast path again.
 		synctest.Wait()
 		before = w.net.total()
@@ -260,9 +256,7 @@ func TestTheEndOfAWatchLeavesNothing(t *testing.T) {
 		// The next release finds that nobody listens.
 		release(t, l)
 		w.wantFree("a")
-		if w.marked(holder, "a") {
-			t.Error("the mark is left")
-		}
+		assert.False(t, w.marked(holder, "a"), "the mark is left")
 	})
 }
 
@@ -293,9 +287,7 @@ func TestWithoutASubscriptionAWatcherPolls(t *testing.T) {
 		if n := w.net.count("await_free"); n < 6 || n > 21 {
 			t.Errorf("%d requests in 10 s", n)
 		}
-		if w.marked(c, "a") {
-			t.Error("nobody listens, and the record has the mark")
-		}
+		assert.False(t, w.marked(c, "a"), "nobody listens, and the record has the mark")
 		start := time.Now()
 		release(t, l)
 		wantFreeAfter(t, done, start, 0, 1600*time.Millisecond)

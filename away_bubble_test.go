@@ -37,9 +37,7 @@ func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
 		t.Fatalf("error %v is no HeldError", err)
 	}
 	for _, lie := range []error{holdfast.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
-		if errors.Is(err, lie) {
-			t.Errorf("error %v is a %q, and no context of the caller's has ended", err, lie)
-		}
+		assert.False(t, errors.Is(err, lie), "error %v is a %q, and no context of the caller's has ended", err, lie)
 	}
 	if held.Waited > took {
 		t.Errorf("it says that it waited %v, and took %v", held.Waited, took)
@@ -280,9 +278,7 @@ func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 				defer cancel()
 				_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](ctx)
 				assert.Is(t, err, context.DeadlineExceeded)
-				if errors.Is(err, holdfast.ErrHeld) {
-					t.Errorf("it says %v", err)
-				}
+				assert.False(t, errors.Is(err, holdfast.ErrHeld), "it says %v", err)
 			})
 		}
 	}

@@ -345,9 +345,7 @@ func TestWhatTheWatchForDeadlocksCosts(t *testing.T) {
 		release2(t, <-idle)
 		fields := w.Dump("holdfast:client:" + a.ID())
 		for field := range fields {
-			if strings.HasPrefix(field, "waits:") {
-				t.Errorf("%s remains: %v", field, fields)
-			}
+			assert.False(t, strings.HasPrefix(field, "waits:"), "%s remains: %v", field, fields)
 		}
 	})
 }
@@ -375,9 +373,7 @@ func TestAWaitUnderALeaseThatNobodyWantsIsCheap(t *testing.T) {
 			t.Errorf("the wait is shown after its end: %+v", s.Holders)
 		}
 		for field := range w.Dump("holdfast:client:" + a.ID()) {
-			if strings.HasPrefix(field, "waits:") {
-				t.Errorf("%s remains", field)
-			}
+			assert.False(t, strings.HasPrefix(field, "waits:"), "%s remains", field)
 		}
 		release(t, x)
 	})

@@ -248,9 +248,7 @@ func TestADeadlockOfLocksWithOddNames(t *testing.T) {
 			dead.Cycle[0].Holds != odd[1] {
 			t.Errorf("%v", err)
 		}
-		if strings.Contains(dead.Error(), "\n") {
-			t.Errorf("the error has several lines: %v", dead)
-		}
+		assert.False(t, strings.Contains(dead.Error(), "\n"), "the error has several lines: %v", dead)
 		close(release)
 		assert.NoError(t, one.end(t))
 	})
@@ -377,9 +375,7 @@ func randomChains(t *testing.T, w *world, r *rand.Rand, seed uint64) {
 	for n := range 4 {
 		w.wantFree(fmt.Sprint(n))
 	}
-	if found.Load() == 0 {
-		t.Errorf("seed %d: the chains made no deadlock", seed)
-	}
+	assert.True(t, found.Load() != 0, "seed %d: the chains made no deadlock", seed)
 }
 
 // forEver is longer than any wait may last.

@@ -270,9 +270,7 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 				t.Errorf("%s was sent %d times, and reported %d times", action, n, count[action])
 			}
 		}
-		if count["renew"] == 0 {
-			t.Error("no renewal is reported")
-		}
+		assert.True(t, count["renew"] != 0, "no renewal is reported")
 	})
 }
 
@@ -293,13 +291,9 @@ func TestALostLeaseIsLoggedWithoutSecrets(t *testing.T) {
 
 func TestEventsHaveNames(t *testing.T) {
 	for kind := holdfast.EventWait; kind <= holdfast.EventLeak; kind++ {
-		if kind.String() == "" {
-			t.Errorf("event %d has no name", kind)
-		}
+		assert.True(t, kind.String() != "", "event %d has no name", kind)
 	}
 	for wake := holdfast.WakeNone; wake <= holdfast.WakeLocal; wake++ {
-		if wake.String() == "" {
-			t.Errorf("wake %d has no name", wake)
-		}
+		assert.True(t, wake.String() != "", "wake %d has no name", wake)
 	}
 }

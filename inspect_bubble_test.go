@@ -45,9 +45,7 @@ func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 			h.Client.Version != holdfast.Version || q.Client == nil || q.Client.App != "report" {
 			t.Errorf("the holder is %v, the waiter %v", h.Client, q.Client)
 		}
-		if !strings.HasPrefix(h.Client.String(), "billing job@") {
-			t.Errorf("it is shown as %v", h.Client)
-		}
+		assert.True(t, strings.HasPrefix(h.Client.String(), "billing job@"), "it is shown as %v", h.Client)
 		cancel()
 		<-waiter
 		synctest.Wait()
@@ -101,9 +99,7 @@ func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
 		if j := see(); !j.Known() || j.Run != nil || j.HolderID != result.HolderID || j.Due != 10*time.Minute {
 			t.Errorf("after a run: %+v", j)
 		}
-		if w.state("report").Held() {
-			t.Error("a job and a lock of the same name are separate")
-		}
+		assert.False(t, w.state("report").Held(), "a job and a lock of the same name are separate")
 		time.Sleep(20 * time.Minute)
 		if j := see(); j.Due != 0 {
 			t.Errorf("due for 10 min: %+v", j)

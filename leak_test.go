@@ -248,9 +248,7 @@ func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	}
 	assert.NoError(t, l.Release(ctx))
 	later := read() // nobody joins the hold of the dropped lease
-	if later.Token() == token {
-		t.Error("a reader joined a hold that is not renewed")
-	}
+	assert.True(t, later.Token() != token, "a reader joined a hold that is not renewed")
 	assert.NoError(t, later.Release(ctx))
 	w, err := d.other.RWMutex("a").Lock(ctx)
 	assert.Must(t, err)

@@ -84,9 +84,7 @@ func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
 		wantLost(t, l.Err(), holdfast.LossExpired)
 		resume()
 		next := mustLock(t, other.Mutex("a"))
-		if time.Now().Before(end) {
-			t.Error("the next one holds the lock before the lease was lost")
-		}
+		assert.False(t, time.Now().Before(end), "the next one holds the lock before the lease was lost")
 		wantLost(t, l.Release(t.Context()), holdfast.LossExpired)
 		if next.Err() != nil || len(w.state("a").Holders) != 1 {
 			t.Error("the late release ended somebody else's lease")
@@ -135,9 +133,7 @@ func TestAReleaseThatFailsIsRepeatedInTheBackground(t *testing.T) {
 		w.FailRequest(only("release", -1, errLink))
 		err := l.Release(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
-		if errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("got %v", err)
-		}
+		assert.False(t, errors.Is(err, holdfast.ErrNotHeld), "got %v", err)
 		synctest.Wait()
 		w.wantFree("a")
 	})

@@ -76,12 +76,8 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			}
 			machine.sleep(time.Nanosecond)
 			start := time.Now()
-			if !look(l, ctx) {
-				t.Error("the end is not seen")
-			}
-			if !closed(before) {
-				t.Error("the context is not done")
-			}
+			assert.True(t, look(l, ctx), "the end is not seen")
+			assert.True(t, closed(before), "the context is not done")
 			wantLost(t, context.Cause(ctx), holdfast.LossExpired)
 			wantLost(t, l.Err(), holdfast.LossExpired)
 			synctest.Wait()

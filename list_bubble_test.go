@@ -81,9 +81,7 @@ func TestListMatchesNames(t *testing.T) {
 		}
 		for _, pattern := range []string{"[", "[b-a]", "a[b"} {
 			for _, err := range c.List(t.Context(), pattern) {
-				if !errors.Is(err, holdfast.ErrInvalid) {
-					t.Errorf("%q: %v", pattern, err)
-				}
+				assert.True(t, errors.Is(err, holdfast.ErrInvalid), "%q: %v", pattern, err)
 			}
 		}
 	})

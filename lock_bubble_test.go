@@ -112,9 +112,7 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 				errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("after %v: %+v", time.Since(start), err)
 			}
-			if !strings.Contains(err.Error(), "waited 5s") {
-				t.Errorf("it says %q", err)
-			}
+			assert.True(t, strings.Contains(err.Error(), "waited 5s"), "it says %q", err)
 			start = time.Now()
 			_, err = c.Mutex("a", holdfast.MaxWait(0)).Lock(t.Context())
 			assert.Is(t, err, holdfast.ErrHeld)

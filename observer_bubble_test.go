@@ -159,9 +159,7 @@ func TestNoEventOfALeaseComesBeforeItsGrant(t *testing.T) {
 		close(b.gate)
 		l := <-granted
 		synctest.Wait()
-		if len(b.all(holdfast.EventRenew)) == 0 {
-			t.Error("the renewals from before are told to nobody")
-		}
+		assert.True(t, len(b.all(holdfast.EventRenew)) != 0, "the renewals from before are told to nobody")
 		release(t, l)
 	})
 }
@@ -252,9 +250,7 @@ func TestAHandlerThatBlocksForLongIsToldThatItMissedEvents(t *testing.T) {
 			t.Errorf("%d of some 10,000 renewals were told", n)
 		}
 		assert.Equal(t, len(b.all(holdfast.EventRelease)), 1, "how often the end was told")
-		if !strings.Contains(said.String(), "not been told everything") {
-			t.Errorf("logged: %q", said)
-		}
+		assert.True(t, strings.Contains(said.String(), "not been told everything"), "logged: %q", said)
 	})
 }
 

@@ -25,9 +25,7 @@ type job struct {
 
 func (j *job) run(ctx context.Context) error {
 	j.mu.Lock()
-	if j.busy {
-		j.t.Error("two runs at once")
-	}
+	assert.False(j.t, j.busy, "two runs at once")
 	j.busy = true
 	j.runs = append(j.runs, time.Now())
 	j.mu.Unlock()
@@ -137,9 +135,7 @@ func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
 			e := w.client(holdfast.Config{Observer: events}).Periodic(name, time.Hour, options...)
 			turn, err := e.Do(t.Context(), func(context.Context) error { return errJob })
 			assert.Is(t, err, errJob)
-			if !turn.Ran {
-				t.Errorf("%+v", turn)
-			}
+			assert.True(t, turn.Ran, "%+v", turn)
 			j := &job{t: t}
 			if next := j.do(w.client().Periodic(name, time.Hour)); next.Ran != (name == "again") {
 				t.Errorf("%s: %+v", name, next)

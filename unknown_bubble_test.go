@@ -46,9 +46,7 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 		start := time.Now()
 		_, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
-		if errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("no context of the caller's has ended: %v", err)
-		}
+		assert.False(t, errors.Is(err, context.DeadlineExceeded), "no context of the caller's has ended: %v", err)
 		assert.Equal(t, time.Since(start), 3*time.Second, "the request was given")
 		time.Sleep(7*time.Second + time.Millisecond)
 		synctest.Wait()
@@ -136,17 +134,11 @@ func TestARefusalIsDefiniteAndCancelsNothing(t *testing.T) {
 			if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrUnknownOutcome) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if holdfast.Hint(err) == "" {
-				t.Errorf("%s: no hint", code)
-			}
+			assert.True(t, holdfast.Hint(err) != "", "%s: no hint", code)
 			_, err = c.Inspect(t.Context(), name)
-			if !errors.As(err, &refused) {
-				t.Errorf("inspection of %s: %v", name, err)
-			}
+			assert.True(t, errors.As(err, &refused), "inspection of %s: %v", name, err)
 			_, err = c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
-			if !errors.As(err, &refused) {
-				t.Errorf("eviction from %s: %v", name, err)
-			}
+			assert.True(t, errors.As(err, &refused), "eviction from %s: %v", name, err)
 		}
 		synctest.Wait()
 		assert.Equal(t, w.net.count("cancel"), 0, "cancels after refusals")
@@ -176,9 +168,7 @@ func TestASilentServerIsGivenUpAfterTheRequestTimeout(t *testing.T) {
 				time.Since(start) != time.Second {
 				t.Errorf("%s: %v after %v", what, err, time.Since(start))
 			}
-			if holdfast.Hint(err) == "" {
-				t.Errorf("%s: no hint", what)
-			}
+			assert.True(t, holdfast.Hint(err) != "", "%s: no hint", what)
 		}
 	})
 }

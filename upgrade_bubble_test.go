@@ -316,9 +316,7 @@ func TestAConversionCountsWhenItIsAcknowledged(t *testing.T) {
 		w.SetAcks(store.Acks{Replicas: 1})
 		m := c.RWMutex("a", holdfast.WaitReplicas(1, limit))
 		l := must(t, m.RLock)
-		if l.HolderID() == careless.HolderID() {
-			t.Error("a reader shares a hold that nobody has acknowledged")
-		}
+		assert.True(t, l.HolderID() != careless.HolderID(), "a reader shares a hold that nobody has acknowledged")
 		release(t, careless)
 		token := l.Token()
 		w.SetAcks(store.Acks{})

@@ -94,9 +94,7 @@ func TestTheSameServerTwiceIsRefusedBeforeAnythingIsAcquired(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		for _, address := range []string{"10.0.0.1:6379", "lock-1.example:6379"} {
-			if !strings.Contains(err.Error(), address) {
-				t.Errorf("error %q does not name %s", err, address)
-			}
+			assert.True(t, strings.Contains(err.Error(), address), "error %q does not name %s", err, address)
 		}
 	}
 	for _, s := range []*memstore.Store{one, two} {

@@ -275,9 +275,7 @@ func TestAPushThatGrantsForAShortTimeIsConfirmed(t *testing.T) {
 		assert.Must(t, g.err)
 		w.keep = append(w.keep, g.lease)
 		assert.AtMost(t, time.Since(start), 8*time.Millisecond, "the hand-over took")
-		if coordinator.count("poll") == polls {
-			t.Error("nobody confirmed the grant")
-		}
+		assert.True(t, coordinator.count("poll") != polls, "nobody confirmed the grant")
 		w.release(g.lease)
 	})
 }
@@ -316,9 +314,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 		}
 		coordinator.FailRequest(nil)
 		time.Sleep(10 * time.Second)
-		if len(heard) == 0 {
-			t.Error("it was never granted")
-		}
+		assert.True(t, len(heard) != 0, "it was never granted")
 	})
 }
 

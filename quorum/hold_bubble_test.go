@@ -69,9 +69,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		for _, name := range []string{"server-0", "server-2", "server-3", "connection refused"} {
-			if !strings.Contains(err.Error(), name) {
-				t.Errorf("error %q does not name %s", err, name)
-			}
+			assert.True(t, strings.Contains(err.Error(), name), "error %q does not name %s", err, name)
 		}
 		for _, i := range []int{0, 2, 3} {
 			w.peers[i].revive(false)

@@ -74,9 +74,7 @@ func TestAnExpiredWaitWithoutAMajorityReturnsErrHeldAndSaysWhy(t *testing.T) {
 				defer cancel()
 				_, err = c.Mutex("x").Lock(ctx)
 				assert.Is(w.t, err, context.DeadlineExceeded)
-				if errors.Is(err, holdfast.ErrHeld) {
-					t.Errorf("error %v", err)
-				}
+				assert.False(t, errors.Is(err, holdfast.ErrHeld), "error %v", err)
 				for _, f := range mend {
 					f()
 				}

@@ -354,9 +354,7 @@ func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 			w.peers[i].FailRequest(nil)
 		}
 		answer = raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")
-		if !strings.HasPrefix(answer, "granted ") {
-			t.Errorf("with all three: %q", answer)
-		}
+		assert.True(t, strings.HasPrefix(answer, "granted "), "with all three: %q", answer)
 	})
 }
 

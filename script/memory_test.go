@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -87,9 +88,7 @@ func TestServerOutOfMemory(t *testing.T) {
 		"c1/6": {"{permit}", ""},
 	} {
 		answer := f.run(t, script.Renew, lease[0], "600000", "40000", strings.TrimSpace(attempt+" 40000 "+lease[1]))
-		if answer == "renewed -" {
-			t.Errorf("renew %s: %s", attempt, answer)
-		}
+		assert.True(t, answer != "renewed -", "renew %s: %s", attempt, answer)
 		expect("renew "+attempt, answer, "renewed")
 	}
 	convert := func(token, mode string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/transcript"
 	"github.com/holdfast-go/holdfast/script"
@@ -170,9 +171,7 @@ func (tr *trial) told(t *testing.T, r result) {
 			stands = stands || entered && strings.HasPrefix(record["lock"], words[2]) ||
 				len(share) > 3 && share[3] == words[2]
 		}
-		if !stands {
-			t.Errorf("I9: %q was told, and is not written: %v", push, r.keys)
-		}
+		assert.True(t, stands, "I9: %q was told, and is not written: %v", push, r.keys)
 	}
 }
 

@@ -113,9 +113,7 @@ func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
 			if r.failed {
 				failed[command]++
 				assert.Equal(tr.t, len(r.heard), 0, "%s and has published %q", what, r.heard)
-				if !same(r.keys, before) {
-					tr.t.Errorf("%s and leaves\n%v\nof\n%v", what, r.keys, before)
-				}
+				assert.True(tr.t, same(r.keys, before), "%s and leaves\n%v\nof\n%v", what, r.keys, before)
 			}
 			tr.told(tr.t, r)
 			// Without the count of subscribers nothing is pushed, and so no waiter is

@@ -90,9 +90,7 @@ func TestHeaderIsComplete(t *testing.T) {
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
 		assert.Equal(t, h.title, s.Name, "the title names")
 		for _, kind := range []string{"KEYS", "ANSWER", "HOLDS", "WHY"} {
-			if len(h.items[kind]) == 0 {
-				t.Errorf("the header has no %s", kind)
-			}
+			assert.True(t, len(h.items[kind]) != 0, "the header has no %s", kind)
 		}
 		included := strings.Contains(body, "--include record")
 		declared := len(h.items["ERROR"]) > 0 && h.items["ERROR"][0][0] == "FORMAT"
@@ -150,9 +148,7 @@ func TestHeaderNamesTheArguments(t *testing.T) {
 			}
 		}
 		for _, item := range names {
-			if !slices.Contains(declared, item) {
-				t.Errorf("used, but not declared: %s", item)
-			}
+			assert.True(t, slices.Contains(declared, item), "used, but not declared: %s", item)
 		}
 		var used []string
 		for _, m := range anyIndex.FindAllStringSubmatch(body, -1) {
@@ -161,17 +157,13 @@ func TestHeaderNamesTheArguments(t *testing.T) {
 				index = m[1] + " n"
 			}
 			used = append(used, index)
-			if !slices.Contains(indices, index) {
-				t.Errorf("%s is used, but not declared", index)
-			}
+			assert.True(t, slices.Contains(indices, index), "%s is used, but not declared", index)
 		}
 		if strings.Contains(body, "ipairs(KEYS)") {
 			used = append(used, "KEYS n")
 		}
 		for _, index := range indices {
-			if !slices.Contains(used, index) {
-				t.Errorf("%s is declared, but not used", index)
-			}
+			assert.True(t, slices.Contains(used, index), "%s is declared, but not used", index)
 		}
 	})
 }
@@ -255,9 +247,7 @@ func TestPlainLua(t *testing.T) {
 	api := regexp.MustCompile(`redis\.(\w+)`)
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
 		for _, word := range []string{"cmsgpack", "struct.", "bit.", "cjson"} {
-			if strings.Contains(s.Text, word) {
-				t.Errorf("uses %s", word)
-			}
+			assert.False(t, strings.Contains(s.Text, word), "uses %s", word)
 		}
 		for _, m := range api.FindAllStringSubmatch(s.Text, -1) {
 			// Only if the script checks that it exists.
@@ -269,9 +259,7 @@ func TestPlainLua(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(s.Text) {
-			if strings.Contains(line, "--") {
-				t.Errorf("a comment is sent to the server: %s", line)
-			}
+			assert.False(t, strings.Contains(line, "--"), "a comment is sent to the server: %s", line)
 		}
 	})
 }

@@ -58,9 +58,7 @@ func TestHelpHasTheExitCodes(t *testing.T) {
 	}
 	words := strings.Join(strings.Fields(text), " ")
 	for _, row := range table() {
-		if !strings.Contains(words, row) {
-			t.Errorf("%q is not in\n%s", row, text)
-		}
+		assert.True(t, strings.Contains(words, row), "%q is not in\n%s", row, text)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
@@ -80,8 +81,6 @@ func FuzzAddresses(f *testing.F) {
 		if s != nil {
 			said.WriteString(s.address)
 		}
-		if strings.Contains(said.String(), secret) {
-			t.Errorf("%q: the password is said: %s", text, said.String())
-		}
+		assert.False(t, strings.Contains(said.String(), secret), "%q: the password is said: %s", text, said.String())
 	})
 }

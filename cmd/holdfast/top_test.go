@@ -173,7 +173,5 @@ func TestASignalEndsTop(t *testing.T) {
 	x.await(`no lock is held, and none is waited for`)
 	assert.Must(t, x.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, x.awaitEnd(), codeSignal+15, "exit code")
-	if !x.shown.CursorVisible() {
-		t.Error("the cursor is still hidden")
-	}
+	assert.True(t, x.shown.CursorVisible(), "the cursor is still hidden")
 }

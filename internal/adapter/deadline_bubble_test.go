@@ -40,14 +40,10 @@ func TestADeadlinePassesWithinTheGranularity(t *testing.T) {
 		}
 		time.Sleep(granularity)
 		synctest.Wait()
-		if !passed(first) {
-			t.Error("a limit has not passed a grain after its deadline")
-		}
+		assert.True(t, passed(first), "a limit has not passed a grain after its deadline")
 		time.Sleep(granularity)
 		synctest.Wait()
-		if !passed(later) {
-			t.Error("the second has not passed a grain after its deadline")
-		}
+		assert.True(t, passed(later), "the second has not passed a grain after its deadline")
 	})
 }
 
@@ -59,32 +55,20 @@ func TestNoTimerOutlivesItsRequestsAndStop(t *testing.T) {
 		one, same := a.in(t, time.Second), a.in(t, time.Second)
 		other := a.in(t, time.Minute)
 		one.Leave()
-		if passed(one) {
-			t.Error("a limit ended under a request that waits for it")
-		}
+		assert.False(t, passed(one), "a limit ended under a request that waits for it")
 		same.Leave()
-		if !passed(one) {
-			t.Error("a limit that no request waits for is kept")
-		}
+		assert.True(t, passed(one), "a limit that no request waits for is kept")
 		other.Leave()
-		if passed(other) {
-			t.Error("the newest is not kept for the next request")
-		}
+		assert.False(t, passed(other), "the newest is not kept for the next request")
 		assert.Equal(t, a.in(t, time.Minute), other, "the next request has a timer of its own")
 		a.Stop()
-		if passed(other) {
-			t.Error("the Alarm's end ended a limit under a request")
-		}
+		assert.False(t, passed(other), "the Alarm's end ended a limit under a request")
 		other.Leave()
-		if !passed(other) {
-			t.Error("the newest is kept though the Alarm has ended")
-		}
+		assert.True(t, passed(other), "the newest is kept though the Alarm has ended")
 		idle := a.in(t, time.Second)
 		idle.Leave()
 		a.Stop()
-		if !passed(idle) {
-			t.Error("Stop left a timer that no request waits for")
-		}
+		assert.True(t, passed(idle), "Stop left a timer that no request waits for")
 		a.Stop()
 		time.Sleep(time.Hour)
 	})

@@ -33,19 +33,13 @@ func TestSteady(t *testing.T) {
 		for range enough - 1 {
 			c.Note(true)
 		}
-		if c.Reached() {
-			t.Errorf("steady before %d answers", enough)
-		}
+		assert.False(t, c.Reached(), "steady before %d answers", enough)
 		c.Note(true)
-		if !c.Reached() {
-			t.Errorf("not steady after %d answers", enough)
-		}
+		assert.True(t, c.Reached(), "not steady after %d answers", enough)
 		for range enoughAgain { // more answers than enough do not count
 			c.Note(true)
 		}
 		c.Note(false)
-		if c.Reached() {
-			t.Error("steady after a request without an answer")
-		}
+		assert.False(t, c.Reached(), "steady after a request without an answer")
 	}
 }

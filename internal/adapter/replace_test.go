@@ -43,9 +43,7 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 		stops[name] = stop
 	}
 	f := <-feeds
-	if f.NeedsReplacement() {
-		t.Error("worn before anything has gone")
-	}
+	assert.False(t, f.NeedsReplacement(), "worn before anything has gone")
 	ended := make(chan string, 3)
 	leave := func(name string) {
 		go func() {
@@ -63,9 +61,7 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 		}
 	}
 	leave("b")
-	if !f.NeedsReplacement() {
-		t.Error("not worn though b has gone")
-	}
+	assert.True(t, f.NeedsReplacement(), "not worn though b has gone")
 	names := f.Subscribed()
 	slices.Sort(names)
 	if !slices.Equal(names, []string{"a", "c"}) {
@@ -79,13 +75,9 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 	if got := <-resumed; got != "a" || len(resumed) > 0 {
 		t.Errorf("%q and %d more resumed", got, len(resumed))
 	}
-	if !f.NeedsReplacement() {
-		t.Error("not worn though c has gone")
-	}
+	assert.True(t, f.NeedsReplacement(), "not worn though c has gone")
 	f.Replaced(f.Subscribed())
-	if f.NeedsReplacement() {
-		t.Error("worn though all that has gone has ended")
-	}
+	assert.False(t, f.NeedsReplacement(), "worn though all that has gone has ended")
 	assert.Equal(t, <-ended, "c", "has ended")
 	stops["a"]()
 }
@@ -121,9 +113,7 @@ func TestARefusedChannelDoesNotReplaceTheConnection(t *testing.T) {
 			t.Errorf("Listen: %v", err)
 		}
 	}
-	if f.NeedsReplacement() {
-		t.Error("the connection is to be replaced")
-	}
+	assert.False(t, f.NeedsReplacement(), "the connection is to be replaced")
 	for _, name := range []string{"mine", "other", "other"} {
 		assert.Equal(t, <-asked, name, "asked for")
 	}
@@ -149,9 +139,7 @@ func TestManyListenersJustifySomeKeptChannels(t *testing.T) {
 	f := <-feeds
 	stops[0]()
 	stops[1]()
-	if f.NeedsReplacement() {
-		t.Error("worn by two")
-	}
+	assert.False(t, f.NeedsReplacement(), "worn by two")
 	go stops[2]()
 	for !f.NeedsReplacement() {
 		runtime.Gosched()

@@ -36,6 +36,20 @@ func Is(t testing.TB, err error, targets ...error) {
 	}
 }
 
+// True reports what is wrong if ok is false. The test goes on, and then fails.
+func True(t testing.TB, ok bool, wrong string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(wrong, args...)
+	}
+}
+
+// False reports what is wrong if bad is true. The test goes on, and then fails.
+func False(t testing.TB, bad bool, wrong string, args ...any) {
+	t.Helper()
+	True(t, !bad, wrong, args...)
+}
+
 // Equal reports got if it is not want, and what it is. The test goes on, and then fails.
 func Equal[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 )
@@ -35,14 +36,10 @@ func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 			close(waited)
 		}()
 		synctest.Wait()
-		if !g.Go(label.Caller, func() { <-finish }) {
-			t.Error("a call under way could leave nothing behind")
-		}
+		assert.True(t, g.Go(label.Caller, func() { <-finish }), "a call under way could leave nothing behind")
 		g.Exit()
 		synctest.Wait()
-		if g.Go(label.Caller, func() {}) {
-			t.Error("work began when no call was left")
-		}
+		assert.False(t, g.Go(label.Caller, func() {}), "work began when no call was left")
 		select {
 		case <-waited:
 			t.Error("Wait did not wait for the background")
@@ -65,9 +62,7 @@ func TestStopEndsTheBackground(t *testing.T) {
 		g.Enter() // and does not return
 		g.Go(label.Caller, func() { <-g.Context().Done() })
 		g.Stop()
-		if g.Go(label.Caller, func() {}) {
-			t.Error("work began after Stop")
-		}
+		assert.False(t, g.Go(label.Caller, func() {}), "work began after Stop")
 		g.Stop() // a second Stop has nothing to wait for
 	})
 }
@@ -95,9 +90,7 @@ func TestSleepEndsWithTheTimeTheContextOrTheGroup(t *testing.T) {
 		if !g.Sleep(t.Context(), time.Minute) || time.Since(start) != time.Minute {
 			t.Errorf("a minute took %v", time.Since(start))
 		}
-		if g.Sleep(ended(), time.Minute) {
-			t.Error("it slept though its context had ended")
-		}
+		assert.False(t, g.Sleep(ended(), time.Minute), "it slept though its context had ended")
 		slept := make(chan bool)
 		go func() { slept <- g.Sleep(t.Context(), time.Hour) }()
 		synctest.Wait()

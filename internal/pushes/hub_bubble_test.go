@@ -102,9 +102,7 @@ func subscribed(t *testing.T, h *Hub, channel string, number uint64) *Waiter {
 // What a waiter has not taken is dropped before it polls, but for a grant.
 func TestAWaiterThatPollsForgetsWhatItWasTold(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
-		if h.Active() {
-			t.Error("a hub that nobody has used is active")
-		}
+		assert.False(t, h.Active(), "a hub that nobody has used is active")
 		w := subscribed(t, h, "c", 1)
 		h.read = func(payload string) (uint64, Grant, bool) {
 			return 1, Grant{Token: 5, Later: payload == "later", Left: time.Second}, true
@@ -182,9 +180,7 @@ func TestAWaiterWithoutASubscriptionGetsItWhenItIsConfirmed(t *testing.T) {
 		w = h.Replace(w, 3)
 		told := make(chan error, 2)
 		h.Prepare("channel", func(err error) { told <- err })
-		if h.Reaches(w) {
-			t.Error("a push reaches it before the server confirmed")
-		}
+		assert.False(t, h.Reaches(w), "a push reaches it before the server confirmed")
 		if err := <-told; err != nil || feed.made != 1 {
 			t.Errorf("%v, %d subscriptions", err, feed.made)
 		}

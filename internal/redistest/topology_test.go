@@ -64,9 +64,7 @@ func TestASlotOfABusyServerMovesWithItsKeys(t *testing.T) {
 func TestSentinelFailsOver(t *testing.T) {
 	g := redistest.StartSentinel(t)
 	first := g.Primary()
-	if first != g.Servers[0] {
-		t.Fatalf("the primary is %s", first.Addr())
-	}
+	assert.MustEqual(t, first, g.Servers[0], "the primary is %s", first.Addr())
 	first.Do(t, "SET", "key", "kept")
 	if got := first.Do(t, "WAIT", 2, 10_000); got != int64(2) {
 		t.Fatalf("%v replicas are in step", got)

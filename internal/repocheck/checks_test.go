@@ -23,9 +23,7 @@ func want(t *testing.T, got []Problem, parts ...string) {
 		for _, p := range got {
 			found = found || strings.Contains(p.String(), part)
 		}
-		if !found {
-			t.Errorf("no problem contains %q: %q", part, got)
-		}
+		assert.True(t, found, "no problem contains %q: %q", part, got)
 	}
 }
 

@@ -98,9 +98,7 @@ func (files tree) each(t *testing.T, suffix string, check func(file, text string
 			report(t, check(file, text))
 		}
 	}
-	if seen == 0 {
-		t.Errorf("there is no %s file", suffix)
-	}
+	assert.True(t, seen != 0, "there is no %s file", suffix)
 }
 
 func report(t *testing.T, problems []Problem) {
@@ -200,9 +198,7 @@ func TestEveryPublicCallHasAnExample(t *testing.T) {
 		}
 	}
 	for dir, files := range packages {
-		if len(files) == 0 {
-			t.Errorf("%s has no Go files", dir)
-		}
+		assert.True(t, len(files) != 0, "%s has no Go files", dir)
 		called := seam
 		if dir == "." {
 			called = nil

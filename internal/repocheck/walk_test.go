@@ -67,9 +67,7 @@ func TestThePageDescribesTheWalk(t *testing.T) {
 	lock, release := walks["lock"], walks["release"]
 	want := fmt.Sprintf("`Lock` enters at most %d in %d files, and `Release` at most %d in %d files.",
 		lock.funcs, lock.files, release.funcs, release.files)
-	if !strings.Contains(walk, want) {
-		t.Errorf("docs/architecture.md does not say %q", want)
-	}
+	assert.True(t, strings.Contains(walk, want), "docs/architecture.md does not say %q", want)
 	code := map[string]string{}
 	for file, text := range readTree(t) {
 		if filepath.Ext(file) == ".go" && !strings.HasSuffix(file, "_test.go") {

@@ -26,9 +26,7 @@ func provenIn(p *Proofs, marks map[Edge]int64) (rounds []map[Edge]bool) {
 
 func TestAnEdgeIsProvenWhenItsMarkRises(t *testing.T) {
 	var p Proofs
-	if p.Begun() {
-		t.Error("a new one has begun")
-	}
+	assert.False(t, p.Begun(), "a new one has begun")
 	one, two := edgeOf("x.h", "y.w"), edgeOf("y.h", "x.w")
 	for i, step := range []struct {
 		marks  map[Edge]int64
@@ -51,9 +49,7 @@ func TestAnEdgeIsProvenWhenItsMarkRises(t *testing.T) {
 			assert.Equal(t, len(edges), step.proves[n], "step %d: round %d proves %v", i, n, edges)
 		}
 	}
-	if !p.Begun() {
-		t.Error("it has not begun after eight rounds")
-	}
+	assert.True(t, p.Begun(), "it has not begun after eight rounds")
 }
 
 // Edges exist for a random time. Their marks rise while they exist, and are seen for a while
@@ -112,7 +108,5 @@ func TestWhatIsProvenExistedTogether(t *testing.T) {
 			}
 		}
 	}
-	if proofs == 0 {
-		t.Error("nothing was ever proven")
-	}
+	assert.True(t, proofs != 0, "nothing was ever proven")
 }

@@ -38,9 +38,7 @@ func TestDecodeReversesEncodeAndNamesAreDistinct(t *testing.T) {
 	assert.NoError(t, quick.Check(roundTrip, nil))
 	oneWord := func(name string) bool { return !strings.ContainsAny(Encode(name), " \n\r\t{}") }
 	assert.NoError(t, quick.Check(oneWord, nil))
-	if Encode("a%20b") == Encode("a b") {
-		t.Error("two names share one encoding")
-	}
+	assert.True(t, Encode("a%20b") != Encode("a b"), "two names share one encoding")
 }
 
 func TestBadNamesAreRefusedWithAdvice(t *testing.T) {

@@ -139,22 +139,16 @@ func TestTheMetricsTellOfTheServerAndNameNoLock(t *testing.T) {
 			"holdfast_serve_read_errors_total 0", "# TYPE holdfast_serve_reads_total counter",
 			"holdfast_server_oldest_hold_seconds 7.",
 		} {
-			if !strings.Contains("\n"+text, "\n"+line) {
-				t.Errorf("no line %q in\n%s", line, text)
-			}
+			assert.True(t, strings.Contains("\n"+text, "\n"+line), "no line %q in\n%s", line, text)
 		}
-		if strings.Contains(text, "secret-name") {
-			t.Error("a label has the name of a lock")
-		}
+		assert.False(t, strings.Contains(text, "secret-name"), "a label has the name of a lock")
 		if w.pass(time.Minute); w.reads() != 1 {
 			t.Errorf("one look at the metrics made %d reads", w.reads())
 		}
 		w.store.FailRequest(func(string, []string) error { return context.DeadlineExceeded })
 		text = scrape()
 		for _, line := range []string{"holdfast_server_up 0", "holdfast_serve_read_errors_total 1"} {
-			if !strings.Contains("\n"+text, "\n"+line+"\n") {
-				t.Errorf("no line %q in\n%s", line, text)
-			}
+			assert.True(t, strings.Contains("\n"+text, "\n"+line+"\n"), "no line %q in\n%s", line, text)
 		}
 		w.store.FailRequest(nil)
 	})

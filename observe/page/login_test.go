@@ -3,6 +3,8 @@ package page
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestTheFormSaysWhatIsWrong(t *testing.T) {
@@ -15,14 +17,10 @@ func TestTheFormSaysWhatIsWrong(t *testing.T) {
 	} {
 		text := loginPage(c.wrong)
 		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%t: no %q in\n%s", c.wrong, want, text)
-			}
+			assert.True(t, strings.Contains(text, want), "%t: no %q in\n%s", c.wrong, want, text)
 		}
 		for _, not := range c.not {
-			if strings.Contains(text, not) {
-				t.Errorf("%t: %q in\n%s", c.wrong, not, text)
-			}
+			assert.False(t, strings.Contains(text, not), "%t: %q in\n%s", c.wrong, not, text)
 		}
 	}
 }

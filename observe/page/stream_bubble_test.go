@@ -245,9 +245,7 @@ func TestTwoClocksDoNotMakeAWaiterSeemToChange(t *testing.T) {
 		t.Errorf("%s\n%s", a, b)
 	}
 	third := newLock(state(time.Second), now.Add(time.Minute), first) // it waits anew
-	if first.Waiters[0].Since == third.Waiters[0].Since {
-		t.Error("another wait has the same beginning")
-	}
+	assert.True(t, first.Waiters[0].Since != third.Waiters[0].Since, "another wait has the same beginning")
 }
 
 func TestKeepWatchingReadsWhileNobodyLooks(t *testing.T) {

@@ -68,9 +68,7 @@ func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
 		assert.Must(t, l.Release(t.Context()))
 	}
 	assert.AtMost(t, rdb.PoolStats().Misses, 2, "the pool has made connections")
-	if store.Reserved() {
-		t.Error("it has made connections of its own")
-	}
+	assert.False(t, store.Reserved(), "it has made connections of its own")
 	assert.NoError(t, c.Close(t.Context()))
 }
 
@@ -85,9 +83,7 @@ func TestALingeringRequestKeepsNoConnection(t *testing.T) {
 	defer cancel()
 	_, err := st.Run(ctx, script.Renew, []string{"holdfast:{x}"}, []string{"600000", "1000", "a/1"})
 	assert.Is(t, err, context.DeadlineExceeded)
-	if !st.Reserved() {
-		t.Error("it went over no connection of the store's own")
-	}
+	assert.True(t, st.Reserved(), "it went over no connection of the store's own")
 	st.CloseIdleConnections()
 	s.Continue()
 	redistest.Await(t, "the connection is closed", func() bool { return !st.Reserved() })

@@ -148,9 +148,7 @@ func TestALegalHistoryPasses(t *testing.T) {
 		"server-exclusion", "record-continuity", "tokens-rise", "client-exclusion", "trust-is-backed",
 		"tokens-in-time", "releases-true", "linearizable",
 	} {
-		if legal().results()[name].Examined == 0 {
-			t.Errorf("%s looked at nothing", name)
-		}
+		assert.True(t, legal().results()[name].Examined != 0, "%s looked at nothing", name)
 	}
 }
 
@@ -272,9 +270,7 @@ func TestIllegalHistoriesAreCaught(t *testing.T) {
 	for _, c := range slices.Concat(illegal, illegalKinds, illegalRules) {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.story.results()[c.check]
-			if r.Passed() {
-				t.Errorf("%s passed: %+v", c.check, r)
-			}
+			assert.False(t, r.Passed(), "%s passed: %+v", c.check, r)
 			caught[c.check] = true
 		})
 	}
@@ -362,9 +358,7 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 		}
 	}
 	s.note(5, "acquire", "l", "c3/1", held(5, "c3/1"))
-	if s.results()["server-exclusion"].Passed() {
-		t.Error("an overlap after it passed")
-	}
+	assert.False(t, s.results()["server-exclusion"].Passed(), "an overlap after it passed")
 }
 
 // A process must not be ended by its client library either.
@@ -482,9 +476,7 @@ func aimed(n int) []history.FaultSpan {
 // One holder that is stopped proves nothing: nobody may have written meanwhile.
 func TestOneFaultNeedNotBite(t *testing.T) {
 	r := newStory(aimed(1)...).add(write(1, 1)).add(write(2, 2)).add(final(2, 2)).results()["updates"]
-	if !r.Passed() {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, r.Passed(), "%+v", r)
 }
 
 // A fault may last until the run ends. Then the fault before it is the last one from which the

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -34,9 +35,7 @@ func TestGrantsAreTheHoldsOfTheServersAccount(t *testing.T) {
 		t.Errorf("grants:\n%+v\nwant\n%+v", got, want)
 	}
 	for _, res := range []check.Result{r.ServerExclusion(), r.Continuity(), r.TokensRise()} {
-		if !res.Passed() {
-			t.Errorf("%s in a legal history: %+v", res.Name, res.Violations)
-		}
+		assert.True(t, res.Passed(), "%s in a legal history: %+v", res.Name, res.Violations)
 	}
 }
 

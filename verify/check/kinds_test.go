@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -174,9 +175,7 @@ func TestLegalWaysOfOtherKindsPass(t *testing.T) {
 		note(59.9, "release", "l", "c2/1", free(20))
 	for _, s := range []*story{kept, out} {
 		for name, r := range s.results() {
-			if !r.Passed() {
-				t.Errorf("%s: %+v", name, r)
-			}
+			assert.True(t, r.Passed(), "%s: %+v", name, r)
 		}
 	}
 	for _, name := range []string{"client-exclusion", "trust-is-backed"} {

@@ -31,9 +31,7 @@ func TestALostAnswerToACommitIsTold(t *testing.T) {
 		}
 		proxy.armed.Store(true)
 		want(t, "the first", write(), sqlfence.ErrCommit)
-		if proxy.armed.Load() {
-			t.Error("the answer was not lost")
-		}
+		assert.False(t, proxy.armed.Load(), "the answer was not lost")
 		if n := number(t, db, readBalance); n != 10 {
 			t.Errorf("the balance is %d, want 10: the commit has arrived", n)
 		}

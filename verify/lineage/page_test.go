@@ -65,9 +65,7 @@ func TestThePageShowsWhatTheTestsRun(t *testing.T) {
 	}
 	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
 		for part := range strings.SplitSeq(m[1], "\n\n") {
-			if !strings.Contains(code.String(), part+"\n") {
-				t.Errorf("no test runs this code of the page:\n%s", part)
-			}
+			assert.True(t, strings.Contains(code.String(), part+"\n"), "no test runs this code of the page:\n%s", part)
 		}
 	}
 	names := func(pattern *regexp.Regexp, text string) []string {
@@ -89,7 +87,5 @@ func TestThePageShowsWhatTheTestsRun(t *testing.T) {
 		there = append(there, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "lineage-"), ".svg"))
 	}
 	slices.Sort(there)
-	if !slices.Equal(there, drawn) {
-		t.Errorf("there are pictures of %v, and the tests draw %v", there, drawn)
-	}
+	assert.True(t, slices.Equal(there, drawn), "there are pictures of %v, and the tests draw %v", there, drawn)
 }

@@ -63,9 +63,7 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 		redistest.Next(t, "the writer's look", looked)
 		takes(t, "the reader", r.rlock)
 		pass()
-		if !redistest.Next(t, "the writer", done) {
-			t.Error("the writer is not in: the flaw is not seen")
-		}
+		assert.True(t, redistest.Next(t, "the writer", done), "the writer is not in: the flaw is not seen")
 	}, func(t *testing.T, s *redistest.Server) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a, _ := client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})

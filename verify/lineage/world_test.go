@@ -120,9 +120,7 @@ func late(t *testing.T, l *holdfast.Lease) {
 func held(t *testing.T, c *holdfast.Client) {
 	t.Helper()
 	l, err := c.Mutex(lockName).TryLock(harness.Within(t))
-	if !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("TryLock while another holds the lock: %v, %v", l, err)
-	}
+	assert.True(t, errors.Is(err, holdfast.ErrHeld), "TryLock while another holds the lock: %v, %v", l, err)
 }
 
 // nextHolder waits for the lock, and returns what the old holder's context said when the

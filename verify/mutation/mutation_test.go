@@ -109,7 +109,5 @@ func TestThePageIsReadAsItIsWritten(t *testing.T) {
 	got, want := readPage(path), map[string]caught{
 		first.name: {"unit tests", "TestA"}, second.name: {"oracle", "TestC"},
 	}
-	if !maps.Equal(got, want) {
-		t.Errorf("read %v, want %v", got, want)
-	}
+	assert.True(t, maps.Equal(got, want), "read %v, want %v", got, want)
 }

@@ -70,9 +70,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		for _, s := range w.servers[:3] {
-			if !strings.Contains(err.Error(), s.Addr()) {
-				t.Errorf("error %q does not name %s", err, s.Addr())
-			}
+			assert.True(t, strings.Contains(err.Error(), s.Addr()), "error %q does not name %s", err, s.Addr())
 		}
 		w.servers[2].Continue()
 		redistest.Await(t, "three are enough", func() bool {

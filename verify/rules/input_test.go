@@ -53,9 +53,7 @@ func TestWhatCannotWorkIsRefusedUnasked(t *testing.T) {
 				continue
 			}
 			for _, part := range test.says {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%s: %q does not say %q", test.name, err, part)
-				}
+				assert.True(t, strings.Contains(err.Error(), part), "%s: %q does not say %q", test.name, err, part)
 			}
 		}
 	}

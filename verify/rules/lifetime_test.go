@@ -98,9 +98,7 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 			}()
 			c.Mutex("x").Do(t.Context(), func(context.Context) error { panic("at work") })
 		}()
-		if state(t, c, "x").Held() {
-			t.Error("the lock is held after a panic")
-		}
+		assert.False(t, state(t, c, "x").Held(), "the lock is held after a panic")
 	})
 }
 

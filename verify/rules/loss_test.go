@@ -111,9 +111,7 @@ func lossRun(
 	if !f.over || f.err == nil {
 		t.Errorf("the old lease is held while the next holder has the lock: over %v, Err %v", f.over, f.err)
 	}
-	if !f.done {
-		t.Error("the lock was granted to the next while the old lease's context was not done")
-	}
+	assert.True(t, f.done, "the lock was granted to the next while the old lease's context was not done")
 	harness.Lost(t, held, holdfast.LossExpired)
 	assert.More(t, f.Lease.Token(), held.Token(), "the granted token")
 	assert.Is(t, held.Release(harness.Within(t)), holdfast.ErrNotHeld)
@@ -184,9 +182,7 @@ func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
 		harness.Lost(t, l, holdfast.LossExpired)
 		// The server still believes in the hold, for another second: the renewal
 		// took effect.
-		if !state(t, watcher, "x").Held() {
-			t.Error("the server's lease ended before the holder's trust")
-		}
+		assert.True(t, state(t, watcher, "x").Held(), "the server's lease ended before the holder's trust")
 		proxy.Hook(nil)
 		proxy.Pass()
 		// Giving it up after the loss frees it, without waiting for its end.

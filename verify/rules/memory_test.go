@@ -90,9 +90,7 @@ func TestARefusedWaiterLeavesTheQueue(t *testing.T) {
 		// From now on ann may not do what a poll needs and a cancel does not.
 		w.Do(t, "ACL", "SETUSER", "ann", "-pexpire")
 		o := redistest.Next(t, "Lock", got)
-		if !refused(o.Err, "NOPERM") {
-			t.Errorf("Lock: %v", o.Err)
-		}
+		assert.True(t, refused(o.Err, "NOPERM"), "Lock: %v", o.Err)
 		redistest.Await(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
 		harness.Release(t, l)
 	})

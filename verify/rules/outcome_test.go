@@ -153,9 +153,7 @@ func TestALostAnswerToAReleaseIsAskedForAgain(t *testing.T) {
 			if waiters > 0 {
 				harness.Release(t, harness.Granted(t, next))
 			}
-			if state(t, b, "x").Held() {
-				t.Error("the lock is held")
-			}
+			assert.False(t, state(t, b, "x").Held(), "the lock is held")
 		}
 	})
 }
@@ -196,9 +194,7 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 			t.Error("the lease ended with the context that it was taken under")
 		}
 		assert.NoError(t, l.Release(ctx))
-		if state(t, a, "x").Held() {
-			t.Error("the lock is held")
-		}
+		assert.False(t, state(t, a, "x").Held(), "the lock is held")
 		ctx, cancel = context.WithCancel(t.Context())
 		err = a.Mutex("x").Do(ctx, func(inner context.Context) error {
 			cancel()
@@ -207,9 +203,7 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld) {
 			t.Errorf("Do: %v", err)
 		}
-		if state(t, a, "x").Held() {
-			t.Error("the lock is held after Do")
-		}
+		assert.False(t, state(t, a, "x").Held(), "the lock is held after Do")
 	})
 }
 

@@ -86,9 +86,7 @@ func TestAMissingCommandIsNamed(t *testing.T) {
 				t.Errorf("without %s: %v", command, err)
 				continue
 			}
-			if !strings.Contains(err.Error(), `"x"`) {
-				t.Errorf("without %s the lock is not named: %v", command, err)
-			}
+			assert.True(t, strings.Contains(err.Error(), `"x"`), "without %s the lock is not named: %v", command, err)
 			if hint := holdfast.Hint(err); !strings.Contains(hint+" ", "+"+command+" ") {
 				t.Errorf("without %s the hint is %q", command, hint)
 			}
@@ -210,9 +208,7 @@ func TestAWrongPasswordIsNamed(t *testing.T) {
 	} {
 		c, _ := harness.Client(t, w.open(t, test.as), holdfast.Config{})
 		_, err := c.Mutex("x").Lock(harness.Within(t))
-		if !refused(err, test.code) {
-			t.Errorf("%+v: %v", test.as, err)
-		}
+		assert.True(t, refused(err, test.code), "%+v: %v", test.as, err)
 		if hint := holdfast.Hint(err); !strings.Contains(hint, "password") {
 			t.Errorf("%+v: the hint is %q", test.as, hint)
 		}

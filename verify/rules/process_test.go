@@ -52,9 +52,7 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 		seen.Await(t, holdfast.EventWait, "x", 1)
 		stopped.Stop(t)
 		next := harness.Granted(t, got)
-		if !r.write(next.Token()) {
-			t.Errorf("token %d was refused after %d", next.Token(), token)
-		}
+		assert.True(t, r.write(next.Token()), "token %d was refused after %d", next.Token(), token)
 		stopped.Order(t, "write") // it will read that first when it goes on
 		stopped.Resume()
 		if late := stopped.Token(t, "write"); late != token || r.write(late) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -103,9 +104,7 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 			t.Errorf("%d readers are %d holders", readingProcesses*readersEach, len(s.Holders))
 		}
 		for _, h := range s.Holders {
-			if !strings.HasSuffix(h.HolderID, "/1") {
-				t.Errorf("%s: a process has asked more than once", h.HolderID)
-			}
+			assert.True(t, strings.HasSuffix(h.HolderID, "/1"), "%s: a process has asked more than once", h.HolderID)
 		}
 
 		writer := harness.Acquiring(harness.Within(t), c.RWMutex("x").Lock)

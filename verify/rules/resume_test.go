@@ -259,9 +259,7 @@ func resumeWhileItRestarts(t *testing.T, w *world, kept bool) {
 	w.Restart()
 	select {
 	case l := <-led:
-		if !kept {
-			t.Error("it leads by the word of a server that has forgotten the leader")
-		}
+		assert.True(t, kept, "it leads by the word of a server that has forgotten the leader")
 		wantLeads(t, c, l, saved)
 		resign(t, l)
 	case err := <-failed:

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -82,7 +83,5 @@ func secretive(t *testing.T, who string, err error) {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		text += e.Error()
 	}
-	if strings.Contains(text, guess) {
-		t.Errorf("%s: the error shows the password: %s", who, text)
-	}
+	assert.False(t, strings.Contains(text, guess), "%s: the error shows the password: %s", who, text)
 }

@@ -62,9 +62,7 @@ type register struct {
 
 func (r *register) enter(t *testing.T, name string, token uint64) {
 	assert.Equal(t, r.inside.Add(1), 1, "holders of %q at once", name)
-	if !r.write(token) {
-		t.Errorf("token %d of %q has fallen", token, name)
-	}
+	assert.True(t, r.write(token), "token %d of %q has fallen", token, name)
 }
 
 func (r *register) leave() { r.inside.Add(-1) }
@@ -130,14 +128,10 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 		assert.NoError(t, lead.Resign(harness.Within(t)))
 		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		for _, name := range []string{"a", "b"} {
-			if state(t, c, name).Held() {
-				t.Errorf("%s is held", name)
-			}
+			assert.False(t, state(t, c, name).Held(), "%s is held", name)
 		}
 		turn, err = c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error { return nil })
-		if !turn.Ran {
-			t.Errorf("Do: %+v, %v", turn, err)
-		}
+		assert.True(t, turn.Ran, "Do: %+v, %v", turn, err)
 	})
 }
 

@@ -43,9 +43,7 @@ func TestAllPairsAreDrawn(t *testing.T) {
 			d.done(spansOf(bout))
 		}
 		for _, pair := range possible {
-			if d.pairs[pair] == 0 {
-				t.Errorf("%s: %s was never drawn", topology, pair)
-			}
+			assert.True(t, d.pairs[pair] != 0, "%s: %s was never drawn", topology, pair)
 		}
 		if never := Impossible(o.Faults); len(possible) < 5*len(never) {
 			t.Errorf("%s: %d pairs are possible, and %d are not", topology, len(possible), len(never))
@@ -96,9 +94,7 @@ func TestMinoritiesTakeTurns(t *testing.T) {
 			end()
 		}
 		done()
-		if w.ripe() {
-			t.Error("another minority may forget at once")
-		}
+		assert.False(t, w.ripe(), "another minority may forget at once")
 		w.weak.over = time.Time{} // the time has passed
 	}
 	assert.Equal(t, len(met), 5, "servers of 5 that ever forget")

@@ -133,9 +133,7 @@ func TestOneSubscriptionConnectionForEachNode(t *testing.T) {
 		total, channels := 0, int64(0)
 		for _, s := range c.Nodes[:3] {
 			list, _ := s.Do(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)
-			if n := strings.Count(list, "\n"); n != 1 {
-				t.Errorf("%d subscription connections to %s", n, s.Addr())
-			}
+			assert.Equal(t, strings.Count(list, "\n"), 1, "subscription connections to %s", s.Addr())
 			total += strings.Count(list, "\n")
 			names, _ := s.Do(t, "PUBSUB", "SHARDCHANNELS").([]any)
 			channels += int64(len(names))

@@ -387,7 +387,5 @@ func TestTheManualHasEveryCheck(t *testing.T) {
 	names := append(Names(), nameReachable, nameClocks, nameSame, nameUnread)
 	slices.Sort(rows)
 	slices.Sort(names)
-	if !slices.Equal(rows, names) {
-		t.Errorf("docs/operating.md has\n%q, doctor has\n%q", rows, names)
-	}
+	assert.True(t, slices.Equal(rows, names), "docs/operating.md has\n%q, doctor has\n%q", rows, names)
 }

@@ -410,7 +410,5 @@ func TestTheProbeTriesWhatTheScriptsCall(t *testing.T) {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	if !slices.Equal(tried, asked) {
-		t.Errorf("tried are %q, the scripts ask for %q", tried, asked)
-	}
+	assert.True(t, slices.Equal(tried, asked), "tried are %q, the scripts ask for %q", tried, asked)
 }

@@ -45,16 +45,12 @@ func TestAGuardianKeepsTheLockUntilItEnds(t *testing.T) {
 	assert.Must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	assert.Must(t, err)
-	if !Runs(pid) {
-		t.Error("what the command has left behind does not run, so the test shows nothing")
-	}
+	assert.True(t, Runs(pid), "what the command has left behind does not run, so the test shows nothing")
 	assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
 func TestAProcessThatNobodyWaitedForDoesNotRun(t *testing.T) {
-	if !Runs(os.Getpid()) {
-		t.Error("this test does not run")
-	}
+	assert.True(t, Runs(os.Getpid()), "this test does not run")
 	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 0"}, &os.ProcAttr{})
 	assert.Must(t, err)
 	defer p.Wait()

@@ -114,9 +114,7 @@ func TestDescriptorsOfTheRuntimeAreNotInherited(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	assert.Must(t, err)
 	defer f.Close()
-	if Inherited(int(f.Fd())) {
-		t.Error("a file that we have opened counts as inherited")
-	}
+	assert.False(t, Inherited(int(f.Fd())), "a file that we have opened counts as inherited")
 	if !Inherited(2) || Inherited(1000) {
 		t.Error("standard error does not count as inherited, or a closed descriptor does")
 	}

@@ -40,9 +40,7 @@ func TestPastItsLastLimitOtherSessionsAreKilled(t *testing.T) {
 func TestKillReachesOtherSessions(t *testing.T) {
 	g, lines := guarded(t, nil, time.Hour, `exec 3<&0; setsid sh -c 'trap "" TERM; echo up >&3; sleep 1000; :' &`)
 	awaitEnd(t, g)
-	if g.Gone() {
-		t.Error("the guardian counts a process as gone that lives in another session")
-	}
+	assert.False(t, g.Gone(), "the guardian counts a process as gone that lives in another session")
 	g.Kill()
 	nobodyLeft(t, lines)
 }
