@@ -68,10 +68,26 @@ func confirmAll(f *Feed) (subscribe, unsubscribe []string) {
 	return subscribe, unsubscribe
 }
 
-func TestNoListenerGetsAMessageBeforeItsSubscriptionIsConfirmed(t *testing.T) {
+// hubBubble runs a test with a hub whose nodes the test plays.
+func hubBubble(t *testing.T, f func(t *testing.T, p *fakeNodes, h *Hub)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
-		h := &Hub{Driver: Driver{Session: p.session}}
+		f(t, p, &Hub{Driver: Driver{Session: p.session}})
+	})
+}
+
+// ended stops listeners, and confirms what the node is asked for then.
+func ended(f *Feed, stops ...func()) {
+	for _, stop := range stops {
+		go stop()
+	}
+	synctest.Wait()
+	confirmAll(f)
+}
+
+func TestNoListenerGetsAMessageBeforeItsSubscriptionIsConfirmed(t *testing.T) {
+	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
 		first := startListen(t.Context(), h, "a")
 		f := <-p.feeds
 		f.Deliver("a", "early")
@@ -85,17 +101,13 @@ func TestNoListenerGetsAMessageBeforeItsSubscriptionIsConfirmed(t *testing.T) {
 			t.Errorf("the second has heard %q, %v", second.messages, second.err)
 		}
 		first.stop()
-		go second.stop()
-		synctest.Wait()
-		confirmAll(f)
+		ended(f, second.stop)
 	})
 }
 
 // A message is being delivered to two listeners. The first one stops the second.
 func TestAStoppedListenerGetsNothingMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play()
-		h := &Hub{Driver: Driver{Session: p.session}}
+	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
 		var second *recorder
 		var stop func()
 		go func() {
@@ -109,16 +121,12 @@ func TestAStoppedListenerGetsNothingMore(t *testing.T) {
 		if len(second.messages) > 0 {
 			t.Errorf("heard %q after its end", second.messages)
 		}
-		go stop()
-		synctest.Wait()
-		confirmAll(f)
+		ended(f, stop)
 	})
 }
 
 func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play()
-		h := &Hub{Driver: Driver{Session: p.session}}
+	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
 		got := startListen(t.Context(), h, "a")
 		f := <-p.feeds
 		confirmAll(f)
@@ -129,9 +137,7 @@ func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 		if subscribe, _ := confirmAll(f); !slices.Equal(subscribe, []string{"a"}) || got.resumed != 1 {
 			t.Errorf("the next connection subscribes to %q, and %d resumed", subscribe, got.resumed)
 		}
-		go got.stop()
-		synctest.Wait()
-		confirmAll(f)
+		ended(f, got.stop)
 	})
 }
 
@@ -139,9 +145,7 @@ func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 	for name, silent := range map[string]bool{"Answers": false, "Silent": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := play()
-				h := &Hub{Driver: Driver{Session: p.session}}
+			hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
 				got := startListen(t.Context(), h, "a")
 				f := <-p.feeds
 				confirmAll(f)
@@ -168,9 +172,7 @@ func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 }
 
 func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play()
-		h := &Hub{Driver: Driver{Session: p.session}}
+	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
 		stands := startListen(t.Context(), h, "a")
 		f := <-p.feeds
 		confirmAll(f)
@@ -186,9 +188,7 @@ func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
 		if !f.HasConfirmed("a") || f.HasConfirmed("b") {
 			t.Errorf("subscribed: a %v, b %v", f.HasConfirmed("a"), f.HasConfirmed("b"))
 		}
-		go stands.stop()
-		synctest.Wait()
-		confirmAll(f)
+		ended(f, stands.stop)
 	})
 }
 
@@ -218,17 +218,13 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 		if confirmAll(f); got.resumed != 1 {
 			t.Errorf("it was told %d times", got.resumed)
 		}
-		go got.stop()
-		synctest.Wait()
-		confirmAll(f)
+		ended(f, got.stop)
 	})
 }
 
 // If a channel gets a new listener before UNSUBSCRIBE is sent, it remains subscribed.
 func TestAChannelWithANewListenerStaysSubscribed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play()
-		h := &Hub{Driver: Driver{Session: p.session}}
+	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
 		first, other := startListen(t.Context(), h, "a"), startListen(t.Context(), h, "b")
 		f := <-p.feeds
 		confirmAll(f)
@@ -240,9 +236,6 @@ func TestAChannelWithANewListenerStaysSubscribed(t *testing.T) {
 		}
 		f.Deliver("a", "x")
 		assert.EqualSlices(t, second.messages, []string{"x"}, "heard")
-		go second.stop()
-		go other.stop()
-		synctest.Wait()
-		confirmAll(f)
+		ended(f, second.stop, other.stop)
 	})
 }

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
@@ -14,53 +15,44 @@ type Labels struct {
 	Waited                                           bool
 }
 
-// Value returns the value of an attribute.
-func (l Labels) Value(k Key) string {
+// textOf returns the label of an attribute that has text.
+func textOf(l *Labels, k Key) *string {
 	switch k {
 	case KeyMode:
-		return l.Mode
+		return &l.Mode
 	case KeyOutcome:
-		return l.Outcome
-	case KeyWaited:
-		if l.Waited {
-			return "true"
-		}
-		return "false"
+		return &l.Outcome
 	case KeyEnd:
-		return l.End
+		return &l.End
 	case KeyReason:
-		return l.Reason
+		return &l.Reason
 	case KeyCause:
-		return l.Cause
+		return &l.Cause
 	case KeyScript:
-		return l.Script
+		return &l.Script
 	case KeyGroup:
-		return l.Group
+		return &l.Group
+	case KeyWaited: // it has none
 	}
 	panic("BUG: measure: no value for " + string(k))
+}
+
+// Value returns the value of an attribute.
+func (l Labels) Value(k Key) string {
+	if k == KeyWaited {
+		return strconv.FormatBool(l.Waited)
+	}
+	return *textOf(&l, k)
 }
 
 // Only returns the labels that the metric has, and clears the others.
 func (l Labels) Only(m *Metric) Labels {
 	var kept Labels
 	for _, k := range m.Attributes {
-		switch k {
-		case KeyMode:
-			kept.Mode = l.Mode
-		case KeyOutcome:
-			kept.Outcome = l.Outcome
-		case KeyWaited:
+		if k == KeyWaited {
 			kept.Waited = l.Waited
-		case KeyEnd:
-			kept.End = l.End
-		case KeyReason:
-			kept.Reason = l.Reason
-		case KeyCause:
-			kept.Cause = l.Cause
-		case KeyScript:
-			kept.Script = l.Script
-		case KeyGroup:
-			kept.Group = l.Group
+		} else {
+			*textOf(&kept, k) = *textOf(&l, k)
 		}
 	}
 	return kept
