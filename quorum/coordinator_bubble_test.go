@@ -301,12 +301,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 			p.shortPushes = true
 			p.mu.Unlock()
 		}
-		coordinator.FailRequest(func(action string, _ []string) error {
-			if action == "poll" {
-				return errors.New("connection reset by peer")
-			}
-			return nil
-		})
+		coordinator.FailRequest(failing("poll", errReset))
 		w.release(l)
 		time.Sleep(time.Second) // before it cancels and joins again
 		if len(heard) > 0 {

@@ -234,18 +234,12 @@ func TestASilentServerDelaysNobodyTwice(t *testing.T) {
 }
 
 func TestALostAnswerLeavesNothingBehind(t *testing.T) {
-	lost := errors.New("connection reset by peer")
 	for _, action := range []string{"acquire", "raise_fence", "mark_server", "release", "cancel"} {
 		bubble(t, func(t *testing.T, w *world) {
 			a := w.client()
 			w.release(w.lock(a, "x"))
 			for _, i := range []int{0, 1, 4} {
-				w.peers[i].LoseReply(func(name string, _ []string) error {
-					if name == action {
-						return lost
-					}
-					return nil
-				})
+				w.peers[i].LoseReply(failing(action, errReset))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			l, err := a.Mutex("x").Lock(ctx)

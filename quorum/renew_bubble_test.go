@@ -1,7 +1,6 @@
 package quorum_test
 
 import (
-	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -19,7 +18,7 @@ var failures = map[string]func(p *peer) (mend func()){
 		return func() { p.FailRequest(nil) }
 	},
 	"its answers are lost": func(p *peer) func() {
-		p.LoseReply(func(string, []string) error { return errors.New("connection reset by peer") })
+		p.LoseReply(func(string, []string) error { return errReset })
 		return func() { p.LoseReply(nil) }
 	},
 	"it is down":             func(p *peer) func() { p.kill(); return func() { p.revive(false) } },
@@ -107,12 +106,7 @@ func TestACancelThatIsRefusedForAWhileIsSentAgain(t *testing.T) {
 		time.Sleep(ttl / 2) // the first renewal
 		w.release(l)
 		for _, p := range two {
-			p.FailRequest(func(action string, _ []string) error {
-				if action == "cancel" {
-					return &store.ServerError{Code: "NOREPLICAS", Message: "NOREPLICAS not enough"}
-				}
-				return nil
-			})
+			p.FailRequest(failing("cancel", &store.ServerError{Code: "NOREPLICAS", Message: "NOREPLICAS not enough"}))
 		}
 		time.Sleep(ttl / 4) // the late requests come
 		for _, p := range two {

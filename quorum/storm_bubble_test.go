@@ -2,7 +2,6 @@ package quorum_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -244,7 +243,7 @@ var faults = []struct {
 	{"answers are lost", false, func(s *storm, p *peer) func() {
 		p.LoseReply(func(string, []string) error {
 			if s.random.IntN(3) == 0 {
-				return errors.New("connection reset by peer")
+				return errReset
 			}
 			return nil
 		})

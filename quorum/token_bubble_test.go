@@ -149,12 +149,7 @@ func TestAnAcquisitionThatDiesBetweenThePhasesHoldsNothingBack(t *testing.T) {
 		before := w.lock(a, "x")
 		w.release(before)
 		for _, p := range w.peers[1:] {
-			p.FailRequest(func(action string, _ []string) error {
-				if action == "raise_fence" {
-					return errors.New("connection reset by peer")
-				}
-				return nil
-			})
+			p.FailRequest(failing("raise_fence", errReset))
 		}
 		_, err := a.Mutex("x").TryLock(t.Context())
 		assert.Is(w.t, err, holdfast.ErrUnknownOutcome)
@@ -317,7 +312,7 @@ func (w *world) harm(random *rand.Rand, p *peer) {
 		p.DropPushes(-1)
 		p.LoseReply(func(string, []string) error {
 			if random.IntN(3) == 0 {
-				return errors.New("connection reset by peer")
+				return errReset
 			}
 			return nil
 		})

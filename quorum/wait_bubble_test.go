@@ -40,6 +40,17 @@ func (w *world) waiters(name string, n int) <-chan granted {
 	return got
 }
 
+// drain releases the lock of the next n that get it, one after the other.
+func (w *world) drain(got <-chan granted, n int) {
+	w.t.Helper()
+	for range n {
+		g := <-got
+		assert.Must(w.t, g.err)
+		w.keep = append(w.keep, g.lease)
+		w.release(g.lease)
+	}
+}
+
 func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for _, p := range w.peers {
@@ -89,12 +100,7 @@ func TestWaitersAreServedThoughTheServerWithTheQueueDies(t *testing.T) {
 			}
 			start := time.Now()
 			w.release(l)
-			for range 3 {
-				g := <-got
-				assert.Must(t, g.err)
-				w.keep = append(w.keep, g.lease)
-				w.release(g.lease)
-			}
+			w.drain(got, 3)
 			assert.AtMost(t, time.Since(start), ttl, "three hand-overs took")
 			resume()
 		})
@@ -110,12 +116,7 @@ func TestWaitersAreServedThoughTheServerWithTheQueueForgetsIt(t *testing.T) {
 		assert.Must(t, l.Err())
 		start := time.Now()
 		w.release(l)
-		for range 3 {
-			g := <-got
-			assert.Must(t, g.err)
-			w.keep = append(w.keep, g.lease)
-			w.release(g.lease)
-		}
+		w.drain(got, 3)
 		assert.AtMost(t, time.Since(start), ttl, "three hand-overs took")
 	})
 }
@@ -129,12 +130,7 @@ func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
 		}
 		start := time.Now()
 		w.release(l)
-		for range 2 {
-			g := <-got
-			assert.Must(t, g.err)
-			w.keep = append(w.keep, g.lease)
-			w.release(g.lease)
-		}
+		w.drain(got, 2)
 		assert.AtMost(t, time.Since(start), 2*ttl, "two hand-overs without pushes took")
 	})
 }
@@ -266,12 +262,7 @@ func TestAFailedCancelIsSentAgainLater(t *testing.T) {
 		l := w.lock(a, "x")
 		synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 		w.peers[last].revive(false)
-		w.peers[last].FailRequest(func(action string, _ []string) error {
-			if action == "cancel" {
-				return errors.New("connection reset by peer")
-			}
-			return nil
-		})
+		w.peers[last].FailRequest(failing("cancel", errReset))
 		w.peers[coordinator].slow(time.Millisecond, time.Millisecond) // the last server grants before it answers
 		next := make(chan *holdfast.Lease, 1)
 		go func() { next <- w.lock(b, "x") }()
@@ -304,10 +295,7 @@ func TestAWaiterHoldsNothingOnTheOtherServers(t *testing.T) {
 		got := w.waiters("x", 1)
 		w.wantOn("x", before)
 		w.release(l)
-		g := <-got
-		assert.Must(t, g.err)
-		w.keep = append(w.keep, g.lease)
-		w.release(g.lease)
+		w.drain(got, 1)
 	})
 }
 
@@ -336,12 +324,7 @@ func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 			t.Fatalf("answered %q", answer)
 		}
 		for _, i := range order[:2] {
-			w.peers[i].FailRequest(func(action string, _ []string) error {
-				if action == "poll" {
-					return errors.New("connection reset by peer")
-				}
-				return nil
-			})
+			w.peers[i].FailRequest(failing("poll", errReset))
 		}
 		time.Sleep(100 * time.Millisecond)
 		raw(t, s, script.Poll, "A/1", 30_000, 600_000, 180_000, "holdfast:push:")

@@ -171,6 +171,19 @@ func (p *peer) count(action string) int {
 	return p.sent[action]
 }
 
+// failing makes a fault hook that fails every request of one action.
+func failing(action string, err error) func(string, []string) error {
+	return func(name string, _ []string) error {
+		if name == action {
+			return err
+		}
+		return nil
+	}
+}
+
+// errReset is the error of a connection that broke.
+var errReset = errors.New("connection reset by peer")
+
 // world is five servers and their clients, in one bubble of virtual time.
 type world struct {
 	t     *testing.T

@@ -40,8 +40,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 			return l
 		}
 		l := note(harness.Lock(t, a.Mutex("x")))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seenB.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		seenA.Renewed(t, "x")
 		seenB.Await(t, holdfast.EventWake, "x", 1) // a poll
 		ctx, cancel := context.WithCancel(harness.Within(t))

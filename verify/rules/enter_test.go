@@ -124,8 +124,7 @@ func TestALockIsKeptForItsMinimumTime(t *testing.T) {
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		before := time.Now()
 		l := harness.Lock(t, a.Mutex("x", holdfast.MinHold(least)))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		harness.Release(t, l)
 		s := state(t, b, "x")
 		if len(s.Holders) == 1 && (!s.Holders[0].Released || s.Holders[0].Remaining > least) {
@@ -233,8 +232,7 @@ func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{TTL: 3 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, a.Mutex("x", holdfast.NoRenewal()))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		const more = 4500 * time.Millisecond
 		extended := time.Now()
 		assert.Must(t, l.Extend(harness.Within(t), more))

@@ -21,8 +21,7 @@ func TestOutOfMemoryCostsNoLease(t *testing.T) {
 		b, seenB := w.local(t, cfg)
 		w.warm(t, a)
 		l := harness.Lock(t, a.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seenB.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		w.Do(t, "SET", "filler", strings.Repeat("x", 1<<20))
 		w.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1mb")
@@ -63,8 +62,7 @@ func TestOutOfMemoryCostsNoPosition(t *testing.T) {
 		a, _ := w.local(t, cfg)
 		b, seen := w.local(t, cfg)
 		l := harness.Lock(t, a.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		for n := 1; n <= 2; n++ { // it asks, and finds that the holder goes on
 			seen.Await(t, holdfast.EventWake, "x", n)
@@ -85,8 +83,7 @@ func TestARefusedWaiterLeavesTheQueue(t *testing.T) {
 		as := harness.Login{User: "ann", Password: "pw"}
 		b, seen := harness.Client(t, w.open(t, as), holdfast.Config{TTL: time.Second})
 		l := harness.Lock(t, holder.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		// From now on ann may not do what a poll needs and a cancel does not.
 		w.Do(t, "ACL", "SETUSER", "ann", "-pexpire")
 		o := redistest.Next(t, "Lock", got)

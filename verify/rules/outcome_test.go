@@ -119,8 +119,7 @@ func TestALostAnswerDoesNotBlockTheNextOfTheProcess(t *testing.T) {
 		defer giveUp()
 		first := harness.Acquiring(ctx, a.Mutex("x").Lock)
 		redistest.Next(t, "the request", lostInTime)
-		second := harness.Acquiring(harness.Within(t), a.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		second := harness.Waiting(t, seen, a.Mutex("x"))
 		giveUp() // until then it would try again
 		if o := redistest.Next(t, "Lock", first); !errors.Is(o.Err, holdfast.ErrUnknownOutcome) {
 			t.Errorf("Lock: %v", o.Err)
@@ -143,8 +142,7 @@ func TestALostAnswerToAReleaseIsAskedForAgain(t *testing.T) {
 			l := harness.Lock(t, a.Mutex("x"))
 			var next <-chan harness.Outcome
 			if waiters > 0 {
-				next = harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-				seen.Await(t, holdfast.EventWait, "x", 1)
+				next = harness.Waiting(t, seen, b.Mutex("x"))
 			}
 			dropped := proxy.Count(redistest.Dropped, "EVALSHA")
 			proxy.DropRepliesAndCut(1, "EVALSHA")

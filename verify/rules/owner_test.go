@@ -137,8 +137,7 @@ func TestAnEvictedHolderIsRefused(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{TTL: 3 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, a.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		eviction := holdfast.Eviction{By: "ann of ops", Reason: "stuck {since} noon\n"}
 		if n, err := b.Evict(harness.Within(t), "x", eviction); n != 1 || err != nil {
 			t.Fatalf("Evict: %d, %v", n, err)

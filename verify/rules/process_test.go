@@ -18,8 +18,7 @@ func TestAKilledHolderIsFollowedWithinItsLease(t *testing.T) {
 		dead := start(t, w.Addr(), "x", ttl)
 		token := dead.Token(t, "held")
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute}) // it would not poll before a minute
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		before := state(t, b, "x").Holders[0]
 		dead.Kill()
 		killed := time.Now()
@@ -48,8 +47,7 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 			t.Fatal("the first write was refused")
 		}
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		stopped.Stop(t)
 		next := harness.Granted(t, got)
 		assert.True(t, r.write(next.Token()), "token %d was refused after %d", next.Token(), token)
@@ -79,8 +77,7 @@ func TestAStoppedWaiterDelaysTheQueueByOneLease(t *testing.T) {
 		stopped.Hear(t, "client")
 		redistest.Await(t, "the child waits", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		stopped.Stop(t)
 		harness.Release(t, l) // its connection is open: the server cannot know
 		next := harness.Granted(t, got)

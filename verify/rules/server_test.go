@@ -16,8 +16,7 @@ func TestScriptFlushIsNotNoticed(t *testing.T) {
 		a, seenA := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seenB := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, a.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seenB.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		for range 2 {
 			w.Do(t, "SCRIPT", "FLUSH")
 			if err := l.Extend(harness.Within(t), time.Minute); err != nil { // it sends what a renewal sends
@@ -42,8 +41,7 @@ func TestAServerThatRestartsEmpty(t *testing.T) {
 		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		b, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		l := harness.Lock(t, a.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		w.Kill()
 		w.Restart()
 		next := harness.Granted(t, got)
@@ -74,8 +72,7 @@ func TestClientPauseIsASilenceLikeAnyOther(t *testing.T) {
 		assert.NoError(t, l.Err())
 
 		b, seenB := w.local(t, holdfast.Config{TTL: time.Minute})
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seenB.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		w.Do(t, "CLIENT", "PAUSE", 4000, "WRITE") // longer than the lease
 		next := harness.Granted(t, got)
 		if l.Context().Err() == nil {
@@ -95,8 +92,7 @@ func TestAStoppedServerIsALossInTime(t *testing.T) {
 		a, seenA := w.local(t, holdfast.Config{TTL: time.Second})
 		b, seenB := w.local(t, holdfast.Config{TTL: time.Second})
 		l := harness.Lock(t, a.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seenB.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		seenA.Renewed(t, "x")
 		w.Pause()
 		resume := func() { w.Continue() }

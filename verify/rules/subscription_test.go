@@ -97,8 +97,7 @@ func (w *world) mutual(t *testing.T, as harness.Login, c *holdfast.Client, seen 
 	t.Helper()
 	other, _ := harness.Client(t, w.open(t, as), holdfast.Config{TTL: time.Minute})
 	l := harness.Lock(t, other.Mutex("x"))
-	got := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
-	seen.Await(t, holdfast.EventWait, "x", 1)
+	got := harness.Waiting(t, seen, c.Mutex("x"))
 	harness.Release(t, l)
 	harness.Release(t, harness.Granted(t, got))
 }

@@ -23,8 +23,7 @@ func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
 		holder, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, holder.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 
 		proxy.RefuseNew(true)
 		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -44,8 +43,7 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, holder.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock) // its timer is a minute away
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x")) // its timer is a minute away
 
 		proxy.RefuseNew(true)
 		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -69,8 +67,7 @@ func TestAGrantThatWasNotHeardIsFound(t *testing.T) {
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, holder.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 
 		proxy.BlackHole()
 		harness.Release(t, l)
@@ -97,8 +94,7 @@ func TestALatePushIsNotBelievedUnasked(t *testing.T) {
 		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: ttl})
 		l := harness.Lock(t, holder.Mutex("x"))
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		proxy.BlackHole()
 		harness.Release(t, l)
 		// The lease that was pushed ends at the server before it is heard of.
@@ -197,8 +193,7 @@ func TestTheSubscriptionIsConfirmedBeforeTheJoin(t *testing.T) {
 				unsubscribed.Add(1 - w.listeners(t, b))
 			}
 		})
-		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		got := harness.Waiting(t, seen, b.Mutex("x"))
 		harness.Release(t, l)
 		harness.Release(t, harness.Granted(t, got))
 		if joins.Load() != 1 || unsubscribed.Load() != 0 {

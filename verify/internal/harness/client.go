@@ -81,6 +81,15 @@ func Acquiring(ctx context.Context, acquire func(context.Context) (*holdfast.Lea
 	return done
 }
 
+// Waiting starts to acquire a mutex that is held, and returns when its client has reported that it waits.
+// The client has reported no wait for this mutex before.
+func Waiting(t testing.TB, seen *Watch, m *holdfast.Mutex) <-chan Outcome {
+	t.Helper()
+	got := Acquiring(Within(t), m.Lock)
+	seen.Await(t, holdfast.EventWait, m.Name(), 1)
+	return got
+}
+
 // Granted waits for an acquisition that must succeed.
 func Granted(t testing.TB, c <-chan Outcome) *holdfast.Lease {
 	t.Helper()
