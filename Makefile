@@ -81,7 +81,7 @@ test-long: servers $(PROMTOOL) $(DATABASES) ## all tests with the race detector,
 	@$(RUNTESTS) -everywhere $(MODULES) -- -timeout 60m $(TESTFLAGS)
 	@$(MAKE) test-secured
 	@$(MAKE) worlds WORLDS=20000
-	$(GO) test -race -timeout 0 -run TestLocksAreGrantedAgainAfterManyFaults ./quorum -storms 10
+	$(GO) test -race -timeout 0 -run TestLocksAreGrantedAgainAfterManyFaults ./quorum -storms 40
 	cd verify && $(GO) test -timeout 0 ./oracle -rapid.checks=3000
 
 # The same tests on servers that have TLS, the rights of docs/operating.md for

@@ -147,7 +147,7 @@ func TestABusyProcessNoticesAnEviction(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(5500 * time.Millisecond)
+		time.Sleep(5550 * time.Millisecond) // no hand-over is at this time
 		evict(t, w.client(), "a", 0)
 		start := time.Now()
 		if took := (<-lost).Sub(start); took > 1200*time.Millisecond {

@@ -329,7 +329,7 @@ func TestLocksAreGrantedAgainAfterManyFaults(t *testing.T) {
 				for i := range s.procs {
 					s.start(i)
 				}
-				for time.Since(s.begun) < time.Minute {
+				for time.Since(s.begun) < time.Minute/min(few, 4) {
 					var about sync.WaitGroup
 					for range 1 + s.random.IntN(3) {
 						about.Go(func() {

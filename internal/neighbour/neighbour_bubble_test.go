@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,8 @@ var errSilent = errors.New("no answer")
 type fake struct {
 	store.Store
 
-	log      []string
+	mu       sync.Mutex
+	log      []string // guarded by mu: a subscription ends in a goroutine of a timer
 	traits   Traits
 	acquired []Outcome // the answers to Acquire, the last one again and again
 	err      error     // of everything that is asked
@@ -34,7 +36,20 @@ type fake struct {
 	late     bool // of the last Release or Cancel
 }
 
-func (f *fake) notef(format string, args ...any) { f.log = append(f.log, fmt.Sprintf(format, args...)) }
+func (f *fake) notef(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, fmt.Sprintf(format, args...))
+}
+
+// noted returns what was asked since the last call.
+func (f *fake) noted() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	log := f.log
+	f.log = nil
+	return log
+}
 
 func (f *fake) Traits() Traits           { return f.traits }
 func (f *fake) Wakes(string) int         { return f.wakes }
@@ -108,6 +123,7 @@ func (b bed) ask(action *script.Script, names string, args ...string) (string, e
 	for name := range strings.SplitSeq(names, ",") {
 		keys = append(keys, wire.Key("holdfast", name))
 	}
+	defer synctest.Wait() // a new subscription says so to its waiters
 	return b.Store.Run(b.t.Context(), action, keys, args)
 }
 
@@ -141,10 +157,9 @@ func (b bed) says(want string) func(string, error) {
 // asked fails the test unless that was asked since the last call.
 func (b bed) asked(want ...string) {
 	b.t.Helper()
-	if !slices.Equal(b.log, want) {
-		b.t.Errorf("asked %q, not %q", b.log, want)
+	if got := b.noted(); !slices.Equal(got, want) {
+		b.t.Errorf("asked %q, not %q", got, want)
 	}
-	b.log = nil
 }
 
 // pushes collects what is pushed to a client.
@@ -245,7 +260,7 @@ func TestASubscriptionEndsAfterItsLastWaiter(t *testing.T) {
 		b.acquired = []Outcome{held}
 		_, _ = b.acquire("c/1", "x", "90000")
 		_, _ = b.cancel("c/1")
-		b.log = nil
+		b.noted()
 		time.Sleep(linger - time.Millisecond)
 		synctest.Wait()
 		b.asked()
@@ -301,7 +316,7 @@ func TestAnAttemptThatHasLeftGetsNothing(t *testing.T) {
 	bubble(t, func(b bed) {
 		b.acquired = []Outcome{held, {Gone: true}}
 		_, _ = b.acquire("c/1", "x", "0")
-		b.log = nil
+		b.noted()
 		b.says("gone")(b.acquire("c/1", "x", "90000"))
 		b.asked("acquire order exclusive true")
 		b.says("gone")(b.poll("c/1"))
@@ -334,12 +349,12 @@ func TestTheMinimumTimeIsKept(t *testing.T) {
 		b.acquired, b.found = []Outcome{{Granted: true}}, true
 		_, _ = b.acquire("c/1", "x", "0")
 		time.Sleep(4 * time.Second)
-		b.log = nil
+		b.noted()
 		b.says("kept 6000")(after("10000"))
 		b.asked("keep order 6s")
 		_, _ = b.acquire("c/1", "x", "0")
 		time.Sleep(4 * time.Second)
-		b.log = nil
+		b.noted()
 		b.says("released")(after("4000"))
 		b.asked("release order")
 	})
@@ -353,7 +368,8 @@ func TestSeveralLocksAreAllOrNone(t *testing.T) {
 		free, taken := Outcome{Granted: true, Token: 3}, held
 		b.acquired = []Outcome{free}
 		b.says("granted 3 0 3 0 3 0")(all())
-		b.log, b.acquired = nil, []Outcome{free, free, taken}
+		b.noted()
+		b.acquired = []Outcome{free, free, taken}
 		b.says("busy 3 5000 x/1")(all())
 		b.asked("acquire a exclusive false", "acquire b exclusive false", "acquire c exclusive false",
 			"cancel a", "cancel b")
