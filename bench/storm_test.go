@@ -84,7 +84,7 @@ type holder struct {
 func holdElsewhere(b *testing.B, addr string, n int, ttl time.Duration) *holder {
 	b.Helper()
 	w := &holder{b: b, lines: make(chan string, 16)}
-	cmd := exec.Command(os.Args[0], "-test.run", "^$") //nolint:noctx // this program; the benchmark ends it
+	cmd := exec.Command(os.Args[0], "-test.run", "^$")
 	cmd.Env = append(os.Environ(), envWorker+"="+stormWorker)
 	p, err := childproc.Start(cmd, stormJob{addr, n, ttl},
 		func(line []byte) { w.lines <- string(line) },
