@@ -96,7 +96,8 @@ func (l *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (n
 }
 
 // A writer leaves the hash to its readers, if Java has some under it, and tells the others that
-// they may read: Redisson does not, so that they wait for the TTL.
+// they may read: Redisson does not, so that they wait for the TTL. '1' wakes the threads of Java
+// that wait at that instant, and is lost on one that is about to. '0' is kept for one of these.
 //
 // For a reader this is Redisson's own rule: the hash lives as long as the longest key of its
 // readers. It is deleted if none has one.
@@ -111,6 +112,7 @@ if redis.call('HDEL', key, holder .. ':write') == 1 then
     redis.call('HSET', key, 'mode', 'read')
   end
   redis.call(verb, channel, '1')
+  redis.call(verb, channel, '0')
   return 'released'
 end
 if redis.call('HDEL', key, holder) == 0 then return gone() end
@@ -242,6 +244,7 @@ local said = '0'
 if redis.call('HGET', KEYS[1], 'mode') == 'write' then said = '1' end
 redis.call('DEL', KEYS[1])
 redis.call(ARGV[1], KEYS[2], said)
+if said == '1' then redis.call(ARGV[1], KEYS[2], '0') end
 return tostring(#fields - 1)`)
 
 // Evict implements [neighbour.Wire]: forceUnlock of readers and of the writer.

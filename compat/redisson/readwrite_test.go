@@ -182,6 +182,7 @@ func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	release(t, l)
 	same(t, "message", message(t, conn), "1")
+	same(t, "the message that is kept", message(t, conn), "0")
 	same(t, "the hash", hash(t, s, "book"), []string{java + "=1", "mode=read"})
 }
 
