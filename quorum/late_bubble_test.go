@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,5 +161,34 @@ func TestALateQueueEntryDelaysNobody(t *testing.T) {
 		m := <-got
 		assert.AtMost(t, time.Since(given), time.Millisecond, "it waited for")
 		w.release(m)
+	})
+}
+
+// A majority answers each poll and loses the reply of what follows it. So with each try they
+// stop to answer, and waiters are told to poll when a server stops to answer.
+func TestServersThatAnswerEverySecondRequestAreNotPolledWithoutAPause(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := w.lock(a, "x")
+		got := make(chan *holdfast.Lease)
+		go func() { got <- w.lock(b, "x") }()
+		time.Sleep(time.Second) // it waits
+		const most = 1000       // then the test has failed, and may end
+		var sent atomic.Int64
+		for _, p := range w.peers[:3] {
+			p.LoseReply(func(script string, _ []string) error {
+				if sent.Add(1) > most {
+					return nil
+				}
+				return failing("raise_fence", errReset)(script, nil)
+			})
+		}
+		w.release(l)
+		time.Sleep(10 * time.Second)
+		assert.AtMost(t, sent.Load(), most, "requests in ten seconds")
+		for _, p := range w.peers[:3] {
+			p.LoseReply(nil)
+		}
+		w.release(<-got)
 	})
 }

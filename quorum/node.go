@@ -75,7 +75,7 @@ func (n *node) noteAnswers(answers bool, took time.Duration) {
 	}
 	n.mu.Unlock()
 	if changed && !answers {
-		n.store.recheckAll()
+		n.store.recheckSoon()
 	}
 }
 

@@ -32,6 +32,7 @@ type Store struct {
 	subscriptions  map[string][]*subscription // by channel
 	states         map[string]*nodeStates     // by prefix
 	contradictions map[nodeLock]*contradiction
+	rechecks       rechecks
 }
 
 var _ interface {
@@ -88,6 +89,7 @@ var (
 	grantLabel     = label.New("quorum: grant")
 	openLabel      = label.New("quorum: open a node")
 	readLabel      = label.New("quorum: read the nodes")
+	recheckLabel   = label.New("quorum: tell waiters to poll")
 	restoreLabel   = label.New("quorum: restore a lease")
 	subscribeLabel = label.New("quorum: subscription")
 )

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -147,10 +148,56 @@ func (s *Store) subscriptionsTo(channel string) []*subscription {
 	return append([]*subscription(nil), s.subscriptions[channel]...)
 }
 
-// recheckAll makes all clients poll: a node that keeps the queue for some of their waiters has
-// stopped to answer.
+// rechecks says when the clients were last told to poll.
+type rechecks struct {
+	last   time.Duration
+	inARow int  // how often they were told, each time soon after the time before
+	due    bool // they will be told after a pause
+}
+
+// next returns how long to wait before the clients are told, and records that they will be.
+// spread is as in [backoff.Exponential.After].
+func (r *rechecks) next(now time.Duration, pauses backoff.Exponential, spread float64) time.Duration {
+	if now-r.last > 2*pauses.Longest {
+		r.inARow = 0
+	}
+	var pause time.Duration
+	if r.inARow > 0 {
+		pause = max(r.last+pauses.After(r.inARow-1, spread)-now, 0)
+	}
+	r.inARow++
+	r.due = true
+	return pause
+}
+
+// recheckSoon makes all clients poll: a node that keeps the queue for some of their waiters
+// does not answer any more. But an overloaded node, or one whose replies are lost, answers one
+// request and not the next; then the polls themselves may be what it leaves unanswered. So the
+// clients are told at once the first time, and then after growing pauses.
+func (s *Store) recheckSoon() {
+	s.mu.Lock()
+	if s.rechecks.due {
+		s.mu.Unlock()
+		return
+	}
+	pauses := backoff.Exponential{First: s.cfg.Timeout, Longest: 16 * s.cfg.Timeout}
+	pause := s.rechecks.next(s.now(), pauses, rand.Float64())
+	s.mu.Unlock()
+	if pause == 0 {
+		s.recheckAll()
+		return
+	}
+	s.life.Go(recheckLabel, func() {
+		if s.life.Sleep(context.Background(), pause) {
+			s.recheckAll()
+		}
+	})
+}
+
+// recheckAll makes all clients poll.
 func (s *Store) recheckAll() {
 	s.mu.Lock()
+	s.rechecks.due, s.rechecks.last = false, s.now()
 	var all []*subscription
 	for _, list := range s.subscriptions {
 		all = append(all, list...)

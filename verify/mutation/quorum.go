@@ -111,6 +111,10 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: nobody notices how late servers answer",
 	old:  "n.pace.Store(int64(majority.Pace(time.Duration(n.pace.Load()), took)))",
 	mut:  "n.pace.Store(int64(majority.Pace(0, 0*took)))",
+}}), in("quorum/subscription.go", by{uniting}, []mutant{{
+	name: "quorum: a server that answers every second request is polled without a pause",
+	old:  "	r.inARow++\n",
+	mut:  "",
 }}), in("internal/majority/majority.go", by{counting, uniting}, []mutant{{
 	name: "quorum: the greatest token drawn is the lease's though few have it",
 	old:  "return greatest + 1",
