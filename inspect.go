@@ -425,10 +425,14 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	case len(e.By) > 128 || len(e.Reason) > 512:
 		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")
 	}
+	token := e.Token >> c.handOverBits
+	if token == 0 && e.Token != 0 {
+		return 0, nil // no hold has so low a token, and the script takes 0 for any
+	}
 	key := wire.Key(c.cfg.Prefix, name)
-	ours := holdsOf(c, key, e.Token)
+	ours := holdsOf(c, key, token)
 	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, []string{
-		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(e.Token >> c.handOverBits), c.retention,
+		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(token), c.retention,
 		wire.Base(c.cfg.Prefix, name, c.sharded),
 	})
 	if err != nil {
@@ -446,12 +450,12 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	return a.Count, nil
 }
 
-// holdsOf returns the client's holds of a lock. If token is not 0, it returns only those
-// with that token.
+// holdsOf returns the client's holds of a lock. If token, the server's part, is not 0, it
+// returns only those with that token.
 func holdsOf(c *Client, key string, token uint64) (list []*hold) {
 	for _, l := range c.renewer.All() {
 		h := l.Hold.(*hold)
-		if h.lock.key() == key && (token>>c.handOverBits == 0 || h.server.Load() == token>>c.handOverBits) {
+		if h.lock.key() == key && (token == 0 || h.server.Load() == token) {
 			list = append(list, h)
 		}
 	}

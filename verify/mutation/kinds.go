@@ -175,6 +175,10 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	name: "holds of the evicting process go on",
 	old:  "			if c.renewer.Remove(&h.Item) {\n",
 	mut:  "			if false {\n",
+}, {
+	name: "a token that no hold can have evicts every hold",
+	old:  "	if token == 0 && e.Token != 0 {\n",
+	mut:  "	if false {\n",
 }}), in("acquire.go", by{rules}, []mutant{{
 	name: "a lease keeps the tags of the one before",
 	old:  "					tagHold(passed, s.tags)\n",
