@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -44,7 +45,9 @@ func (f *logFormat) Set(s string) error {
 
 // execute runs the tool and returns its exit code.
 func execute(args []string) int {
-	a := &app{say: &printer{w: os.Stderr, level: levelNormal}, log: "text"}
+	a := &app{log: "text", say: &printer{
+		w: os.Stderr, level: levelNormal, terminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}}
 	root := newRoot(a)
 	root.SetArgs(withDashes(root, args))
 	err := root.Execute()

@@ -159,3 +159,26 @@ func TestAMessageStaysOneLine(t *testing.T) {
 	p.fail(usageError("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
 	assert.Equal(t, b.String(), "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n", "the text")
 }
+
+// Cron mails every line of standard error. What may be over by the next run is one line, and
+// a wait with a limit tells its end only. A person gets the hint, and the warning at once.
+func TestAnUnreachableServerIsOneLineForCron(t *testing.T) {
+	down := &exitError{codeUnreachable, errors.New("no server answers"), "start it"}
+	for _, c := range []struct {
+		terminal, ends bool
+		want           string
+	}{
+		{false, true, "holdfast: no server answers\n"},
+		{false, false, "holdfast: warning: no server answers; waiting for the server\nholdfast: no server answers\n"},
+		{
+			true, true, "holdfast: warning: no server answers; waiting for the server\nhint: start it\n" +
+				"holdfast: no server answers\nhint: start it\n",
+		},
+	} {
+		var b strings.Builder
+		p := &printer{w: &b, level: levelNormal, terminal: c.terminal}
+		p.away(down, c.ends)
+		p.fail(down)
+		assert.Equal(t, b.String(), c.want, "the text")
+	}
+}

@@ -269,7 +269,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 			if failed = s.explain(o.names[0], err); codeOf(failed) != codeUnreachable {
 				return failed
 			}
-			a.say.warnf(hintOf(failed), "%s; waiting for the server", plain(failed))
+			a.say.away(failed, false)
 		}
 		if err := o.observed(w, now, failed != nil); err != nil {
 			return err

@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
@@ -404,7 +403,7 @@ func (l *lister) begin(held []row) error {
 }
 
 func (l *lister) showsProgress() bool {
-	return l.output != "json" && term.IsTerminal(int(os.Stderr.Fd())) && l.app.say.level >= levelNormal
+	return l.output != "json" && l.app.say.terminal && l.app.say.level >= levelNormal
 }
 
 // listProgress is a line at the terminal that tells how far a long scan is.

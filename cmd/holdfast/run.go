@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
@@ -443,7 +442,7 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 			switch {
 			case r.say.level >= levelVerbose:
 				go r.showHolder(ctx, wanted, e.Position)
-			case r.say.level == levelNormal && term.IsTerminal(int(os.Stderr.Fd())):
+			case r.say.level == levelNormal && r.say.terminal:
 				late = time.After(showHolderAfter)
 			}
 		case <-late:

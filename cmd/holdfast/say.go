@@ -21,16 +21,36 @@ const (
 
 // printer writes every message on standard error.
 type printer struct {
-	mu    sync.Mutex // keeps an error and its hint together
-	w     io.Writer
-	json  bool
-	level level
+	mu       sync.Mutex // keeps an error and its hint together
+	w        io.Writer
+	json     bool
+	terminal bool // a person reads it
+	level    level
 }
 
-// fail prints an error and what to do about it.
+// fail prints an error and what to do about it. An unreachable server is one line where no
+// person reads it: cron mails each line, and the next run may find the server.
 func (p *printer) fail(err error) {
+	hint := hintOf(err)
+	if !p.terminal && !p.json && codeOf(err) == codeUnreachable {
+		hint = ""
+	}
 	if text := plain(err); text != "" {
-		p.put("error", text, hintOf(err))
+		p.put("error", text, hint)
+	}
+}
+
+// away warns that we wait for a server. ends says that the wait has a limit: where no person
+// reads it, only the end of the wait is told.
+func (p *printer) away(err error, ends bool) {
+	text := plain(err) + "; waiting for the server"
+	switch {
+	case p.terminal || p.json:
+		p.put("warning", text, hintOf(err))
+	case !ends:
+		p.put("warning", text, "")
+	default:
+		p.infof("%s", text)
 	}
 }
 

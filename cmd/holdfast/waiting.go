@@ -23,8 +23,7 @@ func (r *run) showHolder(ctx context.Context, name string, position int) {
 
 // showAway prints that we wait for the server.
 func (r *run) showAway(err error) {
-	why := r.server.explain(r.names[0], err)
-	r.say.warnf(hintOf(why), "%s; waiting for the server", plain(why))
+	r.say.away(r.server.explain(r.names[0], err), r.limited)
 }
 
 // showBusy prints the holder of the lock that we did not get.
