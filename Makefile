@@ -301,7 +301,7 @@ uninstall: ## remove what make install installed (the same PREFIX and DESTDIR)
 .PHONY: release
 release: ## prepare a version: changelog, commit, tags; publishes nothing (VERSION=v0.1.0 PROXY=)
 	$(if $(filter command line environment,$(origin VERSION)),,$(error which version? Write: make release VERSION=v0.1.0))
-	$(GO) run ./internal/release -go '$(GO)' $(if $(PROXY),-proxy '$(abspath $(PROXY))') '$(VERSION)'
+	$(GO) run ./internal/versions -go '$(GO)' $(if $(PROXY),-proxy '$(abspath $(PROXY))') '$(VERSION)'
 
 # Who builds the same commit with the same Go release gets the same bytes.
 REF ?= HEAD

@@ -317,9 +317,7 @@ func TestAPeriodicJobThatWaitsOutlastsTheServer(t *testing.T) {
 			time.AfterFunc(5*time.Second, back)
 			job := w.client().Periodic("a", time.Hour, holdfast.MaxWait(time.Minute))
 			turn, err := job.Do(t.Context(), func(context.Context) error { return nil })
-			if err != nil || !turn.Ran {
-				t.Errorf("%+v, %v", turn, err)
-			}
+			assert.False(t, err != nil || !turn.Ran, "%+v, %v", turn, err)
 			defer begin(w)()
 			start := time.Now()
 			other := w.client().Periodic("b", time.Hour, holdfast.MaxWait(5*time.Second))

@@ -108,9 +108,7 @@ func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
 		assert.NoError(t, one.end(t))
 		for _, e := range rec.all(holdfast.EventDeadlock) {
 			wantDeadlock(t, e.Err, "y", "x")
-			if e.Name != "y" || e.Mode != "exclusive" || e.HolderID == "" || e.Wait < ttl/3 {
-				t.Errorf("%+v", e)
-			}
+			assert.False(t, e.Name != "y" || e.Mode != "exclusive" || e.HolderID == "" || e.Wait < ttl/3, "%+v", e)
 		}
 		assert.AtMost(t, len(rec.all(holdfast.EventDeadlock)), 1, "events")
 		synctest.Wait()

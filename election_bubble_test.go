@@ -460,9 +460,7 @@ func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		for l, err := range w.client().Election("e").Observe(t.Context()) {
-			if err != nil || l.Value != "one" {
-				t.Errorf("%+v, %v", l, err)
-			}
+			assert.False(t, err != nil || l.Value != "one", "%+v, %v", l, err)
 			break
 		}
 		if n := w.Publish("holdfast:watch=e", "anybody?"); n != 0 {

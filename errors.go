@@ -359,7 +359,7 @@ var errLate = errors.New("the grant arrived too late")
 func permissionHint(e *request.PermissionError) string {
 	prefix := cmp.Or(e.Prefix, defaultPrefix)
 	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +pexpire +pttl " +
-		"+pubsub|numsub +publish +subscribe"
+		"+pubsub|numsub +publish +subscribe, in a Cluster also +pubsub|shardnumsub +spublish +ssubscribe"
 	switch {
 	case len(e.Lacking) > 0:
 		what = request.Grants(e.Lacking, prefix)

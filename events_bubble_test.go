@@ -63,9 +63,7 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 		// The pushed grant is confirmed at the same time.
 		assert.Equal(t, strings.Count(got, " renew"), 2, "renewals in half a TTL: %s", got)
 		got = strings.Replace(got, " renew", "", 1)
-		if got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		assert.True(t, got == want, "got  %s\nwant %s", got, want)
 		all := events.all()
 		wait, grant, lost := all[0], all[2], all[len(all)-1]
 		if wait.Position != 1 || wait.Name != "a" || !strings.HasPrefix(wait.HolderID, c.ID()) {
@@ -261,9 +259,7 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 			if q.Script != "release" {
 				continue
 			}
-			if !errors.Is(q.Err, errLink) || q.Context.Value(traceKey{}) != "trace" {
-				t.Errorf("release %+v", q)
-			}
+			assert.False(t, !errors.Is(q.Err, errLink) || q.Context.Value(traceKey{}) != "trace", "release %+v", q)
 		}
 		for action, n := range w.net.sent {
 			if count[action] != n {

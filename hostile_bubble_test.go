@@ -142,9 +142,7 @@ func patiently(t *testing.T, what string, call func(ctx context.Context) error) 
 func against(t *testing.T, what string, l *holdfast.Lease, err error) error {
 	t.Helper()
 	if err != nil {
-		if l != nil {
-			t.Errorf("%s: a lease, and %v", what, err)
-		}
+		assert.True(t, l == nil, "%s: a lease, and %v", what, err)
 		return err
 	}
 	patiently(t, what+", extend", func(ctx context.Context) error { return l.Extend(ctx, 5*time.Second) })
@@ -152,9 +150,7 @@ func against(t *testing.T, what string, l *holdfast.Lease, err error) error {
 	patiently(t, what+", step", func(ctx context.Context) error { return l.Upgrade(ctx) })
 	time.Sleep(2 * time.Second)
 	patiently(t, what+", release", func(ctx context.Context) error { return l.Release(ctx) })
-	if l.Context().Err() == nil {
-		t.Errorf("%s: the lease's context goes on", what)
-	}
+	assert.True(t, l.Context().Err() != nil, "%s: the lease's context goes on", what)
 	return nil
 }
 

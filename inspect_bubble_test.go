@@ -113,9 +113,7 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		key := "holdfast:client:" + c.ID()
-		if w.Dump(key) != nil {
-			t.Error("known before its first acquisition")
-		}
+		assert.True(t, w.Dump(key) == nil, "known before its first acquisition")
 		release(t, mustLock(t, c.Mutex("a")))
 		synctest.Wait()
 		first := w.net.count("register_client")
@@ -129,9 +127,7 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 		}
 		assert.NoError(t, c.Close(t.Context()))
 		time.Sleep(10 * time.Millisecond)
-		if w.Dump(key) != nil {
-			t.Error("known after its close")
-		}
+		assert.True(t, w.Dump(key) == nil, "known after its close")
 		time.Sleep(time.Hour)
 		if n := w.net.count("register_client"); n != 26 {
 			t.Errorf("announced %d times after its close", n-26)
@@ -185,9 +181,7 @@ func TestEvictTakesTheLockAwayAndSaysWhoDidIt(t *testing.T) {
 		wantLost(t, ended(l.Context()), holdfast.LossEvicted)
 		assert.AtMost(t, time.Since(at), ttl/3, "the holder learned of it after")
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
-		if got.Err() != nil {
-			t.Error("the evicted holder's release ended the next one's lease")
-		}
+		assert.True(t, got.Err() == nil, "the evicted holder's release ended the next one's lease")
 		release(t, got.Lease)
 	})
 }
@@ -211,9 +205,7 @@ func TestEvictSparesWhoTookTheLockMeanwhile(t *testing.T) {
 		release(t, l)
 		for _, name := range []string{"a", "never seen"} {
 			n, err := ops.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "stuck"})
-			if n != 0 || err != nil {
-				t.Errorf("free lock %q: %d, %v", name, n, err)
-			}
+			assert.False(t, n != 0 || err != nil, "free lock %q: %d, %v", name, n, err)
 		}
 	})
 }

@@ -81,9 +81,7 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			wantLost(t, context.Cause(ctx), holdfast.LossExpired)
 			wantLost(t, l.Err(), holdfast.LossExpired)
 			synctest.Wait()
-			if !closed(inner) || time.Since(start) != 0 {
-				t.Error("what hangs on the context has not ended")
-			}
+			assert.False(t, !closed(inner) || time.Since(start) != 0, "what hangs on the context has not ended")
 			time.Sleep(time.Second)
 			if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
 				t.Fatalf("the observer was told of these losses: %v", lost)

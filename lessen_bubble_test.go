@@ -125,9 +125,7 @@ func TestOfSeveralContextsTheFirstEndCounts(t *testing.T) {
 		next := mustLock(t, w.client().Mutex("a"))
 		endSecond()
 		synctest.Wait()
-		if next.Err() != nil || !w.state("a").Held() {
-			t.Error("the second context ended the next holder's lease")
-		}
+		assert.False(t, next.Err() != nil || !w.state("a").Held(), "the second context ended the next holder's lease")
 		release(t, next)
 	})
 }

@@ -105,9 +105,7 @@ func TestListLeavesOutWhatIsNoLock(t *testing.T) {
 		for _, err := range c.List(t.Context(), "") {
 			last = err
 		}
-		if last == nil {
-			t.Error("a record of a later format is no error")
-		}
+		assert.True(t, last != nil, "a record of a later format is no error")
 	})
 }
 
@@ -138,9 +136,7 @@ func TestListEndsWithItsCaller(t *testing.T) {
 				t.Errorf("an error comes with the state %+v", s)
 			}
 		}
-		if !errors.Is(last, context.Canceled) || n > 100 {
-			t.Errorf("after %d states: %v", n, last)
-		}
+		assert.False(t, !errors.Is(last, context.Canceled) || n > 100, "after %d states: %v", n, last)
 	})
 }
 

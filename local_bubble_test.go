@@ -42,9 +42,7 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 			t.Errorf("sent %v", w.net.sent)
 		}
 		for _, e := range events.all(holdfast.EventGrant)[1:] {
-			if !e.Local || e.Wake != holdfast.WakeLocal {
-				t.Errorf("event %+v", e)
-			}
+			assert.False(t, !e.Local || e.Wake != holdfast.WakeLocal, "event %+v", e)
 		}
 		w.wantFree("a")
 	})

@@ -116,15 +116,11 @@ func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
 		b, d := mustLock(t, other.Mutex("b")), mustLock(t, other.Mutex("d"))
 		start := time.Now()
 		done := waitingAll(t.Context(), c.MultiMutex([]string{"d", "c", "b", "a"}))
-		if !w.state("a").Held() || w.state("c").Held() {
-			t.Error("not in order of the keys")
-		}
+		assert.False(t, !w.state("a").Held() || w.state("c").Held(), "not in order of the keys")
 		time.Sleep(time.Second)
 		release(t, b)
 		synctest.Wait()
-		if !w.state("b").Held() || !w.state("c").Held() {
-			t.Error("what was waited for is not kept")
-		}
+		assert.False(t, !w.state("b").Held() || !w.state("c").Held(), "what was waited for is not kept")
 		time.Sleep(time.Second)
 		release(t, d)
 		if err := <-done; err != nil || time.Since(start) != 2*time.Second {
@@ -146,9 +142,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 		"out of time": func(t *testing.T, w *world, c *holdfast.Client) error {
 			_, err := c.MultiMutex([]string{"a", "b", "c"}, holdfast.MaxWait(time.Second)).Lock(t.Context())
 			var busy *holdfast.HeldError
-			if !errors.As(err, &busy) || busy.Name != "b" || busy.Waited != time.Second {
-				t.Errorf("error %v", err)
-			}
+			assert.False(t, !errors.As(err, &busy) || busy.Name != "b" || busy.Waited != time.Second, "error %v", err)
 			return err
 		},
 		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
@@ -190,14 +184,10 @@ func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 		}
 		assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
 		// The work may still be under way, so the other locks are not released yet.
-		if !w.state("a").Held() || !w.state("c").Held() {
-			t.Error("given away under the holder's feet")
-		}
+		assert.False(t, !w.state("a").Held() || !w.state("c").Held(), "given away under the holder's feet")
 		err = l.Release(t.Context())
 		assert.Is(t, err, holdfast.ErrNotHeld)
-		if !errors.As(err, &lost) || lost.Name != "b" {
-			t.Errorf("release says %v", err)
-		}
+		assert.False(t, !errors.As(err, &lost) || lost.Name != "b", "release says %v", err)
 		w.wantFree("a")
 		w.wantFree("c")
 	})
@@ -355,9 +345,7 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 		// The period is due again after the cancelled run.
 		again, err := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit)).Do(t.Context(),
 			func(context.Context) error { return nil })
-		if turn.Ran || !again.Ran || err != nil {
-			t.Errorf("%+v, then %+v, %v", turn, again, err)
-		}
+		assert.False(t, turn.Ran || !again.Ran || err != nil, "%+v, then %+v, %v", turn, again, err)
 	})
 }
 

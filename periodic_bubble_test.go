@@ -152,9 +152,7 @@ func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 		e := w.client().Periodic("job", time.Hour, holdfast.RetryOnError())
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
+				assert.True(t, recover() != nil, "no panic")
 			}()
 			_, _ = e.Do(t.Context(), func(context.Context) error { panic("oh") })
 		}()
@@ -235,9 +233,7 @@ func TestPeriodsAtFixedTimesAreThoseOfTheServersClock(t *testing.T) {
 		}
 		// A copy that does not wait so long gives up without an error.
 		turn, err = w.client().Periodic("lottery", 24*time.Hour, holdfast.MaxWait(time.Minute)).Do(t.Context(), j.run)
-		if err != nil || turn.Ran {
-			t.Errorf("%+v, %v", turn, err)
-		}
+		assert.False(t, err != nil || turn.Ran, "%+v, %v", turn, err)
 	})
 }
 

@@ -142,9 +142,7 @@ func TestAProcessThatDiesInItsRunCostsItsPeriodOnly(t *testing.T) {
 			n := 0
 			err := c.Periodic("job", period, holdfast.StartAt(0)).Loop(ctx, func(context.Context) error {
 				index := time.Now().UnixMilli() / period.Milliseconds()
-				if seen[index] {
-					t.Errorf("period %d has two runs", index)
-				}
+				assert.False(t, seen[index], "period %d has two runs", index)
 				seen[index] = true
 				if n++; n < 5 {
 					return nil

@@ -119,9 +119,7 @@ func TestALeaseWithoutRenewalHasItsWholeTTLWhenLockReturns(t *testing.T) {
 			t.Errorf("%v, trusted for %v", got.err, got.Remaining())
 		}
 		time.Sleep(got.Remaining() - time.Millisecond)
-		if got.Err() != nil || !w.state("a").Held() {
-			t.Error("it ended early")
-		}
+		assert.False(t, got.Err() != nil || !w.state("a").Held(), "it ended early")
 		release(t, got.Lease)
 	})
 }

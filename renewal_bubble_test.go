@@ -75,9 +75,7 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 		}
 		l := <-granted
 		assert.Equal(t, time.Since(start), limit, "handed on after")
-		if l == nil || l.Token() <= held.Token() {
-			t.Error("no lease, or its token did not rise")
-		}
+		assert.False(t, l == nil || l.Token() <= held.Token(), "no lease, or its token did not rise")
 	})
 }
 
@@ -178,9 +176,7 @@ func TestWaitAOFNeedsAServerThatHasIt(t *testing.T) {
 				w.net.count("acquire") != before) {
 				t.Errorf("version %q: %v", version, err)
 			}
-			if able && err != nil {
-				t.Errorf("version %q: %v", version, err)
-			}
+			assert.False(t, able && err != nil, "version %q: %v", version, err)
 			if _, err := c.Mutex("y", holdfast.WaitReplicas(1, limit)).Lock(t.Context()); err != nil {
 				t.Errorf("version %q: replicas: %v", version, err)
 			}

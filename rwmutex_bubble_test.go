@@ -346,9 +346,7 @@ func TestReadersWithOtherOptionsDoNotShareAHold(t *testing.T) {
 			must(t, c.RWMutex("a", options...).RLock)
 		}
 		holders := w.state("a").Holders
-		if len(holders) != 3 || holders[1].Remaining != 5*time.Second {
-			t.Errorf("holders %+v", holders)
-		}
+		assert.False(t, len(holders) != 3 || holders[1].Remaining != 5*time.Second, "holders %+v", holders)
 		single := w.client(holdfast.Config{MaxLocalHandOvers: -1})
 		for range 3 {
 			must(t, single.RWMutex("a").RLock)

@@ -294,9 +294,7 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 		if took := time.Since(start); took < 2*time.Second || took > 6*time.Second {
 			t.Errorf("took %v", took)
 		}
-		if len(w.state("a").Waiters) > 0 || w.net.count("poll") > 0 {
-			t.Error("who tries has a place in the line")
-		}
+		assert.False(t, len(w.state("a").Waiters) > 0 || w.net.count("poll") > 0, "who tries has a place in the line")
 		next := make(chan outcome, 1)
 		go func() {
 			l, err := mu.Lock(t.Context())
@@ -307,9 +305,7 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 		got := <-next
 		assert.Must(t, got.err)
 		_, err = w.client().Mutex("a", holdfast.Tries(5, time.Second)).TryLock(t.Context())
-		if !errors.As(err, &held) || held.Tries != 0 {
-			t.Errorf("one try got %+v", err)
-		}
+		assert.False(t, !errors.As(err, &held) || held.Tries != 0, "one try got %+v", err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = w.client().Mutex("a", holdfast.Tries(100, time.Second)).Lock(ctx)

@@ -29,9 +29,7 @@ func TestAnAcquisitionOfUnknownOutcomeIsCancelledInTheBackground(t *testing.T) {
 		w.LoseReply(only("acquire", 1, errLink))
 		l, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
-		if l != nil || errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("got %v, %v", l, err)
-		}
+		assert.False(t, l != nil || errors.Is(err, holdfast.ErrHeld), "got %v, %v", l, err)
 		synctest.Wait()
 		w.wantFree("a")
 		release(t, mustLock(t, c.Mutex("a")))
@@ -68,9 +66,7 @@ func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPosition(t *testing.T) {
 		cancel()
 		w.net.slow(slowly("acquire", 0, time.Hour))
 		held := wantOver(t, time.Second, b.Mutex("a", holdfast.MaxWait(time.Second)).Lock)
-		if held.HeldBy != l.HolderID() || held.Err != nil {
-			t.Errorf("it says %+v", held)
-		}
+		assert.False(t, held.HeldBy != l.HolderID() || held.Err != nil, "it says %+v", held)
 		synctest.Wait()
 		if s := w.state("a"); len(s.Waiters) > 0 {
 			t.Errorf("waiters: %+v", s.Waiters)
@@ -89,9 +85,7 @@ func TestAnAnswerThatComesTooLateIsNotTrusted(t *testing.T) {
 		w.net.slow(slowly("acquire", 0, 450*time.Millisecond))
 		l, err := short.Lock(t.Context())
 		wantLost(t, err, holdfast.LossExpired)
-		if l != nil {
-			t.Error("a lease that is over was handed out")
-		}
+		assert.True(t, l == nil, "a lease that is over was handed out")
 		w.net.slow(nil)
 		release(t, mustLock(t, b.Mutex("a")))
 		synctest.Wait()
@@ -188,9 +182,7 @@ func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 			_, err = c.Inspect(t.Context(), "b")
 			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		}
-		if l.Err() != nil {
-			t.Error("nonsense ended a lease")
-		}
+		assert.True(t, l.Err() == nil, "nonsense ended a lease")
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrUnknownOutcome)
 		strange.say("")
 		time.Sleep(2 * ttl)

@@ -56,9 +56,7 @@ func TestAllocationsOfAPair(t *testing.T) {
 			if raced {
 				most *= 2
 			}
-			if got > most+1 {
-				t.Errorf("%v allocations, want at most %v", got, most)
-			}
+			assert.True(t, got <= most+1, "%v allocations, want at most %v", got, most)
 		})
 	}
 }

@@ -92,13 +92,9 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 	some, err := os.ReadFile(filepath.Join(again, checksums))
 	assert.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(some)), "\n")
-	if len(lines) < 6 {
-		t.Errorf("only %d files: %s", len(lines), some)
-	}
+	assert.True(t, len(lines) >= 6, "only %d files: %s", len(lines), some)
 	for _, line := range lines {
-		if !strings.Contains(string(all), line+"\n") {
-			t.Errorf("not as before: %s", line)
-		}
+		assert.True(t, strings.Contains(string(all), line+"\n"), "not as before: %s", line)
 	}
 }
 
@@ -183,14 +179,10 @@ func TestTheDebianPackageRuns(t *testing.T) {
 	}
 	deb := filepath.Join(dist, "holdfast_"+strings.Replace(version, "-", "~", 1)+"_"+runtime.GOARCH+".deb")
 	for line := range strings.Lines(succeed(t, root, "dpkg-deb", "--contents", deb)) {
-		if !strings.Contains(line, " root/root ") {
-			t.Errorf("not root's: %s", line)
-		}
+		assert.True(t, strings.Contains(line, " root/root "), "not root's: %s", line)
 	}
 	fields := succeed(t, root, "dpkg-deb", "--field", deb, "Package", "Architecture")
-	if !strings.Contains(fields, "Package: holdfast\nArchitecture: "+runtime.GOARCH) {
-		t.Errorf("%s", fields)
-	}
+	assert.True(t, strings.Contains(fields, "Package: holdfast\nArchitecture: "+runtime.GOARCH), "%s", fields)
 }
 
 // systemd reads the units as a machine with the package has them.
@@ -347,7 +339,5 @@ func TestTheContainerRuns(t *testing.T) {
 	}
 	made := strings.TrimSpace(buildah("from", "--signature-policy", policy, "--pull-never", "localhost/holdfast"))
 	said := buildah("run", "--isolation", "chroot", made, "--", "/usr/bin/holdfast", "version")
-	if !strings.Contains(said, version) {
-		t.Errorf("version says %q", said)
-	}
+	assert.True(t, strings.Contains(said, version), "version says %q", said)
 }

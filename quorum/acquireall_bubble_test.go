@@ -26,9 +26,7 @@ func TestSeveralLocksAreAcquiredAllOrNone(t *testing.T) {
 		assert.NoError(t, l.Err())
 		_, err = b.MultiMutex([]string{"w", "z"}).TryLock(t.Context())
 		var held *holdfast.HeldError
-		if !errors.As(err, &held) || held.Name != "z" || held.HeldBy == "" {
-			t.Errorf("error %v", err)
-		}
+		assert.False(t, !errors.As(err, &held) || held.Name != "z" || held.HeldBy == "", "error %v", err)
 		time.Sleep(time.Second)
 		w.wantOn("w", "00000")
 		assert.NoError(t, l.Release(t.Context()))

@@ -109,9 +109,7 @@ func TestAReplicaInAQuorumIsRefused(t *testing.T) {
 	nodes[1] = &secondRoute{Store: memstore.New(), address: "10.0.0.2:6379", role: "replica"}
 	_, c := open(t, nodes, quorum.Config{})
 	_, err := c.Mutex("x").Lock(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "10.0.0.2:6379 is a replica") {
-		t.Errorf("error %v", err)
-	}
+	assert.False(t, err == nil || !strings.Contains(err.Error(), "10.0.0.2:6379 is a replica"), "error %v", err)
 }
 
 func TestUnsupportedActionsAreRefused(t *testing.T) {

@@ -178,9 +178,7 @@ func TestAQuorumThatBeginsWithAMinorityAwayCannotBeTwo(t *testing.T) {
 		w.peers[3].kill()
 		w.peers[4].kill()
 		_, err := a.Mutex("x").TryLock(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "is new") {
-			t.Errorf("error %v", err)
-		}
+		assert.False(t, err == nil || !strings.Contains(err.Error(), "is new"), "error %v", err)
 		time.Sleep(time.Minute + 5*time.Second)
 		l := w.onThree(a)
 		w.peers[2].Restart()

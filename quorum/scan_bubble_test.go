@@ -80,9 +80,7 @@ func TestAScanPassesASilentNode(t *testing.T) {
 			<-time.After(time.Minute)
 			return nil
 		})
-		if err != nil || pages < 3 {
-			t.Errorf("with a slow visitor: %d pages, %v", pages, err)
-		}
+		assert.False(t, err != nil || pages < 3, "with a slow visitor: %d pages, %v", pages, err)
 	})
 }
 
@@ -97,9 +95,7 @@ func TestAScanEnds(t *testing.T) {
 			pages++
 			return enough
 		})
-		if !errors.Is(err, enough) || pages != 1 {
-			t.Errorf("visit has seen enough: %d pages, %v", pages, err)
-		}
+		assert.False(t, !errors.Is(err, enough) || pages != 1, "visit has seen enough: %d pages, %v", pages, err)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		err = s.Scan(ctx, "holdfast:{", func([]string) error {

@@ -216,9 +216,7 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:")
 		synctest.Wait()
 		third := token(raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:"))
-		if third <= one || third <= two {
-			t.Errorf("tokens %s and %s, and then %s", one, two, third)
-		}
+		assert.False(t, third <= one || third <= two, "tokens %s and %s, and then %s", one, two, third)
 		if got := take(a, "A/3", "s", 0); !strings.HasPrefix(got, "busy ") {
 			t.Errorf("a reader beside a writer: %q", got)
 		}
@@ -235,9 +233,7 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 		}
 		w.peers[2].kill()
 		n, err := b.Evict(t.Context(), "x", holdfast.Eviction{By: "ops", Reason: "test", Token: l.Token()})
-		if n != 1 || err != nil {
-			t.Errorf("evicted %d, %v", n, err)
-		}
+		assert.False(t, n != 1 || err != nil, "evicted %d, %v", n, err)
 		w.peers[2].revive(false)
 		m := w.lock(b, "x")
 		assert.More(t, m.Token(), l.Token(), "token")

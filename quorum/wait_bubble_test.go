@@ -146,9 +146,7 @@ func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 		}
 		synctest.Wait()
 		s, err := b.Inspect(t.Context(), "x")
-		if err != nil || len(s.Holders) != 1 || len(s.Waiters) != 0 {
-			t.Errorf("state %+v, %v", s, err)
-		}
+		assert.False(t, err != nil || len(s.Holders) != 1 || len(s.Waiters) != 0, "state %+v, %v", s, err)
 		w.release(l)
 		w.wantOn("x", "00000")
 	})

@@ -26,23 +26,25 @@ func invented() *figures.Figures {
 	return f
 }
 
+func mustBeXML(t *testing.T, svg string) {
+	t.Helper()
+	for in := xml.NewDecoder(strings.NewReader(svg)); ; {
+		_, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		assert.Must(t, err)
+	}
+}
+
 func TestDrawIsXMLWithABarForEachValue(t *testing.T) {
 	p := plot{name: "p", title: "a < b", metric: "acq/s", points: []point{{"fight-1x16", "x"},
 		{"fight-4x4", "y"}}}
 	svg, err := p.draw(invented())
 	assert.Must(t, err)
-	in := xml.NewDecoder(strings.NewReader(svg))
-	for {
-		if _, err := in.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
+	mustBeXML(t, svg)
 	for _, want := range []string{"holdfast-goredis: 100k", "holdfast-goredis: 50k", "etcd: 150"} {
-		if !strings.Contains(svg, "<title>"+want+"</title>") {
-			t.Errorf("no bar has the title %q", want)
-		}
+		assert.True(t, strings.Contains(svg, "<title>"+want+"</title>"), "no bar has the title %q", want)
 	}
 	if n := strings.Count(svg, "<title>"); n != 3 {
 		t.Errorf("%d bars for three values", n)
@@ -69,9 +71,7 @@ func TestFill(t *testing.T) {
 		"| holdfast-goredis | 100k | – | – | – | 50k | – | 0.98 | – | – |\n",
 		"| etcd | – | – | – | – | 150 |", "- cpu: one\n",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
+		assert.True(t, strings.Contains(got, want), "no %q in\n%s", want, got)
 	}
 	if strings.Contains(got, "forgotten") || !strings.HasPrefix(got, "a\n") || strings.Contains(got, "redsync") {
 		t.Errorf("what was there, or nobody measured, is in\n%s", got)
@@ -82,9 +82,7 @@ func TestFill(t *testing.T) {
 		}
 	}
 	again, err := fill(got, invented())
-	if err != nil || again != got {
-		t.Errorf("a second time makes a difference: %v", err)
-	}
+	assert.False(t, err != nil || again != got, "a second time makes a difference: %v", err)
 }
 
 func TestGatherKeeps(t *testing.T) {
@@ -95,9 +93,7 @@ func TestGatherKeeps(t *testing.T) {
 	first, err := gather(kept, []string{results}, false)
 	assert.Must(t, err)
 	again, err := gather(kept, nil, false)
-	if err != nil || len(again.Samples) != 1 || len(first.Samples) != 1 {
-		t.Errorf("%v, %v, %v", first, again, err)
-	}
+	assert.False(t, err != nil || len(again.Samples) != 1 || len(first.Samples) != 1, "%v, %v, %v", first, again, err)
 	if _, err := gather(kept, []string{filepath.Join(dir, "none")}, false); err == nil {
 		t.Error("a file that is not there was read")
 	}
@@ -145,18 +141,9 @@ func TestASheetIsXMLWithEveryPoint(t *testing.T) {
 	p := panel{"a < b", "server µs of a pair", []line{{"locks", "a-µs", "a"}, {"locks", "b-µs", "b & c"}}}
 	svg, err := drawSheet(f, []panel{p})
 	assert.Must(t, err)
-	in := xml.NewDecoder(strings.NewReader(svg))
-	for {
-		if _, err := in.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
+	mustBeXML(t, svg)
 	for _, want := range []string{"<title>a, 10: 8</title>", "<title>b &amp; c, 1k: 800</title>", ">a 9</text>"} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("no %s", want)
-		}
+		assert.True(t, strings.Contains(svg, want), "no %s", want)
 	}
 	if n := strings.Count(svg, "<circle"); n != 4 {
 		t.Errorf("%d points for four values", n)

@@ -45,9 +45,7 @@ func TestCrowdOnAServer(t *testing.T) {
 			}
 		}
 	}
-	if len(turns) < 4 {
-		t.Errorf("%d turns, want one of each member at least", len(turns))
-	}
+	assert.True(t, len(turns) >= 4, "%d turns, want one of each member at least", len(turns))
 }
 
 func TestRefusals(t *testing.T) {

@@ -39,9 +39,7 @@ func TestReadSaveLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "figures.json")
 	assert.Must(t, f.Save(file))
 	got, err := Load(file)
-	if err != nil || !reflect.DeepEqual(got, f) {
-		t.Errorf("loaded %v, %v", got, err)
-	}
+	assert.False(t, err != nil || !reflect.DeepEqual(got, f), "loaded %v, %v", got, err)
 }
 
 func TestReadRefusesHalfALine(t *testing.T) {

@@ -39,9 +39,7 @@ func TestDoctorReadsANodeWithoutSlots(t *testing.T) {
 	s := opened(t, node)
 	facts := readAll(t.Context(), nodesOf(t.Context(), s.nodes[0], s.targets[0]), defaultPrefix)
 	report := doctor.Examine(doctor.Fleet{Nodes: facts})
-	if len(facts) != 1 || report.Checks[0]["cluster"] != "problem" {
-		t.Errorf("%+v", report)
-	}
+	assert.False(t, len(facts) != 1 || report.Checks[0]["cluster"] != "problem", "%+v", report)
 }
 
 // opened is what a command has of a server.

@@ -45,11 +45,12 @@ type meaning struct {
 // meanings is the table of exit codes: for --help, and for the last event of a run.
 // docs/operating.md has the same table.
 var meanings = []meaning{
-	{codeOK, "done", "run: the command exited with 0. status: the lock is free. demo, verify: nothing went wrong. " +
-		"doctor: no problem."},
+	{codeOK, "done", "run: the command exited with 0. status: the lock is free. " +
+		"acquire, extend, release, evict, list: done. demo, verify: nothing went wrong. doctor: no problem."},
 	{
 		codeFailed, "failed", "demo, verify: something was broken, or the run did not get to its end. " +
-			"doctor: there is a problem (with --strict, also for a warning).",
+			"doctor: there is a problem (with --strict, also for a warning). " +
+			"evict: the name was not confirmed, so nothing was evicted.",
 	},
 	{
 		codeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +
@@ -58,9 +59,10 @@ var meanings = []meaning{
 	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve now."},
 	{codeInternal, "internal", "Internal error."},
 	{
-		codeBusy, "busy", "run: another client holds the lock, and the time to wait is over (with -n, at once). " +
-			"-E sets another code. With --break-deadlock: the wait was in a deadlock. elect: another process uses " +
-			"the file of --state. status: the lock is held.",
+		codeBusy, "busy", "run, acquire: another client holds the lock, and the time to wait is over " +
+			"(with -n, at once). -E sets another code. With --break-deadlock: the wait was in a deadlock. " +
+			"elect: another process uses the file of --state. status: the lock is held. " +
+			"evict: no holder has the token.",
 	},
 	{
 		codeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +
@@ -119,7 +121,9 @@ If the release fails after the command has ended, holdfast warns and keeps the
 command's exit code: the lease expires by itself. If the server answers that the
 lease was gone already, the exit code is 79.
 
-holdfast status and evict exit with 0, 64, 69, 70, 75, 76 or 77.
+holdfast acquire, extend and release exit with one of these, too.
+holdfast status exits with 0, 64, 69, 70, 75, 76 or 77.
+holdfast evict exits with one of these, or with 1.
 holdfast list and inspect exit with 0, 64, 69, 70, 76 or 77.
 holdfast watch and top exit with one of these, or with 128+n.
 holdfast doctor exits with 0, 1, 64, 69, 70 or 77.

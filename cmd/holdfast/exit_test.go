@@ -46,9 +46,7 @@ func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
 			t.Errorf("README.md: %s is not in the table", cells[0])
 		}
 	}
-	if !found || len(named) == 0 {
-		t.Error("README.md names no exit code")
-	}
+	assert.False(t, !found || len(named) == 0, "README.md names no exit code")
 }
 
 func TestHelpHasTheExitCodes(t *testing.T) {
@@ -73,9 +71,7 @@ func TestEveryExitCodeIsInTheTable(t *testing.T) {
 			t.Errorf("%s has no row in the table", c[1])
 		}
 	}
-	if len(constants) != len(meanings) {
-		t.Errorf("%d constants, %d rows", len(constants), len(meanings))
-	}
+	assert.True(t, len(constants) == len(meanings), "%d constants, %d rows", len(constants), len(meanings))
 	files, err := os.ReadDir(".")
 	assert.Must(t, err)
 	bare := regexp.MustCompile(`exitError\{-?\d|silent\(-?\d|os\.Exit\(\d`)

@@ -226,9 +226,7 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	for i, n := range list.Nodes {
-		if n.Address != scheme()+servers[i].Addr() || !n.Answers {
-			t.Errorf("server %d: %+v", i, n)
-		}
+		assert.False(t, n.Address != scheme()+servers[i].Addr() || !n.Answers, "server %d: %+v", i, n)
 	}
 	servers[1].Kill()
 	redistest.Await(t, "the page shows that a server is down", func() bool {

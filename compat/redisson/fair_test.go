@@ -147,7 +147,7 @@ func TestADeadWaiterIsPassedAtItsTime(t *testing.T) {
 	s.Do(t, "RPUSH", queueKey, java)
 	s.Do(t, "ZADD", timeoutKey, fmt.Sprint(time.Now().Add(1500*time.Millisecond).UnixMilli()), java)
 	s.ResetStats(t)
-	l := lock(t, c.Mutex("turn"))
+	l := lock(t, c.Mutex("turn", holdfast.MaxWait(20*time.Second)))
 	if calls := s.CommandCalls(t)["evalsha"]; calls > 12 {
 		t.Errorf("the waiter asked %d times", calls)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -138,10 +139,8 @@ func TestARenewalExtendsBothKeysOfAReader(t *testing.T) {
 	}
 
 	s.Do(t, "DEL", own)
-	<-l.Context().Done()
-	if err := context.Cause(l.Context()); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("a reader without its key: %v", err)
-	}
+	redistest.Await(t, "the loss of a reader without its key", func() bool { return l.Err() != nil })
+	assert.Is(t, context.Cause(l.Context()), holdfast.ErrLost)
 }
 
 // The messages of Java wake a writer behind readers, and a reader behind a writer.
@@ -184,6 +183,33 @@ func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
 	same(t, "message", message(t, conn), "1")
 	same(t, "the message that is kept", message(t, conn), "0")
 	same(t, "the hash", hash(t, s, "book"), []string{java + "=1", "mode=read"})
+}
+
+// The eviction of a writer says both: 1 wakes the threads of Java that wait, and 0 is kept for one
+// that is about to. The eviction of readers says 0 alone.
+func TestAnEvictionOfAWriterAndOfReadersIsHeard(t *testing.T) {
+	s := start(t)
+	c := connect(t, s.Addr(), readWrite)
+	for _, kind := range []struct {
+		name  string
+		lock  func(*holdfast.RWMutex) (*holdfast.Lease, error)
+		heard []any
+	}{
+		{"writer", func(m *holdfast.RWMutex) (*holdfast.Lease, error) { return m.Lock(t.Context()) }, []any{"1", "0"}},
+		{"reader", func(m *holdfast.RWMutex) (*holdfast.Lease, error) { return m.RLock(t.Context()) }, []any{"0"}},
+	} {
+		l, err := kind.lock(c.RWMutex(kind.name))
+		assert.Must(t, err)
+		conn := listen(t, s, "redisson_rwlock:{"+kind.name+"}")
+		n, err := c.Evict(t.Context(), kind.name, holdfast.Eviction{By: "ann", Reason: "test"})
+		assert.Must(t, err)
+		same(t, "evicted", n, 1)
+		s.Do(t, "PUBLISH", "redisson_rwlock:{"+kind.name+"}", "end")
+		for _, want := range append(kind.heard, "end") {
+			same(t, kind.name+": message", message(t, conn), want)
+		}
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	}
 }
 
 // A hash without a mode is no lock of this kind. It counts as held and is left alone.

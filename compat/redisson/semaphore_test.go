@@ -87,7 +87,7 @@ func TestThePermitsOfADeadClientComeBack(t *testing.T) {
 	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
 	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(300*time.Millisecond)), 2)
 	dead.Abandon()
-	l := acquire(t, c.Semaphore("api", 2), 1)
+	l := acquire(t, c.Semaphore("api", 2, holdfast.MaxWait(20*time.Second)), 1)
 	same(t, "the number", s.Do(t, "GET", "api"), "1")
 	release(t, l)
 	same(t, "the number", s.Do(t, "GET", "api"), "2")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integrate/leaderelection"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -91,9 +92,7 @@ func (c *candidate) wantEnded(t *testing.T) {
 	if err := <-c.ended; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if c.IsLeader() {
-		t.Error("leads after Run")
-	}
+	assert.False(t, c.IsLeader(), "leads after Run")
 }
 
 func TestALeaderResignsAfterItsCallbackHasEnded(t *testing.T) {
@@ -130,9 +129,7 @@ func TestALeaderThatIsDeposedIsToldAndCampaignsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if !b.IsLeader() {
-			t.Error("b does not lead after the eviction")
-		}
+		assert.True(t, b.IsLeader(), "b does not lead after the eviction")
 		time.Sleep(time.Minute) // a hears of it by its next renewal
 		synctest.Wait()
 		if a.IsLeader() || a.GetLeader() != "b" {
@@ -144,9 +141,7 @@ func TestALeaderThatIsDeposedIsToldAndCampaignsAgain(t *testing.T) {
 		b.finish <- struct{}{}
 		b.wantEnded(t)
 		synctest.Wait()
-		if !a.IsLeader() {
-			t.Error("a does not lead again")
-		}
+		assert.True(t, a.IsLeader(), "a does not lead again")
 		a.stop()
 		a.finish <- struct{}{}
 		a.wantEnded(t)
@@ -190,9 +185,7 @@ func TestALeaderWhoseWorkHasEndedLeadsOn(t *testing.T) {
 		go func() { ended <- elector.Run(ctx) }()
 		time.Sleep(time.Hour)
 		h.want(t, "a leads")
-		if !elector.IsLeader() {
-			t.Error("does not lead after its work has ended")
-		}
+		assert.True(t, elector.IsLeader(), "does not lead after its work has ended")
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -35,9 +35,7 @@ func TestADeadlinePassesWithinTheGranularity(t *testing.T) {
 		time.Sleep(granularity / 2)
 		later := a.in(t, time.Second)
 		time.Sleep(time.Second - granularity/2)
-		if passed(first) || passed(later) {
-			t.Error("a limit passed before its deadline")
-		}
+		assert.False(t, passed(first) || passed(later), "a limit passed before its deadline")
 		time.Sleep(granularity)
 		synctest.Wait()
 		assert.True(t, passed(first), "a limit has not passed a grain after its deadline")
@@ -86,9 +84,7 @@ func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 		deadline.Leave()
 		a.Stop()
 		<-left.Done()
-		if left.Err() == nil {
-			t.Error("its context is done without an error")
-		}
+		assert.True(t, left.Err() != nil, "its context is done without an error")
 	})
 }
 
@@ -96,8 +92,6 @@ func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 func TestARequestWithoutADeadlineHasNone(t *testing.T) {
 	var a Deadlines
 	l := a.Of(t.Context())
-	if l != nil || l.Passed() != nil {
-		t.Errorf("got %v", l)
-	}
+	assert.False(t, l != nil || l.Passed() != nil, "got %v", l)
 	l.Leave()
 }

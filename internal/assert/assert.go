@@ -26,12 +26,12 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
-// Is reports err if it is not each of the targets. The test goes on, and then fails.
+// Is reports err if errors.Is denies one of the targets. The test goes on, and then fails.
 func Is(t testing.TB, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
 		if !errors.Is(err, target) {
-			t.Errorf("error %v is no %q", err, target)
+			t.Errorf("error: got %v, want %q", err, target)
 		}
 	}
 }
@@ -102,6 +102,6 @@ func More[T cmp.Ordered](t testing.TB, got, floor T, what string, args ...any) {
 func Contains(t testing.TB, text, part string) {
 	t.Helper()
 	if !strings.Contains(text, part) {
-		t.Errorf("no %q in\n%s", part, text)
+		t.Errorf("want %q in this text:\n%s", part, text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/batch"
 )
 
@@ -70,9 +71,7 @@ func TestManyRequestsAreBatched(t *testing.T) {
 			r.Exit()
 		}
 		synctest.Wait()
-		if late == nil || len(r.out) > 0 {
-			t.Error("a request was sent while a batch was under way")
-		}
+		assert.False(t, late == nil || len(r.out) > 0, "a request was sent while a batch was under way")
 		r.back <- struct{}{}
 		for _, b := range items {
 			if got := <-b.Answer; got != "sent" {
@@ -85,9 +84,7 @@ func TestManyRequestsAreBatched(t *testing.T) {
 		r.back <- struct{}{}
 		<-late.Answer
 		synctest.Wait()
-		if r.Enter(11) != nil {
-			t.Error("a request queues although none is under way")
-		}
+		assert.True(t, r.Enter(11) == nil, "a request queues although none is under way")
 	})
 }
 
@@ -136,16 +133,12 @@ func TestACancelledRequestIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSender(spawn)
 		_, items := r.crowd(t, 7)
-		if !items[1].Leave() {
-			t.Error("could not leave")
-		}
+		assert.True(t, items[1].Leave(), "could not leave")
 		r.Exit()
 		if got := <-r.out; !slices.Equal(got, []int{4, 6}) {
 			t.Errorf("the batch is %v", got)
 		}
-		if items[0].Leave() {
-			t.Error("left although it was sent")
-		}
+		assert.False(t, items[0].Leave(), "left although it was sent")
 		close(r.back)
 		<-items[0].Answer
 		<-items[2].Answer

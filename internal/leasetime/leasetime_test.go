@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestDeadlineEndsBeforeTheServersLease(t *testing.T) {
@@ -61,9 +63,7 @@ func TestAPushCountsFromItsGrantAndNotFromTheLastAnswer(t *testing.T) {
 	if lag := now - p.Since(now); lag < 590*time.Millisecond || lag > 600*time.Millisecond {
 		t.Errorf("it counts from %v ago, want the drift of 59s and the two ways", lag)
 	}
-	if !p.Trusted(now) {
-		t.Error("a grant of this instant is not trusted")
-	}
+	assert.True(t, p.Trusted(now), "a grant of this instant is not trusted")
 }
 
 func TestAClockThatWasSetForwardMakesNoGrantYounger(t *testing.T) {
@@ -80,13 +80,9 @@ func TestAnOldPushOrOneWithLittleTimeLeftIsNotTrusted(t *testing.T) {
 	const ttl = 3 * time.Second
 	early, now, _ := pushedAt(0, time.Second, 0, ttl, 1)
 	early.Granted = early.Queued - 1
-	if early.Trusted(now) {
-		t.Error("a grant from before the answer is trusted")
-	}
+	assert.False(t, early.Trusted(now), "a grant from before the answer is trusted")
 	late, now, _ := pushedAt(0, time.Second, ttl/3, ttl, 1)
-	if late.Trusted(now) {
-		t.Error("a grant with less than two thirds ahead is trusted")
-	}
+	assert.False(t, late.Trusted(now), "a grant with less than two thirds ahead is trusted")
 	if p, now, _ := pushedAt(0, time.Second, ttl/4, ttl, 1); !p.Trusted(now) {
 		t.Error("a grant with almost three quarters ahead is not trusted")
 	}

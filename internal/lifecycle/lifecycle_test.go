@@ -24,12 +24,8 @@ func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 		if !g.Enter() || g.IsClosing() {
 			t.Fatal("a new group takes no call")
 		}
-		if !g.Close() || g.Close() {
-			t.Error("one Close is the first")
-		}
-		if g.Enter() || !g.IsClosing() {
-			t.Error("a call began behind Close")
-		}
+		assert.False(t, !g.Close() || g.Close(), "one Close is the first")
+		assert.False(t, g.Enter() || !g.IsClosing(), "a call began behind Close")
 		waited, finish := make(chan struct{}), make(chan struct{})
 		go func() {
 			g.Wait(t.Context())
@@ -45,14 +41,10 @@ func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 			t.Error("Wait did not wait for the background")
 		default:
 		}
-		if g.Context().Err() != nil {
-			t.Error("the context ended before the work")
-		}
+		assert.True(t, g.Context().Err() == nil, "the context ended before the work")
 		close(finish)
 		<-waited
-		if g.Context().Err() == nil {
-			t.Error("the context outlived the group")
-		}
+		assert.True(t, g.Context().Err() != nil, "the context outlived the group")
 	})
 }
 
@@ -95,9 +87,7 @@ func TestSleepEndsWithTheTimeTheContextOrTheGroup(t *testing.T) {
 		go func() { slept <- g.Sleep(t.Context(), time.Hour) }()
 		synctest.Wait()
 		g.Close()
-		if <-slept {
-			t.Error("it slept on while the group closed")
-		}
+		assert.False(t, <-slept, "it slept on while the group closed")
 		select {
 		case <-g.Closing():
 		default:

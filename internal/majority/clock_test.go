@@ -124,9 +124,7 @@ func TestNoMinorityThatForgotAndNoLateComersMakeANewQuorum(t *testing.T) {
 		if left := n - begun + forgot; left >= Founders(n) {
 			t.Errorf("of %d servers %d could begin again", n, left)
 		}
-		if begun > n {
-			t.Errorf("of %d servers %d are needed to begin", n, begun)
-		}
+		assert.True(t, begun <= n, "of %d servers %d are needed to begin", n, begun)
 	}
 }
 

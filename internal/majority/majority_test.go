@@ -100,9 +100,7 @@ func FuzzDecide(f *testing.F) {
 			seed /= 5
 		}
 		d, _ := Decide(replies, counts, []int{0, 1, 2, 3, 4}, waits)
-		if d == Won && granted < 3 {
-			t.Errorf("%v wins with %d", replies, granted)
-		}
+		assert.False(t, d == Won && granted < 3, "%v wins with %d", replies, granted)
 		if other, _ := Decide(rival, counts, []int{0, 1, 2, 3, 4}, waits); d == Won && other == Won {
 			t.Errorf("%v and %v both win", replies, rival)
 		}
@@ -290,14 +288,10 @@ func TestThePaceIsThatOfAMajority(t *testing.T) {
 		}
 	}
 	p := Pace(0, time.Second)
-	if p != time.Second {
-		t.Errorf("it rose to %v", p)
-	}
+	assert.True(t, p == time.Second, "it rose to %v", p)
 	requests := 0
 	for ; p > 100*ms; requests++ {
 		p = Pace(p, ms)
 	}
-	if requests != 18 || Pace(p, 2*ms) < 2*ms {
-		t.Errorf("it fell in %d requests to %v", requests, p)
-	}
+	assert.False(t, requests != 18 || Pace(p, 2*ms) < 2*ms, "it fell in %d requests to %v", requests, p)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -237,9 +238,7 @@ func TestAMessageWakesAsManyAsMaySucceed(t *testing.T) {
 		}
 		stop()
 		b.heard.Message("0")
-		if len(watched) != 1 {
-			t.Errorf("after its end: %q", watched)
-		}
+		assert.True(t, len(watched) == 1, "after its end: %q", watched)
 	})
 }
 
@@ -281,16 +280,12 @@ func TestACancelGoesOnWhileALateRequestMayArrive(t *testing.T) {
 		for range 3 {
 			b.says("none")(b.cancel("c/1"))
 		}
-		if !b.late {
-			t.Error("the wire is not told of the late request")
-		}
+		assert.True(t, b.late, "the wire is not told of the late request")
 		b.found = true
 		b.says("released")(b.cancel("c/1"))
 		b.found = false
 		b.says("none")(b.cancel("c/1"))
-		if b.late {
-			t.Error("the request is late for ever")
-		}
+		assert.False(t, b.late, "the request is late for ever")
 	})
 }
 
@@ -305,9 +300,7 @@ func TestAReleaseTellsTheWireOfALatePoll(t *testing.T) {
 		b.err, b.acquired, b.found = nil, []Outcome{{Granted: true}}, true
 		b.says("granted 0 0")(b.poll("c/1"))
 		b.says("released")(b.release("c/1"))
-		if !b.late {
-			t.Error("the wire is not told")
-		}
+		assert.True(t, b.late, "the wire is not told")
 		b.says("gone")(b.poll("c/1"))
 	})
 }
@@ -443,9 +436,7 @@ func TestAnActionWithWrongArgumentsAsksNothing(t *testing.T) {
 			{"c/1", "30000", "60000", "p:1", "0", base},
 		} {
 			answer, err := b.ask(script.Acquire, "order", args...)
-			if !errors.Is(err, errInvalidCall) || !definite(err) {
-				t.Errorf("%q: %q, %v", args, answer, err)
-			}
+			assert.False(t, !errors.Is(err, errInvalidCall) || !definite(err), "%q: %q, %v", args, answer, err)
 		}
 		b.asked()
 	})

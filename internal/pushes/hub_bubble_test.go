@@ -144,9 +144,7 @@ func TestManyWaitersShareOneSubscription(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if h.Await("channel", 100) != nil {
-			t.Error("it may wait before the server confirmed")
-		}
+		assert.True(t, h.Await("channel", 100) == nil, "it may wait before the server confirmed")
 		all.Wait()
 		if feed.made != 1 || h.Await("channel", 101) == nil || h.Await("another", 102) != nil {
 			t.Errorf("%d subscriptions", feed.made)
@@ -243,9 +241,7 @@ func TestAFailedSubscriptionIsTriedAgainByTheNextCaller(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.err = errRefused
 		_, err := h.Subscribe(t.Context(), "channel", 1)
-		if !errors.Is(err, errRefused) || h.Await("channel", 1) != nil {
-			t.Errorf("got %v", err)
-		}
+		assert.False(t, !errors.Is(err, errRefused) || h.Await("channel", 1) != nil, "got %v", err)
 		feed.err = nil
 		if _, err := h.Subscribe(t.Context(), "channel", 1); err != nil || h.Await("channel", 2) == nil {
 			t.Errorf("the second time: %v", err)

@@ -94,9 +94,7 @@ func TestCommandCalls(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do(t, "EVAL", "redis.call('SET', KEYS[1], 'x') redis.call('SET', KEYS[1], 'y')", 1, "key")
 	calls := s.CommandCalls(t)
-	if calls["eval"] != 1 || calls["set"] != 2 {
-		t.Errorf("got %v", calls)
-	}
+	assert.False(t, calls["eval"] != 1 || calls["set"] != 2, "got %v", calls)
 	s.ResetStats(t)
 	if calls := s.CommandCalls(t); calls["eval"] != 0 {
 		t.Errorf("after the reset: %v", calls)
@@ -160,7 +158,5 @@ func TestTheClockOfOneServerIsMoved(t *testing.T) {
 	assert.Equal(t, ahead(), -3*time.Hour, "after a restart ahead by")
 	s.Do(t, "SET", "key", "x", "PX", "1800000")
 	s.MoveClock(0)
-	if s.Do(t, "EXISTS", "key") != int64(0) {
-		t.Error("what the moved clock says has expired is still there")
-	}
+	assert.True(t, s.Do(t, "EXISTS", "key") == int64(0), "what the moved clock says has expired is still there")
 }

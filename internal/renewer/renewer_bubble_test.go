@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
@@ -158,9 +159,7 @@ func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
 				if l.Deadline() != end {
 					t.Errorf("the deadline moved from %v to %v without an answer", end, l.Deadline())
 				}
-				if s.renewer.Remove(l) {
-					t.Error("a lost lease is still in care")
-				}
+				assert.False(t, s.renewer.Remove(l), "a lost lease is still in care")
 			})
 		})
 	}
@@ -339,9 +338,7 @@ func TestAnExtensionIsAskedForByEveryLaterRenewal(t *testing.T) {
 			t.Errorf("renewals %v, trusted until %v", seen, l.Deadline())
 		}
 		s.renewer.Remove(l)
-		if s.renewer.Extended(l, s.now(), 9*ttl) {
-			t.Error("a removed lease was extended")
-		}
+		assert.False(t, s.renewer.Extended(l, s.now(), 9*ttl), "a removed lease was extended")
 	})
 }
 
@@ -370,9 +367,7 @@ func TestASuspensionIsNoticedWithinASecondOfWakingUp(t *testing.T) {
 		if !lost || v.reason != Expired || v.at > woke+time.Second {
 			t.Errorf("lost %v after %v", lost, v.at-woke)
 		}
-		if len(s.seen()) > 0 {
-			t.Error("a lease past its deadline was renewed")
-		}
+		assert.True(t, len(s.seen()) <= 0, "a lease past its deadline was renewed")
 	})
 }
 
@@ -440,8 +435,6 @@ func TestAllListsTheLeases(t *testing.T) {
 		if all := s.renewer.All(); len(all) != 1 || all[0] != b {
 			t.Errorf("in care: %v", all)
 		}
-		if s.renewer.Remove(a) {
-			t.Error("a lease was removed twice")
-		}
+		assert.False(t, s.renewer.Remove(a), "a lease was removed twice")
 	})
 }

@@ -65,14 +65,10 @@ func compareRecord(t *testing.T, file, got string) {
 	}
 	was, is := lineSet(string(want)), lineSet(got)
 	for _, line := range lines(string(want)) {
-		if !is[line] {
-			t.Errorf("%s: gone: %s", file, line)
-		}
+		assert.True(t, is[line], "%s: gone: %s", file, line)
 	}
 	for _, line := range lines(got) {
-		if !was[line] {
-			t.Errorf("%s: new: %s", file, line)
-		}
+		assert.True(t, was[line], "%s: new: %s", file, line)
 	}
 	t.Errorf("%s is not what it was; if that is on purpose, run this test with -rewrite", file)
 }

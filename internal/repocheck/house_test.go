@@ -42,17 +42,13 @@ func TestTheRootIsAsThePageSays(t *testing.T) {
 		}
 		countMethods(t, name, text, methods)
 	}
-	if root == 0 || root > mostRootFiles {
-		t.Errorf("the root has %d files, more than %d", root, mostRootFiles)
-	}
+	assert.False(t, root == 0 || root > mostRootFiles, "the root has %d files, more than %d", root, mostRootFiles)
 	for owner, n := range methods {
 		limit := mostMethods
 		if known, ok := manyMethods[owner]; ok {
 			limit = known
 		}
-		if n > limit {
-			t.Errorf("%s has %d methods, more than %d", owner, n, limit)
-		}
+		assert.True(t, n <= limit, "%s has %d methods, more than %d", owner, n, limit)
 	}
 	assert.True(t, methods["Client"] != 0, "the client has no methods: what was counted?")
 }

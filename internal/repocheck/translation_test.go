@@ -62,8 +62,6 @@ func TestTheTranslationIsComplete(t *testing.T) {
 	delete(count, "README.md")       // each page leads
 	delete(count, "README.zh-CN.md") // to the other
 	for target, n := range count {
-		if n != 0 {
-			t.Errorf("%s: README.md has %d more links to it than README.zh-CN.md", target, n)
-		}
+		assert.True(t, n == 0, "%s: README.md has %d more links to it than README.zh-CN.md", target, n)
 	}
 }

@@ -133,9 +133,7 @@ func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 		waits.Show("c/1", "second", y)
 		x.Looks = 7
 		waits.Show("c/1", "first", x) // says so again
-		if !waits.For("x") || waits.For("z") {
-			t.Error("For does not know what is waited for")
-		}
+		assert.False(t, !waits.For("x") || waits.For("z"), "For does not know what is waited for")
 		soon()
 		field := wire.WaitsField("1")
 		if got := wire.ParseWaits(b.notes(t, "c", field)[field]); len(got) != 2 || got[0] != y || got[1] != x {
@@ -144,9 +142,7 @@ func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 		waits.Hide("c/1", "second")
 		// The server does not know it yet, but whoever asks the client does.
 		now := wire.ParseWaits(waits.Now(b.notes(t, "c", field), []string{field, "tags:1"})[field])
-		if len(now) != 1 || now[0] != x {
-			t.Errorf("now there are %+v", now)
-		}
+		assert.False(t, len(now) != 1 || now[0] != x, "now there are %+v", now)
 		waits.Hide("c/1", "first")
 		soon()
 		if got := b.notes(t, "c", field)[field]; got != "" || waits.For("x") {
@@ -185,9 +181,7 @@ func TestAProcessInsideAHoldAmendsItsWaits(t *testing.T) {
 			t.Errorf("after the inner one has ended, the record says %+v", got)
 		}
 		assert.NoError(t, inner.AmendWaits(t.Context(), "stranger/1", &one))
-		if len(b.notes(t, "stranger", field)) != 0 {
-			t.Error("a client without a record has one now")
-		}
+		assert.True(t, len(b.notes(t, "stranger", field)) == 0, "a client without a record has one now")
 		b.count(func(string) error { return errLink })
 		assert.Is(t, inner.AmendWaits(t.Context(), "outer/1", &one), errLink)
 		for _, r := range []*request.Registration{outer, inner, other} {
@@ -206,9 +200,7 @@ func TestARequestMayHaveATimeLimitOfItsOwn(t *testing.T) {
 		if !request.Transient(err) || time.Since(start) != timeout/4 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
-		if err.Error() == "" {
-			t.Error("the error says nothing")
-		}
+		assert.True(t, err.Error() != "", "the error says nothing")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -191,9 +192,7 @@ func TestAcknowledgementsAreCounted(t *testing.T) {
 		b.acquire(t, "c/1")
 		_, got, err := b.RunAcked(t.Context(), need, script.Renew, []string{key},
 			[]string{"60000", wire.Millis(ttl), "c/1"})
-		if err != nil || got.Replicas != 1 {
-			t.Errorf("%+v, %v", got, err)
-		}
+		assert.False(t, err != nil || got.Replicas != 1, "%+v, %v", got, err)
 	})
 }
 
@@ -238,9 +237,7 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 		for i := range 100 {
 			b.Acquires(wire.Number(uint64(i)), "")
 		}
-		if b.Acquires("new", "") != nil {
-			t.Error("the batches are not bounded")
-		}
+		assert.True(t, b.Acquires("new", "") == nil, "the batches are not bounded")
 	})
 }
 
@@ -250,9 +247,7 @@ type single struct{ store.Store }
 func TestAStoreWithoutBatchesSendsEachAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		s := b.over(single{b.mem})
-		if s.Batches() || s.Releases() != nil || s.Acquires("1", "1") != nil {
-			t.Error("it has batches")
-		}
+		assert.False(t, s.Batches() || s.Releases() != nil || s.Acquires("1", "1") != nil, "it has batches")
 	})
 }
 
@@ -451,15 +446,11 @@ func TestAServerThatCannotServeIsRefused(t *testing.T) {
 				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 					t.Fatalf("got %v", err)
 				}
-				if err != nil && !request.Definite(err) {
-					t.Errorf("%v may have changed something", err)
-				}
+				assert.False(t, err != nil && !request.Definite(err), "%v may have changed something", err)
 				if err == nil {
 					asked := c.server.asked
 					_, err := p.Check(t.Context(), request.Acks{}, []string{key}, base+"c")
-					if err != nil || c.server.asked != asked {
-						t.Errorf("asked again: %v", err)
-					}
+					assert.False(t, err != nil || c.server.asked != asked, "asked again: %v", err)
 				}
 			})
 		})
@@ -475,9 +466,7 @@ func TestAServerThatMayNotPushServes(t *testing.T) {
 			t.Errorf("%v, %v", noPushes, err)
 		}
 		noPushes, err = p.Check(t.Context(), request.Acks{}, []string{key}, base+"c")
-		if err != nil || noPushes != nil {
-			t.Errorf("again: %v, %v", noPushes, err)
-		}
+		assert.False(t, err != nil || noPushes != nil, "again: %v, %v", noPushes, err)
 	})
 }
 
@@ -509,15 +498,11 @@ func TestAClientIsKnownWhileItWorks(t *testing.T) {
 		b.count(func(string) error { return errLink })
 		time.Sleep(6 * time.Minute)
 		synctest.Wait()
-		if failed != 1 {
-			t.Errorf("told of %d failures", failed)
-		}
+		assert.True(t, failed == 1, "told of %d failures", failed)
 		b.count(nil)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if b.mem.Dump("holdfast:client:c") == nil {
-			t.Error("it is not known any more")
-		}
+		assert.True(t, b.mem.Dump("holdfast:client:c") != nil, "it is not known any more")
 		r.Stop()
 		r.End(t.Context())
 		time.Sleep(time.Second)
@@ -529,12 +514,8 @@ func TestAClientIsKnownWhileItWorks(t *testing.T) {
 
 func TestPauseEndsWithTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
-		if !b.Pause(t.Context(), 0) {
-			t.Error("it did not wait")
-		}
+		assert.True(t, b.Pause(t.Context(), 0), "it did not wait")
 		b.life.Close()
-		if b.Pause(t.Context(), 0) {
-			t.Error("it waited for a client that closes")
-		}
+		assert.False(t, b.Pause(t.Context(), 0), "it waited for a client that closes")
 	})
 }

@@ -23,9 +23,7 @@ func TestAServerAnswersUntilItIsStopped(t *testing.T) {
 			}
 			assert.NoError(t, s.Ready(t.Context(), dial))
 			assert.NoError(t, s.Stop())
-			if dial(t.Context()) == nil {
-				t.Error("it answers after it was stopped")
-			}
+			assert.True(t, dial(t.Context()) != nil, "it answers after it was stopped")
 		})
 	}
 }

@@ -14,9 +14,7 @@ func TestALimitShortensAndNeverLengthens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if timelimit.Within(soon, time.Minute) != soon {
-			t.Error("the caller's deadline was lengthened")
-		}
+		assert.True(t, timelimit.Within(soon, time.Minute) == soon, "the caller's deadline was lengthened")
 		limited := timelimit.Within(t.Context(), time.Second)
 		at, ok := limited.Deadline()
 		if !ok || time.Until(at) != time.Second || limited.Err() != nil || limited.Done() != t.Context().Done() {

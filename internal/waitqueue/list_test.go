@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // ready reports whether a waiter has its answer.
@@ -30,9 +32,7 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 			t.Fatalf("waiter %d: %v, with %q and %v", i, ready(w), w.hold, w.err)
 		}
 	}
-	if l.last != nil {
-		t.Error("somebody waits who has an answer")
-	}
+	assert.True(t, l.last == nil, "somebody waits who has an answer")
 }
 
 func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
@@ -47,9 +47,7 @@ func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
 				t.Errorf("waiter %d has left, answer %d was not given", leaver, i)
 			}
 		}
-		if l.last != nil || ready(all[leaver]) {
-			t.Errorf("waiter %d was answered though it has left", leaver)
-		}
+		assert.False(t, l.last != nil || ready(all[leaver]), "waiter %d was answered though it has left", leaver)
 	}
 }
 
@@ -61,9 +59,7 @@ func TestAWaiterThatLeavesTooLateHasItsAnswer(t *testing.T) {
 		t.Fatal("the waiter was answered already")
 	}
 	l.giveAll("", nil)
-	if !ready(b) || l.remove(b) {
-		t.Error("the last waiter has no answer")
-	}
+	assert.False(t, !ready(b) || l.remove(b), "the last waiter has no answer")
 }
 
 // The model is a slice: whatever the order of calls, the same waiter is next.

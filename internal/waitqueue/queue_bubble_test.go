@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var (
@@ -224,13 +226,9 @@ func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 		if fmt.Sprint(f.waiting) != "[2true 3true]" || second.done || third.done {
 			t.Errorf("told of %v", f.waiting)
 		}
-		if !first.turn.HandOver(h) {
-			t.Error("not handed over")
-		}
+		assert.True(t, first.turn.HandOver(h), "not handed over")
 		second.wantTurn(t, h, Ask)
-		if !second.turn.Waited || first.turn.Waited {
-			t.Error("the second has waited, the first has not")
-		}
+		assert.False(t, !second.turn.Waited || first.turn.Waited, "the second has waited, the first has not")
 		if turn := f.Turn("a", Exclusive); turn.HandOver(h) || third.done {
 			t.Error("handed over once more than allowed")
 		} else {
@@ -336,9 +334,7 @@ func TestAHoldForAWaiterThatLeavesTooLateGoesOn(t *testing.T) {
 		h := &hold{limit: 2}
 		var third *caller
 		f.tooLate(t, Exclusive, false, func(first Turn[*hold, string]) {
-			if !first.HandOver(h) {
-				t.Error("nobody waits")
-			}
+			assert.True(t, first.HandOver(h), "nobody waits")
 			third = f.begin("a", Exclusive, "3", false)
 			for !f.somebodyWaits("a") { // synctest.Wait is for the test's own goroutine
 				runtime.Gosched()
@@ -356,9 +352,7 @@ func TestAHoldForAWaiterThatLeavesTooLateGoesBack(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{limit: 2}
 		f.tooLate(t, Exclusive, false, func(first Turn[*hold, string]) {
-			if !first.HandOver(h) {
-				t.Error("nobody waits")
-			}
+			assert.True(t, first.HandOver(h), "nobody waits")
 		})
 		if h.released != 1 {
 			t.Errorf("released %d times", h.released)
@@ -498,16 +492,12 @@ func TestAHandOverKnowsOfReadersThatWaitAtTheServer(t *testing.T) {
 		writer, next := f.enter("a", Exclusive, "1", false), f.enter("a", Exclusive, "2", false)
 		reader := f.enter("a", Shared, "3", false)
 		writer.turn.HandOver(h)
-		if h.waits {
-			t.Error("the reader does not wait yet")
-		}
+		assert.False(t, h.waits, "the reader does not wait yet")
 		last := f.enter("a", Exclusive, "4", false)
 		reader.turn.Waiting(errRefused)
 		next.wantTurn(t, h, Ask)
 		next.turn.HandOver(h)
-		if !h.waits {
-			t.Error("the reader waits")
-		}
+		assert.True(t, h.waits, "the reader waits")
 		last.wantTurn(t, h, Ask)
 		last.turn.Leave()
 		reader.turn.Leave()
@@ -529,18 +519,14 @@ func TestAHoldWithoutWaitersHasNoEntry(t *testing.T) {
 		first := f.enter("a", Exclusive, "1", false)
 		first.turn.Keep(h)
 		kept(true)
-		if f.Turn("a", Exclusive).HandOver(h) {
-			t.Error("handed over to nobody")
-		}
+		assert.False(t, f.Turn("a", Exclusive).HandOver(h), "handed over to nobody")
 		reader := f.enter("a", Shared, "r", false)
 		reader.wantTurn(t, nil, Wait)
 		reader.turn.Leave()
 		f.enter("a", Exclusive, "2", true).wantErr(t, errRefused)
 		second := f.enter("a", Exclusive, "3", false)
 		kept(false)
-		if !first.turn.HandOver(h) {
-			t.Error("not handed over")
-		}
+		assert.True(t, first.turn.HandOver(h), "not handed over")
 		second.wantTurn(t, h, Ask)
 		second.turn.Leave()
 		f.enter("a", Exclusive, "4", false).turn.Keep(h)

@@ -53,9 +53,7 @@ func TestBadNamesAreRefusedWithAdvice(t *testing.T) {
 	}
 	assert.NoError(t, CheckName(strings.Repeat("x", 512)))
 	for _, prefix := range []string{"", "a{b", "a b", strings.Repeat("x", 65)} {
-		if CheckPrefix(prefix) == nil {
-			t.Errorf("prefix %q is accepted", prefix)
-		}
+		assert.True(t, CheckPrefix(prefix) != nil, "prefix %q is accepted", prefix)
 	}
 }
 

@@ -118,9 +118,7 @@ func TestTheTimelineCountsWaiters(t *testing.T) {
 		}
 		cancel()
 		for range 3 {
-			if <-done == nil {
-				t.Error("a waiter got the lock")
-			}
+			assert.True(t, <-done != nil, "a waiter got the lock")
 		}
 		w.pass(5 * time.Second)
 		got := ""
@@ -157,12 +155,8 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		}
 	}
 	last := h.locks["lock/"+strconv.Itoa((2*inTotal-1)%20_000)]
-	if last == nil || len(last.holds) == 0 {
-		t.Error("the youngest is forgotten")
-	}
-	if h.locks["busy"] != nil {
-		t.Error("the oldest is remembered")
-	}
+	assert.False(t, last == nil || len(last.holds) == 0, "the youngest is forgotten")
+	assert.True(t, h.locks["busy"] == nil, "the oldest is remembered")
 	now = now.Add(2 * window)
 	h.prune(now)
 	if h.size() != 0 || len(h.locks) != 0 {

@@ -70,9 +70,7 @@ func TestAViewerThatConnectsAgainGetsAFullSnapshot(t *testing.T) {
 		events := again.next()
 		assert.Equal(t, events[0].name, "snapshot", "the first event is a")
 		replay(t, known, events)
-		if known["lock:a"].Held || !known["lock:b"].Held {
-			t.Errorf("%+v", known)
-		}
+		assert.False(t, known["lock:a"].Held || !known["lock:b"].Held, "%+v", known)
 		again.leave()
 		<-again.done
 	})
@@ -228,9 +226,7 @@ func TestTooManyLocksAreLeftOutFreeOnesFirst(t *testing.T) {
 		w.pass(10 * time.Second)
 		events = s.next()
 		last = events[len(events)-1]
-		if !last.Read.Cut || last.Totals.Held != 20 || last.Totals.Lost != 0 {
-			t.Errorf("%+v", last)
-		}
+		assert.False(t, !last.Read.Cut || last.Totals.Held != 20 || last.Totals.Lost != 0, "%+v", last)
 	})
 }
 

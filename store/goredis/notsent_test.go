@@ -77,9 +77,7 @@ func TestNotSentIsReported(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, store.ErrNotSent) || errors.As(err, &refusal) {
-				t.Errorf("got %v", err)
-			}
+			assert.False(t, !errors.Is(err, store.ErrNotSent) || errors.As(err, &refusal), "got %v", err)
 			if addr := c.rdb.Options().Addr; !strings.Contains(err.Error(), addr) {
 				t.Errorf("%q does not name %s", err, addr)
 			}
@@ -125,7 +123,5 @@ func TestAWrittenRequestIsNotReportedAsNotSent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := st.Run(ctx, adaptertest.Echo, nil, []string{"x"})
-	if err == nil || errors.Is(err, store.ErrNotSent) {
-		t.Errorf("got %v", err)
-	}
+	assert.False(t, err == nil || errors.Is(err, store.ErrNotSent), "got %v", err)
 }

@@ -89,9 +89,7 @@ func TestNotSentIsReported(t *testing.T) {
 			if errors.As(err, &refusal) != (c.code != "") || refusal != nil && refusal.Code != c.code {
 				t.Errorf("got %v, want the refusal %q", err, c.code)
 			}
-			if c.code == "" && !errors.Is(err, store.ErrNotSent) {
-				t.Errorf("got %v", err)
-			}
+			assert.False(t, c.code == "" && !errors.Is(err, store.ErrNotSent), "got %v", err)
 		})
 	}
 }
@@ -106,7 +104,5 @@ func TestAClosedClientIsNamed(t *testing.T) {
 	_, _ = st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}) // the first request may have been under way
 	var refusal *store.ServerError
 	_, err = st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
-	if !errors.As(err, &refusal) || refusal.Code != "CLIENT" {
-		t.Errorf("got %v", err)
-	}
+	assert.False(t, !errors.As(err, &refusal) || refusal.Code != "CLIENT", "got %v", err)
 }

@@ -50,7 +50,5 @@ func TestDistrustIsDefinite(t *testing.T) {
 		_, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
 		return errors.As(err, &refusal)
 	})
-	if refusal.Code != "TLS" || holdfast.Hint(refusal) == "" {
-		t.Errorf("Run: %v", refusal)
-	}
+	assert.False(t, refusal.Code != "TLS" || holdfast.Hint(refusal) == "", "Run: %v", refusal)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -41,9 +42,7 @@ func TestWhatAMovedClockTellsIsPutInOrder(t *testing.T) {
 			told(65, ahead, "release", "l", "c2/1", fmt.Sprint(later))
 		for check, r := range s.results() {
 			if check == "server-exclusion" || check == "record-continuity" || check == "tokens-rise" {
-				if !r.Passed() || r.Excused > 0 || r.Examined == 0 {
-					t.Errorf("%s, %s: %+v", name, check, r)
-				}
+				assert.False(t, !r.Passed() || r.Excused > 0 || r.Examined == 0, "%s, %s: %+v", name, check, r)
 			}
 		}
 	}
@@ -79,9 +78,7 @@ func TestTokensThatFallAreExcusedOnlyBehindALostRecord(t *testing.T) {
 		}
 		s.told(60, c.ahead, "acquire", "l", "c2/1", set(token(1)-5, 160+c.ahead, "c2/1"))
 		r := s.results()["tokens-rise"]
-		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
-			t.Errorf("%s: %+v", name, r)
-		}
+		assert.False(t, r.Passed() != c.excused || (r.Excused > 0) != c.excused, "%s: %+v", name, r)
 	}
 }
 
@@ -103,9 +100,7 @@ func TestATokenIsAsOldAsTheGrantThatItIsOf(t *testing.T) {
 			}).
 			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(31-50) + 1, asked: 79, got: 81, over: 85})
 		r := s.results()["tokens-in-time"]
-		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
-			t.Errorf("%s: %+v", name, r)
-		}
+		assert.False(t, r.Passed() != c.excused || (r.Excused > 0) != c.excused, "%s: %+v", name, r)
 	}
 }
 
@@ -145,9 +140,7 @@ func TestAQuorumsTokensThatFallAreExcusedOnlyAheadOfTheClocksAndBehindALoss(t *t
 		s.hold(hold{client: 1, lock: "l", owner: "c1/1", token: c.first, asked: 1, got: 2, over: 5}).
 			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(11), asked: 220, got: 221, over: 225})
 		r := s.results()["tokens-in-time"]
-		if r.Passed() != c.excused || (r.Excused > 0) != c.excused {
-			t.Errorf("%s: %+v", name, r)
-		}
+		assert.False(t, r.Passed() != c.excused || (r.Excused > 0) != c.excused, "%s: %+v", name, r)
 	}
 }
 
@@ -198,9 +191,7 @@ func TestWhatIsHeardLateIsFromBeforeTheStep(t *testing.T) {
 	}
 	for check, r := range s.results() {
 		if check == "server-exclusion" || check == "record-continuity" || check == "tokens-rise" {
-			if !r.Passed() || r.Examined == 0 {
-				t.Errorf("%s: %+v", check, r)
-			}
+			assert.False(t, !r.Passed() || r.Examined == 0, "%s: %+v", check, r)
 		}
 	}
 }
@@ -266,9 +257,7 @@ func TestWhatOneOfSeveralServersSaysIsInItsOrder(t *testing.T) {
 		s.events[len(s.events)-1].Text += "\ntwo 0"
 		for check, r := range s.results() {
 			if check == "server-exclusion" || check == "record-continuity" || check == "tokens-rise" {
-				if !r.Passed() || r.Examined == 0 {
-					t.Errorf("%s, %s: %+v", topology, check, r)
-				}
+				assert.False(t, !r.Passed() || r.Examined == 0, "%s, %s: %+v", topology, check, r)
 			}
 		}
 	}

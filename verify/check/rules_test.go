@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -77,9 +78,7 @@ func TestWhatTheRulesAllowPasses(t *testing.T) {
 		"no-veto":     overQuorum("a", "b", "c"),
 	} {
 		r := s.results()[name]
-		if !r.Passed() || r.Examined == 0 && name != "no-veto" {
-			t.Errorf("%s: %+v", name, r)
-		}
+		assert.False(t, !r.Passed() || r.Examined == 0 && name != "no-veto", "%s: %+v", name, r)
 	}
 }
 
@@ -112,12 +111,8 @@ func TestUpdatesWithTokensAheadOfTheClockAreExcusedBehindAFailover(t *testing.T)
 func TestACheckThatLooksAtNothingHasFailed(t *testing.T) {
 	events := newStory().add(history.Event{Kind: history.Got, Lock: "l", Mode: "x", Owner: "c1/1"}).events
 	for _, r := range check.All(check.Index(events, nil)) {
-		if r.Name == "server-exclusion" && r.Passed() {
-			t.Errorf("there was a hold, and no account of it: %+v", r)
-		}
-		if r.Name == "refused" && !r.Passed() {
-			t.Errorf("nobody tried anything: %+v", r)
-		}
+		assert.False(t, r.Name == "server-exclusion" && r.Passed(), "there was a hold, and no account of it: %+v", r)
+		assert.False(t, r.Name == "refused" && !r.Passed(), "nobody tried anything: %+v", r)
 	}
 }
 
@@ -157,9 +152,7 @@ func TestWhoComesInBesideAHoldThatALossBroughtBackHasItsToken(t *testing.T) {
 			hold(hold{client: 1, lock: "l", owner: "c1/2", name: "o", token: token(2), asked: 32, got: 33, over: 300}).
 			hold(hold{client: 3, lock: "l", owner: "c3/1", name: "o", token: token(2), asked: 290, got: 291, over: 295})
 		r := s.results()["tokens-in-time"]
-		if r.Passed() != (c.excused > 0) || r.Excused != c.excused {
-			t.Errorf("%s: %+v", name, r)
-		}
+		assert.False(t, r.Passed() != (c.excused > 0) || r.Excused != c.excused, "%s: %+v", name, r)
 	}
 }
 
@@ -184,8 +177,6 @@ func TestAFailoverThatWasNotSeenToEndGoesOn(t *testing.T) {
 		s.note(2000, "acquire", "l", "c1/1", held(2000, "c1/1")).forget("l").
 			note(2010, "acquire", "l", "c2/1", held(2010, "c2/1"))
 		r := s.results()["record-continuity"]
-		if r.Passed() != c.pass || (r.Excused > 0) != c.pass {
-			t.Errorf("%s: %+v", name, r)
-		}
+		assert.False(t, r.Passed() != c.pass || (r.Excused > 0) != c.pass, "%s: %+v", name, r)
 	}
 }

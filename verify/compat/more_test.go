@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -83,9 +84,7 @@ func TestARenewedLockLastsUntilTheServerDeniesIt(t *testing.T) {
 	must(t, m.Lock())
 	first := m.Until()
 	redistest.Await(t, "six renewals", func() bool { return server.CommandCalls(t)["pexpire"] >= 6 })
-	if !m.Until().After(first) {
-		t.Errorf("trusted until %v as before", first)
-	}
+	assert.True(t, m.Until().After(first), "trusted until %v as before", first)
 	server.Do(t, "SET", "key", "other")
 	wantLost(m.Context(), t, holdfast.LossNotHeld)
 	if ok, err := m.Unlock(); ok {
@@ -99,9 +98,7 @@ func TestARenewedLockLastsUntilTheServerDeniesIt(t *testing.T) {
 	must(t, err)
 	server.ResetStats(t)
 	redistest.Await(t, "three renewals", func() bool { return server.CommandCalls(t)["pexpire"] >= 3 })
-	if lock.Context().Err() != nil {
-		t.Error("lost, though it was renewed")
-	}
+	assert.True(t, lock.Context().Err() == nil, "lost, though it was renewed")
 	must(t, lock.Release(t.Context()))
 	if cause := context.Cause(lock.Context()); cause != redislock.ErrReleased { //nolint:errorlint // itself
 		t.Errorf("cause: %v", cause)
@@ -245,9 +242,7 @@ func TestALossThatWasSeenIsForgotten(t *testing.T) {
 		if ok, err := m.Unlock(); !ok && !errors.Is(err, redsync.ErrLockAlreadyExpired) || isTaken(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if server.Do(t, "EXISTS", "key") == int64(1) {
-			t.Errorf("%s: the key is left", name)
-		}
+		assert.True(t, server.Do(t, "EXISTS", "key") != int64(1), "%s: the key is left", name)
 	}
 }
 
@@ -344,9 +339,7 @@ func TestCloseEndsContexts(t *testing.T) {
 	if cause := context.Cause(ctx); cause != redsync.ErrClosed { //nolint:errorlint // itself
 		t.Errorf("cause: %v", cause)
 	}
-	if server.Do(t, "EXISTS", "key") != int64(1) {
-		t.Error("released")
-	}
+	assert.True(t, server.Do(t, "EXISTS", "key") == int64(1), "released")
 	c := redislock.New(goredis.New(client(t, server.Addr())))
 	lock, err := c.Obtain(t.Context(), "other", time.Minute, nil)
 	must(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -159,9 +160,7 @@ func TestAReleaseWakesNativeWaiters(t *testing.T) {
 				}
 			}
 		}
-		if pushed == 0 {
-			t.Error("no waiter was woken by a message")
-		}
+		assert.True(t, pushed != 0, "no waiter was woken by a message")
 	})
 }
 
@@ -186,9 +185,7 @@ func TestWhatTheWireCannotCarryIsRefusedByName(t *testing.T) {
 			}
 		}
 		for _, server := range w.servers {
-			if server.Do(t, "EXISTS", "key") != int64(0) {
-				t.Error("a refused call left something")
-			}
+			assert.True(t, server.Do(t, "EXISTS", "key") == int64(0), "a refused call left something")
 		}
 	})
 }
@@ -210,9 +207,7 @@ func TestANativeLeaseIsRenewedAndItsLossIsTold(t *testing.T) {
 			t.Errorf("released: %v", err)
 		}
 		for _, server := range w.servers {
-			if server.Do(t, "GET", "key") != "other" {
-				t.Error("it deleted the key of another client")
-			}
+			assert.True(t, server.Do(t, "GET", "key") == "other", "it deleted the key of another client")
 		}
 	})
 }

@@ -178,7 +178,5 @@ func within(t testing.TB) context.Context {
 // want checks an error; nil is success.
 func want(t testing.TB, what string, err, target error) {
 	t.Helper()
-	if !errors.Is(err, target) || target == nil && err != nil {
-		t.Errorf("%s: %v; want %v", what, err, target)
-	}
+	assert.False(t, !errors.Is(err, target) || target == nil && err != nil, "%s: %v; want %v", what, err, target)
 }

@@ -51,9 +51,7 @@ func TestALineIsWhatJSONWrites(t *testing.T) {
 		want, err := json.Marshal(e)
 		assert.Must(t, err)
 		got := history.AppendLine([]byte("before "), &e)
-		if string(got) != "before "+string(want)+"\n" {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		assert.True(t, string(got) == "before "+string(want)+"\n", "got  %s\nwant %s", got, want)
 	}
 }
 
@@ -71,12 +69,8 @@ func TestALineIsReadAsJSONReadsIt(t *testing.T) {
 		var want history.Event
 		wrong := json.Unmarshal([]byte(line), &want)
 		got, err := in.Line([]byte(line))
-		if (err != nil) != (wrong != nil) {
-			t.Errorf("%.80q: %v, and JSON says %v", line, err, wrong)
-		}
-		if err == nil && !reflect.DeepEqual(got, want) {
-			t.Errorf("%.80q:\ngot  %+v\nwant %+v", line, got, want)
-		}
+		assert.True(t, (err != nil) == (wrong != nil), "%.80q: %v, and JSON says %v", line, err, wrong)
+		assert.False(t, err == nil && !reflect.DeepEqual(got, want), "%.80q:\ngot  %+v\nwant %+v", line, got, want)
 	}
 }
 

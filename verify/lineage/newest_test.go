@@ -141,14 +141,10 @@ func TestAReleaseByOneCommandStillHasNoToken(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		over := harness.Acquire(t, a.Mutex(lockName, holdfast.NoRenewal()).Lock)
 		l, told := nextHolder(t, b, over.Err)
-		if told == nil {
-			t.Error("another was granted the lock before the holder knew")
-		}
+		assert.True(t, told != nil, "another was granted the lock before the holder knew")
 		assert.Must(t, writeFenced(harness.Within(t), rdb, l, "B"))
 		err := writeFenced(harness.Within(t), rdb, over, "A")
-		if err == nil || !strings.Contains(err.Error(), "STALE") {
-			t.Errorf("the late write: %v", err)
-		}
+		assert.False(t, err == nil || !strings.Contains(err.Error(), "STALE"), "the late write: %v", err)
 		late(t, over)
 		harness.Release(t, l)
 	})

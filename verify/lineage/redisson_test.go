@@ -166,9 +166,7 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		}
 		proxy.RefuseNew(false)
 		redistest.Await(t, "the waiter listens again", func() bool { return subscribers() == int64(1) })
-		if s.Do(t, "EXISTS", lockName) != int64(0) {
-			t.Error("the lock is not free: nothing is shown")
-		}
+		assert.True(t, s.Do(t, "EXISTS", lockName) == int64(0), "the lock is not free: nothing is shown")
 		// It listens, the lock is free, and it does not ask: only another
 		// message wakes it.
 		s.Do(t, "PUBLISH", lockName+":released", "")

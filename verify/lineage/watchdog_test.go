@@ -80,9 +80,7 @@ func TestAWatchdogWithoutALimitKeepsAHungJobsLock(t *testing.T) {
 		hung := harness.Lock(t, a.Mutex(lockName, holdfast.MaxHold(2*ttl)))
 		work := hung.Context()
 		next, told := nextHolder(t, b, work.Err)
-		if told == nil {
-			t.Error("another was granted the lock before the job's context ended")
-		}
+		assert.True(t, told != nil, "another was granted the lock before the job's context ended")
 		harness.Release(t, next)
 		late(t, hung)
 	})
@@ -106,9 +104,7 @@ func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
 		l := harness.Lock(t, a.Mutex(lockName, holdfast.MaxRenewals(2)))
 		work := l.Context()
 		next, told := nextHolder(t, b, work.Err)
-		if told == nil {
-			t.Error("another was granted the lock before the job's context ended")
-		}
+		assert.True(t, told != nil, "another was granted the lock before the job's context ended")
 		assert.Equal(t, len(seen.Of(holdfast.EventRenew, lockName)), 2, "renewals")
 		harness.Release(t, next)
 		late(t, l)

@@ -54,7 +54,7 @@ var (
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
 	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inDeadlocks, inGuards,
-	inStringLocks, inIntegrations, inNeighbours, inBridge)
+	inStringLocks, inIntegrations, inNeighbours, inBridge, inRedisson)
 
 // inScripts are those of the scripts.
 var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{{

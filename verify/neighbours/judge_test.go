@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // log makes what a server writes to its log.
@@ -61,9 +63,7 @@ func TestAGrantThatCameTooLateIsTheFaultOfTheLate(t *testing.T) {
 	text := log("SET l a PXAT 110", "DEL l", "SET l b PXAT 300")
 	found := judged(t, text, Held{Lock: "l", Holder: "b", Library: "B", From: 210, Till: 260},
 		Held{Lock: "l", Holder: "a", Library: "A", From: 230, Till: 230})
-	if len(found) != 1 || found[0].Reason != Overstayed || found[0].By.Library != "A" {
-		t.Errorf("%v", found)
-	}
+	assert.False(t, len(found) != 1 || found[0].Reason != Overstayed || found[0].By.Library != "A", "%v", found)
 }
 
 func TestALockThatAnotherTookAwayIsFound(t *testing.T) {
@@ -75,18 +75,14 @@ func TestALockThatAnotherTookAwayIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found := judged(t, log, Held{Lock: "l", Holder: "a", From: 11, Till: 60},
 				Held{Lock: "l", Holder: "b", From: 41, Till: 50})
-			if len(found) != 1 || found[0].Reason != Taken {
-				t.Errorf("%v", found)
-			}
+			assert.False(t, len(found) != 1 || found[0].Reason != Taken, "%v", found)
 		})
 	}
 }
 
 func TestTwoHoldersInOneKeyAreFound(t *testing.T) {
 	a, err := readAccount(strings.NewReader(log("HINCRBY l a 1", "PEXPIREAT l 110", "HINCRBY l b 1")))
-	if err != nil || len(a.doubles) != 1 {
-		t.Errorf("%v: %v", a, err)
-	}
+	assert.False(t, err != nil || len(a.doubles) != 1, "%v: %v", a, err)
 }
 
 func TestALogMayEndInTheMiddle(t *testing.T) {

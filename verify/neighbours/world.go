@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,16 +29,15 @@ type world struct {
 	locks   []string
 	fleet   *fleet
 
-	mu    sync.Mutex
-	admin map[string]*redis.Client // by address: connections that stand
-	taken map[int]bool             // processes that a fault of processes is at
+	claims fault.Claims
+	admin  map[string]*redis.Client // by address: connections that stand
 }
 
 var _ fault.World = (*world)(nil)
 
 // newWorld starts the servers.
 func newWorld(bench *fault.Bench, servers int, ttl time.Duration, locks []string) (w *world, err error) {
-	w = &world{bench: bench, ttl: ttl, locks: locks, admin: make(map[string]*redis.Client), taken: make(map[int]bool)}
+	w = &world{bench: bench, ttl: ttl, locks: locks, admin: make(map[string]*redis.Client)}
 	err = fault.Try(func() {
 		w.servers = redistest.Primaries(bench, servers, redistest.Tenant(""), redistest.Harness(), redistest.Args(
 			"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"))
@@ -96,21 +93,7 @@ func (w *world) Clients() (clients []fault.Client) {
 }
 
 // Claim implements [fault.World].
-func (w *world) Claim(rng *rand.Rand) (fault.Client, func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	free := slices.DeleteFunc(w.Clients(), func(c fault.Client) bool { return w.taken[c.Number()] })
-	if len(free) == 0 {
-		return nil, nil
-	}
-	c := free[rng.IntN(len(free))]
-	w.taken[c.Number()] = true
-	return c, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.taken, c.Number())
-	}
-}
+func (w *world) Claim(rng *rand.Rand) (fault.Client, func()) { return w.claims.Claim(rng, w.Clients()) }
 
 // Started implements [fault.World]. No fault of a run waits for its moment.
 func (w *world) Started() {}
@@ -156,18 +139,7 @@ func (w *world) Restart(_ context.Context, s *redistest.Server) error {
 
 // CutSubscriptions implements [fault.World].
 func (w *world) CutSubscriptions(ctx context.Context, s *redistest.Server) error {
-	reply, err := w.Do(ctx, s, "CLIENT", "LIST", "TYPE", "pubsub")
-	if err != nil {
-		return err
-	}
-	text, _ := reply.(string)
-	for line := range strings.Lines(text) {
-		id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-		if _, err := w.Do(ctx, s, "CLIENT", "KILL", "ID", id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fault.CutSubscriptions(ctx, w, s, "")
 }
 
 // Key implements [fault.World].

@@ -154,9 +154,7 @@ func TestEveryNameOfThePanelsAndAlertsExists(t *testing.T) {
 	for _, wrong := range []string{
 		"rate(holdfast_gone_total[5m])", `holdfast_held{holdfast_color="red"}`, `holdfast_held{holdfast_mode="odd"}`,
 	} {
-		if len(s.unknown(wrong, words)) == 0 {
-			t.Errorf("%s has no unknown name", wrong)
-		}
+		assert.True(t, len(s.unknown(wrong, words)) != 0, "%s has no unknown name", wrong)
 	}
 	for _, name := range metricsOf(s) {
 		if !used[name] && !used[name+"_bucket"] && !used[name+"_count"] {

@@ -28,9 +28,7 @@ func TestAScrapeOfARealRun(t *testing.T) {
 				`holdfast_held{holdfast_group="invoice",holdfast_mode="exclusive"} 0`,
 				`holdfast_waiting{holdfast_group="invoice",holdfast_mode="exclusive"} 0`,
 			} {
-				if !strings.Contains(s.text, line+"\n") {
-					t.Errorf("the scrape has no line %s", line)
-				}
+				assert.True(t, strings.Contains(s.text, line+"\n"), "the scrape has no line %s", line)
 			}
 			if !regexp.MustCompile(`(?m)^holdfast_request_duration_seconds_count\{holdfast_outcome="answered",` +
 				`holdfast_script="release"\} [1-9]`).MatchString(s.text) {
@@ -52,9 +50,7 @@ func TestBothObserversHaveTheSameNames(t *testing.T) {
 		}
 	}
 	for name := range b.names {
-		if a.names[name] == nil {
-			t.Errorf("%s is only in otel", name)
-		}
+		assert.True(t, a.names[name] != nil, "%s is only in otel", name)
 	}
 	assert.AtLeast(t, len(a.names), 15, "names were compared")
 }

@@ -122,9 +122,7 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 			if err != nil {
 				return false
 			}
-			if l.Err() == nil {
-				t.Error("two holders")
-			}
+			assert.True(t, l.Err() != nil, "two holders")
 			return m.Release(harness.Within(t)) == nil
 		})
 		_ = l.Release(harness.Within(t))

@@ -71,15 +71,11 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 				continue
 			}
 			for _, word := range request {
-				if looksLikeATime(word) && !given[word] {
-					t.Errorf("%s is sent in %.60q", word, request)
-				}
+				assert.False(t, looksLikeATime(word) && !given[word], "%s is sent in %.60q", word, request)
 			}
 		}
 		for _, name := range []string{"acquire", "release", "renew", "poll", "cancel", "inspect", "evict"} {
-			if !sent[name] {
-				t.Errorf("%s was not sent: nothing is shown about it", name)
-			}
+			assert.True(t, sent[name], "%s was not sent: nothing is shown about it", name)
 		}
 	})
 }

@@ -72,9 +72,7 @@ func TestTwoOwnersNeverMix(t *testing.T) {
 						}
 						mu.Lock()
 						inside[name]++
-						if inside["alice"] > 0 && inside["bob"] > 0 {
-							t.Errorf("inside are %v", inside)
-						}
+						assert.False(t, inside["alice"] > 0 && inside["bob"] > 0, "inside are %v", inside)
 						mu.Unlock()
 						mu.Lock()
 						inside[name]--

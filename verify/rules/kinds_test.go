@@ -126,9 +126,7 @@ func TestALimitIsAgreedOnAndChangedOnPurpose(t *testing.T) {
 		first := harness.Acquire(t, permits(sem, 2))
 		var limit *holdfast.LimitError
 		_, err := b.Semaphore("x", 9).Acquire(harness.Within(t), 1)
-		if !errors.As(err, &limit) || limit.InUse != 2 || limit.Asked != 9 {
-			t.Errorf("another limit: %v", err)
-		}
+		assert.False(t, !errors.As(err, &limit) || limit.InUse != 2 || limit.Asked != 9, "another limit: %v", err)
 		next := harness.Acquiring(harness.Within(t), permits(other, 2))
 		queued(t, a, 1)
 		assert.Must(t, sem.SetLimit(harness.Within(t), 4))

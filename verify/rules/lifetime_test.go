@@ -26,9 +26,7 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 		x, y := c.Mutex("x"), c.Mutex("y")
 		refused := func(what string, err error) {
 			t.Helper()
-			if !errors.Is(err, holdfast.ErrDeadlock) || holdfast.Hint(err) == "" {
-				t.Errorf("%s: %v", what, err)
-			}
+			assert.False(t, !errors.Is(err, holdfast.ErrDeadlock) || holdfast.Hint(err) == "", "%s: %v", what, err)
 		}
 		l := harness.Lock(t, x)
 		_, err := x.Lock(l.Context())
@@ -92,9 +90,7 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 		assert.Is(t, err, holdfast.ErrNotHeld)
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("the panic is gone")
-				}
+				assert.True(t, recover() != nil, "the panic is gone")
 			}()
 			c.Mutex("x").Do(t.Context(), func(context.Context) error { panic("at work") })
 		}()
@@ -200,9 +196,7 @@ func TestTheObserverSeesEveryAcquisitionAndItsEnd(t *testing.T) {
 			for _, e := range s.Of(holdfast.EventGrant, "") {
 				assert.Equal(t, ends[e.Token], 1, "ends of the grant of token %d", e.Token)
 			}
-			if len(ends) != grants {
-				t.Errorf("%d grants, %d ends", grants, len(ends))
-			}
+			assert.True(t, len(ends) == grants, "%d grants, %d ends", grants, len(ends))
 		}
 	})
 }

@@ -201,9 +201,7 @@ func TestALostLeaseIsNotExtended(t *testing.T) {
 		proxy.BlackHole()
 		harness.Lost(t, l, holdfast.LossExpired)
 		err := l.Extend(harness.Within(t), time.Second)
-		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost) {
-			t.Errorf("Extend: %v", err)
-		}
+		assert.False(t, !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost), "Extend: %v", err)
 		assert.AtMost(t, time.Until(l.Deadline()), 0, "how far the deadline of a lost lease is ahead")
 		proxy.Pass()
 	})

@@ -198,9 +198,7 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 			cancel()
 			return inner.Err()
 		})
-		if !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Do: %v", err)
-		}
+		assert.False(t, !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld), "Do: %v", err)
 		assert.False(t, state(t, a, "x").Held(), "the lock is held after Do")
 	})
 }

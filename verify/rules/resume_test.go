@@ -263,8 +263,6 @@ func resumeWhileItRestarts(t *testing.T, w *world, kept bool) {
 		wantLeads(t, c, l, saved)
 		resign(t, l)
 	case err := <-failed:
-		if kept || !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Resume: %v", err)
-		}
+		assert.False(t, kept || !errors.Is(err, holdfast.ErrNotHeld), "Resume: %v", err)
 	}
 }

@@ -82,9 +82,7 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		}
 		_, err = b.MultiMutex([]string{"w", "y"}).TryLock(harness.Within(t))
 		var held *holdfast.HeldError
-		if !errors.As(err, &held) || held.Name != "y" || state(t, b, "w").Held() {
-			t.Errorf("TryLock: %v", err)
-		}
+		assert.False(t, !errors.As(err, &held) || held.Name != "y" || state(t, b, "w").Held(), "TryLock: %v", err)
 		got := make(chan error, 1)
 		go func() {
 			next, err := b.MultiMutex([]string{"v", "x", "y", "z"}).Lock(harness.Within(t))
@@ -121,9 +119,7 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 			t.Errorf("Lock of several: %v", err)
 		}
 		turn, err := c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error { return nil })
-		if !refused(err, "OOM") || turn.Ran {
-			t.Errorf("Do: %+v, %v", turn, err)
-		}
+		assert.False(t, !refused(err, "OOM") || turn.Ran, "Do: %+v, %v", turn, err)
 		assert.NoError(t, lead.Proclaim(harness.Within(t), "two"))
 		assert.NoError(t, lead.Resign(harness.Within(t)))
 		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
@@ -191,9 +187,7 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 		for _, seen := range watches {
 			for _, e := range seen.Of(holdfast.EventGrant, "job") {
 				index := (int64(e.Token>>10) - offset.Microseconds()) / period.Microseconds()
-				if had[index] {
-					t.Errorf("two runs in period %d", index)
-				}
+				assert.False(t, had[index], "two runs in period %d", index)
 				had[index] = true
 			}
 		}
@@ -313,9 +307,7 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 		defer cancel()
 		err := c.Election("e").Do(ctx, "one", func(context.Context, *holdfast.Leadership) error {
 			for l, err := range c.Election("e").Observe(ctx) {
-				if err != nil || l.Value != "one" {
-					t.Errorf("%+v, %v", l, err)
-				}
+				assert.False(t, err != nil || l.Value != "one", "%+v, %v", l, err)
 				break
 			}
 			return nil

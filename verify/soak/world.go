@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -116,14 +115,7 @@ func (w *world) Clients() (list []fault.Client) {
 
 func (w *world) Do(ctx context.Context, _ *redistest.Server, args ...any) (any, error) {
 	reply, err := w.admin.Do(ctx, args...).Result()
-	if fields, ok := reply.(map[any]any); ok { // CONFIG GET in RESP3
-		var list []any
-		for name, value := range fields {
-			list = append(list, name, value)
-		}
-		reply = list
-	}
-	return reply, err
+	return fault.Flat(reply), err
 }
 
 func (w *world) Restart(_ context.Context, s *redistest.Server) error {
@@ -132,16 +124,5 @@ func (w *world) Restart(_ context.Context, s *redistest.Server) error {
 }
 
 func (w *world) CutSubscriptions(ctx context.Context, s *redistest.Server) error {
-	reply, err := w.Do(ctx, s, "CLIENT", "LIST", "TYPE", "pubsub")
-	if err != nil {
-		return err
-	}
-	text, _ := reply.(string)
-	for line := range strings.Lines(text) {
-		id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-		if _, err := w.Do(ctx, s, "CLIENT", "KILL", "ID", id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fault.CutSubscriptions(ctx, w, s, "")
 }

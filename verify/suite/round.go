@@ -52,7 +52,7 @@ func runRound(ctx context.Context, opts Options) (res *Round, err error) {
 	r := &round{began: time.Now()}
 	r.last.Store("")
 	r.world = &world{opts: opts, prefix: opts.Prefix, admin: make(map[string]*redis.Client),
-		ahead: make(map[*redistest.Server]time.Duration), taken: make(map[int]bool)}
+		ahead: make(map[*redistest.Server]time.Duration)}
 	defer r.world.close()
 	r.tell("starting servers")
 	if r.deployment, err = start(bench, opts); err != nil {

@@ -146,9 +146,7 @@ func TestAUsersServerIsLeftWhole(t *testing.T) {
 	assert.Must(t, err)
 	for _, f := range fault.All() {
 		for _, name := range o.Faults {
-			if name == f.Name && f.Side == fault.OnServer {
-				t.Errorf("%s would be injected", name)
-			}
+			assert.False(t, name == f.Name && f.Side == fault.OnServer, "%s would be injected", name)
 		}
 	}
 	assert.AtLeast(t, len(o.Faults), 5, "only %v are left", o.Faults)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,8 +33,9 @@ type world struct {
 	mu    sync.Mutex
 	admin map[string]*redis.Client            // by address: connections that stand
 	ahead map[*redistest.Server]time.Duration // what clocks were moved by so far
-	taken map[int]bool                        // clients that a fault of processes is at
-	weak  minority
+
+	claims fault.Claims
+	weak   minority
 }
 
 var _ fault.World = (*world)(nil)
@@ -93,21 +93,7 @@ func (w *world) Server(rng *rand.Rand) *redistest.Server {
 func (w *world) Servers() []*redistest.Server { return w.deployment.own }
 
 // Claim implements [fault.World].
-func (w *world) Claim(rng *rand.Rand) (fault.Client, func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	free := slices.DeleteFunc(w.Clients(), func(c fault.Client) bool { return w.taken[c.Number()] })
-	if len(free) == 0 {
-		return nil, nil
-	}
-	c := free[rng.IntN(len(free))]
-	w.taken[c.Number()] = true
-	return c, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.taken, c.Number())
-	}
-}
+func (w *world) Claim(rng *rand.Rand) (fault.Client, func()) { return w.claims.Claim(rng, w.Clients()) }
 
 // Started implements [fault.World]; a bout listens to it.
 func (w *world) Started() {}
@@ -163,33 +149,12 @@ func (w *world) Do(ctx context.Context, s *redistest.Server, args ...any) (any, 
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", args, err)
 	}
-	if fields, ok := reply.(map[any]any); ok { // CONFIG GET in RESP3
-		var list []any
-		for name, value := range fields {
-			list = append(list, name, value)
-		}
-		reply = list
-	}
-	return reply, nil
+	return fault.Flat(reply), nil
 }
 
 // CutSubscriptions implements [fault.World].
 func (w *world) CutSubscriptions(ctx context.Context, s *redistest.Server) error {
-	reply, err := w.Do(ctx, s, "CLIENT", "LIST", "TYPE", "pubsub")
-	if err != nil {
-		return err
-	}
-	text, _ := reply.(string)
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, " name="+collectorName+" ") {
-			continue
-		}
-		id, _, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-		if _, err := w.Do(ctx, s, "CLIENT", "KILL", "ID", id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fault.CutSubscriptions(ctx, w, s, collectorName)
 }
 
 // comeback bounds the time that a server gets to come back.

@@ -78,9 +78,7 @@ func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
 		acker := b.store.(store.Acker)
 		_, got, err := acker.RunAcked(harness.Within(t), script.Inspect, []string{harness.Key("x")}, nil,
 			store.Acks{Replicas: 1}, brief)
-		if err != nil || got.Replicas != 0 {
-			t.Errorf("behind a request that wrote nothing: %v, %v", got, err)
-		}
+		assert.False(t, err != nil || got.Replicas != 0, "behind a request that wrote nothing: %v, %v", got, err)
 	})
 }
 

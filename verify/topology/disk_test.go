@@ -38,9 +38,7 @@ func onDisk(t *testing.T, p *party, replicas, counted int) {
 		l, err := p.Mutex("x", holdfast.WaitAOF(replicas, 2*time.Second)).TryLock(harness.Within(t))
 		if err == nil {
 			harness.Release(t, l)
-			if counted < replicas {
-				t.Errorf("durable on %d replicas, of which %d can be", replicas, counted)
-			}
+			assert.True(t, counted >= replicas, "durable on %d replicas, of which %d can be", replicas, counted)
 			return true
 		}
 		var missing *holdfast.AckError

@@ -56,9 +56,7 @@ func TestDemo(t *testing.T) {
 			t.Logf("%s%s", &shown, result.Text(Look{Unicode: true}))
 			checkJSON(t, result, server)
 			left, err := os.ReadDir(temp)
-			if err != nil || len(left) > 0 {
-				t.Errorf("the run left %v behind, %v", left, err)
-			}
+			assert.False(t, err != nil || len(left) > 0, "the run left %v behind, %v", left, err)
 		})
 	}
 }
@@ -130,9 +128,7 @@ func TestDemoEndsWhenTold(t *testing.T) {
 		t.Errorf("an interrupted run ended with %v", err)
 	}
 	left, err := os.ReadDir(temp)
-	if err != nil || len(left) > 0 {
-		t.Errorf("the run left %v behind, %v", left, err)
-	}
+	assert.False(t, err != nil || len(left) > 0, "the run left %v behind, %v", left, err)
 }
 
 type writerFunc func(string)
@@ -167,9 +163,7 @@ func TestServerThatEndsAtOnceIsExplained(t *testing.T) {
 	t.Setenv("PATH", dir)
 	_, err := Run(t.Context(), opts)
 	want := "redis-server: the server ended at once; its last message: no memory"
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("a server that ends at once: %v", err)
-	}
+	assert.False(t, err == nil || !strings.Contains(err.Error(), want), "a server that ends at once: %v", err)
 }
 
 func TestOptionsAreChecked(t *testing.T) {

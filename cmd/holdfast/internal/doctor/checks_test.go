@@ -258,17 +258,13 @@ func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 		}
 	}
 	for _, name := range Names() {
-		if !seen[name] {
-			t.Errorf("no case is for %s", name)
-		}
+		assert.True(t, seen[name], "no case is for %s", name)
 	}
 }
 
 func TestAHealthyServerHasNoFindings(t *testing.T) {
 	r := Examine(Fleet{Nodes: []Facts{healthy()}})
-	if len(r.Findings) > 0 || len(r.Checks) != 1 || len(r.Checks[0]) != len(Names()) {
-		t.Errorf("%+v", r)
-	}
+	assert.False(t, len(r.Findings) > 0 || len(r.Checks) != 1 || len(r.Checks[0]) != len(Names()), "%+v", r)
 	for name, result := range r.Checks[0] {
 		assert.Equal(t, result, "ok", "%s", name)
 	}

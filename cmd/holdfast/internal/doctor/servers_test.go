@@ -81,9 +81,7 @@ func TestAGoodServerHasNoFindings(t *testing.T) {
 		r := examine(t, node(t, s, account{protocol: protocol}))
 		assert.Equal(t, len(r.Findings), 0, "RESP%d: %+v", protocol, r.Findings)
 		for name, result := range r.Checks[0] {
-			if result != "ok" && name != "latency" {
-				t.Errorf("RESP%d: %s is %s", protocol, name, result)
-			}
+			assert.False(t, result != "ok" && name != "latency", "RESP%d: %s is %s", protocol, name, result)
 		}
 	}
 	if n := s.Do(t, "DBSIZE"); n != int64(0) {
@@ -340,16 +338,12 @@ func TestEachNodeOfAClusterIsRead(t *testing.T) {
 		if p := fleet.Nodes[i].Probe; p == nil || !p.Cluster {
 			t.Errorf("node %d was not tried: %+v", i, p)
 		}
-		if checks["cluster"] != "info" || checks["replicas"] != "warning" {
-			t.Errorf("node %d: %v", i, checks)
-		}
+		assert.False(t, checks["cluster"] != "info" || checks["replicas"] != "warning", "node %d: %v", i, checks)
 	}
 	s := cluster.Nodes[0]
 	makeUser(t, s, append(Rules(redistest.Prefix(), "cluster"), "-spublish", "-ssubscribe"))
 	p := read(t, node(t, s, account{user: "ann", password: "pw"})).Probe
-	if p == nil || !slices.Equal(p.Pushes, []string{"spublish", "ssubscribe"}) {
-		t.Errorf("%+v", p)
-	}
+	assert.False(t, p == nil || !slices.Equal(p.Pushes, []string{"spublish", "ssubscribe"}), "%+v", p)
 }
 
 func TestAServerThatDoesNotAnswerIsUnreachable(t *testing.T) {

@@ -78,9 +78,7 @@ func TestANameMayLookLikeTheRestOfTheLine(t *testing.T) {
 		t.Fatalf("below: %+v, want one process that runs, with the parent %d", list, c.PID())
 	}
 	name, err := os.ReadFile("/proc/" + strconv.Itoa(list[0].pid) + "/comm")
-	if err != nil || !strings.Contains(string(name), ") Z 1 (") {
-		t.Errorf("its name is %q (%v)", name, err)
-	}
+	assert.False(t, err != nil || !strings.Contains(string(name), ") Z 1 ("), "its name is %q (%v)", name, err)
 }
 
 func TestASignalSparesALaterProcessOfTheSameID(t *testing.T) {

@@ -86,17 +86,13 @@ func TestLocksOfOtherLibrariesAreRecognised(t *testing.T) {
 	err := ScanForeign(t.Context(), []redis.UniversalClient{client(t, s.Addr())}, "*", new(atomic.Int64),
 		func(list []Foreign) error {
 			for _, f := range list {
-				if f.Remaining <= 0 || f.Remaining > time.Minute || f.Holder == "" {
-					t.Errorf("%+v", f)
-				}
+				assert.False(t, f.Remaining <= 0 || f.Remaining > time.Minute || f.Holder == "", "%+v", f)
 				got[f.Key] = fmt.Sprint(f.Kind, f.Count)
 			}
 			return nil
 		})
 	want := map[string]string{"a": "redsync0", "b": "redislock0", "c": "string0", "d": "redisson2", "e": "redisson1"}
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v, want %v; %v", got, want, err)
-	}
+	assert.False(t, err != nil || fmt.Sprint(got) != fmt.Sprint(want), "%v, want %v; %v", got, want, err)
 }
 
 func TestScanEndsWithItsContext(t *testing.T) {
@@ -104,7 +100,5 @@ func TestScanEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := ScanForeign(ctx, []redis.UniversalClient{client(t, s.Addr())}, "*", new(atomic.Int64), nil)
-	if err == nil {
-		t.Error("no error")
-	}
+	assert.True(t, err != nil, "no error")
 }

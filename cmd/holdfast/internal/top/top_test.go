@@ -84,9 +84,7 @@ func TestNoLineIsWiderThanTheScreenAndNoneIsMissing(t *testing.T) {
 			m := New("redis://h:1", "name").State(noon, locks).Resize(width, height)
 			m = press(t, m, "enter")
 			lines := m.View(ascii)
-			if len(lines) != height {
-				t.Errorf("%dx%d: %d lines", width, height, len(lines))
-			}
+			assert.True(t, len(lines) == height, "%dx%d: %d lines", width, height, len(lines))
 			for _, line := range lines {
 				if len([]rune(line)) > width {
 					t.Errorf("%dx%d: %q has %d columns", width, height, line, len([]rune(line)))

@@ -84,9 +84,7 @@ func TestReleasePreparesTagsAndPublishesNothing(t *testing.T) {
 	said, err := r.prepare(func(made *release) { made.check = "echo all is green" })
 	assert.Must(t, err)
 	for _, want := range []string{"all is green", "git push --atomic origin main", "store/goredis/" + version} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the release does not say %q:\n%s", want, said)
-		}
+		assert.True(t, strings.Contains(said, want), "the release does not say %q:\n%s", want, said)
 	}
 	if got := strings.Fields(r.git("tag")); !slices.Equal(got, []string{"store/goredis/" + version, version}) {
 		t.Errorf("the tags are %v", got)
@@ -197,9 +195,7 @@ func TestEveryModuleIsPublishedOrSaysThatItIsNot(t *testing.T) {
 		"integrate/certmagiclock", "integrate/cronlock", "integrate/gocronlock", "observe/otel", "observe/prom",
 		"store/goredis", "store/rueidis", "verify", "vet",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("published: %v; want %v", got, want)
-	}
+	assert.True(t, slices.Equal(got, want), "published: %v; want %v", got, want)
 	for _, dir := range unpublished {
 		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err != nil {
 			t.Error(err)
