@@ -103,7 +103,7 @@ func TestMissingCommandsAreNamedTogether(t *testing.T) {
 		as := w.user(t, "ann", "~locks:*", "&locks:*", "+evalsha", "+eval", "+time", "+hmget", "+hget", "+subscribe")
 		c, _ := harness.Client(t, w.open(t, as), holdfast.Config{Prefix: "locks"})
 		_, err := c.Mutex("x").Lock(harness.Within(t))
-		const rule = "ACL SETUSER USER +hset +hdel +hgetall +pexpire +pttl"
+		const rule = "ACL SETUSER USER +hset +hdel +hgetall +hscan +pexpire +pttl"
 		if !refused(err, "NOPERM") || !strings.Contains(err.Error(), rule) {
 			t.Errorf("it says %v", err)
 		}
