@@ -307,7 +307,7 @@ var inMemstore = slices.Concat(in("memstore/queue.go", by{rules}, []mutant{{
 	old:  "if h == nil || h.expiry > t.now {\n		return h\n	}\n	t.noteLost",
 	mut:  "if h == nil || h.expiry > 0 {\n		return h\n	}\n	t.noteLost",
 }, {
-	name: "memstore: a sweep forgets what was granted since it began",
+	name: "memstore: a sweep forgets what was shortened since it began",
 	old:  "t.soonest, t.sweep.found = earlier(t.soonest, at), earlier(t.sweep.found, at)",
 	mut:  "t.soonest = earlier(t.soonest, at)",
 }}), in("memstore/cancel.go", by{oracle, worlds}, []mutant{{
