@@ -358,7 +358,7 @@ var errLate = errors.New("the grant arrived too late")
 // permissionHint names the permissions that the server's user is missing.
 func permissionHint(e *request.PermissionError) string {
 	prefix := cmp.Or(e.Prefix, defaultPrefix)
-	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +pexpire +pttl " +
+	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hscan +pexpire +pttl " +
 		"+pubsub|numsub +publish +subscribe, in a Cluster also +pubsub|shardnumsub +spublish +ssubscribe"
 	switch {
 	case len(e.Lacking) > 0:

@@ -4,7 +4,7 @@ import "slices"
 
 // inner are the commands that scripts call, and those of the harness.
 var inner = []string{
-	"hmget", "hget", "hset", "hdel", "hexists", "hgetall", "pexpire", "pttl", "time",
+	"hmget", "hget", "hset", "hdel", "hexists", "hgetall", "hscan", "pexpire", "pttl", "time",
 	"get", "del", "info", "config|resetstat", "pubsub|numsub",
 }
 

@@ -49,7 +49,7 @@ func acquire(t *step, args *arguments) string {
 	w := &waiter{request: r, expiry: t.now + waiterTTL, joined: t.now}
 	t.queue.join(w)
 	t.extendRecord(waiterTTL)
-	if t.unfinished && t.canReach(w) {
+	if (t.unfinished || t.sweeping()) && t.canReach(w) {
 		t.askToPoll(w, 1)
 	}
 	return fmt.Sprintf("queued %d %d %d", t.queue.ahead(w), t.msUntilFree(), t.now)

@@ -14,7 +14,7 @@ func convert(t *step, args *arguments) string {
 
 	t.expire()
 	writes := t.holder != nil && t.holder.is(attempt, owner)
-	reads := t.shares[attempt]
+	reads := t.liveShare(attempt)
 	if writes || reads != nil && reads.mode != shared {
 		reads = nil
 	}

@@ -94,7 +94,7 @@ func (r *record) fields() map[string]string {
 		f["entries"] = strings.Join(h.entries, " ")
 	}
 	if len(r.shares) > 0 {
-		f["shares"] = fmt.Sprint(r.used(), " ", r.kind, " ", r.soonest)
+		f["shares"] = fmt.Sprint(r.used(), " ", r.kind, " ", r.soonest) + r.sweep.String()
 	}
 	if r.limit != 0 {
 		f["limit"] = text(r.limit)
@@ -159,6 +159,14 @@ func confirmable(ms int64, provisional bool) string {
 		return "-0" + text(-ms)
 	}
 	return "0" + text(ms)
+}
+
+// A sweep of this package goes on at a token, and not at a cursor of HSCAN.
+func (s sweep) String() string {
+	if s.past == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" >%d:memstore:%s", s.past, strings.TrimPrefix(text(s.found), "0"))
 }
 
 func (e *eviction) String() string {

@@ -53,8 +53,11 @@ func (t *step) takeAway(e *eviction, only int64) (over []int64) {
 			t.removeShare(attempt)
 		}
 	}
-	if len(over) > 0 {
-		t.soonest = t.earliest()
+	if len(over) > 0 && len(t.shares) > 0 {
+		t.soonest, t.sweep = 0, sweep{}
+		for _, h := range t.shares {
+			t.soonest = earlier(t.soonest, h.expiry)
+		}
 	}
 	slices.Sort(over)
 	return over

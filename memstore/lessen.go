@@ -34,7 +34,7 @@ func lessen(t *step, args *arguments) string {
 		}
 		keeps = share.weight
 		share.expiry, share.provisional = till, false
-		t.soonest = min(t.soonest, till)
+		t.noteExpiry(till)
 	}
 	t.serveQueue("")
 	if pollAt := t.queue.pollAt; till < before && (pollAt <= t.now || pollAt > till) {

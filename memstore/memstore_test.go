@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -258,4 +259,49 @@ func TestListenerRunsAnAction(t *testing.T) {
 	defer stop()
 	s.Publish("push:c2", "look")
 	assert.Equal(t, <-done, "absent", "answered")
+}
+
+// A step looks for expired holds among some hundred. The waiter is asked to poll until it has
+// the lock. Meanwhile a hold that has expired is over, also if no step has come to it.
+// Guarantee: I4 I7 I11.
+func TestManyExpiredHoldsEndStepByStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		heard := listen(t, s)
+		for n := range 600 {
+			do(t, s, script.Acquire, fmt.Sprintf("r/%d 1000 601000 s 0 push:", n), "granted ")
+		}
+		pass(time.Second)
+		do(t, s, script.Acquire, waits, "queued 1 0 ")
+		do(t, s, script.Renew, "600000 30000 r/599", "renewed -")
+		do(t, s, script.Poll, "r/599 30000 600000 60000 push:", "gone")
+		for polls := 1; ; polls++ {
+			if push := <-heard; push != "kept c2/1 1" {
+				t.Fatalf("pushed %q", push)
+			}
+			answer, err := run(t, s, script.Poll, "c2/1 30000 600000 60000 push:")
+			assert.Must(t, err)
+			if strings.HasPrefix(answer, "granted ") {
+				return
+			}
+			if polls > 2 {
+				t.Fatalf("after %d polls: %q", polls, answer)
+			}
+		}
+	})
+}
+
+// A hold that is shortened behind a sweep ends at its time. Guarantee: I7.
+func TestASweepDoesNotForgetShortenedHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		do(t, s, script.Acquire, "r/0 61000 661000 s 0 push:", "granted ")
+		for n := range 600 {
+			do(t, s, script.Acquire, fmt.Sprintf("d/%d 1000 601000 s 0 push:", n), "granted ")
+		}
+		pass(time.Second)
+		do(t, s, script.AwaitFree, "x 0 600000 push:", "busy 0")
+		do(t, s, script.Lessen, "r/0 2000 0 600000 push:", "lessened 2000 ")
+		do(t, s, script.AwaitFree, "x 0 600000 push:", "busy 2000")
+	})
 }

@@ -129,7 +129,7 @@ func (q *queue) clone() queue {
 //   - A waiter that is not compatible ends the walk, because nobody may overtake it.
 //   - A grant by a push is provisional until its client confirms it.
 //   - If the lock may be free and there are waiters beyond the two windows, one waiter is
-//     asked to poll at once.
+//     asked to poll at once. So it is while a sweep is under way.
 //
 // caller is the attempt whose request this is, or empty. It cannot have expired, and it
 // needs no push. The step visits it although earlier steps have skipped it. serveQueue
@@ -150,7 +150,7 @@ func (t *step) serveQueue(caller string) (token int64, blocked bool) {
 		q.cursor = max(q.cursor, place)
 		q.head = min(q.waiters[0].place, q.head+headWindow/2)
 	}
-	if t.unfinished {
+	if t.unfinished || t.sweeping() && q.len() > 0 {
 		t.askOneToPoll(place, caller)
 	}
 	if till := t.pollTime(token, pushed); till > t.now && q.len() > 0 &&

@@ -31,6 +31,7 @@ type record struct {
 	shares  map[string]*share // by attempt: shared holders, or permits
 	kind    mode              // of all shares
 	soonest int64             // no share expires before this; a lower bound
+	sweep   sweep             // of the shares
 	limit   int64             // number of permits; 0: not set yet
 
 	queue   queue
@@ -113,18 +114,8 @@ func (r *record) byToken() []string {
 func (r *record) removeShare(attempt string) {
 	delete(r.shares, attempt)
 	if len(r.shares) == 0 {
-		r.kind, r.soonest = "", 0
+		r.kind, r.soonest, r.sweep = "", 0, sweep{}
 	}
-}
-
-// earliest is the earliest expiry among the shares.
-func (r *record) earliest() (at int64) {
-	for _, h := range r.shares {
-		if at == 0 || h.expiry < at {
-			at = h.expiry
-		}
-	}
-	return at
 }
 
 // remembered is the number of lost tokens that a record keeps.
@@ -222,9 +213,9 @@ func (t *step) msUntilFree() int64 {
 	return 0
 }
 
-// expire ends every hold that has expired, and remembers its token as lost. soonest is a
-// lower bound of the shares' expiries. So the step reads all shares only if one may have
-// expired, and then it finds the true soonest.
+// expire ends the exclusive hold if it has expired, and remembers its token as lost. soonest
+// is a lower bound of the shares' expiries. So the step looks for expired shares only if
+// there may be one.
 func (t *step) expire() {
 	if t.holder != nil && t.holder.expiry <= t.now {
 		if t.holder.name != keptHolder { // a kept lock was released before
@@ -237,16 +228,44 @@ func (t *step) expire() {
 		}
 		t.holder = nil
 	}
-	if len(t.shares) > 0 && t.soonest <= t.now {
-		t.expireShares()
+	if t.sweeping() {
+		t.sweepShares()
 	}
 	t.gap = t.gap || t.before != nil && t.before.till != 0 && t.idle()
 }
 
-func (t *step) expireShares() {
+// sweep is a search for shares that have expired. A step looks at sweepWindow of them, so
+// its time does not grow with their number. Until a sweep has come to a share, it counts.
+type sweep struct {
+	past  int64 // the token of the last share that it has seen; 0: no sweep is under way
+	found int64 // the earliest expiry of those that it has seen, and of those granted since; 0: none
+}
+
+const sweepWindow = 256
+
+// sweeping reports whether shares may have expired that no step has ended yet.
+func (t *step) sweeping() bool { return len(t.shares) > 0 && t.soonest <= t.now }
+
+// sweepShares is one step of a sweep. The last one finds the true soonest. The scripts come to
+// the shares in another order.
+func (t *step) sweepShares() {
+	s := t.sweep
+	if s.past == 0 {
+		s.found = 0
+	}
+	seen := 0
 	for _, attempt := range t.byToken() {
 		h := t.shares[attempt]
+		if h.token <= s.past {
+			continue
+		}
+		if seen++; seen > sweepWindow {
+			t.sweep = s
+			return
+		}
+		s.past = h.token
 		if h.expiry > t.now {
+			s.found = earlier(s.found, h.expiry)
 			continue
 		}
 		t.noteLost(h.token)
@@ -255,7 +274,32 @@ func (t *step) expireShares() {
 		}
 		t.removeShare(attempt)
 	}
-	t.soonest = t.earliest()
+	t.soonest, t.sweep = s.found, sweep{}
+}
+
+// noteExpiry notes that a share expires at this time. A sweep that is under way may be past it.
+func (t *step) noteExpiry(at int64) {
+	t.soonest, t.sweep.found = earlier(t.soonest, at), earlier(t.sweep.found, at)
+}
+
+// earlier returns the earlier of two times; 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b < a {
+		return b
+	}
+	return a
+}
+
+// liveShare returns the share of an attempt; nil if it has none. If it has expired, and no
+// sweep has come to it yet, this ends it.
+func (t *step) liveShare(attempt string) *share {
+	h := t.shares[attempt]
+	if h == nil || h.expiry > t.now {
+		return h
+	}
+	t.noteLost(h.token)
+	t.removeShare(attempt)
+	return nil
 }
 
 // compatible reports whether a hold of this mode and weight can be granted beside the
@@ -323,10 +367,9 @@ func (t *step) addHolder(r request, lease int64, provisional bool) (token int64)
 
 func (t *step) share(r request, expiry int64, provisional bool) {
 	if len(t.shares) == 0 {
-		t.kind, t.soonest = r.mode, expiry
-		t.shares = map[string]*share{}
+		t.kind, t.shares = r.mode, map[string]*share{}
 	}
-	t.soonest = min(t.soonest, expiry)
+	t.noteExpiry(expiry)
 	t.shares[r.attempt] = &share{
 		mode:        r.mode,
 		expiry:      expiry,
@@ -375,7 +418,7 @@ func (t *step) reacquire(attempt, owner string, ttl int64, enters bool) (token i
 		h.expiry, h.provisional = max(h.expiry, t.now+ttl), false
 		return t.fence, true
 	}
-	h := t.shares[attempt]
+	h := t.liveShare(attempt)
 	if h == nil {
 		return 0, false
 	}

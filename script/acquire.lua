@@ -173,5 +173,5 @@ local value = table.concat({place, mode, weight, text(ttl), text(now + waiter_tt
 fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (value .. ' ' .. owner) or value
 set_queue(waiting + 1, head, tail + 1)
 extend_record(waiter_ttl)
-if unfinished then ask_to_poll(attempt, 1) end
+if unfinished or sweeping() then ask_to_poll(attempt, 1) end
 return commit('queued ' .. text(tail - head + 1) .. ' ' .. ms_until_free() .. ' ' .. text(now))

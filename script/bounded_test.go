@@ -2,10 +2,13 @@ package script_test
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -13,12 +16,17 @@ import (
 // counted wraps a script. It counts the calls, their arguments, and the elements of their
 // answers.
 const counted = `local calls, words = 0, 0
+local function size(value)
+	if type(value) ~= 'table' then return 1 end
+	local n = 0
+	for _, each in ipairs(value) do n = n + size(each) end
+	return n
+end
 local redis = (function(real)
 	local function way(f)
 		return function(...)
 			local got = f(...)
-			calls, words = calls + 1, words + select('#', ...)
-			if type(got) == 'table' then words = words + #got end
+			calls, words = calls + 1, words + select('#', ...) + size(got)
 			return got
 		end
 	end
@@ -96,6 +104,29 @@ func queueUp(t *testing.T, conn *redistest.Conn, key, mode, owner string, n int,
 	conn.Do(t, "PEXPIRE", key, 600_000)
 }
 
+// share makes a record of a lock that h/1 and n others share. The others expire at till, and
+// soonest says that one has expired. The writer l/1 waits, behind more waiters of no client.
+func share(t *testing.T, conn *redistest.Conn, mode string, n, waiters int, till time.Duration) {
+	t.Helper()
+	now := time.Now()
+	expiry := now.Add(till).UnixMilli()
+	crowded(t, conn, "{k}", fmt.Sprintf("%d 0 - +", now.UnixMicro()), fmt.Sprintf("shares %d %s 1", n+1, mode), n,
+		func(i int, _ int64) []any {
+			return []any{fmt.Sprintf("h:d%d/1", i), fmt.Sprintf("%s %d 1 %d 1", mode, expiry, 1000+i)}
+		})
+	live := now.Add(time.Minute).UnixMilli()
+	conn.Do(t, "HSET", "{k}", "h:h/1", fmt.Sprintf("%s %d 1 7 1", mode, live),
+		"queue", fmt.Sprintf("%d 1 %d", waiters+1, waiters+1),
+		fmt.Sprintf("#%d", waiters+1), "l/1", "w:l/1", fmt.Sprintf("%d x 1 30000 %d 1", waiters+1, live))
+	for place := 1; place <= waiters; place++ {
+		id, wants := fmt.Sprintf("w%d/1", place), fmt.Sprintf("%d x 1 30000 %d 1", place, live)
+		conn.Send(t, "HSET", "{k}", fmt.Sprintf("#%d", place), id, "w:"+id, wants)
+	}
+	for range waiters {
+		conn.Receive(t)
+	}
+}
+
 // steps are the requests on a lock that h/1 holds and l/1 waits for.
 func steps(owner string) map[*script.Script][]string {
 	const fence = "7"
@@ -122,7 +153,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.ReleaseAfter:   {"h/1", fence, "1000", "100", "600000", ear},
 		script.AwaitFree:      {"x", "1", "600000", ear},
 		script.RaiseFence:     {"h/1", "8", "600000"},
-		script.Inspect:        nil, // it shows the whole queue
+		script.Inspect:        nil, // it shows all holders and the whole queue
 		script.CheckACL:       nil, // no lock's record, from here on
 		script.RegisterClient: nil,
 		script.ReadClient:     nil,
@@ -134,7 +165,7 @@ func steps(owner string) map[*script.Script][]string {
 // waiters as with one thousand. Guarantee: I11.
 func TestNoScriptTakesLongerForALongerQueue(t *testing.T) {
 	conn, _ := listening(t)
-	for name, lay := range map[string]func(n int){
+	atAnySize(t, conn, map[string]func(n int){
 		"dead waiters":  func(n int) { queueUp(t, conn, "{k}", "x", "", n, true, false) },
 		"holes":         func(n int) { queueUp(t, conn, "{k}", "x", "", n, false, true) },
 		"live writers":  func(n int) { queueUp(t, conn, "{k}", "x", "", n, false, false) },
@@ -143,21 +174,42 @@ func TestNoScriptTakesLongerForALongerQueue(t *testing.T) {
 		"dead readers":  func(n int) { queueUp(t, conn, "{k}", "s", "", n, true, false) },
 		"owner's lives": func(n int) { queueUp(t, conn, "{k}", "x", "o", n, false, false) },
 		"owner's dead":  func(n int) { queueUp(t, conn, "{k}", "x", "o", n, true, false) },
-	} {
+	})
+}
+
+// Nor does it grow with the number of those that share a lock. An eviction ends all of them in
+// its step. Guarantee: I11.
+func TestNoScriptTakesLongerForMoreHolders(t *testing.T) {
+	conn, _ := listening(t)
+	atAnySize(t, conn, map[string]func(n int){
+		"dead readers":            func(n int) { share(t, conn, "s", n, 0, -time.Second) },
+		"live readers":            func(n int) { share(t, conn, "s", n, 0, time.Minute) },
+		"dead permits":            func(n int) { share(t, conn, "p", n, 0, -time.Second) },
+		"live permits":            func(n int) { share(t, conn, "p", n, 0, time.Minute) },
+		"dead readers and queue":  func(n int) { share(t, conn, "s", n, n, -time.Second) },
+		"a dead reader and queue": func(n int) { share(t, conn, "s", 1, n, -time.Second) },
+	}, script.Evict)
+}
+
+// atAnySize compares the work of each script on a thousand and on four thousand of something.
+func atAnySize(t *testing.T, conn *redistest.Conn, sizes map[string]func(n int), but ...*script.Script) {
+	t.Helper()
+	for name, lay := range sizes {
 		args := steps(ownerOf(name))
 		thousand, four := kept(t, conn, lay, 1000), kept(t, conn, lay, 4000)
 		for _, s := range script.All() {
 			args, listed := args[s]
 			if !listed {
 				args = []string{"h/1", "600000", ear}
-			} else if args == nil {
+			} else if args == nil || slices.Contains(but, s) {
 				continue
 			}
 			thousand()
 			few := charge(t, conn, s, "{k}", args...)
 			four()
 			many := charge(t, conn, s, "{k}", args...)
-			if many.calls > few.calls+2 || many.words > few.words+8 {
+			// A step of a sweep may need a page more or less.
+			if many.calls > few.calls+2 || many.words > few.words+few.words/3+8 {
 				t.Errorf("%s over %s: %v for 4000, and %v for 1000", s.Name, name, many, few)
 			}
 		}
@@ -210,5 +262,124 @@ func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
 		if polls > 10_000/200 {
 			t.Fatalf("%d polls, and still %v", polls, got)
 		}
+	}
+}
+
+// After ten thousand readers that have expired, the writer that waits is asked to poll at once,
+// and goes on polling until it has the lock. Guarantee: I7 I11.
+func TestAWriterPassesTenThousandExpiredReaders(t *testing.T) {
+	conn, listener := listening(t)
+	share(t, conn, "s", 10_000, 0, -time.Second)
+	args := steps("")
+	if got := charge(t, conn, script.Release, "{k}", args[script.Release]...); got.answer != "released" {
+		t.Fatalf("release: %v", got)
+	}
+	for polls := 1; ; polls++ {
+		if push := listener.Receive(t).([]any)[2]; !strings.HasSuffix(push.(string), " l/1 1") {
+			t.Fatalf("after %d polls it is pushed %v", polls-1, push)
+		}
+		got := charge(t, conn, script.Poll, "{k}", args[script.Poll]...)
+		if strings.HasPrefix(got.answer, "granted ") {
+			return
+		}
+		if polls > 10_000/200 {
+			t.Fatalf("%d polls, and still %v", polls, got)
+		}
+	}
+}
+
+// A hold that has expired is over for its holder, also if no sweep has come to it. Guarantee: I4 I11.
+func TestAHoldThatNoSweepHasReachedIsOver(t *testing.T) {
+	conn, _ := listening(t)
+	share(t, conn, "s", 4000, 0, -time.Second)
+	again := kept(t, conn, func(int) {}, 0)
+	for _, c := range []struct {
+		script *script.Script
+		args   []string
+		want   string
+	}{
+		{script.Renew, []string{"600000", "30000", "d1234/1"}, "renewed -"},
+		{script.Poll, []string{"d1234/1", "30000", "600000", "90000", ear}, "gone"},
+		{script.Acquire, []string{"d1234/1", "30000", "630000", "s", "0", ear}, "busy 0 -"},
+		{script.Acquire, []string{"d1234/1", "30000", "630000", "x", "0", ear}, "busy 0 -"},
+		{script.Convert, []string{"d1234/1", "2234", "x", "30000", "600000", ear}, "gone"},
+		{script.Convert, []string{"d1234/1", "2234", "s", "30000", "600000", ear}, "gone"},
+		{script.Lessen, []string{"d1234/1", "1000", "0", "600000", ear}, "gone"},
+		{script.RaiseFence, []string{"d1234/1", "3000", "600000"}, "gone"},
+	} {
+		again()
+		if got := charge(t, conn, c.script, "{k}", c.args...); got.answer != c.want {
+			t.Errorf("%s %v: %v, want %s", c.script.Name, c.args, got, c.want)
+		}
+	}
+}
+
+// sweep asks until no sweep is under way. It returns the earliest expiry that the record then
+// says, counted from now.
+func sweep(t *testing.T, conn *redistest.Conn) (soonest time.Duration) {
+	t.Helper()
+	for range 4000 / 200 {
+		charge(t, conn, script.AwaitFree, "{k}", "x", "0", "600000", ear)
+		sum := strings.Fields(conn.Do(t, "HGET", "{k}", "shares").(string))
+		if len(sum) == 3 {
+			at, err := strconv.ParseInt(sum[2], 10, 64)
+			assert.Must(t, err)
+			return time.Until(time.UnixMilli(at))
+		}
+	}
+	t.Fatal("the sweep does not end")
+	return 0
+}
+
+// A sweep over live holds ends, and finds when the first of them expires. Guarantee: I7.
+func TestASweepOverLiveHoldsEnds(t *testing.T) {
+	conn, _ := listening(t)
+	share(t, conn, "s", 4000, 0, time.Hour)
+	if soonest := sweep(t, conn); soonest <= 0 || soonest > time.Minute {
+		t.Errorf("the first hold expires in %v, the record says in %v", time.Minute, soonest)
+	}
+}
+
+// A hold that is granted behind a sweep ends at its time. Guarantee: I7.
+func TestASweepDoesNotForgetNewHolds(t *testing.T) {
+	conn, _ := listening(t)
+	share(t, conn, "s", 4000, 0, -time.Second)
+	conn.Do(t, "HDEL", "{k}", "queue", "#1", "w:l/1")
+	charge(t, conn, script.AwaitFree, "{k}", "x", "0", "600000", ear)
+	// A field comes back to the place where it was, and the sweep is past that.
+	attempt := ""
+	for i := 1; attempt == "" && i <= 4000; i++ {
+		if id := fmt.Sprintf("d%d/1", i); conn.Do(t, "HEXISTS", "{k}", "h:"+id) == int64(0) {
+			attempt = id
+		}
+	}
+	got := charge(t, conn, script.Acquire, "{k}", attempt, "20000", "620000", "s", "0", ear)
+	if !strings.HasPrefix(got.answer, "granted ") {
+		t.Fatalf("%q: %v", attempt, got)
+	}
+	if soonest := sweep(t, conn); soonest <= 0 || soonest > 20*time.Second {
+		t.Errorf("the first hold expires in %v, the record says in %v", 20*time.Second, soonest)
+	}
+}
+
+// A cursor means nothing to another server. So after a failover a sweep begins again, and
+// misses no hold. Guarantee: I7.
+func TestASweepBeginsAgainOnAnotherServer(t *testing.T) {
+	conn, _ := listening(t)
+	other, _ := listening(t)
+	share(t, conn, "s", 4000, 0, -time.Second)
+	poll := steps("")[script.Poll]
+	for range 6 {
+		charge(t, conn, script.Poll, "{k}", poll...)
+	}
+	if reply := other.Do(t, "RESTORE", "{k}", "600000", conn.Do(t, "DUMP", "{k}")); reply != "OK" {
+		t.Fatalf("RESTORE: %v", reply)
+	}
+	for range 4000 / 200 {
+		charge(t, other, script.Poll, "{k}", poll...)
+	}
+	// The fields lock, birth, limit, lost, shares and queue; the reader h/1; the waiter's two.
+	if n := other.Do(t, "HLEN", "{k}"); n != int64(9) {
+		t.Errorf("%d fields are left", n)
 	}
 }

@@ -28,6 +28,7 @@ need('hget', key, 'f')
 need('hset', key, 'f', 'v')
 need('hdel', key, 'f')
 need('hgetall', key)
+need('hscan', key, '0')
 need('pexpire', key, '1')
 need('pttl', key)
 local count, verb = 'numsub', 'publish'

@@ -31,8 +31,8 @@ local function granted(by) return commit('granted ' .. by .. ' ' .. text(waiting
 local function busy() return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 expire()
-local writes, share = holds(attempt, owner), read_field('h:' .. attempt)
-local reads = not writes and share and parse_share(share)
+local writes = holds(attempt, owner)
+local reads = not writes and live_share(attempt)
 if reads and reads[1] ~= 's' then reads = nil end
 
 if (mode == 'x' and writes) or (mode == 's' and reads) then return granted(reacquire(attempt, owner, ttl, false)) end

@@ -14,7 +14,8 @@
 -- ERROR  FORMAT           the record has a later format
 --
 -- HOLDS  I3 I7. The same step grants the next waiter. It reads all shared holders and all
---        holders of permits. Each evicted holder is pushed: evicted <attempt>.
+--        holders of permits, however many: they end at one moment. Each evicted holder is
+--        pushed: evicted <attempt>.
 -- WHY    The fence rises before the next grant. So a resource that checks tokens can
 --        reject the evicted holder at once.
 
@@ -31,9 +32,25 @@ if holder and (only == '0' or text(fence) == only) then
   over[1] = text(fence)
   end_exclusive()
 elseif used > 0 then
-  for _, h in ipairs(end_shares(function(token) return only == '0' or token == only end)) do
-    over[#over + 1], names[#names + 1] = h[2], h[3]
+  local all, gone, left, bound = call('HGETALL', key), {}, 0, nil
+  for i = 1, #all, 2 do
+    local value = fields[all[i]] or all[i + 1]
+    if value ~= '' and string.sub(all[i], 1, 2) == 'h:' then
+      local h = parse_share(value)
+      if only == '0' or h[4] == only then
+        fields[all[i]] = ''
+        gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3)}
+      else
+        left, bound = left + h[3], math.min(bound or h[2], h[2])
+      end
+    end
   end
+  if #gone > 0 then
+    soonest, sweep_cursor = bound, '0'
+    set_shares(left)
+  end
+  table.sort(gone, function(a, b) return a[1] < b[1] end)
+  for _, h in ipairs(gone) do over[#over + 1], names[#names + 1] = h[2], h[3] end
 end
 if #over == 0 then
   if only ~= '0' then return commit('changed ' .. text(fence)) end

@@ -39,7 +39,7 @@ else
   till, keeps = shorter(h[2]), tonumber(h[3])
   if permits > 0 then keeps = math.min(keeps, permits) end
   earlier = till < soonest
-  soonest = math.min(soonest, till)
+  note_expiry(till)
   local fewer = h[3] - keeps
   h[2], h[3] = text(till), text(keeps)
   fields['h:' .. attempt] = table.concat(h, ' ')

@@ -61,7 +61,11 @@ func TestThousandsOfExpiredHoldsAreRemoved(t *testing.T) {
 		func(i int, over int64) []any {
 			return []any{fmt.Sprintf("h:d%d/1", i), fmt.Sprintf("p %d 1 1795252066322120 %d", over, over)}
 		})
-	if got = acquire("{shares}", "x"); !strings.HasPrefix(got, "granted ") || left("{shares}") != 4 {
+	got = acquire("{shares}", "x")
+	for tries := 1; got == "busy 0 -" && tries < n/256+1; tries++ {
+		got = acquire("{shares}", "x")
+	}
+	if !strings.HasPrefix(got, "granted ") || left("{shares}") != 4 {
 		t.Errorf("behind %d permits that are over: %s, and %d fields are left", n, got, left("{shares}"))
 	}
 }

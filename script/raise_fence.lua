@@ -28,8 +28,8 @@ local channel_prefix
 -- raised ends the step. Reading the mark comes first: if the server refuses that, nothing
 -- changes.
 local function raised(own)
-  local info = redis.pcall('INFO', 'server')
-  local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
+  local run = server_run()
+  if run == '' then run = '-' end
   local got = call('HMGET', mark_key, 'run', 'mark')
   local mark = got[1] == run and got[2] or '-'
   return commit('raised ' .. own .. ' ' .. text(now) .. ' ' .. run .. ' ' .. mark)

@@ -19,7 +19,8 @@
 --   entries    the attempts that hold under one named owner. The owner %kept stands for
 --              a lock that was released and remains locked for a while
 --   limit      the number of permits
---   shares     USED MODE SOONEST: the sum over all shared holders, or all permits in use
+--   shares     USED MODE SOONEST [>CURSOR:RUN:FOUND]: the sum over all shared holders, or all
+--              permits in use; while a sweep is under way, where it goes on
 --   h:ATTEMPT  one shared holder, or one holder of permits
 --   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the number of waiters;
 --              the first and the last place; the waiter at PLACE polls at TILL; a step
@@ -44,6 +45,7 @@ local lock_field, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumbe
 local entries = got[4] ~= '' and got[4]
 local fence, holder, expiry
 local used, shared_mode, soonest = 0, false, nil
+local sweep_cursor, sweep_run, found = '0', '', nil
 local waiting, head, tail, silent = 0, 1, 0, ''
 local poll_at, poll_place, cursor = 0, 0, 0
 -- A provisional hold was granted by a push that its holder has not confirmed yet.
@@ -60,8 +62,10 @@ if lock_field then
   end
 end
 if got[6] and got[6] ~= '' then
-  local n, kind, bound = string.match(got[6], '^(%d+) (%a) (%d+)$')
+  local n, kind, bound, sweep = string.match(got[6], '^(%d+) (%a) (%d+)(.*)$')
   used, shared_mode, soonest = tonumber(n), kind, tonumber(bound)
+  local from, run, least = string.match(sweep, '^ >(%d+):(%w*):(%d*)$')
+  if from then sweep_cursor, sweep_run, found = from, run, tonumber(least) end
 end
 if got[7] and got[7] ~= '' then
   local n, first, last, clients = string.match(got[7], '^(%d+) (%d+) (%d+)(.*)$')
@@ -258,11 +262,21 @@ end
 local function set_shares(n)
   used = n
   if n > 0 then
-    fields.shares = text(n) .. ' ' .. shared_mode .. ' ' .. text(soonest)
+    local sum = text(n) .. ' ' .. shared_mode .. ' ' .. text(soonest)
+    if sweep_cursor ~= '0' then
+      sum = sum .. ' >' .. sweep_cursor .. ':' .. sweep_run .. ':' .. (found and text(found) or '')
+    end
+    fields.shares = sum
   else
     fields.shares = ''
-    shared_mode, soonest = false, nil
+    shared_mode, soonest, sweep_cursor, found = false, nil, '0', nil
   end
+end
+
+-- note_expiry notes that a shared hold expires at till. A sweep that is under way may be past it.
+local function note_expiry(till)
+  soonest = math.min(soonest or till, till)
+  found = math.min(found or till, till)
 end
 
 -- A step reads at most so many places from HEAD on, and so many from CURSOR on. So its
@@ -319,40 +333,73 @@ local function parse_share(value)
   return h
 end
 
--- end_shares ends every shared hold for which over(token, expiry) is true. If one ends, or
--- if count is set, it computes the field shares from the others. It reads the whole
--- record, once for all holds that have expired. It returns a list in the order of the
--- tokens: the token, the attempt, and whether the hold was provisional.
-local function end_shares(over, count)
-  local left, bound, gone = 0, nil, {}
-  local all = call('HGETALL', key)
-  for i = 1, #all, 2 do
-    local value = fields[all[i]] or all[i + 1]
-    if value == '' then
-      fields[all[i]] = ''
-    elseif string.sub(all[i], 1, 2) == 'h:' then
-      -- For many holders, a table for each would double the time of the step.
-      local word, weight, token = string.match(value, '^%a (%d+) (%d+) (%d+)')
-      local till = tonumber(word, 10)
-      if over(token, till) then
-        fields[all[i]] = ''
-        gone[#gone + 1] = {tonumber(token), token, string.sub(all[i], 3), string.sub(word, 1, 1) == '0'}
-      else
-        left = left + weight
-        if not bound or till < bound then bound = till end
-      end
-    end
-  end
-  if count or #gone > 0 then
-    soonest = bound
-    set_shares(left)
-  end
-  table.sort(gone, function(a, b) return a[1] < b[1] end)
-  return gone
+-- server_run is the ID of the server's run, or empty if the user may not ask for it.
+local function server_run()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
 end
 
--- expire ends every hold that has expired. soonest is a lower bound of the shared holders'
--- expiries. So the step reads all of them only if one may have expired.
+-- A step of a sweep reads pages of the record until it has seen so many shared holders. It
+-- reads at most so many pages, because most fields of a page may be those of waiters.
+local sweep_window, sweep_page, sweep_pages = 256, 64, 32
+
+-- sweep ends shared holds that have expired. A step looks at some of them, so its time does
+-- not grow with their number, and the next step goes on where it ended. Until the sweep has
+-- come to a hold, the hold counts. The sweep finds the true soonest: found is the earliest
+-- expiry of the holds that it has seen, and of those that were granted since it began. A
+-- cursor means nothing to another server, so after a failover the sweep begins again. If
+-- the user may not ask for the server's run, holds may then remain until the next sweep.
+local function sweep()
+  if sweep_cursor ~= '0' and sweep_run ~= server_run() then sweep_cursor = '0' end
+  local whole, kept, live, over, gone = sweep_cursor == '0', 0, 0, 0, {}
+  if whole then found = nil end
+  for _ = 1, sweep_pages do
+    local page = call('HSCAN', key, sweep_cursor, 'MATCH', 'h:*', 'COUNT', sweep_page)
+    sweep_cursor = page[1]
+    for i = 1, #page[2], 2 do
+      local field = page[2][i]
+      local value = fields[field] or page[2][i + 1]
+      if value == '' then
+        fields[field] = ''
+      else
+        -- For many holders, a table for each would double the time of the step.
+        local word, weight, token = string.match(value, '^%a (%d+) (%d+) (%d+)')
+        local till = tonumber(word, 10)
+        if till <= now then
+          fields[field] = ''
+          over = over + weight
+          gone[#gone + 1] = {tonumber(token), token, string.sub(field, 3), string.sub(word, 1, 1) == '0'}
+        else
+          kept, live = kept + 1, live + weight
+          found = math.min(found or till, till)
+        end
+      end
+    end
+    if sweep_cursor == '0' or #gone + kept >= sweep_window then break end
+  end
+  if sweep_cursor ~= '0' then
+    if whole then sweep_run = server_run() end
+    set_shares(used - over)
+  elseif not whole and not found and sweep_run == '' then
+    -- This may be another server than that of the cursor. So the next step begins again.
+    set_shares(used - over)
+  else
+    soonest = found
+    -- In one step it has counted the holders. Where a longer one has found none, there is none.
+    set_shares(whole and live or found and used - over or 0)
+  end
+  table.sort(gone, function(a, b) return a[1] < b[1] end)
+  for _, h in ipairs(gone) do
+    note_lost(h[2])
+    if h[4] then mark_silent(h[3]) end
+  end
+end
+
+-- sweeping reports whether shared holds may have expired that no step has ended yet.
+local function sweeping() return used > 0 and soonest <= now end
+
+-- expire ends the exclusive hold if it has expired. soonest is a lower bound of the shared
+-- holders' expiries. So the step looks for expired ones only if there may be one.
 local function expire()
   if holder and expiry <= now then
     local previous = holder
@@ -363,13 +410,7 @@ local function expire()
     -- A kept lock was released before, so its holder has not lost it.
     if previous ~= '%kept' then note_lost(text(fence)) end
   end
-  if used > 0 and soonest <= now then
-    local gone = end_shares(function(_, till) return till <= now end, true)
-    for _, h in ipairs(gone) do
-      note_lost(h[2])
-      if h[4] then mark_silent(h[3]) end
-    end
-  end
+  if sweeping() then sweep() end
   gap = gap or (before and before.till and not holder and used == 0 and waiting == 0)
 end
 
@@ -403,7 +444,7 @@ local function grant(attempt, owner, mode, weight, ttl, pushed)
     local value = mode .. ' ' .. till .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
     fields['h:' .. attempt] = owner and (value .. ' ' .. owner) or value
     shared_mode = mode
-    soonest = soonest and math.min(soonest, now + lease) or now + lease
+    note_expiry(now + lease)
     set_shares(used + weight)
   end
   if not birth then
@@ -537,7 +578,8 @@ local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > 
 --    it although earlier steps have skipped it.
 -- It returns the caller's token if it was granted, and whether a newcomer must queue up.
 --
--- unfinished: the lock may be free, and there are waiters beyond the two windows.
+-- unfinished: the lock may be free, and there are waiters beyond the two windows. Then, and
+-- while a sweep is under way, one waiter is asked to poll at once.
 local unfinished = false
 local function serve_queue(caller)
   local mine, blocked, pushed = nil, false, false
@@ -574,8 +616,8 @@ local function serve_queue(caller)
     while first < stop and not read_field('#' .. first) do first = first + 1 end
     set_queue(waiting, first, tail)
   end
-  if unfinished and (mine or not caller or not ask_to_poll(caller, 1)) then
-    -- Ask one of the last waiters to poll at once: a waiter beyond the windows may be due.
+  if (unfinished or (sweeping() and waiting > 0)) and (mine or not caller or not ask_to_poll(caller, 1)) then
+    -- One of the last waiters: a waiter beyond the windows may be due.
     local from, at = math.max(reached, tail - head_window + 1), tail
     read_ahead(from, tail)
     while at >= from and not (read_field('#' .. at) and ask_to_poll(read_field('#' .. at), 1)) do at = at - 1 end
@@ -663,6 +705,17 @@ local function remove_entry(attempt)
   return #rest
 end
 
+-- live_share reads the shared hold of an attempt. If it has expired, and no sweep has come to
+-- it yet, this ends it.
+local function live_share(attempt)
+  local share = read_field('h:' .. attempt)
+  local h = share and parse_share(share)
+  if not h or h[2] > now then return h end
+  fields['h:' .. attempt] = ''
+  set_shares(used - h[3])
+  note_lost(h[4])
+end
+
 -- reacquire returns the token of a hold that the attempt has already, because its request
 -- came twice. If enters is set, the attempt may also become one more entry of the named
 -- owner that holds; it then leaves the queue. The lease counts from now.
@@ -677,9 +730,8 @@ local function reacquire(attempt, owner, ttl, enters)
     expiry, provisional = math.max(expiry, now + ttl), false
     return text(fence)
   end
-  local share = read_field('h:' .. attempt)
-  if not share then return nil end
-  local h = parse_share(share)
+  local h = live_share(attempt)
+  if not h then return nil end
   h[2] = text(math.max(h[2], now + ttl))
   extend_record(ttl)
   fields['h:' .. attempt] = table.concat(h, ' ')

@@ -272,7 +272,7 @@ func TestNoTextIsCompared(t *testing.T) {
 		compared = regexp.MustCompile(`(\S+) (?:<=|>=|<|>) (\S+)`)
 		number   = regexp.MustCompile(`^\(?(\d+|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|` +
 			`place|first|bound|latest|permits|fence|spaces|asked_limit|limit|n|at|` +
-			`head|cursor|tail|last|reached|over|poll_at|h\[2\]|a\[1\])[,)]?$`)
+			`head|cursor|tail|last|reached|over|till|poll_at|.*_window|h\[2\]|a\[1\])[,)]?$`)
 	)
 	check := func(t *testing.T, text string) {
 		for line := range strings.Lines(text) {

@@ -169,8 +169,8 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	case c.RequestTimeout > 2*c.TTL:\n",
 }}), in("script/evict.lua", by{transcripts, oracle}, []mutant{{
 	name: "an eviction by an old token takes the permits of others",
-	old:  "function(token) return only == '0' or token == only end",
-	mut:  "function() return true end",
+	old:  "if only == '0' or h[4] == only then",
+	mut:  "if true then",
 }}), in("inspect.go", by{rules}, []mutant{{
 	name: "holds of the evicting process go on",
 	old:  "			if c.renewer.Remove(&h.Item) {\n",

@@ -271,7 +271,7 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	mut:  "then end",
 }, {
 	name: "the sooner end of a share is not noticed",
-	old:  "  soonest = math.min(soonest, till)\n",
+	old:  "  note_expiry(till)\n",
 	mut:  "",
 }, {
 	name: "permits that come back are granted to nobody",

@@ -35,6 +35,8 @@ var (
 	// How things are named, and how refusals are told apart.
 	naming   = check{"unit tests", ".", []string{"./internal/wire"}}
 	refusing = check{"unit tests", ".", []string{"./internal/adapter"}}
+	// The fake server by itself.
+	faking = check{"unit tests", ".", []string{"./memstore"}}
 	// What lists the locks.
 	finding = check{"unit tests", ".", []string{"./internal/scan"}}
 	listing = check{"bubble tests", ".", []string{"-run=List", "-timeout=60s", "."}}
@@ -70,6 +72,30 @@ var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{
 	old:  "  if #set > 0 then call('HSET', key, unpack(set)) end\n",
 	mut: "  if #gone > 0 then call('HDEL', key, unpack(gone)) end\n" +
 		"  if #set > 0 then call('HSET', key, unpack(set)) end\n",
+}, {
+	name: "a sweep reads all holders in one step",
+	old:  "#gone + kept >= sweep_window then break end",
+	mut:  "false then break end",
+}, {
+	name: "a sweep begins again with each step",
+	old:  "local whole, kept,",
+	mut:  "sweep_cursor = '0'\n  local whole, kept,",
+}, {
+	name: "a sweep goes on at the cursor of another server",
+	old:  "  if sweep_cursor ~= '0' and sweep_run ~= server_run() then sweep_cursor = '0' end\n",
+	mut:  "",
+}, {
+	name: "while a sweep is under way nobody is asked to poll",
+	old:  "(unfinished or (sweeping() and waiting > 0))",
+	mut:  "unfinished",
+}, {
+	name: "a hold that no sweep has reached is believed",
+	old:  "if not h or h[2] > now then return h end",
+	mut:  "if true then return h end",
+}, {
+	name: "a sweep forgets what was granted since it began",
+	old:  "  found = math.min(found or till, till)\nend\n",
+	mut:  "end\n",
 }}), in("script/record.lua", by{oracle, transcripts}, []mutant{{
 	name: "a waiter that was skipped and polls is not visited again",
 	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
@@ -84,7 +110,7 @@ var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{
 	mut:  "    if place == head + 1 then place",
 }, {
 	name: "a walk that ends within the queue tells no waiter",
-	old:  "  if unfinished and (mine or",
+	old:  "  if (unfinished or (sweeping() and waiting > 0)) and (mine or",
 	mut:  "  if false and (mine or",
 }, {
 	name: "a newcomer overtakes waiters that no step has visited",
@@ -276,6 +302,14 @@ var inMemstore = slices.Concat(in("memstore/queue.go", by{rules}, []mutant{{
 	name: "memstore: readers are granted beside a writer",
 	old:  "	case t.holder != nil:\n		return false\n",
 	mut:  "	case t.holder != nil:\n		return want == shared\n",
+}}), in("memstore/record.go", by{faking}, []mutant{{
+	name: "memstore: a hold that no sweep has reached is believed",
+	old:  "if h == nil || h.expiry > t.now {\n		return h\n	}\n	t.noteLost",
+	mut:  "if h == nil || h.expiry > 0 {\n		return h\n	}\n	t.noteLost",
+}, {
+	name: "memstore: a sweep forgets what was shortened since it began",
+	old:  "t.soonest, t.sweep.found = earlier(t.soonest, at), earlier(t.sweep.found, at)",
+	mut:  "t.soonest = earlier(t.soonest, at)",
 }}), in("memstore/cancel.go", by{oracle, worlds}, []mutant{{
 	name: "memstore: cancel loses the grant that it crosses",
 	old:  "case t.holder != nil && t.holder.is(attempt, owner):",

@@ -101,7 +101,7 @@ func TestMissingCommandsAreNamedTogether(t *testing.T) {
 		as := w.user(t, "ann", "~locks:*", "&locks:*", "+evalsha", "+eval", "+time", "+hmget", "+hget", "+subscribe")
 		c, _ := harness.Client(t, w.open(t, as), holdfast.Config{Prefix: "locks"})
 		_, err := c.Mutex("x").Lock(harness.Within(t))
-		const rule = "ACL SETUSER USER +hset +hdel +hgetall +pexpire +pttl"
+		const rule = "ACL SETUSER USER +hset +hdel +hgetall +hscan +pexpire +pttl"
 		assert.False(t, !refused(err, "NOPERM") || !strings.Contains(err.Error(), rule), "it says %v", err)
 		// Mended while the program runs, it is found out.
 		w.user(t, "ann", append(w.without(t, ""), "~locks:*", "&locks:*")...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,7 +168,8 @@ func (c *crew) one(ctx context.Context, locks *holdfast.Client, rng *rand.Rand) 
 			return nil
 		})
 	default: // dropped without a release: it expires
-		_, err := locks.Mutex(fmt.Sprintf("dropped/%d", c.fresh.Add(1))).Lock(ctx)
+		lease, err := locks.Mutex(fmt.Sprintf("dropped/%d", c.fresh.Add(1))).Lock(ctx)
+		runtime.KeepAlive(lease)
 		return err
 	}
 }

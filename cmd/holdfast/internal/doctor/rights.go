@@ -25,6 +25,7 @@ var rights = []right{
 	{rule: "hset", call: "hset KEY f v"},
 	{rule: "hdel", call: "hdel KEY f"},
 	{rule: "hgetall", call: "hgetall KEY"},
+	{rule: "hscan", call: "hscan KEY 0"},
 	{rule: "pexpire", call: "pexpire KEY 1000"},
 	{rule: "pttl", call: "pttl KEY"},
 	{rule: "pubsub|numsub", push: true, call: "pubsub numsub CHANNEL"},
