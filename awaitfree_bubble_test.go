@@ -368,3 +368,22 @@ func TestTheEndOfAnElectionsLeadersIsAwaited(t *testing.T) {
 		wantFreeAfter(t, done, start, 0, time.Millisecond)
 	})
 }
+
+// Databases of one server share their channels. The news of a namesake in another database is
+// that of another record.
+func TestAWatcherIgnoresTheNewsOfAnotherDatabase(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("x"))
+		done := awaiting(t.Context(), b.Mutex("x").AwaitFree)
+		for _, news := range []string{"free - 0 0 1", "free - 0 0", "free s 1 0 1", "sooner"} {
+			if n := w.Publish("holdfast:watch=x", news); n != 1 {
+				t.Fatalf("%d heard %q", n, news)
+			}
+			wantStillWaiting(t, done)
+		}
+		start := time.Now()
+		assert.NoError(t, l.Release(t.Context()))
+		wantFreeAfter(t, done, start, 0, 0)
+	})
+}

@@ -105,11 +105,11 @@ func checkTTL(ttl time.Duration) error {
 	case ttl < leasetime.MinTTL:
 		return fmt.Errorf("the TTL is %v: it must be at least %v, because a safety margin is subtracted",
 			ttl, leasetime.MinTTL)
+	case ttl > maxTTL:
+		return fmt.Errorf("the TTL is %v: it must be at most %v", ttl, maxTTL)
 	case ttl%time.Millisecond != 0:
 		return fmt.Errorf("the TTL is %v: the server counts whole milliseconds, use %v",
 			ttl, ttl.Truncate(time.Millisecond))
-	case ttl > maxTTL:
-		return fmt.Errorf("the TTL is %v: it must be at most %v", ttl, maxTTL)
 	}
 	return nil
 }

@@ -303,6 +303,8 @@ func Hint(err error) string {
 		return "wait for the lock, or look up its holder with Inspect"
 	case errors.Is(err, errLate):
 		return "try again; if it happens often, use a longer TTL"
+	case errors.Is(err, ErrNotHeld) && errors.Is(err, ErrReleased):
+		return "the program has released this lease: acquire the lock again"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
 		return "check what your code wrote after the loss; with the token in each write, late ones are refused"
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
@@ -336,7 +338,6 @@ var hints = map[string]string{
 	"TLS":         "check the client's TLS settings: RootCAs, the address in the certificate, the client certificate",
 	"FORMAT":      "another program uses a newer Holdfast here: update this one",
 	"WAITAOF":     "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
-	"CLIENT":      "use a client for one server, for Sentinel or for a Cluster, as your server is",
 	"UNSUPPORTED": "leave the option or the call out; docs/neighbours.md and docs/quorum.md say what a store can do",
 	"NAME":        "choose another name for the lock",
 	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",

@@ -5,6 +5,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
@@ -114,6 +115,10 @@ type freedom struct {
 	ask   chan struct{} // full: there is something to ask
 	stop  func()        // ends the subscription; nil: there is none
 	alone bool          // the server permits no subscription
+
+	// birth is the record that the server has answered for. Databases of one server share their
+	// channels, so the news of a lock may be that of its namesake.
+	birth atomic.Value
 }
 
 func fill(c chan struct{}) {
@@ -189,6 +194,7 @@ func (f *freedom) await(ctx context.Context) error {
 			return &HeldError{Name: f.name, Remaining: a.Left}
 		}
 		f.outage.last, f.outage.failures = nil, 0
+		f.birth.Store(a.Holder)
 		if f.subscribe(ctx) {
 			continue // what happened before the subscription was not pushed
 		}
@@ -250,7 +256,7 @@ func (f *freedom) subscribe(ctx context.Context) bool {
 func (f *freedom) heard(payload string) {
 	news, ok := wire.ParseFree(payload)
 	switch {
-	case !ok:
+	case !ok || news.Birth != f.birth.Load():
 		fill(f.ask)
 	case news.Mode == "" || news.Mode == wire.Shared && f.want == wire.Shared,
 		news.Mode == wire.PermitMode && f.limit == news.Limit && news.Used+f.weight <= f.limit:

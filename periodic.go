@@ -57,14 +57,14 @@ func (c *Client) Periodic(name string, period time.Duration, options ...Periodic
 
 func checkPeriod(period, ttl time.Duration) error {
 	switch {
-	case period%time.Millisecond != 0:
-		return invalid("the period is %v: the server counts whole milliseconds, use %v",
-			period, period.Truncate(time.Millisecond))
 	case period < ttl:
 		return invalid("the period (%v) is shorter than the TTL (%v): if a run crashes, it blocks the next one; "+
 			"use a longer period or a shorter TTL", period, ttl)
 	case period > maxPeriod:
 		return invalid("the period is %v: it must be at most %v", period, maxPeriod)
+	case period%time.Millisecond != 0:
+		return invalid("the period is %v: the server counts whole milliseconds, use %v",
+			period, period.Truncate(time.Millisecond))
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // awaitFree asks whether a try would get the lock. If it would not, and if the caller
 // watches, the caller is pushed when it would.
 //
-// Answers: free · busy LEFT · conflict LIMIT.
+// Answers: free · busy LEFT BIRTH · conflict LIMIT.
 func awaitFree(t *step, args *arguments) string {
 	want, weight, limit := args.want()
 	watches := args.text() == "1"
@@ -24,7 +24,7 @@ func awaitFree(t *step, args *arguments) string {
 		return "free"
 	}
 	t.watched = t.watched || watches
-	return fmt.Sprintf("busy %d", t.msUntilFree())
+	return fmt.Sprintf("busy %d %d", t.msUntilFree(), t.birth)
 }
 
 // holds is what a lock had at the beginning of a step.
@@ -33,12 +33,13 @@ type holds struct {
 	used, limit int64
 	waiting     int64
 	fence, till int64
+	birth       int64
 }
 
 func (t *step) holds() *holds {
 	return &holds{
 		exclusive: t.holder != nil, used: t.used(), limit: t.limit, waiting: t.queue.len(),
-		fence: t.fence, till: t.till(),
+		fence: t.fence, till: t.till(), birth: t.birth,
 	}
 }
 
@@ -75,10 +76,10 @@ func (t *step) tellWatchers() {
 	}
 	switch {
 	case t.gap:
-		t.pushes = append(t.pushes, message{channel, "free - 0 0"})
+		t.pushes = append(t.pushes, message{channel, fmt.Sprintf("free - 0 0 %d", b.birth)})
 	case released && t.holder == nil && (t.queue.len() == 0 || !t.mustQueue):
 		kind := cmp.Or(string(t.kind), "-")
-		t.pushes = append(t.pushes, message{channel, fmt.Sprintf("free %s %d %d", kind, used, t.limit)})
+		t.pushes = append(t.pushes, message{channel, fmt.Sprintf("free %s %d %d %d", kind, used, t.limit, b.birth)})
 	case sooner:
 		t.pushes = append(t.pushes, message{channel, "sooner"})
 	}

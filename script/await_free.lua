@@ -7,11 +7,12 @@
 -- ARGV   3 retention       ms for which the record outlives its last lease
 -- ARGV   4 channel_prefix  prefix of the push channels
 --
--- ANSWER free              a try would have got the lock in this step
--- ANSWER busy <left>       it would not; left: ms until the present holders may have expired
--- ANSWER conflict <limit>  another limit is in force, so a try would be refused
--- ERROR  FORMAT            the record has a later format
--- ERROR  ERR               mode has no such form, or asks for no permit
+-- ANSWER free                 a try would have got the lock in this step
+-- ANSWER busy <left> <birth>  it would not; left: ms until the present holders may have expired; birth: of this
+--                             record. The news of another database's record has another one
+-- ANSWER conflict <limit>     another limit is in force, so a try would be refused
+-- ERROR  FORMAT               the record has a later format
+-- ERROR  ERR                  mode has no such form, or asks for no permit
 --
 -- HOLDS  I5 I6 I7. The caller gets no position in the queue, so it delays nobody. As poll does, it
 --        ends expired holds and serves the queue.
@@ -42,4 +43,4 @@ if asked_limit and limit and limit ~= asked_limit and (waiting > 0 or (used > 0 
 end
 if not blocked and compatible(mode, weight) then return commit('free') end
 watched = watched or watches == '1'
-return commit('busy ' .. ms_until_free())
+return commit('busy ' .. ms_until_free() .. ' ' .. text(birth or 0))

@@ -82,6 +82,7 @@ end
 local watched = lock_field and string.find(lock_field, ' %+?!$') ~= nil
 local before = watched and {
   holder = holder, used = used, waiting = waiting, limit = limit, fence = fence, till = expiry or soonest,
+  birth = birth or 0,
 }
 -- must_queue: a newcomer may not overtake the waiters. gap: during this step, nobody held the
 -- lock and nobody waited.
@@ -212,9 +213,9 @@ local function tell_watchers()
   end
   local news
   if gap then
-    news = 'free - 0 0'
+    news = 'free - 0 0 ' .. text(before.birth)
   elseif released and not holder and (waiting == 0 or not must_queue) then
-    news = 'free ' .. (shared_mode or '-') .. ' ' .. text(used) .. ' ' .. text(limit or 0)
+    news = 'free ' .. (shared_mode or '-') .. ' ' .. text(used) .. ' ' .. text(limit or 0) .. ' ' .. text(before.birth)
   elseif sooner then
     news = 'sooner'
   end

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"regexp"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -142,6 +144,7 @@ func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, e
 	if err := r.whole(l); err != nil {
 		return 0, "", r.server.explain(r.names[0], err)
 	}
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe must not end holdfast before it has released the lock
 	if err := r.printTaken(l, asJSON, w); err != nil {
 		r.releaseOrKeep(0) //nolint:errcheck // nobody knows the id, and the lease expires by itself
 		return 0, "", fmt.Errorf("cannot print how to release the lock, so it was released: %w", err)

@@ -102,7 +102,20 @@ checks the server.`,
 		newServe(a), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newMan(), newCompletion())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(helpTopics()...)
+	refuseUnknownTopics(root)
 	return root
+}
+
+// refuseUnknownTopics makes holdfast help refuse a word that is no command and no topic.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		if found, _, err := root.Find(args); err == nil && found != root {
+			return nil
+		}
+		return unknownCommand(root, args)
+	}
 }
 
 // prepare applies the environment and the flags of all commands.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"strconv"
 	"strings"
@@ -210,9 +211,14 @@ func codeOfReply(code string) int {
 	return codeProtocol
 }
 
-// unreachable reports whether err means that no answer came.
+// unreachable reports whether err means that no answer came. The error of a file looks like one of
+// the network.
 func unreachable(err error) bool {
 	var network net.Error
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return false
+	}
 	return errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, holdfast.ErrUnreachable) ||
 		errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -233,13 +233,14 @@ func ParsePush(payload string) (attempt string, a Answer, err error) {
 type FreeNews struct {
 	Mode        string // of the holds; empty if there is none
 	Used, Limit int    // the number of readers, or the permits in use and the limit
+	Birth       string // which record; compare with the [Answer.Holder] of await_free
 }
 
 // ParseFree reads a push to the watchers of a lock. If it is any other news, it reports
 // false: then ask the server.
 func ParseFree(payload string) (n FreeNews, ok bool) {
 	words := strings.Split(payload, " ")
-	if len(words) != 4 || words[0] != "free" {
+	if len(words) != 5 || words[0] != "free" {
 		return n, false
 	}
 	var err, bad error
@@ -248,6 +249,7 @@ func ParseFree(payload string) (n FreeNews, ok bool) {
 	if n.Mode = words[1]; n.Mode == "-" {
 		n.Mode = ""
 	}
+	n.Birth = words[4]
 	return n, err == nil && bad == nil
 }
 

@@ -36,6 +36,10 @@ var inWatching = slices.Concat(in("script/record.lua", by{transcripts}, []mutant
 	old:  "	case news.Mode == \"\" || news.Mode == wire.Shared && f.want == wire.Shared,\n",
 	mut:  "	case news.Mode != wire.PermitMode,\n",
 }, {
+	name: "a watcher believes the news of another database",
+	old:  " || news.Birth != f.birth.Load():",
+	mut:  ":",
+}, {
 	name: "a watcher of more permits is told of fewer",
 	old:  "news.Used+f.weight <= f.limit:",
 	mut:  "news.Used < f.limit:",
