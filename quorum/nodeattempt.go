@@ -27,7 +27,6 @@ type nodeAttempt struct {
 	unconfirmed     bool          // a push granted it, for a short time, until a request confirms it
 	unansweredUntil time.Duration // until then an acquire that got no answer may yet take the lock
 	unanswered      int           // how many acquires got no answer
-	patient         bool          // it asks for a position, and once more if the node is late
 	token           uint64
 	waiters         int           // how many waited in the node's queue when it granted
 	askedAt         time.Duration // before the last request was sent that may have queued it
@@ -74,7 +73,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) {
 	switch {
 	case err != nil:
-		if !na.holds && !(na.queued && na.node.isLate(err)) && !(na.patient && na.node.isLate(err)) {
+		if !na.holds && !(na.queued && na.node.isLate(err)) {
 			na.reply, na.err = majority.Failed, err
 		}
 	case a.Kind == wire.Granted:
@@ -121,26 +120,9 @@ func (na *nodeAttempt) noteFailure(err error) {
 // acquire asks the node for the lock, and for a position in its queue unless waiterTTL is "0".
 func (na *nodeAttempt) acquire(timeout time.Duration, waiterTTL string) error {
 	acq := na.r.acq
-	args := []string{na.id, acq.ttlMS, acq.recordTTL, acq.mode, waiterTTL, acq.channelPrefix}
-	for {
-		acq.mu.Lock()
-		na.patient = waiterTTL != "0" && na.unanswered < maxLate
-		acq.mu.Unlock()
-		if _, err := na.send(timeout, script.Acquire, args); err == nil || !na.asksAgain(err) {
-			return err
-		}
-	}
-}
-
-// maxLate is how often a request for a position is sent to a node that is late.
-const maxLate = 3
-
-// asksAgain reports whether the attempt asks a node once more that was late. With another node as
-// its coordinator it would only be in the way of others.
-func (na *nodeAttempt) asksAgain(err error) bool {
-	na.r.acq.mu.Lock()
-	defer na.r.acq.mu.Unlock()
-	return na.patient && na.reply != majority.Failed && na.node.isLate(err)
+	_, err := na.send(timeout, script.Acquire,
+		[]string{na.id, acq.ttlMS, acq.recordTTL, acq.mode, waiterTTL, acq.channelPrefix})
+	return err
 }
 
 // poll reads the state of a position or a hold, and extends either.

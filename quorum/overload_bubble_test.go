@@ -124,3 +124,48 @@ func TestOnASlowMachineTheLockIsGranted(t *testing.T) {
 		wantProgress(t, w.overloaded(25, func(int) time.Duration { return 500 * time.Microsecond }), 18, 5)
 	})
 }
+
+// Coordinators were away for a while, so waiters are in the queues of several nodes. The heads of
+// these queues do not keep each other from the lock: all but one make way.
+func TestWaitersOfSeveralCoordinatorsMakeWay(t *testing.T) {
+	for range 3 { // chance decides who is in whose way
+		identifiedBubble(t, severalCoordinators)
+	}
+}
+
+func severalCoordinators(t *testing.T, w *world) {
+	for _, p := range w.peers {
+		p.slow(time.Millisecond, time.Millisecond)
+	}
+	const each = 30
+	order := coordinators("x")
+	holder := w.lock(w.client(), "x")
+	w.peers[order[0]].kill()
+	w.peers[order[1]].kill()
+	var all sync.WaitGroup
+	for _, back := range []int{1, 0, -1} {
+		got := w.waiters("x", each)
+		if back >= 0 {
+			w.peers[order[back]].revive(false)
+			time.Sleep(ttl) // the lease is restored there
+		}
+		all.Go(func() { w.drain(got, each) })
+	}
+	for _, i := range order[:3] {
+		w.wantWaiters(i, "x", each)
+	}
+	start := time.Now()
+	w.release(holder)
+	all.Wait()
+	assert.AtMost(t, time.Since(start), 3*each*20*time.Millisecond, "90 hand-overs took")
+}
+
+// wantWaiters wants so many waiters in the queue of a server.
+func (w *world) wantWaiters(server int, name string, n int) {
+	w.t.Helper()
+	c, err := holdfast.New(w.peers[server].Store, holdfast.Config{})
+	assert.Must(w.t, err)
+	s, err := c.Inspect(w.t.Context(), name)
+	assert.Must(w.t, err)
+	assert.Equal(w.t, len(s.Waiters), n, "waiters of server %d", server)
+}
