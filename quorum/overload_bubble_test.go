@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -151,6 +152,7 @@ func severalCoordinators(t *testing.T, w *world) {
 		}
 		all.Go(func() { w.drain(got, each) })
 	}
+	synctest.Wait()
 	for _, i := range order[:3] {
 		w.wantWaiters(i, "x", each)
 	}
