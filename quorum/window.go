@@ -21,7 +21,7 @@ type window struct {
 }
 
 const (
-	leastWindow = 1
+	leastWindow = 2   // one request does not wait for another
 	mostWindow  = 256 // above that there is no limit
 )
 
