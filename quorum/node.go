@@ -21,13 +21,15 @@ type node struct {
 	store.Store
 	store  *Store
 	number int
+	window window
 	pace   atomic.Int64 // see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.
 	mu             sync.Mutex
 	address        string
-	silent         bool          // its last request got no answer
+	silent         bool          // a request got no answer, and nothing was answered since it was sent
 	asked          bool          // a request has ended
+	answeredAt     time.Duration // when the last answer arrived
 	changedAt      time.Duration // when silent changed, or the first request ended
 	roundTrip      time.Duration // of the last request that was answered
 	cancels        []pendingCancel
@@ -48,35 +50,55 @@ func (n *node) name() string {
 	return fmt.Sprintf("node %d", n.number)
 }
 
-// call sends one action and waits for at most timeout. It goes on if its caller gives up
+// errNotSent says that a request was not sent: too many others got no answer in time.
+var errNotSent = fmt.Errorf("%w: the node is late, and too many requests are under way: %w",
+	store.ErrNotSent, context.DeadlineExceeded)
+
+// call sends one action and waits for at most timeout, and before that for as long again if the
+// node is late. It goes on if its caller gives up
 // earlier, because the store must know what the action has done.
 func (n *node) call(timeout time.Duration, action *script.Script, keys, args []string) (string, error) {
+	if !n.window.enter(action, timeout) {
+		return "", errNotSent
+	}
 	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
 	defer cancel()
 	sent := n.store.now()
 	answer, err := n.Run(ctx, action, keys, args)
+	n.window.leave(errors.Is(err, context.DeadlineExceeded))
 	took := n.store.now() - sent
 	n.pace.Store(int64(majority.Pace(time.Duration(n.pace.Load()), took))) // of two at a time, one counts
-	n.noteAnswers(err == nil || isRefusal(err), took)
+	n.noteAnswers(err == nil || isRefusal(err), sent, took)
 	return answer, err
 }
 
-// noteAnswers records whether the node answers. If it has just stopped, waiters in its queue
-// search for another coordinator.
-func (n *node) noteAnswers(answers bool, took time.Duration) {
+// noteAnswers records whether the node answered a request. If it has just fallen silent, waiters
+// in its queue search for another coordinator. A node that has answered a later request is not
+// silent but late, and so are all nodes of a machine that is busy.
+func (n *node) noteAnswers(answers bool, sent, took time.Duration) {
 	n.mu.Lock()
+	if !answers && n.asked && n.answeredAt > sent {
+		n.mu.Unlock()
+		return
+	}
 	changed := n.silent == answers
 	if changed || !n.asked {
 		n.changedAt = n.store.now()
 	}
 	n.silent, n.asked = !answers, true
 	if answers {
-		n.roundTrip = took
+		n.roundTrip, n.answeredAt = took, n.store.now()
 	}
 	n.mu.Unlock()
 	if changed && !answers {
 		n.store.recheckSoon()
 	}
+}
+
+// isLate reports whether err says that a request got no answer in time, though the node answers
+// others.
+func (n *node) isLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && !isRefusal(err) && !n.isSilent()
 }
 
 func (n *node) isSilent() bool {

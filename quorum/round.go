@@ -185,6 +185,17 @@ func (r *round) replace(i int, timeout time.Duration) {
 	r.acq.s.life.Go(cancelLabel, func() { _, _ = old.cancel(timeout) })
 }
 
+// follow makes a node the coordinator that has the attempt in its queue, and cancels what the
+// others have. acq.mu is held.
+func (r *round) follow(coordinator int, timeout time.Duration) {
+	r.coordinator = coordinator
+	for i := range r.attempts {
+		if i != coordinator {
+			r.replace(i, timeout)
+		}
+	}
+}
+
 // cancelAll cancels, in the background, what an ended round has on the nodes.
 func (r *round) cancelAll(timeout time.Duration) {
 	for _, na := range r.snapshot() {

@@ -146,7 +146,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	failed, err := s.askEach(ctx, s.requestTimeout(ctx, 0), func(ctx context.Context, i int, n *node) error {
 		sent := s.now()
 		info, err := n.Server(ctx)
-		n.noteAnswers(err == nil || isRefusal(err), s.now()-sent)
+		n.noteAnswers(err == nil || isRefusal(err), sent, s.now()-sent)
 		if err == nil {
 			infos[i] = info
 			n.mu.Lock()

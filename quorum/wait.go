@@ -82,8 +82,38 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 		return "gone", nil
 	case queued && !acq.checkCoordinator(ctx, r):
 		return answer, nil
+	case coordinator.node.isLate(err):
+		return answer, nil // it still has the position, as far as is known
 	}
 	return acq.runRounds(ctx)
+}
+
+// yield gives up the grants of an attempt that the coordinator of others is in the way of, and
+// joins that node's queue; it has a position there already. Of the attempts that hold one node
+// each, the one whose coordinator comes first goes on, and all others make way at once. acq.mu is
+// held.
+func (acq *acquisition) yield(r *round, timeout time.Duration) bool {
+	replies, counts := r.replies()
+	can := 0
+	for i, reply := range replies {
+		if counts[i] && (reply == majority.Granted || reply == majority.Open) {
+			can++
+		}
+	}
+	if can >= acq.s.majority {
+		return false
+	}
+	for _, i := range acq.s.order(acq.key) {
+		switch na := r.attempts[i]; {
+		case i == r.coordinator:
+			return false
+		case na.queued && !na.node.isSilent() && !acq.s.isContradicted(acq.key, i):
+			acq.phase = waiting
+			r.follow(i, timeout)
+			return true
+		}
+	}
+	return false
 }
 
 // pollAll extends what the round has on each node. While no majority has granted, it also asks
@@ -295,7 +325,10 @@ func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	}
 	answer, won, _ := acq.complete(acq.s.life.Context(), r, timeout)
 	if !won {
-		return false // more answers are to come, or the timer ends the collecting
+		acq.mu.Lock()
+		defer acq.mu.Unlock()
+		// Else more answers are to come, or the timer ends the collecting.
+		return r.live() && acq.phase == collecting && acq.yield(r, timeout)
 	}
 	acq.pushGrant(answer)
 	return true

@@ -34,8 +34,9 @@ type peer struct {
 	dead        bool
 	resume      func()
 	delay       func(action string) (there, back time.Duration)
-	stuck       bool // see Scan
-	shortPushes bool // its pushes grant for a short time, see shortenGrant
+	machine     *machine // what it shares with others, see overload_bubble_test.go
+	stuck       bool     // see Scan
+	shortPushes bool     // its pushes grant for a short time, see shortenGrant
 	sent        map[string]int
 	under       sync.WaitGroup
 }
@@ -57,15 +58,18 @@ func (p *peer) Server(ctx context.Context) (store.ServerInfo, error) {
 func (p *peer) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	p.mu.Lock()
 	p.sent[action.Name]++
-	dead, delay := p.dead, p.delay
+	dead, delay, machine := p.dead, p.delay, p.machine
 	p.mu.Unlock()
 	if dead {
 		return "", errRefused
 	}
-	if delay == nil {
+	if delay == nil && machine == nil {
 		return p.Store.Run(ctx, action, keys, args)
 	}
-	there, back := delay(action.Name)
+	var there, back time.Duration
+	if delay != nil {
+		there, back = delay(action.Name)
+	}
 	type reply struct {
 		answer string
 		err    error
@@ -73,11 +77,13 @@ func (p *peer) Run(ctx context.Context, action *script.Script, keys, args []stri
 	replies := make(chan reply, 1)
 	p.under.Go(func() {
 		time.Sleep(there)
+		machine.work()
 		if p.isDead() {
 			return
 		}
 		answer, err := p.Store.Run(context.WithoutCancel(ctx), action, keys, args)
 		time.Sleep(back)
+		machine.work()
 		if !p.isDead() {
 			replies <- reply{answer, err}
 		}

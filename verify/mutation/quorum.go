@@ -111,6 +111,14 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: nobody notices how late servers answer",
 	old:  "n.pace.Store(int64(majority.Pace(time.Duration(n.pace.Load()), took)))",
 	mut:  "n.pace.Store(int64(majority.Pace(0, 0*took)))",
+}, {
+	name: "quorum: one late answer makes a server silent",
+	old:  "n.answeredAt > sent {",
+	mut:  "n.answeredAt > 2*sent {",
+}}), in("quorum/window.go", by{uniting}, []mutant{{
+	name: "quorum: a late server gets every request",
+	old:  "w.limit = max(w.under/2, leastWindow)",
+	mut:  "w.limit = 0 * leastWindow",
 }}), in("quorum/subscription.go", by{uniting}, []mutant{{
 	name: "quorum: a server that answers every second request is polled without a pause",
 	old:  "	r.inARow++\n",
@@ -228,6 +236,10 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	old:  "\t\tif i != r.coordinator {\n\t\t\tr.replace(i, timeout)",
 	mut:  "\t\tif i != r.coordinator && false {\n\t\t\tr.replace(i, timeout)",
 }}), in("quorum/wait.go", by{uniting}, []mutant{{
+	name: "quorum: no head of a queue makes way for another",
+	old:  "\tif can >= acq.s.majority {\n",
+	mut:  "\tif can >= acq.s.majority || can < acq.s.majority {\n",
+}, {
 	name: "quorum: an attempt that gets no majority keeps what it has",
 	old:  "\tif current {\n\t\tacq.cancelRound(r, timeout)",
 	mut:  "\tif current && acq == nil {\n\t\tacq.cancelRound(r, timeout)",
