@@ -2,8 +2,8 @@ package waitqueue
 
 // waiter is one goroutine that waits.
 type waiter[H comparable] struct {
-	ready chan struct{} // closed when the waiter has its answer
-	hold  H             // the answer: a hold; written before ready is closed
+	ready chan struct{} // receives when the waiter has its answer
+	hold  H             // the answer: a hold; written before ready receives
 	err   error         // or that the lock was refused
 
 	prev, next *waiter[H] // nil when the waiter is in no list
@@ -14,9 +14,11 @@ type waiter[H comparable] struct {
 // empty.
 type list[H comparable] struct{ last *waiter[H] }
 
-// enqueue puts a new waiter at the end.
-func (l *list[H]) enqueue() *waiter[H] {
-	w := &waiter[H]{ready: make(chan struct{})}
+// newWaiter makes a waiter that is in no list.
+func newWaiter[H comparable]() *waiter[H] { return &waiter[H]{ready: make(chan struct{}, 1)} }
+
+// enqueue puts a waiter at the end.
+func (l *list[H]) enqueue(w *waiter[H]) *waiter[H] {
 	if l.last == nil {
 		w.prev, w.next = w, w
 	} else {
@@ -49,7 +51,7 @@ func (l *list[H]) give(hold H, err error) {
 	first := l.last.next
 	l.remove(first)
 	first.hold, first.err = hold, err
-	close(first.ready)
+	first.ready <- struct{}{}
 }
 
 // giveAll answers all waiters.

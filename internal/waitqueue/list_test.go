@@ -9,6 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
+func fresh() *waiter[string] { return newWaiter[string]() }
+
 // ready reports whether a waiter has its answer.
 func ready[H comparable](w *waiter[H]) bool {
 	select {
@@ -21,7 +23,7 @@ func ready[H comparable](w *waiter[H]) bool {
 
 func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 	var l list[string]
-	a, b, c := l.enqueue(), l.enqueue(), l.enqueue()
+	a, b, c := l.enqueue(fresh()), l.enqueue(fresh()), l.enqueue(fresh())
 	refused := errors.New("refused")
 	for i, w := range []*waiter[string]{a, b, c} {
 		if ready(w) {
@@ -38,7 +40,7 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
 	for leaver := range 3 {
 		var l list[string]
-		all := []*waiter[string]{l.enqueue(), l.enqueue(), l.enqueue()}
+		all := []*waiter[string]{l.enqueue(fresh()), l.enqueue(fresh()), l.enqueue(fresh())}
 		if !l.remove(all[leaver]) {
 			t.Fatalf("waiter %d could not leave", leaver)
 		}
@@ -53,7 +55,7 @@ func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
 
 func TestAWaiterThatLeavesTooLateHasItsAnswer(t *testing.T) {
 	var l list[string]
-	a, b := l.enqueue(), l.enqueue()
+	a, b := l.enqueue(fresh()), l.enqueue(fresh())
 	l.give("hold", nil)
 	if l.remove(a) || a.hold != "hold" {
 		t.Fatal("the waiter was answered already")
@@ -70,7 +72,7 @@ func TestAListIsAQueueWithHoles(t *testing.T) {
 	for i := range 20_000 {
 		switch rng.IntN(5) {
 		case 0, 1:
-			model = append(model, l.enqueue())
+			model = append(model, l.enqueue(newWaiter[int]()))
 		case 2:
 			if len(model) > 0 {
 				at := rng.IntN(len(model))

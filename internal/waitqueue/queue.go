@@ -57,6 +57,7 @@ type Queue[H comparable, W any] struct {
 	closing <-chan struct{}
 	seed    maphash.Seed
 	shards  [64]shard[H]
+	waiters sync.Pool // waiters that have read their answer
 }
 
 type shard[H comparable] struct {
@@ -194,7 +195,7 @@ func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, tr
 		}
 		return q.Enter(ctx, key, c, want, try)
 	}
-	w := e.queue.enqueue()
+	w := e.queue.enqueue(q.waiter())
 	s.mu.Unlock()
 	q.rules.Waits(ctx, want, h)
 	if err := q.await(ctx, w); err != nil {
@@ -202,7 +203,18 @@ func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, tr
 		return Turn[H, W]{}, err
 	}
 	t.Hold, t.Waited = w.hold, true
+	*w = waiter[H]{ready: w.ready}
+	q.waiters.Put(w)
 	return t, nil
+}
+
+// waiter returns a waiter that nobody uses. Where goroutines pass a lock all the time, it is one
+// that has got its turn just before.
+func (q *Queue[H, W]) waiter() *waiter[H] {
+	if w, ok := q.waiters.Get().(*waiter[H]); ok {
+		return w
+	}
+	return newWaiter[H]()
 }
 
 // await waits for the answer to a waiter.

@@ -19,7 +19,7 @@ func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, 
 			s.mu.Unlock()
 			return t, nil
 		case !try:
-			w := e.queue.enqueue()
+			w := e.queue.enqueue(newWaiter[H]())
 			s.mu.Unlock()
 			return t.awaitTurn(ctx, e, w, want)
 		case e.unknown:
@@ -31,7 +31,7 @@ func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, 
 				return Turn[H, W]{}, err
 			}
 		default:
-			w := e.tries.enqueue()
+			w := e.tries.enqueue(newWaiter[H]())
 			s.mu.Unlock()
 			if err := t.awaitAnswer(ctx, e, w); err != nil {
 				return Turn[H, W]{}, err
