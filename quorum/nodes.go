@@ -12,7 +12,7 @@ import (
 type NodeInfo struct {
 	Name string // the address, once the node has been reached; before that, its number
 
-	Answers      bool          // the last request to the node was answered
+	Answers      bool          // false: a request got no answer in time, and since it was sent nothing was answered
 	AnswersSince time.Time     // since when Answers is as it is; zero if nothing was ever sent to the node
 	RoundTrip    time.Duration // of the last request that was answered; 0 if none was
 

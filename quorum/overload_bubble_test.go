@@ -171,3 +171,34 @@ func (w *world) wantWaiters(server int, name string, n int) {
 	assert.Must(w.t, err)
 	assert.Equal(w.t, len(s.Waiters), n, "waiters of server %d", server)
 }
+
+// A server that answers a later request is late and not silent, so its queue stays where it is.
+func TestALateAnswerDoesNotMakeAServerSilent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.store()
+		c := w.clientOf(s)
+		w.release(w.lock(c, "x"))
+		synctest.Wait()
+		p, first := w.peers[4], true
+		p.mu.Lock()
+		p.delay = func(action string) (there, back time.Duration) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if first && action == "acquire" {
+				first = false
+				return 10 * time.Second, 0
+			}
+			return time.Millisecond, 0
+		}
+		p.mu.Unlock()
+		l := w.lock(c, "x")
+		time.Sleep(100 * time.Millisecond)
+		m := w.lock(c, "y") // answered meanwhile
+		time.Sleep(time.Second)
+		for _, n := range s.Nodes() {
+			assert.True(t, n.Answers, "a server is silent: %+v", n)
+		}
+		w.release(l)
+		w.release(m)
+	})
+}
