@@ -38,11 +38,11 @@ end
 -- token and nothing else, so one HGET tells all. Only the new lease needs the record, so
 -- PEXPIRE sets the TTL without comparing it. As in commit it comes first. If the key did
 -- not exist, it comes again at the end. A token has 16 digits until the year 2286. What is
--- not a number was written by a later format.
+-- not a number was written by a later format. A hash without the field lock is not ours.
 if mode == 'x' and not owner then
   local call = redis.call
   local last = call('HGET', key, 'lock')
-  if not last or (#last == 16 and string.find(last, '^%d+$')) then
+  if (not last and call('PTTL', key) == -2) or (last and #last == 16 and string.find(last, '^%d+$')) then
     local token = clock_token()
     local hold = token .. ' ' .. ttl .. ' ' .. attempt
     if not last then
@@ -81,7 +81,7 @@ if mode ~= 'x' and not owner then
       used, shared_mode, soonest = string.match(sum, '^(%d+) (%a) (%d+)$')
       used, soonest = tonumber(used), tonumber(soonest)
     end
-    local open = not last and not sum
+    local open = not last and call('PTTL', key) == -2
     local fence = last and string.match(last, '^%d+')
     if fence and #fence == 16 and tonumber(token) > tonumber(fence) then
       if sum then

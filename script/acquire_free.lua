@@ -21,9 +21,9 @@ local hold = token .. ' ' .. ttl .. ' '
 local each = {}
 for i, key in ipairs(KEYS) do
   local last, known, done = redis.pcall('HGET', key, 'lock'), nil, nil
-  -- PEXPIRE comes first, see commit in record.lua.
+  -- PEXPIRE comes first, see commit in record.lua. A hash without the field lock is not ours.
   if not last then
-    known = redis.pcall('PEXPIRE', key, record_ttl)
+    known = redis.pcall('PTTL', key) == -2 and redis.pcall('PEXPIRE', key, record_ttl)
     if type(known) == 'number' then
       done = redis.pcall('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
     end

@@ -43,6 +43,9 @@ local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'sha
 local lock_field, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
 -- An empty field counts as absent, see commit.
 local entries = got[4] ~= '' and got[4]
+if not lock_field and call('PTTL', key) ~= -2 then
+  return redis.error_reply('WRONGTYPE the hash ' .. key .. ' is not a lock')
+end
 local fence, holder, expiry
 local used, shared_mode, soonest = 0, false, nil
 local sweep_cursor, sweep_run, found = '0', '', nil

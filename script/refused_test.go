@@ -154,3 +154,31 @@ func (tr *trial) all(commands [][]any) {
 		assert.MustEqual(tr.t, tr.Do(tr.t, words...), "OK", "%v", words)
 	}
 }
+
+// Another program may have a hash at the name of a lock. No action changes it, gives it a TTL,
+// or says that it holds the lock.
+func TestAHashThatIsNoLockIsLeftAsItIs(t *testing.T) {
+	server := redistest.Start(t, redistest.Tenant(""))
+	whole := map[string]map[string]string{}
+	eachStep(t, server, func(tr *trial) {
+		switch tr.action {
+		case script.CheckACL, script.MarkServer, script.ReadClient, script.RegisterClient:
+			return // their keys are no records
+		}
+		tr.Do(tr.t, "FLUSHDB")
+		clear(whole)
+		for _, key := range tr.keys {
+			tr.Do(tr.t, "HSET", key, "a", "1")
+			whole[key] = map[string]string{"a": "1"}
+		}
+		r := tr.run(tr.Conn, -1)
+		what := fmt.Sprintf("%s %v says %q", tr.action.Name, tr.args, r.answer)
+		assert.True(tr.t, same(tr.records(), whole), "%s and leaves %v", what, tr.records())
+		for _, key := range tr.keys {
+			assert.Equal(tr.t, tr.Do(tr.t, "PTTL", key), any(int64(-1)), "%s, and the TTL of %s", what, key)
+		}
+		if tr.action == script.Acquire {
+			assert.True(tr.t, strings.HasPrefix(r.answer, "WRONGTYPE "), "%s", what)
+		}
+	})
+}

@@ -163,16 +163,16 @@ func TestAMessageStaysOneLine(t *testing.T) {
 // Cron mails every line of standard error. What may be over by the next run is one line, and
 // a wait with a limit tells its end only. A person gets the hint, and the warning at once.
 func TestAnUnreachableServerIsOneLineForCron(t *testing.T) {
-	down := &exitError{codeUnreachable, errors.New("no server answers"), "start it"}
+	down := &exitError{codeUnreachable, &noServerError{"here", "refused"}, "start it"}
 	for _, c := range []struct {
 		terminal, ends bool
 		want           string
 	}{
-		{false, true, "holdfast: no server answers\n"},
-		{false, false, "holdfast: warning: no server answers; waiting for the server\nholdfast: no server answers\n"},
+		{false, true, "holdfast: no server answers at here: refused\n"},
+		{false, false, "holdfast: warning: no server answers at here: refused; waiting for the server\nholdfast: no server answers at here: refused\n"},
 		{
-			true, true, "holdfast: warning: no server answers; waiting for the server\nhint: start it\n" +
-				"holdfast: no server answers\nhint: start it\n",
+			true, true, "holdfast: warning: no server answers at here: refused; waiting for the server\nhint: start it\n" +
+				"holdfast: no server answers at here: refused\nhint: start it\n",
 		},
 	} {
 		var b strings.Builder

@@ -101,15 +101,22 @@ func (s *server) explainKey(key string, err error) error {
 	}
 	hint := "check that the server runs at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
+	down := error(&noServerError{s.address, cause(err)})
 	if t := s.targets[0]; t.options.TLSConfig != nil && cause(err) == noAnswer {
 		hint += "; if it has no TLS, write redis:// in place of rediss://"
+		down = errors.New(down.Error()) // it will not pass by itself
 	}
 	if !s.byHand {
 		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
 			"holdfast demo needs no server"
 	}
-	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", s.address, cause(err)), hint}
+	return &exitError{codeUnreachable, down, hint}
 }
+
+// noServerError says that nothing answers at an address, which may pass by itself.
+type noServerError struct{ address, cause string }
+
+func (e *noServerError) Error() string { return "no server answers at " + e.address + ": " + e.cause }
 
 // explainPlace says what to write if the URL leads to another kind of server than it says. It
 // returns nil if err is no sign of that.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,11 +29,11 @@ type printer struct {
 	level    level
 }
 
-// fail prints an error and what to do about it. An unreachable server is one line where no
-// person reads it: cron mails each line, and the next run may find the server.
+// fail prints an error and what to do about it. A server that does not answer is one line where
+// no person reads it: cron mails each line, and the next run may find the server.
 func (p *printer) fail(err error) {
 	hint := hintOf(err)
-	if !p.terminal && !p.json && codeOf(err) == codeUnreachable {
+	if _, away := errors.AsType[*noServerError](err); away && !p.terminal && !p.json {
 		hint = ""
 	}
 	if text := plain(err); text != "" {

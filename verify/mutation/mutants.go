@@ -73,6 +73,10 @@ var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{
 	mut: "  if #gone > 0 then call('HDEL', key, unpack(gone)) end\n" +
 		"  if #set > 0 then call('HSET', key, unpack(set)) end\n",
 }, {
+	name: "a hash of another program is taken for a lock",
+	old:  "if not lock_field and call('PTTL', key) ~= -2 then",
+	mut:  "if not lock_field and call('PTTL', key) == -3 then",
+}, {
 	name: "a sweep reads all holders in one step",
 	old:  "#gone + kept >= sweep_window then break end",
 	mut:  "false then break end",

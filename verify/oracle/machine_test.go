@@ -102,8 +102,10 @@ func (m *machine) toldWatchers(words []string, push string, o outcome, now int64
 	}
 	switch {
 	case words[0] == "sooner":
-	case len(words) != 4 || words[0] != "free":
+	case len(words) != 5 || words[0] != "free":
 		m.world.rt.Fatalf("pushed %q", push)
+	case words[4] != m.before["birth"]:
+		m.world.rt.Fatalf("pushed %q, of a record that was born at %s", push, m.before["birth"])
 	case holderOf(o.fields) != "" && len(recorded(m.before, now)) > 0:
 		m.world.rt.Fatalf("pushed %q, and %s has got the lock", push, holderOf(o.fields))
 	}
