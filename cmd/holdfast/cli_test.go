@@ -164,16 +164,15 @@ func TestAMessageStaysOneLine(t *testing.T) {
 // a wait with a limit tells its end only. A person gets the hint, and the warning at once.
 func TestAnUnreachableServerIsOneLineForCron(t *testing.T) {
 	down := &exitError{codeUnreachable, &noServerError{"here", "refused"}, "start it"}
+	const failed, warned = "holdfast: no server answers at here: refused\n",
+		"holdfast: warning: no server answers at here: refused; waiting for the server\n"
 	for _, c := range []struct {
 		terminal, ends bool
 		want           string
 	}{
-		{false, true, "holdfast: no server answers at here: refused\n"},
-		{false, false, "holdfast: warning: no server answers at here: refused; waiting for the server\nholdfast: no server answers at here: refused\n"},
-		{
-			true, true, "holdfast: warning: no server answers at here: refused; waiting for the server\nhint: start it\n" +
-				"holdfast: no server answers at here: refused\nhint: start it\n",
-		},
+		{false, true, failed},
+		{false, false, warned + failed},
+		{true, true, warned + "hint: start it\n" + failed + "hint: start it\n"},
 	} {
 		var b strings.Builder
 		p := &printer{w: &b, level: levelNormal, terminal: c.terminal}
