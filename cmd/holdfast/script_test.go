@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -435,6 +436,20 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 		})
 	}
 	ts.Check(syscall.Kill(pid, sig))
+	if sig == unix.SIGSTOP && onLinux() {
+		poll(ts, fmt.Sprintf("%d has stopped", pid), func() bool { return stopped(pid) })
+	}
+}
+
+// stopped reports whether every thread of a process is stopped. The kernel tells one thread at
+// once, and that one tells the others when it runs.
+func stopped(pid int) bool {
+	states, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return err == nil && !slices.ContainsFunc(states, func(path string) bool {
+		text, err := os.ReadFile(path)
+		_, state, _ := strings.Cut(string(text), ") ")
+		return err == nil && !strings.HasPrefix(state, "T")
+	})
 }
 
 // look is what holdfast status says, past the proxy.

@@ -438,7 +438,9 @@ func (m *machine) Lessen(rt *rapid.T) {
 func (m *machine) AwaitFree(rt *rapid.T) {
 	want := rapid.SampledFrom(wants).Draw(rt, "want")
 	watches := pick(rt, "0", "1")
-	if m.step(true, script.AwaitFree, want, watches, retention, base) != "free" {
+	// If there is news and nobody hears it, the mark of this watch goes with it.
+	heard := watches == "0" || m.listening[news] != nil
+	if m.step(heard, script.AwaitFree, want, watches, retention, base) != "free" {
 		return
 	}
 	a := m.fresh(rt)
