@@ -301,9 +301,14 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 			p.shortPushes = true
 			p.mu.Unlock()
 		}
-		coordinator.FailRequest(failing("poll", errReset))
+		coordinator.FailRequest(func(action string, _ []string) error {
+			if action == "poll" || action == "acquire" { // an answer to either confirms it
+				return errReset
+			}
+			return nil
+		})
 		w.release(l)
-		time.Sleep(time.Second) // before it cancels and joins again
+		time.Sleep(time.Second)
 		if len(heard) > 0 {
 			t.Errorf("pushed %q", <-heard)
 		}
