@@ -154,10 +154,15 @@ func (h *Hold) finishLocked(cause error) {
 }
 
 // Context ends when the hold is lost or released. [context.Cause] says which. It is made when
-// somebody asks for it: many programs do not.
+// somebody asks for it: many programs do not. Who asks after a pause of the process, before the
+// renewer has run, gets one that has ended.
 func (h *Hold) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.cause == nil && h.left() <= 0 {
+		h.holds.renewer.Remove(h.item)
+		h.finishLocked(h.holds.cause(h.lock.Keys[0], renewer.Expired))
+	}
 	if h.ctx == nil {
 		h.ctx, h.end = context.WithCancelCause(context.WithoutCancel(h.parent))
 		if h.cause != nil {

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -165,4 +167,13 @@ func TestScriptsBeginWithTheirNames(t *testing.T) {
 			t.Errorf("%s: %s", name, code.Text)
 		}
 	}
+}
+
+// A process was paused past its lease, and its user asks before the renewer has run.
+func TestAContextThatIsAskedForAfterTheLeaseHasEnded(t *testing.T) {
+	gone := errors.New("gone")
+	holds := NewHolds(nil, func(string, renewer.Reason) error { return gone }, errors.New("closed"))
+	defer holds.Close()
+	h := &Hold{holds: holds, parent: t.Context(), lock: Lock{Keys: []string{"a"}}, item: &renewer.Item{}}
+	assert.Is(t, context.Cause(h.Context()), gone)
 }

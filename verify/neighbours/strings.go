@@ -62,18 +62,16 @@ type mutex interface {
 type mutexHold struct {
 	mutex
 
-	lost    <-chan struct{} // nil: the library does not tell
+	lost    func() <-chan struct{} // nil: the library does not tell
 	expired error
 }
 
 // Holds implements [Hold]. A careful user of redsync looks at Until.
 func (h *mutexHold) Holds() bool {
-	select {
-	case <-h.lost:
-		return false
-	default:
-		return h.lost != nil || time.Now().Before(h.Until())
+	if h.lost == nil {
+		return time.Now().Before(h.Until())
 	}
+	return !ended(h.lost())
 }
 
 // Holder implements [Hold].
@@ -89,6 +87,16 @@ func (h *mutexHold) Unlock(ctx context.Context) string {
 		return NotHeld
 	}
 	return Unknown
+}
+
+// ended reports whether the channel is closed.
+func ended(lost <-chan struct{}) bool {
+	select {
+	case <-lost:
+		return true
+	default:
+		return false
+	}
 }
 
 func init() { //nolint:gochecknoinits // the table of another file
@@ -135,7 +143,7 @@ func openCompatRedsync(cfg Config) (Locker, error) {
 		if err := m.LockContext(ctx); err != nil {
 			return nil, err
 		}
-		return &mutexHold{mutex: m, lost: m.Lost(), expired: redsync.ErrLockAlreadyExpired}, nil
+		return &mutexHold{mutex: m, lost: m.Lost, expired: redsync.ErrLockAlreadyExpired}, nil
 	})
 }
 
@@ -197,19 +205,17 @@ type obtained interface {
 type obtainedHold struct {
 	obtained
 
-	till    time.Time       // a careful user counts from before the call
-	lost    <-chan struct{} // nil: the library does not tell
+	till    time.Time              // a careful user counts from before the call
+	lost    func() <-chan struct{} // nil: the library does not tell
 	notHeld error
 }
 
 // Holds implements [Hold].
 func (h *obtainedHold) Holds() bool {
-	select {
-	case <-h.lost:
-		return false
-	default:
-		return h.lost != nil || time.Now().Before(h.till)
+	if h.lost == nil {
+		return time.Now().Before(h.till)
 	}
+	return !ended(h.lost())
 }
 
 // Holder implements [Hold].
@@ -268,13 +274,13 @@ func openCompatRedislock(cfg Config) (Locker, error) {
 	rdb := cfg.rdb(cfg.Address)
 	c := redislock.New(goredis.New(rdb))
 	return byTurns(cfg, redislock.NewStore(goredis.New(rdb)), func(ctx context.Context, name string) (Hold, error) {
-		var lost <-chan struct{}
+		var lost func() <-chan struct{}
 		l, till, err := obtaining(ctx, cfg, redislock.ErrNotObtained, func() (obtained, error) {
 			l, err := c.Obtain(ctx, name, cfg.TTL(), &redislock.Options{Renew: true})
 			if err != nil {
 				return nil, err
 			}
-			lost = l.Lost()
+			lost = l.Lost
 			return l, nil
 		})
 		if err != nil {
