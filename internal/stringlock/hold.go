@@ -154,8 +154,8 @@ func (h *Hold) finishLocked(cause error) {
 }
 
 // Context ends when the hold is lost or released. [context.Cause] says which. It is made when
-// somebody asks for it: many programs do not. Who asks after a pause of the process, before the
-// renewer has run, gets one that has ended.
+// somebody asks for it: many programs do not. After a pause of the process, before the renewer has
+// run, the answer is a context that has ended.
 func (h *Hold) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/neighbour"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -172,7 +173,7 @@ func TestScriptsBeginWithTheirNames(t *testing.T) {
 // A process was paused past its lease, and its user asks before the renewer has run.
 func TestAContextThatIsAskedForAfterTheLeaseHasEnded(t *testing.T) {
 	gone := errors.New("gone")
-	holds := NewHolds(nil, func(string, renewer.Reason) error { return gone }, errors.New("closed"))
+	holds := NewHolds([]store.Store{memstore.New()}, func(string, renewer.Reason) error { return gone }, errors.New("closed"))
 	defer holds.Close()
 	h := &Hold{holds: holds, parent: t.Context(), lock: Lock{Keys: []string{"a"}}, item: &renewer.Item{}}
 	assert.Is(t, context.Cause(h.Context()), gone)
