@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/neighbour"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/slot"
@@ -173,8 +174,11 @@ func TestScriptsBeginWithTheirNames(t *testing.T) {
 // A process was paused past its lease, and its user asks before the renewer has run.
 func TestAContextThatIsAskedForAfterTheLeaseHasEnded(t *testing.T) {
 	gone := errors.New("gone")
-	holds := NewHolds([]store.Store{memstore.New()}, func(string, renewer.Reason) error { return gone }, errors.New("closed"))
+	cause := func(string, renewer.Reason) error { return gone }
+	holds := NewHolds([]store.Store{memstore.New()}, cause, errors.New("closed"))
 	defer holds.Close()
-	h := &Hold{holds: holds, parent: t.Context(), lock: Lock{Keys: []string{"a"}}, item: &renewer.Item{}}
+	h := &Hold{holds: holds, parent: t.Context(), lock: Lock{Keys: []string{"a"}}}
+	h.start(clock.Now()-time.Hour, time.Minute)
+	holds.renewer.Remove(h.item) // so that only the question can tell
 	assert.Is(t, context.Cause(h.Context()), gone)
 }
