@@ -73,7 +73,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) {
 	switch {
 	case err != nil:
-		if !na.holds && !(na.queued && na.node.isLate(err)) {
+		if !na.holds && (!na.queued || !na.node.isLate(err)) {
 			na.reply, na.err = majority.Failed, err
 		}
 	case a.Kind == wire.Granted:

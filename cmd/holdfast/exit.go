@@ -215,8 +215,7 @@ func codeOfReply(code string) int {
 // the network.
 func unreachable(err error) bool {
 	var network net.Error
-	var file *fs.PathError
-	if errors.As(err, &file) {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return false
 	}
 	return errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, holdfast.ErrUnreachable) ||

@@ -367,7 +367,7 @@ func TestASuspensionIsNoticedWithinASecondOfWakingUp(t *testing.T) {
 		if !lost || v.reason != Expired || v.at > woke+time.Second {
 			t.Errorf("lost %v after %v", lost, v.at-woke)
 		}
-		assert.True(t, len(s.seen()) <= 0, "a lease past its deadline was renewed")
+		assert.True(t, len(s.seen()) == 0, "a lease past its deadline was renewed")
 	})
 }
 

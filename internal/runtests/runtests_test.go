@@ -20,7 +20,7 @@ func said(t *testing.T, d *digest, events ...event) (string, []string) {
 	}
 	d.out = &out
 	broken, crashed := d.read(strings.NewReader(in.String()))
-	assert.True(t, len(crashed) <= 0, "the race detector crashed in %q", crashed)
+	assert.True(t, len(crashed) == 0, "the race detector crashed in %q", crashed)
 	return out.String(), broken
 }
 
