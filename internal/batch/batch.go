@@ -2,8 +2,9 @@
 //
 // If few requests are under way, the next one is sent alone and at once. Otherwise it
 // queues. The queued requests are sent in one batch as soon as an answer comes. From then
-// on one batch is under way at a time, until no request is queued. So a few goroutines
-// never wait for each other, and many share the cost of a request.
+// on batches follow each other, until no request is queued. If half a batch is queued while one
+// is under way, it is sent too: so the server works on one while the client works on the other.
+// A few goroutines never wait for each other, and many share the cost of a request.
 package batch
 
 import (
@@ -18,6 +19,10 @@ const (
 	// maxBatch is the most requests in a batch. A larger one would delay the other
 	// clients of the server for too long.
 	maxBatch = 32
+	// maxOut is how many batches are under way at the same time, at most. The second one must
+	// have enough requests: two small ones cost more than one that is as large as both.
+	maxOut = 2
+	enough = maxBatch / 2
 	// maxDelay is how long a request is queued while no answer comes. A silent server
 	// must not delay it for longer.
 	maxDelay = 10 * time.Millisecond
@@ -57,13 +62,20 @@ func New[Q, A any](send func(batch []*Item[Q, A]), run func(f func()) bool) *Bat
 // calls Exit after the answer. Otherwise the request is queued for a batch, and Answer
 // receives its answer.
 func (c *Batcher[Q, A]) Enter(request Q) *Item[Q, A] {
+	s, batch := c.enter(request)
+	c.start(batch)
+	return s
+}
+
+// enter does what Enter does. The caller sends the batch that it returns.
+func (c *Batcher[Q, A]) enter(request Q) (s *Item[Q, A], batch []*Item[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.out == 0 && c.alone < maxAlone && len(c.queue) == 0 {
 		c.alone++
-		return nil
+		return nil, nil
 	}
-	s := &Item[Q, A]{Request: request, Answer: make(chan A, 1)}
+	s = &Item[Q, A]{Request: request, Answer: make(chan A, 1)}
 	c.queue = append(c.queue, s)
 	if len(c.queue) == 1 {
 		if c.timer == nil {
@@ -72,7 +84,10 @@ func (c *Batcher[Q, A]) Enter(request Q) *Item[Q, A] {
 			c.timer.Reset(maxDelay)
 		}
 	}
-	return s
+	if c.out > 0 {
+		batch = c.next()
+	}
+	return s, batch
 }
 
 // Leave takes a request out of the queue. It returns false if the request has been sent.
@@ -101,7 +116,7 @@ func (c *Batcher[Q, A]) overdue() {
 
 // next takes the requests that may be sent now. c.mu is held.
 func (c *Batcher[Q, A]) next() []*Item[Q, A] {
-	if c.out > 0 {
+	if c.out >= maxOut || c.out > 0 && len(c.queue) < enough {
 		return nil
 	}
 	return c.take()

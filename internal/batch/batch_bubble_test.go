@@ -88,6 +88,34 @@ func TestManyRequestsAreBatched(t *testing.T) {
 	})
 }
 
+// While a batch is under way, a second one is sent as soon as half a batch is queued, and no
+// third one.
+func TestASecondBatchIsSentBesideTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSender(spawn)
+		_, items := r.crowd(t, 4+1)
+		r.Exit()
+		<-r.out
+		_, few := r.crowd(t, 15)
+		synctest.Wait()
+		assert.True(t, len(r.out) == 0, "too few were sent beside a batch")
+		_, more := r.crowd(t, 1+31)
+		if second := <-r.out; len(second) != 16 {
+			t.Errorf("%d in the second batch", len(second))
+		}
+		synctest.Wait()
+		assert.True(t, len(r.out) == 0, "a third batch was sent beside two")
+		r.back <- struct{}{}
+		if third := <-r.out; len(third) != 31 {
+			t.Errorf("%d in the third batch", len(third))
+		}
+		close(r.back)
+		for _, b := range slices.Concat(items, few, more) {
+			<-b.Answer
+		}
+	})
+}
+
 func TestABatchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSender(spawn)

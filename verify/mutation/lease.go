@@ -234,6 +234,14 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	old:  "	n := min(len(c.queue), maxBatch)\n",
 	mut:  "	n := len(c.queue)\n",
 }, {
+	name: "two small batches are sent beside each other",
+	old:  "c.out > 0 && len(c.queue) < enough {",
+	mut:  "c.out > 0 && len(c.queue) == 0 {",
+}, {
+	name: "no batch is sent beside another",
+	old:  "	if c.out >= maxOut || ",
+	mut:  "	if c.out > 0 || ",
+}, {
 	name: "what gathers behind a silent batch waits for it",
 	old:  "	batch := c.take()\n	c.mu.Unlock()\n",
 	mut:  "	batch := c.next()\n	c.mu.Unlock()\n",
