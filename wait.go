@@ -446,7 +446,7 @@ func readHolder(ctx context.Context, s *lock, told *HeldError) {
 	c := s.client
 	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
 	defer cancel()
-	r, err := c.sender.RecordUntil(look, s.keys(), anyHolder)
+	r, err := c.sender.RecordUntil(look, s.keys(), oneOrSeveral)
 	if err != nil {
 		told.Err = request.InTime(ctx, err)
 		return
