@@ -569,7 +569,7 @@ func readAround(ctx context.Context, c *Client, name string) (locks []LockInfo, 
 	known := &registrations{holdersOnly: true} // there may be many waiters
 	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
-		s, err := readLock(ctx, c, names[i], known)
+		s, err := readLock(ctx, c, names[i], known, nil)
 		if err != nil {
 			return nil, err
 		}

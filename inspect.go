@@ -19,7 +19,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// LockInfo is the state of one lock at one moment, as the server knows it.
+// LockInfo is the state of one lock, as the server knows it. It is that of one moment, unless
+// the lock has more than 256 holders and waiters together. Those are read in several requests, so
+// that the server serves others in between. Each of them was there at some time during the
+// reading, and all that were there the whole time are shown.
 type LockInfo struct {
 	Name         string
 	Fence        uint64        // the highest fencing token in the record; 0 if there is none
@@ -109,12 +112,15 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	return readLock(ctx, c, name, new(registrations))
+	return readLock(ctx, c, name, new(registrations), nil)
 }
 
-func readLock(ctx context.Context, c *Client, name string, known *registrations) (LockInfo, error) {
+// readLock reads a lock, or no more of it than enough wants, see [wire.ReadRecord].
+func readLock(
+	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool,
+) (LockInfo, error) {
 	s := LockInfo{Name: name}
-	r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, name)})
+	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough)
 	if err != nil {
 		return s, wrap("inspection of", name, err)
 	}
@@ -269,7 +275,7 @@ func isForeign(err error) bool {
 
 func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrations) (LockInfo, error) {
 	if !r.Job {
-		return readLock(ctx, c, r.Name, known)
+		return readLock(ctx, c, r.Name, known, nil)
 	}
 	j, err := readJob(ctx, c, r.Name, known)
 	s := LockInfo{Name: r.Name, Job: &j}
@@ -411,6 +417,9 @@ type Eviction struct {
 //
 // A holder learns of the eviction with its next renewal, up to a third of its TTL later.
 // Until then it believes that it holds the lock. The leases of this client end at once.
+//
+// All holds end at one moment. So the server serves nobody else while it ends thousands of
+// readers or permits: 10,000 take it a tenth of a second.
 //
 // Evict returns the number of holds that it ended. It is 0 if the lock was free, or if no
 // hold had the given Token. After an [ErrUnknownOutcome], check the result with

@@ -56,6 +56,30 @@ func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 	})
 }
 
+// A lock with very many holders is read in several requests, and shown whole.
+func TestInspectShowsEveryHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{})
+		s := c.Semaphore("a", 1000)
+		for range 600 {
+			if _, err := s.Acquire(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		info := w.state("a")
+		held := make(map[string]bool)
+		for i, h := range info.Holders {
+			held[h.HolderID] = true
+			assert.True(t, i == 0 || info.Holders[i-1].Token < h.Token, "holder %d is out of order", i)
+		}
+		assert.Equal(t, len(held), 600, "different holders")
+		assert.Equal(t, len(info.Holders), 600, "holders")
+		free, err := s.Available(t.Context())
+		assert.Must(t, err)
+		assert.Equal(t, free, 400, "permits that nobody holds")
+	})
+}
+
 func TestInspectShowsTheLeaderWithItsValue(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

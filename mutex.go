@@ -84,7 +84,11 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 	if m.lock.err != nil {
 		return nil, m.lock.err
 	}
-	s, err := m.lock.client.Inspect(ctx, m.lock.name)
+	c := m.lock.client
+	if err := checkReadable(ctx, c, m.lock.name); err != nil {
+		return nil, err
+	}
+	s, err := readLock(ctx, c, m.lock.name, &registrations{holdersOnly: true}, anyHolder)
 	if err != nil || !s.Held() {
 		return nil, err
 	}
@@ -288,7 +292,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	if err := checkReadable(ctx, t.client, t.name); err != nil {
 		return 0, err
 	}
-	r, err := t.client.sender.Record(ctx, t.keys())
+	r, err := t.client.sender.RecordUntil(ctx, t.keys(), anyHolder)
 	if err != nil {
 		return 0, wrap("inspection of", t.name, err)
 	}
@@ -311,6 +315,16 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 		n += mine.holdCount() - 1
 	}
 	return n, nil
+}
+
+// anyHolder ends the reading of a large record as soon as a holder is found. A mutex has one,
+// which every page shows. Others may share its name as readers.
+func anyHolder(page *wire.Record) bool { return len(page.Holders) > 0 }
+
+// oneOrSeveral ends the reading as soon as it is known that there are several holders, or that
+// there is only one.
+func oneOrSeveral(page *wire.Record) bool {
+	return len(page.Holders) > 1 || len(page.Holders) == 1 && page.Holders[0].Mode == wire.Exclusive
 }
 
 // notYours returns the error that names the holder of a lock that the caller does not hold.

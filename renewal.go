@@ -84,7 +84,8 @@ func (h *hold) lostFor(reason renewer.Reason) *LostError {
 // readEviction reads from the record whether an operator evicted the hold, and stores who
 // did.
 func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
-	r, err := h.lock.client.sender.Record(ctx, h.lock.keys())
+	onePage := func(*wire.Record) bool { return true } // it has the eviction, and who holds the lock alone
+	r, err := h.lock.client.sender.RecordUntil(ctx, h.lock.keys(), onePage)
 	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, madeBy(h.attempt)) {
 		return r, renewer.NotHeld
 	}

@@ -440,12 +440,13 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 	return first
 }
 
-// readHolder asks the server which holder the lock has. It gives up after lastLook.
+// readHolder asks the server which holder the lock has; of very many readers, it reads some. It
+// gives up after lastLook.
 func readHolder(ctx context.Context, s *lock, told *HeldError) {
 	c := s.client
 	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
 	defer cancel()
-	r, err := c.sender.Record(look, s.keys())
+	r, err := c.sender.RecordUntil(look, s.keys(), oneOrSeveral)
 	if err != nil {
 		told.Err = request.InTime(ctx, err)
 		return

@@ -3,21 +3,25 @@ package memstore
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 )
 
 // inspect reads one lock, changing nothing.
 //
-// Answers: absent · one line for the lock, one for each live holder, one for
-// each waiter and one for the last eviction.
+// Answers: absent · one line for the lock, one for each live holder, one for each waiter and
+// one for the last eviction. Of a large record it shows a page. The scripts come to the shares
+// and waiters in another order.
 func inspect(t *step, a *arguments) string {
 	counts := len(a.words) > 0 && a.text() == "p"
+	from := ""
+	if a.left() {
+		from = a.text()
+	}
 	if t.fence == 0 {
 		return "absent"
 	}
-	attempts := t.byToken()
-	attempts = slices.DeleteFunc(attempts, func(a string) bool { return t.shares[a].expiry <= t.now })
+	attempts, waiters, next := t.page(from, counts)
 	var live int64
 	for _, attempt := range attempts {
 		live += t.shares[attempt].weight
@@ -38,11 +42,12 @@ func inspect(t *step, a *arguments) string {
 		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d 1", h.mode, attempt,
 			cmp.Or(h.owner, "-"), h.weight, h.token, h.since, h.expiry-t.now))
 	}
-	for i, w := range t.queue.waiters {
-		if counts {
-			break
+	for i, w := range waiters {
+		position := int64(i + 1)
+		if next != "" {
+			position = w.place
 		}
-		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", i+1, w.mode, w.attempt,
+		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", position, w.mode, w.attempt,
 			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.expiry-t.now, 0)))
 	}
 	if t.leads() {
@@ -54,5 +59,52 @@ func inspect(t *step, a *arguments) string {
 	if t.evicted != nil {
 		lines = append(lines, "evicted "+t.evicted.String())
 	}
+	if next != "" {
+		lines = append(lines, "page "+next+" "+t.run)
+	}
 	return strings.Join(lines, "\n")
+}
+
+// page returns the live shares and the waiters of the page that begins at from, and where the
+// next one begins: 0 after the last one, "" if the whole record is one page. A page begins
+// after a share with a token, s TOKEN, or after a waiter with a place, w PLACE.
+func (t *step) page(from string, counts bool) (attempts []string, waiters []*waiter, next string) {
+	past, isToken := strings.CutPrefix(from, "s")
+	if place, isPlace := strings.CutPrefix(from, "w"); isPlace {
+		past = place
+	}
+	after, _ := strconv.ParseInt(past, 10, 64)
+	if isToken || from == "" {
+		for _, attempt := range t.byToken() {
+			h := t.shares[attempt]
+			switch {
+			case h.token <= after || h.expiry <= t.now:
+			case len(attempts) == sweepWindow:
+				return attempts, nil, fmt.Sprintf("s%d", t.shares[attempts[sweepWindow-1]].token)
+			default:
+				attempts = append(attempts, attempt)
+			}
+		}
+		after = 0
+	}
+	next = "0"
+	if from == "" {
+		next = ""
+	}
+	if counts {
+		return attempts, nil, next
+	}
+	for _, w := range t.queue.waiters {
+		switch {
+		case w.place <= after:
+		case len(attempts)+len(waiters) == sweepWindow:
+			if len(waiters) > 0 {
+				after = waiters[len(waiters)-1].place
+			}
+			return attempts, waiters, fmt.Sprintf("w%d", after)
+		default:
+			waiters = append(waiters, w)
+		}
+	}
+	return attempts, waiters, next
 }

@@ -178,6 +178,7 @@ type step struct {
 	unfinished bool
 
 	key       string
+	run       string // the server's run ID
 	before    *holds // at the beginning of the step; nil: nobody watches
 	mustQueue bool   // a newcomer may not overtake the waiters
 	gap       bool   // during this step, nobody held the lock and nobody waited

@@ -166,6 +166,7 @@ func (s *Store) open(key string) (*step, error) {
 		now:       micros / 1000,
 		listening: s.listening,
 		key:       key,
+		run:       s.run,
 		mustQueue: at.record.queue.len() > 0,
 	}
 	if t.watched {

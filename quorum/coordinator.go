@@ -107,7 +107,7 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	if last.Place > alwaysChecked && last.Left <= acq.s.cfg.MaxTTL && rand.IntN(last.Place) >= alwaysChecked {
 		return false
 	}
-	_, own, err := acq.s.readRecord(ctx, []string{acq.key}, nil)
+	_, own, err := acq.s.readRecord(ctx, []string{acq.key})
 	for i, record := range own {
 		for _, h := range record.Holders {
 			acq.s.keepContradiction(acq.key, i, h.Attempt)

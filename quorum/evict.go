@@ -88,7 +88,7 @@ func (s *Store) tokensOnNodes(
 	if token == "0" {
 		return list, "", nil
 	}
-	_, own, err := s.readRecord(ctx, keys, nil)
+	_, own, err := s.readRecord(ctx, keys)
 	if err != nil {
 		return nil, "", err
 	}

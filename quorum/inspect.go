@@ -14,7 +14,7 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 	if len(args) > 0 {
 		return "", refusePermits()
 	}
-	merged, _, err := s.readRecord(ctx, keys, args)
+	merged, _, err := s.readRecord(ctx, keys)
 	if err != nil {
 		return "", err
 	}
@@ -22,21 +22,31 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 }
 
 // readRecord reads the record as a majority sees it, and as each node that answered does.
-func (s *Store) readRecord(ctx context.Context, keys, args []string) (wire.Record, map[int]wire.Record, error) {
-	answers, err := s.askMajority(ctx, script.Inspect, keys, args)
-	if err != nil {
+func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
+	each := make([]wire.Record, len(s.nodes))
+	timeout := s.requestTimeout(ctx, 0)
+	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
+		each[i], err = wire.ReadRecord(func(args []string) (string, error) {
+			if ctx.Err() != nil {
+				return "", ctx.Err() // nobody waits for the further pages
+			}
+			return n.call(timeout, script.Inspect, keys, args)
+		}, nil)
+		return err
+	})
+	switch {
+	case err != nil:
 		return wire.Record{}, nil, err
+	case len(failed) > len(s.nodes)-s.majority:
+		return wire.Record{}, nil, s.noMajority(failed)
 	}
 	var records []wire.Record
 	own := make(map[int]wire.Record)
 	for _, i := range s.order(keys[0]) {
-		if answers[i] == "" {
+		if failed[i] != nil {
 			continue
 		}
-		r, err := wire.ParseRecord(answers[i])
-		if err != nil {
-			return wire.Record{}, nil, &nodeError{s.nodes[i].name(), err}
-		}
+		r := each[i]
 		for h := range r.Holders {
 			r.Holders[h].Attempt = clientAttempt(r.Holders[h].Attempt)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -153,7 +154,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.ReleaseAfter:   {"h/1", fence, "1000", "100", "600000", ear},
 		script.AwaitFree:      {"x", "1", "600000", ear},
 		script.RaiseFence:     {"h/1", "8", "600000"},
-		script.Inspect:        nil, // it shows all holders and the whole queue
+		script.Inspect:        {""},
 		script.CheckACL:       nil, // no lock's record, from here on
 		script.RegisterClient: nil,
 		script.ReadClient:     nil,
@@ -311,6 +312,56 @@ func TestAHoldThatNoSweepHasReachedIsOver(t *testing.T) {
 		if got := charge(t, conn, c.script, "{k}", c.args...); got.answer != c.want {
 			t.Errorf("%s %v: %v, want %s", c.script.Name, c.args, got, c.want)
 		}
+	}
+}
+
+// The pages of a record show each of its holders and waiters once, although others come and go
+// between two pages. Guarantee: I11.
+func TestThePagesOfARecordShowAllThatIsThere(t *testing.T) {
+	conn, _ := listening(t)
+	share(t, conn, "s", 4000, 1000, time.Minute)
+	now := time.Now()
+	pages := 0
+	r, err := wire.ReadRecord(func(args []string) (string, error) {
+		words := []any{"EVAL", script.Inspect.Text, 1, "{k}"}
+		for _, arg := range args {
+			words = append(words, arg)
+		}
+		answer := conn.Do(t, words...).(string)
+		// The hash grows and shrinks meanwhile.
+		for i := range 200 {
+			conn.Send(t, "HSET", "{k}", fmt.Sprintf("h:new%d/%d", pages, i),
+				fmt.Sprintf("s %d 1 %d 1", now.Add(time.Minute).UnixMilli(), 1000*pages+i))
+			conn.Send(t, "HDEL", "{k}", fmt.Sprintf("h:new%d/%d", pages-2, i))
+		}
+		for range 400 {
+			conn.Receive(t)
+		}
+		pages++
+		return answer, nil
+	}, nil)
+	assert.Must(t, err)
+	seen := make(map[string]int)
+	for _, h := range r.Holders {
+		seen[h.Attempt]++
+	}
+	for _, w := range r.Waiters {
+		seen[w.Attempt]++
+	}
+	lasting := []string{"h/1", "l/1"}
+	for i := range 4000 {
+		lasting = append(lasting, fmt.Sprintf("d%d/1", i+1))
+	}
+	for i := range 1000 {
+		lasting = append(lasting, fmt.Sprintf("w%d/1", i+1))
+	}
+	for _, attempt := range lasting {
+		if seen[attempt] != 1 {
+			t.Fatalf("%s is shown %d times on %d pages", attempt, seen[attempt], pages)
+		}
+	}
+	if len(r.Waiters) != 1001 || r.Waiters[1000].Attempt != "l/1" || r.Waiters[1000].Place != 1001 || pages < 5000/400 {
+		t.Errorf("%d waiters on %d pages; the last is %+v", len(r.Waiters), pages, r.Waiters[len(r.Waiters)-1])
 	}
 }
 

@@ -4,44 +4,57 @@
 -- KEYS   1 key   the lock's record
 -- ARGV   1 mode  optional: p if the caller counts permits. Then the answer has no waiters. A store
 --                over several servers refuses it, because each of them counts its own permits
+-- ARGV   2 from  optional: the <next> of an earlier answer, to go on from there
 --
 -- ANSWER absent                                                          there is no record
 -- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
 -- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   a live hold
 -- LINE   waiter <position> <mode> <attempt> <owner> <weight> <joined> <left>         in order; left: ms to its expiry
+-- LINE   page <next> <run>                                               the answer is a page of a larger record
 -- LINE   leader <value>                                                  the holder has proclaimed this
 -- LINE   period <next> <attempt> <period> <offset>                       of a periodic job: see begin_run
 -- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
 -- ERROR  FORMAT  the record has a later format
 --
--- HOLDS  Writes nothing. Times are ms of the server's clock; left is relative; - stands for
---        no owner.
--- WHY    One step, so that holders and waiters are of the same moment.
+-- HOLDS  I11. Writes nothing. Times are ms of the server's clock; left is relative; - stands for
+--        no owner. A page shows some of the shared holders and waiters, and all else. Its <used>
+--        counts what it shows, and <position> is the waiter's place. The pages up to the <next> 0
+--        show each holder and waiter that was there all the time, and some of them twice. <next>
+--        means nothing to a server with another <run>; - stands for an unknown one.
+-- WHY    One step shows up to about 256 holders and waiters, of the same moment. With all of
+--        them, it would keep the server busy for as long as there are many.
 
-local key, mode, retention, channel_prefix = KEYS[1], ARGV[1], 0, ''
+local key, mode, from, retention, channel_prefix = KEYS[1], ARGV[1], ARGV[2], 0, ''
 
 --include record
 
 if not fence then return 'absent' end
 local lines = {}
 local function add(...) lines[#lines + 1] = table.concat({...}, ' ') end
-local live, shared, queue = 0, {}, {}
-local all = call('HGETALL', key)
-for i = 1, #all, 2 do
-  local kind, attempt = string.sub(all[i], 1, 2), string.sub(all[i], 3)
-  if all[i + 1] == '' then
-    -- An empty field counts as absent, see commit.
-  elseif kind == 'h:' then
-    local h = parse_share(all[i + 1])
-    if h[2] > now then
-      live = live + h[3]
-      shared[#shared + 1] = {tonumber(h[4]), attempt, h}
+local live, shared, queue, seen, next_cursor = 0, {}, {}, 0, from or '0'
+for _ = 1, sweep_pages do
+  local page = call('HSCAN', key, next_cursor, 'COUNT', sweep_page)
+  next_cursor = page[1]
+  for i = 1, #page[2], 2 do
+    local kind, attempt, value = string.sub(page[2][i], 1, 2), string.sub(page[2][i], 3), page[2][i + 1]
+    if value == '' then
+      -- An empty field counts as absent, see commit.
+    elseif kind == 'h:' then
+      seen = seen + 1
+      local h = parse_share(value)
+      if h[2] > now then
+        live = live + h[3]
+        shared[#shared + 1] = {tonumber(h[4]), attempt, h}
+      end
+    elseif kind == 'w:' and mode ~= 'p' then
+      seen = seen + 1
+      local w = words(value)
+      queue[#queue + 1] = {tonumber(w[1]), attempt, w}
     end
-  elseif kind == 'w:' and mode ~= 'p' then
-    local w = words(all[i + 1])
-    queue[#queue + 1] = {tonumber(w[1]), attempt, w}
   end
+  if next_cursor == '0' or seen >= sweep_window then break end
 end
+local paged = from or next_cursor ~= '0'
 local function order(a, b) return a[1] < b[1] end
 table.sort(shared, order)
 table.sort(queue, order)
@@ -58,7 +71,7 @@ for _, s in ipairs(shared) do
 end
 for i, q in ipairs(queue) do
   local w = q[3]
-  add('waiter', text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
+  add('waiter', paged and w[1] or text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
 -- A holder under an owner's name does not lead.
 local said = holder and not entries and expiry > now and read_field('leader')
@@ -68,4 +81,8 @@ local period = read_field('period')
 if period then add('period', period) end
 local evicted = read_field('evicted')
 if evicted then add('evicted', evicted) end
+if paged then
+  local run = server_run()
+  add('page', next_cursor, run ~= '' and run or '-')
+end
 return table.concat(lines, '\n')

@@ -73,14 +73,21 @@ func (s *Sender) AskIn(
 	return wire.Parsed(s.run(buf.limited.Within(ctx, limit), ctx, action, keys, args))
 }
 
-// Record reads what the server keeps of a lock. A caller that counts permits passes their
-// mode, so that a store refuses that if it has none.
+// Record reads what the server keeps of a lock, see [wire.ReadRecord]. A caller that counts
+// permits passes their mode, so that a store refuses that if it has none.
 func (s *Sender) Record(ctx context.Context, keys []string, mode ...string) (wire.Record, error) {
-	answer, err := s.Run(ctx, script.Inspect, keys, mode)
-	if err != nil {
-		return wire.Record{}, err
-	}
-	return wire.ParseRecord(answer)
+	return wire.ReadRecord(s.inspect(ctx, keys), nil, mode...)
+}
+
+// RecordUntil is [Sender.Record] that reads no further than to a page that enough accepts.
+func (s *Sender) RecordUntil(
+	ctx context.Context, keys []string, enough func(page *wire.Record) bool,
+) (wire.Record, error) {
+	return wire.ReadRecord(s.inspect(ctx, keys), enough)
+}
+
+func (s *Sender) inspect(ctx context.Context, keys []string) func(args []string) (string, error) {
+	return func(args []string) (string, error) { return s.Run(ctx, script.Inspect, keys, args) }
 }
 
 // Acks are the acknowledgements that a write waits for.

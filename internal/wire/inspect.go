@@ -1,12 +1,17 @@
 package wire
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // Record is the answer of inspect on one lock. Times since 1970 are by the server's clock.
+//
+// Of a record with more than some 256 holders and waiters, an answer is a page: it has some of
+// the shared holders and of the waiters. [ReadRecord] puts the pages together.
 type Record struct {
 	Absent  bool
 	Now     time.Time
@@ -19,7 +24,11 @@ type Record struct {
 	Leader  *string // what the holder has proclaimed
 	Job     *JobLine
 	Evicted *EvictedLine
+	next    string // where the next page begins; "": the answer is no page; lastPage: there is no further one
+	run     string // the run of the server that gave this page
 }
+
+const lastPage = "0"
 
 // JobLine is when a periodic job runs.
 type JobLine struct {
@@ -143,12 +152,91 @@ func ParseRecord(answer string) (Record, error) {
 		case "evicted":
 			r.Evicted = &EvictedLine{At: s.instant(), By: s.name(), Reason: s.name()}
 			r.Evicted.Attempts = s.words
+		case "page":
+			r.next, r.run = s.word(), s.word()
 		}
 		if s.bad {
 			return Record{}, BadAnswer(line)
 		}
 	}
 	return r, nil
+}
+
+// mostRestarts is how often ReadRecord begins again because another server has answered.
+const mostRestarts = 3
+
+// ReadRecord reads the record of a lock. ask sends inspect with these arguments; mode is the
+// first of them, or nothing. A record of one page is that of one moment. A larger one is read
+// in several requests: each holder and waiter was there at some time in between, and all else
+// is as the last page says.
+//
+// If enough is not nil, the reading ends with the first page that enough accepts. Every page
+// has all but the shared holders and the waiters.
+func ReadRecord(
+	ask func(args []string) (string, error), enough func(page *Record) bool, mode ...string,
+) (Record, error) {
+	var pages []Record
+	args := mode
+	for restarts := 0; ; {
+		answer, err := ask(args)
+		if err != nil {
+			return Record{}, err
+		}
+		page, err := ParseRecord(answer)
+		if err != nil || page.next == "" {
+			return page, err
+		}
+		if len(pages) > 0 && page.run != pages[0].run { // a place in a record means nothing to another server
+			if restarts++; restarts > mostRestarts {
+				return Record{}, BadAnswer(answer)
+			}
+			pages, args = nil, mode
+			continue
+		}
+		if pages = append(pages, page); page.next == lastPage || enough != nil && enough(&page) {
+			return merged(pages), nil
+		}
+		args = []string{"", page.next}
+		copy(args, mode)
+	}
+}
+
+// merged is the record that these pages show. If two of them disagree, the later one is right.
+func merged(pages []Record) Record {
+	r := pages[len(pages)-1]
+	var alone []HolderLine
+	shared, waiting := make(map[string]HolderLine), make(map[string]WaiterLine)
+	for i := range pages {
+		alone = nil
+		for _, h := range pages[i].Holders {
+			if h.Mode == Exclusive {
+				alone = append(alone, h)
+				clear(shared) // they ended before
+			} else {
+				shared[h.Attempt] = h
+			}
+		}
+		for _, w := range pages[i].Waiters {
+			waiting[w.Attempt] = w
+		}
+	}
+	r.Used, r.Holders, r.Waiters = 0, alone, nil
+	for _, h := range shared {
+		r.Used += h.Weight
+		r.Holders = append(r.Holders, h)
+	}
+	for _, h := range r.Holders {
+		delete(waiting, h.Attempt) // it was granted the lock between two pages
+	}
+	for _, w := range waiting {
+		r.Waiters = append(r.Waiters, w)
+	}
+	slices.SortFunc(r.Holders, func(a, b HolderLine) int { return cmp.Compare(a.Token, b.Token) })
+	slices.SortFunc(r.Waiters, func(a, b WaiterLine) int { return cmp.Compare(a.Place, b.Place) })
+	for i := range r.Waiters {
+		r.Waiters[i].Place = i + 1
+	}
+	return r
 }
 
 // ClientLine is what a client has said of itself.

@@ -46,6 +46,106 @@ func TestAClientIsReadAsItAnnouncedItself(t *testing.T) {
 	}
 }
 
+// serving answers with one page after the other, and notes what it was asked.
+func serving(asked *[]string, pages ...string) func(args []string) (string, error) {
+	return func(args []string) (string, error) {
+		*asked = append(*asked, strings.Join(args, ","))
+		page := pages[0]
+		if len(pages) > 1 {
+			pages = pages[1:]
+		}
+		return page, nil
+	}
+}
+
+const lockLine = "lock 1795252066322 9 2 600000 1 0\n"
+
+func readerLine(attempt, token string) string {
+	return "holder s " + attempt + " - 1 " + token + " 1795252066000 5000 1\n"
+}
+
+func waiterLine(place, attempt string) string {
+	return "waiter " + place + " x " + attempt + " - 1 1795252066000 5000\n"
+}
+
+// attempts are the holders and then the waiters of a record.
+func attempts(r Record) string {
+	var list []string
+	for _, h := range r.Holders {
+		list = append(list, h.Attempt)
+	}
+	list = append(list, "|")
+	for _, w := range r.Waiters {
+		list = append(list, Number(uint64(w.Place)), w.Attempt)
+	}
+	return strings.Join(list, " ")
+}
+
+// What changes between two pages is as the later page says.
+func TestThePagesOfARecordArePutTogether(t *testing.T) {
+	one := readerLine("a/1", "5")
+	for name, c := range map[string]struct {
+		pages       []string
+		want, asked string
+	}{
+		"in order": {
+			[]string{
+				lockLine + readerLine("b/1", "7") + waiterLine("9", "w/2") + "page 5 r",
+				lockLine + one + waiterLine("4", "w/1") + "page 0 r",
+			},
+			"a/1 b/1 | 1 w/1 2 w/2", ",,5",
+		},
+		"shown twice": {[]string{lockLine + one + "page 5 r", lockLine + one + "page 0 r"}, "a/1 |", ",,5"},
+		"a waiter was granted the lock": {
+			[]string{lockLine + waiterLine("3", "a/1") + "page 5 r", lockLine + one + "page 0 r"}, "a/1 |", ",,5",
+		},
+		"a reader became a writer": {
+			[]string{
+				lockLine + readerLine("b/1", "7") + "page 5 r",
+				lockLine + "holder x b/1 - 1 9 1795252066000 5000 1\n" + "page 0 r",
+			}, "b/1 |", ",,5",
+		},
+		"a writer was there before": {
+			[]string{
+				lockLine + "holder x b/1 - 1 9 1795252066000 5000 1\n" + "page 5 r", lockLine + one + "page 0 r",
+			}, "a/1 |", ",,5",
+		},
+		"the record is no more": {[]string{lockLine + one + "page 5 r", "absent"}, "|", ",,5"},
+		"another server": {
+			[]string{
+				lockLine + readerLine("b/1", "7") + "page 5 r", lockLine + "page 6 q",
+				lockLine + one + "page 7 q", lockLine + "page 0 q",
+			}, "a/1 |", ",,5,,,7",
+		},
+		"one page": {[]string{strings.TrimSuffix(lockLine+waiterLine("1", "w/1"), "\n")}, "| 1 w/1", ""},
+	} {
+		var asked []string
+		r, err := ReadRecord(serving(&asked, c.pages...), nil)
+		if err != nil || attempts(r) != c.want || strings.Join(asked, ",") != c.asked {
+			t.Errorf("%s: %q after %q, %v", name, attempts(r), strings.Join(asked, ","), err)
+		}
+	}
+}
+
+// If each page is of another server, the reading ends with an error.
+func TestThePagesOfManyServersAreNoRecord(t *testing.T) {
+	var asked []string
+	_, err := ReadRecord(serving(&asked,
+		lockLine+"page 5 a", lockLine+"page 5 b", lockLine+"page 5 c", lockLine+"page 5 d", lockLine+"page 5 e",
+		lockLine+"page 5 f", lockLine+"page 5 g", lockLine+"page 5 h", lockLine+"page 0 h"), nil)
+	assert.Is(t, err, ErrAnswer)
+}
+
+// A reader of a record may have enough before its end.
+func TestNoMorePagesAreReadThanEnough(t *testing.T) {
+	var asked []string
+	pages := serving(&asked, lockLine+"page 5 r", lockLine+readerLine("a/1", "5")+"page 6 r", lockLine+"page 0 r")
+	r, err := ReadRecord(pages, func(page *Record) bool { return len(page.Holders) > 0 }, "p")
+	if err != nil || attempts(r) != "a/1 |" || strings.Join(asked, " ") != "p p,5" {
+		t.Errorf("%q after %q, %v", attempts(r), asked, err)
+	}
+}
+
 func TestAStrangeAnswerIsShownInPart(t *testing.T) {
 	if _, err := Parse(strings.Repeat("x", 10_000)); err == nil || len(err.Error()) > 200 {
 		t.Errorf("it says %v", err)

@@ -48,8 +48,24 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "if known and",
 }}), in("script/inspect.lua", by{transcripts, oracle}, []mutant{{
 	name: "inspect counts expired holds",
-	old:  "    if h[2] > now then\n",
-	mut:  "    if h[2] > 0 then\n",
+	old:  "      if h[2] > now then\n",
+	mut:  "      if h[2] > 0 then\n",
+}, {
+	name: "inspect reads the whole record in one step",
+	old:  "  if next_cursor == '0' or seen >= sweep_window then break end\n",
+	mut:  "  if next_cursor == '0' then break end\n",
+}, {
+	name: "inspect does not say that a page is not the last",
+	old:  "if paged then\n",
+	mut:  "if from then\n",
+}}), in("internal/wire/inspect.go", by{reading}, []mutant{{
+	name: "the pages of two servers are put together",
+	old:  "page.run != pages[0].run {",
+	mut:  "page.run == \"\" {",
+}, {
+	name: "a waiter that was granted the lock between two pages is shown as both",
+	old:  "		delete(waiting, h.Attempt) //",
+	mut:  "		delete(shared, h.Attempt) //",
 }}), in("script/register_client.lua", by{transcripts, oracle}, []mutant{{
 	name: "a client's record has no TTL",
 	old:  "unpack(fields))\nredis.call('PEXPIRE', key, ttl)\n",

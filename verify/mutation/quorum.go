@@ -95,6 +95,10 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: a server left behind is heard however inexact its word is",
 	old:  "agree(now, longest, readings, of)",
 	mut:  "agree(now, forever, readings, of)",
+}}), in("quorum/inspect.go", by{uniting}, []mutant{{
+	name: "quorum: a minority says who holds a lock",
+	old:  "	case len(failed) > len(s.nodes)-s.majority:\n",
+	mut:  "	case len(failed) == len(s.nodes):\n",
 }}), in("quorum/token.go", by{uniting}, []mutant{{
 	name: "quorum: a grant is believed when one server has its token",
 	old:  "if ok >= acq.s.majority {",

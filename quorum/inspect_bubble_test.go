@@ -1,0 +1,62 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Of each server, all pages of a large record are read.
+func TestALockWithVeryManyReadersIsShownWhole(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for _, p := range w.peers {
+			for i := range 600 {
+				answer, err := p.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
+					fmt.Sprintf("c%d/1", i), "30000", "630000", "s", "0", "holdfast:push:",
+				})
+				if err != nil {
+					t.Fatalf("%q, %v", answer, err)
+				}
+			}
+		}
+		info, err := w.client().Inspect(t.Context(), "x")
+		assert.Must(t, err)
+		assert.Equal(t, len(info.Holders), 600, "readers")
+	})
+}
+
+// mumbling is a server whose records nobody understands.
+type mumbling struct{ store.Store }
+
+func (s mumbling) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	if action == script.Inspect {
+		return "mumble", nil
+	}
+	return s.Store.Run(ctx, action, keys, args)
+}
+
+// A server that answers nonsense counts as one that is missing. Guarantee: I12.
+func TestAServerThatAnswersNonsenseHasNoVeto(t *testing.T) {
+	odd := mumbling{memstore.New()}
+	_, c := open(t, []store.Store{memstore.New(), memstore.New(), odd}, quorum.Config{})
+	l, err := c.Mutex("x").Lock(t.Context())
+	assert.Must(t, err)
+	info, err := c.Inspect(t.Context(), "x")
+	assert.Must(t, err)
+	assert.Equal(t, len(info.Holders), 1, "holders")
+	assert.NoError(t, l.Release(t.Context()))
+
+	_, c = open(t, []store.Store{memstore.New(), odd, mumbling{memstore.New()}}, quorum.Config{})
+	_, err = c.Inspect(t.Context(), "x")
+	var few *quorum.NoMajorityError
+	if !errors.As(err, &few) || few.Have != 1 {
+		t.Errorf("most servers answer nonsense: %v", err)
+	}
+}
