@@ -129,7 +129,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 }, {
 	name: "a hold is released although another reader has joined it",
 	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
-	mut:  "func (m *members) alone() bool { return m.shared && len(m.readers) == 0 }",
+	mut:  "func (m *members) alone() bool { return m.shared && len(m.peek().readers) == 0 }",
 }}), in("hold.go", by{worlds, rules}, []mutant{{
 	name: "a release is stopped by its context",
 	old:  ".run(timelimit.Lasting(ctx))\n",
