@@ -127,8 +127,28 @@ type attempt struct {
 // attempt returns a new attempt ID of this client.
 func (c *Client) attempt() (id string, number uint64) {
 	number = c.attempts.Add(1)
-	var buf [96]byte // one allocation in all
-	return string(strconv.AppendUint(append(append(buf[:0], c.id...), '/'), number, 10)), number
+	return attemptID(c, number), number
+}
+
+// attemptID returns the attempt ID with that number.
+func attemptID(c *Client, number uint64) string {
+	return string(appendAttempt(make([]byte, 0, 96), c.id, number)) // one allocation in all
+}
+
+// attemptOf returns the ID of the attempt that a hold was granted to.
+func attemptOf(h *hold) string { return attemptID(h.lock.client, h.number) }
+
+// identityOf returns the ID of a hold's attempt and the server's part of its token, as requests need
+// them. Both are in one text, which is one allocation.
+func identityOf(h *hold) (attempt, token string) {
+	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
+	both := string(strconv.AppendUint(b, h.server.Load(), 10))
+	return both[:len(b)], both[len(b):]
+}
+
+// appendAttempt appends the ID of an attempt: the client's ID, a slash and the number.
+func appendAttempt(to []byte, client string, number uint64) []byte {
+	return strconv.AppendUint(append(append(to, client...), '/'), number, 10)
 }
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
@@ -320,7 +340,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 
 // granted makes a hold of a grant, or cancels it.
 func (at *attempt) granted(g grant) (_ *hold, err error) {
-	g.attempt, g.queued = at.id, at.inQueue
+	g.number, g.queued = at.number, at.inQueue
 	defer at.cancelAfter(&err)
 	return newHold(at.lock, g)
 }

@@ -156,7 +156,9 @@ func (c *Client) listen(
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
 			// Any program can publish such a message. So the client believes only the
 			// server's answer to a renewal.
-			c.renewer.Recheck(func(l *renewer.Item) bool { return madeBy(l.Hold.(*hold).attempt)(attempt) })
+			if number, own := numberIn(c, attempt); own {
+				c.renewer.Recheck(func(l *renewer.Item) bool { return l.Hold.(*hold).number == number })
+			}
 			return
 		}
 		message(payload)
@@ -384,7 +386,7 @@ func inParallel[T any](limit int, all []T, do func(i int, one T)) {
 func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold, err error) {
 	keys, args := make([]string, len(batch)), make([]string, len(batch))
 	for i, h := range batch {
-		keys[i], args[i] = h.lock.key(), h.attempt
+		keys[i], args[i] = h.lock.key(), attemptOf(h)
 	}
 	for failures := 0; ; failures++ {
 		_, each, err := c.sender.RunSeveral(ctx, script.ReleaseIdle, keys, args)

@@ -317,12 +317,12 @@ func (w *chainWait) note() {
 	}
 	for _, t := range w.held {
 		if !slices.Contains(live, t) {
-			t.hold.lock.client.waits.Hide(t.hold.attempt, w)
+			t.hold.lock.client.waits.Hide(attemptOf(t.hold), w)
 		}
 	}
 	w.held = live
 	for _, t := range live {
-		t.hold.lock.client.waits.Show(t.hold.attempt, w, w.asNote())
+		t.hold.lock.client.waits.Show(attemptOf(t.hold), w, w.asNote())
 	}
 }
 
@@ -334,7 +334,7 @@ func (w *chainWait) leave(ctx context.Context, err error) error {
 		w.timer.Stop()
 	}
 	for _, t := range w.held {
-		t.hold.lock.client.waits.Hide(t.hold.attempt, w)
+		t.hold.lock.client.waits.Hide(attemptOf(t.hold), w)
 	}
 	w.held = nil
 	if len(w.shownTo) > 0 {

@@ -173,7 +173,7 @@ func (e *Election) resume(
 	ctx context.Context, former string, term uint64,
 ) (l *Leadership, left time.Duration, err error) {
 	c, s := e.lock.client, &e.lock
-	id, _ := c.attempt()
+	id, number := c.attempt()
 	c.registration.Start()
 	args := []string{id, former, wire.Number(term >> 10), s.ttlMS, c.retention, e.watch, s.base}
 	var answer string
@@ -208,7 +208,7 @@ func (e *Election) resume(
 		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", s.name, term, ErrNotHeld))
 	}
 	risk = true
-	h, err := newHold(s, grant{attempt: id, token: line.Token, waiting: line.Waiting, since: sent})
+	h, err := newHold(s, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
 	if err == nil && s.ack.Wanted() {
 		err = h.confirm(ctx)
 	}
@@ -371,8 +371,9 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 func (l *Leadership) say(ctx context.Context, word string) (string, error) {
 	h := l.lease.state.hold
 	l.number++
+	attempt, token := identityOf(h)
 	return h.lock.client.sender.Run(ctx, script.Proclaim, h.lock.keys(), []string{
-		h.attempt, wire.Number(h.server.Load()), strconv.FormatUint(l.number, 10), word, l.election.watch,
+		attempt, token, strconv.FormatUint(l.number, 10), word, l.election.watch,
 		h.lock.client.retention,
 	})
 }

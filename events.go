@@ -265,10 +265,7 @@ func (q *notifier) tell(n news) {
 // enqueue adds news to the queue. The caller holds q.mu.
 func (q *notifier) enqueue(n news) {
 	if known := n.subject(); known != nil && !bool(*known) && n.event.Kind != 0 {
-		if n.hold.early == nil {
-			n.hold.early = new([]news)
-		}
-		*n.hold.early = append(*n.hold.early, n)
+		n.hold.addEarly(n)
 		return
 	}
 	most := mostNews
@@ -290,6 +287,25 @@ func (q *notifier) enqueue(n news) {
 			q.tellAll(done)
 		}(q.done)
 	}
+}
+
+// addEarly keeps news of a hold for tellGrant. The caller holds the mutex of the notifier. While
+// m.mu is held, nothing is told.
+func (m *members) addEarly(n news) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := m.more()
+	x.early = append(x.early, n)
+}
+
+// takeEarly returns what addEarly has kept.
+func (m *members) takeEarly() (early []news) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.extra != nil {
+		early, m.extra.early = m.extra.early, nil
+	}
+	return early
 }
 
 // subject returns what the news are about. It returns nil for the client.
@@ -358,7 +374,7 @@ func (q *notifier) tellGrant(t *leaseState, e Event) {
 	}
 	h := t.hold
 	e.Kind, e.Context, e.Name, e.Mode = EventGrant, t.parent, h.lock.name, h.lock.mode()
-	e.HolderID, e.Lease, e.Token = h.attempt, t.number, t.token.Load()
+	e.HolderID, e.Lease, e.Token = attemptOf(h), t.number, t.token.Load()
 	e.Local, e.Waiters = t.local, int(h.waiting.Load())
 	q.tellNow(h, e)
 	q.mu.Lock()
@@ -366,11 +382,8 @@ func (q *notifier) tellGrant(t *leaseState, e Event) {
 	for _, known := range []*reported{&h.granted, &t.granted} {
 		*known = true
 	}
-	if early := h.early; early != nil {
-		h.early = nil
-		for _, n := range *early { // those of other leases may be early again
-			q.enqueue(n)
-		}
+	for _, n := range h.takeEarly() { // those of other leases may be early again
+		q.enqueue(n)
 	}
 }
 

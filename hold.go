@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,26 +22,21 @@ import (
 
 // hold is one grant of the server. The renewer renews it. It serves one lease after another
 // while goroutines of the process hand it over.
+//
+// A client may have a hundred thousand holds. So the fields are in the order that needs no padding, and
+// what few holds need is in the extra of the members.
 type hold struct {
 	renewer.Item
-	lock    *lock
-	attempt string
-	server  atomic.Uint64 // the server's part of the token
-	told    atomic.Int64  // when the server last told how many wait
-
-	checked atomic.Int64 // when the client last checked for an eviction
+	lock   *lock
+	number uint64        // the number in the ID of the attempt, see attemptOf
+	server atomic.Uint64 // the server's part of the token
+	told   atomic.Int64  // when the server last told how many wait
 
 	waiting atomic.Int32 // how many wait at the server, by its last answer
 	passes  atomic.Int32
-	permits atomic.Int32 // how many of a semaphore its user may use
 
-	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
-	// over.
-	hasTurn atomic.Bool
-
-	early   *[]news  // what came before the observer had the grant; nil until it is needed
 	untold  int32    // its news that are in the queue
-	granted reported // as are early and untold: guarded by the notifier
+	granted reported // as is untold: guarded by the notifier
 	queued  bool     // the attempt waited in the server's wait queue
 	tagged  bool     // the client's record has or had tags of it; guarded by the turn
 
@@ -55,7 +51,7 @@ func (h *hold) Group() string { return h.lock.group }
 
 // grant is what the server has granted to an attempt.
 type grant struct {
-	attempt string
+	number  uint64 // the number in the attempt's ID
 	token   uint64
 	waiting int
 	since   time.Duration // the lease counts from then: the server did not grant it earlier
@@ -63,20 +59,29 @@ type grant struct {
 	queued  bool          // the attempt waited in the server's wait queue
 }
 
+// readersHold is a hold of readers. It needs the extra fields, and has them in the same allocation.
+type readersHold struct {
+	hold
+	holdExtra
+}
+
 // newHold makes a hold of a grant and adds it to the renewer. After an error the caller
 // must cancel the grant: it came too late to be trusted, or the client has closed.
 func newHold(s *lock, g grant) (*hold, error) {
 	c := s.client
-	h := &hold{
-		Item: renewer.Item{TTL: s.ttl, NoRenewal: s.noRenewal},
-		lock: s, attempt: g.attempt, queued: g.queued, first: leaseState{start: c.now()},
-	}
-	h.server.Store(g.token)
-	h.permits.Store(int32(s.weight))
-	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
+	var h *hold
 	if s.want == wire.Shared {
-		h.shared, h.reserved = true, 1 // for the goroutine that asked
+		both := new(readersHold)
+		h = &both.hold
+		h.shared, h.extra = true, &both.holdExtra
+		h.extra.reserved = 1 // for the goroutine that asked
+	} else {
+		h = new(hold)
 	}
+	h.TTL, h.NoRenewal = s.ttl, s.noRenewal
+	h.lock, h.number, h.queued, h.first.start = s, g.number, g.queued, c.now()
+	h.server.Store(g.token)
+	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
 	if s.maxHold > 0 || s.maxRenewals > 0 {
 		h.Limits = &renewer.Limits{Renewals: s.maxRenewals}
 		if s.maxHold > 0 {
@@ -112,7 +117,7 @@ func tagHold(h *hold, tags string) {
 	if !h.tagged && tags == "" {
 		return
 	}
-	c, field := h.lock.client, wire.TagsField(wire.NumberOf(h.attempt))
+	c, field := h.lock.client, wire.TagsField(wire.Number(h.number))
 	h.tagged = true
 	if tags == "" {
 		c.registration.Unnote(field, h, true) // the lease before had some
@@ -145,9 +150,9 @@ func (h *hold) setWaiters(waiting int) {
 func (h *hold) endReason() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.lost != nil:
-		return h.lost
+	switch lost := h.peek().lost; {
+	case lost != nil:
+		return lost
 	case h.closed:
 		return ErrClosed
 	}
@@ -197,7 +202,8 @@ type releasing struct {
 func (r *releasing) run(ctx context.Context) error {
 	c, s, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
-	args := append(r.buf.Args[:0], r.attempt, wire.Number(r.server.Load()), c.retention, s.base)
+	attempt, token := identityOf(r.hold)
+	args := append(r.buf.Args[:0], attempt, token, c.retention, s.base)
 	switch {
 	case how.reopen:
 		return r.reopen(ctx)
@@ -205,10 +211,10 @@ func (r *releasing) run(ctx context.Context) error {
 		return r.keep(ctx)
 	case how.keep > 0 || s.minHold > 0:
 		action = script.ReleaseAfter
-		args = []string{args[0], args[1], ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base}
+		args = []string{attempt, token, ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base}
 	case r.batches(ctx):
 		batch := c.sender.Releases()
-		if item := batch.Enter(request.One{Key: s.key(), Attempt: r.attempt}); item == nil {
+		if item := batch.Enter(request.One{Key: s.key(), Attempt: attempt}); item == nil {
 			defer batch.Exit()
 		} else {
 			limit = c.sender.Twice(ctx, r.start) // includes the wait for the batch
@@ -268,7 +274,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	case h.lock.minHold > 0:
 		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
 	default:
-		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
 	}
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
@@ -291,7 +297,7 @@ func (r *releasing) later(action *script.Script, args []string) {
 	c, s := r.lock.client, r.lock
 	until := max(c.now(), r.Deadline())
 	if action == script.Release {
-		c.canceller.Cancel(s.attempt(r.attempt), until)
+		c.canceller.Cancel(s.attempt(attemptOf(r.hold)), until)
 		return
 	}
 	again := func(ctx context.Context) (known bool, err error) {
@@ -305,11 +311,11 @@ func (r *releasing) later(action *script.Script, args []string) {
 // client retries in the background for one TTL.
 func (r *releasing) reopen(ctx context.Context) error {
 	c, s := r.lock.client, r.lock
-	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{r.attempt, c.retention, s.base})
+	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{attemptOf(r.hold), c.retention, s.base})
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelBy(script.CancelRun, s.attempt(r.attempt), c.now()+s.ttl)
+			c.canceller.CancelBy(script.CancelRun, s.attempt(attemptOf(r.hold)), c.now()+s.ttl)
 		}
 		return wrap("release of", s.name, err)
 	case a.Kind == wire.None:
@@ -353,20 +359,48 @@ func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecon
 // the hold is shared, all of its leases are readers'. Otherwise it serves one lease, and the
 // readers are re-entries under that.
 type members struct {
-	mu         sync.Mutex  // guards the fields below
-	lease      *leaseState // the lease that the hold serves now; nil while it is shared
+	mu sync.Mutex // guards all fields but hasTurn
+
+	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
+	// over.
+	hasTurn atomic.Bool
+
+	shared   bool        // shared on the server, as far as the client knows
+	departed bool        // the holder has released its lease
+	last     bool        // the hold has no further lease
+	closed   bool        // the client closes, and all leases have ended
+	lease    *leaseState // the lease that the hold serves now; nil while it is shared
+	extra    *holdExtra  // nil until it is needed
+}
+
+// holdExtra has the fields that few holds need: those of readers, of a loss, of a conversion. The mu of
+// the hold guards them.
+type holdExtra struct {
 	readers    map[*leaseState]struct{}
 	lost       *LostError
 	evicted    *EvictionInfo // the eviction that ended the hold, if it is known
+	early      []news        // what came before the observer had the grant
 	keptUntil  time.Duration // the lock stays held until then, also after the last reader's release
+	checked    time.Duration // when the client last checked for an eviction
 	reserved   int32         // reservations: readers that are let in and have no lease yet
+	less       int32         // how many permits of a semaphore its user has given back
 	unsettled  conversion    // a conversion that is under way or has an unknown outcome
-	shared     bool          // shared on the server, as far as the client knows
 	converting bool          // a conversion is under way
-	departed   bool          // the holder has released its lease
 	dropped    bool          // the program has dropped one of the leases
-	last       bool          // the hold has no further lease
-	closed     bool          // the client closes, and all leases have ended
+}
+
+// noExtra is what a hold has that needs none of the extra fields. Nothing changes it.
+var noExtra holdExtra
+
+// peek returns the extra fields, to be read. The caller holds m.mu.
+func (m *members) peek() holdExtra { return *cmp.Or(m.extra, &noExtra) }
+
+// more returns the extra fields, to be changed by the caller. The caller holds m.mu.
+func (m *members) more() *holdExtra {
+	if m.extra == nil {
+		m.extra = new(holdExtra)
+	}
+	return m.extra
 }
 
 // close ends the hold for all callers, because the client closes. It returns the leases.
@@ -379,14 +413,17 @@ func (m *members) close() []*leaseState {
 
 // reading returns how many leases and reservations of readers the hold has. The caller
 // holds h.mu.
-func (m *members) reading() int { return len(m.readers) + int(m.reserved) }
+func (m *members) reading() int {
+	x := m.peek()
+	return len(x.readers) + int(x.reserved)
+}
 
 // leases returns all leases under the hold. The caller holds m.mu.
 func (m *members) leases() (all []*leaseState) {
 	if m.lease != nil {
 		all = append(all, m.lease)
 	}
-	for t := range m.readers {
+	for t := range m.peek().readers {
 		all = append(all, t)
 	}
 	return all
@@ -397,7 +434,8 @@ func (m *members) leases() (all []*leaseState) {
 func (m *members) mayHandOver() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lost == nil && m.unsettled == still && !m.last
+	x := m.peek()
+	return x.lost == nil && x.unsettled == still && !m.last
 }
 
 // reserve adds a reservation for one more reader. The reader redeems it or gives it back.
@@ -405,10 +443,11 @@ func (m *members) mayHandOver() bool {
 func (m *members) reserve() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lost != nil || m.closed || m.last || !m.shared || m.unsettled != still || m.reading() == 0 {
+	x := m.peek()
+	if x.lost != nil || m.closed || m.last || !m.shared || x.unsettled != still || m.reading() == 0 {
 		return false
 	}
-	m.reserved++
+	m.more().reserved++
 	return true
 }
 
@@ -417,8 +456,9 @@ func (m *members) reserve() bool {
 func (m *members) redeem(t *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reserved--
-	if m.lost != nil || m.closed {
+	x := m.more()
+	x.reserved--
+	if x.lost != nil || m.closed {
 		return false
 	}
 	m.addReader(t)
@@ -429,8 +469,9 @@ func (m *members) redeem(t *leaseState) bool {
 func (m *members) addMember(t, held *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, reads := m.readers[held]
-	if m.lost != nil || m.closed || !reads && m.lease != held {
+	x := m.peek()
+	_, reads := x.readers[held]
+	if x.lost != nil || m.closed || !reads && m.lease != held {
 		return false
 	}
 	m.addReader(t)
@@ -438,10 +479,11 @@ func (m *members) addMember(t, held *leaseState) bool {
 }
 
 func (m *members) addReader(t *leaseState) {
-	if m.readers == nil {
-		m.readers = make(map[*leaseState]struct{})
+	x := m.more()
+	if x.readers == nil {
+		x.readers = make(map[*leaseState]struct{})
 	}
-	m.readers[t] = struct{}{}
+	x.readers[t] = struct{}{}
 }
 
 // isShared reports whether the hold is shared, as far as the client knows.
@@ -455,23 +497,12 @@ func (m *members) isShared() bool {
 func (m *members) joinable() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lost == nil && !m.closed && !m.last && m.shared && m.reading() > 0
+	return m.peek().lost == nil && !m.closed && !m.last && m.shared && m.reading() > 0
 }
 
 // of reports whether the lease is one of this lock.
 func (t *leaseState) of(c *Client, s *lock) bool {
 	return t.hold.lock.client == c && t.hold.lock.key() == s.key()
-}
-
-// unreserve gives a reservation back, because the reader no longer wants the lease.
-func (h *hold) unreserve() {
-	h.mu.Lock()
-	h.reserved--
-	last := h.alone()
-	h.mu.Unlock()
-	if last {
-		_ = h.releaseShared(h.lock.client.life.Context())
-	}
 }
 
 // alone reports whether no reader is left. The caller holds m.mu.
@@ -492,46 +523,22 @@ const (
 func (m *members) remove(t *leaseState) (as removal, guests map[*leaseState]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	readers := m.peek().readers
 	if m.lease == t {
-		guests, m.readers, m.departed = m.readers, nil, true
-		return asHolder, guests
+		m.departed = true
+		if m.extra != nil {
+			m.extra.readers = nil
+		}
+		return asHolder, readers
 	}
-	if _, in := m.readers[t]; !in {
+	if _, in := readers[t]; !in {
 		return asGuest, nil
 	}
-	delete(m.readers, t)
+	delete(readers, t)
 	if m.alone() {
 		return asLast, nil
 	}
 	return asOne, nil
-}
-
-// afterReader does what must follow after a reader's lease has left.
-func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err error) {
-	if as == asLast {
-		return false, h.releaseShared(ctx)
-	}
-	if as == asGuest {
-		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
-	}
-	h.mu.Lock()
-	lost := h.lost
-	h.mu.Unlock()
-	if lost != nil {
-		return true, fmt.Errorf("%w: %w", ErrNotHeld, lost)
-	}
-	h.stopIfDropped()
-	return true, nil
-}
-
-// releaseShared gives up a hold without readers.
-func (h *hold) releaseShared(ctx context.Context) error {
-	h.unshare()
-	h.mu.Lock()
-	keep := max(h.keptUntil-h.lock.client.now(), 0)
-	h.mu.Unlock()
-	_, err := h.handOverOrRelease(ctx, releaseMode{keep: keep})
-	return err
 }
 
 // noneInUse reports whether the program has dropped all leases. Then there is no further
@@ -539,13 +546,13 @@ func (h *hold) releaseShared(ctx context.Context) error {
 func (m *members) noneInUse() bool {
 	for {
 		m.mu.Lock()
-		dropped, reserved, all := m.dropped, m.reserved, m.leases()
+		x, all := m.peek(), m.leases()
 		m.mu.Unlock()
-		if !dropped || reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {
+		if !x.dropped || x.reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {
 			return false
 		}
 		m.mu.Lock()
-		same := m.reserved == 0 && len(m.leases()) == len(all)
+		same := m.peek().reserved == 0 && len(m.leases()) == len(all)
 		if same {
 			m.last = true
 		}
@@ -561,8 +568,8 @@ func (m *members) noneInUse() bool {
 func (m *members) keepUntil(then time.Duration, t *leaseState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, reads := m.readers[t]; reads && m.shared {
-		m.keptUntil = max(m.keptUntil, then)
+	if _, reads := m.peek().readers[t]; reads && m.shared {
+		m.extra.keptUntil = max(m.extra.keptUntil, then)
 	}
 }
 

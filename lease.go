@@ -175,7 +175,7 @@ func (h *hold) newLease(parent context.Context) *Lease {
 	t.init(parent, h, local)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost != nil || h.closed {
+	if h.peek().lost != nil || h.closed {
 		return nil
 	}
 	h.lease, h.departed = t, false
@@ -234,7 +234,7 @@ func (l *Lease) Name() string { return l.state.hold.lock.name }
 // HolderID returns the identity of the acquisition on the server: the client's ID, a slash
 // and a number. Leases that share a hold have the same ID: after a local hand-over, and
 // after a re-entry under a lease's context.
-func (l *Lease) HolderID() string { return l.state.hold.attempt }
+func (l *Lease) HolderID() string { return attemptOf(l.state.hold) }
 
 // Token returns the fencing token. It is higher than the token of every lease granted
 // before on this lock. Only leases that share a hold ([Reentrant], [Owner]) have the same
@@ -393,7 +393,7 @@ func (t *leaseState) observe(cause error, local bool, err error) {
 func (t *leaseState) ending(kind EventKind, local bool, err error) Event {
 	h := t.hold
 	return Event{
-		Kind: kind, Context: t.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attempt, Lease: t.number,
+		Kind: kind, Context: t.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h), Lease: t.number,
 		Token: t.token.Load(), Local: local, Held: h.lock.client.now() - t.start, Err: err,
 	}
 }
@@ -541,7 +541,7 @@ func reportLeak(taken uintptr, dropped ...*leaseState) {
 // drop marks the lease as dropped. It reports false if the lease had already ended.
 func (t *leaseState) drop() bool {
 	t.hold.mu.Lock()
-	t.hold.dropped = true
+	t.hold.more().dropped = true
 	t.hold.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()

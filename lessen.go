@@ -148,7 +148,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 	t := l.state
 	h := t.hold
-	has := h.permits.Load()
+	has := permitsOf(h)
 	switch {
 	case ctx == nil:
 		return errNoContext
@@ -156,20 +156,33 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 		return invalid("the lease of %q has no permits: only a semaphore's lease has some", h.lock.name)
 	case n < 1:
 		return invalid("the lease of %q would keep %d permits: it must keep at least 1, or be released", h.lock.name, n)
-	case n > int(has):
+	case n > has:
 		return invalid("the lease of %q has %d permits, so it cannot keep %d", h.lock.name, has, n)
 	case t.ended() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, t.ended())
 	}
-	for int(has) > n && !h.permits.CompareAndSwap(has, int32(n)) {
-		has = h.permits.Load()
-	}
+	keepPermits(h, n)
 	less := lessening{hold: h, permits: n}
 	err := less.run(ctx, "release of permits of")
 	if err != nil && request.Transient(err) {
 		less.later()
 	}
 	return err
+}
+
+// permitsOf returns how many permits of a semaphore the user of a hold may use.
+func permitsOf(h *hold) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lock.weight - int(h.peek().less)
+}
+
+// keepPermits notes that the user of a hold uses no more than n permits from now on.
+func keepPermits(h *hold, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.more()
+	x.less = max(x.less, int32(h.lock.weight-n))
 }
 
 // lessening makes less of a hold on the server. The script makes nothing more, so it may run
@@ -200,7 +213,7 @@ func (l lessening) run(ctx context.Context, what string) error {
 func (l lessening) ask(ctx context.Context) (wire.Answer, error) {
 	c, s := l.lock.client, l.lock
 	return c.sender.Ask(ctx, script.Lessen, s.keys(),
-		[]string{l.attempt, wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, s.base})
+		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, s.base})
 }
 
 // later repeats the request in the background until the lease has ended.

@@ -287,7 +287,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		return nil, 0, wrap("lock", first.name, err)
 	}
 	c.registration.Start()
-	attempt, _ := c.attempt()
+	attempt, number := c.attempt()
 	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
 	for i := range locks {
 		keys[i], args = locks[i].key(), append(args, locks[i].base)
@@ -317,7 +317,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, HeldBy: g.Holder, Remaining: g.Left}
 	}
 	for i, a := range g.Locks {
-		g := grant{attempt: attempt, token: a.Token, waiting: a.Waiting, since: sent}
+		g := grant{number: number, token: a.Token, waiting: a.Waiting, since: sent}
 		h, err := newHold(&locks[i], g)
 		if err != nil {
 			for _, other := range holds {

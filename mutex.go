@@ -304,7 +304,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 		if t.owner != "" && h.Owner != "" && wire.Owner(h.Owner) == t.owner {
 			n = h.Entries
 		}
-		if mine != nil && t.owner == "" && h.Attempt == mine.hold.attempt {
+		if mine != nil && t.owner == "" && h.Attempt == attemptOf(mine.hold) {
 			n = 1
 		}
 	}

@@ -274,11 +274,11 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
-		c.canceller.CancelBy(script.CancelRun, s.attempt(h.attempt), c.now()+s.ttl)
+		c.canceller.CancelBy(script.CancelRun, s.attempt(attemptOf(h)), c.now()+s.ttl)
 		s.fail(told, err)
-		return RunResult{HolderID: h.attempt}, nil, err
+		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
-	turn.Ran, turn.HolderID, turn.Token = true, h.attempt, l.Token()
+	turn.Ran, turn.HolderID, turn.Token = true, attemptOf(h), l.Token()
 	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
 	return turn, l, nil
 }
@@ -296,7 +296,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		return RunResult{}, nil, wrap("run of", s.name, err)
 	}
 	c.registration.Start()
-	attempt, _ := c.attempt()
+	attempt, number := c.attempt()
 	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, s.attempt(attempt), c.now()+s.ttl) }
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
@@ -317,7 +317,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	if !line.Granted {
 		return turn, nil, nil
 	}
-	h, err := newHold(s, grant{attempt: attempt, token: line.Token, since: sent})
+	h, err := newHold(s, grant{number: number, token: line.Token, since: sent})
 	if err != nil {
 		cancelRun()
 		return RunResult{HolderID: attempt}, nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,7 @@ import (
 func (h *hold) markLost(reason renewer.Reason) {
 	h.mu.Lock()
 	err := h.loss(LossReason(reason))
-	h.lost = err
+	h.more().lost = err
 	first, all := h.lease, h.leases()
 	h.mu.Unlock()
 	for _, t := range all {
@@ -69,10 +70,11 @@ func reportLoss(c *Client, live []*leaseState, err *LostError) {
 // loss returns the error for a lost hold. If the hold was evicted, that is the reason. The
 // caller holds h.mu.
 func (h *hold) loss(reason LossReason) *LostError {
-	if h.evicted != nil {
+	evicted := h.peek().evicted
+	if evicted != nil {
 		reason = LossEvicted
 	}
-	return &LostError{Name: h.lock.name, Reason: reason, Evicted: h.evicted}
+	return &LostError{Name: h.lock.name, Reason: reason, Evicted: evicted}
 }
 
 func (h *hold) lostFor(reason renewer.Reason) *LostError {
@@ -86,29 +88,42 @@ func (h *hold) lostFor(reason renewer.Reason) *LostError {
 func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
 	onePage := func(*wire.Record) bool { return true } // it has the eviction, and who holds the lock alone
 	r, err := h.lock.client.sender.RecordUntil(ctx, h.lock.keys(), onePage)
-	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, madeBy(h.attempt)) {
+	mine := func(attempt string) bool { return madeBy(h, attempt) }
+	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, mine) {
 		return r, renewer.NotHeld
 	}
 	h.noteEviction(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
 	return r, renewer.Evicted
 }
 
-// madeBy reports whether an attempt of the record is this one. A store of several servers
-// adds a suffix of its own on each of them.
-func madeBy(attempt string) func(inRecord string) bool {
-	return func(inRecord string) bool {
-		rest, mine := strings.CutPrefix(inRecord, attempt)
-		return mine && (rest == "" || rest[0] == '.')
-	}
+// madeBy reports whether a hold was granted to an attempt of a record.
+func madeBy(h *hold, attempt string) bool {
+	number, own := numberIn(h.lock.client, attempt)
+	return own && number == h.number
+}
+
+// numberIn returns the number in an attempt ID of the client, as a record has it. A store of
+// several servers adds a suffix of its own on each of them.
+func numberIn(c *Client, attempt string) (number uint64, own bool) {
+	client, rest, _ := strings.Cut(attempt, "/")
+	digits, _, _ := strings.Cut(rest, ".")
+	number, err := strconv.ParseUint(digits, 10, 64)
+	return number, err == nil && client == c.id
+}
+
+// holdsAttempt reports whether the attempt belongs to a hold of the client.
+func holdsAttempt(c *Client, attempt string) bool {
+	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return madeBy(l.Hold.(*hold), attempt) })
 }
 
 // noteEviction stores the eviction, also if the hold was lost for another reason before.
 func (h *hold) noteEviction(by *EvictionInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.evicted = by
-	if h.lost != nil {
-		h.lost = h.loss(LossEvicted)
+	x := h.more()
+	x.evicted = by
+	if x.lost != nil {
+		x.lost = h.loss(LossEvicted)
 	}
 }
 
@@ -126,7 +141,7 @@ func (h *hold) endMissing(ctx context.Context) {
 // TTL. The cancel is sent once. If it is lost, only that time is lost.
 func (h *hold) cancelPosition() {
 	if h.queued {
-		h.lock.client.canceller.Cancel(h.lock.attempt(h.attempt), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
 	}
 }
 
@@ -174,7 +189,7 @@ func (h *hold) renewed(r renewer.Report) {
 		h.setWaiters(r.Waiting)
 	}
 	c.events.tell(news{hold: h, event: Event{
-		Kind: EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attempt, Waiters: r.Waiting,
+		Kind: EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h), Waiters: r.Waiting,
 		Lag: max(r.Lag, 0), Remaining: r.Remaining, TTL: r.TTL, Err: r.Err,
 	}})
 }
@@ -205,7 +220,7 @@ func (h *hold) confirm(ctx context.Context) error {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
 			_ = h.release(ctx, releaseMode{}) // what the release could not do continues in the background
 		} else {
-			c.canceller.Cancel(s.attempt(h.attempt), c.now()+s.ttl)
+			c.canceller.Cancel(s.attempt(attemptOf(h)), c.now()+s.ttl)
 		}
 	}
 	switch {
@@ -243,5 +258,5 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 
 // renewal returns the request for ttl from now on.
 func (h *hold) renewal(ttl time.Duration) request.Renewal {
-	return request.Renewal{Key: h.lock.key(), Attempt: h.attempt, Owner: h.lock.owner, TTL: ttl}
+	return request.Renewal{Key: h.lock.key(), Attempt: attemptOf(h), Owner: h.lock.owner, TTL: ttl}
 }

@@ -161,7 +161,7 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 	}
 	if len(steps) > 0 {
 		h.mu.Lock()
-		h.converting = false
+		h.more().converting = false
 		h.mu.Unlock()
 	}
 	if errors.As(err, &others) {
@@ -183,25 +183,26 @@ func (h *hold) beginConversion(
 ) (steps []conversion, repeats bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, reads := h.readers[t]
+	x := h.more()
+	_, reads := x.readers[t]
 	switch {
 	case h.departed || h.lease != t && !reads:
 		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
-	case h.converting:
+	case x.converting:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
 		return nil, false, invalid("the lease of %q was acquired under the writer's lease: convert that one",
 			h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
-		return nil, false, &HeldError{Name: h.lock.name, HeldBy: h.attempt}
-	case h.unsettled == still && h.shared == (want == down):
+		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h)}
+	case x.unsettled == still && h.shared == (want == down):
 		return nil, false, nil
 	}
-	steps, repeats = []conversion{want}, h.unsettled != still
-	if repeats && h.unsettled != want {
-		steps = []conversion{h.unsettled, want}
+	steps, repeats = []conversion{want}, x.unsettled != still
+	if repeats && x.unsettled != want {
+		steps = []conversion{x.unsettled, want}
 	}
-	h.converting, h.unsettled = true, steps[0]
+	x.converting, x.unsettled = true, steps[0]
 	return steps, repeats, nil
 }
 
@@ -218,10 +219,11 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	}
 	ttl = c.renewer.Longest(&h.Item, ttl)
 	h.mu.Lock()
-	h.unsettled = want
+	h.more().unsettled = want
 	h.mu.Unlock()
+	attempt, token := identityOf(h)
 	args := []string{
-		h.attempt, wire.Number(h.server.Load()), want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, s.base,
+		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, s.base,
 	}
 	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration
@@ -245,7 +247,7 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	}
 	if err == nil || !repeats {
 		h.mu.Lock()
-		h.unsettled = still
+		h.more().unsettled = still
 		h.mu.Unlock()
 	}
 	switch {
@@ -265,13 +267,14 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Duration) error {
 	h, c := t.hold, t.hold.lock.client
 	h.mu.Lock()
-	_, reads := h.readers[t]
-	if h.lost != nil || h.closed || h.departed || h.lease != t && !reads {
+	x := h.more()
+	_, reads := x.readers[t]
+	if x.lost != nil || h.closed || h.departed || h.lease != t && !reads {
 		h.mu.Unlock()
 		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), h.endReason()))
 	}
 	hadTurn := h.hasTurn.Load()
-	h.unsettled = still
+	x.unsettled = still
 	h.passes.Store(0)
 	h.server.Store(a.Token)
 	t.token.Store(h.token())
@@ -279,7 +282,7 @@ func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Du
 		h.addReader(t)
 		h.lease = nil
 	} else {
-		delete(h.readers, t)
+		delete(x.readers, t)
 		h.lease = t
 	}
 	// The turn does not go with the hold, because a writer of this process may have it now.
@@ -299,4 +302,43 @@ func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Du
 		h.lock.turn().Leave()
 	}
 	return nil
+}
+
+// unreserve gives a reservation back, because the reader no longer wants the lease.
+func (h *hold) unreserve() {
+	h.mu.Lock()
+	h.more().reserved--
+	last := h.alone()
+	h.mu.Unlock()
+	if last {
+		_ = h.releaseShared(h.lock.client.life.Context())
+	}
+}
+
+// afterReader does what must follow after a reader's lease has left.
+func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err error) {
+	if as == asLast {
+		return false, h.releaseShared(ctx)
+	}
+	if as == asGuest {
+		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+	}
+	h.mu.Lock()
+	lost := h.peek().lost
+	h.mu.Unlock()
+	if lost != nil {
+		return true, fmt.Errorf("%w: %w", ErrNotHeld, lost)
+	}
+	h.stopIfDropped()
+	return true, nil
+}
+
+// releaseShared gives up a hold without readers.
+func (h *hold) releaseShared(ctx context.Context) error {
+	h.unshare()
+	h.mu.Lock()
+	keep := max(h.peek().keptUntil-h.lock.client.now(), 0)
+	h.mu.Unlock()
+	_, err := h.handOverOrRelease(ctx, releaseMode{keep: keep})
+	return err
 }

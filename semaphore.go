@@ -115,7 +115,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	mine := 0
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
 		if held.of(t.client, &t) && held.ended() == nil {
-			if mine += int(held.hold.permits.Load()); mine+n > limit {
+			if mine += permitsOf(held.hold); mine+n > limit {
 				return nil, held.deadlock()
 			}
 		}

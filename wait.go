@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -464,11 +463,6 @@ func readHolder(ctx context.Context, s *lock, told *HeldError) {
 	}
 }
 
-// holdsAttempt reports whether the attempt belongs to a hold of the client.
-func holdsAttempt(c *Client, attempt string) bool {
-	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return l.Hold.(*hold).attempt == attempt })
-}
-
 // reason returns why an acquisition failed, without the unknown outcome. A cancel ends that.
 func reason(err error) error {
 	var doubt *unknownError
@@ -553,16 +547,21 @@ func refuse(ctx context.Context, s *lock, h *hold) error {
 		return nil
 	}
 	left := max(h.Deadline()-s.client.now(), 0).Round(time.Millisecond)
-	return &HeldError{Name: s.name, HeldBy: h.attempt, Remaining: left}
+	return &HeldError{Name: s.name, HeldBy: attemptOf(h), Remaining: left}
 }
 
 // stale reports whether the client must ask the server about the hold before another
 // goroutine waits for it. That is so if the server's last answer is old and no other
 // goroutine asks now.
 func stale(h *hold) bool {
-	now, checked := h.lock.client.now(), h.checked.Load()
-	last := max(time.Duration(h.told.Load()), time.Duration(checked))
-	return now-last > leasetime.StaleAfter(h.lock.ttl) && h.checked.CompareAndSwap(checked, int64(now))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.lock.client.now()
+	if now-max(time.Duration(h.told.Load()), h.peek().checked) <= leasetime.StaleAfter(h.lock.ttl) {
+		return false
+	}
+	h.more().checked = now
+	return true
 }
 
 // recheck ends a hold that an operator has evicted, and gives up its turn. After an

@@ -116,7 +116,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut: "",
 }}), in("lease.go", by{rules, worlds}, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
-	old:  "	if h.lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = t, false\n",
+	old:  "	if h.peek().lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = t, false\n",
 	mut:  "	h.lease, h.departed = t, false\n",
 }}), in("internal/waitqueue/policy.go", by{queuing, rules}, []mutant{{
 	name: "passing inside the process has no bounds",
@@ -129,15 +129,15 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 }, {
 	name: "a hold is released although another reader has joined it",
 	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
-	mut:  "func (m *members) alone() bool { return m.shared && len(m.readers) == 0 }",
+	mut:  "func (m *members) alone() bool { return m.shared && len(m.peek().readers) == 0 }",
 }}), in("hold.go", by{worlds, rules}, []mutant{{
 	name: "a release is stopped by its context",
 	old:  ".run(timelimit.Lasting(ctx))\n",
 	mut:  ".run(ctx)\n",
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
-	old:  "if m.lost != nil || m.closed || m.last || !m.shared || m.unsettled != still || m.reading() == 0 {",
-	mut:  "if m.lost != nil || m.closed || !m.shared || m.reading() == 0 {",
+	old:  "if x.lost != nil || m.closed || m.last || !m.shared || x.unsettled != still || m.reading() == 0 {",
+	mut:  "if x.lost != nil || m.closed || !m.shared || m.reading() == 0 {",
 }}), in("renewal.go", by{rules}, []mutant{{
 	name: "a swallowed WAIT count",
 	old:  "	if !s.ack.Wanted() || got.Covers(s.ack.Need) {\n",

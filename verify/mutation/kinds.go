@@ -77,7 +77,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 }}), in("rwmutex.go", by{rules}, []mutant{{
 	name: "a reader of two becomes a writer at once",
 	old: "	case h.shared && want == up && h.reading() > 1:\n" +
-		"		return nil, false, &HeldError{Name: h.lock.name, HeldBy: h.attempt}\n",
+		"		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h)}\n",
 	mut: "",
 }, {
 	name: "a step keeps its token",
@@ -85,7 +85,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "",
 }, {
 	name: "a step of unknown outcome is forgotten",
-	old:  "		steps = []conversion{h.unsettled, want}\n",
+	old:  "		steps = []conversion{x.unsettled, want}\n",
 	mut:  "		steps = []conversion{want}\n",
 }}), in("options.go", by{rules}, []mutant{{
 	name: "a lock may have a maximum time below its minimum time",
