@@ -460,7 +460,8 @@ func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		for l, err := range w.client().Election("e").Observe(t.Context()) {
-			assert.False(t, err != nil || l.Value != "one", "%+v, %v", l, err)
+			assert.True(t, err == nil && l.Value == "one",
+				"want the leader with the value one, got %+v, %v", l, err)
 			break
 		}
 		if n := w.Publish("holdfast:watch=e", "anybody?"); n != 0 {

@@ -205,7 +205,8 @@ func TestEvictSparesWhoTookTheLockMeanwhile(t *testing.T) {
 		release(t, l)
 		for _, name := range []string{"a", "never seen"} {
 			n, err := ops.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "stuck"})
-			assert.False(t, n != 0 || err != nil, "free lock %q: %d, %v", name, n, err)
+			assert.True(t, n == 0 && err == nil,
+				"evicting free lock %q: %d, %v; want 0 and no error", name, n, err)
 		}
 	})
 }

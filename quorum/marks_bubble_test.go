@@ -178,7 +178,8 @@ func TestAQuorumThatBeginsWithAMinorityAwayCannotBeTwo(t *testing.T) {
 		w.peers[3].kill()
 		w.peers[4].kill()
 		_, err := a.Mutex("x").TryLock(t.Context())
-		assert.False(t, err == nil || !strings.Contains(err.Error(), "is new"), "error %v", err)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "is new"),
+			"want an error that says which server is new, got %v", err)
 		time.Sleep(time.Minute + 5*time.Second)
 		l := w.onThree(a)
 		w.peers[2].Restart()

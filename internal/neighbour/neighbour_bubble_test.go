@@ -436,7 +436,8 @@ func TestAnActionWithWrongArgumentsAsksNothing(t *testing.T) {
 			{"c/1", "30000", "60000", "p:1", "0", base},
 		} {
 			answer, err := b.ask(script.Acquire, "order", args...)
-			assert.False(t, !errors.Is(err, errInvalidCall) || !definite(err), "%q: %q, %v", args, answer, err)
+			assert.True(t, errors.Is(err, errInvalidCall) && definite(err),
+				"%q: %q, %v; want a refusal before anything was sent", args, answer, err)
 		}
 		b.asked()
 	})

@@ -228,7 +228,8 @@ func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 		}
 		assert.True(t, first.turn.HandOver(h), "not handed over")
 		second.wantTurn(t, h, Ask)
-		assert.False(t, !second.turn.Waited || first.turn.Waited, "the second has waited, the first has not")
+		assert.True(t, second.turn.Waited && !first.turn.Waited,
+			"want a second that waited and a first that did not")
 		if turn := f.Turn("a", Exclusive); turn.HandOver(h) || third.done {
 			t.Error("handed over once more than allowed")
 		} else {

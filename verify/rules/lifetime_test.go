@@ -26,7 +26,8 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 		x, y := c.Mutex("x"), c.Mutex("y")
 		refused := func(what string, err error) {
 			t.Helper()
-			assert.False(t, !errors.Is(err, holdfast.ErrDeadlock) || holdfast.Hint(err) == "", "%s: %v", what, err)
+			assert.True(t, errors.Is(err, holdfast.ErrDeadlock) && holdfast.Hint(err) != "",
+				"%s: %v; want ErrDeadlock with a hint", what, err)
 		}
 		l := harness.Lock(t, x)
 		_, err := x.Lock(l.Context())
