@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -183,9 +184,7 @@ func TestAFairLockExcludes(t *testing.T) {
 		}
 	}
 	for range cap(done) {
-		if err := redistest.Next(t, "a worker", done); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, redistest.Next(t, "a worker", done))
 	}
 	for _, key := range []string{"turn", queueKey, timeoutKey} {
 		same(t, key, s.Do(t, "EXISTS", key), 0)

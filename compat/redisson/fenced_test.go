@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -16,9 +17,7 @@ func TestAFencedLockHasRedissonsTokens(t *testing.T) {
 	m := c.Mutex("order", holdfast.TTL(20*time.Second))
 	for want := uint64(1); want < 4; want++ {
 		l := lock(t, m)
-		if l.Token() != want {
-			t.Errorf("the token is %d, want %d", l.Token(), want)
-		}
+		assert.Equal(t, l.Token(), want, "the token")
 		same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), want)
 		info, err := c.Inspect(t.Context(), "order")
 		if err != nil || info.Fence != want || len(info.Holders) != 1 || info.Holders[0].Token != want ||

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -31,9 +32,7 @@ func TestALockIsAnRLock(t *testing.T) {
 		t.Errorf("the holder is %q", field)
 	}
 	within(t, "TTL", s.Do(t, "PTTL", "order:42"), 20*time.Second)
-	if l.Token() != 0 {
-		t.Errorf("an RLock has no token: %d", l.Token())
-	}
+	assert.True(t, l.Token() == 0, "an RLock has no token: %d", l.Token())
 
 	release(t, l)
 	same(t, "message", message(t, conn), "0")
@@ -77,9 +76,7 @@ func TestTheMessageOfJavaWakesAWaiter(t *testing.T) {
 	redistest.Await(t, "the waiter has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
 	s.Do(t, "DEL", "order")
 	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the lock", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the lock", got))
 }
 
 // If nobody sends the message, the waiter asks when the lease of the holder has ended.
@@ -103,9 +100,7 @@ func TestTwoClientsExcludeEachOther(t *testing.T) {
 		}
 	}
 	for range cap(done) {
-		if err := redistest.Next(t, "a worker", done); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, redistest.Next(t, "a worker", done))
 	}
 }
 
@@ -148,12 +143,8 @@ func TestALossIsToldByTheContext(t *testing.T) {
 	s.Do(t, "HSET", "order", java, "1")
 	s.Do(t, "PEXPIRE", "order", "3600000")
 	<-l.Context().Done()
-	if err := context.Cause(l.Context()); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("the cause is %v", err)
-	}
-	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("Release: %v", err)
-	}
+	assert.Is(t, context.Cause(l.Context()), holdfast.ErrLost)
+	assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	same(t, "the hash", hash(t, s, "order"), []string{java + "=1"})
 }
 
@@ -272,9 +263,7 @@ func TestAnEvictionIsAForcedUnlock(t *testing.T) {
 	}
 	same(t, "message", message(t, conn), "0")
 	same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
-	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("Release: %v", err)
-	}
+	assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 }
 
 // AwaitFree hears of a release by the same message.
@@ -289,7 +278,5 @@ func TestAwaitFreeHearsTheMessage(t *testing.T) {
 	redistest.Await(t, "the watcher has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
 	s.Do(t, "DEL", "order")
 	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the news", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the news", got))
 }

@@ -18,9 +18,7 @@ var readWrite = redisson.Config{Kind: redisson.ReadWrite}
 func rlock(t testing.TB, m *holdfast.RWMutex) *holdfast.Lease {
 	t.Helper()
 	l, err := m.RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return l
 }
 
@@ -66,9 +64,7 @@ func TestAWriterIsOneOfRedisson(t *testing.T) {
 	c := connect(t, s.Addr(), readWrite)
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	l, err := c.RWMutex("book", holdfast.TTL(20*time.Second)).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	record := hash(t, s, "book")
 	same(t, "the mode", s.Do(t, "HGET", "book", "mode"), "write")
 	if len(record) != 2 || !strings.HasSuffix(fieldOf(record), ":write") {
@@ -103,9 +99,7 @@ func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
 		t.Errorf("the hash has %d ms left", left)
 	}
 	_, err := m.TryLock(t.Context())
-	if err == nil {
-		t.Error("a writer is in beside readers")
-	}
+	assert.True(t, err != nil, "a writer is in beside readers")
 	release(t, l)
 	same(t, "the hash", hash(t, s, "book"), []string{java + "=1", "mode=read"})
 	within(t, "the hash", s.Do(t, "PTTL", "book"), 10*time.Second)
@@ -154,18 +148,14 @@ func TestTheMessagesWakeReadersAndWriters(t *testing.T) {
 	redistest.Await(t, "the writer has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
 	s.Do(t, "DEL", "book")
 	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the writer", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the writer", got))
 	s.Do(t, "HSET", "book", "mode", "write", java+":write", "1")
 	s.Do(t, "PEXPIRE", "book", "3600000")
 	go func() { _, err := c.RWMutex("book").RLock(context.Background()); got <- err }()
 	redistest.Await(t, "the reader waits", func() bool { return c.Stats().Waiters == 1 })
 	s.Do(t, "DEL", "book")
 	s.Do(t, "PUBLISH", channel, "1")
-	if err := redistest.Next(t, "the reader", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the reader", got))
 }
 
 // A Java writer may read under its own lock. When only the readers of a writer remain, everybody
@@ -174,9 +164,7 @@ func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
 	s := start(t)
 	c := connect(t, s.Addr(), readWrite)
 	l, err := c.RWMutex("book").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	s.Do(t, "HSET", "book", java, "1")
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	release(t, l)
@@ -234,14 +222,8 @@ func TestAConversionIsRefusedAndTheLeaseStays(t *testing.T) {
 	s := start(t)
 	c := connect(t, s.Addr(), readWrite)
 	l, err := c.RWMutex("book").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Downgrade(t.Context()); !errors.Is(err, redisson.ErrUnsupported) {
-		t.Errorf("Downgrade: %v", err)
-	}
-	if l.Err() != nil {
-		t.Errorf("the lease: %v", l.Err())
-	}
+	assert.Must(t, err)
+	assert.Is(t, l.Downgrade(t.Context()), redisson.ErrUnsupported)
+	assert.True(t, l.Err() == nil, "the lease: %v", l.Err())
 	release(t, l)
 }

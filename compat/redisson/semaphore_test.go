@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -16,9 +17,7 @@ var semaphores = redisson.Config{Kind: redisson.Semaphore}
 func acquire(t testing.TB, s *holdfast.Semaphore, n int) *holdfast.Lease {
 	t.Helper()
 	l, err := s.Acquire(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return l
 }
 
@@ -74,9 +73,7 @@ func TestTheNumberOfJavaWakesAWaiter(t *testing.T) {
 	redistest.Await(t, "the waiter waits", func() bool { return c.Stats().Waiters == 1 })
 	s.Do(t, "INCRBY", "api", "2")
 	s.Do(t, "PUBLISH", "redisson_sc:{api}", "2")
-	if err := redistest.Next(t, "the permits", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the permits", got))
 	same(t, "the number", s.Do(t, "GET", "api"), "0")
 }
 

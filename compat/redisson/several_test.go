@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -39,9 +40,7 @@ func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
 	c := connect(t, s.Addr(), redisson.Config{})
 	m := c.MultiMutex([]string{"a", "b", "c"}, holdfast.TTL(20*time.Second))
 	l, err := m.TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	same(t, "keys", keysOf(t, s), []string{"a", "b", "c"})
 	for _, key := range []string{"a", "b", "c"} {
 		same(t, key, len(hash(t, s, key)), 1)
@@ -75,9 +74,7 @@ func TestAMultiMutexWaitsForTheHeldOne(t *testing.T) {
 	redistest.Await(t, "the waiter hears", func() bool { return subscribers(t, s, channel) == 1 })
 	s.Do(t, "DEL", "b")
 	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the locks", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the locks", got))
 	for _, key := range []string{"a", "b"} {
 		same(t, key, len(hash(t, s, key)), 1)
 	}
@@ -98,9 +95,7 @@ func TestAClusterUsesShardedMessages(t *testing.T) {
 			got := make(chan *holdfast.Lease, 1)
 			go func() {
 				l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				got <- l
 			}()
 			home := cluster.Home(name)
@@ -126,9 +121,7 @@ func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
 		got := make(chan *holdfast.Lease, 1)
 		go func() {
 			l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			got <- l
 		}()
 		redistest.Await(t, "the waiter hears", func() bool {
@@ -178,9 +171,7 @@ func TestAGrantPassesOnAtMost64TimesInItsProcess(t *testing.T) {
 		go func() { done <- work(t.Context(), c.Mutex("order"), 500, inside) }()
 	}
 	for range cap(done) {
-		if err := redistest.Next(t, "a worker", done); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, redistest.Next(t, "a worker", done))
 	}
 	if longest < 1 || longest > 64 {
 		t.Errorf("a grant passed on %d times", longest)

@@ -2,7 +2,6 @@ package redisson_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -47,9 +47,7 @@ func clientOf(
 		change(&c)
 	}
 	client, err := holdfast.New(redisson.New(goredis.New(rdb), cfg), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
 }
@@ -76,9 +74,7 @@ func pairs(flat []any) []string {
 
 func same(t testing.TB, what string, got, want any) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	assert.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s", what)
 }
 
 // keysOf returns all keys but those of Holdfast's clients.
@@ -135,17 +131,13 @@ func message(t testing.TB, conn *redistest.Conn) any {
 func lock(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
 	l, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return l
 }
 
 func release(t testing.TB, l interface{ Release(context.Context) error }) {
 	t.Helper()
-	if err := l.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, l.Release(t.Context()))
 }
 
 // subscribers is how many clients listen to a channel.
@@ -157,7 +149,5 @@ func subscribers(t testing.TB, s doer, channel string) int64 {
 // held checks that a lock is held by others.
 func held(t testing.TB, err error) {
 	t.Helper()
-	if !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("the lock should be held: %v", err)
-	}
+	assert.Is(t, err, holdfast.ErrHeld)
 }

@@ -228,9 +228,7 @@ func TestAMessageWakesAsManyAsMaySucceed(t *testing.T) {
 		stop, err := b.Store.Listen(t.Context(), "holdfast:{order}:watch=order", store.Listener{
 			Message: func(p string) { watched = append(watched, p) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		*pushed, watched = nil, nil
 		b.heard.Message("0")
 		if len(*pushed) != 1 || !slices.Equal(watched, []string{"sooner"}) {

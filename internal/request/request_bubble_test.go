@@ -67,9 +67,7 @@ func (b *bench) acquire(t *testing.T, id string) wire.Answer {
 	t.Helper()
 	a, err := b.Ask(t.Context(), script.Acquire, []string{key},
 		[]string{id, wire.Millis(ttl), wire.Millis(ttl), wire.Exclusive, "0", base})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return a
 }
 

@@ -25,9 +25,7 @@ func log(commands ...string) string {
 func judged(t *testing.T, log string, holds ...Held) []Violation {
 	t.Helper()
 	a, err := readAccount(strings.NewReader(log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return judge(holds, a, 100, func(at int64) int64 { return at })
 }
 
