@@ -12,8 +12,7 @@ import (
 
 // The token is Redisson's counter as it is, so that it compares with the tokens of Java.
 func TestAFencedLockHasRedissonsTokens(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{Kind: redisson.Fenced})
+	s, c := serve(t, redisson.Config{Kind: redisson.Fenced})
 	m := c.Mutex("order", holdfast.TTL(20*time.Second))
 	for want := uint64(1); want < 4; want++ {
 		l := lock(t, m)
@@ -43,8 +42,7 @@ func TestAFencedLockHasRedissonsTokens(t *testing.T) {
 
 // Goroutines of one process get a number of their own each: a hold is not handed over.
 func TestEachGoroutineHasATokenOfItsOwn(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{Kind: redisson.Fenced})
+	_, c := serve(t, redisson.Config{Kind: redisson.Fenced})
 	first := lock(t, c.Mutex("order"))
 	got := make(chan uint64, 1)
 	go func() {

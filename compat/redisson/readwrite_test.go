@@ -24,8 +24,7 @@ func rlock(t testing.TB, m *holdfast.RWMutex) *holdfast.Lease {
 
 // A reader has its field, and a key of its own with the TTL.
 func TestAReaderIsOneOfRedisson(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	l := rlock(t, c.RWMutex("book", holdfast.TTL(20*time.Second)))
 	record := hash(t, s, "book")
@@ -60,8 +59,7 @@ func fieldOf(record []string) string {
 
 // A writer has the field with its suffix, and its release says 1.
 func TestAWriterIsOneOfRedisson(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	l, err := c.RWMutex("book", holdfast.TTL(20*time.Second)).Lock(t.Context())
 	assert.Must(t, err)
@@ -89,8 +87,7 @@ func plantReader(t testing.TB, s *redistest.Server, key, reader, ttl string) {
 // Readers of both sides are in together. The release of one leaves the other's hold, for as long
 // as that one's own key lives.
 func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	plantReader(t, s, "book", java, "10000")
 	m := c.RWMutex("book", holdfast.TTL(time.Hour))
 	l := rlock(t, m)
@@ -108,8 +105,7 @@ func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
 
 // When the last living reader leaves, the hash goes with the fields of the dead ones.
 func TestTheLastReaderTakesTheDeadOnesAlong(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	plantReader(t, s, "book", java, "60000")
 	l := rlock(t, c.RWMutex("book"))
 	s.Do(t, "DEL", "{book}:"+java+":rwlock_timeout:1") // its lease has ended
@@ -121,8 +117,7 @@ func TestTheLastReaderTakesTheDeadOnesAlong(t *testing.T) {
 
 // A renewal extends the hash and the reader's own key. Without that key Redisson deletes the hash.
 func TestARenewalExtendsBothKeysOfAReader(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	l := rlock(t, c.RWMutex("book", holdfast.TTL(6*time.Second)))
 	own := "{book}:" + fieldOf(hash(t, s, "book")) + ":rwlock_timeout:1"
 	first := l.Deadline()
@@ -139,8 +134,7 @@ func TestARenewalExtendsBothKeysOfAReader(t *testing.T) {
 
 // The messages of Java wake a writer behind readers, and a reader behind a writer.
 func TestTheMessagesWakeReadersAndWriters(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	const channel = "redisson_rwlock:{book}"
 	got := make(chan error, 1)
 	plantReader(t, s, "book", java, "3600000")
@@ -161,8 +155,7 @@ func TestTheMessagesWakeReadersAndWriters(t *testing.T) {
 // A Java writer may read under its own lock. When only the readers of a writer remain, everybody
 // hears that reading is possible.
 func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	l, err := c.RWMutex("book").Lock(t.Context())
 	assert.Must(t, err)
 	s.Do(t, "HSET", "book", java, "1")
@@ -176,8 +169,7 @@ func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
 // The eviction of a writer says both: 1 wakes the threads of Java that wait, and 0 is kept for one
 // that is about to. The eviction of readers says 0 alone.
 func TestAnEvictionOfAWriterAndOfReadersIsHeard(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	for _, kind := range []struct {
 		name  string
 		lock  func(*holdfast.RWMutex) (*holdfast.Lease, error)
@@ -202,10 +194,8 @@ func TestAnEvictionOfAWriterAndOfReadersIsHeard(t *testing.T) {
 
 // A hash without a mode is no lock of this kind. It counts as held and is left alone.
 func TestAHashWithoutAModeIsLeftAlone(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
-	s.Do(t, "HSET", "book", java, "1")
-	s.Do(t, "PEXPIRE", "book", "3600000")
+	s, c := serve(t, readWrite)
+	plant(t, s, "book", "3600000")
 	_, err := c.RWMutex("book").TryRLock(t.Context())
 	held(t, err)
 	_, err = c.RWMutex("book").TryLock(t.Context())
@@ -219,8 +209,7 @@ func TestAHashWithoutAModeIsLeftAlone(t *testing.T) {
 
 // A conversion would need more than the format has.
 func TestAConversionIsRefusedAndTheLeaseStays(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	_, c := serve(t, readWrite)
 	l, err := c.RWMutex("book").Lock(t.Context())
 	assert.Must(t, err)
 	assert.Is(t, l.Downgrade(t.Context()), redisson.ErrUnsupported)

@@ -36,8 +36,7 @@ func work(ctx context.Context, m *holdfast.Mutex, rounds int, inside chan struct
 
 // A MultiMutex holds the RLocks of all its names, or none of them.
 func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	m := c.MultiMutex([]string{"a", "b", "c"}, holdfast.TTL(20*time.Second))
 	l, err := m.TryLock(t.Context())
 	assert.Must(t, err)
@@ -47,8 +46,7 @@ func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
 	}
 	release(t, l)
 
-	s.Do(t, "HSET", "c", java, "1")
-	s.Do(t, "PEXPIRE", "c", "3600000")
+	plant(t, s, "c", "3600000")
 	_, err = m.TryLock(t.Context())
 	var busy *holdfast.HeldError
 	if !errors.As(err, &busy) || busy.Name != "c" || busy.HeldBy != java {
@@ -61,20 +59,9 @@ func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
 
 // A MultiMutex waits for the one that is held, and hears its message.
 func TestAMultiMutexWaitsForTheHeldOne(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
-	const channel = "redisson_lock__channel:{b}"
-	s.Do(t, "HSET", "b", java, "1")
-	s.Do(t, "PEXPIRE", "b", "3600000")
-	got := make(chan error, 1)
-	go func() {
-		_, err := c.MultiMutex([]string{"a", "b"}).Lock(context.Background())
-		got <- err
-	}()
-	redistest.Await(t, "the waiter hears", func() bool { return subscribers(t, s, channel) == 1 })
-	s.Do(t, "DEL", "b")
-	s.Do(t, "PUBLISH", channel, "0")
-	assert.NoError(t, redistest.Next(t, "the locks", got))
+	s, c := serve(t, redisson.Config{})
+	m := c.MultiMutex([]string{"a", "b"})
+	wakes(t, s, "b", func(ctx context.Context) error { _, err := m.Lock(ctx); return err })
 	for _, key := range []string{"a", "b"} {
 		same(t, key, len(hash(t, s, key)), 1)
 	}

@@ -30,6 +30,13 @@ func start(t testing.TB) *redistest.Server {
 	return redistest.Start(t, all)
 }
 
+// serve starts a server, and returns it with a client on Redisson's wire.
+func serve(t testing.TB, cfg redisson.Config) (*redistest.Server, *holdfast.Client) {
+	t.Helper()
+	s := start(t)
+	return s, connect(t, s.Addr(), cfg)
+}
+
 // connect returns a client of the server at addr on Redisson's wire.
 func connect(t testing.TB, addr string, cfg redisson.Config, more ...func(*holdfast.Config)) *holdfast.Client {
 	t.Helper()
@@ -50,6 +57,27 @@ func clientOf(
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
+}
+
+// plant makes Java hold the RLock at key for ttl, in milliseconds.
+func plant(t testing.TB, s *redistest.Server, key, ttl string) {
+	t.Helper()
+	s.Do(t, "HSET", key, java, "1")
+	s.Do(t, "PEXPIRE", key, ttl)
+}
+
+// wakes checks that wait waits while Java holds the RLock at key, and that the message of Java's release
+// ends the wait, long before the lease would end.
+func wakes(t testing.TB, s *redistest.Server, key string, wait func(context.Context) error) {
+	t.Helper()
+	channel := "redisson_lock__channel:{" + key + "}"
+	plant(t, s, key, "3600000")
+	ended := make(chan error, 1)
+	go func() { ended <- wait(context.Background()) }()
+	redistest.Await(t, "the waiter hears", func() bool { return subscribers(t, s, channel) == 1 })
+	s.Do(t, "DEL", key)
+	s.Do(t, "PUBLISH", channel, "0")
+	assert.NoError(t, redistest.Next(t, "the end of the wait", ended))
 }
 
 // doer is a server, or a Cluster with a key.
