@@ -20,8 +20,7 @@ func TestSeveralLocksAreAcquiredAllOrNone(t *testing.T) {
 		for _, name := range names {
 			w.wantOn(name, "11111")
 		}
-		w.peers[1].kill()
-		w.peers[3].kill()
+		w.kill(1, 3)
 		time.Sleep(3 * ttl)
 		assert.NoError(t, l.Err())
 		_, err = b.MultiMutex([]string{"w", "z"}).TryLock(t.Context())

@@ -124,8 +124,7 @@ func TestNodesTakeTheWorstOfSeveralPrefixes(t *testing.T) {
 // A tool that acquires no lock reads the nodes, and changes nothing there.
 func TestReadNodesOfAStoreThatHasDoneNothing(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
-		w.peers[0].kill()
-		w.peers[1].kill()
+		w.kill(0, 1)
 		w.peers[1].revive(true)
 		marks := func() (all []string) {
 			for _, p := range w.peers {

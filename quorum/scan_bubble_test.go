@@ -46,9 +46,7 @@ func TestAScanFindsWhatAnyMajorityKnows(t *testing.T) {
 		if few := new(quorum.NoMajorityError); !errors.As(err, &few) {
 			t.Errorf("three of five are dead: %v", err)
 		}
-		w.peers[0].revive(false)
-		w.peers[2].revive(false)
-		w.peers[4].revive(false)
+		w.revive(0, 2, 4)
 	})
 }
 
