@@ -39,9 +39,7 @@ func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
 	for _, lie := range []error{holdfast.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
 		assert.False(t, errors.Is(err, lie), "error %v is a %q, and no context of the caller's has ended", err, lie)
 	}
-	if held.Waited > took {
-		t.Errorf("it says that it waited %v, and took %v", held.Waited, took)
-	}
+	assert.True(t, held.Waited <= took, "it says that it waited %v, and took %v", held.Waited, took)
 	return held
 }
 

@@ -87,9 +87,7 @@ func TestAClosedClientRefusesEverything(t *testing.T) {
 		_, err = c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"})
 		assert.Is(t, err, holdfast.ErrClosed)
 		assert.Is(t, c.Mutex("a").Do(t.Context(), func(context.Context) error { return nil }), holdfast.ErrClosed)
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
 }
 

@@ -227,9 +227,7 @@ func TestInspectAndEvictRefuseWhatCannotWork(t *testing.T) {
 			_, err = c.Evict(t.Context(), "a", e)
 			assert.Is(t, err, holdfast.ErrInvalid)
 		}
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
 }
 

@@ -307,9 +307,7 @@ func TestWhatCannotBeLockedTogetherIsRefusedBeforeAnythingIsSent(t *testing.T) {
 				t.Error(name)
 			}
 		}
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 		releaseAll(t, mustLockAll(t, c.MultiMutex(many[1:])))
 	})
 }

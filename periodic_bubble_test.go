@@ -325,9 +325,7 @@ func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			assert.Is(t, e.Loop(t.Context(), nil), holdfast.ErrInvalid)
 			assert.Equal(t, turn, (holdfast.RunResult{}), "%s", name)
 		}
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
 }
 

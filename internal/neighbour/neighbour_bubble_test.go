@@ -204,15 +204,11 @@ func TestAMessageMakesAWaiterLookAgain(t *testing.T) {
 			t.Errorf("pushed %q", *pushed)
 		}
 		b.heard.Resumed()
-		if len(*pushed) != 2 {
-			t.Errorf("after an interruption, pushed %q", *pushed)
-		}
+		assert.True(t, len(*pushed) == 2, "after an interruption, pushed %q", *pushed)
 		b.found = false
 		b.says("withdrawn")(b.cancel("c/1"))
 		b.heard.Message("0")
-		if len(*pushed) != 2 {
-			t.Errorf("after it has left, pushed %q", *pushed)
-		}
+		assert.True(t, len(*pushed) == 2, "after it has left, pushed %q", *pushed)
 	})
 }
 

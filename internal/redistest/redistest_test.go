@@ -81,9 +81,7 @@ func TestRestartForgets(t *testing.T) {
 	s.Kill()
 	addr := s.Addr()
 	s.Restart()
-	if s.Addr() != addr {
-		t.Errorf("the port changed from %s to %s", addr, s.Addr())
-	}
+	assert.True(t, s.Addr() == addr, "the port changed from %s to %s", addr, s.Addr())
 	if got := s.Do(t, "GET", "key"); got != nil {
 		t.Errorf("the server remembers %v", got)
 	}

@@ -160,9 +160,7 @@ func TestAllViewersShareTheReadsAndNobodyLookingPausesThem(t *testing.T) {
 		w.pass(idleAfter + 2*time.Second)
 		before := w.reads()
 		w.pass(time.Hour)
-		if w.reads() != before {
-			t.Errorf("%d reads, and nobody looks", w.reads()-before)
-		}
+		assert.True(t, w.reads() == before, "%d reads, and nobody looks", w.reads()-before)
 		w.lock("late")
 		var list listJSON
 		if w.get("/api/locks", &list); len(list.Locks) != 1 {

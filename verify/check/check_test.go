@@ -274,9 +274,7 @@ func TestIllegalHistoriesAreCaught(t *testing.T) {
 		})
 	}
 	for _, r := range check.All(check.Index(newStory().events, nil)) {
-		if !caught[r.Name] {
-			t.Errorf("no illegal history is there for %s", r.Name)
-		}
+		assert.True(t, caught[r.Name], "no illegal history is there for %s", r.Name)
 	}
 }
 

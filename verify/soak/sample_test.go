@@ -64,7 +64,5 @@ func TestSamplesAreRecorded(t *testing.T) {
 	assert.Must(t, err)
 	assert.Must(t, r.add(sample{seconds: 5, phase: phaseLoad, goroutines: 7, server: -1, faults: 2}))
 	want := strings.Join(columns, ",") + "\n5.0,load,7,0,-1,0,0,0,0,0,2\n"
-	if out.String() != want {
-		t.Errorf("recorded %q, want %q", out.String(), want)
-	}
+	assert.Equal(t, out.String(), want, "recorded")
 }
