@@ -124,8 +124,8 @@ type attempt struct {
 	asks    int            // how many requests were sent alone
 }
 
-// attempt returns a new attempt ID of this client.
-func (c *Client) attempt() (id string, number uint64) {
+// newAttemptID returns the ID and the number of a new attempt of this client.
+func (c *Client) newAttemptID() (id string, number uint64) {
 	number = c.attempts.Add(1)
 	return attemptID(c, number), number
 }
@@ -165,7 +165,7 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 		}
 	}
 	c.registration.Start()
-	id, number := c.attempt()
+	id, number := c.newAttemptID()
 	at := &attempt{c: c, lock: s, id: id, number: number}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.

@@ -87,9 +87,7 @@ func TestAClosedClientRefusesEverything(t *testing.T) {
 		_, err = c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"})
 		assert.Is(t, err, holdfast.ErrClosed)
 		assert.Is(t, c.Mutex("a").Do(t.Context(), func(context.Context) error { return nil }), holdfast.ErrClosed)
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
 }
 
@@ -324,7 +322,8 @@ func TestCloseOfManyLeasesAtASilentServerIsBounded(t *testing.T) {
 			start := time.Now()
 			err := c.Close(context.Background())
 			assert.AtMost(t, time.Since(start), 5*time.Second, "it took")
-			assert.False(t, err == nil || !strings.HasPrefix(err.Error(), "1000 of 1000 leases"), "it says %v", err)
+			assert.True(t, err != nil && strings.HasPrefix(err.Error(), "1000 of 1000 leases"),
+				"want an error about 1000 of 1000 leases, got %v", err)
 			assert.False(t, errors.Is(err, context.DeadlineExceeded), "no context of the caller's has ended: %v", err)
 		})
 	}

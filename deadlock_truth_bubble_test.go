@@ -124,14 +124,7 @@ func TestACallThatHasEndedIsInNoDeadlock(t *testing.T) {
 		link.stuck.Store(true)
 		cancel()
 		assert.Is(t, <-ended, context.Canceled)
-		got := make(chan error, 1)
-		go func() {
-			l, err := b.Mutex("x", breaks).Lock(y.Context())
-			if err == nil {
-				err = l.Release(t.Context())
-			}
-			got <- err
-		}()
+		got := passing(y.Context(), b.Mutex("x", breaks))
 		time.Sleep(2 * time.Minute)
 		s := w.state("x")
 		if len(s.Holders) != 1 || len(s.Holders[0].WaitsFor) != 1 || len(w.state("y").Waiters) != 1 {
@@ -142,6 +135,19 @@ func TestACallThatHasEndedIsInNoDeadlock(t *testing.T) {
 		wantNoDeadlock(t, rec)
 		release(t, y)
 	})
+}
+
+// passing acquires the lock under ctx and releases it, in another goroutine.
+func passing(ctx context.Context, m *holdfast.Mutex) <-chan error {
+	passed := make(chan error, 1)
+	go func() {
+		l, err := m.Lock(ctx)
+		if err == nil {
+			err = l.Release(context.WithoutCancel(ctx))
+		}
+		passed <- err
+	}()
+	return passed
 }
 
 // A reader's lease ends while a call under it waits, and another reader of the process keeps the
@@ -163,14 +169,7 @@ func TestAHoldThatPassesOnIsInNoDeadlock(t *testing.T) {
 			t.Fatalf("the readers share no hold: %v", err)
 		}
 		release(t, x)
-		got := make(chan error, 1)
-		go func() {
-			l, err := b.Mutex("x", breaks).Lock(y.Context())
-			if err == nil {
-				err = l.Release(t.Context())
-			}
-			got <- err
-		}()
+		got := passing(y.Context(), b.Mutex("x", breaks))
 		time.Sleep(2 * time.Minute)
 		release(t, beside)
 		assert.NoError(t, <-got)

@@ -173,7 +173,7 @@ func (e *Election) resume(
 	ctx context.Context, former string, term uint64,
 ) (l *Leadership, left time.Duration, err error) {
 	c, s := e.lock.client, &e.lock
-	id, number := c.attempt()
+	id, number := c.newAttemptID()
 	c.registration.Start()
 	args := []string{id, former, wire.Number(term >> 10), s.ttlMS, c.retention, e.watch, s.base}
 	var answer string

@@ -228,9 +228,7 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 			return errWork
 		})
 		assert.Is(t, err, errWork)
-		if len(terms) != 4 {
-			t.Errorf("led %d times", len(terms)-1)
-		}
+		assert.True(t, len(terms) == 4, "led %d times", len(terms)-1)
 		w.wantFree("e")
 		ctx, cancel := context.WithCancel(t.Context())
 		err = c.Election("e").Loop(ctx, "v", func(ctx context.Context, _ *holdfast.Leadership) error {
@@ -252,9 +250,7 @@ func TestAFailedCampaignLeadsNothing(t *testing.T) {
 		assert.Is(t, err, holdfast.ErrInvalid)
 		_, err = c.Election("e").Leader(nil) //nolint:staticcheck // that is what is tested
 		assert.Is(t, err, holdfast.ErrInvalid)
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 
 		// A proclamation without an answer is sent again.
 		w.LoseReply(only("proclaim", 2, errLink))
@@ -297,9 +293,7 @@ func (s *sightings) want(t *testing.T, want ...string) {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fmt.Sprint(s.list) != fmt.Sprint(want) {
-		t.Errorf("saw %v, want %v", s.list, want)
-	}
+	assert.True(t, fmt.Sprint(s.list) == fmt.Sprint(want), "saw %v, want %v", s.list, want)
 }
 
 // observe follows an election until the sightings are stopped.
@@ -460,7 +454,8 @@ func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		for l, err := range w.client().Election("e").Observe(t.Context()) {
-			assert.False(t, err != nil || l.Value != "one", "%+v, %v", l, err)
+			assert.True(t, err == nil && l.Value == "one",
+				"want the leader with the value one, got %+v, %v", l, err)
 			break
 		}
 		if n := w.Publish("holdfast:watch=e", "anybody?"); n != 0 {

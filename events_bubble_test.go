@@ -259,7 +259,8 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 			if q.Script != "release" {
 				continue
 			}
-			assert.False(t, !errors.Is(q.Err, errLink) || q.Context.Value(traceKey{}) != "trace", "release %+v", q)
+			assert.True(t, errors.Is(q.Err, errLink) && q.Context.Value(traceKey{}) == "trace",
+				"want a release with its error and the caller's context, got %+v", q)
 		}
 		for action, n := range w.net.sent {
 			if count[action] != n {

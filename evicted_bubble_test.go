@@ -234,15 +234,20 @@ func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 	})
 }
 
+// subscribe gives c a subscription: it waits for a lock of another client.
+func subscribe(t *testing.T, c, other *holdfast.Client) {
+	t.Helper()
+	blocks := mustLock(t, other.Mutex("b"))
+	time.AfterFunc(time.Millisecond, func() { release(t, blocks) })
+	release(t, mustLock(t, c.Mutex("b")))
+}
+
 // Another process evicts the holder. A waiting goroutine of the holder's process does not
 // wait for the next renewal.
 func TestAnEvictionByAnotherProcessIsNoticedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()
-		// It has a subscription, because it has waited for another lock.
-		blocks := mustLock(t, other.Mutex("b"))
-		time.AfterFunc(time.Millisecond, func() { release(t, blocks) })
-		release(t, mustLock(t, c.Mutex("b")))
+		subscribe(t, c, other)
 
 		first := mustLock(t, c.Mutex("a"))
 		next := make(chan *holdfast.Lease, 1)
@@ -261,9 +266,7 @@ func TestAnEvictionByAnotherProcessIsNoticedAtOnce(t *testing.T) {
 func TestAFalsePushOfAnEvictionEndsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, other := w.client(), w.client()
-		blocks := mustLock(t, other.Mutex("b"))
-		time.AfterFunc(time.Millisecond, func() { release(t, blocks) })
-		release(t, mustLock(t, c.Mutex("b")))
+		subscribe(t, c, other)
 
 		l := mustLock(t, c.Mutex("a"))
 		_, number, _ := strings.Cut(l.HolderID(), "/")

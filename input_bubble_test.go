@@ -54,9 +54,7 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 				t.Errorf("%v: it does not say %q", err, says)
 			}
 		}
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
 }
 

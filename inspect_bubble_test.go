@@ -229,7 +229,8 @@ func TestEvictSparesWhoTookTheLockMeanwhile(t *testing.T) {
 		release(t, l)
 		for _, name := range []string{"a", "never seen"} {
 			n, err := ops.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "stuck"})
-			assert.False(t, n != 0 || err != nil, "free lock %q: %d, %v", name, n, err)
+			assert.True(t, n == 0 && err == nil,
+				"evicting free lock %q: %d, %v; want 0 and no error", name, n, err)
 		}
 	})
 }
@@ -250,9 +251,7 @@ func TestInspectAndEvictRefuseWhatCannotWork(t *testing.T) {
 			_, err = c.Evict(t.Context(), "a", e)
 			assert.Is(t, err, holdfast.ErrInvalid)
 		}
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
 }
 

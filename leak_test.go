@@ -1,13 +1,11 @@
 package holdfast_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,23 +33,8 @@ func (l listener) Observe(e holdfast.Event) {
 	}
 }
 
-// journal is a log that several goroutines may use.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
+// journal is the log of a client.
+type journal struct{ assert.Log }
 
 // says reports whether a line about the lease with that token has the text.
 func (j *journal) says(text string, token uint64) bool {

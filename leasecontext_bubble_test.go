@@ -81,7 +81,8 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			wantLost(t, context.Cause(ctx), holdfast.LossExpired)
 			wantLost(t, l.Err(), holdfast.LossExpired)
 			synctest.Wait()
-			assert.False(t, !closed(inner) || time.Since(start) != 0, "what hangs on the context has not ended")
+			assert.True(t, closed(inner) && time.Since(start) == 0,
+				"what hangs on the context has not ended")
 			time.Sleep(time.Second)
 			if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
 				t.Fatalf("the observer was told of these losses: %v", lost)

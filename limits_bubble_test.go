@@ -199,9 +199,7 @@ func TestAMinimumTimeThatHasPassedKeepsNothing(t *testing.T) {
 		start := time.Now()
 		release(t, l)
 		got := <-next
-		if !got.at.Equal(start) {
-			t.Errorf("handed over %v after the release", got.at.Sub(start))
-		}
+		assert.True(t, got.at.Equal(start), "handed over %v after the release", got.at.Sub(start))
 		release(t, got.Lease)
 
 		l = mustLock(t, mu)

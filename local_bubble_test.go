@@ -42,7 +42,7 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 			t.Errorf("sent %v", w.net.sent)
 		}
 		for _, e := range events.all(holdfast.EventGrant)[1:] {
-			assert.False(t, !e.Local || e.Wake != holdfast.WakeLocal, "event %+v", e)
+			assert.True(t, e.Local && e.Wake == holdfast.WakeLocal, "want a local wake, got %+v", e)
 		}
 		w.wantFree("a")
 	})

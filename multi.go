@@ -287,7 +287,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		return nil, 0, wrap("lock", first.name, err)
 	}
 	c.registration.Start()
-	attempt, number := c.attempt()
+	attempt, number := c.newAttemptID()
 	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
 	for i := range locks {
 		keys[i], args = locks[i].key(), append(args, locks[i].base)

@@ -116,11 +116,13 @@ func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
 		b, d := mustLock(t, other.Mutex("b")), mustLock(t, other.Mutex("d"))
 		start := time.Now()
 		done := waitingAll(t.Context(), c.MultiMutex([]string{"d", "c", "b", "a"}))
-		assert.False(t, !w.state("a").Held() || w.state("c").Held(), "not in order of the keys")
+		assert.True(t, w.state("a").Held() && !w.state("c").Held(),
+			"want a alone: the locks are acquired in the order of their keys")
 		time.Sleep(time.Second)
 		release(t, b)
 		synctest.Wait()
-		assert.False(t, !w.state("b").Held() || !w.state("c").Held(), "what was waited for is not kept")
+		assert.True(t, w.state("b").Held() && w.state("c").Held(),
+			"want b and c: what was waited for is kept")
 		time.Sleep(time.Second)
 		release(t, d)
 		if err := <-done; err != nil || time.Since(start) != 2*time.Second {
@@ -142,7 +144,8 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 		"out of time": func(t *testing.T, w *world, c *holdfast.Client) error {
 			_, err := c.MultiMutex([]string{"a", "b", "c"}, holdfast.MaxWait(time.Second)).Lock(t.Context())
 			var busy *holdfast.HeldError
-			assert.False(t, !errors.As(err, &busy) || busy.Name != "b" || busy.Waited != time.Second, "error %v", err)
+			assert.True(t, errors.As(err, &busy) && busy.Name == "b" && busy.Waited == time.Second,
+				"want an error about b after one second, got %v", err)
 			return err
 		},
 		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
@@ -184,10 +187,11 @@ func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 		}
 		assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
 		// The work may still be under way, so the other locks are not released yet.
-		assert.False(t, !w.state("a").Held() || !w.state("c").Held(), "given away under the holder's feet")
+		assert.True(t, w.state("a").Held() && w.state("c").Held(),
+			"a and c were released while the work may still be under way")
 		err = l.Release(t.Context())
 		assert.Is(t, err, holdfast.ErrNotHeld)
-		assert.False(t, !errors.As(err, &lost) || lost.Name != "b", "release says %v", err)
+		assert.True(t, errors.As(err, &lost) && lost.Name == "b", "Release: %v; want the loss of b", err)
 		w.wantFree("a")
 		w.wantFree("c")
 	})
@@ -303,9 +307,7 @@ func TestWhatCannotBeLockedTogetherIsRefusedBeforeAnythingIsSent(t *testing.T) {
 				t.Error(name)
 			}
 		}
-		if len(w.net.sent) > 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 		releaseAll(t, mustLockAll(t, c.MultiMutex(many[1:])))
 	})
 }
@@ -345,7 +347,8 @@ func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
 		// The period is due again after the cancelled run.
 		again, err := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit)).Do(t.Context(),
 			func(context.Context) error { return nil })
-		assert.False(t, turn.Ran || !again.Ran || err != nil, "%+v, then %+v, %v", turn, again, err)
+		assert.True(t, !turn.Ran && again.Ran && err == nil,
+			"%+v, then %+v, %v; want no run, and then one", turn, again, err)
 	})
 }
 

@@ -187,9 +187,7 @@ func wantOrder(t *testing.T, events []holdfast.Event) {
 				}
 			default: // the event belongs to no lease
 			}
-			if ends > grants {
-				t.Errorf("%s: ends before it begins: %s", name, story(stories[name]))
-			}
+			assert.True(t, ends <= grants, "%s: ends before it begins: %s", name, story(stories[name]))
 		}
 		if grants != leases || ends != leases || renewals == 0 {
 			t.Errorf("%s: %s", name, story(stories[name]))

@@ -113,9 +113,7 @@ func wantComplete(t *testing.T, library types.Importer) {
 		}
 	}
 	for _, kind := range kinds {
-		if !takers[kind.name] {
-			t.Errorf("%s takes no options", kind.name)
-		}
+		assert.True(t, takers[kind.name], "%s takes no options", kind.name)
 		delete(takers, kind.name)
 	}
 	assert.Equal(t, len(takers), 0, "options of %v are not judged", takers)

@@ -296,7 +296,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		return RunResult{}, nil, wrap("run of", s.name, err)
 	}
 	c.registration.Start()
-	attempt, number := c.attempt()
+	attempt, number := c.newAttemptID()
 	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, s.attempt(attempt), c.now()+s.ttl) }
 	sent := c.now()
 	line, err := e.turn(ctx, attempt, first)
@@ -378,7 +378,7 @@ func (e *Periodic) Reschedule(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return wrap("period of", t.name, err)
 	}
-	attempt, _ := c.attempt()
+	attempt, _ := c.newAttemptID()
 	line, err := e.turn(ctx, attempt, "change")
 	switch {
 	case err != nil:

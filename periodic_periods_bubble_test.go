@@ -223,9 +223,7 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 			}
 		}
-		if j.count() != hours {
-			t.Errorf("%d runs in %d hours", j.count(), hours)
-		}
+		assert.True(t, j.count() == hours, "%d runs in %d hours", j.count(), hours)
 		// While a run goes on too.
 		j.take = time.Minute
 		done := make(chan struct{})

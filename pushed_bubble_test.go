@@ -119,7 +119,7 @@ func TestALeaseWithoutRenewalHasItsWholeTTLWhenLockReturns(t *testing.T) {
 			t.Errorf("%v, trusted for %v", got.err, got.Remaining())
 		}
 		time.Sleep(got.Remaining() - time.Millisecond)
-		assert.False(t, got.Err() != nil || !w.state("a").Held(), "it ended early")
+		assert.True(t, got.Err() == nil && w.state("a").Held(), "the lease ended early")
 		release(t, got.Lease)
 	})
 }

@@ -346,7 +346,8 @@ func TestReadersWithOtherOptionsDoNotShareAHold(t *testing.T) {
 			must(t, c.RWMutex("a", options...).RLock)
 		}
 		holders := w.state("a").Holders
-		assert.False(t, len(holders) != 3 || holders[1].Remaining != 5*time.Second, "holders %+v", holders)
+		assert.True(t, len(holders) == 3 && holders[1].Remaining == 5*time.Second,
+			"want three holders, the second with 5s left, got %+v", holders)
 		single := w.client(holdfast.Config{MaxLocalHandOvers: -1})
 		for range 3 {
 			must(t, single.RWMutex("a").RLock)

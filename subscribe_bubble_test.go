@@ -294,7 +294,8 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 		if took := time.Since(start); took < 2*time.Second || took > 6*time.Second {
 			t.Errorf("took %v", took)
 		}
-		assert.False(t, len(w.state("a").Waiters) > 0 || w.net.count("poll") > 0, "who tries has a place in the line")
+		assert.True(t, len(w.state("a").Waiters) == 0 && w.net.count("poll") == 0,
+			"an attempt that tries has a position in the wait queue, or polls")
 		next := make(chan outcome, 1)
 		go func() {
 			l, err := mu.Lock(t.Context())
@@ -305,7 +306,8 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 		got := <-next
 		assert.Must(t, got.err)
 		_, err = w.client().Mutex("a", holdfast.Tries(5, time.Second)).TryLock(t.Context())
-		assert.False(t, !errors.As(err, &held) || held.Tries != 0, "one try got %+v", err)
+		assert.True(t, errors.As(err, &held) && held.Tries == 0,
+			"want a HeldError that counts no tries, got %+v", err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = w.client().Mutex("a", holdfast.Tries(100, time.Second)).Lock(ctx)

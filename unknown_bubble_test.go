@@ -29,7 +29,8 @@ func TestAnAcquisitionOfUnknownOutcomeIsCancelledInTheBackground(t *testing.T) {
 		w.LoseReply(only("acquire", 1, errLink))
 		l, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
-		assert.False(t, l != nil || errors.Is(err, holdfast.ErrHeld), "got %v, %v", l, err)
+		assert.True(t, l == nil && !errors.Is(err, holdfast.ErrHeld),
+			"want no lease, and not ErrHeld, got %v, %v", l, err)
 		synctest.Wait()
 		w.wantFree("a")
 		release(t, mustLock(t, c.Mutex("a")))
@@ -66,7 +67,8 @@ func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPosition(t *testing.T) {
 		cancel()
 		w.net.slow(slowly("acquire", 0, time.Hour))
 		held := wantOver(t, time.Second, b.Mutex("a", holdfast.MaxWait(time.Second)).Lock)
-		assert.False(t, held.HeldBy != l.HolderID() || held.Err != nil, "it says %+v", held)
+		assert.True(t, held.HeldBy == l.HolderID() && held.Err == nil,
+			"want the holder's ID and no error inside, got %+v", held)
 		synctest.Wait()
 		if s := w.state("a"); len(s.Waiters) > 0 {
 			t.Errorf("waiters: %+v", s.Waiters)

@@ -129,7 +129,7 @@ func (at *attempt) newAttemptID() {
 		at.cancel()
 	}
 	at.untag()
-	at.id, at.number = c.attempt()
+	at.id, at.number = c.newAttemptID()
 	at.inQueue, at.risk = false, false
 	if at.w != nil {
 		at.w = c.hub.Replace(at.w, at.number)

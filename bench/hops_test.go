@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -108,9 +109,7 @@ func startHopWorkers(t testing.TB) (pair [2]hopProcess) {
 		check(t, cmd.Start())
 		pair[i] = hopProcess{json.NewEncoder(in), json.NewDecoder(out), in}
 		t.Cleanup(func() {
-			if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, errors.Join(in.Close(), cmd.Wait()))
 		})
 	}
 	return pair

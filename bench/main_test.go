@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -75,9 +76,7 @@ func newRig(t testing.TB, k kit) *rig {
 func (r *rig) join(t testing.TB) *party {
 	t.Helper()
 	p, err := r.kit.open(r.server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(p.close)
 	return p
 }
@@ -86,22 +85,16 @@ func (r *rig) join(t testing.TB) *party {
 func (p *party) client(t testing.TB, cfg holdfast.Config) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.New(p.store, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close(context.Background()))
 	})
 	return c
 }
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 }
 
 // milliseconds is d as a metric.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -87,9 +88,7 @@ func TestEveryKindIsEnteredAndLeft(t *testing.T) {
 		}
 		state, err := c.Inspect(ctx, "kind/"+kind)
 		check(t, err)
-		if state.Held() {
-			t.Errorf("%s is held after it was left", kind)
-		}
+		assert.False(t, state.Held(), "%s is held after it was left", kind)
 	}
 	if _, err := enterKind(c, "drawer", "x"); err == nil {
 		t.Error("a kind that is none was entered")
@@ -100,8 +99,6 @@ func TestEveryKindIsEnteredAndLeft(t *testing.T) {
 			_, err = side.Enter(ctx, kindRead, "x")
 			side.Close()
 		}
-		if err == nil {
-			t.Errorf("%s entered a read lock", s)
-		}
+		assert.True(t, err != nil, "%s entered a read lock", s)
 	}
 }

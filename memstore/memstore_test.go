@@ -125,9 +125,7 @@ func TestFailAndLose(t *testing.T) {
 		t.Errorf("Lose: %v", err)
 	}
 	s.LoseReply(nil)
-	if !strings.HasSuffix(s.Dump(key)["lock"], " c1/1") {
-		t.Errorf("after Lose: %v", s.Dump(key))
-	}
+	assert.True(t, strings.HasSuffix(s.Dump(key)["lock"], " c1/1"), "after Lose: %v", s.Dump(key))
 	do(t, s, script.Acquire, holds, "granted "+s.Dump(key)["birth"])
 }
 
@@ -166,9 +164,7 @@ func TestDropPushes(t *testing.T) {
 	do(t, s, script.Acquire, holds, "granted")
 	do(t, s, script.Acquire, waits, "queued")
 	do(t, s, script.Release, gives, "released")
-	if !strings.HasSuffix(s.Dump(key)["lock"], " c2/1") {
-		t.Errorf("not handed over: %v", s.Dump(key))
-	}
+	assert.True(t, strings.HasSuffix(s.Dump(key)["lock"], " c2/1"), "not handed over: %v", s.Dump(key))
 	s.Publish("push:c2", "next")
 	assert.Equal(t, <-heard, "next", "heard")
 	do(t, s, script.Poll, "c2/1 30000 600000 60000 push:", "granted")
@@ -183,9 +179,7 @@ func TestCut(t *testing.T) {
 	do(t, s, script.Acquire, waits, "queued")
 	resume := s.BreakSubscriptions()
 	do(t, s, script.Release, gives, "released")
-	if !strings.HasSuffix(s.Dump(key)["lock"], " 0 - +") {
-		t.Errorf("handed over to nobody: %v", s.Dump(key))
-	}
+	assert.True(t, strings.HasSuffix(s.Dump(key)["lock"], " 0 - +"), "handed over to nobody: %v", s.Dump(key))
 	resume()
 	resume()
 	assert.Equal(t, <-heard, "resumed", "heard")

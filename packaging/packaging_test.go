@@ -89,7 +89,7 @@ func TestTheChecksumsNameEachFile(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(dir, checksums))
 	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n" +
 		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b\n"
-	assert.False(t, err != nil || string(got) != want, "%q, %v", got, err)
+	assert.True(t, err == nil && string(got) == want, "got %q, %v; want what was packed", got, err)
 }
 
 func TestWhatIsNoPlatformIsRefused(t *testing.T) {

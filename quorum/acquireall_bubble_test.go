@@ -20,13 +20,13 @@ func TestSeveralLocksAreAcquiredAllOrNone(t *testing.T) {
 		for _, name := range names {
 			w.wantOn(name, "11111")
 		}
-		w.peers[1].kill()
-		w.peers[3].kill()
+		w.kill(1, 3)
 		time.Sleep(3 * ttl)
 		assert.NoError(t, l.Err())
 		_, err = b.MultiMutex([]string{"w", "z"}).TryLock(t.Context())
 		var held *holdfast.HeldError
-		assert.False(t, !errors.As(err, &held) || held.Name != "z" || held.HeldBy == "", "error %v", err)
+		assert.True(t, errors.As(err, &held) && held.Name == "z" && held.HeldBy != "",
+			"want that z is held, and by whom, got %v", err)
 		time.Sleep(time.Second)
 		w.wantOn("w", "00000")
 		assert.NoError(t, l.Release(t.Context()))

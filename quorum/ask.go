@@ -57,7 +57,7 @@ func (s *Store) askMajority(ctx context.Context, action *script.Script, keys, ar
 	list := make([]string, len(s.nodes))
 	timeout := s.requestTimeout(ctx, 0)
 	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
-		list[i], err = n.call(timeout, action, keys, args)
+		list[i], err = n.call(ctx.Done(), timeout, action, keys, args)
 		return err
 	})
 	switch {
@@ -77,7 +77,7 @@ func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, arg
 	for _, i := range s.order(keys[0]) {
 		replies := make(chan reply, 1)
 		if !s.life.Go(label.Caller, func() {
-			answer, err := s.nodes[i].call(timeout, action, keys, args)
+			answer, err := s.nodes[i].call(ctx.Done(), timeout, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {
 			return "", ErrClosed
@@ -104,7 +104,7 @@ func (s *Store) askForFirst(
 	timeout := s.requestTimeout(ctx, 0)
 	for i, n := range s.nodes {
 		if !s.life.Go(label.Caller, func() {
-			answer, err := n.call(timeout, action, keys, args)
+			answer, err := n.call(ctx.Done(), timeout, action, keys, args)
 			replies <- reply{i, answer, err}
 		}) {
 			return "", ErrClosed

@@ -109,7 +109,8 @@ func TestAReplicaInAQuorumIsRefused(t *testing.T) {
 	nodes[1] = &secondRoute{Store: memstore.New(), address: "10.0.0.2:6379", role: "replica"}
 	_, c := open(t, nodes, quorum.Config{})
 	_, err := c.Mutex("x").Lock(t.Context())
-	assert.False(t, err == nil || !strings.Contains(err.Error(), "10.0.0.2:6379 is a replica"), "error %v", err)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "10.0.0.2:6379 is a replica"),
+		"want an error that names the replica, got %v", err)
 }
 
 func TestUnsupportedActionsAreRefused(t *testing.T) {

@@ -339,8 +339,7 @@ func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
 		w.release(l)
 		synctest.Wait() // requests that are under way use the old name
 		name.at.Store(w.peers[2].Store)
-		w.peers[0].kill()
-		w.peers[1].kill() // 2, 3, and 2 again
+		w.kill(0, 1) // 2, 3, and 2 again
 		for range 2 {
 			if l, err := c.RWMutex("x").TryRLock(t.Context()); !errors.Is(err, quorum.ErrSameServer) {
 				t.Errorf("two votes of one server: %v, %v", l, err)

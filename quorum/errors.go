@@ -75,7 +75,7 @@ func (e *NoMajorityError) Error() string {
 
 // Unwrap returns what the nodes said. It leaves out what is definite for one node alone, a
 // refusal or [store.ErrNotSent], because it is not the answer of all. A time limit that ended
-// a connection attempt remains: a store's error says that its context has ended.
+// the making of a connection remains: a store's error says that its context has ended.
 func (e *NoMajorityError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {

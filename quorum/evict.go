@@ -50,7 +50,7 @@ func (s *Store) evictTokens(
 	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
 		own := slices.Clone(args)
 		own[2] = tokens[i]
-		answers[i], err = n.call(timeout, script.Evict, keys, own)
+		answers[i], err = n.call(ctx.Done(), timeout, script.Evict, keys, own)
 		return err
 	})
 	switch {

@@ -83,8 +83,7 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		w.release(w.lock(b, "y"))
-		w.peers[3].kill()
-		w.peers[4].kill()
+		w.kill(3, 4)
 		l := w.lock(a, "x")
 		w.wantOn("x", "11100")
 		w.peers[3].revive(false)
@@ -92,8 +91,7 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 		time.Sleep(ttl / 2) // one renewal
 		w.wantOn("x", "11111")
 		time.Sleep(ttl) // two more renewals; from the second on they vouch
-		w.peers[0].kill()
-		w.peers[1].kill()
+		w.kill(0, 1)
 		time.Sleep(3 * ttl)
 		assert.NoError(t, l.Err())
 		w.release(l)
@@ -103,14 +101,12 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		a := w.client()
-		w.peers[3].kill()
-		w.peers[4].kill()
+		w.kill(3, 4)
 		l := w.lock(a, "x")
 		w.wantOn("x", "11100")
 		// Two servers forget the lease. If only one server remembers it, the lease ends,
 		// because another client could have had a majority in between.
-		w.peers[3].revive(false)
-		w.peers[4].revive(false)
+		w.revive(3, 4)
 		w.peers[1].Restart()
 		w.peers[2].Restart()
 		<-l.Context().Done()
@@ -130,8 +126,7 @@ func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 	for renewals, kept := range map[int]bool{1: false, 2: true} {
 		identifiedBubble(t, func(t *testing.T, w *world) {
 			a := w.client()
-			w.peers[3].kill()
-			w.peers[4].kill()
+			w.kill(3, 4)
 			l := w.lock(a, "x")
 			synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
 			for _, p := range w.peers[3:] {
@@ -158,12 +153,10 @@ func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t 
 		a, b := w.client(), w.client()
 		w.release(w.lock(b, "y")) // all servers have been known for longer than a lease
 		time.Sleep(2 * time.Minute)
-		w.peers[3].kill()
-		w.peers[4].kill()
+		w.kill(3, 4)
 		l := w.lock(a, "x")
 		w.wantOn("x", "11100")
-		w.peers[3].revive(false)
-		w.peers[4].revive(false)
+		w.revive(3, 4)
 		w.peers[2].Restart()
 		// Servers 2, 3 and 4 know no holder, and are a majority.
 		if m, err := b.Mutex("x").TryLock(t.Context()); err == nil {
@@ -190,15 +183,12 @@ func TestAServerWithoutMemoryIsNotCountedByProcessesThatCameLater(t *testing.T) 
 		a := w.client()
 		w.release(w.lock(a, "y"))
 		time.Sleep(2 * time.Minute)
-		w.peers[3].kill()
-		w.peers[4].kill()
+		w.kill(3, 4)
 		l := w.lock(a, "x")
 		synctest.Wait() // the lease did not wait for the requests to dead servers: they fail first
-		w.peers[3].revive(false)
-		w.peers[4].revive(false)
+		w.revive(3, 4)
 		w.peers[2].Restart()
-		w.peers[0].kill()
-		w.peers[1].kill()
+		w.kill(0, 1)
 		late := w.client()
 		_, err := late.Mutex("x").TryLock(t.Context())
 		assert.Is(w.t, err, holdfast.ErrUnknownOutcome)

@@ -30,7 +30,7 @@ func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map
 			if ctx.Err() != nil {
 				return "", ctx.Err() // nobody waits for the further pages
 			}
-			return n.call(timeout, script.Inspect, keys, args)
+			return n.call(ctx.Done(), timeout, script.Inspect, keys, args)
 		}, nil)
 		return err
 	})

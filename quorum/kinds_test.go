@@ -114,7 +114,8 @@ func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
 	assert.Must(t, l.Release(t.Context()))
 	_, err = c.Mutex("x").TryLock(t.Context())
 	var held *holdfast.HeldError
-	assert.False(t, !errors.As(err, &held) || held.Remaining < 50*time.Minute, "error %v", err)
+	assert.True(t, errors.As(err, &held) && held.Remaining >= 50*time.Minute,
+		"want an error that says 50 minutes or more, got %v", err)
 	if s, err := c.Inspect(t.Context(), "x"); err != nil || len(s.Holders) != 1 || !s.Holders[0].Released {
 		t.Errorf("seen as %+v, %v", s, err)
 	}

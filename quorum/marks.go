@@ -77,7 +77,7 @@ func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error 
 		ns.mu.Unlock()
 	}
 	sent := ns.s.now()
-	answer, err := ns.s.nodes[i].call(timeout, script.MarkServer, []string{ns.markKey()}, args)
+	answer, err := ns.s.nodes[i].call(nil, timeout, script.MarkServer, []string{ns.markKey()}, args)
 	if err != nil {
 		var refused *store.ServerError
 		if errors.As(err, &refused) {

@@ -23,14 +23,12 @@ import (
 // back afterwards. The lease is not renewed, so nothing restores it on them.
 func (w *world) onThree(c *holdfast.Client) *holdfast.Lease {
 	w.t.Helper()
-	w.peers[3].kill()
-	w.peers[4].kill()
+	w.kill(3, 4)
 	l, err := c.Mutex("x", holdfast.NoRenewal()).Lock(w.t.Context())
 	assert.Must(w.t, err)
 	w.keep = append(w.keep, l)
 	w.wantOn("x", "11100")
-	w.peers[3].revive(false)
-	w.peers[4].revive(false)
+	w.revive(3, 4)
 	synctest.Wait()
 	return l
 }
@@ -110,14 +108,12 @@ func TestAServerWhoseClockWasSetBackAndRightDoesNotGrantASecondTime(t *testing.T
 func TestALeaseIsRenewedOnAServerWhoseClockIsBehindForAWhile(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
-		w.peers[3].kill()
-		w.peers[4].kill()
+		w.kill(3, 4)
 		l := w.lock(a, "x")
 		w.peers[2].Advance(-time.Hour)
 		time.Sleep(2 * ttl)
 		w.peers[2].Advance(time.Hour) // the hold there is over
-		w.peers[3].revive(false)
-		w.peers[4].revive(false)
+		w.revive(3, 4)
 		if m, err := b.Mutex("x").TryLock(t.Context()); err == nil && l.Err() == nil {
 			t.Errorf("two holders, %d and %d", l.Token(), m.Token())
 		}
@@ -175,15 +171,14 @@ func TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime(t *
 func TestAQuorumThatBeginsWithAMinorityAwayCannotBeTwo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
-		w.peers[3].kill()
-		w.peers[4].kill()
+		w.kill(3, 4)
 		_, err := a.Mutex("x").TryLock(t.Context())
-		assert.False(t, err == nil || !strings.Contains(err.Error(), "is new"), "error %v", err)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "is new"),
+			"want an error that says which server is new, got %v", err)
 		time.Sleep(time.Minute + 5*time.Second)
 		l := w.onThree(a)
 		w.peers[2].Restart()
-		w.peers[0].kill()
-		w.peers[1].kill()
+		w.kill(0, 1)
 		w.wantAfter(l, b)
 	})
 }
@@ -256,8 +251,7 @@ func TestAWrongMarkIsCorrectedAtOnce(t *testing.T) {
 		b := w.client()
 		w.release(w.lock(b, "y"))
 		w.peers[2].Restart()
-		w.peers[3].kill()
-		w.peers[4].kill()
+		w.kill(3, 4)
 		if _, err := b.Mutex("x").TryLock(t.Context()); err == nil {
 			t.Error("granted by one that forgot")
 		}

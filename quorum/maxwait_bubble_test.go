@@ -87,8 +87,7 @@ func TestAnExpiredWaitWithoutAMajorityReturnsErrHeldAndSaysWhy(t *testing.T) {
 // A quorum begins while a minority is away: a waiter gets the lock once the servers count.
 func TestAWaiterGetsTheLockOnceANewQuorumCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.peers[0].kill()
-		w.peers[3].kill()
+		w.kill(0, 3)
 		start := time.Now()
 		c := w.client()
 		l := w.lock(c, "x")

@@ -50,16 +50,19 @@ func (n *node) name() string {
 	return fmt.Sprintf("node %d", n.number)
 }
 
-// errNotSent says that a request was not sent: too many others got no answer in time.
+// errNotSent says that a request was not sent: too many others got no answer in time. It counts as
+// late: it says nothing of what the node knows, so a waiter keeps its position there.
 var errNotSent = fmt.Errorf("%w: the node is late, and too many requests are under way: %w",
 	store.ErrNotSent, context.DeadlineExceeded)
 
 // call sends one action and waits for at most timeout, and before that for as long again if the
-// node is late. It goes on if its caller gives up
-// earlier, because the store must know what the action has done.
-func (n *node) call(timeout time.Duration, action *script.Script, keys, args []string) (string, error) {
-	if !n.window.enter(action, timeout) {
-		return "", errNotSent
+// node is late. If ended is closed before the action is sent, it is not sent. Later, call goes on though
+// its caller has given up, because the store must know what the action has done.
+func (n *node) call(
+	ended <-chan struct{}, timeout time.Duration, action *script.Script, keys, args []string,
+) (string, error) {
+	if err := n.window.enter(action, timeout, ended); err != nil {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
 	defer cancel()
@@ -173,7 +176,7 @@ func (n *node) unexpectedPush(id string) {
 		return // its cancel is on the way
 	}
 	n.store.life.Go(cancelLabel, func() {
-		_, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
+		_, err := n.call(nil, n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
 		if err != nil && !isFinal(err) {
 			pending.times, pending.until = 1, n.store.now()+n.store.cfg.MaxTTL
 			n.addCancel(pending)
@@ -197,7 +200,7 @@ func (n *node) sendCancels() {
 			if n.store.now() >= pending.until {
 				continue
 			}
-			answer, err := n.call(n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
+			answer, err := n.call(nil, n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
 			if err != nil && !isFinal(err) {
 				remaining = append(remaining, due[i:]...)
 				break // the node is silent, so the others would wait in vain, too

@@ -52,7 +52,11 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 		na.askedAt = sent
 	}
 	acq.mu.Unlock()
-	answer, err := na.node.call(timeout, action, na.keys, args)
+	var ended <-chan struct{}
+	if acquires {
+		ended = na.r.done
+	}
+	answer, err := na.node.call(ended, timeout, action, na.keys, args)
 	var a wire.Answer
 	if err == nil {
 		a, err = wire.Parse(answer)
@@ -147,7 +151,7 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
 	na.gate <- struct{}{}
 	sent := acq.s.now()
-	answer, err := na.node.call(timeout, script.RaiseFence, []string{acq.key, acq.states.markKey()},
+	answer, err := na.node.call(nil, timeout, script.RaiseFence, []string{acq.key, acq.states.markKey()},
 		[]string{na.id, wire.Number(token), acq.retention})
 	<-na.gate
 	if err == nil && answer != "gone" {

@@ -82,7 +82,7 @@ func (s *Store) awaitReleased(
 // token.
 func (s *Store) releaseAgain(ctx context.Context, timeout time.Duration, keys, args []string) (string, error) {
 	done := s.startOnEach(func(_ int, n *node) error {
-		answer, err := n.call(timeout, script.Release, keys, args)
+		answer, err := n.call(nil, timeout, script.Release, keys, args)
 		if err != nil {
 			return err
 		}

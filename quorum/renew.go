@@ -40,7 +40,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		answers[i] = make(chan []wire.Renewal, 1)
 	}
 	done := s.startOnEach(func(i int, n *node) error {
-		answer, err := n.call(timeout, script.Renew, keys, renewArgs(i, args[0], args[1], leases))
+		answer, err := n.call(nil, timeout, script.Renew, keys, renewArgs(i, args[0], args[1], leases))
 		var list []wire.Renewal
 		if err == nil {
 			list, err = wire.ParseRenewals(answer, len(leases))

@@ -216,7 +216,8 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:")
 		synctest.Wait()
 		third := token(raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:"))
-		assert.False(t, third <= one || third <= two, "tokens %s and %s, and then %s", one, two, third)
+		assert.True(t, third > one && third > two,
+			"tokens %s and %s, and then %s: the last must be the highest", one, two, third)
 		if got := take(a, "A/3", "s", 0); !strings.HasPrefix(got, "busy ") {
 			t.Errorf("a reader beside a writer: %q", got)
 		}
@@ -233,7 +234,7 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 		}
 		w.peers[2].kill()
 		n, err := b.Evict(t.Context(), "x", holdfast.Eviction{By: "ops", Reason: "test", Token: l.Token()})
-		assert.False(t, n != 1 || err != nil, "evicted %d, %v", n, err)
+		assert.True(t, n == 1 && err == nil, "evicted %d, %v; want 1 and no error", n, err)
 		w.peers[2].revive(false)
 		m := w.lock(b, "x")
 		assert.More(t, m.Token(), l.Token(), "token")

@@ -146,7 +146,8 @@ func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 		}
 		synctest.Wait()
 		s, err := b.Inspect(t.Context(), "x")
-		assert.False(t, err != nil || len(s.Holders) != 1 || len(s.Waiters) != 0, "state %+v, %v", s, err)
+		assert.True(t, err == nil && len(s.Holders) == 1 && len(s.Waiters) == 0,
+			"want one holder and no waiter, got %+v, %v", s, err)
 		w.release(l)
 		w.wantOn("x", "00000")
 	})

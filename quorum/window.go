@@ -35,33 +35,37 @@ func limited(action *script.Script) bool {
 	return true
 }
 
-// enter waits for the right to send a request, for at most timeout. If it reports false, the
-// request must not be sent.
-func (w *window) enter(action *script.Script, timeout time.Duration) bool {
+// enter waits for the right to send a request, for at most timeout, and only until ended is closed. If
+// it returns an error, the request must not be sent, and nothing is left of it here. Nothing else need
+// end the wait: it lasts only while others are under way, which Close ends.
+func (w *window) enter(action *script.Script, timeout time.Duration, ended <-chan struct{}) error {
 	w.mu.Lock()
 	if w.limit == 0 || w.under < w.limit || !limited(action) {
 		w.under++
 		w.mu.Unlock()
-		return true
+		return nil
 	}
 	may := make(chan struct{})
 	w.waiting = append(w.waiting, may)
 	w.mu.Unlock()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
+	err := errNotSent
 	select {
 	case <-may:
-		return true
+		return nil
 	case <-timer.C:
+	case <-ended:
+		err = errEnded
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at := slices.Index(w.waiting, may)
 	if at < 0 {
-		return true // at the last moment
+		return nil // at the last moment
 	}
 	w.waiting = slices.Delete(w.waiting, at, at+1)
-	return false
+	return err
 }
 
 // leave ends a request. late says that it got no answer in time.

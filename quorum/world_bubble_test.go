@@ -165,6 +165,20 @@ func (p *peer) revive(empty bool) {
 	}
 }
 
+// kill ends several servers.
+func (w *world) kill(servers ...int) {
+	for _, i := range servers {
+		w.peers[i].kill()
+	}
+}
+
+// revive starts several servers again, with their memory.
+func (w *world) revive(servers ...int) {
+	for _, i := range servers {
+		w.peers[i].revive(false)
+	}
+}
+
 func (p *peer) slow(there, back time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

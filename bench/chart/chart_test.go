@@ -82,7 +82,7 @@ func TestFill(t *testing.T) {
 		}
 	}
 	again, err := fill(got, invented())
-	assert.False(t, err != nil || again != got, "a second time makes a difference: %v", err)
+	assert.True(t, err == nil && again == got, "a second time makes a difference, or an error: %v", err)
 }
 
 func TestGatherKeeps(t *testing.T) {
@@ -93,7 +93,8 @@ func TestGatherKeeps(t *testing.T) {
 	first, err := gather(kept, []string{results}, false)
 	assert.Must(t, err)
 	again, err := gather(kept, nil, false)
-	assert.False(t, err != nil || len(again.Samples) != 1 || len(first.Samples) != 1, "%v, %v, %v", first, again, err)
+	assert.True(t, err == nil && len(again.Samples) == 1 && len(first.Samples) == 1,
+		"want one sample both times, got %v, %v, %v", first, again, err)
 	if _, err := gather(kept, []string{filepath.Join(dir, "none")}, false); err == nil {
 		t.Error("a file that is not there was read")
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestPercentile(t *testing.T) {
@@ -29,9 +31,7 @@ func TestPercentile(t *testing.T) {
 		if got := Percentile(c.samples, c.p); got != c.want {
 			t.Errorf("Percentile(%v, %v) = %d, want %d", c.samples, c.p, got, c.want)
 		}
-		if !slices.Equal(before, c.samples) {
-			t.Errorf("Percentile changed its samples: %v", c.samples)
-		}
+		assert.True(t, slices.Equal(before, c.samples), "Percentile changed its samples: %v", c.samples)
 	}
 }
 
@@ -66,7 +66,5 @@ func TestHandOvers(t *testing.T) {
 	turns[0].Got = ms(87)
 	got := HandOvers(turns, 20*time.Millisecond)
 	want := []time.Duration{time.Millisecond, 2 * time.Millisecond}
-	if !slices.Equal(got, want) {
-		t.Errorf("HandOvers = %v, want %v", got, want)
-	}
+	assert.True(t, slices.Equal(got, want), "HandOvers = %v, want %v", got, want)
 }

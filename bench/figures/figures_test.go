@@ -39,7 +39,8 @@ func TestReadSaveLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "figures.json")
 	assert.Must(t, f.Save(file))
 	got, err := Load(file)
-	assert.False(t, err != nil || !reflect.DeepEqual(got, f), "loaded %v, %v", got, err)
+	assert.True(t, err == nil && reflect.DeepEqual(got, f),
+		"loaded %v, %v; want what was saved", got, err)
 }
 
 func TestReadRefusesHalfALine(t *testing.T) {

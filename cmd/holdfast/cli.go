@@ -120,6 +120,9 @@ func refuseUnknownTopics(root *cobra.Command) {
 
 // prepare applies the environment and the flags of all commands.
 func (a *app) prepare(cmd *cobra.Command) error {
+	if err := checkGiven(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := fromEnvironment(cmd, os.LookupEnv); err != nil {
 		return err
 	}
@@ -140,6 +143,15 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		hint = "did you mean holdfast " + like[0] + "?"
 	}
 	return usageError(fmt.Sprintf("there is no command %q", args[0]), hint)
+}
+
+// noArguments refuses every argument.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageError(fmt.Sprintf("%s takes no arguments: %q is one too many", cmd.Name(), args[0]),
+		cmd.CommandPath()+" --help lists the flags")
 }
 
 // verbosity adds --quiet and --verbose to a command.

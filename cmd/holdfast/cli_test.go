@@ -163,7 +163,7 @@ func TestAMessageStaysOneLine(t *testing.T) {
 // Cron mails every line of standard error. What may be over by the next run is one line, and
 // a wait with a limit tells its end only. A person gets the hint, and the warning at once.
 func TestAnUnreachableServerIsOneLineForCron(t *testing.T) {
-	down := &exitError{codeUnreachable, &noServerError{"here", "refused"}, "start it"}
+	down := &exitError{codeUnreachable, &noServerError{address: "here", cause: "refused"}, "start it"}
 	const failed, warned = "holdfast: no server answers at here: refused\n",
 		"holdfast: warning: no server answers at here: refused; waiting for the server\n"
 	for _, c := range []struct {
@@ -180,4 +180,9 @@ func TestAnUnreachableServerIsOneLineForCron(t *testing.T) {
 		p.fail(down)
 		assert.Equal(t, b.String(), c.want, "the text")
 	}
+	// A mistake of the user is there at the next run, too.
+	var b strings.Builder
+	p := &printer{w: &b, level: levelNormal}
+	p.fail(&exitError{codeUnreachable, &noServerError{"here", "refused", true}, "correct it"})
+	assert.Equal(t, b.String(), failed+"hint: correct it\n", "the text")
 }

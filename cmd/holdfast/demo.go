@@ -38,13 +38,7 @@ func newDemoCommand() *cobra.Command {
 		Example: `  holdfast demo
   holdfast demo --workers 8 --duration 10s
   holdfast demo --json | jq .handover_p50_us`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(fmt.Sprintf("demo takes no arguments: %q is one too many", args[0]),
-					"write holdfast demo")
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.Duration = time.Duration(duration)
 			return runDemo(cmd, opts, asJSON)
@@ -56,7 +50,7 @@ func newDemoCommand() *cobra.Command {
 	flags.StringVar(&opts.Server, "server", opts.Server, "auto, redis-server, valkey-server or embedded")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object, and nothing else")
 	cmd.AddCommand(&cobra.Command{
-		Use: "worker", Hidden: true, Args: cobra.NoArgs,
+		Use: "worker", Hidden: true, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo.Work(cmd.InOrStdin(), cmd.OutOrStdout())
 		},

@@ -79,15 +79,11 @@ func newDoctor(a *app) *cobra.Command {
   holdfast doctor -q --strict                   for cron: prints what is wrong, and nothing else
   holdfast doctor --json | jq '.findings[].check'
   holdfast doctor --acl --prefix shop           the least privilege for the prefix shop`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
-				return nil
-			case d.acl != "" && slices.Contains(doctor.Topologies, args[0]):
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && d.acl != "" && slices.Contains(doctor.Topologies, args[0]) {
 				return usageError("doctor takes no arguments", "write --acl="+args[0])
 			}
-			return usageError(fmt.Sprintf("doctor takes no arguments: %q is one too many", args[0]),
-				"holdfast doctor --help lists the flags")
+			return noArguments(cmd, args)
 		},
 	}
 	flags := cmd.Flags()

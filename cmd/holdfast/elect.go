@@ -143,7 +143,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 		return usageError(fmt.Sprintf("%q is one word too many: elect takes a name and a value", words[2]),
 			"write -- before the command, as in holdfast elect scheduler -- ./scheduler")
 	case o.shell != "" && len(o.command) > 0:
-		return usageError("the command is given twice: with -c, and after --", "leave one of them out")
+		return usageError("the command is given twice: with -c, and after --", leaveOut)
 	}
 	o.names = words[:1]
 	if err := wire.CheckName(o.names[0]); err != nil {
@@ -159,6 +159,10 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 			fmt.Sprintf("the value has %d bytes; the limit is %d", len(o.value), holdfast.MaxValue),
 			"publish an address under which others find the rest",
 		},
+		{
+			len(words) == 2 && o.value == "", "the value is empty",
+			"write what the leader publishes, or leave it out; a variable that the shell does not know is empty",
+		},
 		{o.observe && len(words) == 2, "--observe takes no value: it does not campaign", "leave the value out"},
 		{o.observe && !bare, "--observe takes no command: it does not campaign", "leave the command out"},
 		{
@@ -167,12 +171,11 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 		},
 	}
 	if o.state != "" {
-		const hint = "leave one of them out"
 		clashes = append(clashes,
 			clash{o.onLost == "ignore", "--state and --on-lost=ignore contradict each other: " +
-				"a command that outlives holdfast would run beside the resumed leader's", hint},
+				"a command that outlives holdfast would run beside the resumed leader's", leaveOut},
 			clash{o.noRenew, "--state and --no-renew contradict each other: " +
-				"a resumed lease may be over before the command can begin", hint})
+				"a resumed lease may be over before the command can begin", leaveOut})
 	}
 	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
 	if o.observe {
@@ -180,11 +183,10 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 			"break-deadlock", "on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag", "state")
 	}
 	for _, flag := range needCommand {
-		// What the environment sets for every command is not a mistake here.
-		wrong := bare && cmd.Flags().Changed(flag) && os.Getenv(envName(flag)) == ""
+		wrong := bare && onCommandLine(cmd.Flags(), flag)
 		text, hint := "--"+flag+" needs a command", "write it after --, or leave --"+flag+" out"
 		if o.observe {
-			text, hint = "--"+flag+" and --observe contradict each other", "leave one of them out"
+			text, hint = "--"+flag+" and --observe contradict each other", leaveOut
 		}
 		clashes = append(clashes, clash{wrong, text, hint})
 	}

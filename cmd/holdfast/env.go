@@ -13,7 +13,8 @@ import (
 const envPrefix = "HOLDFAST_"
 
 const environmentText = `Every flag can be set in the environment: HOLDFAST_MAX_RUN sets --max-run. For a flag
-without a value, write 1 or true. A flag on the command line wins.
+without a value, write 1 or true. A flag on the command line wins. A variable that is
+empty is as if it were not set; a flag that is empty is refused.
 
 holdfast uses the first server that is set:
   --redis URL, HOLDFAST_REDIS, REDIS_URL, redis://127.0.0.1:6379
@@ -73,6 +74,7 @@ func envName(flag string) string {
 var alternatives = [][]string{
 	{"nonblock", "wait", "skip-if-held"},
 	{"quiet", "verbose"},
+	{"json", "output"},
 	{"exclusive", "ex", "shared", "permits", "owner"},
 }
 

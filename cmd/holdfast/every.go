@@ -107,7 +107,7 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	case len(words) > 2:
 		return usageError(fmt.Sprintf("%q is one word too many: every takes a period and one name", words[2]), example)
 	case o.shell != "" && len(o.command) > 0:
-		return usageError("the command is given twice: with -c, and after the job's name", "leave one of them out")
+		return usageError("the command is given twice: with -c, and after the job's name", leaveOut)
 	case o.shell == "" && len(o.command) == 0:
 		return usageError("the command is missing", example)
 	}

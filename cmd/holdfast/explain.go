@@ -101,10 +101,10 @@ func (s *server) explainKey(key string, err error) error {
 	}
 	hint := "check that the server runs at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
-	down := error(&noServerError{s.address, cause(err)})
+	down := &noServerError{address: s.address, cause: cause(err)}
 	if t := s.targets[0]; t.options.TLSConfig != nil && cause(err) == noAnswer {
 		hint += "; if it has no TLS, write redis:// in place of rediss://"
-		down = errors.New(down.Error()) // it will not pass by itself
+		down.mayStay = true
 	}
 	if !s.byHand {
 		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
@@ -113,8 +113,11 @@ func (s *server) explainKey(key string, err error) error {
 	return &exitError{codeUnreachable, down, hint}
 }
 
-// noServerError says that nothing answers at an address, which may pass by itself.
-type noServerError struct{ address, cause string }
+// noServerError says that nothing answers at an address.
+type noServerError struct {
+	address, cause string
+	mayStay        bool // it may be the user's mistake, which does not pass by itself
+}
 
 func (e *noServerError) Error() string { return "no server answers at " + e.address + ": " + e.cause }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -20,6 +22,34 @@ func (c *exitCode) Set(text string) error {
 	}
 	*c = exitCode(n)
 	return nil
+}
+
+// checkGiven refuses what no flag can mean. It looks at the command line alone: a variable of the
+// environment that is empty is one that is not set.
+func checkGiven(flags *pflag.FlagSet) error {
+	var problems []error
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" {
+			problems = append(problems, emptyValue(f))
+		}
+	})
+	if o := flags.Lookup("output"); o != nil && o.Changed && flags.Changed("json") && o.Value.String() != "json" {
+		problems = append(problems, usageError("--json and -o "+o.Value.String()+" contradict each other", leaveOut))
+	}
+	return errors.Join(problems...)
+}
+
+// onCommandLine reports whether a flag was written. What the environment sets for every command is
+// no mistake where one command cannot use it.
+func onCommandLine(flags *pflag.FlagSet, flag string) bool {
+	return flags.Changed(flag) && os.Getenv(envName(flag)) == ""
+}
+
+// emptyValue refuses a value that is empty, as a shell makes it of a variable that is not set. What
+// the flag would have limited or named is not to be guessed.
+func emptyValue(f *pflag.Flag) error {
+	return usageError(fmt.Sprintf("--%s is empty", f.Name), fmt.Sprintf(
+		"write --%s=%s, or leave it out; a variable that the shell does not know is empty", f.Name, sample(f)))
 }
 
 // flagAlias gives long flags the other names that people know them by.

@@ -107,6 +107,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usageError(text, help+mayBeName(cmd, os.Args[1:], asWritten))
 	case errors.As(err, &value):
 		flag := value.GetFlag()
+		if value.GetValue() == "" {
+			return emptyValue(flag)
+		}
 		cause := value.Unwrap()
 		if flag.Value.Type() == "bool" {
 			cause = fmt.Errorf("%q is neither true nor false", value.GetValue())

@@ -51,6 +51,8 @@ type clash struct {
 	hint string
 }
 
+const leaveOut = "leave one of them out"
+
 // refuse returns the first clash as an error.
 func refuse(clashes []clash) error {
 	for _, c := range clashes {
@@ -75,7 +77,6 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 	inside := func(flag string) string {
 		return "run the command under one lock, or write holdfast run A -- holdfast run --" + flag + " B -- COMMAND"
 	}
-	const leaveOut = "leave one of them out"
 	return refuse([]clash{
 		{
 			len(names) > holdfast.MaxLocks,
@@ -108,10 +109,6 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 		{
 			permits && k.weight > k.permits, fmt.Sprintf("--weight %d is more than --permits %d", k.weight, k.permits),
 			"write a smaller --weight; the command would wait for ever",
-		},
-		{
-			owner && k.owner == "", "--owner is empty",
-			"write a name that the other processes know, as in --owner order/42",
 		},
 		{
 			len(k.owner) > wire.MaxName,

@@ -16,9 +16,14 @@ import (
 // paragraphs.
 func newMan() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "man DIR", Hidden: true,
 		Short: "Write the man pages into DIR/man1 and DIR/man7",
-		RunE:  func(cmd *cobra.Command, args []string) error { return writeManPages(cmd.Root(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError("man takes one directory", "write holdfast man DIR")
+			}
+			return writeManPages(cmd.Root(), args[0])
+		},
 	}
 }
 

@@ -130,6 +130,9 @@ func (o *runOptions) perform(
 			return err
 		}
 		o.limited = cmd.Flags().Changed("wait")
+		if err := o.checkSkip(cmd.Flags()); err != nil {
+			return err
+		}
 		if err := read(cmd, args); err != nil {
 			return err
 		}
@@ -172,6 +175,19 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return o.checkWire()
+}
+
+// checkSkip refuses what --skip-if-held would override.
+func (o *runOptions) checkSkip(flags *pflag.FlagSet) error {
+	const text = "--skip-if-held is the same as -n -E 0 -q, and %s contradicts it"
+	return refuse([]clash{
+		{o.skipIfHeld && o.limited && o.wait > 0, fmt.Sprintf(text, "--wait "+o.wait.String()), leaveOut},
+		{
+			o.skipIfHeld && o.busyCode != codeOK && onCommandLine(flags, "conflict-exit-code"),
+			fmt.Sprintf(text, "-E "+o.busyCode.String()), leaveOut,
+		},
+		{o.skipIfHeld && onCommandLine(flags, "verbose"), fmt.Sprintf(text, "-v"), leaveOut},
+	})
 }
 
 // split splits the arguments at the -- before the command: at least n words stand before
@@ -224,7 +240,7 @@ func (o *runOptions) check() error {
 		return usageError(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),
 			"write a shorter name")
 	case o.nonblock && o.limited && o.wait > 0:
-		return usageError(fmt.Sprintf("-n and --wait %v contradict each other", &o.wait), "leave one of them out")
+		return usageError(fmt.Sprintf("-n and --wait %v contradict each other", &o.wait), leaveOut)
 	case o.onLost != "ignore" && o.signal() == nil:
 		return usageError(fmt.Sprintf("--on-lost: %q is not TERM, INT, KILL or ignore", o.onLost),
 			"write --on-lost=TERM, the default")

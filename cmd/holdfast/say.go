@@ -33,7 +33,7 @@ type printer struct {
 // no person reads it: cron mails each line, and the next run may find the server.
 func (p *printer) fail(err error) {
 	hint := hintOf(err)
-	if _, away := errors.AsType[*noServerError](err); away && !p.terminal && !p.json {
+	if down, away := errors.AsType[*noServerError](err); away && !down.mayStay && !p.terminal && !p.json {
 		hint = ""
 	}
 	if text := plain(err); text != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,6 +24,9 @@ func (t *tagsFlag) Set(text string) error {
 	}
 	if *t == nil {
 		*t = tagsFlag{}
+	}
+	if other, twice := (*t)[key]; twice && other != value {
+		return fmt.Errorf("the tag %q has two values, %q and %q: write one", key, other, value)
 	}
 	(*t)[key] = value
 	return nil

@@ -28,7 +28,7 @@ func newVersion() *cobra.Command {
 		Short:   "Print the version",
 		Long:    "version prints the version. --json prints one object: version, commit, go, os, arch.",
 		Example: "  holdfast version\n  holdfast version --json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionJSON{holdfast.Version, commandline.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {

@@ -63,7 +63,7 @@ func (o *runOptions) checkWire() error {
 		{
 			o.bridge && o.minHold > 0,
 			"--bridge releases both locks when the command ends: it has no --min-hold and no --once-per",
-			"leave one of them out",
+			leaveOut,
 		},
 	})
 }

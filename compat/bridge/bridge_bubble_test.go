@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/bridge"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -72,9 +73,7 @@ func (w *world) evict(s *memstore.Store) {
 
 func want(t *testing.T, what string, err, wanted error) {
 	t.Helper()
-	if !errors.Is(err, wanted) {
-		t.Errorf("%s: %v, want %v", what, err, wanted)
-	}
+	assert.True(t, errors.Is(err, wanted), "%s: %v, want %v", what, err, wanted)
 }
 
 func TestStagesThatAreNextToEachOtherExcludeEachOther(t *testing.T) {
@@ -122,9 +121,7 @@ func TestEitherLossEndsTheLeaseAndTheOtherHalfStaysUntilItsRelease(t *testing.T)
 			<-lease.Context().Done()
 			want(t, "the cause", context.Cause(lease.Context()), holdfast.ErrLost)
 			want(t, "the lease", lease.Err(), holdfast.ErrLost)
-			if lease.Remaining() != 0 {
-				t.Errorf("%v remain", lease.Remaining())
-			}
+			assert.True(t, lease.Remaining() == 0, "%v remain", lease.Remaining())
 			time.Sleep(3 * ttl) // the work takes a while to stop
 			if held, err := w.client(kept).Mutex("a").IsHeld(t.Context()); !held || err != nil {
 				t.Errorf("the other half is held: %v, %v", held, err)

@@ -173,19 +173,19 @@ func (c *Client) try(ctx context.Context, k stringlock.Lock, o Options) (*Lock, 
 	return nil, r.Err
 }
 
-// retry calls attempt until it is done, the strategy ends, or ctx ends. Without a deadline of ctx
-// it goes on for at most ttl. attempt may return an error and not be done: then the next try may
+// retry calls try until it is done, the strategy ends, or ctx ends. Without a deadline of ctx
+// it goes on for at most ttl. try may return an error and not be done: then the next one may
 // succeed.
 func retry(
 	ctx context.Context, ttl time.Duration, strategy RetryStrategy,
-	attempt func(ctx context.Context) (done bool, err error),
+	try func(ctx context.Context) (done bool, err error),
 ) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		ctx = timelimit.Within(ctx, ttl) // it costs no timer, as a request needs none
 	}
 	last := ErrNotObtained
 	for {
-		done, err := attempt(ctx)
+		done, err := try(ctx)
 		if done {
 			return err
 		}

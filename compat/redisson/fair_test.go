@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -58,20 +59,13 @@ func score(t *testing.T, s *redistest.Server, waiter string) float64 {
 	return n
 }
 
-// plantHolder makes Java hold the lock.
-func plantHolder(t *testing.T, s *redistest.Server, ttl string) {
-	t.Helper()
-	s.Do(t, "HSET", "turn", java, "1")
-	s.Do(t, "PEXPIRE", "turn", ttl)
-}
-
 // The first waiter's time is the rest of the lease and the wait; each next one's is a wait later.
 // The release tells the first one only, on its own channel, and those behind are due earlier.
 func TestTheFairQueueIsThatOfRedisson(t *testing.T) {
 	s := start(t)
 	const wait = 100 * time.Second
 	a, b := fairClient(t, s.Addr(), wait), fairClient(t, s.Addr(), wait)
-	plantHolder(t, s, "50000")
+	plant(t, s, "turn", "50000")
 	first, _ := waiting(t, s, a, 1)
 	second, _ := waiting(t, s, b, 2)
 	third, _ := waiting(t, s, a, 3)
@@ -114,7 +108,7 @@ func TestAFairWaiterThatGivesUpLeaves(t *testing.T) {
 	s := start(t)
 	const wait = 100 * time.Second
 	c := fairClient(t, s.Addr(), wait)
-	plantHolder(t, s, "3600000")
+	plant(t, s, "turn", "3600000")
 	_, end := waiting(t, s, c, 1)
 	second, _ := waiting(t, s, c, 2)
 	behind := s.Do(t, "LINDEX", queueKey, "1").(string)
@@ -131,7 +125,7 @@ func TestAFairWaiterThatGivesUpLeaves(t *testing.T) {
 func TestAMessageIsPassedOn(t *testing.T) {
 	s := start(t)
 	c := fairClient(t, s.Addr(), time.Hour)
-	plantHolder(t, s, "3600000")
+	plant(t, s, "turn", "3600000")
 	_, end := waiting(t, s, c, 1)
 	second, _ := waiting(t, s, c, 2)
 	s.Do(t, "DEL", "turn") // and the message to the first is lost
@@ -183,9 +177,7 @@ func TestAFairLockExcludes(t *testing.T) {
 		}
 	}
 	for range cap(done) {
-		if err := redistest.Next(t, "a worker", done); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, redistest.Next(t, "a worker", done))
 	}
 	for _, key := range []string{"turn", queueKey, timeoutKey} {
 		same(t, key, s.Do(t, "EXISTS", key), 0)

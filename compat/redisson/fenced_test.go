@@ -6,19 +6,17 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // The token is Redisson's counter as it is, so that it compares with the tokens of Java.
 func TestAFencedLockHasRedissonsTokens(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{Kind: redisson.Fenced})
+	s, c := serve(t, redisson.Config{Kind: redisson.Fenced})
 	m := c.Mutex("order", holdfast.TTL(20*time.Second))
 	for want := uint64(1); want < 4; want++ {
 		l := lock(t, m)
-		if l.Token() != want {
-			t.Errorf("the token is %d, want %d", l.Token(), want)
-		}
+		assert.Equal(t, l.Token(), want, "the token")
 		same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), want)
 		info, err := c.Inspect(t.Context(), "order")
 		if err != nil || info.Fence != want || len(info.Holders) != 1 || info.Holders[0].Token != want ||
@@ -44,8 +42,7 @@ func TestAFencedLockHasRedissonsTokens(t *testing.T) {
 
 // Goroutines of one process get a number of their own each: a hold is not handed over.
 func TestEachGoroutineHasATokenOfItsOwn(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{Kind: redisson.Fenced})
+	_, c := serve(t, redisson.Config{Kind: redisson.Fenced})
 	first := lock(t, c.Mutex("order"))
 	got := make(chan uint64, 1)
 	go func() {
@@ -72,8 +69,6 @@ func TestATokenOfUnknownOutcomeIsSkipped(t *testing.T) {
 	release(t, lock(t, c.Mutex("order")))
 	p.DropReplies(1, "EVALSHA")
 	l := lock(t, c.Mutex("order"))
-	if l.Token() < 2 {
-		t.Errorf("the token is %d", l.Token())
-	}
+	assert.True(t, l.Token() >= 2, "the token is %d", l.Token())
 	same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), l.Token())
 }

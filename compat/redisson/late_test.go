@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -54,9 +55,7 @@ func delay(t *testing.T, addr string, kind redisson.Kind) (*delayed, *holdfast.C
 	t.Cleanup(func() { _ = rdb.Close() })
 	d := &delayed{Store: goredis.New(rdb)}
 	c, err := holdfast.New(redisson.New(d, redisson.Config{Kind: kind}), holdfast.Config{MaxLocalHandOvers: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return d, c
 }
@@ -90,9 +89,7 @@ func TestALateAcquireOfAReleasedAttemptGetsNothing(t *testing.T) {
 			got := make(chan *holdfast.Lease, 1)
 			go func() {
 				l, err := acquirer(c, kind)(context.Background())
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				got <- l
 			}()
 			redistest.Await(t, "the waiter hears", func() bool {
@@ -119,9 +116,7 @@ func acquireOther(t *testing.T, c *holdfast.Client, kind redisson.Kind) *holdfas
 		acquire = c.Mutex("order", holdfast.TTL(time.Hour)).Lock
 	}
 	l, err := acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return l
 }
 

@@ -9,14 +9,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // A Mutex writes what RLock writes: a hash with the holder alone, and the TTL on the key. The
 // release deletes it, says 0, and leaves the memory of the release for some seconds.
 func TestALockIsAnRLock(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	conn := listen(t, s, "redisson_lock__channel:{order:42}")
 
 	l := lock(t, c.Mutex("order:42", holdfast.TTL(20*time.Second)))
@@ -31,9 +31,7 @@ func TestALockIsAnRLock(t *testing.T) {
 		t.Errorf("the holder is %q", field)
 	}
 	within(t, "TTL", s.Do(t, "PTTL", "order:42"), 20*time.Second)
-	if l.Token() != 0 {
-		t.Errorf("an RLock has no token: %d", l.Token())
-	}
+	assert.True(t, l.Token() == 0, "an RLock has no token: %d", l.Token())
 
 	release(t, l)
 	same(t, "message", message(t, conn), "0")
@@ -46,8 +44,7 @@ func TestALockIsAnRLock(t *testing.T) {
 
 // A hold of Java is respected, renewed by nobody, and shown with Java's name for it.
 func TestAHoldOfJavaIsRespected(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	s.Do(t, "HSET", "order", java, "2")
 	s.Do(t, "PEXPIRE", "order", "20000")
 	_, err := c.Mutex("order").TryLock(t.Context())
@@ -64,30 +61,14 @@ func TestAHoldOfJavaIsRespected(t *testing.T) {
 
 // Java's release is a message. The waiter asks at once, long before the lease ends.
 func TestTheMessageOfJavaWakesAWaiter(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
-	const channel = "redisson_lock__channel:{order}"
-	s.Do(t, "HSET", "order", java, "1")
-	s.Do(t, "PEXPIRE", "order", "3600000")
-	got := make(chan error, 1)
-	go func() {
-		_, err := c.Mutex("order").Lock(context.Background())
-		got <- err
-	}()
-	redistest.Await(t, "the waiter has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
-	s.Do(t, "DEL", "order")
-	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the lock", got); err != nil {
-		t.Error(err)
-	}
+	s, c := serve(t, redisson.Config{})
+	wakes(t, s, "order", func(ctx context.Context) error { _, err := c.Mutex("order").Lock(ctx); return err })
 }
 
 // If nobody sends the message, the waiter asks when the lease of the holder has ended.
 func TestALostMessageCostsTheRestOfTheLease(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
-	s.Do(t, "HSET", "order", java, "1")
-	s.Do(t, "PEXPIRE", "order", "300")
+	s, c := serve(t, redisson.Config{})
+	plant(t, s, "order", "300")
 	release(t, lock(t, c.Mutex("order")))
 }
 
@@ -103,9 +84,7 @@ func TestTwoClientsExcludeEachOther(t *testing.T) {
 		}
 	}
 	for range cap(done) {
-		if err := redistest.Next(t, "a worker", done); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, redistest.Next(t, "a worker", done))
 	}
 }
 
@@ -141,26 +120,19 @@ func TestARepeatedReleaseHasTheSameAnswer(t *testing.T) {
 // A lease that is taken away ends its context, and its release says so. The new holder keeps
 // the lock.
 func TestALossIsToldByTheContext(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	l := lock(t, c.Mutex("order", holdfast.TTL(300*time.Millisecond)))
 	s.Do(t, "DEL", "order") // forceUnlock
-	s.Do(t, "HSET", "order", java, "1")
-	s.Do(t, "PEXPIRE", "order", "3600000")
+	plant(t, s, "order", "3600000")
 	<-l.Context().Done()
-	if err := context.Cause(l.Context()); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("the cause is %v", err)
-	}
-	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("Release: %v", err)
-	}
+	assert.Is(t, context.Cause(l.Context()), holdfast.ErrLost)
+	assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	same(t, "the hash", hash(t, s, "order"), []string{java + "=1"})
 }
 
 // Renewal is that of every lease.
 func TestALeaseIsRenewed(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	_, c := serve(t, redisson.Config{})
 	l := lock(t, c.Mutex("order", holdfast.TTL(6*time.Second)))
 	first := l.Deadline()
 	redistest.Await(t, "a renewal", func() bool { return l.Deadline().After(first) })
@@ -169,8 +141,7 @@ func TestALeaseIsRenewed(t *testing.T) {
 
 // A key of another kind is reported and left alone.
 func TestAKeyOfAnotherKindIsLeftAlone(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	s.Do(t, "SET", "order", "data")
 	s.Do(t, "HSET", "user", "name", "ann")
 	var refused *holdfast.ServerError
@@ -195,8 +166,7 @@ func TestAKeyOfAnotherKindIsLeftAlone(t *testing.T) {
 
 // What the format cannot carry is refused by name, and nothing is held.
 func TestWhatTheFormatCannotCarryIsRefused(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	ctx := t.Context()
 	nothing := func(context.Context) error { return nil }
 	for what, call := range map[string]func() error{
@@ -219,8 +189,7 @@ func TestWhatTheFormatCannotCarryIsRefused(t *testing.T) {
 
 // Redisson and Redis find different tags in some names.
 func TestANameWithAnotherTagIsRefused(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	for _, name := range []string{"a{b", "a{}b", "a}b", "}{"} {
 		if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, redisson.ErrUnsupported) {
 			t.Errorf("%q: %v", name, err)
@@ -240,8 +209,7 @@ func TestANameWithAnotherTagIsRefused(t *testing.T) {
 
 // MinHold keeps the lock held after the release, until its key expires.
 func TestMinHoldOutlivesTheRelease(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	release(t, lock(t, c.Mutex("order", holdfast.MinHold(time.Hour), holdfast.TTL(2*time.Hour))))
 	within(t, "TTL", s.Do(t, "PTTL", "order"), time.Hour)
 	_, err := connect(t, s.Addr(), redisson.Config{}).Mutex("order").TryLock(t.Context())
@@ -250,8 +218,7 @@ func TestMinHoldOutlivesTheRelease(t *testing.T) {
 
 // A NameMapper makes the key, the channel and the latch.
 func TestANameMapperMakesTheKey(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{NameMapper: func(name string) string { return "app:" + name }})
+	s, c := serve(t, redisson.Config{NameMapper: func(name string) string { return "app:" + name }})
 	conn := listen(t, s, "redisson_lock__channel:{app:order}")
 	l := lock(t, c.Mutex("order"))
 	same(t, "keys", keysOf(t, s), []string{"app:order"})
@@ -261,8 +228,7 @@ func TestANameMapperMakesTheKey(t *testing.T) {
 
 // An operator's eviction is forceUnlock: the key goes, and the waiters hear of it.
 func TestAnEvictionIsAForcedUnlock(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	other := connect(t, s.Addr(), redisson.Config{})
 	l := lock(t, c.Mutex("order"))
 	conn := listen(t, s, "redisson_lock__channel:{order}")
@@ -272,24 +238,11 @@ func TestAnEvictionIsAForcedUnlock(t *testing.T) {
 	}
 	same(t, "message", message(t, conn), "0")
 	same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
-	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("Release: %v", err)
-	}
+	assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 }
 
 // AwaitFree hears of a release by the same message.
 func TestAwaitFreeHearsTheMessage(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
-	const channel = "redisson_lock__channel:{order}"
-	s.Do(t, "HSET", "order", java, "1")
-	s.Do(t, "PEXPIRE", "order", "3600000")
-	got := make(chan error, 1)
-	go func() { got <- c.Mutex("order").AwaitFree(context.Background()) }()
-	redistest.Await(t, "the watcher has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
-	s.Do(t, "DEL", "order")
-	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the news", got); err != nil {
-		t.Error(err)
-	}
+	s, c := serve(t, redisson.Config{})
+	wakes(t, s, "order", c.Mutex("order").AwaitFree)
 }

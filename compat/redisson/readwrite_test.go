@@ -18,16 +18,13 @@ var readWrite = redisson.Config{Kind: redisson.ReadWrite}
 func rlock(t testing.TB, m *holdfast.RWMutex) *holdfast.Lease {
 	t.Helper()
 	l, err := m.RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return l
 }
 
 // A reader has its field, and a key of its own with the TTL.
 func TestAReaderIsOneOfRedisson(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	l := rlock(t, c.RWMutex("book", holdfast.TTL(20*time.Second)))
 	record := hash(t, s, "book")
@@ -62,13 +59,10 @@ func fieldOf(record []string) string {
 
 // A writer has the field with its suffix, and its release says 1.
 func TestAWriterIsOneOfRedisson(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	l, err := c.RWMutex("book", holdfast.TTL(20*time.Second)).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	record := hash(t, s, "book")
 	same(t, "the mode", s.Do(t, "HGET", "book", "mode"), "write")
 	if len(record) != 2 || !strings.HasSuffix(fieldOf(record), ":write") {
@@ -93,8 +87,7 @@ func plantReader(t testing.TB, s *redistest.Server, key, reader, ttl string) {
 // Readers of both sides are in together. The release of one leaves the other's hold, for as long
 // as that one's own key lives.
 func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	plantReader(t, s, "book", java, "10000")
 	m := c.RWMutex("book", holdfast.TTL(time.Hour))
 	l := rlock(t, m)
@@ -103,9 +96,7 @@ func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
 		t.Errorf("the hash has %d ms left", left)
 	}
 	_, err := m.TryLock(t.Context())
-	if err == nil {
-		t.Error("a writer is in beside readers")
-	}
+	assert.True(t, err != nil, "a writer is in beside readers")
 	release(t, l)
 	same(t, "the hash", hash(t, s, "book"), []string{java + "=1", "mode=read"})
 	within(t, "the hash", s.Do(t, "PTTL", "book"), 10*time.Second)
@@ -114,8 +105,7 @@ func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
 
 // When the last living reader leaves, the hash goes with the fields of the dead ones.
 func TestTheLastReaderTakesTheDeadOnesAlong(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	plantReader(t, s, "book", java, "60000")
 	l := rlock(t, c.RWMutex("book"))
 	s.Do(t, "DEL", "{book}:"+java+":rwlock_timeout:1") // its lease has ended
@@ -127,8 +117,7 @@ func TestTheLastReaderTakesTheDeadOnesAlong(t *testing.T) {
 
 // A renewal extends the hash and the reader's own key. Without that key Redisson deletes the hash.
 func TestARenewalExtendsBothKeysOfAReader(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	l := rlock(t, c.RWMutex("book", holdfast.TTL(6*time.Second)))
 	own := "{book}:" + fieldOf(hash(t, s, "book")) + ":rwlock_timeout:1"
 	first := l.Deadline()
@@ -145,8 +134,7 @@ func TestARenewalExtendsBothKeysOfAReader(t *testing.T) {
 
 // The messages of Java wake a writer behind readers, and a reader behind a writer.
 func TestTheMessagesWakeReadersAndWriters(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	const channel = "redisson_rwlock:{book}"
 	got := make(chan error, 1)
 	plantReader(t, s, "book", java, "3600000")
@@ -154,29 +142,22 @@ func TestTheMessagesWakeReadersAndWriters(t *testing.T) {
 	redistest.Await(t, "the writer has subscribed", func() bool { return subscribers(t, s, channel) == 1 })
 	s.Do(t, "DEL", "book")
 	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the writer", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the writer", got))
 	s.Do(t, "HSET", "book", "mode", "write", java+":write", "1")
 	s.Do(t, "PEXPIRE", "book", "3600000")
 	go func() { _, err := c.RWMutex("book").RLock(context.Background()); got <- err }()
 	redistest.Await(t, "the reader waits", func() bool { return c.Stats().Waiters == 1 })
 	s.Do(t, "DEL", "book")
 	s.Do(t, "PUBLISH", channel, "1")
-	if err := redistest.Next(t, "the reader", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the reader", got))
 }
 
 // A Java writer may read under its own lock. When only the readers of a writer remain, everybody
 // hears that reading is possible.
 func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	l, err := c.RWMutex("book").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	s.Do(t, "HSET", "book", java, "1")
 	conn := listen(t, s, "redisson_rwlock:{book}")
 	release(t, l)
@@ -188,8 +169,7 @@ func TestAWriterWithReadersOfJavaBesideItIsHeard(t *testing.T) {
 // The eviction of a writer says both: 1 wakes the threads of Java that wait, and 0 is kept for one
 // that is about to. The eviction of readers says 0 alone.
 func TestAnEvictionOfAWriterAndOfReadersIsHeard(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	s, c := serve(t, readWrite)
 	for _, kind := range []struct {
 		name  string
 		lock  func(*holdfast.RWMutex) (*holdfast.Lease, error)
@@ -214,10 +194,8 @@ func TestAnEvictionOfAWriterAndOfReadersIsHeard(t *testing.T) {
 
 // A hash without a mode is no lock of this kind. It counts as held and is left alone.
 func TestAHashWithoutAModeIsLeftAlone(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
-	s.Do(t, "HSET", "book", java, "1")
-	s.Do(t, "PEXPIRE", "book", "3600000")
+	s, c := serve(t, readWrite)
+	plant(t, s, "book", "3600000")
 	_, err := c.RWMutex("book").TryRLock(t.Context())
 	held(t, err)
 	_, err = c.RWMutex("book").TryLock(t.Context())
@@ -231,17 +209,10 @@ func TestAHashWithoutAModeIsLeftAlone(t *testing.T) {
 
 // A conversion would need more than the format has.
 func TestAConversionIsRefusedAndTheLeaseStays(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), readWrite)
+	_, c := serve(t, readWrite)
 	l, err := c.RWMutex("book").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Downgrade(t.Context()); !errors.Is(err, redisson.ErrUnsupported) {
-		t.Errorf("Downgrade: %v", err)
-	}
-	if l.Err() != nil {
-		t.Errorf("the lease: %v", l.Err())
-	}
+	assert.Must(t, err)
+	assert.Is(t, l.Downgrade(t.Context()), redisson.ErrUnsupported)
+	assert.True(t, l.Err() == nil, "the lease: %v", l.Err())
 	release(t, l)
 }

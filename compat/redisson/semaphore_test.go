@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -16,16 +17,13 @@ var semaphores = redisson.Config{Kind: redisson.Semaphore}
 func acquire(t testing.TB, s *holdfast.Semaphore, n int) *holdfast.Lease {
 	t.Helper()
 	l, err := s.Acquire(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return l
 }
 
 // The key is the number of free permits. A release says the new number.
 func TestASemaphoreIsOneOfRedisson(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), semaphores)
+	s, c := serve(t, semaphores)
 	conn := listen(t, s, "redisson_sc:{api}")
 	m := c.Semaphore("api", 5)
 	l := acquire(t, m, 2)
@@ -49,8 +47,7 @@ func TestASemaphoreIsOneOfRedisson(t *testing.T) {
 
 // The number that Java has set stays, whatever limit a client of this library has.
 func TestTheNumberOfJavaStays(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), semaphores)
+	s, c := serve(t, semaphores)
 	s.Do(t, "SET", "api", "1")
 	l := acquire(t, c.Semaphore("api", 5), 1)
 	_, err := c.Semaphore("api", 5).TryAcquire(t.Context(), 1)
@@ -65,8 +62,7 @@ func TestTheNumberOfJavaStays(t *testing.T) {
 
 // A release of Java wakes a waiter.
 func TestTheNumberOfJavaWakesAWaiter(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), semaphores)
+	s, c := serve(t, semaphores)
 	s.Do(t, "SET", "api", "0")
 	got := make(chan error, 1)
 	go func() { _, err := c.Semaphore("api", 5).Acquire(context.Background(), 2); got <- err }()
@@ -74,9 +70,7 @@ func TestTheNumberOfJavaWakesAWaiter(t *testing.T) {
 	redistest.Await(t, "the waiter waits", func() bool { return c.Stats().Waiters == 1 })
 	s.Do(t, "INCRBY", "api", "2")
 	s.Do(t, "PUBLISH", "redisson_sc:{api}", "2")
-	if err := redistest.Next(t, "the permits", got); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the permits", got))
 	same(t, "the number", s.Do(t, "GET", "api"), "0")
 }
 
@@ -115,8 +109,7 @@ func TestPermitsAreGivenBackOnce(t *testing.T) {
 
 // A value that is no number is left alone.
 func TestAValueThatIsNoSemaphoreIsLeftAlone(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), semaphores)
+	s, c := serve(t, semaphores)
 	s.Do(t, "SET", "api", "text")
 	s.Do(t, "HSET", "user", "name", "ann")
 	for _, name := range []string{"api", "user"} {

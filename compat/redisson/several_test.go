@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -35,21 +36,17 @@ func work(ctx context.Context, m *holdfast.Mutex, rounds int, inside chan struct
 
 // A MultiMutex holds the RLocks of all its names, or none of them.
 func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
+	s, c := serve(t, redisson.Config{})
 	m := c.MultiMutex([]string{"a", "b", "c"}, holdfast.TTL(20*time.Second))
 	l, err := m.TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	same(t, "keys", keysOf(t, s), []string{"a", "b", "c"})
 	for _, key := range []string{"a", "b", "c"} {
 		same(t, key, len(hash(t, s, key)), 1)
 	}
 	release(t, l)
 
-	s.Do(t, "HSET", "c", java, "1")
-	s.Do(t, "PEXPIRE", "c", "3600000")
+	plant(t, s, "c", "3600000")
 	_, err = m.TryLock(t.Context())
 	var busy *holdfast.HeldError
 	if !errors.As(err, &busy) || busy.Name != "c" || busy.HeldBy != java {
@@ -62,22 +59,9 @@ func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
 
 // A MultiMutex waits for the one that is held, and hears its message.
 func TestAMultiMutexWaitsForTheHeldOne(t *testing.T) {
-	s := start(t)
-	c := connect(t, s.Addr(), redisson.Config{})
-	const channel = "redisson_lock__channel:{b}"
-	s.Do(t, "HSET", "b", java, "1")
-	s.Do(t, "PEXPIRE", "b", "3600000")
-	got := make(chan error, 1)
-	go func() {
-		_, err := c.MultiMutex([]string{"a", "b"}).Lock(context.Background())
-		got <- err
-	}()
-	redistest.Await(t, "the waiter hears", func() bool { return subscribers(t, s, channel) == 1 })
-	s.Do(t, "DEL", "b")
-	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the locks", got); err != nil {
-		t.Error(err)
-	}
+	s, c := serve(t, redisson.Config{})
+	m := c.MultiMutex([]string{"a", "b"})
+	wakes(t, s, "b", func(ctx context.Context) error { _, err := m.Lock(ctx); return err })
 	for _, key := range []string{"a", "b"} {
 		same(t, key, len(hash(t, s, key)), 1)
 	}
@@ -98,9 +82,7 @@ func TestAClusterUsesShardedMessages(t *testing.T) {
 			got := make(chan *holdfast.Lease, 1)
 			go func() {
 				l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				got <- l
 			}()
 			home := cluster.Home(name)
@@ -126,9 +108,7 @@ func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
 		got := make(chan *holdfast.Lease, 1)
 		go func() {
 			l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			got <- l
 		}()
 		redistest.Await(t, "the waiter hears", func() bool {
@@ -178,9 +158,7 @@ func TestAGrantPassesOnAtMost64TimesInItsProcess(t *testing.T) {
 		go func() { done <- work(t.Context(), c.Mutex("order"), 500, inside) }()
 	}
 	for range cap(done) {
-		if err := redistest.Next(t, "a worker", done); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, redistest.Next(t, "a worker", done))
 	}
 	if longest < 1 || longest > 64 {
 		t.Errorf("a grant passed on %d times", longest)

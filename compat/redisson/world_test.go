@@ -2,7 +2,6 @@ package redisson_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -28,6 +28,13 @@ var all = redistest.Allow("~*", "&*", "+@all")
 func start(t testing.TB) *redistest.Server {
 	t.Helper()
 	return redistest.Start(t, all)
+}
+
+// serve starts a server, and returns it with a client on Redisson's wire.
+func serve(t testing.TB, cfg redisson.Config) (*redistest.Server, *holdfast.Client) {
+	t.Helper()
+	s := start(t)
+	return s, connect(t, s.Addr(), cfg)
 }
 
 // connect returns a client of the server at addr on Redisson's wire.
@@ -47,11 +54,30 @@ func clientOf(
 		change(&c)
 	}
 	client, err := holdfast.New(redisson.New(goredis.New(rdb), cfg), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
+}
+
+// plant makes Java hold the RLock at key for ttl, in milliseconds.
+func plant(t testing.TB, s *redistest.Server, key, ttl string) {
+	t.Helper()
+	s.Do(t, "HSET", key, java, "1")
+	s.Do(t, "PEXPIRE", key, ttl)
+}
+
+// wakes checks that wait waits while Java holds the RLock at key, and that the message of Java's release
+// ends the wait, long before the lease would end.
+func wakes(t testing.TB, s *redistest.Server, key string, wait func(context.Context) error) {
+	t.Helper()
+	channel := "redisson_lock__channel:{" + key + "}"
+	plant(t, s, key, "3600000")
+	ended := make(chan error, 1)
+	go func() { ended <- wait(context.Background()) }()
+	redistest.Await(t, "the waiter hears", func() bool { return subscribers(t, s, channel) == 1 })
+	s.Do(t, "DEL", key)
+	s.Do(t, "PUBLISH", channel, "0")
+	assert.NoError(t, redistest.Next(t, "the end of the wait", ended))
 }
 
 // doer is a server, or a Cluster with a key.
@@ -76,9 +102,7 @@ func pairs(flat []any) []string {
 
 func same(t testing.TB, what string, got, want any) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	assert.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s", what)
 }
 
 // keysOf returns all keys but those of Holdfast's clients.
@@ -135,17 +159,13 @@ func message(t testing.TB, conn *redistest.Conn) any {
 func lock(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
 	t.Helper()
 	l, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return l
 }
 
 func release(t testing.TB, l interface{ Release(context.Context) error }) {
 	t.Helper()
-	if err := l.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, l.Release(t.Context()))
 }
 
 // subscribers is how many clients listen to a channel.
@@ -157,7 +177,5 @@ func subscribers(t testing.TB, s doer, channel string) int64 {
 // held checks that a lock is held by others.
 func held(t testing.TB, err error) {
 	t.Helper()
-	if !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("the lock should be held: %v", err)
-	}
+	assert.Is(t, err, holdfast.ErrHeld)
 }

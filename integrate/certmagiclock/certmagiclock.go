@@ -3,7 +3,7 @@
 // free within their TTL.
 //
 // CertMagic's locks have no context that ends with a loss. The log of the client has each loss, and
-// CertMagic hears of it before its next attempt, by [Storage.RenewLockLease]. Its storage must tolerate
+// CertMagic hears of it before its next try, by [Storage.RenewLockLease]. Its storage must tolerate
 // two writers in that case, as its documentation says.
 package certmagiclock
 
@@ -167,7 +167,7 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 // RenewLockLease reports whether the lock of name is still held. The client renews it without being
 // asked, so leaseDuration has no meaning. The error is that of [holdfast.Lease.Err] if the lock was
 // lost, and a [holdfast.ErrNotHeld] if this process has not locked name. CertMagic calls it before
-// each attempt, and does not make the attempt after an error.
+// each try to obtain a certificate, and does not try after an error.
 func (s *Storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
 	e, lease := s.held(name)
 	if e == nil {

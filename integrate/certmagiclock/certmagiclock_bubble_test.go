@@ -11,24 +11,21 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integrate/certmagiclock"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
 func newStorage(t *testing.T, s *memstore.Store) (*certmagiclock.Storage, *holdfast.Client) {
 	t.Helper()
 	client, err := holdfast.New(s, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(client.Abandon)
 	return certmagiclock.New(&certmagic.FileStorage{Path: t.TempDir()}, client, "certmagic/"), client
 }
 
 func want(t *testing.T, what string, err, wanted error) {
 	t.Helper()
-	if !errors.Is(err, wanted) {
-		t.Errorf("%s: %v, want %v", what, err, wanted)
-	}
+	assert.True(t, errors.Is(err, wanted), "%s: %v, want %v", what, err, wanted)
 }
 
 func TestALockOfAStorageIsLockedUntilItsUnlock(t *testing.T) {
@@ -70,9 +67,7 @@ func TestALostLockOfAStorageKeepsItsProcessOutUntilItsUnlock(t *testing.T) {
 		second := make(chan error, 1)
 		go func() { second <- storage.Lock(t.Context(), "a") }()
 		synctest.Wait()
-		if len(second) != 0 {
-			t.Error("a second goroutine has the lock before the first one's Unlock")
-		}
+		assert.True(t, len(second) == 0, "a second goroutine has the lock before the first one's Unlock")
 		want(t, "unlock of a lost lock", storage.Unlock(t.Context(), "a"), nil)
 		want(t, "second lock", <-second, nil)
 		if held, err := client.Mutex("certmagic/a").IsHeld(t.Context()); !held || err != nil {

@@ -40,9 +40,7 @@ func (h *history) want(t *testing.T, lines ...string) {
 	slices.SortStableFunc(h.lines, func(a, b string) int {
 		return strings.Count(a, " sees ") - strings.Count(b, " sees ")
 	})
-	if !slices.Equal(h.lines, lines) {
-		t.Errorf("it happened: %q\nwant: %q", h.lines, lines)
-	}
+	assert.True(t, slices.Equal(h.lines, lines), "it happened: %q\nwant: %q", h.lines, lines)
 	h.lines = nil
 }
 
@@ -58,9 +56,7 @@ type candidate struct {
 func start(t *testing.T, s *memstore.Store, h *history, name string) *candidate {
 	t.Helper()
 	client, err := holdfast.New(s, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(client.Abandon)
 	c := &candidate{client: client, ended: make(chan error, 1), finish: make(chan struct{})}
 	c.LeaderElector, err = leaderelection.New(leaderelection.Config{
@@ -77,9 +73,7 @@ func start(t *testing.T, s *memstore.Store, h *history, name string) *candidate 
 			OnNewLeader:      func(leader string) { h.add(name + " sees " + leader) },
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	c.stop = stop
 	go func() { c.ended <- c.Run(ctx) }()
@@ -169,27 +163,21 @@ func TestALeaderThatLeadsAgainIsNoNewLeader(t *testing.T) {
 func TestALeaderWhoseWorkHasEndedLeadsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := holdfast.New(memstore.New(), holdfast.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		t.Cleanup(client.Abandon)
 		h, ended := &history{}, make(chan error, 1)
 		elector, err := leaderelection.New(leaderelection.Config{
 			Election: client.Election("controller"), Identity: "a",
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { h.add("a leads") }},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { ended <- elector.Run(ctx) }()
 		time.Sleep(time.Hour)
 		h.want(t, "a leads")
 		assert.True(t, elector.IsLeader(), "does not lead after its work has ended")
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 
@@ -212,23 +200,17 @@ func TestAClosedClientEndsTheElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := memstore.New(), &history{}
 		a := start(t, s, h, "a")
-		if err := a.client.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, a.client.Close(t.Context()))
 		h.want(t, "a leads", "a is told", "a sees a")
 		a.finish <- struct{}{}
-		if err := <-a.ended; !errors.Is(err, holdfast.ErrClosed) {
-			t.Errorf("Run: %v", err)
-		}
+		assert.Is(t, <-a.ended, holdfast.ErrClosed)
 		h.want(t, "a has ended", "a stopped")
 	})
 }
 
 func TestAConfigWithoutAnElectionOrWorkIsRefused(t *testing.T) {
 	client, err := holdfast.New(memstore.New(), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer client.Abandon()
 	work := leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}}
 	for _, cfg := range []leaderelection.Config{
@@ -239,10 +221,6 @@ func TestAConfigWithoutAnElectionOrWorkIsRefused(t *testing.T) {
 		}
 	}
 	elector, err := leaderelection.New(leaderelection.Config{Election: client.Election(""), Callbacks: work})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := elector.Run(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("Run: %v", err)
-	}
+	assert.Must(t, err)
+	assert.Is(t, elector.Run(t.Context()), holdfast.ErrInvalid)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integrate/locker"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -18,9 +19,7 @@ var eviction = holdfast.Eviction{By: "a test", Reason: "to see what happens"}
 func newClient(t *testing.T, s *memstore.Store) *holdfast.Client {
 	t.Helper()
 	client, err := holdfast.New(s, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(client.Abandon)
 	return client
 }
@@ -55,9 +54,7 @@ func TestALockerExcludesOtherProcessesAndItsOwnGoroutines(t *testing.T) {
 		for range cap(done) {
 			<-done
 		}
-		if most != 1 {
-			t.Errorf("%d were inside at a time", most)
-		}
+		assert.True(t, most == 1, "%d were inside at a time", most)
 	})
 }
 
@@ -106,25 +103,19 @@ func TestALostLockIsReportedAndNeverReleasesTheNextHold(t *testing.T) {
 func TestALockThatCannotBeAcquiredNeverReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, memstore.New())
-		if err := client.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, client.Close(t.Context()))
 		heard := make(chan error, 1)
 		l := locker.New(client.Mutex("a"), func(err error) { heard <- err })
 		for range 2 { // the second one shows that the first left nothing locked
 			func() {
 				defer func() {
 					err, _ := recover().(error)
-					if !errors.Is(err, holdfast.ErrClosed) {
-						t.Errorf("the panic is %v", err)
-					}
+					assert.Is(t, err, holdfast.ErrClosed)
 				}()
 				l.Lock()
 				t.Error("Lock returned without the lock")
 			}()
-			if err := <-heard; !errors.Is(err, holdfast.ErrClosed) {
-				t.Errorf("heard of %v", err)
-			}
+			assert.Is(t, <-heard, holdfast.ErrClosed)
 		}
 	})
 }

@@ -118,9 +118,7 @@ func TestAStoppedListenerGetsNothingMore(t *testing.T) {
 		confirmAll(f)
 		second = startListen(t.Context(), h, "a")
 		f.Deliver("a", "stop")
-		if len(second.messages) > 0 {
-			t.Errorf("heard %q after its end", second.messages)
-		}
+		assert.True(t, len(second.messages) == 0, "heard %q after its end", second.messages)
 		ended(f, stop)
 	})
 }

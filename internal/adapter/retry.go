@@ -63,7 +63,7 @@ const (
 // error. If an earlier request got no answer, broke says why; a refusal proves nothing about
 // that earlier request.
 func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer string, err, broke error) {
-	for attempt := 0; ; attempt++ {
+	for retries := 0; ; retries++ {
 		if answer, err = send(); err == nil {
 			return answer, nil, nil
 		}
@@ -80,13 +80,13 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 		case r.Failover:
 			tries = maxTries
 		}
-		if failure == Final || failure != Broken && !r.Failover || attempt >= tries {
+		if failure == Final || failure != Broken && !r.Failover || retries >= tries {
 			return "", err, broke
 		}
 		if failure != NotSent {
 			broke = err
 		}
-		if ended := pause(ctx, attempt); ended != nil {
+		if ended := pause(ctx, retries); ended != nil {
 			if broke == nil {
 				return "", err, nil // nothing was sent, or the server answered last
 			}
@@ -107,14 +107,14 @@ func Transient(refused *store.ServerError) bool {
 
 // pause waits before the next try: not at all after the first, which may have used a broken
 // connection, then longer each time. If the context ends first, pause returns its error.
-func pause(ctx context.Context, attempt int) error {
+func pause(ctx context.Context, retries int) error {
 	if Ended(ctx) {
 		return cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	}
-	if attempt == 0 {
+	if retries == 0 {
 		return nil
 	}
-	wait := Backoff(min(attempt, 5))
+	wait := Backoff(min(retries, 5))
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
 		// Done need not follow Deadline, see store.Store.
 		wait = max(time.Until(deadline), 0)

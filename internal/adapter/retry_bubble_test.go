@@ -72,7 +72,8 @@ func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &trial{errs: []error{errReset, errFull}}
 		_, err, broke := retry(false).Do(t.Context(), r.send)
-		assert.False(t, !errors.Is(err, errFull) || !errors.Is(broke, errReset), "ended with %v after %v", err, broke)
+		assert.True(t, errors.Is(err, errFull) && errors.Is(broke, errReset),
+			"ended with %v after %v; want errFull after errReset", err, broke)
 		r = &trial{errs: []error{errNoPort, errFull}}
 		if _, err, broke := retry(true).Do(t.Context(), r.send); !errors.Is(err, errFull) || broke != nil {
 			t.Errorf("a request that found nobody ended with %v after %v", err, broke)

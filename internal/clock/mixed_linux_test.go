@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // world has the clocks of a machine. Each reading takes time.
@@ -64,16 +66,12 @@ func TestTheBootClockIsReadWhenGosClocksHaveMovedApart(t *testing.T) {
 	for range 100 {
 		c.now()
 	}
-	if w.boots != 1 {
-		t.Errorf("read %d times, while nothing happened", w.boots)
-	}
+	assert.True(t, w.boots == 1, "read %d times, while nothing happened", w.boots)
 	for n, set := range []time.Duration{time.Minute, -time.Hour} {
 		w.set += set
 		before := w.truth()
 		want(t, c.now(), before, w.truth())
-		if w.boots != 2+n {
-			t.Errorf("the wall clock was set by %v: read %d times", set, w.boots)
-		}
+		assert.True(t, w.boots == 2+n, "the wall clock was set by %v: read %d times", set, w.boots)
 	}
 	w.mono += fresh
 	if c.now(); w.boots != 4 {
@@ -90,9 +88,7 @@ func TestAStopThatHidesASuspensionIsHarmless(t *testing.T) {
 	w.between = func() { w.between = nil; w.mono += fresh / 2 }
 	before := w.truth()
 	want(t, c.now(), before, w.truth())
-	if w.boots != 1 {
-		t.Error("it was not hidden")
-	}
+	assert.True(t, w.boots == 1, "it was not hidden")
 }
 
 // Only a wall clock that is set back by the length of a suspension hides it, and not for long.
@@ -119,9 +115,7 @@ func TestASlowReadingIsRepeated(t *testing.T) {
 	before := w.truth()
 	got := c.now()
 	want(t, got, before, w.truth())
-	if w.truth()-got > apart {
-		t.Errorf("%v behind", w.truth()-got)
-	}
+	assert.True(t, w.truth()-got <= apart, "%v behind", w.truth()-got)
 }
 
 func TestWithoutABootClockThereIsTheFallback(t *testing.T) {

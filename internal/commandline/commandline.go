@@ -4,6 +4,7 @@ package commandline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -53,7 +54,11 @@ func (u *URLs) Type() string { return "URL" }
 
 // Set adds to the value.
 func (u *URLs) Set(text string) error {
-	*u = append(*u, strings.Fields(text)...)
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return errors.New("it names no server")
+	}
+	*u = append(*u, words...)
 	return nil
 }
 

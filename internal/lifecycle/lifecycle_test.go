@@ -24,8 +24,8 @@ func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 		if !g.Enter() || g.IsClosing() {
 			t.Fatal("a new group takes no call")
 		}
-		assert.False(t, !g.Close() || g.Close(), "one Close is the first")
-		assert.False(t, g.Enter() || !g.IsClosing(), "a call began behind Close")
+		assert.True(t, g.Close() && !g.Close(), "only the first Close says that it is the first")
+		assert.True(t, !g.Enter() && g.IsClosing(), "a call began behind Close")
 		waited, finish := make(chan struct{}), make(chan struct{})
 		go func() {
 			g.Wait(t.Context())

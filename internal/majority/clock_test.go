@@ -280,9 +280,7 @@ func TestOfTwoQuorumsTheNewerGoesOn(t *testing.T) {
 	s.list[0].Mark.Epoch = 2
 	want(t, "one is of a newer quorum", s.look(), Counts, OnProbation, OnProbation, OnProbation, OnProbation)
 	for i := range 5 {
-		if !s.list[i].Mark.sameQuorum(s.list[0].Mark) {
-			t.Errorf("server %d is of %v", i, s.list[i].Mark)
-		}
+		assert.True(t, s.list[i].Mark.sameQuorum(s.list[0].Mark), "server %d is of %v", i, s.list[i].Mark)
 	}
 }
 

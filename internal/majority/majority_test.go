@@ -293,5 +293,6 @@ func TestThePaceIsThatOfAMajority(t *testing.T) {
 	for ; p > 100*ms; requests++ {
 		p = Pace(p, ms)
 	}
-	assert.False(t, requests != 18 || Pace(p, 2*ms) < 2*ms, "it fell in %d requests to %v", requests, p)
+	assert.True(t, requests == 18 && Pace(p, 2*ms) >= 2*ms,
+		"it fell in %d requests to %v, want 18 requests, and no fall below the cost", requests, p)
 }

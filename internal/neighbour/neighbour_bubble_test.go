@@ -204,15 +204,11 @@ func TestAMessageMakesAWaiterLookAgain(t *testing.T) {
 			t.Errorf("pushed %q", *pushed)
 		}
 		b.heard.Resumed()
-		if len(*pushed) != 2 {
-			t.Errorf("after an interruption, pushed %q", *pushed)
-		}
+		assert.True(t, len(*pushed) == 2, "after an interruption, pushed %q", *pushed)
 		b.found = false
 		b.says("withdrawn")(b.cancel("c/1"))
 		b.heard.Message("0")
-		if len(*pushed) != 2 {
-			t.Errorf("after it has left, pushed %q", *pushed)
-		}
+		assert.True(t, len(*pushed) == 2, "after it has left, pushed %q", *pushed)
 	})
 }
 
@@ -228,9 +224,7 @@ func TestAMessageWakesAsManyAsMaySucceed(t *testing.T) {
 		stop, err := b.Store.Listen(t.Context(), "holdfast:{order}:watch=order", store.Listener{
 			Message: func(p string) { watched = append(watched, p) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		*pushed, watched = nil, nil
 		b.heard.Message("0")
 		if len(*pushed) != 1 || !slices.Equal(watched, []string{"sooner"}) {
@@ -436,7 +430,8 @@ func TestAnActionWithWrongArgumentsAsksNothing(t *testing.T) {
 			{"c/1", "30000", "60000", "p:1", "0", base},
 		} {
 			answer, err := b.ask(script.Acquire, "order", args...)
-			assert.False(t, !errors.Is(err, errInvalidCall) || !definite(err), "%q: %q, %v", args, answer, err)
+			assert.True(t, errors.Is(err, errInvalidCall) && definite(err),
+				"%q: %q, %v; want a refusal before anything was sent", args, answer, err)
 		}
 		b.asked()
 	})

@@ -241,7 +241,8 @@ func TestAFailedSubscriptionIsTriedAgainByTheNextCaller(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		feed.err = errRefused
 		_, err := h.Subscribe(t.Context(), "channel", 1)
-		assert.False(t, !errors.Is(err, errRefused) || h.Await("channel", 1) != nil, "got %v", err)
+		assert.True(t, errors.Is(err, errRefused) && h.Await("channel", 1) == nil,
+			"got %v, want errRefused, and no waiter", err)
 		feed.err = nil
 		if _, err := h.Subscribe(t.Context(), "channel", 1); err != nil || h.Await("channel", 2) == nil {
 			t.Errorf("the second time: %v", err)

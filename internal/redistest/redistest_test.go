@@ -81,9 +81,7 @@ func TestRestartForgets(t *testing.T) {
 	s.Kill()
 	addr := s.Addr()
 	s.Restart()
-	if s.Addr() != addr {
-		t.Errorf("the port changed from %s to %s", addr, s.Addr())
-	}
+	assert.True(t, s.Addr() == addr, "the port changed from %s to %s", addr, s.Addr())
 	if got := s.Do(t, "GET", "key"); got != nil {
 		t.Errorf("the server remembers %v", got)
 	}
@@ -94,7 +92,7 @@ func TestCommandCalls(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do(t, "EVAL", "redis.call('SET', KEYS[1], 'x') redis.call('SET', KEYS[1], 'y')", 1, "key")
 	calls := s.CommandCalls(t)
-	assert.False(t, calls["eval"] != 1 || calls["set"] != 2, "got %v", calls)
+	assert.True(t, calls["eval"] == 1 && calls["set"] == 2, "got %v, want one eval and two sets", calls)
 	s.ResetStats(t)
 	if calls := s.CommandCalls(t); calls["eval"] != 0 {
 		t.Errorf("after the reset: %v", calls)

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
@@ -38,9 +39,7 @@ func TestARecheckRenewsAtOnceWhatItSelects(t *testing.T) {
 func TestALossThatWasSeenIsNotTakenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := s.add(t, "a", ttl)
-		if s.renewer.Expire(l) {
-			t.Error("a lease that is trusted was taken for lost")
-		}
+		assert.False(t, s.renewer.Expire(l), "a lease that is trusted was taken for lost")
 		s.answer = hang
 		s.ahead.Store(int64(ttl)) // the timer is late
 		end := l.Deadline()

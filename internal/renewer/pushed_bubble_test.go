@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
@@ -124,9 +125,7 @@ func TestToConfirmIsNoRenewalAndNoLimitForbidsIt(t *testing.T) {
 func TestWhatAnExtensionHasConfirmedIsNotConfirmedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
-		if !s.renewer.Extended(l, s.now(), ttl) {
-			t.Error("it was not in care")
-		}
+		assert.True(t, s.renewer.Extended(l, s.now(), ttl), "it was not in care")
 		time.Sleep(ttl/3 - leasetime.Slack(ttl) - time.Millisecond)
 		if n := len(s.seen()); n != 0 {
 			t.Errorf("%d renewals in the first third of the TTL", n)

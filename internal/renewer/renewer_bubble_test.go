@@ -267,9 +267,7 @@ func TestAnAnswerAfterTheLossDoesNotReviveTheLease(t *testing.T) {
 		end := l.Deadline()
 		time.Sleep(3 * ttl)
 		s.wantLost(t, l, Expired, end)
-		if len(s.renewals(l)) > 0 {
-			t.Errorf("told as renewed: %v", s.renewals(l))
-		}
+		assert.True(t, len(s.renewals(l)) == 0, "told as renewed: %v", s.renewals(l))
 	})
 }
 
@@ -381,9 +379,7 @@ func TestASuspensionThatEndsBeforeTheDeadlineIsFollowedByARenewal(t *testing.T) 
 		if seen := s.seen(); len(seen) != 1 || seen[0].at > woke+time.Second {
 			t.Errorf("renewals %v after waking at %v", seen, woke)
 		}
-		if l.Deadline() < woke+time.Hour-time.Minute {
-			t.Errorf("trusted until %v", l.Deadline())
-		}
+		assert.True(t, l.Deadline() >= woke+time.Hour-time.Minute, "trusted until %v", l.Deadline())
 	})
 }
 
@@ -422,9 +418,7 @@ func TestStopWaitsForARequestThatIgnoresItsContext(t *testing.T) {
 		synctest.Wait()
 		end := s.seen()[0].at + time.Minute
 		s.renewer.Stop()
-		if s.now() != end {
-			t.Errorf("Stop returned at %v, the request at %v", s.now(), end)
-		}
+		assert.True(t, s.now() == end, "Stop returned at %v, the request at %v", s.now(), end)
 	})
 }
 

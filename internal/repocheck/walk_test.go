@@ -84,9 +84,7 @@ func TestThePageDescribesTheWalk(t *testing.T) {
 		for _, text := range code {
 			found = found || method.MatchString(text)
 		}
-		if !found {
-			t.Errorf("docs/architecture.md names %s, which does not exist", name[0])
-		}
+		assert.True(t, found, "docs/architecture.md names %s, which does not exist", name[0])
 	}
 }
 

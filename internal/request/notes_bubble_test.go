@@ -133,7 +133,8 @@ func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 		waits.Show("c/1", "second", y)
 		x.Looks = 7
 		waits.Show("c/1", "first", x) // says so again
-		assert.False(t, !waits.For("x") || waits.For("z"), "For does not know what is waited for")
+		assert.True(t, waits.For("x") && !waits.For("z"),
+			"For must know x, which is waited for, and not z")
 		soon()
 		field := wire.WaitsField("1")
 		if got := wire.ParseWaits(b.notes(t, "c", field)[field]); len(got) != 2 || got[0] != y || got[1] != x {
@@ -142,7 +143,7 @@ func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 		waits.Hide("c/1", "second")
 		// The server does not know it yet, but whoever asks the client does.
 		now := wire.ParseWaits(waits.Now(b.notes(t, "c", field), []string{field, "tags:1"})[field])
-		assert.False(t, len(now) != 1 || now[0] != x, "now there are %+v", now)
+		assert.True(t, len(now) == 1 && now[0] == x, "now there are %+v, want x alone", now)
 		waits.Hide("c/1", "first")
 		soon()
 		if got := b.notes(t, "c", field)[field]; got != "" || waits.For("x") {

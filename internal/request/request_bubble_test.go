@@ -67,9 +67,7 @@ func (b *bench) acquire(t *testing.T, id string) wire.Answer {
 	t.Helper()
 	a, err := b.Ask(t.Context(), script.Acquire, []string{key},
 		[]string{id, wire.Millis(ttl), wire.Millis(ttl), wire.Exclusive, "0", base})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return a
 }
 
@@ -192,7 +190,8 @@ func TestAcknowledgementsAreCounted(t *testing.T) {
 		b.acquire(t, "c/1")
 		_, got, err := b.RunAcked(t.Context(), need, script.Renew, []string{key},
 			[]string{"60000", wire.Millis(ttl), "c/1"})
-		assert.False(t, err != nil || got.Replicas != 1, "%+v, %v", got, err)
+		assert.True(t, err == nil && got.Replicas == 1,
+			"want one replica and no error, got %+v, %v", got, err)
 	})
 }
 
@@ -247,7 +246,8 @@ type single struct{ store.Store }
 func TestAStoreWithoutBatchesSendsEachAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		s := b.over(single{b.mem})
-		assert.False(t, s.Batches() || s.Releases() != nil || s.Acquires("1", "1") != nil, "it has batches")
+		assert.True(t, !s.Batches() && s.Releases() == nil && s.Acquires("1", "1") == nil,
+			"it has batches")
 	})
 }
 
@@ -446,11 +446,13 @@ func TestAServerThatCannotServeIsRefused(t *testing.T) {
 				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 					t.Fatalf("got %v", err)
 				}
-				assert.False(t, err != nil && !request.Definite(err), "%v may have changed something", err)
-				if err == nil {
+				if err != nil {
+					assert.True(t, request.Definite(err), "%v may have changed something", err)
+				} else {
 					asked := c.server.asked
 					_, err := p.Check(t.Context(), request.Acks{}, []string{key}, base+"c")
-					assert.False(t, err != nil || c.server.asked != asked, "asked again: %v", err)
+					assert.True(t, err == nil && c.server.asked == asked,
+						"asked again after a success, or failed: %v", err)
 				}
 			})
 		})
@@ -466,7 +468,8 @@ func TestAServerThatMayNotPushServes(t *testing.T) {
 			t.Errorf("%v, %v", noPushes, err)
 		}
 		noPushes, err = p.Check(t.Context(), request.Acks{}, []string{key}, base+"c")
-		assert.False(t, err != nil || noPushes != nil, "again: %v, %v", noPushes, err)
+		assert.True(t, err == nil && noPushes == nil,
+			"again: %v, %v; want no complaint the second time", noPushes, err)
 	})
 }
 

@@ -135,9 +135,7 @@ func TestTheSlowestTestsArePrintedWithoutThoseAboveThem(t *testing.T) {
 	d.out = &out
 	d.slowest(2)
 	want := "== the slowest 2 of 3 tests, and how long each took\n     4.0s  line TestC\n     2.0s  line TestA/x\n"
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-	}
+	assert.True(t, out.String() == want, "got\n%s\nwant\n%s", out.String(), want)
 }
 
 func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T) {

@@ -28,9 +28,7 @@ func TestTheChannelIsInTheSlotOfItsKey(t *testing.T) {
 		"order 42": "holdfast:{order 42}:free:order 42",
 	} {
 		got := Channel(key)
-		if got != want {
-			t.Errorf("%q: %q, want %q", key, got, want)
-		}
+		assert.True(t, got == want, "%q: %q, want %q", key, got, want)
 		if got != "" && slot.Of(got) != slot.Of(key) {
 			t.Errorf("%q is in slot %d, and %q in %d", key, slot.Of(key), got, slot.Of(got))
 		}

@@ -51,6 +51,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -113,9 +114,7 @@ func Rewrite(t *testing.T, dir string, open func(t *testing.T) Driver) {
 		for _, s := range read(t, file) {
 			out = append(out, playScenario(t, s, open)...)
 		}
-		if err := os.WriteFile(file, []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, os.WriteFile(file, []byte(strings.Join(out, "\n")+"\n"), 0o644))
 	}
 }
 
@@ -180,9 +179,7 @@ type scenario struct {
 func read(t *testing.T, file string) []scenario {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	var all []scenario
 	blank := true
 	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {

@@ -182,9 +182,7 @@ func (a *caller) wantErr(t *testing.T, err error) {
 func (a *caller) wantWaiting(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
-	if a.done {
-		t.Errorf("want it to wait, got %+v, %v", a.turn, a.err)
-	}
+	assert.False(t, a.done, "want it to wait, got %+v, %v", a.turn, a.err)
 }
 
 // wantEmpty checks that the queue has no entry of any lock.
@@ -228,7 +226,8 @@ func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 		}
 		assert.True(t, first.turn.HandOver(h), "not handed over")
 		second.wantTurn(t, h, Ask)
-		assert.False(t, !second.turn.Waited || first.turn.Waited, "the second has waited, the first has not")
+		assert.True(t, second.turn.Waited && !first.turn.Waited,
+			"want a second that waited and a first that did not")
 		if turn := f.Turn("a", Exclusive); turn.HandOver(h) || third.done {
 			t.Error("handed over once more than allowed")
 		} else {
@@ -354,9 +353,7 @@ func TestAHoldForAWaiterThatLeavesTooLateGoesBack(t *testing.T) {
 		f.tooLate(t, Exclusive, false, func(first Turn[*hold, string]) {
 			assert.True(t, first.HandOver(h), "nobody waits")
 		})
-		if h.released != 1 {
-			t.Errorf("released %d times", h.released)
-		}
+		assert.True(t, h.released == 1, "released %d times", h.released)
 	})
 }
 
@@ -365,9 +362,7 @@ func TestAReservationForAReaderThatLeavesTooLateIsGivenBack(t *testing.T) {
 		bubble(t, func(t *testing.T, f *fixture) {
 			h := &hold{readers: 1}
 			f.tooLate(t, Shared, try, func(first Turn[*hold, string]) { first.Share(h) })
-			if h.readers != 1 {
-				t.Errorf("%d readers are left", h.readers)
-			}
+			assert.True(t, h.readers == 1, "%d readers are left", h.readers)
 			f.part(h)
 		})
 	}

@@ -26,9 +26,7 @@ func TestAnyNameKeepsRecordAndChannelInOneSlot(t *testing.T) {
 			tag(Key("p", name)) == Encode(name)
 	}
 	for _, name := range names {
-		if !same(name) {
-			t.Errorf("%q: key %q, channel %q", name, Key("p", name), Base("p", name, true))
-		}
+		assert.True(t, same(name), "%q: key %q, channel %q", name, Key("p", name), Base("p", name, true))
 	}
 	assert.NoError(t, quick.Check(same, nil))
 }

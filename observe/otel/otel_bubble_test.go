@@ -240,9 +240,7 @@ func TestSpansBelongToTheCaller(t *testing.T) {
 				value(s, "holdfast.holder_id") != l.HolderID() || value(s, "holdfast.mode") != "exclusive" {
 				t.Errorf("%s has the attributes %v", s.Name(), s.Attributes())
 			}
-			if s.Status().Code != codes.Unset {
-				t.Errorf("%s has the status %v", s.Name(), s.Status())
-			}
+			assert.True(t, s.Status().Code == codes.Unset, "%s has the status %v", s.Name(), s.Status())
 		}
 		if value(acquire, "holdfast.wake") != "push" || value(acquire, "holdfast.waited") != "true" {
 			t.Errorf("the acquisition has the attributes %v", acquire.Attributes())

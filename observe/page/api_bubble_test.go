@@ -83,9 +83,7 @@ func TestABadRequestIsRefused(t *testing.T) {
 		} {
 			answer := httptest.NewRecorder()
 			w.page.ServeHTTP(answer, request(http.MethodGet, path, nil))
-			if answer.Code != code {
-				t.Errorf("%s: %d, want %d: %s", path, answer.Code, code, answer.Body)
-			}
+			assert.True(t, answer.Code == code, "%s: %d, want %d: %s", path, answer.Code, code, answer.Body)
 		}
 	})
 }

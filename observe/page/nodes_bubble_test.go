@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // The servers of a quorum are in the stream, in the list and in the metrics. Viewers learn at
@@ -70,8 +72,6 @@ func TestThePageShowsTheServersOfAQuorum(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, w *world) {
 		answer := httptest.NewRecorder()
 		w.page.ServeHTTP(answer, request(http.MethodGet, "/api/locks", nil))
-		if !strings.Contains(answer.Body.String(), `"nodes":[]`) {
-			t.Errorf("one server: %s", answer.Body)
-		}
+		assert.True(t, strings.Contains(answer.Body.String(), `"nodes":[]`), "one server: %s", answer.Body)
 	})
 }

@@ -70,7 +70,8 @@ func TestAViewerThatConnectsAgainGetsAFullSnapshot(t *testing.T) {
 		events := again.next()
 		assert.Equal(t, events[0].name, "snapshot", "the first event is a")
 		replay(t, known, events)
-		assert.False(t, known["lock:a"].Held || !known["lock:b"].Held, "%+v", known)
+		assert.True(t, !known["lock:a"].Held && known["lock:b"].Held,
+			"want a free and b held, got %+v", known)
 		again.leave()
 		<-again.done
 	})
@@ -159,9 +160,7 @@ func TestAllViewersShareTheReadsAndNobodyLookingPausesThem(t *testing.T) {
 		w.pass(idleAfter + 2*time.Second)
 		before := w.reads()
 		w.pass(time.Hour)
-		if w.reads() != before {
-			t.Errorf("%d reads, and nobody looks", w.reads()-before)
-		}
+		assert.True(t, w.reads() == before, "%d reads, and nobody looks", w.reads()-before)
 		w.lock("late")
 		var list listJSON
 		if w.get("/api/locks", &list); len(list.Locks) != 1 {
@@ -226,7 +225,8 @@ func TestTooManyLocksAreLeftOutFreeOnesFirst(t *testing.T) {
 		w.pass(10 * time.Second)
 		events = s.next()
 		last = events[len(events)-1]
-		assert.False(t, !last.Read.Cut || last.Totals.Held != 20 || last.Totals.Lost != 0, "%+v", last)
+		assert.True(t, last.Read.Cut && last.Totals.Held == 20 && last.Totals.Lost == 0,
+			"want a list that is cut at 20 held locks, got %+v", last)
 	})
 }
 

@@ -161,9 +161,7 @@ func TestEveryMetricIsReported(t *testing.T) {
 		}
 	}
 	for _, m := range measure.Metrics {
-		if found[m.PromName()] == "" {
-			t.Errorf("there is no metric %s", m.PromName())
-		}
+		assert.False(t, found[m.PromName()] == "", "there is no metric %s", m.PromName())
 	}
 	assert.Equal(t, len(found), len(measure.Metrics), "metrics")
 	problems, err := testutil.CollectAndLint(o)

@@ -122,7 +122,7 @@ func (n *names) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func TestTheClientStaysAsItWas(t *testing.T) {
 	_, rdb := open(t, "localhost:1", func(o *redis.Options) { o.MaxRetries = 2 })
 	opts := rdb.Options()
-	assert.False(t, opts.ContextTimeoutEnabled || opts.MaxRetries != 2, "the options changed: %+v", opts)
+	assert.True(t, !opts.ContextTimeoutEnabled && opts.MaxRetries == 2, "the options changed: %+v", opts)
 }
 
 func TestSilentSubscriptionIsReplaced(t *testing.T) {

@@ -77,7 +77,8 @@ func TestNotSentIsReported(t *testing.T) {
 				}
 				return
 			}
-			assert.False(t, !errors.Is(err, store.ErrNotSent) || errors.As(err, &refusal), "got %v", err)
+			assert.True(t, errors.Is(err, store.ErrNotSent) && !errors.As(err, &refusal),
+				"want ErrNotSent and no refusal, got %v", err)
 			if addr := c.rdb.Options().Addr; !strings.Contains(err.Error(), addr) {
 				t.Errorf("%q does not name %s", err, addr)
 			}
@@ -123,5 +124,6 @@ func TestAWrittenRequestIsNotReportedAsNotSent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := st.Run(ctx, adaptertest.Echo, nil, []string{"x"})
-	assert.False(t, err == nil || errors.Is(err, store.ErrNotSent), "got %v", err)
+	assert.False(t, err == nil || errors.Is(err, store.ErrNotSent),
+		"want an error, but not ErrNotSent, got %v", err)
 }

@@ -50,5 +50,6 @@ func TestDistrustIsDefinite(t *testing.T) {
 		_, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
 		return errors.As(err, &refusal)
 	})
-	assert.False(t, refusal.Code != "TLS" || holdfast.Hint(refusal) == "", "Run: %v", refusal)
+	assert.True(t, refusal.Code == "TLS" && holdfast.Hint(refusal) != "",
+		"want a refusal with the code TLS and a hint, got %v", refusal)
 }

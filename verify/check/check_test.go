@@ -140,7 +140,8 @@ func legal(faults ...history.FaultSpan) *story {
 // A legal history passes every check, and the checks have judged it.
 func TestALegalHistoryPasses(t *testing.T) {
 	for name, r := range legal().results() {
-		assert.False(t, !r.Passed() || r.Excused > 0 || r.Undecided > 0, "%s: %+v", name, r)
+		assert.True(t, r.Passed() && r.Excused == 0 && r.Undecided == 0,
+			"%s: %+v; want a pass with nothing excused or undecided", name, r)
 	}
 	for _, name := range []string{
 		"server-exclusion", "record-continuity", "tokens-rise", "client-exclusion", "trust-is-backed",
@@ -273,9 +274,7 @@ func TestIllegalHistoriesAreCaught(t *testing.T) {
 		})
 	}
 	for _, r := range check.All(check.Index(newStory().events, nil)) {
-		if !caught[r.Name] {
-			t.Errorf("no illegal history is there for %s", r.Name)
-		}
+		assert.True(t, caught[r.Name], "no illegal history is there for %s", r.Name)
 	}
 }
 

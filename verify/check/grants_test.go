@@ -56,9 +56,7 @@ func TestHoldsThatOverlapAreFound(t *testing.T) {
 			note(120, "poll", "l", "c2/1", held(120, "c2/1")), 2},
 	} {
 		got := check.Index(c.story.events, nil).ServerExclusion().Violations
-		if len(got) != c.want {
-			t.Errorf("%s: %d violations, want %d: %+v", c.name, len(got), c.want, got)
-		}
+		assert.True(t, len(got) == c.want, "%s: %d violations, want %d: %+v", c.name, len(got), c.want, got)
 	}
 }
 

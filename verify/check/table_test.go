@@ -22,9 +22,7 @@ func TestTheTableOfGuaranteesNamesEveryCheck(t *testing.T) {
 	}
 	delete(named, "everysec") // a way to keep a log
 	for _, res := range check.All(check.Index(nil, nil)) {
-		if !named[res.Name] {
-			t.Errorf("%s is not in the table", res.Name)
-		}
+		assert.True(t, named[res.Name], "%s is not in the table", res.Name)
 		delete(named, res.Name)
 	}
 	assert.Equal(t, len(named), 0, "the table names checks that there are not: %v", named)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -38,9 +39,7 @@ func TestInACluster(t *testing.T) {
 		lease, err := a.Mutex(key).Lock(ctx)
 		must(t, err)
 		_, err = originalredislock.Obtain(ctx, rdb, key, 1e9, nil)
-		if !errors.Is(err, originalredislock.ErrNotObtained) {
-			t.Errorf("%s: the original: %v", key, err)
-		}
+		assert.True(t, errors.Is(err, originalredislock.ErrNotObtained), "%s: the original: %v", key, err)
 		done := make(chan error, 1)
 		go func() { done <- b.Mutex(key).Do(ctx, func(context.Context) error { return nil }) }()
 		redistest.Next(t, "the wait", waits)
@@ -52,9 +51,7 @@ func TestInACluster(t *testing.T) {
 			}
 		}
 	}
-	if pushed == 0 {
-		t.Error("no waiter was woken by a message")
-	}
+	assert.True(t, pushed != 0, "no waiter was woken by a message")
 	c := redislock.New(goredis.New(rdb))
 	t.Cleanup(c.Close)
 	lock, err := c.ObtainMulti(ctx, []string{"{x}1", "{x}2"}, 1e10, nil)

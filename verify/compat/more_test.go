@@ -38,9 +38,7 @@ func free(t *testing.T, server *redistest.Server) bool {
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 }
 
 // wantLost waits for the loss, and checks the cause.
@@ -72,9 +70,7 @@ func TestALockThatNobodyExtendsIsToldAsLost(t *testing.T) {
 		&redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)})
 	must(t, err)
 	wantLost(lock.Context(), t, holdfast.LossExpired)
-	if err := lock.Refresh(t.Context(), time.Minute, nil); !errors.Is(err, redislock.ErrNotObtained) {
-		t.Errorf("refreshed: %v", err)
-	}
+	assert.Is(t, lock.Refresh(t.Context(), time.Minute, nil), redislock.ErrNotObtained)
 }
 
 func TestARenewedLockLastsUntilTheServerDeniesIt(t *testing.T) {
@@ -163,9 +159,7 @@ func TestACancelledTryOnSeveralServersIsTakenBack(t *testing.T) {
 			}
 		})
 	}
-	if err := m.TryLockContext(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("locked: %v", err)
-	}
+	assert.Is(t, m.TryLockContext(ctx), context.Canceled)
 	redistest.Await(t, "the keys to go", func() bool {
 		return !slices.ContainsFunc(servers, func(s *redistest.Server) bool { return !free(t, s) })
 	})

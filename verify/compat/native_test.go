@@ -87,9 +87,7 @@ func TestNativeLocksAndTheOriginalExcludeEachOther(t *testing.T) {
 		c := w.client(holdfast.Config{})
 		lease, err := c.Mutex("key").Lock(t.Context())
 		must(t, err)
-		if lease.Token() != 0 {
-			t.Errorf("token: %d", lease.Token())
-		}
+		assert.True(t, lease.Token() == 0, "token: %d", lease.Token())
 		if _, err := w.try(); err == nil {
 			t.Fatal("the original has it, too")
 		}
@@ -203,9 +201,7 @@ func TestANativeLeaseIsRenewedAndItsLossIsTold(t *testing.T) {
 			server.Do(t, "SET", "key", "other")
 		}
 		redistest.Next(t, "the loss", lease.Context().Done())
-		if err := lease.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("released: %v", err)
-		}
+		assert.Is(t, lease.Release(t.Context()), holdfast.ErrNotHeld)
 		for _, server := range w.servers {
 			assert.True(t, server.Do(t, "GET", "key") == "other", "it deleted the key of another client")
 		}
@@ -273,9 +269,7 @@ func TestCrossings(t *testing.T) {
 			all.Go(func() {
 				for range rounds {
 					err := c.Mutex("key").Do(t.Context(), func(context.Context) error { enter(); return nil })
-					if err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, err)
 				}
 			})
 			all.Go(func() {
@@ -286,9 +280,7 @@ func TestCrossings(t *testing.T) {
 					}
 					got++
 					enter()
-					if err := release(); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, release())
 				}
 			})
 		}

@@ -119,7 +119,8 @@ func TestAProbeFindsAStoreWithoutConditions(t *testing.T) {
 	_, bucket := newBucket(t)
 	want(t, "Probe", bucket.Probe(within(t), "p/"), nil)
 	left, err := bucket.Client.ListObjectsV2(within(t), &s3.ListObjectsV2Input{Bucket: &bucket.Name})
-	assert.False(t, err != nil || len(left.Contents) != 0, "a probe leaves %v, %v", left, err)
+	assert.True(t, err == nil && len(left.Contents) == 0,
+		"a probe leaves %v, %v; want nothing", left, err)
 	careless := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer careless.Close()
 	other := s3fence.Bucket{Client: s3Client(careless.Listener.Addr().String()), Name: "b"}

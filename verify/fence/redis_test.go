@@ -101,7 +101,8 @@ func TestCommandsRunInOrderUntilOneIsRefused(t *testing.T) {
 	err := guard.Do(within(t), "a", 1,
 		redisfence.Write("SET", "c", "1"), redisfence.Write("INCR", "h"), redisfence.Write("SET", "c", "2"))
 	var refused *redisfence.CommandError
-	assert.False(t, !errors.As(err, &refused) || refused.Number != 2 || refused.Name != "INCR", "got %v", err)
+	assert.True(t, errors.As(err, &refused) && refused.Number == 2 && refused.Name == "INCR",
+		"want the refusal of the second command, INCR, got %v", err)
 	if got := server.Do(t, "GET", "c"); got != "1" {
 		t.Errorf("c is %v: the first command is to have run, and the third one not", got)
 	}

@@ -178,5 +178,5 @@ func within(t testing.TB) context.Context {
 // want checks an error; nil is success.
 func want(t testing.TB, what string, err, target error) {
 	t.Helper()
-	assert.False(t, !errors.Is(err, target) || target == nil && err != nil, "%s: %v; want %v", what, err, target)
+	assert.True(t, errors.Is(err, target), "%s: %v; want %v", what, err, target)
 }

@@ -70,7 +70,9 @@ func TestALineIsReadAsJSONReadsIt(t *testing.T) {
 		wrong := json.Unmarshal([]byte(line), &want)
 		got, err := in.Line([]byte(line))
 		assert.True(t, (err != nil) == (wrong != nil), "%.80q: %v, and JSON says %v", line, err, wrong)
-		assert.False(t, err == nil && !reflect.DeepEqual(got, want), "%.80q:\ngot  %+v\nwant %+v", line, got, want)
+		if err == nil {
+			assert.True(t, reflect.DeepEqual(got, want), "%.80q:\ngot  %+v\nwant %+v", line, got, want)
+		}
 	}
 }
 

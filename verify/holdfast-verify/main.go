@@ -58,6 +58,9 @@ func newCommand() *cobra.Command {
 		},
 		RunE: v.run,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkGiven(cmd.Flags()); err != nil {
+				return err
+			}
 			return fromEnvironment(cmd.Flags(), os.LookupEnv)
 		},
 		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,

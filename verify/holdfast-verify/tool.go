@@ -91,6 +91,18 @@ func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) e
 	return errors.Join(problems...)
 }
 
+// checkGiven refuses a value that is empty, as a shell makes it of a variable that is not set: without
+// --judge or --redis this run would be another one.
+func checkGiven(flags *pflag.FlagSet) error {
+	var problems []error
+	flags.Visit(func(f *pflag.Flag) {
+		if text := f.Value.String(); text == "" || text == "[]" {
+			problems = append(problems, usageError("--"+f.Name+" is empty", "write a value, or leave it out"))
+		}
+	})
+	return errors.Join(problems...)
+}
+
 const defaultPrefix = "holdfast"
 
 // serverFlags say where the user's server is.

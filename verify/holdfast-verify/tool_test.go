@@ -54,6 +54,19 @@ func TestThePasswordIsOnlyInTheFullURL(t *testing.T) {
 	}
 }
 
+// Without its value, a flag would make this another run: --judge "" would begin one.
+func TestNoFlagTakesAnEmptyValue(t *testing.T) {
+	newCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		cmd := newCommand()
+		cmd.SetArgs([]string{"--" + f.Name + "="})
+		err := cmd.Execute()
+		if refused, ok := errors.AsType[*exitError](err); !ok || refused.code != codeUsage ||
+			!strings.Contains(err.Error(), "--"+f.Name) {
+			t.Errorf("--%s=: %v, want a refusal", f.Name, err)
+		}
+	})
+}
+
 func TestWhatIsNotOneServerIsRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://a redis://b redis://c": "one server of yours",

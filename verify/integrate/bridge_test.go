@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
@@ -134,9 +135,7 @@ func startStepper(t *testing.T, cfg childConfig) *stepper {
 		}
 		p.steps <- at
 	}, func(err error, stderr string) { p.steps <- step{End: true, Error: fmt.Sprint(err, " ", stderr)} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(p.Destroy)
 	return p
 }
@@ -160,9 +159,7 @@ func (p *stepper) count(t *testing.T) int {
 func instanceOf(t *testing.T, cfg childConfig, stage bridge.Stage) *bridge.Mutex {
 	t.Helper()
 	m, err := newBridge(cfg, stage, func(s store.Store) store.Store { return s })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return m
 }
 
@@ -222,17 +219,13 @@ func killAt(t *testing.T, server *redistest.Server, cfg childConfig, n int) (ins
 			}
 		}
 	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, p.Kill())
 	left, _ := server.Do(t, "PTTL", cfg.Name).(int64) // the key of the old form; -2: there is none
 	if left == -1 || left > bridgeTTL.Milliseconds() {
 		t.Errorf("%+v: the old form is held for %d ms", at, left)
 	}
 	info, err := newClient(t, server).Inspect(t.Context(), cfg.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for _, h := range info.Holders {
 		if h.Remaining > bridgeTTL {
 			t.Errorf("%+v: the native form is held for %v", at, h.Remaining)

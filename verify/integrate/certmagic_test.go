@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integrate/certmagiclock"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -53,9 +54,7 @@ func TestManyMachinesObtainACertificateOnce(t *testing.T) {
 	t.Parallel()
 	server, dir := redistest.Start(t), t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	issuer := &authority{key: key}
 	ended := make(chan error, 9)
 	for range 4 {
@@ -72,9 +71,7 @@ func TestManyMachinesObtainACertificateOnce(t *testing.T) {
 		go func() { ended <- cfg.ObtainCertSync(t.Context(), "example.com") }()
 	}
 	for range 4 {
-		if err := next(t, "a certificate", ended); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, next(t, "a certificate", ended))
 	}
 	if issuer.issued.Load() != 1 {
 		t.Errorf("%d certificates were issued, %d at a time", issuer.issued.Load(), issuer.most.Load())
@@ -89,13 +86,7 @@ func TestACrashFreesTheLockOfAStorage(t *testing.T) {
 	if ok, err := storage.TryLock(t.Context(), "issue_cert_example.com"); ok || err != nil {
 		t.Fatalf("TryLock beside the other process: %v, %v", ok, err)
 	}
-	if err := other.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := storage.Lock(t.Context(), "issue_cert_example.com"); err != nil {
-		t.Fatal(err)
-	}
-	if err := storage.Unlock(t.Context(), "issue_cert_example.com"); err != nil {
-		t.Error(err)
-	}
+	assert.Must(t, other.Kill())
+	assert.Must(t, storage.Lock(t.Context(), "issue_cert_example.com"))
+	assert.NoError(t, storage.Unlock(t.Context(), "issue_cert_example.com"))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integrate/cronlock"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -64,9 +65,7 @@ func TestOneOfManyCronsRunsAJob(t *testing.T) {
 		}
 	}
 	close(finish)
-	if err := newClient(t, server).Mutex("report").AwaitFree(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, newClient(t, server).Mutex("report").AwaitFree(t.Context()))
 	if len(ran) != 0 || len(logger.errs) != 0 {
 		t.Errorf("%d more runs, %d errors", len(ran), len(logger.errs))
 	}
@@ -86,9 +85,7 @@ func TestALostLockEndsTheContextOfACronJob(t *testing.T) {
 	next(t, "the run", began)
 	evict(t, client, "report")
 	wantLost(t, next(t, "the end of the job's context", causes))
-	if err := next(t, "the log", logger.errs); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("logged %v", err)
-	}
+	assert.Is(t, next(t, "the log", logger.errs), holdfast.ErrNotHeld)
 }
 
 func TestAContextEndsACronJobThatReleasesItsLock(t *testing.T) {
@@ -104,12 +101,8 @@ func TestAContextEndsACronJobThatReleasesItsLock(t *testing.T) {
 	}), cronlock.Single(ctx, newClient(t, server).Mutex("report"), newReports()))
 	next(t, "the run", began)
 	stop()
-	if err := next(t, "the end of the job's context", causes); !errors.Is(err, context.Canceled) {
-		t.Errorf("the job ended by %v", err)
-	}
-	if err := newClient(t, server).Mutex("report").AwaitFree(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.Is(t, next(t, "the end of the job's context", causes), context.Canceled)
+	assert.NoError(t, newClient(t, server).Mutex("report").AwaitFree(t.Context()))
 }
 
 func TestAPanicOfACronJobReleasesItsLock(t *testing.T) {

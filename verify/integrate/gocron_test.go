@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integrate/gocronlock"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -53,9 +54,7 @@ func (s *scheduler) runOnce(t *testing.T, name string, f func(ctx context.Contex
 		gocron.WithName(name), gocron.WithEventListeners(
 			gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { s.failed <- err }),
 			gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { s.busy <- err })))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 }
 
 func TestOneOfManyGocronSchedulersRunsAJob(t *testing.T) {
@@ -76,9 +75,7 @@ func TestOneOfManyGocronSchedulersRunsAJob(t *testing.T) {
 		}))
 	}
 	for range 3 {
-		if err := next(t, "a skipped run", busy); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("a run was skipped with %v", err)
-		}
+		assert.Is(t, next(t, "a skipped run", busy), holdfast.ErrHeld)
 	}
 	lease := next(t, "the run", ran)
 	info, err := client.Inspect(t.Context(), "cron/report")
@@ -105,9 +102,7 @@ func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
 	wantLost(t, next(t, "the end of the job's context", causes))
 	err := next(t, "the job's error", s.failed)
 	wantLost(t, err)
-	if !strings.HasPrefix(err.Error(), "not finished") {
-		t.Errorf("the error is %v", err)
-	}
+	assert.True(t, strings.HasPrefix(err.Error(), "not finished"), "the error is %v", err)
 }
 
 func TestAShutdownEndsAGocronJobAndReleasesItsLock(t *testing.T) {
@@ -124,15 +119,9 @@ func TestAShutdownEndsAGocronJobAndReleasesItsLock(t *testing.T) {
 		return nil
 	}))
 	next(t, "the run", began)
-	if err := s.Shutdown(); err != nil {
-		t.Error(err)
-	}
-	if err := next(t, "the end of the job", ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("the job ended by %v", err)
-	}
-	if err := client.Mutex("report").AwaitFree(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Shutdown())
+	assert.Is(t, next(t, "the end of the job", ended), context.Canceled)
+	assert.NoError(t, client.Mutex("report").AwaitFree(t.Context()))
 }
 
 func TestAGocronJobWithoutALockDoesNotRun(t *testing.T) {
@@ -204,9 +193,7 @@ func TestTheLeaderOfGocronSchedulersRunsTheJobs(t *testing.T) {
 		t.Errorf("while the job still works, %q leads, %v", leader.Value, err)
 	}
 	close(finish)
-	if err := next(t, "the end of Run", firstEnded); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, next(t, "the end of Run", firstEnded))
 	if leader := next(t, "the next leader", leaders); leader != "second" {
 		t.Errorf("%s leads", leader)
 	}

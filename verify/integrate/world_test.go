@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -33,9 +34,7 @@ const shortTTL = 500 * time.Millisecond
 func newClient(t *testing.T, s *redistest.Server) *holdfast.Client {
 	t.Helper()
 	client, err := connect(s.URL(), shortTTL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
 }
@@ -78,9 +77,7 @@ func wantFree(t *testing.T, client *holdfast.Client, name string) {
 
 func wantLost(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("the error is %v", err)
-	}
+	assert.Is(t, err, holdfast.ErrLost)
 }
 
 // envChild turns the test binary into a process that locks and is killed.
@@ -140,9 +137,7 @@ func startChild(t *testing.T, cfg childConfig) *childproc.Process {
 	p, err := childproc.Start(cmd, cfg,
 		func(line []byte) { said <- string(line) },
 		func(err error, stderr string) { said <- fmt.Sprint(err, " ", stderr) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(p.Destroy)
 	if answer := next(t, "the lock of the other process", said); answer != "locked" {
 		t.Fatalf("the other process: %s", answer)

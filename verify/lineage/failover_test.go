@@ -89,9 +89,7 @@ func TestAFailoverRepeatsACountersToken(t *testing.T) {
 		takes(t, "A", a.lock)
 		c.failover(t)
 		takes(t, "B, while A holds", b.lock)
-		if a.token != b.token {
-			t.Errorf("the tokens are %d and %d: the flaw is not seen", a.token, b.token)
-		}
+		assert.True(t, a.token == b.token, "the tokens are %d and %d: the flaw is not seen", a.token, b.token)
 	}, func(t *testing.T, s *redistest.Server) {
 		c := newCouple(t, s)
 		a, _ := harness.Client(t, goredis.New(c.connect(t)), holdfast.Config{TTL: 3 * time.Second})
@@ -101,9 +99,7 @@ func TestAFailoverRepeatsACountersToken(t *testing.T) {
 		work := first.Context()
 		c.failover(t)
 		second := harness.Lock(t, b.Mutex(lockName))
-		if second.Token() <= first.Token() {
-			t.Errorf("tokens %d, then %d", first.Token(), second.Token())
-		}
+		assert.True(t, second.Token() > first.Token(), "tokens %d, then %d", first.Token(), second.Token())
 		redistest.Next(t, "A learns that it lost the lock", work.Done())
 		assert.Is(t, context.Cause(work), holdfast.ErrLost)
 		late(t, first)

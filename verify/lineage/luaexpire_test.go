@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -48,9 +49,7 @@ func TestACutOffHolderIsNotTold(t *testing.T) {
 		work := l.Context()
 		proxy.BlackHole()
 		next, told := nextHolder(t, b, work.Err)
-		if told == nil {
-			t.Error("another was granted the lock before the holder knew")
-		}
+		assert.True(t, told != nil, "another was granted the lock before the holder knew")
 		harness.Release(t, next)
 		late(t, l)
 	})

@@ -144,7 +144,8 @@ func TestAReleaseByOneCommandStillHasNoToken(t *testing.T) {
 		assert.True(t, told != nil, "another was granted the lock before the holder knew")
 		assert.Must(t, writeFenced(harness.Within(t), rdb, l, "B"))
 		err := writeFenced(harness.Within(t), rdb, over, "A")
-		assert.False(t, err == nil || !strings.Contains(err.Error(), "STALE"), "the late write: %v", err)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "STALE"),
+			"the late write: %v; want STALE", err)
 		late(t, over)
 		harness.Release(t, l)
 	})

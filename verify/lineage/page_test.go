@@ -34,9 +34,7 @@ func TestThePageNamesEveryTest(t *testing.T) {
 		}
 	}
 	for _, m := range linked.FindAllStringSubmatch(string(page), -1) {
-		if there[m[1]] != m[2] {
-			t.Errorf("the page says that %s is in %s", m[1], m[2])
-		}
+		assert.True(t, there[m[1]] == m[2], "the page says that %s is in %s", m[1], m[2])
 		delete(there, m[1])
 	}
 	for name, file := range there {

@@ -70,8 +70,8 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 }, {
 	name: "a request is sent again after its deadline",
 	old: "	if Ended(ctx) {\n		return cmp.Or(ctx.Err(), context.DeadlineExceeded)\n	}\n" +
-		"	if attempt == 0 {\n",
-	mut: "	if attempt == 0 {\n",
+		"	if retries == 0 {\n",
+	mut: "	if retries == 0 {\n",
 }}), in("internal/adapter/feed.go", by{refusing}, []mutant{{
 	name: "a refused channel replaces the connection of the others",
 	old:  "refuse(c) && !liveListener {",

@@ -55,7 +55,7 @@ var (
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inDeadlocks, inGuards,
+	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inFlags, inDeadlocks, inGuards,
 	inStringLocks, inIntegrations, inNeighbours, inBridge, inRedisson)
 
 // inScripts are those of the scripts.

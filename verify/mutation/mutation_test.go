@@ -68,14 +68,15 @@ func TestTheTestThatFailedIsFound(t *testing.T) {
 		"panic: deadlock: all goroutines in bubble are blocked\n--- FAIL: TestC/x_1 (0.00s)\n": "TestC",
 	} {
 		found := failure.FindStringSubmatch(out)
-		assert.False(t, found == nil || found[1] != want, "in %q: %v, want %s", out, found, want)
+		assert.True(t, found != nil && found[1] == want, "in %q: %v, want %s", out, found, want)
 	}
 	crashed := "panic: nil\n\ngoroutine 7 [running]:\nx.Of(...)\n\t/x/x.go:1\nx_test.TestD.func1()\n"
 	if found := crash.FindStringSubmatch(crashed); found == nil || found[1] != "TestD" {
 		t.Errorf("in %q: %v", crashed, found)
 	}
 	const hung = "panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestB/0 (3m59s)\n"
-	assert.False(t, failure.MatchString(hung) || !hang.MatchString(hung), "%q is taken for a test that failed", hung)
+	assert.True(t, !failure.MatchString(hung) && hang.MatchString(hung),
+		"%q is a mutant that hung, not a test that failed", hung)
 }
 
 // The test that noticed a mutant last time is asked first, and by itself.

@@ -123,6 +123,18 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: a late server gets every request",
 	old:  "w.limit = max(w.under/2, leastWindow)",
 	mut:  "w.limit = 0 * leastWindow",
+}, {
+	name: "quorum: what nobody waits for is sent to a late server",
+	old:  "	case <-ended:\n		err = errEnded\n",
+	mut:  "",
+}}), in("quorum/node.go", by{uniting}, []mutant{{
+	name: "quorum: a request that was not sent may have run",
+	old:  "	store.ErrNotSent, context.DeadlineExceeded)",
+	mut:  "	errEnded, context.DeadlineExceeded)",
+}, {
+	name: "quorum: a late poll loses its position",
+	old:  "	return errors.Is(err, context.DeadlineExceeded) && !isRefusal(err) && !n.isSilent()\n",
+	mut:  "	return errors.Is(err, context.DeadlineExceeded) && isRefusal(err) && !n.isSilent()\n",
 }}), in("quorum/subscription.go", by{uniting}, []mutant{{
 	name: "quorum: a server that answers every second request is polled without a pause",
 	old:  "	r.inARow++\n",

@@ -10,6 +10,10 @@ var inRedisson = slices.Concat(in("compat/redisson/call.go", by{likeRedisson}, [
 	name: "redisson: a late request takes a lock that its attempt has released",
 	old:  "if redis.call('EXISTS', KEYS[#KEYS]) == 1 then return 'gone' end\n",
 	mut:  "",
+}, {
+	name: "redisson: a release that is repeated says that the lock was lost",
+	old:  "  if redis.call('EXISTS', latch) == 1 then return 'released' end\n",
+	mut:  "",
 }}), in("compat/redisson/lock.go", by{likeRedisson}, []mutant{{
 	name: "redisson: a release wakes nobody",
 	old:  "if redis.call('EXISTS', key) == 0 then redis.call(verb, KEYS[2], '0') end\n",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -97,9 +98,7 @@ func fleetOf(t *testing.T, ours, original string) Report {
 		Clients: 4, Threads: 2, Locks: []string{"l1", "l2"},
 		Faults: []string{"stop", "kill", "server-kill", "cut"}, Tell: func(string, ...any) {},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			var b strings.Builder

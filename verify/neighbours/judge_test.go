@@ -25,9 +25,7 @@ func log(commands ...string) string {
 func judged(t *testing.T, log string, holds ...Held) []Violation {
 	t.Helper()
 	a, err := readAccount(strings.NewReader(log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	return judge(holds, a, 100, func(at int64) int64 { return at })
 }
 
@@ -63,7 +61,8 @@ func TestAGrantThatCameTooLateIsTheFaultOfTheLate(t *testing.T) {
 	text := log("SET l a PXAT 110", "DEL l", "SET l b PXAT 300")
 	found := judged(t, text, Held{Lock: "l", Holder: "b", Library: "B", From: 210, Till: 260},
 		Held{Lock: "l", Holder: "a", Library: "A", From: 230, Till: 230})
-	assert.False(t, len(found) != 1 || found[0].Reason != Overstayed || found[0].By.Library != "A", "%v", found)
+	assert.True(t, len(found) == 1 && found[0].Reason == Overstayed && found[0].By.Library == "A",
+		"want one holder that overstayed, of library A, got %v", found)
 }
 
 func TestALockThatAnotherTookAwayIsFound(t *testing.T) {
@@ -75,14 +74,16 @@ func TestALockThatAnotherTookAwayIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found := judged(t, log, Held{Lock: "l", Holder: "a", From: 11, Till: 60},
 				Held{Lock: "l", Holder: "b", From: 41, Till: 50})
-			assert.False(t, len(found) != 1 || found[0].Reason != Taken, "%v", found)
+			assert.True(t, len(found) == 1 && found[0].Reason == Taken,
+				"want one lock that was taken, got %v", found)
 		})
 	}
 }
 
 func TestTwoHoldersInOneKeyAreFound(t *testing.T) {
 	a, err := readAccount(strings.NewReader(log("HINCRBY l a 1", "PEXPIREAT l 110", "HINCRBY l b 1")))
-	assert.False(t, err != nil || len(a.doubles) != 1, "%v: %v", a, err)
+	assert.True(t, err == nil && len(a.doubles) == 1,
+		"want one key with two holders, got %v: %v", a, err)
 }
 
 func TestALogMayEndInTheMiddle(t *testing.T) {

@@ -54,9 +54,7 @@ func TestThePageHasTheLinesOfTheLog(t *testing.T) {
 		t.Fatalf("the page has %d lines", len(rows))
 	}
 	for _, row := range rows {
-		if !strings.Contains(code, `"holdfast: `+row[1]) {
-			t.Errorf("the library does not write %q", row[1])
-		}
+		assert.True(t, strings.Contains(code, `"holdfast: `+row[1]), "the library does not write %q", row[1])
 	}
 	calls := regexp.MustCompile(`\.(?:Debug|Info|Warn|Error)\("holdfast: ([^":]+)`).FindAllStringSubmatch(code, -1)
 	if len(calls) < 4 {
@@ -67,9 +65,7 @@ func TestThePageHasTheLinesOfTheLog(t *testing.T) {
 		for _, row := range rows {
 			found = found || strings.HasPrefix(call[1], row[1]) || strings.HasPrefix(row[1], call[1])
 		}
-		if !found {
-			t.Errorf("docs/observability.md does not have the line %q", call[1])
-		}
+		assert.True(t, found, "docs/observability.md does not have the line %q", call[1])
 	}
 }
 

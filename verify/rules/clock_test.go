@@ -71,7 +71,9 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 				continue
 			}
 			for _, word := range request {
-				assert.False(t, looksLikeATime(word) && !given[word], "%s is sent in %.60q", word, request)
+				if looksLikeATime(word) {
+					assert.True(t, given[word], "%s is sent in %.60q: a time, and no token", word, request)
+				}
 			}
 		}
 		for _, name := range []string{"acquire", "release", "renew", "poll", "cancel", "inspect", "evict"} {

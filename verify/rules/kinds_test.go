@@ -126,7 +126,8 @@ func TestALimitIsAgreedOnAndChangedOnPurpose(t *testing.T) {
 		first := harness.Acquire(t, permits(sem, 2))
 		var limit *holdfast.LimitError
 		_, err := b.Semaphore("x", 9).Acquire(harness.Within(t), 1)
-		assert.False(t, !errors.As(err, &limit) || limit.InUse != 2 || limit.Asked != 9, "another limit: %v", err)
+		assert.True(t, errors.As(err, &limit) && limit.InUse == 2 && limit.Asked == 9,
+			"want a LimitError: 2 in use, 9 asked; got %v", err)
 		next := harness.Acquiring(harness.Within(t), permits(other, 2))
 		queued(t, a, 1)
 		assert.Must(t, sem.SetLimit(harness.Within(t), 4))

@@ -26,7 +26,8 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 		x, y := c.Mutex("x"), c.Mutex("y")
 		refused := func(what string, err error) {
 			t.Helper()
-			assert.False(t, !errors.Is(err, holdfast.ErrDeadlock) || holdfast.Hint(err) == "", "%s: %v", what, err)
+			assert.True(t, errors.Is(err, holdfast.ErrDeadlock) && holdfast.Hint(err) != "",
+				"%s: %v; want ErrDeadlock with a hint", what, err)
 		}
 		l := harness.Lock(t, x)
 		_, err := x.Lock(l.Context())
@@ -98,28 +99,10 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 	})
 }
 
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // A lease that is forgotten is reported when it is collected, and ends with its TTL.
 func TestAForgottenLeaseEndsWithItsTTLAndIsReported(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		var log lines
+		var log assert.Log
 		c, seen := w.local(t, holdfast.Config{
 			TTL:    5 * time.Second, // on a busy machine it must not be lost before it is collected
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),

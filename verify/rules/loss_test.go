@@ -201,7 +201,8 @@ func TestALostLeaseIsNotExtended(t *testing.T) {
 		proxy.BlackHole()
 		harness.Lost(t, l, holdfast.LossExpired)
 		err := l.Extend(harness.Within(t), time.Second)
-		assert.False(t, !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrLost), "Extend: %v", err)
+		assert.True(t, errors.Is(err, holdfast.ErrNotHeld) && errors.Is(err, holdfast.ErrLost),
+			"Extend: %v; want ErrNotHeld and ErrLost", err)
 		assert.AtMost(t, time.Until(l.Deadline()), 0, "how far the deadline of a lost lease is ahead")
 		proxy.Pass()
 	})

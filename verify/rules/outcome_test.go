@@ -198,7 +198,8 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 			cancel()
 			return inner.Err()
 		})
-		assert.False(t, !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld), "Do: %v", err)
+		assert.True(t, errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrNotHeld),
+			"Do: %v; want the end of its context, and not ErrNotHeld", err)
 		assert.False(t, state(t, a, "x").Held(), "the lock is held after Do")
 	})
 }

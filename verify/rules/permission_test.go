@@ -55,7 +55,7 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 			t.Errorf("the holder is %+v", s.Holders)
 		}
 		n, err := a.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
-		assert.False(t, n != 1 || err != nil, "Evict: %d, %v", n, err)
+		assert.True(t, n == 1 && err == nil, "Evict: %d, %v; want 1 and no error", n, err)
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		for _, c := range []*holdfast.Client{a, b} {
 			assert.NoError(t, c.Close(harness.Within(t)))
@@ -102,7 +102,8 @@ func TestMissingCommandsAreNamedTogether(t *testing.T) {
 		c, _ := harness.Client(t, w.open(t, as), holdfast.Config{Prefix: "locks"})
 		_, err := c.Mutex("x").Lock(harness.Within(t))
 		const rule = "ACL SETUSER USER +hset +hdel +hgetall +hscan +pexpire +pttl"
-		assert.False(t, !refused(err, "NOPERM") || !strings.Contains(err.Error(), rule), "it says %v", err)
+		assert.True(t, refused(err, "NOPERM") && strings.Contains(err.Error(), rule),
+			"want NOPERM and the missing rule, got %v", err)
 		// Mended while the program runs, it is found out.
 		w.user(t, "ann", append(w.without(t, ""), "~locks:*", "&locks:*")...)
 		harness.Release(t, harness.Lock(t, c.Mutex("x")))
@@ -140,7 +141,8 @@ func work(t *testing.T, w *world, as harness.Login) error {
 	if err = o.Lease.Release(harness.Within(t)); err != nil {
 		// It holds the lock still: a refused action has changed nothing.
 		n, err := other.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
-		assert.False(t, n != 1 || err != nil, "Evict after a refused release: %d, %v", n, err)
+		assert.True(t, n == 1 && err == nil,
+			"Evict after a refused release: %d, %v; want 1 and no error", n, err)
 	}
 	for _, next := range got {
 		harness.Release(t, harness.Granted(t, next))

@@ -24,6 +24,18 @@ func queue(t *testing.T, n int, client func() (*holdfast.Client, *harness.Watch)
 	return got
 }
 
+// servedInOrder releases l, and checks that each waiter is granted the lock in its turn.
+func servedInOrder(t *testing.T, l *holdfast.Lease, got []<-chan harness.Outcome) {
+	t.Helper()
+	for _, waiter := range got {
+		harness.Release(t, l)
+		next := harness.Granted(t, waiter)
+		assert.More(t, next.Token(), l.Token(), "token")
+		l = next
+	}
+	harness.Release(t, l)
+}
+
 // Rule 8. Fifty clients are served in the order in which they came, not in
 // that of their names, seconds or luck.
 func TestWaitersAreServedInOrderOfArrival(t *testing.T) {
@@ -37,13 +49,7 @@ func TestWaitersAreServedInOrderOfArrival(t *testing.T) {
 		l := harness.Lock(t, c.Mutex("x"))
 		got := queue(t, waiters, client)
 		assert.MustEqual(t, len(state(t, c, "x").Waiters), waiters, "waiters")
-		for i := range got {
-			harness.Release(t, l)
-			next := harness.Granted(t, got[i])
-			assert.More(t, next.Token(), l.Token(), "token")
-			l = next
-		}
-		harness.Release(t, l)
+		servedInOrder(t, l, got)
 	})
 }
 
@@ -58,13 +64,7 @@ func TestGoroutinesAreServedInOrderOfArrival(t *testing.T) {
 			got = append(got, harness.Acquiring(harness.Within(t), mu.Lock))
 			seen.Await(t, holdfast.EventWait, "x", i+1)
 		}
-		for i := range got {
-			harness.Release(t, l)
-			next := harness.Granted(t, got[i])
-			assert.More(t, next.Token(), l.Token(), "token")
-			l = next
-		}
-		harness.Release(t, l)
+		servedInOrder(t, l, got)
 	})
 }
 

@@ -263,6 +263,7 @@ func resumeWhileItRestarts(t *testing.T, w *world, kept bool) {
 		wantLeads(t, c, l, saved)
 		resign(t, l)
 	case err := <-failed:
-		assert.False(t, kept || !errors.Is(err, holdfast.ErrNotHeld), "Resume: %v", err)
+		assert.True(t, !kept && errors.Is(err, holdfast.ErrNotHeld),
+			"Resume: %v; want ErrNotHeld, from a server that has forgotten the leader", err)
 	}
 }

@@ -82,7 +82,8 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		}
 		_, err = b.MultiMutex([]string{"w", "y"}).TryLock(harness.Within(t))
 		var held *holdfast.HeldError
-		assert.False(t, !errors.As(err, &held) || held.Name != "y" || state(t, b, "w").Held(), "TryLock: %v", err)
+		assert.True(t, errors.As(err, &held) && held.Name == "y" && !state(t, b, "w").Held(),
+			"TryLock: %v; want that y is held, and that nothing is left of w", err)
 		got := make(chan error, 1)
 		go func() {
 			next, err := b.MultiMutex([]string{"v", "x", "y", "z"}).Lock(harness.Within(t))
@@ -119,7 +120,7 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 			t.Errorf("Lock of several: %v", err)
 		}
 		turn, err := c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error { return nil })
-		assert.False(t, !refused(err, "OOM") || turn.Ran, "Do: %+v, %v", turn, err)
+		assert.True(t, refused(err, "OOM") && !turn.Ran, "Do: %+v, %v; want OOM and no run", turn, err)
 		assert.NoError(t, lead.Proclaim(harness.Within(t), "two"))
 		assert.NoError(t, lead.Resign(harness.Within(t)))
 		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
@@ -307,7 +308,8 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 		defer cancel()
 		err := c.Election("e").Do(ctx, "one", func(context.Context, *holdfast.Leadership) error {
 			for l, err := range c.Election("e").Observe(ctx) {
-				assert.False(t, err != nil || l.Value != "one", "%+v, %v", l, err)
+				assert.True(t, err == nil && l.Value == "one",
+					"want the leader with the value one, got %+v, %v", l, err)
 				break
 			}
 			return nil

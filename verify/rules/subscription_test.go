@@ -1,10 +1,8 @@
 package rules_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,27 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
-// journal is what a logger wrote.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(b)
-}
-
-func (j *journal) count(word string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), word)
-}
-
 // handOver lets c wait for another's lock, three times, and answers the hint
 // that was given for it once.
-func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, said *journal) (hint string) {
+func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, said *assert.Log) (hint string) {
 	t.Helper()
 	other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 	for n := 1; n <= 3; n++ {
@@ -52,8 +32,8 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, 
 		}
 		harness.Release(t, next)
 	}
-	if n := said.count("so waiters poll"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, said.text.String())
+	if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, said.String())
 	}
 	unavailable := seen.Of(holdfast.EventPushUnavailable, "")
 	assert.MustEqual(t, len(unavailable), 1, "the observer is told %v", unavailable)
@@ -72,14 +52,14 @@ func TestAClientThatMayNotSubscribePolls(t *testing.T) {
 			"channel": {append(w.Rights(t), "resetchannels", "&other:*"), "+publish &" + redistest.Prefix() + ":*"},
 			"publish": {w.without(t, "publish"), "+publish"},
 		} {
-			said := &journal{}
+			said := &assert.Log{}
 			as := w.user(t, "ann", test.rules...)
 			cfg := holdfast.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(said, nil))}
 			c, seen := harness.Client(t, w.open(t, as), cfg)
 			if name == "publish" {
 				// It receives pushes, but a client with the same rights cannot send them.
 				w.mutual(t, as, c, seen)
-				if n := said.count("so waiters poll"); n != 1 {
+				if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
 					t.Errorf("%s: said %d times", name, n)
 				}
 				continue
@@ -109,7 +89,7 @@ func TestWhereSubscribeIsUnknownWaitersPoll(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Args("--rename-command", "SUBSCRIBE", ""))
 			w := &world{server, a}
-			said := &journal{}
+			said := &assert.Log{}
 			cfg := holdfast.Config{TTL: time.Minute, Logger: slog.New(slog.NewTextHandler(said, nil))}
 			c, seen := w.local(t, cfg)
 			w.handOver(t, c, seen, said)

@@ -14,6 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
+// unsubscribe ends the subscription of c, which is behind the proxy, and lets it make no other.
+func (w *world) unsubscribe(t *testing.T, proxy *redistest.Proxy, c *holdfast.Client) {
+	t.Helper()
+	proxy.RefuseNew(true)
+	w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, c) == 0 })
+}
+
 // Rule 4. The subscription breaks just before the hand-over and cannot come
 // back: nobody hears the push, and the waiter gets the lock when its timer
 // fires, at the latest when the holder's lease would have ended.
@@ -25,9 +33,7 @@ func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
 		l := harness.Lock(t, holder.Mutex("x"))
 		got := harness.Waiting(t, seen, b.Mutex("x"))
 
-		proxy.RefuseNew(true)
-		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
+		w.unsubscribe(t, proxy, b)
 		harness.Release(t, l)
 		next := harness.Granted(t, got)
 		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePoll, "the grant came by")
@@ -45,9 +51,7 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 		l := harness.Lock(t, holder.Mutex("x"))
 		got := harness.Waiting(t, seen, b.Mutex("x")) // its timer is a minute away
 
-		proxy.RefuseNew(true)
-		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, b) == 0 })
+		w.unsubscribe(t, proxy, b)
 		harness.Release(t, l)
 		if s := state(t, holder, "x"); s.Held() || len(s.Waiters) != 1 {
 			t.Errorf("the lock was granted to a client that does not listen, or the position is gone: %+v", s)

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func run(before, after sample) []sample {
@@ -59,14 +61,8 @@ func TestARunFailsIfSomethingIsLeftBehind(t *testing.T) {
 func TestSamplesAreRecorded(t *testing.T) {
 	var out strings.Builder
 	r, err := newRecorder(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.add(sample{seconds: 5, phase: phaseLoad, goroutines: 7, server: -1, faults: 2}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
+	assert.Must(t, r.add(sample{seconds: 5, phase: phaseLoad, goroutines: 7, server: -1, faults: 2}))
 	want := strings.Join(columns, ",") + "\n5.0,load,7,0,-1,0,0,0,0,0,2\n"
-	if out.String() != want {
-		t.Errorf("recorded %q, want %q", out.String(), want)
-	}
+	assert.Equal(t, out.String(), want, "recorded")
 }

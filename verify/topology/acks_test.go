@@ -78,7 +78,8 @@ func TestWaitCoversEarlierWritesOfOthers(t *testing.T) {
 		acker := b.store.(store.Acker)
 		_, got, err := acker.RunAcked(harness.Within(t), script.Inspect, []string{harness.Key("x")}, nil,
 			store.Acks{Replicas: 1}, brief)
-		assert.False(t, err != nil || got.Replicas != 0, "behind a request that wrote nothing: %v, %v", got, err)
+		assert.True(t, err == nil && got.Replicas == 0,
+			"behind a request that wrote nothing: %v, %v; want no replica and no error", got, err)
 	})
 }
 

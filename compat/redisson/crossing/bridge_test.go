@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -53,9 +54,7 @@ func TestTheBridgeIsBesideTheOldAndTheNewPrograms(t *testing.T) {
 			say(t, "busy", w.a, "1", "try", a, n, 0, 0)
 			say(t, "unlocked", w.b, "1", "unlock", b, n)
 		}
-		if w.do(t, n, "EXISTS", n) != int64(0) {
-			t.Error("the old form is left")
-		}
+		assert.True(t, w.do(t, n, "EXISTS", n) == int64(0), "the old form is left")
 		say(t, "locked", w.a, "1", "try", a, n, 0, 0)
 	})
 }
@@ -67,9 +66,7 @@ func TestTheOtherProgramGetsWhatTheDeadOneHeld(t *testing.T) {
 		waits := w.b.Begin("1", "lock", b, n, 0)
 		w.waited(t, n)
 		none(t, waits)
-		if err := w.a.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, w.a.Kill())
 		is(t, "locked", waits)
 		say(t, "true", w.b, "1", "held", b, n)
 	})
@@ -78,9 +75,7 @@ func TestTheOtherProgramGetsWhatTheDeadOneHeld(t *testing.T) {
 func TestNobodyIsInWithAProgramOfTheBridge(t *testing.T) {
 	bridged(t, Settings{}, func(t *testing.T, w world, a, b string) {
 		n, file := name(), filepath.Join(t.TempDir(), "in")
-		if err := NewFile(file); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, NewFile(file))
 		entriesOf(t, file, 6*times, func(i int) *Answer {
 			p, kind := w.a, a
 			if i%2 == 1 {

@@ -5,6 +5,7 @@ package crossing
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -63,9 +64,7 @@ func TestADeadWaiterInFrontKeepsRedissonBusy(t *testing.T) {
 	say(t, "locked", holder, "1", "lock", "fair", n, 0)
 	_ = dead.Begin("1", "lock", "fair", n, 0)
 	queued(1)
-	if err := dead.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, dead.Kill())
 	waits := next.Begin("1", "lock", "fair", n, 0)
 	queued(2)
 	say(t, "unlocked", holder, "1", "unlock", "fair", n)

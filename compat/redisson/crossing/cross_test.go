@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // times is how often each thread goes in. There are six of them, of two processes.
@@ -21,9 +23,7 @@ func TestNobodyIsInWithAnother(t *testing.T) {
 					n = n + "," + name()
 				}
 				file := filepath.Join(t.TempDir(), "in")
-				if err := NewFile(file); err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, NewFile(file))
 				var readers []*Answer
 				if kind == "write" { // readers look that nobody writes
 					for _, p := range []*Process{w.a, w.b} {

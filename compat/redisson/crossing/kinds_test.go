@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -42,9 +43,7 @@ func TestTheFairQueueKeepsItsOrder(t *testing.T) {
 			say(t, "unlocked", p, fmt.Sprint("waiter", i), "unlock", "fair", n)
 		}
 		for _, key := range []string{n, tagged("redisson_lock_queue", n), tagged("redisson_lock_timeout", n)} {
-			if w.do(t, n, "EXISTS", key) != int64(0) {
-				t.Errorf("%s is left", key)
-			}
+			assert.True(t, w.do(t, n, "EXISTS", key) == int64(0), "%s is left", key)
 		}
 	})
 }
@@ -136,9 +135,7 @@ func TestTokensRiseOverBothSides(t *testing.T) {
 		for i := range 20 {
 			p := []*Process{w.a, w.b}[i%2]
 			answer, err := wait(t, p.Begin("1", []string{"token", "try-token"}[i/2%2], n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			token, err := strconv.ParseInt(answer, 10, 64)
 			if err != nil || token <= last {
 				t.Fatalf("token %q after %d", answer, last)

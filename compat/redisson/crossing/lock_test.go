@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -175,9 +176,7 @@ func TestEitherSideGetsWhatTheDeadHeld(t *testing.T) {
 			say(t, "locked", w.a, "1", "lock", kind, held[kind], 0)
 		}
 		w.renewed(t, held["lock"], 3)
-		if err := w.a.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, w.a.Kill())
 		for _, kind := range kinds {
 			other := kind
 			if kind == "read" {
@@ -229,9 +228,7 @@ func TestAFairLockThatExpiresGoesToTheFirstWaiter(t *testing.T) {
 		say(t, "true", second, "1", "held", "fair", n)
 		say(t, "unlocked", second, "1", "unlock", "fair", n)
 		for _, key := range []string{n, tagged("redisson_lock_queue", n), tagged("redisson_lock_timeout", n)} {
-			if w.do(t, n, "EXISTS", key) != int64(0) {
-				t.Errorf("%s is left", key)
-			}
+			assert.True(t, w.do(t, n, "EXISTS", key) == int64(0), "%s is left", key)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -206,9 +207,7 @@ func TestALostAnswerToADeadProcessCostsATTL(t *testing.T) {
 				_ = ours.Begin("1", "try", kind, n, 0, 0)
 			}
 			redistest.Next(t, "the lost answer", lost)
-			if err := ours.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, ours.Kill())
 			if kind == "permits" { // Redisson gives nobody's permits back: another process of ours does
 				next := run(t, side{"holdfast", StartGo}, Settings{Address: p.Addr(), WatchdogMs: short})
 				say(t, "true", next, "0", "permits", n, 1)

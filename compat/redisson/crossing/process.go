@@ -149,8 +149,3 @@ func (a *Answer) Wait() (string, error) {
 	}
 	return "", fmt.Errorf("%s: %s", a.command, answer)
 }
-
-// Do gives the process a command, and waits for its answer.
-func (p *Process) Do(thread string, words ...any) (string, error) {
-	return p.Begin(thread, words...).Wait()
-}

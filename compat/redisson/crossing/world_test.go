@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -85,9 +86,7 @@ func say(t *testing.T, want string, p *Process, thread string, words ...any) {
 func is(t *testing.T, want string, a *Answer) string {
 	t.Helper()
 	got, err := wait(t, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	if got != want && !strings.HasPrefix(got, want+" ") {
 		t.Fatalf("%s: the answer is %q, not %q", a.command, got, want)
 	}

@@ -1,0 +1,55 @@
+package redisson_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store/goredis"
+)
+
+// repeating sends each release twice, as a store does if the connection broke before the first answer.
+type repeating struct {
+	*goredis.Store
+	repeated bool
+}
+
+func (r *repeating) Run(ctx context.Context, s *script.Script, keys, args []string) (string, error) {
+	answer, err := r.Store.Run(ctx, s, keys, args)
+	if err == nil && s.Name == "release" {
+		r.repeated = true
+		return r.Store.Run(ctx, s, keys, args)
+	}
+	return answer, err
+}
+
+// A store sends a release again if its answer is lost. The memory of the first one answers for it: the lock was
+// held to its end, and another client may hold it by now.
+func TestARepeatedReleaseIsAnsweredAsTheFirst(t *testing.T) {
+	for _, kind := range everyKind {
+		t.Run(kind.String(), func(t *testing.T) {
+			s := start(t)
+			rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { _ = rdb.Close() })
+			r := &repeating{Store: goredis.New(rdb)}
+			c, err := holdfast.New(redisson.New(r, redisson.Config{Kind: kind}), holdfast.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close(context.Background()) })
+			if kind == redisson.Semaphore {
+				s.Do(t, "SET", "order", "1")
+			}
+			l, err := acquirer(c, kind)(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			release(t, l)
+			same(t, "a release was repeated", r.repeated, true)
+		})
+	}
+}
