@@ -45,7 +45,7 @@ type bounds struct {
 // knows of no waiter.
 var (
 	nobodyWaits  = bounds{count: 1023, time: 10 * time.Millisecond}
-	othersWait   = bounds{count: 64, time: 2 * time.Millisecond}
+	othersWait   = bounds{count: 128, time: 2 * time.Millisecond}
 	maxHandOvers = 1023
 )
 

@@ -42,7 +42,7 @@ func TestHandOversAreBoundedByCountAndTime(t *testing.T) {
 		{1023, 0, 0, 5000, false},
 		{0, 10 * ms, 0, 1023, false}, // another process may have a waiter by now
 		{63, ms, 1, 1023, true},
-		{64, ms, 1, 1023, false},
+		{127, ms, 1, 1023, true}, {128, ms, 1, 1023, false},
 		{0, 2 * ms, 1, 1023, false},
 		{0, 2 * ms, 0, 1023, true},
 		{2, 0, 0, 3, true},
