@@ -8,6 +8,7 @@
 package batch
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,6 +160,7 @@ func (c *Batcher[Q, A]) sendAll(batch []*Item[Q, A]) {
 		for batch != nil {
 			if len(batch) > 0 {
 				c.send(batch)
+				runtime.Gosched() // goroutines that have their answers queue again, so the next batch is larger
 			}
 			batch = c.finished()
 		}
