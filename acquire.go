@@ -263,10 +263,8 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 		defer batch.Exit()
 		return at.ask(ctx, script.Acquire)
 	}
-	var o request.Outcome
-	select {
-	case o = <-item.Answer:
-	case <-ctx.Done():
+	o, answered := batch.Await(item, ctx.Done())
+	if !answered {
 		if item.Leave() {
 			return a, ctx.Err() // before anything was sent
 		}

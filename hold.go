@@ -217,10 +217,10 @@ func (r *releasing) run(ctx context.Context) error {
 		if item := batch.Enter(request.One{Key: s.key(), Attempt: attempt}); item == nil {
 			defer batch.Exit()
 		} else {
-			limit = c.sender.Twice(ctx, r.start) // includes the wait for the batch
-			if o := <-item.Answer; o.Done {
+			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
+			limit = c.sender.Twice(ctx, r.start) // includes the wait for the batch
 			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}

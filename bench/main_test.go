@@ -21,6 +21,7 @@ const units = `Unit acq/s better=higher
 Unit pairs/s better=higher
 Unit jain better=higher
 Unit x-raw-rate better=higher
+Unit x-best-raw-rate better=higher
 Unit x-apart-rate better=higher
 Unit x-semaphore-rate better=higher
 Unit x-rate better=higher`

@@ -8,6 +8,7 @@
 package batch
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,8 @@ type Batcher[Q, A any] struct {
 	out   int        // batches under way
 	queue []*Item[Q, A]
 	timer *time.Timer
+
+	free sync.Pool // items whose answers were received
 }
 
 // Item is one request that is queued or in a batch.
@@ -75,7 +78,11 @@ func (c *Batcher[Q, A]) enter(request Q) (s *Item[Q, A], batch []*Item[Q, A]) {
 		c.alone++
 		return nil, nil
 	}
-	s = &Item[Q, A]{Request: request, Answer: make(chan A, 1)}
+	s, _ = c.free.Get().(*Item[Q, A])
+	if s == nil {
+		s = &Item[Q, A]{Answer: make(chan A, 1)}
+	}
+	s.Request = request
 	c.queue = append(c.queue, s)
 	if len(c.queue) == 1 {
 		if c.timer == nil {
@@ -88,6 +95,23 @@ func (c *Batcher[Q, A]) enter(request Q) (s *Item[Q, A], batch []*Item[Q, A]) {
 		batch = c.next()
 	}
 	return s, batch
+}
+
+// Await returns the answer of a request, whose item then serves another one. If done is closed
+// before, answered is false, and the item remains the caller's. done may be nil.
+func (c *Batcher[Q, A]) Await(s *Item[Q, A], done <-chan struct{}) (answer A, answered bool) {
+	if done == nil {
+		answer = <-s.Answer // costs half of a select
+	} else {
+		select {
+		case answer = <-s.Answer:
+		case <-done:
+			return answer, false
+		}
+	}
+	s.state.Store(queued)
+	c.free.Put(s)
+	return answer, true
 }
 
 // Leave takes a request out of the queue. It returns false if the request has been sent.
@@ -159,6 +183,7 @@ func (c *Batcher[Q, A]) sendAll(batch []*Item[Q, A]) {
 		for batch != nil {
 			if len(batch) > 0 {
 				c.send(batch)
+				runtime.Gosched() // goroutines that have their answers queue again, so the next batch is larger
 			}
 			batch = c.finished()
 		}

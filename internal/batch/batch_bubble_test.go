@@ -186,3 +186,32 @@ func TestWithoutAGoroutineEveryRequestGoesAlone(t *testing.T) {
 		}
 	})
 }
+
+// An item serves another request once its answer was received, and not before.
+func TestAnItemIsUsedAgainAfterItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSender(spawn)
+		_, items := r.crowd(t, 4+2)
+		r.Exit()
+		<-r.out
+		gone := make(chan struct{})
+		close(gone)
+		_, answered := r.Await(items[0], gone)
+		later := r.Enter(7)
+		assert.True(t, !answered && later != items[0], "a request that waits lost its item to another one")
+		close(r.back)
+		for _, b := range append(items, later) {
+			if got, answered := r.Await(b, nil); got != "sent" || !answered {
+				t.Errorf("answered %q: %v", got, answered)
+			}
+		}
+		synctest.Wait()
+		_, again := r.crowd(t, 1+3)
+		r.Exit()
+		for _, b := range again {
+			if got, answered := r.Await(b, t.Context().Done()); got != "sent" || !answered {
+				t.Errorf("once more, answered %q: %v", got, answered)
+			}
+		}
+	})
+}

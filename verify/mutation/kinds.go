@@ -40,12 +40,12 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "  fields.limit = text(limit)\n",
 }}), in("script/acquire_free.lua", by{transcripts, oracle}, []mutant{{
 	name: "a batch takes a lock that is held",
-	old:  "elseif #last == 16 and string.find(last, '^%d+$') and",
+	old:  "elseif #last == 16 and find(last, '^%d+$') and",
 	mut:  "elseif",
 }}), in("script/release_idle.lua", by{transcripts, oracle}, []mutant{{
 	name: "a batch releases another's lock",
-	old:  "if known and string.sub(lock, -#attempt - 1) == ' ' .. attempt and",
-	mut:  "if known and",
+	old:  " and sub(lock, -#attempt) == attempt then\n    done = ",
+	mut:  " then\n    done = ",
 }}), in("script/inspect.lua", by{transcripts, oracle}, []mutant{{
 	name: "inspect counts expired holds",
 	old:  "      if h[2] > now then\n",

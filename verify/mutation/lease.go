@@ -249,6 +249,14 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	name: "a request that was taken back is sent",
 	old:  "		if s.state.CompareAndSwap(queued, sent) {\n",
 	mut:  "		if s.state.CompareAndSwap(queued, sent) || true {\n",
+}, {
+	name: "a request that waits loses its item to another one",
+	old:  "			return answer, false\n",
+	mut:  "",
+}, {
+	name: "the item of a request that was sent does not send the next one",
+	old:  "	s.state.Store(queued)\n",
+	mut:  "",
 }}), in("internal/wire/answer.go", by{reading}, []mutant{{
 	name: "a push of no lease is read as a grant",
 	old:  " || a.Now == 0 || a.Lease == 0 {",
