@@ -113,7 +113,8 @@ func (l *Lease) Downgrade(ctx context.Context) error { return l.state.step(ctx, 
 //
 // If there are other readers, in this process or elsewhere, the error is a [*HeldError]. So
 // if two readers upgrade, at most one becomes the writer, and neither waits for the other.
-// Leases that were acquired under this lease count as other readers.
+// Leases that were acquired under this lease count as other readers. A reader that has called
+// [Lease.ReleaseAfter] counts until its delay has passed.
 //
 // The lease and its context continue, with a token higher than all before.
 //
@@ -181,6 +182,7 @@ var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the
 func (h *hold) beginConversion(
 	t *leaseState, want conversion,
 ) (steps []conversion, repeats bool, err error) {
+	now := h.lock.client.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.more()
@@ -195,6 +197,8 @@ func (h *hold) beginConversion(
 			h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
 		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h)}
+	case h.shared && want == up && x.keptUntil > now:
+		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h), Remaining: x.keptUntil - now}
 	case x.unsettled == still && h.shared == (want == down):
 		return nil, false, nil
 	}
