@@ -227,6 +227,15 @@ func wrap(what, name string, err error) error {
 	return &unknownError{what: what, name: name, cause: err}
 }
 
+// alreadyOver returns the error of a call whose context has ended before anything is sent: nothing
+// has changed, for certain.
+func alreadyOver(ctx context.Context, what, name string) error {
+	if end := request.Ended(ctx); end != nil {
+		return fmt.Errorf("holdfast: %s %q: %w", what, name, end)
+	}
+	return nil
+}
+
 // endedError is the error of a call whose context ended.
 type endedError struct {
 	name    string

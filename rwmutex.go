@@ -153,6 +153,9 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
+	if err := alreadyOver(ctx, "conversion of", h.lock.name); err != nil {
+		return err
+	}
 	var others *HeldError
 	steps, repeats, err := h.beginConversion(t, want)
 	for i, want := range steps {
@@ -247,7 +250,9 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	case err != nil && !request.Definite(err):
 		return wrap("conversion of", s.name, err)
 	case err == nil && a.Kind == wire.Granted:
-		return t.converted(want, a, sent, ttl)
+		err = t.converted(want, a, sent, ttl)
+		h.shortenAgain(ctx, ttl)
+		return err
 	}
 	if err == nil || !repeats {
 		h.mu.Lock()
