@@ -277,6 +277,7 @@ func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 				_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](ctx)
 				assert.Is(t, err, context.DeadlineExceeded)
 				assert.False(t, errors.Is(err, holdfast.ErrHeld), "it says %v", err)
+				assert.True(t, holdfast.Hint(err) != "" || name == "silent", "no hint for: %v", err)
 			})
 		}
 	}

@@ -70,6 +70,7 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{refused("ERR", "ERR something"), ""},
 		{refused("NOAUTH", "NOAUTH Authentication required."), "password"},
 		{refused("READONLY", "READONLY You can't write"), "primary"},
+		{refused("MOVED", "MOVED 1 127.0.0.1:7000"), "Cluster"},
 		{refused("OOM", "OOM command not allowed"), "maxmemory"},
 		{refused("VERSION", "VERSION too old"), "7.0"},
 		{refused("NOPERM", "NOPERM User x has no permissions to run the 'evalsha' command"), "+evalsha"},

@@ -344,6 +344,9 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case l.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	}
+	if err := alreadyOver(ctx, "proclamation for", l.election.Name()); err != nil {
+		return err
+	}
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()

@@ -227,6 +227,15 @@ func wrap(what, name string, err error) error {
 	return &unknownError{what: what, name: name, cause: err}
 }
 
+// alreadyOver returns the error of a call whose context has ended before anything is sent: nothing
+// has changed, for certain.
+func alreadyOver(ctx context.Context, what, name string) error {
+	if end := request.Ended(ctx); end != nil {
+		return fmt.Errorf("holdfast: %s %q: %w", what, name, end)
+	}
+	return nil
+}
+
 // endedError is the error of a call whose context ended.
 type endedError struct {
 	name    string
@@ -276,9 +285,12 @@ func Hint(err error) string {
 	var dial *net.OpError
 	var silent *request.SilenceError
 	var cycle *DeadlockError
+	var stopped *endedError
 	switch {
 	case err == nil:
 		return ""
+	case errors.As(err, &stopped) && Hint(stopped.last) != "":
+		return Hint(stopped.last)
 	case errors.As(err, &lacks):
 		return permissionHint(lacks)
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
@@ -333,6 +345,7 @@ var hints = map[string]string{
 	"LOADING":     "the server is loading its data: try again in a moment",
 	"BUSY":        "a script blocks the server: SCRIPT KILL ends it, if it has not written yet",
 	"MISCONF":     "the server cannot write to its disk and refuses writes: see the server's log",
+	"MOVED":       "this server is a node of a Cluster: make the store from your client library's client for a Cluster",
 	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",
 	"MASTERDOWN":  "the replica has lost its primary: connect to the primary",
 	"TLS":         "check the client's TLS settings: RootCAs, the address in the certificate, the client certificate",

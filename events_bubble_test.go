@@ -283,6 +283,40 @@ func TestALostLeaseIsLoggedWithoutSecrets(t *testing.T) {
 		for _, want := range []string{"level=WARN", "lease lost", "lock=a", `reason="not held"`, token} {
 			assert.Contains(t, log.String(), want)
 		}
+		assert.False(t, strings.Contains(log.String(), "error="), "a loss that the server told of: %v", &log)
+	})
+}
+
+// The log says why a lease could not be renewed.
+func TestALostLeaseIsLoggedWithTheErrorOfItsRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		c := w.client(holdfast.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		l := mustLock(t, c.Mutex("a"))
+		w.FailRequest(only("renew", -1, &store.ServerError{Code: "MISCONF", Message: "MISCONF full"}))
+		<-l.Context().Done()
+		synctest.Wait()
+		for _, want := range []string{"reason=expired", `error="holdfast: server: MISCONF full"`, "hint=", "disk"} {
+			assert.Contains(t, log.String(), want)
+		}
+	})
+}
+
+// A refusal is not the reason if a later renewal was confirmed.
+func TestALostLeaseIsLoggedWithoutAnErrorThatIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		c := w.client(holdfast.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		l, err := c.MultiMutex([]string{"a", "b"}).Lock(t.Context())
+		assert.Must(t, err)
+		w.FailRequest(only("renew", 1, &store.ServerError{Code: "MISCONF", Message: "MISCONF full"}))
+		time.Sleep(ttl)
+		_, err = w.client().Evict(t.Context(), "a", holdfast.Eviction{By: "x", Reason: "y"})
+		assert.Must(t, err)
+		time.Sleep(2 * ttl) // b is not renewed any more
+		assert.Contains(t, log.String(), "lock=b reason=expired")
+		assert.False(t, strings.Contains(log.String(), "MISCONF"), "it says %v", &log)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
 

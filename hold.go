@@ -379,6 +379,7 @@ type holdExtra struct {
 	readers    map[*leaseState]struct{}
 	lost       *LostError
 	evicted    *EvictionInfo // the eviction that ended the hold, if it is known
+	failed     error         // of the last renewal; nil if that was confirmed
 	early      []news        // what came before the observer had the grant
 	keptUntil  time.Duration // the lock stays held until then, also after the last reader's release
 	checked    time.Duration // when the client last checked for an eviction

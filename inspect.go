@@ -481,10 +481,13 @@ func checkReadable(ctx context.Context, c *Client, name string) error {
 	return checkServer(ctx, c, "inspection of", name)
 }
 
-// checkServer refuses if nothing can be asked: a closed client, or a server that is no good.
+// checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a server that is no good.
 func checkServer(ctx context.Context, c *Client, what, name string) error {
 	if c.life.IsClosing() {
 		return ErrClosed
+	}
+	if err := alreadyOver(ctx, what, name); err != nil {
+		return err
 	}
 	if err := c.preflight.Server(ctx); err != nil {
 		return wrap(what, name, err)

@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -326,8 +327,8 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	if most := c.renewer.Longest(&h.Item, ttl); most < ttl {
-		return invalid("the lease of %q was shortened to %v: it cannot be extended to %v", h.lock.name, most, ttl)
+	if err := cmp.Or(h.checkLongest(ttl), alreadyOver(ctx, "extension of", h.lock.name)); err != nil {
+		return err
 	}
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
@@ -340,11 +341,12 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		}
 	default:
 		c.renewer.Extended(&h.Item, sent, ttl)
+		h.shortenAgain(ctx, ttl)
 	}
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	return nil
+	return h.checkLongest(ttl)
 }
 
 // Release gives the hold up. The next goroutine of this process gets it, or the server

@@ -87,6 +87,8 @@ func (e *leaseEnd) stopAll() {
 //
 // The trust deadline moves before the client sends anything, and stays there whatever the
 // error is. If a renewal is under way, Shorten waits for it first, because it may ask for more.
+// When an extension or a conversion that is under way has its answer, the lease on the server is
+// shortened again.
 //
 // If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] the lease is
 // held, and the server may keep it for as long as before; Shorten may be repeated. A renewal
@@ -109,8 +111,9 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 			"use a lock without Owner to shorten it", h.lock.name)
 	case t.ended() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, t.ended())
-	case ctx.Err() != nil:
-		return fmt.Errorf("holdfast: shortening of %q: %w", h.lock.name, ctx.Err())
+	}
+	if err := alreadyOver(ctx, "shortening of", h.lock.name); err != nil {
+		return err
 	}
 	h.mu.Lock()
 	h.last = true // a further lease could not be extended
@@ -133,6 +136,22 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	return nil
+}
+
+// checkLongest refuses a TTL that is longer than one to which the lease was shortened.
+func (h *hold) checkLongest(ttl time.Duration) error {
+	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
+		return invalid("the lease of %q was shortened to %v: it cannot be extended to %v", h.lock.name, most, ttl)
+	}
+	return nil
+}
+
+// shortenAgain shortens a lease on the server if Shorten came while a request for ttl was under way. An
+// error costs no more than the lost answer of a renewal does.
+func (h *hold) shortenAgain(ctx context.Context, ttl time.Duration) {
+	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
+		_ = lessening{hold: h, ttl: most}.run(ctx, "shortening of")
+	}
 }
 
 // KeepPermits keeps n permits of a semaphore's lease and releases the others. Waiters get

@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -287,6 +288,37 @@ func TestAShorteningWaitsForARenewalUnderWay(t *testing.T) {
 		assert.Is(t, l.Shorten(limited, short), context.DeadlineExceeded)
 		release(t, l)
 	})
+}
+
+// An extension or a conversion that is under way asks for more than Shorten allows. When it has its
+// answer, the lease on the server is shortened again.
+func TestAShorteningOutlastsARequestUnderWay(t *testing.T) {
+	for what, call := range map[string]func(l *holdfast.Lease) error{
+		"convert": func(l *holdfast.Lease) error { return l.Downgrade(context.Background()) },
+		"renew": func(l *holdfast.Lease) error {
+			if err := l.Extend(context.Background(), time.Minute); !errors.Is(err, holdfast.ErrInvalid) {
+				return fmt.Errorf("extended past a shortening: %w", err)
+			}
+			return nil
+		},
+	} {
+		runBubble(t, what, func(t *testing.T, w *world) {
+			l := must(t, w.client().RWMutex("a").Lock)
+			w.net.slow(func(action string) (there, back time.Duration) {
+				if action == what {
+					return 100 * time.Millisecond, 0
+				}
+				return 0, 0
+			})
+			called := make(chan error)
+			go func() { called <- call(l) }()
+			synctest.Wait()
+			assert.Must(t, l.Shorten(t.Context(), time.Second))
+			assert.NoError(t, <-called)
+			assert.AtMost(t, w.state("a").Holders[0].Remaining, time.Second, "the server keeps the lease for")
+			release(t, l)
+		})
+	}
 }
 
 func TestALeaseIsNotShortenedWhereOthersTrustIt(t *testing.T) {

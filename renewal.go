@@ -50,21 +50,30 @@ func (h *hold) markLost(reason renewer.Reason) {
 // reportLoss reports the lost leases of one re-entry. Dropped leases are reported already.
 // If a lease without renewal expires, that is its normal end.
 func reportLoss(c *Client, live []*leaseState, err *LostError) {
-	live = slices.DeleteFunc(live, (*leaseState).isDropped)
-	for i, t := range live {
+	for i, t := range slices.DeleteFunc(live, (*leaseState).isDropped) {
 		h, n := t.hold, news{hold: t.hold, lease: t, event: t.ending(EventLost, false, err)}
 		if i == 0 {
 			level, token := slog.LevelWarn, t.token.Load()
 			if h.lock.noRenewal && err.Reason == LossExpired {
 				level = slog.LevelDebug
 			}
+			attributes := []any{"lock", h.lock.name, "reason", string(err.Reason), "token", token}
+			if failed := h.lastFailure(); failed != nil && err.Reason == LossExpired {
+				attributes = append(attributes, "error", failed, "hint", Hint(failed))
+			}
 			n.log = func(log *slog.Logger) {
-				log.Log(c.life.Context(), level, "holdfast: lease lost", "lock", h.lock.name,
-					"reason", string(err.Reason), "token", token)
+				log.Log(c.life.Context(), level, "holdfast: lease lost", attributes...)
 			}
 		}
 		c.events.tell(n)
 	}
+}
+
+// lastFailure returns why the last renewal failed, or nil.
+func (h *hold) lastFailure() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.peek().failed
 }
 
 // loss returns the error for a lost hold. If the hold was evicted, that is the reason. The
@@ -188,6 +197,11 @@ func (h *hold) renewed(r renewer.Report) {
 	if r.Err == nil {
 		h.setWaiters(r.Waiting)
 	}
+	h.mu.Lock()
+	if r.Err != nil || h.peek().failed != nil {
+		h.more().failed = r.Err
+	}
+	h.mu.Unlock()
 	c.events.tell(news{hold: h, event: Event{
 		Kind: EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h), Waiters: r.Waiting,
 		Lag: max(r.Lag, 0), Remaining: r.Remaining, TTL: r.TTL, Err: r.Err,

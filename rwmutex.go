@@ -113,7 +113,8 @@ func (l *Lease) Downgrade(ctx context.Context) error { return l.state.step(ctx, 
 //
 // If there are other readers, in this process or elsewhere, the error is a [*HeldError]. So
 // if two readers upgrade, at most one becomes the writer, and neither waits for the other.
-// Leases that were acquired under this lease count as other readers.
+// Leases that were acquired under this lease count as other readers. A reader that has called
+// [Lease.ReleaseAfter] counts until its delay has passed.
 //
 // The lease and its context continue, with a token higher than all before.
 //
@@ -152,6 +153,9 @@ func (t *leaseState) step(ctx context.Context, want conversion) error {
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
+	if err := alreadyOver(ctx, "conversion of", h.lock.name); err != nil {
+		return err
+	}
 	var others *HeldError
 	steps, repeats, err := h.beginConversion(t, want)
 	for i, want := range steps {
@@ -181,6 +185,7 @@ var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the
 func (h *hold) beginConversion(
 	t *leaseState, want conversion,
 ) (steps []conversion, repeats bool, err error) {
+	now := h.lock.client.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.more()
@@ -195,6 +200,8 @@ func (h *hold) beginConversion(
 			h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
 		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h)}
+	case h.shared && want == up && x.keptUntil > now:
+		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h), Remaining: x.keptUntil - now}
 	case x.unsettled == still && h.shared == (want == down):
 		return nil, false, nil
 	}
@@ -243,7 +250,9 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	case err != nil && !request.Definite(err):
 		return wrap("conversion of", s.name, err)
 	case err == nil && a.Kind == wire.Granted:
-		return t.converted(want, a, sent, ttl)
+		err = t.converted(want, a, sent, ttl)
+		h.shortenAgain(ctx, ttl)
+		return err
 	}
 	if err == nil || !repeats {
 		h.mu.Lock()

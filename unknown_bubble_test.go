@@ -245,3 +245,41 @@ func TestManyUnknownOutcomesTogetherAskTenTimesASecond(t *testing.T) {
 		w.wantFree("a")
 	})
 }
+
+// A call whose context has ended sends nothing, and says nothing of an unknown outcome.
+func TestACallUnderAnEndedContextHasAKnownOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		l, reader := mustLock(t, c.Mutex("a")), must(t, c.RWMutex("b").RLock)
+		lead, err := c.Election("c").Campaign(t.Context(), "value")
+		assert.Must(t, err)
+		synctest.Wait()
+		sent := w.net.total()
+		for what, err := range map[string]error{
+			"Extend":     l.Extend(over, time.Minute),
+			"Shorten":    l.Shorten(over, time.Second),
+			"Upgrade":    reader.Upgrade(over),
+			"SetLimit":   c.Semaphore("d", 1).SetLimit(over, 2),
+			"Proclaim":   lead.Proclaim(over, "another"),
+			"Reschedule": c.Periodic("e", time.Hour).Reschedule(over),
+			"Leader":     errorOf(c.Election("c").Leader(over)),
+			"Inspect":    errorOf(c.Inspect(over, "a")),
+			"Evict":      errorOf(c.Evict(over, "a", holdfast.Eviction{By: "x", Reason: "y"})),
+		} {
+			if !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrUnknownOutcome) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		assert.Equal(t, w.net.total(), sent, "requests")
+		beside := must(t, c.RWMutex("b").TryRLock)
+		assert.Equal(t, w.net.total(), sent, "requests of a reader that joins another") // no conversion is unsettled
+		release(t, beside)
+		release(t, reader)
+		release(t, l)
+		assert.NoError(t, lead.Resign(t.Context()))
+	})
+}
+
+func errorOf[T any](_ T, err error) error { return err }

@@ -117,6 +117,26 @@ func TestOnlyTheOnlyReaderUpgrades(t *testing.T) {
 	})
 }
 
+// A reader that has called ReleaseAfter keeps writers out until its delay has passed, of its own
+// process too.
+func TestAReaderThatReleasesLaterKeepsAnUpgradeOut(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		l, before := must(t, m.RLock), must(t, m.RLock)
+		assert.Must(t, before.ReleaseAfter(t.Context(), time.Minute))
+		time.Sleep(time.Second)
+		err := l.Upgrade(t.Context())
+		var held *holdfast.HeldError
+		if !errors.As(err, &held) || held.Remaining != 59*time.Second || w.net.count("convert") != 0 {
+			t.Errorf("beside a lock that is kept: %v", err)
+		}
+		time.Sleep(59 * time.Second)
+		assert.Must(t, l.Upgrade(t.Context()))
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
 func TestTwoReadersThatUpgradeAtOnceNeverWaitForEachOther(t *testing.T) {
 	for _, clients := range []int{1, 2} {
 		bubble(t, func(t *testing.T, w *world) {

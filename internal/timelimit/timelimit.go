@@ -35,14 +35,15 @@ func (l *Limited) Within(ctx context.Context, limit time.Duration) context.Conte
 // It is for requests that the client must send although the caller's work has ended. It also
 // saves the store a goroutine that would watch for the cancellation.
 func Lasting(ctx context.Context) context.Context {
-	if ctx.Done() == nil {
+	at, bounded := ctx.Deadline()
+	ahead := bounded && time.Now().Before(at) // the timer of Done may be late
+	switch {
+	case ctx.Done() == nil && ahead == bounded:
 		return ctx
+	case ahead && ctx.Err() == nil:
+		return &Limited{Context: context.WithoutCancel(ctx), at: at}
 	}
-	free := context.WithoutCancel(ctx)
-	if at, ok := ctx.Deadline(); ok && ctx.Err() == nil {
-		return &Limited{Context: free, at: at}
-	}
-	return free
+	return context.WithoutCancel(ctx)
 }
 
 // Deadline returns the earlier deadline.

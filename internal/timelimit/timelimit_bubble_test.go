@@ -38,3 +38,17 @@ func TestALimitShortensAndNeverLengthens(t *testing.T) {
 		assert.Is(t, timelimit.Within(cancelled, time.Minute).Err(), context.Canceled)
 	})
 }
+
+// late is a context whose deadline has passed, and whose timer has not run yet.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+func TestADeadlineThatHasPassedBoundsNothing(t *testing.T) {
+	for _, ctx := range []context.Context{late{t.Context()}, late{context.Background()}} {
+		free := timelimit.Lasting(ctx)
+		if _, bounded := free.Deadline(); bounded || free.Err() != nil {
+			t.Errorf("%v: %v", bounded, free.Err())
+		}
+	}
+}

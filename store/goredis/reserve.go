@@ -165,8 +165,10 @@ func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds commands) er
 	defer r.put()
 	err := send(ctx, r.get(), cmds)
 	var unsent notSentError
-	if errors.As(err, &unsent) && ctx.Err() == nil && serverError(err) == nil {
-		return send(ctx, o.Conn, cmds) // the server accepts no more connections
+	if errors.As(err, &unsent) && ctx.Err() == nil && (serverError(err) == nil || !r.full()) {
+		// The server accepts no more connections, or not with this password. Those of the pool may
+		// have been made before.
+		return send(ctx, o.Conn, cmds)
 	}
 	return err
 }

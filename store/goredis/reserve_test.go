@@ -88,3 +88,28 @@ func TestALingeringRequestKeepsNoConnection(t *testing.T) {
 	s.Continue()
 	redistest.Await(t, "the connection is closed", func() bool { return !st.Reserved() })
 }
+
+// observer tells how each renewal ended.
+type observer chan error
+
+func (o observer) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventRenew {
+		o <- e.Err
+	}
+}
+
+// When the password changes, the server refuses new connections and serves those of the pool.
+func TestANewPasswordCostsNoLease(t *testing.T) {
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "ann", "on", ">old", "~*", "&*", "+@all")
+	rdb := dialling(t, &redis.Options{Addr: s.Addr(), Username: "ann", Password: "old", PoolSize: 4})
+	renewed := make(observer, 100)
+	c, err := holdfast.New(goredis.New(rdb), holdfast.Config{TTL: 2 * time.Second, Observer: renewed})
+	assert.Must(t, err)
+	l, err := c.Mutex("a").Lock(t.Context())
+	assert.Must(t, err)
+	s.Do(t, "ACL", "SETUSER", "ann", "<old", ">new")
+	assert.NoError(t, redistest.Next(t, "a renewal", renewed))
+	assert.NoError(t, l.Release(t.Context()))
+	assert.NoError(t, c.Close(t.Context()))
+}

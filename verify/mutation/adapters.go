@@ -105,6 +105,10 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	old:  "same, _ := before[i].(string); same == word {",
 	mut:  "_, same := before[i].(string); same {",
 }}), in("store/goredis/reserve.go", by{allGoRedis}, []mutant{{
+	name: "a lease is lost because the server refuses a new connection",
+	old:  " && (serverError(err) == nil || !r.full()) {",
+	mut:  " && serverError(err) == nil {",
+}, {
 	name: "goredis: what lingers keeps the store's own connections",
 	old:  "\tcase r.closing:\n",
 	mut:  "	case false:\n",

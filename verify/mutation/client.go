@@ -139,6 +139,10 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	old:  "if x.lost != nil || m.closed || m.last || !m.shared || x.unsettled != still || m.reading() == 0 {",
 	mut:  "if x.lost != nil || m.closed || !m.shared || m.reading() == 0 {",
 }}), in("renewal.go", by{rules}, []mutant{{
+	name: "a renewal that failed before the last one is the reason of a loss",
+	old:  "	if r.Err != nil || h.peek().failed != nil {\n",
+	mut:  "	if r.Err != nil {\n",
+}, {
 	name: "a swallowed WAIT count",
 	old:  "	if !s.ack.Wanted() || got.Covers(s.ack.Need) {\n",
 	mut:  "	if !s.ack.Wanted() || got.Replicas >= 0 {\n",

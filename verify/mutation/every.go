@@ -64,6 +64,14 @@ var inJobs = slices.Concat(in("script/begin_run.lua", by{transcripts}, []mutant{
 	old:  "len(f.kept) > 0 && (f.hub.Driver.Nodes == nil || len(f.kept)*listenersPerKept >= f.channels)",
 	mut:  "len(f.kept) > 0",
 }}), in("errors.go", by{rules}, []mutant{{
+	name: "what a server refused until the end has no hint",
+	old:  "		return Hint(stopped.last)\n",
+	mut:  "		return \"\"\n",
+}, {
+	name: "a request under an ended context has an unknown outcome",
+	old:  "	if end := request.Ended(ctx); end != nil {\n		return fmt.Errorf(\"holdfast: %s",
+	mut:  "	if end := request.Ended(ctx); end == errLate {\n		return fmt.Errorf(\"holdfast: %s",
+}, {
 	name: "the hint about a forbidden key is for one server only",
 	old:  "strings.Contains(e.Message, \"a key\"),\n		strings.Contains(e.Message, \"' key\"):",
 	mut:  "strings.Contains(e.Message, \"' key\"):",

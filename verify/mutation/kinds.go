@@ -8,6 +8,9 @@ var promised = check{"bubble tests", ".", []string{
 		"GivesUpAsItIsGranted|AtOnceAreAck", ".",
 }}
 
+// Contexts with a limit.
+var limits = check{"unit tests", ".", []string{"./internal/timelimit"}}
+
 // inKinds are those of what only some kinds of lock do: elections, readers that become
 // writers, several locks at once, permits, limits of a hold, and what people are shown.
 var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, []mutant{{
@@ -79,6 +82,10 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	old: "	case h.shared && want == up && h.reading() > 1:\n" +
 		"		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h)}\n",
 	mut: "",
+}, {
+	name: "a reader becomes a writer where another one keeps the lock",
+	old:  "want == up && x.keptUntil > now:",
+	mut:  "want == up && x.keptUntil > now+time.Hour:",
 }, {
 	name: "a step keeps its token",
 	old:  "	t.token.Store(h.token())\n",
@@ -167,10 +174,14 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	name: "a reservation for a reader that gives up is kept",
 	old:  "		q.rules.Unreserve(w.hold)\n",
 	mut:  "",
-}}), in("internal/timelimit/timelimit.go", by{promised}, []mutant{{
+}}), in("internal/timelimit/timelimit.go", by{promised, limits}, []mutant{{
 	name: "a deadline that has passed keeps a request open",
 	old:  "	if !time.Now().Before(l.at) {\n",
 	mut:  "	if false {\n",
+}, {
+	name: "a deadline that has just passed stops a release",
+	old:  "bounded && time.Now().Before(at) //",
+	mut:  "bounded //",
 }, {
 	name: "a time limit lengthens the caller's deadline",
 	old:  "ok && earlier.Before(at) {",

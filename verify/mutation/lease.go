@@ -266,6 +266,10 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	old:  "t.reportRelease(release(context.WithoutCancel(ctx)))",
 	mut:  "t.reportRelease(ctx.Err())",
 }, {
+	name: "an extension that was under way undoes a shortening",
+	old:  "most < ttl {\n\t\t_ = lessening",
+	mut:  "most < 0 {\n\t\t_ = lessening",
+}, {
 	name: "the other entries of an owner trust a lease that one of them shortens",
 	old:  "	case h.lock.owner != \"\":\n",
 	mut:  "	case h.lock.owner == \"-\":\n",
