@@ -250,7 +250,7 @@ func known(err error) error {
 	if refused, ok := errors.AsType[redis.Error](err); ok {
 		return adapter.Refusal(refused.Error())
 	}
-	return err
+	return fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
 }
 
 // text is the report for people.
