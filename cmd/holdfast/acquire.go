@@ -251,6 +251,8 @@ func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string
 		return usageError("the lock's id is missing: "+envID+" is not set", hint)
 	case !attemptForm.MatchString(o.id):
 		return usageError(fmt.Sprintf("%q is not an id", o.id), hint)
+	case o.token == "":
+		return usageError("the lock's token is missing: "+envToken+" is not set", hint)
 	case bad != nil || number == 0:
 		return usageError(fmt.Sprintf("%q is not a token", o.token), hint)
 	}

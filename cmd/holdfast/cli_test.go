@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
@@ -105,6 +108,8 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		"redis://a redis://b redis+sentinel://c/n":         "independent primaries",
 		"redis://a redis://b redis+cluster://:s3cret@c::9": "independent primaries",
 		"http://:s3cret@a":                                 "not a valid URL",
+		"a:99999":                                          "no port 99999",
+		"redis+sentinel://a,b:99999/n":                     "no port 99999",
 	} {
 		a := &app{say: &printer{w: io.Discard}}
 		_ = newRoot(a)
@@ -129,6 +134,43 @@ func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 	if err = s.explain("x", refused); strings.Contains(hintOf(err), "demo") {
 		t.Errorf("a named server: hint %s", hintOf(err))
 	}
+}
+
+// The server is named, and the text has the words of the tool: none of Go, and none of a client library.
+func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
+	answered := func(message string) error { return adapter.Refusal(message) }
+	away := func(text string, err error) error {
+		return fmt.Errorf("%w: goredis: h:1: %w", holdfast.ErrUnreachable, fmt.Errorf(text+"%w", err))
+	}
+	for _, c := range []struct {
+		url        string
+		err        error
+		code       int
+		text, hint string
+	}{
+		{"redis://h:1", away("", io.EOF), codeUnreachable,
+			"no server answers at redis://h:1: the connection was closed", "if it has TLS, write rediss://"},
+		{"rediss://h:1", away("", io.EOF), codeUnreachable,
+			"no server answers at rediss://h:1: the connection was closed", "check that the server runs"},
+		{"redis://h:1", away("redis: can't parse map reply: HTTP/1.1 400", errors.New("")), codeUnreachable,
+			"no server answers at redis://h:1: what answers is no Redis or Valkey server", "check that the server runs"},
+		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), codeUnreachable,
+			"rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority", "name the authority by --cacert"},
+		{"redis://h:1/3", answered("ERR SELECT is not allowed in cluster mode"), codeUsage,
+			"redis://h:1/3: a Cluster has no database but 0", "leave the number out"},
+		{"redis+cluster://h:1", answered("ERR unknown command 'cluster'"), codeUsage,
+			"redis+cluster://h:1 is no Cluster", "write redis://HOST:PORT for one server"},
+		{"redis://h:1", &holdfast.LimitError{Name: "a", InUse: 2, Asked: 3}, codeUsage,
+			(&holdfast.LimitError{Name: "a", InUse: 2, Asked: 3}).Error(), "write the same --permits"},
+	} {
+		s, _, _ := located(t, []string{"-u", c.url}, nil)
+		err := s.explain("a", c.err)
+		if err.Error() != c.text || codeOf(err) != c.code || !strings.HasPrefix(hintOf(err), c.hint) &&
+			!strings.Contains(hintOf(err), "; "+c.hint) {
+			t.Errorf("%v: %v (%d), hint %s", c.err, err, codeOf(err), hintOf(err))
+		}
+	}
+	assert.Equal(t, plain(fmt.Errorf("%w: Config.TTL: the TTL is 0s", holdfast.ErrInvalid)), "the TTL is 0s", "plain")
 }
 
 func TestEveryErrorHasItsCode(t *testing.T) {
@@ -158,6 +200,8 @@ func TestAMessageStaysOneLine(t *testing.T) {
 	p := &printer{w: &b, level: levelNormal}
 	p.fail(usageError("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
 	assert.Equal(t, b.String(), "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n", "the text")
+	// What turns the text around it, hides in it or breaks the line is visible; letters are not touched.
+	assert.Equal(t, oneLine("a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒"), `a\u202eb\u200bc\u2028d\ue0001 é 日本 🔒`, "the text")
 }
 
 // Cron mails every line of standard error. What may be over by the next run is one line, and

@@ -122,6 +122,11 @@ func (d *diagnosis) run(w io.Writer) error {
 	if err := nobody(fleet.Nodes); err != nil {
 		return s.explain("", known(err))
 	}
+	for i := range fleet.Nodes {
+		if err := fleet.Nodes[i].Unreachable; err != nil {
+			fleet.Nodes[i].Unreachable = errors.New(cause(err))
+		}
+	}
 	if mode := fleet.Nodes[0].Mode(); s.targets[0].topology == inCluster && mode != "" && mode != "cluster" {
 		return s.noCluster()
 	}
@@ -245,7 +250,7 @@ func known(err error) error {
 	if refused, ok := errors.AsType[redis.Error](err); ok {
 		return adapter.Refusal(refused.Error())
 	}
-	return err
+	return fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
 }
 
 // text is the report for people.

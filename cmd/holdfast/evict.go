@@ -95,10 +95,17 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	state, err := s.client.Inspect(ctx, name)
+	var job holdfast.JobInfo
+	if err == nil && !state.Held() {
+		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run
+	}
 	cancel()
 	switch {
 	case err != nil:
 		return s.explain(name, err)
+	case job.Run != nil:
+		return usageError(fmt.Sprintf("%q is a job that runs, %s: evict ends the holds of locks", name, briefly(*job.Run)),
+			"stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {
 			a.mayBePattern(name)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -67,6 +68,11 @@ func (s *server) explainKey(key string, err error) error {
 	case errors.As(err, &refused) && refused.Code == "WRONGPASS":
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
 			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
+	case errors.As(err, &refused) && refused.Code == "TLS":
+		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, strings.TrimPrefix(refused.Message, "TLS tls: ")),
+			"name the authority by --cacert, a client certificate by --cert and --key, and the host as its certificate does"}
+	case errors.Is(err, holdfast.ErrLimit):
+		return &exitError{codeUsage, err, "write the same --permits as the others, or wait until they are done"}
 	case isWrongType(err):
 		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value"}
@@ -102,8 +108,12 @@ func (s *server) explainKey(key string, err error) error {
 	hint := "check that the server runs at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
 	down := &noServerError{address: s.address, cause: cause(err)}
-	if t := s.targets[0]; t.options.TLSConfig != nil && cause(err) == noAnswer {
+	switch secure := s.targets[0].options.TLSConfig != nil; {
+	case secure && down.cause == noAnswer:
 		hint += "; if it has no TLS, write redis:// in place of rediss://"
+		down.mayStay = true
+	case !secure && down.cause == hungUp:
+		hint += "; if it has TLS, write rediss:// in place of redis://"
 		down.mayStay = true
 	}
 	if !s.byHand {
@@ -133,6 +143,10 @@ func (s *server) explainPlace(err error) error {
 	case refused.Code == "MOVED" && s.quorum != nil:
 		return usageError("a server of this quorum belongs to a Cluster: "+oneLine(refused.Message),
 			"name independent servers, or the Cluster alone, by one of its nodes")
+	case is("unknown command") && s.targets[0].topology == inCluster:
+		return s.noCluster()
+	case is("SELECT is not allowed in cluster mode"):
+		return usageError(s.address+": a Cluster has no database but 0", "leave the number out")
 	case is("DB index is out of range"):
 		return usageError(s.address+": there is no such database on the server", "write a lower number, or none")
 	case errors.Is(err, quorum.ErrSameServer):
@@ -197,8 +211,10 @@ func (s *server) user() string {
 	return cmp.Or(s.targets[0].options.Username, "default")
 }
 
-// noAnswer is the reason if time was the only one.
-const noAnswer = "no answer in time"
+const (
+	noAnswer = "no answer in time" // time was the only reason
+	hungUp   = "the connection was closed"
+)
 
 // cause is the short reason in an error of the network.
 func cause(err error) string {
@@ -215,6 +231,10 @@ func cause(err error) string {
 		return op.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op), errors.As(err, &late) && late.Timeout():
 		return noAnswer
+	case errors.Is(err, io.EOF):
+		return hungUp
+	case strings.Contains(err.Error(), "redis: can't parse"), strings.Contains(err.Error(), "redis: invalid reply"):
+		return "what answers is no Redis or Valkey server"
 	}
 	return plain(err)
 }

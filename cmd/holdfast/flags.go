@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -33,8 +34,13 @@ func checkGiven(flags *pflag.FlagSet) error {
 			problems = append(problems, emptyValue(f))
 		}
 	})
-	if o := flags.Lookup("output"); o != nil && o.Changed && flags.Changed("json") && o.Value.String() != "json" {
-		problems = append(problems, usageError("--json and -o "+o.Value.String()+" contradict each other", leaveOut))
+	if o := flags.Lookup("output"); o != nil && o.Changed {
+		switch form, forms := o.Value.String(), o.Value.Type(); {
+		case flags.Changed("json") && form != "json":
+			problems = append(problems, usageError("--json and -o "+form+" contradict each other", leaveOut))
+		case !strings.Contains(forms, form):
+			problems = append(problems, usageError("-o "+form+" is for holdfast list", "write -o "+forms))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -70,7 +70,7 @@ func (f *outputForm) String() string { return string(*f) }
 func (f *outputForm) Type() string   { return "table|wide|json|name" }
 func (f *outputForm) Set(s string) error {
 	if !slices.Contains([]string{"table", "wide", "json", "name"}, s) {
-		return fmt.Errorf("%q is no form of output: write table, wide, json or name", s)
+		return fmt.Errorf("%q is no form of output", s)
 	}
 	*f = outputForm(s)
 	return nil

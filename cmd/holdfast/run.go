@@ -303,20 +303,34 @@ func (r *run) nested(prefix string) error {
 	for _, name := range r.names {
 		key := wire.Key(prefix, name)
 		if r.foreign() && !r.bridge {
-			key = r.wire + ":" + name // a native lock of that name is another lock
-		}
-		if within(os.Getenv(envChain), r.server.address, key, r.owner) {
-			return &exitError{codeBusy,
-				fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name),
-				"run the inner command without holdfast, or use another lock name"}
+			key = name
 		}
 		h.keys = append(h.keys, key)
-		chain = append(chain, link(r.server.address, key, r.owner), clientOf(r.server.client.ID()))
+		for _, word := range r.links(key, name) {
+			if within(os.Getenv(envChain), r.server.address, word, r.owner) {
+				return &exitError{codeBusy,
+					fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name),
+					"run the inner command without holdfast, or use another lock name"}
+			}
+			chain = append(chain, link(r.server.address, word, r.owner), clientOf(r.server.client.ID()))
+		}
 	}
 	r.outer = outerHolds(os.Getenv(envChain), r.server.address, prefix)
 	h.chain = strings.Join(chain, " ")
 	r.held = h
 	return nil
+}
+
+// links are the words of a lock for link: its key, or what no native key is like for the key of
+// another library, or both.
+func (r *run) links(key, name string) (words []string) {
+	if r.foreign() {
+		words = append(words, "{"+wire.Encode(r.server.nameIn(r.server.old, name))+"}")
+	}
+	if !r.foreign() || r.bridge {
+		words = append(words, key)
+	}
+	return words
 }
 
 // acquire acquires the lock. It returns the signal that ended the waiting, if one

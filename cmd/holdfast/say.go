@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,8 @@ func (p *printer) away(err error, ends bool) {
 // already.
 func plain(err error) string {
 	text := strings.ReplaceAll(": "+err.Error(), ": holdfast: ", ": ")
-	return strings.TrimPrefix(text, ": ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, ": "), "invalid: ") // the exit code says so
+	return strings.TrimPrefix(text, "Config.TTL: ")
 }
 
 func (p *printer) warnf(hint, format string, args ...any) {
@@ -121,8 +123,8 @@ func (p *printer) format() string {
 	return "text"
 }
 
-// oneLine escapes the characters that would end a line or control a terminal, as Go
-// does.
+// oneLine escapes the characters that would end a line or control a terminal, and those that
+// nobody sees: some of them turn the text around them. It does so as Go does.
 func oneLine(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -131,6 +133,8 @@ func oneLine(text string) string {
 			b.WriteString(`\n`)
 		case r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0:
 			fmt.Fprintf(&b, `\x%02x`, r)
+		case !strconv.IsPrint(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)
 		}

@@ -97,7 +97,8 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 		Title: title, Logger: slog.New(serveLog{a.say}), Nodes: s.pageNodes(),
 	})
 	if err != nil {
-		return usageError(strings.TrimPrefix(err.Error(), "page: "), "")
+		text := strings.NewReplacer("page: ", "", "Config.Token", "the token", "Config.Interval", "--interval")
+		return usageError(text.Replace(err.Error()), "holdfast serve --help lists the flags")
 	}
 	defer p.Close()
 	return o.serve(parent, p, w)
@@ -175,7 +176,9 @@ func (h serveLog) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString(strings.TrimPrefix(r.Message, "page: "))
 	r.Attrs(func(a slog.Attr) bool {
-		if text := a.Value.String(); text != "<nil>" {
+		if err, bad := a.Value.Any().(error); bad {
+			b.WriteString(": " + cause(err))
+		} else if text := a.Value.String(); text != "<nil>" {
 			fmt.Fprintf(&b, ", %s %s", a.Key, plain(errors.New(text)))
 		}
 		return true

@@ -283,7 +283,7 @@ func secret(flag, file, variable string, lookup func(string) (string, bool)) (st
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", usageError(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the password and nothing else")
+		return "", usageError(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the secret and nothing else")
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }

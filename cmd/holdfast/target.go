@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -127,6 +129,12 @@ func parseTarget(text string) (*target, error) {
 	// managed service sends.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	t.options = options
+	for _, addr := range t.addrs() {
+		_, port, err := net.SplitHostPort(addr)
+		if _, bad := strconv.ParseUint(port, 10, 16); err == nil && bad != nil && options.Network != "unix" {
+			return nil, fmt.Errorf("there is no port %s", oneLine(port))
+		}
+	}
 	return t, nil
 }
 
@@ -185,7 +193,10 @@ func (t *target) trust(s *serverFlags) error {
 			return usageError(fmt.Sprintf("--cacert: %v", err), "name a file with certificates in PEM form")
 		}
 	}
-	if s.certFile == "" && s.keyFile == "" {
+	if (s.certFile == "") != (s.keyFile == "") {
+		return usageError("of --cert and --key, one is missing", "name both files, in PEM form")
+	}
+	if s.certFile == "" {
 		return nil
 	}
 	pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
