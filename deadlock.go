@@ -28,13 +28,14 @@ type LeaseWait struct {
 	looks uint64 // how often the client has said so again
 }
 
-// Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them, or
-// [Client.Inspect]. It sends nothing. Each deadlock is given by one cycle in it.
+// Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them or
+// [Client.Inspect] returns them. It sends nothing. For each deadlock, it returns one cycle of
+// waits.
 //
-// The states are of different moments, and a client may have said what it waits for a moment
-// ago. So what Deadlocks finds may be over. If it is there again in states that were read some
-// seconds later, it is most likely true. A waiting call with more proof than this reports an
-// [EventDeadlock]. For what can be seen, see [BreakDeadlock].
+// The states were read at different moments, and a client reports its waits with a delay. So a
+// deadlock that Deadlocks finds may be over. If states that were read some seconds later show
+// it again, the deadlock is most likely real. A waiting call needs more proof than this before
+// it reports an [EventDeadlock]. [BreakDeadlock] says which deadlocks can be seen.
 func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
 	g := graphOf(locks, func(waitsfor.Edge) bool { return true })
 	for _, k := range g.nodes.Knots() {

@@ -41,10 +41,10 @@ func (m *Mutex) Name() string { return m.lock.name }
 // After an error the caller holds nothing and is no longer in the wait queue. If the server
 // may have granted the lock, the library releases it in the background.
 //
-// The error is that of ctx if ctx ended first. It is a [*HeldError] after the wait limit,
-// and a [*ServerError] if the server's refusal is permanent. It is [ErrDeadlock] if ctx
-// belongs to a lease of this lock and neither [Reentrant] nor [Owner] allows the re-entry.
-// It is an [ErrLost] if the grant arrived when its lease was over, and an [ErrNotAcked] with
+// The error is that of ctx if ctx ended first. It is a [*HeldError] after the wait limit, and a
+// [*ServerError] if the server's refusal is permanent. It is [ErrDeadlock] if ctx belongs to a
+// lease of this lock and neither [Reentrant] nor [Owner] allows the re-entry. It is an
+// [ErrLost] if the grant arrived after its lease was over, and an [ErrNotAcked] with
 // [WaitReplicas] or [WaitAOF]. It may also be [ErrClosed], [ErrInvalid] or [ErrUnreachable].
 // Any other error is an [ErrUnknownOutcome].
 //
@@ -99,10 +99,11 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 // a moment since the call began at which [Mutex.TryLock] would have succeeded. Somebody may
 // have the lock by now. To work under the lock, use [Mutex.Lock].
 //
-// AwaitFree takes no place in the wait queue, so it delays nobody. While the lock passes from
-// waiter to waiter, it is not free. The release pushes the news. If a holder dies, or if a push
-// is lost, AwaitFree asks the server when the lease may have ended.
-// With [Owner], the lock is free when the last holder under that name has released it.
+// AwaitFree takes no position in the wait queue, so it delays nobody. While the lock passes
+// from waiter to waiter, it is not free. The release that frees the lock wakes AwaitFree by a
+// push. If a holder dies, or if a push is lost, AwaitFree asks the server when the lease may
+// have ended. With [Owner], the lock is free when the last holder under that name has released
+// it.
 //
 // AwaitFree ends like [Mutex.Lock]: with the error of ctx, with a [*HeldError] when the limit of
 // [MaxWait] has passed, or with [ErrClosed]. While the server is away, it keeps trying. It makes

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// RWMutex is a lock that many readers hold together, or one writer alone. Readers and
-// writers share one wait queue, in order of arrival. A writer that waits gets the lock
-// before readers that come later. Neighbouring readers in the queue get it together.
+// RWMutex is a lock that many readers hold together, or one writer alone. Readers and writers
+// share one wait queue, in order of arrival. A writer that waits gets the lock before readers
+// that come later. Readers that are next to each other in the queue get it together.
 //
 // The readers of one process share one hold on the server. While the hold is live and
 // nobody waits, another reader joins it without a request. The last reader to release it
