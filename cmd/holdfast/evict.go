@@ -25,8 +25,8 @@ expires by itself.
 
 A holder under holdfast run is told, and its command is stopped (exit code 79). Another
 holder learns of the eviction by a push, or with its next renewal: up to a third of its
-TTL later. Until then it works on beside the next holder. A resource that checks tokens
-refuses its writes, because evict raises the lock's fence.
+TTL later. Until then it may work at the same time as the next holder. A resource that
+checks tokens refuses its writes, because evict raises the lock's fence.
 
 The server stores who evicted, when and why; holdfast status shows it.
 
@@ -134,7 +134,7 @@ func (o *evictOptions) confirm(state holdfast.LockInfo, in io.Reader, w io.Write
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError("evict asks you to type the lock's name, but standard input is no terminal",
+		return usageError("evict asks you to type the lock's name, but standard input is not a terminal",
 			"write --yes to evict without being asked")
 	}
 	var b strings.Builder

@@ -148,7 +148,7 @@ func (s *server) explainPlace(err error) error {
 }
 
 func (s *server) noCluster() error {
-	return usageError(s.address+" is no Cluster", "write redis://HOST:PORT for one server")
+	return usageError(s.address+" is not a Cluster", "write redis://HOST:PORT for one server")
 }
 
 // primaryOf is the name of the first primary that the server watches, if it is a Sentinel.
