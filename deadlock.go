@@ -98,7 +98,7 @@ func (s LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
 }
 
 // addWaiters adds the wait queue of a lock. A waiter that may be dead is not in the graph: the
-// server removes it some time, so nobody waits for it forever. For the waiters in front of
+// server removes it after some time, so nobody waits for it forever. For the waiters in front of
 // another, those right in front stand for all: they wait for the rest.
 func (g *waitGraph) addWaiters(s *LockInfo, alive map[waitsfor.ID]bool) {
 	var pool []waitsfor.Share
@@ -462,7 +462,7 @@ func (w *chainWait) lookTime() (context.Context, context.CancelFunc) {
 
 // waitedFor returns false if nobody waits for what the call holds: then it is in no deadlock,
 // and asks nothing. Otherwise it says anew that the call waits. It knows how many wait for a
-// hold by the last renewal. If that is too long ago, it takes it that somebody waits.
+// hold by the last renewal. If that is too long ago, it assumes that somebody waits.
 func (w *chainWait) waitedFor(ctx context.Context) bool {
 	holds, waited := w.outerHolds(ctx)
 	w.mu.Lock()

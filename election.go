@@ -124,14 +124,14 @@ func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint6
 	return e.goOn(ctx, holderID, term, false)
 }
 
-// goOn resumes a term. waits: the former leader may still believe in its lease.
+// goOn resumes a term. waits: the former leader may still trust its lease.
 func (e *Election) goOn(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
 	t := &e.lock
 	if _, err := t.checkOrReenter(ctx); err != nil {
 		return nil, err
 	}
 	if client, _, whole := strings.Cut(holderID, "/"); client == "" || !whole || strings.ContainsAny(holderID, " \n") {
-		return nil, invalid("the holder ID %q is none: use what Leadership.HolderID returned", holderID)
+		return nil, invalid("%q is not a holder ID: use the one that Leadership.HolderID returned", holderID)
 	}
 	c := t.client
 	if !c.life.Enter() {
@@ -169,8 +169,8 @@ func (e *Election) goOn(ctx context.Context, holderID string, term uint64, waits
 	return nil, err
 }
 
-// resume asks the server until it answers. left is how long the former leader may believe in
-// its lease.
+// resume asks the server until it answers. left is how long the former leader may trust its
+// lease.
 func (e *Election) resume(
 	ctx context.Context, former string, term uint64,
 ) (l *Leadership, left time.Duration, err error) {

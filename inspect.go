@@ -210,7 +210,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 	case err != nil:
 		return invalid("the pattern %q: %v", pattern, err)
 	case !able:
-		return invalid("the store %T cannot list locks: it is no store.Scanner", c.store)
+		return invalid("the store %T cannot list locks: it is not a store.Scanner", c.store)
 	}
 	if err := checkServer(ctx, c, "listing of", pattern); err != nil {
 		return err
@@ -481,7 +481,8 @@ func checkReadable(ctx context.Context, c *Client, name string) error {
 	return checkServer(ctx, c, "inspection of", name)
 }
 
-// checkServer refuses if nothing can be asked: a closed client, or a server that is no good.
+// checkServer refuses if nothing can be asked: a closed client, or a server that cannot serve
+// locks.
 func checkServer(ctx context.Context, c *Client, what, name string) error {
 	if c.life.IsClosing() {
 		return ErrClosed
