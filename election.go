@@ -112,7 +112,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 // holderID and a term are not secret: a caller that resumes with those of a live leader deposes
 // it.
 func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
-	return e.goOn(ctx, holderID, term, true)
+	return e.resumeTerm(ctx, holderID, term, true)
 }
 
 // ResumeAtOnce is [Election.Resume] without the wait. Use it only if the caller knows that the
@@ -121,11 +121,11 @@ func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*L
 // two processes believe that they lead, until the former leader learns of its loss: by a push,
 // by its next renewal, or at its trust deadline. The errors are those of Resume.
 func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
-	return e.goOn(ctx, holderID, term, false)
+	return e.resumeTerm(ctx, holderID, term, false)
 }
 
-// goOn resumes a term. waits: the former leader may still trust its lease.
-func (e *Election) goOn(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
+// resumeTerm resumes a term. waits: the former leader may still trust its lease.
+func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
 	t := &e.lock
 	if _, err := t.checkOrReenter(ctx); err != nil {
 		return nil, err
@@ -353,7 +353,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 		return fmt.Errorf("holdfast: proclamation for %q: %w", l.election.Name(), ctx.Err())
 	}
 	h := l.lease.state.hold
-	answer, err := l.say(ctx, wire.Value(value))
+	answer, err := l.sendProclamation(ctx, wire.Value(value))
 	switch {
 	case err != nil:
 		return wrap("proclamation for", h.lock.name, err)
@@ -369,8 +369,8 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	return nil
 }
 
-// say sends one proclamation. The caller has the turn.
-func (l *Leadership) say(ctx context.Context, word string) (string, error) {
+// sendProclamation sends one proclamation. The caller has the turn.
+func (l *Leadership) sendProclamation(ctx context.Context, word string) (string, error) {
 	h := l.lease.state.hold
 	l.number++
 	attempt, token := identityOf(h)
@@ -399,7 +399,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 		// have expired.
 		select {
 		case l.turn <- struct{}{}:
-			_, _ = l.say(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
+			_, _ = l.sendProclamation(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
 			<-l.turn
 		default: // a proclamation is under way, and its value stays until the next leader's
 		}
