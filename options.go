@@ -362,8 +362,8 @@ func Owner(name string) MutexOption {
 // the wait queue. Its caller still holds its leases: release them, and try again.
 //
 // The library knows what a call holds by its context: use [Lease.Context], or the context that
-// Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, at
-// least a second and at most a minute, and again after each such time. Behind hundreds of
+// Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, and
+// again after each such time: at least a second, and at most a minute. Behind hundreds of
 // waiters it looks less often: in a queue of a thousand, every five minutes. After the library
 // has first seen a deadlock, every client in it must confirm that its call still waits under
 // its leases. Only then does the deadlock count. So it takes about half of the TTL to find one.

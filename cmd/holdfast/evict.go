@@ -106,7 +106,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		_, err := fmt.Fprintf(w, "%s is free: there is nothing to evict\n", oneLine(name))
 		return err
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
-		// Whoever holds the lock now is meant, and not a client that acquires it while we ask.
+		// Evict the present holder, and not a client that acquires the lock while we ask.
 		e.Token = state.Holders[0].Token
 	}
 	if err := o.confirm(state, in, w); err != nil {
