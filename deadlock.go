@@ -28,13 +28,14 @@ type LeaseWait struct {
 	looks uint64 // how often the client has said so again
 }
 
-// Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them, or
-// [Client.Inspect]. It sends nothing. Each deadlock is given by one cycle in it.
+// Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them or
+// [Client.Inspect] returns them. It sends nothing. For each deadlock, it returns one cycle of
+// waits.
 //
-// The states are of different moments, and a client may have said what it waits for a moment
-// ago. So what Deadlocks finds may be over. If it is there again in states that were read some
-// seconds later, it is most likely true. A waiting call with more proof than this reports an
-// [EventDeadlock]. For what can be seen, see [BreakDeadlock].
+// The states were read at different moments, and a client reports its waits with a delay. So a
+// deadlock that Deadlocks finds may be over. If states that were read some seconds later show
+// it again, the deadlock is most likely real. A waiting call needs more proof than this before
+// it reports an [EventDeadlock]. [BreakDeadlock] says which deadlocks can be seen.
 func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
 	g := graphOf(locks, func(waitsfor.Edge) bool { return true })
 	for _, k := range g.nodes.Knots() {
@@ -97,7 +98,7 @@ func (s LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
 }
 
 // addWaiters adds the wait queue of a lock. A waiter that may be dead is not in the graph: the
-// server removes it some time, so nobody waits for it forever. For the waiters in front of
+// server removes it after some time, so nobody waits for it forever. For the waiters in front of
 // another, those right in front stand for all: they wait for the rest.
 func (g *waitGraph) addWaiters(s *LockInfo, alive map[waitsfor.ID]bool) {
 	var pool []waitsfor.Share
@@ -461,7 +462,7 @@ func (w *chainWait) lookTime() (context.Context, context.CancelFunc) {
 
 // waitedFor returns false if nobody waits for what the call holds: then it is in no deadlock,
 // and asks nothing. Otherwise it says anew that the call waits. It knows how many wait for a
-// hold by the last renewal. If that is too long ago, it takes it that somebody waits.
+// hold by the last renewal. If that is too long ago, it assumes that somebody waits.
 func (w *chainWait) waitedFor(ctx context.Context) bool {
 	holds, waited := w.outerHolds(ctx)
 	w.mu.Lock()

@@ -4,10 +4,10 @@
 //
 // A lock is a name. The state of the lock is one record on the server, and only the server
 // decides which client holds the lock. A client that acquires the lock gets a [Lease]. The
-// lease lasts for a limited time, the TTL. It renews the lease while the process runs
+// lease lasts for a limited time, the TTL. The client renews the lease while the process runs
 // and the server answers. When the holder releases the lock, the server grants it to the next
-// waiter in the same step. The server also pushes the grant to that waiter, so the waiter
-// does not have to poll.
+// waiter in the same step. The server also pushes the grant to that waiter, so the waiter does
+// not have to poll.
 //
 //	free ──acquire──▶ held ──release──▶ free, or granted to the next waiter
 //	                   │
@@ -15,10 +15,10 @@
 //
 // # The trust deadline
 //
-// The client counts a lease from just before it sends the request, on a clock that
-// also counts the machine's sleep. For the client, the lease ends a margin before it can
-// end on the server. That moment is the trust deadline. At the trust deadline the lease's
-// context ends, with a [LostError] as its cause. This does not depend on the network.
+// The client counts a lease from just before it sends the request, on a clock that also runs
+// while the machine is suspended. For the client, the lease ends a margin before it can end on
+// the server. That moment is the trust deadline. At the trust deadline the lease's context
+// ends, with a [LostError] as its cause. This does not depend on the network.
 //
 // If the process is paused past the deadline, nothing can tell it in time. For that case
 // there is [Lease.Token], a number that rises with every grant. Send the token to the

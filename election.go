@@ -92,44 +92,46 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	}
 }
 
-// Resume goes on with a term of before a restart, past all waiters, if nobody has taken over.
-// holderID and term are those of the former [Leadership], for example from a file. The new
-// leadership has a higher term, so a resource that checks terms refuses what the former leader
-// may still send. Observers see the value on, under the new term.
+// Resume continues a term from before a restart, ahead of all waiters, if nobody has taken
+// over. holderID and term are those of the former [Leadership], for example from a file. The
+// new leadership has a higher term. So a resource that checks terms refuses whatever the former
+// leader may still send. Observers continue to see the value, under the new term.
 //
-// The server cannot know whether the former leader still runs. So it takes the lease from
-// that one at once, and tells it. Resume waits until that one cannot believe in it any more:
-// until its lease would have ended, at most the TTL. During that time nobody leads, and no other
-// candidate becomes leader. If two processes resume the same term, only one of them succeeds.
+// The server cannot know whether the former leader still runs. So it takes the lease away at
+// once, and tells the former leader. Resume then waits until the former leader can no longer
+// trust its lease: until that lease would have ended, at most the TTL. During that time nobody
+// leads, and no other candidate becomes leader. If two processes resume the same term, only one
+// of them succeeds.
 //
-// The error is an [ErrNotHeld] if there is nothing to resume: the lease has ended, somebody else
-// leads, or another process has resumed the term. Then campaign. After any error the caller does
-// not lead. If the server may have granted the leadership, the library gives it up in the
-// background. While the server is away, Resume tries until ctx ends; [MaxWait] and [Tries] do not
-// limit it. If an answer was lost, Resume may have to wait for a whole TTL once more; with
-// [NoRenewal] it can then fail with an [ErrNotHeld]. A quorum refuses Resume. A
-// holderID and a term are no secrets: whoever calls Resume with those of a live leader deposes it.
+// The error is an [ErrNotHeld] if there is nothing to resume: the lease has ended, somebody
+// else leads, or another process has resumed the term. In that case, campaign. After any error
+// the caller does not lead. If the server may have granted the leadership, the library gives it
+// up in the background. While the server is away, Resume tries until ctx ends; [MaxWait] and
+// [Tries] do not limit it. If an answer was lost, Resume may have to wait for a whole TTL once
+// more; with [NoRenewal] it can then fail with an [ErrNotHeld]. A quorum refuses Resume. A
+// holderID and a term are not secret: a caller that resumes with those of a live leader deposes
+// it.
 func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
-	return e.goOn(ctx, holderID, term, true)
+	return e.resumeTerm(ctx, holderID, term, true)
 }
 
-// ResumeAtOnce is [Election.Resume] without the wait. It is for a caller that knows that the
-// former leader has ended, with all that worked under its leadership. For example, the
-// caller has the file lock that the former process and its children had. If the former
-// leader still runs, two believe that they lead, until the former learns of its loss: by a
-// push, by its next renewal, or at its trust deadline. The errors are those of Resume.
+// ResumeAtOnce is [Election.Resume] without the wait. Use it only if the caller knows that the
+// former leader has ended, and all work under its leadership too. For example, the caller has
+// the file lock that the former process and its children had. If the former leader still runs,
+// two processes believe that they lead, until the former leader learns of its loss: by a push,
+// by its next renewal, or at its trust deadline. The errors are those of Resume.
 func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
-	return e.goOn(ctx, holderID, term, false)
+	return e.resumeTerm(ctx, holderID, term, false)
 }
 
-// goOn resumes a term. waits: the former leader may still believe in its lease.
-func (e *Election) goOn(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
+// resumeTerm resumes a term. waits: the former leader may still trust its lease.
+func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
 	t := &e.lock
 	if _, err := t.checkOrReenter(ctx); err != nil {
 		return nil, err
 	}
 	if client, _, whole := strings.Cut(holderID, "/"); client == "" || !whole || strings.ContainsAny(holderID, " \n") {
-		return nil, invalid("the holder ID %q is none: use what Leadership.HolderID returned", holderID)
+		return nil, invalid("%q is not a holder ID: use the one that Leadership.HolderID returned", holderID)
 	}
 	c := t.client
 	if !c.life.Enter() {
@@ -167,8 +169,8 @@ func (e *Election) goOn(ctx context.Context, holderID string, term uint64, waits
 	return nil, err
 }
 
-// resume asks the server until it answers. left is how long the former leader may believe in
-// its lease.
+// resume asks the server until it answers. left is how long the former leader may trust its
+// lease.
 func (e *Election) resume(
 	ctx context.Context, former string, term uint64,
 ) (l *Leadership, left time.Duration, err error) {
@@ -237,7 +239,7 @@ func checkValue(value string) error {
 }
 
 // AwaitFree waits until nobody leads and nobody campaigns, and does not campaign itself, see
-// [Mutex.AwaitFree]. [Election.Observe] shows every change of the leader, also those from one to the next.
+// [Mutex.AwaitFree]. [Election.Observe] also shows a change from one leader to the next.
 func (e *Election) AwaitFree(ctx context.Context) error { return e.lock.awaitFree(ctx) }
 
 // Do campaigns, runs f as the leader, and resigns when f has returned or panicked. It does
@@ -354,7 +356,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 		return fmt.Errorf("holdfast: proclamation for %q: %w", l.election.Name(), ctx.Err())
 	}
 	h := l.lease.state.hold
-	answer, err := l.say(ctx, wire.Value(value))
+	answer, err := l.sendProclamation(ctx, wire.Value(value))
 	switch {
 	case err != nil:
 		return wrap("proclamation for", h.lock.name, err)
@@ -370,8 +372,8 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	return nil
 }
 
-// say sends one proclamation. The caller has the turn.
-func (l *Leadership) say(ctx context.Context, word string) (string, error) {
+// sendProclamation sends one proclamation. The caller has the turn.
+func (l *Leadership) sendProclamation(ctx context.Context, word string) (string, error) {
 	h := l.lease.state.hold
 	l.number++
 	attempt, token := identityOf(h)
@@ -400,7 +402,7 @@ func (l *Leadership) Resign(ctx context.Context) error {
 		// have expired.
 		select {
 		case l.turn <- struct{}{}:
-			_, _ = l.say(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
+			_, _ = l.sendProclamation(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
 			<-l.turn
 		default: // a proclamation is under way, and its value stays until the next leader's
 		}

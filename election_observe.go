@@ -67,10 +67,10 @@ func (e *Election) read(ctx context.Context) (Leader, time.Duration, error) {
 	}, line.Left, nil
 }
 
-// Observe yields the leader and every change of it. The first value is the current leader.
-// A zero Leader means that nobody leads. Terms never go back. Several quick changes may
-// come as one. The server's pushes wake Observe. It also asks the server by itself when the
-// leader's lease may have expired.
+// Observe yields the leader and every change of it. The first value is the current leader. A
+// zero Leader means that nobody leads. Terms never go back. If several changes follow each
+// other quickly, Observe may yield only the last one. The server's pushes wake Observe. It also
+// asks the server by itself when the leader's lease may have expired.
 //
 // Observe yields an error once, when its last value can no longer be known to be true.
 // While the server is away, the iteration continues, and it yields the leader again when

@@ -318,7 +318,8 @@ func Hint(err error) string {
 	case errors.Is(err, ErrNotHeld) && errors.Is(err, ErrReleased):
 		return "the program has released this lease: acquire the lock again"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return "check what your code wrote after the loss; with the token in each write, late ones are refused"
+		return "check what your code wrote after the loss; " +
+			"if each write has the token, the resource can refuse late writes"
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server runs and that the address is right"
 	case errors.As(err, &silent) && errors.Is(err, ErrHeld):

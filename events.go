@@ -18,9 +18,9 @@ import (
 
 // Observer receives events of locks and leases. It must not call the client.
 //
-// The events of one call are reported in that call, and several calls may report at a time.
-// If the observer is slow, it delays the call. Renewals, losses and leaks are reported in a
-// separate goroutine. A slow observer delays no lease. If it blocks for long, some of these
+// The events of one call are reported in that call, and several calls may report at the same
+// time. If the observer is slow, it delays the call. Renewals, losses and leaks are reported in
+// a separate goroutine. A slow observer delays no lease. If it blocks for long, some of these
 // events are dropped. The events of one lease come in order.
 type Observer interface {
 	Observe(Event)
@@ -92,8 +92,8 @@ func (w Wake) String() string { return wakeNames[w] }
 //
 // Context is the context of the call that acquires or acquired the lock, for its values: a
 // trace, for example. It may have ended. It is nil in events that belong to no single call,
-// such as a renewal. A wait that has several parts reports EventWait for each. Only the
-// first of them has no Waited.
+// such as a renewal. A wait that has several parts reports EventWait for each. Waited is false
+// in the first of them.
 type Event struct {
 	Kind     EventKind
 	Context  context.Context

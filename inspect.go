@@ -19,10 +19,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// LockInfo is the state of one lock, as the server knows it. It is that of one moment, unless
-// the lock has more than 256 holders and waiters together. Those are read in several requests, so
-// that the server serves others in between. Each of them was there at some time during the
-// reading, and all that were there the whole time are shown.
+// LockInfo is the state of one lock, as the server knows it. The state is that of one moment,
+// unless the lock has more than 256 holders and waiters together. The client then reads them in
+// several requests, and the server can serve others in between. Each holder and waiter shown
+// was there at some time during the reading. All that were there the whole time are shown.
 type LockInfo struct {
 	Name         string
 	Fence        uint64        // the highest fencing token in the record; 0 if there is none
@@ -177,19 +177,19 @@ func readJob(ctx context.Context, c *Client, name string, known *registrations) 
 // listReaders is how many records List reads at the same time.
 const listReaders = 32
 
-// List yields the state of every lock and job that has a record and whose name matches
-// pattern: * is any text, ? is any character, [abc] is one of these, \ takes a special
-// character as it is, and an empty pattern matches every name. It changes nothing.
+// List yields the state of every lock and job that has a record and whose name matches pattern:
+// * is any text, ? is any character, [abc] is one of these, \ makes the next character an
+// ordinary one, and an empty pattern matches every name. It changes nothing.
 //
 // A record stays for a while after the last use of its lock ([Config.Retention]), so many of
-// the locks are free. The order is arbitrary. Each state was true when it was read, and the
-// locks change during the listing. A lock that exists during all of it is listed. A key that
-// is named like a record and holds data of another kind is no lock, and is left out.
+// the locks are free. The order is arbitrary. Each state was true when List read it, and locks
+// may change during the listing. A lock that exists the whole time is listed. If a key has the
+// name of a record and holds other data, it is not a lock, and List leaves it out.
 //
-// List reads the server's keys a page at a time, and so keeps no server busy, however many
+// List reads the server's keys a page at a time. So it blocks no server for long, however many
 // other keys there are. In a Cluster it reads every primary, and over a quorum every server.
-// The user needs the permission for SCAN. The first error ends the listing; it is yielded
-// last, with an empty state. A store that is no [store.Scanner] is refused with [ErrInvalid].
+// The user needs the permission for SCAN. The first error ends the listing; it is yielded last,
+// with an empty state. If the store is not a [store.Scanner], the error is an [ErrInvalid].
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		if err := list(ctx, c, pattern, func(s LockInfo) bool { return yield(s, nil) }); err != nil {
@@ -210,7 +210,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 	case err != nil:
 		return invalid("the pattern %q: %v", pattern, err)
 	case !able:
-		return invalid("the store %T cannot list locks: it is no store.Scanner", c.store)
+		return invalid("the store %T cannot list locks: it is not a store.Scanner", c.store)
 	}
 	if err := checkServer(ctx, c, "listing of", pattern); err != nil {
 		return err
@@ -418,8 +418,8 @@ type Eviction struct {
 // A holder learns of the eviction with its next renewal, up to a third of its TTL later.
 // Until then it believes that it holds the lock. The leases of this client end at once.
 //
-// All holds end at one moment. So the server serves nobody else while it ends thousands of
-// readers or permits: 10,000 take it a tenth of a second.
+// All holds end in one step, during which the server serves nobody else. If there are thousands
+// of readers or permits, that takes time: a tenth of a second for 10,000.
 //
 // Evict returns the number of holds that it ended. It is 0 if the lock was free, or if no
 // hold had the given Token. After an [ErrUnknownOutcome], check the result with
@@ -481,7 +481,8 @@ func checkReadable(ctx context.Context, c *Client, name string) error {
 	return checkServer(ctx, c, "inspection of", name)
 }
 
-// checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a server that is no good.
+// checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a
+// server that cannot serve locks.
 func checkServer(ctx context.Context, c *Client, what, name string) error {
 	if c.life.IsClosing() {
 		return ErrClosed

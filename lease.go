@@ -22,9 +22,9 @@ import (
 // may release it, not only the one that acquired it.
 //
 // If a program drops a lease without a release, the garbage collector finds it. The library
-// then stops the renewal, and reports the lease to the logger and the observer. The lock
-// stays held until the lease's TTL ends: nothing frees it earlier. To keep only the lease's
-// context is not enough.
+// then stops the renewal, and reports the lease to the logger and the observer. The lock stays
+// held until the lease's TTL ends: nothing frees it earlier. So keep the Lease itself: to keep
+// only its context is not enough.
 //
 // There are two exceptions. Leases of [NoRenewal] are not reported. A store with its own
 // clock, such as memstore, gets no such check, because the collector must not touch objects
@@ -237,11 +237,12 @@ func (l *Lease) Name() string { return l.state.hold.lock.name }
 // after a re-entry under a lease's context.
 func (l *Lease) HolderID() string { return attemptOf(l.state.hold) }
 
-// Token returns the fencing token. It is higher than the token of every lease granted
-// before on this lock. Only leases that share a hold ([Reentrant], [Owner]) have the same
-// token. A resource that remembers the highest token can refuse a late writer: the module
-// fence has guards that do. If a write depends on a read, show the token with the read too.
-// Otherwise a late write that comes between the two is accepted, and then overwritten.
+// Token returns the fencing token. It is higher than the token of every lease granted before on
+// this lock. Only leases that share a hold ([Reentrant], [Owner], readers of one process) have
+// the same token. A resource that remembers the highest token can refuse a late writer: the
+// module fence has guards that do this. If a write depends on a read, show the token with the
+// read too. Otherwise the resource accepts a late write that comes between the two, and your
+// write then replaces it.
 //
 // The token fits a signed 64-bit integer. See docs/protocol.md for its parts, and
 // docs/guarantees.md for the conditions under which it rises.
@@ -432,13 +433,13 @@ func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (lo
 }
 
 // ReleaseAfter gives the hold up, but the lock stays held for delay from now, or until
-// [MinHold] has passed, whichever is later. An exclusive lock does not stay held for its
-// lease. The lease of a reader or of permits lasts at least as long as before, because
-// nothing shortens it. Only an operator can free the lock earlier. While other leases share
-// the hold ([Reentrant]), ReleaseAfter does what Release does.
+// [MinHold] has passed, whichever is later. For an exclusive lock, the rest of its lease does
+// not count. The lease of a reader or of permits lasts at least as long as before, because
+// ReleaseAfter does not shorten it. Only an operator can free the lock earlier. While other
+// leases share the hold ([Reentrant]), ReleaseAfter does what Release does.
 //
-// The errors are those of [Lease.Release]. After an [ErrUnknownOutcome] the lock stays held
-// for the delay, or for the lease.
+// The errors are those of [Lease.Release]. After an [ErrUnknownOutcome] the lock stays held for
+// the delay, or until the lease ends.
 func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	if delay > maxTTL {
 		return invalid("the delay is %v: it must be at most %v", delay, maxTTL)

@@ -16,14 +16,15 @@ import (
 )
 
 // ReleaseWhenDone releases the lease when ctx ends: the context of the call that acquired it,
-// or any other. If ctx has ended, that is at once. It does not wait for the code under the
-// lease. So use it if the work is over when ctx ends, or bind the work to [Lease.Context].
-// A call is for good; of several calls, the first context that ends counts.
+// or any other. If ctx has ended already, it does so at once. It does not wait for the code
+// under the lease. So use it if the work is over when ctx ends, or bind the work to
+// [Lease.Context]. A call cannot be undone. After several calls, the first context that ends
+// counts.
 //
-// The release is that of [Lease.Release], in the background. If the server does not answer,
-// the client repeats it until the lease has ended, and the lock is free within its TTL at
-// the latest. The log gets the error, and the observer too. A Release by hand works before
-// and after. If the lease is lost first, it stays lost, and the end of ctx frees what the
+// The release is that of [Lease.Release], in the background. If the server does not answer, the
+// client repeats it until the lease has ended, and the lock is free within its TTL at the
+// latest. The logger and the observer receive the error. [Lease.Release] works before and
+// after. If the lease is lost first, it stays lost, and the end of ctx frees whatever the
 // server may still keep. [Client.Close] ends the wait for ctx.
 //
 // If the lease has ended already, the error is an [ErrNotHeld].
@@ -79,10 +80,10 @@ func (e *leaseEnd) stopAll() {
 	}
 }
 
-// Shorten makes the lease last for ttl from now, if more remains, also on the server: if the
-// process dies, the lock is free that soon. From then on, nothing makes the lease last longer
-// than that. Each renewal asks for ttl, and [Lease.Extend] with a longer ttl is refused. A
-// lease without renewal ends then. Leases that share a hold are shortened together, and no
+// Shorten makes the lease last for ttl from now, if more remains. The server shortens it too:
+// if the process dies, the lock is free that soon. From then on, nothing makes the lease last
+// longer than that. Each renewal asks for ttl, and [Lease.Extend] with a longer ttl is refused.
+// A lease without renewal ends then. Leases that share a hold are shortened together, and no
 // other goroutine of the process gets the hold.
 //
 // The trust deadline moves before the client sends anything, and stays there whatever the
@@ -92,12 +93,12 @@ func (e *leaseEnd) stopAll() {
 //
 // If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] the lease is
 // held, and the server may keep it for as long as before; Shorten may be repeated. A renewal
-// that got no answer, and that the server runs late, can have the same effect. The waiter
-// that is next learns of the earlier end by a push. If the push is lost, it polls when the
-// lease would have ended.
+// that got no answer, and that the server runs late, can have the same effect. The next waiter
+// learns of the earlier end by a push. If the push is lost, the waiter polls when the lease
+// would have ended.
 //
 // A lock with [Owner] refuses Shorten, because the other entries trust the same lease. A quorum
-// refuses it too. Both are no change of the lease.
+// refuses it too. After such a refusal, the lease is as before.
 func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 	t := l.state
 	h, c := t.hold, t.hold.lock.client
@@ -154,8 +155,8 @@ func (h *hold) shortenAgain(ctx context.Context, ttl time.Duration) {
 	}
 }
 
-// KeepPermits keeps n permits of a semaphore's lease and releases the others. Waiters get
-// these in the same step. The lease continues with its token and its time.
+// KeepPermits keeps n permits of a semaphore's lease and releases the others. The server grants
+// them to waiters in the same step. The lease continues with its token and its time.
 //
 // The request names what remains, so it may be repeated, and copies of it do no harm. Whatever
 // the error is, use no more than n permits from then on. If the server did not answer, the error is

@@ -92,14 +92,14 @@ func do(ctx context.Context, l boundLease, f func(ctx context.Context) error) (e
 	inner, cancel := l.bind(ctx)
 	defer func() {
 		cancel()
-		err = both(err, l.Release(ctx))
+		err = joinErrors(err, l.Release(ctx))
 	}()
 	return f(inner)
 }
 
-// both joins the function's error with the error of its lock. If there is only one, both
-// returns it unchanged.
-func both(err, lock error) error {
+// joinErrors joins the function's error with the error of its lock. If there is only one,
+// joinErrors returns it unchanged.
+func joinErrors(err, lock error) error {
 	switch {
 	case lock == nil:
 		return err

@@ -79,7 +79,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.placed(m.take(ctx, m.locks[0].wait))
+	return m.noteCaller(m.take(ctx, m.locks[0].wait))
 }
 
 // TryLock acquires the locks if all of them are free. It does not wait. If one is held, the
@@ -88,11 +88,11 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.placed(m.take(ctx, 0))
+	return m.noteCaller(m.take(ctx, 0))
 }
 
-// placed stores where the caller of the lock call acquired the lease.
-func (m *MultiMutex) placed(l *MultiLease, err error) (*MultiLease, error) {
+// noteCaller stores where the caller of the lock call acquired the lease.
+func (m *MultiMutex) noteCaller(l *MultiLease, err error) (*MultiLease, error) {
 	if l != nil && m.client.events.logs {
 		l.state.taken = caller(2)
 	}
@@ -152,7 +152,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		if n == busy {
 			l, err := acquireNext(waits, under(ctx, taken), &m.locks[n], taken)
 			if err != nil {
-				_ = giveBack(ctx, taken)
+				_ = releaseLeases(ctx, taken)
 				return nil, err
 			}
 			taken, busy = append(taken, l), len(m.locks)
@@ -165,11 +165,11 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		case !errors.Is(err, ErrHeld) && isTransient(err) && away.outlast(waits, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
-				_ = giveBack(ctx, taken)
+				_ = releaseLeases(ctx, taken)
 				return nil, fmt.Errorf("holdfast: while the server was away: %w", err)
 			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
-			_ = giveBack(ctx, taken)
+			_ = releaseLeases(ctx, taken)
 			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
 			m.locks[n+held].fail(told, err)
 			return nil, err
@@ -263,7 +263,7 @@ func takeAll(
 				discard(rest)
 				rest.leaveTurn()
 			}
-			_ = giveBack(ctx, leases)
+			_ = releaseLeases(ctx, leases)
 			return nil, i, err
 		}
 		l.watched()

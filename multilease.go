@@ -179,7 +179,7 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	if b.parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}
-	err := giveBack(ctx, b.parts)
+	err := releaseLeases(ctx, b.parts)
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}
@@ -191,8 +191,8 @@ func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
 	return l.state.parts[0].state.whenDone(ctx, l.Err(), l.Release)
 }
 
-// giveBack releases leases, several at a time, and joins the errors.
-func giveBack(ctx context.Context, leases []*Lease) error {
+// releaseLeases releases leases, several at a time, and joins the errors.
+func releaseLeases(ctx context.Context, leases []*Lease) error {
 	return each(leases, func(l *Lease) error { return l.Release(ctx) })
 }
 

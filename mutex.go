@@ -41,10 +41,10 @@ func (m *Mutex) Name() string { return m.lock.name }
 // After an error the caller holds nothing and is no longer in the wait queue. If the server
 // may have granted the lock, the library releases it in the background.
 //
-// The error is that of ctx if ctx ended first. It is a [*HeldError] after the wait limit,
-// and a [*ServerError] if the server's refusal is permanent. It is [ErrDeadlock] if ctx
-// belongs to a lease of this lock and neither [Reentrant] nor [Owner] allows the re-entry.
-// It is an [ErrLost] if the grant arrived when its lease was over, and an [ErrNotAcked] with
+// The error is that of ctx if ctx ended first. It is a [*HeldError] after the wait limit, and a
+// [*ServerError] if the server's refusal is permanent. It is [ErrDeadlock] if ctx belongs to a
+// lease of this lock and neither [Reentrant] nor [Owner] allows the re-entry. It is an
+// [ErrLost] if the grant arrived after its lease was over, and an [ErrNotAcked] with
 // [WaitReplicas] or [WaitAOF]. It may also be [ErrClosed], [ErrInvalid] or [ErrUnreachable].
 // Any other error is an [ErrUnknownOutcome].
 //
@@ -99,10 +99,11 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 // a moment since the call began at which [Mutex.TryLock] would have succeeded. Somebody may
 // have the lock by now. To work under the lock, use [Mutex.Lock].
 //
-// AwaitFree takes no place in the wait queue, so it delays nobody. While the lock passes from
-// waiter to waiter, it is not free. The release pushes the news. If a holder dies, or if a push
-// is lost, AwaitFree asks the server when the lease may have ended.
-// With [Owner], the lock is free when the last holder under that name has released it.
+// AwaitFree takes no position in the wait queue, so it delays nobody. While the lock passes
+// from waiter to waiter, it is not free. The release that frees the lock wakes AwaitFree by a
+// push. If a holder dies, or if a push is lost, AwaitFree asks the server when the lease may
+// have ended. With [Owner], the lock is free when the last holder under that name has released
+// it.
 //
 // AwaitFree ends like [Mutex.Lock]: with the error of ctx, with a [*HeldError] when the limit of
 // [MaxWait] has passed, or with [ErrClosed]. While the server is away, it keeps trying. It makes
@@ -110,8 +111,8 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 // this lock, the error is an [ErrDeadlock]. A quorum refuses AwaitFree.
 func (m *Mutex) AwaitFree(ctx context.Context) error { return m.lock.awaitFree(ctx) }
 
-// freedom is the state of one AwaitFree.
-type freedom struct {
+// freeWatch is the state of one AwaitFree.
+type freeWatch struct {
 	*lock
 	outage outage
 
@@ -125,7 +126,7 @@ type freedom struct {
 	birth atomic.Value
 }
 
-func fill(c chan struct{}) {
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -158,7 +159,7 @@ func (s *lock) awaitFree(parent context.Context) error {
 		defer cancel()
 		ctx = limited
 	}
-	f := &freedom{
+	f := &freeWatch{
 		lock: s, outage: outage{c: c, lock: s, try: s.wait == 0},
 		free: make(chan struct{}, 1), ask: make(chan struct{}, 1),
 	}
@@ -174,7 +175,7 @@ func (s *lock) awaitFree(parent context.Context) error {
 }
 
 // await asks until the lock is free, and waits for news in between.
-func (f *freedom) await(ctx context.Context) error {
+func (f *freeWatch) await(ctx context.Context) error {
 	c := f.client
 	if err := f.outage.prepare(ctx, f.lock); err != nil {
 		return err
@@ -224,7 +225,7 @@ func (f *freedom) await(ctx context.Context) error {
 
 // request asks the server whether the lock is free. If there is a subscription, the server
 // notes that somebody watches. A try would get the lock if it is free.
-func (f *freedom) request(ctx context.Context) (wire.Answer, error) {
+func (f *freeWatch) request(ctx context.Context) (wire.Answer, error) {
 	watches := "0"
 	if f.stop != nil {
 		watches = "1"
@@ -234,7 +235,7 @@ func (f *freedom) request(ctx context.Context) (wire.Answer, error) {
 
 // subscribe makes the subscription. It reports false if there is one already, or if it is not
 // possible. After an error that may pass, it is tried again after the next poll.
-func (f *freedom) subscribe(ctx context.Context) bool {
+func (f *freeWatch) subscribe(ctx context.Context) bool {
 	c := f.client
 	if f.stop != nil || f.alone {
 		return false
@@ -242,7 +243,7 @@ func (f *freedom) subscribe(ctx context.Context) bool {
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()
 	stop, err := c.store.Listen(brief, wire.Watch(c.cfg.Prefix, f.name, c.sharded), store.Listener{
-		Message: f.heard, Resumed: func() { fill(f.ask) },
+		Message: f.heard, Resumed: func() { signal(f.ask) },
 	})
 	if err != nil {
 		err = request.InTime(ctx, err)
@@ -257,19 +258,19 @@ func (f *freedom) subscribe(ctx context.Context) bool {
 }
 
 // heard takes a push. It must not block.
-func (f *freedom) heard(payload string) {
+func (f *freeWatch) heard(payload string) {
 	news, ok := wire.ParseFree(payload)
 	switch {
 	case !ok || news.Birth != f.birth.Load():
-		fill(f.ask)
+		signal(f.ask)
 	case news.Mode == "" || news.Mode == wire.Shared && f.want == wire.Shared,
 		news.Mode == wire.PermitMode && f.limit == news.Limit && news.Used+f.weight <= f.limit:
-		fill(f.free)
+		signal(f.free)
 	}
 }
 
 // pollAfter returns how long to wait for a push before the next request.
-func (f *freedom) pollAfter(left time.Duration) time.Duration {
+func (f *freeWatch) pollAfter(left time.Duration) time.Duration {
 	if f.stop == nil || left == 0 || f.client.pushing.mute.Load() {
 		return leasetime.PollWithoutPush(left, f.ttl, f.client.chance())
 	}
@@ -309,7 +310,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 		}
 	}
 	if n == 0 {
-		return 0, notYours(t.name, r.Holders[0])
+		return 0, heldByOther(t.name, r.Holders[0])
 	}
 	if mine != nil && mine.hold.lock.owner == t.owner {
 		n += mine.holdCount() - 1
@@ -327,7 +328,7 @@ func oneOrSeveral(page *wire.Record) bool {
 	return len(page.Holders) > 1 || len(page.Holders) == 1 && page.Holders[0].Mode == wire.Exclusive
 }
 
-// notYours returns the error that names the holder of a lock that the caller does not hold.
-func notYours(name string, h wire.HolderLine) error {
+// heldByOther returns the error that names the holder of a lock that the caller does not hold.
+func heldByOther(name string, h wire.HolderLine) error {
 	return fmt.Errorf("%w: %q is held by %s", ErrHeldByOther, name, ownerName(h.Owner, h.Attempt))
 }

@@ -324,12 +324,12 @@ func Reentrant() MutexOption {
 	}}
 }
 
-// Owner acquires the lock under a name. A client that uses the same owner name, in any
-// process, joins the current holders. It does not queue. All other clients wait, and the
-// lock is free when the last holder has released it. Use Owner for work that several
-// processes do together. It also suits work that one process hands to the next, if the
-// second acquires the lock before the first releases it. Under the context of a lease of
-// the same owner it is [Reentrant].
+// Owner acquires the lock under a name. A client that uses the same owner name, in any process,
+// joins the current holders. It does not queue. All other clients wait, and the lock is free
+// when the last holder has released it. Use Owner for work that several processes do together.
+// It also suits work that one process hands to the next, if the second acquires the lock before
+// the first releases it. Under the context of a lease of the same owner, it is a re-entry as
+// with [Reentrant].
 //
 // All entries share one token and one lease on the server, and each entry renews that
 // lease. If a process dies, the other entries of its owner keep the lock. If there are
@@ -355,28 +355,30 @@ func Owner(name string) MutexOption {
 	}}
 }
 
-// BreakDeadlock makes a call fail with a [*DeadlockError] if it is part of a deadlock: it
-// holds a lock that another call needs, and waits for one that the other holds, in this process
-// or in others. Of several calls with this option, the one that began to wait last fails, by
-// the clocks of the servers. It leaves the wait queue. It still holds its leases: release them,
-// and try again.
+// BreakDeadlock makes a call fail with a [*DeadlockError] if the call is part of a deadlock: it
+// holds a lock that another call needs, and waits for one that the other call holds. The other
+// call may be in this process or in another one. If several calls in the deadlock have this
+// option, the one that began to wait last fails, by the clocks of the servers. That call leaves
+// the wait queue. Its caller still holds its leases: release them, and try again.
 //
 // The library knows what a call holds by its context: use [Lease.Context], or the context that
-// Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, at
-// least a second and at most a minute, and again after each such time. Behind hundreds of
-// waiters it looks less often: in a queue of a thousand, every five minutes. A deadlock counts when
-// every client in it has said again, after the deadlock was first seen, that its call still
-// waits under its leases. So it takes about half of the TTL to find one, and a process that has
-// died is in none, nor is a call that has ended. Without BreakDeadlock, a call in a deadlock
-// goes on waiting, and the deadlock is still reported: by an [EventDeadlock], and to the logger.
+// Do passes on. It looks for a deadlock when such a call has waited for a third of the TTL, and
+// again after each such time: at least a second, and at most a minute. Behind hundreds of
+// waiters it looks less often: in a queue of a thousand, every five minutes. After the library
+// has first seen a deadlock, every client in it must confirm that its call still waits under
+// its leases. Only then does the deadlock count. So it takes about half of the TTL to find one.
+// A process that has died is in no deadlock, nor is a call that has ended. Without
+// BreakDeadlock, a call in a deadlock goes on waiting, and the deadlock is still reported: by
+// an [EventDeadlock], and to the logger.
 //
-// If a goroutine waits under a lease, the library takes it that the lease is not released before
-// that wait has ended. Two calls that see different parts of several deadlocks at the same
-// moment may both fail, although the failure of one would be enough.
+// If a goroutine waits under a lease, the library assumes that nobody releases that lease
+// before the wait has ended. Two calls that see different parts of several deadlocks at the
+// same moment may both fail, although the failure of one would be enough.
 //
-// The library cannot see waits for anything else, leases that are not in the context, calls
-// that only try ([Tries]), clients of other versions or prefixes, and of a lock with [Owner] more
-// than one holder. It sees eight waits under one hold, and no cycle of more than 64 locks.
+// The library cannot see waits for anything but its locks, leases that are not in the context,
+// calls that only try ([Tries]), and clients of other versions or prefixes. Of a lock with
+// [Owner], it sees one holder. It sees at most eight waits under one hold, and no cycle of more
+// than 64 locks.
 //
 // It costs nothing while a lock is free. For every kind but Periodic, which does not wait in a
 // queue.

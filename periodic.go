@@ -107,7 +107,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 	away := &outage{c: t.client, lock: t, try: t.wait <= 0}
 	var seen *RunResult
 	for {
-		turn, l, err := e.begin(waits, ctx, "now")
+		result, l, err := e.begin(waits, ctx, "now")
 		now := t.client.now()
 		switch {
 		case err != nil && isTransient(err) && away.outlast(waits, err):
@@ -117,11 +117,11 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		case err != nil:
 			return RunResult{}, t.heldError(waits, ctx, away.ended(waits, err))
 		case l != nil:
-			return turn, e.run(ctx, l, f)
+			return result, e.run(ctx, l, f)
 		}
-		seen = &turn
-		if t.wait <= 0 || !e.until(waits, turn, now) {
-			return turn, interrupted(ctx, t)
+		seen = &result
+		if t.wait <= 0 || !e.until(waits, result, now) {
+			return result, interrupted(ctx, t)
 		}
 	}
 }
@@ -160,10 +160,10 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 	first := e.first(false)
 	var back givenBack
 	for failures := 0; ; {
-		turn, l, err := e.begin(ctx, ctx, first)
+		result, l, err := e.begin(ctx, ctx, first)
 		seen := t.client.now() // before the run, which may take long
 		if err != nil {
-			back.add(turn.HolderID, seen, t.ttl)
+			back.add(result.HolderID, seen, t.ttl)
 			again := isTransient(err) || errors.Is(err, ErrLost)
 			if ctx.Err() != nil || !again || !t.client.sender.Pause(ctx, failures) {
 				return err
@@ -183,11 +183,11 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 				return err
 			}
 		}
-		first = e.first(turn.Next <= closeBy)
-		if l == nil && back.has(turn.HolderID) {
-			turn.Busy = true // until the period is given back
+		first = e.first(result.Next <= closeBy)
+		if l == nil && back.has(result.HolderID) {
+			result.Busy = true // until the period is given back
 		}
-		if !e.until(ctx, turn, seen) {
+		if !e.until(ctx, result, seen) {
 			return interrupted(ctx, t)
 		}
 	}
@@ -227,13 +227,13 @@ func (e *Periodic) first(beginning bool) string {
 // sleeps. So the client asks earlier, after ever shorter waits.
 const closeBy = 2 * time.Second
 
-// until waits until the next question makes sense. turn is the last answer, received at
+// until waits until the next question makes sense. result is the last answer, received at
 // seen. It reports false if ctx ends or the client closes first.
-func (e *Periodic) until(ctx context.Context, turn RunResult, seen time.Duration) bool {
+func (e *Periodic) until(ctx context.Context, result RunResult, seen time.Duration) bool {
 	c := e.lock.client
-	wait := max(turn.Next-(c.now()-seen), 0)
+	wait := max(result.Next-(c.now()-seen), 0)
 	switch {
-	case turn.Busy:
+	case result.Busy:
 		wait = min(wait, e.lock.ttl/3, time.Second)
 	case wait > closeBy:
 		wait -= max(wait/64, time.Second)
@@ -262,13 +262,13 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	}
 	defer c.life.Exit()
 	told := &call{ctx: parent, start: c.now()}
-	turn, h, err := e.ask(ctx, first)
+	result, h, err := e.ask(ctx, first)
 	if err != nil {
 		s.fail(told, err)
-		return turn, nil, err
+		return result, nil, err
 	}
 	if h == nil {
-		return turn, nil, nil
+		return result, nil, nil
 	}
 	l := h.newLease(parent)
 	if l == nil {
@@ -278,9 +278,9 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 		s.fail(told, err)
 		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
-	turn.Ran, turn.HolderID, turn.Token = true, attemptOf(h), l.Token()
+	result.Ran, result.HolderID, result.Token = true, attemptOf(h), l.Token()
 	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
-	return turn, l, nil
+	return result, l, nil
 }
 
 // ask asks the server. If it returns neither a hold nor an error, another attempt has the
@@ -299,7 +299,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	attempt, number := c.newAttemptID()
 	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, s.attempt(attempt), c.now()+s.ttl) }
 	sent := c.now()
-	line, err := e.turn(ctx, attempt, first)
+	line, err := e.askRun(ctx, attempt, first)
 	if request.Definite(err) {
 		return RunResult{}, nil, wrap("run of", s.name, err)
 	}
@@ -313,9 +313,9 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	if line.Other != nil {
 		return RunResult{}, nil, &PeriodError{Name: s.name, InUse: Schedule(*line.Other), Asked: e.schedule()}
 	}
-	turn := RunResult{HolderID: line.Attempt, Busy: line.Busy, Next: line.Left}
+	result := RunResult{HolderID: line.Attempt, Busy: line.Busy, Next: line.Left}
 	if !line.Granted {
-		return turn, nil, nil
+		return result, nil, nil
 	}
 	h, err := newHold(s, grant{number: number, token: line.Token, since: sent})
 	if err != nil {
@@ -328,11 +328,11 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 			return RunResult{HolderID: attempt}, nil, err
 		}
 	}
-	return turn, h, nil
+	return result, h, nil
 }
 
-// turn sends one request.
-func (e *Periodic) turn(ctx context.Context, attempt, first string) (wire.RunAnswer, error) {
+// askRun sends one request for the run, or for a change of the schedule.
+func (e *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunAnswer, error) {
 	c, s, offset := e.lock.client, &e.lock, "-"
 	if asked := e.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
@@ -379,7 +379,7 @@ func (e *Periodic) Reschedule(ctx context.Context) error {
 		return wrap("period of", t.name, err)
 	}
 	attempt, _ := c.newAttemptID()
-	line, err := e.turn(ctx, attempt, "change")
+	line, err := e.askRun(ctx, attempt, "change")
 	switch {
 	case err != nil:
 		return wrap("period of", t.name, err)

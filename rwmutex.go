@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// RWMutex is a lock that many readers hold together, or one writer alone. Readers and
-// writers share one wait queue, in order of arrival. A writer that waits gets the lock
-// before readers that come later. Neighbouring readers in the queue get it together.
+// RWMutex is a lock that many readers hold together, or one writer alone. Readers and writers
+// share one wait queue, in order of arrival. A writer that waits gets the lock before readers
+// that come later. Readers that are next to each other in the queue get it together.
 //
 // The readers of one process share one hold on the server. While the hold is live and
 // nobody waits, another reader joins it without a request. The last reader to release it
@@ -105,7 +105,7 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) er
 // If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] it is
 // held, by a reader or still by the writer. Then the caller may read and must not write,
 // until another Downgrade or Upgrade succeeds. After any other error nothing has changed.
-func (l *Lease) Downgrade(ctx context.Context) error { return l.state.step(ctx, down) }
+func (l *Lease) Downgrade(ctx context.Context) error { return l.state.changeMode(ctx, down) }
 
 // Upgrade turns a reader's lease of an [RWMutex] into the writer's lease, if it is the only
 // reader. It never waits. The upgrade comes before all waiters, because they wait for that
@@ -122,7 +122,7 @@ func (l *Lease) Downgrade(ctx context.Context) error { return l.state.step(ctx, 
 // held by a reader. It may keep other readers out until it is released, or until another
 // Upgrade or Downgrade succeeds. After any other error it is the same reader's lease as
 // before.
-func (l *Lease) Upgrade(ctx context.Context) error { return l.state.step(ctx, up) }
+func (l *Lease) Upgrade(ctx context.Context) error { return l.state.changeMode(ctx, up) }
 
 // conversion is an upgrade or a downgrade.
 type conversion uint8
@@ -140,9 +140,9 @@ func (w conversion) mode() string {
 	return wire.Exclusive
 }
 
-// step downgrades or upgrades. If an earlier conversion has an unknown outcome, step
+// changeMode downgrades or upgrades. If an earlier conversion has an unknown outcome, changeMode
 // repeats it first. The server answers a repeated conversion like the first one.
-func (t *leaseState) step(ctx context.Context, want conversion) error {
+func (t *leaseState) changeMode(ctx context.Context, want conversion) error {
 	h := t.hold
 	switch {
 	case ctx == nil:

@@ -159,7 +159,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 
 // Available asks the server how many permits nobody holds. It counts with the limit that the
 // server knows, or with that of this Semaphore if the server knows none. After SetLimit has
-// lowered the limit, more permits may be held than there are; then the number is 0.
+// lowered the limit, more permits may be held than the limit allows; then the number is 0.
 //
 // The number was true when the server answered. Clients that wait get these permits first, so
 // TryAcquire may fail although some are available. The errors are those of [Client.Inspect].

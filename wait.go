@@ -69,7 +69,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		if wake == WakePush {
 			// If the push cannot be trusted, a poll confirms the grant and restarts the
 			// lease.
-			if g, ok := at.believes(pushed); ok {
+			if g, ok := at.trusts(pushed); ok {
 				return at.granted(g)
 			}
 		}
@@ -90,12 +90,12 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	}
 }
 
-// believes reports whether the client can trust a pushed grant without a poll, and from
+// trusts reports whether the client can trust a pushed grant without a poll, and from
 // when the lease counts. It cannot if too little of the lease may be left, or if the server
 // has said since then that the attempt waits. Two kinds of lease always poll, to get their
 // full TTL: a lease without renewal, and one with acknowledgements, which may take longer
 // than a pushed lease lasts.
-func (at *attempt) believes(g pushes.Grant) (grant, bool) {
+func (at *attempt) trusts(g pushes.Grant) (grant, bool) {
 	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
 	if g.Now == 0 {
 		// The push does not say when the server made the grant. It may be as old as the

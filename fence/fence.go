@@ -26,8 +26,9 @@ var ErrStale = errors.New("fence: the token is stale")
 var ErrInvalid = errors.New("fence: invalid")
 
 // StaleError says that a resource has seen a higher token. The caller no longer holds the lock:
-// another client acquired it later, and was here first. Nothing was written. A repetition with
-// the same token fails, too: acquire the lock again, read again, and write under the new token.
+// another client acquired it later, and reached the resource first. Nothing was written. A
+// repetition with the same token fails, too: acquire the lock again, read again, and write
+// under the new token.
 type StaleError struct {
 	Resource string
 	Token    uint64 // of the caller

@@ -18,6 +18,6 @@
 //     ([Store.Stall]), lost pushes ([Store.DropPushes]), a broken subscription
 //     ([Store.BreakSubscriptions]) and lost memory ([Store.Flush]).
 //
-// It has no network and no persistence. Only clients of this process that share the Store
-// see its locks. It is no Redis server: it knows only the actions of package script.
+// It has no network and no persistence. Only clients of this process that share the Store see
+// its locks. It is not a Redis server: it knows only the actions of package script.
 package memstore

@@ -131,7 +131,7 @@ const (
 	laterFormat = "a record of a later format"
 )
 
-// PlantForeign puts a value at key that is no hash: every script on it is refused with the
+// PlantForeign puts a value at key that is not a hash: every script on it is refused with the
 // code WRONGTYPE.
 func (s *Store) PlantForeign(key string) {
 	s.mu.Lock()

@@ -1,6 +1,6 @@
-// Package quorum is a [store.Store] over several independent servers. The algorithm is known
-// as Redlock: the holder of a lock is whoever holds it on a majority of the servers, so a lock
-// survives the loss of the others.
+// Package quorum is a [store.Store] over several independent servers. The algorithm is known as
+// Redlock: a client holds a lock if it holds the lock on a majority of the servers. So a lock
+// survives the loss of the other servers.
 //
 //	a, b, c := goredis.New(rdbA), goredis.New(rdbB), goredis.New(rdbC)
 //	store, err := quorum.New([]store.Store{a, b, c}, quorum.Config{})

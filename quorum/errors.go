@@ -11,14 +11,14 @@ import (
 
 // Errors that callers tell apart with errors.Is.
 var (
-	// ErrUnsupported: the action has no right meaning over several servers, or none that this
+	// ErrUnsupported: the action has no correct meaning over several servers, or none that this
 	// version knows. Nothing was sent. Such actions are permits (each server counts its own,
 	// and majorities together would admit more than there are), named owners (their tokens
 	// would differ), conversions, periods, and what a leader proclaims.
 	ErrUnsupported = errors.New("quorum: not supported over several servers")
 	// ErrSameServer: two nodes are one server, by its run id. The error names both addresses.
 	ErrSameServer = errors.New("quorum: two nodes are the same server")
-	// ErrTTLTooLong: a lease longer than [Config.MaxTTL]. Nothing was sent.
+	// ErrTTLTooLong: the lease would be longer than [Config.MaxTTL]. Nothing was sent.
 	ErrTTLTooLong = errors.New("quorum: lease longer than Config.MaxTTL")
 	// ErrConfig: the arguments of [New] cannot work.
 	ErrConfig = errors.New("quorum: invalid configuration")
@@ -73,9 +73,9 @@ func (e *NoMajorityError) Error() string {
 		e.Have, e.Nodes, strings.Join(why, "; "))
 }
 
-// Unwrap returns what the nodes said. It leaves out what is definite for one node alone, a
-// refusal or [store.ErrNotSent], because it is not the answer of all. A time limit that ended
-// the making of a connection remains: a store's error says that its context has ended.
+// Unwrap returns the errors of the nodes. It leaves out those that are definite for one node
+// alone, a refusal or [store.ErrNotSent], because they are not the answer of all nodes. If no
+// connection was made before the context ended, it keeps the context's error.
 func (e *NoMajorityError) Unwrap() []error {
 	var list []error
 	for _, err := range e.Missing {

@@ -14,10 +14,9 @@ import (
 type Acker interface {
 	Store
 
-	// RunAcked is Run. Then, on the same connection and right behind the script, it waits
-	// until as many replicas and disks as need says have acknowledged all earlier writes, or
-	// until timeout has passed. got is what the servers counted: fewer than needed is no
-	// error.
+	// RunAcked is Run. Then, on the same connection and right behind the script, it waits until
+	// as many replicas and disks as need says have acknowledged all earlier writes, or until
+	// timeout has passed. got is the servers' count. Fewer than needed is not an error.
 	//
 	// A [*ServerError] may be the refusal of the wait, so it says nothing about the script.
 	RunAcked(

@@ -23,9 +23,9 @@ type Store interface {
 	// script may have run, may run later, or may never run. Run may send a script more than
 	// once (a lost script cache, a client's own retry): every script tolerates that.
 	//
-	// All keys of one call have the same [Store.Group]. A store that unites several servers
-	// may answer ? for a lease if too few of them have answered for it, and other leases of
-	// the same renewal are decided.
+	// All keys of one call have the same [Store.Group]. A store that unites several servers may
+	// answer ? for a lease: too few servers have answered for it, but other leases of the same
+	// renewal are decided.
 	Run(ctx context.Context, s *script.Script, keys, args []string) (string, error)
 
 	// Listen subscribes to channel and returns once the server has confirmed the subscription:
@@ -54,7 +54,7 @@ type Store interface {
 // [script.ReleaseIdle]) when many goroutines make them at the same time.
 type Batcher interface {
 	Store
-	// Batches reports whether that pays: all keys are on one server.
+	// Batches reports whether that pays: it does if all keys are on one server.
 	Batches() bool
 }
 
@@ -67,7 +67,7 @@ type IdleCloser interface {
 	CloseIdleConnections()
 }
 
-// Scanner is a [Store] that can read which keys exist. Most stores are.
+// Scanner is a [Store] that can read which keys exist. Most stores can.
 type Scanner interface {
 	Store
 	// Scan calls visit with the keys that begin with prefix, a page at a time, from every
@@ -124,6 +124,6 @@ type ServerInfo struct {
 // A hold with a token serves one lease only, because a local hand-over would need a new number.
 type PlainTokens interface {
 	Store
-	// PlainTokens reports whether the tokens are such.
+	// PlainTokens reports whether the tokens are another library's numbers.
 	PlainTokens() bool
 }

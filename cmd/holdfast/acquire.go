@@ -41,12 +41,12 @@ HOLDFAST_LOCK_TOKEN. extend and release find them in the environment:
   ...
   holdfast release
 
-eval "$(holdfast acquire ...)" would hide the exit code. Whoever knows the id can release
-the lock, so it is not for a log.
+eval "$(holdfast acquire ...)" would hide the exit code. Anyone who knows the id can release
+the lock, so keep the id out of logs.
 
 With --owner NAME, processes that use the same NAME hold the lock together: they do not
 wait for each other, and the lock is free when the last of them has released it. The line
-has HOLDFAST_LOCK_OWNER then, which extend and release need, too.
+then also has HOLDFAST_LOCK_OWNER, which extend and release need.
 
 The token is the fencing token: a resource that remembers the highest token can refuse
 late writes. holdfast status shows the lock under --app, with the process ID of the
@@ -73,7 +73,7 @@ it. NAME, --id and --owner are those that acquire printed.
 
 Exit code: 0 if the lock is held for that time now. 79 if it is not held any more: its
 time was over, an operator evicted the holder, or it was released. Somebody else may hold
-it then, so stop the work. After 69 the server has not answered, and the old time counts.
+it then, so stop the work. 69 if the server did not answer: the old time still counts.
 For others, see holdfast help exit-codes.`
 
 const releaseLong = `release frees a lock that holdfast acquire got. The next waiter gets it in the same step.
@@ -83,8 +83,8 @@ under the same owner name, it stays held until the last of them has released it.
 Exit code: 0 if the lock is released; a second release exits with 0, too. It is also 0 if
 the time of the lock was over, but nobody held it since. 79 if it is not held any more:
 its time was over and another client got it, an operator evicted the holder, or the server
-lost its record. The work may then have overlapped with another holder's. After 69 the
-server has not answered; the lock is free when its time is over. For others, see
+lost its record. The work may then have overlapped with another holder's. 69 if the server
+did not answer: the lock is free when its time is over, at the latest. For others, see
 holdfast help exit-codes.`
 
 // acquireOptions are the flags of acquire.
@@ -97,7 +97,7 @@ func newAcquire(a *app) *cobra.Command {
 	o := &acquireOptions{}
 	cmd := &cobra.Command{
 		Use:   "acquire [flags] NAME",
-		Short: "Acquire a lock for a fixed time, and end",
+		Short: "Acquire a lock for a fixed time, and exit",
 		Long:  acquireLong,
 		Example: `  lock=$(holdfast acquire -n --ttl 5m nightly) || exit; eval "$lock"
   holdfast acquire --json --ttl 5m nightly`,

@@ -106,7 +106,7 @@ checks the server.`,
 	return root
 }
 
-// refuseUnknownTopics makes holdfast help refuse a word that is no command and no topic.
+// refuseUnknownTopics makes holdfast help refuse a word that is neither a command nor a topic.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})

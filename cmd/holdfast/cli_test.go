@@ -104,7 +104,7 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		"redis://a,b":                                      "several hosts need the form",
 		"redis+sentinel://a,b":                             "the primary's name is missing",
 		"redis+cluster://a/3":                              "no database but 0",
-		"redis+ring://a":                                   "no form of URL",
+		"redis+ring://a":                                   "not a form of URL",
 		"redis://a redis://b redis+sentinel://c/n":         "independent primaries",
 		"redis://a redis://b redis+cluster://:s3cret@c::9": "independent primaries",
 		"http://:s3cret@a":                                 "not a valid URL",

@@ -73,7 +73,7 @@ func newDoctor(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "doctor [flags]",
 		SuggestFor: []string{"check", "diagnose"},
-		Short:      "Check the server for what threatens locks, and say how to mend it",
+		Short:      "Check the server for anything that threatens locks, and say how to fix it",
 		Long:       doctorLong,
 		Example: `  holdfast doctor                               check the server
   holdfast doctor -q --strict                   for cron: prints what is wrong, and nothing else

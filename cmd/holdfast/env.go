@@ -13,8 +13,8 @@ import (
 const envPrefix = "HOLDFAST_"
 
 const environmentText = `Every flag can be set in the environment: HOLDFAST_MAX_RUN sets --max-run. For a flag
-without a value, write 1 or true. A flag on the command line wins. A variable that is
-empty is as if it were not set; a flag that is empty is refused.
+without a value, write 1 or true. A flag on the command line wins. An empty variable
+counts as not set; an empty flag is refused.
 
 holdfast uses the first server that is set:
   --redis URL, HOLDFAST_REDIS, REDIS_URL, redis://127.0.0.1:6379
@@ -30,9 +30,9 @@ all URLs into the variable, with spaces between them. Every process names the sa
 servers in the same order.
 
 The password is in the URL of one of those variables, in the file of --password-file
-(HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read
-its command lines. So holdfast accepts a password in --redis, but prints a warning. The Sentinels' password
-is in the file of --sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
+(HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read its
+command lines, so holdfast warns of a password in --redis, but accepts it. The Sentinels'
+password is in the file of --sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
 
 A command under holdfast run finds these variables:
   HOLDFAST_LOCK_HELD         true
@@ -52,10 +52,11 @@ A command under holdfast run finds these variables:
                              run of the same lock fails, instead of waiting for itself,
                              and a deadlock of such runs is found. Nobody can release a
                              lock with it
-  HOLDFAST_REDIS             the server's URL without its password, for a holdfast inside
+  HOLDFAST_REDIS             the server's URL without its password, for a holdfast that
+                             the command starts
 holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN (with
---owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command under holdfast run has no
-HOLDFAST_LOCK_ID: its lock belongs to holdfast run.
+--owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command
+under holdfast run has no HOLDFAST_LOCK_ID: its lock belongs to holdfast run.
 
 With several locks, HOLDFAST_LOCK_NAME, _KEY and _TOKEN have one line for each lock, in
 the order of the command line.

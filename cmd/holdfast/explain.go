@@ -132,7 +132,7 @@ type noServerError struct {
 func (e *noServerError) Error() string { return "no server answers at " + e.address + ": " + e.cause }
 
 // explainPlace says what to write if the URL leads to another kind of server than it says. It
-// returns nil if err is no sign of that.
+// returns nil if err is not a sign of that.
 func (s *server) explainPlace(err error) error {
 	var refused *holdfast.ServerError
 	switch is := func(text string) bool { return strings.Contains(refused.Message, text) }; {
@@ -162,7 +162,7 @@ func (s *server) explainPlace(err error) error {
 }
 
 func (s *server) noCluster() error {
-	return usageError(s.address+" is no Cluster", "write redis://HOST:PORT for one server")
+	return usageError(s.address+" is not a Cluster", "write redis://HOST:PORT for one server")
 }
 
 // primaryOf is the name of the first primary that the server watches, if it is a Sentinel.

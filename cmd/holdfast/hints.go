@@ -135,7 +135,7 @@ func likeFlock(cmd *cobra.Command, names []string, bare bool) error {
 	unlock := url.Changed && slices.Contains(os.Args[1:], "-u") && !strings.ContainsAny(url.Value.String(), ":.")
 	switch {
 	case unlock && cmd.CalledAs() == "flock":
-		return usageError(fmt.Sprintf("-u names the server, and %q is none: there is no lock to unlock", url.Value),
+		return usageError(fmt.Sprintf("-u names the server, and %q is not one: there is no lock to unlock", url.Value),
 			"leave -u out: holdfast releases the lock when the command ends; "+script+
 				"; if it is a server, write redis://"+url.Value.String())
 	case bare && len(names) == 1 && digits(names[0]):

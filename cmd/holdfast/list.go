@@ -41,11 +41,12 @@ the permits in use, or when a job runs next), ID (the holder's client) and TAGS.
 recognises redsync, redislock and Redisson. Any other short string with a TTL is shown as
 "string": it may be a lock made by SET NX PX, or a value that expires.
 
---graph shows the waits-for graph: each lock that has waiters, its holders, its waiters in order,
-and what these hold themselves. It names the deadlocks among these locks: calls that wait for
-each other. It knows what a waiter holds if the waiter is a Go program that passes the context
-of its lease on, and has waited for a third of the TTL. With -o json it prints an object for each lock
-("name", "holders", "waiters"), and one for each deadlock ("deadlock").
+--graph shows the waits-for graph: each lock that has waiters, its holders, its waiters in
+order, and the locks that these waiters hold. It names the deadlocks among these locks:
+calls that wait for each other. It knows the locks of a waiter that is a Go program which
+passes on the context of its lease, and of a run inside a run, once the waiter has waited
+for a third of the TTL. With -o json it prints an object for each lock ("name", "holders",
+"waiters"), and one for each deadlock ("deadlock").
 
 -o json prints one object per line, with the fields of holdfast status --json, and for a
 job "job" in it. -o name prints names only, one per line.
@@ -70,7 +71,7 @@ func (f *outputForm) String() string { return string(*f) }
 func (f *outputForm) Type() string   { return "table|wide|json|name" }
 func (f *outputForm) Set(s string) error {
 	if !slices.Contains([]string{"table", "wide", "json", "name"}, s) {
-		return fmt.Errorf("%q is no form of output", s)
+		return fmt.Errorf("%q is not a form of output", s)
 	}
 	*f = outputForm(s)
 	return nil
@@ -126,7 +127,7 @@ func (o *listOptions) read(args []string) (err error) {
 		return usageError("--graph has a form of its own: it goes with a GLOB and -o json only", "leave the others out")
 	}
 	if o.foreign && (o.stale || o.all) {
-		return usageError("--foreign excludes --all and --stale: other libraries' records tell neither",
+		return usageError("--foreign excludes --all and --stale: other libraries' records show neither",
 			"leave one out")
 	}
 	return nil

@@ -43,8 +43,8 @@ processes that it has left behind keep running.
 
 The lock is exclusive: one holder at a time. With --shared, several commands hold it
 together, but none beside an exclusive holder. With --permits N, it is a semaphore:
-commands hold up to N permits together, each of them --weight permits. With several
-names before --, the command runs under all of these locks or none; this needs the --.
+commands hold up to N permits together, and each of them takes --weight permits. With
+several names, the command runs under all of these locks or none; then -- is required.
 With --owner NAME, several processes hold the lock together under one name: they do not
 wait for each other, and the lock is free when the last of them ends. --app is only the
 name that status shows. --permits and --owner do not work on a quorum.
@@ -57,9 +57,9 @@ the command is in holdfast's group, so that Ctrl-C and Ctrl-Z work as usual.
 With --wire redsync, redislock or redisson, the lock is the one that the library keeps
 under the key NAME: programs that use the library and this command exclude each other.
 Of Redisson's locks, it is the RLock, as getLock makes it. The lock is renewed, and a
-loss ends the command, as with other locks. Waiters have no order, and there is no
-token: HOLDFAST_LOCK_TOKEN is 0. With redsync and redislock, they poll; a release of
-Redisson's lock wakes them. With three --redis URLs, the lock is a quorum of redsync.
+loss ends the command, as with other locks. There is no token: HOLDFAST_LOCK_TOKEN is 0.
+Waiters have no order. With redsync and redislock, waiters poll; with redisson, a release
+wakes them. With three --redis URLs, the lock is a quorum of redsync.
 With --bridge, the command holds that lock and the native one of the same name, the
 library's first: so it excludes programs that have moved, and programs that have not. If
 either is lost, the command ends. If the library's lock has another name, write

@@ -67,7 +67,7 @@ func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code if another client holds the lock")
 	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: the same as -n -E 0 -q")
 	flags.BoolVar(&o.breakDeadlock, "break-deadlock", false,
-		"give up if runs inside runs wait for each other and this is the youngest wait")
+		"give up if nested runs wait for each other in a deadlock, and this wait is the youngest")
 	splayFlag(flags, o)
 }
 

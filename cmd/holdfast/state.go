@@ -41,8 +41,8 @@ const (
 )
 
 // stateFile is the file of --state. Its lock is on a file of its own, because FILE is replaced
-// at each change. The guardian of the command keeps the lock, too. So whoever gets the lock
-// knows that the former leader has ended, and that its command was ended.
+// at each change. The guardian of the command keeps the lock, too. So the process that gets the
+// lock knows that the former leader has ended, and that its command was ended.
 type stateFile struct {
 	path     string
 	lock     *os.File

@@ -108,7 +108,7 @@ func parseTarget(text string) (*target, error) {
 			return nil, errors.New("a Cluster has no database but 0")
 		}
 	default:
-		return nil, fmt.Errorf("%q is no form of URL", single.scheme)
+		return nil, fmt.Errorf("%q is not a form of URL", single.scheme)
 	}
 	single.scheme = scheme
 	single.hosts, _, _ = strings.Cut(single.hosts, ",")

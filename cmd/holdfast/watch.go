@@ -24,8 +24,8 @@ const watchLong = `watch prints a line whenever a lock changes, until a signal e
 as for holdfast list. The first lines show the locks that are held.
 
 watch reads the locks again and again (--interval). It sees the state at these moments: of
-several changes in between, it shows the last. Tokens tell: if a lock has changed hands
-five times, its token shows that it is not the same hold.
+several changes in between, it shows the last. Compare the tokens: each hold has a token
+of its own, so another token means that the lock has changed hands.
 
 Each line has the time (UTC), the event, the lock's name, and details:
   held      a client holds it: the holder and its token; also after a hand-over

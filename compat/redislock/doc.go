@@ -7,10 +7,10 @@
 // Here goredis is the store of this library, github.com/holdfast-go/holdfast/store/goredis, and
 // rdb is the client that you have. Every other line stays as it is.
 //
-// The package adds what redislock's wire allows. [Lock.Lost] and [Lock.Context] tell that a lock is
-// lost. [Options.Renew] renews it. An acquisition whose answer was lost is taken back in the
-// background. A token that is the beginning of another one gets no lock. docs/neighbours.md lists
-// the differences.
+// The package adds what redislock's wire allows. [Lock.Lost] and [Lock.Context] tell that a
+// lock is lost. [Options.Renew] renews it. An acquisition whose answer was lost is cancelled in
+// the background. A token that is the beginning of another one gets no lock. docs/neighbours.md
+// lists the differences.
 //
 // [NewStore] makes a store for native locks on the same wire:
 //

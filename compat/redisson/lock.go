@@ -121,7 +121,7 @@ local function foreign(fields)
     if not string.find(field, '^[^:]+:%d+$') then return true end
   end
 end
-local wrong = redis.error_reply('WRONGTYPE The hash is no lock of Redisson of this kind')
+local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
 `
 
 var inspectLock = neighbour.NewScript("inspect", `#!lua flags=no-writes

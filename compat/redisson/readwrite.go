@@ -196,7 +196,7 @@ local function foreign(fields)
   end
   return #fields > 0 and redis.call('HEXISTS', KEYS[1], 'mode') == 0
 end
-local wrong = redis.error_reply('WRONGTYPE The hash is no lock of Redisson of this kind')
+local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
 `
 
 var inspectReadWrite = neighbour.NewScript("inspect", `#!lua flags=no-writes

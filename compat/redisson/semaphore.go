@@ -59,7 +59,7 @@ local key, channel, held = KEYS[1], KEYS[2], KEYS[3]
 local function number()
   local value = redis.call('GET', key)
   if value and not string.find(value, '^-?%d+$') then
-    return nil, redis.error_reply('WRONGTYPE The value is no semaphore of Redisson')
+    return nil, redis.error_reply('WRONGTYPE The value is not a semaphore of Redisson')
   end
   return tonumber(value or 'none')
 end

@@ -8,9 +8,9 @@
 // Here goredis is the store of this library, github.com/holdfast-go/holdfast/store/goredis, and
 // rdb is the client that you have. Every other line stays as it is.
 //
-// The package adds what redsync's wire allows. [Mutex.Lost] and [Mutex.Context] tell that a lock
-// is lost. [WithRenewal] renews it. An acquisition whose answer was lost is taken back in the
-// background. Goroutines may share a Mutex. docs/neighbours.md lists the differences.
+// The package adds what redsync's wire allows. [Mutex.Lost] and [Mutex.Context] tell that a
+// lock is lost. [WithRenewal] renews it. An acquisition whose answer was lost is cancelled in
+// the background. Goroutines may share a Mutex. docs/neighbours.md lists the differences.
 //
 // [NewStore] makes a store for native locks on the same wire:
 //

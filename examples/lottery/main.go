@@ -5,11 +5,12 @@
 //	LOTTERY_DB=postgres://user@host/db go run ./lottery        # PostgreSQL
 //	LOTTERY_DB='user:password@tcp(host:3306)/db' go run ./lottery  # MySQL, MariaDB
 //
-// Whoever holds the lock draws. It reads under its token which winners the day has, chooses the
-// missing ones, and writes each in a transaction of its own, as if a prize had to be booked in
-// between. A shop that dies after some of them leaves the rest to the next holder. A shop that is
-// paused after some of them and goes on later would write its own choice beside that of its
-// successor: more than ten winners. The database refuses it, because its token is stale.
+// The shop that holds the lock draws. It reads under its token which winners the day has,
+// chooses the missing ones, and writes each in a transaction of its own, as if a prize had to
+// be booked in between. A shop that dies after some of them leaves the rest to the next holder.
+// A shop that is paused after some of them and goes on later would write its own choice beside
+// that of its successor: more than ten winners. The database refuses it, because its token is
+// stale.
 //
 // If you run it again on the same day, nobody draws: the database, and not a process, knows that the
 // day has its winners. A day is UTC's, by the clock of the database.

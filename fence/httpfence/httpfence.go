@@ -16,7 +16,8 @@
 //	guard := &httpfence.Guard{}
 //	mux.Handle("/invoices/", guard.Handler(invoices))
 //
-// Whoever may send requests can send any token. Put the middleware behind the one that authenticates.
+// A client that may send requests can send any token. Put the middleware behind the one that
+// authenticates.
 package httpfence
 
 import (
@@ -68,10 +69,11 @@ type caller struct {
 // A safe request that has a token shows it, so that what is written later can depend on what it
 // reads.
 //
-// In this process, next runs for one token of a resource at a time. If a request comes with a higher
-// token, the contexts of those that run are cancelled with a [*fence.StaleError] as cause, and the
-// new one waits until they have returned. Between instances only the check at the beginning is
-// shared. A handler that writes to a database also checks there: [Token] is its token.
+// In this process, next runs for one token of a resource at a time. If a request comes with a
+// higher token, the contexts of those that run are cancelled with a [*fence.StaleError] as
+// cause, and the new one waits until they have returned. Between instances only the check at
+// the beginning is shared. A handler that writes to a database checks there too, with the token
+// that [Token] returns.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		values := r.Header.Values(Header)

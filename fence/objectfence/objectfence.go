@@ -1,5 +1,5 @@
-// Package objectfence refuses late writers to objects of a store with conditional requests, such as S3
-// and what speaks its protocol, Google Cloud Storage and Azure Blob Storage.
+// Package objectfence refuses late writers to objects of a store with conditional requests,
+// such as S3 and stores that speak its protocol, Google Cloud Storage and Azure Blob Storage.
 //
 //	guard := objectfence.Guard{Bucket: s3fence.Bucket{Client: client, Name: "billing"}}
 //	…
@@ -49,8 +49,9 @@ type Bucket interface {
 // Guard keeps the highest token of each object in the object. Its methods may be called from many
 // goroutines.
 //
-// An object without a first line of the guard's was never guarded: it is all content, and its token
-// is 0. So do not delete an object that must go on refusing late writers: put an empty one.
+// An object without a first line of the guard's was never guarded: it is all content, and its
+// token is 0. So do not delete an object that must go on refusing late writers: put an empty
+// one in its place.
 type Guard struct {
 	Bucket Bucket
 }

@@ -48,7 +48,7 @@ type Guard struct {
 	Prefix string
 }
 
-// Command is a command that writes: its name, the keys, then what stands behind them.
+// Command is a command that writes: its name, the keys, then the other arguments.
 type Command struct {
 	Name string
 	Keys []string
@@ -123,7 +123,7 @@ func define(name, text string) *script.Script {
 // higher token, nothing runs, and the error is a [*fence.StaleError].
 //
 // The commands run one after the other. If the server refuses one, the error is a
-// [*CommandError]: those before it took effect, since Redis takes nothing back. If the server
+// [*CommandError]: those before it took effect, because Redis does not roll back. If the server
 // refuses the whole step, the error is a *store.ServerError, and nothing has changed. After any
 // other error the outcome is unknown. Do it again under the same lease: an equal token is
 // accepted, so the commands must be safe to repeat. If only the client library repeats a

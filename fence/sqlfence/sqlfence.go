@@ -39,8 +39,8 @@ const (
 	SQLite             // 3.35 or later
 )
 
-// ErrCommit says that a transaction failed at its end, or that the answer was lost: the writes may
-// be there, with the token, or not. Nothing of it is there in part.
+// ErrCommit says that a transaction failed at its end, or that the answer was lost: the writes
+// may be there, with the token, or not. Either all of it is there, or nothing.
 var ErrCommit = errors.New("sqlfence: the outcome of the commit is unknown")
 
 // DefaultTable is the table of a [Guard] that names none.
@@ -51,7 +51,7 @@ const DefaultTable = "holdfast_fence"
 // Dialect. Its methods may be called from many goroutines.
 type Guard struct {
 	Dialect Dialect
-	// Table goes into the statements as it is: it is a name in your program, and no input.
+	// Table goes into the statements as it is: it is a name in your program, and not input.
 	// Default: [DefaultTable].
 	Table string
 }
@@ -205,7 +205,7 @@ func (m memory) Raise(ctx context.Context, resource string, token uint64) error 
 
 // Row keeps the highest token of each row in a column of your table, so that one statement can
 // check and write. Table, Key and Column go into the statements as they are: they are names in
-// your program, and no input.
+// your program, and not input.
 type Row struct {
 	Dialect Dialect
 	Table   string

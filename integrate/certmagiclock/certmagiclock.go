@@ -2,9 +2,9 @@
 // cluster obtain each certificate once, in order of arrival, and if one of them crashes, its locks are
 // free within their TTL.
 //
-// CertMagic's locks have no context that ends with a loss. The log of the client has each loss, and
-// CertMagic hears of it before its next try, by [Storage.RenewLockLease]. Its storage must tolerate
-// two writers in that case, as its documentation says.
+// CertMagic's locks have no context that ends with a loss. The log of the client has each loss,
+// and CertMagic hears of it before its next try, by [Storage.RenewLockLease]. A storage of
+// CertMagic must tolerate two writers in that case, as CertMagic's documentation says.
 package certmagiclock
 
 import (

@@ -69,8 +69,8 @@ func hold(ctx context.Context, lease *holdfast.Lease, job cron.Job) (err error) 
 // clocks differ: half of the time, for example. With a period as long as the schedule's, the machine
 // whose clock is ahead comes too early, and nobody else may come later.
 //
-// A [Func] gets a context that ends when the lease of the run is lost or ctx ends. logger hears what
-// [Single] says.
+// A [Func] gets a context that ends when the lease of the run is lost or ctx ends. logger
+// receives the same messages as with [Single].
 func Once(ctx context.Context, p *holdfast.Periodic, logger cron.Logger) cron.JobWrapper {
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {

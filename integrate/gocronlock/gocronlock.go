@@ -1,5 +1,6 @@
-// Package gocronlock connects Holdfast to gocron v2, so that each run of a job has one of several
-// schedulers: by a lock for each run ([Locker]), or by a leader that runs all jobs ([Elector]).
+// Package gocronlock connects Holdfast to gocron v2, so that one of several schedulers performs
+// each run of a job: by a lock for each run ([Locker]), or by a leader that runs all jobs
+// ([Elector]).
 //
 // gocron gives a job its context before it asks for a lock, so the lock alone cannot end that context.
 // Wrap the job by [Locker.Func] or [Elector.Func]: its context then ends when the lock is lost.
@@ -35,10 +36,11 @@ var _ gocron.Locker = (*Locker)(nil)
 // name by gocron.WithName. It does no I/O. If an argument is invalid, each run is skipped with an
 // [holdfast.ErrInvalid], see gocron.AfterLockError.
 //
-// The schedulers do not begin a run at the same instant. spread is how long the lock of a run stays
-// held at least, also if the job ends earlier: otherwise a scheduler whose clock is behind runs the
-// job once more. Choose more than the clocks differ, and less than the shortest time between two runs.
-// With 0, a lock is free when its job ends. See [holdfast.MinHold].
+// The schedulers do not begin a run at the same instant. spread is the shortest time for which
+// the lock of a run stays held, even if the job ends earlier: otherwise a scheduler whose clock
+// is behind runs the job once more. Choose more than the clocks differ, and less than the
+// shortest time between two runs. With 0, a lock is free when its job ends. See
+// [holdfast.MinHold].
 func NewLocker(
 	client *holdfast.Client, prefix string, spread time.Duration, options ...holdfast.MutexOption,
 ) *Locker {

@@ -24,17 +24,19 @@ import (
 // LeaderCallbacks are what Run calls. None of them may call Run.
 type LeaderCallbacks struct {
 	// OnStartedLeading works as the leader. Its context ends when the leadership is lost or the
-	// context of Run ends. It should return then: Run waits for it, and campaigns or resigns after
-	// it. If it returns earlier and still leads, this process leads on and does no work, as in
-	// client-go. [holdfast.LeaseOf] of its context says the term, a fencing token. It must not be nil.
+	// context of Run ends. It should return then: Run waits for it, and campaigns or resigns
+	// after it. If it returns earlier and still leads, this process continues to lead and does
+	// no work, as in client-go. [holdfast.LeaseOf] of its context says the term, a fencing
+	// token. It must not be nil.
 	OnStartedLeading func(ctx context.Context)
 
 	// OnStoppedLeading is called after OnStartedLeading has returned and before Run resigns. So no
 	// other process leads yet, unless the leadership was lost. It may be nil.
 	OnStoppedLeading func()
 
-	// OnNewLeader is called with the identity of each leader that Run sees, also of this one. Quick
-	// changes may come as one. The calls come from one goroutine, one after another. It may be nil.
+	// OnNewLeader is called with the identity of each leader that Run sees, also of this one.
+	// Of several quick changes, it may get only the last one. The calls come from one
+	// goroutine, one after another. It may be nil.
 	OnNewLeader func(identity string)
 }
 

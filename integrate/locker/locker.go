@@ -31,7 +31,7 @@ var _ sync.Locker = (*Locker)(nil)
 
 // New returns a Locker over m. It does no I/O.
 //
-// failed is called with what went wrong, and must not be nil:
+// failed is called with the error, and must not be nil:
 //
 //   - The lease is lost between Lock and Unlock. err is a [*holdfast.LostError], or
 //     [holdfast.ErrClosed]. The call comes at the trust deadline at the latest, from a goroutine of

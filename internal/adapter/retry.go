@@ -46,7 +46,7 @@ type Retry struct {
 	// also sent again if no server was there, or if a server refused it because the key's
 	// place is changing.
 	Failover bool
-	// Classify judges an error that is no refusal.
+	// Classify judges an error that is not a refusal.
 	Classify func(ctx context.Context, err error) Failure
 	// Refusal returns the refusal that err is, or nil.
 	Refusal func(err error) *store.ServerError

@@ -1,6 +1,6 @@
-// Package servertest gives tests a real server that is no Redis: PostgreSQL or MariaDB, as a system's
-// packages install it, or an S3 server. A server runs on a free port of the loopback interface, with
-// its data in a temporary directory, and is gone when it is stopped.
+// Package servertest gives tests a real server that is not Redis: PostgreSQL or MariaDB, as a
+// system's packages install it, or an S3 server. A server runs on a free port of the loopback
+// interface, with its data in a temporary directory, and is gone when it is stopped.
 //
 // It never skips a test: if a server's programs are missing, the error says what to install.
 // scripts/databases.sh does so for make test.

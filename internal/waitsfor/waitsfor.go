@@ -1,5 +1,5 @@
-// Package waitsfor finds deadlocks in a graph of what waits for what. The package is pure: it
-// is given the graph, and reads no clock.
+// Package waitsfor finds deadlocks in a waits-for graph. The package is pure: it is given the
+// graph, and reads no clock.
 //
 // A node is something that may never go on: a hold that is not released, or a waiter that is
 // not granted. A node is stuck if it can go on only after nodes that are stuck. A deadlock is

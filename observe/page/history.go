@@ -133,7 +133,7 @@ func (t *timeline) wait(now time.Time, n int) {
 	}
 }
 
-// ending says when and how a hold ended that is no longer there.
+// ending says when and how a hold ended, if the hold is no longer there.
 func ending(o *hold, was, is *lockJSON, now time.Time) (end time.Time, how, note string) {
 	last := holderJSON{}
 	if was != nil {

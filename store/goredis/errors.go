@@ -59,7 +59,7 @@ func serverError(err error) *store.ServerError {
 	return adapter.Refusal(refused.Error())
 }
 
-// classify says what an error that is no refusal means for the request. An exceeded deadline
+// classify says what an error that is not a refusal means for the request. An exceeded deadline
 // is final.
 func classify(_ context.Context, err error) adapter.Failure {
 	var unsent notSentError

@@ -15,8 +15,8 @@
 // renewed, and closed when they have been idle for two minutes. While the client's pool is
 // full, releases and polls use them too.
 //
-// By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout,
-// whatever the context says. It also sends a command up to four times without telling. Both
+// By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout, whatever
+// the context says. It also sends a command up to four times without telling its caller. Both
 // matter to a lock: the first delays the news that a lease is lost, and the second turns a
 // request that took effect into a refusal. So the store returns when the context ends, and
 // repeats requests itself, see [Store.Run].
@@ -112,8 +112,8 @@ func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "Fail
 // once.
 //
 // When ctx ends, Run returns at once. Its connection goes on waiting for the answer, until a
-// second after ctx's deadline or the client's ReadTimeout. So a connection that takes longer
-// to make than one request may take is made nevertheless.
+// second after ctx's deadline or the client's ReadTimeout. So a new connection is completed
+// even if that takes longer than one request may take.
 func (s *Store) Run(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (string, error) {

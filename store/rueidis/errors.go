@@ -103,7 +103,7 @@ type notSentError struct{ error }
 
 func (e notSentError) Unwrap() error { return e.error }
 
-// classify says what an error that is no refusal means for the request. An exceeded deadline
+// classify says what an error that is not a refusal means for the request. An exceeded deadline
 // of the request's own is final.
 //
 // Requests get ErrClosing when rueidis takes their connection away: the user has closed the

@@ -79,8 +79,9 @@ const retries = 3
 // does not know the script.
 //
 // If a connection breaks before the answer, Run sends the action again, a few times. The store
-// does that and not rueidis (ToRetryable), which would not tell: after such a break a refusal
-// proves nothing about the first request, so Run does not return it as a [*store.ServerError].
+// does that itself, because rueidis (ToRetryable) would not report it: after such a break a
+// refusal proves nothing about the first request, so Run does not return it as a
+// [*store.ServerError].
 //
 // In a Cluster, and behind Sentinel, Run repeats the action until ctx's deadline: a lost
 // primary may have a successor by then, and a moving slot a node. rueidis follows MOVED and

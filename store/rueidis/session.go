@@ -145,7 +145,7 @@ func newPubSubConn(f *adapter.Feed, conn rueidis.DedicatedClient) *pubSubConn {
 	return sub
 }
 
-// misplaced reports whether the connection is to a server that is no primary any more. If a
+// misplaced reports whether the connection is to a server that is not a primary any more. If a
 // node does not answer, rueidis gives it up.
 func (s *Store) misplaced(f *adapter.Feed, conn rueidis.DedicatedClient, primary string) bool {
 	if s.mode == rueidis.ClientModeSentinel {

@@ -242,7 +242,7 @@ func (v *verification) permission(in io.Reader, out io.Writer) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError("verify asks before it uses your server, but standard input is no terminal",
+		return usageError("verify asks before it uses your server, but standard input is not a terminal",
 			"read holdfast verify --help, and add --yes")
 	}
 	_, _ = fmt.Fprintf(out, `verify will run %d client processes for %v on %s.

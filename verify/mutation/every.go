@@ -25,15 +25,15 @@ var inJobs = slices.Concat(in("script/begin_run.lua", by{transcripts}, []mutant{
 	mut:  "	return next, now + p.period\n",
 }}), in("periodic.go", by{rules}, []mutant{{
 	name: "a loop counts its periods from the end of a run",
-	old:  "	wait := max(turn.Next-(c.now()-seen), 0)\n",
-	mut:  "	wait := turn.Next\n",
+	old:  "	wait := max(result.Next-(c.now()-seen), 0)\n",
+	mut:  "	wait := result.Next\n",
 }, {
 	name: "a loop ends when a release gets no answer",
 	old:  "			if failed != nil && (ctx.Err()",
 	mut:  "			if err != nil && (ctx.Err()",
 }, {
 	name: "a loop waits for the next period although its own is due again",
-	old:  "		if l == nil && back.has(turn.HolderID) {\n",
+	old:  "		if l == nil && back.has(result.HolderID) {\n",
 	mut:  "		if l == nil && back.has(\"\") {\n",
 }, {
 	name: "the same fixed times are two periods",
@@ -41,7 +41,7 @@ var inJobs = slices.Concat(in("script/begin_run.lua", by{transcripts}, []mutant{
 	mut:  "		s.Offset = e.lock.offset\n",
 }}), in("lock.go", by{rules}, []mutant{{
 	name: "the function's own error of a run is wrapped",
-	old:  "		err = both(err, l.Release(ctx))\n",
+	old:  "		err = joinErrors(err, l.Release(ctx))\n",
 	mut:  "		err = errors.Join(err, l.Release(ctx))\n",
 }}), in("internal/wire/several.go", by{naming, rules}, []mutant{{
 	name: "a job's record is that of a lock under another prefix",

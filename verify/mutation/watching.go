@@ -45,7 +45,7 @@ var inWatching = slices.Concat(in("script/record.lua", by{transcripts}, []mutant
 	mut:  "news.Used < f.limit:",
 }, {
 	name: "a watcher misses what happened while its subscription was broken",
-	old:  "Resumed: func() { fill(f.ask) },",
+	old:  "Resumed: func() { signal(f.ask) },",
 	mut:  "Resumed: func() {},",
 }, {
 	name: "a watcher leaves its subscription behind",
