@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,9 +40,9 @@ func TestNoFlagTakesAnEmptyValue(t *testing.T) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		check := func(f *pflag.Flag) {
 			checked[f.Name] = true
-			lines := [][]string{append(path[:len(path):len(path)], "--"+f.Name+"=")}
+			lines := [][]string{append(slices.Clip(path), "--"+f.Name+"=")}
 			if f.NoOptDefVal == "" {
-				lines = append(lines, append(path[:len(path):len(path)], "--"+f.Name, ""))
+				lines = append(lines, append(slices.Clip(path), "--"+f.Name, ""))
 			}
 			for _, line := range lines {
 				text, hint := refusal(t, line...)

@@ -134,7 +134,7 @@ func oneLine(text string) string {
 		case r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0:
 			fmt.Fprintf(&b, `\x%02x`, r)
 		case !strconv.IsPrint(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		default:
 			b.WriteRune(r)
 		}

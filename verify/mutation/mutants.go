@@ -58,8 +58,8 @@ var (
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inFlags, inWords, inDeadlocks, inGuards,
-	inStringLocks, inIntegrations, inNeighbours, inBridge, inRedisson)
+	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inFlags, inWords,
+	inDeadlocks, inGuards, inStringLocks, inIntegrations, inNeighbours, inBridge, inRedisson)
 
 // inScripts are those of the scripts.
 var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{{
