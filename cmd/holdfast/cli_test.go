@@ -159,7 +159,7 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 		{"redis://h:1/3", answered("ERR SELECT is not allowed in cluster mode"), codeUsage,
 			"redis://h:1/3: a Cluster has no database but 0", "leave the number out"},
 		{"redis+cluster://h:1", answered("ERR unknown command 'cluster'"), codeUsage,
-			"redis+cluster://h:1 is no Cluster", "write redis://HOST:PORT for one server"},
+			"redis+cluster://h:1 is not a Cluster", "write redis://HOST:PORT for one server"},
 		{"redis://h:1", &holdfast.LimitError{Name: "a", InUse: 2, Asked: 3}, codeUsage,
 			(&holdfast.LimitError{Name: "a", InUse: 2, Asked: 3}).Error(), "write the same --permits"},
 	} {
