@@ -272,7 +272,7 @@ func TestAFalsePushOfAnEvictionEndsNothing(t *testing.T) {
 		_, number, _ := strings.Cut(l.HolderID(), "/")
 		for payload, want := range map[string]int{
 			"evicted " + l.HolderID(): 1, "evicted x/" + number: 0, "evicted " + c.ID() + "/0": 0,
-			"evicted ": 0, "evicted": 0,
+			"evicted": 0, "evicted" + " ": 0, // with an empty attempt
 		} {
 			before := w.net.count("renew")
 			w.net.Publish("holdfast:push:"+c.ID(), payload)

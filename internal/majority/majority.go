@@ -126,7 +126,7 @@ func Clock(known []time.Duration, n int) (ahead time.Duration, ok bool) {
 	if len(known) <= most {
 		return 0, false
 	}
-	return slices.Sorted(slices.Values(known))[len(known)-most-1], true
+	return reachedBy(known, most+1), true
 }
 
 // WithoutAhead takes servers out of the count that are ahead of what any right clock has
@@ -208,8 +208,25 @@ func Rank[T int | uint64 | time.Duration](values []T, n int) T {
 	if len(values) < m {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)-m]
+	return reachedBy(values, m)
+}
+
+// reachedBy is the greatest value that at least count of the values reach. There are at least
+// that many. A sort would be longer: the compiler makes one for each type.
+func reachedBy[T int | uint64 | time.Duration](values []T, count int) T {
+	greatest := slices.Min(values) // all reach it
+	for _, v := range values {
+		reach := 0
+		for _, other := range values {
+			if other >= v {
+				reach++
+			}
+		}
+		if reach >= count {
+			greatest = max(greatest, v)
+		}
+	}
+	return greatest
 }
 
 // RequestTimeout bounds one request to one server: by the configured timeout, a tenth of the
@@ -237,8 +254,7 @@ func Pace(before, took time.Duration) time.Duration { return max(took, before-be
 
 // PaceOfMost is the time in which a majority of all servers answers, by the pace of each.
 func PaceOfMost(paces []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(paces))
-	return sorted[Of(len(paces))-1]
+	return reachedBy(paces, len(paces)-Of(len(paces))+1)
 }
 
 // Grace is how long an acquisition waits for the other servers when a majority has granted

@@ -28,6 +28,10 @@ const (
 	plainAtOnce = 3
 )
 
+// plainEnv is the environment of all that runs without the race detector. The tool is built without
+// cgo, and with it, go would compile every package of the tool a second time. The race detector needs it.
+var plainEnv = []string{"CGO_ENABLED=0"}
+
 // plainFlags are for packages that were vetted before.
 var plainFlags = []string{"-vet=off", "-p=" + strconv.Itoa(plainAtOnce)}
 
@@ -57,7 +61,7 @@ func races(importPath string) bool {
 		return slices.Contains([]string{"rules", "topology", "quorum", "compat"}, rest)
 	case "internal":
 		return !slices.Contains([]string{
-			"leasetime", "majority", "repocheck", "runtests", "slot", "transcript", "wire",
+			"leasetime", "majority", "repocheck", "runtests", "slot", "transcript", "versions", "wire",
 		}, rest)
 	}
 	return true
@@ -183,7 +187,7 @@ func (r *run) output(ctx context.Context, args ...string) ([]byte, error) {
 func (r *run) isolated(ctx context.Context, module string) {
 	r.out.sayf("== vet: %s", module)
 	cmd := exec.CommandContext(ctx, r.goTool, "vet", "./...")
-	cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=off")
+	cmd.Dir, cmd.Env = module, append(os.Environ(), slices.Concat(plainEnv, []string{"GOWORK=off"})...)
 	text, err := cmd.CombinedOutput()
 	r.out.write(string(text))
 	if err != nil {
@@ -253,7 +257,7 @@ func short(importPath string) string {
 // docs/operating.md, and a prefix for a tenant. It does not use the race detector,
 // because a handshake would then take as long as the shortest requests may.
 func (r *run) secured(ctx context.Context, packages []pkg) {
-	env := []string{"HOLDFAST_TEST_SERVERS=secured"}
+	env := append([]string{"HOLDFAST_TEST_SERVERS=secured"}, plainEnv...)
 	for _, some := range []struct {
 		tests    string
 		packages []string

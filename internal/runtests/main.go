@@ -93,7 +93,7 @@ func (r *run) all(ctx context.Context, modules []string) (int, error) {
 	var lanes sync.WaitGroup
 	lanes.Go(func() { r.test(ctx, "test with the race detector", nil, raceFlags(r.race), raced) })
 	lanes.Go(func() {
-		r.test(ctx, "test", nil, plainFlags, plain)
+		r.test(ctx, "test", plainEnv, plainFlags, plain)
 		if len(r.flags) == 0 {
 			r.secured(ctx, packages)
 		}

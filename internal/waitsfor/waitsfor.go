@@ -12,6 +12,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // ID names a node. Two acquisitions never have the same one.
@@ -20,8 +22,13 @@ type ID struct {
 	Attempt string
 }
 
-func compare(a, b ID) int {
-	return cmp.Or(strings.Compare(a.Lock, b.Lock), strings.Compare(a.Attempt, b.Attempt))
+// sorted returns the IDs in the order of their locks.
+func sorted(ids iter.Seq[ID]) []ID {
+	list := slices.Collect(ids)
+	order.Stable(list, func(a, b *ID) int {
+		return cmp.Or(strings.Compare(a.Lock, b.Lock), strings.Compare(a.Attempt, b.Attempt))
+	})
+	return list
 }
 
 // Node says what a node waits for. Without Needs and Pool it waits for nothing.
@@ -122,7 +129,7 @@ func (g Graph) knot(id ID, stuck map[ID]bool) (k Knot, found bool) {
 			alone[member] = g[member]
 		}
 		if stuck = alone.Stuck(); len(stuck) == len(members) {
-			return Knot{slices.SortedFunc(maps.Keys(members), compare), cycle}, true
+			return Knot{sorted(maps.Keys(members)), cycle}, true
 		}
 	}
 	return Knot{}, false
@@ -132,11 +139,11 @@ func (g Graph) knot(id ID, stuck map[ID]bool) (k Knot, found bool) {
 // is a shortest way from the node back to itself, or nil.
 func (g Graph) component(id ID, stuck map[ID]bool) (members map[ID]bool, cycle []ID) {
 	// The way from the node to each that it reaches, breadth first.
-	before, order := map[ID]ID{}, []ID{id}
+	before, reached := map[ID]ID{}, []ID{id}
 	back := map[ID][]ID{}
-	for i := 0; i < len(order); i++ {
-		at := order[i]
-		for _, next := range slices.SortedFunc(g[at].edges(), compare) {
+	for i := 0; i < len(reached); i++ {
+		at := reached[i]
+		for _, next := range sorted(g[at].edges()) {
 			if !stuck[next] {
 				continue
 			}
@@ -150,7 +157,7 @@ func (g Graph) component(id ID, stuck map[ID]bool) (members map[ID]bool, cycle [
 			}
 			if _, seen := before[next]; !seen && next != id {
 				before[next] = at
-				order = append(order, next)
+				reached = append(reached, next)
 			}
 		}
 	}
@@ -169,7 +176,7 @@ func (g Graph) component(id ID, stuck map[ID]bool) (members map[ID]bool, cycle [
 // Knots returns all deadlocks, in the order of their first members.
 func (g Graph) Knots() (list []Knot) {
 	stuck, done := g.Stuck(), map[ID]bool{}
-	for _, id := range slices.SortedFunc(maps.Keys(stuck), compare) {
+	for _, id := range sorted(maps.Keys(stuck)) {
 		if done[id] {
 			continue
 		}

@@ -2,10 +2,11 @@ package wire
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // Record is the answer of inspect on one lock. Times since 1970 are by the server's clock.
@@ -231,8 +232,8 @@ func merged(pages []Record) Record {
 	for _, w := range waiting {
 		r.Waiters = append(r.Waiters, w)
 	}
-	slices.SortFunc(r.Holders, func(a, b HolderLine) int { return cmp.Compare(a.Token, b.Token) })
-	slices.SortFunc(r.Waiters, func(a, b WaiterLine) int { return cmp.Compare(a.Place, b.Place) })
+	order.Stable(r.Holders, func(a, b *HolderLine) int { return cmp.Compare(a.Token, b.Token) })
+	order.Stable(r.Waiters, func(a, b *WaiterLine) int { return cmp.Compare(a.Place, b.Place) })
 	for i := range r.Waiters {
 		r.Waiters[i].Place = i + 1
 	}

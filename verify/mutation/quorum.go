@@ -161,8 +161,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	mut:  "if !counts[i] && false || r == Failed {",
 }, {
 	name: "quorum: the fastest clock is the right one",
-	old:  "[len(known)-most-1], true",
-	mut:  "[len(known)-1], true",
+	old:  "reachedBy(known, most+1), true",
+	mut:  "reachedBy(known, 1), true",
 }, {
 	name: "quorum: a server that is ahead is left out where it is needed",
 	old:  "if can < Of(len(replies)) {",
@@ -177,8 +177,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	mut:  "case evicted:\n\t\treturn Lost",
 }, {
 	name: "quorum: a record is as its luckiest server has it",
-	old:  "return sorted[len(sorted)-m]",
-	mut:  "return sorted[len(sorted)-1]",
+	old:  "return reachedBy(values, m)",
+	mut:  "return reachedBy(values, 1)",
 }, {
 	name: "quorum: one silent server takes a whole lease",
 	old:  "timeout = min(timeout, max(ttl/10, min(3*answers, ttl/4)))",
@@ -189,8 +189,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	mut:  "ttl/10",
 }, {
 	name: "quorum: one server that is late makes all limits longer",
-	old:  "return sorted[Of(len(paces))-1]",
-	mut:  "return sorted[len(paces)-1]",
+	old:  "return reachedBy(paces, len(paces)-Of(len(paces))+1)",
+	mut:  "return reachedBy(paces, 1)",
 }, {
 	name: "quorum: a majority waits for the last server's timeout",
 	old:  "return min(2*took+2*time.Millisecond, timeout)",
