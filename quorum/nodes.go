@@ -57,9 +57,9 @@ func (s *Store) Nodes() []NodeInfo {
 	return infos
 }
 
-// ReadNodes reads the nodes now, for the locks of a prefix ([holdfast.Config]), and returns what
-// [Store.Nodes] then returns. It changes no node. It waits for the answers of all nodes, but for
-// each no longer than for one request. A node that does not answer is no error.
+// ReadNodes reads the nodes now, for the locks of a prefix ([holdfast.Config]), and returns
+// what [Store.Nodes] then returns. It changes no node. It waits for the answers of all nodes,
+// but for each no longer than for one request. A node that does not answer is not an error.
 //
 // [holdfast.Config]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Config
 func (s *Store) ReadNodes(ctx context.Context, prefix string) ([]NodeInfo, error) {

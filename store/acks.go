@@ -14,8 +14,8 @@ import (
 type Acker interface {
 	Store
 
-	// RunAcked is Run. Then, on the same connection and right behind the script, it waits until
-	// as many replicas and disks as need says have acknowledged all earlier writes, or until
+	// RunAcked is Run. Then, on the same connection and right behind the script, it waits for
+	// acknowledgements of all earlier writes: until there are as many as need says, or until
 	// timeout has passed. got is the servers' count. Fewer than needed is not an error.
 	//
 	// A [*ServerError] may be the refusal of the wait, so it says nothing about the script.

@@ -70,9 +70,9 @@ local function int(n) return string.format('%.0f', n) end
 // The lock is granted if it is free and nobody else is first. All waiters behind are then due
 // earlier by the time that the new holder no longer waits.
 //
-// If the lock is free and somebody else is first, that one may be dead. It is thought so at its
-// time, and no message will tell. Redisson asks without a pause until then; here the waiter asks
-// again after a second, or at that time.
+// If the lock is free and somebody else is first, that waiter may be dead. It counts as dead at
+// its time, and no message will tell. Redisson asks without a pause until then; here the waiter
+// asks again after a second, or at that time.
 var acquireFair = neighbour.NewScript("acquire", `#!lua
 `+acquiring+purge+`
 local wait, joins = tonumber(ARGV[3]), ARGV[4] == '1'

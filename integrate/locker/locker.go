@@ -21,8 +21,9 @@ type Locker struct {
 	mutex  *holdfast.Mutex
 	failed func(err error)
 
-	// local is full from Lock to Unlock. So Unlock never releases the lease of another goroutine.
-	// It is no sync.Mutex, because a goroutine that waits for one stops the time of a synctest bubble.
+	// local is full from Lock to Unlock. So Unlock never releases the lease of another
+	// goroutine. It is not a sync.Mutex, because a goroutine that waits for one stops the time
+	// of a synctest bubble.
 	local chan struct{}
 	lease *holdfast.Lease // guarded by local; nil if nobody holds the lock
 }

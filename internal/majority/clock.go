@@ -25,7 +25,7 @@ type Mark struct {
 // instants still fit a duration.
 const MostMillis = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
 
-// ParseMark reads a mark as String writes it. Any other text is no mark.
+// ParseMark reads a mark as String writes it. Any other text is not a mark.
 func ParseMark(text string) Mark {
 	words := strings.Split(text, ":")
 	if len(words) != 6 {

@@ -28,7 +28,8 @@ import (
 const RequestTimeout = 2 * time.Second
 
 // Nodes are the servers of locks that are string keys: one server, or several that know nothing
-// of each other. On several servers a lock belongs to whoever has its key on a majority.
+// of each other. On several servers a lock belongs to the client that has its key on a majority
+// of them.
 type Nodes struct {
 	list  []store.Store
 	life  *lifecycle.Group
@@ -193,12 +194,12 @@ func (n *Nodes) Left(ctx context.Context, limit time.Duration, k Lock) []Reply {
 	return n.ask(ctx, limit, leftScript, k.Keys, func(int) []string { return []string{k.Value} }, Wait{})
 }
 
-// Read asks who has a key. Expired: nobody. Taken: the reply has the value.
+// Read asks which client has a key. Expired: nobody. Taken: the reply has the value.
 func (n *Nodes) Read(ctx context.Context, limit time.Duration, key string) []Reply {
 	return n.ask(ctx, limit, readScript, []string{key}, func(int) []string { return nil }, Wait{})
 }
 
-// Evict deletes a key whoever has it.
+// Evict deletes a key, whichever client has it.
 func (n *Nodes) Evict(ctx context.Context, limit time.Duration, key string) []Reply {
 	message := rand.Text()
 	return n.ask(ctx, limit, evictScript, []string{key}, func(i int) []string {

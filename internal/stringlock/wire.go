@@ -215,7 +215,7 @@ func Failed(replies []Reply) (count int) {
 	return count
 }
 
-// tooFewError says that too few servers have answered. It is no definite answer.
+// tooFewError says that too few servers have answered. It is not a definite answer.
 type tooFewError struct{ replies []Reply }
 
 func (e *tooFewError) Error() string {
@@ -316,8 +316,8 @@ func (w *Wire) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration
 	return false, w.nodes.tooFew(replies)
 }
 
-// Inspect implements [neighbour.Wire]. The holder is who has the key on a majority. Without a
-// majority the lock is shown as free, because an acquisition may succeed.
+// Inspect implements [neighbour.Wire]. The holder is the client that has the key on a majority.
+// Without a majority the lock is shown as free, because an acquisition may succeed.
 func (w *Wire) Inspect(ctx context.Context, name string) (neighbour.State, error) {
 	replies := w.nodes.Read(ctx, w.limit(ctx), name)
 	if Failed(replies) > w.nodes.Len()-w.nodes.Quorum() {

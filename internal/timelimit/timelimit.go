@@ -21,7 +21,7 @@ func Within(ctx context.Context, limit time.Duration) context.Context {
 }
 
 // Within is the function Within for a caller that has allocated the context. It may be called
-// once: whoever got the context may still look at it after the request.
+// once: code that got the context may still look at it after the request.
 func (l *Limited) Within(ctx context.Context, limit time.Duration) context.Context {
 	at := time.Now().Add(limit)
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(at) {

@@ -160,7 +160,7 @@ func (s *spans) failed(e holdfast.Event) {
 	span := s.acquisition(e, now)
 	outcome := measure.Outcome(e.Err, "")
 	span.SetAttributes(keyError.String(outcome))
-	// The caller's own doing is no error: a try of a lock that is held, and a context that
+	// The caller's own doing is not an error: a try of a lock that is held, and a context that
 	// was cancelled.
 	if outcome != "held" && outcome != "canceled" {
 		span.SetStatus(codes.Error, e.Err.Error())

@@ -88,7 +88,7 @@ func (c *cluster) process(ctx context.Context, how urgency, key string, cmds com
 		return err
 	}
 	// The slot moves to a node that had none, which only ClusterClient itself finds. It may
-	// send twice, so a refusal is no definite answer.
+	// send twice, so a refusal is not a definite answer.
 	err = c.client.Process(ctx, cmds.first)
 	if serverError(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
 		return errors.New(err.Error())

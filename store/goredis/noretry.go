@@ -48,7 +48,7 @@ func newNoRetry(rdb *redis.Client) *noRetry {
 	}}
 }
 
-// commands are what is sent together. It is no slice, which would cost each request an
+// commands are what is sent together. It is not a slice, which would cost each request an
 // allocation.
 type commands struct {
 	first redis.Cmder

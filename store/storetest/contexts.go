@@ -36,7 +36,7 @@ func (s *suite) calls() map[string]func(ctx context.Context) error {
 	}
 }
 
-// failed expects an error that wraps the context's and is no refusal.
+// failed expects an error that wraps the context's and is not a refusal.
 func (s *suite) failed(name string, err, cause error) {
 	s.Helper()
 	var refused *store.ServerError
