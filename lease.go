@@ -327,7 +327,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	if err := cmp.Or(h.checkLongest(ttl), alreadyOver(ctx, "extension of", h.lock.name)); err != nil {
+	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extension of", h.lock.name)); err != nil {
 		return err
 	}
 	sent := c.now()
@@ -341,12 +341,12 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		}
 	default:
 		c.renewer.Extended(&h.Item, sent, ttl)
-		h.shortenAgain(ctx, ttl)
+		shortenAgain(ctx, h, ttl)
 	}
 	if err := t.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	return h.checkLongest(ttl)
+	return checkLongest(h, ttl)
 }
 
 // Release gives the hold up. The next goroutine of this process gets it, or the server

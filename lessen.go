@@ -139,7 +139,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 }
 
 // checkLongest refuses a TTL that is longer than one to which the lease was shortened.
-func (h *hold) checkLongest(ttl time.Duration) error {
+func checkLongest(h *hold, ttl time.Duration) error {
 	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
 		return invalid("the lease of %q was shortened to %v: it cannot be extended to %v", h.lock.name, most, ttl)
 	}
@@ -148,7 +148,7 @@ func (h *hold) checkLongest(ttl time.Duration) error {
 
 // shortenAgain shortens a lease on the server if Shorten came while a request for ttl was under way. An
 // error costs no more than the lost answer of a renewal does.
-func (h *hold) shortenAgain(ctx context.Context, ttl time.Duration) {
+func shortenAgain(ctx context.Context, h *hold, ttl time.Duration) {
 	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
 		_ = lessening{hold: h, ttl: most}.run(ctx, "shortening of")
 	}

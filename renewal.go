@@ -58,7 +58,7 @@ func reportLoss(c *Client, live []*leaseState, err *LostError) {
 				level = slog.LevelDebug
 			}
 			attributes := []any{"lock", h.lock.name, "reason", string(err.Reason), "token", token}
-			if failed := h.lastFailure(); failed != nil && err.Reason == LossExpired {
+			if failed := lastFailure(h); failed != nil && err.Reason == LossExpired {
 				attributes = append(attributes, "error", failed, "hint", Hint(failed))
 			}
 			n.log = func(log *slog.Logger) {
@@ -70,7 +70,7 @@ func reportLoss(c *Client, live []*leaseState, err *LostError) {
 }
 
 // lastFailure returns why the last renewal failed, or nil.
-func (h *hold) lastFailure() error {
+func lastFailure(h *hold) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.peek().failed

@@ -251,7 +251,7 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 		return wrap("conversion of", s.name, err)
 	case err == nil && a.Kind == wire.Granted:
 		err = t.converted(want, a, sent, ttl)
-		h.shortenAgain(ctx, ttl)
+		shortenAgain(ctx, h, ttl)
 		return err
 	}
 	if err == nil || !repeats {
