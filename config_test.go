@@ -84,6 +84,7 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{refused("CLIENT", "CLIENT the go-redis client is closed: close the Holdfast client first"), ""},
 		{fmt.Errorf("%w", holdfast.ErrNotHeld), "token"},
 		{fmt.Errorf("%w: %w", holdfast.ErrNotHeld, holdfast.ErrReleased), "acquire"},
+		{fmt.Errorf("%w: %w", holdfast.ErrNotHeld, holdfast.ErrClosed), "another client"},
 		{&holdfast.LostError{Reason: holdfast.LossExpired}, "token"},
 		{fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, &net.OpError{Op: "dial", Err: errLink}), "address"},
 		{holdfast.ErrUnknownOutcome, "TTL"},

@@ -315,6 +315,8 @@ func Hint(err error) string {
 		return "wait for the lock, or look up its holder with Inspect"
 	case errors.Is(err, errLate):
 		return "try again; if it happens often, use a longer TTL"
+	case errors.Is(err, ErrClosed):
+		return "the program has closed this client: make another client"
 	case errors.Is(err, ErrNotHeld) && errors.Is(err, ErrReleased):
 		return "the program has released this lease: acquire the lock again"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):

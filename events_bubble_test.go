@@ -314,6 +314,7 @@ func TestALostLeaseIsLoggedWithoutAnErrorThatIsOver(t *testing.T) {
 		_, err = w.client().Evict(t.Context(), "a", holdfast.Eviction{By: "x", Reason: "y"})
 		assert.Must(t, err)
 		time.Sleep(2 * ttl) // b is not renewed any more
+		synctest.Wait()
 		assert.Contains(t, log.String(), "lock=b reason=expired")
 		assert.False(t, strings.Contains(log.String(), "MISCONF"), "it says %v", &log)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
