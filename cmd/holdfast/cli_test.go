@@ -202,7 +202,8 @@ func TestAMessageStaysOneLine(t *testing.T) {
 	p.fail(usageError("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
 	assert.Equal(t, b.String(), "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n", "the text")
 	// What turns the text around it, hides in it or breaks the line is visible; letters are not touched.
-	assert.Equal(t, oneLine("a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒"), `a\u202eb\u200bc\u2028d\ue0001 é 日本 🔒`, "the text")
+	unseen := oneLine("a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒")
+	assert.Equal(t, unseen, `a\u202eb\u200bc\u2028d\ue0001 é 日本 🔒`, "the text")
 }
 
 func TestTheNameOfALongCommandIsCutBetweenCharacters(t *testing.T) {

@@ -69,8 +69,9 @@ func (s *server) explainKey(key string, err error) error {
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
 			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
 	case errors.As(err, &refused) && refused.Code == "TLS":
-		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, strings.TrimPrefix(refused.Message, "TLS tls: ")),
-			"name the authority by --cacert, a client certificate by --cert and --key, and the host as its certificate does"}
+		why := strings.TrimPrefix(refused.Message, "TLS tls: ")
+		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, why), "name the authority by --cacert, " +
+			"a client certificate by --cert and --key, and the host as its certificate does"}
 	case errors.Is(err, holdfast.ErrLimit):
 		return &exitError{codeUsage, err, "write the same --permits as the others, or wait until they are done"}
 	case isWrongType(err):
