@@ -104,7 +104,7 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		"redis://a,b":                                      "several hosts need the form",
 		"redis+sentinel://a,b":                             "the primary's name is missing",
 		"redis+cluster://a/3":                              "no database but 0",
-		"redis+ring://a":                                   "not a form of URL",
+		"redis+ring://a":                                   "no form of URL",
 		"redis://a redis://b redis+sentinel://c/n":         "independent primaries",
 		"redis://a redis://b redis+cluster://:s3cret@c::9": "independent primaries",
 		"http://:s3cret@a":                                 "not a valid URL",
@@ -154,8 +154,9 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			"no server answers at rediss://h:1: the connection was closed", "check that the server runs"},
 		{"redis://h:1", away("redis: can't parse map reply: HTTP/1.1 400", errors.New("")), codeUnreachable,
 			"no server answers at redis://h:1: what answers is no Redis or Valkey server", "check that the server runs"},
-		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), codeUnreachable,
-			"rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority", "name the authority by --cacert"},
+		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}),
+			codeUnreachable, "rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority",
+			"name the authority by --cacert"},
 		{"redis://h:1/3", answered("ERR SELECT is not allowed in cluster mode"), codeUsage,
 			"redis://h:1/3: a Cluster has no database but 0", "leave the number out"},
 		{"redis+cluster://h:1", answered("ERR unknown command 'cluster'"), codeUsage,
@@ -203,6 +204,14 @@ func TestAMessageStaysOneLine(t *testing.T) {
 	// What turns the text around it, hides in it or breaks the line is visible; letters are not touched.
 	text, want := "a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒", `a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒`
 	assert.Equal(t, oneLine(text), want, "the text")
+}
+
+func TestTheNameOfALongCommandIsCutBetweenCharacters(t *testing.T) {
+	command := "a" + strings.Repeat("é", maxApp)
+	for _, o := range []*runOptions{{command: []string{"./" + command}}, {shell: command + " b"}} {
+		r := &run{runOptions: o, say: &printer{}}
+		assert.Equal(t, r.config().App, command[:maxApp-1], "the name")
+	}
 }
 
 // Cron mails every line of standard error. What may be over by the next run is one line, and

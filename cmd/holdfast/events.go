@@ -26,7 +26,8 @@ Every object has "time" (UTC), "event" and "name" (the lock's). With several loc
   exited    "code" of the command
   released  holdfast has released the lock; "held_ms"
   end       always the last; "code" of holdfast, and "reason", the name of the code in
-            holdfast help exit-codes
+            holdfast help exit-codes. If the command ended by itself, it is done, whatever
+            the code is
 
 Later versions may add events and fields. They do not rename or remove any, and do not
 change a type. The command does not inherit the file descriptor.`

@@ -69,8 +69,8 @@ func (s *server) explainKey(key string, err error) error {
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
 			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
 	case errors.As(err, &refused) && refused.Code == "TLS":
-		text := strings.TrimPrefix(refused.Message, "TLS tls: ")
-		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, text), "name the authority by --cacert, " +
+		why := strings.TrimPrefix(refused.Message, "TLS tls: ")
+		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, why), "name the authority by --cacert, " +
 			"a client certificate by --cert and --key, and the host as its certificate does"}
 	case errors.Is(err, holdfast.ErrLimit):
 		return &exitError{codeUsage, err, "write the same --permits as the others, or wait until they are done"}
@@ -133,7 +133,7 @@ type noServerError struct {
 func (e *noServerError) Error() string { return "no server answers at " + e.address + ": " + e.cause }
 
 // explainPlace says what to write if the URL leads to another kind of server than it says. It
-// returns nil if err is not a sign of that.
+// returns nil if err is no sign of that.
 func (s *server) explainPlace(err error) error {
 	var refused *holdfast.ServerError
 	switch is := func(text string) bool { return strings.Contains(refused.Message, text) }; {
@@ -163,7 +163,7 @@ func (s *server) explainPlace(err error) error {
 }
 
 func (s *server) noCluster() error {
-	return usageError(s.address+" is not a Cluster", "write redis://HOST:PORT for one server")
+	return usageError(s.address+" is no Cluster", "write redis://HOST:PORT for one server")
 }
 
 // primaryOf is the name of the first primary that the server watches, if it is a Sentinel.

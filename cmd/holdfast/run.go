@@ -264,7 +264,7 @@ func (r *run) config() holdfast.Config {
 			word = "holdfast"
 		}
 		app = filepath.Base(word)
-		app = app[:min(len(app), maxApp)]
+		app = strings.ToValidUTF8(app[:min(len(app), maxApp)], "") // no half of a character
 	}
 	return holdfast.Config{TTL: time.Duration(r.ttl), App: app, Observer: observer(r.waiting), Logger: r.logger()}
 }

@@ -141,5 +141,11 @@ func (p *Page) answerFailure(w http.ResponseWriter, err error) {
 	if errors.Is(err, holdfast.ErrInvalid) {
 		status = http.StatusBadRequest
 	}
-	answerError(w, status, strings.TrimPrefix(err.Error(), "holdfast: "), holdfast.Hint(err))
+	answerError(w, status, plain(err), holdfast.Hint(err))
+}
+
+// plain is an error's text for a person at the page, without the words that are for programmers.
+func plain(err error) string {
+	text := strings.ReplaceAll(": "+err.Error(), ": holdfast: ", ": ")
+	return strings.TrimPrefix(strings.TrimPrefix(text, ": "), "invalid: ")
 }

@@ -42,6 +42,9 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 	case err != nil || token == 0:
 		answerError(w, http.StatusBadRequest, "the token is missing: it says which hold you mean", "")
 		return
+	case e.By == "" || e.Reason == "":
+		answerError(w, http.StatusBadRequest, "your name or the reason is missing: others will want to know both", "")
+		return
 	}
 	n, err := p.client.Evict(r.Context(), e.Name, holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token})
 	p.watcher.hurry()

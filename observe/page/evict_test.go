@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -111,4 +112,13 @@ func TestAnotherSiteCannotEvict(t *testing.T) {
 		r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})
 	})
 	assert.Equal(t, code, http.StatusOK, "the page itself")
+}
+
+// An error has no prefix of Go, and no field of the library: a person reads it, at the page.
+func TestAnErrorIsForAPerson(t *testing.T) {
+	p, _ := newPage(t, Config{})
+	w := serve(p, request("GET", "/api/lock?name=", nil))
+	assert.True(t, strings.HasPrefix(w.Body.String(), `{"error":"the name is empty: `), "%s", w.Body)
+	lost := fmt.Errorf("holdfast: listing of %q: %w: gone", "a", holdfast.ErrUnreachable)
+	assert.Equal(t, plain(lost), `listing of "a": server cannot be reached: gone`, "the text")
 }

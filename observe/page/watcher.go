@@ -217,7 +217,7 @@ func (w *watcher) take(
 	before := r.err
 	r.count, r.last, r.took, r.total, r.err = r.count+1, time.Now(), took, r.total+took, ""
 	if err != nil {
-		r.failed, r.err = r.failed+1, err.Error()
+		r.failed, r.err = r.failed+1, plain(err)
 		if before == "" {
 			w.cfg.Logger.Warn("page: cannot read the locks", "err", err)
 		}

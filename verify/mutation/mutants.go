@@ -52,14 +52,16 @@ var (
 	// The tool's file with the term of a leader.
 	resuming = check{"tool's scripts", "cmd/holdfast", []string{"-timeout=2m", "-run=TestScripts$/^state_linux$", "."}}
 	// What the tool says, and whether it waits for itself.
-	wiring  = check{"tool's scripts", "cmd/holdfast", []string{"-timeout=2m", "-run=TestScripts$/^(wire|every)$", "."}}
+	wiring = check{"tool's scripts", "cmd/holdfast", []string{
+		"-timeout=2m", "-run=TestScripts$/^(wire|every)$", ".",
+	}}
 	wording = check{"unit tests", "cmd/holdfast", []string{"-timeout=2m", "-run=TestAnErrorIs|TestAMessage", "."}}
 )
 
 // mutants are all that there are.
 var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
-	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inFlags, inWords,
-	inDeadlocks, inGuards, inStringLocks, inIntegrations, inNeighbours, inBridge, inRedisson)
+	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inFlags, inWords, inDeadlocks,
+	inGuards, inStringLocks, inIntegrations, inNeighbours, inBridge, inRedisson)
 
 // inScripts are those of the scripts.
 var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{{
