@@ -202,6 +202,14 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	old:  "	if w.next == nil {\n		return false\n",
 	mut:  "	if w.next == nil {\n		return true\n",
 }}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
+	name: "a waiter that leaves a closed queue too late gives up the turn of the holder",
+	old:  "	case left, w.err != nil, w.hold",
+	mut:  "	case left, w.hold",
+}, {
+	name: "a goroutine that comes to a closed queue waits for ever",
+	old:  "	if s.closed {\n",
+	mut:  "	if false {\n",
+}, {
 	name: "a hold that comes to a waiter as it leaves is held for ever",
 	old:  "			q.rules.Release(w.hold)\n",
 	mut:  "",
