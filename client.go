@@ -282,6 +282,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	if !c.life.Close() {
 		return false, nil
 	}
+	c.queue.Close()
 	c.registration.Stop()
 
 	leases := c.renewer.All()

@@ -383,6 +383,7 @@ type holdExtra struct {
 	early      []news        // what came before the observer had the grant
 	keptUntil  time.Duration // the lock stays held until then, also after the last reader's release
 	checked    time.Duration // when the client last checked for an eviction
+	leak       *leakCheck    // of the lease before, for the next one
 	reserved   int32         // reservations: readers that are let in and have no lease yet
 	less       int32         // how many permits of a semaphore its user has given back
 	unsettled  conversion    // a conversion that is under way or has an unknown outcome
@@ -394,7 +395,7 @@ type holdExtra struct {
 var noExtra holdExtra
 
 // peek returns the extra fields, to be read. The caller holds m.mu.
-func (m *members) peek() holdExtra { return *cmp.Or(m.extra, &noExtra) }
+func (m *members) peek() *holdExtra { return cmp.Or(m.extra, &noExtra) }
 
 // more returns the extra fields, to be changed by the caller. The caller holds m.mu.
 func (m *members) more() *holdExtra {
@@ -547,7 +548,7 @@ func (m *members) remove(t *leaseState) (as removal, guests map[*leaseState]stru
 func (m *members) noneInUse() bool {
 	for {
 		m.mu.Lock()
-		x, all := m.peek(), m.leases()
+		x, all := *m.peek(), m.leases()
 		m.mu.Unlock()
 		if !x.dropped || x.reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {
 			return false

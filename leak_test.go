@@ -19,10 +19,13 @@ import (
 type listener struct {
 	ends    chan holdfast.Event
 	renewed chan struct{} // receives after a renewal
+	waits   chan struct{} // receives when a goroutine waits
 }
 
 func (l listener) Observe(e holdfast.Event) {
 	switch {
+	case e.Kind == holdfast.EventWait:
+		l.waits <- struct{}{}
 	case e.Kind == holdfast.EventLeak || e.Kind == holdfast.EventLost:
 		l.ends <- e
 	case e.Kind == holdfast.EventRenew && e.Err == nil:
@@ -63,13 +66,15 @@ type dropping struct {
 	leaks listener
 	log   *journal
 	other *holdfast.Client
-	used  context.Context // of a dropped lease, if it is in use
+	used  context.Context   // of a dropped lease, if it is in use
+	past  []*holdfast.Lease // released, and not collected
 }
 
 func newDropping(t *testing.T) *dropping {
 	t.Helper()
 	d := &dropping{store: memstore.New(), log: new(journal),
-		leaks: listener{ends: make(chan holdfast.Event, 16), renewed: make(chan struct{}, 1)}}
+		leaks: listener{
+			ends: make(chan holdfast.Event, 16), renewed: make(chan struct{}, 1), waits: make(chan struct{}, 16)}}
 	client := func(cfg holdfast.Config) *holdfast.Client {
 		cfg.TTL = fleeting
 		c, err := holdfast.New(plain{d.store}, cfg)
@@ -140,6 +145,19 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			d.used = l.Context()
 			return l.Token()
 		},
+		"handed over in the process, twice": func(d *dropping) uint64 {
+			mu := d.Mutex("a")
+			l := must(mu.Lock(ctx))
+			for range 2 {
+				next := make(chan *holdfast.Lease, 1)
+				go func() { next <- must(mu.Lock(ctx)) }()
+				<-d.leaks.waits
+				assert.NoError(t, l.Release(ctx))
+				d.past = append(d.past, l)
+				l = <-next
+			}
+			return l.Token()
+		},
 		"leadership": func(d *dropping) uint64 {
 			l, err := d.Election("a").Campaign(ctx, "here")
 			assert.Must(t, err)
@@ -170,6 +188,7 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			l, err := d.other.Mutex("a").Lock(ctx)
 			assert.Must(t, err)
 			d.wantExpired(t, "a", token)
+			runtime.KeepAlive(d.past)
 			if d.used != nil {
 				wantLost(t, ended(d.used), holdfast.LossExpired)
 			}

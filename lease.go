@@ -29,7 +29,10 @@ import (
 // There are two exceptions. Leases of [NoRenewal] are not reported. A store with its own
 // clock, such as memstore, gets no such check, because the collector must not touch objects
 // in a bubble of testing/synctest.
-type Lease struct{ state *leaseState }
+type Lease struct {
+	state *leaseState
+	check *leakCheck // after a hand-over inside the process; only the Lease points to it
+}
 
 // leaseState is shared by a lease's context, its hold and its clean-up. It must not point
 // to the Lease, because then the collector could never collect the Lease.
@@ -180,7 +183,40 @@ func (h *hold) newLease(parent context.Context) *Lease {
 		return nil
 	}
 	h.lease, h.departed = t, false
-	return t.handle()
+	if !local || !t.mayLeak() {
+		return t.handle()
+	}
+	l, x := &Lease{state: t}, h.more()
+	if l.check, x.leak = x.leak, nil; l.check == nil {
+		l.check = new(leakCheck)
+		runtime.SetFinalizer(l.check, (*leakCheck).report)
+	}
+	l.check.state = t
+	return l
+}
+
+// leakCheck makes the collector find a lease that was handed over inside the process. To set and
+// clear a finalizer takes an eighth of such a hand-over. So a lease that is released leaves its check
+// to the hold, for the next lease.
+type leakCheck struct{ state *leaseState } // nil while the hold has it
+
+// report is called by the collector when nobody has the check.
+func (c *leakCheck) report() {
+	if c.state != nil {
+		reportLeak(c.state.taken, c.state)
+	}
+}
+
+// pass leaves the check of the lease, if it has one, to the hold.
+func (l *Lease) pass() {
+	c, h := l.check, l.state.hold
+	if c == nil {
+		return
+	}
+	c.state, l.check = nil, nil
+	h.mu.Lock()
+	h.more().leak = c
+	h.mu.Unlock()
 }
 
 // newLeaseState creates a lease that is not attached to the hold yet.
@@ -224,7 +260,7 @@ func (t *leaseState) mayLeak() bool { return !t.hold.lock.client.fake && !t.hold
 
 // watched stops the leak check: the caller has not dropped the lease.
 func (l *Lease) watched() {
-	if l.state.mayLeak() {
+	if l.check == nil && l.state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}
 }
@@ -376,8 +412,14 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if !first {
 		return ErrReleased
 	}
+	passed := l.check != nil
+	if passed {
+		l.pass()
+	}
 	local, err := t.exit(ctx, cause, how)
-	l.watched() // the next holder does not wait for this
+	if !passed {
+		l.watched() // the next holder does not wait for this
+	}
 	if t.hold.lock.client.events.observed() {
 		t.observe(cause, local, err)
 	}
@@ -539,42 +581,4 @@ func reportLeak(taken uintptr, dropped ...*leaseState) {
 		}
 		t.hold.lock.client.events.tell(n)
 	}
-}
-
-// drop marks the lease as dropped. It reports false if the lease had already ended.
-func (t *leaseState) drop() bool {
-	t.hold.mu.Lock()
-	t.hold.more().dropped = true
-	t.hold.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.released || t.cause != nil {
-		return false
-	}
-	t.dropped = true
-	return true
-}
-
-// stopIfDropped stops the renewal of a hold whose leases are all dropped. From then on no
-// reader joins the hold, and it is not handed over.
-func (h *hold) stopIfDropped() {
-	if h.noneInUse() {
-		h.lock.client.renewer.StopRenewal(&h.Item)
-		h.unshare()
-	}
-}
-
-// inUse reports whether the program still has a lease of the re-entry that began with t.
-func (t *leaseState) inUse() bool {
-	t.mu.Lock()
-	begun := !t.left && !t.dropped
-	inner := slices.Clone(t.entered().inner)
-	t.mu.Unlock()
-	return begun || slices.ContainsFunc(inner, func(in *leaseState) bool { return !in.isDropped() })
-}
-
-func (t *leaseState) isDropped() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.dropped
 }

@@ -207,6 +207,7 @@ func acquireNext(ctx, parent context.Context, s *lock, taken []*Lease) (*Lease, 
 		}
 		return nil, err
 	}
+	l.pass()
 	l.watched() // the MultiLease keeps it
 	return l, nil
 }
@@ -266,6 +267,7 @@ func takeAll(
 			_ = releaseLeases(ctx, leases)
 			return nil, i, err
 		}
+		l.pass()
 		l.watched()
 		leases = append(leases, l)
 		c.events.tellGrant(l.state, Event{Wait: c.now() - start})

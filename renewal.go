@@ -274,3 +274,41 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 func (h *hold) renewal(ttl time.Duration) request.Renewal {
 	return request.Renewal{Key: h.lock.key(), Attempt: attemptOf(h), Owner: h.lock.owner, TTL: ttl}
 }
+
+// drop marks the lease as dropped. It reports false if the lease had already ended.
+func (t *leaseState) drop() bool {
+	t.hold.mu.Lock()
+	t.hold.more().dropped = true
+	t.hold.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.released || t.cause != nil {
+		return false
+	}
+	t.dropped = true
+	return true
+}
+
+// stopIfDropped stops the renewal of a hold whose leases are all dropped. From then on no
+// reader joins the hold, and it is not handed over.
+func (h *hold) stopIfDropped() {
+	if h.noneInUse() {
+		h.lock.client.renewer.StopRenewal(&h.Item)
+		h.unshare()
+	}
+}
+
+// inUse reports whether the program still has a lease of the re-entry that began with t.
+func (t *leaseState) inUse() bool {
+	t.mu.Lock()
+	begun := !t.left && !t.dropped
+	inner := slices.Clone(t.entered().inner)
+	t.mu.Unlock()
+	return begun || slices.ContainsFunc(inner, func(in *leaseState) bool { return !in.isDropped() })
+}
+
+func (t *leaseState) isDropped() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dropped
+}

@@ -480,7 +480,7 @@ func newQueue(c *Client) *waitqueue.Queue[*hold, *lock] {
 	return waitqueue.New(waitqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
 		HandOver: handsOver, Release: discard, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,
-	}, c.life.Closing())
+	})
 }
 
 // queued reports whether the goroutines of this process wait for each other for the lock.
@@ -533,7 +533,9 @@ func waitsLocally(ctx context.Context, s *lock, h *hold) {
 		c.life.Go(recheckLabel, func() { recheck(c.life.Context(), h) })
 	}
 	waitsInChain(ctx, "", 0)
-	s.during(ctx, Event{Kind: EventWait, Local: true})
+	if c.events.observed() { // an Event is large
+		s.during(ctx, Event{Kind: EventWait, Local: true})
+	}
 }
 
 // refuse returns the error for a goroutine that only tries, while another goroutine has h
@@ -550,9 +552,8 @@ func refuse(ctx context.Context, s *lock, h *hold) error {
 	return &HeldError{Name: s.name, HeldBy: attemptOf(h), Remaining: left}
 }
 
-// stale reports whether the client must ask the server about the hold before another
-// goroutine waits for it. That is so if the server's last answer is old and no other
-// goroutine asks now.
+// stale reports whether the client must ask the server about the hold before another goroutine
+// waits for it. That is so if the server's last answer is old and no other goroutine asks now.
 func stale(h *hold) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,10 +1,12 @@
 package waitqueue
 
+import "context"
+
 // waiter is one goroutine that waits.
 type waiter[H comparable] struct {
 	ready chan struct{} // receives when the waiter has its answer
 	hold  H             // the answer: a hold; written before ready receives
-	err   error         // or that the lock was refused
+	err   error         // or that the lock was refused, or that the queue is closed
 
 	prev, next *waiter[H] // nil when the waiter is in no list
 }
@@ -16,6 +18,21 @@ type list[H comparable] struct{ last *waiter[H] }
 
 // newWaiter makes a waiter that is in no list.
 func newWaiter[H comparable]() *waiter[H] { return &waiter[H]{ready: make(chan struct{}, 1)} }
+
+// await waits until the waiter has its answer.
+func (w *waiter[H]) await(ctx context.Context) error {
+	end := ctx.Done()
+	if end == nil { // a plain receive is cheaper
+		<-w.ready
+		return nil
+	}
+	select {
+	case <-w.ready:
+		return nil
+	case <-end:
+		return ctx.Err()
+	}
+}
 
 // enqueue puts a waiter at the end.
 func (l *list[H]) enqueue(w *waiter[H]) *waiter[H] {

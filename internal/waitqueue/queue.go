@@ -54,7 +54,6 @@ type Rules[H comparable, W any] struct {
 // callers wait in Enter. It is safe for use by many goroutines.
 type Queue[H comparable, W any] struct {
 	rules   Rules[H, W]
-	closing <-chan struct{}
 	seed    maphash.Seed
 	shards  [64]shard[H]
 	waiters sync.Pool // waiters that have read their answer
@@ -62,6 +61,7 @@ type Queue[H comparable, W any] struct {
 
 type shard[H comparable] struct {
 	mu      sync.Mutex
+	closed  bool
 	entries [classes]map[string]*entry[H]
 	kept    map[string]H // the holds with an exclusive turn that nobody waits for: they have no entry
 	spare   *entry[H]    // one that is not in use; nil or one
@@ -79,13 +79,31 @@ type entry[H comparable] struct {
 	unknown bool    // the server has not answered that reader: the lock may be free
 }
 
-// New makes a queue. When closing is closed, Enter stops waiting.
-func New[H comparable, W any](rules Rules[H, W], closing <-chan struct{}) *Queue[H, W] {
-	q := &Queue[H, W]{rules: rules, closing: closing, seed: maphash.MakeSeed()}
+// New makes a queue.
+func New[H comparable, W any](rules Rules[H, W]) *Queue[H, W] {
+	q := &Queue[H, W]{rules: rules, seed: maphash.MakeSeed()}
 	for i := range q.shards {
 		q.shards[i].kept = map[string]H{}
 	}
 	return q
+}
+
+// Close ends all waiting, now and later. A channel that every waiter listened to would cost a
+// twentieth of a hand-over.
+func (q *Queue[H, W]) Close() {
+	var none H
+	for i := range q.shards {
+		s := &q.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		for _, entries := range s.entries {
+			for _, e := range entries {
+				e.queue.giveAll(none, q.rules.Closed)
+				e.tries.giveAll(none, q.rules.Closed)
+			}
+		}
+		s.mu.Unlock()
+	}
 }
 
 // lock locks the shard of a key.
@@ -196,15 +214,19 @@ func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, tr
 		return q.Enter(ctx, key, c, want, try)
 	}
 	w := e.queue.enqueue(q.waiter())
-	s.mu.Unlock()
+	q.begin(s, &e.queue)
 	q.rules.Waits(ctx, want, h)
-	if err := q.await(ctx, w); err != nil {
+	if err := w.await(ctx); err != nil {
 		t.giveUp(&e.queue, w)
 		return Turn[H, W]{}, err
 	}
+	err := w.err
 	t.Hold, t.Waited = w.hold, true
 	*w = waiter[H]{ready: w.ready}
 	q.waiters.Put(w)
+	if err != nil {
+		return Turn[H, W]{}, err
+	}
 	return t, nil
 }
 
@@ -217,20 +239,18 @@ func (q *Queue[H, W]) waiter() *waiter[H] {
 	return newWaiter[H]()
 }
 
-// await waits for the answer to a waiter.
-func (q *Queue[H, W]) await(ctx context.Context, w *waiter[H]) error {
-	select {
-	case <-w.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-q.closing:
-		return q.rules.Closed
+// begin unlocks the shard of a list that has one more waiter. If the queue is closed, the waiter has
+// its answer.
+func (q *Queue[H, W]) begin(s *shard[H], l *list[H]) {
+	var none H
+	if s.closed {
+		l.giveAll(none, q.rules.Closed)
 	}
+	s.mu.Unlock()
 }
 
-// giveUp removes a waiter from its list. If its answer came at the same time, the turn goes to
-// the next goroutine; otherwise all goroutines behind it would hang.
+// giveUp removes a waiter from its list. If the turn came at the same time, it goes to the next
+// goroutine; otherwise all goroutines behind it would hang.
 func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	var none H
 	q := t.queue
@@ -238,7 +258,7 @@ func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	left := l.remove(w)
 	s.mu.Unlock()
 	switch {
-	case left, w.hold != none && t.class != Shared && t.HandOver(w.hold):
+	case left, w.err != nil, w.hold != none && t.class != Shared && t.HandOver(w.hold):
 	case w.hold != none && t.class == Shared:
 		q.rules.Unreserve(w.hold)
 	default:

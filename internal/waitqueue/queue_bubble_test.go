@@ -34,7 +34,6 @@ type hold struct {
 // fixture is a queue of such holds.
 type fixture struct {
 	*Queue[*hold, string]
-	closing chan struct{}
 
 	mu      sync.Mutex // guards the fields below
 	waiting []string
@@ -42,7 +41,7 @@ type fixture struct {
 }
 
 func newFixture() *fixture {
-	f := &fixture{closing: make(chan struct{})}
+	f := &fixture{}
 	f.Queue = New(Rules[*hold, string]{
 		Join: func(h *hold, want string, writerHere bool) Decision {
 			switch {
@@ -103,7 +102,7 @@ func newFixture() *fixture {
 			return errRefused
 		},
 		Closed: errClosed,
-	}, f.closing)
+	})
 	return f
 }
 
@@ -277,8 +276,9 @@ func TestAQueueThatClosesEndsAllWaiting(t *testing.T) {
 	for _, class := range []Class{Exclusive, Permits, Shared} {
 		bubble(t, func(t *testing.T, f *fixture) {
 			first, second := f.enter("a", class, "1", false), f.enter("a", class, "2", false)
-			close(f.closing)
+			f.Close()
 			second.wantErr(t, errClosed)
+			f.enter("a", class, "3", false).wantErr(t, errClosed)
 			first.turn.Leave()
 		})
 	}
@@ -324,6 +324,20 @@ func TestAWaiterThatLeavesTooLatePassesTheTurnOn(t *testing.T) {
 			})
 			third.wantTurn(t, nil, Ask)
 			third.turn.Leave()
+		})
+	}
+}
+
+func TestAWaiterThatLeavesTooLateAClosedQueueLeavesTheTurnAlone(t *testing.T) {
+	for _, class := range []Class{Exclusive, Permits, Shared} {
+		bubble(t, func(t *testing.T, f *fixture) {
+			var holder Turn[*hold, string]
+			f.tooLate(t, class, false, func(first Turn[*hold, string]) {
+				holder = first
+				f.Close()
+			})
+			assert.True(t, f.Busy("a", class), "it has given up the turn of another goroutine")
+			holder.Leave()
 		})
 	}
 }

@@ -20,7 +20,7 @@ func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, 
 			return t, nil
 		case !try:
 			w := e.queue.enqueue(newWaiter[H]())
-			s.mu.Unlock()
+			q.begin(s, &e.queue)
 			return t.awaitTurn(ctx, e, w, want)
 		case e.unknown:
 			s.mu.Unlock()
@@ -32,7 +32,7 @@ func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, 
 			}
 		default:
 			w := e.tries.enqueue(newWaiter[H]())
-			s.mu.Unlock()
+			q.begin(s, &e.tries)
 			if err := t.awaitAnswer(ctx, e, w); err != nil {
 				return Turn[H, W]{}, err
 			}
@@ -64,9 +64,12 @@ func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], wa
 	var none H
 	q := t.queue
 	q.rules.Waits(ctx, want, none)
-	if err := q.await(ctx, w); err != nil {
+	if err := w.await(ctx); err != nil {
 		t.giveUp(&e.queue, w)
 		return Turn[H, W]{}, err
+	}
+	if w.err != nil {
+		return Turn[H, W]{}, w.err
 	}
 	t.Waited = true
 	if w.hold != none {
@@ -87,7 +90,7 @@ func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], wa
 func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], w *waiter[H]) error {
 	var none H
 	q := t.queue
-	err := q.await(ctx, w)
+	err := w.await(ctx)
 	if err == nil {
 		return w.err
 	}

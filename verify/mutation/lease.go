@@ -9,7 +9,7 @@ const travelling = "internal/batch/batch.go"
 var ticking = check{"unit tests", ".", []string{"./internal/clock"}}
 
 // inLease are those of how a lease begins and ends, and of who is told.
-var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
+var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	old:  "	h.lock.client.renewer.StopRenewal(&h.Item)\n",
 	mut:  "",
@@ -19,9 +19,9 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	mut:  "in *leaseState) bool { return true })",
 }, {
 	name: "a reader joins a hold that is not renewed any more",
-	old:  "	h.unshare()\n",
-	mut:  "	h.last = false\n",
-}, {
+	old:  "		h.unshare()\n",
+	mut:  "		h.last = false\n",
+}}), in("lease.go", by{dropping}, []mutant{{
 	name: "a fixed lease that is dropped is reported",
 	old:  "return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }",
 	mut:  "return !t.hold.lock.client.fake }",
@@ -193,6 +193,10 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	name: "the confirmation of a push has all that is left",
 	old:  "{ return left / 2 }",
 	mut:  "{ return left }",
+}}), in("lease.go", by{dropping}, []mutant{{
+	name: "a released lease keeps the check that the next lease of its hold has",
+	old:  "	c.state, l.check = nil, nil\n",
+	mut:  "	c.state = nil\n",
 }}), in("internal/waitqueue/list.go", by{queuing}, []mutant{{
 	name: "the turn goes to the last goroutine and not to the first",
 	old:  "	first := l.last.next\n",
@@ -202,6 +206,14 @@ var inLease = slices.Concat(in("lease.go", by{dropping}, []mutant{{
 	old:  "	if w.next == nil {\n		return false\n",
 	mut:  "	if w.next == nil {\n		return true\n",
 }}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
+	name: "a waiter that leaves a closed queue too late gives up the turn of the holder",
+	old:  "	case left, w.err != nil, w.hold",
+	mut:  "	case left, w.hold",
+}, {
+	name: "a goroutine that comes to a closed queue waits for ever",
+	old:  "	if s.closed {\n",
+	mut:  "	if false {\n",
+}, {
 	name: "a hold that comes to a waiter as it leaves is held for ever",
 	old:  "			q.rules.Release(w.hold)\n",
 	mut:  "",
