@@ -39,9 +39,8 @@ func newScheduler(t *testing.T, option gocron.SchedulerOption) *scheduler {
 	t.Helper()
 	s := &scheduler{failed: make(chan error, 9), busy: make(chan error, 9), skips: make(chan struct{}, 9)}
 	var err error
-	if s.Scheduler, err = gocron.NewScheduler(option, gocron.WithMonitor(s)); err != nil {
-		t.Fatal(err)
-	}
+	s.Scheduler, err = gocron.NewScheduler(option, gocron.WithMonitor(s))
+	assert.MustTrue(t, err == nil, "%v", err)
 	t.Cleanup(func() { _ = s.Shutdown() })
 	s.Start()
 	return s
@@ -79,9 +78,8 @@ func TestOneOfManyGocronSchedulersRunsAJob(t *testing.T) {
 	}
 	lease := next(t, "the run", ran)
 	info, err := client.Inspect(t.Context(), "cron/report")
-	if err != nil || len(ran) != 0 || lease.Name != "cron/report" || lease.Token != info.Fence {
-		t.Errorf("%d more runs; the run's lease is %+v, and the lock is %+v, %v", len(ran), lease, info, err)
-	}
+	assert.True(t, err == nil && len(ran) == 0 && lease.Name == "cron/report" && lease.Token == info.Fence,
+		"%d more runs; the run's lease is %+v, and the lock is %+v, %v", len(ran), lease, info, err)
 }
 
 func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
@@ -133,9 +131,7 @@ func TestAGocronJobWithoutALockDoesNotRun(t *testing.T) {
 		t.Error("the job ran")
 		return nil
 	}))
-	if err := next(t, "the refusal", s.failed); err == nil {
-		t.Error("no error")
-	}
+	assert.True(t, next(t, "the refusal", s.failed) != nil, "no error")
 }
 
 // awaitLeading returns when the elector knows of its leadership: it learns of it beside the observers.
@@ -162,9 +158,7 @@ func TestTheLeaderOfGocronSchedulersRunsTheJobs(t *testing.T) {
 	firstCtx, stopFirst := context.WithCancel(t.Context())
 	firstEnded := make(chan error, 1)
 	go func() { firstEnded <- first.Run(firstCtx) }()
-	if leader := next(t, "a leader", leaders); leader != "first" {
-		t.Fatalf("%s leads", leader)
-	}
+	assert.MustEqual(t, next(t, "a leader", leaders), "first", "leads")
 	awaitLeading(first)
 	second := gocronlock.NewElector(newClient(t, server).Election("cron"), "second")
 	go func() { _ = second.Run(t.Context()) }()
@@ -194,9 +188,7 @@ func TestTheLeaderOfGocronSchedulersRunsTheJobs(t *testing.T) {
 	}
 	close(finish)
 	assert.NoError(t, next(t, "the end of Run", firstEnded))
-	if leader := next(t, "the next leader", leaders); leader != "second" {
-		t.Errorf("%s leads", leader)
-	}
+	assert.Equal(t, next(t, "the next leader", leaders), "second", "leads")
 	ran := make(chan struct{})
 	awaitLeading(second)
 	ofSecond.runOnce(t, "late", second.Func(func(context.Context) error { close(ran); return nil }))
