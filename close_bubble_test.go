@@ -291,7 +291,7 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 		close(goOn)
 		got := <-next
 		assert.Is(t, got.err, holdfast.ErrClosed)
-		assert.True(t, got.Lease == nil, "it got a lease, which says of itself %v", got.Err())
+		assert.True(t, got.Lease == nil, "it got a lease: %v", got.Lease)
 		assert.NoError(t, <-closed)
 		w.wantFree("a")
 	})
