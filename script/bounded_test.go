@@ -238,11 +238,10 @@ func listening(t *testing.T) (conn, listener *redistest.Conn) {
 	return conn, listener
 }
 
-// After ten thousand dead waiters the first live one is asked to poll at once, and goes on
-// polling until it has the lock. Guarantee: I7 I11.
-func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
-	conn, listener := listening(t)
-	queueUp(t, conn, "{k}", "x", "", 10_000, true, false)
+// pollsUntilGranted releases the record, and polls as often as a push asks for it, until the
+// live waiter has the lock.
+func pollsUntilGranted(t *testing.T, conn, listener *redistest.Conn) {
+	t.Helper()
 	args := steps("")
 	got := charge(t, conn, script.Release, "{k}", args[script.Release]...)
 	assert.MustTrue(t, got.answer == "released", "release: %v", got)
@@ -258,24 +257,20 @@ func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
 	}
 }
 
+// After ten thousand dead waiters the first live one is asked to poll at once, and goes on
+// polling until it has the lock. Guarantee: I7 I11.
+func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
+	conn, listener := listening(t)
+	queueUp(t, conn, "{k}", "x", "", 10_000, true, false)
+	pollsUntilGranted(t, conn, listener)
+}
+
 // After ten thousand readers that have expired, the writer that waits is asked to poll at once,
 // and goes on polling until it has the lock. Guarantee: I7 I11.
 func TestAWriterPassesTenThousandExpiredReaders(t *testing.T) {
 	conn, listener := listening(t)
 	share(t, conn, "s", 10_000, 0, -time.Second)
-	args := steps("")
-	got := charge(t, conn, script.Release, "{k}", args[script.Release]...)
-	assert.MustTrue(t, got.answer == "released", "release: %v", got)
-	for polls := 1; ; polls++ {
-		if push := listener.Receive(t).([]any)[2]; !strings.HasSuffix(push.(string), " l/1 1") {
-			t.Fatalf("after %d polls it is pushed %v", polls-1, push)
-		}
-		got := charge(t, conn, script.Poll, "{k}", args[script.Poll]...)
-		if strings.HasPrefix(got.answer, "granted ") {
-			return
-		}
-		assert.MustTrue(t, polls <= 10_000/200, "%d polls, and still %v", polls, got)
-	}
+	pollsUntilGranted(t, conn, listener)
 }
 
 // A hold that has expired is over for its holder, also if no sweep has come to it. Guarantee: I4 I11.

@@ -82,10 +82,11 @@ func TestOneOfManyGocronSchedulersRunsAJob(t *testing.T) {
 		"%d more runs; the run's lease is %+v, and the lock is %+v, %v", len(ran), lease, info, err)
 }
 
-func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
-	t.Parallel()
+// runUntilItsContextEnds returns when a job runs that waits for the end of its context. The job
+// sends the cause of that end, and returns the error.
+func runUntilItsContextEnds(t *testing.T, failed error) (*scheduler, *holdfast.Client, <-chan error) {
+	t.Helper()
 	server := redistest.Start(t)
-	client := newClient(t, server)
 	l := gocronlock.NewLocker(newClient(t, server), "", 0)
 	s := newScheduler(t, gocron.WithDistributedLocker(l))
 	began, causes := make(chan struct{}), make(chan error, 1)
@@ -93,9 +94,15 @@ func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
 		close(began)
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
-		return errors.New("not finished")
+		return failed
 	}))
 	next(t, "the run", began)
+	return s, newClient(t, server), causes
+}
+
+func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
+	t.Parallel()
+	s, client, causes := runUntilItsContextEnds(t, errors.New("not finished"))
 	evict(t, client, "report")
 	wantLost(t, next(t, "the end of the job's context", causes))
 	err := next(t, "the job's error", s.failed)
@@ -105,18 +112,7 @@ func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
 
 func TestAShutdownEndsAGocronJobAndReleasesItsLock(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	client := newClient(t, server)
-	l := gocronlock.NewLocker(newClient(t, server), "", 0)
-	s := newScheduler(t, gocron.WithDistributedLocker(l))
-	began, ended := make(chan struct{}), make(chan error, 1)
-	s.runOnce(t, "report", l.Func(func(ctx context.Context) error {
-		close(began)
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
-	}))
-	next(t, "the run", began)
+	s, client, ended := runUntilItsContextEnds(t, nil)
 	assert.NoError(t, s.Shutdown())
 	assert.Is(t, next(t, "the end of the job", ended), context.Canceled)
 	assert.NoError(t, client.Mutex("report").AwaitFree(t.Context()))
