@@ -113,7 +113,9 @@ func TestALeaseIsRenewedOnAServerWhoseClockIsBehindForAWhile(t *testing.T) {
 		w.peers[2].Advance(time.Hour) // the hold there is over
 		w.revive(3, 4)
 		m, err := b.Mutex("x").TryLock(t.Context())
-		assert.False(t, err == nil && l.Err() == nil, "two holders, %d and %d", l.Token(), m.Token())
+		if err == nil && l.Err() == nil {
+			t.Errorf("two holders, %d and %d", l.Token(), m.Token())
+		}
 	})
 }
 
@@ -129,7 +131,9 @@ func TestAServerThatForgotIsNotBelievedBecauseItsClockIsSetForward(t *testing.T)
 			l := w.onThree(a)
 			w.peers[2].Restart()
 			m, err := b.Mutex("x").TryLock(t.Context())
-			assert.True(t, err != nil, "granted %d beside %d", m.Token(), l.Token())
+			if err == nil {
+				t.Errorf("granted %d beside %d", m.Token(), l.Token())
+			}
 			w.peers[2].Advance(2 * time.Minute)
 			w.wantAfter(l, b)
 		})
