@@ -67,9 +67,8 @@ func TestAFreeLockIsFoundFreeByOneRequest(t *testing.T) {
 			"election": c.Election("a").AwaitFree, "no wait": c.Mutex("a", holdfast.MaxWait(0)).AwaitFree,
 			"permits": func(ctx context.Context) error { return c.Semaphore("a", 3).AwaitFree(ctx, 2) },
 		} {
-			if err := await(t.Context()); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := await(t.Context())
+			assert.True(t, err == nil, "%s: %v", name, err)
 		}
 		assert.Equal(t, w.net.total()-before, 7, "requests for 7 calls")
 		w.wantFree("a")
@@ -122,9 +121,8 @@ func TestAWatcherDelaysNoHandOver(t *testing.T) {
 			polls := w.net.count("poll")
 			release(t, l)
 			o := <-next
-			if o.err != nil || time.Since(start) > time.Millisecond || w.net.count("poll") != polls {
-				t.Fatalf("a waiter got the lock after %v, %v", time.Since(start), o.err)
-			}
+			assert.MustTrue(t, o.err == nil && time.Since(start) <= time.Millisecond && w.net.count("poll") == polls,
+				"a waiter got the lock after %v, %v", time.Since(start), o.err)
 			l = keep(o.Lease)
 			time.Sleep(time.Second)
 			wantStillWaiting(t, early)
@@ -165,9 +163,7 @@ func TestAWatcherIsToldThoughThePushIsLostOrTheHolderDies(t *testing.T) {
 		}, ttl - 2*time.Second, ttl},
 		"an operator evicts the holder": {func(w *world, holder *holdfast.Client, _ *holdfast.Lease) {
 			who := holdfast.Eviction{By: "ann", Reason: "test"}
-			if _, err := w.client().Evict(w.t.Context(), "a", who); err != nil {
-				w.t.Error(err)
-			}
+			assert.NoError(w.t, assert.Err(w.client().Evict(w.t.Context(), "a", who)))
 		}, 0, time.Millisecond},
 		"the subscription breaks, and the release falls into the gap": {
 			func(w *world, _ *holdfast.Client, l *holdfast.Lease) {
@@ -220,9 +216,8 @@ func TestAWatcherOutlastsAServerThatIsAway(t *testing.T) {
 
 		refusal := &store.ServerError{Code: "NOPERM", Message: "NOPERM no"}
 		w.FailRequest(only("await_free", -1, refusal))
-		if err := c.Mutex("a").AwaitFree(t.Context()); !errors.As(err, &refusal) {
-			t.Errorf("a refusal that will not pass: %v", err)
-		}
+		err := c.Mutex("a").AwaitFree(t.Context())
+		assert.True(t, errors.As(err, &refusal), "a refusal that will not pass: %v", err)
 		w.FailRequest(only("await_free", -1, errLink))
 		assert.Is(t, c.Mutex("a", holdfast.MaxWait(0)).AwaitFree(t.Context()), holdfast.ErrUnknownOutcome)
 	})
@@ -242,9 +237,8 @@ func TestTheEndOfAWatchLeavesNothing(t *testing.T) {
 
 		start := time.Now()
 		err := c.Mutex("a", holdfast.MaxWait(time.Second)).AwaitFree(t.Context())
-		if held := wantHeld(t, err, time.Since(start)); held.HeldBy == "" || held.Waited != time.Second {
-			t.Errorf("after the limit: %+v", held)
-		}
+		held := wantHeld(t, err, time.Since(start))
+		assert.True(t, held.HeldBy != "" && held.Waited == time.Second, "after the limit: %+v", held)
 		err = c.Mutex("a", holdfast.MaxWait(0)).AwaitFree(t.Context())
 		assert.Is(t, err, holdfast.ErrHeld)
 
@@ -284,9 +278,8 @@ func TestWithoutASubscriptionAWatcherPolls(t *testing.T) {
 		c, _ := w.pushlessClient(&store.ServerError{Code: "NOPERM", Message: "NOPERM no SUBSCRIBE"}, holdfast.Config{})
 		done := awaiting(t.Context(), c.Mutex("a").AwaitFree)
 		time.Sleep(10 * time.Second)
-		if n := w.net.count("await_free"); n < 6 || n > 21 {
-			t.Errorf("%d requests in 10 s", n)
-		}
+		n := w.net.count("await_free")
+		assert.True(t, n >= 6 && n <= 21, "%d requests in 10 s", n)
 		assert.False(t, w.marked(c, "a"), "nobody listens, and the record has the mark")
 		start := time.Now()
 		release(t, l)
@@ -347,9 +340,8 @@ func TestPermitsAreAwaited(t *testing.T) {
 		wantStillWaiting(t, all)
 
 		var limit *holdfast.LimitError
-		if err := other.Semaphore("s", 5).AwaitFree(t.Context(), 1); !errors.As(err, &limit) || limit.InUse != 4 {
-			t.Errorf("another limit: %v", err)
-		}
+		err := other.Semaphore("s", 5).AwaitFree(t.Context(), 1)
+		assert.True(t, errors.As(err, &limit) && limit.InUse == 4, "another limit: %v", err)
 		release(t, three)
 		wantFreeAfter(t, all, start, 0, time.Millisecond)
 	})
@@ -377,9 +369,7 @@ func TestAWatcherIgnoresTheNewsOfAnotherDatabase(t *testing.T) {
 		l := mustLock(t, a.Mutex("x"))
 		done := awaiting(t.Context(), b.Mutex("x").AwaitFree)
 		for _, news := range []string{"free - 0 0 1", "free - 0 0", "free s 1 0 1", "sooner"} {
-			if n := w.Publish("holdfast:watch=x", news); n != 1 {
-				t.Fatalf("%d heard %q", n, news)
-			}
+			assert.MustEqual(t, w.Publish("holdfast:watch=x", news), 1, "heard %q", news)
 			wantStillWaiting(t, done)
 		}
 		start := time.Now()

@@ -22,9 +22,8 @@ func wantOver(
 	start := time.Now()
 	l, err := lock(t.Context())
 	took := time.Since(start)
-	if l != nil || took < limit || took > limit+250*time.Millisecond {
-		t.Errorf("%v, %v after %v, want the end of a wait of %v", l, err, took, limit)
-	}
+	assert.True(t, l == nil && took >= limit && took <= limit+250*time.Millisecond,
+		"%v, %v after %v, want the end of a wait of %v", l, err, took, limit)
 	return wantHeld(t, err, took)
 }
 
@@ -33,9 +32,7 @@ func wantOver(
 func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
 	t.Helper()
 	held := &holdfast.HeldError{}
-	if !errors.Is(err, holdfast.ErrHeld) || !errors.As(err, &held) {
-		t.Fatalf("error %v is no HeldError", err)
-	}
+	assert.MustTrue(t, errors.Is(err, holdfast.ErrHeld) && errors.As(err, &held), "error %v is no HeldError", err)
 	for _, lie := range []error{holdfast.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
 		assert.False(t, errors.Is(err, lie), "error %v is a %q, and no context of the caller's has ended", err, lie)
 	}
@@ -96,9 +93,8 @@ func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
 					}
 					w.net.slow(nil)
 					time.Sleep(time.Second)
-					if s := w.state("a"); len(s.Waiters) > 0 {
-						t.Errorf("after %v: waiters %v", limit, s.Waiters)
-					}
+					s := w.state("a")
+					assert.True(t, len(s.Waiters) == 0, "after %v: waiters %v", limit, s.Waiters)
 					release(t, l)
 					time.Sleep(time.Second)
 					w.wantFree("a")
@@ -218,9 +214,8 @@ func TestTriesThatEndWhileTheServerIsAwayReportItsError(t *testing.T) {
 			defer back()
 			start := time.Now()
 			_, err := c.Mutex("a", holdfast.Tries(3, 50*time.Millisecond)).Lock(t.Context())
-			if held := wantHeld(t, err, time.Since(start)); held.Err == nil || held.Tries != 3 {
-				t.Errorf("%+v", held)
-			}
+			held := wantHeld(t, err, time.Since(start))
+			assert.True(t, held.Err != nil && held.Tries == 3, "%+v", held)
 		})
 	}
 }
@@ -257,9 +252,8 @@ func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 				var refused *holdfast.ServerError
 				start := time.Now()
 				_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](t.Context())
-				if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrHeld) {
-					t.Errorf("got %v", err)
-				}
+				assert.True(t, errors.As(err, &refused) && refused.Code == code && !errors.Is(err, holdfast.ErrHeld),
+					"got %v", err)
 				assert.AtMost(t, time.Since(start), 0, "it took")
 			})
 		}
@@ -292,9 +286,7 @@ func TestWhatWasNotSentLeavesNothingBehind(t *testing.T) {
 		for range 100 {
 			_, err := c.Mutex("a").TryLock(t.Context())
 			assert.Is(t, err, holdfast.ErrUnreachable)
-			if errors.Is(err, holdfast.ErrUnknownOutcome) {
-				t.Fatalf("it says %v", err)
-			}
+			assert.MustTrue(t, !errors.Is(err, holdfast.ErrUnknownOutcome), "it says %v", err)
 		}
 		_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnreachable)
@@ -321,9 +313,8 @@ func TestAPeriodicJobThatWaitsOutlastsTheServer(t *testing.T) {
 			start := time.Now()
 			other := w.client().Periodic("b", time.Hour, holdfast.MaxWait(5*time.Second))
 			_, err = other.Do(t.Context(), func(context.Context) error { return nil })
-			if held := wantHeld(t, err, time.Since(start)); held.Err == nil {
-				t.Errorf("%+v", held)
-			}
+			held := wantHeld(t, err, time.Since(start))
+			assert.True(t, held.Err != nil, "%+v", held)
 		})
 	}
 }
@@ -339,9 +330,7 @@ func TestAnAcquisitionIsGivenMoreTimeAfterALateAnswer(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			l, err := c.Mutex("a").Lock(ctx)
-			if err != nil {
-				t.Fatalf("answers come after %v: %v", late, err)
-			}
+			assert.MustTrue(t, err == nil, "answers come after %v: %v", late, err)
 			release(t, l)
 			_, err = c.Mutex("b").TryLock(t.Context()) // a try has no further request
 			assert.Is(t, err, holdfast.ErrUnknownOutcome)

@@ -42,9 +42,8 @@ func TestManyAcquisitionsShareRequests(t *testing.T) {
 		})
 		asked := w.net.count("acquire") + w.net.count("acquire_free")
 		freed := w.net.count("release") + w.net.count("release_idle")
-		if asked > 20 || freed > 60 {
-			t.Errorf("100 locks took %d requests to acquire and %d to release", asked, freed)
-		}
+		assert.True(t, asked <= 20 && freed <= 60,
+			"100 locks took %d requests to acquire and %d to release", asked, freed)
 	})
 }
 
@@ -69,9 +68,7 @@ func TestALostAnswerToABatchIsCancelled(t *testing.T) {
 			}
 			release(t, l)
 		})
-		if failed == 0 {
-			t.Fatal("no batch was lost")
-		}
+		assert.MustTrue(t, failed != 0, "no batch was lost")
 		time.Sleep(time.Second)
 		for i := range 20 {
 			w.wantFree(fmt.Sprint("own-", i))

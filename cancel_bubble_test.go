@@ -30,9 +30,8 @@ func TestAPositionIsCancelledUntilItIsCertainlyGone(t *testing.T) {
 			assert.MustEqual(t, len(w.state("a").Waiters), 1, "waiters in the line after %v", away)
 			w.FailRequest(nil)
 			time.Sleep(2 * time.Second)
-			if waiters := w.state("a").Waiters; len(waiters) != 0 {
-				t.Errorf("a ghost stands in the line: %+v", waiters)
-			}
+			waiters := w.state("a").Waiters
+			assert.True(t, len(waiters) == 0, "a ghost stands in the line: %+v", waiters)
 			release(t, l)
 			w.wantFree("a")
 		})
@@ -64,9 +63,8 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 		start := time.Now()
 		release(t, l)
 		got := <-next
-		if got.err != nil || !got.at.Equal(start) {
-			t.Fatalf("%v, %v after the release", got.err, got.at.Sub(start))
-		}
+		assert.MustTrue(t, got.err == nil && got.at.Equal(start),
+			"%v, %v after the release", got.err, got.at.Sub(start))
 		release(t, got.Lease)
 		w.wantFree("a")
 	})
@@ -91,9 +89,8 @@ func TestAPositionThatNobodyCancelsIsReleasedWithItsGrant(t *testing.T) {
 		w.net.slow(nil)
 		n := w.net.count("cancel")
 		time.Sleep(time.Second)
-		if waiters := w.state("a").Waiters; len(waiters) != 1 || w.net.count("cancel") != n {
-			t.Fatalf("waiters: %+v", waiters)
-		}
+		waiters := w.state("a").Waiters
+		assert.MustTrue(t, len(waiters) == 1 && w.net.count("cancel") == n, "waiters: %+v", waiters)
 		release(t, l)
 		synctest.Wait()
 		w.wantFree("a")

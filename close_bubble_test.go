@@ -105,9 +105,8 @@ func TestCloseEndsEveryWait(t *testing.T) {
 		for _, ch := range waiters {
 			assert.Is(t, (<-ch).err, holdfast.ErrClosed)
 		}
-		if s := w.state("remote"); len(s.Waiters) > 0 {
-			t.Errorf("a closed client waits: %+v", s.Waiters)
-		}
+		s := w.state("remote")
+		assert.True(t, len(s.Waiters) == 0, "a closed client waits: %+v", s.Waiters)
 		w.wantFree("local")
 		release(t, other)
 	})
@@ -138,9 +137,7 @@ func TestAGrantThatArrivesDuringCloseIsGivenBack(t *testing.T) {
 				}
 				w.wantFree("a")
 			})
-			if t.Failed() {
-				t.Fatalf("%dms there, %dms back", there, back)
-			}
+			assert.MustTrue(t, !t.Failed(), "%dms there, %dms back", there, back)
 		}
 	}
 }
@@ -184,9 +181,7 @@ func TestCloseWaitsForPendingCancels(t *testing.T) {
 		w.FailRequest(only("cancel", 5, errLink))
 		_, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
-		if !w.state("a").Held() {
-			t.Fatal("nothing is to be undone")
-		}
+		assert.MustTrue(t, w.state("a").Held(), "nothing is to be undone")
 		assert.NoError(t, c.Close(t.Context()))
 		w.wantFree("a")
 	})
@@ -206,9 +201,8 @@ func TestCloseIsBoundedByItsContextAndSaysWhatItCouldNotDo(t *testing.T) {
 		start := time.Now()
 		err := c.Close(ctx)
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
-		if want := "200 of 200 leases"; err == nil || fmt.Sprint(err)[:len(want)] != want {
-			t.Errorf("it says %v", err)
-		}
+		want := "200 of 200 leases"
+		assert.True(t, err != nil && fmt.Sprint(err)[:len(want)] == want, "it says %v", err)
 		assert.AtMost(t, time.Since(start), 10*time.Second, "closing took, given 2s")
 	})
 }
@@ -241,14 +235,12 @@ func TestAbandonSendsNothingAndTheLeaseExpires(t *testing.T) {
 		c.Abandon()
 		assert.Is(t, ended(l.Context()), holdfast.ErrClosed)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
-		if after := w.net.count("release") + w.net.count("register_client") + w.net.count("cancel"); after != before {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		after := w.net.count("release") + w.net.count("register_client") + w.net.count("cancel")
+		assert.True(t, after == before, "sent %v", w.net.sent)
 		start := time.Now()
 		release(t, mustLock(t, w.client().Mutex("a")))
-		if waited := time.Since(start); waited < ttl || waited > ttl+time.Second {
-			t.Errorf("the next one came after %v", waited)
-		}
+		waited := time.Since(start)
+		assert.True(t, waited >= ttl && waited <= ttl+time.Second, "the next one came after %v", waited)
 		assert.NoError(t, c.Close(t.Context()))
 	})
 }
@@ -272,9 +264,8 @@ func TestAnIdleClientRunsNothing(t *testing.T) {
 		release(t, l)
 		// The client is not closed and has never waited: the bubble finds no goroutine of
 		// it.
-		if n := w.net.count("acquire") + w.net.count("release"); n != 2 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		n := w.net.count("acquire") + w.net.count("release")
+		assert.True(t, n == 2, "sent %v", w.net.sent)
 	})
 }
 
@@ -300,9 +291,7 @@ func TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease(t *testing.T) {
 		close(goOn)
 		got := <-next
 		assert.Is(t, got.err, holdfast.ErrClosed)
-		if got.Lease != nil {
-			t.Errorf("it got a lease, which says of itself %v", got.Err())
-		}
+		assert.True(t, got.Lease == nil, "it got a lease: %v", got.Lease)
 		assert.NoError(t, <-closed)
 		w.wantFree("a")
 	})
@@ -360,12 +349,10 @@ func TestASecondCloseReturnsWhenTheFirstHas(t *testing.T) {
 		go func() { first <- c.Close(context.Background()) }()
 		synctest.Wait()
 		second := c.Close(context.Background())
-		if took := time.Since(start); took < 3*time.Second || took > 5*time.Second {
-			t.Errorf("the second one returned after %v", took)
-		}
-		if err := <-first; err == nil || !errors.Is(second, err) {
-			t.Errorf("the first says %v, the second %v", err, second)
-		}
+		took := time.Since(start)
+		assert.True(t, took >= 3*time.Second && took <= 5*time.Second, "the second one returned after %v", took)
+		err := <-first
+		assert.True(t, err != nil && errors.Is(second, err), "the first says %v, the second %v", err, second)
 	})
 }
 
@@ -405,9 +392,8 @@ func TestAReleaseIsBounded(t *testing.T) {
 				start := time.Now()
 				err := do(context.Background())
 				took := time.Since(start)
-				if took > limit || err == nil || errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s: %v after %v", what, err, took)
-				}
+				assert.True(t, took <= limit && err != nil && !errors.Is(err, context.DeadlineExceeded),
+					"%s: %v after %v", what, err, took)
 			}
 			for _, l := range leases {
 				bounded(l.Name(), 2*time.Second, l.Release)

@@ -40,9 +40,7 @@ func TestAConfigThatCannotWorkIsRefusedWithTheFieldsName(t *testing.T) {
 			t.Errorf("%+v: %v", test.cfg, err)
 		}
 	}
-	if _, err := holdfast.New(nil, holdfast.Config{}); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("no store: %v", err)
-	}
+	assert.Is(t, assert.Err(holdfast.New(nil, holdfast.Config{})), holdfast.ErrInvalid)
 }
 
 func TestEveryClientHasAnIdentityOfItsOwn(t *testing.T) {
@@ -90,9 +88,8 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{holdfast.ErrUnknownOutcome, "TTL"},
 	} {
 		hint := holdfast.Hint(test.err)
-		if !strings.Contains(hint, test.want) || test.want == "" && hint != "" {
-			t.Errorf("%v: hint %q, want %q in it", test.err, hint, test.want)
-		}
+		assert.False(t, !strings.Contains(hint, test.want) || test.want == "" && hint != "",
+			"%v: hint %q, want %q in it", test.err, hint, test.want)
 	}
 }
 

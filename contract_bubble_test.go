@@ -58,9 +58,8 @@ func TestAStoreIsToldHowLongARequestMayTake(t *testing.T) {
 			l, err := c.Mutex("m").TryLock(ctx)
 			assert.Must(t, err)
 			at, bounded := given.Deadline()
-			if !bounded || at.Sub(start) != want || given.Err() != nil {
-				t.Errorf("a deadline after %v (%v), and %v", at.Sub(start), bounded, given.Err())
-			}
+			assert.True(t, bounded && at.Sub(start) == want && given.Err() == nil,
+				"a deadline after %v (%v), and %v", at.Sub(start), bounded, given.Err())
 			time.Sleep(want)
 			synctest.Wait()
 			assert.Is(t, given.Err(), context.DeadlineExceeded)
@@ -93,13 +92,10 @@ func TestSeveralLocksAreTrustedAsLongAsTheFirstThatEnds(t *testing.T) {
 			}
 			return nil
 		})
-		if err := l.Extend(t.Context(), time.Hour); err == nil {
-			t.Error("the lock a was extended over a link that is broken")
-		}
+		assert.True(t, l.Extend(t.Context(), time.Hour) != nil, "the lock a was extended over a link that is broken")
 		w.FailRequest(nil)
-		if left := l.Remaining(); left > trusted {
-			t.Errorf("all are trusted for %v, and one of them for %v", left, trusted)
-		}
+		left := l.Remaining()
+		assert.True(t, left <= trusted, "all are trusted for %v, and one of them for %v", left, trusted)
 		releaseAll(t, l)
 	})
 }
@@ -169,9 +165,8 @@ func TestAMutexIsNotReenteredUnderALeaseOfAnRWMutex(t *testing.T) {
 			l := must(t, take)
 			ctx, cancel := context.WithTimeout(l.Context(), time.Second)
 			inner, err := c.Mutex("m", holdfast.Reentrant()).Lock(ctx)
-			if inner != nil || !errors.Is(err, holdfast.ErrDeadlock) {
-				t.Errorf("under the %s's lease: %v, %v", name, inner, err)
-			}
+			assert.True(t, inner == nil && errors.Is(err, holdfast.ErrDeadlock),
+				"under the %s's lease: %v, %v", name, inner, err)
 			cancel()
 			release(t, l)
 		}

@@ -71,9 +71,7 @@ func (c *chain) end(t *testing.T) error {
 func wantDeadlock(t *testing.T, err error, names ...string) *holdfast.DeadlockError {
 	t.Helper()
 	var dead *holdfast.DeadlockError
-	if !errors.As(err, &dead) || !errors.Is(err, holdfast.ErrDeadlock) {
-		t.Fatalf("%v is no deadlock", err)
-	}
+	assert.MustTrue(t, errors.As(err, &dead) && errors.Is(err, holdfast.ErrDeadlock), "%v is no deadlock", err)
 	var got []string
 	for _, w := range dead.Cycle {
 		got = append(got, w.Name)
@@ -128,24 +126,18 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, len(rec.all(holdfast.EventDeadlock)), 2, "events")
-		if n := strings.Count(text.String(), "deadlock: calls wait for each other"); n != 2 ||
-			!strings.Contains(text.String(), "same order everywhere") {
-			t.Errorf("%d lines: %s", n, text)
-		}
+		n := strings.Count(text.String(), "deadlock: calls wait for each other")
+		assert.True(t, n == 2 && strings.Contains(text.String(), "same order everywhere"), "%d lines: %s", n, text)
 		s := w.state("x")
-		if waits := s.Holders[0].WaitsFor; len(waits) != 1 || waits[0].Name != "y" || waits[0].HolderID == "" {
-			t.Errorf("%+v", waits)
-		}
-		if found := holdfast.Deadlocks([]holdfast.LockInfo{s, w.state("y")}); len(found) != 1 || len(found[0]) != 2 {
-			t.Errorf("%v", found)
-		}
-		if found := holdfast.Deadlocks([]holdfast.LockInfo{s}); found != nil {
-			t.Errorf("in one of two locks: %v", found)
-		}
+		waits := s.Holders[0].WaitsFor
+		assert.True(t, len(waits) == 1 && waits[0].Name == "y" && waits[0].HolderID != "", "%+v", waits)
+		found := holdfast.Deadlocks([]holdfast.LockInfo{s, w.state("y")})
+		assert.True(t, len(found) == 1 && len(found[0]) == 2, "%v", found)
+		found = holdfast.Deadlocks([]holdfast.LockInfo{s})
+		assert.True(t, found == nil, "in one of two locks: %v", found)
 		// An operator breaks it.
-		if n, err := w.client().Evict(t.Context(), "x", holdfast.Eviction{By: "ann", Reason: "deadlock"}); n != 1 {
-			t.Error(n, err)
-		}
+		n, err := w.client().Evict(t.Context(), "x", holdfast.Eviction{By: "ann", Reason: "deadlock"})
+		assert.True(t, n == 1, "%v %v", n, err)
 		if err := one.end(t); !errors.Is(err, context.Canceled) { // the context of the evicted lease
 			t.Error(err)
 		}
@@ -164,9 +156,7 @@ func TestADeadlockInsideAProcess(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		two := hold(t, release, c.Mutex("y").Lock, c.Mutex("x", breaks).Lock)
 		dead := wantDeadlock(t, two.end(t), "x", "y")
-		if dead.Cycle[0].HolderID != "" || dead.Cycle[0].ClientID != c.ID() {
-			t.Errorf("%+v", dead.Cycle)
-		}
+		assert.True(t, dead.Cycle[0].HolderID == "" && dead.Cycle[0].ClientID == c.ID(), "%+v", dead.Cycle)
 		close(release)
 		assert.NoError(t, one.end(t))
 	})
@@ -236,17 +226,15 @@ func TestDeadlocksOfEveryKind(t *testing.T) {
 			last := all[len(all)-1]
 			if name == "a writer in the queue" {
 				// The reader stands behind a writer, which waits for the other reader.
-				if dead := wantDeadlock(t, last.end(t), "x", "x", "y"); dead.Cycle[1].Holds != "" {
-					t.Errorf("%+v", dead.Cycle)
-				}
+				dead := wantDeadlock(t, last.end(t), "x", "x", "y")
+				assert.True(t, dead.Cycle[1].Holds == "", "%+v", dead.Cycle)
 			} else {
 				assert.Is(t, last.end(t), holdfast.ErrDeadlock)
 			}
 			close(release)
 			for i, other := range all[:len(all)-1] {
-				if err := other.end(t); err != nil {
-					t.Errorf("chain %d: %v", i, err)
-				}
+				err := other.end(t)
+				assert.True(t, err == nil, "chain %d: %v", i, err)
 			}
 		})
 	}
@@ -274,9 +262,8 @@ func TestWhatIsNoDeadlock(t *testing.T) {
 		for _, each := range []*chain{works, one, two, three} {
 			assert.NoError(t, each.end(t))
 		}
-		if events := rec.all(holdfast.EventDeadlock); events != nil {
-			t.Errorf("%+v", events)
-		}
+		events := rec.all(holdfast.EventDeadlock)
+		assert.True(t, events == nil, "%+v", events)
 	})
 }
 
@@ -290,18 +277,15 @@ func TestADeadlockThatDissolvesIsNotReported(t *testing.T) {
 			release := make(chan struct{})
 			one := hold(t, release, a.Mutex("x").Lock, a.Mutex("y", breaks).Lock)
 			two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x", holdfast.MaxWait(limit)).Lock)
-			if err := two.end(t); !errors.Is(err, holdfast.ErrHeld) {
-				t.Errorf("limit %v: %v", limit, err)
-			}
+			err := two.end(t)
+			assert.True(t, errors.Is(err, holdfast.ErrHeld), "limit %v: %v", limit, err)
 			<-one.held
 			time.Sleep(time.Minute)
 			close(release)
-			if err := one.end(t); err != nil {
-				t.Errorf("limit %v: %v", limit, err)
-			}
-			if events := rec.all(holdfast.EventDeadlock); events != nil {
-				t.Errorf("limit %v: %+v", limit, events)
-			}
+			err = one.end(t)
+			assert.True(t, err == nil, "limit %v: %v", limit, err)
+			events := rec.all(holdfast.EventDeadlock)
+			assert.True(t, events == nil, "limit %v: %+v", limit, events)
 		})
 	}
 }
@@ -330,16 +314,14 @@ func TestWhatTheWatchForDeadlocksCosts(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		noted := w.net.count("inspect") + w.net.count("read_client")
 		release(t, other)
-		if err := <-waits; err != nil || noted != 0 {
-			t.Errorf("%v, %d requests", err, noted)
-		}
+		err = <-waits
+		assert.True(t, err == nil && noted == 0, "%v, %d requests", err, noted)
 		release2(t, <-idle)
 		other = mustLock(t, b.Mutex("y"))
 		idle = w.waiting(a.Mutex("y", breaks), t.Context())
 		time.Sleep(10 * time.Minute)
-		if n := w.net.count("inspect") + w.net.count("read_client"); n != 0 {
-			t.Errorf("%d requests for a wait that holds nothing", n)
-		}
+		assert.Equal(t, w.net.count("inspect")+w.net.count("read_client"), 0,
+			"requests for a wait that holds nothing")
 		release(t, other)
 		release2(t, <-idle)
 		fields := w.Dump("holdfast:client:" + a.ID())
@@ -359,9 +341,8 @@ func TestAWaitUnderALeaseThatNobodyWantsIsCheap(t *testing.T) {
 		time.Sleep(time.Minute)
 		notes := w.net.count("register_client")
 		time.Sleep(3 * time.Minute) // before the clients register anew
-		if n := w.net.count("inspect") + w.net.count("read_client") + w.net.count("register_client") - notes; n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		n := w.net.count("inspect") + w.net.count("read_client") + w.net.count("register_client") - notes
+		assert.True(t, n == 0, "%d requests", n)
 		if s := w.state("x"); len(s.Holders) != 1 || len(s.Holders[0].WaitsFor) != 1 {
 			t.Errorf("the wait is not shown: %+v", s.Holders)
 		}
@@ -399,14 +380,12 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 
 // A list of deadlocks needs no server.
 func TestDeadlocksOfStates(t *testing.T) {
-	if found := holdfast.Deadlocks(nil); found != nil {
-		t.Errorf("%v", found)
-	}
+	found := holdfast.Deadlocks(nil)
+	assert.True(t, found == nil, "%v", found)
 	var many []holdfast.LockInfo
 	for i := range 1000 {
 		many = append(many, holdfast.LockInfo{Name: fmt.Sprint(i), Holders: []holdfast.Holder{{HolderID: "c/1"}}})
 	}
-	if found := holdfast.Deadlocks(many); found != nil {
-		t.Errorf("%v", found)
-	}
+	found = holdfast.Deadlocks(many)
+	assert.True(t, found == nil, "%v", found)
 }

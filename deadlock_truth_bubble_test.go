@@ -94,9 +94,8 @@ func TestADeadProcessIsInNoDeadlock(t *testing.T) {
 				time.Sleep(early)
 				process.dead.Store(true)
 			}
-			if err := <-outcome; err != nil {
-				t.Errorf("died after %v: %v", early, err)
-			}
+			err := <-outcome
+			assert.True(t, err == nil, "died after %v: %v", early, err)
 			wantNoDeadlock(t, rec)
 			release(t, y)
 			a.Abandon()
@@ -127,9 +126,8 @@ func TestACallThatHasEndedIsInNoDeadlock(t *testing.T) {
 		got := passing(y.Context(), b.Mutex("x", breaks))
 		time.Sleep(2 * time.Minute)
 		s := w.state("x")
-		if len(s.Holders) != 1 || len(s.Holders[0].WaitsFor) != 1 || len(w.state("y").Waiters) != 1 {
-			t.Errorf("the server knows that the call has ended: %+v", s)
-		}
+		assert.True(t, len(s.Holders) == 1 && len(s.Holders[0].WaitsFor) == 1 && len(w.state("y").Waiters) == 1,
+			"the server knows that the call has ended: %+v", s)
 		release(t, x)
 		assert.NoError(t, <-got)
 		wantNoDeadlock(t, rec)
@@ -165,9 +163,7 @@ func TestAHoldThatPassesOnIsInNoDeadlock(t *testing.T) {
 		waits := w.waiting(a.Mutex("y", breaks, holdfast.TTL(10*time.Minute)), inner.Context())
 		time.Sleep(61 * time.Second)
 		beside, err := a.RWMutex("x").RLock(t.Context())
-		if err != nil || beside.HolderID() != x.HolderID() {
-			t.Fatalf("the readers share no hold: %v", err)
-		}
+		assert.MustTrue(t, err == nil && beside.HolderID() == x.HolderID(), "the readers share no hold: %v", err)
 		release(t, x)
 		got := passing(y.Context(), b.Mutex("x", breaks))
 		time.Sleep(2 * time.Minute)
@@ -265,9 +261,7 @@ func TestALeaseOfSeveralLocksInADeadlock(t *testing.T) {
 		ctx, cancel := context.WithTimeout(both.Context(), time.Hour)
 		defer cancel()
 		got, err := a.Mutex("y", breaks).Lock(ctx)
-		if err == nil {
-			t.Fatal("the lock was free", got)
-		}
+		assert.MustTrue(t, err != nil, "the lock was free %v", got)
 		wantDeadlock(t, err, "y", "p")
 		assert.NoError(t, both.Release(t.Context()))
 		close(release)
@@ -286,12 +280,9 @@ func TestAnUpgradeIsInNoDeadlock(t *testing.T) {
 		one, err := a.RWMutex("x", breaks).RLock(t.Context())
 		two, err2 := b.RWMutex("x", breaks).RLock(t.Context())
 		assert.Must(t, errors.Join(err, err2))
-		if err := errors.Join(one.Upgrade(t.Context())); !errors.As(err, &held) {
-			t.Errorf("%v", err)
-		}
-		if _, err := a.RWMutex("x", breaks).Lock(one.Context()); !errors.Is(err, holdfast.ErrDeadlock) {
-			t.Errorf("a writer under a reader: %v", err)
-		}
+		err = errors.Join(one.Upgrade(t.Context()))
+		assert.True(t, errors.As(err, &held), "%v", err)
+		assert.Is(t, assert.Err(a.RWMutex("x", breaks).Lock(one.Context())), holdfast.ErrDeadlock)
 		release(t, two)
 		assert.NoError(t, one.Upgrade(t.Context()))
 		release(t, one)
@@ -327,9 +318,8 @@ func (tr *truth) check(t *testing.T, seed uint64, dead *holdfast.DeadlockError) 
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	for _, one := range dead.Cycle {
-		if tr.waits[one.ClientID] != one.Name && time.Since(tr.left[one.ClientID]) > ttl {
-			t.Errorf("seed %d: %s does not wait for %q: %v", seed, one.ClientID, one.Name, dead)
-		}
+		assert.False(t, tr.waits[one.ClientID] != one.Name && time.Since(tr.left[one.ClientID]) > ttl,
+			"seed %d: %s does not wait for %q: %v", seed, one.ClientID, one.Name, dead)
 	}
 }
 

@@ -49,16 +49,14 @@ func resign(t *testing.T, l *holdfast.Leadership) {
 func wantLeader(t *testing.T, e *holdfast.Election, value string, term uint64) {
 	t.Helper()
 	l, err := e.Leader(t.Context())
-	if err != nil || l.Value != value || l.Term != term {
-		t.Errorf("the leader is %+v, %v; want %q with term %d", l, err, value, term)
-	}
+	assert.True(t, err == nil && l.Value == value && l.Term == term,
+		"the leader is %+v, %v; want %q with term %d", l, err, value, term)
 }
 
 func wantNoLeader(t *testing.T, e *holdfast.Election) {
 	t.Helper()
-	if l, err := e.Leader(t.Context()); !errors.Is(err, holdfast.ErrNoLeader) {
-		t.Errorf("the leader is %+v, %v", l, err)
-	}
+	l, err := e.Leader(t.Context())
+	assert.True(t, errors.Is(err, holdfast.ErrNoLeader), "the leader is %+v, %v", l, err)
 }
 
 func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
@@ -180,9 +178,7 @@ func TestAnElectionWaitsForTheEndOfTheLeadersFunction(t *testing.T) {
 		err := c.Election("e").Do(t.Context(), "one", func(ctx context.Context, lead *holdfast.Leadership) error {
 			go func() { next <- mustCampaign(t, w.client().Election("e"), "two") }()
 			time.Sleep(time.Minute)
-			if _, err := c.Evict(ctx, "e", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, assert.Err(c.Evict(ctx, "e", holdfast.Eviction{By: "ann", Reason: "test"})))
 			wantLost(t, ended(ctx), holdfast.LossEvicted)
 			assert.Is(t, lead.Err(), holdfast.ErrLost)
 			time.Sleep(time.Minute) // the election waits for a function that stops slowly
@@ -197,9 +193,7 @@ func TestAnElectionWaitsForTheEndOfTheLeadersFunction(t *testing.T) {
 			wantLeader(t, w.client().Election("e"), "three", w.state("e").Fence)
 			return nil
 		})
-		if err != nil || time.Since(start) != time.Minute {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
+		assert.True(t, err == nil && time.Since(start) == time.Minute, "%v after %v", err, time.Since(start))
 		w.wantFree("e")
 	})
 }
@@ -214,9 +208,7 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 			terms = append(terms, lead.Term())
 			switch len(terms) {
 			case 2: // evicted
-				if _, err := c.Evict(ctx, "e", holdfast.Eviction{By: "ann", Reason: "test"}); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, assert.Err(c.Evict(ctx, "e", holdfast.Eviction{By: "ann", Reason: "test"})))
 				<-ctx.Done()
 				return ctx.Err()
 			case 3: // the server is unreachable for longer than the lease, and when it campaigns again
@@ -344,14 +336,12 @@ func TestAnObserverIsToldOfEveryChangeAtOnce(t *testing.T) {
 		resign(t, lead)
 		lead = <-next
 		synctest.Wait()
-		if last := first.list[len(first.list)-1]; last != "two" || time.Since(start) > time.Second {
-			t.Errorf("saw %v", first.list)
-		}
+		last := first.list[len(first.list)-1]
+		assert.True(t, last == "two" && time.Since(start) <= time.Second, "saw %v", first.list)
 		resign(t, lead)
 		synctest.Wait()
-		if last := second.list[len(second.list)-1]; last != "-" || time.Since(start) > time.Second {
-			t.Errorf("saw %v", second.list)
-		}
+		last = second.list[len(second.list)-1]
+		assert.True(t, last == "-" && time.Since(start) <= time.Second, "saw %v", second.list)
 		first.stop()
 		second.stop()
 	})
@@ -460,9 +450,8 @@ func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
 		}
 		if n := w.Publish("holdfast:watch=e", "anybody?"); n != 0 {
 			synctest.Wait()
-			if n = w.Publish("holdfast:watch=e", "anybody?"); n != 0 {
-				t.Errorf("%d still listen", n)
-			}
+			n = w.Publish("holdfast:watch=e", "anybody?")
+			assert.True(t, n == 0, "%d still listen", n)
 		}
 		resign(t, lead)
 	})

@@ -41,9 +41,8 @@ func TestARestartedLeaderResumesItsTerm(t *testing.T) {
 		again := w.client()
 		l, err := resumed(t, again.Election("e"), former)
 		assert.Must(t, err)
-		if took := time.Since(start); took < ttl-10*time.Second || took > ttl-9*time.Second {
-			t.Errorf("resumed after %v", took)
-		}
+		took := time.Since(start)
+		assert.True(t, took >= ttl-10*time.Second && took <= ttl-9*time.Second, "resumed after %v", took)
 		if l.Term() <= former.Term() || l.Value() != "here" || l.Err() != nil || l.HolderID() == former.HolderID() {
 			t.Errorf("term %d after %d, value %q, %v", l.Term(), former.Term(), l.Value(), l.Err())
 		}
@@ -91,9 +90,7 @@ func TestOfTwoThatResumeOneTermOneLeads(t *testing.T) {
 			}()
 		}
 		first, second := <-errs, <-errs
-		if (first == nil) == (second == nil) {
-			t.Fatalf("%v and %v", first, second)
-		}
+		assert.MustTrue(t, (first == nil) != (second == nil), "%v and %v", first, second)
 		assert.Is(t, errors.Join(first, second), holdfast.ErrNotHeld)
 		w.wantFree("e")
 	})
@@ -126,9 +123,7 @@ func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
 		former := crashed(t, w, "here")
 		w.LoseReply(only("resume", 2, errLink))
 		l, err := resumed(t, w.client().Election("e"), former)
-		if err != nil || l.Value() != "here" {
-			t.Fatalf("after two lost replies: %v", err)
-		}
+		assert.MustTrue(t, err == nil && l.Value() == "here", "after two lost replies: %v", err)
 		resign(t, l)
 
 		former = crashed(t, w, "here")

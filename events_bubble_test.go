@@ -66,15 +66,13 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 		assert.True(t, got == want, "got  %s\nwant %s", got, want)
 		all := events.all()
 		wait, grant, lost := all[0], all[2], all[len(all)-1]
-		if wait.Position != 1 || wait.Name != "a" || !strings.HasPrefix(wait.HolderID, c.ID()) {
-			t.Errorf("wait %+v", wait)
-		}
+		assert.True(t, wait.Position == 1 && wait.Name == "a" && strings.HasPrefix(wait.HolderID, c.ID()),
+			"wait %+v", wait)
 		if grant.Wait != time.Second || grant.Token == 0 || grant.HolderID != wait.HolderID || grant.Waiters != 0 {
 			t.Errorf("grant %+v", grant)
 		}
-		if lost.Token != l.Token() || lost.Held < ttl/2 || lost.HolderID != l.HolderID() {
-			t.Errorf("lost %+v", lost)
-		}
+		assert.True(t, lost.Token == l.Token() && lost.Held >= ttl/2 && lost.HolderID == l.HolderID(),
+			"lost %+v", lost)
 	})
 }
 
@@ -155,16 +153,14 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 			if e.Kind != holdfast.EventRenew && (e.Context == nil || e.Context.Value(traceKey{}) != "trace") {
 				t.Errorf("%v without the caller's context", e.Kind)
 			}
-			if want := map[string]string{"a": "exclusive", "p": "permits", "r": "shared"}[e.Name]; e.Mode != want {
-				t.Errorf("%v of %q: mode %q", e.Kind, e.Name, e.Mode)
-			}
+			want := map[string]string{"a": "exclusive", "p": "permits", "r": "shared"}[e.Name]
+			assert.True(t, e.Mode == want, "%v of %q: mode %q", e.Kind, e.Name, e.Mode)
 			switch e.Kind {
 			case holdfast.EventWait, holdfast.EventFail:
 				waited = append(waited, e.Waited)
 			case holdfast.EventGrant:
-				if _, twice := begun[e.Lease]; twice || e.Waited != (e.Wake != holdfast.WakeNone) {
-					t.Errorf("grant %+v", e)
-				}
+				_, twice := begun[e.Lease]
+				assert.True(t, !twice && e.Waited == (e.Wake != holdfast.WakeNone), "grant %+v", e)
 				begun[e.Lease] = e.HolderID
 			case holdfast.EventRelease:
 				assert.Equal(t, begun[e.Lease], e.HolderID, "release %+v after %v", e, begun)
@@ -253,9 +249,8 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 		count := map[string]int{}
 		for _, q := range seen.sent {
 			count[q.Script]++
-			if want := 30 * time.Millisecond; q.Script == "acquire" && q.Took != want {
-				t.Errorf("acquire took %v, want %v", q.Took, want)
-			}
+			want := 30 * time.Millisecond
+			assert.False(t, q.Script == "acquire" && q.Took != want, "acquire took %v, want %v", q.Took, want)
 			if q.Script != "release" {
 				continue
 			}
@@ -263,9 +258,8 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 				"want a release with its error and the caller's context, got %+v", q)
 		}
 		for action, n := range w.net.sent {
-			if count[action] != n {
-				t.Errorf("%s was sent %d times, and reported %d times", action, n, count[action])
-			}
+			assert.True(t, count[action] == n,
+				"%s was sent %d times, and reported %d times", action, n, count[action])
 		}
 		assert.True(t, count["renew"] != 0, "no renewal is reported")
 	})

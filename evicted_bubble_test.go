@@ -28,9 +28,7 @@ func wantEvicted(t *testing.T, err error) {
 func evict(t *testing.T, c *holdfast.Client, name string, token uint64) {
 	t.Helper()
 	n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "the job {hangs}", Token: token})
-	if n != 1 || err != nil {
-		t.Fatalf("%d holds were evicted, %v", n, err)
-	}
+	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted, %v", n, err)
 }
 
 func TestAnEvictedHolderIsToldByWhomAndWhy(t *testing.T) {
@@ -105,9 +103,7 @@ func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
 					}
 					start := time.Now()
 					l, err := take(t.Context())
-					if err != nil || !time.Now().Equal(start) {
-						t.Fatalf("%v after %v", err, time.Since(start))
-					}
+					assert.MustTrue(t, err == nil && time.Now().Equal(start), "%v after %v", err, time.Since(start))
 					return keep(l)
 				}
 				first := lock()
@@ -171,9 +167,7 @@ func TestAWaiterOfTheEvictingProcessGetsTheLockAtOnce(t *testing.T) {
 		start := time.Now()
 		evict(t, c, "a", 0)
 		got := <-next
-		if got.err != nil || !got.at.Equal(start) {
-			t.Errorf("%v after %v", got.err, got.at.Sub(start))
-		}
+		assert.True(t, got.err == nil && got.at.Equal(start), "%v after %v", got.err, got.at.Sub(start))
 		wantEvicted(t, l.Err())
 		release(t, got.Lease)
 	})
@@ -189,9 +183,7 @@ func TestAnEvictionEndsOnlyWhatItNames(t *testing.T) {
 			t.Errorf("%d, %v", n, err)
 		}
 		evict(t, c, "b", 0)
-		if l.Err() != nil || other.Err() == nil {
-			t.Errorf("%v, %v", l.Err(), other.Err())
-		}
+		assert.True(t, l.Err() == nil && other.Err() != nil, "%v, %v", l.Err(), other.Err())
 		one, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
 		assert.Must(t, err)
 		two, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)

@@ -50,9 +50,8 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 				c.Mutex("a", holdfast.MaxRenewals(0)).Lock(ctx)),
 			"the owner's name is empty: use a name": lock(c.Mutex("a", holdfast.Owner("")).Lock(ctx)),
 		} {
-			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
-				t.Errorf("%v: it does not say %q", err, says)
-			}
+			assert.True(t, errors.Is(err, holdfast.ErrInvalid) && strings.Contains(err.Error(), says),
+				"%v: it does not say %q", err, says)
 		}
 		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
@@ -71,9 +70,8 @@ func TestAConflictIsRefusedWithWhatToDo(t *testing.T) {
 			!strings.Contains(holdfast.Hint(err), "Semaphore.SetLimit") {
 			t.Errorf("%v (%s)", err, holdfast.Hint(err))
 		}
-		if s := w.state("pool"); s.Limit != 8 || len(s.Holders) != 1 || len(s.Waiters) != 0 {
-			t.Errorf("after the conflict: %+v", s)
-		}
+		s := w.state("pool")
+		assert.True(t, s.Limit == 8 && len(s.Holders) == 1 && len(s.Waiters) == 0, "after the conflict: %+v", s)
 		release(t, permit)
 
 		// Two readers upgrade at the same time, of one process and of two.

@@ -28,18 +28,15 @@ func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 		waiter := w.waiting(b.Mutex("a"), ctx)
 		time.Sleep(5 * time.Second)
 		s, err := b.Inspect(t.Context(), "a")
-		if err != nil || len(s.Holders) != 1 || len(s.Waiters) != 1 {
-			t.Fatalf("%+v, %v", s, err)
-		}
+		assert.MustTrue(t, err == nil && len(s.Holders) == 1 && len(s.Waiters) == 1, "%+v, %v", s, err)
 		h, q := s.Holders[0], s.Waiters[0]
 		if h.Mode != "exclusive" || h.HolderID != l.HolderID() || h.ClientID != a.ID() ||
 			h.Permits != 1 || h.Entries != 1 ||
 			h.Token != l.Token() || h.Age != 5*time.Second || h.Remaining != ttl-5*time.Second || s.Fence != l.Token() {
 			t.Errorf("holder %+v", h)
 		}
-		if q.Position != 1 || q.Mode != "exclusive" || q.ClientID != b.ID() || q.Waited != 5*time.Second {
-			t.Errorf("waiter %+v", q)
-		}
+		assert.True(t, q.Position == 1 && q.Mode == "exclusive" && q.ClientID == b.ID() && q.Waited == 5*time.Second,
+			"waiter %+v", q)
 		host, _ := os.Hostname()
 		if h.Client == nil || h.Client.App != "billing job" || h.Client.PID != os.Getpid() || h.Client.Host != host ||
 			h.Client.Version != holdfast.Version || q.Client == nil || q.Client.App != "report" {
@@ -50,9 +47,8 @@ func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 		<-waiter
 		synctest.Wait()
 		release(t, l)
-		if s := w.state("a"); s.Held() || s.Fence != l.Token() {
-			t.Errorf("a free lock: %+v", s)
-		}
+		s = w.state("a")
+		assert.True(t, !s.Held() && s.Fence == l.Token(), "a free lock: %+v", s)
 	})
 }
 
@@ -62,9 +58,7 @@ func TestInspectShowsEveryHolder(t *testing.T) {
 		c := w.client(holdfast.Config{})
 		s := c.Semaphore("a", 1000)
 		for range 600 {
-			if _, err := s.Acquire(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, assert.Err(s.Acquire(t.Context(), 1)))
 		}
 		info := w.state("a")
 		held := make(map[string]bool)
@@ -92,9 +86,8 @@ func TestInspectShowsTheLeaderWithItsValue(t *testing.T) {
 			t.Errorf("%+v", s.Leader)
 		}
 		assert.Must(t, l.Resign(t.Context()))
-		if s := w.state("region"); s.Leader != nil {
-			t.Errorf("nobody leads, and Inspect shows %+v", s.Leader)
-		}
+		s = w.state("region")
+		assert.True(t, s.Leader == nil, "nobody leads, and Inspect shows %+v", s.Leader)
 	})
 }
 
@@ -107,9 +100,8 @@ func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
 			assert.Must(t, err)
 			return j
 		}
-		if j := see(); j.Known() || j.Run != nil {
-			t.Errorf("a job that never ran is known: %+v", j)
-		}
+		j := see()
+		assert.True(t, !j.Known() && j.Run == nil, "a job that never ran is known: %+v", j)
 		job := c.Periodic("report", time.Hour, holdfast.StartAt(10*time.Minute))
 		result, err := job.Do(t.Context(), func(context.Context) error {
 			j := see()
@@ -125,9 +117,8 @@ func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
 		}
 		assert.False(t, w.state("report").Held(), "a job and a lock of the same name are separate")
 		time.Sleep(20 * time.Minute)
-		if j := see(); j.Due != 0 {
-			t.Errorf("due for 10 min: %+v", j)
-		}
+		j = see()
+		assert.True(t, j.Due == 0, "due for 10 min: %+v", j)
 		_, err = c.InspectJob(t.Context(), "")
 		assert.Is(t, err, holdfast.ErrInvalid)
 	})
@@ -146,16 +137,14 @@ func TestAClientIsKnownWhileItWorksAndForgottenAfterItsClose(t *testing.T) {
 			assert.AtLeast(t, w.TTL(key), 9*time.Minute, "known for")
 		}
 		synctest.Wait()
-		if n := w.net.count("register_client"); first != 1 || n != 25 {
-			t.Errorf("announced %d times, then %d", first, n)
-		}
+		n := w.net.count("register_client")
+		assert.True(t, first == 1 && n == 25, "announced %d times, then %d", first, n)
 		assert.NoError(t, c.Close(t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		assert.True(t, w.Dump(key) == nil, "known after its close")
 		time.Sleep(time.Hour)
-		if n := w.net.count("register_client"); n != 26 {
-			t.Errorf("announced %d times after its close", n-26)
-		}
+		n = w.net.count("register_client")
+		assert.True(t, n == 26, "announced %d times after its close", n-26)
 	})
 }
 
@@ -169,15 +158,13 @@ func TestAnAnnouncementThatFailsHarmsNobody(t *testing.T) {
 			return nil
 		})
 		l := mustLock(t, c.Mutex("a"))
-		if s, err := c.Inspect(t.Context(), "a"); err != nil || len(s.Holders) != 1 || s.Holders[0].Client != nil {
-			t.Errorf("%+v, %v", s, err)
-		}
+		s, err := c.Inspect(t.Context(), "a")
+		assert.True(t, err == nil && len(s.Holders) == 1 && s.Holders[0].Client == nil, "%+v, %v", s, err)
 		time.Sleep(time.Minute)
 		w.FailRequest(nil)
 		time.Sleep(5 * time.Minute)
-		if s := w.state("a"); s.Holders[0].Client == nil {
-			t.Error("the client is not known after the next announcement")
-		}
+		s = w.state("a")
+		assert.True(t, s.Holders[0].Client != nil, "the client is not known after the next announcement")
 		release(t, l)
 	})
 }
@@ -191,13 +178,10 @@ func TestEvictTakesTheLockAwayAndSaysWhoDidIt(t *testing.T) {
 		at := time.Now()
 		why := holdfast.Eviction{By: "ann", Reason: "stuck for an hour", Token: l.Token()}
 		n, err := ops.Evict(t.Context(), "a", why)
-		if n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
+		assert.MustTrue(t, n == 1 && err == nil, "%v %v", n, err)
 		got := <-waiter
-		if got.err != nil || !got.at.Equal(at) || got.Token() <= l.Token()+1<<10 {
-			t.Errorf("the next one: token %d after %d, %v", got.Token(), l.Token(), got.err)
-		}
+		assert.True(t, got.err == nil && got.at.Equal(at) && got.Token() > l.Token()+1<<10,
+			"the next one: token %d after %d, %v", got.Token(), l.Token(), got.err)
 		s := w.state("a")
 		if e := s.LastEviction; e == nil || e.By != "ann" || e.Reason != "stuck for an hour" || !e.At.Equal(at) {
 			t.Errorf("the eviction is remembered as %+v", e)
@@ -220,9 +204,8 @@ func TestEvictSparesWhoTookTheLockMeanwhile(t *testing.T) {
 		// 5 is no token of any hold: its part of the server is 0, which stands for any hold.
 		for _, token := range []uint64{seen, 5} {
 			stale := holdfast.Eviction{By: "ann", Reason: "stuck", Token: token}
-			if n, err := ops.Evict(t.Context(), "a", stale); n != 0 || err != nil {
-				t.Errorf("eviction of token %d: %d holds, %v", token, n, err)
-			}
+			n, err := ops.Evict(t.Context(), "a", stale)
+			assert.True(t, n == 0 && err == nil, "eviction of token %d: %d holds, %v", token, n, err)
 		}
 		time.Sleep(ttl)
 		assert.NoError(t, l.Err())
@@ -295,8 +278,6 @@ func TestTheServerIsAskedOnceWhatItIs(t *testing.T) {
 		server.err = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no HELLO for you"}
 		release(t, mustLock(t, c.Mutex("a")))
 		release(t, mustLock(t, c.Mutex("a")))
-		if server.asked != 2 || w.net.count("acquire") != 2 {
-			t.Errorf("asked %d times", server.asked)
-		}
+		assert.True(t, server.asked == 2 && w.net.count("acquire") == 2, "asked %d times", server.asked)
 	})
 }

@@ -116,9 +116,8 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			}
 		}
 		for labels := range all {
-			if strings.Contains(labels, `"holdfast"`) && strings.Contains(labels, `"caller"`) {
-				t.Errorf("a goroutine has the labels %s", labels)
-			}
+			assert.False(t, strings.Contains(labels, `"holdfast"`) && strings.Contains(labels, `"caller"`),
+				"a goroutine has the labels %s", labels)
 		}
 	})
 }

@@ -120,9 +120,8 @@ func soon(t *testing.T) context.Context {
 func (d *dropping) wantExpired(t *testing.T, name string, token uint64) {
 	t.Helper()
 	lost := d.store.Dump("holdfast:{" + name + "}")["lost"]
-	if !strings.Contains(lost, strconv.FormatUint(token>>10, 10)) {
-		t.Errorf("%s: the lease with token %d was freed before its TTL was over; expired are %q", name, token>>10, lost)
-	}
+	assert.True(t, strings.Contains(lost, strconv.FormatUint(token>>10, 10)),
+		"%s: the lease with token %d was freed before its TTL was over; expired are %q", name, token>>10, lost)
 }
 
 // Any dropped lease is freed only by its TTL and is no longer renewed. A line in the log
@@ -180,9 +179,8 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			t.Parallel()
 			d := newDropping(t)
 			var token uint64
-			if leak := d.dropped(t, 1, func() { token = take(d) })[0]; leak.Name != "a" || leak.Token != token {
-				t.Errorf("reported as %+v", leak)
-			}
+			leak := d.dropped(t, 1, func() { token = take(d) })[0]
+			assert.True(t, leak.Name == "a" && leak.Token == token, "reported as %+v", leak)
 			// The lock is free after the TTL: no renewal extends it, and nothing frees it
 			// earlier.
 			l, err := d.other.Mutex("a").Lock(ctx)
@@ -234,9 +232,7 @@ func TestADroppedReaderLeavesTheOthersAlone(t *testing.T) {
 	var l *holdfast.Lease
 	var token uint64
 	d.dropped(t, 1, func() { l, token = read(), read().Token() })
-	if token != l.Token() {
-		t.Fatalf("they do not share a hold: tokens %d and %d", token, l.Token())
-	}
+	assert.MustTrue(t, token == l.Token(), "they do not share a hold: tokens %d and %d", token, l.Token())
 	select { // renewals before the drop do not count
 	case <-d.leaks.renewed:
 	default:
@@ -268,17 +264,13 @@ func TestALeaseWithoutRenewalThatIsDroppedIsNotReported(t *testing.T) {
 		return l.Token()
 	}()
 	func() {
-		if _, err := d.MultiMutex([]string{"b"}, holdfast.NoRenewal()).Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(d.MultiMutex([]string{"b"}, holdfast.NoRenewal()).Lock(ctx)))
 	}()
 	for range 10 {
 		runtime.GC()
 	}
 	for _, name := range []string{"a", "b"} {
-		if _, err := d.other.Mutex(name).Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(d.other.Mutex(name).Lock(ctx)))
 	}
 	d.wantExpired(t, "a", token)
 	assert.NoError(t, d.Close(ctx))
@@ -300,7 +292,6 @@ func TestALeaseInUseIsNoLeak(t *testing.T) {
 		return ctx.Err()
 	})
 	assert.NoError(t, err)
-	if err := c.Close(context.Background()); err != nil || len(leaks.ends) > 0 {
-		t.Errorf("%v, %d leaks", err, len(leaks.ends))
-	}
+	err = c.Close(context.Background())
+	assert.True(t, err == nil && len(leaks.ends) == 0, "%v, %d leaks", err, len(leaks.ends))
 }

@@ -22,9 +22,8 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 		assert.Must(t, err)
 		ctx := l.Context()
 		cancel()
-		if ctx.Err() != nil || ctx.Value(key{}) != "value" || ctx != l.Context() {
-			t.Error("the context that the lock was taken with gives its values, not its end")
-		}
+		assert.True(t, ctx.Err() == nil && ctx.Value(key{}) == "value" && ctx == l.Context(),
+			"the context that the lock was taken with gives its values, not its end")
 		release(t, l)
 		assert.Is(t, ended(ctx), holdfast.ErrReleased)
 		assert.Is(t, l.Err(), holdfast.ErrReleased)
@@ -58,12 +57,10 @@ func TestALeaseIsHeldForAsLongAsItIsRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))
 		time.Sleep(2 * time.Hour)
-		if l.Err() != nil || l.Remaining() < ttl/2 || len(w.state("a").Holders) != 1 {
-			t.Errorf("after two hours: %v, %v left", l.Err(), l.Remaining())
-		}
-		if until := time.Until(l.Deadline()); until != l.Remaining() {
-			t.Errorf("the deadline is in %v, %v are left", until, l.Remaining())
-		}
+		assert.True(t, l.Err() == nil && l.Remaining() >= ttl/2 && len(w.state("a").Holders) == 1,
+			"after two hours: %v, %v left", l.Err(), l.Remaining())
+		until := time.Until(l.Deadline())
+		assert.True(t, until == l.Remaining(), "the deadline is in %v, %v are left", until, l.Remaining())
 		release(t, l)
 		assert.AtMost(t, w.net.count("renew"), 2*60*7, "renewals in two hours")
 	})
@@ -77,18 +74,16 @@ func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
 		end := l.Deadline()
 		resume := w.Stall()
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
-		if now := time.Now(); now.After(end) || end.Sub(now) > time.Millisecond {
-			t.Errorf("lost at %v, trusted until %v", now, end)
-		}
+		now := time.Now()
+		assert.True(t, !now.After(end) && end.Sub(now) <= time.Millisecond, "lost at %v, trusted until %v", now, end)
 		assert.Equal(t, l.Remaining(), 0, "what is left of a lost lease")
 		wantLost(t, l.Err(), holdfast.LossExpired)
 		resume()
 		next := mustLock(t, other.Mutex("a"))
 		assert.False(t, time.Now().Before(end), "the next one holds the lock before the lease was lost")
 		wantLost(t, l.Release(t.Context()), holdfast.LossExpired)
-		if next.Err() != nil || len(w.state("a").Holders) != 1 {
-			t.Error("the late release ended somebody else's lease")
-		}
+		assert.True(t, next.Err() == nil && len(w.state("a").Holders) == 1,
+			"the late release ended somebody else's lease")
 		release(t, next)
 	})
 }
@@ -98,9 +93,7 @@ func TestALostLeaseThatTheServerStillKnowsIsFreedByItsRelease(t *testing.T) {
 		l := mustLock(t, w.client().Mutex("a"))
 		w.LoseReply(only("renew", -1, errLink)) // requests arrive, and replies do not
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
-		if !w.state("a").Held() {
-			t.Fatal("the server should believe that it is held")
-		}
+		assert.MustTrue(t, w.state("a").Held(), "the server should believe that it is held")
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		synctest.Wait()
 		w.wantFree("a")
@@ -193,9 +186,8 @@ func TestExtendReportsALossAndLeavesTheLeaseAfterAnyOtherError(t *testing.T) {
 		l := mustLock(t, w.client().Mutex("a"))
 		w.FailRequest(only("renew", 1, errLink))
 		assert.Is(t, l.Extend(t.Context(), time.Hour), holdfast.ErrUnknownOutcome, errLink)
-		if l.Err() != nil || l.Remaining() != trusted {
-			t.Errorf("after an unknown outcome: %v, %v left", l.Err(), l.Remaining())
-		}
+		assert.True(t, l.Err() == nil && l.Remaining() == trusted,
+			"after an unknown outcome: %v, %v left", l.Err(), l.Remaining())
 		w.Flush()
 		err := l.Extend(t.Context(), time.Hour)
 		assert.Is(t, err, holdfast.ErrNotHeld)
@@ -242,9 +234,8 @@ func TestALeaseWithoutRenewalEndsWithItsTTL(t *testing.T) {
 			time.Sleep(ttl / 2)
 			assert.Must(t, l.Extend(t.Context(), ttl))
 		}
-		if w.net.count("renew") != 5 || l.Remaining() != trusted {
-			t.Errorf("%d renewals, %v left", w.net.count("renew"), l.Remaining())
-		}
+		assert.True(t, w.net.count("renew") == 5 && l.Remaining() == trusted,
+			"%d renewals, %v left", w.net.count("renew"), l.Remaining())
 		release(t, l)
 	})
 }

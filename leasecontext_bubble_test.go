@@ -71,9 +71,8 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			before, inner := ctx.Done(), make(chan struct{})
 			context.AfterFunc(ctx, func() { close(inner) })
 			machine.sleep(trusted - time.Nanosecond)
-			if l.Err() != nil || ctx.Err() != nil || closed(before) {
-				t.Fatal("the lease ended before its deadline")
-			}
+			assert.MustTrue(t, l.Err() == nil && ctx.Err() == nil && !closed(before),
+				"the lease ended before its deadline")
 			machine.sleep(time.Nanosecond)
 			start := time.Now()
 			assert.True(t, look(l, ctx), "the end is not seen")
@@ -84,9 +83,8 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			assert.True(t, closed(inner) && time.Since(start) == 0,
 				"what hangs on the context has not ended")
 			time.Sleep(time.Second)
-			if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
-				t.Fatalf("the observer was told of these losses: %v", lost)
-			}
+			lost := seen.all(holdfast.EventLost)
+			assert.MustTrue(t, len(lost) == 1, "the observer was told of these losses: %v", lost)
 			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 			release(t, mustLock(t, c.Mutex("a"))) // other goroutines may ask the server
 		})
@@ -140,9 +138,8 @@ func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
 		w.net.slow(nil)
 		time.Sleep(2 * time.Second)
 		wantLost(t, l.Err(), holdfast.LossExpired)
-		if lost := seen.all(holdfast.EventLost); len(lost) != 1 {
-			t.Errorf("the observer was told of these losses: %v", lost)
-		}
+		lost := seen.all(holdfast.EventLost)
+		assert.True(t, len(lost) == 1, "the observer was told of these losses: %v", lost)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
 }
@@ -152,25 +149,22 @@ func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
 func TestAContextTellsItsLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, ctx := w.client(), t.Context()
-		if _, ok := holdfast.LeaseOf(ctx); ok {
-			t.Error("a context without a lease tells of one")
-		}
+		_, ok := holdfast.LeaseOf(ctx)
+		assert.True(t, !ok, "a context without a lease tells of one")
 		if _, ok := holdfast.LeaseOf(nil); ok { //nolint:staticcheck // that is what is tested
 			t.Error("no context tells of a lease")
 		}
 		l, err := c.Mutex("a").Lock(ctx)
 		assert.Must(t, err)
 		want := holdfast.LeaseInfo{Name: "a", HolderID: l.HolderID(), Token: l.Token(), Remaining: l.Remaining()}
-		if got, ok := holdfast.LeaseOf(l.Context()); !ok || got != want {
-			t.Errorf("%+v %v, want %+v", got, ok, want)
-		}
+		got, ok := holdfast.LeaseOf(l.Context())
+		assert.True(t, ok && got == want, "%+v %v, want %+v", got, ok, want)
 		child, cancel := context.WithCancel(l.Context())
 		defer cancel()
 		assert.Must(t, l.Release(ctx))
 		want.Remaining = 0
-		if got, ok := holdfast.LeaseOf(child); !ok || got != want {
-			t.Errorf("after the release: %+v %v, want %+v", got, ok, want)
-		}
+		got, ok = holdfast.LeaseOf(child)
+		assert.True(t, ok && got == want, "after the release: %+v %v, want %+v", got, ok, want)
 		result, err := c.Periodic("job", time.Hour).Do(ctx, func(ctx context.Context) error {
 			want, _ = holdfast.LeaseOf(ctx)
 			return nil

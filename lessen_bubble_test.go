@@ -46,15 +46,13 @@ func TestTheEndOfAContextReleasesEachKind(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		all := eachKind(t, w.client())
 		for _, l := range all {
-			if err := l.until(ctx); err != nil {
-				t.Errorf("%s: %v", l.name, err)
-			}
+			err := l.until(ctx)
+			assert.True(t, err == nil, "%s: %v", l.name, err)
 		}
 		time.Sleep(3 * ttl)
 		for _, l := range all {
-			if l.ends.Err() != nil || !w.state(l.name).Held() {
-				t.Errorf("%s ended before the context: %v", l.name, context.Cause(l.ends))
-			}
+			assert.True(t, l.ends.Err() == nil && w.state(l.name).Held(),
+				"%s ended before the context: %v", l.name, context.Cause(l.ends))
 		}
 		cancel()
 		synctest.Wait()
@@ -107,9 +105,8 @@ func TestAReleaseByHandEndsTheWaitForTheContext(t *testing.T) {
 			for _, l := range all {
 				assert.NoError(t, end(t.Context(), c, l))
 			}
-			if program.waits != len(all) || program.stopped != len(all) {
-				t.Errorf("%d waits began and %d ended", program.waits, program.stopped)
-			}
+			assert.True(t, program.waits == len(all) && program.stopped == len(all),
+				"%d waits began and %d ended", program.waits, program.stopped)
 		})
 	}
 }
@@ -166,9 +163,7 @@ func TestTheEndOfAContextFreesALostLease(t *testing.T) {
 		assert.Must(t, l.ReleaseWhenDone(ctx))
 		w.LoseReply(only("renew", -1, errLink))
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
-		if !w.state("a").Held() {
-			t.Fatal("the server should believe that it is held")
-		}
+		assert.MustTrue(t, w.state("a").Held(), "the server should believe that it is held")
 		cancel()
 		synctest.Wait()
 		w.wantFree("a")
@@ -205,9 +200,8 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 		token := l.Token()
 		assert.Must(t, l.Shorten(t.Context(), short))
 		assert.Equal(t, w.state("a").Holders[0].Remaining, short, "what is left on the server")
-		if l.Remaining() >= short || l.Remaining() < short*9/10 || l.Token() != token {
-			t.Errorf("%v are left for its user, token %d", l.Remaining(), l.Token())
-		}
+		assert.True(t, l.Remaining() < short && l.Remaining() >= short*9/10 && l.Token() == token,
+			"%v are left for its user, token %d", l.Remaining(), l.Token())
 		time.Sleep(2 * ttl)
 		if l.Err() != nil || w.state("a").Holders[0].Remaining > short {
 			t.Errorf("%v, %+v", l.Err(), w.state("a"))
@@ -238,9 +232,8 @@ func TestTheNextWaiterIsToldOfAShorterLease(t *testing.T) {
 			if drops > 0 {
 				most = ttl
 			}
-			if took := time.Since(start); took < short || took > most+50*time.Millisecond {
-				t.Errorf("granted after %v", took)
-			}
+			took := time.Since(start)
+			assert.True(t, took >= short && took <= most+50*time.Millisecond, "granted after %v", took)
 			release(t, keep(got.Lease))
 		})
 	}
@@ -257,9 +250,7 @@ func TestAShorteningWithoutAReplyStandsForItsUser(t *testing.T) {
 			l := mustLock(t, w.client().Mutex("a"))
 			fault(w)(only("lessen", 2, errLink))
 			assert.Is(t, l.Shorten(t.Context(), short), holdfast.ErrUnknownOutcome)
-			if l.Err() != nil || l.Remaining() >= short {
-				t.Errorf("%v, for %v", l.Err(), l.Remaining())
-			}
+			assert.True(t, l.Err() == nil && l.Remaining() < short, "%v, for %v", l.Err(), l.Remaining())
 			time.Sleep(ttl)
 			assert.NoError(t, l.Err())
 			assert.NoError(t, l.Shorten(t.Context(), short))
@@ -327,9 +318,8 @@ func TestALeaseIsNotShortenedWhereOthersTrustIt(t *testing.T) {
 		l := mustLock(t, c.Mutex("a", holdfast.Owner("order/42")))
 		before := l.Remaining()
 		assert.Is(t, l.Shorten(t.Context(), short), holdfast.ErrInvalid)
-		if l.Remaining() != before || w.net.count("lessen") != 0 {
-			t.Errorf("it changed: %v, %d requests", l.Remaining(), w.net.count("lessen"))
-		}
+		assert.True(t, l.Remaining() == before && w.net.count("lessen") == 0,
+			"it changed: %v, %d requests", l.Remaining(), w.net.count("lessen"))
 		release(t, l)
 		gone := mustLock(t, c.Mutex("b"))
 		release(t, gone)
@@ -363,16 +353,13 @@ func TestAShortenedHoldIsHandedOverToNobody(t *testing.T) {
 		reader := must(t, rw.RLock)
 		assert.Must(t, keep(reader).Shorten(t.Context(), short))
 		second := must(t, rw.RLock)
-		if keep(second).HolderID() == reader.HolderID() || second.Remaining() <= short {
-			t.Errorf("a reader joined a shortened hold: %v", second.Remaining())
-		}
+		assert.True(t, keep(second).HolderID() != reader.HolderID() && second.Remaining() > short,
+			"a reader joined a shortened hold: %v", second.Remaining())
 		release(t, second)
-		if err := reader.Upgrade(t.Context()); err != nil || reader.Remaining() > short {
-			t.Errorf("upgraded: %v, for %v", err, reader.Remaining())
-		}
-		if err := reader.Downgrade(t.Context()); err != nil || reader.Remaining() > short {
-			t.Errorf("downgraded: %v, for %v", err, reader.Remaining())
-		}
+		err := reader.Upgrade(t.Context())
+		assert.True(t, err == nil && reader.Remaining() <= short, "upgraded: %v, for %v", err, reader.Remaining())
+		err = reader.Downgrade(t.Context())
+		assert.True(t, err == nil && reader.Remaining() <= short, "downgraded: %v, for %v", err, reader.Remaining())
 		release(t, reader)
 		w.wantFree("r")
 	})
@@ -382,13 +369,11 @@ func TestSeveralLocksAreShortenedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l, err := w.client().MultiMutex([]string{"a", "b"}).Lock(t.Context())
 		assert.Must(t, err)
-		if err := l.Shorten(t.Context(), short); err != nil || l.Remaining() >= short {
-			t.Errorf("%v, for %v", err, l.Remaining())
-		}
+		err = l.Shorten(t.Context(), short)
+		assert.True(t, err == nil && l.Remaining() < short, "%v, for %v", err, l.Remaining())
 		for _, name := range l.Names() {
-			if left := w.state(name).Holders[0].Remaining; left != short {
-				t.Errorf("%s: %v on the server", name, left)
-			}
+			left := w.state(name).Holders[0].Remaining
+			assert.True(t, left == short, "%s: %v on the server", name, left)
 		}
 		assert.NoError(t, l.Release(t.Context()))
 		assert.Is(t, l.Shorten(t.Context(), short), holdfast.ErrNotHeld)
@@ -413,9 +398,8 @@ func TestPermitsAreGivenBackInPart(t *testing.T) {
 		assert.Must(t, errors.Join(l.KeepPermits(t.Context(), 3), <-next))
 		assert.AtMost(t, time.Since(start), time.Millisecond, "the waiter had to wait for")
 		state := w.state("a")
-		if len(state.Holders) != 2 || state.Holders[0].Permits != 3 || l.Token() != token {
-			t.Errorf("%+v", state.Holders)
-		}
+		assert.True(t, len(state.Holders) == 2 && state.Holders[0].Permits == 3 && l.Token() == token,
+			"%+v", state.Holders)
 		assert.NoError(t, l.KeepPermits(t.Context(), 3))
 		if n, err := s.Available(t.Context()); err != nil || n != 0 {
 			t.Errorf("%d available, %v", n, err)
@@ -449,9 +433,8 @@ func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
 			fault(w)(only("lessen", 4, errLink))
 			assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
 			time.Sleep(ttl / 2)
-			if state := w.state("a"); state.Holders[0].Permits != 1 {
-				t.Errorf("%+v", state.Holders)
-			}
+			state := w.state("a")
+			assert.True(t, state.Holders[0].Permits == 1, "%+v", state.Holders)
 			assert.Is(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
 			release(t, l)
 		})

@@ -58,16 +58,14 @@ func TestAHoldEndsAtItsLimit(t *testing.T) {
 				next := w.waiting(w.client().Mutex("a"), t.Context())
 				wantLost(t, ended(l.Context()), holdfast.LossLimit)
 				held := time.Since(start)
-				if held > most || held < most-most/50-time.Millisecond {
-					t.Errorf("held for %v, may be %v", held, most)
-				}
+				assert.True(t, held <= most && held >= most-most/50-time.Millisecond,
+					"held for %v, may be %v", held, most)
 				synctest.Wait()
 				assert.Equal(t, len(next), 0, "another was let in before the end")
 				got := <-next
 				after := got.at.Sub(start)
-				if got.err != nil || after < held || after > most+ttl/50+50*time.Millisecond {
-					t.Errorf("the next came after %v (%v), the limit is %v", after, got.err, most)
-				}
+				assert.True(t, got.err == nil && after >= held && after <= most+ttl/50+50*time.Millisecond,
+					"the next came after %v (%v), the limit is %v", after, got.err, most)
 				assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 				release(t, got.Lease)
 			})
@@ -113,9 +111,8 @@ func TestNoConversionGoesPastALimit(t *testing.T) {
 		assert.Equal(t, time.Since(start), most, "held for")
 		waits(t, "another, before the end", next)
 		got := <-next
-		if after := got.at.Sub(start); got.err != nil || after > most+ttl/50 {
-			t.Fatalf("the next came after %v (%v)", after, got.err)
-		}
+		after := got.at.Sub(start)
+		assert.MustTrue(t, got.err == nil && after <= most+ttl/50, "the next came after %v (%v)", after, got.err)
 		release(t, got.Lease)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})
@@ -181,9 +178,7 @@ func TestALockIsKeptForItsMinimumTimeAndNotLonger(t *testing.T) {
 			}
 			got := <-next
 			late := got.at.Sub(start) - 5*time.Second
-			if got.err != nil || late < 0 || late > 100*time.Millisecond {
-				t.Errorf("%v, %v late", got.err, late)
-			}
+			assert.True(t, got.err == nil && late >= 0 && late <= 100*time.Millisecond, "%v, %v late", got.err, late)
 			release(t, got.Lease)
 			release(t, (<-here).Lease)
 		})
@@ -205,9 +200,7 @@ func TestAMinimumTimeThatHasPassedKeepsNothing(t *testing.T) {
 		l = mustLock(t, mu)
 		release(t, l) // its lease would expire before
 		time.Sleep(4 * time.Second)
-		if _, err := mu.TryLock(t.Context()); err == nil {
-			t.Error("free before its least time")
-		}
+		assert.True(t, assert.Err(mu.TryLock(t.Context())) != nil, "free before its least time")
 		time.Sleep(time.Second)
 		w.wantFree("a")
 	})
@@ -218,9 +211,8 @@ func TestCloseKeepsALockForItsMinimumTime(t *testing.T) {
 		c := w.client()
 		mustLock(t, c.Mutex("a", holdfast.MinHold(5*time.Second)))
 		assert.NoError(t, c.Close(t.Context()))
-		if s := w.state("a"); !s.Held() || s.Holders[0].Remaining != 5*time.Second {
-			t.Errorf("the state is %+v", s.Holders)
-		}
+		s := w.state("a")
+		assert.True(t, s.Held() && s.Holders[0].Remaining == 5*time.Second, "the state is %+v", s.Holders)
 		// If the process dies, the lock is free when the lease expires.
 		dead := w.client()
 		mustLock(t, dead.Mutex("b", holdfast.MinHold(time.Minute)))
@@ -259,9 +251,8 @@ func TestALostLeaseThatMayBeRenewedIsKeptForItsMinimumTime(t *testing.T) {
 		start := time.Now().Add(-trusted)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := mustLock(t, w.client().Mutex("a"))
-		if free := time.Since(start); free < time.Minute || free > time.Minute+time.Second {
-			t.Errorf("free after %v", free)
-		}
+		free := time.Since(start)
+		assert.True(t, free >= time.Minute && free <= time.Minute+time.Second, "free after %v", free)
 		release(t, got)
 	})
 }
@@ -283,9 +274,7 @@ func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
 		} {
 			_, err := c.Mutex("a", options...).Lock(t.Context())
 			assert.Is(t, err, holdfast.ErrInvalid)
-			if t.Failed() {
-				t.Fatal(name)
-			}
+			assert.MustTrue(t, !t.Failed(), "%v", name)
 		}
 		assert.Equal(t, w.net.count("acquire"), 0, "acquisitions that were sent")
 	})

@@ -29,9 +29,8 @@ func listed(t *testing.T, c *holdfast.Client, pattern string) (lines []string) {
 func TestListYieldsEveryLockAndJob(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(holdfast.Config{App: "a"}), w.client(holdfast.Config{App: "b"})
-		if got := listed(t, a, ""); len(got) != 0 {
-			t.Errorf("an empty server: %q", got)
-		}
+		got := listed(t, a, "")
+		assert.True(t, len(got) == 0, "an empty server: %q", got)
 		held := mustLock(t, a.Mutex("order/7"))
 		defer release(t, held)
 		release(t, mustLock(t, a.Mutex("order/8")))
@@ -41,22 +40,18 @@ func TestListYieldsEveryLockAndJob(t *testing.T) {
 		waiter := w.waiting(b.Mutex("order/7"), ctx)
 		defer func() { cancel(); <-waiter }()
 		job := a.Periodic("nightly", time.Hour)
-		if _, err := job.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(job.Do(t.Context(), func(context.Context) error { return nil })))
 		want := []string{
 			"a {name}: ü held=true waiters=0 job=false", "nightly held=false waiters=0 job=true",
 			"order/7 held=true waiters=1 job=false", "order/8 held=false waiters=0 job=false",
 		}
-		if got := listed(t, b, ""); !slices.Equal(got, want) {
-			t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		got = listed(t, b, "")
+		assert.True(t, slices.Equal(got, want), "%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		for s, err := range b.List(t.Context(), "order/7") {
 			same, _ := b.Inspect(t.Context(), "order/7")
 			h, known := s.Holders[0], same.Holders[0]
-			if err != nil || h.Client.String() != known.Client.String() || s.Fence != held.Token() {
-				t.Errorf("%+v, %v", s, err)
-			}
+			assert.True(t, err == nil && h.Client.String() == known.Client.String() && s.Fence == held.Token(),
+				"%+v, %v", s, err)
 		}
 	})
 }
@@ -132,9 +127,8 @@ func TestListEndsWithItsCaller(t *testing.T) {
 			if n++; n == 3 {
 				cancel()
 			}
-			if last = err; err != nil && s.Name != "" {
-				t.Errorf("an error comes with the state %+v", s)
-			}
+			last = err
+			assert.False(t, err != nil && s.Name != "", "an error comes with the state %+v", s)
 		}
 		assert.True(t, errors.Is(last, context.Canceled) && n <= 100,
 			"after %d states: %v; want an end by the context, within 100 states", n, last)
@@ -158,9 +152,8 @@ func TestListTellsWhyItEnds(t *testing.T) {
 			last = err
 		}
 		var refusal *store.ServerError
-		if !errors.As(last, &refusal) || refusal.Code != "FORMAT" || !strings.Contains(last.Error(), `"7"`) {
-			t.Errorf("%v", last)
-		}
+		assert.True(t, errors.As(last, &refusal) && refusal.Code == "FORMAT" && strings.Contains(last.Error(), `"7"`),
+			"%v", last)
 		w.Store.FailRequest(nil)
 		assert.Must(t, c.Close(t.Context()))
 		for _, err := range c.List(t.Context(), "") {
@@ -179,9 +172,8 @@ func TestAStoreThatCannotScanIsRefused(t *testing.T) {
 		defer func() { _ = c.Close(t.Context()) }()
 		n := 0
 		for _, err := range c.List(t.Context(), "") {
-			if n++; !errors.Is(err, holdfast.ErrInvalid) {
-				t.Error(err)
-			}
+			n++
+			assert.True(t, errors.Is(err, holdfast.ErrInvalid), "%v", err)
 		}
 		assert.Equal(t, n, 1, "answers, of which one is an error")
 	})

@@ -25,9 +25,8 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 			all.Go(func() {
 				l := mustLock(t, c.Mutex("a"))
 				order = append(order, i)
-				if l.Token() <= last || l.HolderID() != first.HolderID() {
-					t.Errorf("turn %d: %s with token %d after %d", i, l.HolderID(), l.Token(), last)
-				}
+				assert.True(t, l.Token() > last && l.HolderID() == first.HolderID(),
+					"turn %d: %s with token %d after %d", i, l.HolderID(), l.Token(), last)
 				last = l.Token()
 				release(t, l)
 			})
@@ -38,9 +37,7 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 		for i, got := range order {
 			assert.MustEqual(t, got, i, "turns went to %v", order)
 		}
-		if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, w.net.count("acquire") == 1 && w.net.count("release") == 1, "sent %v", w.net.sent)
 		for _, e := range events.all(holdfast.EventGrant)[1:] {
 			assert.True(t, e.Local && e.Wake == holdfast.WakeLocal, "want a local wake, got %+v", e)
 		}
@@ -120,9 +117,8 @@ func TestAHoldWithOtherOptionsIsNotHandedOver(t *testing.T) {
 			next := w.waiting(c.Mutex("a", options...), t.Context())
 			release(t, l)
 			got := <-next
-			if got.err != nil || got.HolderID() == l.HolderID() || got.Token() <= l.Token() {
-				t.Errorf("got %s after %s: %v", got.HolderID(), l.HolderID(), got.err)
-			}
+			assert.True(t, got.err == nil && got.HolderID() != l.HolderID() && got.Token() > l.Token(),
+				"got %s after %s: %v", got.HolderID(), l.HolderID(), got.err)
 			if left := w.state("a").Holders[0].Remaining; left != got.Remaining()+margin(left) {
 				t.Errorf("%v are left on the server, %v here", left, got.Remaining())
 			}
@@ -155,9 +151,7 @@ func TestALostHoldIsNotHandedOver(t *testing.T) {
 		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		got := <-next
-		if got.err != nil || got.HolderID() == l.HolderID() {
-			t.Fatalf("got %v, %v", got.Lease, got.err)
-		}
+		assert.MustTrue(t, got.err == nil && got.HolderID() != l.HolderID(), "got %v, %v", got.Lease, got.err)
 		release(t, got.Lease)
 		w.wantFree("a")
 	})
@@ -249,9 +243,7 @@ func TestAFailedAttemptPassesTheTurnOn(t *testing.T) {
 		assert.Equal(t, len(w.state("a").Waiters), 1, "waiters stand for the process")
 		release(t, other)
 		got := <-second
-		if got.err != nil || errors.Is(got.Err(), holdfast.ErrReleased) {
-			t.Fatal(got.err)
-		}
+		assert.MustTrue(t, got.err == nil && !errors.Is(got.Err(), holdfast.ErrReleased), "%v", got.err)
 		release(t, got.Lease)
 		w.wantFree("a")
 	})

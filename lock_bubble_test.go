@@ -22,14 +22,11 @@ func TestAFreeLockIsGrantedAtOnceAndFreedByRelease(t *testing.T) {
 			s.Holders[0].Token != l.Token() {
 			t.Errorf("lease %s with token %d, the server says %+v", l.HolderID(), l.Token(), s.Holders)
 		}
-		if l.Name() != "a" || c.Mutex("a").Name() != "a" || l.Err() != nil || l.Remaining() != trusted {
-			t.Errorf("a new lease of %q: %v left, %v", l.Name(), l.Remaining(), l.Err())
-		}
+		assert.True(t, l.Name() == "a" && c.Mutex("a").Name() == "a" && l.Err() == nil && l.Remaining() == trusted,
+			"a new lease of %q: %v left, %v", l.Name(), l.Remaining(), l.Err())
 		release(t, l)
 		w.wantFree("a")
-		if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, w.net.count("acquire") == 1 && w.net.count("release") == 1, "sent %v", w.net.sent)
 	})
 }
 
@@ -62,9 +59,8 @@ func TestAReleaseWakesTheNextByPushAndNobodyPolls(t *testing.T) {
 		time.Sleep(time.Second)
 		release(t, l)
 		synctest.Wait()
-		if next == nil || w.net.count("poll") != 0 {
-			t.Fatalf("granted: %v after %d polls", next != nil, w.net.count("poll"))
-		}
+		assert.MustTrue(t, next != nil && w.net.count("poll") == 0,
+			"granted: %v after %d polls", next != nil, w.net.count("poll"))
 		assert.More(t, next.Token(), l.Token(), "token")
 		release(t, next)
 	})
@@ -90,9 +86,8 @@ func TestWaitersOfManyClientsAreServedInOrderOfArrival(t *testing.T) {
 		}
 		release(t, first)
 		for i := range n {
-			if got := <-served; got != i {
-				t.Errorf("turn %d went to waiter %d", i, got)
-			}
+			got := <-served
+			assert.True(t, got == i, "turn %d went to waiter %d", i, got)
 		}
 		time.Sleep(2 * time.Second)
 		w.wantFree("a")
@@ -119,9 +114,8 @@ func TestTheWaitLimitEndsWithErrHeld(t *testing.T) {
 			assert.Equal(t, time.Since(start), 0, "a limit of 0 waited")
 		}
 		synctest.Wait()
-		if s := w.state("a"); len(s.Waiters) > 0 {
-			t.Errorf("who gave up still waits: %v", s.Waiters)
-		}
+		s := w.state("a")
+		assert.True(t, len(s.Waiters) == 0, "who gave up still waits: %v", s.Waiters)
 		release(t, l)
 		release(t, mustLock(t, b.Mutex("a", holdfast.MaxWait(time.Second))))
 	})
@@ -136,14 +130,12 @@ func TestAContextThatEndsEndsTheWaitAndLeavesNoPosition(t *testing.T) {
 			_, err := c.Mutex("a", holdfast.MaxWait(time.Hour)).Lock(ctx)
 			cancel()
 			assert.Is(t, err, context.DeadlineExceeded)
-			if errors.Is(err, holdfast.ErrHeld) || !strings.Contains(err.Error(), `lock "a"`) {
-				t.Errorf("it says %q", err)
-			}
+			assert.True(t, !errors.Is(err, holdfast.ErrHeld) && strings.Contains(err.Error(), `lock "a"`),
+				"it says %q", err)
 		}
 		synctest.Wait()
-		if s := w.state("a"); len(s.Waiters) > 0 || !s.Held() {
-			t.Errorf("holders %v, waiters %v", s.Holders, s.Waiters)
-		}
+		s := w.state("a")
+		assert.True(t, len(s.Waiters) == 0 && s.Held(), "holders %v, waiters %v", s.Holders, s.Waiters)
 		release(t, l)
 		w.wantFree("a")
 	})
@@ -182,9 +174,8 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		assert.Is(t, l.ReleaseAfter(t.Context(), 9000*time.Hour), holdfast.ErrInvalid)
 		assert.Is(t, l.Extend(none, ttl), holdfast.ErrInvalid)
 		assert.Is(t, l.Extend(t.Context(), time.Microsecond), holdfast.ErrInvalid)
-		if l.Err() != nil || w.net.count("acquire") != 1 || w.net.count("renew") != 0 {
-			t.Errorf("lease %v, sent %v", l.Err(), w.net.sent)
-		}
+		assert.True(t, l.Err() == nil && w.net.count("acquire") == 1 && w.net.count("renew") == 0,
+			"lease %v, sent %v", l.Err(), w.net.sent)
 		release(t, l)
 	})
 }
@@ -199,15 +190,13 @@ func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
 			time.Sleep(10 * ttl)
 			return errors.Join(ctx.Err(), mine)
 		})
-		if assert.Is(t, err, mine); errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("got %v", err)
-		}
+		assert.Is(t, err, mine)
+		assert.True(t, !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrNotHeld), "got %v", err)
 		w.wantFree("a")
 		func() {
 			defer func() {
-				if p := recover(); p != "mine" {
-					t.Errorf("recovered %v", p)
-				}
+				p := recover()
+				assert.True(t, p == "mine", "recovered %v", p)
 			}()
 			_ = c.Mutex("a").Do(t.Context(), func(context.Context) error { panic("mine") })
 		}()
@@ -225,9 +214,8 @@ func TestTheContextOfDoEndsWithTheCallersAndWithTheLease(t *testing.T) {
 			cancel(mine)
 			return ended(ctx)
 		})
-		if assert.Is(t, err, mine); errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("got %v", err)
-		}
+		assert.Is(t, err, mine)
+		assert.True(t, !errors.Is(err, holdfast.ErrUnknownOutcome), "got %v", err)
 		w.wantFree("a")
 
 		var inner context.Context
@@ -288,9 +276,7 @@ func TestTokensRiseOverEveryKindOfChange(t *testing.T) {
 		turn := func(c *holdfast.Client, what string) {
 			t.Helper()
 			l := mustLock(t, c.Mutex("a"))
-			if l.Token() <= last || l.Token() > 1<<63-1 {
-				t.Errorf("%s: token %d after %d", what, l.Token(), last)
-			}
+			assert.True(t, l.Token() > last && l.Token() <= 1<<63-1, "%s: token %d after %d", what, l.Token(), last)
 			last = l.Token()
 			release(t, l)
 		}

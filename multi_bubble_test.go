@@ -54,9 +54,7 @@ func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"b", "c", "a"}))
-		if w.net.count("acquire_all") != 1 || w.net.count("acquire") != 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, w.net.count("acquire_all") == 1 && w.net.count("acquire") == 0, "sent %v", w.net.sent)
 		if l.Err() != nil || l.Remaining() != trusted || l.Context().Err() != nil {
 			t.Errorf("%v, %v left, %v", l.Err(), l.Remaining(), l.Context().Err())
 		}
@@ -99,9 +97,8 @@ func TestOfSeveralLocksNoneIsAcquiredIfOneIsHeld(t *testing.T) {
 		mine := mustLock(t, c.Mutex("a"))
 		asked := w.net.count("acquire_all")
 		_, err = c.MultiMutex([]string{"c", "a"}).TryLock(t.Context())
-		if !errors.As(err, &busy) || busy.Name != "a" || w.net.count("acquire_all") != asked {
-			t.Errorf("error %v after %d requests", err, w.net.count("acquire_all")-asked)
-		}
+		assert.True(t, errors.As(err, &busy) && busy.Name == "a" && w.net.count("acquire_all") == asked,
+			"error %v after %d requests", err, w.net.count("acquire_all")-asked)
 		release(t, mine)
 		release(t, held)
 		l, err := c.MultiMutex([]string{"a", "b", "c"}).TryLock(t.Context())
@@ -125,9 +122,8 @@ func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
 			"want b and c: what was waited for is kept")
 		time.Sleep(time.Second)
 		release(t, d)
-		if err := <-done; err != nil || time.Since(start) != 2*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
+		err := <-done
+		assert.True(t, err == nil && time.Since(start) == 2*time.Second, "%v after %v", err, time.Since(start))
 	})
 }
 
@@ -158,15 +154,12 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			held := mustLock(t, w.client().Mutex("b"))
-			if err := end(t, w, w.client()); err == nil {
-				t.Error("no error")
-			}
+			assert.True(t, end(t, w, w.client()) != nil, "no error")
 			synctest.Wait()
 			w.wantFree("a")
 			w.wantFree("c")
-			if s := w.state("b"); len(s.Waiters) > 0 {
-				t.Errorf("waiters %v", s.Waiters)
-			}
+			s := w.state("b")
+			assert.True(t, len(s.Waiters) == 0, "waiters %v", s.Waiters)
 			release(t, held)
 		})
 	}
@@ -179,12 +172,10 @@ func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
 		evict(t, c, "b", 0)
 		err := ended(l.Context())
 		var lost *holdfast.LostError
-		if !errors.As(err, &lost) || lost.Name != "b" || lost.Reason != holdfast.LossEvicted {
-			t.Errorf("ended by %v", err)
-		}
-		if l.Remaining() != 0 || !errors.Is(l.Err(), holdfast.ErrLost) {
-			t.Errorf("%v left, %v", l.Remaining(), l.Err())
-		}
+		assert.True(t, errors.As(err, &lost) && lost.Name == "b" && lost.Reason == holdfast.LossEvicted,
+			"ended by %v", err)
+		assert.True(t, l.Remaining() == 0 && errors.Is(l.Err(), holdfast.ErrLost),
+			"%v left, %v", l.Remaining(), l.Err())
 		assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
 		// The work may still be under way, so the other locks are not released yet.
 		assert.True(t, w.state("a").Held() && w.state("c").Held(),
@@ -303,9 +294,7 @@ func TestWhatCannotBeLockedTogetherIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			assert.Is(t, err, holdfast.ErrInvalid)
 			_, err = m.TryLock(t.Context())
 			assert.Is(t, err, holdfast.ErrInvalid)
-			if err == nil {
-				t.Error(name)
-			}
+			assert.True(t, err != nil, "%v", name)
 		}
 		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
 		releaseAll(t, mustLockAll(t, c.MultiMutex(many[1:])))
@@ -391,9 +380,8 @@ func sets(t *testing.T, w *world, dice *rand.Rand) {
 	enter := func(id int, name string, token uint64) {
 		mu.Lock()
 		defer mu.Unlock()
-		if holders[name] != 0 || token <= tokens[name] {
-			t.Errorf("%q is held by %d and given to %d with %d after %d", name, holders[name], id, token, tokens[name])
-		}
+		assert.True(t, holders[name] == 0 && token > tokens[name],
+			"%q is held by %d and given to %d with %d after %d", name, holders[name], id, token, tokens[name])
 		holders[name], tokens[name] = id, token
 	}
 	leave := func(name string) {

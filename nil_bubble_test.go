@@ -194,9 +194,8 @@ func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 				"WaitReplicas": c.RWMutex("a", holdfast.WaitReplicas(1, d)).TryRLock,
 				"WaitAOF":      c.RWMutex("a", holdfast.WaitAOF(0, d)).TryRLock,
 			} {
-				if _, err := try(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
-					t.Errorf("%s of %v: %v", name, d, err)
-				}
+				_, err := try(t.Context())
+				assert.True(t, errors.Is(err, holdfast.ErrInvalid), "%s of %v: %v", name, d, err)
 			}
 		}
 		for _, d := range []int64{0, -1, -1 << 62} {
@@ -232,9 +231,8 @@ func TestADurationThatIsRefusedIsNotReplacedByAnother(t *testing.T) {
 		}
 		for _, err := range []error{long, run(1 << 62), run(1), run(-1)} {
 			assert.Is(t, err, holdfast.ErrInvalid)
-			if strings.Contains(err.Error(), "whole milliseconds") {
-				t.Errorf("its advice would be refused too: %v", err)
-			}
+			assert.True(t, !strings.Contains(err.Error(), "whole milliseconds"),
+				"its advice would be refused too: %v", err)
 		}
 	})
 }

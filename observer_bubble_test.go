@@ -208,9 +208,8 @@ func TestCloseDoesNotHangOnAHandler(t *testing.T) {
 			w.Evict(t, "lost")
 			time.Sleep(ttl)
 			start := time.Now()
-			if err := c.Close(context.Background()); err != nil || time.Since(start) > 2*time.Second {
-				t.Errorf("%v after %v", err, time.Since(start))
-			}
+			err := c.Close(context.Background())
+			assert.True(t, err == nil && time.Since(start) <= 2*time.Second, "%v after %v", err, time.Since(start))
 		})
 	}
 	bubble(t, func(t *testing.T, w *world) {
@@ -227,9 +226,8 @@ func TestCloseDoesNotHangOnAHandler(t *testing.T) {
 func (w *world) Evict(t *testing.T, name string) {
 	t.Helper()
 	c := w.over(w.Store, holdfast.Config{})
-	if n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"}); n != 1 || err != nil {
-		t.Fatalf("%d holds were evicted, %v", n, err)
-	}
+	n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
+	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted, %v", n, err)
 }
 
 // If a handler blocks for long, the number of waiting events is limited. It is then told
@@ -244,9 +242,8 @@ func TestAHandlerThatBlocksForLongIsToldThatItMissedEvents(t *testing.T) {
 		close(b.gate)
 		release(t, l)
 		synctest.Wait()
-		if n := len(b.all(holdfast.EventRenew)); n < 100 || n > 2000 {
-			t.Errorf("%d of some 10,000 renewals were told", n)
-		}
+		n := len(b.all(holdfast.EventRenew))
+		assert.True(t, n >= 100 && n <= 2000, "%d of some 10,000 renewals were told", n)
 		assert.Equal(t, len(b.all(holdfast.EventRelease)), 1, "how often the end was told")
 		assert.True(t, strings.Contains(said.String(), "not been told everything"), "logged: %q", said)
 	})
@@ -271,8 +268,7 @@ func TestCloseReturnsWhenEveryEventIsDelivered(t *testing.T) {
 			mustLock(t, c.Mutex(fmt.Sprint(i)))
 		}
 		assert.NoError(t, c.Close(t.Context()))
-		if told := slow.told.Load(); told != n {
-			t.Errorf("the observer was told of %d releases of %d", told, n)
-		}
+		told := slow.told.Load()
+		assert.True(t, told == n, "the observer was told of %d releases of %d", told, n)
 	})
 }

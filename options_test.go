@@ -102,9 +102,8 @@ func wantComplete(t *testing.T, library types.Importer) {
 		name, _, _ := strings.Cut(o.option, "(")
 		listed[name] = true
 	}
-	if want := slices.Sorted(maps.Keys(listed)); !slices.Equal(has, want) {
-		t.Errorf("the options are %v, and %v are judged", has, want)
-	}
+	want := slices.Sorted(maps.Keys(listed))
+	assert.True(t, slices.Equal(has, want), "the options are %v, and %v are judged", has, want)
 	takers := map[string]bool{}
 	client := reflect.TypeFor[*holdfast.Client]()
 	for i := range client.NumMethod() {
@@ -145,14 +144,10 @@ func refusals(t *testing.T, library types.Importer, program string) map[int]erro
 	found := map[int]error{}
 	cfg := types.Config{Importer: library, Error: func(err error) {
 		var at types.Error
-		if !errors.As(err, &at) || fset.Position(at.Pos).Line < 2 {
-			t.Fatalf("the program: %v", err)
-		}
+		assert.MustTrue(t, errors.As(err, &at) && fset.Position(at.Pos).Line >= 2, "the program: %v", err)
 		found[fset.Position(at.Pos).Line] = err
 	}}
 	_, err = cfg.Check("main", fset, []*ast.File{tree}, nil)
-	if (err != nil) != (len(found) > 0) {
-		t.Fatal(err)
-	}
+	assert.MustTrue(t, (err != nil) == (len(found) > 0), "%v", err)
 	return found
 }

@@ -58,24 +58,20 @@ func TestAJobRunsOncePerPeriodWhoeverComesFirst(t *testing.T) {
 		j := &job{t: t}
 		a, b := w.client().Periodic("job", time.Hour), w.client().Periodic("job", time.Hour)
 		first := j.do(a)
-		if !first.Ran || first.Next != time.Hour || first.HolderID == "" || first.Token == 0 {
-			t.Errorf("the first: %+v", first)
-		}
+		assert.True(t, first.Ran && first.Next == time.Hour && first.HolderID != "" && first.Token != 0,
+			"the first: %+v", first)
 		time.Sleep(time.Minute)
 		for _, e := range []*holdfast.Periodic{a, b} {
 			turn := j.do(e)
-			if turn.Ran || turn.HolderID != first.HolderID || turn.Next != 59*time.Minute || turn.Busy {
-				t.Errorf("in the same period: %+v", turn)
-			}
+			assert.True(t, !turn.Ran && turn.HolderID == first.HolderID && turn.Next == 59*time.Minute && !turn.Busy,
+				"in the same period: %+v", turn)
 		}
 		time.Sleep(59*time.Minute - time.Millisecond)
-		if turn := j.do(b); turn.Ran || turn.Next != time.Millisecond {
-			t.Errorf("just before the next: %+v", turn)
-		}
+		turn := j.do(b)
+		assert.True(t, !turn.Ran && turn.Next == time.Millisecond, "just before the next: %+v", turn)
 		time.Sleep(time.Millisecond)
-		if turn := j.do(b); !turn.Ran || turn.Token <= first.Token {
-			t.Errorf("in the next period: %+v", turn)
-		}
+		turn = j.do(b)
+		assert.True(t, turn.Ran && turn.Token > first.Token, "in the next period: %+v", turn)
 		// A lock with the same name is independent.
 		release(t, mustLock(t, w.client().Mutex("job")))
 	})
@@ -96,15 +92,13 @@ func TestThePeriodIsKeptThoughTheProcessDied(t *testing.T) {
 		other := w.client().Periodic("job", time.Hour)
 		for range 59 {
 			time.Sleep(time.Minute)
-			if turn := j.do(other); turn.Ran {
-				t.Fatal("made up for in the same period")
-			}
+			turn := j.do(other)
+			assert.MustTrue(t, !turn.Ran, "made up for in the same period")
 		}
 		time.Sleep(time.Minute)
 		j.take = 0
-		if turn := j.do(other); !turn.Ran || j.count() != 2 {
-			t.Errorf("in the next period: %+v after %d runs", turn, j.count())
-		}
+		turn := j.do(other)
+		assert.True(t, turn.Ran && j.count() == 2, "in the next period: %+v after %d runs", turn, j.count())
 	})
 }
 
@@ -115,13 +109,11 @@ func TestARunLongerThanItsPeriodIsFollowedWhenItEnds(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); j.do(long) }()
 		time.Sleep(75 * time.Second)
-		if turn := j.do(other); turn.Ran || !turn.Busy || turn.HolderID == "" || turn.Next > ttl {
-			t.Errorf("while it runs: %+v", turn)
-		}
+		turn := j.do(other)
+		assert.True(t, !turn.Ran && turn.Busy && turn.HolderID != "" && turn.Next <= ttl, "while it runs: %+v", turn)
 		<-done
-		if turn := j.do(other); !turn.Ran {
-			t.Errorf("after it: %+v", turn)
-		}
+		turn = j.do(other)
+		assert.True(t, turn.Ran, "after it: %+v", turn)
 	})
 }
 
@@ -137,9 +129,8 @@ func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
 			assert.Is(t, err, errJob)
 			assert.True(t, turn.Ran, "%+v", turn)
 			j := &job{t: t}
-			if next := j.do(w.client().Periodic(name, time.Hour)); next.Ran != (name == "again") {
-				t.Errorf("%s: %+v", name, next)
-			}
+			next := j.do(w.client().Periodic(name, time.Hour))
+			assert.True(t, next.Ran == (name == "again"), "%s: %+v", name, next)
 			if n := len(events.all(holdfast.EventRelease)); n != 1 || len(events.all(holdfast.EventLost)) > 0 {
 				t.Errorf("%s: events %+v", name, events.all())
 			}
@@ -157,13 +148,11 @@ func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 			_, _ = e.Do(t.Context(), func(context.Context) error { panic("oh") })
 		}()
 		j := &job{t: t}
-		if turn := j.do(e); turn.Ran || turn.Busy {
-			t.Errorf("%+v", turn)
-		}
+		turn := j.do(e)
+		assert.True(t, !turn.Ran && !turn.Busy, "%+v", turn)
 		time.Sleep(time.Hour)
-		if turn := j.do(e); !turn.Ran {
-			t.Errorf("%+v", turn)
-		}
+		turn = j.do(e)
+		assert.True(t, turn.Ran, "%+v", turn)
 	})
 }
 
@@ -180,9 +169,8 @@ func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 			time.Sleep(12 * time.Second)
 			w.net.slow(nil)
-			if turn := j.do(w.client().Periodic("job", time.Hour)); !turn.Ran || j.count() != 1 {
-				t.Errorf("%+v after %d runs", turn, j.count())
-			}
+			turn := j.do(w.client().Periodic("job", time.Hour))
+			assert.True(t, turn.Ran && j.count() == 1, "%+v after %d runs", turn, j.count())
 		})
 	}
 }
@@ -197,9 +185,8 @@ func TestARunThatLosesItsLeaseIsToldAndKeepsItsPeriod(t *testing.T) {
 		_, err := c.Periodic("job", 24*time.Hour, holdfast.RetryOnError()).Do(t.Context(), j.run)
 		assert.Is(t, err, holdfast.ErrNotHeld)
 		time.Sleep(2 * time.Minute)
-		if turn := j.do(w.client().Periodic("job", 24*time.Hour)); turn.Ran {
-			t.Errorf("%+v", turn)
-		}
+		turn := j.do(w.client().Periodic("job", 24*time.Hour))
+		assert.True(t, !turn.Ran, "%+v", turn)
 	})
 }
 
@@ -253,23 +240,19 @@ func TestALoopOfManyProcessesRunsTheJobOnceAtEachFixedTime(t *testing.T) {
 			}
 			all.Go(func() {
 				err := c.Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour)).Loop(ctx, j.run)
-				if !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrClosed) {
-					t.Errorf("the loop ended: %v", err)
-				}
+				assert.False(t, !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrClosed),
+					"the loop ended: %v", err)
 			})
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(days*24*time.Hour - time.Hour)
 		cancel()
 		all.Wait()
-		if j.count() != days {
-			t.Fatalf("%d runs in %d days", j.count(), days)
-		}
+		assert.MustTrue(t, j.count() == days, "%d runs in %d days", j.count(), days)
 		for i, at := range j.runs {
 			noon := time.Date(2031, 5, 6+i, 12, 0, 0, 0, time.UTC)
-			if late := server.Add(at.Sub(start)).Sub(noon); late < 0 || late > 100*time.Millisecond {
-				t.Errorf("run %d came %v after noon", i, late)
-			}
+			late := server.Add(at.Sub(start)).Sub(noon)
+			assert.True(t, late >= 0 && late <= 100*time.Millisecond, "run %d came %v after noon", i, late)
 		}
 		assert.AtMost(t, w.net.count("begin_run"), processes*days*8, "requests")
 	})
@@ -389,9 +372,8 @@ func TestNoPeriodHasTwoRuns(t *testing.T) {
 			index := func(at time.Time) int64 { return (at.UnixMilli() - 17_000) / period.Milliseconds() }
 			for i := 1; i < j.count(); i++ {
 				last, next := j.runs[i-1], j.runs[i]
-				if at && index(last) == index(next) || !at && next.Sub(last) < period {
-					t.Errorf("runs at %v and %v", last, next)
-				}
+				assert.False(t, at && index(last) == index(next) || !at && next.Sub(last) < period,
+					"runs at %v and %v", last, next)
 			}
 			assert.AtLeast(t, j.count(), 15, "runs")
 		})

@@ -37,9 +37,8 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 			assert.Is(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
 			// A period that begins with its run is longer by the time until a process
 			// sees that it is due: 11 ms at most, here.
-			if n := j.count(); n < periods-1 || n > periods+1 {
-				t.Errorf("%d runs in %d periods", n, periods)
-			}
+			n := j.count()
+			assert.True(t, n >= periods-1 && n <= periods+1, "%d runs in %d periods", n, periods)
 			for i := 1; i < j.count(); i++ {
 				gap := j.runs[i].Sub(j.runs[i-1])
 				if options == nil && (gap < period || gap > period+late) {
@@ -69,9 +68,8 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 			e := w.client().Periodic("job", period, options...)
 			err := e.Loop(t.Context(), func(context.Context) error {
 				at := time.Now()
-				if n > 0 && (at.Before(due) || at.Sub(due) > late) {
-					t.Errorf("run %d came %v after it was due", n, at.Sub(due))
-				}
+				assert.False(t, n > 0 && (at.Before(due) || at.Sub(due) > late),
+					"run %d came %v after it was due", n, at.Sub(due))
 				if n++; n == runs || t.Failed() {
 					return done
 				}
@@ -123,9 +121,8 @@ func TestAFailedRunOfALoopIsRetriedInItsPeriod(t *testing.T) {
 		for index, n := range done {
 			assert.Equal(t, n, 1, "runs of period %d that succeeded", index)
 		}
-		if len(done) < periods-2 || tries < 3*len(done) {
-			t.Errorf("%d periods of %d had their run, after %d tries", len(done), periods, tries)
-		}
+		assert.True(t, len(done) >= periods-2 && tries >= 3*len(done),
+			"%d periods of %d had their run, after %d tries", len(done), periods, tries)
 	})
 }
 
@@ -174,9 +171,8 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 			w.SetClock(func() time.Time { return server.Add(time.Since(start) - time.Duration(back.Load())) })
 			j := &job{t: t}
 			e := w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
-			if turn := j.do(e); !turn.Ran {
-				t.Fatalf("%+v", turn)
-			}
+			turn := j.do(e)
+			assert.MustTrue(t, turn.Ran, "%+v", turn)
 			time.Sleep(time.Minute)
 			back.Store(int64(test.by))
 			stepped := time.Now()
@@ -203,9 +199,8 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 		}
 		const hours = 50
 		for range hours {
-			if turn := j.do(hourly); !turn.Ran {
-				t.Fatalf("%+v", turn)
-			}
+			turn := j.do(hourly)
+			assert.MustTrue(t, turn.Ran, "%+v", turn)
 			for range 6 {
 				for asked, e := range others {
 					_, err := e.Do(t.Context(), j.run)
@@ -234,9 +229,8 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 		<-done
 		// There was no run for two periods and the retention: the record has expired.
 		time.Sleep(2*time.Hour + 10*time.Minute)
-		if turn := j.do(others["24h0m0s"]); !turn.Ran {
-			t.Errorf("%+v", turn)
-		}
+		turn := j.do(others["24h0m0s"])
+		assert.True(t, turn.Ran, "%+v", turn)
 	})
 }
 
@@ -274,18 +268,15 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 		reschedule(daily)
 		_, err := hourly.Do(t.Context(), j.run)
 		assert.Is(t, err, holdfast.ErrPeriod)
-		if turn := j.do(daily); turn.Ran || turn.Next != 24*time.Hour {
-			t.Errorf("%+v", turn)
-		}
+		turn := j.do(daily)
+		assert.True(t, !turn.Ran && turn.Next == 24*time.Hour, "%+v", turn)
 		time.Sleep(24 * time.Hour) // it is due, and remains due
 		reschedule(hourly)
-		if turn := j.do(hourly); !turn.Ran {
-			t.Errorf("%+v", turn)
-		}
+		turn = j.do(hourly)
+		assert.True(t, turn.Ran, "%+v", turn)
 		reschedule(noon)
-		if turn := j.do(noon); turn.Ran || turn.Next <= 0 || turn.Next > 24*time.Hour {
-			t.Errorf("%+v", turn)
-		}
+		turn = j.do(noon)
+		assert.True(t, !turn.Ran && turn.Next > 0 && turn.Next <= 24*time.Hour, "%+v", turn)
 		time.Sleep(j.do(noon).Next)
 		if turn := j.do(noon); !turn.Ran || time.Now().UTC().Hour() != 12 {
 			t.Errorf("%+v at %v", turn, time.Now().UTC())
@@ -331,9 +322,8 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 			})
 			e := w.client().Periodic("job", period, holdfast.StartAt(0))
 			assert.Is(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
-			if n := j.count(); n < periods-1 || n > periods {
-				t.Errorf("%d runs in %d periods", n, periods)
-			}
+			n := j.count()
+			assert.True(t, n >= periods-1 && n <= periods, "%d runs in %d periods", n, periods)
 			for i, at := range j.runs {
 				assert.AtMost(t, at.UnixMilli()%period.Milliseconds(), 5000, "run %d came so many ms after its time", i)
 			}

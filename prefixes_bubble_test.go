@@ -27,17 +27,14 @@ func TestPrefixesThatContainEachOtherAreSeparate(t *testing.T) {
 		for _, prefix := range prefixes {
 			clients[prefix] = w.client(holdfast.Config{Prefix: prefix})
 			for _, name := range names {
-				if _, err := clients[prefix].Mutex(name).TryLock(ctx); err != nil {
-					t.Fatalf("%s: Mutex(%q): %v", prefix, name, err)
-				}
+				_, err := clients[prefix].Mutex(name).TryLock(ctx)
+				assert.MustTrue(t, err == nil, "%s: Mutex(%q): %v", prefix, name, err)
 			}
 		}
 		for prefix, c := range clients { // while all locks are held
 			for _, name := range names {
 				turn, err := c.Periodic(name, time.Hour).Do(ctx, func(context.Context) error { return nil })
-				if err != nil || !turn.Ran {
-					t.Fatalf("%s: Periodic(%q): %+v, %v", prefix, name, turn, err)
-				}
+				assert.MustTrue(t, err == nil && turn.Ran, "%s: Periodic(%q): %+v, %v", prefix, name, turn, err)
 			}
 			told := new(atomic.Int64)
 			heard[prefix] = told

@@ -37,9 +37,8 @@ func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
 			assert.Must(t, got.err)
 			assert.AtMost(t, got.Remaining(), trusted, "trusted for")
 			wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
-			if took := time.Since(got.at); took != trip {
-				t.Errorf("believed for %v, a round trip takes %v", took, trip)
-			}
+			took := time.Since(got.at)
+			assert.True(t, took == trip, "believed for %v, a round trip takes %v", took, trip)
 			time.Sleep(trip)
 			if s := w.state("a"); len(s.Waiters) != 0 {
 				t.Errorf("waiters: %+v", s.Waiters) // its position was cancelled
@@ -78,9 +77,8 @@ func TestAPushedLeaseIsShortUntilItIsConfirmed(t *testing.T) {
 		w.pushed("a", 100*time.Millisecond, 3*time.Second)
 		got := <-next
 		// The drift of 30 s, a margin of 32 ms, and 100 ms of latency.
-		if left := got.Remaining(); left < 2500*time.Millisecond || left > 2600*time.Millisecond {
-			t.Errorf("trusted for %v", left)
-		}
+		left := got.Remaining()
+		assert.True(t, left >= 2500*time.Millisecond && left <= 2600*time.Millisecond, "trusted for %v", left)
 		wantLost(t, ended(got.Context()), holdfast.LossExpired)
 		assert.Is(t, got.Release(t.Context()), holdfast.ErrNotHeld)
 	})
@@ -97,9 +95,8 @@ func TestAPushWithTooLittleTimeLeftIsChecked(t *testing.T) {
 		w.Publish("holdfast:push:"+w.state("a").Holders[0].ClientID, fmt.Sprintf("granted %s %d 0 %d %d",
 			w.state("a").Holders[0].HolderID, w.state("a").Fence>>10, time.Now().UnixMilli()-2200, 3000))
 		got := <-next
-		if got.err != nil || got.Remaining() != trusted {
-			t.Fatalf("%v, trusted for %v", got.err, got.Remaining())
-		}
+		assert.MustTrue(t, got.err == nil && got.Remaining() == trusted,
+			"%v, trusted for %v", got.err, got.Remaining())
 		release(t, got.Lease)
 		w.wantFree("a")
 	})
@@ -115,9 +112,8 @@ func TestALeaseWithoutRenewalHasItsWholeTTLWhenLockReturns(t *testing.T) {
 		w.net.slow(func(string) (there, back time.Duration) { return trip / 2, trip / 2 })
 		release(t, l)
 		got := <-next
-		if got.err != nil || got.Remaining() != trusted-trip {
-			t.Errorf("%v, trusted for %v", got.err, got.Remaining())
-		}
+		assert.True(t, got.err == nil && got.Remaining() == trusted-trip,
+			"%v, trusted for %v", got.err, got.Remaining())
 		time.Sleep(got.Remaining() - time.Millisecond)
 		assert.True(t, got.Err() == nil && w.state("a").Held(), "the lease ended early")
 		release(t, got.Lease)
@@ -146,16 +142,14 @@ func TestAFailedConfirmationOfALeaseWithoutRenewal(t *testing.T) {
 			release(t, l)
 			got := <-next
 			if c.refused {
-				if refused := new(holdfast.ServerError); !errors.As(got.err, &refused) || refused.Code != "NOPERM" {
-					t.Errorf("%v", got.err)
-				}
+				refused := new(holdfast.ServerError)
+				assert.True(t, errors.As(got.err, &refused) && refused.Code == "NOPERM", "%v", got.err)
 				synctest.Wait()
 				w.wantFree("a")
 				return
 			}
-			if got.err != nil || got.Remaining() != trusted {
-				t.Fatalf("%v, trusted for %v", got.err, got.Remaining())
-			}
+			assert.MustTrue(t, got.err == nil && got.Remaining() == trusted,
+				"%v, trusted for %v", got.err, got.Remaining())
 			release(t, got.Lease)
 			w.wantFree("a")
 		})

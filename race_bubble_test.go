@@ -41,9 +41,8 @@ func (s *storm) worker(t *testing.T, c *holdfast.Client) {
 	l, err := c.Mutex("a").Lock(ctx)
 	if err != nil {
 		s.gaveUp.Add(1)
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("gave up with %v", err)
-		}
+		assert.False(t, !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrUnknownOutcome),
+			"gave up with %v", err)
 		return
 	}
 	s.served.Add(1)
@@ -52,9 +51,8 @@ func (s *storm) worker(t *testing.T, c *holdfast.Client) {
 	s.last = l.Token()
 	time.Sleep(s.upTo(time.Millisecond))
 	s.holders.Add(-1)
-	if err := l.Release(ctx); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
-		t.Errorf("released with %v", err)
-	}
+	err = l.Release(ctx)
+	assert.False(t, err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome), "released with %v", err)
 }
 
 // network delays everything a little, and now and then loses a request, a reply or a
@@ -116,13 +114,10 @@ func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
 			assert.Equal(t, s.served.Load()+s.gaveUp.Load(), 12, "calls that came back")
 			served, gaveUp = served+s.served.Load(), gaveUp+s.gaveUp.Load()
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+		assert.MustTrue(t, !t.Failed(), "seed %d", seed)
 	}
-	if served < 400 || gaveUp < 400 {
-		t.Errorf("%d were served and %d gave up: the race was not run", served, gaveUp)
-	}
+	assert.True(t, served >= 400 && gaveUp >= 400,
+		"%d were served and %d gave up: the race was not run", served, gaveUp)
 }
 
 // The same without delays, where the goroutines race: thousands of cancellations at the
@@ -151,9 +146,8 @@ func TestACancellationAtTheInstantOfTheHandOverLeaksNothing(t *testing.T) {
 			}
 			cancel()
 			synctest.Wait()
-			if w.wantFree("a"); t.Failed() {
-				t.Fatalf("round %d", i)
-			}
+			w.wantFree("a")
+			assert.MustTrue(t, !t.Failed(), "round %d", i)
 		}
 	})
 }

@@ -23,9 +23,8 @@ func within(t *testing.T, m *holdfast.Mutex, outer *holdfast.Lease) *holdfast.Le
 // wantCount asserts the result of HoldCount.
 func wantCount(t *testing.T, m *holdfast.Mutex, ctx context.Context, want int) { //nolint:revive // as m.HoldCount(ctx)
 	t.Helper()
-	if n, err := m.HoldCount(ctx); n != want || err != nil {
-		t.Errorf("held %d times (%v), want %d", n, err, want)
-	}
+	n, err := m.HoldCount(ctx)
+	assert.True(t, n == want && err == nil, "held %d times (%v), want %d", n, err, want)
 }
 
 func TestALockIsReenteredUnderItsLeaseWithoutTheNetwork(t *testing.T) {
@@ -38,16 +37,14 @@ func TestALockIsReenteredUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 		if n := w.net.count("acquire"); n != asked || innermost.HolderID() != outer.HolderID() {
 			t.Errorf("%d acquisitions were sent for entering again", n-asked)
 		}
-		if inner.Token() != outer.Token() || innermost.Token() != outer.Token() {
-			t.Errorf("tokens %d, %d, %d of one hold", outer.Token(), inner.Token(), innermost.Token())
-		}
+		assert.True(t, inner.Token() == outer.Token() && innermost.Token() == outer.Token(),
+			"tokens %d, %d, %d of one hold", outer.Token(), inner.Token(), innermost.Token())
 		assert.Equal(t, inner.HoldCount(), 3, "the lease counts")
 		wantCount(t, mu, inner.Context(), 3)
 		release(t, outer) // in any order
 		assert.Is(t, ended(outer.Context()), holdfast.ErrReleased)
-		if inner.Err() != nil || innermost.Err() != nil || !w.state("a").Held() {
-			t.Errorf("others are in: %v, %v", inner.Err(), innermost.Err())
-		}
+		assert.True(t, inner.Err() == nil && innermost.Err() == nil && w.state("a").Held(),
+			"others are in: %v, %v", inner.Err(), innermost.Err())
 		release(t, innermost)
 		assert.Is(t, innermost.Release(t.Context()), holdfast.ErrReleased)
 		wantCount(t, mu, inner.Context(), 1)
@@ -176,19 +173,16 @@ func TestANamedOwnerEntersFromAnotherProcess(t *testing.T) {
 		first := mustLock(t, a.Mutex("a", order))
 		second := mustLock(t, b.Mutex("a", order))
 		third := mustLock(t, b.Mutex("a", order)) // another goroutine of the same process
-		if first.Token() != second.Token() || first.HolderID() == second.HolderID() {
-			t.Errorf("tokens %d and %d of %s and %s",
-				first.Token(), second.Token(), first.HolderID(), second.HolderID())
-		}
+		assert.True(t, first.Token() == second.Token() && first.HolderID() != second.HolderID(),
+			"tokens %d and %d of %s and %s", first.Token(), second.Token(), first.HolderID(), second.HolderID())
 		wantCount(t, c.Mutex("a", order), t.Context(), 3)
 		other := c.Mutex("a", holdfast.Owner("order"))
 		_, err := other.TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrHeld)
 		_, err = other.HoldCount(t.Context())
 		assert.Is(t, err, holdfast.ErrHeldByOther)
-		if h, err := other.Holder(t.Context()); err != nil || h.Owner != "order 42 {x} %" || h.Entries != 3 {
-			t.Errorf("the holder is %+v (%v)", h, err)
-		}
+		h, err := other.Holder(t.Context())
+		assert.True(t, err == nil && h.Owner == "order 42 {x} %" && h.Entries == 3, "the holder is %+v (%v)", h, err)
 		next := w.waiting(other, t.Context())
 		time.Sleep(time.Hour) // each renews the hold
 		release(t, first)
@@ -198,9 +192,8 @@ func TestANamedOwnerEntersFromAnotherProcess(t *testing.T) {
 		assert.Equal(t, len(next), 0, "let in beside an entry of another owner")
 		release(t, second)
 		got := <-next
-		if got.err != nil || got.Token() <= first.Token() {
-			t.Errorf("%v, token %d after %d", got.err, got.Token(), first.Token())
-		}
+		assert.True(t, got.err == nil && got.Token() > first.Token(),
+			"%v, token %d after %d", got.err, got.Token(), first.Token())
 		wantCount(t, other, t.Context(), 1)
 		release(t, got.Lease)
 		wantCount(t, other, t.Context(), 0)
@@ -326,9 +319,8 @@ func TestNamesOfOwnersStandForThemselves(t *testing.T) {
 			}
 			wantCount(t, mu, t.Context(), 1)
 			release(t, l)
-			if held, err := mu.IsHeld(t.Context()); held || err != nil {
-				t.Errorf("%q: held: %v (%v)", name, held, err)
-			}
+			held, err := mu.IsHeld(t.Context())
+			assert.True(t, !held && err == nil, "%q: held: %v (%v)", name, held, err)
 		}
 	})
 }

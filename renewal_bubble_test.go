@@ -19,12 +19,8 @@ const limit = 500 * time.Millisecond
 func (w *world) short(name string, err error, want, got store.Acks) {
 	w.t.Helper()
 	var missing *holdfast.AckError
-	if !errors.As(err, &missing) || !errors.Is(err, holdfast.ErrNotAcked) {
-		w.t.Fatalf("got %v", err)
-	}
-	if missing.Name != name || missing.Want != want || missing.Got != got {
-		w.t.Errorf("got %+v", missing)
-	}
+	assert.MustTrue(w.t, errors.As(err, &missing) && errors.Is(err, holdfast.ErrNotAcked), "got %v", err)
+	assert.True(w.t, missing.Name == name && missing.Want == want && missing.Got == got, "got %+v", missing)
 	if errors.Is(err, holdfast.ErrUnknownOutcome) || holdfast.Hint(err) == "" {
 		w.t.Errorf("the error is %v, its hint %q", err, holdfast.Hint(err))
 	}
@@ -97,9 +93,8 @@ func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {
 		assert.AtLeast(t, l.Remaining(), trusted-3*time.Second-limit, "the renewal was not tried again")
 		w.SetAcks(store.Acks{})
 		time.Sleep(2 * ttl)
-		if !errors.Is(l.Err(), holdfast.ErrLost) || plain.Err() != nil {
-			t.Errorf("the leases: %v, %v", l.Err(), plain.Err())
-		}
+		assert.True(t, errors.Is(l.Err(), holdfast.ErrLost) && plain.Err() == nil,
+			"the leases: %v, %v", l.Err(), plain.Err())
 	})
 }
 
@@ -125,9 +120,8 @@ func TestACancelledConfirmationLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit/2)
 		defer cancel()
 		_, err := c.Mutex("x", holdfast.WaitReplicas(1, limit)).Lock(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("got %v", err)
-		}
+		assert.True(t, errors.Is(err, context.DeadlineExceeded) && errors.Is(err, holdfast.ErrUnknownOutcome),
+			"got %v", err)
 		synctest.Wait()
 		w.wantFree("x")
 	})
@@ -152,9 +146,8 @@ func TestImpossibleAcknowledgementsAreRefusedAtOnce(t *testing.T) {
 				holdfast.WaitReplicas(1, 2*time.Second), holdfast.WaitAOF(0, 2*time.Second)),
 			"a plain store": plain.Mutex("x", holdfast.WaitReplicas(1, limit)),
 		} {
-			if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := m.Lock(t.Context())
+			assert.True(t, errors.Is(err, holdfast.ErrInvalid), "%s: %v", name, err)
 		}
 		assert.Equal(t, w.net.sent["acquire"], 0, "requests that were sent")
 	})
@@ -178,9 +171,8 @@ func TestWaitAOFNeedsAServerThatHasIt(t *testing.T) {
 				w.net.count("acquire") != before {
 				t.Errorf("version %q: %v", version, err)
 			}
-			if _, err := c.Mutex("y", holdfast.WaitReplicas(1, limit)).Lock(t.Context()); err != nil {
-				t.Errorf("version %q: replicas: %v", version, err)
-			}
+			_, err = c.Mutex("y", holdfast.WaitReplicas(1, limit)).Lock(t.Context())
+			assert.True(t, err == nil, "version %q: replicas: %v", version, err)
 			assert.NoError(t, c.Close(t.Context()))
 		}
 	})

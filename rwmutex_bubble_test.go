@@ -35,9 +35,7 @@ func done(t *testing.T, what string, ch <-chan outcome) *holdfast.Lease {
 	synctest.Wait()
 	select {
 	case got := <-ch:
-		if got.err != nil {
-			t.Fatalf("%s: %v", what, got.err)
-		}
+		assert.MustTrue(t, got.err == nil, "%s: %v", what, got.err)
 		return got.Lease
 	default:
 		t.Fatalf("%s waits", what)
@@ -89,17 +87,15 @@ func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
 		}
 		wl := done(t, "the writer", writer)
 		for _, l := range readers {
-			if l.Token() >= wl.Token() {
-				t.Fatalf("a reader before the writer has token %d, the writer %d", l.Token(), wl.Token())
-			}
+			assert.MustTrue(t, l.Token() < wl.Token(),
+				"a reader before the writer has token %d, the writer %d", l.Token(), wl.Token())
 		}
 		// The waiting readers are granted together.
 		release(t, wl)
 		for _, ch := range later {
 			l := done(t, "a later reader", ch)
-			if l.Token() <= wl.Token() {
-				t.Errorf("a reader after the writer has token %d, the writer %d", l.Token(), wl.Token())
-			}
+			assert.True(t, l.Token() > wl.Token(),
+				"a reader after the writer has token %d, the writer %d", l.Token(), wl.Token())
 			readers = append(readers, l)
 		}
 		assert.Equal(t, len(w.state("a").Holders), 10, "holders")
@@ -128,18 +124,15 @@ func TestReadersThatArriveTogetherShareOneHold(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if w.net.count("acquire") != 1 || w.net.count("release") != 1 {
-				t.Errorf("sent %v", w.net.sent)
-			}
+			assert.True(t, w.net.count("acquire") == 1 && w.net.count("release") == 1, "sent %v", w.net.sent)
 			local := 0
 			for _, e := range events.all(holdfast.EventGrant) {
 				if e.Local {
 					local++
 				}
 			}
-			if local != 49 || len(events.all(holdfast.EventRelease)) != 50 {
-				t.Errorf("%d grants of 50 were local", local)
-			}
+			assert.True(t, local == 49 && len(events.all(holdfast.EventRelease)) == 50,
+				"%d grants of 50 were local", local)
 			w.wantFree("a")
 		})
 	}
@@ -206,9 +199,7 @@ func TestReadersJoinWithoutTheServerWhileItsAnswerIsFresh(t *testing.T) {
 		for range 100 {
 			release(t, must(t, c.RWMutex("a").RLock))
 		}
-		if w.net.count("renew") != 1 || w.net.count("acquire") != 1 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, w.net.count("renew") == 1 && w.net.count("acquire") == 1, "sent %v", w.net.sent)
 		release(t, first)
 		w.wantFree("a")
 	})
@@ -224,9 +215,8 @@ func TestAReaderReEntersWhileAWriterWaits(t *testing.T) {
 		inner, err := c.RWMutex("a").RLock(outer.Context())
 		assert.Must(t, err)
 		again, err := c.RWMutex("a").TryRLock(keep(inner).Context())
-		if err != nil || w.net.count("acquire") != sent {
-			t.Fatalf("%v, after %d requests", err, w.net.count("acquire")-sent)
-		}
+		assert.MustTrue(t, err == nil && w.net.count("acquire") == sent,
+			"%v, after %d requests", err, w.net.count("acquire")-sent)
 		release(t, outer)
 		release(t, keep(again))
 		waits(t, "the writer", writer)
@@ -243,13 +233,10 @@ func TestAReadUnderTheWritersLeaseEndsWithIt(t *testing.T) {
 		guest, err := m.RLock(writer.Context())
 		assert.Must(t, err)
 		brief, err := m.RLock(keep(guest).Context())
-		if err != nil || brief.Err() != nil {
-			t.Fatal(err)
-		}
+		assert.MustTrue(t, err == nil && brief.Err() == nil, "%v", err)
 		release(t, keep(brief))
-		if writer.Err() != nil || len(w.state("a").Holders) != 1 || w.net.count("acquire") != 1 {
-			t.Errorf("the writer: %v", writer.Err())
-		}
+		assert.True(t, writer.Err() == nil && len(w.state("a").Holders) == 1 && w.net.count("acquire") == 1,
+			"the writer: %v", writer.Err())
 		release(t, writer)
 		assert.Is(t, guest.Err(), holdfast.ErrReleased)
 		assert.Is(t, context.Cause(guest.Context()), holdfast.ErrReleased)
@@ -269,9 +256,8 @@ func TestAReaderThatLocksIsRefusedAndToldOfUpgrade(t *testing.T) {
 		writer := must(t, m.Lock)
 		_, err = m.Lock(writer.Context())
 		assert.Is(t, err, holdfast.ErrDeadlock)
-		if hint := holdfast.Hint(err); strings.Contains(hint, "Upgrade") {
-			t.Errorf("the hint is %q", hint)
-		}
+		hint := holdfast.Hint(err)
+		assert.True(t, !strings.Contains(hint, "Upgrade"), "the hint is %q", hint)
 		release(t, writer)
 	})
 }
@@ -327,9 +313,8 @@ func TestMaxHoldCutsTheLeasesOfReadersAndWriters(t *testing.T) {
 			m := c.RWMutex("a", options...)
 			for _, take := range []func(context.Context) (*holdfast.Lease, error){m.Lock, m.RLock} {
 				l := must(t, take)
-				if left := w.state("a").Holders[0].Remaining; left < longest || left > longest+longest/20 {
-					t.Errorf("%v are left on the server", left)
-				}
+				left := w.state("a").Holders[0].Remaining
+				assert.True(t, left >= longest && left <= longest+longest/20, "%v are left on the server", left)
 				release(t, l)
 			}
 			options = options[:1]

@@ -32,12 +32,9 @@ func (s *readersAndWriters) in(t *testing.T, readers, writers int, token uint64)
 	s.readers += readers
 	s.writers += writers
 	s.together = max(s.together, s.readers)
-	if s.writers > 1 || s.writers == 1 && s.readers > 0 {
-		t.Errorf("%d writers and %d readers at a time", s.writers, s.readers)
-	}
-	if token != 0 && token < s.newest {
-		t.Errorf("token %d after a writer's %d", token, s.newest)
-	}
+	assert.False(t, s.writers > 1 || s.writers == 1 && s.readers > 0,
+		"%d writers and %d readers at a time", s.writers, s.readers)
+	assert.False(t, token != 0 && token < s.newest, "token %d after a writer's %d", token, s.newest)
 	if writers > 0 {
 		s.newest = token
 	}
@@ -84,9 +81,8 @@ func (s *readersAndWriters) worker(t *testing.T, c *holdfast.Client) {
 	} else {
 		s.reading(t, m, l)
 	}
-	if err := l.Release(ctx); err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome) {
-		t.Errorf("released with %v", err)
-	}
+	err = l.Release(ctx)
+	assert.False(t, err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome), "released with %v", err)
 }
 
 func (s *readersAndWriters) writing(t *testing.T, l *holdfast.Lease) {
@@ -157,9 +153,7 @@ func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 			served, gaveUp = served+s.served.Load(), gaveUp+s.gaveUp.Load()
 			stepped, together = stepped+s.stepped, max(together, s.together)
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+		assert.MustTrue(t, !t.Failed(), "seed %d", seed)
 	}
 	if served < 1000 || gaveUp < 1000 || stepped < 50 || together < 5 {
 		t.Errorf("%d were served, %d gave up, %d upgraded, %d read together: the race was not run",
@@ -189,9 +183,8 @@ func TestAReaderThatJoinsAsTheFirstReleasesHoldsTheLock(t *testing.T) {
 			}()
 			l := must(t, m.RLock)
 			assert.Must(t, l.Release(t.Context()))
-			if err := <-second; err != nil || t.Failed() {
-				t.Fatalf("round %d: %v", round, err)
-			}
+			err := <-second
+			assert.MustTrue(t, err == nil && !t.Failed(), "round %d: %v", round, err)
 			synctest.Wait()
 		}
 	})

@@ -116,9 +116,7 @@ func TestTriesForPermitsDoNotKeepEachOtherOut(t *testing.T) {
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				if _, err := c.Semaphore("a", 10).TryAcquire(t.Context(), 1); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, assert.Err(c.Semaphore("a", 10).TryAcquire(t.Context(), 1)))
 			})
 		}
 		all.Wait()
@@ -136,9 +134,8 @@ func TestPermitsOfACrashedHolderComeBack(t *testing.T) {
 		dead.Abandon()
 		start := time.Now()
 		big := must(t, permits(alive.Semaphore("a", 3), 2))
-		if waited := time.Since(start); waited > ttl+time.Second || l.Err() != nil {
-			t.Errorf("waited %v, the other lease: %v", waited, l.Err())
-		}
+		waited := time.Since(start)
+		assert.True(t, waited <= ttl+time.Second && l.Err() == nil, "waited %v, the other lease: %v", waited, l.Err())
 		release(t, l)
 		release(t, big)
 		w.wantFree("a")
@@ -197,18 +194,16 @@ func TestALoweredLimitTakesNoPermitAway(t *testing.T) {
 		first, second := must(t, permits(a, 2)), must(t, permits(a, 2))
 		small := taking(t, permits(w.client().Semaphore("a", 4), 1))
 		assert.Must(t, a.SetLimit(t.Context(), 2))
-		if first.Err() != nil || second.Err() != nil || len(w.state("a").Holders) != 2 {
-			t.Errorf("the holders: %v, %v", first.Err(), second.Err())
-		}
+		assert.True(t, first.Err() == nil && second.Err() == nil && len(w.state("a").Holders) == 2,
+			"the holders: %v, %v", first.Err(), second.Err())
 		release(t, first)
 		waits(t, "a waiter while all permits are held", small)
 		release(t, second)
 		release(t, done(t, "the waiter", small))
 		// An idle semaphore has no limit to change; the next request of this process sets
 		// it.
-		if err := a.SetLimit(t.Context(), 3); err != nil || a.Limit() != 3 {
-			t.Error(err)
-		}
+		err := a.SetLimit(t.Context(), 3)
+		assert.True(t, err == nil && a.Limit() == 3, "%v", err)
 		release(t, must(t, permits(a, 3)))
 	})
 }
@@ -218,9 +213,8 @@ func TestAvailableCountsWhatNobodyHolds(t *testing.T) {
 		a, b := w.client().Semaphore("a", 5), w.client().Semaphore("a", 7)
 		available := func(what string, s *holdfast.Semaphore, want int) {
 			t.Helper()
-			if n, err := s.Available(t.Context()); err != nil || n != want {
-				t.Errorf("%s: %d, want %d; %v", what, n, want, err)
-			}
+			n, err := s.Available(t.Context())
+			assert.True(t, err == nil && n == want, "%s: %d, want %d; %v", what, n, want, err)
 		}
 		available("nobody has used it", b, 7)
 		first, second := must(t, permits(a, 2)), must(t, permits(a, 3))
@@ -235,9 +229,7 @@ func TestAvailableCountsWhatNobodyHolds(t *testing.T) {
 		available("all came back", a, 1)
 
 		w.Stall()
-		if _, err := a.Available(t.Context()); !errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("the server is silent: %v", err)
-		}
+		assert.Is(t, assert.Err(a.Available(t.Context())), holdfast.ErrUnknownOutcome)
 	})
 }
 
@@ -252,9 +244,8 @@ func TestAWaiterForMoreThanThereAreNowIsTold(t *testing.T) {
 		must(t, permits(a, 2))
 		got := <-big
 		wantLimit(t, got.err, 2, 4)
-		if s := w.state("a"); len(s.Waiters) != 0 {
-			t.Errorf("waiters %v", s.Waiters)
-		}
+		s := w.state("a")
+		assert.True(t, len(s.Waiters) == 0, "waiters %v", s.Waiters)
 	})
 }
 
@@ -273,9 +264,7 @@ func TestImpossiblePermitsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			assert.Is(t, err, holdfast.ErrInvalid)
 			assert.Is(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
 		}
-		if s.Limit() != 3 || len(w.net.sent) != 0 {
-			t.Errorf("sent %v", w.net.sent)
-		}
+		assert.True(t, s.Limit() == 3 && len(w.net.sent) == 0, "sent %v", w.net.sent)
 	})
 }
 

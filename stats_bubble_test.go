@@ -39,9 +39,8 @@ func TestStatsSayWhatAClientDoes(t *testing.T) {
 		cancel()
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()
-		if s := b.Stats(); s.Cancels != 1 {
-			t.Errorf("the client does %+v, want one cancel", s)
-		}
+		s := b.Stats()
+		assert.True(t, s.Cancels == 1, "the client does %+v, want one cancel", s)
 		w.FailRequest(nil)
 		time.Sleep(2 * ttl)
 		wantStats(t, b, holdfast.Stats{Holds: 1, Subscriptions: 1, Attempts: b.Stats().Attempts})
@@ -60,9 +59,8 @@ func TestStatsTellOfAClientThatPolls(t *testing.T) {
 		held := mustLock(t, w.client().Mutex("x"))
 		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).Lock(t.Context())
 		assert.Is(t, err, holdfast.ErrHeld)
-		if got := c.Stats(); !got.PushUnavailable || got.Subscriptions != 0 || got.Waiters != 0 {
-			t.Errorf("the client does %+v", got)
-		}
+		got := c.Stats()
+		assert.True(t, got.PushUnavailable && got.Subscriptions == 0 && got.Waiters == 0, "the client does %+v", got)
 		release(t, held)
 	})
 }

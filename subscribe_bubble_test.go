@@ -94,13 +94,11 @@ func TestWithoutSubscriptionsWaitersPoll(t *testing.T) {
 				release(t, got.Lease)
 				w.wantFree("a")
 			}
-			if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
-				t.Errorf("said %d times:\n%s", n, said.String())
-			}
+			n := strings.Count(said.String(), "so waiters poll")
+			assert.True(t, n == 1, "said %d times:\n%s", n, said.String())
 			unavailable := events.all(holdfast.EventPushUnavailable)
-			if len(unavailable) != 1 || !errors.Is(unavailable[0].Err, refusal) {
-				t.Errorf("the observer is told %v", unavailable)
-			}
+			assert.True(t, len(unavailable) == 1 && errors.Is(unavailable[0].Err, refusal),
+				"the observer is told %v", unavailable)
 		})
 	}
 }
@@ -116,12 +114,10 @@ func TestPollingInsteadOfSubscribingHasABoundedCost(t *testing.T) {
 		}
 		before := w.net.count("poll")
 		time.Sleep(time.Hour)
-		if polls := w.net.count("poll") - before; polls < 3000 || polls > 4200 {
-			t.Errorf("%d polls in an hour, want about one a second", polls)
-		}
-		if n := m.asked.Load(); n < 50 || n > 60 {
-			t.Errorf("%d subscriptions were asked for in an hour, want about one a minute", n)
-		}
+		polls := w.net.count("poll") - before
+		assert.True(t, polls >= 3000 && polls <= 4200, "%d polls in an hour, want about one a second", polls)
+		n := m.asked.Load()
+		assert.True(t, n >= 50 && n <= 60, "%d subscriptions were asked for in an hour, want about one a minute", n)
 		cancel()
 		for _, ch := range waiters {
 			assert.Is(t, (<-ch).err, context.Canceled)
@@ -142,13 +138,10 @@ func TestASubscriptionIsTriedAgainAfterAMinute(t *testing.T) {
 			release(t, got.Lease)
 			return got.at.Sub(start)
 		}
-		if wait() == 0 || m.asked.Load() != 1 {
-			t.Fatalf("%d subscriptions were asked for", m.asked.Load())
-		}
+		assert.MustTrue(t, wait() != 0 && m.asked.Load() == 1, "%d subscriptions were asked for", m.asked.Load())
 		m.refuse.Store(nil) // an administrator has mended it
-		if wait() == 0 || m.asked.Load() != 1 {
-			t.Errorf("%d subscriptions were asked for within a minute", m.asked.Load())
-		}
+		assert.True(t, wait() != 0 && m.asked.Load() == 1,
+			"%d subscriptions were asked for within a minute", m.asked.Load())
 		time.Sleep(time.Minute)
 		if waited := wait(); waited != 0 || m.asked.Load() != 2 {
 			t.Errorf("waited for %v after %d subscriptions were asked for", waited, m.asked.Load())
@@ -196,9 +189,8 @@ func TestAWaiterGetsPushesAsSoonAsItsSubscriptionIsConfirmed(t *testing.T) {
 		m.refuse.Store(nil)
 		start := time.Now()
 		got := <-next
-		if waited := got.at.Sub(start); got.err != nil || waited > 40*time.Second {
-			t.Errorf("%v after %v", got.err, waited)
-		}
+		waited := got.at.Sub(start)
+		assert.True(t, got.err == nil && waited <= 40*time.Second, "%v after %v", got.err, waited)
 		release(t, got.Lease)
 	})
 	runBubble(t, "it was not permitted", func(t *testing.T, w *world) {
@@ -209,9 +201,8 @@ func TestAWaiterGetsPushesAsSoonAsItsSubscriptionIsConfirmed(t *testing.T) {
 		m.refuse.Store(nil) // an administrator has mended it
 		start := time.Now()
 		got := <-next
-		if waited := got.at.Sub(start); got.err != nil || waited > time.Minute+time.Second {
-			t.Errorf("%v after %v", got.err, waited)
-		}
+		waited := got.at.Sub(start)
+		assert.True(t, got.err == nil && waited <= time.Minute+time.Second, "%v after %v", got.err, waited)
 		release(t, got.Lease)
 	})
 }
@@ -256,9 +247,8 @@ func TestWithoutPublishingWaitersPoll(t *testing.T) {
 		start := time.Now()
 		release(t, l)
 		got := <-next
-		if waited := got.at.Sub(start); got.err != nil || waited > 1500*time.Millisecond {
-			t.Errorf("%v after %v", got.err, waited)
-		}
+		waited := got.at.Sub(start)
+		assert.True(t, got.err == nil && waited <= 1500*time.Millisecond, "%v after %v", got.err, waited)
 		release(t, got.Lease)
 		assert.Equal(t, len(events.all(holdfast.EventPushUnavailable)), 1, "how often the observer is told")
 	})
@@ -291,9 +281,8 @@ func TestTriesAreCountedAndSpread(t *testing.T) {
 			t.Errorf("got %+v", err)
 		}
 		assert.Equal(t, w.net.count("acquire")-before, 5, "tries")
-		if took := time.Since(start); took < 2*time.Second || took > 6*time.Second {
-			t.Errorf("took %v", took)
-		}
+		took := time.Since(start)
+		assert.True(t, took >= 2*time.Second && took <= 6*time.Second, "took %v", took)
 		assert.True(t, len(w.state("a").Waiters) == 0 && w.net.count("poll") == 0,
 			"an attempt that tries has a position in the wait queue, or polls")
 		next := make(chan outcome, 1)

@@ -25,9 +25,8 @@ func wantTags(t *testing.T, s holdfast.LockInfo, holders, waiters string) {
 	for _, q := range s.Waiters {
 		waits = append(waits, q.Tags["order"])
 	}
-	if strings.Join(held, " ") != holders || strings.Join(waits, " ") != waiters {
-		t.Errorf("%s: the holders show %q and the waiters %q, want %q and %q", s.Name, held, waits, holders, waiters)
-	}
+	assert.True(t, strings.Join(held, " ") == holders && strings.Join(waits, " ") == waiters,
+		"%s: the holders show %q and the waiters %q, want %q and %q", s.Name, held, waits, holders, waiters)
 }
 
 func TestTheTagsOfHoldersAndWaitersAreShown(t *testing.T) {
@@ -60,9 +59,8 @@ func TestEveryKindShowsItsTags(t *testing.T) {
 		_, err2 := c.Semaphore("permits", 3, tagged("p")).Acquire(t.Context(), 2)
 		_, err3 := c.MultiMutex([]string{"m1", "m2"}, tagged("m")).Lock(t.Context())
 		_, err4 := c.Election("lead", tagged("e")).Campaign(t.Context(), "")
-		if err != nil || err2 != nil || err3 != nil || err4 != nil {
-			t.Fatal(err, err2, err3, err4)
-		}
+		assert.MustTrue(t, err == nil && err2 == nil && err3 == nil && err4 == nil,
+			"%v %v %v %v", err, err2, err3, err4)
 		time.Sleep(time.Second)
 		for name, want := range map[string]string{"read": "r", "permits": "p", "m1": "m", "m2": "m", "lead": "e"} {
 			wantTags(t, w.state(name), want, "")
@@ -87,9 +85,8 @@ func TestTagsChangeWithALocalHandOver(t *testing.T) {
 			holder := l.HolderID()
 			for _, next := range waiters[1:] {
 				release(t, l)
-				if l = (<-next).Lease; l.HolderID() != holder {
-					t.Fatal("not handed over")
-				}
+				l = (<-next).Lease
+				assert.MustTrue(t, l.HolderID() == holder, "not handed over")
 			}
 			time.Sleep(time.Second)
 			wantTags(t, w.state("a"), values[len(values)-1], "")
@@ -103,9 +100,7 @@ func TestReadersWithOtherTagsHaveTheirOwnHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		for _, value := range []string{"1", "1", "2"} {
-			if _, err := c.RWMutex("a", tagged(value)).RLock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, assert.Err(c.RWMutex("a", tagged(value)).RLock(t.Context())))
 		}
 		time.Sleep(time.Second)
 		wantTags(t, w.state("a"), "1 2", "")
@@ -125,9 +120,8 @@ func TestWhatTagsCost(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := w.net.count("register_client"); n != before {
-			t.Errorf("%d requests for locks that were held for a moment", n-before)
-		}
+		n := w.net.count("register_client")
+		assert.True(t, n == before, "%d requests for locks that were held for a moment", n-before)
 		for i := range 200 {
 			mustLock(t, c.Mutex(fmt.Sprint("b", i), tagged(fmt.Sprint(i))))
 		}
@@ -184,9 +178,8 @@ func TestTagsThatCannotBeStored(t *testing.T) {
 			{map[string]string{"k": "\xff"}, "not valid UTF-8"},
 		} {
 			_, err := w.client().Mutex("a", holdfast.Tags(c.tags)).Lock(t.Context())
-			if assert.Is(t, err, holdfast.ErrInvalid); err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
+			assert.Is(t, err, holdfast.ErrInvalid)
+			assert.False(t, err != nil && !strings.Contains(err.Error(), c.want), "%v, want %q", err, c.want)
 		}
 		delete(many, "0")
 		many[strings.Repeat("k", 64)] = strings.Repeat("é", 128)

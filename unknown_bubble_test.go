@@ -49,9 +49,7 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 		assert.Equal(t, time.Since(start), 3*time.Second, "the request was given")
 		time.Sleep(7*time.Second + time.Millisecond)
 		synctest.Wait()
-		if w.state("a").Fence == 0 {
-			t.Fatal("the request has not arrived")
-		}
+		assert.MustTrue(t, w.state("a").Fence != 0, "the request has not arrived")
 		time.Sleep(time.Second + time.Second/2) // the longest pause between two cancels
 		w.wantFree("a")
 	})
@@ -70,9 +68,8 @@ func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPosition(t *testing.T) {
 		assert.True(t, held.HeldBy == l.HolderID() && held.Err == nil,
 			"want the holder's ID and no error inside, got %+v", held)
 		synctest.Wait()
-		if s := w.state("a"); len(s.Waiters) > 0 {
-			t.Errorf("waiters: %+v", s.Waiters)
-		}
+		s := w.state("a")
+		assert.True(t, len(s.Waiters) == 0, "waiters: %+v", s.Waiters)
 		release(t, l)
 		w.wantFree("a")
 	})
@@ -208,14 +205,12 @@ func TestAPositionThatAFailoverRestoredIsCancelled(t *testing.T) {
 			other := mustLock(t, w.client().Mutex("a"))
 			answer, err := w.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{a}"},
 				[]string{l.HolderID(), "30000", "60000", "x", "60000", "holdfast:push:"})
-			if err != nil || !strings.HasPrefix(answer, "queued 1 ") {
-				t.Fatalf("it is not in the line again: %q, %v", answer, err)
-			}
+			assert.MustTrue(t, err == nil && strings.HasPrefix(answer, "queued 1 "),
+				"it is not in the line again: %q, %v", answer, err)
 			end(t, l)
 			synctest.Wait()
-			if waiters := w.state("a").Waiters; len(waiters) != 0 {
-				t.Errorf("waiters: %+v", waiters)
-			}
+			waiters := w.state("a").Waiters
+			assert.True(t, len(waiters) == 0, "waiters: %+v", waiters)
 			release(t, other)
 			w.wantFree("a")
 		})

@@ -28,9 +28,8 @@ func TestAWriterDowngradesWithNoWriterInBetween(t *testing.T) {
 		if ctx.Err() != nil || l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
 			t.Errorf("downgraded: %v, token %d after %d, %v left", ctx.Err(), l.Token(), token, l.Remaining())
 		}
-		if err := l.Downgrade(t.Context()); err != nil || w.net.count("convert") != 1 {
-			t.Errorf("a reader's downgrade: %v", err)
-		}
+		err := l.Downgrade(t.Context())
+		assert.True(t, err == nil && w.net.count("convert") == 1, "a reader's downgrade: %v", err)
 		readers := []*holdfast.Lease{l, done(t, "a reader elsewhere", elsewhere), done(t, "a reader here", ours)}
 		waits(t, "a reader behind the writer", late)
 		for _, l := range readers {
@@ -38,9 +37,8 @@ func TestAWriterDowngradesWithNoWriterInBetween(t *testing.T) {
 			release(t, l)
 		}
 		wl := done(t, "the writer", writer)
-		if wl.Token() <= l.Token() {
-			t.Errorf("the writer has token %d, the reader before it %d", wl.Token(), l.Token())
-		}
+		assert.True(t, wl.Token() > l.Token(),
+			"the writer has token %d, the reader before it %d", wl.Token(), l.Token())
 		release(t, wl)
 		// The reader has waited at the server for longer than our writer, which had to
 		// wait for the turn.
@@ -55,14 +53,11 @@ func TestReadersOfTheProcessJoinAWriterThatDowngraded(t *testing.T) {
 		m := w.client().RWMutex("a")
 		l := must(t, m.Lock)
 		guest, err := m.RLock(l.Context())
-		if err != nil || l.Downgrade(t.Context()) != nil {
-			t.Fatal(err)
-		}
+		assert.MustTrue(t, err == nil && l.Downgrade(t.Context()) == nil, "%v", err)
 		other := must(t, m.RLock)
 		release(t, l)
-		if w.net.count("acquire") != 1 || guest.Err() != nil || other.HolderID() != l.HolderID() {
-			t.Errorf("sent %v, the guest: %v", w.net.sent, guest.Err())
-		}
+		assert.True(t, w.net.count("acquire") == 1 && guest.Err() == nil && other.HolderID() == l.HolderID(),
+			"sent %v, the guest: %v", w.net.sent, guest.Err())
 		release(t, keep(guest))
 		release(t, other)
 		w.wantFree("a")
@@ -97,18 +92,15 @@ func TestOnlyTheOnlyReaderUpgrades(t *testing.T) {
 		ours := taking(t, m.Lock)
 		token := l.Token()
 		assert.Must(t, l.Upgrade(t.Context()))
-		if l.Token() <= token || l.Remaining() != 40*time.Second-margin(40*time.Second) {
-			t.Errorf("token %d after %d, %v left", l.Token(), token, l.Remaining())
-		}
-		if h := w.state("a").Holders[0]; h.Mode != "exclusive" || h.Token != l.Token() {
-			t.Errorf("the holder is %+v", h)
-		}
+		assert.True(t, l.Token() > token && l.Remaining() == 40*time.Second-margin(40*time.Second),
+			"token %d after %d, %v left", l.Token(), token, l.Remaining())
+		h := w.state("a").Holders[0]
+		assert.True(t, h.Mode == "exclusive" && h.Token == l.Token(), "the holder is %+v", h)
 		reader := taking(t, m.RLock)
 		waits(t, "a reader beside the writer", reader)
 		waits(t, "a writer beside the writer", writer)
-		if err := l.Upgrade(t.Context()); err != nil || w.net.count("convert") != 2 {
-			t.Errorf("a writer's upgrade: %v", err)
-		}
+		err = l.Upgrade(t.Context())
+		assert.True(t, err == nil && w.net.count("convert") == 2, "a writer's upgrade: %v", err)
 		release(t, l)
 		release(t, done(t, "the writer", writer))
 		release(t, done(t, "our writer", ours))
@@ -187,12 +179,10 @@ func TestAConversionOfUnknownOutcomeIsResolvedByTheNext(t *testing.T) {
 			unknown(l.Downgrade)
 			// No reader joins a hold that may be a writer's. No writer gets a hold
 			// that may be a reader's.
-			if _, err := m.TryRLock(t.Context()); lost != (err == nil) {
-				t.Errorf("a reader beside it: %v", err)
-			}
-			if err := l.Downgrade(t.Context()); err != nil || w.state("a").Holders[0].Token != l.Token() {
-				t.Fatal(err)
-			}
+			_, err := m.TryRLock(t.Context())
+			assert.True(t, lost == (err == nil), "a reader beside it: %v", err)
+			err = l.Downgrade(t.Context())
+			assert.MustTrue(t, err == nil && w.state("a").Holders[0].Token == l.Token(), "%v", err)
 			release(t, l)
 
 			l = must(t, w.client().RWMutex("b").RLock)
@@ -223,9 +213,8 @@ func TestARefusalSettlesNoConversion(t *testing.T) {
 
 		w.FailRequest(only("convert", 2, loading))
 		for _, step := range []func(context.Context) error{l.Upgrade, l.Downgrade} {
-			if err := step(t.Context()); !errors.As(err, new(*store.ServerError)) {
-				t.Errorf("while the server refuses: %v", err)
-			}
+			err := step(t.Context())
+			assert.True(t, errors.As(err, new(*store.ServerError)), "while the server refuses: %v", err)
 		}
 		w.FailRequest(nil)
 		assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrHeld) // nobody is a writer beside the reader
@@ -246,9 +235,8 @@ func TestAHoldThatMayBeAReadersIsNotHandedToAWriter(t *testing.T) {
 		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
 		release(t, l)
 		l = done(t, "the next writer", next)
-		if h := w.state("a").Holders; len(h) != 1 || h[0].Mode != "exclusive" {
-			t.Errorf("the writer's lock is held by %+v", h)
-		}
+		h := w.state("a").Holders
+		assert.True(t, len(h) == 1 && h[0].Mode == "exclusive", "the writer's lock is held by %+v", h)
 		release(t, l)
 	})
 }
@@ -259,9 +247,7 @@ func TestAConversionOfALostLeaseIsRefused(t *testing.T) {
 			l := must(t, w.client().RWMutex(name).Lock)
 			if evict {
 				e := holdfast.Eviction{By: "test", Reason: "test"}
-				if _, err := w.client().Evict(t.Context(), name, e); err != nil {
-					t.Fatal(err)
-				}
+				assert.Must(t, assert.Err(w.client().Evict(t.Context(), name, e)))
 			} else {
 				resume := w.Stall()
 				time.Sleep(ttl)
@@ -269,9 +255,8 @@ func TestAConversionOfALostLeaseIsRefused(t *testing.T) {
 			}
 			err := l.Downgrade(t.Context())
 			assert.Is(t, err, holdfast.ErrNotHeld, holdfast.ErrLost)
-			if l.Err() == nil || !errors.Is(l.Release(t.Context()), holdfast.ErrNotHeld) {
-				t.Errorf("%s: the lease: %v", name, l.Err())
-			}
+			assert.True(t, l.Err() != nil && errors.Is(l.Release(t.Context()), holdfast.ErrNotHeld),
+				"%s: the lease: %v", name, l.Err())
 		}
 	})
 }
@@ -311,9 +296,8 @@ func TestAReleaseDuringAConversionLeavesNothingBehind(t *testing.T) {
 				w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, 2 * time.Millisecond })
 				var wg sync.WaitGroup
 				wg.Go(func() {
-					if err := step(l, t.Context()); err != nil && !errors.Is(err, holdfast.ErrNotHeld) {
-						t.Errorf("%s: %v", name, err)
-					}
+					err := step(l, t.Context())
+					assert.False(t, err != nil && !errors.Is(err, holdfast.ErrNotHeld), "%s: %v", name, err)
 				})
 				time.Sleep(time.Duration(delay) * 500 * time.Microsecond)
 				release(t, l)
@@ -341,13 +325,11 @@ func TestAConversionCountsWhenItIsAcknowledged(t *testing.T) {
 		token := l.Token()
 		w.SetAcks(store.Acks{})
 		assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
-		if l.Token() != token || l.Err() != nil {
-			t.Errorf("the reader: token %d after %d, %v", l.Token(), token, l.Err())
-		}
+		assert.True(t, l.Token() == token && l.Err() == nil,
+			"the reader: token %d after %d, %v", l.Token(), token, l.Err())
 		w.SetAcks(store.Acks{Replicas: 1})
-		if err := l.Upgrade(t.Context()); err != nil || l.Token() <= token {
-			t.Errorf("acknowledged: %v, token %d", err, l.Token())
-		}
+		err := l.Upgrade(t.Context())
+		assert.True(t, err == nil && l.Token() > token, "acknowledged: %v, token %d", err, l.Token())
 		release(t, l)
 		w.wantFree("a")
 	})

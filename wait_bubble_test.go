@@ -56,12 +56,10 @@ func TestABrokenSubscriptionIsFollowedByAPoll(t *testing.T) {
 		start := time.Now()
 		resume()
 		got := <-next
-		if got.err != nil || !got.at.Equal(start) {
-			t.Fatalf("%v, %v after the subscription was made again", got.err, got.at.Sub(start))
-		}
-		if wake := events.all(holdfast.EventWake); len(wake) != 1 || wake[0].Wake != holdfast.WakeResume {
-			t.Errorf("woken by %v", wake)
-		}
+		assert.MustTrue(t, got.err == nil && got.at.Equal(start),
+			"%v, %v after the subscription was made again", got.err, got.at.Sub(start))
+		wake := events.all(holdfast.EventWake)
+		assert.True(t, len(wake) == 1 && wake[0].Wake == holdfast.WakeResume, "woken by %v", wake)
 		release(t, got.Lease)
 	})
 }
@@ -94,9 +92,8 @@ func TestADeadHoldersLockIsGrantedWhenItsLeaseExpires(t *testing.T) {
 		dead.Abandon()
 		start := time.Now()
 		got := <-next
-		if waited := got.at.Sub(start); got.err != nil || waited > ttl+time.Second {
-			t.Errorf("%v after %v", got.err, waited)
-		}
+		waited := got.at.Sub(start)
+		assert.True(t, got.err == nil && waited <= ttl+time.Second, "%v after %v", got.err, waited)
 		release(t, got.Lease)
 	})
 }
@@ -115,9 +112,8 @@ func TestADeadWaiterDelaysTheQueueByAtMostItsLease(t *testing.T) {
 		start := time.Now()
 		release(t, l)
 		got := <-next
-		if waited := got.at.Sub(start); got.err != nil || waited > ttl {
-			t.Errorf("%v after %v", got.err, waited)
-		}
+		waited := got.at.Sub(start)
+		assert.True(t, got.err == nil && waited <= ttl, "%v after %v", got.err, waited)
 		release(t, got.Lease)
 	})
 }
@@ -223,9 +219,8 @@ func TestAWaiterThatTheServerForgotJoinsAgain(t *testing.T) {
 		w.Flush()
 		l := must(t, c.Mutex("a").TryLock)
 		time.Sleep(2 * time.Minute) // the waiter polls, and joins the queue of the new record
-		if s := w.state("a"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
-			t.Fatalf("waiters: %+v", s.Waiters)
-		}
+		s := w.state("a")
+		assert.MustTrue(t, len(s.Waiters) == 1 && s.Waiters[0].ClientID == b.ID(), "waiters: %+v", s.Waiters)
 		release(t, l)
 		got := <-next
 		assert.Must(t, got.err)
@@ -270,9 +265,7 @@ func TestAPushFromBeforeTheQueuedAnswerIsNotTrusted(t *testing.T) {
 		then := time.Now().UnixMicro()
 		polled := w.net.count("poll")
 		time.Sleep(time.Minute)
-		if w.net.count("poll") == polled {
-			t.Fatal("the waiter has not looked")
-		}
+		assert.MustTrue(t, w.net.count("poll") != polled, "the waiter has not looked")
 		w.Publish("holdfast:push:"+b.ID(), fmt.Sprintf("granted %s %d 0", waiter, then))
 		synctest.Wait()
 		select {
@@ -313,13 +306,11 @@ func TestARefusalEndsTheWaitAndLeavesNoPosition(t *testing.T) {
 		w.FailRequest(only("poll", 1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM not allowed"}))
 		got := <-next
 		var refused *holdfast.ServerError
-		if !errors.As(got.err, &refused) || errors.Is(got.err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("got %v", got.err)
-		}
+		assert.True(t, errors.As(got.err, &refused) && !errors.Is(got.err, holdfast.ErrUnknownOutcome),
+			"got %v", got.err)
 		synctest.Wait()
-		if s := w.state("a"); len(s.Waiters) > 0 {
-			t.Errorf("who was refused still waits: %+v", s.Waiters)
-		}
+		s := w.state("a")
+		assert.True(t, len(s.Waiters) == 0, "who was refused still waits: %+v", s.Waiters)
 		release(t, l)
 		w.wantFree("a")
 	})
@@ -338,9 +329,7 @@ func TestASubscriptionThatFailsIsTriedAgainAndLeavesNothing(t *testing.T) {
 			return nil
 		})
 		held := wantOver(t, 20*time.Second, b.Mutex("a", holdfast.MaxWait(20*time.Second)).Lock)
-		if held.Err == nil || !strings.Contains(held.Err.Error(), "no answer in time") {
-			t.Errorf("it says %q", held)
-		}
+		assert.True(t, held.Err != nil && strings.Contains(held.Err.Error(), "no answer in time"), "it says %q", held)
 		w.LoseReply(nil)
 		resume()
 		release(t, l)
@@ -360,9 +349,8 @@ func TestWaitingCostsTheServerNextToNothing(t *testing.T) {
 		}
 		before := w.net.count("poll")
 		time.Sleep(time.Hour)
-		if polls := w.net.count("poll") - before; polls > n*60*4 {
-			t.Errorf("%d polls of %d waiters in an hour: more than one in 15s each", polls, n)
-		}
+		assert.AtMost(t, w.net.count("poll")-before, n*60*4,
+			"polls of %d waiters in an hour: more than one in 15s each", n)
 		cancel()
 		for _, ch := range waiters {
 			assert.Is(t, (<-ch).err, context.Canceled)

@@ -181,9 +181,8 @@ func release(t *testing.T, l *holdfast.Lease) {
 func wantLost(t *testing.T, err error, reason holdfast.LossReason) {
 	t.Helper()
 	var lost *holdfast.LostError
-	if !errors.Is(err, holdfast.ErrLost) || !errors.As(err, &lost) || lost.Reason != reason {
-		t.Errorf("error %v is no loss for %q", err, reason)
-	}
+	assert.True(t, errors.Is(err, holdfast.ErrLost) && errors.As(err, &lost) && lost.Reason == reason,
+		"error %v is no loss for %q", err, reason)
 }
 
 // ended waits for the end of ctx and returns its cause.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -39,11 +40,8 @@ func TestARelayIsLatencyAndNotBandwidth(t *testing.T) {
 		conn.Send(t, "PING")
 	}
 	for range requests {
-		if got := conn.Receive(t); got != "PONG" {
-			t.Fatalf("answered %v", got)
-		}
+		assert.MustEqual(t, conn.Receive(t), "PONG", "answered")
 	}
-	if took := time.Since(start); took < trip || took >= requests*trip {
-		t.Errorf("%d requests at once took %v", requests, took)
-	}
+	took := time.Since(start)
+	assert.True(t, took >= trip && took < requests*trip, "%d requests at once took %v", requests, took)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
@@ -63,9 +64,8 @@ func TestRoundTripsOfAPairOverAQuorum(t *testing.T) {
 				if n := calls["evalsha"]; n < 2*pairs || n > 3*pairs+1 { // one takes back the announcement
 					t.Errorf("%d pairs took %d EVALSHA on a server, want at most three each", pairs, n)
 				}
-				if extra := sent(calls) - calls["evalsha"] - calls["ping"] - connecting(calls); extra != 0 {
-					t.Errorf("%d commands besides: %v", extra, calls)
-				}
+				assert.Equal(t, sent(calls)-calls["evalsha"]-calls["ping"]-connecting(calls), 0,
+					"commands besides: %v", calls)
 			}
 		})
 	}

@@ -30,14 +30,12 @@ func TestRoundTripsOfAPair(t *testing.T) {
 				check(t, lockPair(mu)(ctx))
 			}
 			calls := r.server.CommandCalls(t)
-			if calls["evalsha"] != 2*pairs {
-				t.Errorf("%d pairs took %d EVALSHA, want two each", pairs, calls["evalsha"])
-			}
+			assert.True(t, calls["evalsha"] == 2*pairs,
+				"%d pairs took %d EVALSHA, want two each", pairs, calls["evalsha"])
 			// Commands with which the client library keeps its connections alive do not
 			// belong to the pairs. No other commands are expected.
-			if extra := sent(calls) - calls["evalsha"] - calls["ping"] - connecting(calls); extra != 0 {
-				t.Errorf("%d commands besides: %v", extra, calls)
-			}
+			assert.Equal(t, sent(calls)-calls["evalsha"]-calls["ping"]-connecting(calls), 0,
+				"commands besides: %v", calls)
 		})
 	}
 }
@@ -99,19 +97,14 @@ func TestCommandsPerHandOver(t *testing.T) {
 			line.stop()
 
 			told := calls["publish"] - turns
-			if told < 0 || told > turns || pushes != turns {
-				t.Errorf("%d hand-overs made %d pushes and woke %d clients", turns, calls["publish"], pushes)
-			}
-			if n := seen.otherwise.Load(); n != 0 {
-				t.Errorf("%d wake-ups without a push", n)
-			}
+			assert.True(t, told >= 0 && told <= turns && pushes == turns,
+				"%d hand-overs made %d pushes and woke %d clients", turns, calls["publish"], pushes)
+			assert.Equal(t, seen.otherwise.Load(), 0, "wake-ups without a push")
 			if got := calls["evalsha"] + calls["eval"] + calls["publish"] - told; got > 4*turns+clients {
 				t.Errorf("%d hand-overs took %d commands, want at most 4 each: %v", turns, got, calls)
 			}
 			known := calls["evalsha"] + calls["publish"] + calls["ping"] + connecting(calls)
-			if extra := sent(calls) - known; extra != 0 {
-				t.Errorf("%d commands besides: %v", extra, calls)
-			}
+			assert.Equal(t, sent(calls)-known, 0, "commands besides: %v", calls)
 		})
 	}
 }
@@ -125,9 +118,7 @@ func (r *rig) awaitAnnounced(t *testing.T, n int) {
 		if len(keys) == n {
 			return
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d clients made themselves known", len(keys), n)
-		}
+		assert.MustTrue(t, !time.Now().After(end), "%d of %d clients made themselves known", len(keys), n)
 	}
 }
 

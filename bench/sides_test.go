@@ -27,9 +27,7 @@ func serve(t *testing.T, j crew.Job) crew.Tally {
 		Error string
 	}
 	check(t, json.Unmarshal(out.Bytes(), &report))
-	if report.Error != "" {
-		t.Fatal(report.Error)
-	}
+	assert.MustTrue(t, report.Error == "", "%v", report.Error)
 	return report.Tally
 }
 
@@ -81,18 +79,14 @@ func TestEveryKindIsEnteredAndLeft(t *testing.T) {
 		check(t, err)
 		for range 2 {
 			seq, leave, err := enter(ctx)
-			if err != nil || seq == 0 {
-				t.Fatalf("%s: number %d, %v", kind, seq, err)
-			}
+			assert.MustTrue(t, err == nil && seq != 0, "%s: number %d, %v", kind, seq, err)
 			check(t, leave(ctx))
 		}
 		state, err := c.Inspect(ctx, "kind/"+kind)
 		check(t, err)
 		assert.False(t, state.Held(), "%s is held after it was left", kind)
 	}
-	if _, err := enterKind(c, "drawer", "x"); err == nil {
-		t.Error("a kind that is none was entered")
-	}
+	assert.True(t, assert.Err(enterKind(c, "drawer", "x")) != nil, "a kind that is none was entered")
 	for _, s := range []string{"redsync-goredis", "raw-rueidis", "nobody"} {
 		side, err := openSide(s, r.server.Addr())
 		if err == nil {

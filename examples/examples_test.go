@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -47,16 +48,12 @@ func TestMain(m *testing.M) {
 func run(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	dir, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name))
 	cmd.Env = append(os.Environ(), "HOLDFAST_REDIS="+redistest.Start(t).URL())
 	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	assert.MustTrue(t, err == nil, "%v\n%s", err, out)
 	t.Logf("\n%s", out)
 	return string(out)
 }
@@ -67,9 +64,7 @@ func says(t *testing.T, out string, patterns ...string) {
 	rest := out
 	for _, pattern := range patterns {
 		at := regexp.MustCompile(`(?m)` + pattern).FindStringIndex(rest)
-		if at == nil {
-			t.Fatalf("it does not say %q after what it said before:\n%s", pattern, out)
-		}
+		assert.MustTrue(t, at != nil, "it does not say %q after what it said before:\n%s", pattern, out)
 		rest = rest[at[1]:]
 	}
 }
@@ -83,9 +78,7 @@ func times(t *testing.T, out, pattern string, want int) {
 			got++
 		}
 	}
-	if got != want {
-		t.Errorf("%q is said %d times, not %d:\n%s", pattern, got, want, out)
-	}
+	assert.True(t, got == want, "%q is said %d times, not %d:\n%s", pattern, got, want, out)
 }
 
 func TestFenced(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the driver mysql
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/servertest"
 )
 
@@ -60,24 +61,14 @@ func server(
 ) string {
 	t.Helper()
 	s, err := servertest.Start(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Stop())
 	})
 	db, err := sql.Open(driver, source(s.Addr, first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer db.Close()
-	if err := s.Ready(t.Context(), db.PingContext); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE lottery"); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, s.Ready(t.Context(), db.PingContext))
+	assert.Must(t, assert.Err(db.ExecContext(t.Context(), "CREATE DATABASE lottery")))
 	return source(s.Addr, "lottery")
 }

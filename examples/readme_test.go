@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -57,25 +58,18 @@ func readme(ctx context.Context, db *sql.DB) error {
 func TestTheReadmesCodeRuns(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	_, rest, _ := strings.Cut(string(page), "```go\n")
 	code, _, found := strings.Cut(rest, "```")
 	const address = "127.0.0.1:6379"
-	if !found || !strings.Contains(code, address) {
-		t.Fatalf("the README begins without code for a server at %s", address)
-	}
+	assert.MustTrue(t, found && strings.Contains(code, address),
+		"the README begins without code for a server at %s", address)
 	code = strings.Replace(code, address, redistest.Start(t).Addr(), 1)
 	dir := t.TempDir()
 	program := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(program, []byte(strings.Replace(around, "CODE", code, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, os.WriteFile(program, []byte(strings.Replace(around, "CODE", code, 1)), 0o600))
 	run := exec.CommandContext(t.Context(), "go", "run", "-ldflags=-s -w", program, filepath.Join(dir, "bank.db"))
 	out, err := run.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	assert.MustTrue(t, err == nil, "%v\n%s", err, out)
 	says(t, string(out), `^working: true$`, `^paid: true <nil>$`)
 }

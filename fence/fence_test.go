@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func ExampleCheck() {
@@ -37,9 +38,8 @@ func TestOnlyTokensOfLeasesAndNamesThatFitAreValid(t *testing.T) {
 		{"a", math.MaxInt64 + 1, false},
 	} {
 		err := fence.Check(c.resource, c.token)
-		if (err == nil) != c.valid || err != nil && !errors.Is(err, fence.ErrInvalid) {
-			t.Errorf("%d bytes, token %d: %v", len(c.resource), c.token, err)
-		}
+		assert.False(t, (err == nil) != c.valid || err != nil && !errors.Is(err, fence.ErrInvalid),
+			"%d bytes, token %d: %v", len(c.resource), c.token, err)
 	}
 }
 
@@ -47,7 +47,5 @@ func TestAStaleErrorIsTheSentinelAndSaysWhatWasSeen(t *testing.T) {
 	err := fmt.Errorf("write: %w", fence.Judge("a", 1, 2))
 	var stale *fence.StaleError
 	want := fence.StaleError{Resource: "a", Token: 1, Seen: 2}
-	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) || *stale != want {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "got %v", err)
 }

@@ -48,13 +48,10 @@ func FuzzArguments(f *testing.F) {
 				key = "client"
 			}
 			var refused *store.ServerError
-			if _, err := st.Run(context.Background(), action, []string{key}, words[1:]); err != nil &&
-				!errors.As(err, &refused) {
-				t.Errorf("%q: %v", line, err)
-			}
-			if life := st.TTL(key); life == -1 {
-				t.Errorf("the key lives for ever after %q", line)
-			}
+			_, err := st.Run(context.Background(), action, []string{key}, words[1:])
+			assert.False(t, err != nil && !errors.As(err, &refused), "%q: %v", line, err)
+			life := st.TTL(key)
+			assert.True(t, life != -1, "the key lives for ever after %q", line)
 			_ = st.Dump(key)
 		}
 	})

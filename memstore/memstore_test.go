@@ -27,9 +27,8 @@ func run(t *testing.T, s *memstore.Store, action *script.Script, line string) (s
 func do(t *testing.T, s *memstore.Store, action *script.Script, line, want string) string {
 	t.Helper()
 	answer, err := run(t, s, action, line)
-	if err != nil || !strings.HasPrefix(answer, want) {
-		t.Fatalf("%s %s: %q, %v, want %q", action.Name, line, answer, err, want)
-	}
+	assert.MustTrue(t, err == nil && strings.HasPrefix(answer, want),
+		"%s %s: %q, %v, want %q", action.Name, line, answer, err, want)
 	return answer
 }
 
@@ -66,9 +65,8 @@ func TestVirtualTime(t *testing.T) {
 		pass(20 * time.Second)
 		do(t, s, script.Acquire, "c2/1 30000 600000 x 0 push:", "granted")
 		pass(time.Hour)
-		if keys := s.Keys(); keys != nil {
-			t.Errorf("left after an hour: %q", keys)
-		}
+		keys := s.Keys()
+		assert.True(t, keys == nil, "left after an hour: %q", keys)
 	})
 }
 
@@ -82,9 +80,8 @@ func TestListenerInABubble(t *testing.T) {
 		pass(time.Second)
 		do(t, s, script.Release, gives, "released")
 		synctest.Wait()
-		if got := <-heard; !strings.HasPrefix(got, "granted c2/1") {
-			t.Errorf("heard %q", got)
-		}
+		got := <-heard
+		assert.True(t, strings.HasPrefix(got, "granted c2/1"), "heard %q", got)
 	})
 }
 
@@ -94,9 +91,8 @@ func TestAdvance(t *testing.T) {
 	before := s.Clock()()
 	s.Advance(10 * time.Minute)
 	assert.AtLeast(t, s.Clock()()-before, 10*time.Minute, "Now() moved by")
-	if ttl := s.TTL(key); ttl > 30*time.Second || ttl <= 0 {
-		t.Errorf("the record lives for %v", ttl)
-	}
+	ttl := s.TTL(key)
+	assert.True(t, ttl <= 30*time.Second && ttl > 0, "the record lives for %v", ttl)
 	s.Advance(time.Minute)
 	if s.Dump(key) != nil || s.TTL(key) != -2 {
 		t.Errorf("the record did not end: %v", s.Dump(key))
@@ -113,17 +109,13 @@ func TestFailAndLose(t *testing.T) {
 		names = append(names, action+" "+keys[0])
 		return errNet
 	})
-	if _, err := run(t, s, script.Acquire, holds); !errors.Is(err, errNet) {
-		t.Errorf("Fail: %v", err)
-	}
+	assert.Is(t, assert.Err(run(t, s, script.Acquire, holds)), errNet)
 	if s.Dump(key) != nil || !slices.Equal(names, []string{"acquire lock"}) {
 		t.Errorf("after Fail: %v, called for %q", s.Dump(key), names)
 	}
 	s.FailRequest(nil)
 	s.LoseReply(func(string, []string) error { return errNet })
-	if _, err := run(t, s, script.Acquire, holds); !errors.Is(err, errNet) {
-		t.Errorf("Lose: %v", err)
-	}
+	assert.Is(t, assert.Err(run(t, s, script.Acquire, holds)), errNet)
 	s.LoseReply(nil)
 	assert.True(t, strings.HasSuffix(s.Dump(key)["lock"], " c1/1"), "after Lose: %v", s.Dump(key))
 	do(t, s, script.Acquire, holds, "granted "+s.Dump(key)["birth"])
@@ -201,9 +193,8 @@ func refused(t *testing.T, s *memstore.Store, action *script.Script, line, code 
 	t.Helper()
 	_, err := run(t, s, action, line)
 	var refusal *store.ServerError
-	if !errors.As(err, &refusal) || refusal.Code != code || !strings.HasPrefix(refusal.Message, code+" ") {
-		t.Errorf("%s %s: %v, want the code %s", action.Name, line, err, code)
-	}
+	assert.True(t, errors.As(err, &refusal) && refusal.Code == code && strings.HasPrefix(refusal.Message, code+" "),
+		"%s %s: %v, want the code %s", action.Name, line, err, code)
 }
 
 func TestRefusals(t *testing.T) {
@@ -213,9 +204,7 @@ func TestRefusals(t *testing.T) {
 	refused(t, s, script.Acquire, "c1/1 long 600000 x 0 push:", "ERR")
 	refused(t, s, script.Acquire, "c1/1 30000 600000 y 0 push:", "ERR")
 	refused(t, s, script.Acquire, holds+" alice and more", "ERR")
-	if _, err := s.Run(t.Context(), script.Acquire, nil, nil); err == nil {
-		t.Error("an action without a key was run")
-	}
+	assert.True(t, assert.Err(s.Run(t.Context(), script.Acquire, nil, nil)) != nil, "an action without a key was run")
 	if s.Keys() != nil {
 		t.Errorf("what was refused left %q", s.Keys())
 	}
@@ -270,17 +259,13 @@ func TestManyExpiredHoldsEndStepByStep(t *testing.T) {
 		do(t, s, script.Renew, "600000 30000 r/599", "renewed -")
 		do(t, s, script.Poll, "r/599 30000 600000 60000 push:", "gone")
 		for polls := 1; ; polls++ {
-			if push := <-heard; push != "kept c2/1 1" {
-				t.Fatalf("pushed %q", push)
-			}
+			assert.MustEqual(t, <-heard, "kept c2/1 1", "pushed")
 			answer, err := run(t, s, script.Poll, "c2/1 30000 600000 60000 push:")
 			assert.Must(t, err)
 			if strings.HasPrefix(answer, "granted ") {
 				return
 			}
-			if polls > 2 {
-				t.Fatalf("after %d polls: %q", polls, answer)
-			}
+			assert.MustTrue(t, polls <= 2, "after %d polls: %q", polls, answer)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -11,8 +12,7 @@ import (
 // script/NAME.lua.
 func TestEveryScriptHasATwin(t *testing.T) {
 	for _, action := range script.All() {
-		if _, err := os.Stat(action.Name + ".go"); err != nil {
-			t.Errorf("%s has no twin of its name", action.Name)
-		}
+		_, err := os.Stat(action.Name + ".go")
+		assert.True(t, err == nil, "%s has no twin of its name", action.Name)
 	}
 }

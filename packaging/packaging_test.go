@@ -36,9 +36,8 @@ func TestATarballHasOneDateAndOneOwner(t *testing.T) {
 			t.Errorf("%+v with %q, want %+v", h, text, want)
 		}
 	}
-	if _, err := archive.Next(); err != io.EOF {
-		t.Errorf("after the last file: %v", err)
-	}
+	_, err = archive.Next()
+	assert.True(t, err == io.EOF, "after the last file: %v", err)
 }
 
 func TestAZipFileKeepsModesAndDates(t *testing.T) {
@@ -47,9 +46,8 @@ func TestAZipFileKeepsModesAndDates(t *testing.T) {
 	archive, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
 	assert.Must(t, err)
 	f := archive.File[0]
-	if len(archive.File) != 1 || f.Name != "dir/a.exe" || f.Mode() != 0o755 || !f.Modified.Equal(date) {
-		t.Errorf("%+v", f.FileHeader)
-	}
+	assert.True(t, len(archive.File) == 1 && f.Name == "dir/a.exe" && f.Mode() == 0o755 && f.Modified.Equal(date),
+		"%+v", f.FileHeader)
 }
 
 func TestEveryFileHasAPlaceInTheDebianPackage(t *testing.T) {
@@ -71,12 +69,9 @@ func TestEveryFileHasAPlaceInTheDebianPackage(t *testing.T) {
 
 func TestTheVersionIsTheLibrarys(t *testing.T) {
 	version, err := versionOf("..")
-	if err != nil || !strings.HasPrefix(version, "0.") && !strings.HasPrefix(version, "1.") {
-		t.Errorf("%q, %v", version, err)
-	}
-	if _, err := versionOf(t.TempDir()); err == nil {
-		t.Error("a directory without Go files has a version")
-	}
+	assert.False(t, err != nil || !strings.HasPrefix(version, "0.") && !strings.HasPrefix(version, "1."),
+		"%q, %v", version, err)
+	assert.True(t, assert.Err(versionOf(t.TempDir())) != nil, "a directory without Go files has a version")
 }
 
 func TestTheChecksumsNameEachFile(t *testing.T) {
@@ -94,7 +89,6 @@ func TestTheChecksumsNameEachFile(t *testing.T) {
 
 func TestWhatIsNoPlatformIsRefused(t *testing.T) {
 	p := packager{out: t.TempDir()}
-	if err := p.run(t.Context(), []string{"linux"}); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
-		t.Errorf("%v", err)
-	}
+	err := p.run(t.Context(), []string{"linux"})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "linux/amd64"), "%v", err)
 }

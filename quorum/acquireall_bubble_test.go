@@ -57,9 +57,8 @@ func TestAClientThatWantsSeveralLocksGetsThem(t *testing.T) {
 					}
 					mu.Lock()
 					for _, name := range set {
-						if inside[name]++; inside[name] > 1 {
-							t.Errorf("two have %s", name)
-						}
+						inside[name]++
+						assert.True(t, inside[name] <= 1, "two have %s", name)
 						if token := l.Token(name); token <= last[name] {
 							t.Errorf("%s: token %d after %d", name, token, last[name])
 						} else {

@@ -71,14 +71,11 @@ func TestNewRefusesWhatCannotBeAQuorum(t *testing.T) {
 		"nodes 1 and 3 are the ": {one, memstore.New(), one},
 	} {
 		_, err := quorum.New(nodes, quorum.Config{})
-		if !errors.Is(err, quorum.ErrConfig) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.True(t, errors.Is(err, quorum.ErrConfig) && strings.Contains(err.Error(), what), "%s: %v", what, err)
 	}
 	for _, cfg := range []quorum.Config{{MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Timeout: -1}, {Timeout: 1}} {
-		if _, err := quorum.New(stores(3), cfg); !errors.Is(err, quorum.ErrConfig) {
-			t.Errorf("%+v: %v", cfg, err)
-		}
+		_, err := quorum.New(stores(3), cfg)
+		assert.True(t, errors.Is(err, quorum.ErrConfig), "%+v: %v", cfg, err)
 	}
 }
 
@@ -90,17 +87,15 @@ func TestTheSameServerTwiceIsRefusedBeforeAnythingIsAcquired(t *testing.T) {
 	}, quorum.Config{})
 	for range 2 {
 		_, err := c.Mutex("x").Lock(t.Context())
-		if !errors.Is(err, quorum.ErrSameServer) || errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Fatalf("error %v", err)
-		}
+		assert.MustTrue(t, errors.Is(err, quorum.ErrSameServer) && !errors.Is(err, holdfast.ErrUnknownOutcome),
+			"error %v", err)
 		for _, address := range []string{"10.0.0.1:6379", "lock-1.example:6379"} {
 			assert.True(t, strings.Contains(err.Error(), address), "error %q does not name %s", err, address)
 		}
 	}
 	for _, s := range []*memstore.Store{one, two} {
-		if got := s.Dump("holdfast:{x}"); got != nil {
-			t.Errorf("taken all the same: %v", got)
-		}
+		got := s.Dump("holdfast:{x}")
+		assert.True(t, got == nil, "taken all the same: %v", got)
 	}
 }
 
@@ -119,9 +114,8 @@ func TestUnsupportedActionsAreRefused(t *testing.T) {
 	refused := func(err, kind error) {
 		t.Helper()
 		var server *store.ServerError
-		if !errors.Is(err, kind) || !errors.As(err, &server) {
-			t.Errorf("error %v (%T), want a refusal by %v", err, err, kind)
-		}
+		assert.True(t, errors.Is(err, kind) && errors.As(err, &server),
+			"error %v (%T), want a refusal by %v", err, err, kind)
 	}
 	key := []string{"holdfast:{x}"}
 	_, err := s.Run(t.Context(), script.Acquire, key,
@@ -141,9 +135,7 @@ func TestUnsupportedActionsAreRefused(t *testing.T) {
 	assert.NoError(t, l.Release(t.Context()))
 	s.Close()
 	s.Close()
-	if _, err := s.Run(t.Context(), script.Inspect, key, nil); !errors.Is(err, quorum.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	assert.Is(t, assert.Err(s.Run(t.Context(), script.Inspect, key, nil)), quorum.ErrClosed)
 }
 
 func TestAnActionWithTooFewArgumentsIsRefused(t *testing.T) {
@@ -152,12 +144,10 @@ func TestAnActionWithTooFewArgumentsIsRefused(t *testing.T) {
 		script.Acquire, script.Release, script.Renew, script.Poll, script.Cancel, script.Evict,
 	} {
 		var refused *store.ServerError
-		if _, err := s.Run(t.Context(), action, []string{"holdfast:{x}"}, nil); !errors.As(err, &refused) {
-			t.Errorf("%s: %v", action.Name, err)
-		}
-		if _, err := s.Run(t.Context(), action, nil, nil); !errors.As(err, &refused) {
-			t.Errorf("%s without a key: %v", action.Name, err)
-		}
+		_, err := s.Run(t.Context(), action, []string{"holdfast:{x}"}, nil)
+		assert.True(t, errors.As(err, &refused), "%s: %v", action.Name, err)
+		_, err = s.Run(t.Context(), action, nil, nil)
+		assert.True(t, errors.As(err, &refused), "%s without a key: %v", action.Name, err)
 	}
 }
 
@@ -167,9 +157,8 @@ func TestAQuorumDescribesItself(t *testing.T) {
 		&secondRoute{Store: memstore.New(), address: "c:3"},
 	}, quorum.Config{})
 	info, err := s.Server(t.Context())
-	if err != nil || info.Mode != "quorum" || info.Role != "master" || info.Address != "a:1,b:2,c:3" {
-		t.Errorf("%+v, %v", info, err)
-	}
+	assert.True(t, err == nil && info.Mode == "quorum" && info.Role == "master" && info.Address == "a:1,b:2,c:3",
+		"%+v, %v", info, err)
 }
 
 // If the time limit of a request ended the connection attempts, the error is that of the
@@ -179,8 +168,7 @@ func TestWithoutAMajorityTheErrorSaysThatTheTimeIsOver(t *testing.T) {
 		err := error(&quorum.NoMajorityError{
 			Nodes: 5, Missing: []error{fmt.Errorf("%w: %w", store.ErrNotSent, cause)},
 		})
-		if over, notSent := errors.Is(err, cause), errors.Is(err, store.ErrNotSent); !over || notSent {
-			t.Errorf("%v: is it %v: %v; not sent: %v", err, cause, over, notSent)
-		}
+		over, notSent := errors.Is(err, cause), errors.Is(err, store.ErrNotSent)
+		assert.True(t, over && !notSent, "%v: is it %v: %v; not sent: %v", err, cause, over, notSent)
 	}
 }

@@ -25,9 +25,7 @@ func coordinators(name string) []int { return majority.Order("holdfast:{"+name+"
 var wrongCoordinators = map[string]func(t *testing.T, w *world, coordinator *peer){
 	"its clock was set back": func(t *testing.T, w *world, coordinator *peer) {
 		a := w.client()
-		if _, err := a.Mutex("x", holdfast.NoRenewal()).Lock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(a.Mutex("x", holdfast.NoRenewal()).Lock(t.Context())))
 		coordinator.Advance(-time.Hour)
 		time.Sleep(ttl) // the others are free
 	},
@@ -71,9 +69,8 @@ func TestACoordinatorThatAlwaysSaysHeldHasNoVeto(t *testing.T) {
 						w.release(l)
 						break
 					}
-					if assert.Is(w.t, err, holdfast.ErrHeld); time.Since(start) > 3*ttl {
-						t.Fatal("who tries never gets it")
-					}
+					assert.Is(w.t, err, holdfast.ErrHeld)
+					assert.MustTrue(t, time.Since(start) <= 3*ttl, "who tries never gets it")
 					time.Sleep(time.Second)
 				}
 				within("a try")
@@ -120,9 +117,8 @@ func TestTwoCoordinatorsThatAlwaysSayHeldHaveNoVeto(t *testing.T) {
 						w.release(l)
 						break
 					}
-					if assert.Is(w.t, err, holdfast.ErrHeld); time.Since(start) > 4*ttl {
-						t.Fatal("it never gets the lock")
-					}
+					assert.Is(w.t, err, holdfast.ErrHeld)
+					assert.MustTrue(t, time.Since(start) <= 4*ttl, "it never gets the lock")
 				}
 			})
 		})
@@ -183,9 +179,8 @@ func TestACoordinatorThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
 						done <- fmt.Errorf("client %d: %w", i, err)
 						return
 					}
-					if inside++; inside > 1 {
-						t.Error("two holders")
-					}
+					inside++
+					assert.True(t, inside <= 1, "two holders")
 					time.Sleep(3 * time.Second)
 					inside--
 					assert.NoError(t, l.Release(t.Context()))
@@ -211,9 +206,7 @@ func TestAMomentaryContradictionKeepsTheCoordinator(t *testing.T) {
 		for range 10 { // another holder each time
 			l, err := c.Mutex("x").Lock(t.Context())
 			assert.Must(t, err)
-			if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-				t.Errorf("a coordinator was replaced: %v", err)
-			}
+			assert.Is(t, assert.Err(b.Mutex("x").TryLock(t.Context())), holdfast.ErrHeld)
 			time.Sleep(10 * time.Second)
 			w.release(l)
 		}
@@ -248,9 +241,8 @@ func TestACoordinatorThatComesBackDoesNotOvertakeTheQueue(t *testing.T) {
 				w.release(holder)
 				g := <-got
 				assert.Must(t, g.err)
-				if holder = g.lease; g.who != i {
-					t.Errorf("%d came in as number %d", g.who, i)
-				}
+				holder = g.lease
+				assert.True(t, g.who == i, "%d came in as number %d", g.who, i)
 				w.keep = append(w.keep, holder)
 			}
 			w.release(holder)
@@ -341,9 +333,8 @@ func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
 		name.at.Store(w.peers[2].Store)
 		w.kill(0, 1) // 2, 3, and 2 again
 		for range 2 {
-			if l, err := c.RWMutex("x").TryRLock(t.Context()); !errors.Is(err, quorum.ErrSameServer) {
-				t.Errorf("two votes of one server: %v, %v", l, err)
-			}
+			l, err := c.RWMutex("x").TryRLock(t.Context())
+			assert.True(t, errors.Is(err, quorum.ErrSameServer), "two votes of one server: %v, %v", l, err)
 		}
 	})
 }

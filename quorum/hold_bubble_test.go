@@ -18,9 +18,7 @@ func TestALockIsHeldOnAllServersAndReleasedOnAll(t *testing.T) {
 		a, b := w.client(), w.client()
 		l := w.lock(a, "x")
 		w.wantOn("x", "11111")
-		if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("a second client was told %v", err)
-		}
+		assert.Is(t, assert.Err(b.Mutex("x").TryLock(t.Context())), holdfast.ErrHeld)
 		w.wantOn("x", "11111")
 		w.release(l)
 		w.wantOn("x", "00000")
@@ -39,12 +37,9 @@ func TestTheLossOfAnyTwoServersCostsNothing(t *testing.T) {
 				w.peers[first].kill()
 				w.peers[second].kill()
 				time.Sleep(3 * ttl)
-				if err := l.Err(); err != nil {
-					t.Fatalf("without %d and %d: %v", first, second, err)
-				}
-				if _, err := b.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-					t.Errorf("a second client was told %v", err)
-				}
+				err := l.Err()
+				assert.MustTrue(t, err == nil, "without %d and %d: %v", first, second, err)
+				assert.Is(t, assert.Err(b.Mutex("x").TryLock(t.Context())), holdfast.ErrHeld)
 				w.release(l)
 				m := w.lock(b, "x")
 				assert.More(t, m.Token(), l.Token(), "token")
@@ -65,9 +60,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		_, err := a.Mutex("x").TryLock(t.Context())
 		assert.Is(w.t, err, holdfast.ErrUnknownOutcome)
 		var short *quorum.NoMajorityError
-		if !errors.As(err, &short) || short.Have != 2 || short.Nodes != 5 {
-			t.Fatalf("error %v", err)
-		}
+		assert.MustTrue(t, errors.As(err, &short) && short.Have == 2 && short.Nodes == 5, "error %v", err)
 		for _, name := range []string{"server-0", "server-2", "server-3", "connection refused"} {
 			assert.True(t, strings.Contains(err.Error(), name), "error %q does not name %s", err, name)
 		}
@@ -111,12 +104,10 @@ func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T)
 		w.peers[2].Restart()
 		<-l.Context().Done()
 		assert.Is(w.t, context.Cause(l.Context()), holdfast.ErrLost)
-		if held := a.ID(); held == "" {
-			t.Error("no identity")
-		}
-		if on := w.on("x"); strings.Count(on, "1") > 1 {
-			t.Errorf("a lost lease was brought back to %s", on)
-		}
+		held := a.ID()
+		assert.True(t, held != "", "no identity")
+		on := w.on("x")
+		assert.True(t, strings.Count(on, "1") <= 1, "a lost lease was brought back to %s", on)
 	})
 }
 
@@ -138,9 +129,8 @@ func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 			w.peers[2].kill()
 			w.peers[2].revive(true)
 			time.Sleep(ttl / 3)
-			if err := l.Err(); (err == nil) != kept {
-				t.Errorf("one server forgot after %d renewals: %v", renewals, err)
-			}
+			err := l.Err()
+			assert.True(t, (err == nil) == kept, "one server forgot after %d renewals: %v", renewals, err)
 			if kept {
 				w.release(l)
 			}
@@ -166,9 +156,7 @@ func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t 
 		for {
 			m, err := b.Mutex("x").TryLock(t.Context())
 			if err == nil {
-				if l.Err() == nil {
-					t.Errorf("two holders after %v", time.Since(start))
-				}
+				assert.True(t, l.Err() != nil, "two holders after %v", time.Since(start))
 				w.release(m)
 				break
 			}
@@ -192,9 +180,8 @@ func TestAServerWithoutMemoryIsNotCountedByProcessesThatCameLater(t *testing.T) 
 		late := w.client()
 		_, err := late.Mutex("x").TryLock(t.Context())
 		assert.Is(w.t, err, holdfast.ErrUnknownOutcome)
-		if err == nil || !strings.Contains(err.Error(), "lost its memory") {
-			t.Errorf("error %v does not say why", err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "lost its memory"),
+			"error %v does not say why", err)
 		assert.True(t, l.Err() == nil, "the test was too slow to show anything")
 	})
 }
@@ -267,9 +254,7 @@ func TestServersFoundOutToBeWithoutMemoryAreLeftOutAtOnce(t *testing.T) {
 					take = a.Mutex(name).TryLock
 				}
 				l, err := take(t.Context())
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				assert.MustTrue(t, err == nil, "%s: %v", name, err)
 				w.release(l)
 			}
 		})

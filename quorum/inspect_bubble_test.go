@@ -21,9 +21,7 @@ func TestALockWithVeryManyReadersIsShownWhole(t *testing.T) {
 				answer, err := p.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
 					fmt.Sprintf("c%d/1", i), "30000", "630000", "s", "0", "holdfast:push:",
 				})
-				if err != nil {
-					t.Fatalf("%q, %v", answer, err)
-				}
+				assert.MustTrue(t, err == nil, "%q, %v", answer, err)
 			}
 		}
 		info, err := w.client().Inspect(t.Context(), "x")
@@ -56,7 +54,5 @@ func TestAServerThatAnswersNonsenseHasNoVeto(t *testing.T) {
 	_, c = open(t, []store.Store{memstore.New(), odd, mumbling{memstore.New()}}, quorum.Config{})
 	_, err = c.Inspect(t.Context(), "x")
 	var few *quorum.NoMajorityError
-	if !errors.As(err, &few) || few.Have != 1 {
-		t.Errorf("most servers answer nonsense: %v", err)
-	}
+	assert.True(t, errors.As(err, &few) && few.Have == 1, "most servers answer nonsense: %v", err)
 }

@@ -71,9 +71,8 @@ func TestKindsThatCannotWorkAreRefusedInTheirCall(t *testing.T) {
 				errors.Is(err, holdfast.ErrUnknownOutcome) {
 				t.Errorf("error %v", err)
 			}
-			if s, err := c.Inspect(ctx, name); err != nil || len(s.Holders) > 0 {
-				t.Errorf("left behind %+v, %v", s, err)
-			}
+			s, err := c.Inspect(ctx, name)
+			assert.True(t, err == nil && len(s.Holders) == 0, "left behind %+v, %v", s, err)
 		})
 	}
 }
@@ -101,9 +100,8 @@ func TestAcknowledgementsAreRefused(t *testing.T) {
 	_, c := open(t, stores(3), quorum.Config{})
 	_, err := c.Mutex("x", holdfast.WaitReplicas(1, time.Second)).Lock(t.Context())
 	assert.Is(t, err, holdfast.ErrInvalid)
-	if s, err := c.Inspect(t.Context(), "x"); err != nil || len(s.Holders) > 0 {
-		t.Errorf("left behind %+v, %v", s, err)
-	}
+	s, err := c.Inspect(t.Context(), "x")
+	assert.True(t, err == nil && len(s.Holders) == 0, "left behind %+v, %v", s, err)
 }
 
 func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
@@ -116,9 +114,8 @@ func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
 	var held *holdfast.HeldError
 	assert.True(t, errors.As(err, &held) && held.Remaining >= 50*time.Minute,
 		"want an error that says 50 minutes or more, got %v", err)
-	if s, err := c.Inspect(t.Context(), "x"); err != nil || len(s.Holders) != 1 || !s.Holders[0].Released {
-		t.Errorf("seen as %+v, %v", s, err)
-	}
+	s, err := c.Inspect(t.Context(), "x")
+	assert.True(t, err == nil && len(s.Holders) == 1 && s.Holders[0].Released, "seen as %+v, %v", s, err)
 	for _, n := range nodes {
 		n.(*memstore.Store).Advance(2 * time.Hour)
 	}

@@ -72,9 +72,8 @@ func TestGoroutinesOfAQuorumAreLabelled(t *testing.T) {
 			}
 		}
 		for labels := range seen {
-			if strings.Contains(labels, `"holdfast"`) && strings.Contains(labels, `"caller"`) {
-				t.Errorf("a goroutine has the labels %s", labels)
-			}
+			assert.False(t, strings.Contains(labels, `"holdfast"`) && strings.Contains(labels, `"caller"`),
+				"a goroutine has the labels %s", labels)
 		}
 	})
 }

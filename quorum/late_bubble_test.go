@@ -113,9 +113,8 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 	}
 	w.release(l)
 	w.release(<-got)
-	if sent := slow.count("acquire") - arrived; sent <= len(arrive) {
-		t.Fatalf("%d acquires were sent: none was answered", sent)
-	}
+	sent := slow.count("acquire") - arrived
+	assert.MustTrue(t, sent > len(arrive), "%d acquires were sent: none was answered", sent)
 	time.Sleep(arrive[len(arrive)-1] + 2*time.Second)
 	synctest.Wait()
 	if held := w.on("y"); held[(coordinator+1)%5] != '0' {
@@ -133,9 +132,8 @@ func TestALateQueueEntryDelaysNobody(t *testing.T) {
 		giveUp := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			if _, err := b.Mutex("x").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("what is held is locked: %v", err)
-			}
+			_, err := b.Mutex("x").Lock(ctx)
+			assert.MustTrue(t, errors.Is(err, context.DeadlineExceeded), "what is held is locked: %v", err)
 		}
 		giveUp() // from now on the client listens, and its first request asks for a position
 		late := true

@@ -54,9 +54,8 @@ func TestAQuorumIsOpenedWhileServersAreDown(t *testing.T) {
 		time.Sleep(time.Minute)
 		for i := 1; i < 5; i++ {
 			dead := i == 1 || i == 3
-			if n := opens[i].Load(); !dead && n != 1 || dead && (n < 2 || n > 300) {
-				t.Errorf("node %d was opened %d times", i, n)
-			}
+			n := opens[i].Load()
+			assert.False(t, !dead && n != 1 || dead && (n < 2 || n > 300), "node %d was opened %d times", i, n)
 		}
 		for _, i := range []int{1, 3} {
 			w.peers[i].revive(true)
@@ -88,9 +87,8 @@ func TestALazyNodeMustBeAServer(t *testing.T) {
 		nodes[0], nodes[1] = quorum.Lazy(open), quorum.Lazy(open)
 		c := clientOver(t, nodes)
 		_, err := c.Mutex("x").TryLock(t.Context())
-		if err == nil || !strings.Contains(err.Error(), what) || errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), what) && !errors.Is(err, holdfast.ErrHeld),
+			"%s: %v", what, err)
 	}
 }
 

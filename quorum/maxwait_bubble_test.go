@@ -25,9 +25,7 @@ func TestAnExpiredWaitOverAQuorumReturnsErrHeld(t *testing.T) {
 			c := w.client()
 			_, err := c.Mutex("x", holdfast.MaxWait(wait)).Lock(t.Context())
 			var held *holdfast.HeldError
-			if !errors.As(err, &held) || !errors.Is(err, holdfast.ErrHeld) {
-				t.Fatalf("after %v: %v", wait, err)
-			}
+			assert.MustTrue(t, errors.As(err, &held) && errors.Is(err, holdfast.ErrHeld), "after %v: %v", wait, err)
 			if errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) ||
 				errors.Is(err, context.Canceled) {
 				t.Errorf("after %v: %v", wait, err)
@@ -63,9 +61,8 @@ func TestAnExpiredWaitWithoutAMajorityReturnsErrHeldAndSaysWhy(t *testing.T) {
 				}
 				_, err := c.Mutex("x", holdfast.MaxWait(10*time.Second)).Lock(t.Context())
 				assert.Is(w.t, err, holdfast.ErrHeld)
-				if err == nil || !strings.Contains(err.Error(), what) {
-					t.Errorf("error %v does not say %q", err, what)
-				}
+				assert.True(t, err != nil && strings.Contains(err.Error(), what),
+					"error %v does not say %q", err, what)
 				if errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) ||
 					errors.Is(err, context.Canceled) {
 					t.Errorf("error %v", err)

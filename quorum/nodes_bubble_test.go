@@ -2,7 +2,6 @@ package quorum_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -38,19 +37,16 @@ func TestNodesTellOfClocksAndRoundTrips(t *testing.T) {
 		w.release(w.lock(c, "x"))
 		synctest.Wait()
 		for i, n := range s.Nodes() {
-			if !n.Answers || !n.Counts || n.Why != "" || !n.OutSince.IsZero() || !n.CountsFrom.IsZero() {
-				t.Errorf("node %d does not count: %+v", i, n)
-			}
-			if n.AnswersSince.Before(asked) || n.AnswersSince.After(time.Now()) {
-				t.Errorf("node %d answers since %v, first asked %v", i, n.AnswersSince, asked)
-			}
+			assert.True(t, n.Answers && n.Counts && n.Why == "" && n.OutSince.IsZero() && n.CountsFrom.IsZero(),
+				"node %d does not count: %+v", i, n)
+			assert.True(t, !n.AnswersSince.Before(asked) && !n.AnswersSince.After(time.Now()),
+				"node %d answers since %v, first asked %v", i, n.AnswersSince, asked)
 			assert.Equal(t, n.RoundTrip, time.Duration(i+2)*time.Millisecond, "node %d: a round trip of", i)
 			if off := n.ClockOffset - skew[i]; off > n.ClockError || -off > n.ClockError {
 				t.Errorf("node %d: its clock is %v ahead (error %v), want %v", i, n.ClockOffset, n.ClockError, skew[i])
 			}
-			if n.ClockError <= 0 || n.ClockError > 10*time.Millisecond {
-				t.Errorf("node %d: an error of %v", i, n.ClockError)
-			}
+			assert.True(t, n.ClockError > 0 && n.ClockError <= 10*time.Millisecond,
+				"node %d: an error of %v", i, n.ClockError)
 		}
 	})
 }
@@ -67,9 +63,8 @@ func TestNodesTellOfAServerThatDiedAndForgot(t *testing.T) {
 		died := time.Now()
 		time.Sleep(time.Minute)
 		n := s.Nodes()[2]
-		if n.Answers || n.AnswersSince.Before(died) || n.AnswersSince.After(died.Add(ttl)) {
-			t.Errorf("a server that died at %v: %+v", died, n)
-		}
+		assert.True(t, !n.Answers && !n.AnswersSince.Before(died) && !n.AnswersSince.After(died.Add(ttl)),
+			"a server that died at %v: %+v", died, n)
 		for i, other := range s.Nodes() {
 			if i != 2 {
 				assert.True(t, other.Answers && other.Counts, "another server must answer and count: %+v", other)
@@ -90,9 +85,8 @@ func TestNodesTellOfAServerThatDiedAndForgot(t *testing.T) {
 		}
 		from := n.CountsFrom
 		time.Sleep(time.Until(from) + time.Millisecond)
-		if n := s.Nodes()[2]; !n.Counts || n.Why != "" || !n.OutSince.IsZero() {
-			t.Errorf("a server whose probation is over: %+v", n)
-		}
+		n = s.Nodes()[2]
+		assert.True(t, n.Counts && n.Why == "" && n.OutSince.IsZero(), "a server whose probation is over: %+v", n)
 	})
 }
 
@@ -115,9 +109,8 @@ func TestNodesTakeTheWorstOfSeveralPrefixes(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.release(w.lock(w.clientOf(s), "x"))
 		synctest.Wait()
-		if n := s.Nodes()[1]; n.Counts {
-			t.Errorf("a node that forgot: %+v", n)
-		}
+		n := s.Nodes()[1]
+		assert.True(t, !n.Counts, "a node that forgot: %+v", n)
 	})
 }
 
@@ -133,33 +126,26 @@ func TestReadNodesOfAStoreThatHasDoneNothing(t *testing.T) {
 			return all
 		}
 		before := marks()
-		if before[1] != "" || before[2] == "" {
-			t.Fatalf("the marks are %q: this test wants one server without", before)
-		}
+		assert.MustTrue(t, before[1] == "" && before[2] != "",
+			"the marks are %q: this test wants one server without", before)
 		s := w.store()
 		infos, err := s.ReadNodes(t.Context(), "holdfast")
 		assert.Must(t, err)
 		for i, n := range infos {
-			if n.Answers != (i != 0) || n.Counts != (i > 1) || i > 0 && n.Name != w.peers[i].name {
-				t.Errorf("node %d: %+v", i, n)
-			}
+			assert.False(t, n.Answers != (i != 0) || n.Counts != (i > 1) || i > 0 && n.Name != w.peers[i].name,
+				"node %d: %+v", i, n)
 		}
 		left := time.Until(infos[1].CountsFrom) - time.Minute // beyond the longest lease
 		if n := infos[1]; !strings.Contains(n.Why, "lost its memory") || left > time.Second || left < -time.Second {
 			t.Errorf("the node that forgot: %+v", n)
 		}
-		if after := marks(); !slices.Equal(before, after) {
-			t.Errorf("the marks were %q, and are %q", before, after)
-		}
+		after := marks()
+		assert.True(t, slices.Equal(before, after), "the marks were %q, and are %q", before, after)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.ReadNodes(ctx, "holdfast"); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		assert.Is(t, assert.Err(s.ReadNodes(ctx, "holdfast")), context.Canceled)
 		s.Close()
-		if _, err := s.ReadNodes(t.Context(), "holdfast"); !errors.Is(err, quorum.ErrClosed) {
-			t.Error(err)
-		}
+		assert.Is(t, assert.Err(s.ReadNodes(t.Context(), "holdfast")), quorum.ErrClosed)
 	})
 }
 

@@ -61,9 +61,7 @@ func (w *world) crowd(ctx context.Context, processes, each int, ttl time.Duratio
 					l, err := client.Mutex("x").Lock(ctx)
 					if err == nil {
 						c.granted.Add(1)
-						if c.inside.Add(1) > 1 && l.Err() == nil {
-							w.t.Error("two holders")
-						}
+						assert.False(w.t, c.inside.Add(1) > 1 && l.Err() == nil, "two holders")
 						time.Sleep(5*time.Millisecond + rand.N(5*time.Millisecond))
 						c.inside.Add(-1)
 						_ = l.Release(context.WithoutCancel(ctx)) // done, or under way

@@ -124,9 +124,8 @@ func TestRenewalsKeepTheMarks(t *testing.T) {
 		l := w.lock(w.client(), "x")
 		time.Sleep(time.Hour)
 		for i, p := range w.peers {
-			if left := p.TTL("holdfast:quorum"); left < 7*24*time.Hour-time.Minute {
-				t.Errorf("the mark of server %d lives for %v", i, left)
-			}
+			assert.AtLeast(t, p.TTL("holdfast:quorum"), 7*24*time.Hour-time.Minute,
+				"the mark of server %d lives for", i)
 		}
 		w.release(l)
 	})

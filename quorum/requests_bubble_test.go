@@ -33,17 +33,14 @@ func TestAPairIsThreeRequestsToEachServer(t *testing.T) {
 			assert.Equal(t, time.Since(start), 2*trip, "a lock took, with a round trip of %v", trip)
 			start = time.Now()
 			w.release(l)
-			if took := time.Since(start); took != trip {
-				t.Errorf("a release took %v, want a round trip of %v", took, trip)
-			}
+			took := time.Since(start)
+			assert.True(t, took == trip, "a release took %v, want a round trip of %v", took, trip)
 		}
 		synctest.Wait()
 		want := map[string]int{"acquire": pairs, "raise_fence": pairs, "release": pairs}
 		for _, p := range w.peers {
 			p.mu.Lock()
-			if !maps.Equal(p.sent, want) {
-				t.Errorf("%d pairs were %v to %s, want %v", pairs, p.sent, p.name, want)
-			}
+			assert.True(t, maps.Equal(p.sent, want), "%d pairs were %v to %s, want %v", pairs, p.sent, p.name, want)
 			p.mu.Unlock()
 		}
 	})

@@ -43,9 +43,8 @@ func TestAScanFindsWhatAnyMajorityKnows(t *testing.T) {
 		}
 		w.peers[2].kill()
 		_, err := scanned(t.Context(), s)
-		if few := new(quorum.NoMajorityError); !errors.As(err, &few) {
-			t.Errorf("three of five are dead: %v", err)
-		}
+		few := new(quorum.NoMajorityError)
+		assert.True(t, errors.As(err, &few), "three of five are dead: %v", err)
 		w.revive(0, 2, 4)
 	})
 }
@@ -107,9 +106,7 @@ func TestAScanEnds(t *testing.T) {
 
 		other := w.store()
 		other.Close()
-		if _, err := scanned(t.Context(), other); !errors.Is(err, quorum.ErrClosed) {
-			t.Errorf("on a closed store: %v", err)
-		}
+		assert.Is(t, assert.Err(scanned(t.Context(), other)), quorum.ErrClosed)
 	})
 }
 
@@ -120,9 +117,7 @@ func TestANodeThatCannotScanIsNamed(t *testing.T) {
 		assert.Must(t, err)
 		t.Cleanup(s.Close)
 		_, err = scanned(t.Context(), s)
-		if !errors.Is(err, quorum.ErrUnsupported) || !strings.Contains(err.Error(), "node 2") {
-			t.Error(err)
-		}
+		assert.True(t, errors.Is(err, quorum.ErrUnsupported) && strings.Contains(err.Error(), "node 2"), "%v", err)
 	})
 }
 

@@ -29,9 +29,7 @@ func TestTokensRiseWhicheverServersGrant(t *testing.T) {
 				w.peers[i].kill()
 			}
 			l := w.lock(a, "x")
-			if l.Token() <= last {
-				t.Fatalf("token %d after %d, without %v", l.Token(), last, out)
-			}
+			assert.MustTrue(t, l.Token() > last, "token %d after %d, without %v", l.Token(), last, out)
 			last = l.Token()
 			w.release(l)
 			for _, i := range out {
@@ -70,9 +68,7 @@ func TestTokensRiseThoughOneClockIsAheadAndAnotherServerForgets(t *testing.T) {
 				w.peers[2+i].slow(50*time.Millisecond, 50*time.Millisecond)
 			}
 			l := w.lock(a, "x")
-			if l.Token() <= last {
-				t.Fatalf("token %d after %d, while %v were slow", l.Token(), last, slow)
-			}
+			assert.MustTrue(t, l.Token() > last, "token %d after %d, while %v were slow", l.Token(), last, slow)
 			last = l.Token()
 			w.release(l)
 			w.peers[0].revive(false)
@@ -174,9 +170,7 @@ func raw(t *testing.T, s *quorum.Store, action *script.Script, args ...any) stri
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	answer, err := s.Run(ctx, action, []string{"holdfast:{x}"}, words)
-	if err != nil {
-		t.Fatalf("%s %v: %v", action.Name, args, err)
-	}
+	assert.MustTrue(t, err == nil, "%s %v: %v", action.Name, args, err)
 	return answer
 }
 
@@ -205,12 +199,10 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		stop, err := b.Listen(t.Context(), "holdfast:push:B", store.Listener{Message: func(string) {}})
 		assert.Must(t, err)
 		defer stop()
-		if got := take(b, "B/2", "x", 60_000); !strings.HasPrefix(got, "queued ") {
-			t.Errorf("a writer beside readers: %q", got)
-		}
-		if got := take(a, "A/2", "s", 0); !strings.HasPrefix(got, "busy ") {
-			t.Errorf("a reader past a waiting writer: %q", got)
-		}
+		got := take(b, "B/2", "x", 60_000)
+		assert.True(t, strings.HasPrefix(got, "queued "), "a writer beside readers: %q", got)
+		got = take(a, "A/2", "s", 0)
+		assert.True(t, strings.HasPrefix(got, "busy "), "a reader past a waiting writer: %q", got)
 		raw(t, a, script.Release, "A/1", one, 600_000, "holdfast:push:")
 		raw(t, b, script.Release, "B/1", two, 600_000, "holdfast:push:")
 		raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:")
@@ -218,9 +210,8 @@ func TestReadersShareAMajorityAndAWriterExcludesThem(t *testing.T) {
 		third := token(raw(t, b, script.Poll, "B/2", 30_000, 600_000, 60_000, "holdfast:push:"))
 		assert.True(t, third > one && third > two,
 			"tokens %s and %s, and then %s: the last must be the highest", one, two, third)
-		if got := take(a, "A/3", "s", 0); !strings.HasPrefix(got, "busy ") {
-			t.Errorf("a reader beside a writer: %q", got)
-		}
+		got = take(a, "A/3", "s", 0)
+		assert.True(t, strings.HasPrefix(got, "busy "), "a reader beside a writer: %q", got)
 	})
 }
 
@@ -244,9 +235,8 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 			t.Errorf("the evicted holder was told %v", err)
 		}
 		again := holdfast.Eviction{By: "ops", Reason: "test", Token: l.Token()}
-		if n, err := b.Evict(t.Context(), "x", again); n != 0 || err != nil {
-			t.Errorf("the eviction of a hold that has ended: %d, %v", n, err)
-		}
+		n, err = b.Evict(t.Context(), "x", again)
+		assert.True(t, n == 0 && err == nil, "the eviction of a hold that has ended: %d, %v", n, err)
 		assert.NoError(t, m.Err())
 	})
 }

@@ -66,9 +66,7 @@ func TestWaitersAreWokenByAPushInOrderOfArrival(t *testing.T) {
 			start := time.Now()
 			w.release(l)
 			g := <-got
-			if g.err != nil || g.who != i {
-				t.Fatalf("waiter %d was granted before %d (%v)", g.who, i, g.err)
-			}
+			assert.MustTrue(t, g.err == nil && g.who == i, "waiter %d was granted before %d (%v)", g.who, i, g.err)
 			// A round trip to the coordinator, one to the others, and one for the token.
 			assert.AtMost(t, time.Since(start), 8*time.Millisecond, "the hand-over took")
 			assert.More(t, g.lease.Token(), l.Token(), "token")
@@ -141,9 +139,7 @@ func TestAWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 		b := w.client()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if _, err := b.Mutex("x").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("waited and got %v", err)
-		}
+		assert.Is(t, assert.Err(b.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
 		synctest.Wait()
 		s, err := b.Inspect(t.Context(), "x")
 		assert.True(t, err == nil && len(s.Holders) == 1 && len(s.Waiters) == 0,
@@ -169,9 +165,8 @@ func TestProcessesWithDifferentCoordinatorsStillGetTheLock(t *testing.T) {
 						got <- granted{i, nil, err}
 						return
 					}
-					if inside++; inside > 1 {
-						t.Error("two holders")
-					}
+					inside++
+					assert.True(t, inside <= 1, "two holders")
 					time.Sleep(10 * time.Millisecond)
 					inside--
 					assert.NoError(t, l.Release(t.Context()))
@@ -181,9 +176,8 @@ func TestProcessesWithDifferentCoordinatorsStillGetTheLock(t *testing.T) {
 		}
 		start := time.Now()
 		for range 5 {
-			if g := <-got; g.err != nil {
-				t.Fatal(g.err)
-			}
+			g := <-got
+			assert.MustTrue(t, g.err == nil, "%v", g.err)
 		}
 		assert.AtMost(t, time.Since(start), 20*ttl, "20 acquisitions took")
 	})
@@ -241,12 +235,10 @@ func TestAFailedWaitNamesTheServersThatDoNotCount(t *testing.T) {
 		}
 		err := <-failed
 		assert.Is(w.t, err, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), "lost its memory, and does not count for new locks for another") {
-			t.Errorf("error %q does not say why", err)
-		}
-		if errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("error %v", err)
-		}
+		assert.True(t, strings.Contains(err.Error(), "lost its memory, and does not count for new locks for another"),
+			"error %q does not say why", err)
+		assert.True(t, !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrUnknownOutcome),
+			"error %v", err)
 	})
 }
 
@@ -319,9 +311,7 @@ func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 		assert.Must(t, err)
 		defer stop()
 		answer := raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
-		if !strings.HasPrefix(answer, "queued 1 ") {
-			t.Fatalf("answered %q", answer)
-		}
+		assert.MustTrue(t, strings.HasPrefix(answer, "queued 1 "), "answered %q", answer)
 		for _, i := range order[:2] {
 			w.peers[i].FailRequest(failing("poll", errReset))
 		}
@@ -352,9 +342,7 @@ func TestALateGrantIsNotKeptOnAMinority(t *testing.T) {
 			identifiedBubble(t, func(t *testing.T, w *world) {
 				s := w.store()
 				answer := raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
-				if !strings.HasPrefix(answer, "granted ") {
-					t.Fatalf("answered %q", answer)
-				}
+				assert.MustTrue(t, strings.HasPrefix(answer, "granted "), "answered %q", answer)
 				order := majority.Order("holdfast:{x}", 5)
 				for _, i := range order[:test.left] {
 					w.peers[i].Advance(-10 * time.Second)

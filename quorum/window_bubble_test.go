@@ -52,9 +52,7 @@ func TestARequestForWhichNobodyWaitsIsNotSentToALateNode(t *testing.T) {
 		time.Sleep(requestTime / 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		all.Go(func() {
-			if err := read(ctx, s); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			assert.Is(t, read(ctx, s), context.Canceled)
 		})
 		synctest.Wait()
 		cancel()
@@ -88,13 +86,11 @@ func TestARequestThatHadToWaitTooLongWasNotSent(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(requestTime / 4)
 		var few *quorum.NoMajorityError
-		if err := read(t.Context(), s); !errors.As(err, &few) || len(few.Missing) != len(w.peers) {
-			t.Fatal(err)
-		}
+		err := read(t.Context(), s)
+		assert.MustTrue(t, errors.As(err, &few) && len(few.Missing) == len(w.peers), "%v", err)
 		for _, why := range few.Missing {
-			if !errors.Is(why, store.ErrNotSent) || !errors.Is(why, context.DeadlineExceeded) {
-				t.Errorf("%v, want one that was not sent, and is late", why)
-			}
+			assert.True(t, errors.Is(why, store.ErrNotSent) && errors.Is(why, context.DeadlineExceeded),
+				"%v, want one that was not sent, and is late", why)
 		}
 	})
 }

@@ -68,9 +68,7 @@ func charge(t *testing.T, conn *redistest.Conn, s *script.Script, key string, ar
 	}
 	got := conn.Do(t, words...)
 	reply, ok := got.([]any)
-	if !ok {
-		t.Fatalf("%s answers %v", s.Name, got)
-	}
+	assert.MustTrue(t, ok, "%s answers %v", s.Name, got)
 	return cost{reply[0].(string), reply[1].(int64), reply[2].(int64)}
 }
 
@@ -210,9 +208,8 @@ func atAnySize(t *testing.T, conn *redistest.Conn, sizes map[string]func(n int),
 			four()
 			many := charge(t, conn, s, "{k}", args...)
 			// A step of a sweep may need a page more or less.
-			if many.calls > few.calls+2 || many.words > few.words+few.words/3+8 {
-				t.Errorf("%s over %s: %v for 4000, and %v for 1000", s.Name, name, many, few)
-			}
+			assert.True(t, many.calls <= few.calls+2 && many.words <= few.words+few.words/3+8,
+				"%s over %s: %v for 4000, and %v for 1000", s.Name, name, many, few)
 		}
 	}
 }
@@ -223,9 +220,7 @@ func kept(t *testing.T, conn *redistest.Conn, lay func(n int), n int) (again fun
 	lay(n)
 	record := conn.Do(t, "DUMP", "{k}")
 	return func() {
-		if reply := conn.Do(t, "RESTORE", "{k}", "600000", record, "REPLACE"); reply != "OK" {
-			t.Fatalf("RESTORE: %v", reply)
-		}
+		assert.MustEqual(t, conn.Do(t, "RESTORE", "{k}", "600000", record, "REPLACE"), "OK", "RESTORE")
 	}
 }
 
@@ -243,15 +238,13 @@ func listening(t *testing.T) (conn, listener *redistest.Conn) {
 	return conn, listener
 }
 
-// After ten thousand dead waiters the first live one is asked to poll at once, and goes on
-// polling until it has the lock. Guarantee: I7 I11.
-func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
-	conn, listener := listening(t)
-	queueUp(t, conn, "{k}", "x", "", 10_000, true, false)
+// pollsUntilGranted releases the record, and polls as often as a push asks for it, until the
+// live waiter has the lock.
+func pollsUntilGranted(t *testing.T, conn, listener *redistest.Conn) {
+	t.Helper()
 	args := steps("")
-	if got := charge(t, conn, script.Release, "{k}", args[script.Release]...); got.answer != "released" {
-		t.Fatalf("release: %v", got)
-	}
+	got := charge(t, conn, script.Release, "{k}", args[script.Release]...)
+	assert.MustTrue(t, got.answer == "released", "release: %v", got)
 	for polls := 1; ; polls++ {
 		if push := listener.Receive(t).([]any)[2]; !strings.HasSuffix(push.(string), " l/1 1") {
 			t.Fatalf("after %d polls it is pushed %v", polls-1, push)
@@ -260,10 +253,16 @@ func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
 		if strings.HasPrefix(got.answer, "granted ") {
 			return
 		}
-		if polls > 10_000/200 {
-			t.Fatalf("%d polls, and still %v", polls, got)
-		}
+		assert.MustTrue(t, polls <= 10_000/200, "%d polls, and still %v", polls, got)
 	}
+}
+
+// After ten thousand dead waiters the first live one is asked to poll at once, and goes on
+// polling until it has the lock. Guarantee: I7 I11.
+func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
+	conn, listener := listening(t)
+	queueUp(t, conn, "{k}", "x", "", 10_000, true, false)
+	pollsUntilGranted(t, conn, listener)
 }
 
 // After ten thousand readers that have expired, the writer that waits is asked to poll at once,
@@ -271,22 +270,7 @@ func TestALiveWaiterPassesTenThousandDeadOnes(t *testing.T) {
 func TestAWriterPassesTenThousandExpiredReaders(t *testing.T) {
 	conn, listener := listening(t)
 	share(t, conn, "s", 10_000, 0, -time.Second)
-	args := steps("")
-	if got := charge(t, conn, script.Release, "{k}", args[script.Release]...); got.answer != "released" {
-		t.Fatalf("release: %v", got)
-	}
-	for polls := 1; ; polls++ {
-		if push := listener.Receive(t).([]any)[2]; !strings.HasSuffix(push.(string), " l/1 1") {
-			t.Fatalf("after %d polls it is pushed %v", polls-1, push)
-		}
-		got := charge(t, conn, script.Poll, "{k}", args[script.Poll]...)
-		if strings.HasPrefix(got.answer, "granted ") {
-			return
-		}
-		if polls > 10_000/200 {
-			t.Fatalf("%d polls, and still %v", polls, got)
-		}
-	}
+	pollsUntilGranted(t, conn, listener)
 }
 
 // A hold that has expired is over for its holder, also if no sweep has come to it. Guarantee: I4 I11.
@@ -309,9 +293,8 @@ func TestAHoldThatNoSweepHasReachedIsOver(t *testing.T) {
 		{script.RaiseFence, []string{"d1234/1", "3000", "600000"}, "gone"},
 	} {
 		again()
-		if got := charge(t, conn, c.script, "{k}", c.args...); got.answer != c.want {
-			t.Errorf("%s %v: %v, want %s", c.script.Name, c.args, got, c.want)
-		}
+		got := charge(t, conn, c.script, "{k}", c.args...)
+		assert.True(t, got.answer == c.want, "%s %v: %v, want %s", c.script.Name, c.args, got, c.want)
 	}
 }
 
@@ -356,9 +339,7 @@ func TestThePagesOfARecordShowAllThatIsThere(t *testing.T) {
 		lasting = append(lasting, fmt.Sprintf("w%d/1", i+1))
 	}
 	for _, attempt := range lasting {
-		if seen[attempt] != 1 {
-			t.Fatalf("%s is shown %d times on %d pages", attempt, seen[attempt], pages)
-		}
+		assert.MustTrue(t, seen[attempt] == 1, "%s is shown %d times on %d pages", attempt, seen[attempt], pages)
 	}
 	if len(r.Waiters) != 1001 || r.Waiters[1000].Attempt != "l/1" || r.Waiters[1000].Place != 1001 || pages < 5000/400 {
 		t.Errorf("%d waiters on %d pages; the last is %+v", len(r.Waiters), pages, r.Waiters[len(r.Waiters)-1])
@@ -405,9 +386,7 @@ func TestASweepDoesNotForgetNewHolds(t *testing.T) {
 		}
 	}
 	got := charge(t, conn, script.Acquire, "{k}", attempt, "20000", "620000", "s", "0", ear)
-	if !strings.HasPrefix(got.answer, "granted ") {
-		t.Fatalf("%q: %v", attempt, got)
-	}
+	assert.MustTrue(t, strings.HasPrefix(got.answer, "granted "), "%q: %v", attempt, got)
 	if soonest := sweep(t, conn); soonest <= 0 || soonest > 20*time.Second {
 		t.Errorf("the first hold expires in %v, the record says in %v", 20*time.Second, soonest)
 	}
@@ -423,14 +402,10 @@ func TestASweepBeginsAgainOnAnotherServer(t *testing.T) {
 	for range 6 {
 		charge(t, conn, script.Poll, "{k}", poll...)
 	}
-	if reply := other.Do(t, "RESTORE", "{k}", "600000", conn.Do(t, "DUMP", "{k}")); reply != "OK" {
-		t.Fatalf("RESTORE: %v", reply)
-	}
+	assert.MustEqual(t, other.Do(t, "RESTORE", "{k}", "600000", conn.Do(t, "DUMP", "{k}")), "OK", "RESTORE")
 	for range 4000 / 200 {
 		charge(t, other, script.Poll, "{k}", poll...)
 	}
 	// The fields lock, birth, limit, lost, shares and queue; the reader h/1; the waiter's two.
-	if n := other.Do(t, "HLEN", "{k}"); n != int64(9) {
-		t.Errorf("%d fields are left", n)
-	}
+	assert.Equal[any](t, other.Do(t, "HLEN", "{k}"), int64(9), "fields are left")
 }

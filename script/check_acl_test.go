@@ -37,8 +37,7 @@ func TestEveryCommandOfAnActionIsAskedFor(t *testing.T) {
 		if slices.Contains([]string{"PUBLISH", "SPUBLISH"}, command) {
 			asked = fmt.Sprintf("'%s'", name)
 		}
-		if !strings.Contains(script.CheckACL.Text, asked) {
-			t.Errorf("an action calls %s, and the check does not ask for it", command)
-		}
+		assert.True(t, strings.Contains(script.CheckACL.Text, asked),
+			"an action calls %s, and the check does not ask for it", command)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -80,19 +81,16 @@ func FuzzRecordsOfLaterFormats(f *testing.F) {
 			}
 			switch reply := conn.Do(t, words...).(type) {
 			case redistest.Error:
-				if !strings.HasPrefix(string(reply), "FORMAT ") {
-					t.Errorf("%s on %q says %s", request.action.Name, lock, reply)
-				}
+				assert.True(t, strings.HasPrefix(string(reply), "FORMAT "),
+					"%s on %q says %s", request.action.Name, lock, reply)
 			case string:
-				if strings.HasSuffix(reply, " 1") || reply == "released" || reply == "renewed 0" {
-					t.Errorf("%s on %q answers %q", request.action.Name, lock, reply)
-				}
+				assert.True(t, !strings.HasSuffix(reply, " 1") && reply != "released" && reply != "renewed 0",
+					"%s on %q answers %q", request.action.Name, lock, reply)
 			default:
 				t.Errorf("%s on %q answers %v", request.action.Name, lock, reply)
 			}
-			if after := fields(t, conn, "f:{lock}"); !maps.Equal(before, after) {
-				t.Errorf("%s on %q leaves %v", request.action.Name, lock, after)
-			}
+			after := fields(t, conn, "f:{lock}")
+			assert.True(t, maps.Equal(before, after), "%s on %q leaves %v", request.action.Name, lock, after)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -38,9 +39,7 @@ func TestThousandsOfExpiredHoldsAreRemoved(t *testing.T) {
 		t.Helper()
 		answer := conn.Do(t, "EVAL", script.Acquire.Text, 1, key, "c/1", "30000", "630000", want, "0", "push:")
 		text, ok := answer.(string)
-		if !ok {
-			t.Fatalf("acquire: %v", answer)
-		}
+		assert.MustTrue(t, ok, "acquire: %v", answer)
 		return text
 	}
 	left := func(key string) int64 { return conn.Do(t, "HLEN", key).(int64) }

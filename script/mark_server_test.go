@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -13,25 +14,21 @@ import (
 func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
 	const key, lock = "mark:quorum", "mark:{x}"
 	f := &full{Server: redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))}
-	if got := f.run(t, script.MarkServer, key, "60000", "-", "one"); !strings.HasSuffix(got, " one") {
-		t.Errorf("a mark is written: %s", got)
-	}
+	got := f.run(t, script.MarkServer, key, "60000", "-", "one")
+	assert.True(t, strings.HasSuffix(got, " one"), "a mark is written: %s", got)
 	f.run(t, script.Acquire, lock, "c/1", "60000", "660000", "x", "0", "push:")
 	raise := []any{"EVAL", script.RaiseFence.Text, "2", lock, key, "c/1", "7", "600000"}
-	if got := f.Do(t, raise...).(string); !strings.HasSuffix(got, " one") {
-		t.Errorf("the mark is read with a token: %s", got)
-	}
+	got = f.Do(t, raise...).(string)
+	assert.True(t, strings.HasSuffix(got, " one"), "the mark is read with a token: %s", got)
 	f.Restart()
 	redistest.Await(t, "the server has read its data", func() bool { return f.Do(t, "EXISTS", key) == int64(1) })
-	if got := f.run(t, script.MarkServer, key, "60000"); !strings.HasSuffix(got, " -") {
-		t.Errorf("after a restart: %s", got)
-	}
+	got = f.run(t, script.MarkServer, key, "60000")
+	assert.True(t, strings.HasSuffix(got, " -"), "after a restart: %s", got)
 	if got := f.Do(t, raise...).(string); !strings.HasPrefix(got, "raised ") || !strings.HasSuffix(got, " -") {
 		t.Errorf("with a token, after a restart: %s", got)
 	}
-	if got := f.run(t, script.MarkServer, key, "60000", "-", "two"); !strings.HasSuffix(got, " two") {
-		t.Errorf("a mark of the new run: %s", got)
-	}
+	got = f.run(t, script.MarkServer, key, "60000", "-", "two")
+	assert.True(t, strings.HasSuffix(got, " two"), "a mark of the new run: %s", got)
 }
 
 // A short TTL may have passed when the server sets it, and the server then deletes the
@@ -41,9 +38,8 @@ func TestATTLThatHasPassedLeavesNoKey(t *testing.T) {
 	for range 2 {
 		for _, ttl := range []string{"60000", "0"} {
 			server.Do(t, "EVAL", script.RegisterClient.Text, "1", "c", ttl, "app", "host", "1", "v1", "7")
-			if life := server.Do(t, "PTTL", "c"); life == int64(-1) {
-				t.Errorf("announced for %s ms: the key has no life", ttl)
-			}
+			life := server.Do(t, "PTTL", "c")
+			assert.True(t, life != int64(-1), "announced for %s ms: the key has no life", ttl)
 		}
 	}
 }

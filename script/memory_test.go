@@ -49,9 +49,7 @@ func TestServerOutOfMemory(t *testing.T) {
 	take := func(key, attempt, want string, owner ...string) {
 		answer := f.acquire(t, key, attempt, want, "0", owner...)
 		token, ok := strings.CutPrefix(answer, "granted ")
-		if !ok {
-			t.Fatalf("acquire %s: %s", key, answer)
-		}
+		assert.MustTrue(t, ok, "acquire %s: %s", key, answer)
 		f.tokens[attempt], _, _ = strings.Cut(token, " ")
 	}
 	take("{plain}", "c1/1", "x")
@@ -69,9 +67,8 @@ func TestServerOutOfMemory(t *testing.T) {
 
 	expect := func(what, got, want string) {
 		t.Helper()
-		if first, _, _ := strings.Cut(got, " "); first != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		first, _, _ := strings.Cut(got, " ")
+		assert.True(t, first == want, "%s: %s, want %s", what, got, want)
 	}
 	expect("a new lock", f.acquire(t, "{new}", "c3/1", "x", "0"), "OOM")
 	expect("a new reader", f.acquire(t, "{shared}", "c3/2", "s", "0"), "OOM")

@@ -219,9 +219,8 @@ func TestEveryPrefixOfAScriptIsSafe(t *testing.T) {
 		}
 	})
 	for _, s := range script.All() {
-		if declared := s.Declaration(); cuts[s.Name] == 0 && !strings.Contains(declared, "no-writes") {
-			t.Errorf("%s was never cut", s.Name)
-		}
+		declared := s.Declaration()
+		assert.False(t, cuts[s.Name] == 0 && !strings.Contains(declared, "no-writes"), "%s was never cut", s.Name)
 	}
 }
 
@@ -230,19 +229,15 @@ func (tr *trial) prefix(cut result, before, after map[string]map[string]string, 
 	t := tr.t
 	t.Helper()
 	what := fmt.Sprintf("%s %v, cut after %d writes (%s)", tr.action.Name, tr.args, left, cut.answer)
-	if cut.failed && len(cut.heard) > 0 {
-		t.Errorf("%s: I9: it failed, and published %q", what, cut.heard)
-	}
+	assert.False(t, cut.failed && len(cut.heard) > 0, "%s: I9: it failed, and published %q", what, cut.heard)
 	tr.told(t, cut)
 	for key, record := range cut.keys {
-		if !maps.Equal(record, before[key]) && !maps.Equal(record, after[key]) {
-			t.Errorf("%s leaves of %s\n%v\nIt was\n%v\nand becomes\n%v", what, key, record, before[key], after[key])
-		}
+		assert.False(t, !maps.Equal(record, before[key]) && !maps.Equal(record, after[key]),
+			"%s leaves of %s\n%v\nIt was\n%v\nand becomes\n%v", what, key, record, before[key], after[key])
 		// The TTL may be missing only if this step made the record: the server then
 		// refuses the second PEXPIRE as well.
-		if tr.Do(t, "PTTL", key).(int64) < 0 && before[key] != nil && tr.ttl(key) > 0 {
-			t.Errorf("%s: I2: %s has no life", what, key)
-		}
+		assert.False(t, tr.Do(t, "PTTL", key).(int64) < 0 && before[key] != nil && tr.ttl(key) > 0,
+			"%s: I2: %s has no life", what, key)
 	}
 }
 
@@ -262,15 +257,13 @@ func (tr *trial) mends(whole result, after map[string]map[string]string, left in
 	t := tr.t
 	t.Helper()
 	again := tr.run(tr.Conn, -1)
-	if again.failed && !whole.failed {
-		t.Errorf("%s, cut after %d writes, says then %s", tr.action.Name, left, again.answer)
-	}
+	assert.False(t, again.failed && !whole.failed,
+		"%s, cut after %d writes, says then %s", tr.action.Name, left, again.answer)
 	for key, record := range tr.records() {
 		if tr.Do(t, "PTTL", key).(int64) < 0 && tr.ttl(key) != -1 && record["lock"] != "" {
 			tr.Do(t, "EVAL", script.Acquire.Text, 1, key, "other/1", "30000", "630000", "x", "0", "trial:")
-			if tr.Do(t, "PTTL", key).(int64) < 0 {
-				t.Errorf("%s, cut after %d writes: I2: %s remains without a TTL: %v", tr.action.Name, left, key, record)
-			}
+			assert.True(t, tr.Do(t, "PTTL", key).(int64) >= 0,
+				"%s, cut after %d writes: I2: %s remains without a TTL: %v", tr.action.Name, left, key, record)
 		}
 	}
 }

@@ -62,9 +62,8 @@ func TestARefusedScriptHasDoneNothing(t *testing.T) {
 			what := fmt.Sprintf("%s %v under %s says %q", tr.action.Name, tr.args, state.code, r.answer)
 			switch {
 			case reads || able:
-				if timeless(tr.action, r.answer) != timeless(tr.action, whole.answer) {
-					tr.t.Errorf("%s, not %q", what, whole.answer)
-				}
+				assert.True(tr.t, timeless(tr.action, r.answer) == timeless(tr.action, whole.answer),
+					"%s, not %q", what, whole.answer)
 			case !r.failed || !strings.HasPrefix(r.answer, state.code+" "):
 				tr.t.Errorf("%s, which is no refusal", what)
 			case len(r.heard) > 0:
@@ -80,9 +79,8 @@ func TestARefusedScriptHasDoneNothing(t *testing.T) {
 		}
 	})
 	for _, s := range script.All() {
-		if refused[s.Name] == 0 && !strings.Contains(s.Declaration(), "no-writes") {
-			t.Errorf("%s was never refused", s.Name)
-		}
+		assert.False(t, refused[s.Name] == 0 && !strings.Contains(s.Declaration(), "no-writes"),
+			"%s was never refused", s.Name)
 	}
 }
 
@@ -118,22 +116,18 @@ func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
 			tr.told(tr.t, r)
 			// Without the count of subscribers nothing is pushed, and so no waiter is
 			// granted by a push.
-			if command == "hdel" && !same(r.keys, after) {
-				tr.t.Errorf("%s and leaves\n%v\nnot\n%v", what, r.keys, after)
-			}
+			assert.False(tr.t, command == "hdel" && !same(r.keys, after),
+				"%s and leaves\n%v\nnot\n%v", what, r.keys, after)
 			for key := range r.keys {
-				if tr.Do(tr.t, "PTTL", key).(int64) < 0 && tr.ttl(key) != -1 {
-					tr.t.Errorf("%s: I2: %s has no life", what, key)
-				}
+				assert.False(tr.t, tr.Do(tr.t, "PTTL", key).(int64) < 0 && tr.ttl(key) != -1,
+					"%s: I2: %s has no life", what, key)
 			}
 			tr.back()
 		}
 	})
 	for _, command := range commands {
 		optional := command == "hdel" || command == "publish" || command == "pubsub" || command == "time"
-		if failed[command] == 0 && !optional {
-			t.Errorf("nothing failed without %s", command)
-		}
+		assert.False(t, failed[command] == 0 && !optional, "nothing failed without %s", command)
 	}
 }
 

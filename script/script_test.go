@@ -94,12 +94,10 @@ func TestHeaderIsComplete(t *testing.T) {
 		}
 		included := strings.Contains(body, "--include record")
 		declared := len(h.items["ERROR"]) > 0 && h.items["ERROR"][0][0] == "FORMAT"
-		if included != declared {
-			t.Errorf("record is included: %v, ERROR FORMAT is declared: %v", included, declared)
-		}
-		if _, err := os.Stat(s.Name + ".txt"); err != nil {
-			t.Error("no golden transcript stands beside the script")
-		}
+		assert.True(t, included == declared,
+			"record is included: %v, ERROR FORMAT is declared: %v", included, declared)
+		_, err := os.Stat(s.Name + ".txt")
+		assert.True(t, err == nil, "no golden transcript stands beside the script")
 	})
 }
 
@@ -143,9 +141,8 @@ func TestHeaderNamesTheArguments(t *testing.T) {
 		}
 		names := bound(t, body)
 		for _, item := range declared {
-			if item != "KEYS 1 key" && !slices.Contains(names, item) {
-				t.Errorf("declared, but not given that name in the body: %s", item)
-			}
+			assert.False(t, item != "KEYS 1 key" && !slices.Contains(names, item),
+				"declared, but not given that name in the body: %s", item)
 		}
 		for _, item := range names {
 			assert.True(t, slices.Contains(declared, item), "used, but not declared: %s", item)
@@ -188,9 +185,8 @@ func TestHeaderDeclaresTheAnswers(t *testing.T) {
 			for _, item := range h.items[kind] {
 				word := item[0]
 				declared[word] = true
-				if regexp.MustCompile(`^[a-z]+$`).MatchString(word) && !said[word] {
-					t.Errorf("%s %s is declared, but never said", kind, word)
-				}
+				assert.False(t, regexp.MustCompile(`^[a-z]+$`).MatchString(word) && !said[word],
+					"%s %s is declared, but never said", kind, word)
 			}
 		}
 		for _, m := range returned.FindAllStringSubmatch(body, -1) {
@@ -235,9 +231,8 @@ func TestTimeIsReadOnce(t *testing.T) {
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
 		short, rest, included := strings.Cut(body, "--include record")
 		assert.AtMost(t, strings.Count(short, read), 1, "how often the clock is read")
-		if n := strings.Count(rest, read); included && n > 0 {
-			t.Errorf("the clock is read again behind the shared part")
-		}
+		n := strings.Count(rest, read)
+		assert.False(t, included && n > 0, "the clock is read again behind the shared part")
 	})
 }
 
@@ -280,13 +275,11 @@ func TestNoTextIsCompared(t *testing.T) {
 				continue
 			}
 			for _, m := range compared.FindAllStringSubmatch(line, -1) {
-				if !number.MatchString(m[1]) && !number.MatchString(m[2]) {
-					t.Errorf("neither side is known to be a number: %s", line)
-				}
+				assert.False(t, !number.MatchString(m[1]) && !number.MatchString(m[2]),
+					"neither side is known to be a number: %s", line)
 			}
-			if regexp.MustCompile(`table\.sort\(\w+\)`).MatchString(line) {
-				t.Errorf("sorts by what the server's locale says: %s", line)
-			}
+			assert.True(t, !regexp.MustCompile(`table\.sort\(\w+\)`).MatchString(line),
+				"sorts by what the server's locale says: %s", line)
 		}
 	}
 	each(t, func(t *testing.T, s *script.Script, h header, body string) { check(t, body) })
@@ -297,8 +290,7 @@ func TestNoTextIsCompared(t *testing.T) {
 func TestDigest(t *testing.T) {
 	server := redistest.Start(t)
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
-		if got := server.Do(t, "SCRIPT", "LOAD", s.Text); got != s.SHA1 {
-			t.Errorf("the server's digest is %v, ours %s", got, s.SHA1)
-		}
+		got := server.Do(t, "SCRIPT", "LOAD", s.Text)
+		assert.True(t, got == s.SHA1, "the server's digest is %v, ours %s", got, s.SHA1)
 	})
 }

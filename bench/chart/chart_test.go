@@ -46,12 +46,9 @@ func TestDrawIsXMLWithABarForEachValue(t *testing.T) {
 	for _, want := range []string{"holdfast-goredis: 100k", "holdfast-goredis: 50k", "etcd: 150"} {
 		assert.True(t, strings.Contains(svg, "<title>"+want+"</title>"), "no bar has the title %q", want)
 	}
-	if n := strings.Count(svg, "<title>"); n != 3 {
-		t.Errorf("%d bars for three values", n)
-	}
-	if _, err := (plot{name: "p", metric: "none"}).draw(invented()); err == nil {
-		t.Error("a plot of nothing was drawn")
-	}
+	assert.Equal(t, strings.Count(svg, "<title>"), 3, "bars for three values")
+	assert.True(t, assert.Err((plot{name: "p", metric: "none"}).draw(invented())) != nil,
+		"a plot of nothing was drawn")
 }
 
 func TestScale(t *testing.T) {
@@ -77,9 +74,7 @@ func TestFill(t *testing.T) {
 		t.Errorf("what was there, or nobody measured, is in\n%s", got)
 	}
 	for _, bad := range []string{"<!-- contended -->", "<!-- nothing -->\n<!-- end -->"} {
-		if _, err := fill(bad, invented()); err == nil {
-			t.Errorf("%q was filled", bad)
-		}
+		assert.True(t, assert.Err(fill(bad, invented())) != nil, "%q was filled", bad)
 	}
 	again, err := fill(got, invented())
 	assert.True(t, err == nil && again == got, "a second time makes a difference, or an error: %v", err)
@@ -95,9 +90,8 @@ func TestGatherKeeps(t *testing.T) {
 	again, err := gather(kept, nil, false)
 	assert.True(t, err == nil && len(again.Samples) == 1 && len(first.Samples) == 1,
 		"want one sample both times, got %v, %v, %v", first, again, err)
-	if _, err := gather(kept, []string{filepath.Join(dir, "none")}, false); err == nil {
-		t.Error("a file that is not there was read")
-	}
+	assert.True(t, assert.Err(gather(kept, []string{filepath.Join(dir, "none")}, false)) != nil,
+		"a file that is not there was read")
 }
 
 // A part that is measured again replaces its old figures, and no others.
@@ -146,10 +140,7 @@ func TestASheetIsXMLWithEveryPoint(t *testing.T) {
 	for _, want := range []string{"<title>a, 10: 8</title>", "<title>b &amp; c, 1k: 800</title>", ">a 9</text>"} {
 		assert.True(t, strings.Contains(svg, want), "no %s", want)
 	}
-	if n := strings.Count(svg, "<circle"); n != 4 {
-		t.Errorf("%d points for four values", n)
-	}
-	if _, err := drawSheet(f, []panel{{"none", "", []line{{"locks", "a-calls", "a"}}}}); err == nil {
-		t.Error("a panel of one size was drawn")
-	}
+	assert.Equal(t, strings.Count(svg, "<circle"), 4, "points for four values")
+	assert.True(t, assert.Err(drawSheet(f, []panel{{"none", "", []line{{"locks", "a-calls", "a"}}}})) != nil,
+		"a panel of one size was drawn")
 }

@@ -26,12 +26,10 @@ func TestThePagesAreWhatWasMeasured(t *testing.T) {
 		assert.NoError(t, err)
 		for plot, svg := range svgs {
 			kept, err := os.ReadFile(filepath.Join(docs, "benchmarks", plot+".svg"))
-			if err != nil || string(kept) != svg {
-				t.Errorf("%s.svg differs from its figures (%v): run make bench-page and bench-curves-page", plot, err)
-			}
-			if !strings.Contains(string(page), "benchmarks/"+plot+".svg") {
-				t.Errorf("docs/%s does not show %s.svg", name, plot)
-			}
+			assert.True(t, err == nil && string(kept) == svg,
+				"%s.svg differs from its figures (%v): run make bench-page and bench-curves-page", plot, err)
+			assert.True(t, strings.Contains(string(page), "benchmarks/"+plot+".svg"),
+				"docs/%s does not show %s.svg", name, plot)
 		}
 	}
 }

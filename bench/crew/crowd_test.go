@@ -34,9 +34,8 @@ func TestWorkTellsWhoGotWhat(t *testing.T) {
 	s := Shift{For: 2 * time.Second, Grace: time.Millisecond, Pause: time.Millisecond, Record: true, Sample: true}
 	got, err := Work(context.Background(), []Enter{free(asked), never(asked), free(asked)}, s)
 	assert.Must(t, err)
-	if got.Counts[0] == 0 || got.Counts[1] != 0 || got.Counts[2] == 0 || got.Starved != 1 {
-		t.Errorf("counts %v, %d starved", got.Counts, got.Starved)
-	}
+	assert.True(t, got.Counts[0] != 0 && got.Counts[1] == 0 && got.Counts[2] != 0 && got.Starved == 1,
+		"counts %v, %d starved", got.Counts, got.Starved)
 	if n := got.Sum() + got.Late; len(got.Turns) != n || len(got.Samples) != n {
 		t.Errorf("%d turns, %d recorded, %d sampled", n, len(got.Turns), len(got.Samples))
 	}
@@ -50,9 +49,8 @@ func TestWorkFailsWithItsMember(t *testing.T) {
 	fail := func(context.Context) (uint64, func(context.Context) error, error) { return 0, nil, broken }
 	for _, grace := range []time.Duration{0, time.Minute} {
 		s := Shift{For: time.Millisecond, Grace: grace}
-		if _, err := Work(context.Background(), []Enter{fail}, s); !errors.Is(err, broken) {
-			t.Errorf("grace %v: %v", grace, err)
-		}
+		_, err := Work(context.Background(), []Enter{fail}, s)
+		assert.True(t, errors.Is(err, broken), "grace %v: %v", grace, err)
 	}
 }
 
@@ -61,14 +59,12 @@ func TestTalliesAddUp(t *testing.T) {
 	var later, beside Tally
 	later.Add(one, true)
 	later.Add(one, true)
-	if later.Sum() != 6 || later.Took != 2*time.Second || len(later.Counts) != 2 || later.Rate() != 3 {
-		t.Errorf("the same crowd later: %+v", later)
-	}
+	assert.False(t, later.Sum() != 6 || later.Took != 2*time.Second || len(later.Counts) != 2 || later.Rate() != 3,
+		"the same crowd later: %+v", later)
 	beside.Add(one, false)
 	beside.Add(one, false)
-	if beside.Sum() != 6 || beside.Took != time.Second || len(beside.Counts) != 4 || beside.Starved != 2 {
-		t.Errorf("another crowd beside it: %+v", beside)
-	}
+	assert.True(t, beside.Sum() == 6 && beside.Took == time.Second && len(beside.Counts) == 4 && beside.Starved == 2,
+		"another crowd beside it: %+v", beside)
 }
 
 func TestServeReportsWhatCannotBeOpened(t *testing.T) {
@@ -79,7 +75,5 @@ func TestServeReportsWhatCannotBeOpened(t *testing.T) {
 	if err := Serve(bytes.NewReader(in), &out, open); err != nil || !strings.Contains(out.String(), "x: closed") {
 		t.Errorf("%v, %s", err, &out)
 	}
-	if err := Serve(strings.NewReader("{"), &out, open); err == nil {
-		t.Error("half a job was served")
-	}
+	assert.True(t, Serve(strings.NewReader("{"), &out, open) != nil, "half a job was served")
 }

@@ -28,9 +28,7 @@ func TestPercentile(t *testing.T) {
 		{hundred, 100, 100},
 	} {
 		before := slices.Clone(c.samples)
-		if got := Percentile(c.samples, c.p); got != c.want {
-			t.Errorf("Percentile(%v, %v) = %d, want %d", c.samples, c.p, got, c.want)
-		}
+		assert.Equal(t, Percentile(c.samples, c.p), c.want, "Percentile(%v, %v)", c.samples, c.p)
 		assert.True(t, slices.Equal(before, c.samples), "Percentile changed its samples: %v", c.samples)
 	}
 }
@@ -46,9 +44,7 @@ func TestJain(t *testing.T) {
 		{[]int{8, 0, 0, 0}, 0.25},
 		{[]int{3, 1}, 0.8},
 	} {
-		if got := Jain(c.shares); got != c.want {
-			t.Errorf("Jain(%v) = %v, want %v", c.shares, got, c.want)
-		}
+		assert.Equal(t, Jain(c.shares), c.want, "Jain(%v)", c.shares)
 	}
 }
 

@@ -28,31 +28,25 @@ func TestCrowdOnAServer(t *testing.T) {
 		Tally crew.Tally
 		Error string
 	}
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil || report.Error != "" {
-		t.Fatal(err, report.Error)
-	}
+	err = json.Unmarshal(out.Bytes(), &report)
+	assert.MustTrue(t, err == nil && report.Error == "", "%v %v", err, report.Error)
 	turns := make(map[uint64]crew.Turn)
 	for _, turn := range report.Tally.Turns {
-		if _, twice := turns[turn.Seq]; twice || turn.Seq == 0 {
-			t.Errorf("the number %d does not tell two turns apart", turn.Seq)
-		}
+		_, twice := turns[turn.Seq]
+		assert.True(t, !twice && turn.Seq != 0, "the number %d does not tell two turns apart", turn.Seq)
 		turns[turn.Seq] = turn
 	}
 	for _, a := range report.Tally.Turns {
 		for _, b := range report.Tally.Turns {
-			if a.Seq < b.Seq && a.Left > b.Got {
-				t.Errorf("turn %d was not over when turn %d began", a.Seq, b.Seq)
-			}
+			assert.False(t, a.Seq < b.Seq && a.Left > b.Got, "turn %d was not over when turn %d began", a.Seq, b.Seq)
 		}
 	}
 	assert.True(t, len(turns) >= 4, "%d turns, want one of each member at least", len(turns))
 }
 
 func TestRefusals(t *testing.T) {
-	if _, err := open("redis", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "redis") {
-		t.Errorf("another side's name: %v", err)
-	}
-	if err := run([]string{"serve"}); err == nil || !strings.Contains(err.Error(), "usage") {
-		t.Errorf("no directory: %v", err)
-	}
+	_, err := open("redis", "127.0.0.1:1")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "redis"), "another side's name: %v", err)
+	err = run([]string{"serve"})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "usage"), "no directory: %v", err)
 }

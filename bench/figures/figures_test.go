@@ -30,12 +30,10 @@ func TestReadSaveLoad(t *testing.T) {
 	if got := f.About["load"]; !reflect.DeepEqual(got, []string{"1.5", "2.5"}) {
 		t.Errorf("load: %v", got)
 	}
-	if m, ok := f.Median("Pair/goredis/holdfast", "x-raw-p50"); m != 1.5 || !ok {
-		t.Errorf("median: %v, %v", m, ok)
-	}
-	if _, ok := f.Median("Pair/goredis/holdfast", "jain"); ok {
-		t.Error("a metric that nobody reported has a median")
-	}
+	m, ok := f.Median("Pair/goredis/holdfast", "x-raw-p50")
+	assert.False(t, m != 1.5 || !ok, "median: %v, %v", m, ok)
+	_, ok = f.Median("Pair/goredis/holdfast", "jain")
+	assert.True(t, !ok, "a metric that nobody reported has a median")
 	file := filepath.Join(t.TempDir(), "figures.json")
 	assert.Must(t, f.Save(file))
 	got, err := Load(file)
@@ -44,7 +42,6 @@ func TestReadSaveLoad(t *testing.T) {
 }
 
 func TestReadRefusesHalfALine(t *testing.T) {
-	if err := New().Read(strings.NewReader("BenchmarkPair-2 100 5x ns/op\n"), "half"); err == nil {
-		t.Error("a line that is no result was read")
-	}
+	assert.True(t, New().Read(strings.NewReader("BenchmarkPair-2 100 5x ns/op\n"), "half") != nil,
+		"a line that is no result was read")
 }

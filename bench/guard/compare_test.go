@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/bench/figures"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func one(metric string, values ...float64) *figures.Figures {
@@ -31,12 +32,9 @@ func TestCompare(t *testing.T) {
 		{"much worse at times", "x-raw-p50", latency, []float64{1.50, 1.51, 1.52, 1.9, 2, 2.1, 2.2, 2.3}, "ok"},
 	} {
 		verdicts, err := compare(one(c.metric, c.was...), one(c.metric, c.is...))
-		if err != nil || len(verdicts) != 1 {
-			t.Fatalf("%s: %v, %v", c.name, verdicts, err)
-		}
-		if got := verdicts[0].String(); !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %q, want %s", c.name, got, c.want)
-		}
+		assert.MustTrue(t, err == nil && len(verdicts) == 1, "%s: %v, %v", c.name, verdicts, err)
+		got := verdicts[0].String()
+		assert.True(t, strings.HasPrefix(got, c.want), "%s: %q, want %s", c.name, got, c.want)
 	}
 }
 

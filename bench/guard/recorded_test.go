@@ -16,9 +16,8 @@ func TestRecorded(t *testing.T) {
 		"%d ratios are recorded, want 8 or more: %v", len(verdicts), err)
 	for _, name := range f.Names() {
 		for metric, values := range f.Samples[name] {
-			if len(values) < toRecord {
-				t.Errorf("%s: %s has %d samples, want %d", name, metric, len(values), toRecord)
-			}
+			assert.True(t, len(values) >= toRecord,
+				"%s: %s has %d samples, want %d", name, metric, len(values), toRecord)
 		}
 	}
 }

@@ -220,9 +220,8 @@ func TestEachWayTakesTurns(t *testing.T) {
 	for _, s := range sides(t) {
 		one, two := s.open(t), s.open(t)
 		for i, turn := range []turn{one, two, one} {
-			if err := turn(t.Context()); err != nil {
-				t.Errorf("%s: turn %d: %v", s.name, i, err)
-			}
+			err := turn(t.Context())
+			assert.True(t, err == nil, "%s: turn %d: %v", s.name, i, err)
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -24,13 +24,10 @@ func TestTheHoldsOfOuterRuns(t *testing.T) {
 	}
 	want := []waitsfor.Outer{{Lock: odd, Client: "c1"}, {Lock: "y", Client: "c2"}, {Lock: "last", Client: "c5"}}
 	chain := strings.Join(words, " ")
-	if got := outerHolds(chain, here, "p"); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	assert.EqualSlices(t, outerHolds(chain, here, "p"), want, "outerHolds")
 	for _, chain := range []string{"", "=", "x", "= =", link(here, wire.Key("p", "a"), "") + " ="} {
-		if got := outerHolds(chain, here, "p"); got != nil {
-			t.Errorf("%q: %q", chain, got)
-		}
+		got := outerHolds(chain, here, "p")
+		assert.True(t, got == nil, "%q: %q", chain, got)
 	}
 	if !within(chain, here, wire.Key("p", "old"), "") || !within(chain, here, wire.Key("p", odd), "") ||
 		within(chain, here, wire.Key("p", "z"), "") || within(chain, here, wire.Key("p", "y"), "an owner") {

@@ -88,9 +88,8 @@ func TestTheServerIsFoundInOrder(t *testing.T) {
 			"redis://a:6379 redis://b:6379 redis://c:6379", "", "redis://a redis://b redis://c"},
 	} {
 		s, word, said := located(t, c.args, c.env)
-		if s.address != c.address || word != c.word || s.public != c.public || said != "" {
-			t.Errorf("%v %v: %s %q public %q, said %q", c.args, c.env, s.address, word, s.public, said)
-		}
+		assert.True(t, s.address == c.address && word == c.word && s.public == c.public && said == "",
+			"%v %v: %s %q public %q, said %q", c.args, c.env, s.address, word, s.public, said)
 	}
 	if _, word, said := located(t, []string{"-u", "redis://:s3cret@h"}, nil); word != "s3cret" ||
 		!strings.Contains(said, "every user of this machine can read") || strings.Contains(said, word) {

@@ -46,9 +46,8 @@ func TestDemoNamesTheSignalThatEndedIt(t *testing.T) {
 	assert.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	<-ctx.Done()
 	var by commandline.SignalError
-	if err := context.Cause(ctx); !errors.As(err, &by) || by.Signal != syscall.SIGHUP {
-		t.Errorf("the cause is %v, want SIGHUP", err)
-	}
+	err := context.Cause(ctx)
+	assert.True(t, errors.As(err, &by) && by.Signal == syscall.SIGHUP, "the cause is %v, want SIGHUP", err)
 }
 
 func TestUTF8Locale(t *testing.T) {

@@ -19,9 +19,7 @@ func refusal(t *testing.T, args ...string) (text, hint string) {
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	err := root.Execute()
-	if codeOf(err) != codeUsage {
-		t.Fatalf("holdfast %q: %v, want a refusal", args, err)
-	}
+	assert.MustTrue(t, codeOf(err) == codeUsage, "holdfast %q: %v, want a refusal", args, err)
 	return err.Error(), hintOf(err)
 }
 
@@ -46,9 +44,8 @@ func TestNoFlagTakesAnEmptyValue(t *testing.T) {
 			}
 			for _, line := range lines {
 				text, hint := refusal(t, line...)
-				if !strings.HasPrefix(text, "--"+f.Name) || hint == "" {
-					t.Errorf("holdfast %q: %s (hint: %s)", line, text, hint)
-				}
+				assert.True(t, strings.HasPrefix(text, "--"+f.Name) && hint != "",
+					"holdfast %q: %s (hint: %s)", line, text, hint)
 			}
 		}
 		cmd.InheritedFlags().VisitAll(check)
@@ -56,9 +53,7 @@ func TestNoFlagTakesAnEmptyValue(t *testing.T) {
 	}
 	walk(newRoot(&app{log: "text", say: &printer{w: io.Discard}}))
 	for _, name := range []string{"redis", "ttl", "wire", "if-token", "json", "acl"} {
-		if !checked[name] {
-			t.Errorf("the test has not seen --%s", name)
-		}
+		assert.True(t, checked[name], "the test has not seen --%s", name)
 	}
 }
 
@@ -77,8 +72,6 @@ func TestWhatTwoFlagsCannotMeanAtOnceIsRefused(t *testing.T) {
 	} {
 		text, hint := refusal(t, strings.Split(line, " ")...)
 		assert.Equal(t, text, want, "holdfast %s", line)
-		if hint == "" {
-			t.Errorf("holdfast %s: no hint", line)
-		}
+		assert.True(t, hint != "", "holdfast %s: no hint", line)
 	}
 }

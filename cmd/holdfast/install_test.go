@@ -27,9 +27,7 @@ func TestMakeInstallsAndUninstalls(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), path, args...)
 		cmd.Dir = "../.."
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s %q: %v\n%s", path, args, err, out)
-		}
+		assert.MustTrue(t, err == nil, "%s %q: %v\n%s", path, args, err, out)
 		return string(out)
 	}
 	run("make", "install", "PREFIX=/opt/hold", "DESTDIR="+dest)
@@ -45,9 +43,8 @@ func TestMakeInstallsAndUninstalls(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("it installed\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.True(t, slices.Equal(got, want),
+		"it installed\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	tool := filepath.Join(dest, "opt/hold/bin/holdfast")
 	assert.Contains(t, run(tool, "--version"), holdfast.Version)
 	run(filepath.Join(dest, "opt/hold/bin/holdfast-verify"), "--help")
@@ -56,14 +53,12 @@ func TestMakeInstallsAndUninstalls(t *testing.T) {
 		"fish": "fish/vendor_completions.d/holdfast.fish",
 	} {
 		text, err := os.ReadFile(filepath.Join(dest, "opt/hold/share", file))
-		if err != nil || string(text) != run(tool, "completion", shell) {
-			t.Errorf("the completion for %s: %v", shell, err)
-		}
+		assert.True(t, err == nil && string(text) == run(tool, "completion", shell),
+			"the completion for %s: %v", shell, err)
 	}
 	run("make", "uninstall", "PREFIX=/opt/hold", "DESTDIR="+dest)
-	if got := filesIn(t, filepath.Join(dest, "opt/hold")); !slices.Equal(got, []string{"bin/other"}) {
-		t.Errorf("after make uninstall there are %q", got)
-	}
+	assert.EqualSlices(t, filesIn(t, filepath.Join(dest, "opt/hold")), []string{"bin/other"},
+		"the files after make uninstall")
 }
 
 // filesIn are the files below a directory.

@@ -22,9 +22,8 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 		path := filepath.Join(dir, "man"+manSection(cmd), manName(cmd)+"."+manSection(cmd))
 		text, err := os.ReadFile(path)
 		if cmd.Hidden || err != nil {
-			if cmd.Hidden == (err == nil) && cmd.Name() != "help" {
-				t.Errorf("%s: hidden %v, %v", cmd.Name(), cmd.Hidden, err)
-			}
+			assert.False(t, cmd.Hidden == (err == nil) && cmd.Name() != "help",
+				"%s: hidden %v, %v", cmd.Name(), cmd.Hidden, err)
 			continue
 		}
 		pages++
@@ -41,9 +40,8 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 			filled = line == ".fi" || filled && line != ".nf"
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if cmd.Runnable() && !f.Hidden && !strings.Contains(string(text), roff("--"+f.Name)) {
-				t.Errorf("%s has nothing about --%s", path, f.Name)
-			}
+			assert.False(t, cmd.Runnable() && !f.Hidden && !strings.Contains(string(text), roff("--"+f.Name)),
+				"%s has nothing about --%s", path, f.Name)
 		})
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "man1", "holdfast.1")); err != nil ||

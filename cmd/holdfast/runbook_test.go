@@ -30,9 +30,8 @@ func TestTheRunbook(t *testing.T) {
 	for name, script := range scripts {
 		assert.Must(t, os.WriteFile(filepath.Join(dir, name+".txt"), []byte(script), 0o600))
 	}
-	if len(scripts) < 8 || tried < 20 {
-		t.Errorf("the runbook has %d sections with %d commands", len(scripts), tried)
-	}
+	assert.True(t, len(scripts) >= 8 && tried >= 20,
+		"the runbook has %d sections with %d commands", len(scripts), tried)
 	testscript.Run(t, testscript.Params{Dir: dir, Setup: setup, Cmds: commands, Condition: condition})
 }
 
@@ -45,9 +44,7 @@ var (
 func runbook(t *testing.T, page string) (scripts map[string]string, commands int) {
 	t.Helper()
 	_, chapter, ok := strings.Cut(page, "\n"+runbookChapter+"\n")
-	if !ok {
-		t.Fatalf("docs/operating.md has no chapter %q", runbookChapter)
-	}
+	assert.MustTrue(t, ok, "docs/operating.md has no chapter %q", runbookChapter)
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	scripts = map[string]string{}
 	for _, section := range strings.Split(chapter, "\n### ")[1:] {

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestKeysAreDecoded(t *testing.T) {
@@ -29,17 +31,15 @@ func TestKeysAreDecoded(t *testing.T) {
 		{"\x1b\x1b[A", false, []string{"esc", "up"}, ""},
 	} {
 		keys, rest := decodeKeys([]byte(c.in), c.over)
-		if !slices.Equal(keys, c.keys) || string(rest) != c.rest {
-			t.Errorf("%q: %q and %q are left, want %q and %q", c.in, keys, rest, c.keys, c.rest)
-		}
+		assert.True(t, slices.Equal(keys, c.keys) && string(rest) == c.rest,
+			"%q: %q and %q are left, want %q and %q", c.in, keys, rest, c.keys, c.rest)
 	}
 }
 
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte("\x1b[A\x1b\x1b[5~q"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if _, rest := decodeKeys(in, true); len(rest) != 0 {
-			t.Errorf("%q: %q is left at the end", in, rest)
-		}
+		_, rest := decodeKeys(in, true)
+		assert.True(t, len(rest) == 0, "%q: %q is left at the end", in, rest)
 	})
 }

@@ -142,14 +142,10 @@ func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
 	events, leave := s.events()
 	e := <-events
 	for ; e.name != "snapshot" || len(e.Locks) == 0; e = <-events {
-		if e.name == "" {
-			t.Fatal("the stream has ended")
-		}
+		assert.MustTrue(t, e.name != "", "the stream has ended")
 	}
 	l := e.Locks[0]
-	if l.Name != "order/42" || !l.Held || l.Holders[0].Token != fmt.Sprint(first.Token()) {
-		t.Fatalf("%+v", e)
-	}
+	assert.MustTrue(t, l.Name == "order/42" && l.Held && l.Holders[0].Token == fmt.Sprint(first.Token()), "%+v", e)
 	evict := func(token string) int {
 		body := strings.NewReader(
 			fmt.Sprintf(`{"name":"order/42","typed":"order/42","by":"ann","reason":"stuck","token":%q}`, token))
@@ -166,17 +162,14 @@ func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
 		}
 	}
 	assert.Equal(t, e.name, "change", "nobody was told of the eviction")
-	if err := first.Release(t.Context()); err == nil {
-		t.Error("the holder released what was taken from it")
-	}
+	assert.True(t, first.Release(t.Context()) != nil, "the holder released what was taken from it")
 	leave()
 	for range events { // the stream ends, too
 		continue
 	}
 	s.end()
-	if said := s.said.String(); !strings.Contains(said, "eviction") || !strings.Contains(said, "by ann") {
-		t.Errorf("the log: %s", said)
-	}
+	said := s.said.String()
+	assert.True(t, strings.Contains(said, "eviction") && strings.Contains(said, "by ann"), "the log: %s", said)
 }
 
 func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
@@ -192,9 +185,7 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 	}
 	until := func(want bool) {
 		for began := time.Now(); up() != want; {
-			if time.Since(began) > redistest.Patience {
-				t.Fatalf("up is not %t", want)
-			}
+			assert.MustTrue(t, time.Since(began) <= redistest.Patience, "up is not %t", want)
 		}
 	}
 	until(true)
@@ -222,9 +213,7 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 		return list
 	}
 	list := nodes()
-	if list.Title != "a quorum of 3 servers" || len(list.Nodes) != 3 {
-		t.Fatalf("%+v", list)
-	}
+	assert.MustTrue(t, list.Title == "a quorum of 3 servers" && len(list.Nodes) == 3, "%+v", list)
 	for i, n := range list.Nodes {
 		assert.False(t, n.Address != scheme()+servers[i].Addr() || !n.Answers, "server %d: %+v", i, n)
 	}

@@ -37,9 +37,7 @@ func TestTheToolIsSmall(t *testing.T) {
 
 func TestTheToolHasNothingOfTheFaultSuite(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	assert.MustTrue(t, err == nil, "%v\n%s", err, out)
 	deps := strings.Fields(string(out))
 	for _, dep := range deps {
 		if strings.Contains(dep, "holdfast/verify") || strings.Contains(dep, "rueidis") || dep == "html/template" {

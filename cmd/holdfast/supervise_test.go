@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // moment is one look of a plan.
@@ -60,9 +62,8 @@ func TestPlanStopsACommandBeforeItsLeaseEnds(t *testing.T) {
 						m.now, m.left, m.gone, got, again, m.want)
 				}
 			}
-			if p.lost != c.lost || p.overtime {
-				t.Errorf("lost %v overtime %v, want %v false", p.lost, p.overtime, c.lost)
-			}
+			assert.True(t, p.lost == c.lost && !p.overtime,
+				"lost %v overtime %v, want %v false", p.lost, p.overtime, c.lost)
 		})
 	}
 }
@@ -76,13 +77,10 @@ func TestPlanEndsACommandThatRunsTooLong(t *testing.T) {
 		{6 * time.Second, 27 * time.Second, false, goOn},
 		{7 * time.Second, 26 * time.Second, false, kill},
 	} {
-		if got, _ := p.step(m.now, m.left, m.gone); got != m.want {
-			t.Fatalf("at %v: %v, want %v", m.now, got, m.want)
-		}
+		got, _ := p.step(m.now, m.left, m.gone)
+		assert.MustTrue(t, got == m.want, "at %v: %v, want %v", m.now, got, m.want)
 	}
-	if !p.overtime || p.lost {
-		t.Errorf("overtime %v lost %v, want true false", p.overtime, p.lost)
-	}
+	assert.True(t, p.overtime && !p.lost, "overtime %v lost %v, want true false", p.overtime, p.lost)
 }
 
 // Whatever the moments of the looks, and whatever the renewals say, a command
@@ -96,9 +94,7 @@ func TestPlanKillsInTimeIfItIsAskedInTime(t *testing.T) {
 			now := time.Duration(0)
 			for !p.killed {
 				_, again := p.step(now, ttl-now, now >= ttl)
-				if now >= ttl {
-					t.Fatalf("grace %v, %v late: not killed when the lease ended", grace, late)
-				}
+				assert.MustTrue(t, now < ttl, "grace %v, %v late: not killed when the lease ended", grace, late)
 				now += again + late
 			}
 		}

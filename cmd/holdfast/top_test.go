@@ -74,9 +74,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 // press types keys.
 func (x *terminal) press(keys string) {
 	x.t.Helper()
-	if _, err := io.WriteString(x.keys, keys); err != nil {
-		x.t.Fatal(err)
-	}
+	assert.Must(x.t, assert.Err(io.WriteString(x.keys, keys)))
 }
 
 // await waits until the screen matches.

@@ -40,9 +40,8 @@ func TestChangesAreTold(t *testing.T) {
 			return map[string]holdfast.LockInfo{"x": info}
 		}
 		for _, e := range changes(states(c.before), states(c.after), at) {
-			if got = append(got, e.Event); e.Name != "x" || !strings.Contains(fmt.Sprint(e), "x") {
-				t.Errorf("%s: %+v", c.what, e)
-			}
+			got = append(got, e.Event)
+			assert.True(t, e.Name == "x" && strings.Contains(fmt.Sprint(e), "x"), "%s: %+v", c.what, e)
 		}
 		assert.Equal(t, strings.Join(got, " "), c.want, "%s: %q", c.what, got)
 	}

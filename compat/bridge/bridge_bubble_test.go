@@ -29,9 +29,7 @@ func newWorld(t *testing.T) *world { return &world{t, memstore.New(), memstore.N
 func (w *world) client(s *memstore.Store) *holdfast.Client {
 	w.t.Helper()
 	client, err := holdfast.New(s, holdfast.Config{TTL: ttl})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	w.t.Cleanup(client.Abandon)
 	return client
 }
@@ -44,9 +42,7 @@ func (w *world) instance(stage bridge.Stage) *bridge.Mutex {
 func (w *world) lock(m *bridge.Mutex) *bridge.Lease {
 	w.t.Helper()
 	lease, err := m.Lock(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	assert.Must(w.t, err)
 	return lease
 }
 
@@ -66,9 +62,8 @@ func (w *world) wantFree() {
 func (w *world) evict(s *memstore.Store) {
 	w.t.Helper()
 	e := holdfast.Eviction{By: "a test", Reason: "to see what happens"}
-	if n, err := w.client(s).Evict(w.t.Context(), "a", e); n != 1 || err != nil {
-		w.t.Fatalf("evicted %d: %v", n, err)
-	}
+	n, err := w.client(s).Evict(w.t.Context(), "a", e)
+	assert.MustTrue(w.t, n == 1 && err == nil, "evicted %d: %v", n, err)
 }
 
 func want(t *testing.T, what string, err, wanted error) {
@@ -90,9 +85,7 @@ func TestStagesThatAreNextToEachOtherExcludeEachOther(t *testing.T) {
 			w := newWorld(t)
 			lease := w.lock(w.instance(c.holder))
 			other, err := w.instance(c.other).TryLock(t.Context())
-			if errors.Is(err, holdfast.ErrHeld) != c.excludes {
-				t.Errorf("%v beside %v: %v", c.other, c.holder, err)
-			}
+			assert.True(t, errors.Is(err, holdfast.ErrHeld) == c.excludes, "%v beside %v: %v", c.other, c.holder, err)
 			if err == nil {
 				want(t, "release", other.Release(t.Context()), nil)
 			}
@@ -114,18 +107,16 @@ func TestEitherLossEndsTheLeaseAndTheOtherHalfStaysUntilItsRelease(t *testing.T)
 			if lease.Token() == 0 || lease.Remaining() <= 0 || lease.Err() != nil || lease.Context().Err() != nil {
 				t.Errorf("%d, %v, %v, %v", lease.Token(), lease.Remaining(), lease.Err(), lease.Context().Err())
 			}
-			if of, ok := holdfast.LeaseOf(lease.Context()); !ok || of.Token != lease.Token() {
-				t.Errorf("the context is of %+v", of)
-			}
+			of, ok := holdfast.LeaseOf(lease.Context())
+			assert.True(t, ok && of.Token == lease.Token(), "the context is of %+v", of)
 			w.evict(lost)
 			<-lease.Context().Done()
 			want(t, "the cause", context.Cause(lease.Context()), holdfast.ErrLost)
 			want(t, "the lease", lease.Err(), holdfast.ErrLost)
 			assert.True(t, lease.Remaining() == 0, "%v remain", lease.Remaining())
 			time.Sleep(3 * ttl) // the work takes a while to stop
-			if held, err := w.client(kept).Mutex("a").IsHeld(t.Context()); !held || err != nil {
-				t.Errorf("the other half is held: %v, %v", held, err)
-			}
+			held, err := w.client(kept).Mutex("a").IsHeld(t.Context())
+			assert.True(t, held && err == nil, "the other half is held: %v, %v", held, err)
 			want(t, "release", lease.Release(t.Context()), holdfast.ErrNotHeld)
 			want(t, "the cause after the release", context.Cause(lease.Context()), holdfast.ErrLost)
 			w.wantFree()
@@ -142,9 +133,8 @@ func TestALockWhoseOldHalfIsLostWhileItWaitsBeginsAgain(t *testing.T) {
 		synctest.Wait() // it has the old form
 		w.evict(w.old)
 		time.Sleep(ttl)
-		if held, err := w.client(w.old).Mutex("a").IsHeld(t.Context()); !held || err != nil {
-			t.Errorf("the old form is held again: %v, %v", held, err)
-		}
+		held, err := w.client(w.old).Mutex("a").IsHeld(t.Context())
+		assert.True(t, held && err == nil, "the old form is held again: %v, %v", held, err)
 		want(t, "release", after.Release(t.Context()), nil)
 		lease := <-got
 		want(t, "the lease", lease.Err(), nil)
@@ -223,9 +213,7 @@ func TestExtendLengthensBothHalves(t *testing.T) {
 		want(t, "extend", lease.Extend(t.Context(), time.Hour), nil)
 		for _, s := range []*memstore.Store{w.old, w.native} {
 			h, err := w.client(s).Mutex("a").Holder(t.Context())
-			if err != nil || h == nil || h.Remaining != time.Hour {
-				t.Errorf("%+v, %v", h, err)
-			}
+			assert.True(t, err == nil && h != nil && h.Remaining == time.Hour, "%+v, %v", h, err)
 		}
 		want(t, "release", lease.Release(t.Context()), nil)
 		want(t, "second release", lease.Release(t.Context()), holdfast.ErrReleased)
@@ -276,9 +264,7 @@ func (w *world) fleet(stages ...bridge.Stage) {
 		})
 	}
 	running.Wait()
-	if r.bad != nil {
-		w.t.Error(r.bad)
-	}
+	assert.NoError(w.t, r.bad)
 }
 
 // loseNth loses the nth request to the servers, or its reply. asked ends that, and says how many there
@@ -331,9 +317,7 @@ func TestALostRequestOrReplyLetsNobodyInAndBlocksNobody(t *testing.T) {
 					time.Sleep(2 * ttl)
 					w.wantFree()
 				})
-				if n == 400 {
-					t.Fatal("the requests do not end")
-				}
+				assert.MustTrue(t, n != 400, "the requests do not end")
 			}
 		}
 	}

@@ -37,9 +37,8 @@ func waiting(t *testing.T, s *redistest.Server, c *holdfast.Client, n int64) (go
 	got = make(chan *holdfast.Lease, 1)
 	go func() {
 		l, err := c.Mutex("turn", holdfast.TTL(time.Hour)).Lock(ctx)
-		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrClosed) {
-			t.Error(err)
-		}
+		assert.False(t, err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrClosed),
+			"%v", err)
 		got <- l
 	}()
 	redistest.Await(t, "the waiter is in the queue", func() bool { return s.Do(t, "LLEN", queueKey) == n })
@@ -53,9 +52,7 @@ func score(t *testing.T, s *redistest.Server, waiter string) float64 {
 	t.Helper()
 	text, _ := s.Do(t, "ZSCORE", timeoutKey, waiter).(string)
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatalf("the time of %s is %q", waiter, text)
-	}
+	assert.MustTrue(t, err == nil, "the time of %s is %q", waiter, text)
 	return n
 }
 
@@ -74,13 +71,11 @@ func TestTheFairQueueIsThatOfRedisson(t *testing.T) {
 		names = append(names, one.(string))
 	}
 	now := float64(time.Now().UnixMilli())
-	if due := score(t, s, names[0]) - now; due > 150_000 || due < 100_000 {
-		t.Errorf("the first is due in %v ms", due)
-	}
+	due := score(t, s, names[0]) - now
+	assert.False(t, due > 150_000 || due < 100_000, "the first is due in %v ms", due)
 	for i := range 2 {
-		if apart := score(t, s, names[i+1]) - score(t, s, names[i]); apart != 100_000 {
-			t.Errorf("the %d. and the next one are %v ms apart", i+1, apart)
-		}
+		apart := score(t, s, names[i+1]) - score(t, s, names[i])
+		assert.False(t, apart != 100_000, "the %d. and the next one are %v ms apart", i+1, apart)
 	}
 	before := score(t, s, names[1])
 
@@ -89,9 +84,7 @@ func TestTheFairQueueIsThatOfRedisson(t *testing.T) {
 	l := redistest.Next(t, "the first", first)
 	same(t, "the hash", hash(t, s, "turn"), []string{names[0] + "=1"})
 	same(t, "the second is due earlier", before-score(t, s, names[1]), 100_000)
-	if len(second) > 0 || len(third) > 0 {
-		t.Error("two have the lock")
-	}
+	assert.True(t, len(second) == 0 && len(third) == 0, "two have the lock")
 	conn := listen(t, s, lockChannel+":"+names[1])
 	release(t, l)
 	same(t, "message", message(t, conn), "0")
@@ -142,12 +135,10 @@ func TestADeadWaiterIsPassedAtItsTime(t *testing.T) {
 	s.Do(t, "ZADD", timeoutKey, fmt.Sprint(time.Now().Add(1500*time.Millisecond).UnixMilli()), java)
 	s.ResetStats(t)
 	l := lock(t, c.Mutex("turn", holdfast.MaxWait(20*time.Second)))
-	if calls := s.CommandCalls(t)["evalsha"]; calls > 12 {
-		t.Errorf("the waiter asked %d times", calls)
-	}
-	if left := s.Do(t, "LLEN", queueKey); left != int64(0) {
-		t.Errorf("the queue has %v waiters", left)
-	}
+	calls := s.CommandCalls(t)["evalsha"]
+	assert.True(t, calls <= 12, "the waiter asked %d times", calls)
+	left := s.Do(t, "LLEN", queueKey)
+	assert.True(t, left == int64(0), "the queue has %v waiters", left)
 	release(t, l)
 }
 
@@ -161,9 +152,8 @@ func TestATryDoesNotOvertake(t *testing.T) {
 	held(t, err)
 	same(t, "the queue", s.Do(t, "LLEN", queueKey), 1)
 	info, err := c.Inspect(t.Context(), "turn")
-	if err != nil || info.Held() || len(info.Waiters) != 1 || info.Waiters[0].HolderID != java {
-		t.Errorf("Inspect: %+v, %v", info, err)
-	}
+	assert.True(t, err == nil && !info.Held() && len(info.Waiters) == 1 && info.Waiters[0].HolderID == java,
+		"Inspect: %+v, %v", info, err)
 }
 
 // Many goroutines of two processes get the lock in turn, and nothing is left.

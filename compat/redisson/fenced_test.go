@@ -33,9 +33,8 @@ func TestAFencedLockHasRedissonsTokens(t *testing.T) {
 			continue
 		}
 		e := holdfast.Eviction{By: "ann", Reason: "test", Token: uint64(token)}
-		if n, err := c.Evict(t.Context(), "order", e); n != want || err != nil {
-			t.Errorf("Evict of token %d: %d, %v", token, n, err)
-		}
+		n, err := c.Evict(t.Context(), "order", e)
+		assert.True(t, n == want && err == nil, "Evict of token %d: %d, %v", token, n, err)
 	}
 	everyKeyExpires(t, s, "redisson_lock_token:{order}")
 }

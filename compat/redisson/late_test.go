@@ -100,9 +100,8 @@ func TestALateAcquireOfAReleasedAttemptGetsNothing(t *testing.T) {
 			redistest.Next(t, "the poll without an answer", d.held)
 			release(t, redistest.Next(t, "the lock", got)) // of a later poll
 			before := s.Do(t, "GET", "order")
-			if answer, err := d.arrive(); answer != "gone" || err != nil {
-				t.Errorf("the late request: %q, %v", answer, err)
-			}
+			answer, err := d.arrive()
+			assert.True(t, answer == "gone" && err == nil, "the late request: %q, %v", answer, err)
 			nothingIsHeld(t, s, kind, before)
 		})
 	}
@@ -124,9 +123,7 @@ func nothingIsHeld(t *testing.T, s *redistest.Server, kind redisson.Kind, permit
 	t.Helper()
 	for _, key := range keysOf(t, s) {
 		latch := strings.HasPrefix(key, "redisson_unlock_latch:") || strings.HasPrefix(key, "redisson_lock_token:")
-		if !latch && (kind != redisson.Semaphore || key != "order") {
-			t.Errorf("the key %s is left", key)
-		}
+		assert.False(t, !latch && (kind != redisson.Semaphore || key != "order"), "the key %s is left", key)
 	}
 	if kind == redisson.Semaphore && s.Do(t, "GET", "order") != permits {
 		t.Errorf("%v permits are free, %v before", s.Do(t, "GET", "order"), permits)
@@ -156,13 +153,10 @@ func TestALateAcquireOfACancelledAttemptLeavesNothing(t *testing.T) {
 				}()
 				redistest.Next(t, "the request without an answer", d.held)
 				cancel()
-				if err := redistest.Next(t, "the end of the call", failed); err == nil {
-					t.Fatal("the lock was acquired")
-				}
+				assert.MustTrue(t, redistest.Next(t, "the end of the call", failed) != nil, "the lock was acquired")
 				redistest.Await(t, "the cancel", func() bool { return s.Do(t, "EXISTS", d.latch) == int64(1) })
-				if answer, err := d.arrive(); answer != "gone" || err != nil {
-					t.Errorf("the late request: %q, %v", answer, err)
-				}
+				answer, err := d.arrive()
+				assert.True(t, answer == "gone" && err == nil, "the late request: %q, %v", answer, err)
 				if busy {
 					queue := s.Do(t, "EXISTS", "redisson_lock_queue:{order}", "redisson_lock_timeout:{order}")
 					same(t, "the queue", queue, 0)

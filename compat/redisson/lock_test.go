@@ -22,23 +22,19 @@ func TestALockIsAnRLock(t *testing.T) {
 	l := lock(t, c.Mutex("order:42", holdfast.TTL(20*time.Second)))
 	same(t, "keys", keysOf(t, s), []string{"order:42"})
 	record := hash(t, s, "order:42")
-	if len(record) != 1 || !strings.HasSuffix(record[0], "=1") {
-		t.Fatalf("the hash is %v", record)
-	}
+	assert.MustTrue(t, len(record) == 1 && strings.HasSuffix(record[0], "=1"), "the hash is %v", record)
 	field := strings.TrimSuffix(record[0], "=1")
 	uuid, thread, _ := strings.Cut(field, ":")
-	if len(uuid) != 36 || strings.Count(uuid, "-") != 4 || strings.ToLower(uuid) != uuid || thread == "" {
-		t.Errorf("the holder is %q", field)
-	}
+	assert.True(t, len(uuid) == 36 && strings.Count(uuid, "-") == 4 && strings.ToLower(uuid) == uuid && thread != "",
+		"the holder is %q", field)
 	within(t, "TTL", s.Do(t, "PTTL", "order:42"), 20*time.Second)
 	assert.True(t, l.Token() == 0, "an RLock has no token: %d", l.Token())
 
 	release(t, l)
 	same(t, "message", message(t, conn), "0")
 	keys := keysOf(t, s)
-	if len(keys) != 1 || !strings.HasPrefix(keys[0], "redisson_unlock_latch:{order:42}:") {
-		t.Errorf("after the release: %v", keys)
-	}
+	assert.True(t, len(keys) == 1 && strings.HasPrefix(keys[0], "redisson_unlock_latch:{order:42}:"),
+		"after the release: %v", keys)
 	everyKeyExpires(t, s)
 }
 
@@ -96,9 +92,7 @@ func TestAnAcquireOfUnknownOutcomeIsCancelled(t *testing.T) {
 	release(t, lock(t, c.Mutex("warm")))
 	p.DropReplies(1, "EVALSHA")
 	_, err := c.Mutex("order", holdfast.TTL(time.Hour)).TryLock(t.Context())
-	if !errors.Is(err, holdfast.ErrUnknownOutcome) {
-		t.Fatalf("TryLock: %v", err)
-	}
+	assert.MustTrue(t, errors.Is(err, holdfast.ErrUnknownOutcome), "TryLock: %v", err)
 	redistest.Await(t, "the lock is free again", func() bool { return s.Do(t, "EXISTS", "order") == int64(0) })
 }
 
@@ -111,9 +105,7 @@ func TestARepeatedReleaseHasTheSameAnswer(t *testing.T) {
 	release(t, lock(t, c.Mutex("warm")))
 	l := lock(t, c.Mutex("order", holdfast.TTL(time.Hour)))
 	p.DropReplies(1, "EVALSHA")
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	assert.NoError(t, l.Release(t.Context()))
 	same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
 }
 
@@ -145,20 +137,15 @@ func TestAKeyOfAnotherKindIsLeftAlone(t *testing.T) {
 	s.Do(t, "SET", "order", "data")
 	s.Do(t, "HSET", "user", "name", "ann")
 	var refused *holdfast.ServerError
-	if _, err := c.Mutex("order").TryLock(t.Context()); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
-		t.Errorf("a string: %v", err)
-	}
-	if _, err := c.Mutex("user").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("a hash of other data counts as held, as for Redisson: %v", err)
-	}
+	_, err := c.Mutex("order").TryLock(t.Context())
+	assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "a string: %v", err)
+	assert.Is(t, assert.Err(c.Mutex("user").TryLock(t.Context())), holdfast.ErrHeld)
 	for _, name := range []string{"order", "user"} {
 		if _, err := c.Inspect(t.Context(), name); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
 			t.Errorf("Inspect of %s: %v", name, err)
 		}
 		_, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
-		if !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
-			t.Errorf("Evict of %s: %v", name, err)
-		}
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "Evict of %s: %v", name, err)
 	}
 	same(t, "the string", s.Do(t, "GET", "order"), "data")
 	same(t, "the hash", hash(t, s, "user"), []string{"name=ann"})
@@ -180,9 +167,8 @@ func TestWhatTheFormatCannotCarryIsRefused(t *testing.T) {
 	} {
 		err := call()
 		hint := holdfast.Hint(err)
-		if !errors.Is(err, redisson.ErrUnsupported) || !strings.Contains(err.Error(), what) || hint == "" {
-			t.Errorf("%s: %v; hint: %s", what, err, hint)
-		}
+		assert.True(t, errors.Is(err, redisson.ErrUnsupported) && strings.Contains(err.Error(), what) && hint != "",
+			"%s: %v; hint: %s", what, err, hint)
 	}
 	same(t, "keys", len(keysOf(t, s)), 0)
 }
@@ -191,9 +177,8 @@ func TestWhatTheFormatCannotCarryIsRefused(t *testing.T) {
 func TestANameWithAnotherTagIsRefused(t *testing.T) {
 	s, c := serve(t, redisson.Config{})
 	for _, name := range []string{"a{b", "a{}b", "a}b", "}{"} {
-		if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, redisson.ErrUnsupported) {
-			t.Errorf("%q: %v", name, err)
-		}
+		_, err := c.Mutex(name).TryLock(t.Context())
+		assert.True(t, errors.Is(err, redisson.ErrUnsupported), "%q: %v", name, err)
 	}
 	for name, channel := range map[string]string{
 		"a":      "redisson_lock__channel:{a}",
@@ -233,9 +218,7 @@ func TestAnEvictionIsAForcedUnlock(t *testing.T) {
 	l := lock(t, c.Mutex("order"))
 	conn := listen(t, s, "redisson_lock__channel:{order}")
 	n, err := other.Evict(t.Context(), "order", holdfast.Eviction{By: "ann", Reason: "test"})
-	if n != 1 || err != nil {
-		t.Errorf("Evict: %d, %v", n, err)
-	}
+	assert.True(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
 	same(t, "message", message(t, conn), "0")
 	same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
 	assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)

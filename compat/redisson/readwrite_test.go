@@ -41,9 +41,7 @@ func TestAReaderIsOneOfRedisson(t *testing.T) {
 	release(t, l)
 	same(t, "message", message(t, conn), "0")
 	for _, key := range keysOf(t, s) {
-		if !strings.HasPrefix(key, "redisson_unlock_latch:{book}:") {
-			t.Errorf("after the release: %s", key)
-		}
+		assert.True(t, strings.HasPrefix(key, "redisson_unlock_latch:{book}:"), "after the release: %s", key)
 	}
 }
 
@@ -65,9 +63,7 @@ func TestAWriterIsOneOfRedisson(t *testing.T) {
 	assert.Must(t, err)
 	record := hash(t, s, "book")
 	same(t, "the mode", s.Do(t, "HGET", "book", "mode"), "write")
-	if len(record) != 2 || !strings.HasSuffix(fieldOf(record), ":write") {
-		t.Errorf("the hash is %v", record)
-	}
+	assert.True(t, len(record) == 2 && strings.HasSuffix(fieldOf(record), ":write"), "the hash is %v", record)
 	within(t, "the hash", s.Do(t, "PTTL", "book"), 20*time.Second)
 	_, err = connect(t, s.Addr(), readWrite).RWMutex("book").TryRLock(t.Context())
 	held(t, err)
@@ -92,9 +88,8 @@ func TestTheReadersOfBothSidesAreInTogether(t *testing.T) {
 	m := c.RWMutex("book", holdfast.TTL(time.Hour))
 	l := rlock(t, m)
 	within(t, "the hash has the longest lease", s.Do(t, "PTTL", "book"), time.Hour)
-	if left := s.Do(t, "PTTL", "book").(int64); left <= 10_000 {
-		t.Errorf("the hash has %d ms left", left)
-	}
+	left := s.Do(t, "PTTL", "book").(int64)
+	assert.True(t, left > 10_000, "the hash has %d ms left", left)
 	_, err := m.TryLock(t.Context())
 	assert.True(t, err != nil, "a writer is in beside readers")
 	release(t, l)
@@ -201,9 +196,8 @@ func TestAHashWithoutAModeIsLeftAlone(t *testing.T) {
 	_, err = c.RWMutex("book").TryLock(t.Context())
 	held(t, err)
 	var refused *holdfast.ServerError
-	if _, err := c.Inspect(t.Context(), "book"); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
-		t.Errorf("Inspect: %v", err)
-	}
+	_, err = c.Inspect(t.Context(), "book")
+	assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "Inspect: %v", err)
 	same(t, "the hash", hash(t, s, "book"), []string{java + "=1"})
 }
 

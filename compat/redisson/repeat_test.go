@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -37,17 +38,13 @@ func TestARepeatedReleaseIsAnsweredAsTheFirst(t *testing.T) {
 			t.Cleanup(func() { _ = rdb.Close() })
 			r := &repeating{Store: goredis.New(rdb)}
 			c, err := holdfast.New(redisson.New(r, redisson.Config{Kind: kind}), holdfast.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			t.Cleanup(func() { _ = c.Close(context.Background()) })
 			if kind == redisson.Semaphore {
 				s.Do(t, "SET", "order", "1")
 			}
 			l, err := acquirer(c, kind)(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			release(t, l)
 			same(t, "a release was repeated", r.repeated, true)
 		})

@@ -36,9 +36,8 @@ func TestASemaphoreIsOneOfRedisson(t *testing.T) {
 	s.Do(t, "DECRBY", "api", "3") // Java takes the rest
 	_, err := m.TryAcquire(t.Context(), 1)
 	held(t, err)
-	if n, err := m.Available(t.Context()); n != 0 || err != nil {
-		t.Errorf("Available: %d, %v", n, err)
-	}
+	n, err := m.Available(t.Context())
+	assert.True(t, n == 0 && err == nil, "Available: %d, %v", n, err)
 	release(t, l)
 	same(t, "message", message(t, conn), "2")
 	same(t, "the number", s.Do(t, "GET", "api"), "2")
@@ -55,9 +54,8 @@ func TestTheNumberOfJavaStays(t *testing.T) {
 	release(t, l)
 	same(t, "the number", s.Do(t, "GET", "api"), "1")
 	_, err = c.Semaphore("api", 5).TryAcquire(t.Context(), 6)
-	if !errors.Is(err, holdfast.ErrInvalid) && !errors.Is(err, holdfast.ErrLimit) {
-		t.Errorf("more permits than there are: %v", err)
-	}
+	assert.False(t, !errors.Is(err, holdfast.ErrInvalid) && !errors.Is(err, holdfast.ErrLimit),
+		"more permits than there are: %v", err)
 }
 
 // A release of Java wakes a waiter.
@@ -96,14 +94,10 @@ func TestPermitsAreGivenBackOnce(t *testing.T) {
 	release(t, acquire(t, m, 1))
 	l := acquire(t, m, 2)
 	p.DropReplies(1, "EVALSHA")
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	assert.NoError(t, l.Release(t.Context()))
 	same(t, "the number", s.Do(t, "GET", "api"), "3")
 	p.DropReplies(1, "EVALSHA")
-	if _, err := m.TryAcquire(t.Context(), 2); !errors.Is(err, holdfast.ErrUnknownOutcome) {
-		t.Errorf("TryAcquire: %v", err)
-	}
+	assert.Is(t, assert.Err(m.TryAcquire(t.Context(), 2)), holdfast.ErrUnknownOutcome)
 	redistest.Await(t, "the permits are back", func() bool { return s.Do(t, "GET", "api") == "3" })
 }
 
@@ -114,10 +108,8 @@ func TestAValueThatIsNoSemaphoreIsLeftAlone(t *testing.T) {
 	s.Do(t, "HSET", "user", "name", "ann")
 	for _, name := range []string{"api", "user"} {
 		var refused *holdfast.ServerError
-		if _, err := c.Semaphore(name, 3).TryAcquire(t.Context(), 1); !errors.As(err, &refused) ||
-			refused.Code != "WRONGTYPE" {
-			t.Errorf("TryAcquire of %s: %v", name, err)
-		}
+		_, err := c.Semaphore(name, 3).TryAcquire(t.Context(), 1)
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "TryAcquire of %s: %v", name, err)
 	}
 	same(t, "the text", s.Do(t, "GET", "api"), "text")
 	same(t, "the hash", hash(t, s, "user"), []string{"name=ann"})

@@ -49,9 +49,7 @@ func TestAMultiMutexHoldsSeveralRLocks(t *testing.T) {
 	plant(t, s, "c", "3600000")
 	_, err = m.TryLock(t.Context())
 	var busy *holdfast.HeldError
-	if !errors.As(err, &busy) || busy.Name != "c" || busy.HeldBy != java {
-		t.Errorf("TryLock: %v", err)
-	}
+	assert.True(t, errors.As(err, &busy) && busy.Name == "c" && busy.HeldBy == java, "TryLock: %v", err)
 	for _, key := range []string{"a", "b"} {
 		same(t, key, s.Do(t, "EXISTS", key), 0)
 	}
@@ -160,9 +158,7 @@ func TestAGrantPassesOnAtMost64TimesInItsProcess(t *testing.T) {
 	for range cap(done) {
 		assert.NoError(t, redistest.Next(t, "a worker", done))
 	}
-	if longest < 1 || longest > 64 {
-		t.Errorf("a grant passed on %d times", longest)
-	}
+	assert.True(t, longest >= 1 && longest <= 64, "a grant passed on %d times", longest)
 }
 
 type observer func(holdfast.Event)

@@ -123,9 +123,8 @@ func keysOf(t testing.TB, s doer) []string {
 func everyKeyExpires(t testing.TB, s doer, but ...string) {
 	t.Helper()
 	for _, key := range s.Do(t, "KEYS", "*").([]any) {
-		if s.Do(t, "PTTL", key) == int64(-1) && !slices.Contains(but, key.(string)) {
-			t.Errorf("the key %s has no TTL", key)
-		}
+		assert.False(t, s.Do(t, "PTTL", key) == int64(-1) && !slices.Contains(but, key.(string)),
+			"the key %s has no TTL", key)
 	}
 }
 
@@ -133,9 +132,7 @@ func everyKeyExpires(t testing.TB, s doer, but ...string) {
 func within(t testing.TB, what string, got any, ttl time.Duration) {
 	t.Helper()
 	ms, _ := got.(int64)
-	if ms <= 0 || ms > ttl.Milliseconds() {
-		t.Errorf("%s: %v ms left of %v", what, got, ttl)
-	}
+	assert.True(t, ms > 0 && ms <= ttl.Milliseconds(), "%s: %v ms left of %v", what, got, ttl)
 }
 
 // listen subscribes to a channel of the server. The result receives its messages.
@@ -150,9 +147,7 @@ func listen(t testing.TB, s *redistest.Server, channel string) *redistest.Conn {
 func message(t testing.TB, conn *redistest.Conn) any {
 	t.Helper()
 	parts, _ := conn.Receive(t).([]any)
-	if len(parts) < 3 {
-		t.Fatalf("not a message: %v", parts)
-	}
+	assert.MustTrue(t, len(parts) >= 3, "not a message: %v", parts)
 	return parts[len(parts)-1]
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/moving/redisson"
 	"github.com/holdfast-go/holdfast/examples/moving/redsync"
 	"github.com/holdfast-go/holdfast/examples/moving/rueidislock"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -42,9 +43,7 @@ type stages struct{ before, during, after enter }
 func clientOf(t *testing.T, s store.Store) *holdfast.Client {
 	t.Helper()
 	client, err := holdfast.New(s, holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { client.Close(context.Background()) })
 	return client
 }
@@ -63,9 +62,7 @@ func moves(t *testing.T) map[string]stages {
 	other, err := locker.NewLocker(locker.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}}, KeyMajority: 1, NoLoopTracking: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(other.Close)
 	return map[string]stages{
 		"redsync": {
@@ -121,9 +118,7 @@ func crowd(t *testing.T, one, two enter) (times int, together bool) {
 	for _, stage := range []enter{one, two, one, two} {
 		all.Go(func() {
 			for range 5 {
-				if err := stage(t.Context(), charge); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, stage(t.Context(), charge))
 			}
 		})
 	}
@@ -148,9 +143,8 @@ func TestTheStagesOfAMoveExcludeTheirNeighbours(t *testing.T) {
 			err := s.before(t.Context(), func(ctx context.Context) error {
 				return s.after(ctx, func(context.Context) error { both = true; return nil })
 			})
-			if err != nil || !both {
-				t.Errorf("before and after exclude each other (%v): then the stage between them is not needed", err)
-			}
+			assert.True(t, err == nil && both,
+				"before and after exclude each other (%v): then the stage between them is not needed", err)
 		})
 	}
 }
@@ -192,9 +186,8 @@ func TestAnErrorOfTheWorkFreesBothLocks(t *testing.T) {
 	failed := errors.New("the card was refused")
 	for name, s := range moves(t) {
 		for range 2 {
-			if err := s.during(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := s.during(t.Context(), func(context.Context) error { return failed })
+			assert.True(t, errors.Is(err, failed), "%s: %v", name, err)
 		}
 	}
 }
@@ -205,9 +198,7 @@ func TestAJavaServiceIsWaitedFor(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	client, err := redisson.Connect(rdb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	t.Cleanup(func() { client.Close(context.Background()) })
 	s.Do(t, "HSET", "order:42", "b6a0f0c4-7d2f-4f1e-9a55-0c1d2e3f4a5b:77", "1")
 	s.Do(t, "PEXPIRE", "order:42", "3600000")
@@ -221,9 +212,7 @@ func TestAJavaServiceIsWaitedFor(t *testing.T) {
 	})
 	s.Do(t, "DEL", "order:42")
 	s.Do(t, "PUBLISH", channel, "0")
-	if err := redistest.Next(t, "the charge", charged); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, redistest.Next(t, "the charge", charged))
 }
 
 // Each page shows its files as they are.
@@ -239,18 +228,13 @@ func TestThePagesShowTheFiles(t *testing.T) {
 		"consul-lock.md": {"shell/consul-before.sh", "shell/consul-during.sh", "shell/consul-after.sh"},
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "moving", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		for _, file := range files {
 			code, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, err)
 			block := fmt.Sprintf("```%s\n%s```", strings.TrimPrefix(filepath.Ext(file), "."), code)
-			if !strings.Contains(string(text), block) {
-				t.Errorf("docs/moving/%s does not show %s as it is", page, file)
-			}
+			assert.True(t, strings.Contains(string(text), block),
+				"docs/moving/%s does not show %s as it is", page, file)
 		}
 	}
 }
@@ -274,9 +258,8 @@ func buildTool(t *testing.T, dir, addr string) {
 	t.Helper()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "holdfast"), ".")
 	build.Dir = filepath.Join("..", "..", "cmd", "holdfast")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	assert.MustTrue(t, err == nil, "%v\n%s", err, out)
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("HOLDFAST_REDIS", "redis://"+addr)
 }
@@ -288,70 +271,45 @@ func TestTheScriptsRun(t *testing.T) {
 	buildTool(t, dir, addr)
 	for _, job := range []string{"report.sh", "worker.sh"} {
 		code := []byte("#!/bin/sh\n: >ran\n")
-		if err := os.WriteFile(filepath.Join(dir, job), code, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, os.WriteFile(filepath.Join(dir, job), code, 0o755))
 	}
 	scripts, err := filepath.Glob("shell/*.sh")
-	if err != nil || len(scripts) != 6 {
-		t.Fatalf("%v, %v", scripts, err)
-	}
+	assert.MustTrue(t, err == nil && len(scripts) == 6, "%v, %v", scripts, err)
 	file := filepath.Join(dir, "report.lock")
 	for _, path := range scripts {
 		code, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, err)
 		moved := strings.ReplaceAll(string(code), "/var/lock/report.lock", file)
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), []byte(moved), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.CommandContext(t.Context(), "sh", "-n", path).CombinedOutput(); err != nil {
-			t.Errorf("%s: %s", path, out)
-		}
+		assert.Must(t, os.WriteFile(filepath.Join(dir, filepath.Base(path)), []byte(moved), 0o600))
+		out, err := exec.CommandContext(t.Context(), "sh", "-n", path).CombinedOutput()
+		assert.True(t, err == nil, "%s: %s", path, out)
 	}
 	for _, script := range []string{"flock-before.sh", "flock-during.sh", "flock-after.sh", "consul-after.sh"} {
-		if !shell(t, dir, script) {
-			t.Errorf("%s has not run its job", script)
-		}
+		assert.True(t, shell(t, dir, script), "%s has not run its job", script)
 	}
 
 	old, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer old.Close()
-	if err := syscall.Flock(int(old.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, syscall.Flock(int(old.Fd()), syscall.LOCK_EX))
 	for script, want := range map[string]bool{
 		"flock-before.sh": false, "flock-during.sh": false, "flock-after.sh": true,
 	} {
-		if shell(t, dir, script) != want {
-			t.Errorf("under the old lock, %s: the job ran: %t", script, !want)
-		}
+		assert.True(t, shell(t, dir, script) == want, "under the old lock, %s: the job ran: %t", script, !want)
 	}
 	old.Close()
 
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	client, err := holdfast.New(goredis.New(rdb), holdfast.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	defer client.Close(context.Background())
 	lease, err := client.Mutex("report").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	for script, want := range map[string]bool{
 		"flock-before.sh": true, "flock-during.sh": false, "flock-after.sh": false,
 	} {
-		if shell(t, dir, script) != want {
-			t.Errorf("under the new lock, %s: the job ran: %t", script, !want)
-		}
+		assert.True(t, shell(t, dir, script) == want, "under the new lock, %s: the job ran: %t", script, !want)
 	}
-	if err := lease.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, lease.Release(t.Context()))
 }

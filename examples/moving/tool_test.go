@@ -13,6 +13,7 @@ import (
 	pool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -30,16 +31,13 @@ func TestTheToolSharesTheLocksOfTheOriginals(t *testing.T) {
 		"redsync": func(key string) (func(), bool) {
 			m := rs.NewMutex(key, gored.WithExpiry(time.Minute))
 			err := m.TryLockContext(t.Context())
-			if taken := (*gored.ErrTaken)(nil); err != nil && !errors.As(err, &taken) {
-				t.Error(err)
-			}
+			taken := (*gored.ErrTaken)(nil)
+			assert.False(t, err != nil && !errors.As(err, &taken), "%v", err)
 			return func() { _, _ = m.UnlockContext(context.Background()) }, err != nil
 		},
 		"redislock": func(key string) (func(), bool) {
 			l, err := locks.Obtain(t.Context(), key, time.Minute, nil)
-			if err != nil && !errors.Is(err, bsm.ErrNotObtained) {
-				t.Error(err)
-			}
+			assert.False(t, err != nil && !errors.Is(err, bsm.ErrNotObtained), "%v", err)
 			return func() { _ = l.Release(context.Background()) }, err != nil
 		},
 	} {
@@ -52,44 +50,29 @@ func TestTheToolSharesTheLocksOfTheOriginals(t *testing.T) {
 func crossTool(t *testing.T, try original, run []string, key string) {
 	t.Helper()
 	unlock, held := try(key)
-	if held {
-		t.Fatalf("%s is held before", key)
-	}
+	assert.MustTrue(t, !held, "%s is held before", key)
 	var exit *exec.ExitError
 	busy := append(append([]string{}, run...), "-n", key, "--", "true")
 	err := exec.CommandContext(t.Context(), "holdfast", busy...).Run()
-	if !errors.As(err, &exit) || exit.ExitCode() != 75 {
-		t.Errorf("%v beside the original: %v, want 75", busy, err)
-	}
+	assert.True(t, errors.As(err, &exit) && exit.ExitCode() == 75, "%v beside the original: %v, want 75", busy, err)
 
 	// The tool waits for the original, and the original finds it held then.
 	wait := append(append([]string{}, run...), key, "--", "sh", "-c", "echo in; cat")
 	tool := exec.CommandContext(t.Context(), "holdfast", wait...)
 	in, err := tool.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
 	out, err := tool.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tool.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, err)
+	assert.Must(t, tool.Start())
 	unlock()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "in\n" {
-		t.Fatalf("the tool's command said %q, %v", line, err)
-	}
-	if _, held := try(key); !held {
-		t.Errorf("%v: the original got the lock, too", wait)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	assert.MustTrue(t, line == "in\n", "the tool's command said %q, %v", line, err)
+	_, held = try(key)
+	assert.True(t, held, "%v: the original got the lock, too", wait)
 	in.Close()
-	if err := tool.Wait(); err != nil {
-		t.Errorf("%v: %v", wait, err)
-	}
+	err = tool.Wait()
+	assert.True(t, err == nil, "%v: %v", wait, err)
 	unlock, held = try(key)
-	if held {
-		t.Fatalf("%v: the lock is held after the tool", wait)
-	}
+	assert.MustTrue(t, !held, "%v: the lock is held after the tool", wait)
 	unlock()
 }

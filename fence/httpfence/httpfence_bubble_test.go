@@ -71,15 +71,11 @@ func TestEachRequestGetsItsStatus(t *testing.T) {
 	} {
 		before := ran
 		got := call(t.Context(), h, c.method, c.path, c.tokens...)
-		if got.code != c.status || got.seen != c.seen {
-			t.Errorf("%s %s %q: %+v", c.method, c.path, c.tokens, got)
-		}
-		if (ran > before) != (c.status == 200) {
-			t.Errorf("%s %s %q: the handler ran %d times", c.method, c.path, c.tokens, ran-before)
-		}
-		if errors.Is(got.refused, fence.ErrStale) != (c.status == 412) {
-			t.Errorf("%s %s %q: Refused: %v", c.method, c.path, c.tokens, got.refused)
-		}
+		assert.True(t, got.code == c.status && got.seen == c.seen, "%s %s %q: %+v", c.method, c.path, c.tokens, got)
+		assert.True(t, (ran > before) == (c.status == 200),
+			"%s %s %q: the handler ran %d times", c.method, c.path, c.tokens, ran-before)
+		assert.True(t, errors.Is(got.refused, fence.ErrStale) == (c.status == 412),
+			"%s %s %q: Refused: %v", c.method, c.path, c.tokens, got.refused)
 	}
 }
 
@@ -95,9 +91,8 @@ func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
 		guard := &httpfence.Guard{}
 		h := guard.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			token := r.Header.Get(httpfence.Header)
-			if got, ok := httpfence.Token(r.Context()); !ok || got == 0 {
-				t.Error("the handler finds no token")
-			}
+			got, ok := httpfence.Token(r.Context())
+			assert.True(t, ok && got != 0, "the handler finds no token")
 			began <- token
 			if token == "5" {
 				<-r.Context().Done()
@@ -143,9 +138,8 @@ func TestANewerCallerWaitsForTheHandlersOfOlderOnes(t *testing.T) {
 		leave <- struct{}{}
 		synctest.Wait()
 		for range 2 { // in any order
-			if got := <-status; got != [2]any{"5", 200} && got != [2]any{"7", 200} {
-				t.Errorf("got %v", got)
-			}
+			got := <-status
+			assert.False(t, got != [2]any{"5", 200} && got != [2]any{"7", 200}, "got %v", got)
 		}
 		assert.Equal(t, len(began), 3, "handlers that have run")
 	})
@@ -162,9 +156,8 @@ func TestAHandlerThatPanicsHasEnded(t *testing.T) {
 		defer func() { _ = recover() }()
 		call(t.Context(), h, "PUT", "/a", "5")
 	}()
-	if code := call(t.Context(), h, "PUT", "/a", "6").code; code != http.StatusOK {
-		t.Error(code)
-	}
+	code := call(t.Context(), h, "PUT", "/a", "6").code
+	assert.True(t, code == http.StatusOK, "%v", code)
 }
 
 type memory func(token uint64) error
@@ -180,18 +173,15 @@ func TestTheMemoryDecidesForAllInstances(t *testing.T) {
 	}
 	ran := false
 	h := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran = true }))
-	if code := call(t.Context(), h, "PUT", "/a", "5").code; code != 200 || !ran || shown != 5 {
-		t.Errorf("accepted: %d, token %d", code, shown)
-	}
+	code := call(t.Context(), h, "PUT", "/a", "5").code
+	assert.True(t, code == 200 && ran && shown == 5, "accepted: %d, token %d", code, shown)
 	ran, outcome = false, fence.Judge("all", 6, 7)
 	refused := call(t.Context(), h, "PUT", "/a", "6")
-	if refused.code != http.StatusPreconditionFailed || refused.seen != "7" || ran {
-		t.Errorf("refused: %+v", refused)
-	}
+	assert.True(t, refused.code == http.StatusPreconditionFailed && refused.seen == "7" && !ran,
+		"refused: %+v", refused)
 	outcome = errors.New("the database is away")
-	if code := call(t.Context(), h, "PUT", "/a", "8").code; code != 503 || ran {
-		t.Errorf("the memory failed: %d", code)
-	}
+	code = call(t.Context(), h, "PUT", "/a", "8").code
+	assert.True(t, code == 503 && !ran, "the memory failed: %d", code)
 	// Only the memory remembers, so its reset is enough.
 	outcome = nil
 	assert.Equal(t, call(t.Context(), h, "PUT", "/a", "1").code, 200, "after a reset of the memory")
@@ -245,9 +235,8 @@ func TestTheTransportSendsTheLeasesToken(t *testing.T) {
 			fake := &http.Request{Header: wanted}
 			httpfence.Set(fake, c.token)
 		}
-		if token := <-sent; token != wanted.Get(httpfence.Header) {
-			t.Errorf("%s: sent %q, want %d", c.name, token, c.token)
-		}
+		token := <-sent
+		assert.True(t, token == wanted.Get(httpfence.Header), "%s: sent %q, want %d", c.name, token, c.token)
 		assert.Equal(t, r.Header.Get(httpfence.Header), before, "%s: the caller's request was changed", c.name)
 	}
 }

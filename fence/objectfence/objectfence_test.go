@@ -67,17 +67,13 @@ func (b *bucket) Put(_ context.Context, key string, body []byte, version string)
 // want checks an error; nil is success.
 func want(t *testing.T, what string, err, target error) {
 	t.Helper()
-	if !errors.Is(err, target) || target == nil && err != nil {
-		t.Errorf("%s: %v; want %v", what, err, target)
-	}
+	assert.False(t, !errors.Is(err, target) || target == nil && err != nil, "%s: %v; want %v", what, err, target)
 }
 
 func content(t *testing.T, g objectfence.Guard, text string) {
 	t.Helper()
 	got, err := g.Get(t.Context(), "a")
-	if err != nil || string(got) != text {
-		t.Errorf("the content is %q, %v; want %q", got, err, text)
-	}
+	assert.True(t, err == nil && string(got) == text, "the content is %q, %v; want %q", got, err, text)
 }
 
 func TestAnObjectRefusesOlderTokens(t *testing.T) {
@@ -100,9 +96,8 @@ func TestAnObjectRefusesOlderTokens(t *testing.T) {
 		}
 	}
 	content(t, guard, "last")
-	if seen, err := guard.Seen(t.Context(), "a"); seen != math.MaxInt64 || err != nil {
-		t.Errorf("seen %d, %v", seen, err)
-	}
+	seen, err := guard.Seen(t.Context(), "a")
+	assert.True(t, seen == math.MaxInt64 && err == nil, "seen %d, %v", seen, err)
 	want(t, "Reset", guard.Reset(t.Context(), "a"), nil)
 	content(t, guard, "last")
 	want(t, "Raise", guard.Raise(t.Context(), "a", 3), nil)
@@ -140,9 +135,8 @@ func TestAnUpdateIsMadeFromTheNewestContent(t *testing.T) {
 	errWork := errors.New("the work failed")
 	err := guard.Update(t.Context(), "a", 9, func([]byte) ([]byte, error) { return nil, errWork })
 	want(t, "a function that fails", err, errWork)
-	if seen, err := guard.Seen(t.Context(), "a"); seen != 5 || err != nil {
-		t.Errorf("a function that failed has left token %d, %v", seen, err)
-	}
+	seen, err := guard.Seen(t.Context(), "a")
+	assert.True(t, seen == 5 && err == nil, "a function that failed has left token %d, %v", seen, err)
 }
 
 // A client library sends a write twice, because the answer was lost: the second time the condition
@@ -173,9 +167,7 @@ func TestAnObjectThatWasNeverGuardedIsAllContent(t *testing.T) {
 		content(t, guard, "new")
 	}
 	b.versioned = false
-	if err := guard.Put(t.Context(), "a", 2, nil); err == nil {
-		t.Error("a store without versions is accepted")
-	}
+	assert.True(t, guard.Put(t.Context(), "a", 2, nil) != nil, "a store without versions is accepted")
 }
 
 func TestConcurrentUpdatesLoseNothing(t *testing.T) {
@@ -192,7 +184,6 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got, err := guard.Get(t.Context(), "a"); len(got) != writers*each || err != nil {
-		t.Errorf("%d updates, %v", len(got), err)
-	}
+	got, err := guard.Get(t.Context(), "a")
+	assert.True(t, len(got) == writers*each && err == nil, "%d updates, %v", len(got), err)
 }

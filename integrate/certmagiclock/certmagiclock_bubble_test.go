@@ -35,9 +35,8 @@ func TestALockOfAStorageIsLockedUntilItsUnlock(t *testing.T) {
 		theirs, _ := newStorage(t, server)
 		want(t, "lock", mine.Lock(t.Context(), "a"), nil)
 		for name, other := range map[string]*certmagiclock.Storage{"mine": mine, "theirs": theirs} {
-			if ok, err := other.TryLock(t.Context(), "a"); ok || err != nil {
-				t.Errorf("TryLock of %s: %v, %v", name, ok, err)
-			}
+			ok, err := other.TryLock(t.Context(), "a")
+			assert.True(t, !ok && err == nil, "TryLock of %s: %v, %v", name, ok, err)
 			ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 			want(t, "Lock of "+name, other.Lock(ctx, "a"), context.DeadlineExceeded)
 			stop()
@@ -48,9 +47,8 @@ func TestALockOfAStorageIsLockedUntilItsUnlock(t *testing.T) {
 		want(t, "unlock by another process", theirs.Unlock(t.Context(), "a"), holdfast.ErrNotHeld)
 		want(t, "unlock", mine.Unlock(t.Context(), "a"), nil)
 		want(t, "second unlock", mine.Unlock(t.Context(), "a"), holdfast.ErrNotHeld)
-		if ok, err := theirs.TryLock(t.Context(), "a"); !ok || err != nil {
-			t.Errorf("TryLock of a free lock: %v, %v", ok, err)
-		}
+		ok, err := theirs.TryLock(t.Context(), "a")
+		assert.True(t, ok && err == nil, "TryLock of a free lock: %v, %v", ok, err)
 		want(t, "unlock", theirs.Unlock(t.Context(), "a"), nil)
 	})
 }
@@ -70,9 +68,8 @@ func TestALostLockOfAStorageKeepsItsProcessOutUntilItsUnlock(t *testing.T) {
 		assert.True(t, len(second) == 0, "a second goroutine has the lock before the first one's Unlock")
 		want(t, "unlock of a lost lock", storage.Unlock(t.Context(), "a"), nil)
 		want(t, "second lock", <-second, nil)
-		if held, err := client.Mutex("certmagic/a").IsHeld(t.Context()); !held || err != nil {
-			t.Errorf("held %v, %v", held, err)
-		}
+		held, err := client.Mutex("certmagic/a").IsHeld(t.Context())
+		assert.True(t, held && err == nil, "held %v, %v", held, err)
 		want(t, "unlock", storage.Unlock(t.Context(), "a"), nil)
 	})
 }

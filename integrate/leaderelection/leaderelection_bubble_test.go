@@ -2,7 +2,6 @@ package leaderelection_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -83,9 +82,7 @@ func start(t *testing.T, s *memstore.Store, h *history, name string) *candidate 
 
 func (c *candidate) wantEnded(t *testing.T) {
 	t.Helper()
-	if err := <-c.ended; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	assert.NoError(t, <-c.ended)
 	assert.False(t, c.IsLeader(), "leads after Run")
 }
 
@@ -119,9 +116,7 @@ func TestALeaderThatIsDeposedIsToldAndCampaignsAgain(t *testing.T) {
 		a := start(t, s, h, "a")
 		b := start(t, s, h, "b")
 		h.want(t, "a leads", "a sees a", "b sees a")
-		if _, err := b.client.Evict(t.Context(), "controller", eviction); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(b.client.Evict(t.Context(), "controller", eviction)))
 		synctest.Wait()
 		assert.True(t, b.IsLeader(), "b does not lead after the eviction")
 		time.Sleep(time.Minute) // a hears of it by its next renewal
@@ -148,9 +143,7 @@ func TestALeaderThatLeadsAgainIsNoNewLeader(t *testing.T) {
 		h := &history{}
 		a := start(t, memstore.New(), h, "a")
 		h.want(t, "a leads", "a sees a")
-		if _, err := a.client.Evict(t.Context(), "controller", eviction); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(a.client.Evict(t.Context(), "controller", eviction)))
 		a.finish <- struct{}{}
 		time.Sleep(time.Minute) // it pauses before it campaigns again
 		h.want(t, "a is told", "a has ended", "a stopped", "a leads")
@@ -216,9 +209,7 @@ func TestAConfigWithoutAnElectionOrWorkIsRefused(t *testing.T) {
 	for _, cfg := range []leaderelection.Config{
 		{Callbacks: work}, {Election: client.Election("a")},
 	} {
-		if _, err := leaderelection.New(cfg); !errors.Is(err, holdfast.ErrInvalid) {
-			t.Errorf("the error is %v", err)
-		}
+		assert.Is(t, assert.Err(leaderelection.New(cfg)), holdfast.ErrInvalid)
 	}
 	elector, err := leaderelection.New(leaderelection.Config{Election: client.Election(""), Callbacks: work})
 	assert.Must(t, err)

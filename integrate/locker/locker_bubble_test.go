@@ -64,13 +64,11 @@ func TestALostLockIsReportedAndNeverReleasesTheNextHold(t *testing.T) {
 		heard := make(chan error, 9)
 		l := locker.New(client.Mutex("a"), func(err error) { heard <- err })
 		l.Lock()
-		if n, err := client.Evict(t.Context(), "a", eviction); n != 1 || err != nil {
-			t.Fatalf("evicted %d holders: %v", n, err)
-		}
+		n, err := client.Evict(t.Context(), "a", eviction)
+		assert.MustTrue(t, n == 1 && err == nil, "evicted %d holders: %v", n, err)
 		var lost *holdfast.LostError
-		if err := <-heard; !errors.As(err, &lost) {
-			t.Errorf("heard of %v", err)
-		}
+		err = <-heard
+		assert.True(t, errors.As(err, &lost), "heard of %v", err)
 
 		// The lock is free at the server. The next goroutine waits all the same, for this one.
 		second := make(chan struct{})
@@ -86,13 +84,11 @@ func TestALostLockIsReportedAndNeverReleasesTheNextHold(t *testing.T) {
 		}
 		l.Unlock()
 		<-second
-		if held, err := client.Mutex("a").IsHeld(t.Context()); !held || err != nil {
-			t.Errorf("the second hold: held %v, %v", held, err)
-		}
+		held, err := client.Mutex("a").IsHeld(t.Context())
+		assert.True(t, held && err == nil, "the second hold: held %v, %v", held, err)
 		l.Unlock()
-		if held, err := client.Mutex("a").IsHeld(t.Context()); held || err != nil {
-			t.Errorf("after the last Unlock: held %v, %v", held, err)
-		}
+		held, err = client.Mutex("a").IsHeld(t.Context())
+		assert.True(t, !held && err == nil, "after the last Unlock: held %v, %v", held, err)
 		synctest.Wait()
 		if len(heard) != 0 {
 			t.Errorf("heard of %v too", <-heard)
@@ -129,14 +125,12 @@ func TestMisuseOfALockerPanics(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if text, _ := recover().(string); !strings.HasPrefix(text, "BUG: ") {
-					t.Errorf("%s: the panic is %q", name, text)
-				}
+				text, _ := recover().(string)
+				assert.True(t, strings.HasPrefix(text, "BUG: "), "%s: the panic is %q", name, text)
 			}()
 			misuse()
 		}()
 	}
-	if held, err := client.Mutex("a").IsHeld(context.Background()); held || err != nil {
-		t.Errorf("held %v, %v", held, err)
-	}
+	held, err := client.Mutex("a").IsHeld(context.Background())
+	assert.True(t, !held && err == nil, "held %v, %v", held, err)
 }

@@ -21,9 +21,8 @@ func TestLingering(t *testing.T) {
 	close(left)
 	<-ctx.Done()
 	assert.Is(t, ctx.Err(), context.Canceled)
-	if deadline, ok := Lingering(context.Background(), left).Deadline(); ok {
-		t.Errorf("a caller without a deadline got %v", deadline)
-	}
+	deadline, ok := Lingering(context.Background(), left).Deadline()
+	assert.True(t, !ok, "a caller without a deadline got %v", deadline)
 }
 
 // A new client is steady sooner than one of whose requests one got no answer.

@@ -3,6 +3,8 @@ package adapter
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Whatever a server's refusal says, its code is one word in capitals, the message is
@@ -22,8 +24,7 @@ func FuzzRefusals(f *testing.F) {
 			t.Errorf("%q is read as %+v", message, refused)
 		}
 		_, addr, _, ok := Redirection(refused)
-		if ok && (addr == "" || addr[0] == ':' || addr[0] == '?' || strings.ContainsAny(addr, " \r\n")) {
-			t.Errorf("%q leads to %q", message, addr)
-		}
+		assert.False(t, ok && (addr == "" || addr[0] == ':' || addr[0] == '?' || strings.ContainsAny(addr, " \r\n")),
+			"%q leads to %q", message, addr)
 	})
 }

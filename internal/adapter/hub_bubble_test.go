@@ -94,12 +94,10 @@ func TestNoListenerGetsAMessageBeforeItsSubscriptionIsConfirmed(t *testing.T) {
 		confirmAll(f)
 		second := startListen(t.Context(), h, "a")
 		f.Deliver("a", "in time")
-		if !slices.Equal(first.messages, []string{"in time"}) || first.stop == nil {
-			t.Errorf("the first has heard %q, %v", first.messages, first.err)
-		}
-		if !slices.Equal(second.messages, []string{"in time"}) || second.stop == nil {
-			t.Errorf("the second has heard %q, %v", second.messages, second.err)
-		}
+		assert.True(t, slices.Equal(first.messages, []string{"in time"}) && first.stop != nil,
+			"the first has heard %q, %v", first.messages, first.err)
+		assert.True(t, slices.Equal(second.messages, []string{"in time"}) && second.stop != nil,
+			"the second has heard %q, %v", second.messages, second.err)
 		first.stop()
 		ended(f, second.stop)
 	})
@@ -153,9 +151,7 @@ func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 					stopped <- time.Since(start)
 				}()
 				synctest.Wait()
-				if len(stopped) > 0 {
-					t.Fatal("stop did not wait for the server")
-				}
+				assert.MustTrue(t, len(stopped) == 0, "stop did not wait for the server")
 				want := stopTimeout
 				if !silent {
 					want = 0
@@ -178,9 +174,8 @@ func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
 		defer cancel()
 		refused := startListen(ctx, h, "b")
 		f.Changes()
-		if f.SubscribeRefused("b", errCut) {
-			t.Error("the refusal of one channel takes the subscription of another")
-		}
+		assert.True(t, !f.SubscribeRefused("b", errCut),
+			"the refusal of one channel takes the subscription of another")
 		synctest.Wait()
 		assert.Is(t, refused.err, errCut)
 		if !f.HasConfirmed("a") || f.HasConfirmed("b") {
@@ -207,15 +202,12 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 		home = "two"
 		f.Unsubscribed("a")
 		synctest.Wait()
-		if len(p.feeds) == 0 {
-			t.Fatal("the channel stays where its slot was")
-		}
+		assert.MustTrue(t, len(p.feeds) != 0, "the channel stays where its slot was")
 		if f = <-p.feeds; f.Node != "two" || !slices.Equal(asked, []bool{false, true}) {
 			t.Errorf("it went to %s; asked with stale %v", f.Node, asked)
 		}
-		if confirmAll(f); got.resumed != 1 {
-			t.Errorf("it was told %d times", got.resumed)
-		}
+		confirmAll(f)
+		assert.True(t, got.resumed == 1, "it was told %d times", got.resumed)
 		ended(f, got.stop)
 	})
 }

@@ -25,9 +25,8 @@ func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
 		"ERR ACL failure in script: User ann has no permissions to run the 'set' command script: on @user_script:1.",
 		"ERR ACL failure in script: No permissions to access a key script: 70, on @user_script:1.",
 	} {
-		if got := Refusal(said); got.Code != "NOPERM" || got.Message != said {
-			t.Errorf("%q is read as %+v", said, got)
-		}
+		got := Refusal(said)
+		assert.True(t, got.Code == "NOPERM" && got.Message == said, "%q is read as %+v", said, got)
 	}
 	for said, want := range map[string]string{
 		"ERR value is not an integer or out of range":             "ERR",
@@ -37,9 +36,8 @@ func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
 		"DB index is out of range":                                "ERR",
 		"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.": "WAITAOF",
 	} {
-		if got := Refusal(said); got.Code != want {
-			t.Errorf("%q is read as %+v", said, got)
-		}
+		got := Refusal(said)
+		assert.True(t, got.Code == want, "%q is read as %+v", said, got)
 	}
 }
 

@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"testing"
@@ -64,17 +63,13 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 	assert.True(t, f.NeedsReplacement(), "not worn though b has gone")
 	names := f.Subscribed()
 	slices.Sort(names)
-	if !slices.Equal(names, []string{"a", "c"}) {
-		t.Fatalf("to be subscribed to: %q", names)
-	}
+	assert.MustTrue(t, slices.Equal(names, []string{"a", "c"}), "to be subscribed to: %q", names)
 	leave("c")
 	f.Replaced(names)
-	if got := <-ended; got != "b" || len(ended) > 0 {
-		t.Errorf("%s has ended", got)
-	}
-	if got := <-resumed; got != "a" || len(resumed) > 0 {
-		t.Errorf("%q and %d more resumed", got, len(resumed))
-	}
+	got := <-ended
+	assert.True(t, got == "b" && len(ended) == 0, "%s has ended", got)
+	got = <-resumed
+	assert.True(t, got == "a" && len(resumed) == 0, "%q and %d more resumed", got, len(resumed))
 	assert.True(t, f.NeedsReplacement(), "not worn though c has gone")
 	f.Replaced(f.Subscribed())
 	assert.False(t, f.NeedsReplacement(), "worn though all that has gone has ended")
@@ -109,9 +104,7 @@ func TestARefusedChannelDoesNotReplaceTheConnection(t *testing.T) {
 	assert.Must(t, err)
 	f := <-feeds
 	for range 2 {
-		if _, err := h.Listen(t.Context(), "other", store.Listener{}); !errors.Is(err, errCut) {
-			t.Errorf("Listen: %v", err)
-		}
+		assert.Is(t, assert.Err(h.Listen(t.Context(), "other", store.Listener{})), errCut)
 	}
 	assert.False(t, f.NeedsReplacement(), "the connection is to be replaced")
 	for _, name := range []string{"mine", "other", "other"} {

@@ -87,9 +87,8 @@ func TestARequestWithFailoverOutlastsTheChangeOfThePrimary(t *testing.T) {
 		for patient, want := range map[bool]int{true: 4, false: 1} {
 			r := &trial{errs: []error{errReplica, errNoPort, errReplica}}
 			answer, err, broke := retry(patient).Do(t.Context(), r.send)
-			if r.sent != want || (err == nil) != patient || (answer == "done") != patient || broke != nil {
-				t.Errorf("patient %v: sent %d times, %q, %v after %v", patient, r.sent, answer, err, broke)
-			}
+			assert.True(t, r.sent == want && (err == nil) == patient && (answer == "done") == patient && broke == nil,
+				"patient %v: sent %d times, %q, %v after %v", patient, r.sent, answer, err, broke)
 		}
 	})
 }
@@ -101,9 +100,7 @@ func TestNothingIsSentAgainAfterItsDeadline(t *testing.T) {
 		defer cancel()
 		r := &trial{errs: []error{errReset, errReset, errReset}, took: 2 * time.Second}
 		_, err, _ := retry(true).Do(ctx, r.send)
-		if r.sent != 1 || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("sent %d times: %v", r.sent, err)
-		}
+		assert.True(t, r.sent == 1 && errors.Is(err, context.DeadlineExceeded), "sent %d times: %v", r.sent, err)
 	})
 }
 
@@ -116,8 +113,7 @@ func TestPausesAreRandomAndBounded(t *testing.T) {
 			pause := Backoff(failures)
 			least, most = min(least, pause), max(most, pause)
 		}
-		if least < longest/2 || most > longest || most-least < longest/10 {
-			t.Errorf("after %d failures from %v to %v", failures, least, most)
-		}
+		assert.True(t, least >= longest/2 && most <= longest && most-least >= longest/10,
+			"after %d failures from %v to %v", failures, least, most)
 	}
 }

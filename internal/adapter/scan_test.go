@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // keyspace answers SCAN with its pages, and keeps the patterns that it was asked for.
@@ -23,9 +25,8 @@ func TestScanKeysReadsEveryPage(t *testing.T) {
 		got = append(got, keys...)
 		return nil
 	})
-	if want := []string{"a", "b", "c"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, want %q; %v", got, want, err)
-	}
+	want := []string{"a", "b", "c"}
+	assert.True(t, err == nil && slices.Equal(got, want), "%q, want %q; %v", got, want, err)
 }
 
 func TestScanKeysTakesThePrefixAsItIs(t *testing.T) {
@@ -40,12 +41,8 @@ func TestScanKeysEndsWithAnError(t *testing.T) {
 	enough, refused := errors.New("enough"), errors.New("refused")
 	k, pages := &keyspace{pages: [][]string{{"a"}, {"b"}}}, 0
 	err := ScanKeys("a", k.ask, func([]string) error { pages++; return enough })
-	if !errors.Is(err, enough) || pages != 1 {
-		t.Errorf("visit has seen enough: %d pages, %v", pages, err)
-	}
+	assert.True(t, errors.Is(err, enough) && pages == 1, "visit has seen enough: %d pages, %v", pages, err)
 	err = ScanKeys("a", func(uint64, string) ([]string, uint64, error) { return nil, 0, refused },
 		func([]string) error { pages++; return nil })
-	if !errors.Is(err, refused) || pages != 1 {
-		t.Errorf("the server refuses: %d pages, %v", pages, err)
-	}
+	assert.True(t, errors.Is(err, refused) && pages == 1, "the server refuses: %d pages, %v", pages, err)
 }

@@ -10,6 +10,9 @@ import (
 	"testing"
 )
 
+// Err is the error of a call that also returns a value, for a test that asks only for the error.
+func Err[T any](_ T, err error) error { return err }
+
 // Must ends the test if err is not nil. Only the goroutine of the test may call it.
 func Must(t testing.TB, err error) {
 	t.Helper()
@@ -41,6 +44,15 @@ func True(t testing.TB, ok bool, wrong string, args ...any) {
 	t.Helper()
 	if !ok {
 		t.Errorf(wrong, args...)
+	}
+}
+
+// MustTrue ends the test, and says what is wrong, if ok is false. Only the goroutine of the
+// test may call it.
+func MustTrue(t testing.TB, ok bool, wrong string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(wrong, args...)
 	}
 }
 

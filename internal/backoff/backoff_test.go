@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
@@ -23,8 +24,7 @@ func TestPausesDoubleUpToTheLongest(t *testing.T) {
 		{7, 0, 500 * time.Millisecond},
 		{1 << 40, 1, time.Second},
 	} {
-		if got := e.After(test.failures, test.spread); got != test.want {
-			t.Errorf("after %d failures, spread %v: %v, want %v", test.failures, test.spread, got, test.want)
-		}
+		assert.Equal(t, e.After(test.failures, test.spread), test.want,
+			"after %d failures, spread %v", test.failures, test.spread)
 	}
 }

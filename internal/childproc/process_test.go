@@ -57,7 +57,6 @@ func TestChildTakesOrdersAndIsKilled(t *testing.T) {
 // A program that is not there is an error with its name.
 func TestMissingProgram(t *testing.T) {
 	_, err := childproc.Start(exec.Command("/nowhere/holdfast"), nil, nil, nil)
-	if err == nil || !strings.Contains(err.Error(), "/nowhere/holdfast") {
-		t.Errorf("got %v; want an error that names the program", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "/nowhere/holdfast"),
+		"got %v; want an error that names the program", err)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
@@ -13,14 +14,11 @@ func TestALengthOfTimeIsSecondsUnlessItSaysOtherwise(t *testing.T) {
 		"500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute,
 	} {
 		var got commandline.Span
-		if err := got.Set(text); err != nil || time.Duration(got) != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
-		}
+		err := got.Set(text)
+		assert.True(t, err == nil && time.Duration(got) == want, "%s: %v, %v, want %v", text, got, err, want)
 	}
 	for _, text := range []string{"", "soon", "5x", "-1", "-1s", "NaN", "Inf", "1e99", "1 s"} {
 		var got commandline.Span
-		if err := got.Set(text); err == nil {
-			t.Errorf("%q is taken for %v", text, got)
-		}
+		assert.True(t, got.Set(text) != nil, "%q is taken for %v", text, got)
 	}
 }

@@ -29,9 +29,8 @@ func TestWhatIsGuardedIsOneStep(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if value, highest, err := f.Load(); value != some*each || highest != 2*some*each || err != nil {
-		t.Errorf("%d and %d, %v", value, highest, err)
-	}
+	value, highest, err := f.Load()
+	assert.True(t, value == some*each && highest == 2*some*each && err == nil, "%d and %d, %v", value, highest, err)
 }
 
 func TestWhatIsNoCounterIsSaid(t *testing.T) {
@@ -40,7 +39,6 @@ func TestWhatIsNoCounterIsSaid(t *testing.T) {
 		t.Errorf("a file that is not there: %d and %d, %v", value, highest, err)
 	}
 	assert.Must(t, os.WriteFile(f.Path, []byte("seven"), 0o600))
-	if value, _, err := f.Load(); err == nil {
-		t.Errorf("read as %d", value)
-	}
+	value, _, err := f.Load()
+	assert.True(t, err != nil, "read as %d", value)
 }

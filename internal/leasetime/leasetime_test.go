@@ -13,12 +13,8 @@ func TestDeadlineEndsBeforeTheServersLease(t *testing.T) {
 		ttl := MinTTL + rand.N(24*time.Hour)
 		sent := rand.N(365 * 24 * time.Hour)
 		d := Deadline(sent, ttl)
-		if d >= sent+ttl {
-			t.Fatalf("ttl %v: trusted to %v, the lease ends at %v", ttl, d, sent+ttl)
-		}
-		if d <= sent {
-			t.Fatalf("ttl %v: nothing of the lease is left after the margin", ttl)
-		}
+		assert.MustTrue(t, d < sent+ttl, "ttl %v: trusted to %v, the lease ends at %v", ttl, d, sent+ttl)
+		assert.MustTrue(t, d > sent, "ttl %v: nothing of the lease is left after the margin", ttl)
 	}
 }
 
@@ -83,15 +79,12 @@ func TestAnOldPushOrOneWithLittleTimeLeftIsNotTrusted(t *testing.T) {
 	assert.False(t, early.Trusted(now), "a grant from before the answer is trusted")
 	late, now, _ := pushedAt(0, time.Second, ttl/3, ttl, 1)
 	assert.False(t, late.Trusted(now), "a grant with less than two thirds ahead is trusted")
-	if p, now, _ := pushedAt(0, time.Second, ttl/4, ttl, 1); !p.Trusted(now) {
-		t.Error("a grant with almost three quarters ahead is not trusted")
-	}
-	if p, now, _ := pushedAt(0, time.Second, 0, 0, 1); p.Trusted(now) {
-		t.Error("a grant of no lease is trusted")
-	}
-	if p, now, _ := pushedAt(0, time.Second, 0, MinTTL, 1); !p.Trusted(now) && p.Since(now) > now {
-		t.Error("the shortest lease counts from what is to come")
-	}
+	p, now, _ := pushedAt(0, time.Second, ttl/4, ttl, 1)
+	assert.True(t, p.Trusted(now), "a grant with almost three quarters ahead is not trusted")
+	p, now, _ = pushedAt(0, time.Second, 0, 0, 1)
+	assert.True(t, !p.Trusted(now), "a grant of no lease is trusted")
+	p, now, _ = pushedAt(0, time.Second, 0, MinTTL, 1)
+	assert.False(t, !p.Trusted(now) && p.Since(now) > now, "the shortest lease counts from what is to come")
 }
 
 // A clock that was set forward while the waiter waited makes a push that comes late look
@@ -135,18 +128,16 @@ func TestAPollComesBeforeTheWaiterTTLEnds(t *testing.T) {
 
 func TestTheFirstWaiterPollsRightAfterTheHoldersExpiry(t *testing.T) {
 	in := PollAfter(5*time.Second, 1, 30*time.Second, 0.5)
-	if in <= 5*time.Second || in > 5*time.Second+20*time.Millisecond {
-		t.Errorf("the head polls after %v, the holder may be over after 5s", in)
-	}
+	assert.True(t, in > 5*time.Second && in <= 5*time.Second+20*time.Millisecond,
+		"the head polls after %v, the holder may be over after 5s", in)
 }
 
 func TestACoveringLeaseIsTrustedForTheWholeTime(t *testing.T) {
 	for range 10_000 {
 		d := rand.N(24 * time.Hour)
 		ttl := TTLFor(d)
-		if ttl.Truncate(time.Millisecond) != ttl {
-			t.Fatalf("%v: covered by %v, which is not whole milliseconds", d, ttl)
-		}
+		assert.MustTrue(t, ttl.Truncate(time.Millisecond) == ttl,
+			"%v: covered by %v, which is not whole milliseconds", d, ttl)
 		if end := Deadline(0, ttl); end < d || end > d+d/50+4*time.Millisecond {
 			t.Fatalf("%v: covered by %v, which is trusted until %v", d, ttl, end)
 		}
@@ -167,9 +158,8 @@ func TestAWaiterWithoutPushesPollsOftenAndNotTooOften(t *testing.T) {
 				t.Errorf("ttl %v jitter %v: a look in %v, apart from each other by %v", ttl, jitter, in, every)
 			}
 		}
-		if in := PollWithoutPush(2*time.Millisecond, ttl, 0.99); in != 3*time.Millisecond {
-			t.Errorf("ttl %v: the holders may be over in 2ms, a look in %v", ttl, in)
-		}
+		assert.Equal(t, PollWithoutPush(2*time.Millisecond, ttl, 0.99), 3*time.Millisecond,
+			"ttl %v: the holders may be over in 2ms, a look in", ttl)
 	}
 }
 
@@ -186,9 +176,8 @@ func TestAnAcquisitionIsGivenMoreTimeAfterOneWithoutAnAnswer(t *testing.T) {
 		{time.Second, 30 * time.Second, 1 << 30, 22500 * time.Millisecond},
 		{time.Second, time.Second, 1, time.Second}, // a limit that was longer stays
 	} {
-		if got := AskFor(c.limit, c.ttl, c.unanswered); got != c.want {
-			t.Errorf("AskFor(%v, %v, %d) = %v, want %v", c.limit, c.ttl, c.unanswered, got, c.want)
-		}
+		assert.Equal(t, AskFor(c.limit, c.ttl, c.unanswered), c.want,
+			"AskFor(%v, %v, %d)", c.limit, c.ttl, c.unanswered)
 	}
 }
 
@@ -213,9 +202,8 @@ func TestAPushCountsFromTheEarliestInstantThatItsMillisecondsAllow(t *testing.T)
 func TestLooksOfALongQueue(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 30 * time.Second, time.Hour} {
 		for _, waiters := range []int{-1, 0, 1, 50} {
-			if got := LookLater(ttl, waiters); got != LookAfter(ttl) && ttl > time.Second {
-				t.Errorf("TTL %v, %d waiters: %v", ttl, waiters, got)
-			}
+			got := LookLater(ttl, waiters)
+			assert.False(t, got != LookAfter(ttl) && ttl > time.Second, "TTL %v, %d waiters: %v", ttl, waiters, got)
 		}
 		for _, waiters := range []int{100, 1000, 1400} {
 			each := time.Duration(waiters) * 4 * time.Microsecond
@@ -223,8 +211,6 @@ func TestLooksOfALongQueue(t *testing.T) {
 				t.Errorf("TTL %v, %d waiters look every %v", ttl, waiters, got)
 			}
 		}
-		if got := LookLater(ttl, 1<<40); got != 10*time.Minute {
-			t.Errorf("TTL %v, a very long queue: %v", ttl, got)
-		}
+		assert.Equal(t, LookLater(ttl, 1<<40), 10*time.Minute, "TTL %v, a very long queue", ttl)
 	}
 }

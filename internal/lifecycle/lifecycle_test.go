@@ -21,9 +21,7 @@ func ended() context.Context {
 func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lifecycle.New()
-		if !g.Enter() || g.IsClosing() {
-			t.Fatal("a new group takes no call")
-		}
+		assert.MustTrue(t, g.Enter() && !g.IsClosing(), "a new group takes no call")
 		assert.True(t, g.Close() && !g.Close(), "only the first Close says that it is the first")
 		assert.True(t, !g.Enter() && g.IsClosing(), "a call began behind Close")
 		waited, finish := make(chan struct{}), make(chan struct{})
@@ -79,9 +77,8 @@ func TestSleepEndsWithTheTimeTheContextOrTheGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lifecycle.New()
 		start := time.Now()
-		if !g.Sleep(t.Context(), time.Minute) || time.Since(start) != time.Minute {
-			t.Errorf("a minute took %v", time.Since(start))
-		}
+		assert.True(t, g.Sleep(t.Context(), time.Minute) && time.Since(start) == time.Minute,
+			"a minute took %v", time.Since(start))
 		assert.False(t, g.Sleep(ended(), time.Minute), "it slept though its context had ended")
 		slept := make(chan bool)
 		go func() { slept <- g.Sleep(t.Context(), time.Hour) }()

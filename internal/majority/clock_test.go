@@ -100,18 +100,16 @@ func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {
 					t.Errorf("%d of %d: server %d stands as %d", test.answer, test.n, i, got[i])
 				}
 			}
-			if test.answer < Of(test.n) && s.list[0].Mark.Epoch > 0 {
-				t.Errorf("a minority of %d has begun a quorum", test.n)
-			}
+			assert.False(t, test.answer < Of(test.n) && s.list[0].Mark.Epoch > 0,
+				"a minority of %d has begun a quorum", test.n)
 			if test.want == Counts {
 				s.pass(time.Second)
 			}
 		}
 		if test.want == OnProbation {
 			s.pass(longest + 2*time.Second)
-			if got := s.look(); got[0] != Counts {
-				t.Errorf("%d of %d after MaxTTL: %v", test.answer, test.n, got)
-			}
+			got := s.look()
+			assert.True(t, got[0] == Counts, "%d of %d after MaxTTL: %v", test.answer, test.n, got)
 		}
 	}
 }
@@ -121,9 +119,8 @@ func TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown(t *testing.T) {
 func TestNoMinorityThatForgotAndNoLateComersMakeANewQuorum(t *testing.T) {
 	for _, n := range []int{3, 5, 7, 9} {
 		begun, forgot := Founders(n), n-Of(n)
-		if left := n - begun + forgot; left >= Founders(n) {
-			t.Errorf("of %d servers %d could begin again", n, left)
-		}
+		left := n - begun + forgot
+		assert.True(t, left < Founders(n), "of %d servers %d could begin again", n, left)
 		assert.True(t, begun <= n, "of %d servers %d are needed to begin", n, begun)
 	}
 }
@@ -286,9 +283,8 @@ func TestOfTwoQuorumsTheNewerGoesOn(t *testing.T) {
 
 func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 	m := Mark{7, "abc", 5 * time.Second, -time.Hour, 90 * 365 * 24 * time.Hour, time.Second}
-	if got := ParseMark(m.String()); got != m {
-		t.Errorf("%v, read as %v", m, got)
-	}
+	got := ParseMark(m.String())
+	assert.True(t, got == m, "%v, read as %v", m, got)
 	for _, text := range []string{
 		"", "-", "one", "1:a:2:3:4", "1:a:2:3:4:5:6", "0:a:1:2:3:4", "1::1:2:3:4", "x:a:1:2:3:4", "1:a:b:2:3:4",
 		"1:a:1:2:9223372036854775807:1", "1:a:1:-9223372036854775807:2:1",
@@ -344,9 +340,8 @@ func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 		s.list[1].Mark = before
 		s.step(0, by)
 		s.step(2, by)
-		if got := s.look(); got[1] == Counts {
-			t.Errorf("stepped by %v: %v", by, got)
-		}
+		got := s.look()
+		assert.True(t, got[1] != Counts, "stepped by %v: %v", by, got)
 	}
 	for _, by := range []time.Duration{2 * time.Second, -2 * time.Second, time.Hour, -time.Hour} {
 		s := founders(5, 5)
@@ -357,8 +352,7 @@ func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 		s.look()
 		s.list[1].Mark = before
 		s.step(1, by)
-		if got := s.look(); got[1] == Counts {
-			t.Errorf("it was stepped itself, by %v: %v", by, got)
-		}
+		got := s.look()
+		assert.True(t, got[1] != Counts, "it was stepped itself, by %v: %v", by, got)
 	}
 }

@@ -11,9 +11,8 @@ import (
 
 func TestTwoMajoritiesShareAServer(t *testing.T) {
 	for n := 1; n < 100; n++ {
-		if m := Of(n); 2*m <= n || 2*(m-1) > n {
-			t.Errorf("%d of %d", m, n)
-		}
+		m := Of(n)
+		assert.True(t, 2*m > n && 2*(m-1) <= n, "%d of %d", m, n)
 	}
 }
 
@@ -22,13 +21,10 @@ func TestTheOrderIsTheSameForAllAndSpreadsTheLocks(t *testing.T) {
 	for i := range 1000 {
 		key := "holdfast:{lock-" + time.Duration(i).String() + "}"
 		order := Order(key, 5)
-		if !slices.Equal(order, Order(key, 5)) {
-			t.Fatalf("two orders for %s", key)
-		}
+		assert.MustTrue(t, slices.Equal(order, Order(key, 5)), "two orders for %s", key)
 		leads[order[0]]++
-		if slices.Sort(order); !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
-			t.Fatalf("%s is asked for at %v", key, order)
-		}
+		slices.Sort(order)
+		assert.MustTrue(t, slices.Equal(order, []int{0, 1, 2, 3, 4}), "%s is asked for at %v", key, order)
 	}
 	assert.AtLeast(t, slices.Min(leads), 100, "the least of the leads %v of 1000", leads)
 }
@@ -101,9 +97,8 @@ func FuzzDecide(f *testing.F) {
 		}
 		d, _ := Decide(replies, counts, []int{0, 1, 2, 3, 4}, waits)
 		assert.False(t, d == Won && granted < 3, "%v wins with %d", replies, granted)
-		if other, _ := Decide(rival, counts, []int{0, 1, 2, 3, 4}, waits); d == Won && other == Won {
-			t.Errorf("%v and %v both win", replies, rival)
-		}
+		other, _ := Decide(rival, counts, []int{0, 1, 2, 3, 4}, waits)
+		assert.False(t, d == Won && other == Won, "%v and %v both win", replies, rival)
 	})
 }
 
@@ -177,9 +172,8 @@ func TestTheClockIsARightOneOrBehindIt(t *testing.T) {
 		{nil, 0, 0, false},
 	} {
 		got, ok := Clock(test.known, 5)
-		if ok != test.ok || got < test.least || got > test.most {
-			t.Errorf("of %v: %v, %v; it must be from %v to %v, %v", test.known, got, ok, test.least, test.most, test.ok)
-		}
+		assert.True(t, ok == test.ok && got >= test.least && got <= test.most,
+			"of %v: %v, %v; it must be from %v to %v, %v", test.known, got, ok, test.least, test.most, test.ok)
 	}
 }
 
@@ -205,9 +199,7 @@ func TestAServerThatIsAheadIsLeftOutWhileTheOthersCanBeAMajority(t *testing.T) {
 		if test.without {
 			want[0], want[4] = false, false
 		}
-		if got := WithoutAhead(test.replies, counts, ahead); !slices.Equal(got, want) {
-			t.Errorf("%v, %v: %v, want %v", test.replies, counts, got, want)
-		}
+		assert.EqualSlices(t, WithoutAhead(test.replies, counts, ahead), want, "%v, %v", test.replies, counts)
 	}
 }
 
@@ -231,9 +223,8 @@ func TestTimeoutsLeaveTimeForTheRest(t *testing.T) {
 	for failures := range 100 {
 		for _, jitter := range []float64{0, 0.5, 0.999} {
 			least := min(1500*time.Millisecond<<min(failures, 5), 20*time.Second)
-			if d := CollectTime(500*time.Millisecond, time.Minute, failures, jitter); d < least || d > 2*least {
-				t.Errorf("the time to collect a majority: %v", d)
-			}
+			d := CollectTime(500*time.Millisecond, time.Minute, failures, jitter)
+			assert.True(t, d >= least && d <= 2*least, "the time to collect a majority: %v", d)
 		}
 	}
 }
@@ -265,9 +256,8 @@ func TestAHolderOnAFewServersIsNoHolder(t *testing.T) {
 		{[]wire.Record{has("A/1"), has("A/1"), has("A/1")}, 1},
 		{[]wire.Record{has("A/1"), has("A/1")}, 0},
 	} {
-		if got := Merge(test.records, 5); len(got.Holders) != test.want {
-			t.Errorf("%+v: %+v", test.records, got.Holders)
-		}
+		got := Merge(test.records, 5)
+		assert.True(t, len(got.Holders) == test.want, "%+v: %+v", test.records, got.Holders)
 	}
 }
 
@@ -283,9 +273,7 @@ func TestThePaceIsThatOfAMajority(t *testing.T) {
 		{[]time.Duration{time.Hour, ms, time.Hour, 2 * ms, 3 * ms}, 3 * ms},
 		{[]time.Duration{time.Hour, ms, time.Hour, 2 * ms, time.Hour}, time.Hour},
 	} {
-		if got := PaceOfMost(test.paces); got != test.want {
-			t.Errorf("%v: %v, want %v", test.paces, got, test.want)
-		}
+		assert.Equal(t, PaceOfMost(test.paces), test.want, "%v", test.paces)
 	}
 	p := Pace(0, time.Second)
 	assert.True(t, p == time.Second, "it rose to %v", p)

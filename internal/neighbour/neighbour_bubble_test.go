@@ -149,18 +149,14 @@ func (b bed) says(want string) func(string, error) {
 	b.t.Helper()
 	return func(got string, err error) {
 		b.t.Helper()
-		if err != nil || got != want {
-			b.t.Errorf("the answer is %q, %v, not %q", got, err, want)
-		}
+		assert.True(b.t, err == nil && got == want, "the answer is %q, %v, not %q", got, err, want)
 	}
 }
 
 // asked fails the test unless that was asked since the last call.
 func (b bed) asked(want ...string) {
 	b.t.Helper()
-	if got := b.noted(); !slices.Equal(got, want) {
-		b.t.Errorf("asked %q, not %q", got, want)
-	}
+	assert.EqualSlices(b.t, b.noted(), want, "asked")
 }
 
 // pushes collects what is pushed to a client.
@@ -169,9 +165,7 @@ func (b bed) pushes(client string) *[]string {
 	stop, err := b.Store.Listen(b.t.Context(), base+client, store.Listener{
 		Message: func(p string) { got = append(got, p) },
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	assert.Must(b.t, err)
 	b.t.Cleanup(stop)
 	return &got
 }
@@ -267,9 +261,8 @@ func TestASubscriptionEndsAfterItsLastWaiter(t *testing.T) {
 func TestACancelGoesOnWhileALateRequestMayArrive(t *testing.T) {
 	bubble(t, func(b bed) {
 		b.acquired, b.err = []Outcome{held}, errSilent
-		if _, err := b.acquire("c/1", "x", "90000"); !errors.Is(err, errSilent) {
-			t.Fatal(err)
-		}
+		_, err := b.acquire("c/1", "x", "90000")
+		assert.MustTrue(t, errors.Is(err, errSilent), "%v", err)
 		b.err = nil
 		for range 3 {
 			b.says("none")(b.cancel("c/1"))
@@ -288,9 +281,8 @@ func TestAReleaseTellsTheWireOfALatePoll(t *testing.T) {
 		b.acquired = []Outcome{held}
 		_, _ = b.acquire("c/1", "x", "90000")
 		b.err = errSilent
-		if _, err := b.poll("c/1"); !errors.Is(err, errSilent) {
-			t.Fatal(err)
-		}
+		_, err := b.poll("c/1")
+		assert.MustTrue(t, errors.Is(err, errSilent), "%v", err)
 		b.err, b.acquired, b.found = nil, []Outcome{{Granted: true}}, true
 		b.says("granted 0 0")(b.poll("c/1"))
 		b.says("released")(b.release("c/1"))
@@ -317,9 +309,8 @@ func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
 		b.acquired = []Outcome{{Granted: true}}
 		_, _ = b.acquire("c/1", "x", "0")
 		b.err = errSilent
-		if _, err := b.release("c/1"); !errors.Is(err, errSilent) {
-			t.Fatal(err)
-		}
+		_, err := b.release("c/1")
+		assert.MustTrue(t, errors.Is(err, errSilent), "%v", err)
 		b.err = nil
 		b.says("released")(b.release("c/1"))
 		b.says("gone")(b.release("c/1"))
@@ -371,9 +362,8 @@ func TestARenewalIsAnsweredForEachHold(t *testing.T) {
 		b.renewals = []Renewal{Renewed, Gone, Unsure}
 		b.says("renewed 0 - ?")(renew())
 		b.renewals = b.renewals[:2]
-		if answer, err := renew(); err == nil {
-			t.Errorf("two answers for three holds: %q", answer)
-		}
+		answer, err := renew()
+		assert.True(t, err != nil, "two answers for three holds: %q", answer)
 	})
 }
 
@@ -408,9 +398,8 @@ func TestWhatCannotBeCarriedIsRefused(t *testing.T) {
 			},
 		} {
 			answer, err := call()
-			if !errors.Is(err, ErrUnsupported) || !definite(err) || !strings.Contains(err.Error(), what) {
-				t.Errorf("%s: %q, %v", what, answer, err)
-			}
+			assert.True(t, errors.Is(err, ErrUnsupported) && definite(err) && strings.Contains(err.Error(), what),
+				"%s: %q, %v", what, answer, err)
 		}
 		b.asked()
 	})
@@ -446,9 +435,7 @@ func TestAttemptsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 		}
 		time.Sleep(time.Minute + time.Second)
 		_, _ = b.acquire("d/1", "x", "0")
-		if n := len(b.entries); n != 1 {
-			t.Errorf("%d attempts are remembered", n)
-		}
+		assert.Equal(t, len(b.entries), 1, "attempts are remembered")
 	})
 }
 
@@ -468,9 +455,7 @@ func TestWhenAWaiterLooksAgain(t *testing.T) {
 		{5 * s, s / 10, false, s / 10},             // the same
 		{time.Millisecond, s / 10, false, soonest}, // the same
 	} {
-		if got := lookAfter(c.left, 30*s, c.every, c.hears); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		assert.Equal(t, lookAfter(c.left, 30*s, c.every, c.hears), c.want, "%+v", c)
 	}
 }
 
@@ -488,9 +473,8 @@ func TestWhenACancelIsOver(t *testing.T) {
 		{false, true, 1, "none", false},
 		{true, false, 1, "none", false},
 	} {
-		if answer, over := cancelled(c.found, c.waiting, c.unsure); answer != c.answer || over != c.over {
-			t.Errorf("%+v: %q, %v", c, answer, over)
-		}
+		answer, over := cancelled(c.found, c.waiting, c.unsure)
+		assert.True(t, answer == c.answer && over == c.over, "%+v: %q, %v", c, answer, over)
 	}
 }
 

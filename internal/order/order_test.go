@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestStableIsAStableSort(t *testing.T) {
@@ -16,8 +18,7 @@ func TestStableIsAStableSort(t *testing.T) {
 		}
 		want := slices.Clone(list)
 		slices.SortStableFunc(want, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
-		if Stable(list, func(a, b *pair) int { return cmp.Compare(a.key, b.key) }); !slices.Equal(list, want) {
-			t.Fatalf("%v, want %v", list, want)
-		}
+		Stable(list, func(a, b *pair) int { return cmp.Compare(a.key, b.key) })
+		assert.MustTrue(t, slices.Equal(list, want), "%v, want %v", list, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/slot"
 )
 
@@ -397,9 +398,7 @@ func (c *Cluster) insist(s *Server, args ...any) (reply any) {
 
 func (c *Cluster) ok(reply any) {
 	c.t.Helper()
-	if reply != "OK" {
-		c.t.Fatalf("redistest: %v", reply)
-	}
+	assert.MustTrue(c.t, reply == "OK", "redistest: %v", reply)
 }
 
 // owns reports whether the server claims the slot.

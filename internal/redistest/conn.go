@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Error is an error answer of the server. It begins with the code.
@@ -28,9 +30,7 @@ type Conn struct {
 func Dial(t testing.TB, addr string) *Conn {
 	t.Helper()
 	c, err := dial(addr, Secured())
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -39,9 +39,7 @@ func Dial(t testing.TB, addr string) *Conn {
 func (s *Server) Dial(t testing.TB) *Conn {
 	t.Helper()
 	c, err := s.dial()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -51,9 +49,7 @@ func (s *Server) Dial(t testing.TB) *Conn {
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	c, err := s.dial()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	defer c.Close()
 	return c.Do(t, args...)
 }
@@ -62,27 +58,22 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 func (c *Conn) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	reply, err := c.try(args...)
-	if err != nil {
-		t.Fatalf("redistest: %v: %v", args, err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v: %v", args, err)
 	return reply
 }
 
 // Send sends one command and leaves its answer to Receive.
 func (c *Conn) Send(t testing.TB, args ...any) {
 	t.Helper()
-	if err := c.write(args); err != nil {
-		t.Fatalf("redistest: %v: %v", args, err)
-	}
+	err := c.write(args)
+	assert.MustTrue(t, err == nil, "redistest: %v: %v", args, err)
 }
 
 // Receive waits for the next answer or pushed message.
 func (c *Conn) Receive(t testing.TB) any {
 	t.Helper()
 	reply, err := c.read()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	return reply
 }
 

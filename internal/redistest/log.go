@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // LogSize returns the length, in bytes, of the log of a server that was started with
@@ -11,9 +13,7 @@ import (
 func (s *Server) LogSize() int64 {
 	s.t.Helper()
 	info, err := os.Stat(s.appendOnly())
-	if err != nil {
-		s.t.Fatalf("redistest: the log: %v", err)
-	}
+	assert.MustTrue(s.t, err == nil, "redistest: the log: %v", err)
 	return info.Size()
 }
 
@@ -28,9 +28,7 @@ func (s *Server) LogFile() string {
 // written and not yet synced.
 func (s *Server) CutLog(size int64) {
 	s.t.Helper()
-	if err := os.Truncate(s.appendOnly(), size); err != nil {
-		s.t.Fatalf("redistest: the log: %v", err)
-	}
+	assert.Must(s.t, os.Truncate(s.appendOnly(), size))
 }
 
 // appendOnly returns the file to which the server writes the log now.
@@ -40,8 +38,6 @@ func (s *Server) appendOnly() string {
 	if err == nil && len(files) != 1 {
 		err = fmt.Errorf("%d files of it in %s: was it started with --appendonly yes?", len(files), s.dir)
 	}
-	if err != nil {
-		s.t.Fatalf("redistest: the log: %v", err)
-	}
+	assert.MustTrue(s.t, err == nil, "redistest: the log: %v", err)
 	return files[0]
 }

@@ -2,7 +2,11 @@
 
 package redistest
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
 
 // Pause stops the server's process. Its connections remain open, and the kernel keeps what is
 // sent to them until Continue.
@@ -15,7 +19,6 @@ func (s *Server) signal(sig syscall.Signal) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatalf("redistest: %v: %v", sig, err)
-	}
+	err := s.cmd.Process.Signal(sig)
+	assert.MustTrue(s.t, err == nil, "redistest: %v: %v", sig, err)
 }

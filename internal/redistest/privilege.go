@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // manual is the page that says which permissions a client needs. The clients of secured
@@ -20,9 +22,7 @@ const manual = "docs/operating.md"
 func (s *Server) Rights(t testing.TB) []string {
 	t.Helper()
 	rules, err := s.rights()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	return rules
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Stage is a point on a request's way through a [Proxy].
@@ -72,9 +74,7 @@ type fault struct {
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	p := &Proxy{
 		target:   target,
 		listener: l,
@@ -84,9 +84,8 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		held:     make(map[*link]int64),
 	}
 	if Secured() {
-		if p.identity, err = newIdentity(); err != nil {
-			t.Fatalf("redistest: %v", err)
-		}
+		p.identity, err = newIdentity()
+		assert.MustTrue(t, err == nil, "redistest: %v", err)
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() { p.accept(&serving) })

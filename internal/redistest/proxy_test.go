@@ -22,9 +22,7 @@ func TestProxyPasses(t *testing.T) {
 		c.Send(t, "INCR", "n")
 	}
 	for want := int64(1); want <= 3; want++ {
-		if got := c.Receive(t); got != want {
-			t.Errorf("got %v, want %d", got, want)
-		}
+		assert.Equal[any](t, c.Receive(t), want, "c.Receive")
 	}
 	assert.Equal(t, p.Count(redistest.Executed, "incr"), 3, "counted")
 }
@@ -53,13 +51,11 @@ func TestPushedMessagesAreNoReplies(t *testing.T) {
 	c := redistest.Dial(t, p.Addr())
 	p.DropReplies(1)
 	c.Send(t, "SUBSCRIBE", "channel")
-	if got := c.Receive(t).([]any)[0]; got != "subscribe" {
-		t.Fatalf("got %v", got)
-	}
+	got := c.Receive(t).([]any)[0]
+	assert.MustTrue(t, got == "subscribe", "got %v", got)
 	s.Do(t, "PUBLISH", "channel", "hello")
-	if got := c.Receive(t).([]any)[2]; got != "hello" {
-		t.Errorf("got %v", got)
-	}
+	got = c.Receive(t).([]any)[2]
+	assert.True(t, got == "hello", "got %v", got)
 }
 
 func TestBlackHoleHoldsBothDirections(t *testing.T) {
@@ -104,9 +100,8 @@ func TestDelayIsLatencyNotBandwidth(t *testing.T) {
 		c.Receive(t)
 	}
 	// One request after the other would take at least requests*delay.
-	if took := time.Since(start); took < delay || took >= requests*delay {
-		t.Errorf("%d pipelined requests took %v", requests, took)
-	}
+	took := time.Since(start)
+	assert.True(t, took >= delay && took < requests*delay, "%d pipelined requests took %v", requests, took)
 }
 
 func TestCutAndRefuse(t *testing.T) {
@@ -136,18 +131,12 @@ func TestCutAndRefuse(t *testing.T) {
 	assert.Must(t, err)
 	p.BlackHole()
 	p.Cut()
-	if err := ping(c); err == nil {
-		t.Error("a connection that was cut answers")
-	}
+	assert.True(t, ping(c) != nil, "a connection that was cut answers")
 	p.Pass()
 	p.RefuseNew(true)
-	if _, err := connect(); err == nil {
-		t.Error("a refused connection answers")
-	}
+	assert.True(t, assert.Err(connect()) != nil, "a refused connection answers")
 	p.RefuseNew(false)
-	if _, err := connect(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, assert.Err(connect()))
 }
 
 func TestModesSwitchUnderTraffic(t *testing.T) {
@@ -166,9 +155,7 @@ func TestModesSwitchUnderTraffic(t *testing.T) {
 	}()
 	c := redistest.Dial(t, p.Addr())
 	for want := int64(1); want <= 200; want++ {
-		if got := c.Do(t, "INCR", "n"); got != want {
-			t.Fatalf("got %v, want %d", got, want)
-		}
+		assert.MustEqual[any](t, c.Do(t, "INCR", "n"), want, "c.Do")
 	}
 	<-done
 	p.Await(t, redistest.Forwarded, "INCR", 200) // may be noted after the answer
@@ -180,9 +167,8 @@ func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
 	s := redistest.Start(t, everything)
 	p := redistest.NewProxy(t, s.Addr())
 	slow, fast := redistest.Dial(t, p.Addr()), redistest.Dial(t, p.Addr())
-	if redistest.Dial(t, p.Addr()).Do(t, "PING"); p.Overtaken() != 0 {
-		t.Fatal("overtaken without a fault")
-	}
+	redistest.Dial(t, p.Addr()).Do(t, "PING")
+	assert.MustTrue(t, p.Overtaken() == 0, "overtaken without a fault")
 	p.Stagger(redistest.Patience / 2)
 	slow.Send(t, "SET", "n", "late")
 	p.Await(t, redistest.Arrived, "SET", 1)
@@ -212,9 +198,8 @@ func TestWhatWasGivenUpInABlackHoleIsNotDelivered(t *testing.T) {
 	redistest.Await(t, "what was sent over an open connection arrives", func() bool {
 		return s.Do(t, "GET", "open") == "1"
 	})
-	if got := s.Do(t, "GET", "never"); got != nil {
-		t.Errorf("a connection that never was has delivered: %v", got)
-	}
+	got := s.Do(t, "GET", "never")
+	assert.True(t, got == nil, "a connection that never was has delivered: %v", got)
 }
 
 // A server answers INFO while it loads its log, and refuses to read a key.

@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
@@ -143,9 +144,7 @@ func (s *Server) must(t testing.TB) {
 func ClosedAddr(t testing.TB) string {
 	t.Helper()
 	port, err := freePort(t)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 

@@ -39,10 +39,8 @@ func TestServerAnswersEveryKindOfValue(t *testing.T) {
 
 func TestPasswordAndReplica(t *testing.T) {
 	primary := redistest.Start(t, redistest.Password("secret"))
-	if got := redistest.Dial(t, primary.Addr()).Do(t, "GET", "key"); got !=
-		redistest.Error("NOAUTH Authentication required.") {
-		t.Errorf("without a password: %v", got)
-	}
+	got := redistest.Dial(t, primary.Addr()).Do(t, "GET", "key")
+	assert.True(t, got == redistest.Error("NOAUTH Authentication required."), "without a password: %v", got)
 	primary.Do(t, "SET", "key", "value")
 	replica := redistest.Start(t, redistest.ReplicaOf(primary))
 	assert.Equal(t, replica.Do(t, "GET", "key"), "value", "the replica has")
@@ -82,9 +80,8 @@ func TestRestartForgets(t *testing.T) {
 	addr := s.Addr()
 	s.Restart()
 	assert.True(t, s.Addr() == addr, "the port changed from %s to %s", addr, s.Addr())
-	if got := s.Do(t, "GET", "key"); got != nil {
-		t.Errorf("the server remembers %v", got)
-	}
+	got := s.Do(t, "GET", "key")
+	assert.True(t, got == nil, "the server remembers %v", got)
 	assert.Equal(t, s.Info(t, "maxmemory"), "10485760", "maxmemory")
 }
 
@@ -94,9 +91,8 @@ func TestCommandCalls(t *testing.T) {
 	calls := s.CommandCalls(t)
 	assert.True(t, calls["eval"] == 1 && calls["set"] == 2, "got %v, want one eval and two sets", calls)
 	s.ResetStats(t)
-	if calls := s.CommandCalls(t); calls["eval"] != 0 {
-		t.Errorf("after the reset: %v", calls)
-	}
+	calls = s.CommandCalls(t)
+	assert.True(t, calls["eval"] == 0, "after the reset: %v", calls)
 }
 
 func TestNoServerIsAFailureThatHelps(t *testing.T) {
@@ -135,9 +131,8 @@ func TestPrimariesAreIndependent(t *testing.T) {
 		if i == 1 {
 			continue
 		}
-		if got := s.Do(t, "GET", "key"); got != s.Addr() || s.Info(t, "role") != "master" {
-			t.Errorf("server %d has %v", i, got)
-		}
+		got := s.Do(t, "GET", "key")
+		assert.True(t, got == s.Addr() && s.Info(t, "role") == "master", "server %d has %v", i, got)
 	}
 	assert.Equal(t, len(ids), 5, "servers")
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // EnvServers names the environment variable that says how servers are started. By default they
@@ -185,16 +187,12 @@ func (s *Server) securedArgs() []string {
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	if !Secured() {
 		return l
 	}
 	id, err := newIdentity()
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
+	assert.MustTrue(t, err == nil, "redistest: %v", err)
 	return tls.NewListener(l, id.server)
 }
 

@@ -66,9 +66,7 @@ func TestSentinelFailsOver(t *testing.T) {
 	first := g.Primary()
 	assert.MustEqual(t, first, g.Servers[0], "the primary is %s", first.Addr())
 	first.Do(t, "SET", "key", "kept")
-	if got := first.Do(t, "WAIT", 2, 10_000); got != int64(2) {
-		t.Fatalf("%v replicas are in step", got)
-	}
+	assert.MustEqual[any](t, first.Do(t, "WAIT", 2, 10_000), int64(2), "replicas are in step")
 	first.CutReplicas(t)
 	first.Do(t, "SET", "key", "lost")
 	first.Kill()

@@ -28,9 +28,8 @@ func TestARecheckRenewsAtOnceWhatItSelects(t *testing.T) {
 		before := len(s.seen())
 		s.renewer.Recheck(func(*Item) bool { return true }) // a renewal is under way
 		synctest.Wait()
-		if again := len(s.seen()); before == 0 || again != 0 {
-			t.Errorf("%d requests, and %d while they were under way", before, again)
-		}
+		again := len(s.seen())
+		assert.True(t, before != 0 && again == 0, "%d requests, and %d while they were under way", before, again)
 		s.renewer.Stop()
 		s.renewer.Recheck(func(*Item) bool { t.Error("a stopped renewer looks"); return true })
 	})
@@ -43,20 +42,14 @@ func TestALossThatWasSeenIsNotTakenBack(t *testing.T) {
 		s.answer = hang
 		s.ahead.Store(int64(ttl)) // the timer is late
 		end := l.Deadline()
-		if !s.renewer.Expire(l) {
-			t.Fatal("it is not lost, past its deadline")
-		}
+		assert.MustTrue(t, s.renewer.Expire(l), "it is not lost, past its deadline")
 		s.renewer.Extended(l, s.now(), ttl) // an answer that was under way
-		if l.Deadline() != end {
-			t.Errorf("it is trusted until %v again, %v after its deadline", l.Deadline(), l.Deadline()-end)
-		}
+		assert.True(t, l.Deadline() == end,
+			"it is trusted until %v again, %v after its deadline", l.Deadline(), l.Deadline()-end)
 		time.Sleep(ttl)
-		if v, lost := s.lossOf(l); !lost || v.reason != Expired {
-			t.Errorf("lost: %v for %q", lost, v.reason)
-		}
-		if s.renewer.Has(l) || !s.renewer.Expire(l) {
-			t.Error("it is in care after its loss")
-		}
+		v, lost := s.lossOf(l)
+		assert.True(t, lost && v.reason == Expired, "lost: %v for %q", lost, v.reason)
+		assert.True(t, !s.renewer.Has(l) && s.renewer.Expire(l), "it is in care after its loss")
 	})
 }
 
@@ -64,16 +57,13 @@ func TestALeaseWhoseRenewalIsStoppedEndsAtItsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := s.add(t, "a", ttl)
 		time.Sleep(ttl - time.Second)
-		if !s.renewer.Has(l) {
-			t.Fatal("it was not renewed")
-		}
+		assert.MustTrue(t, s.renewer.Has(l), "it was not renewed")
 		s.seen()
 		s.renewer.StopRenewal(l)
 		end := l.Deadline()
 		time.Sleep(10 * ttl)
-		if seen := s.seen(); len(seen) > 0 {
-			t.Errorf("renewed %d times", len(seen))
-		}
+		seen := s.seen()
+		assert.True(t, len(seen) == 0, "renewed %d times", len(seen))
 		s.wantLost(t, l, Expired, end)
 		s.renewer.StopRenewal(l) // the renewer does not have this lease: no effect
 	})
@@ -83,9 +73,7 @@ func TestTheTTLIsWhatTheNextRenewalAsksFor(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := s.add(t, "a", ttl)
 		s.renewer.Extended(l, s.now(), 2*ttl)
-		if got := s.renewer.TTL(l); got != 2*ttl {
-			t.Errorf("%v", got)
-		}
+		assert.Equal(t, s.renewer.TTL(l), 2*ttl, "s.renewer.TTL")
 	})
 }
 
@@ -97,31 +85,22 @@ func TestAShortenedLeaseStaysShort(t *testing.T) {
 		time.Sleep(time.Second)
 		const short = 3 * time.Second
 		start := s.now()
-		if renewing, ok := s.renewer.Shorten(l, start, short); renewing != nil || !ok {
-			t.Fatal("nothing was under way, and it was held")
-		}
-		if l.Deadline() != leasetime.Deadline(start, short) {
-			t.Errorf("trusted until %v", l.Deadline()-start)
-		}
-		if most := s.renewer.Longest(l, ttl); most != short {
-			t.Errorf("it may be extended to %v", most)
-		}
+		renewing, ok := s.renewer.Shorten(l, start, short)
+		assert.MustTrue(t, renewing == nil && ok, "nothing was under way, and it was held")
+		assert.True(t, l.Deadline() == leasetime.Deadline(start, short), "trusted until %v", l.Deadline()-start)
+		assert.Equal(t, s.renewer.Longest(l, ttl), short, "it may be extended to")
 		s.renewer.Extended(l, start, ttl) // an extension that was sent before
-		if l.Deadline() != leasetime.Deadline(start, short) {
-			t.Errorf("an extension made it last until %v", l.Deadline()-start)
-		}
+		assert.True(t, l.Deadline() == leasetime.Deadline(start, short),
+			"an extension made it last until %v", l.Deadline()-start)
 		time.Sleep(10 * short)
 		seen := s.seen()
-		if n := len(seen); n < 28 || n > 36 {
-			t.Errorf("%d renewals", n)
-		}
+		n := len(seen)
+		assert.True(t, n >= 28 && n <= 36, "%d renewals", n)
 		if last := seen[len(seen)-1]; l.Deadline() != leasetime.Deadline(last.at, short) {
 			t.Errorf("trusted for %v after a renewal", l.Deadline()-last.at)
 		}
 		s.renewer.Shorten(l, s.now(), ttl) // longer: that changes nothing
-		if most := s.renewer.Longest(l, ttl); most != short {
-			t.Errorf("a longer time made it longer: %v", most)
-		}
+		assert.Equal(t, s.renewer.Longest(l, ttl), short, "a longer time made it longer")
 	})
 }
 
@@ -143,23 +122,16 @@ func TestARenewalUnderWayMakesNothingLongerAgain(t *testing.T) {
 		sent, now := s.seen()[0].at, s.now()
 		renewing, ok := s.renewer.Shorten(l, now, 5*time.Second)
 		same, _ := s.renewer.Shorten(l, now, 4*time.Second)
-		if renewing == nil || renewing != same || !ok {
-			t.Fatal("no renewal is under way")
-		}
-		if l.Deadline() != leasetime.Deadline(now, 4*time.Second) {
-			t.Errorf("trusted for %v", l.Deadline()-now)
-		}
+		assert.MustTrue(t, renewing != nil && renewing == same && ok, "no renewal is under way")
+		assert.True(t, l.Deadline() == leasetime.Deadline(now, 4*time.Second), "trusted for %v", l.Deadline()-now)
 		<-renewing
-		if at := s.now(); at != sent+time.Second {
-			t.Errorf("the renewal ended %v after it was sent", at-sent)
-		}
-		if l.Deadline() > leasetime.Deadline(now, 4*time.Second) {
-			t.Errorf("the old renewal made it last for %v", l.Deadline()-now)
-		}
+		at := s.now()
+		assert.True(t, at == sent+time.Second, "the renewal ended %v after it was sent", at-sent)
+		assert.True(t, l.Deadline() <= leasetime.Deadline(now, 4*time.Second),
+			"the old renewal made it last for %v", l.Deadline()-now)
 		time.Sleep(ttl)
-		if _, lost := s.lossOf(l); lost {
-			t.Error("lost, though each renewal was confirmed")
-		}
+		_, lost := s.lossOf(l)
+		assert.True(t, !lost, "lost, though each renewal was confirmed")
 	})
 }
 
@@ -171,9 +143,8 @@ func TestAShortenedLeaseWithoutRenewalEndsThen(t *testing.T) {
 		end := l.Deadline()
 		time.Sleep(2 * time.Second)
 		s.wantLost(t, l, Expired, end)
-		if _, ok := s.renewer.Shorten(l, s.now(), time.Second); ok {
-			t.Error("a lost lease was shortened")
-		}
+		_, ok := s.renewer.Shorten(l, s.now(), time.Second)
+		assert.True(t, !ok, "a lost lease was shortened")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
@@ -136,9 +137,7 @@ func TestEveryLeaseEndsOnceAndOnTime(t *testing.T) {
 			time.Sleep(time.Minute)
 			c.judge(t, leases)
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+		assert.MustTrue(t, !t.Failed(), "seed %d", seed)
 	}
 }
 

@@ -20,22 +20,17 @@ func TestAPushedGrantIsConfirmedAtOnceForTheWholeTTL(t *testing.T) {
 		}
 		now := s.now()
 		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
-		if want := leasetime.Deadline(now, ttl/10); l.Deadline() != want {
-			t.Errorf("trusted until %v before it is confirmed, want %v", l.Deadline(), want)
-		}
+		want := leasetime.Deadline(now, ttl/10)
+		assert.True(t, l.Deadline() == want, "trusted until %v before it is confirmed, want %v", l.Deadline(), want)
 		close(answer)
 		synctest.Wait()
 		seen := s.seen()
-		if len(seen) != 1 || seen[0].at != now {
-			t.Fatalf("pushed at %v, requests %+v", now, seen)
-		}
+		assert.MustTrue(t, len(seen) == 1 && seen[0].at == now, "pushed at %v, requests %+v", now, seen)
 		if told := s.renewals(l); l.Deadline() != now+life || len(told) != 1 || told[0].lag != 0 {
 			t.Errorf("trusted until %v, told %+v", l.Deadline(), told)
 		}
 		time.Sleep(ttl/3 - time.Millisecond)
-		if n := len(s.seen()); n > 1 {
-			t.Errorf("%d renewals in the first third of the TTL", n)
-		}
+		assert.AtMost(t, len(s.seen()), 1, "renewals in the first third of the TTL")
 		time.Sleep(ttl / 6)
 		// The confirmation says nothing of how near the lease was to its end.
 		told := s.renewals(l)
@@ -50,9 +45,8 @@ func TestAPushedGrantThatIsReleasedFirstIsNotConfirmed(t *testing.T) {
 		// The timer is due at once, so on another processor it may be faster than Remove.
 		for range 100 {
 			before := len(s.seen())
-			if l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10); !s.renewer.Remove(l) {
-				t.Error("it was not in care")
-			}
+			l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
+			assert.True(t, s.renewer.Remove(l), "it was not in care")
 			time.Sleep(ttl)
 			if len(s.seen()) == before {
 				return
@@ -71,9 +65,8 @@ func TestAConfirmationIsTriedAgainWithinThePushedLease(t *testing.T) {
 		end := lost.Deadline()
 		time.Sleep(ttl)
 		s.wantLost(t, lost, Expired, end)
-		if n := len(s.seen()); n < 3 || n > 30 {
-			t.Errorf("%d tries in 2s", n)
-		}
+		n := len(s.seen())
+		assert.True(t, n >= 3 && n <= 30, "%d tries in 2s", n)
 	})
 	bubble(t, func(t *testing.T, s *server) {
 		var tries atomic.Int32
@@ -110,13 +103,10 @@ func TestToConfirmIsNoRenewalAndNoLimitForbidsIt(t *testing.T) {
 				}
 				s.addPushed(t, l, ttl/10)
 				time.Sleep(3 * ttl)
-				if n := len(s.seen()); n != c.want {
-					t.Errorf("%d requests, want %d", n, c.want)
-				}
+				assert.Equal(t, len(s.seen()), c.want, "requests")
 				v, lost := s.lossOf(l)
-				if !lost || v.at-now < c.end-leasetime.Slack(ttl) || v.at-now > c.end {
-					t.Errorf("lost: %v, %v after the push, want %v", lost, v.at-now, c.end)
-				}
+				assert.True(t, lost && v.at-now >= c.end-leasetime.Slack(ttl) && v.at-now <= c.end,
+					"lost: %v, %v after the push, want %v", lost, v.at-now, c.end)
 			})
 		})
 	}
@@ -127,8 +117,6 @@ func TestWhatAnExtensionHasConfirmedIsNotConfirmedAgain(t *testing.T) {
 		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
 		assert.True(t, s.renewer.Extended(l, s.now(), ttl), "it was not in care")
 		time.Sleep(ttl/3 - leasetime.Slack(ttl) - time.Millisecond)
-		if n := len(s.seen()); n != 0 {
-			t.Errorf("%d renewals in the first third of the TTL", n)
-		}
+		assert.Equal(t, len(s.seen()), 0, "renewals in the first third of the TTL")
 	})
 }

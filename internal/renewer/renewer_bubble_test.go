@@ -40,9 +40,8 @@ func TestARenewalTellsHowMuchOfTheLeaseWasLeft(t *testing.T) {
 		l := s.add(t, "", ttl)
 		time.Sleep(ttl / 2)
 		told := s.renewals(l)
-		if len(told) != 1 || told[0].left != trust-told[0].at || told[0].ttl != ttl {
-			t.Errorf("told %+v, the old deadline was %v", told, trust)
-		}
+		assert.True(t, len(told) == 1 && told[0].left == trust-told[0].at && told[0].ttl == ttl,
+			"told %+v, the old deadline was %v", told, trust)
 		if least, most := life-ttl/3-3*time.Second, life-ttl/3; told[0].left < least || told[0].left > most {
 			t.Errorf("%v were left, want from %v to %v", told[0].left, least, most)
 		}
@@ -58,16 +57,13 @@ func TestRenewalsOfOneGroupAreSentInBatches(t *testing.T) {
 		sizes := map[string][]int{}
 		for _, r := range s.seen() {
 			for _, l := range r.batch {
-				if l.Hold.Group() != r.batch[0].Hold.Group() {
-					t.Fatal("two groups share a request")
-				}
+				assert.MustTrue(t, l.Hold.Group() == r.batch[0].Hold.Group(), "two groups share a request")
 			}
 			sizes[r.batch[0].Hold.Group()] = append(sizes[r.batch[0].Hold.Group()], len(r.batch))
 		}
 		for group, n := range sizes {
-			if len(n) != 2 || n[0]+n[1] != 150 || max(n[0], n[1]) != batchMax {
-				t.Errorf("%s: batches of %v, want 128 and 22", group, n)
-			}
+			assert.True(t, len(n) == 2 && n[0]+n[1] == 150 && max(n[0], n[1]) == batchMax,
+				"%s: batches of %v, want 128 and 22", group, n)
 		}
 	})
 }
@@ -79,9 +75,8 @@ func TestRenewalsThatAreNearlyDueJoinTheBatch(t *testing.T) {
 			time.Sleep(ttl / 300)
 		}
 		time.Sleep(ttl)
-		if n := len(s.seen()); n == 0 || n > 8 {
-			t.Errorf("%d requests for three renewals of ten leases that are 100ms apart", n)
-		}
+		n := len(s.seen())
+		assert.True(t, n != 0 && n <= 8, "%d requests for three renewals of ten leases that are 100ms apart", n)
 	})
 }
 
@@ -96,14 +91,12 @@ func TestRenewalsOfManyLeasesFillBatchesAndNoMore(t *testing.T) {
 			time.Sleep(apart)
 		}
 		time.Sleep(ttl/3 + apart)
-		if seen := s.seen(); len(seen) != n/batchMax {
-			t.Errorf("%d requests for one renewal of %d leases", len(seen), n)
-		}
+		seen := s.seen()
+		assert.True(t, len(seen) == n/batchMax, "%d requests for one renewal of %d leases", len(seen), n)
 		for i, l := range leases {
 			told := s.renewals(l)
-			if len(told) != 1 || told[0].lag < -batchMax*apart {
-				t.Fatalf("lease %d: renewed %+v, and a batch of others is due in %v", i, told, batchMax*apart)
-			}
+			assert.MustTrue(t, len(told) == 1 && told[0].lag >= -batchMax*apart,
+				"lease %d: renewed %+v, and a batch of others is due in %v", i, told, batchMax*apart)
 		}
 	})
 }
@@ -132,9 +125,8 @@ func TestASilentGroupDelaysNobodyElse(t *testing.T) {
 			if r.batch[0].Item != alive {
 				continue
 			}
-			if r.at > last+ttl/3 {
-				t.Errorf("the other group was renewed at %v, %v after the last time", r.at-start, r.at-last)
-			}
+			assert.True(t, r.at <= last+ttl/3,
+				"the other group was renewed at %v, %v after the last time", r.at-start, r.at-last)
 			last = r.at
 		}
 		if _, lost := s.lossOf(alive); lost || last < start+2*ttl-ttl/3 {
@@ -156,9 +148,8 @@ func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
 				end := l.Deadline()
 				time.Sleep(2 * time.Hour)
 				s.wantLost(t, l, Expired, end)
-				if l.Deadline() != end {
-					t.Errorf("the deadline moved from %v to %v without an answer", end, l.Deadline())
-				}
+				assert.True(t, l.Deadline() == end,
+					"the deadline moved from %v to %v without an answer", end, l.Deadline())
 				assert.False(t, s.renewer.Remove(l), "a lost lease is still in care")
 			})
 		})
@@ -173,9 +164,8 @@ func TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline(t *testing.T) {
 		time.Sleep(2 * ttl)
 		seen := s.seen()
 		for i, r := range seen {
-			if want := min(3*time.Second, end-r.at); r.bound != want {
-				t.Errorf("try %d at %v may take %v, want %v", i, r.at, r.bound, want)
-			}
+			want := min(3*time.Second, end-r.at)
+			assert.True(t, r.bound == want, "try %d at %v may take %v, want %v", i, r.at, r.bound, want)
 		}
 		if last := seen[len(seen)-1]; len(seen) < 4 || last.at >= end {
 			t.Errorf("%d tries, the last at %v of %v, bounded by %v", len(seen), last.at, end, last.bound)
@@ -194,18 +184,14 @@ func TestAFailedRenewalIsTriedAgainInsideTheLease(t *testing.T) {
 		}
 		l := s.add(t, "", ttl)
 		time.Sleep(10 * ttl)
-		if v, lost := s.lossOf(l); lost {
-			t.Fatalf("lost at %v", v.at)
-		}
+		v, lost := s.lossOf(l)
+		assert.MustTrue(t, !lost, "lost at %v", v.at)
 		told := s.renewals(l)
 		for i, v := range told[:16] {
-			if (v.err != nil) != (i < 15) {
-				t.Errorf("try %d was told as %v", i, v.err)
-			}
+			assert.True(t, (v.err != nil) == (i < 15), "try %d was told as %v", i, v.err)
 		}
-		if ok := told[15]; ok.waiting != 7 || ok.lag < 13*time.Second {
-			t.Errorf("the renewal that worked was told as %+v", ok)
-		}
+		ok := told[15]
+		assert.True(t, ok.waiting == 7 && ok.lag >= 13*time.Second, "the renewal that worked was told as %+v", ok)
 	})
 }
 
@@ -228,9 +214,8 @@ func TestWhatTheServerSaysOfEachLeaseDecides(t *testing.T) {
 		at := s.seen()[0].at + time.Second
 		s.wantLost(t, gone, NotHeld, at)
 		s.wantLost(t, evicted, Evicted, at)
-		if _, lost := s.lossOf(kept); lost {
-			t.Error("the third lease was lost with them")
-		}
+		_, lost := s.lossOf(kept)
+		assert.True(t, !lost, "the third lease was lost with them")
 	})
 }
 
@@ -245,9 +230,7 @@ func TestALateAnswerChangesNothingForALeaseThatWasRemoved(t *testing.T) {
 				l := s.add(t, "", ttl)
 				end := l.Deadline()
 				time.Sleep(ttl/3 + time.Millisecond)
-				if len(s.seen()) != 1 || !s.renewer.Remove(l) {
-					t.Fatal("no renewal is under way")
-				}
+				assert.MustTrue(t, len(s.seen()) == 1 && s.renewer.Remove(l), "no renewal is under way")
 				time.Sleep(2 * ttl)
 				if _, lost := s.lossOf(l); lost || len(s.renewals(l)) > 0 || l.Deadline() != end {
 					t.Errorf("lost %v, renewals %v, deadline %v after %v", lost, s.renewals(l), l.Deadline(), end)
@@ -277,9 +260,8 @@ func TestADeadlineNeverMovesBack(t *testing.T) {
 		s.renewer.Extended(l, s.now(), 10*ttl)
 		end := l.Deadline()
 		for _, ttl := range []time.Duration{ttl, time.Second, 5 * ttl} {
-			if !s.renewer.Extended(l, s.now(), ttl) || l.Deadline() != end {
-				t.Errorf("extended to %v, trusted until %v, want %v", ttl, l.Deadline(), end)
-			}
+			assert.True(t, s.renewer.Extended(l, s.now(), ttl) && l.Deadline() == end,
+				"extended to %v, trusted until %v, want %v", ttl, l.Deadline(), end)
 		}
 	})
 }
@@ -297,12 +279,9 @@ func TestAnExtensionToAShorterTTLDoesNotRenewInALoop(t *testing.T) {
 		if first := s.seen()[0].at; first < start+ttl/3-leasetime.Slack(3*time.Second) {
 			t.Errorf("renewed %v after its grant, though it lasts as long as before", first-start)
 		}
-		if n := len(s.seen()); n > 5*31 {
-			t.Errorf("%d renewals of a lease of 3s in %v", n, 5*ttl)
-		}
-		if _, lost := s.lossOf(l); lost {
-			t.Error("the lease was lost")
-		}
+		assert.AtMost(t, len(s.seen()), 5*31, "renewals of a lease of 3s in %v", 5*ttl)
+		_, lost := s.lossOf(l)
+		assert.True(t, !lost, "the lease was lost")
 	})
 }
 
@@ -347,9 +326,8 @@ func TestALeaseWithoutRenewalIsNeverRenewed(t *testing.T) {
 		s.renewer.Extended(l, s.now(), 3*ttl)
 		end := l.Deadline()
 		time.Sleep(10 * ttl)
-		if seen := s.seen(); len(seen) > 0 {
-			t.Errorf("renewed %d times", len(seen))
-		}
+		seen := s.seen()
+		assert.True(t, len(seen) == 0, "renewed %d times", len(seen))
 		s.wantLost(t, l, Expired, end)
 	})
 }
@@ -362,9 +340,7 @@ func TestASuspensionIsNoticedWithinASecondOfWakingUp(t *testing.T) {
 		woke := s.now()
 		time.Sleep(time.Minute)
 		v, lost := s.lossOf(l)
-		if !lost || v.reason != Expired || v.at > woke+time.Second {
-			t.Errorf("lost %v after %v", lost, v.at-woke)
-		}
+		assert.True(t, lost && v.reason == Expired && v.at <= woke+time.Second, "lost %v after %v", lost, v.at-woke)
 		assert.True(t, len(s.seen()) == 0, "a lease past its deadline was renewed")
 	})
 }
@@ -376,9 +352,8 @@ func TestASuspensionThatEndsBeforeTheDeadlineIsFollowedByARenewal(t *testing.T) 
 		s.ahead.Store(int64(50 * time.Minute))
 		woke := s.now()
 		time.Sleep(2 * time.Second)
-		if seen := s.seen(); len(seen) != 1 || seen[0].at > woke+time.Second {
-			t.Errorf("renewals %v after waking at %v", seen, woke)
-		}
+		seen := s.seen()
+		assert.True(t, len(seen) == 1 && seen[0].at <= woke+time.Second, "renewals %v after waking at %v", seen, woke)
 		assert.True(t, l.Deadline() >= woke+time.Hour-time.Minute, "trusted until %v", l.Deadline())
 	})
 }
@@ -389,21 +364,16 @@ func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
 		l, idle := s.add(t, "", ttl), s.add(t, "", 10*ttl)
 		time.Sleep(ttl / 3)
 		synctest.Wait()
-		if len(s.seen()) != 1 {
-			t.Fatal("no renewal is under way")
-		}
+		assert.MustTrue(t, len(s.seen()) == 1, "no renewal is under way")
 		s.renewer.Stop()
 		s.renewer.Stop()
-		if s.renewer.Add(&Item{Hold: own("a"), TTL: ttl}, s.now(), s.now()) {
-			t.Error("a stopped renewer takes leases")
-		}
-		if s.renewer.Remove(l) || s.renewer.Extended(idle, s.now(), ttl) || len(s.renewer.All()) > 0 {
-			t.Error("a stopped renewer has leases in care")
-		}
+		assert.True(t, !s.renewer.Add(&Item{Hold: own("a"), TTL: ttl}, s.now(), s.now()),
+			"a stopped renewer takes leases")
+		assert.True(t, !s.renewer.Remove(l) && !s.renewer.Extended(idle, s.now(), ttl) && len(s.renewer.All()) <= 0,
+			"a stopped renewer has leases in care")
 		time.Sleep(time.Hour)
-		if _, lost := s.lossOf(l); lost || len(s.seen()) > 0 {
-			t.Error("a stopped renewer works")
-		}
+		_, lost := s.lossOf(l)
+		assert.True(t, !lost && len(s.seen()) <= 0, "a stopped renewer works")
 	})
 }
 
@@ -426,9 +396,8 @@ func TestAllListsTheLeases(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		a, b := s.add(t, "", ttl), s.add(t, "", ttl)
 		s.renewer.Remove(a)
-		if all := s.renewer.All(); len(all) != 1 || all[0] != b {
-			t.Errorf("in care: %v", all)
-		}
+		all := s.renewer.All()
+		assert.True(t, len(all) == 1 && all[0] == b, "in care: %v", all)
 		assert.False(t, s.renewer.Remove(a), "a lease was removed twice")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
@@ -101,18 +102,14 @@ func (o own) Group() string { return string(o) }
 func (s *server) add(t *testing.T, name string, ttl time.Duration) *Item {
 	t.Helper()
 	l := &Item{Hold: own(name), TTL: ttl}
-	if !s.renewer.Add(l, s.now(), s.now()) {
-		t.Fatal("the renewer takes no lease")
-	}
+	assert.MustTrue(t, s.renewer.Add(l, s.now(), s.now()), "the renewer takes no lease")
 	return l
 }
 
 // addPushed adds a lease that was pushed now, for less than its TTL.
 func (s *server) addPushed(t *testing.T, l *Item, lasts time.Duration) *Item {
 	t.Helper()
-	if !s.renewer.AddPushed(l, s.now(), lasts, s.now()) {
-		t.Fatal("the renewer takes no lease")
-	}
+	assert.MustTrue(t, s.renewer.AddPushed(l, s.now(), lasts, s.now()), "the renewer takes no lease")
 	return l
 }
 
@@ -150,9 +147,8 @@ func hang(ctx context.Context, _ []Asked) ([]Outcome, error) {
 func (s *server) wantLost(t *testing.T, l *Item, reason Reason, at time.Duration) {
 	t.Helper()
 	v, lost := s.lossOf(l)
-	if !lost || v.reason != reason || v.at != at {
-		t.Errorf("lost: %v for %q at %v, want %q at %v", lost, v.reason, v.at, reason, at)
-	}
+	assert.True(t, lost && v.reason == reason && v.at == at,
+		"lost: %v for %q at %v, want %q at %v", lost, v.reason, v.at, reason, at)
 }
 
 // bubble runs f in virtual time.

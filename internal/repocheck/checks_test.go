@@ -131,9 +131,8 @@ func TestGoFileCalls(t *testing.T) {
 func TestTestFuncs(t *testing.T) {
 	const text = "func TestA(t *testing.T) {}\nfunc FuzzB(f *testing.F) {}\nfunc helper() {}\n// func TestC(\n"
 	assert.Equal(t, strings.Join(TestFuncs("a_test.go", text), " "), "TestA FuzzB", "the tests")
-	if got := TestFuncs("a.go", text); got != nil {
-		t.Errorf("got %q from a file that is no test", got)
-	}
+	got := TestFuncs("a.go", text)
+	assert.True(t, got == nil, "got %q from a file that is no test", got)
 }
 
 func TestLinks(t *testing.T) {

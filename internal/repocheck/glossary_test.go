@@ -32,9 +32,8 @@ func TestTheGlossaryHasEveryName(t *testing.T) {
 				continue
 			}
 			found++
-			if !strings.Contains(page, "`"+prefix+name+"`") {
-				t.Errorf("docs/glossary.md has no row for %s%s", prefix, name)
-			}
+			assert.True(t, strings.Contains(page, "`"+prefix+name+"`"),
+				"docs/glossary.md has no row for %s%s", prefix, name)
 		}
 	}
 	assert.True(t, found != 0, "the record of the API has no names: what was read?")

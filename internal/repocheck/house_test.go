@@ -27,9 +27,7 @@ const mostMethods = 30
 func TestTheRootIsAsThePageSays(t *testing.T) {
 	files := readTree(t)
 	page := files["docs/architecture.md"]
-	if page == "" {
-		t.Fatal("there is no docs/architecture.md")
-	}
+	assert.MustTrue(t, page != "", "there is no docs/architecture.md")
 	root, methods := 0, map[string]int{}
 	for name, text := range files {
 		if strings.Contains(name, "/") || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
@@ -37,9 +35,8 @@ func TestTheRootIsAsThePageSays(t *testing.T) {
 		}
 		root++
 		sentence, found := strings.CutPrefix(strings.SplitN(text, "\n", 2)[0], "// ")
-		if !found || !strings.Contains(page, "| `"+name+"` | "+sentence+" |\n") {
-			t.Errorf("%s begins with %q: docs/architecture.md has no row of that", name, sentence)
-		}
+		assert.True(t, found && strings.Contains(page, "| `"+name+"` | "+sentence+" |\n"),
+			"%s begins with %q: docs/architecture.md has no row of that", name, sentence)
 		countMethods(t, name, text, methods)
 	}
 	assert.False(t, root == 0 || root > mostRootFiles, "the root has %d files, more than %d", root, mostRootFiles)

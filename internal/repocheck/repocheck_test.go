@@ -68,9 +68,8 @@ func readTree(t *testing.T) tree {
 		return nil
 	})
 	assert.Must(t, err)
-	if _, ok := files["internal/repocheck/repocheck_test.go"]; !ok {
-		t.Fatalf("read %d files, and this test is not among them", len(files))
-	}
+	_, ok := files["internal/repocheck/repocheck_test.go"]
+	assert.MustTrue(t, ok, "read %d files, and this test is not among them", len(files))
 	return files
 }
 

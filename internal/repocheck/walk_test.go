@@ -75,9 +75,7 @@ func TestThePageDescribesTheWalk(t *testing.T) {
 		}
 	}
 	named := regexp.MustCompile("`(?:\\w+\\.)?(\\w+)\\.(\\w+)`").FindAllStringSubmatch(walk, -1)
-	if len(named) < 20 {
-		t.Fatalf("the page names only %d methods", len(named))
-	}
+	assert.MustTrue(t, len(named) >= 20, "the page names only %d methods", len(named))
 	for _, name := range named {
 		method := regexp.MustCompile(`func \([a-z]+ \*?` + name[1] + `(\[[^]]*\])?\) ` + name[2] + `[([]`)
 		found := name[1] == "Store" // an interface
@@ -106,9 +104,7 @@ func followed(t *testing.T, report string) (funcs []string, files map[string]boo
 		funcs = append(funcs, place+" "+words[1])
 		files[file] = true
 	}
-	if len(funcs) == 0 {
-		t.Fatalf("no function was entered:\n%s", report)
-	}
+	assert.MustTrue(t, len(funcs) != 0, "no function was entered:\n%s", report)
 	return funcs, files
 }
 

@@ -16,12 +16,9 @@ func TestWords(t *testing.T) {
 	text := "func takeSeat(seats []seat) // a seat, no seating; SEAT. A reader that\n" +
 		"// steps up steps up; the seat of a bicycle"
 	got := Words("a.go", text, []string{"seat", "steps up", "turn"}, []string{"seat of a bicycle"})
-	if fmt.Sprint(got) != "map[seat:5 steps up:2]" {
-		t.Error(got)
-	}
-	if got := Words("a.svg", "seat", []string{"seat"}, nil); len(got) != 0 {
-		t.Error(got)
-	}
+	assert.True(t, fmt.Sprint(got) == "map[seat:5 steps up:2]", "%v", got)
+	got = Words("a.svg", "seat", []string{"seat"}, nil)
+	assert.True(t, len(got) == 0, "%v", got)
 }
 
 // The words of testdata/retired.txt had several meanings, or were metaphors for something
@@ -38,9 +35,8 @@ func TestRetiredWords(t *testing.T) {
 	for _, line := range lines(string(record)) {
 		part := strings.Split(line, "\t")
 		n, err := strconv.Atoi(part[0])
-		if err != nil || len(part) != 3 {
-			t.Fatalf("%s: %q is not a number, a word, and another word", file, line)
-		}
+		assert.MustTrue(t, err == nil && len(part) == 3,
+			"%s: %q is not a number, a word, and another word", file, line)
 		words, most[part[1]], instead[part[1]] = append(words, part[1]), n, part[2]
 	}
 	counts := map[string]int{}

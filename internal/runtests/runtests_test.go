@@ -35,9 +35,8 @@ func TestAPackageThatPassedIsOneLine(t *testing.T) {
 		event{Action: "output", Package: root, Output: "PASS\n"},
 		event{Action: "output", Package: root, Output: "ok  \t" + root + "\t0.2s\n"},
 		event{Action: "pass", Package: root, Elapsed: 0.2})
-	if want := "ok  \t" + root + "\t0.2s\n"; got != want || len(broken) > 0 {
-		t.Errorf("got %q and %q, want %q", got, broken, want)
-	}
+	want := "ok  \t" + root + "\t0.2s\n"
+	assert.True(t, got == want && len(broken) == 0, "got %q and %q, want %q", got, broken, want)
 }
 
 func TestAPackageThatFailedTellsOfItsFailedTestsOnly(t *testing.T) {
@@ -59,9 +58,8 @@ func TestAPackageThatFailedTellsOfItsFailedTestsOnly(t *testing.T) {
 		event{Action: "fail", Package: root})
 	want := "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/bad (0.00s)\n        a_test.go:2: got 1, want 2\n" +
 		"FAIL\n" + "FAIL\t" + root + "\t0.2s\n"
-	if got != want || !slices.Equal(broken, []string{root}) {
-		t.Errorf("got\n%s\nand %q, want\n%s", got, broken, want)
-	}
+	assert.True(t, got == want && slices.Equal(broken, []string{root}),
+		"got\n%s\nand %q, want\n%s", got, broken, want)
 }
 
 func TestWhatDidNotBuildOrEndIsToldAndFails(t *testing.T) {
@@ -69,22 +67,19 @@ func TestWhatDidNotBuildOrEndIsToldAndFails(t *testing.T) {
 		event{Action: "build-output", ImportPath: root, Output: "./a.go:1:1: no\n"},
 		event{Action: "output", Package: root, Output: "FAIL\t" + root + " [build failed]\n"},
 		event{Action: "fail", Package: root})
-	if want := "./a.go:1:1: no\nFAIL\t" + root + " [build failed]\n"; got != want || len(broken) != 1 {
-		t.Errorf("not built: got %q and %q, want %q", got, broken, want)
-	}
+	want := "./a.go:1:1: no\nFAIL\t" + root + " [build failed]\n"
+	assert.True(t, got == want && len(broken) == 1, "not built: got %q and %q, want %q", got, broken, want)
 	got, broken = said(t, &digest{},
 		event{Action: "run", Package: root, Test: "TestA"},
 		event{Action: "output", Package: root, Test: "TestA", Output: "=== RUN   TestA\n"},
 		event{Action: "output", Package: root, Test: "TestA", Output: "panic: at once\n"})
-	if want := "--- it did not end: TestA\npanic: at once\n"; got != want || len(broken) != 1 {
-		t.Errorf("not ended: got %q and %q, want %q", got, broken, want)
-	}
+	want = "--- it did not end: TestA\npanic: at once\n"
+	assert.True(t, got == want && len(broken) == 1, "not ended: got %q and %q, want %q", got, broken, want)
 	var d digest
 	var out strings.Builder
 	d.out = &out
-	if d.read(strings.NewReader("no JSON\n")); out.String() != "no JSON\n" {
-		t.Errorf("what is no event is printed as %q", out.String())
-	}
+	d.read(strings.NewReader("no JSON\n"))
+	assert.True(t, out.String() == "no JSON\n", "what is no event is printed as %q", out.String())
 }
 
 // A crash of the race detector is no failure of a test, but a failed test beside it is one. So
@@ -153,14 +148,12 @@ func TestPackagesArePartedByTheirGoroutinesAndBeginWithTheHeaviest(t *testing.T)
 	for i := range plain {
 		plain[i] = short(plain[i])
 	}
-	if got := strings.Join(raced, " "); got != "verify/topology verify/rules . internal/adapter store/goredis" {
-		t.Errorf("with the race detector: %s", got)
-	}
+	assert.Equal(t, strings.Join(raced, " "), "verify/topology verify/rules . internal/adapter store/goredis",
+		"with the race detector")
 	const others = "verify/suite . internal/repocheck verify/sim observe/prom bench/crew " +
 		"verify/internal/harness bench/etcd"
-	if got := strings.Join(plain, " "); got != others {
-		t.Errorf("without: %s", got)
-	}
+	got := strings.Join(plain, " ")
+	assert.True(t, got == others, "without: %s", got)
 }
 
 func TestTheCommandLineIsModulesAndThenFlags(t *testing.T) {
@@ -172,8 +165,7 @@ func TestTheCommandLineIsModulesAndThenFlags(t *testing.T) {
 		{"-- -run X", "", "-run X"},
 	} {
 		modules, flags := parts(strings.Fields(c.args))
-		if strings.Join(modules, " ") != c.modules || strings.Join(flags, " ") != c.flags {
-			t.Errorf("%q is taken for modules %q and flags %q", c.args, modules, flags)
-		}
+		assert.True(t, strings.Join(modules, " ") == c.modules && strings.Join(flags, " ") == c.flags,
+			"%q is taken for modules %q and flags %q", c.args, modules, flags)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -39,9 +40,7 @@ func TestRecordsAreFoundOnceAndNothingElse(t *testing.T) {
 		return nil
 	})
 	want := []Record{{"a", false}, {"a b}", false}, {"a", true}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, want %v; %v", got, want, err)
-	}
+	assert.True(t, err == nil && slices.Equal(got, want), "%v, want %v; %v", got, want, err)
 }
 
 func TestRecordsEndsWithItsCaller(t *testing.T) {
@@ -51,7 +50,5 @@ func TestRecordsEndsWithItsCaller(t *testing.T) {
 		n++
 		return enough
 	})
-	if !errors.Is(err, enough) || n != 1 {
-		t.Errorf("%d records, %v", n, err)
-	}
+	assert.True(t, errors.Is(err, enough) && n == 1, "%d records, %v", n, err)
 }

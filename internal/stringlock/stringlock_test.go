@@ -47,13 +47,10 @@ func TestAnswersAreRead(t *testing.T) {
 		"free":            {Answer: Expired, Left: -1},
 		"evicted":         {Answer: Held, Left: -1},
 	} {
-		if got := parse(0, answer); got != want {
-			t.Errorf("%q: %+v, want %+v", answer, got, want)
-		}
+		assert.Equal(t, parse(0, answer), want, "%q", answer)
 	}
-	if got := parse(0, "what"); got.Err == nil || !got.Unknown() {
-		t.Errorf("an unknown answer: %+v", got)
-	}
+	got := parse(0, "what")
+	assert.True(t, got.Err != nil && got.Unknown(), "an unknown answer: %+v", got)
 }
 
 // fake is a server that answers as it is told.
@@ -86,28 +83,23 @@ func TestAServerIsNotAskedWhileAReleaseOfTheValueIsUnderWay(t *testing.T) {
 	defer n.Close()
 	k := Lock{Keys: []string{"key"}, Value: "mine", TTL: time.Minute}
 	replies := n.Acquire(t.Context(), time.Second, k, Wait{})
-	if !replies[0].Unknown() {
-		t.Fatalf("%+v", replies)
-	}
+	assert.MustTrue(t, replies[0].Unknown(), "%+v", replies)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	n.GiveUp(ended, time.Second, k, replies)
 	<-asked
-	if r := n.Acquire(t.Context(), time.Second, k, Wait{})[0]; !errors.Is(r.Err, store.ErrNotSent) || acquires != 1 {
-		t.Errorf("asked %d times: %v", acquires, r.Err)
-	}
+	r := n.Acquire(t.Context(), time.Second, k, Wait{})[0]
+	assert.True(t, errors.Is(r.Err, store.ErrNotSent) && acquires == 1, "asked %d times: %v", acquires, r.Err)
 	other := k
 	other.Value = "another"
-	if n.Acquire(t.Context(), time.Second, other, Wait{}); acquires != 2 {
-		t.Error("not asked for another value")
-	}
+	n.Acquire(t.Context(), time.Second, other, Wait{})
+	assert.True(t, acquires == 2, "not asked for another value")
 	answer <- struct{}{}
 	for n.Pending() > 0 {
 		runtime.Gosched() // the goroutine ends
 	}
-	if n.Acquire(t.Context(), time.Second, k, Wait{}); acquires != 3 {
-		t.Error("not asked after the release")
-	}
+	n.Acquire(t.Context(), time.Second, k, Wait{})
+	assert.True(t, acquires == 3, "not asked after the release")
 }
 
 // A request to acquire that got no answer may arrive after the release. A string key remembers no
@@ -124,18 +116,15 @@ func TestAReleaseAlsoDeletesWhatALateAcquireSets(t *testing.T) {
 		t.Cleanup(n.Close)
 		w := NewWire(n, "somebody's lock")
 		a := neighbour.Attempt{Name: "order", ID: "client/7", TTL: time.Minute, Late: late}
-		if got, err := w.Acquire(t.Context(), a, true); err != nil || !got.Granted {
-			t.Fatalf("%+v, %v", got, err)
-		}
+		got, err := w.Acquire(t.Context(), a, true)
+		assert.MustTrue(t, err == nil && got.Granted, "%+v, %v", got, err)
 		ended := make(chan bool)
 		go func() {
 			held, err := w.Release(t.Context(), a)
 			ended <- held && err == nil
 		}()
 		released <- "released"
-		if !<-ended {
-			t.Error("the release failed")
-		}
+		assert.True(t, <-ended, "the release failed")
 		if late {
 			released <- "expired" // not yet
 			released <- "released"
@@ -154,15 +143,12 @@ func TestAReleaseAlsoDeletesWhatALateAcquireSets(t *testing.T) {
 // The first lines of a script say what it does, and no comment reaches the server.
 func TestScriptsBeginWithTheirNames(t *testing.T) {
 	list, err := files.ReadDir(".")
-	if err != nil || len(list) != 6 {
-		t.Fatalf("%d files: %v", len(list), err)
-	}
+	assert.MustTrue(t, err == nil && len(list) == 6, "%d files: %v", len(list), err)
 	for _, file := range list {
 		name := strings.TrimSuffix(file.Name(), ".lua")
 		text, err := files.ReadFile(file.Name())
-		if err != nil || !strings.HasPrefix(string(text), "-- "+name+" — ") {
-			t.Errorf("%s does not begin with its name", file.Name())
-		}
+		assert.True(t, err == nil && strings.HasPrefix(string(text), "-- "+name+" — "),
+			"%s does not begin with its name", file.Name())
 		if code := load(name); strings.Contains(code.Text, "--") || !strings.Contains(code.Text, "redis.call") {
 			t.Errorf("%s: %s", name, code.Text)
 		}

@@ -24,15 +24,11 @@ func TestALimitShortensAndNeverLengthens(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Is(t, limited.Err(), context.DeadlineExceeded)
-		if lasting.Done() != nil || lasting.Err() == nil {
-			t.Errorf("a deadline that was ahead: %v", lasting.Err())
-		}
-		if free := timelimit.Lasting(soon); free.Done() != nil || free.Err() != nil {
-			t.Errorf("a context that has ended: %v", free.Err())
-		}
-		if background := context.Background(); timelimit.Lasting(background) != background {
-			t.Error("a context without an end was wrapped")
-		}
+		assert.True(t, lasting.Done() == nil && lasting.Err() != nil, "a deadline that was ahead: %v", lasting.Err())
+		free := timelimit.Lasting(soon)
+		assert.True(t, free.Done() == nil && free.Err() == nil, "a context that has ended: %v", free.Err())
+		background := context.Background()
+		assert.True(t, timelimit.Lasting(background) == background, "a context without an end was wrapped")
 		cancelled, stop := context.WithCancel(t.Context())
 		stop()
 		assert.Is(t, timelimit.Within(cancelled, time.Minute).Err(), context.Canceled)

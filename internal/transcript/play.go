@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -38,9 +39,7 @@ func (p *player) play(t *testing.T, s scenario) (out []string) {
 			continue
 		}
 		answer, err := p.command(line)
-		if err != nil {
-			t.Fatalf("line %d: %s: %v", s.start+i, line, err)
-		}
+		assert.MustTrue(t, err == nil, "line %d: %s: %v", s.start+i, line, err)
 		out = append(out, answer...)
 	}
 	return out

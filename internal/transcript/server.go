@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -72,9 +73,7 @@ func (d *server) Pushes() (heard []Push) {
 	d.conn.Do(d.t, "PUBLISH", syncChannel, mark)
 	for {
 		list, ok := d.subscriber.Receive(d.t).([]any)
-		if !ok || len(list) != 3 {
-			d.t.Fatalf("not a message: %v", list)
-		}
+		assert.MustTrue(d.t, ok && len(list) == 3, "not a message: %v", list)
 		push := Push{fmt.Sprint(list[1]), fmt.Sprint(list[2])}
 		if push.Channel == syncChannel {
 			return heard

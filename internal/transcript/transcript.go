@@ -88,9 +88,7 @@ const slow = 900 * time.Millisecond
 // Run plays every transcript in dir, each scenario on a driver of its own.
 func Run(t *testing.T, dir string, open func(t *testing.T) Driver) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts in %s (%v)", dir, err)
-	}
+	assert.MustTrue(t, err == nil && len(files) != 0, "no transcripts in %s (%v)", dir, err)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			runFile(t, file, open)
@@ -106,9 +104,7 @@ func Rewrite(t *testing.T, dir string, open func(t *testing.T) Driver) {
 		return
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts in %s (%v)", dir, err)
-	}
+	assert.MustTrue(t, err == nil && len(files) != 0, "no transcripts in %s (%v)", dir, err)
 	for _, file := range files {
 		var out []string
 		for _, s := range read(t, file) {
@@ -122,9 +118,7 @@ func Rewrite(t *testing.T, dir string, open func(t *testing.T) Driver) {
 // that check each step themselves.
 func Walk(t *testing.T, dir string, open func(t *testing.T) Driver) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts in %s (%v)", dir, err)
-	}
+	assert.MustTrue(t, err == nil && len(files) != 0, "no transcripts in %s (%v)", dir, err)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			for _, s := range read(t, file) {
@@ -187,9 +181,7 @@ func read(t *testing.T, file string) []scenario {
 			title := strings.TrimPrefix(line, "# ")
 			all = append(all, scenario{title: title, start: i + 1})
 		}
-		if len(all) == 0 {
-			t.Fatalf("%s:%d: a transcript begins with a comment", file, i+1)
-		}
+		assert.MustTrue(t, len(all) != 0, "%s:%d: a transcript begins with a comment", file, i+1)
 		blank = line == ""
 		last := &all[len(all)-1]
 		last.lines = append(last.lines, line)

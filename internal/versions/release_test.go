@@ -26,9 +26,7 @@ func (r repository) git(args ...string) string {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = r.dir
 	text, err := cmd.CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("git %v: %v\n%s", args, err, text)
-	}
+	assert.MustTrue(r.t, err == nil, "git %v: %v\n%s", args, err, text)
 	return strings.TrimSpace(string(text))
 }
 
@@ -86,12 +84,8 @@ func TestReleasePreparesTagsAndPublishesNothing(t *testing.T) {
 	for _, want := range []string{"all is green", "git push --atomic origin main", "store/goredis/" + version} {
 		assert.True(t, strings.Contains(said, want), "the release does not say %q:\n%s", want, said)
 	}
-	if got := strings.Fields(r.git("tag")); !slices.Equal(got, []string{"store/goredis/" + version, version}) {
-		t.Errorf("the tags are %v", got)
-	}
-	if log := r.git("log", "--format=%s", "main"); log != "changelog: v0.1.0\nall" {
-		t.Errorf("the branch has %q", log)
-	}
+	assert.EqualSlices(t, strings.Fields(r.git("tag")), []string{"store/goredis/" + version, version}, "the tags")
+	assert.Equal(t, r.git("log", "--format=%s", "main"), "changelog: v0.1.0\nall", "the branch has")
 	if page := r.git("show", "main:CHANGELOG.md"); !strings.HasSuffix(page,
 		"## [Unreleased]\n\n## [0.1.0] - 2026-11-24\n\n- All is new.") {
 		t.Errorf("the changelog says:\n%s", page)
@@ -106,15 +100,11 @@ func TestReleasePreparesTagsAndPublishesNothing(t *testing.T) {
 		!strings.Contains(file, "require "+modulePath+" v0.1.0") {
 		t.Errorf("the released go.mod says:\n%s", file)
 	}
-	if sums := r.git("show", version+":store/goredis/go.sum"); !strings.Contains(sums, modulePath+" v0.1.0 h1:") {
-		t.Errorf("the released go.sum says:\n%s", sums)
-	}
-	if file := r.git("show", "main:store/goredis/go.mod"); !strings.Contains(file, "replace") {
-		t.Errorf("on the branch go.mod says:\n%s", file)
-	}
-	if changes := r.git("status", "--porcelain"); changes != "" {
-		t.Errorf("the release leaves changes:\n%s", changes)
-	}
+	sums := r.git("show", version+":store/goredis/go.sum")
+	assert.True(t, strings.Contains(sums, modulePath+" v0.1.0 h1:"), "the released go.sum says:\n%s", sums)
+	file = r.git("show", "main:store/goredis/go.mod")
+	assert.True(t, strings.Contains(file, "replace"), "on the branch go.mod says:\n%s", file)
+	assert.Equal(t, r.git("status", "--porcelain"), "", "the changes that the release leaves")
 }
 
 // A refused release says why, and leaves the repository as it was.
@@ -157,9 +147,8 @@ func TestRefusedReleaseChangesNothing(t *testing.T) {
 			if _, err := r.prepare(c.change); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v; want an error with %q", err, c.want)
 			}
-			if now := r.git("show-ref", "--head"); now != refs {
-				t.Errorf("the repository changed from\n%s\nto\n%s", refs, now)
-			}
+			now := r.git("show-ref", "--head")
+			assert.True(t, now == refs, "the repository changed from\n%s\nto\n%s", refs, now)
 		})
 	}
 }
@@ -171,9 +160,7 @@ func TestNextVersion(t *testing.T) {
 		"v0.1.0": "0.2.0-dev", "v0.1.3": "0.2.0-dev", "v1.9.0": "1.10.0-dev",
 		"v0.2.0-rc.1": "0.2.0-dev", "v0.2.1-rc.1": "0.2.1-dev",
 	} {
-		if got := next(version); got != want {
-			t.Errorf("after %s comes %s; want %s", version, got, want)
-		}
+		assert.Equal(t, next(version), want, "after %s comes", version)
 	}
 }
 
@@ -197,9 +184,7 @@ func TestEveryModuleIsPublishedOrSaysThatItIsNot(t *testing.T) {
 	}
 	assert.True(t, slices.Equal(got, want), "published: %v; want %v", got, want)
 	for _, dir := range unpublished {
-		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, assert.Err(os.Stat(filepath.Join(root, dir, "go.mod"))))
 	}
 }
 
@@ -209,16 +194,14 @@ func TestReadmeFromAnEmptyDirectory(t *testing.T) {
 	t.Parallel()
 	r := copyOfThis(t)
 	proxy := t.TempDir()
-	if said, err := r.prepare(func(made *release) { made.proxy = proxy }); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	said, err := r.prepare(func(made *release) { made.proxy = proxy })
+	assert.MustTrue(t, err == nil, "%v\n%s", err, said)
 	page := r.git("show", "main:README.md")
 	_, page, _ = strings.Cut(page, "\n## Install\n")
 	page, _, _ = strings.Cut(page, "\n## ")
 	blocks := strings.Split(page, "```")
-	if len(blocks) != 7 {
-		t.Fatalf("Install has %d blocks of code; want 3: commands, a program, commands", len(blocks)/2)
-	}
+	assert.MustTrue(t, len(blocks) == 7,
+		"Install has %d blocks of code; want 3: commands, a program, commands", len(blocks)/2)
 	commands, _ := strings.CutPrefix(blocks[1], "sh\n")
 	program, _ := strings.CutPrefix(blocks[3], "go\n")
 	workspace, _ := strings.CutPrefix(blocks[5], "sh\n")
@@ -226,9 +209,8 @@ func TestReadmeFromAnEmptyDirectory(t *testing.T) {
 	workspace, _, _ = strings.Cut(workspace, "(cd ../holdfast && make build)")
 
 	const address = "127.0.0.1:6379"
-	if !strings.Contains(program, address) || !strings.Contains(program, "5 * time.Second") {
-		t.Fatalf("the program has no server at %s, or it does not wait 5 s", address)
-	}
+	assert.MustTrue(t, strings.Contains(program, address) && strings.Contains(program, "5 * time.Second"),
+		"the program has no server at %s, or it does not wait 5 s", address)
 	server := redistest.Start(t)
 	program = strings.Replace(program, address, server.Addr(), 1)
 	program = strings.Replace(program, "5 * time.Second", "0", 1)
@@ -236,22 +218,16 @@ func TestReadmeFromAnEmptyDirectory(t *testing.T) {
 
 	const works = "only one process at a time is here\n"
 	write := "\ncat >main.go <<'END'\n" + program + "END\ngo run .\n"
-	if got := u.run(commands + write); got != works {
-		t.Errorf("the program of the released version prints %q; want %q", got, works)
-	}
+	assert.Equal(t, u.run(commands+write), works, "the program of the released version prints")
 	rueidis := "mkdir rueidis && cd rueidis && go mod init rueidis && " +
 		"go get " + modulePath + "/store/rueidis@latest && go list -m -f '{{.Version}}' " + modulePath
-	if got := u.run(rueidis); got != version+"\n" {
-		t.Errorf("the adapter for rueidis brings version %q", got)
-	}
+	assert.Equal(t, u.run(rueidis), version+"\n", "the adapter for rueidis brings version")
 	tool := "holdfast version && holdfast run --redis " + server.Addr() + " nightly -- echo it ran"
 	prints := "holdfast " + strings.TrimPrefix(version, "v") + " "
 	if got := u.run(tool); !strings.HasPrefix(got, prints) || !strings.HasSuffix(got, "it ran\n") {
 		t.Errorf("the installed tool prints:\n%s", got)
 	}
-	if got := newUser(t, proxy, r.dir).run(workspace + write); got != works {
-		t.Errorf("the program beside a clone prints %q; want %q", got, works)
-	}
+	assert.Equal(t, newUser(t, proxy, r.dir).run(workspace+write), works, "the program beside a clone prints")
 }
 
 // copyOfThis is a repository with the files of this one as they are now.
@@ -311,8 +287,6 @@ func (u user) run(commands string) string {
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	text, err := cmd.Output()
-	if err != nil {
-		u.t.Fatalf("%v\n%s\n%s\nThe commands were:\n%s", err, text, complaint.String(), commands)
-	}
+	assert.MustTrue(u.t, err == nil, "%v\n%s\n%s\nThe commands were:\n%s", err, text, complaint.String(), commands)
 	return string(text)
 }

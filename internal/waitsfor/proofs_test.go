@@ -42,9 +42,7 @@ func TestAnEdgeIsProvenWhenItsMarkRises(t *testing.T) {
 		{map[Edge]int64{one: 10, two: 7}, []int{2}},   // both existed in the round before
 	} {
 		got := provenIn(&p, step.marks)
-		if len(got) != len(step.proves) {
-			t.Fatalf("step %d: %d rounds, want %d", i, len(got), len(step.proves))
-		}
+		assert.MustTrue(t, len(got) == len(step.proves), "step %d: %d rounds, want %d", i, len(got), len(step.proves))
 		for n, edges := range got {
 			assert.Equal(t, len(edges), step.proves[n], "step %d: round %d proves %v", i, n, edges)
 		}

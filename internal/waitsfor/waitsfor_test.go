@@ -103,9 +103,8 @@ func words(list []ID) string {
 func TestWhatWaitsForADeadlockOfOthersIsInNone(t *testing.T) {
 	g := graph("s.w 1/0 s.h=1 s.g=1\ns.h s.w\ns.g a.1\na.1 b.1\nb.1 a.1\nz.1 s.w")
 	for _, id := range ids("s.w s.h s.g z.1") {
-		if k, ok := g.Knot(id); ok {
-			t.Errorf("%v is in %v", id, k)
-		}
+		k, ok := g.Knot(id)
+		assert.True(t, !ok, "%v is in %v", id, k)
 	}
 }
 
@@ -172,14 +171,11 @@ func TestStuckIsWhatRemains(t *testing.T) {
 		stuck, left := g.Stuck(), run(r, g)
 		assert.MustEqual(t, len(stuck), len(left), "seed %d: %v is stuck, and %v remains of %v", seed, stuck, left, g)
 		for id := range left {
-			if !stuck[id] {
-				t.Fatalf("seed %d: %v remains and is not stuck in %v", seed, id, g)
-			}
+			assert.MustTrue(t, stuck[id], "seed %d: %v remains and is not stuck in %v", seed, id, g)
 		}
 		knots := g.Knots()
-		if (len(knots) > 0) != (len(stuck) > 0) {
-			t.Fatalf("seed %d: %d knots, %d stuck in %v", seed, len(knots), len(stuck), g)
-		}
+		assert.MustTrue(t, (len(knots) > 0) == (len(stuck) > 0),
+			"seed %d: %d knots, %d stuck in %v", seed, len(knots), len(stuck), g)
 		for _, k := range knots {
 			alone := Graph{}
 			for _, id := range k.Members {
@@ -191,15 +187,13 @@ func TestStuckIsWhatRemains(t *testing.T) {
 			for i, id := range k.Cycle {
 				next := k.Cycle[(i+1)%len(k.Cycle)]
 				follows := slices.Contains(slices.Collect(g[id].edges()), next)
-				if !stuck[id] || !follows || !slices.Contains(k.Members, id) {
-					t.Fatalf("seed %d: %v is no cycle in %v", seed, k.Cycle, g)
-				}
+				assert.MustTrue(t, stuck[id] && follows && slices.Contains(k.Members, id),
+					"seed %d: %v is no cycle in %v", seed, k.Cycle, g)
 			}
 			for _, id := range k.Members {
 				other, ok := g.Knot(id)
-				if !ok || !slices.Equal(other.Members, k.Members) {
-					t.Fatalf("seed %d: %v sees %v, and not %v", seed, id, other.Members, k.Members)
-				}
+				assert.MustTrue(t, ok && slices.Equal(other.Members, k.Members),
+					"seed %d: %v sees %v, and not %v", seed, id, other.Members, k.Members)
 			}
 		}
 	}

@@ -23,12 +23,10 @@ func FuzzNames(f *testing.F) {
 			assert.True(t, wrong, "%q is refused", name)
 			return
 		}
-		if strings.ContainsAny(word, " \t\r\n{}\x00\x7f") || word == "" {
-			t.Errorf("%q is written as %q", name, word)
-		}
-		if back := Decode(word); back != name {
-			t.Errorf("%q is written as %q and read as %q", name, word, back)
-		}
+		assert.True(t, !strings.ContainsAny(word, " \t\r\n{}\x00\x7f") && word != "",
+			"%q is written as %q", name, word)
+		back := Decode(word)
+		assert.True(t, back == name, "%q is written as %q and read as %q", name, word, back)
 		for _, there := range []string{
 			Key("p", name), Base("p", name, true) + "c", PeriodicKey("p", name), Watch("p", name, true),
 		} {

@@ -10,9 +10,8 @@ import (
 
 func TestPushesAreReadExactly(t *testing.T) {
 	attempt, a, err := ParsePush("granted c/7 1795252066322120 3")
-	if err != nil || attempt != "c/7" || a.Token != 1795252066322120 || a.Waiting != 3 {
-		t.Errorf("read %q, %+v, %v", attempt, a, err)
-	}
+	assert.True(t, err == nil && attempt == "c/7" && a.Token == 1795252066322120 && a.Waiting == 3,
+		"read %q, %+v, %v", attempt, a, err)
 	attempt, a, err = ParsePush("granted c/7 1795252066322120 3 1795252066322 3000")
 	if err != nil || attempt != "c/7" || a.Token != 1795252066322120 || a.Waiting != 3 ||
 		a.Now != 1795252066322 || a.Lease != 3*time.Second {
@@ -24,9 +23,8 @@ func TestPushesAreReadExactly(t *testing.T) {
 		"granted c/7 1 0 0 5",
 		"granted c/7 1 0 5 0", "granted c/7 1 0 5 9223372036854", "kept c/7 1 0", "granted c/7 1 0 -5 5",
 	} {
-		if _, _, err := ParsePush(s); err == nil {
-			t.Errorf("ParsePush(%q) is accepted", s)
-		}
+		_, _, err := ParsePush(s)
+		assert.True(t, err != nil, "ParsePush(%q) is accepted", s)
 	}
 }
 
@@ -36,13 +34,11 @@ func TestAClientIsReadAsItAnnouncedItself(t *testing.T) {
 		c.Started.UnixMilli() != 1795252066322 {
 		t.Errorf("read %+v, %v, %v", c, known, err)
 	}
-	if _, known, err := ParseClient("unknown"); known || err != nil {
-		t.Errorf("an unknown client: %v, %v", known, err)
-	}
+	_, known, err = ParseClient("unknown")
+	assert.True(t, !known && err == nil, "an unknown client: %v, %v", known, err)
 	for _, s := range []string{"", "client", "clients a b 1 v 2", "client a b x v 2", "client a b 1 v"} {
-		if _, known, err := ParseClient(s); known || err == nil {
-			t.Errorf("ParseClient(%q) is accepted", s)
-		}
+		_, known, err := ParseClient(s)
+		assert.True(t, !known && err != nil, "ParseClient(%q) is accepted", s)
 	}
 }
 
@@ -147,15 +143,13 @@ func TestNoMorePagesAreReadThanEnough(t *testing.T) {
 }
 
 func TestAStrangeAnswerIsShownInPart(t *testing.T) {
-	if _, err := Parse(strings.Repeat("x", 10_000)); err == nil || len(err.Error()) > 200 {
-		t.Errorf("it says %v", err)
-	}
+	_, err := Parse(strings.Repeat("x", 10_000))
+	assert.True(t, err != nil && len(err.Error()) <= 200, "it says %v", err)
 }
 
 func TestClientIsThePartOfTheAttemptBeforeItsNumber(t *testing.T) {
 	assert.Equal(t, Client("abc/12"), "abc", "Client")
 	assert.Equal(t, ClientKey("p", "abc"), "p:client:abc", "ClientKey")
-	if got := Millis(1500e6) + Number(7); got != "15007" {
-		t.Errorf("got %q", got)
-	}
+	got := Millis(1500e6) + Number(7)
+	assert.True(t, got == "15007", "got %q", got)
 }

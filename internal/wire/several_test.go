@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestAnAnswerOnAllLocksIsReadInOrder(t *testing.T) {
@@ -19,9 +21,8 @@ func TestAnAnswerOnAllLocksIsReadInOrder(t *testing.T) {
 		"", "granted", "granted 1 0", "granted 1 0 2", "granted 1 0 2 0 3 0", "busy 0 1 -", "busy 3 1 -", "busy 1 1",
 		"gone",
 	} {
-		if g, err := ParseAll(s, 2); err == nil {
-			t.Errorf("ParseAll(%q) = %+v", s, g)
-		}
+		g, err := ParseAll(s, 2)
+		assert.True(t, err != nil, "ParseAll(%q) = %+v", s, g)
 	}
 }
 
@@ -32,26 +33,23 @@ func TestARunAnswerIsRead(t *testing.T) {
 		"early 20 -":     {Left: 20 * time.Millisecond},
 		"busy 20 c/7":    {Busy: true, Left: 20 * time.Millisecond, Attempt: "c/7"},
 	} {
-		if got, err := ParseRun(s); err != nil || got != want {
-			t.Errorf("ParseRun(%q) = %+v, %v", s, got, err)
-		}
+		got, err := ParseRun(s)
+		assert.True(t, err == nil && got == want, "ParseRun(%q) = %+v, %v", s, got, err)
 	}
 	for s, want := range map[string]Plan{
 		"other 1500 -": {Period: 1500 * time.Millisecond},
 		"other 1500 0": {Period: 1500 * time.Millisecond, Aligned: true},
 		"other 20 7":   {Period: 20 * time.Millisecond, Aligned: true, Offset: 7 * time.Millisecond},
 	} {
-		if got, err := ParseRun(s); err != nil || got.Other == nil || *got.Other != want {
-			t.Errorf("ParseRun(%q) = %+v, %v", s, got, err)
-		}
+		got, err := ParseRun(s)
+		assert.True(t, err == nil && got.Other != nil && *got.Other == want, "ParseRun(%q) = %+v, %v", s, got, err)
 	}
 	for _, s := range []string{
 		"", "granted 7", "granted 7 1 2", "early -1 c/7", "early 1", "late 1 c/7",
 		"other", "other 7", "other - 7", "other 7 -1", "other 7 - 1",
 	} {
-		if got, err := ParseRun(s); err == nil {
-			t.Errorf("ParseRun(%q) = %+v", s, got)
-		}
+		got, err := ParseRun(s)
+		assert.True(t, err != nil, "ParseRun(%q) = %+v", s, got)
 	}
 }
 
@@ -59,19 +57,15 @@ func TestALeaderIsRead(t *testing.T) {
 	want := LeaderLine{
 		Known: true, Token: 7, Since: time.UnixMilli(1000), Left: 20 * time.Millisecond, Attempt: "c/7", Value: "a b",
 	}
-	if got, err := ParseLeader("leader 7 1000 20 c/7 " + Value("a b")); err != nil || got != want {
-		t.Errorf("read %+v, %v", got, err)
-	}
-	if got, err := ParseLeader("leader 7 1000 20 c/7 " + Value("")); err != nil || !got.Known || got.Value != "" {
-		t.Errorf("read %+v, %v", got, err)
-	}
-	if got, err := ParseLeader("none 20"); err != nil || got.Known || got.Left != 20*time.Millisecond {
-		t.Errorf("read %+v, %v", got, err)
-	}
+	got, err := ParseLeader("leader 7 1000 20 c/7 " + Value("a b"))
+	assert.True(t, err == nil && got == want, "read %+v, %v", got, err)
+	got, err = ParseLeader("leader 7 1000 20 c/7 " + Value(""))
+	assert.True(t, err == nil && got.Known && got.Value == "", "read %+v, %v", got, err)
+	got, err = ParseLeader("none 20")
+	assert.True(t, err == nil && !got.Known && got.Left == 20*time.Millisecond, "read %+v, %v", got, err)
 	for _, s := range []string{"", "leader", "leader 7 1000 20 c/7", "leader 7 1000 20 c/7 a", "none", "none 1 2"} {
-		if got, err := ParseLeader(s); err == nil {
-			t.Errorf("ParseLeader(%q) = %+v", s, got)
-		}
+		got, err := ParseLeader(s)
+		assert.True(t, err != nil, "ParseLeader(%q) = %+v", s, got)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // Kinds of keys and channels, and what their names depend on.
@@ -64,7 +66,6 @@ func TestKeysAndChannelsOfAllKindsAreDistinct(t *testing.T) {
 			}
 		}
 	}
-	if len(prefixes) < 50 || len(names) < 200 || len(seen) < 100_000 {
-		t.Errorf("%d keys of %d prefixes and %d names are not many", len(seen), len(prefixes), len(names))
-	}
+	assert.True(t, len(prefixes) >= 50 && len(names) >= 200 && len(seen) >= 100_000,
+		"%d keys of %d prefixes and %d names are not many", len(seen), len(prefixes), len(names))
 }

@@ -69,9 +69,8 @@ func TestAnswersAreReadExactly(t *testing.T) {
 		"set 4":                        {Kind: Set, Count: 4},
 		"idle":                         {Kind: Idle},
 	} {
-		if got, err := Parse(s); err != nil || got != want {
-			t.Errorf("Parse(%q) = %+v, %v; want %+v", s, got, err, want)
-		}
+		got, err := Parse(s)
+		assert.True(t, err == nil && got == want, "Parse(%q) = %+v, %v; want %+v", s, got, err, want)
 	}
 }
 
@@ -83,9 +82,8 @@ func TestAnswersOfAnotherProtocolAreErrors(t *testing.T) {
 		"queued 1 9223372036854 7", "busy 9223372036854 -",
 		"busy", "held", "released 1", "evicted -1", "GRANTED 1 0", "set", "idle 1",
 	} {
-		if got, err := Parse(s); err == nil {
-			t.Errorf("Parse(%q) = %+v, want an error", s, got)
-		}
+		got, err := Parse(s)
+		assert.True(t, err != nil, "Parse(%q) = %+v, want an error", s, got)
 	}
 }
 
@@ -108,15 +106,11 @@ func FuzzParse(f *testing.F) {
 func TestRenewalsAreReadInOrder(t *testing.T) {
 	got, err := ParseRenewals("renewed 0 - evicted 12 ?", 5)
 	want := []Renewal{{Held: true}, {}, {Evicted: true}, {Held: true, Waiting: 12}, {Unknown: true}}
-	if err != nil || len(got) != len(want) {
-		t.Fatalf("got %v, %v", got, err)
-	}
+	assert.MustTrue(t, err == nil && len(got) == len(want), "got %v, %v", got, err)
 	for i := range want {
 		assert.Equal(t, got[i], want[i], "lease %d", i)
 	}
-	if _, err := ParseRenewals("renewed 0 0", 3); err == nil {
-		t.Error("an answer for two leases is taken for three")
-	}
+	assert.True(t, assert.Err(ParseRenewals("renewed 0 0", 3)) != nil, "an answer for two leases is taken for three")
 }
 
 func TestInspectIsRead(t *testing.T) {
@@ -139,8 +133,6 @@ func TestInspectIsRead(t *testing.T) {
 		"", "lock", "holder x", "lock 1 2 3 4 5 6\nlock 1 2 3 4 5 6", "lock 1 2 3 4 5 6\nholder x",
 		"lock 1 2 3 4 5 6\nleader a", "lock 1 2 3 4 5 6\nleader", "lock 1 2 3 4 5 6\nperiod 1 - 5",
 	} {
-		if _, err := ParseRecord(s); err == nil {
-			t.Errorf("ParseRecord(%q) is accepted", s)
-		}
+		assert.True(t, assert.Err(ParseRecord(s)) != nil, "ParseRecord(%q) is accepted", s)
 	}
 }

@@ -47,9 +47,8 @@ func TestMetricsOfAHandOver(t *testing.T) {
 		w.wantSum("holdfast.held", "mode=exclusive", 1)
 		granted := w.lockLater(background, b)
 		w.wantSum("holdfast.waiting", "mode=exclusive", 1)
-		if _, err := a.TryLock(background); !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatal(err)
-		}
+		_, err := a.TryLock(background)
+		assert.MustTrue(t, errors.Is(err, holdfast.ErrHeld), "%v", err)
 		time.Sleep(4 * time.Second)
 		w.release(first)
 		second := granted()
@@ -78,9 +77,8 @@ func TestMetricsOfRenewalsAndALoss(t *testing.T) {
 		w.wantSum("holdfast.renewals", "mode=exclusive outcome=confirmed", 1)
 		w.wantCount("holdfast.renew.lag", "mode=exclusive", 1)
 		remaining := w.points("holdfast.renew.remaining")["mode=exclusive"].sum
-		if remaining < 18 || remaining > 21 {
-			t.Errorf("%v s of the lease were left at the renewal, want about two thirds of 30 s", remaining)
-		}
+		assert.False(t, remaining < 18 || remaining > 21,
+			"%v s of the lease were left at the renewal, want about two thirds of 30 s", remaining)
 		w.wantSum("holdfast.renew.remaining_ratio", "mode=exclusive", remaining/30)
 
 		w.FailRequest(func(script string, _ []string) error {
@@ -123,9 +121,8 @@ func TestEveryMetricIsReported(t *testing.T) {
 		assert.Equal(t, len(all), len(measure.Metrics), "metrics")
 		for _, want := range measure.Metrics {
 			got, ok := all[want.Name]
-			if !ok || got.Unit != want.Unit || got.Description != want.Help {
-				t.Errorf("%s is reported as %v %q %q", want.Name, ok, got.Unit, got.Description)
-			}
+			assert.True(t, ok && got.Unit == want.Unit && got.Description == want.Help,
+				"%s is reported as %v %q %q", want.Name, ok, got.Unit, got.Description)
 			for attributes := range w.points(want.Name) {
 				if n := len(strings.Fields(attributes)); attributes != "" && n != len(want.Attributes)-without(want) {
 					t.Errorf("%s has the attributes %q, want those of %v", want.Name, attributes, want.Attributes)
@@ -135,9 +132,8 @@ func TestEveryMetricIsReported(t *testing.T) {
 				t.Errorf("%s is monotonic: %v", want.Name, sum.IsMonotonic)
 			}
 		}
-		if text := fmt.Sprint(all); strings.Contains(text, secret) {
-			t.Errorf("the name of a lock is in a metric: %s", text)
-		}
+		text := fmt.Sprint(all)
+		assert.True(t, !strings.Contains(text, secret), "the name of a lock is in a metric: %s", text)
 	})
 }
 
@@ -180,9 +176,7 @@ func TestTheGaugesReturnToZero(t *testing.T) {
 		w.wantSum("holdfast.waiting", "mode=exclusive", 1)
 		cancel()
 		assert.Is(t, <-failed, context.Canceled)
-		if _, err := b.Mutex("x", holdfast.MaxWait(time.Second)).Lock(background); !errors.Is(err, holdfast.ErrHeld) {
-			t.Error(err)
-		}
+		assert.Is(t, assert.Err(b.Mutex("x", holdfast.MaxWait(time.Second)).Lock(background)), holdfast.ErrHeld)
 		w.wantCount("holdfast.acquire.duration", "mode=exclusive outcome=canceled waited=true", 1)
 		w.wantCount("holdfast.acquire.duration", "mode=exclusive outcome=held waited=true", 1)
 		w.release(read)
@@ -208,9 +202,8 @@ func TestWithoutSpansAnEventAllocatesNothing(t *testing.T) {
 		e.Kind = holdfast.EventRelease
 		o.Observe(e)
 	})
-	if _, open := o.Remembered(); n > 0 || open > 0 {
-		t.Errorf("an acquisition and its end allocate %v times, and leave %d spans", n, open)
-	}
+	_, open := o.Remembered()
+	assert.False(t, n > 0 || open > 0, "an acquisition and its end allocate %v times, and leave %d spans", n, open)
 }
 
 // The spans of an acquisition and of its hold belong to the caller's trace, and last as
@@ -232,9 +225,8 @@ func TestSpansBelongToTheCaller(t *testing.T) {
 		if took(acquire) != 2*time.Second || took(hold) != 5*time.Second {
 			t.Errorf("the spans last %v and %v, want 2s and 5s", took(acquire), took(hold))
 		}
-		if !hold.StartTime().Equal(acquire.EndTime()) {
-			t.Error("the hold does not begin where the acquisition ends")
-		}
+		assert.True(t, hold.StartTime().Equal(acquire.EndTime()),
+			"the hold does not begin where the acquisition ends")
 		for _, s := range []sdktrace.ReadOnlySpan{acquire, hold} {
 			if value(s, "holdfast.name") != "x" || value(s, "holdfast.token") != fmt.Sprint(l.Token()) ||
 				value(s, "holdfast.holder_id") != l.HolderID() || value(s, "holdfast.mode") != "exclusive" {
@@ -364,9 +356,8 @@ func TestNoLinkInDoubt(t *testing.T) {
 				e.Wait, e.Waited, e.Wake = time.Second, true, holdfast.WakeLocal
 				c.change(&e)
 				w.observer.Observe(e)
-				if links := w.ended("acquire lock")[1].Links(); (len(links) == 1) != c.linked {
-					t.Errorf("the links are %v, want one: %v", links, c.linked)
-				}
+				links := w.ended("acquire lock")[1].Links()
+				assert.True(t, (len(links) == 1) == c.linked, "the links are %v, want one: %v", links, c.linked)
 			})
 		})
 	}
@@ -414,8 +405,7 @@ func TestLocksAreForgotten(t *testing.T) {
 		if locks, open := w.observer.Remembered(); locks > 5_000 || locks < 100 || open != 0 {
 			t.Errorf("%d locks and %d open spans are remembered", locks, open)
 		}
-		if s := w.ended("hold lock"); len(s) != 10_000 || value(s[0], "holdfast.end") != "leaked" {
-			t.Errorf("%d holds have ended", len(s))
-		}
+		s := w.ended("hold lock")
+		assert.True(t, len(s) == 10_000 && value(s[0], "holdfast.end") == "leaked", "%d holds have ended", len(s))
 	})
 }

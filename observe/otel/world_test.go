@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/observe/otel"
 )
@@ -42,9 +43,8 @@ func bubble(t *testing.T, cfg otel.Config, f func(w *world)) {
 		cfg.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader))
 		cfg.TracerProvider = provider
 		var err error
-		if w.observer, err = otel.New(cfg); err != nil {
-			t.Fatal(err)
-		}
+		w.observer, err = otel.New(cfg)
+		assert.MustTrue(t, err == nil, "%v", err)
 		f(w)
 	})
 }

@@ -92,9 +92,8 @@ func TestATokenIsNeededForEveryPath(t *testing.T) {
 			if path == "/" {
 				want = http.StatusSeeOther
 			}
-			if w.Code != want || path == "/" && w.Header().Get("Location") != "login" {
-				t.Errorf("%s %s, %s: %d", method, path, what, w.Code)
-			}
+			assert.False(t, w.Code != want || path == "/" && w.Header().Get("Location") != "login",
+				"%s %s, %s: %d", method, path, what, w.Code)
 		}
 	}
 	r := request("GET", "/metrics", nil)
@@ -106,9 +105,8 @@ func TestATokenIsNeededForEveryPath(t *testing.T) {
 func TestTheFormGivesACookieThatIsNotTheToken(t *testing.T) {
 	p, _ := newPage(t, Config{Token: token, Title: "10.0.0.1"})
 	w := serve(p, request("GET", "/login", nil))
-	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "10.0.0.1") {
-		t.Errorf("the form: %d %s", w.Code, w.Body)
-	}
+	assert.True(t, w.Code == http.StatusOK && !strings.Contains(w.Body.String(), "10.0.0.1"),
+		"the form: %d %s", w.Code, w.Body)
 	post := func(shown string) *httptest.ResponseRecorder {
 		r := request("POST", "/login", strings.NewReader(url.Values{"token": {shown}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -119,9 +117,7 @@ func TestTheFormGivesACookieThatIsNotTheToken(t *testing.T) {
 	}
 	w = post(token)
 	cookies := w.Result().Cookies()
-	if w.Code != http.StatusSeeOther || len(cookies) != 1 {
-		t.Fatalf("the token: %d, %v", w.Code, cookies)
-	}
+	assert.MustTrue(t, w.Code == http.StatusSeeOther && len(cookies) == 1, "the token: %d, %v", w.Code, cookies)
 	c := cookies[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || strings.Contains(c.Value, token) || c.Path != "" {
 		t.Errorf("%+v", c)
@@ -200,8 +196,7 @@ func TestAuthorizeDecidesInPlaceOfTheToken(t *testing.T) {
 	r.RemoteAddr, r.Host = "192.0.2.7:1", "locks.example"
 	assert.Equal(t, serve(p, r).Code, http.StatusForbidden, "nobody")
 	r.Header.Set("X-User", "ann")
-	if w := serve(p, r); w.Code != http.StatusOK || asked != 2 {
-		t.Errorf("ann: %d, asked %d times", w.Code, asked)
-	}
+	w := serve(p, r)
+	assert.True(t, w.Code == http.StatusOK && asked == 2, "ann: %d, asked %d times", w.Code, asked)
 	assert.Equal(t, serve(p, request("GET", "/login", nil)).Code, http.StatusNotFound, "a form without a token")
 }

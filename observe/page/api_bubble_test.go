@@ -16,15 +16,9 @@ func TestTheListHasEveryKind(t *testing.T) {
 	bubble(t, Config{Title: "here", AllowEvict: true}, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		w.lock("mutex")
-		if _, err := w.client.RWMutex("rw").RLock(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.client.Semaphore("pool", 5).Acquire(ctx, 2); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.client.Election("boss").Campaign(ctx, "10.0.0.1:80"); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(w.client.RWMutex("rw").RLock(ctx)))
+		assert.Must(t, assert.Err(w.client.Semaphore("pool", 5).Acquire(ctx, 2)))
+		assert.Must(t, assert.Err(w.client.Election("boss").Campaign(ctx, "10.0.0.1:80")))
 		began, end, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 		go func() {
 			_, err := w.client.Periodic("nightly", time.Hour).Do(ctx, func(context.Context) error {
@@ -44,21 +38,17 @@ func TestTheListHasEveryKind(t *testing.T) {
 		}
 		for _, want := range []string{"exclusive mutex", "shared rw", "permits pool", "leader boss", "job nightly"} {
 			l := got[want]
-			if l == nil || !l.Held || len(l.Holders) != 1 {
-				t.Fatalf("%s: %+v", want, l)
-			}
+			assert.MustTrue(t, l != nil && l.Held && len(l.Holders) == 1, "%s: %+v", want, l)
 			h := l.Holders[0]
 			if *h.AgeMS < 3000 || *h.AgeMS > 5000 || *h.RemainingMS < 25_000 || h.LeaseMS < *h.RemainingMS ||
 				h.App != "worker" {
 				t.Errorf("%s: %+v, age %d, remaining %d", want, h, *h.AgeMS, *h.RemainingMS)
 			}
 		}
-		if l := got["permits pool"]; l.Limit != 5 || l.Used != 2 {
-			t.Errorf("%+v", l)
-		}
-		if l := got["leader boss"]; l.Leader.Value != "10.0.0.1:80" {
-			t.Errorf("%+v", l.Leader)
-		}
+		l := got["permits pool"]
+		assert.True(t, l.Limit == 5 && l.Used == 2, "%+v", l)
+		l = got["leader boss"]
+		assert.True(t, l.Leader.Value == "10.0.0.1:80", "%+v", l.Leader)
 		if list.Title != "here" || !list.AllowEvict || list.Version != holdfast.Version || list.Totals.Held != 5 {
 			t.Errorf("%+v", list)
 		}
@@ -118,16 +108,13 @@ func TestAListHasTheFirstWaitersAndTheDetailHasAll(t *testing.T) {
 func TestTheMetricsTellOfTheServerAndNameNoLock(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, w *world) {
 		w.lock("secret-name")
-		if _, err := w.client.Semaphore("pool", 5).Acquire(t.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(w.client.Semaphore("pool", 5).Acquire(t.Context(), 2)))
 		w.pass(7 * time.Second)
 		scrape := func() string {
 			answer := httptest.NewRecorder()
 			w.page.ServeHTTP(answer, request(http.MethodGet, "/metrics", nil))
-			if kind := answer.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
-				t.Errorf("the type is %s", kind)
-			}
+			kind := answer.Header().Get("Content-Type")
+			assert.True(t, strings.HasPrefix(kind, "text/plain; version=0.0.4"), "the type is %s", kind)
 			return answer.Body.String()
 		}
 		text := scrape()

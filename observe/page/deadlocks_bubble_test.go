@@ -49,19 +49,15 @@ func TestADeadlockIsShown(t *testing.T) {
 				t.Errorf("the detail of %s: %+v", name, d)
 			}
 		}
-		if l := shown("lock:z"); len(l.Deadlock) != 0 {
-			t.Errorf("another lock: %+v", l.Deadlock)
-		}
+		l := shown("lock:z")
+		assert.True(t, len(l.Deadlock) == 0, "another lock: %+v", l.Deadlock)
 		who := holdfast.Eviction{By: "a test", Reason: "deadlock"}
-		if _, err := other.Evict(t.Context(), "x", who); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(other.Evict(t.Context(), "x", who)))
 		w.pass(20 * time.Second)
 		<-ended
 		<-ended
-		if l := shown("lock:y"); len(l.Deadlock) != 0 {
-			t.Errorf("after the end: %+v", l.Deadlock)
-		}
+		l = shown("lock:y")
+		assert.True(t, len(l.Deadlock) == 0, "after the end: %+v", l.Deadlock)
 		w.release(y)
 		s.leave()
 		<-s.done

@@ -63,26 +63,21 @@ func TestEvictionNeedsEveryStep(t *testing.T) {
 			t.Errorf("%s: %d, want %d; the lease: %v", c.what, code, c.code, l.Err())
 		}
 	}
-	if code := evictWith(t, p, steps(l), none); code != http.StatusOK || l.Err() == nil {
-		t.Errorf("all steps: %d; the lease: %v", code, l.Err())
-	}
+	code := evictWith(t, p, steps(l), none)
+	assert.True(t, code == http.StatusOK && l.Err() != nil, "all steps: %d; the lease: %v", code, l.Err())
 	s, err := client.Inspect(t.Context(), "order/42")
 	want := holdfast.EvictionInfo{By: "ann", Reason: "stuck"}
-	if err != nil || s.Held() || s.LastEviction == nil {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	if want.At = s.LastEviction.At; *s.LastEviction != want {
-		t.Errorf("%+v, %v", s, err)
-	}
+	assert.MustTrue(t, err == nil && !s.Held() && s.LastEviction != nil, "%+v, %v", s, err)
+	want.At = s.LastEviction.At
+	assert.True(t, *s.LastEviction == want, "%+v, %v", s, err)
 }
 
 func TestEvictionIsOffUnlessAllowed(t *testing.T) {
 	p, client := newPage(t, Config{})
 	l, err := client.Mutex("a").TryLock(t.Context())
 	assert.Must(t, err)
-	if code := evictWith(t, p, steps(l), none); code != http.StatusForbidden || l.Err() != nil {
-		t.Errorf("%d; the lease: %v", code, l.Err())
-	}
+	code := evictWith(t, p, steps(l), none)
+	assert.True(t, code == http.StatusForbidden && l.Err() == nil, "%d; the lease: %v", code, l.Err())
 }
 
 func TestAnotherSiteCannotEvict(t *testing.T) {
@@ -104,9 +99,7 @@ func TestAnotherSiteCannotEvict(t *testing.T) {
 			r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})
 			change(r)
 		})
-		if code < 400 || l.Err() != nil {
-			t.Errorf("%s: %d; the lease: %v", what, code, l.Err())
-		}
+		assert.True(t, code >= 400 && l.Err() == nil, "%s: %d; the lease: %v", what, code, l.Err())
 	}
 	code := evictWith(t, p, steps(l), func(r *http.Request) {
 		r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})

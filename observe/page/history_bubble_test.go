@@ -37,9 +37,8 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 				w.lock(name)
 				w.pass(5 * time.Second)
 				e := holdfast.Eviction{By: "ann", Reason: "stuck"}
-				if n, err := w.client.Evict(t.Context(), name, e); n != 1 || err != nil {
-					t.Fatal(n, err)
-				}
+				n, err := w.client.Evict(t.Context(), name, e)
+				assert.MustTrue(t, n == 1 && err == nil, "%v %v", n, err)
 			}},
 			{endGone, 1, func(name string) {
 				w.lock(name)
@@ -51,16 +50,11 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 			c.end(name)
 			w.pass(2 * time.Second)
 			d := w.detail(name)
-			if len(d.Timeline.Holds) == 0 {
-				t.Fatalf("%s: no hold", name)
-			}
+			assert.MustTrue(t, len(d.Timeline.Holds) != 0, "%s: no hold", name)
 			h := d.Timeline.Holds[len(d.Timeline.Holds)-1]
-			if h.How != c.how || h.End == "" || d.Lock.Lost != c.lost {
-				t.Errorf("%s: %+v, lost %d", name, h, d.Lock.Lost)
-			}
-			if c.how == endEvicted && h.Note != "ann: stuck" {
-				t.Errorf("the note is %q", h.Note)
-			}
+			assert.True(t, h.How == c.how && h.End != "" && d.Lock.Lost == c.lost,
+				"%s: %+v, lost %d", name, h, d.Lock.Lost)
+			assert.False(t, c.how == endEvicted && h.Note != "ann: stuck", "the note is %q", h.Note)
 			if c.how == endExpired && since(t, h.Start, h.End) != 5*time.Second {
 				t.Errorf("expired after %v", since(t, h.Start, h.End))
 			}
@@ -94,9 +88,8 @@ func TestAHoldThatEndedWhileNobodyLookedIsNoLoss(t *testing.T) {
 		w.detail("a")
 		w.pass(2 * time.Second)
 		d := w.detail("a")
-		if len(d.Timeline.Holds) != 1 || d.Timeline.Holds[0].How != endUnseen || d.Lock.Lost != 0 {
-			t.Errorf("%+v, lost %d", d.Timeline.Holds, d.Lock.Lost)
-		}
+		assert.True(t, len(d.Timeline.Holds) == 1 && d.Timeline.Holds[0].How == endUnseen && d.Lock.Lost == 0,
+			"%+v, lost %d", d.Timeline.Holds, d.Lock.Lost)
 		if n := len(d.Timeline.Watched); n != 2 || d.Timeline.Watched[0].To == "" || d.Timeline.Watched[1].To != "" {
 			t.Errorf("watched %+v", d.Timeline.Watched)
 		}

@@ -33,18 +33,15 @@ func TestThePageShowsTheServersOfAQuorum(t *testing.T) {
 		s := w.view()
 		w.pass(time.Millisecond)
 		first := s.next()
-		if len(first) != 1 || len(first[0].Nodes) != 3 {
-			t.Fatalf("%+v", first)
-		}
+		assert.MustTrue(t, len(first) == 1 && len(first[0].Nodes) == 3, "%+v", first)
 		if n := first[0].Nodes[1]; n != (nodeJSON{
 			Address: "b:1", Answers: true, Why: "is new", ClockOffsetMS: -2, ClockErrorMS: 1,
 		}) {
 			t.Errorf("%+v", n)
 		}
 		w.pass(3 * time.Second)
-		if more := names(s.next()); len(more) != 0 {
-			t.Errorf("only a round trip differs, and there are %q", more)
-		}
+		more := names(s.next())
+		assert.True(t, len(more) == 0, "only a round trip differs, and there are %q", more)
 		down.Store(true)
 		w.pass(time.Second)
 		if told := s.next(); len(names(told)) != 1 || told[0].Nodes[2].Answers || told[0].Nodes[0].RoundTripMS < 4 {
@@ -52,21 +49,18 @@ func TestThePageShowsTheServersOfAQuorum(t *testing.T) {
 		}
 		w.pass(tickEvery)
 		ticks := s.next()
-		if last := ticks[len(ticks)-1]; last.name != "tick" || len(last.Nodes) != 3 || last.Nodes[0].RoundTripMS < 5 {
-			t.Errorf("%+v", ticks)
-		}
+		last := ticks[len(ticks)-1]
+		assert.False(t, last.name != "tick" || len(last.Nodes) != 3 || last.Nodes[0].RoundTripMS < 5, "%+v", ticks)
 		s.leave()
 		<-s.done
 		var list listJSON
-		if w.get("/api/locks", &list); len(list.Nodes) != 3 || list.Nodes[2].Answers {
-			t.Errorf("the list: %+v", list.Nodes)
-		}
+		w.get("/api/locks", &list)
+		assert.True(t, len(list.Nodes) == 3 && !list.Nodes[2].Answers, "the list: %+v", list.Nodes)
 		answer := httptest.NewRecorder()
 		w.page.ServeHTTP(answer, request(http.MethodGet, "/metrics", nil))
 		for _, line := range []string{"holdfast_server_nodes 3", "holdfast_server_nodes_counting 1"} {
-			if !strings.Contains(answer.Body.String(), "\n"+line+"\n") {
-				t.Errorf("no line %q in\n%s", line, answer.Body)
-			}
+			assert.True(t, strings.Contains(answer.Body.String(), "\n"+line+"\n"),
+				"no line %q in\n%s", line, answer.Body)
 		}
 	})
 	bubble(t, Config{}, func(t *testing.T, w *world) {

@@ -29,9 +29,8 @@ func TestAViewerGetsASnapshotAndThenTheDifferences(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		w.pass(2500 * time.Millisecond)
-		if more := names(s.next()); len(more) != 0 {
-			t.Errorf("nothing has changed, and there are %q", more)
-		}
+		more := names(s.next())
+		assert.True(t, len(more) == 0, "nothing has changed, and there are %q", more)
 		w.release(a)
 		w.pass(time.Second)
 		changes := s.next()
@@ -128,15 +127,13 @@ func TestASlowViewerGetsASnapshotInPlaceOfWhatItMissed(t *testing.T) {
 		s := &stream{t: t, header: map[string][]string{}}
 		slow.w, slow.out = s, nil
 		news, name, parts := slow.missing()
-		if name != "snapshot" || len(parts) != 1 || slow.sent != w.page.watcher.seq {
-			t.Errorf("%s, %d parts, at %d of %d", name, len(parts), slow.sent, w.page.watcher.seq)
-		}
+		assert.True(t, name == "snapshot" && len(parts) == 1 && slow.sent == w.page.watcher.seq,
+			"%s, %d parts, at %d of %d", name, len(parts), slow.sent, w.page.watcher.seq)
 		w.lock("b")
 		<-news
 		w.pass(time.Second)
-		if _, name, parts := slow.missing(); name != "change" || len(parts) != 1 {
-			t.Errorf("%s, %d parts", name, len(parts))
-		}
+		_, name, parts = slow.missing()
+		assert.True(t, name == "change" && len(parts) == 1, "%s, %d parts", name, len(parts))
 	})
 }
 
@@ -147,9 +144,8 @@ func TestAllViewersShareTheReadsAndNobodyLookingPausesThem(t *testing.T) {
 		}
 		viewers := []*stream{w.view(), w.view(), w.view()}
 		w.pass(10 * time.Second)
-		if n := w.reads(); n < 10 || n > 12 {
-			t.Errorf("%d reads in ten seconds", n)
-		}
+		n := w.reads()
+		assert.True(t, n >= 10 && n <= 12, "%d reads in ten seconds", n)
 		for _, s := range viewers {
 			if len(s.next()) < 2 { // a snapshot, and a tick
 				t.Error("a viewer heard nothing")
@@ -163,9 +159,8 @@ func TestAllViewersShareTheReadsAndNobodyLookingPausesThem(t *testing.T) {
 		assert.True(t, w.reads() == before, "%d reads, and nobody looks", w.reads()-before)
 		w.lock("late")
 		var list listJSON
-		if w.get("/api/locks", &list); len(list.Locks) != 1 {
-			t.Errorf("after the pause: %+v", list.Locks)
-		}
+		w.get("/api/locks", &list)
+		assert.True(t, len(list.Locks) == 1, "after the pause: %+v", list.Locks)
 	})
 }
 
@@ -187,9 +182,8 @@ func TestSlowReadsTakeAFifthOfTheTime(t *testing.T) {
 		before, began := w.reads(), w.spent()
 		w.pass(10 * time.Minute)
 		n, spent := w.reads()-before, w.spent()-began
-		if n == 0 || spent < 30*time.Second || spent > 2*time.Minute+10*time.Second {
-			t.Errorf("%d reads took %v of ten minutes", n, spent)
-		}
+		assert.True(t, n != 0 && spent >= 30*time.Second && spent <= 2*time.Minute+10*time.Second,
+			"%d reads took %v of ten minutes", n, spent)
 		w.store.FailRequest(nil)
 	})
 }
@@ -213,9 +207,8 @@ func TestTooManyLocksAreLeftOutFreeOnesFirst(t *testing.T) {
 		w.pass(10 * time.Second)
 		events := s.next()
 		last := events[len(events)-1]
-		if !last.Read.Cut || last.Totals.Held != 12 || last.Totals.Locks != 22 || last.Totals.Lost != 0 {
-			t.Errorf("%+v", last)
-		}
+		assert.True(t, last.Read.Cut && last.Totals.Held == 12 && last.Totals.Locks == 22 && last.Totals.Lost == 0,
+			"%+v", last)
 		for _, e := range events {
 			assert.Equal(t, len(e.Gone), 0, "%q are told to be gone", e.Gone)
 		}
@@ -237,9 +230,8 @@ func TestTwoClocksDoNotMakeAWaiterSeemToChange(t *testing.T) {
 	}
 	first := newLock(state(time.Second), now, nil)
 	second := newLock(state(2*time.Second), now.Add(time.Second+7*time.Millisecond), first)
-	if a, b := string(encode(first)), string(encode(second)); a != b {
-		t.Errorf("%s\n%s", a, b)
-	}
+	a, b := string(encode(first)), string(encode(second))
+	assert.True(t, a == b, "%s\n%s", a, b)
 	third := newLock(state(time.Second), now.Add(time.Minute), first) // it waits anew
 	assert.True(t, first.Waiters[0].Since != third.Waiters[0].Since, "another wait has the same beginning")
 }
@@ -262,16 +254,14 @@ func TestAServerThatDoesNotAnswerIsToldAndTheLastStateStays(t *testing.T) {
 		w.store.FailRequest(func(string, []string) error { return down })
 		w.pass(20 * time.Second)
 		events := s.next()
-		if len(events) == 0 || events[len(events)-1].Read.Error == "" || events[0].Totals.Held != 1 {
-			t.Fatalf("%+v", events)
-		}
+		assert.MustTrue(t, len(events) != 0 && events[len(events)-1].Read.Error != "" && events[0].Totals.Held == 1,
+			"%+v", events)
 		assert.EqualSlices(t, names(events), []string{"change"}, "what is told of one failure")
 		w.store.FailRequest(nil)
 		w.pass(time.Minute)
 		events = s.next()
-		if last := events[len(events)-1]; last.Read.Error != "" || last.Totals.Held != 1 {
-			t.Errorf("%+v", last)
-		}
+		last := events[len(events)-1]
+		assert.True(t, last.Read.Error == "" && last.Totals.Held == 1, "%+v", last)
 	})
 }
 
@@ -284,9 +274,8 @@ func TestCloseEndsTheStreamsAndTheReads(t *testing.T) {
 		before := w.reads()
 		late := w.view()
 		<-late.done
-		if w.pass(time.Minute); w.reads() != before {
-			t.Error("a closed page reads")
-		}
+		w.pass(time.Minute)
+		assert.True(t, w.reads() == before, "a closed page reads")
 	})
 }
 
@@ -298,9 +287,7 @@ func TestANewConfigIsChecked(t *testing.T) {
 				t.Errorf("%+v is accepted", cfg)
 			}
 		}
-		if _, err := New(nil, Config{}); err == nil {
-			t.Error("no client is accepted")
-		}
+		assert.True(t, assert.Err(New(nil, Config{})) != nil, "no client is accepted")
 	})
 }
 
@@ -320,20 +307,17 @@ func TestAWaiterIsTold(t *testing.T) {
 		w.pass(2 * time.Second)
 		known := map[string]lockJSON{}
 		replay(t, known, s.next())
-		if l := known["lock:a"]; l.Waiting != 1 || l.Waiters[0].App != "other" || l.Waiters[0].Position == 0 {
-			t.Errorf("%+v", l)
-		}
+		l := known["lock:a"]
+		assert.True(t, l.Waiting == 1 && l.Waiters[0].App == "other" && l.Waiters[0].Position != 0, "%+v", l)
 		w.pass(3 * time.Second)
-		if more := names(s.next()); len(more) != 0 {
-			t.Errorf("the waiter waits on, and there are %q", more)
-		}
+		more := names(s.next())
+		assert.True(t, len(more) == 0, "the waiter waits on, and there are %q", more)
 		w.release(held)
 		next := <-got
 		w.pass(2 * time.Second)
 		replay(t, known, s.next())
-		if l := known["lock:a"]; l.Waiting != 0 || l.Holders[0].Token != tokenText(next) {
-			t.Errorf("%+v", l)
-		}
+		l = known["lock:a"]
+		assert.True(t, l.Waiting == 0 && l.Holders[0].Token == tokenText(next), "%+v", l)
 		d := w.detail("a")
 		if len(d.Timeline.Holds) != 2 || d.Timeline.Holds[0].How != endReleased ||
 			d.Timeline.Holds[0].End != d.Timeline.Holds[1].Start {

@@ -151,9 +151,8 @@ func (s *stream) read(text string) {
 		case "id":
 			e.id = value
 		case "data":
-			if err := json.Unmarshal([]byte(value), &e); err != nil {
-				s.t.Errorf("%v in %s", err, value)
-			}
+			err := json.Unmarshal([]byte(value), &e)
+			assert.True(s.t, err == nil, "%v in %s", err, value)
 		}
 	}
 	if e.name != "" {
@@ -191,9 +190,8 @@ func replay(t *testing.T, known map[string]lockJSON, events []event) {
 			known[l.ID] = l
 		}
 		for _, id := range e.Gone {
-			if _, ok := known[id]; !ok {
-				t.Errorf("%s is gone, and was never told", id)
-			}
+			_, ok := known[id]
+			assert.True(t, ok, "%s is gone, and was never told", id)
 			delete(known, id)
 		}
 	}

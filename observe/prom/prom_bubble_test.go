@@ -77,15 +77,13 @@ func TestMetricsOfAHandOver(t *testing.T) {
 		`, "holdfast_held", "holdfast_waiting", "holdfast_contended_total", "holdfast_wakeups_total")
 
 		sum, count := histogram(t, o, "holdfast_hold_duration_seconds", map[string]string{"holdfast_end": "released"})
-		if count != 2 || sum < 6.999 || sum > 7.001 {
-			t.Errorf("%d holds lasted %v s together, want 2 and 7 s", count, sum)
-		}
+		assert.False(t, count != 2 || sum < 6.999 || sum > 7.001,
+			"%d holds lasted %v s together, want 2 and 7 s", count, sum)
 		sum, count = histogram(t, o, "holdfast_acquire_duration_seconds", map[string]string{
 			"holdfast_waited": "true", "holdfast_outcome": "granted",
 		})
-		if count != 1 || sum < 3.999 || sum > 4.001 {
-			t.Errorf("%d acquisitions waited for %v s together, want 1 and 4 s", count, sum)
-		}
+		assert.False(t, count != 1 || sum < 3.999 || sum > 4.001,
+			"%d acquisitions waited for %v s together, want 1 and 4 s", count, sum)
 	})
 }
 
@@ -156,9 +154,8 @@ func TestEveryMetricIsReported(t *testing.T) {
 	found := map[string]string{}
 	for _, family := range families {
 		found[family.GetName()] = family.String()
-		if !strings.Contains(family.String(), `value:"eu"`) || strings.Contains(family.String(), secret) {
-			t.Errorf("the labels are wrong: %s", family)
-		}
+		assert.True(t, strings.Contains(family.String(), `value:"eu"`) && !strings.Contains(family.String(), secret),
+			"the labels are wrong: %s", family)
 	}
 	for _, m := range measure.Metrics {
 		assert.False(t, found[m.PromName()] == "", "there is no metric %s", m.PromName())
@@ -176,9 +173,7 @@ func TestNamesAreGroupedOnDemand(t *testing.T) {
 		o := prom.New(prom.Config{Group: func(name string) string { return strings.SplitN(name, "/", 2)[0] }})
 		c := client(t, memstore.New(), o)
 		for _, name := range []string{"invoice/1", "invoice/2", "user/1"} {
-			if _, err := c.Mutex(name).Lock(background); err != nil {
-				t.Fatal(err)
-			}
+			assert.Must(t, assert.Err(c.Mutex(name).Lock(background)))
 		}
 		want(t, o, `
 			# HELP holdfast_held Leases that this process has.

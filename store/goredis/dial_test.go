@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
@@ -24,9 +25,8 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 		defer proxy.Pass()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := s.Run(ctx, adaptertest.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Run through a black hole: %v", err)
-		}
+		_, err := s.Run(ctx, adaptertest.Echo, nil, []string{"x"})
+		assert.MustTrue(t, errors.Is(err, context.DeadlineExceeded), "Run through a black hole: %v", err)
 	}
 	redistest.Await(t, "a connection stands", func() bool {
 		switch stats := rdb.PoolStats(); {
@@ -39,10 +39,8 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 		return false
 	})
 	before := hellos(redistest.Arrived)
-	if got, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); got != "x" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if after := hellos(redistest.Arrived); after != before {
-		t.Errorf("%d more connections were made", after-before)
-	}
+	got, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
+	assert.True(t, got == "x" && err == nil, "got %q, %v", got, err)
+	after := hellos(redistest.Arrived)
+	assert.True(t, after == before, "%d more connections were made", after-before)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -66,12 +67,9 @@ func FuzzReplies(f *testing.F) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		answer, err := st.Run(ctx, script.Inspect, []string{"k"}, nil)
-		if err != nil && answer != "" {
-			t.Errorf("%q: the answer %q, and %v", reply, answer, err)
-		}
-		if err == nil && (strings.HasPrefix(reply, "*") || strings.HasPrefix(reply, "-") || reply == "") {
-			t.Errorf("%q is taken for the answer %q", reply, answer)
-		}
+		assert.False(t, err != nil && answer != "", "%q: the answer %q, and %v", reply, answer, err)
+		assert.False(t, err == nil && (strings.HasPrefix(reply, "*") || strings.HasPrefix(reply, "-") || reply == ""),
+			"%q is taken for the answer %q", reply, answer)
 		_, _ = st.Server(ctx)
 		listener := store.Listener{Message: func(string) {}, Resumed: func() {}}
 		if stop, err := st.Listen(ctx, "a", listener); err == nil {

@@ -100,9 +100,7 @@ func TestHooksSeeTheRequests(t *testing.T) {
 	t.Cleanup(func() { rdb.Close() })
 	var seen names
 	rdb.AddHook(&seen)
-	if _, err := goredis.New(rdb).Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(goredis.New(rdb).Run(t.Context(), adaptertest.Echo, nil, []string{"x"})))
 	assert.Equal(t, strings.Join(seen.list, " "), "evalsha eval", "the hook saw")
 }
 

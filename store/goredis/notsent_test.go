@@ -72,16 +72,14 @@ func TestNotSentIsReported(t *testing.T) {
 			_, err := goredis.New(c.rdb).Run(ctx, adaptertest.Echo, nil, []string{"x"})
 			var refusal *store.ServerError
 			if c.code != "" {
-				if !errors.As(err, &refusal) || refusal.Code != c.code {
-					t.Errorf("got %v, want the refusal %s", err, c.code)
-				}
+				assert.True(t, errors.As(err, &refusal) && refusal.Code == c.code,
+					"got %v, want the refusal %s", err, c.code)
 				return
 			}
 			assert.True(t, errors.Is(err, store.ErrNotSent) && !errors.As(err, &refusal),
 				"want ErrNotSent and no refusal, got %v", err)
-			if addr := c.rdb.Options().Addr; !strings.Contains(err.Error(), addr) {
-				t.Errorf("%q does not name %s", err, addr)
-			}
+			addr := c.rdb.Options().Addr
+			assert.True(t, strings.Contains(err.Error(), addr), "%q does not name %s", err, addr)
 		})
 	}
 }
@@ -117,9 +115,7 @@ func TestAWrittenRequestIsNotReportedAsNotSent(t *testing.T) {
 	proxy := redistest.NewProxy(t, s.Addr())
 	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
 	st := goredis.New(rdb)
-	if _, err := st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})))
 	proxy.BlackHole()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -50,9 +50,8 @@ func occupied(t *testing.T, s *redistest.Server) (st store.Store, take func()) {
 
 // The application's own requests take no lease away, and delay no release.
 func TestAFullPoolCostsNoLease(t *testing.T) {
-	if library.FullPoolCostsNoLease(t).(*goredis.Store).Reserved() {
-		t.Error("connections that nothing uses are kept")
-	}
+	assert.True(t, !library.FullPoolCostsNoLease(t).(*goredis.Store).Reserved(),
+		"connections that nothing uses are kept")
 }
 
 // Locks that are held for a moment need no additional connection.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
@@ -25,10 +26,7 @@ func TestDistrustIsDefinite(t *testing.T) {
 	})
 	_, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})
 	var refusal *store.ServerError
-	if !errors.As(err, &refusal) || refusal.Code != "TLS" || holdfast.Hint(err) == "" {
-		t.Errorf("Run: %v", err)
-	}
-	if _, err := s.Server(t.Context()); !errors.As(err, &refusal) {
-		t.Errorf("Server: %v", err)
-	}
+	assert.True(t, errors.As(err, &refusal) && refusal.Code == "TLS" && holdfast.Hint(err) != "", "Run: %v", err)
+	_, err = s.Server(t.Context())
+	assert.True(t, errors.As(err, &refusal), "Server: %v", err)
 }

@@ -2,10 +2,10 @@ package goredis
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -25,9 +25,7 @@ func TestWordsAreThoseOfTheirOwnRequest(t *testing.T) {
 				for _, arg := range args[3:] {
 					want = append(want, arg)
 				}
-				if got := w.of(action, keys, args); !slices.Equal(got, want) {
-					t.Errorf("%v instead of %v", got, want)
-				}
+				assert.EqualSlices(t, w.of(action, keys, args), want, "w.of")
 			}
 		})
 	}
@@ -38,13 +36,11 @@ func TestWordsOfARequestAreTakenFromAnEarlierOne(t *testing.T) {
 	var w words
 	keys, args := []string{"key"}, []string{"1", "30000", "90000", "x", "10000", "base"}
 	w.of(script.Acquire, keys, args)
-	if n := testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }); n > 1 {
-		t.Errorf("%v allocations for the list", n)
-	}
+	assert.AtMost(t, testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }), 1,
+		"allocations for the list")
 	// The words of another kind of lock take their place.
 	args = []string{"2", "60000", "120000", "s", "20000", "base"}
 	w.of(script.Acquire, keys, args)
-	if n := testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }); n > 1 {
-		t.Errorf("%v allocations after other words", n)
-	}
+	assert.AtMost(t, testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }), 1,
+		"allocations after other words")
 }

@@ -38,9 +38,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 	assert.Must(t, err)
 	t.Cleanup(rdb.Close)
 	st := holdfastrueidis.New(rdb)
-	if _, err := st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})))
 	proxy.Cut()
 	return st
 }
@@ -86,9 +84,8 @@ func TestNotSentIsReported(t *testing.T) {
 					!strings.Contains(err.Error(), "earlier")
 			})
 			var refusal *store.ServerError
-			if errors.As(err, &refusal) != (c.code != "") || refusal != nil && refusal.Code != c.code {
-				t.Errorf("got %v, want the refusal %q", err, c.code)
-			}
+			assert.False(t, errors.As(err, &refusal) != (c.code != "") || refusal != nil && refusal.Code != c.code,
+				"got %v, want the refusal %q", err, c.code)
 			if c.code == "" {
 				assert.Is(t, err, store.ErrNotSent)
 			}

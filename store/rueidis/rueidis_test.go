@@ -105,9 +105,7 @@ func connect(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
 	t.Helper()
 	opts.TLSConfig, opts.Sentinel.TLSConfig = redistest.TLS(), redistest.TLS()
 	rdb, err := rueidis.NewClient(opts)
-	if rdb == nil {
-		t.Fatal(err)
-	}
+	assert.MustTrue(t, rdb != nil, "%v", err)
 	t.Cleanup(rdb.Close)
 	return rdb
 }
@@ -122,15 +120,12 @@ func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 	defer cancel()
 	var both sync.WaitGroup
 	both.Go(func() {
-		if _, err := s.Run(short, adaptertest.Echo, nil, []string{"x"}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the short one got %v", err)
-		}
+		assert.Is(t, assert.Err(s.Run(short, adaptertest.Echo, nil, []string{"x"})), context.DeadlineExceeded)
 	})
 	both.Go(func() {
 		proxy.Await(t, redistest.Dropped, "EVALSHA", 1)
-		if got, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"y"}); got != "y" || err != nil {
-			t.Errorf("the other got %q, %v", got, err)
-		}
+		got, err := s.Run(t.Context(), adaptertest.Echo, nil, []string{"y"})
+		assert.True(t, got == "y" && err == nil, "the other got %q, %v", got, err)
 	})
 	both.Wait()
 }
@@ -140,9 +135,8 @@ func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 func TestAnothersDeadlineIsNotReportedAsOurs(t *testing.T) {
 	s, _ := open(t, redistest.Start(t, adaptertest.Free, caching).Addr(), nil)
 	for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
-		if err := s.Explain(t.Context(), end); err == nil || errors.Is(err, end) {
-			t.Errorf("while our context goes on: %v", err)
-		}
+		err := s.Explain(t.Context(), end)
+		assert.True(t, err != nil && !errors.Is(err, end), "while our context goes on: %v", err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		assert.Is(t, s.Explain(ended, end), end)
@@ -203,9 +197,8 @@ func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 			ended = true
 		default:
 		}
-		if n := watch.Do(t, "PUBLISH", "other", "x"); n == int64(0) {
-			t.Fatal("nobody hears")
-		}
+		n := watch.Do(t, "PUBLISH", "other", "x")
+		assert.MustTrue(t, n != int64(0), "nobody hears")
 	}
 	adaptertest.Await(t, other.Resumed)
 	server.Do(t, "PUBLISH", "other", "hello")

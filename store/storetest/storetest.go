@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -113,9 +114,7 @@ var counter atomic.Int64
 
 func newSuite(t *testing.T, env Env) *suite {
 	t.Helper()
-	if env.Store == nil || env.Publish == nil {
-		t.Fatal("storetest: Env needs Store and Publish")
-	}
+	assert.MustTrue(t, env.Store != nil && env.Publish != nil, "storetest: Env needs Store and Publish")
 	tag := fmt.Sprintf("{%d-%d}", time.Now().UnixNano(), counter.Add(1))
 	s := &suite{T: t, Env: env, tag: tag, key: "storetest:" + tag, base: "storetest:push:"}
 	if env.Store.Sharded() {

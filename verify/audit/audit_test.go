@@ -64,9 +64,8 @@ func TestEveryHoldIsNoted(t *testing.T) {
 	}
 	r := f.account(t)
 	grants := r.Grants("x")
-	if len(grants) != len(tokens) || !r.ServerExclusion().Passed() || !r.Continuity().Passed() {
-		t.Fatalf("%d holds were noted as %+v", len(tokens), grants)
-	}
+	assert.MustTrue(t, len(grants) == len(tokens) && r.ServerExclusion().Passed() && r.Continuity().Passed(),
+		"%d holds were noted as %+v", len(tokens), grants)
 	for i, g := range grants {
 		if g.Token != tokens[i] || !g.Released {
 			t.Errorf("the hold with token %d was noted as %+v", tokens[i], g)
@@ -85,9 +84,7 @@ local fence = string.match(redis.call('HGET', KEYS[1], 'lock'), '^%d+')
 redis.call('HSET', KEYS[1], 'lock', string.format('%d', fence + 1) .. ' 60000 ' .. ARGV[1])
 return 'granted 1 0'
 `}, audit.Channel(redistest.Prefix()))
-	if _, err := f.store.Run(t.Context(), broken, []string{harness.Key("x")}, []string{"b/1"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(f.store.Run(t.Context(), broken, []string{harness.Key("x")}, []string{"b/1"})))
 	if r := f.account(t); len(r.Grants("x")) != 2 || r.ServerExclusion().Passed() {
 		t.Errorf("two holders at once were noted as %+v", r.Grants("x"))
 	}
@@ -112,15 +109,13 @@ func TestAForeignChangeIsNoticed(t *testing.T) {
 func TestWhatIsNoNoteIsRefused(t *testing.T) {
 	good := "1700000000000001\npoll\nk\nc/2\n-\n42 60000 c/2\n- 1"
 	n, err := audit.Parse(good)
-	if err != nil || n.At != 1700000000000001 || !n.For("c/2") || n.After.Holder != "c/2" || n.Told != 1 {
-		t.Errorf("%+v, %v", n, err)
-	}
+	assert.True(t, err == nil && n.At == 1700000000000001 && n.For("c/2") && n.After.Holder == "c/2" && n.Told == 1,
+		"%+v, %v", n, err)
 	for _, text := range []string{
 		"", "1\npoll\nk", strings.Replace(good, "1700", "x", 1), strings.Replace(good, "42 ", "4.2 ", 1),
 		good + "x", good + "\nmore",
 	} {
-		if n, err := audit.Parse(text); err == nil {
-			t.Errorf("%q was read as %+v", text, n)
-		}
+		n, err := audit.Parse(text)
+		assert.True(t, err != nil, "%q was read as %+v", text, n)
 	}
 }

@@ -299,27 +299,21 @@ func TestOnlyWhatIsNotPromisedIsExcused(t *testing.T) {
 			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(5), asked: 4, got: 6, over: 9}).
 			results()["client-exclusion"]
 	}
-	if r := late(0.5); !r.Passed() || r.Excused != 1 {
-		t.Errorf("the older grant is heard of later: %+v", r)
-	}
-	if r := late(3.5); r.Passed() {
-		t.Error("both were asked for after the fault, and are excused")
-	}
-	if r := overlap(50, flush); !r.Passed() || r.Excused != 1 {
-		t.Errorf("within a lease of the flush: %+v", r)
-	}
-	if r := overlap(150, flush); r.Passed() {
-		t.Errorf("longer than a lease after it: %+v", r)
-	}
+	r := late(0.5)
+	assert.True(t, r.Passed() && r.Excused == 1, "the older grant is heard of later: %+v", r)
+	r = late(3.5)
+	assert.True(t, !r.Passed(), "both were asked for after the fault, and are excused")
+	r = overlap(50, flush)
+	assert.True(t, r.Passed() && r.Excused == 1, "within a lease of the flush: %+v", r)
+	r = overlap(150, flush)
+	assert.True(t, !r.Passed(), "longer than a lease after it: %+v", r)
 	harmless := flush
 	harmless.Loses = false
-	if r := overlap(50, harmless); r.Passed() {
-		t.Errorf("after a fault that loses nothing: %+v", r)
-	}
+	r = overlap(50, harmless)
+	assert.True(t, !r.Passed(), "after a fault that loses nothing: %+v", r)
 	before := history.FaultSpan{Name: "flush-all", From: at(60), Till: at(61), Loses: true}
-	if r := overlap(50, before); r.Passed() {
-		t.Errorf("before the fault: %+v", r)
-	}
+	r = overlap(50, before)
+	assert.True(t, !r.Passed(), "before the fault: %+v", r)
 }
 
 // Of a server that was killed the last notes may be missing; what its record says
@@ -335,14 +329,12 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 	}
 	told := newStory(killed).
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5})
-	if r := told.results()["trust-is-backed"]; !r.Passed() || r.Excused != 1 {
-		t.Errorf("an answer that left it before the note: %+v", r)
-	}
+	r := told.results()["trust-is-backed"]
+	assert.True(t, r.Passed() && r.Excused == 1, "an answer that left it before the note: %+v", r)
 	ended := newStory(killed).note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.1, over: 1.9})
-	if r := ended.results()["releases-true"]; !r.Passed() || r.Excused != 1 {
-		t.Errorf("a release that was answered before the note: %+v", r)
-	}
+	r = ended.results()["releases-true"]
+	assert.True(t, r.Passed() && r.Excused == 1, "a release that was answered before the note: %+v", r)
 	// A server that is stopped when it is killed has said nothing since the stop.
 	killed.From, killed.Till = at(400), at(500)
 	stopped := history.FaultSpan{Name: "server-stop", From: at(2), Till: at(450)}
@@ -350,9 +342,8 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 		r := newStory(faults...).note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.1, over: 1.95}).
 			results()["releases-true"]
-		if r.Passed() != (len(faults) > 1) {
-			t.Errorf("a release before a stop that a kill ended, %d faults: %+v", len(faults), r)
-		}
+		assert.True(t, r.Passed() == (len(faults) > 1),
+			"a release before a stop that a kill ended, %d faults: %+v", len(faults), r)
 	}
 	s.note(5, "acquire", "l", "c3/1", held(5, "c3/1"))
 	assert.False(t, s.results()["server-exclusion"].Passed(), "an overlap after it passed")
@@ -363,9 +354,8 @@ func TestAPanicOfTheClientLibraryIsOurs(t *testing.T) {
 	const theirs = "it ended: exit status 2: panic: protocol bug, message handled out of order\n\ngoroutine 88 " +
 		"[running]:\ngithub.com/redis/rueidis.(*pipe)._backgroundRead(0xcf5ab49ca00)"
 	s := newStory().add(history.Event{Kind: history.Gone, At: at(2), Proc: 1, How: history.Broken, Err: theirs})
-	if r := s.results()["orderly-ends"]; r.Passed() || r.Excused > 0 {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["orderly-ends"]
+	assert.True(t, !r.Passed() && r.Excused <= 0, "%+v", r)
 }
 
 // A lock's ways that are not a simple lock and unlock.
@@ -398,9 +388,8 @@ func TestLegalWaysPass(t *testing.T) {
 		note(2, "cancel_run", "j", "c1/6", free(1)+period(2, "-")).
 		note(3, "begin_run", "j", "c2/6", held(3, "c2/6")+period(1000, "c2/6"))
 	for _, name := range []string{"server-exclusion", "record-continuity", "tokens-rise", "once-per-period"} {
-		if r := s.results()[name]; !r.Passed() || r.Excused > 0 {
-			t.Errorf("%s: %+v", name, r)
-		}
+		r := s.results()[name]
+		assert.True(t, r.Passed() && r.Excused <= 0, "%s: %+v", name, r)
 	}
 }
 
@@ -417,9 +406,8 @@ func TestAHoldThatNobodySawMayHaveEndedBeforeItWasToldOf(t *testing.T) {
 			e.Trusted = 0
 		}
 	}
-	if r := s.results()["linearizable"]; !r.Passed() || r.Examined == 0 {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["linearizable"]
+	assert.True(t, r.Passed() && r.Examined != 0, "%+v", r)
 }
 
 // What a client library keeps after it was closed is not ours to give back, but
@@ -447,9 +435,8 @@ func TestConnectionsThatTheClientLibraryKeepsAreCounted(t *testing.T) {
 		s.events[0].Setup.Topology = c.topology
 		s.add(history.Event{Kind: history.Stats, Proc: 1, Text: c.text,
 			Counts: map[string]int64{"files": 2, "goroutines": 2}})
-		if r := s.results()["nothing-left"]; r.Passed() != c.excused || (r.Excused > 0) != c.excused {
-			t.Errorf("%s: %+v", name, r)
-		}
+		r := s.results()["nothing-left"]
+		assert.True(t, r.Passed() == c.excused && (r.Excused > 0) == c.excused, "%s: %+v", name, r)
 	}
 }
 
@@ -485,10 +472,8 @@ func TestAFaultThatTheEndInterruptedIsNotTheLastOne(t *testing.T) {
 			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 60, over: 65}).
 			results()["recovery"]
 	}
-	if r := story(20); !r.Passed() {
-		t.Errorf("the lock came back after the cut: %+v", r)
-	}
-	if r := story(90); r.Passed() {
-		t.Error("nobody got the lock after the cut, and nothing was found")
-	}
+	r := story(20)
+	assert.True(t, r.Passed(), "the lock came back after the cut: %+v", r)
+	r = story(90)
+	assert.True(t, !r.Passed(), "nobody got the lock after the cut, and nothing was found")
 }

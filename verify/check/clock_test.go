@@ -53,9 +53,8 @@ func TestAClockThatIsSetBackExcusesNoSecondHolder(t *testing.T) {
 	s := newStory(stepped(5, -100, false)).
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		told(60, -100, "acquire", "l", "c2/1", set(token(1)+1, 60, "c2/1"))
-	if r := s.results()["server-exclusion"]; r.Passed() {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["server-exclusion"]
+	assert.True(t, !r.Passed(), "%+v", r)
 }
 
 // A record that is lost after the clock was set back has taken the tokens with it.
@@ -114,9 +113,8 @@ func TestATokenOfAClockThatWasBehindForAMoment(t *testing.T) {
 	s := newStory(wrong).
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(15), asked: 14, got: 15, over: 20}).
 		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(40 - 1000), asked: 25, got: 60, over: 80})
-	if r := s.results()["tokens-in-time"]; !r.Passed() || r.Excused != 1 {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["tokens-in-time"]
+	assert.True(t, r.Passed() && r.Excused == 1, "%+v", r)
 }
 
 // A quorum's token that is ahead of every right clock is known only to the servers
@@ -155,9 +153,8 @@ func TestALeaseThatAStepEndsWasHeldUntilThen(t *testing.T) {
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 60, trusted: 45}).
 		told(55, 3_600_000, "acquire", "l", "c2/1", held(1, "c1/1")+" +").
 		told(59, 3_600_000, "release", "l", "c1/1", free(1))
-	if r := s.results()["trust-is-backed"]; !r.Passed() || r.Excused > 0 {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["trust-is-backed"]
+	assert.True(t, r.Passed() && r.Excused <= 0, "%+v", r)
 }
 
 // Who comes in under an owner's name has the token of the grant to the first of its
@@ -173,9 +170,8 @@ func TestAnEntryHasTheTokenOfTheGrantToItsOwner(t *testing.T) {
 		}
 		entry.client, entry.owner, entry.asked, entry.got = 3, "c3/1", 150, 151
 		s.entry(entry, "b")
-		if r := s.results()["tokens-in-time"]; r.Passed() != first {
-			t.Errorf("with the grant to the first entry %v: %+v", first, r)
-		}
+		r := s.results()["tokens-in-time"]
+		assert.True(t, r.Passed() == first, "with the grant to the first entry %v: %+v", first, r)
 	}
 }
 
@@ -211,9 +207,8 @@ func TestAnEntryUnderALeaseFromBeforeAStepLastsForALease(t *testing.T) {
 		told(60, -100, "acquire", "l", "c2/1", fmt.Sprintf("%d 144 @b\tentries c1/1 c2/1", token(1)))
 	s.forget("l")
 	s.told(190, -100, "acquire", "l", "c3/1", set(token(90), 190, "c3/1"))
-	if r := s.results()["server-exclusion"]; !r.Passed() {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["server-exclusion"]
+	assert.True(t, r.Passed(), "%+v", r)
 }
 
 // A record that is lost and made anew while nothing is said has the tokens of a clock that
@@ -228,9 +223,8 @@ func TestTokensOfARecordThatWasMadeAnewUnsaid(t *testing.T) {
 		s.record["p:{l}"] = set(token(-40), 60+ahead, "c2/1")
 		s.told(80, ahead, "release", "l", "c2/1", fmt.Sprint(token(-40))).
 			told(85, ahead, "acquire", "l", "c3/1", set(token(-15), 185+ahead, "c3/1"))
-		if r := s.results()["tokens-rise"]; r.Passed() != (ahead < 0) {
-			t.Errorf("a clock ahead by %v ms: %+v", ahead, r)
-		}
+		r := s.results()["tokens-rise"]
+		assert.True(t, r.Passed() == (ahead < 0), "a clock ahead by %v ms: %+v", ahead, r)
 	}
 }
 
@@ -279,9 +273,8 @@ func TestAStepBetweenAScriptAndItsNote(t *testing.T) {
 			Name: "clock", From: at(4.5), Till: at(4.5),
 			Steps: []history.Step{{At: at(4.5), Ahead: int64(ahead * float64(ms))}},
 		}}).told(5, ahead, "release_after", "l", "c1/1", keptBy(1, "c1/1", 50))
-		if r := s.results()["least"]; !r.Passed() || r.Examined == 0 {
-			t.Errorf("a clock ahead by %v ms: %+v", ahead, r)
-		}
+		r := s.results()["least"]
+		assert.True(t, r.Passed() && r.Examined != 0, "a clock ahead by %v ms: %+v", ahead, r)
 	}
 	// A renewal by the time before the step: the lease lasts until the step.
 	for trusted, ok := range map[float64]bool{53: true, 54.4: true, 99: false} {
@@ -291,9 +284,8 @@ func TestAStepBetweenAScriptAndItsNote(t *testing.T) {
 				client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 100, trusted: trusted,
 			}).
 			told(55, 3_600_000, "renew", "l", "c1/1", set(token(1), 154, "c1/1"))
-		if r := s.results()["trust-is-backed"]; r.Passed() != ok {
-			t.Errorf("trusted until %v: %+v", trusted, r)
-		}
+		r := s.results()["trust-is-backed"]
+		assert.True(t, r.Passed() == ok, "trusted until %v: %+v", trusted, r)
 	}
 	// The record is lost, and the grant after it is heard of with the step.
 	lost := history.FaultSpan{Name: "flush-all", From: at(50), Till: at(51), Loses: true}
@@ -301,7 +293,6 @@ func TestAStepBetweenAScriptAndItsNote(t *testing.T) {
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).note(5, "release", "l", "c1/1", free(1))
 	s.forget("l")
 	s.told(65, -3_600_000, "acquire", "l", "c2/1", set(token(65-3_600_000), 165-3_600_000, "c2/1"))
-	if r := s.results()["tokens-rise"]; !r.Passed() || r.Excused != 1 {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["tokens-rise"]
+	assert.True(t, r.Passed() && r.Excused == 1, "%+v", r)
 }

@@ -31,9 +31,8 @@ func TestGrantsAreTheHoldsOfTheServersAccount(t *testing.T) {
 		{"c1/2", uint64(token(80)), "acquire", at(80), at(180), false},
 		{"c2/2", uint64(token(185)), "poll", at(185), at(285), false},
 	}
-	if got := r.Grants("l"); !slices.Equal(got, want) {
-		t.Errorf("grants:\n%+v\nwant\n%+v", got, want)
-	}
+	got := r.Grants("l")
+	assert.True(t, slices.Equal(got, want), "grants:\n%+v\nwant\n%+v", got, want)
 	for _, res := range []check.Result{r.ServerExclusion(), r.Continuity(), r.TokensRise()} {
 		assert.True(t, res.Passed(), "%s in a legal history: %+v", res.Name, res.Violations)
 	}
@@ -79,8 +78,7 @@ func TestLostUpdatesAreCounted(t *testing.T) {
 		for _, value := range c.written {
 			s.add(history.Event{Kind: history.Write, Value: value, Plain: value})
 		}
-		if l := check.Index(s.events, nil).Losses(); l.Fenced != c.want || l.Plain != c.want {
-			t.Errorf("%s: %+v, want %d", c.name, l, c.want)
-		}
+		l := check.Index(s.events, nil).Losses()
+		assert.True(t, l.Fenced == c.want && l.Plain == c.want, "%s: %+v, want %d", c.name, l, c.want)
 	}
 }

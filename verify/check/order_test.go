@@ -3,6 +3,7 @@ package check_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -41,8 +42,7 @@ func TestAGrantThatNobodyCanBeToldOf(t *testing.T) {
 		s.add(history.Event{Kind: history.Fault, Fault: &history.FaultSpan{
 			Name: "no-perm", Text: c.what, From: at(c.from), Till: at(c.till),
 		}})
-		if r := s.results()["order"]; r.Passed() != c.excused || (r.Excused == 1) != c.excused {
-			t.Errorf("%s: %+v", name, r)
-		}
+		r := s.results()["order"]
+		assert.True(t, r.Passed() == c.excused && (r.Excused == 1) == c.excused, "%s: %+v", name, r)
 	}
 }

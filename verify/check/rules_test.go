@@ -102,9 +102,8 @@ func TestUpdatesWithTokensAheadOfTheClockAreExcusedBehindAFailover(t *testing.T)
 			s.add(e)
 		}
 		s.add(final(1, 1))
-		if r := s.results()["updates"]; r.Passed() != c.excused || (r.Excused == 1) != c.excused {
-			t.Errorf("%s: %+v", name, r)
-		}
+		r := s.results()["updates"]
+		assert.True(t, r.Passed() == c.excused && (r.Excused == 1) == c.excused, "%s: %+v", name, r)
 	}
 }
 
@@ -125,20 +124,17 @@ func TestACheckThatLooksAtNothingHasFailed(t *testing.T) {
 // do: the client shows life by it. Without that it is granted the lock once.
 func TestWhoAskedBeforeItWasStoppedMayBeGrantedTheLockAnew(t *testing.T) {
 	s := stopped(1).note(400, "poll", "l", "c1/1", held(400, "c1/2"))
-	if r := s.results()["frozen-once"]; !r.Passed() || r.Examined == 0 {
-		t.Errorf("%+v", r)
-	}
+	r := s.results()["frozen-once"]
+	assert.True(t, r.Passed() && r.Examined != 0, "%+v", r)
 	s.note(550, "poll", "l", "c2/1", held(550, "c1/3"))
-	if r := s.results()["frozen-once"]; r.Passed() {
-		t.Error("it asked once, and was granted the lock twice since")
-	}
+	r = s.results()["frozen-once"]
+	assert.True(t, !r.Passed(), "it asked once, and was granted the lock twice since")
 	// Where the account has a gap, nobody knows what was asked.
 	s.add(history.Event{Kind: history.Fault, Fault: &history.FaultSpan{
 		Name: "no-perm", From: at(100), Till: at(300), Blind: true,
 	}})
-	if r := s.results()["frozen-once"]; !r.Passed() || r.Excused == 0 {
-		t.Errorf("with a gap: %+v", r)
-	}
+	r = s.results()["frozen-once"]
+	assert.True(t, r.Passed() && r.Excused != 0, "with a gap: %+v", r)
 }
 
 // A loss brings back a hold that was released, and other clients join it under the name of

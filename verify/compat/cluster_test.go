@@ -59,7 +59,6 @@ func TestInACluster(t *testing.T) {
 	must(t, lock.Release(ctx))
 	m := redsync.New(goredis.New(rdb)).NewMutex("key")
 	must(t, m.Lock())
-	if ok, err := m.Unlock(); !ok {
-		t.Error(err)
-	}
+	ok, err := m.Unlock()
+	assert.True(t, ok, "%v", err)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // quiet drops what go-redis logs: servers are killed on purpose.
@@ -37,9 +39,8 @@ func (n *notes) check(isOurs bool, want, ours string) {
 	if isOurs && ours != "" {
 		want = ours
 	}
-	if got := strings.Join(n.said, "; "); got != want {
-		n.t.Errorf("\n got %s\nwant %s", got, want)
-	}
+	got := strings.Join(n.said, "; ")
+	assert.True(n.t, got == want, "\n got %s\nwant %s", got, want)
 }
 
 // matches says which of some errors err is, and those of contexts: itself, or by wrapping it.

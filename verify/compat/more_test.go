@@ -46,9 +46,8 @@ func wantLost(ctx context.Context, t *testing.T, why holdfast.LossReason) {
 	t.Helper()
 	redistest.Next(t, "the loss", ctx.Done())
 	var lost *holdfast.LostError
-	if !errors.As(context.Cause(ctx), &lost) || lost.Reason != why || lost.Name != "key" {
-		t.Errorf("cause: %v", context.Cause(ctx))
-	}
+	assert.True(t, errors.As(context.Cause(ctx), &lost) && lost.Reason == why && lost.Name == "key",
+		"cause: %v", context.Cause(ctx))
 }
 
 func TestALockThatNobodyExtendsIsToldAsLost(t *testing.T) {
@@ -63,9 +62,8 @@ func TestALockThatNobodyExtendsIsToldAsLost(t *testing.T) {
 	must(t, m.Lock())
 	until := m.Until()
 	wantLost(m.Context(), t, holdfast.LossExpired)
-	if late := time.Since(until); late < -50*time.Millisecond {
-		t.Errorf("told %v before its end", -late)
-	}
+	late := time.Since(until)
+	assert.True(t, late >= -50*time.Millisecond, "told %v before its end", -late)
 	lock, err := redislock.Obtain(t.Context(), goredis.New(client(t, server.Addr())), "key", 100*time.Millisecond,
 		&redislock.Options{RetryStrategy: redislock.LinearBackoff(time.Millisecond)})
 	must(t, err)
@@ -128,9 +126,8 @@ func TestAnAcquisitionWithoutAnAnswerIsTakenBack(t *testing.T) {
 				cancel()
 			}
 		})
-		if err := acquire(ctx, proxy.Addr()); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := acquire(ctx, proxy.Addr())
+		assert.True(t, errors.Is(err, context.Canceled), "%s: %v", name, err)
 		redistest.Await(t, "the key to go", func() bool { return free(t, server) })
 	}
 }
@@ -175,16 +172,12 @@ func TestALateGrantIsNone(t *testing.T) {
 	_, err := m.Unlock()
 	must(t, err)
 	proxy.Delay(100 * time.Millisecond)
-	if err := m.TryLock(); err == nil {
-		t.Error("locked, by an answer that came after the expiry")
-	}
+	assert.True(t, m.TryLock() != nil, "locked, by an answer that came after the expiry")
 	c := redislock.New(goredis.New(client(t, proxy.Addr())))
 	t.Cleanup(c.Close)
 	patient, cancel := context.WithTimeout(t.Context(), redistest.Patience)
 	defer cancel()
-	if _, err := c.Obtain(patient, "other", 50*time.Millisecond, nil); !errors.Is(err, redislock.ErrNotObtained) {
-		t.Errorf("obtained, by an answer that came after the end: %v", err)
-	}
+	assert.Is(t, assert.Err(c.Obtain(patient, "other", 50*time.Millisecond, nil)), redislock.ErrNotObtained)
 }
 
 // Goroutines share a mutex. The first one loses its lock, the second one locks, and then the first
@@ -207,9 +200,8 @@ func TestAnUnlockDoesNotEndTheLockOfAnotherGoroutine(t *testing.T) {
 			t.Errorf("%v %v, and the key is left: %v", ok, err, left)
 		}
 	}
-	if ok, err := mine.Unlock(); !ok {
-		t.Errorf("the unlock of the second one: %v", err)
-	}
+	ok, err := mine.Unlock()
+	assert.True(t, ok, "the unlock of the second one: %v", err)
 }
 
 func isTaken(err error) bool {
@@ -233,9 +225,8 @@ func TestALossThatWasSeenIsForgotten(t *testing.T) {
 		server.Do(t, "DEL", "key")
 		see(m)
 		must(t, m.Lock())
-		if ok, err := m.Unlock(); !ok && !errors.Is(err, redsync.ErrLockAlreadyExpired) || isTaken(err) {
-			t.Errorf("%s: %v", name, err)
-		}
+		ok, err := m.Unlock()
+		assert.False(t, !ok && !errors.Is(err, redsync.ErrLockAlreadyExpired) || isTaken(err), "%s: %v", name, err)
 		assert.True(t, server.Do(t, "EXISTS", "key") != int64(1), "%s: the key is left", name)
 	}
 }
@@ -289,9 +280,8 @@ func TestAnExtensionDoesNotBringALostLockBack(t *testing.T) {
 		must(t, other.Lock())
 		_, err := other.Unlock()
 		must(t, err)
-		if ok, err := m.Extend(); ok != (m == theirs) {
-			t.Errorf("extended: %v %v", ok, err)
-		}
+		ok, err := m.Extend()
+		assert.True(t, ok == (m == theirs), "extended: %v %v", ok, err)
 		server.Do(t, "DEL", "key")
 	}
 }
@@ -314,9 +304,8 @@ func TestAFastFailureLeavesNothingBehind(t *testing.T) {
 		server.Do(t, "SET", "key", "other")
 	}
 	slow.Delay(300 * time.Millisecond)
-	if err := m.Lock(); !isTaken(err) {
-		t.Fatalf("locked: %v", err)
-	}
+	err = m.Lock()
+	assert.MustTrue(t, isTaken(err), "locked: %v", err)
 	redistest.Await(t, "the request to arrive", func() bool { return sets() >= 2 })
 	redistest.Await(t, "the third server to be free", func() bool { return free(t, servers[2]) })
 }

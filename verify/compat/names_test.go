@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // faces are the packages whose exported names are compared. differs lists what is not as in the
@@ -46,9 +48,7 @@ func TestEveryNameOfTheOriginalIsThere(t *testing.T) {
 	packages := load(t)
 	for _, face := range faces {
 		theirs, ours := names(packages[face.theirs]), names(packages[face.ours])
-		if len(theirs) < 20 {
-			t.Fatalf("%s: only %d names were found", face.theirs, len(theirs))
-		}
+		assert.MustTrue(t, len(theirs) >= 20, "%s: only %d names were found", face.theirs, len(theirs))
 		for _, name := range slices.Sorted(maps.Keys(theirs)) {
 			reason, differs := face.differs[name]
 			switch same := ours[name] == theirs[name]; {

@@ -88,22 +88,18 @@ func TestNativeLocksAndTheOriginalExcludeEachOther(t *testing.T) {
 		lease, err := c.Mutex("key").Lock(t.Context())
 		must(t, err)
 		assert.True(t, lease.Token() == 0, "token: %d", lease.Token())
-		if _, err := w.try(); err == nil {
-			t.Fatal("the original has it, too")
-		}
+		assert.MustTrue(t, assert.Err(w.try()) != nil, "the original has it, too")
 		info, err := w.client(holdfast.Config{}).Inspect(t.Context(), "key")
 		must(t, err)
-		if len(info.Holders) != 1 || !strings.HasPrefix(info.Holders[0].HolderID, lease.HolderID()) {
-			t.Errorf("holders: %+v", info.Holders)
-		}
+		assert.True(t, len(info.Holders) == 1 && strings.HasPrefix(info.Holders[0].HolderID, lease.HolderID()),
+			"holders: %+v", info.Holders)
 		must(t, lease.Release(t.Context()))
 		release, err := w.try()
 		must(t, err)
 		var held *holdfast.HeldError
 		_, err = c.Mutex("key").TryLock(t.Context())
-		if !errors.As(err, &held) || held.HeldBy == "" || held.Remaining == 0 {
-			t.Errorf("held by the original: %v", err)
-		}
+		assert.True(t, errors.As(err, &held) && held.HeldBy != "" && held.Remaining != 0,
+			"held by the original: %v", err)
 		done := make(chan error, 1)
 		waits := make(chan struct{}, 16)
 		waiting := w.client(holdfast.Config{Observer: observer(func(e holdfast.Event) {
@@ -194,9 +190,7 @@ func TestANativeLeaseIsRenewedAndItsLossIsTold(t *testing.T) {
 		lease, err := c.Mutex("key", holdfast.TTL(400*time.Millisecond)).Lock(t.Context())
 		must(t, err)
 		redistest.Await(t, "three renewals", func() bool { return w.servers[0].CommandCalls(t)["pexpire"] >= 3 })
-		if lease.Err() != nil {
-			t.Fatalf("lost: %v", lease.Err())
-		}
+		assert.MustTrue(t, lease.Err() == nil, "lost: %v", lease.Err())
 		for _, server := range w.servers {
 			server.Do(t, "SET", "key", "other")
 		}
@@ -238,14 +232,10 @@ func TestAQuorumOnRedsyncsWire(t *testing.T) {
 	servers[1].Kill()
 	before := servers[0].CommandCalls(t)["pexpire"]
 	redistest.Await(t, "a renewal", func() bool { return servers[0].CommandCalls(t)["pexpire"] > before })
-	if lease.Err() != nil {
-		t.Fatalf("lost with one server: %v", lease.Err())
-	}
+	assert.MustTrue(t, lease.Err() == nil, "lost with one server: %v", lease.Err())
 	must(t, lease.Release(t.Context()))
 	servers[2].Kill()
-	if _, err := c.Mutex("key").TryLock(t.Context()); err == nil {
-		t.Error("locked on one of three servers")
-	}
+	assert.True(t, assert.Err(c.Mutex("key").TryLock(t.Context())) != nil, "locked on one of three servers")
 	redistest.Await(t, "the first server to be free", func() bool { return free(t, servers[0]) })
 }
 

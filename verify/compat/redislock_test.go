@@ -10,6 +10,7 @@ import (
 	originalredislock "github.com/bsm/redislock"
 
 	"github.com/holdfast-go/holdfast/compat/redislock"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -311,10 +312,8 @@ func TestANilLock(t *testing.T) {
 	if their != originalredislock.ErrLockNotHeld || our != redislock.ErrLockNotHeld { //nolint:errorlint // users do
 		t.Errorf("TTL: %v, %v", their, our)
 	}
-	if a, b := theirs.Release(ctx), ours.Release(ctx); a.Error() != b.Error() {
-		t.Errorf("Release: %v, %v", a, b)
-	}
-	if a, b := theirs.Refresh(ctx, time.Second, nil), ours.Refresh(ctx, time.Second, nil); a.Error() != b.Error() {
-		t.Errorf("Refresh: %v, %v", a, b)
-	}
+	a, b := theirs.Release(ctx), ours.Release(ctx)
+	assert.True(t, a.Error() == b.Error(), "Release: %v, %v", a, b)
+	a, b = theirs.Refresh(ctx, time.Second, nil), ours.Refresh(ctx, time.Second, nil)
+	assert.True(t, a.Error() == b.Error(), "Refresh: %v, %v", a, b)
 }

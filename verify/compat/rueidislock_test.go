@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -41,14 +42,8 @@ func TestTwoProcessesOfRueidislockHoldALockIfTheirClocksAreBehind(t *testing.T) 
 		return held
 	}
 	server.MoveClock(10 * time.Second)
-	if held := try(); held != 2 {
-		t.Errorf("%d hold the lock, and the clocks differ by 10s", held)
-	}
-	if keys := server.Do(t, "DBSIZE"); keys != int64(0) {
-		t.Errorf("%d keys", keys)
-	}
+	assert.Equal(t, try(), 2, "hold the lock, and the clocks differ by 10s")
+	assert.Equal[any](t, server.Do(t, "DBSIZE"), int64(0), "keys")
 	server.MoveClock(0)
-	if held := try(); held != 1 {
-		t.Errorf("%d hold the lock, and the clocks agree", held)
-	}
+	assert.Equal(t, try(), 1, "hold the lock, and the clocks agree")
 }

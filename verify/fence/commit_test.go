@@ -32,12 +32,9 @@ func TestALostAnswerToACommitIsTold(t *testing.T) {
 		proxy.armed.Store(true)
 		want(t, "the first", write(), sqlfence.ErrCommit)
 		assert.False(t, proxy.armed.Load(), "the answer was not lost")
-		if n := number(t, db, readBalance); n != 10 {
-			t.Errorf("the balance is %d, want 10: the commit has arrived", n)
-		}
-		if seen, err := guard.Seen(within(t), db, "account/1"); seen != 5 || err != nil {
-			t.Errorf("seen %d, %v", seen, err)
-		}
+		assert.Equal(t, number(t, db, readBalance), 10, "the balance")
+		seen, err := guard.Seen(within(t), db, "account/1")
+		assert.True(t, seen == 5 && err == nil, "seen %d, %v", seen, err)
 		want(t, "the repetition", write(), nil)
 	})
 }

@@ -62,9 +62,8 @@ func TestInstancesOfAServiceShareAMemory(t *testing.T) {
 				_, _ = io.Copy(io.Discard, answer.Body)
 				answer.Body.Close()
 				want(t, answer.Status, httpfence.Refused(answer), c.err)
-				if c.err == nil && answer.StatusCode != http.StatusOK {
-					t.Errorf("token %d: %s", c.token, answer.Status)
-				}
+				assert.False(t, c.err == nil && answer.StatusCode != http.StatusOK,
+					"token %d: %s", c.token, answer.Status)
 			}
 		})
 	}

@@ -132,20 +132,16 @@ func TestPausedAndKilledHoldersLoseNothingWhereTokensAreChecked(t *testing.T) {
 				whole(first)
 				lost := written - final(which)
 				t.Logf("%s, %s: %d written, %d refused, %d lost", r.kind, which, written, refused, lost)
-				if which == "fenced" && (lost != 0 || refused != pauses) {
-					t.Errorf("%d are lost and %d refused; want 0 and %d", lost, refused, pauses)
-				}
-				if which == "plain" && (lost != pauses || refused != 0) {
-					t.Errorf("without fencing %d are lost and %d refused; want %d and 0", lost, refused, pauses)
-				}
+				assert.False(t, which == "fenced" && (lost != 0 || refused != pauses),
+					"%d are lost and %d refused; want 0 and %d", lost, refused, pauses)
+				assert.False(t, which == "plain" && (lost != pauses || refused != 0),
+					"without fencing %d are lost and %d refused; want %d and 0", lost, refused, pauses)
 			}
 
 			// What a killed holder has not finished is not there, and stops nobody.
 			before := final("fenced")
 			locked(t, second, "fenced")
-			if answer := second.do("half"); answer != "half" {
-				t.Fatal(answer)
-			}
+			assert.MustEqual(t, second.do("half"), "half", "second.do")
 			want(t, "the kill", second.p.Kill(), nil)
 			assert.Equal(t, locked(t, first, "fenced"), before, "after the kill there")
 			assert.Equal(t, first.do("write"), "wrote", "after the kill")
@@ -158,8 +154,6 @@ func TestPausedAndKilledHoldersLoseNothingWhereTokensAreChecked(t *testing.T) {
 func locked(t *testing.T, h *holder, which string) int64 {
 	t.Helper()
 	answer, found := strings.CutPrefix(h.do("lock "+which), "read ")
-	if !found {
-		t.Fatal(answer)
-	}
+	assert.MustTrue(t, found, "%v", answer)
 	return parse(t, answer)
 }

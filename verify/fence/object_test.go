@@ -35,9 +35,7 @@ func newBucket(t *testing.T) (addr string, b s3fence.Bucket) {
 	server, err := objects()
 	assert.Must(t, err)
 	b = s3fence.Bucket{Client: s3Client(server.Addr), Name: fmt.Sprintf("bucket%d", created.Add(1))}
-	if _, err := b.Client.CreateBucket(within(t), &s3.CreateBucketInput{Bucket: &b.Name}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(b.Client.CreateBucket(within(t), &s3.CreateBucketInput{Bucket: &b.Name})))
 	return server.Addr, b
 }
 
@@ -53,18 +51,15 @@ func TestAnObjectInS3RefusesOlderTokens(t *testing.T) {
 	}{{5, nil}, {5, nil}, {4, fence.ErrStale}, {7, nil}, {6, fence.ErrStale}} {
 		want(t, "write", guard.Put(within(t), "dir/a b", c.token, []byte("content")), c.err)
 	}
-	if got, err := guard.Get(within(t), "dir/a b"); string(got) != "content" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if seen, err := guard.Seen(within(t), "dir/a b"); seen != 7 || err != nil {
-		t.Errorf("seen %d, %v", seen, err)
-	}
+	got, err := guard.Get(within(t), "dir/a b")
+	assert.True(t, string(got) == "content" && err == nil, "got %q, %v", got, err)
+	seen, err := guard.Seen(within(t), "dir/a b")
+	assert.True(t, seen == 7 && err == nil, "seen %d, %v", seen, err)
 	want(t, "Reset", guard.Reset(within(t), "dir/a b"), nil)
 	want(t, "a low token after a reset", guard.Put(within(t), "dir/a b", 1, nil), nil)
 	missing := s3fence.Bucket{Client: bucket.Client, Name: "missing"}
-	if err := (objectfence.Guard{Bucket: missing}).Put(within(t), "a", 1, nil); err == nil {
-		t.Error("a write to a bucket that is not there succeeds")
-	}
+	assert.True(t, (objectfence.Guard{Bucket: missing}).Put(within(t), "a", 1, nil) != nil,
+		"a write to a bucket that is not there succeeds")
 }
 
 // What the frame is for: the server names versions by their content, and the metadata of an object do
@@ -108,9 +103,8 @@ func TestConcurrentUpdatesOfAnObjectInS3LoseNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got, err := guard.Get(within(t), "n"); len(got) != writers*each || err != nil {
-		t.Errorf("%d updates, %v", len(got), err)
-	}
+	got, err := guard.Get(within(t), "n")
+	assert.True(t, len(got) == writers*each && err == nil, "%d updates, %v", len(got), err)
 }
 
 // A store that ignores the conditions is found out, and one that keeps them is not.
@@ -124,7 +118,5 @@ func TestAProbeFindsAStoreWithoutConditions(t *testing.T) {
 	careless := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer careless.Close()
 	other := s3fence.Bucket{Client: s3Client(careless.Listener.Addr().String()), Name: "b"}
-	if err := other.Probe(within(t), "p/"); err == nil {
-		t.Error("a store that accepts everything passes the probe")
-	}
+	assert.True(t, other.Probe(within(t), "p/") != nil, "a store that accepts everything passes the probe")
 }

@@ -68,21 +68,16 @@ func TestAWriteToRedisUnderAnOlderTokenIsRefused(t *testing.T) {
 		assert.Equal(t, server.Do(t, "GET", "account"), "5", "writes")
 		var stale *fence.StaleError
 		last := fence.StaleError{Resource: "account", Token: 9, Seen: math.MaxInt64}
-		if err := write(9); !errors.As(err, &stale) || *stale != last {
-			t.Errorf("got %v", err)
-		}
-		if seen, err := guard.Seen(within(t), "account"); seen != math.MaxInt64 || err != nil {
-			t.Errorf("seen %d, %v", seen, err)
-		}
+		err := write(9)
+		assert.True(t, errors.As(err, &stale) && *stale == last, "got %v", err)
+		seen, err := guard.Seen(within(t), "account")
+		assert.True(t, seen == math.MaxInt64 && err == nil, "seen %d, %v", seen, err)
 		want(t, "Reset", guard.Reset(within(t), "account"), nil)
-		if seen, err := guard.Seen(within(t), "account"); seen != 0 || err != nil {
-			t.Errorf("after a reset: seen %d, %v", seen, err)
-		}
+		seen, err = guard.Seen(within(t), "account")
+		assert.True(t, seen == 0 && err == nil, "after a reset: seen %d, %v", seen, err)
 		want(t, "Raise", guard.Raise(within(t), "account", 2), nil)
 		want(t, "a write below what was only shown", write(1), fence.ErrStale)
-		if ttl := server.Do(t, "TTL", "fence:{account}"); ttl != int64(-1) {
-			t.Errorf("the guard's key expires: TTL %v", ttl)
-		}
+		assert.Equal[any](t, server.Do(t, "TTL", "fence:{account}"), int64(-1), "the guard's key expires: TTL")
 	})
 }
 
@@ -103,21 +98,17 @@ func TestCommandsRunInOrderUntilOneIsRefused(t *testing.T) {
 	var refused *redisfence.CommandError
 	assert.True(t, errors.As(err, &refused) && refused.Number == 2 && refused.Name == "INCR",
 		"want the refusal of the second command, INCR, got %v", err)
-	if got := server.Do(t, "GET", "c"); got != "1" {
-		t.Errorf("c is %v: the first command is to have run, and the third one not", got)
-	}
+	got := server.Do(t, "GET", "c")
+	assert.True(t, got == "1", "c is %v: the first command is to have run, and the third one not", got)
 	server.Do(t, "SET", "tokens:{foreign}", "1")
 	var failed *store.ServerError
-	if err := guard.Do(within(t), "foreign", 1, redisfence.Write("SET", "c", "3")); !errors.As(err, &failed) {
-		t.Errorf("the guard's key has a foreign value: %v", err)
-	}
+	err = guard.Do(within(t), "foreign", 1, redisfence.Write("SET", "c", "3"))
+	assert.True(t, errors.As(err, &failed), "the guard's key has a foreign value: %v", err)
 	server.Do(t, "HSET", "tokens:{odd}", "token", "7")
-	if err := guard.Do(within(t), "odd", 1, redisfence.Write("SET", "c", "3")); !errors.As(err, &failed) {
-		t.Errorf("the guard's key has a foreign token: %v", err)
-	}
-	if got := server.Do(t, "GET", "c"); got != "1" {
-		t.Errorf("c is %v: a refused step has written", got)
-	}
+	err = guard.Do(within(t), "odd", 1, redisfence.Write("SET", "c", "3"))
+	assert.True(t, errors.As(err, &failed), "the guard's key has a foreign token: %v", err)
+	got = server.Do(t, "GET", "c")
+	assert.True(t, got == "1", "c is %v: a refused step has written", got)
 	for what, bad := range map[string]error{
 		"no store":       redisfence.Guard{}.Do(within(t), "a", 1),
 		"a brace":        redisfence.Guard{Store: guard.Store, Prefix: "{a}"}.Do(within(t), "a", 1),
@@ -143,9 +134,8 @@ func TestALostAnswerDoesNotRepeatAWrite(t *testing.T) {
 		assert.Equal(t, server.Do(t, "GET", "n"), "2", "n after two calls, of which one was sent twice")
 		proxy.DropRepliesAndCut(1, "EVALSHA")
 		err := guard.Do(within(t), "n", 5, redisfence.Write("HSET", "n", "a", "b"))
-		if _, refused := errors.AsType[*redisfence.CommandError](err); !refused {
-			t.Errorf("a refused command, sent twice: %v", err)
-		}
+		_, refused := errors.AsType[*redisfence.CommandError](err)
+		assert.True(t, refused, "a refused command, sent twice: %v", err)
 	})
 }
 
@@ -170,9 +160,8 @@ func TestInAClusterAResourceAndItsKeysAreInOneSlot(t *testing.T) {
 		want(t, "keys of two slots", err, fence.ErrInvalid)
 		err = guard.Do(within(t), "a{}b", 5, redisfence.Write("SET", "a{}b", "1"))
 		want(t, "braces that are no hash tag", err, fence.ErrInvalid)
-		if got := cluster.Do(t, "a", "GET", "a"); got != nil {
-			t.Errorf("a refused call has written %v", got)
-		}
+		got := cluster.Do(t, "a", "GET", "a")
+		assert.True(t, got == nil, "a refused call has written %v", got)
 	})
 }
 
@@ -182,9 +171,7 @@ func TestTheRightsOfAGuardAreThoseOfThePage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fencing.md"))
 	assert.Must(t, err)
 	rights := regexp.MustCompile("`(~fence:.*)`, and `(.*)` for `Reset`").FindStringSubmatch(string(page))
-	if rights == nil {
-		t.Fatal("docs/fencing.md names no rights")
-	}
+	assert.MustTrue(t, rights != nil, "docs/fencing.md names no rights")
 	server := redistest.Start(t)
 	guard := func(rights ...string) redisfence.Guard {
 		user := words("ACL SETUSER app reset on >secret ~n +incr +@connection")
@@ -208,13 +195,11 @@ func TestTheRightsOfAGuardAreThoseOfThePage(t *testing.T) {
 			missing = "resetkeys"
 		}
 		var refused *store.ServerError
-		if err := guard(append(rights[1:], missing)...).Do(within(t), "n", 5, incr); !errors.As(err, &refused) {
-			t.Errorf("without %s: %v", right, err)
-		}
+		err := guard(append(rights[1:], missing)...).Do(within(t), "n", 5, incr)
+		assert.True(t, errors.As(err, &refused), "without %s: %v", right, err)
 	}
-	if n := server.Do(t, "GET", "n"); n != "1" {
-		t.Errorf("n is %v: what was refused has written", n)
-	}
+	n := server.Do(t, "GET", "n")
+	assert.True(t, n == "1", "n is %v: what was refused has written", n)
 }
 
 func words(texts ...string) (all []any) {

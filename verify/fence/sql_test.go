@@ -56,9 +56,8 @@ func TestAGuardRefusesOlderTokens(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		seen, err := guard.Seen(within(t), db, "account/1")
-		if want(t, "Seen", err, nil); seen != math.MaxInt64 {
-			t.Errorf("seen %d", seen)
-		}
+		want(t, "Seen", err, nil)
+		assert.True(t, seen == math.MaxInt64, "seen %d", seen)
 		want(t, "Reset", guard.Reset(within(t), db, "account/1"), nil)
 		want(t, "a low token after a reset", write(1), nil)
 		want(t, "the memory", guard.Memory(db).Raise(within(t), "account/1", 2), nil)
@@ -74,9 +73,8 @@ func TestResourcesAreToldApartByEveryByte(t *testing.T) {
 		for i, name := range []string{"a", "A", "a ", " a", "ä", "a\u0308", "ss", "ß"} {
 			want(t, name, memory.Raise(within(t), name, uint64(100-i)), nil)
 		}
-		if seen, err := guard.Seen(within(t), db, "b"); seen != 0 || err != nil {
-			t.Errorf("a resource without a token: %d, %v", seen, err)
-		}
+		seen, err := guard.Seen(within(t), db, "b")
+		assert.True(t, seen == 0 && err == nil, "a resource without a token: %d, %v", seen, err)
 	})
 }
 
@@ -97,9 +95,8 @@ func TestWhatFailsLeavesNoTokenAndNoWrite(t *testing.T) {
 				panic("the work panics")
 			})
 		}()
-		if seen, err := guard.Seen(within(t), db, "a"); seen != 0 || err != nil {
-			t.Errorf("seen %d, %v", seen, err)
-		}
+		seen, err := guard.Seen(within(t), db, "a")
+		assert.True(t, seen == 0 && err == nil, "seen %d, %v", seen, err)
 		assert.Equal(t, number(t, db, readBalance), 0, "the balance")
 		want(t, "a guard without a dialect", sqlfence.Guard{}.Do(within(t), db, "a", 5, fails), fence.ErrInvalid)
 	})
@@ -154,9 +151,8 @@ func (p place) waits(t *testing.T, db *sql.DB, next <-chan error) {
 	if p.busy { // it tries again and again, which the database does not show: another one may not write
 		other := p.open(t, 0)
 		must(t, other, "PRAGMA busy_timeout = 0")
-		if _, err := other.ExecContext(within(t), "UPDATE account SET balance = 11"); err == nil {
-			t.Error("another connection could write")
-		}
+		assert.True(t, assert.Err(other.ExecContext(within(t), "UPDATE account SET balance = 11")) != nil,
+			"another connection could write")
 		return
 	}
 	for ctx := within(t); number(t, db, p.waiting) == 0; {
@@ -213,9 +209,8 @@ func TestARowRefusesOlderTokens(t *testing.T) {
 
 		want(t, "Reset", row.Reset(within(t), db, 1), nil)
 		want(t, "a low token after a reset", write(1, 1, 90), nil)
-		if seen, err := row.Seen(within(t), db, 1); seen != 1 || err != nil {
-			t.Errorf("seen %d, %v", seen, err)
-		}
+		seen, err := row.Seen(within(t), db, 1)
+		assert.True(t, seen == 1 && err == nil, "seen %d, %v", seen, err)
 		for what, wrong := range map[string]sqlfence.Row{
 			"no dialect": {Table: "account", Key: "id"},
 			"no table":   {Dialect: d.dialect, Key: "id"},
@@ -278,9 +273,7 @@ func TestAnIdleTransactionIsEndedByTheDatabase(t *testing.T) {
 			return err
 		})
 		want(t, "the next", err, nil)
-		if err := tx.Commit(); err == nil {
-			t.Error("the transaction that was idle was committed")
-		}
+		assert.True(t, tx.Commit() != nil, "the transaction that was idle was committed")
 		assert.Equal(t, number(t, db, readBalance), 20, "the balance")
 	})
 }

@@ -154,17 +154,15 @@ func (p place) open(t testing.TB, idle int) *sql.DB {
 
 func must(t testing.TB, db sqlfence.Execer, query string, args ...any) {
 	t.Helper()
-	if _, err := db.ExecContext(within(t), query, args...); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	_, err := db.ExecContext(within(t), query, args...)
+	assert.MustTrue(t, err == nil, "%s: %v", query, err)
 }
 
 // number reads one number.
 func number(t testing.TB, db sqlfence.Execer, query string) (n int64) {
 	t.Helper()
-	if err := db.QueryRowContext(within(t), query).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	err := db.QueryRowContext(within(t), query).Scan(&n)
+	assert.MustTrue(t, err == nil, "%s: %v", query, err)
 	return n
 }
 

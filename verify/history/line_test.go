@@ -88,9 +88,8 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, log.Events()) {
 		t.Errorf("%v\ngot  %+v\nwant %+v", err, got, log.Events())
 	}
-	if _, err := history.Read(strings.NewReader("{\"at\":1}\n{\"at\":")); err == nil {
-		t.Error("a history that is cut off is read as if it were whole")
-	}
+	assert.True(t, assert.Err(history.Read(strings.NewReader("{\"at\":1}\n{\"at\":"))) != nil,
+		"a history that is cut off is read as if it were whole")
 }
 
 func BenchmarkLines(b *testing.B) {

@@ -43,9 +43,8 @@ func TestThePasswordIsOnlyInTheFullURL(t *testing.T) {
 		{[]string{"-u", "unix:///run/redis.sock"}, nil, "unix:///run/redis.sock", "unix:///run/redis.sock"},
 	} {
 		p, said, err := located(t, c.args, c.env)
-		if p.full != c.full || p.public != c.public || err != nil || said != "" {
-			t.Errorf("%v %v: %+v, %v, said %q", c.args, c.env, p, err, said)
-		}
+		assert.True(t, p.full == c.full && p.public == c.public && err == nil && said == "",
+			"%v %v: %+v, %v, said %q", c.args, c.env, p, err, said)
 	}
 	_, said, err := located(t, []string{"-u", "redis://:s3cret@h"}, nil)
 	if err != nil || strings.Contains(said, "s3cret") ||

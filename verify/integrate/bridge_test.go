@@ -145,9 +145,7 @@ func (p *stepper) count(t *testing.T) int {
 	t.Helper()
 	for n := 0; ; n++ {
 		at := next(t, "a step", p.steps)
-		if at.Error != "" {
-			t.Fatal(at.Error)
-		}
+		assert.MustTrue(t, at.Error == "", "%v", at.Error)
 		if at.End {
 			return n
 		}
@@ -190,12 +188,9 @@ func TestAProcessAtBothIsKilledAtEachStep(t *testing.T) {
 			for n := 1; n <= total; n++ { // all of them end at about the same time
 				cfg.Name = fmt.Sprintf("killed/%d", n)
 				lease, err := instanceOf(t, cfg, bridge.Both).Lock(t.Context())
-				if err != nil {
-					t.Fatalf("%s: %v", cfg.Name, err)
-				}
-				if err := lease.Release(t.Context()); err != nil {
-					t.Errorf("%s: %v", cfg.Name, err)
-				}
+				assert.MustTrue(t, err == nil, "%s: %v", cfg.Name, err)
+				err = lease.Release(t.Context())
+				assert.True(t, err == nil, "%s: %v", cfg.Name, err)
 			}
 		})
 	}
@@ -206,30 +201,24 @@ func killAt(t *testing.T, server *redistest.Server, cfg childConfig, n int) (ins
 	t.Helper()
 	p := startStepper(t, cfg)
 	for range n - 1 {
-		if at := next(t, "a step", p.steps); at.End {
-			t.Fatalf("it ended before step %d: %s", n, at.Error)
-		}
+		at := next(t, "a step", p.steps)
+		assert.MustTrue(t, !at.End, "it ended before step %d: %s", n, at.Error)
 		p.Tell("go on")
 	}
 	at := next(t, "the step", p.steps)
 	if at.Inside {
 		for _, stage := range []bridge.Stage{bridge.Old, bridge.Native} {
-			if _, err := instanceOf(t, cfg, stage).TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-				t.Errorf("%+v: the stage %v beside it: %v", at, stage, err)
-			}
+			_, err := instanceOf(t, cfg, stage).TryLock(t.Context())
+			assert.True(t, errors.Is(err, holdfast.ErrHeld), "%+v: the stage %v beside it: %v", at, stage, err)
 		}
 	}
 	assert.Must(t, p.Kill())
 	left, _ := server.Do(t, "PTTL", cfg.Name).(int64) // the key of the old form; -2: there is none
-	if left == -1 || left > bridgeTTL.Milliseconds() {
-		t.Errorf("%+v: the old form is held for %d ms", at, left)
-	}
+	assert.True(t, left != -1 && left <= bridgeTTL.Milliseconds(), "%+v: the old form is held for %d ms", at, left)
 	info, err := newClient(t, server).Inspect(t.Context(), cfg.Name)
 	assert.Must(t, err)
 	for _, h := range info.Holders {
-		if h.Remaining > bridgeTTL {
-			t.Errorf("%+v: the native form is held for %v", at, h.Remaining)
-		}
+		assert.True(t, h.Remaining <= bridgeTTL, "%+v: the native form is held for %v", at, h.Remaining)
 	}
 	return at.Inside
 }

@@ -73,9 +73,8 @@ func TestManyMachinesObtainACertificateOnce(t *testing.T) {
 	for range 4 {
 		assert.NoError(t, next(t, "a certificate", ended))
 	}
-	if issuer.issued.Load() != 1 {
-		t.Errorf("%d certificates were issued, %d at a time", issuer.issued.Load(), issuer.most.Load())
-	}
+	assert.True(t, issuer.issued.Load() == 1,
+		"%d certificates were issued, %d at a time", issuer.issued.Load(), issuer.most.Load())
 }
 
 func TestACrashFreesTheLockOfAStorage(t *testing.T) {
@@ -83,9 +82,8 @@ func TestACrashFreesTheLockOfAStorage(t *testing.T) {
 	server, dir := redistest.Start(t), t.TempDir()
 	storage := newStorage(newClient(t, server), dir)
 	other := startChild(t, childConfig{URL: server.URL(), Dir: dir, Name: "issue_cert_example.com"})
-	if ok, err := storage.TryLock(t.Context(), "issue_cert_example.com"); ok || err != nil {
-		t.Fatalf("TryLock beside the other process: %v, %v", ok, err)
-	}
+	ok, err := storage.TryLock(t.Context(), "issue_cert_example.com")
+	assert.MustTrue(t, !ok && err == nil, "TryLock beside the other process: %v, %v", ok, err)
 	assert.Must(t, other.Kill())
 	assert.Must(t, storage.Lock(t.Context(), "issue_cert_example.com"))
 	assert.NoError(t, storage.Unlock(t.Context(), "issue_cert_example.com"))

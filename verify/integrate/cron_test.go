@@ -60,15 +60,11 @@ func TestOneOfManyCronsRunsAJob(t *testing.T) {
 	}
 	next(t, "the run", ran)
 	for range 3 {
-		if msg := next(t, "a skipped run", logger.infos); msg != "skip" {
-			t.Errorf("logged %q", msg)
-		}
+		assert.Equal(t, next(t, "a skipped run", logger.infos), "skip", "logged")
 	}
 	close(finish)
 	assert.NoError(t, newClient(t, server).Mutex("report").AwaitFree(t.Context()))
-	if len(ran) != 0 || len(logger.errs) != 0 {
-		t.Errorf("%d more runs, %d errors", len(ran), len(logger.errs))
-	}
+	assert.True(t, len(ran) == 0 && len(logger.errs) == 0, "%d more runs, %d errors", len(ran), len(logger.errs))
 }
 
 func TestALostLockEndsTheContextOfACronJob(t *testing.T) {
@@ -111,9 +107,8 @@ func TestAPanicOfACronJobReleasesItsLock(t *testing.T) {
 	logger, panics := newReports(), newReports()
 	runCron(t, cron.FuncJob(func() { panic("a bug") }), cron.Recover(panics),
 		cronlock.Single(t.Context(), newClient(t, server).Mutex("report"), logger))
-	if err := next(t, "the panic", panics.errs); fmt.Sprint(err) != "a bug" {
-		t.Errorf("the panic is %v", err)
-	}
+	err := next(t, "the panic", panics.errs)
+	assert.True(t, fmt.Sprint(err) == "a bug", "the panic is %v", err)
 	wantFree(t, newClient(t, server), "report")
 }
 
@@ -132,12 +127,10 @@ func TestACronJobRunsOnceInAPeriod(t *testing.T) {
 	for range 3 {
 		next(t, "a skipped run", logger.infos)
 	}
-	if token := next(t, "the run", ran); token == 0 || len(ran) != 0 {
-		t.Errorf("token %d, and %d more runs", token, len(ran))
-	}
-	if err := next(t, "the error of the run", logger.errs); err.Error() != "a failed run counts too" {
-		t.Errorf("logged %v", err)
-	}
+	token := next(t, "the run", ran)
+	assert.True(t, token != 0 && len(ran) == 0, "token %d, and %d more runs", token, len(ran))
+	err := next(t, "the error of the run", logger.errs)
+	assert.True(t, err.Error() == "a failed run counts too", "logged %v", err)
 }
 
 func TestAServerThatIsAwaySkipsTheRunsOfCronJobs(t *testing.T) {
@@ -149,8 +142,6 @@ func TestAServerThatIsAwaySkipsTheRunsOfCronJobs(t *testing.T) {
 	runCron(t, job, cronlock.Single(t.Context(), client.Mutex("report"), logger))
 	runCron(t, job, cronlock.Once(t.Context(), client.Periodic("report", time.Hour), logger))
 	for range 2 {
-		if err := next(t, "the log", logger.errs); err == nil {
-			t.Error("logged no error")
-		}
+		assert.True(t, next(t, "the log", logger.errs) != nil, "logged no error")
 	}
 }

@@ -39,9 +39,8 @@ func newScheduler(t *testing.T, option gocron.SchedulerOption) *scheduler {
 	t.Helper()
 	s := &scheduler{failed: make(chan error, 9), busy: make(chan error, 9), skips: make(chan struct{}, 9)}
 	var err error
-	if s.Scheduler, err = gocron.NewScheduler(option, gocron.WithMonitor(s)); err != nil {
-		t.Fatal(err)
-	}
+	s.Scheduler, err = gocron.NewScheduler(option, gocron.WithMonitor(s))
+	assert.MustTrue(t, err == nil, "%v", err)
 	t.Cleanup(func() { _ = s.Shutdown() })
 	s.Start()
 	return s
@@ -79,15 +78,15 @@ func TestOneOfManyGocronSchedulersRunsAJob(t *testing.T) {
 	}
 	lease := next(t, "the run", ran)
 	info, err := client.Inspect(t.Context(), "cron/report")
-	if err != nil || len(ran) != 0 || lease.Name != "cron/report" || lease.Token != info.Fence {
-		t.Errorf("%d more runs; the run's lease is %+v, and the lock is %+v, %v", len(ran), lease, info, err)
-	}
+	assert.True(t, err == nil && len(ran) == 0 && lease.Name == "cron/report" && lease.Token == info.Fence,
+		"%d more runs; the run's lease is %+v, and the lock is %+v, %v", len(ran), lease, info, err)
 }
 
-func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
-	t.Parallel()
+// runUntilItsContextEnds returns when a job runs that waits for the end of its context. The job
+// sends the cause of that end, and returns the error.
+func runUntilItsContextEnds(t *testing.T, failed error) (*scheduler, *holdfast.Client, <-chan error) {
+	t.Helper()
 	server := redistest.Start(t)
-	client := newClient(t, server)
 	l := gocronlock.NewLocker(newClient(t, server), "", 0)
 	s := newScheduler(t, gocron.WithDistributedLocker(l))
 	began, causes := make(chan struct{}), make(chan error, 1)
@@ -95,9 +94,15 @@ func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
 		close(began)
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
-		return errors.New("not finished")
+		return failed
 	}))
 	next(t, "the run", began)
+	return s, newClient(t, server), causes
+}
+
+func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
+	t.Parallel()
+	s, client, causes := runUntilItsContextEnds(t, errors.New("not finished"))
 	evict(t, client, "report")
 	wantLost(t, next(t, "the end of the job's context", causes))
 	err := next(t, "the job's error", s.failed)
@@ -107,18 +112,7 @@ func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
 
 func TestAShutdownEndsAGocronJobAndReleasesItsLock(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	client := newClient(t, server)
-	l := gocronlock.NewLocker(newClient(t, server), "", 0)
-	s := newScheduler(t, gocron.WithDistributedLocker(l))
-	began, ended := make(chan struct{}), make(chan error, 1)
-	s.runOnce(t, "report", l.Func(func(ctx context.Context) error {
-		close(began)
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
-	}))
-	next(t, "the run", began)
+	s, client, ended := runUntilItsContextEnds(t, nil)
 	assert.NoError(t, s.Shutdown())
 	assert.Is(t, next(t, "the end of the job", ended), context.Canceled)
 	assert.NoError(t, client.Mutex("report").AwaitFree(t.Context()))
@@ -133,9 +127,7 @@ func TestAGocronJobWithoutALockDoesNotRun(t *testing.T) {
 		t.Error("the job ran")
 		return nil
 	}))
-	if err := next(t, "the refusal", s.failed); err == nil {
-		t.Error("no error")
-	}
+	assert.True(t, next(t, "the refusal", s.failed) != nil, "no error")
 }
 
 // awaitLeading returns when the elector knows of its leadership: it learns of it beside the observers.
@@ -162,9 +154,7 @@ func TestTheLeaderOfGocronSchedulersRunsTheJobs(t *testing.T) {
 	firstCtx, stopFirst := context.WithCancel(t.Context())
 	firstEnded := make(chan error, 1)
 	go func() { firstEnded <- first.Run(firstCtx) }()
-	if leader := next(t, "a leader", leaders); leader != "first" {
-		t.Fatalf("%s leads", leader)
-	}
+	assert.MustEqual(t, next(t, "a leader", leaders), "first", "leads")
 	awaitLeading(first)
 	second := gocronlock.NewElector(newClient(t, server).Election("cron"), "second")
 	go func() { _ = second.Run(t.Context()) }()
@@ -194,9 +184,7 @@ func TestTheLeaderOfGocronSchedulersRunsTheJobs(t *testing.T) {
 	}
 	close(finish)
 	assert.NoError(t, next(t, "the end of Run", firstEnded))
-	if leader := next(t, "the next leader", leaders); leader != "second" {
-		t.Errorf("%s leads", leader)
-	}
+	assert.Equal(t, next(t, "the next leader", leaders), "second", "leads")
 	ran := make(chan struct{})
 	awaitLeading(second)
 	ofSecond.runOnce(t, "late", second.Func(func(context.Context) error { close(ran); return nil }))

@@ -62,17 +62,14 @@ func next[T any](t *testing.T, what string, c <-chan T) T {
 func evict(t *testing.T, client *holdfast.Client, name string) {
 	t.Helper()
 	n, err := client.Evict(t.Context(), name, holdfast.Eviction{By: "a test", Reason: "to see what happens"})
-	if n != 1 || err != nil {
-		t.Fatalf("evicted %d holders of %s: %v", n, name, err)
-	}
+	assert.MustTrue(t, n == 1 && err == nil, "evicted %d holders of %s: %v", n, name, err)
 }
 
 // wantFree asserts that nobody holds the lock.
 func wantFree(t *testing.T, client *holdfast.Client, name string) {
 	t.Helper()
-	if held, err := client.Mutex(name).IsHeld(t.Context()); held || err != nil {
-		t.Errorf("%s: held %v, %v", name, held, err)
-	}
+	held, err := client.Mutex(name).IsHeld(t.Context())
+	assert.True(t, !held && err == nil, "%s: held %v, %v", name, held, err)
 }
 
 func wantLost(t *testing.T, err error) {
@@ -139,8 +136,6 @@ func startChild(t *testing.T, cfg childConfig) *childproc.Process {
 		func(err error, stderr string) { said <- fmt.Sprint(err, " ", stderr) })
 	assert.Must(t, err)
 	t.Cleanup(p.Destroy)
-	if answer := next(t, "the lock of the other process", said); answer != "locked" {
-		t.Fatalf("the other process: %s", answer)
-	}
+	assert.MustEqual(t, next(t, "the lock of the other process", said), "locked", "the other process")
 	return p
 }

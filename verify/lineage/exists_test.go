@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -37,9 +38,8 @@ func TestTwoClientsThatBothSeeNoLockBothAcquireIt(t *testing.T) {
 		asked, pass := holdAnswer(t, proxy, func(request []string) bool { return is(request, script.Acquire) })
 		got := harness.Acquiring(harness.Within(t), a.Mutex(lockName).TryLock)
 		redistest.Next(t, "A at the server", asked)
-		if l, err := b.Mutex(lockName).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("B beside A: %v, %v", l, err)
-		}
+		l, err := b.Mutex(lockName).TryLock(harness.Within(t))
+		assert.True(t, errors.Is(err, holdfast.ErrHeld), "B beside A: %v, %v", l, err)
 		pass()
 		harness.Release(t, harness.Granted(t, got))
 	})

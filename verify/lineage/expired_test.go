@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -43,9 +44,7 @@ func TestTwoClientsThatBothSeeAnExpiredLockBothAcquireIt(t *testing.T) {
 		dead, _ := client(t, s.Addr(), holdfast.Config{TTL: 500 * time.Millisecond})
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
-		if _, err := dead.Mutex(lockName, holdfast.NoRenewal()).Lock(harness.Within(t)); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(dead.Mutex(lockName, holdfast.NoRenewal()).Lock(harness.Within(t))))
 		dead.Abandon()
 		first := harness.Acquiring(harness.Within(t), a.Mutex(lockName).Lock)
 		second := harness.Acquiring(harness.Within(t), b.Mutex(lockName).Lock)
@@ -57,9 +56,8 @@ func TestTwoClientsThatBothSeeAnExpiredLockBothAcquireIt(t *testing.T) {
 			l, second = got.Lease, nil
 		}
 		state, err := a.Inspect(harness.Within(t), lockName)
-		if err != nil || len(state.Holders) != 1 || len(first)+len(second) > 0 {
-			t.Errorf("the holders are %v (%v)", state.Holders, err)
-		}
+		assert.True(t, err == nil && len(state.Holders) == 1 && len(first)+len(second) == 0,
+			"the holders are %v (%v)", state.Holders, err)
 		harness.Release(t, l)
 		if first == nil {
 			first = second

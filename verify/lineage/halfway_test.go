@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -54,12 +55,10 @@ func TestAScriptThatFailsHalfWayKeepsWhatItWrote(t *testing.T) {
 		a, _ := harness.Client(t, goredis.New(rdb), holdfast.Config{})
 		b, _ := client(t, s.Addr(), holdfast.Config{})
 		l, err := a.Mutex(lockName).TryLock(harness.Within(t))
-		if err == nil || errors.Is(err, holdfast.ErrHeld) || !strings.Contains(err.Error(), "pexpire") {
-			t.Errorf("without the right to PEXPIRE: %v, %v", l, err)
-		}
-		if keys := s.Do(t, "DBSIZE"); keys != int64(0) {
-			t.Errorf("the refused script left %v keys", keys)
-		}
+		assert.True(t, err != nil && !errors.Is(err, holdfast.ErrHeld) && strings.Contains(err.Error(), "pexpire"),
+			"without the right to PEXPIRE: %v, %v", l, err)
+		keys := s.Do(t, "DBSIZE")
+		assert.True(t, keys == int64(0), "the refused script left %v keys", keys)
 		harness.Release(t, harness.Lock(t, b.Mutex(lockName)))
 	})
 }

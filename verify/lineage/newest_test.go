@@ -100,23 +100,18 @@ func checkNewestCommands(t *testing.T, s *redistest.Server) {
 	} {
 		do("SET", key, "A", "PX", 20000)
 		if row.redis != "" && !since(t, s, row.redis, row.valkey) {
-			if got, _ := do(row.mine...).(string); !strings.HasPrefix(got, row.refusal.(string)) {
-				t.Errorf("%v on an older server: %v", row.mine, got)
-			}
+			got, _ := do(row.mine...).(string)
+			assert.True(t, strings.HasPrefix(got, row.refusal.(string)), "%v on an older server: %v", row.mine, got)
 			t.Logf("%v: refused by this server", row.mine[0])
 			continue
 		}
-		if got := do(row.foreign...); got != nil && got != no {
-			t.Errorf("%v while the value is A: %v", row.foreign, got)
-		}
+		got := do(row.foreign...)
+		assert.False(t, got != nil && got != no, "%v while the value is A: %v", row.foreign, got)
 		assert.Equal(t, do("GET", key), "A", "after %v the key has", row.foreign)
-		if got := do(row.mine...); got != row.yes {
-			t.Errorf("%v while the value is A: %v", row.mine, got)
-		}
+		assert.Equal(t, do(row.mine...), row.yes, "%v while the value is A", row.mine)
 		left, _ := do("PTTL", key).(int64)
-		if gone := row.yes == yes; gone && left != -2 || !gone && left <= 20000 {
-			t.Errorf("after %v the key has %d ms", row.mine, left)
-		}
+		gone := row.yes == yes
+		assert.False(t, gone && left != -2 || !gone && left <= 20000, "after %v the key has %d ms", row.mine, left)
 		t.Logf("%v: done by this server", row.mine[0])
 	}
 }

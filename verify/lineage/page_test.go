@@ -75,9 +75,8 @@ func TestThePageShowsWhatTheTestsRun(t *testing.T) {
 		return found
 	}
 	drawn := names(drawing, code.String())
-	if shown := names(embedded, string(page)); !slices.Equal(shown, drawn) {
-		t.Errorf("the page shows the pictures %v, and the tests draw %v", shown, drawn)
-	}
+	shown := names(embedded, string(page))
+	assert.True(t, slices.Equal(shown, drawn), "the page shows the pictures %v, and the tests draw %v", shown, drawn)
 	var there []string
 	pictures, err := filepath.Glob(filepath.Join("..", "..", "docs", "images", "lineage-*.svg"))
 	assert.Must(t, err)

@@ -42,12 +42,10 @@ func lockY(c *player) {
 func renewed(t *testing.T, l *holdfast.Lease, seen *harness.Watch, other *holdfast.Client) {
 	t.Helper()
 	seen.Await(t, holdfast.EventRenew, l.Name(), 4) // one every third of the TTL
-	if err := l.Err(); err != nil {
-		t.Errorf("the lease of %s has ended: %v", l.Name(), err)
-	}
-	if l, err := other.Mutex(l.Name()).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("another client: %v, %v", l, err)
-	}
+	err := l.Err()
+	assert.True(t, err == nil, "the lease of %s has ended: %v", l.Name(), err)
+	l, err = other.Mutex(l.Name()).TryLock(harness.Within(t))
+	assert.True(t, errors.Is(err, holdfast.ErrHeld), "another client: %v, %v", l, err)
 }
 
 // staysRenewed is the half of Holdfast: a client holds a lock for longer than its TTL.
@@ -81,9 +79,7 @@ func TestOneFlagForAllKeysEndsEveryRenewal(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{})
 		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, a.Mutex("y"))
 		n, err := b.Evict(harness.Within(t), "x", holdfast.Eviction{By: "operator", Reason: "test"})
-		if n != 1 || err != nil {
-			t.Fatalf("Evict: %d, %v", n, err)
-		}
+		assert.MustTrue(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
 		seen.Await(t, holdfast.EventLost, "x", 1)
 		renewed(t, y, seen, b)
 		late(t, x)
@@ -151,9 +147,8 @@ func TestARenewalWithoutAPauseFloodsTheServer(t *testing.T) {
 			clients: []actor{{name: "A", run: renewAlways}},
 			turns:   "A A*1000",
 		})
-		if n := s.CommandCalls(t)["pexpire"]; n != 1000 || p.passed != 0 {
-			t.Errorf("%d renewals in %v: the flaw is not seen", n, p.passed)
-		}
+		n := s.CommandCalls(t)["pexpire"]
+		assert.True(t, n == 1000 && p.passed == 0, "%d renewals in %v: the flaw is not seen", n, p.passed)
 	}, func(t *testing.T, s *redistest.Server) {
 		staysRenewed(t, s)
 		assert.AtMost(t, s.CommandCalls(t)["evalsha"], 30, "requests in little more than a lease")

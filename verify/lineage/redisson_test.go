@@ -100,9 +100,8 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 		for range waiters {
 			redistest.Next(t, "a subscription", ready)
 		}
-		if free, err := holder.unlock(harness.Within(t)); !free || err != nil {
-			t.Fatalf("unlock: %v, %v", free, err)
-		}
+		free, err := holder.unlock(harness.Within(t))
+		assert.MustTrue(t, free && err == nil, "unlock: %v, %v", free, err)
 		redistest.Await(t, "all have tried", func() bool { return woken.Load() == waiters })
 		assert.Equal(t, got.Load(), 1, "clients that got the lock")
 		cancel()
@@ -131,9 +130,8 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 		for n := range waiters { // in order of arrival, one at a time
 			harness.Release(t, l)
 			l = harness.Granted(t, got[n])
-			if sum := woken(); sum != n+1 {
-				t.Errorf("after %d releases %d have woken up", n+1, sum)
-			}
+			sum := woken()
+			assert.True(t, sum == n+1, "after %d releases %d have woken up", n+1, sum)
 		}
 		harness.Release(t, l)
 	})
@@ -161,9 +159,8 @@ func TestAMissedMessageLeavesAWaiterAsleep(t *testing.T) {
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		subscribers := func() any { return s.Do(t, "PUBSUB", "NUMSUB", lockName+":released").([]any)[1] }
 		redistest.Await(t, "nobody listens", func() bool { return subscribers() == int64(0) })
-		if free, err := holder.unlock(harness.Within(t)); !free || err != nil {
-			t.Fatalf("unlock: %v, %v", free, err)
-		}
+		free, err := holder.unlock(harness.Within(t))
+		assert.MustTrue(t, free && err == nil, "unlock: %v, %v", free, err)
 		proxy.RefuseNew(false)
 		redistest.Await(t, "the waiter listens again", func() bool { return subscribers() == int64(1) })
 		assert.True(t, s.Do(t, "EXISTS", lockName) == int64(0), "the lock is not free: nothing is shown")

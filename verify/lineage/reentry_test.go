@@ -24,9 +24,8 @@ func TestARepeatedRequestEntersTwice(t *testing.T) {
 		b := &hashLock{connect(t, s.Addr()), time.Minute, "B"}
 		assert.Must(t, enter.Load(harness.Within(t), a.rdb).Err())
 		proxy.DropRepliesAndCut(1, "EVALSHA")
-		if ok, err := a.lock(harness.Within(t)); ok || err == nil {
-			t.Fatalf("the lost answer was heard: %v, %v", ok, err)
-		}
+		ok, err := a.lock(harness.Within(t))
+		assert.MustTrue(t, !ok && err != nil, "the lost answer was heard: %v, %v", ok, err)
 		takes(t, "A, asking again", a.lock)
 		if free, err := a.unlock(harness.Within(t)); free || err != nil {
 			t.Errorf("A has left as often as it entered: %v, %v: the flaw is not seen", free, err)
@@ -38,9 +37,8 @@ func TestARepeatedRequestEntersTwice(t *testing.T) {
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		mu := a.Mutex(lockName, holdfast.Owner("order 7"))
 		loseAnswer(proxy, script.Acquire)
-		if l, err := mu.TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("TryLock without an answer: %v, %v", l, err)
-		}
+		l, err := mu.TryLock(harness.Within(t))
+		assert.True(t, errors.Is(err, holdfast.ErrUnknownOutcome), "TryLock without an answer: %v, %v", l, err)
 		harness.Release(t, harness.Lock(t, mu))
 		harness.Release(t, harness.Lock(t, b.Mutex(lockName)))
 	})
@@ -90,9 +88,8 @@ func TestAThreadLocalCountEntersALockThatIsLost(t *testing.T) {
 		harness.Release(t, inner)
 		proxy.BlackHole()
 		next := harness.Lock(t, b.Mutex(lockName))
-		if l, err := mu.Lock(outer.Context()); err == nil {
-			t.Errorf("entered again with a lease that is lost: %v", l)
-		}
+		l, err := mu.Lock(outer.Context())
+		assert.True(t, err != nil, "entered again with a lease that is lost: %v", l)
 		proxy.Pass()
 		harness.Release(t, next)
 		late(t, outer)

@@ -71,9 +71,8 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 		asked, pass := holdAnswer(t, proxy, func(request []string) bool { return is(request, script.Acquire) })
 		got := harness.Acquiring(harness.Within(t), a.RWMutex(lockName).Lock)
 		redistest.Next(t, "the writer at the server", asked)
-		if l, err := b.RWMutex(lockName).TryRLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("a reader beside the writer: %v, %v", l, err)
-		}
+		l, err := b.RWMutex(lockName).TryRLock(harness.Within(t))
+		assert.True(t, errors.Is(err, holdfast.ErrHeld), "a reader beside the writer: %v, %v", l, err)
 		pass()
 		harness.Release(t, harness.Granted(t, got))
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -62,9 +63,8 @@ func TestOneReadersExitLetsAWriterInBesideAnother(t *testing.T) {
 		w, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		one, other := harness.Acquire(t, a.RWMutex(lockName).RLock), harness.Acquire(t, b.RWMutex(lockName).RLock)
 		harness.Release(t, one)
-		if l, err := w.RWMutex(lockName).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("a writer beside a reader: %v, %v", l, err)
-		}
+		l, err := w.RWMutex(lockName).TryLock(harness.Within(t))
+		assert.True(t, errors.Is(err, holdfast.ErrHeld), "a writer beside a reader: %v, %v", l, err)
 		harness.Release(t, other)
 		harness.Release(t, harness.Acquire(t, w.RWMutex(lockName).Lock))
 	})
@@ -88,9 +88,7 @@ func readWithTwoKeys(c *player) {
 func TestTwoKeysAnswerCROSSSLOTInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := func(t *testing.T, s *redistest.Server) {
-		if reply := s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383); reply != "OK" {
-			t.Fatal(reply)
-		}
+		assert.MustEqual(t, s.Do(t, "CLUSTER", "ADDSLOTSRANGE", 0, 16383), "OK", "s.Do")
 		redistest.Await(t, "the Cluster is ready", func() bool {
 			state, _ := s.Do(t, "CLUSTER", "INFO").(string)
 			return strings.Contains(state, "cluster_state:ok")
@@ -115,9 +113,8 @@ func TestTwoKeysAnswerCROSSSLOTInACluster(t *testing.T) {
 		t.Cleanup(func() { rdb.Close() })
 		c, _ := harness.Client(t, goredis.New(rdb), holdfast.Config{TTL: time.Minute})
 		reading := harness.Acquire(t, c.RWMutex(lockName).RLock)
-		if l, err := c.RWMutex(lockName).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("a writer beside the reader: %v, %v", l, err)
-		}
+		l, err := c.RWMutex(lockName).TryLock(harness.Within(t))
+		assert.True(t, errors.Is(err, holdfast.ErrHeld), "a writer beside the reader: %v, %v", l, err)
 		harness.Release(t, reading)
 		harness.Release(t, harness.Acquire(t, c.RWMutex(lockName).Lock))
 	}, redistest.BusPort(), redistest.Args("--cluster-enabled", "yes"))

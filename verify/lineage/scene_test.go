@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -191,16 +192,12 @@ func (p *play) admit(a actor) *player {
 // after it.
 func (p *play) turn(c *player, times int) {
 	p.t.Helper()
-	if p.passed < c.wake {
-		p.t.Fatalf("it is not %s's turn: it sleeps", c.name)
-	}
+	assert.MustTrue(p.t, p.passed >= c.wake, "it is not %s's turn: it sleeps", c.name)
 	for n := 1; n <= times; n++ {
 		if c.command == nil { // its first turn
 			c.run()
 		}
-		if c.command == nil {
-			p.t.Fatalf("it is not %s's turn: its code has ended", c.name)
-		}
+		assert.MustTrue(p.t, c.command != nil, "it is not %s's turn: its code has ended", c.name)
 		c.did = nil
 		text := c.shown
 		c.reply = p.answer(c)
@@ -271,9 +268,7 @@ func short(d time.Duration) string {
 func (p *play) pass(duration string) {
 	p.t.Helper()
 	d, err := time.ParseDuration(duration)
-	if err != nil {
-		p.t.Fatalf("%q is no turn", duration)
-	}
+	assert.MustTrue(p.t, err == nil, "%q is no turn", duration)
 	p.passed += d
 	text := short(d) + " later"
 	keys, _ := p.s.Do(p.t, "KEYS", "*").([]any)

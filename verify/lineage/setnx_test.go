@@ -58,9 +58,8 @@ func TestAProcessKilledBetweenSETNXAndEXPIREHoldsForEver(t *testing.T) {
 		killed(t, s, "SETNX EXPIRE", "SETNX", func(request []string) bool { return request[0] == "SETNX" })
 		other := &setnxExpire{connect(t, s.Addr()), ttl}
 		refused(t, "another process", other.lock)
-		if left := s.Do(t, "PTTL", lockName); left != int64(-1) {
-			t.Errorf("the lock ends in %v ms: the flaw is not seen", left)
-		}
+		left := s.Do(t, "PTTL", lockName)
+		assert.True(t, left == int64(-1), "the lock ends in %v ms: the flaw is not seen", left)
 	}, func(t *testing.T, s *redistest.Server) {
 		killed(t, s, "Holdfast", "acquire", func(request []string) bool { return is(request, script.Acquire) })
 		assert.AtLeast(t, s.Do(t, "PTTL", harness.Key(lockName)).(int64), 0, "the record has no end")

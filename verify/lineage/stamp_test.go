@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -85,9 +86,8 @@ func TestTwoTimestampsLetAWriterInBesideAReader(t *testing.T) {
 		fast := fastClock{goredis.New(connect(t, s.Addr())), time.Now(), ahead * time.Second}
 		w, _ := harness.Client(t, fast, holdfast.Config{TTL: time.Minute})
 		reading := harness.Acquire(t, r.RWMutex(lockName).RLock)
-		if l, err := w.RWMutex(lockName).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("a writer beside the reader: %v, %v", l, err)
-		}
+		l, err := w.RWMutex(lockName).TryLock(harness.Within(t))
+		assert.True(t, errors.Is(err, holdfast.ErrHeld), "a writer beside the reader: %v, %v", l, err)
 		harness.Release(t, reading)
 	})
 }

@@ -97,17 +97,15 @@ func holdAnswer(
 // takes is for the old ways: the lock must be given.
 func takes(t *testing.T, who string, lock func(ctx context.Context) (bool, error)) {
 	t.Helper()
-	if ok, err := lock(harness.Within(t)); !ok || err != nil {
-		t.Fatalf("%s does not get the lock (%v, %v), so nothing is shown", who, ok, err)
-	}
+	ok, err := lock(harness.Within(t))
+	assert.MustTrue(t, ok && err == nil, "%s does not get the lock (%v, %v), so nothing is shown", who, ok, err)
 }
 
 // refused is for the old ways: the lock must be denied.
 func refused(t *testing.T, who string, lock func(ctx context.Context) (bool, error)) {
 	t.Helper()
-	if ok, err := lock(harness.Within(t)); ok || err != nil {
-		t.Fatalf("%s: got %v, %v, so nothing is shown", who, ok, err)
-	}
+	ok, err := lock(harness.Within(t))
+	assert.MustTrue(t, !ok && err == nil, "%s: got %v, %v, so nothing is shown", who, ok, err)
 }
 
 // late releases a lease that is over.
@@ -144,9 +142,7 @@ func gone(t *testing.T, s *redistest.Server, key string) {
 // expire ends an old lease: the time of its holder's pause in one step.
 func expire(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
-	if s.Do(t, "PEXPIRE", key, 1) != int64(1) {
-		t.Fatalf("there is no %q to expire", key)
-	}
+	assert.MustTrue(t, s.Do(t, "PEXPIRE", key, 1) == int64(1), "there is no %q to expire", key)
 	gone(t, s, key)
 }
 

@@ -20,12 +20,10 @@ func TestEveryMutantFindsItsPlace(t *testing.T) {
 	for _, m := range mutants {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
 		assert.Must(t, err)
-		if _, err := m.apply(string(text)); err != nil {
-			t.Errorf("%s: %v", m.name, err)
-		}
-		if names[m.name] || len(m.by) == 0 {
-			t.Errorf("%s: its name is not its own, or no check is to catch it", m.name)
-		}
+		_, err = m.apply(string(text))
+		assert.True(t, err == nil, "%s: %v", m.name, err)
+		assert.True(t, !names[m.name] && len(m.by) != 0,
+			"%s: its name is not its own, or no check is to catch it", m.name)
 		names[m.name] = true
 	}
 	assert.AtLeast(t, len(mutants), 150, "mutants")
@@ -38,26 +36,22 @@ func TestTheTableHasEveryMutant(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "track-record", "mutations.md"))
 	assert.Must(t, err)
 	for _, m := range mutants {
-		if !strings.Contains(string(page), "\n| "+m.name+" | `"+m.file+"` | ") {
-			t.Errorf("%q is not in the table: run make mutation", m.name)
-		}
+		assert.True(t, strings.Contains(string(page), "\n| "+m.name+" | `"+m.file+"` | "),
+			"%q is not in the table: run make mutation", m.name)
 	}
-	if n := strings.Count(string(page), "\n| ") - 1; n != len(mutants) {
-		t.Errorf("the table has %d mutants, there are %d: run make mutation", n, len(mutants))
-	}
+	n := strings.Count(string(page), "\n| ") - 1
+	assert.True(t, n == len(mutants), "the table has %d mutants, there are %d: run make mutation", n, len(mutants))
 }
 
 // A place that is not there, or is there twice, is no mutant.
 func TestAMutantWithoutItsPlaceIsRefused(t *testing.T) {
 	for _, text := range []string{"", "a a", "b"} {
 		m := mutant{name: "m", file: "f", old: "a", mut: "c"}
-		if got, err := m.apply(text); err == nil {
-			t.Errorf("%q became %q", text, got)
-		}
+		got, err := m.apply(text)
+		assert.True(t, err != nil, "%q became %q", text, got)
 	}
-	if _, err := (mutant{old: "a", mut: "a"}).apply("a"); err == nil {
-		t.Error("a mutant that changes nothing is accepted")
-	}
+	assert.True(t, assert.Err((mutant{old: "a", mut: "a"}).apply("a")) != nil,
+		"a mutant that changes nothing is accepted")
 }
 
 // The first test that failed is found in what go test says; a check that hangs has found
@@ -71,9 +65,8 @@ func TestTheTestThatFailedIsFound(t *testing.T) {
 		assert.True(t, found != nil && found[1] == want, "in %q: %v, want %s", out, found, want)
 	}
 	crashed := "panic: nil\n\ngoroutine 7 [running]:\nx.Of(...)\n\t/x/x.go:1\nx_test.TestD.func1()\n"
-	if found := crash.FindStringSubmatch(crashed); found == nil || found[1] != "TestD" {
-		t.Errorf("in %q: %v", crashed, found)
-	}
+	found := crash.FindStringSubmatch(crashed)
+	assert.True(t, found != nil && found[1] == "TestD", "in %q: %v", crashed, found)
 	const hung = "panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestB/0 (3m59s)\n"
 	assert.True(t, !failure.MatchString(hung) && hang.MatchString(hung),
 		"%q is a mutant that hung, not a test that failed", hung)

@@ -112,12 +112,9 @@ func fleetOf(t *testing.T, ours, original string) Report {
 func TestAFleetOfTheCarefulHasNoViolation(t *testing.T) {
 	t.Parallel()
 	report := fleetOf(t, "careful", "careful")
-	if bad := report.Bad(); len(bad) > 0 || len(report.Mixed.Violations) > 0 {
-		t.Errorf("%v, %v", bad, report.Mixed.Violations)
-	}
-	if report.Mixed.Holds["careful"] < 100 {
-		t.Errorf("%d holds", report.Mixed.Holds["careful"])
-	}
+	bad := report.Bad()
+	assert.True(t, len(bad) == 0 && len(report.Mixed.Violations) == 0, "%v, %v", bad, report.Mixed.Violations)
+	assert.True(t, report.Mixed.Holds["careful"] >= 100, "%d holds", report.Mixed.Holds["careful"])
 }
 
 func TestWhatACarelessLibraryDoesIsFound(t *testing.T) {
@@ -127,10 +124,6 @@ func TestWhatACarelessLibraryDoesIsFound(t *testing.T) {
 	if mixed.Of("careless", Overstayed) == 0 || mixed.Of("careful", Taken)+mixed.Of("careless", Taken) == 0 {
 		t.Errorf("%v", mixed.Violations)
 	}
-	if len(report.Bad()) == 0 {
-		t.Error("the run is good")
-	}
-	if len(report.Alone.Violations) > 0 {
-		t.Errorf("the careful alone: %v", report.Alone.Violations)
-	}
+	assert.True(t, len(report.Bad()) != 0, "the run is good")
+	assert.True(t, len(report.Alone.Violations) == 0, "the careful alone: %v", report.Alone.Violations)
 }

@@ -34,9 +34,8 @@ func TestHoldsOneAfterTheOtherAreNoViolation(t *testing.T) {
 		{Lock: "l", Holder: "b", From: 50, Till: 70}, {Lock: "l", Holder: "a", From: 10, Till: 50},
 		{Lock: "m", Holder: "a", From: 20, Till: 60},
 	}
-	if found := judged(t, "", holds...); len(found) != 0 {
-		t.Errorf("%v", found)
-	}
+	found := judged(t, "", holds...)
+	assert.True(t, len(found) == 0, "%v", found)
 }
 
 func TestAHolderThatOutstaysItsLeaseIsFound(t *testing.T) {
@@ -50,9 +49,8 @@ func TestAHolderThatOutstaysItsLeaseIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found := judged(t, log, Held{Lock: "l", Holder: "a", Library: "A", From: 11, Till: 160},
 				Held{Lock: "l", Holder: "b", Library: "B", From: 141, Till: 150})
-			if len(found) != 1 || found[0].Reason != Overstayed || found[0].First.Library != "A" {
-				t.Errorf("%v", found)
-			}
+			assert.True(t, len(found) == 1 && found[0].Reason == Overstayed && found[0].First.Library == "A",
+				"%v", found)
 		})
 	}
 }
@@ -93,7 +91,5 @@ func TestALogMayEndInTheMiddle(t *testing.T) {
 			t.Fatalf("%q: %v", text[:end], err)
 		}
 	}
-	if _, err := readAccount(strings.NewReader("+OK\r\n")); err == nil {
-		t.Error("what is no log was read as one")
-	}
+	assert.True(t, assert.Err(readAccount(strings.NewReader("+OK\r\n"))) != nil, "what is no log was read as one")
 }

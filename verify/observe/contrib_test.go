@@ -47,9 +47,8 @@ func TestEveryAlertHasItsSection(t *testing.T) {
 	}
 	alerts := alertLine.FindAllStringSubmatch(rules, -1)
 	links := runbookLine.FindAllStringSubmatch(rules, -1)
-	if len(alerts) < 8 || len(links) != len(alerts) {
-		t.Fatalf("there are %d alerts and %d links", len(alerts), len(links))
-	}
+	assert.MustTrue(t, len(alerts) >= 8 && len(links) == len(alerts),
+		"there are %d alerts and %d links", len(alerts), len(links))
 	for i, alert := range alerts {
 		anchor, found := strings.CutPrefix(links[i][1], page)
 		if !found || anchor != strings.ToLower(alert[1]) || !sections[anchor] {
@@ -86,9 +85,7 @@ func expressions(t *testing.T) map[string][]string {
 	assert.Must(t, json.Unmarshal([]byte(read(t, "contrib", "grafana", "holdfast.json")), &board))
 	all := map[string][]string{}
 	for _, p := range board.Panels {
-		if p.Type != "row" && len(p.Targets) == 0 {
-			t.Errorf("the panel %q has no query", p.Title)
-		}
+		assert.False(t, p.Type != "row" && len(p.Targets) == 0, "the panel %q has no query", p.Title)
 		for _, q := range p.Targets {
 			all[p.Title] = append(all[p.Title], q.Expr)
 		}
@@ -126,9 +123,8 @@ func TestEveryNameOfThePanelsAndAlertsExists(t *testing.T) {
 	used := map[string]bool{}
 	check := func(where, query string) {
 		t.Helper()
-		if names := s.unknown(query, words); len(names) > 0 {
-			t.Errorf("%s names %v, which no scrape has", where, names)
-		}
+		names := s.unknown(query, words)
+		assert.True(t, len(names) == 0, "%s names %v, which no scrape has", where, names)
 		for _, name := range ownName.FindAllString(query, -1) {
 			used[name] = true
 		}
@@ -147,9 +143,8 @@ func TestEveryNameOfThePanelsAndAlertsExists(t *testing.T) {
 	}
 	check("an alert", strings.Join(rules, ""))
 	check("a test of an alert", read(t, "contrib", "prometheus", "alerts_test.yml"))
-	if len(boards) < 20 || len(used) < 20 {
-		t.Errorf("only %d panels and %d names were compared", len(boards), len(used))
-	}
+	assert.True(t, len(boards) >= 20 && len(used) >= 20,
+		"only %d panels and %d names were compared", len(boards), len(used))
 	// The check itself: names that nothing has are found.
 	for _, wrong := range []string{
 		"rate(holdfast_gone_total[5m])", `holdfast_held{holdfast_color="red"}`, `holdfast_held{holdfast_mode="odd"}`,
@@ -157,9 +152,8 @@ func TestEveryNameOfThePanelsAndAlertsExists(t *testing.T) {
 		assert.True(t, len(s.unknown(wrong, words)) != 0, "%s has no unknown name", wrong)
 	}
 	for _, name := range metricsOf(s) {
-		if !used[name] && !used[name+"_bucket"] && !used[name+"_count"] {
-			t.Errorf("no panel and no alert uses %s", name)
-		}
+		assert.False(t, !used[name] && !used[name+"_bucket"] && !used[name+"_count"],
+			"no panel and no alert uses %s", name)
 	}
 }
 
@@ -184,9 +178,7 @@ func promtool(t *testing.T, dir, input string, args ...string) string {
 	cmd := exec.Command(tool, args...)
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
 	text, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("promtool %s: %v\n%s", strings.Join(args, " "), err, text)
-	}
+	assert.MustTrue(t, err == nil, "promtool %s: %v\n%s", strings.Join(args, " "), err, text)
 	return string(text)
 }
 
@@ -194,12 +186,10 @@ func TestPromtoolAcceptsTheAlerts(t *testing.T) {
 	dir := filepath.Join(repository, "contrib", "prometheus")
 	n := len(alertLine.FindAllString(read(t, "contrib", "prometheus", "alerts.yml"), -1))
 	out := promtool(t, dir, "", "check", "rules", "alerts.yml")
-	if !strings.Contains(out, fmt.Sprint(n, " rules found")) {
-		t.Errorf("promtool does not find %d rules: %s", n, out)
-	}
-	if out = promtool(t, dir, "", "test", "rules", "alerts_test.yml"); !strings.Contains(out, "SUCCESS") {
-		t.Error(out)
-	}
+	assert.True(t, strings.Contains(out, fmt.Sprint(n, " rules found")),
+		"promtool does not find %d rules: %s", n, out)
+	out = promtool(t, dir, "", "test", "rules", "alerts_test.yml")
+	assert.True(t, strings.Contains(out, "SUCCESS"), "%v", out)
 }
 
 // grafana replaces what Grafana replaces in a query.
@@ -225,9 +215,8 @@ func TestPromtoolAcceptsTheQueriesOfTheDashboard(t *testing.T) {
 	text := "groups:\n- name: dashboard\n  rules:\n" + strings.Join(rules, "")
 	assert.Must(t, os.WriteFile(filepath.Join(dir, "queries.yml"), []byte(text), 0o600))
 	out := promtool(t, dir, "", "check", "rules", "queries.yml")
-	if !strings.Contains(out, fmt.Sprint(len(rules), " rules found")) || len(rules) < 30 {
-		t.Errorf("promtool checked not all of %d queries: %s", len(rules), out)
-	}
+	assert.True(t, strings.Contains(out, fmt.Sprint(len(rules), " rules found")) && len(rules) >= 30,
+		"promtool checked not all of %d queries: %s", len(rules), out)
 }
 
 // What promtool says about a scrape: names, units and help texts.

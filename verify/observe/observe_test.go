@@ -45,9 +45,8 @@ func TestAScrapeOfARealRun(t *testing.T) {
 func TestBothObserversHaveTheSameNames(t *testing.T) {
 	a, b := scrape(t, "prom"), scrape(t, "otel")
 	for _, name := range slices.Sorted(maps.Keys(a.names)) {
-		if !maps.Equal(a.names[name], b.names[name]) {
-			t.Errorf("%s has the labels %v in prom, and %v in otel", name, a.names[name], b.names[name])
-		}
+		assert.True(t, maps.Equal(a.names[name], b.names[name]),
+			"%s has the labels %v in prom, and %v in otel", name, a.names[name], b.names[name])
 	}
 	for name := range b.names {
 		assert.True(t, a.names[name] != nil, "%s is only in otel", name)

@@ -38,9 +38,7 @@ func sources(t *testing.T, dirs ...string) string {
 func section(t *testing.T, title string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(read(t, "docs", "observability.md"), "\n## "+title+"\n")
-	if !found {
-		t.Fatalf("docs/observability.md has no section %s", title)
-	}
+	assert.MustTrue(t, found, "docs/observability.md has no section %s", title)
 	text, _, _ := strings.Cut(rest, "\n## ")
 	return text
 }
@@ -50,16 +48,12 @@ func section(t *testing.T, title string) string {
 func TestThePageHasTheLinesOfTheLog(t *testing.T) {
 	code, page := sources(t, "."), section(t, "Log lines")
 	rows := regexp.MustCompile("(?m)^\\| (?:Error|Warn|Debug) \\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1)
-	if len(rows) < 5 {
-		t.Fatalf("the page has %d lines", len(rows))
-	}
+	assert.MustTrue(t, len(rows) >= 5, "the page has %d lines", len(rows))
 	for _, row := range rows {
 		assert.True(t, strings.Contains(code, `"holdfast: `+row[1]), "the library does not write %q", row[1])
 	}
 	calls := regexp.MustCompile(`\.(?:Debug|Info|Warn|Error)\("holdfast: ([^":]+)`).FindAllStringSubmatch(code, -1)
-	if len(calls) < 4 {
-		t.Fatalf("the library has %d calls of a logger", len(calls))
-	}
+	assert.MustTrue(t, len(calls) >= 4, "the library has %d calls of a logger", len(calls))
 	for _, call := range calls {
 		found := false
 		for _, row := range rows {
@@ -74,9 +68,7 @@ func TestThePageHasTheLabelsOfGoroutines(t *testing.T) {
 	page := section(t, "Profiles")
 	labels := regexp.MustCompile(`label\.New\("([^"]+)"\)`).
 		FindAllStringSubmatch(sources(t, ".", "internal", "memstore", "quorum", "store"), -1)
-	if len(labels) < 10 {
-		t.Fatalf("the library has %d labels", len(labels))
-	}
+	assert.MustTrue(t, len(labels) >= 10, "the library has %d labels", len(labels))
 	for _, l := range labels {
 		name, of, _ := strings.Cut(l[1], ": ")
 		if of != "" {

@@ -2,7 +2,6 @@ package observe_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -134,9 +133,7 @@ func live(t *testing.T, name string) *scraped {
 	}()
 	o.await(t, holdfast.EventWait, 1)
 	brief := a.Mutex("invoice/1", holdfast.MaxWait(time.Millisecond))
-	if _, err := brief.Lock(ctx); !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("a held lock: %v", err)
-	}
+	assert.Is(t, assert.Err(brief.Lock(ctx)), holdfast.ErrHeld)
 	harness.Release(t, first)
 	second := <-granted
 	if second == nil {
@@ -145,9 +142,7 @@ func live(t *testing.T, name string) *scraped {
 	// A renewal, then an eviction.
 	o.await(t, holdfast.EventRenew, 1)
 	n, err := operator.Evict(ctx, "invoice/1", holdfast.Eviction{By: "a test", Reason: "to see it"})
-	if n != 1 || err != nil {
-		t.Fatalf("%d holds were evicted: %v", n, err)
-	}
+	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted: %v", n, err)
 	<-second.Context().Done()
 	o.await(t, holdfast.EventLost, 1)
 	// A reader, and permits.
@@ -181,9 +176,7 @@ func get(t *testing.T, registry prometheus.Gatherer) *scraped {
 	assert.Must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("the scrape: %v, %v", answer.Status, err)
-	}
+	assert.MustTrue(t, err == nil && answer.StatusCode == http.StatusOK, "the scrape: %v, %v", answer.Status, err)
 	s := &scraped{string(text), map[string]map[string]bool{}, map[string]map[string]bool{}}
 	for _, m := range sampleLine.FindAllStringSubmatch(s.text, -1) {
 		if s.names[m[1]] == nil {

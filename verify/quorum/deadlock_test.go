@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -34,9 +35,7 @@ func TestADeadlockOverAQuorum(t *testing.T) {
 			t.Fatal("no call has failed")
 		}
 		var dead *holdfast.DeadlockError
-		if !errors.As(got.Err, &dead) {
-			t.Fatalf("the first call to end: %v", got.Err)
-		}
+		assert.MustTrue(t, errors.As(got.Err, &dead), "the first call to end: %v", got.Err)
 		if len(dead.Cycle) != 2 || dead.Name != name || dead.Cycle[0].Name != name || dead.Cycle[1].Holds != name {
 			t.Errorf("the cycle is %+v", dead.Cycle)
 		}

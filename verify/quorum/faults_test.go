@@ -47,9 +47,7 @@ func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 			if err != nil {
 				return false
 			}
-			if l.Err() == nil {
-				t.Errorf("two holders, %d and %d", l.Token(), m.Token())
-			}
+			assert.True(t, l.Err() != nil, "two holders, %d and %d", l.Token(), m.Token())
 			return m.Release(harness.Within(t)) == nil
 		})
 	})

@@ -34,9 +34,7 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 		contend(t, h, 10, a, b, c)
 		w.extend(t, held)
 		assert.NoError(t, held.Err())
-		if _, err := a.Mutex("held").TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("a second client was told %v", err)
-		}
+		assert.Is(t, assert.Err(a.Mutex("held").TryLock(harness.Within(t))), holdfast.ErrHeld)
 
 		w.servers[0].Restart()
 		w.servers[1].Restart()
@@ -66,9 +64,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 		defer w.servers[2].Continue()
 		_, err := a.Mutex("x").TryLock(harness.Within(t))
 		var short *quorum.NoMajorityError
-		if !errors.As(err, &short) || short.Nodes != 5 {
-			t.Fatalf("error %v", err)
-		}
+		assert.MustTrue(t, errors.As(err, &short) && short.Nodes == 5, "error %v", err)
 		for _, s := range w.servers[:3] {
 			assert.True(t, strings.Contains(err.Error(), s.Addr()), "error %q does not name %s", err, s.Addr())
 		}
@@ -110,9 +106,7 @@ func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 			if err != nil {
 				return strings.Contains(err.Error(), "lost its memory")
 			}
-			if l.Err() == nil {
-				t.Errorf("two holders, %d and %d", l.Token(), m.Token())
-			}
+			assert.True(t, l.Err() != nil, "two holders, %d and %d", l.Token(), m.Token())
 			return m.Release(harness.Within(t)) == nil
 		})
 		w.servers[0].Continue()
@@ -148,9 +142,8 @@ func TestTheSameServerUnderTwoNamesIsRefused(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		for _, s := range w.servers {
-			if got := s.Do(t, "EXISTS", harness.Key("x")); got != int64(0) {
-				t.Error("taken all the same")
-			}
+			got := s.Do(t, "EXISTS", harness.Key("x"))
+			assert.True(t, got == int64(0), "taken all the same")
 		}
 	})
 }

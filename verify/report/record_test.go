@@ -36,12 +36,9 @@ func TestARecordIsContinued(t *testing.T) {
 	ended := suite.Round{Setup: history.Setup{Topology: "sentinel"}, Error: "no server starts"}
 	assert.Must(t, report.Append(file, report.NewEntry(ended, "v1", time.Unix(0, 0))))
 	record, err := report.ReadRecord(file)
-	if err != nil || len(record) != 4 {
-		t.Fatalf("%d rounds, %v", len(record), err)
-	}
-	if met := report.Met(record, "sentinel"); met["cut+kill"] != 3 || len(report.Met(record, "cluster")) > 0 {
-		t.Errorf("got %v", met)
-	}
+	assert.MustTrue(t, err == nil && len(record) == 4, "%d rounds, %v", len(record), err)
+	met := report.Met(record, "sentinel")
+	assert.True(t, met["cut+kill"] == 3 && len(report.Met(record, "cluster")) <= 0, "got %v", met)
 	page := report.Summary(record)
 	for _, want := range []string{
 		"| sentinel | 3, 3 | 1800 | 10 | 9 | 3 | 6 | 0 | 1 of 7 | 1 | 0 |",

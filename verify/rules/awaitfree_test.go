@@ -51,9 +51,8 @@ func TestAReleaseTellsTheWatchers(t *testing.T) {
 		harness.Release(t, l)
 		wantFree(t, first)
 		wantFree(t, second)
-		if s := state(t, c, "x"); s.Held() || len(s.Waiters) > 0 || w.watched(t, "x") {
-			t.Errorf("left behind: %+v", s)
-		}
+		s := state(t, c, "x")
+		assert.True(t, !s.Held() && len(s.Waiters) == 0 && !w.watched(t, "x"), "left behind: %+v", s)
 	})
 }
 
@@ -66,9 +65,8 @@ func TestTheEndOfADeadHoldersLeaseTellsTheWatchers(t *testing.T) {
 		done := w.awaiting(t, c, "x")
 		p.Die(t)
 		wantFree(t, done)
-		if s := state(t, c, "x"); s.Held() {
-			t.Errorf("it is held by %+v", s.Holders)
-		}
+		s := state(t, c, "x")
+		assert.True(t, !s.Held(), "it is held by %+v", s.Holders)
 	})
 }
 

@@ -72,9 +72,8 @@ func ended(t *testing.T, held []*holdfast.Lease, waits []<-chan harness.Outcome)
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrClosed)
 	}
 	for _, c := range waits {
-		if o := redistest.Next(t, "Lock", c); !errors.Is(o.Err, holdfast.ErrClosed) {
-			t.Errorf("a waiter's Lock: %v", o.Err)
-		}
+		o := redistest.Next(t, "Lock", c)
+		assert.True(t, errors.Is(o.Err, holdfast.ErrClosed), "a waiter's Lock: %v", o.Err)
 	}
 }
 
@@ -90,16 +89,11 @@ func TestCloseReleasesAndEndsEverything(t *testing.T) {
 		ended(t, held, waits)
 		for _, name := range []string{"a", "b", "c", "x", "y"} {
 			s := state(t, watcher, name)
-			if len(s.Waiters) != 0 || len(s.Holders) > 0 && s.Holders[0].ClientID == c.ID() {
-				t.Errorf("after Close: %+v", s)
-			}
+			assert.False(t, len(s.Waiters) != 0 || len(s.Holders) > 0 && s.Holders[0].ClientID == c.ID(),
+				"after Close: %+v", s)
 		}
-		if _, err := c.Mutex("x").Lock(harness.Within(t)); !errors.Is(err, holdfast.ErrClosed) {
-			t.Errorf("Lock: %v", err)
-		}
-		if _, err := c.Inspect(harness.Within(t), "x"); !errors.Is(err, holdfast.ErrClosed) {
-			t.Errorf("Inspect: %v", err)
-		}
+		assert.Is(t, assert.Err(c.Mutex("x").Lock(harness.Within(t))), holdfast.ErrClosed)
+		assert.Is(t, assert.Err(c.Inspect(harness.Within(t), "x")), holdfast.ErrClosed)
 		assert.NoError(t, c.Close(harness.Within(t)))
 		if n := w.listeners(t, c); n != 0 {
 			redistest.Await(t, "the subscription is gone", func() bool { return w.listeners(t, c) == 0 })
@@ -120,9 +114,8 @@ func TestCloseIsBoundedWhenTheServerIsSilent(t *testing.T) {
 		go func() { closed <- c.Close(ctx) }()
 		err := redistest.Next(t, "Close", closed)
 		nothingRuns(t)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "3 of 3") {
-			t.Errorf("Close: %v", err)
-		}
+		assert.True(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "3 of 3"),
+			"Close: %v", err)
 		ended(t, held, waits)
 		proxy.Cut()
 		proxy.Pass()
@@ -139,9 +132,8 @@ func TestAbandonLeavesTheLocks(t *testing.T) {
 		nothingRuns(t)
 		for i, name := range []string{"a", "b", "c"} {
 			s := state(t, watcher, name)
-			if len(s.Holders) != 1 || s.Holders[0].HolderID != held[i].HolderID() {
-				t.Errorf("after Abandon: %+v", s)
-			}
+			assert.True(t, len(s.Holders) == 1 && s.Holders[0].HolderID == held[i].HolderID(),
+				"after Abandon: %+v", s)
 		}
 	})
 }

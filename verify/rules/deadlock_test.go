@@ -48,9 +48,8 @@ func TestADeadlockOfTwoProcessesIsBroken(t *testing.T) {
 		d := w.crossed(t, w.Addr(), holdfast.Config{TTL: 3 * time.Second}, holdfast.BreakDeadlock())
 		failed := redistest.Next(t, "the younger call", d.younger)
 		var dead *holdfast.DeadlockError
-		if !errors.As(failed.Err, &dead) || !errors.Is(failed.Err, holdfast.ErrDeadlock) {
-			t.Fatalf("the younger call: %v", failed.Err)
-		}
+		assert.MustTrue(t, errors.As(failed.Err, &dead) && errors.Is(failed.Err, holdfast.ErrDeadlock),
+			"the younger call: %v", failed.Err)
 		if len(dead.Cycle) != 2 || dead.Name != "x" || dead.Cycle[0].ClientID != d.b.ID() ||
 			dead.Cycle[0].Holds != "y" || dead.Cycle[1].Holds != "x" || dead.Cycle[1].ClientID != d.a.ID() {
 			t.Errorf("the cycle is %+v", dead.Cycle)
@@ -72,17 +71,12 @@ func TestADeadlockIsShown(t *testing.T) {
 		d.seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
 
 		found := holdfast.Deadlocks([]holdfast.LockInfo{state(t, operator, "x"), state(t, operator, "y")})
-		if len(found) != 1 || len(found[0]) != 2 {
-			t.Fatalf("the locks show the deadlocks %v", found)
-		}
+		assert.MustTrue(t, len(found) == 1 && len(found[0]) == 2, "the locks show the deadlocks %v", found)
 		who := holdfast.Eviction{By: "a test", Reason: "deadlock"}
-		if _, err := operator.Evict(harness.Within(t), "x", who); err != nil {
-			t.Fatal(err)
-		}
+		assert.Must(t, assert.Err(operator.Evict(harness.Within(t), "x", who)))
 		// The call ends with its lease's context: by the next renewal its client knows.
-		if got := redistest.Next(t, "the call under the evicted lease", d.older); got.Err == nil {
-			t.Error("the call under the evicted lease got the lock")
-		}
+		got := redistest.Next(t, "the call under the evicted lease", d.older)
+		assert.True(t, got.Err != nil, "the call under the evicted lease got the lock")
 		harness.Release(t, harness.Granted(t, d.younger))
 		harness.Release(t, d.y)
 	})
@@ -114,9 +108,7 @@ func TestADeadlockIsFoundOverABadLink(t *testing.T) {
 		proxy.Cut()
 
 		failed := redistest.Next(t, "the younger call", d.younger)
-		if !errors.Is(failed.Err, holdfast.ErrDeadlock) {
-			t.Fatalf("the younger call: %v", failed.Err)
-		}
+		assert.MustTrue(t, errors.Is(failed.Err, holdfast.ErrDeadlock), "the younger call: %v", failed.Err)
 		d.end(t)
 	})
 }
@@ -129,14 +121,12 @@ func TestADeadlockEndsWithTheServersMemory(t *testing.T) {
 		d.seenByB.Await(t, holdfast.EventWait, "x", 1)
 		w.Restart()
 		for name, call := range map[string]<-chan harness.Outcome{"one": d.older, "two": d.younger} {
-			if got := redistest.Next(t, name, call); errors.Is(got.Err, holdfast.ErrDeadlock) {
-				t.Errorf("call %s: %v", name, got.Err)
-			}
+			got := redistest.Next(t, name, call)
+			assert.True(t, !errors.Is(got.Err, holdfast.ErrDeadlock), "call %s: %v", name, got.Err)
 		}
 		for _, seen := range []*harness.Watch{d.seenByA, d.seenByB} {
-			if told := seen.Of(holdfast.EventDeadlock, ""); len(told) != 0 {
-				t.Errorf("a client reported a deadlock: %+v", told)
-			}
+			told := seen.Of(holdfast.EventDeadlock, "")
+			assert.True(t, len(told) == 0, "a client reported a deadlock: %+v", told)
 		}
 	})
 }

@@ -23,9 +23,7 @@ func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
 		order := holdfast.Owner("order/42 {a}")
 		first := harness.Lock(t, a.Mutex("x", order))
 		second := harness.Lock(t, b.Mutex("x", order))
-		if first.Token() != second.Token() {
-			t.Errorf("tokens %d and %d of one hold", first.Token(), second.Token())
-		}
+		assert.True(t, first.Token() == second.Token(), "tokens %d and %d of one hold", first.Token(), second.Token())
 		stranger := c.Mutex("x", holdfast.Owner("order/43"))
 		if n, err := stranger.HoldCount(harness.Within(t)); n != 0 || !errors.Is(err, holdfast.ErrHeldByOther) {
 			t.Errorf("a stranger's count is %d (%v)", n, err)
@@ -40,16 +38,14 @@ func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
 		harness.Release(t, first)
 		seenB.Renewed(t, "x")
 		h, err := stranger.Holder(harness.Within(t))
-		if err != nil || h == nil || h.Owner != "order/42 {a}" || h.Entries != 1 {
-			t.Errorf("the holder is %+v (%v)", h, err)
-		}
+		assert.True(t, err == nil && h != nil && h.Owner == "order/42 {a}" && h.Entries == 1,
+			"the holder is %+v (%v)", h, err)
 		harness.Release(t, second)
 		next := harness.Granted(t, got)
 		assert.More(t, next.Token(), first.Token(), "token")
 		harness.Release(t, next)
-		if held, err := stranger.IsHeld(harness.Within(t)); held || err != nil {
-			t.Errorf("held: %v (%v)", held, err)
-		}
+		held, err := stranger.IsHeld(harness.Within(t))
+		assert.True(t, !held && err == nil, "held: %v (%v)", held, err)
 	})
 }
 
@@ -84,9 +80,8 @@ func TestTwoOwnersNeverMix(t *testing.T) {
 		}
 		all.Wait()
 		c, _ := w.local(t, holdfast.Config{})
-		if s := state(t, c, "x"); s.Held() || len(s.Waiters) > 0 {
-			t.Errorf("the state is %+v", s)
-		}
+		s := state(t, c, "x")
+		assert.True(t, !s.Held() && len(s.Waiters) == 0, "the state is %+v", s)
 	})
 }
 
@@ -98,16 +93,14 @@ func TestNotHeldIsToldApartFromNotYours(t *testing.T) {
 		l := harness.Lock(t, a.Mutex("x"))
 		w.Do(t, "DEL", harness.Key("x"))
 		err := l.Release(harness.Within(t))
-		if !errors.Is(err, holdfast.ErrNotHeld) || errors.Is(err, holdfast.ErrHeldByOther) {
-			t.Errorf("nobody has it: %v", err)
-		}
+		assert.True(t, errors.Is(err, holdfast.ErrNotHeld) && !errors.Is(err, holdfast.ErrHeldByOther),
+			"nobody has it: %v", err)
 		l = harness.Lock(t, a.Mutex("x", holdfast.Owner("alice")))
 		w.Do(t, "DEL", harness.Key("x"))
 		other := harness.Lock(t, b.Mutex("x", holdfast.Owner("bob")))
 		err = l.Release(harness.Within(t))
-		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrHeldByOther) {
-			t.Errorf("another has it: %v", err)
-		}
+		assert.True(t, errors.Is(err, holdfast.ErrNotHeld) && errors.Is(err, holdfast.ErrHeldByOther),
+			"another has it: %v", err)
 		harness.Release(t, other)
 	})
 }
@@ -125,9 +118,8 @@ func TestALockIsKeptForItsMinimumTime(t *testing.T) {
 		got := harness.Waiting(t, seen, b.Mutex("x"))
 		harness.Release(t, l)
 		s := state(t, b, "x")
-		if len(s.Holders) == 1 && (!s.Holders[0].Released || s.Holders[0].Remaining > least) {
-			t.Errorf("the holder is %+v", s.Holders)
-		}
+		assert.False(t, len(s.Holders) == 1 && (!s.Holders[0].Released || s.Holders[0].Remaining > least),
+			"the holder is %+v", s.Holders)
 		o := redistest.Next(t, "Lock", got)
 		assert.Must(t, o.Err)
 		assert.AtLeast(t, o.At.Sub(before), least, "let in after")
@@ -151,9 +143,8 @@ func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
 			harness.Lost(t, l, holdfast.LossLimit)
 			next := harness.Granted(t, got)
 			assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
-			if next.Err() != nil || next.Token() <= l.Token() {
-				t.Errorf("the next lease: %v, token %d after %d", next.Err(), next.Token(), l.Token())
-			}
+			assert.True(t, next.Err() == nil && next.Token() > l.Token(),
+				"the next lease: %v, token %d after %d", next.Err(), next.Token(), l.Token())
 			harness.Release(t, next)
 		}
 	})
@@ -181,9 +172,8 @@ func TestEnteringAgainCostsNoRequest(t *testing.T) {
 			if n := w.requests(t); n != 1 {
 				t.Errorf("%s: three entries took %d requests: %v", name, n, w.CommandCalls(t))
 			}
-			if n, err := m.HoldCount(third.Context()); n != 2 || err != nil {
-				t.Errorf("%s: the count is %d (%v)", name, n, err)
-			}
+			n, err := m.HoldCount(third.Context())
+			assert.True(t, n == 2 && err == nil, "%s: the count is %d (%v)", name, n, err)
 			got := harness.Acquiring(harness.Within(t), other.Mutex(name).Lock)
 			seen.Await(t, holdfast.EventWait, name, 1)
 			harness.Release(t, third)
@@ -209,15 +199,13 @@ func TestTriesAreRequestsAndNothingElse(t *testing.T) {
 		w.ResetStats(t)
 		_, err := c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond)).Lock(harness.Within(t))
 		var held *holdfast.HeldError
-		if !errors.As(err, &held) || held.Tries != 3 || held.Waited < 10*time.Millisecond {
-			t.Errorf("Lock: %v", err)
-		}
+		assert.True(t, errors.As(err, &held) && held.Tries == 3 && held.Waited >= 10*time.Millisecond,
+			"Lock: %v", err)
 		if n := w.requests(t); n != 3 {
 			t.Errorf("three tries took %d requests: %v", n, w.CommandCalls(t))
 		}
-		if s := state(t, other, "x"); len(s.Waiters) > 0 {
-			t.Errorf("the queue is %+v", s.Waiters)
-		}
+		s := state(t, other, "x")
+		assert.True(t, len(s.Waiters) == 0, "the queue is %+v", s.Waiters)
 		harness.Release(t, l)
 		harness.Release(t, harness.Lock(t, c.Mutex("x", holdfast.Tries(3, 10*time.Millisecond))))
 	})
@@ -237,9 +225,8 @@ func TestALeaseThatIsNotRenewedIsExtendedByHand(t *testing.T) {
 		harness.Lost(t, l, holdfast.LossExpired)
 		o := redistest.Next(t, "Lock", got)
 		assert.Must(t, o.Err)
-		if after := o.At.Sub(extended); after < more {
-			t.Errorf("another was let in %v after it was extended by %v", after, more)
-		}
+		after := o.At.Sub(extended)
+		assert.True(t, after >= more, "another was let in %v after it was extended by %v", after, more)
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		harness.Release(t, o.Lease)
 	})

@@ -58,9 +58,8 @@ func TestWhatCannotWorkIsRefusedUnasked(t *testing.T) {
 		}
 	}
 	longest := strings.Repeat("ä", 256)
-	if _, err := c.Mutex(longest).TryLock(t.Context()); err == nil || errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("a name of 512 bytes: %v", err)
-	}
+	_, err := c.Mutex(longest).TryLock(t.Context())
+	assert.True(t, err != nil && !errors.Is(err, holdfast.ErrInvalid), "a name of 512 bytes: %v", err)
 }
 
 // Bad input. The same for the configuration of a client.
@@ -78,13 +77,10 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 		"Config.App":            {App: strings.Repeat("x", 129)},
 	} {
 		_, err := holdfast.New(store, cfg)
-		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%+v: %v, want %q", cfg, err, says)
-		}
+		assert.True(t, errors.Is(err, holdfast.ErrInvalid) && strings.Contains(err.Error(), says),
+			"%+v: %v, want %q", cfg, err, says)
 	}
-	if _, err := holdfast.New(nil, holdfast.Config{}); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("no store: %v", err)
-	}
+	assert.Is(t, assert.Err(holdfast.New(nil, holdfast.Config{})), holdfast.ErrInvalid)
 }
 
 // Bad input. A nil context is refused by every method, not a panic deep inside.
@@ -119,9 +115,8 @@ func TestANilContextIsRefused(t *testing.T) {
 		harness.Release(t, l)
 		long := strings.Repeat("x", 129)
 		for _, e := range []holdfast.Eviction{{}, {By: "x"}, {Reason: "x"}, {By: long, Reason: "x"}} {
-			if _, err := c.Evict(t.Context(), "x", e); !errors.Is(err, holdfast.ErrInvalid) {
-				t.Errorf("Evict(%+v): %v", e, err)
-			}
+			_, err := c.Evict(t.Context(), "x", e)
+			assert.True(t, errors.Is(err, holdfast.ErrInvalid), "Evict(%+v): %v", e, err)
 		}
 	})
 }
@@ -163,9 +158,7 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 		w.Do(t, "SET", harness.Key("broken"), "value")
 		harness.Lost(t, broken, holdfast.LossNotHeld)
 		seen.Renewed(t, "whole")
-		if err := broken.Release(harness.Within(t)); err == nil {
-			t.Error("the release of a lost lease succeeded")
-		}
+		assert.True(t, broken.Release(harness.Within(t)) != nil, "the release of a lost lease succeeded")
 		harness.Release(t, whole)
 		assert.Equal(t, w.Do(t, "GET", harness.Key("broken")), "value", "the value is now")
 	})
@@ -216,9 +209,8 @@ func TestNoServerIsNamed(t *testing.T) {
 		} {
 			err := try()
 			var answer *holdfast.ServerError
-			if err == nil || errors.As(err, &answer) || !strings.Contains(err.Error(), proxy.Addr()) {
-				t.Errorf("%s: %v", what, err)
-			}
+			assert.True(t, err != nil && !errors.As(err, &answer) && strings.Contains(err.Error(), proxy.Addr()),
+				"%s: %v", what, err)
 		}
 		proxy.Pass()
 		harness.Release(t, harness.Lock(t, c.Mutex("x"))) // it is no state to stay in

@@ -35,9 +35,8 @@ func TestReadersOfAProcessAreOneHolderOnTheServer(t *testing.T) {
 				readers = append(readers, harness.Acquire(t, c.RWMutex("x").RLock))
 			}
 		}
-		if n := len(state(t, clients[0], "x").Holders); n != processes {
-			t.Errorf("%d holders of %d processes", n, processes)
-		}
+		n := len(state(t, clients[0], "x").Holders)
+		assert.True(t, n == processes, "%d holders of %d processes", n, processes)
 		writer := harness.Acquiring(harness.Within(t), clients[0].RWMutex("x").Lock)
 		queued(t, clients[0], 1)
 		// The other process learns of it with its next request.
@@ -54,9 +53,8 @@ func TestReadersOfAProcessAreOneHolderOnTheServer(t *testing.T) {
 			harness.Release(t, l)
 		}
 		wl := harness.Granted(t, writer)
-		if wl.Token() <= readers[len(readers)-1].Token() {
-			t.Error("the writer's token is no higher than a reader's before it")
-		}
+		assert.True(t, wl.Token() > readers[len(readers)-1].Token(),
+			"the writer's token is no higher than a reader's before it")
 		harness.Release(t, wl)
 		harness.Release(t, harness.Granted(t, later))
 	})

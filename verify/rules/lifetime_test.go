@@ -50,9 +50,7 @@ func TestSelfDeadlockIsRefused(t *testing.T) {
 		}
 		other, _ := w.local(t, holdfast.Config{})
 		l = harness.Lock(t, x)
-		if _, err := other.Mutex("x").TryLock(l.Context()); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("TryLock of another client: %v", err)
-		}
+		assert.Is(t, assert.Err(other.Mutex("x").TryLock(l.Context())), holdfast.ErrHeld)
 		harness.Release(t, l)
 	})
 }
@@ -67,12 +65,10 @@ func TestALeasesContextSaysHowItEnded(t *testing.T) {
 		assert.Must(t, err)
 		cancel()
 		of := l.Context()
-		if _, limited := of.Deadline(); limited || of.Err() != nil || of.Value(key{}) != "value" {
-			t.Errorf("the context is %v", of)
-		}
-		if l.Remaining() <= 0 || time.Until(l.Deadline()) <= 0 || l.Err() != nil {
-			t.Errorf("held: Remaining %v, Err %v", l.Remaining(), l.Err())
-		}
+		_, limited := of.Deadline()
+		assert.True(t, !limited && of.Err() == nil && of.Value(key{}) == "value", "the context is %v", of)
+		assert.True(t, l.Remaining() > 0 && time.Until(l.Deadline()) > 0 && l.Err() == nil,
+			"held: Remaining %v, Err %v", l.Remaining(), l.Err())
 		harness.Release(t, l)
 		if cause := context.Cause(l.Context()); !errors.Is(cause, holdfast.ErrReleased) || l.Remaining() != 0 {
 			t.Errorf("released: cause %v, Remaining %v", cause, l.Remaining())
@@ -120,9 +116,8 @@ func TestAForgottenLeaseEndsWithItsTTLAndIsReported(t *testing.T) {
 		if text := log.String(); !strings.Contains(text, "without Release") || !strings.Contains(text, "lock=x") {
 			t.Errorf("the log says: %s", text)
 		}
-		if n := len(seen.Of(holdfast.EventLeak, "x")); n != 1 || len(seen.Of(holdfast.EventRelease, "x")) != 0 {
-			t.Errorf("%d leaks were reported", n)
-		}
+		n := len(seen.Of(holdfast.EventLeak, "x"))
+		assert.True(t, n == 1 && len(seen.Of(holdfast.EventRelease, "x")) == 0, "%d leaks were reported", n)
 		// A lease in use is not taken for forgotten.
 		l := harness.Lock(t, c.Mutex("x"))
 		runtime.GC()
@@ -167,9 +162,8 @@ func TestTheObserverSeesEveryAcquisitionAndItsEnd(t *testing.T) {
 			}
 			count := func(kind holdfast.EventKind) int { return len(s.Of(kind, "")) }
 			grants, fails := count(holdfast.EventGrant), count(holdfast.EventFail)
-			if grants+fails != calls {
-				t.Errorf("%d acquisitions show %d grants and %d failures", calls, grants, fails)
-			}
+			assert.True(t, grants+fails == calls,
+				"%d acquisitions show %d grants and %d failures", calls, grants, fails)
 			ends := map[uint64]int{}
 			for _, kind := range []holdfast.EventKind{holdfast.EventRelease, holdfast.EventLost, holdfast.EventLeak} {
 				for _, e := range s.Of(kind, "") {

@@ -108,9 +108,8 @@ func lossRun(
 
 	f := redistest.Next(t, "the next holder's Lock", next)
 	assert.Must(t, f.Err)
-	if !f.over || f.err == nil {
-		t.Errorf("the old lease is held while the next holder has the lock: over %v, Err %v", f.over, f.err)
-	}
+	assert.True(t, f.over && f.err != nil,
+		"the old lease is held while the next holder has the lock: over %v, Err %v", f.over, f.err)
 	assert.True(t, f.done, "the lock was granted to the next while the old lease's context was not done")
 	harness.Lost(t, held, holdfast.LossExpired)
 	assert.More(t, f.Lease.Token(), held.Token(), "the granted token")
@@ -222,9 +221,8 @@ func TestALeaseOutlivesTheContextOfItsAcquisition(t *testing.T) {
 		if s := state(t, c, "x"); len(s.Holders) != 1 || s.Holders[0].Remaining > ttl || s.Holders[0].Remaining <= 0 {
 			t.Errorf("the server's lease is %+v", s.Holders)
 		}
-		if left := l.Remaining(); left > ttl || left <= 0 {
-			t.Errorf("the lease is to be trusted for %v", left)
-		}
+		left := l.Remaining()
+		assert.True(t, left <= ttl && left > 0, "the lease is to be trusted for %v", left)
 		for range 4 { // longer than the lease
 			seen.Renewed(t, "x")
 		}

@@ -30,25 +30,20 @@ func TestOutOfMemoryCostsNoLease(t *testing.T) {
 		seenA.Renewed(t, "x")
 		assert.NoError(t, l.Extend(harness.Within(t), time.Second))
 		_, err := a.Mutex("new").Lock(harness.Within(t))
-		if !refused(err, "OOM") || !strings.Contains(err.Error(), `"new"`) {
-			t.Errorf("Lock of a new name: %v", err)
-		}
+		assert.True(t, refused(err, "OOM") && strings.Contains(err.Error(), `"new"`), "Lock of a new name: %v", err)
 		assert.Contains(t, holdfast.Hint(err), "maxmemory")
 		// An attempt that would have to wait is refused too, and leaves nothing.
 		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		if _, err := c.Mutex("x").Lock(harness.Within(t)); !refused(err, "OOM") {
-			t.Errorf("Lock of a held name: %v", err)
-		}
-		if s := state(t, b, "x"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != b.ID() {
-			t.Errorf("the queue is %+v", s.Waiters)
-		}
+		_, err = c.Mutex("x").Lock(harness.Within(t))
+		assert.True(t, refused(err, "OOM"), "Lock of a held name: %v", err)
+		s := state(t, b, "x")
+		assert.True(t, len(s.Waiters) == 1 && s.Waiters[0].ClientID == b.ID(), "the queue is %+v", s.Waiters)
 		harness.Release(t, l)
 		next := harness.Granted(t, got)
 		seenB.Renewed(t, "x")
 		harness.Release(t, next)
-		if s := state(t, b, "x"); s.Held() || len(s.Waiters) != 0 {
-			t.Errorf("the state is %+v", s)
-		}
+		s = state(t, b, "x")
+		assert.True(t, !s.Held() && len(s.Waiters) == 0, "the state is %+v", s)
 		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		harness.Release(t, harness.Lock(t, a.Mutex("new")))
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -29,9 +30,7 @@ func TestAnyTextIsAName(t *testing.T) {
 		node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"), redistest.BusPort())
 		slot := func(key string) int64 {
 			n, ok := node.Do(t, "CLUSTER", "KEYSLOT", key).(int64)
-			if !ok {
-				t.Fatalf("CLUSTER KEYSLOT %q failed", key)
-			}
+			assert.MustTrue(t, ok, "CLUSTER KEYSLOT %q failed", key)
 			return n
 		}
 		keys := map[string]string{}
@@ -43,17 +42,13 @@ func TestAnyTextIsAName(t *testing.T) {
 				t.Errorf("%q: the state is %+v", name, s)
 			}
 			var taken *holdfast.HeldError
-			if _, err := b.Mutex(name).TryLock(harness.Within(t)); !errors.As(err, &taken) || taken.Name != name {
-				t.Errorf("%q: TryLock: %v", name, err)
-			}
+			_, err := b.Mutex(name).TryLock(harness.Within(t))
+			assert.True(t, errors.As(err, &taken) && taken.Name == name, "%q: TryLock: %v", name, err)
 			key := wire.Key(redistest.Prefix(), name)
-			if other, used := keys[key]; used {
-				t.Errorf("%q and %q have one key", name, other)
-			}
+			other, used := keys[key]
+			assert.True(t, !used, "%q and %q have one key", name, other)
 			keys[key] = name
-			if w.Do(t, "EXISTS", key) != int64(1) {
-				t.Errorf("%q: there is no key %q", name, key)
-			}
+			assert.True(t, w.Do(t, "EXISTS", key) == int64(1), "%q: there is no key %q", name, key)
 			channel := wire.Base(redistest.Prefix(), name, true) + b.ID()
 			if slot(key) != slot(channel) {
 				t.Errorf("%q: %q is in slot %v, %q in %v", name, key, slot(key), channel, slot(channel))

@@ -55,9 +55,8 @@ func TestALostAnswerToAnAcquireIsUndone(t *testing.T) {
 				redistest.Next(t, "the request", lostInTime)
 				cancel()
 				o := redistest.Next(t, "Lock", got)
-				if !errors.Is(o.Err, holdfast.ErrUnknownOutcome) || !errors.Is(o.Err, context.Canceled) {
-					t.Errorf("Lock: %v", o.Err)
-				}
+				assert.True(t, errors.Is(o.Err, holdfast.ErrUnknownOutcome) && errors.Is(o.Err, context.Canceled),
+					"Lock: %v", o.Err)
 				proxy.Hook(nil)
 				fate.heal(proxy)
 				// within is a third of the lease that nobody knows of.
@@ -94,9 +93,8 @@ func TestALateAcquireIsUndoneAfterItArrives(t *testing.T) {
 				vain.Do(func() { close(cancelled) })
 			}
 		})
-		if _, err := a.Mutex("x").TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Fatalf("TryLock: %v", err)
-		}
+		_, err := a.Mutex("x").TryLock(harness.Within(t))
+		assert.MustTrue(t, errors.Is(err, holdfast.ErrUnknownOutcome), "TryLock: %v", err)
 		if w.adapter.Name == "goredis" { // it has another connection for the cancelling
 			redistest.Next(t, "the cancelling in vain", cancelled)
 		}
@@ -121,9 +119,8 @@ func TestALostAnswerDoesNotBlockTheNextOfTheProcess(t *testing.T) {
 		redistest.Next(t, "the request", lostInTime)
 		second := harness.Waiting(t, seen, a.Mutex("x"))
 		giveUp() // until then it would try again
-		if o := redistest.Next(t, "Lock", first); !errors.Is(o.Err, holdfast.ErrUnknownOutcome) {
-			t.Errorf("Lock: %v", o.Err)
-		}
+		o := redistest.Next(t, "Lock", first)
+		assert.True(t, errors.Is(o.Err, holdfast.ErrUnknownOutcome), "Lock: %v", o.Err)
 		proxy.Hook(nil)
 		proxy.Pass()
 		harness.Release(t, harness.Granted(t, second))
@@ -169,9 +166,8 @@ func TestAReleaseIntoSilenceIsBoundedAndGoesOn(t *testing.T) {
 		defer cancel()
 		err := l.Release(ctx)
 		// The server is silent still, and the request itself has 15 s: what ended the call is ctx.
-		if !errors.Is(err, holdfast.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Release: %v", err)
-		}
+		assert.True(t, errors.Is(err, holdfast.ErrUnknownOutcome) && errors.Is(err, context.DeadlineExceeded),
+			"Release: %v", err)
 		assert.Is(t, context.Cause(l.Context()), holdfast.ErrReleased)
 		proxy.Cut()
 		proxy.Pass()
@@ -188,9 +184,8 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 		l, err := a.Mutex("x").Lock(ctx)
 		assert.Must(t, err)
 		cancel()
-		if l.Err() != nil || l.Context().Err() != nil {
-			t.Error("the lease ended with the context that it was taken under")
-		}
+		assert.True(t, l.Err() == nil && l.Context().Err() == nil,
+			"the lease ended with the context that it was taken under")
 		assert.NoError(t, l.Release(ctx))
 		assert.False(t, state(t, a, "x").Held(), "the lock is held")
 		ctx, cancel = context.WithCancel(t.Context())
@@ -215,12 +210,9 @@ func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrReleased)
 		assert.Is(t, l.ReleaseAfter(harness.Within(t), time.Second), holdfast.ErrReleased)
 		err := l.Extend(harness.Within(t), time.Minute)
-		if !errors.Is(err, holdfast.ErrNotHeld) || !errors.Is(err, holdfast.ErrReleased) {
-			t.Errorf("Extend: %v", err)
-		}
-		if s := state(t, b, "x"); !s.Held() || s.Holders[0].HolderID != next.HolderID() {
-			t.Errorf("the state is %+v", s)
-		}
+		assert.True(t, errors.Is(err, holdfast.ErrNotHeld) && errors.Is(err, holdfast.ErrReleased), "Extend: %v", err)
+		s := state(t, b, "x")
+		assert.True(t, s.Held() && s.Holders[0].HolderID == next.HolderID(), "the state is %+v", s)
 		harness.Release(t, next)
 	})
 }

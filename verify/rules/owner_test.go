@@ -20,9 +20,7 @@ import (
 func run(t *testing.T, s store.Store, action *script.Script, keys []string, args ...string) string {
 	t.Helper()
 	answer, err := s.Run(harness.Within(t), action, keys, args)
-	if err != nil {
-		t.Fatalf("%s: %v", action.Name, err)
-	}
+	assert.MustTrue(t, err == nil, "%s: %v", action.Name, err)
 	return answer
 }
 
@@ -49,9 +47,8 @@ func TestOwnershipIsEqualityOfTheWholeName(t *testing.T) {
 				}
 			}
 			run(t, s, script.Release, keys, other, token, "1000", pushes)
-			if lock := w.Do(t, "HGET", keys[0], "lock"); lock != token+" 60000 worker/10" {
-				t.Fatalf("after the release by %q the record says %v", other, lock)
-			}
+			assert.MustEqual[any](t, w.Do(t, "HGET", keys[0], "lock"), token+" 60000 worker/10",
+				"after the release by %q the record says", other)
 		}
 	})
 }
@@ -93,9 +90,8 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 
 func lostOrReleased(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
-	if redistest.Next(t, "the end of the lease", l.Context().Done()); l.Err() == nil {
-		t.Error("the lease goes on")
-	}
+	redistest.Next(t, "the end of the lease", l.Context().Done())
+	assert.True(t, l.Err() != nil, "the lease goes on")
 }
 
 // Rule 5. The same for the renewals that go out by themselves.
@@ -139,14 +135,11 @@ func TestAnEvictedHolderIsRefused(t *testing.T) {
 		l := harness.Lock(t, a.Mutex("x"))
 		got := harness.Waiting(t, seen, b.Mutex("x"))
 		eviction := holdfast.Eviction{By: "ann of ops", Reason: "stuck {since} noon\n"}
-		if n, err := b.Evict(harness.Within(t), "x", eviction); n != 1 || err != nil {
-			t.Fatalf("Evict: %d, %v", n, err)
-		}
+		n, err := b.Evict(harness.Within(t), "x", eviction)
+		assert.MustTrue(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
 		next := harness.Granted(t, got)
 		var r resource
-		if !r.write(next.Token()) || r.write(l.Token()) {
-			t.Errorf("tokens %d, then %d", l.Token(), next.Token())
-		}
+		assert.True(t, r.write(next.Token()) && !r.write(l.Token()), "tokens %d, then %d", l.Token(), next.Token())
 		harness.Lost(t, l, holdfast.LossEvicted)
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		s := state(t, b, "x")
@@ -155,9 +148,8 @@ func TestAnEvictedHolderIsRefused(t *testing.T) {
 		}
 		// Named by its token, only the holder that was meant is evicted.
 		eviction.Token = l.Token()
-		if n, err := b.Evict(harness.Within(t), "x", eviction); n != 0 || err != nil {
-			t.Errorf("Evict of who is gone: %d, %v", n, err)
-		}
+		n, err = b.Evict(harness.Within(t), "x", eviction)
+		assert.True(t, n == 0 && err == nil, "Evict of who is gone: %d, %v", n, err)
 		harness.Release(t, next)
 	})
 }
@@ -176,9 +168,8 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 				harness.Release(t, first)
 				second := harness.Granted(t, got)
 				assert.Is(t, first.Release(harness.Within(t)), holdfast.ErrReleased)
-				if second.Err() != nil || !state(t, a, "x").Held() {
-					t.Error("the late release freed the second lease")
-				}
+				assert.True(t, second.Err() == nil && state(t, a, "x").Held(),
+					"the late release freed the second lease")
 				assert.More(t, second.Token(), first.Token(), "token")
 				// A lease that was lost, released late, frees nobody's either.
 				w.Do(t, "DEL", harness.Key("x"))
@@ -186,9 +177,8 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 				if passes < 0 {
 					l := harness.Lock(t, third)
 					assert.Is(t, second.Release(harness.Within(t)), holdfast.ErrNotHeld)
-					if s := state(t, a, "x"); !s.Held() || s.Holders[0].HolderID != l.HolderID() {
-						t.Errorf("the state is %+v", s)
-					}
+					s := state(t, a, "x")
+					assert.True(t, s.Held() && s.Holders[0].HolderID == l.HolderID(), "the state is %+v", s)
 					harness.Release(t, l)
 					return
 				}
@@ -213,9 +203,8 @@ func TestOneHolderAtATime(t *testing.T) {
 				wg.Go(func() {
 					for range rounds {
 						err := mu.Do(harness.Within(t), func(context.Context) error {
-							if inside++; inside != 1 {
-								t.Errorf("%d holders", inside)
-							}
+							inside++
+							assert.True(t, inside == 1, "%d holders", inside)
 							counter++
 							inside--
 							return nil

@@ -51,9 +51,8 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		assert.Is(t, err, holdfast.ErrHeld)
 		redistest.Await(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
 		s := state(t, a, "x")
-		if len(s.Holders) != 1 || s.Holders[0].Client == nil || s.Holders[0].Client.App != "verify" {
-			t.Errorf("the holder is %+v", s.Holders)
-		}
+		assert.True(t, len(s.Holders) == 1 && s.Holders[0].Client != nil && s.Holders[0].Client.App == "verify",
+			"the holder is %+v", s.Holders)
 		n, err := a.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
 		assert.True(t, n == 1 && err == nil, "Evict: %d, %v; want 1 and no error", n, err)
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
@@ -84,13 +83,11 @@ func TestAMissingCommandIsNamed(t *testing.T) {
 				continue
 			}
 			assert.True(t, strings.Contains(err.Error(), `"x"`), "without %s the lock is not named: %v", command, err)
-			if hint := holdfast.Hint(err); !strings.Contains(hint+" ", "+"+command+" ") {
-				t.Errorf("without %s the hint is %q", command, hint)
-			}
+			hint := holdfast.Hint(err)
+			assert.True(t, strings.Contains(hint+" ", "+"+command+" "), "without %s the hint is %q", command, hint)
 			// Scripts are not undone: a refusal in the middle would leave this.
-			if n := w.Do(t, "EXISTS", harness.Key("x")); n != int64(0) {
-				t.Errorf("without %s a key is left behind", command)
-			}
+			n := w.Do(t, "EXISTS", harness.Key("x"))
+			assert.True(t, n == int64(0), "without %s a key is left behind", command)
 		}
 	})
 }
@@ -204,11 +201,9 @@ func TestAWrongPasswordIsNamed(t *testing.T) {
 		c, _ := harness.Client(t, w.open(t, test.as), holdfast.Config{})
 		_, err := c.Mutex("x").Lock(harness.Within(t))
 		assert.True(t, refused(err, test.code), "%+v: %v", test.as, err)
-		if hint := holdfast.Hint(err); !strings.Contains(hint, "password") {
-			t.Errorf("%+v: the hint is %q", test.as, hint)
-		}
-		if text := err.Error() + holdfast.Hint(err); strings.Contains(text, "guess") {
-			t.Errorf("the error shows the password: %s", text)
-		}
+		hint := holdfast.Hint(err)
+		assert.True(t, strings.Contains(hint, "password"), "%+v: the hint is %q", test.as, hint)
+		text := err.Error() + holdfast.Hint(err)
+		assert.True(t, !strings.Contains(text, "guess"), "the error shows the password: %s", text)
 	}
 }

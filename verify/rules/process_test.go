@@ -27,9 +27,8 @@ func TestAKilledHolderIsFollowedWithinItsLease(t *testing.T) {
 		if took := o.At.Sub(killed); took > redistest.Patience/2 {
 			t.Errorf("granted %v after the holder's death, its lease was %v", took, ttl)
 		}
-		if before.Token>>10 != token>>10 || o.Lease.Token() <= token {
-			t.Errorf("tokens %d, then %d", token, o.Lease.Token())
-		}
+		assert.True(t, before.Token>>10 == token>>10 && o.Lease.Token() > token,
+			"tokens %d, then %d", token, o.Lease.Token())
 		harness.Release(t, o.Lease)
 	})
 }
@@ -43,9 +42,7 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 		var r resource
 		stopped := start(t, w.Addr(), "x", ttl)
 		token := stopped.Token(t, "held")
-		if !r.write(token) {
-			t.Fatal("the first write was refused")
-		}
+		assert.MustTrue(t, r.write(token), "the first write was refused")
 		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		got := harness.Waiting(t, seen, b.Mutex("x"))
 		stopped.Stop(t)
@@ -59,9 +56,8 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 		assert.Contains(t, stopped.Hear(t, "ended"), "lost")
 		stopped.Order(t, "release")
 		assert.Contains(t, stopped.Hear(t, "released"), holdfast.ErrNotHeld.Error())
-		if next.Err() != nil || state(t, b, "x").Holders[0].HolderID != next.HolderID() {
-			t.Error("the stopped holder's release freed the next one's lock")
-		}
+		assert.True(t, next.Err() == nil && state(t, b, "x").Holders[0].HolderID == next.HolderID(),
+			"the stopped holder's release freed the next one's lock")
 		harness.Release(t, next)
 	})
 }

@@ -112,9 +112,8 @@ func TestACancelledWaiterLeavesTheQueue(t *testing.T) {
 		for i := 0; i < waiters; i += 2 { // the first and the last too
 			leave[i]()
 			o := redistest.Next(t, "Lock", got[i])
-			if !errors.Is(o.Err, context.Canceled) || errors.Is(o.Err, holdfast.ErrUnknownOutcome) {
-				t.Errorf("Lock: %v", o.Err)
-			}
+			assert.True(t, errors.Is(o.Err, context.Canceled) && !errors.Is(o.Err, holdfast.ErrUnknownOutcome),
+				"Lock: %v", o.Err)
 		}
 		redistest.Await(t, "they have left", func() bool { return len(state(t, c, "x").Waiters) == waiters/2 })
 		for i := 1; i < waiters; i += 2 {
@@ -142,14 +141,12 @@ func TestTheWaitLimitEndsTheWaiting(t *testing.T) {
 		l := harness.Lock(t, holder.Mutex("x"))
 		_, err := b.Mutex("x", holdfast.MaxWait(limit)).Lock(harness.Within(t))
 		var held *holdfast.HeldError
-		if !errors.As(err, &held) || held.Waited < limit || !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("Lock: %v", err)
-		}
+		assert.True(t, errors.As(err, &held) && held.Waited >= limit && errors.Is(err, holdfast.ErrHeld),
+			"Lock: %v", err)
 		redistest.Await(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
 		_, err = b.Mutex("x", holdfast.MaxWait(0)).Lock(harness.Within(t))
-		if !errors.As(err, &held) || held.HeldBy != l.HolderID() || held.Remaining <= 0 {
-			t.Errorf("Lock with a limit of 0: %v", err)
-		}
+		assert.True(t, errors.As(err, &held) && held.HeldBy == l.HolderID() && held.Remaining > 0,
+			"Lock with a limit of 0: %v", err)
 		harness.Release(t, l)
 	})
 }

@@ -100,9 +100,8 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 			highest = max(highest, p.Token(t, "held"))
 		}
 		s := state(t, c, "x")
-		if len(s.Holders) != readingProcesses {
-			t.Errorf("%d readers are %d holders", readingProcesses*readersEach, len(s.Holders))
-		}
+		assert.True(t, len(s.Holders) == readingProcesses,
+			"%d readers are %d holders", readingProcesses*readersEach, len(s.Holders))
 		for _, h := range s.Holders {
 			assert.True(t, strings.HasSuffix(h.HolderID, "/1"), "%s: a process has asked more than once", h.HolderID)
 		}
@@ -126,9 +125,8 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 		}
 		all[0].Order(t, "release")
 		wl := harness.Granted(t, writer)
-		if wl.Token() <= highest {
-			t.Errorf("the writer's token is %d, a reader before it had %d", wl.Token(), highest)
-		}
+		assert.True(t, wl.Token() > highest,
+			"the writer's token is %d, a reader before it had %d", wl.Token(), highest)
 		if s := state(t, c, "x"); len(s.Holders) != 1 || len(s.Waiters) != readingProcesses {
 			t.Errorf("beside the writer %d hold, and %d wait", len(s.Holders)-1, len(s.Waiters))
 		}

@@ -81,9 +81,8 @@ func TestAKilledLeaderResumesAfterItsRestart(t *testing.T) {
 		c, _ := w.local(t, holdfast.Config{TTL: ttl})
 		start := time.Now()
 		holders := state(t, other, "e").Holders
-		if len(holders) != 1 || holders[0].HolderID != saved.holder {
-			t.Fatalf("the lease of the killed leader is over: %+v", holders)
-		}
+		assert.MustTrue(t, len(holders) == 1 && holders[0].HolderID == saved.holder,
+			"the lease of the killed leader is over: %+v", holders)
 		led, failed := resuming(harness.Within(t), c.Election("e"), saved)
 		var l *holdfast.Leadership
 		select {
@@ -91,14 +90,11 @@ func TestAKilledLeaderResumesAfterItsRestart(t *testing.T) {
 		case err := <-failed:
 			t.Fatalf("Resume: %v", err)
 		}
-		if early := holders[0].Remaining - time.Since(start); early > 0 {
-			t.Errorf("it leads %v before the former lease would have ended", early)
-		}
+		early := holders[0].Remaining - time.Since(start)
+		assert.True(t, early <= 0, "it leads %v before the former lease would have ended", early)
 		wantLeads(t, other, l, saved)
-		if _, err := c.Election("e").ResumeAtOnce(harness.Within(t), saved.holder, saved.number); !errors.Is(err,
-			holdfast.ErrNotHeld) {
-			t.Errorf("the term is resumed twice: %v", err)
-		}
+		_, err := c.Election("e").ResumeAtOnce(harness.Within(t), saved.holder, saved.number)
+		assert.False(t, !errors.Is(err, holdfast.ErrNotHeld), "the term is resumed twice: %v", err)
 		assert.NoError(t, l.Err())
 		resign(t, l)
 		resign(t, redistest.Next(t, "the other candidate", waits))
@@ -128,14 +124,11 @@ func TestALeaderThatRestartsTooLateDeposesNobody(t *testing.T) {
 		for _, resume := range []func(context.Context, string, uint64) (*holdfast.Leadership, error){
 			c.Election("e").Resume, c.Election("e").ResumeAtOnce,
 		} {
-			if _, err := resume(harness.Within(t), saved.holder, saved.number); !errors.Is(err, holdfast.ErrNotHeld) {
-				t.Errorf("a term that is over: %v", err)
-			}
+			assert.Is(t, assert.Err(resume(harness.Within(t), saved.holder, saved.number)), holdfast.ErrNotHeld)
 		}
 		// The server says so, too: the lease is renewed.
-		if err := next.Proclaim(harness.Within(t), "still"); err != nil || next.Err() != nil {
-			t.Errorf("the next leader: %v, %v", err, next.Err())
-		}
+		err = next.Proclaim(harness.Within(t), "still")
+		assert.True(t, err == nil && next.Err() == nil, "the next leader: %v, %v", err, next.Err())
 		resign(t, next)
 	})
 }
@@ -153,9 +146,8 @@ func TestALeaderThatIsResumedElsewhereIsTold(t *testing.T) {
 		assert.Must(t, err)
 		redistest.Next(t, "the end of the former leadership", former.Context().Done())
 		var lost *holdfast.LostError
-		if !errors.As(former.Err(), &lost) || lost.Reason != holdfast.LossNotHeld {
-			t.Errorf("the former leadership: %v", former.Err())
-		}
+		assert.True(t, errors.As(former.Err(), &lost) && lost.Reason == holdfast.LossNotHeld,
+			"the former leadership: %v", former.Err())
 		wantLeads(t, a, l, term{former.HolderID(), former.Term()})
 		resign(t, l)
 	})
@@ -186,9 +178,8 @@ func TestALostAnswerToAResumptionIsAskedForAgain(t *testing.T) {
 		led, failed := resuming(harness.Within(t), c.Election("e"), saved)
 		redistest.Next(t, "the resumption", resumed)
 		holders := state(t, other, "e").Holders
-		if len(holders) != 1 || !strings.HasPrefix(holders[0].HolderID, c.ID()) {
-			t.Errorf("the server has granted the leadership, and shows %+v", holders)
-		}
+		assert.True(t, len(holders) == 1 && strings.HasPrefix(holders[0].HolderID, c.ID()),
+			"the server has granted the leadership, and shows %+v", holders)
 		proxy.Hook(nil)
 		proxy.Cut()
 		proxy.Pass()
@@ -217,9 +208,8 @@ func TestAResumptionOfUnknownOutcomeIsCancelled(t *testing.T) {
 		led, failed := resuming(ctx, c.Election("e"), saved)
 		redistest.Next(t, "the resumption", resumed)
 		cancel()
-		if err := redistest.Next(t, "Resume", failed); !errors.Is(err, context.Canceled) || len(led) > 0 {
-			t.Errorf("Resume: %v", err)
-		}
+		err := redistest.Next(t, "Resume", failed)
+		assert.True(t, errors.Is(err, context.Canceled) && len(led) == 0, "Resume: %v", err)
 		proxy.Hook(nil)
 		proxy.Cut()
 		proxy.Pass()

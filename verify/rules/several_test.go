@@ -94,15 +94,12 @@ func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
 		}()
 		seen.Await(t, holdfast.EventWait, "x", 1)
 		n, err := a.Evict(harness.Within(t), "y", holdfast.Eviction{By: "test", Reason: "test"})
-		if n != 1 || err != nil {
-			t.Fatalf("Evict: %d, %v", n, err)
-		}
+		assert.MustTrue(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
 		redistest.Next(t, "the end of the lease", l.Context().Done())
 		var lost *holdfast.LostError
 		err = l.Release(harness.Within(t))
-		if !errors.As(err, &lost) || lost.Name != "y" || !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("Release: %v", err)
-		}
+		assert.True(t, errors.As(err, &lost) && lost.Name == "y" && errors.Is(err, holdfast.ErrNotHeld),
+			"Release: %v", err)
 		assert.NoError(t, redistest.Next(t, "the next", got))
 	})
 }
@@ -116,9 +113,8 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 		lead, err := c.Election("e").Campaign(harness.Within(t), "one")
 		assert.Must(t, err)
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
-		if _, err := c.MultiMutex([]string{"a", "b"}).Lock(harness.Within(t)); !refused(err, "OOM") {
-			t.Errorf("Lock of several: %v", err)
-		}
+		_, err = c.MultiMutex([]string{"a", "b"}).Lock(harness.Within(t))
+		assert.True(t, refused(err, "OOM"), "Lock of several: %v", err)
 		turn, err := c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error { return nil })
 		assert.True(t, refused(err, "OOM") && !turn.Ran, "Do: %+v, %v; want OOM and no run", turn, err)
 		assert.NoError(t, lead.Proclaim(harness.Within(t), "two"))
@@ -146,9 +142,8 @@ func TestAKilledRunKeepsItsPeriod(t *testing.T) {
 				t.Error("ran again in the same period")
 				return nil
 			})
-			if err != nil || turn.Ran || turn.HolderID[:len(id)] != id || turn.Next > time.Hour {
-				t.Fatalf("%+v, %v", turn, err)
-			}
+			assert.MustTrue(t, err == nil && !turn.Ran && turn.HolderID[:len(id)] == id && turn.Next <= time.Hour,
+				"%+v, %v", turn, err)
 			// The first call after that has noted the loss.
 			return w.Do(t, "HEXISTS", key, "lost") == int64(1)
 		})
@@ -236,16 +231,12 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 			assert.Equal(t, l.Term, 0, "told of %+v", l)
 		}
 		assert.NoError(t, lead.Proclaim(harness.Within(t), "next, again"))
-		if l := redistest.Next(t, "the new value", told); l.Value != "next, again" || l.Term != lead.Term() {
-			t.Errorf("told of %+v", l)
-		}
+		l := redistest.Next(t, "the new value", told)
+		assert.True(t, l.Value == "next, again" && l.Term == lead.Term(), "told of %+v", l)
 		assert.NoError(t, lead.Resign(harness.Within(t)))
-		if l := redistest.Next(t, "the resignation", told); l.Term != 0 {
-			t.Errorf("told of %+v", l)
-		}
-		if _, err := eye.Election("e").Leader(harness.Within(t)); !errors.Is(err, holdfast.ErrNoLeader) {
-			t.Errorf("Leader: %v", err)
-		}
+		l = redistest.Next(t, "the resignation", told)
+		assert.True(t, l.Term == 0, "told of %+v", l)
+		assert.Is(t, assert.Err(eye.Election("e").Leader(harness.Within(t))), holdfast.ErrNoLeader)
 		cancel()
 		all.Wait()
 	})
@@ -268,16 +259,14 @@ func TestManyObserveOneElection(t *testing.T) {
 			})
 		}
 		for range eyes {
-			if l := redistest.Next(t, "nobody", told); l.Term != 0 {
-				t.Errorf("told of %+v", l)
-			}
+			l := redistest.Next(t, "nobody", told)
+			assert.True(t, l.Term == 0, "told of %+v", l)
 		}
 		lead, err := c.Election("e").Campaign(harness.Within(t), "one")
 		assert.Must(t, err)
 		for range eyes {
-			if l := redistest.Next(t, "the leader", told); l.Value != "one" {
-				t.Errorf("told of %+v", l)
-			}
+			l := redistest.Next(t, "the leader", told)
+			assert.True(t, l.Value == "one", "told of %+v", l)
 		}
 		cancel()
 		all.Wait()
@@ -300,9 +289,8 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 		for range 2 {
 			turn, err := c.Periodic("job", time.Hour, holdfast.RetryOnError()).Do(harness.Within(t),
 				func(context.Context) error { return failed })
-			if !turn.Ran || !errors.Is(err, failed) || errors.Is(err, holdfast.ErrNotHeld) {
-				t.Errorf("Periodic: %+v, %v", turn, err)
-			}
+			assert.True(t, turn.Ran && errors.Is(err, failed) && !errors.Is(err, holdfast.ErrNotHeld),
+				"Periodic: %+v, %v", turn, err)
 		}
 		ctx, cancel := context.WithCancel(harness.Within(t))
 		defer cancel()

@@ -29,12 +29,10 @@ func TestEverySharedHolderHasALeaseOfItsOwn(t *testing.T) {
 			return !strings.Contains(run(t, store, script.Inspect, keys), " b/1 ")
 		})
 		assert.Equal(t, acquire("c/1", "60000", "x"), "busy", "a writer beside a reader")
-		if got := run(t, store, script.Renew, keys, "1000", "60000", "a/1"); got != "renewed 0" {
-			t.Errorf("the first reader's renewal: %s", got)
-		}
-		if got := run(t, store, script.Renew, keys, "1000", "60000", "b/1"); got != "renewed -" {
-			t.Errorf("the dead reader's renewal: %s", got)
-		}
+		assert.Equal(t, run(t, store, script.Renew, keys, "1000", "60000", "a/1"), "renewed 0",
+			"the first reader's renewal")
+		assert.Equal(t, run(t, store, script.Renew, keys, "1000", "60000", "b/1"), "renewed -",
+			"the dead reader's renewal")
 		run(t, store, script.Cancel, keys, "a/1", "1000", pushes)
 		assert.Equal(t, acquire("c/1", "60000", "x"), "granted", "a writer after the last reader")
 

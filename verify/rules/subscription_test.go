@@ -21,20 +21,17 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, 
 		l := harness.Lock(t, other.Mutex("x"))
 		got := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
 		seen.Await(t, holdfast.EventWait, "x", n)
-		if s := state(t, other, "x"); len(s.Waiters) != 1 || s.Waiters[0].ClientID != c.ID() {
-			t.Errorf("the queue is %+v", s.Waiters)
-		}
+		s := state(t, other, "x")
+		assert.True(t, len(s.Waiters) == 1 && s.Waiters[0].ClientID == c.ID(), "the queue is %+v", s.Waiters)
 		harness.Release(t, l)
 		next := harness.Granted(t, got) // long before the lease of a minute would have ended
 		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", n).Wake, holdfast.WakePoll, "the grant came by")
-		if s := state(t, other, "x"); len(s.Waiters) != 0 {
-			t.Errorf("the queue is still %+v", s.Waiters)
-		}
+		s = state(t, other, "x")
+		assert.True(t, len(s.Waiters) == 0, "the queue is still %+v", s.Waiters)
 		harness.Release(t, next)
 	}
-	if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, said.String())
-	}
+	n := strings.Count(said.String(), "so waiters poll")
+	assert.True(t, n == 1, "said %d times:\n%s", n, said.String())
 	unavailable := seen.Of(holdfast.EventPushUnavailable, "")
 	assert.MustEqual(t, len(unavailable), 1, "the observer is told %v", unavailable)
 	return holdfast.Hint(unavailable[0].Err)
@@ -59,14 +56,12 @@ func TestAClientThatMayNotSubscribePolls(t *testing.T) {
 			if name == "publish" {
 				// It receives pushes, but a client with the same rights cannot send them.
 				w.mutual(t, as, c, seen)
-				if n := strings.Count(said.String(), "so waiters poll"); n != 1 {
-					t.Errorf("%s: said %d times", name, n)
-				}
+				n := strings.Count(said.String(), "so waiters poll")
+				assert.True(t, n == 1, "%s: said %d times", name, n)
 				continue
 			}
-			if hint := w.handOver(t, c, seen, said); !strings.Contains(hint, test.hint) {
-				t.Errorf("%s: the hint is %q", name, hint)
-			}
+			hint := w.handOver(t, c, seen, said)
+			assert.True(t, strings.Contains(hint, test.hint), "%s: the hint is %q", name, hint)
 		}
 	})
 }

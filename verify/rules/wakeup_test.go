@@ -76,9 +76,7 @@ func TestAGrantThatWasNotHeardIsFound(t *testing.T) {
 		proxy.BlackHole()
 		harness.Release(t, l)
 		s := state(t, holder, "x")
-		if !s.Held() || s.Holders[0].ClientID != b.ID() {
-			t.Fatalf("the lock was not handed over: %+v", s)
-		}
+		assert.MustTrue(t, s.Held() && s.Holders[0].ClientID == b.ID(), "the lock was not handed over: %+v", s)
 		proxy.Cut()
 		proxy.Pass()
 		next := harness.Granted(t, got)
@@ -108,9 +106,8 @@ func TestALatePushIsNotBelievedUnasked(t *testing.T) {
 		proxy.Pass()
 		// The push arrives now. Believed, it would make two holders.
 		redistest.Await(t, "the waiter asks", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
-		if theirs.Err() != nil || len(seen.Of(holdfast.EventGrant, "x")) != 0 {
-			t.Error("a push was believed after its lease")
-		}
+		assert.True(t, theirs.Err() == nil && len(seen.Of(holdfast.EventGrant, "x")) == 0,
+			"a push was believed after its lease")
 		harness.Release(t, theirs)
 		next := harness.Granted(t, got)
 		assert.More(t, next.Token(), theirs.Token(), "token")
@@ -200,9 +197,8 @@ func TestTheSubscriptionIsConfirmedBeforeTheJoin(t *testing.T) {
 		got := harness.Waiting(t, seen, b.Mutex("x"))
 		harness.Release(t, l)
 		harness.Release(t, harness.Granted(t, got))
-		if joins.Load() != 1 || unsubscribed.Load() != 0 {
-			t.Errorf("%d joins, of them %d without a confirmed subscription", joins.Load(), unsubscribed.Load())
-		}
+		assert.True(t, joins.Load() == 1 && unsubscribed.Load() == 0,
+			"%d joins, of them %d without a confirmed subscription", joins.Load(), unsubscribed.Load())
 	})
 }
 

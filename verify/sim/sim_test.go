@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 var (
@@ -85,9 +86,8 @@ func TestWorlds(t *testing.T) {
 			}
 		}
 		for _, what := range must {
-			if total[what] == 0 && *seeds >= usual {
-				t.Errorf("in %d worlds there were no %s: nothing was shown", total["worlds"], what)
-			}
+			assert.False(t, total[what] == 0 && *seeds >= usual,
+				"in %d worlds there were no %s: nothing was shown", total["worlds"], what)
 		}
 	})
 }
@@ -126,9 +126,8 @@ func TestTheScriptsLiveTheSameWorlds(t *testing.T) {
 		if w.fault != "" {
 			w.fail(t)
 		}
-		if both.comparePushes(); both.parted != nil {
-			t.Fatalf("seed %d: %v", seed, both.parted)
-		}
+		both.comparePushes()
+		assert.MustTrue(t, both.parted == nil, "seed %d: %v", seed, both.parted)
 		lived++
 		requests += both.requests
 	}

@@ -40,22 +40,17 @@ func TestARunFailsIfSomethingIsLeftBehind(t *testing.T) {
 		after := before
 		c.change(&after)
 		list, err := compare(run(before, after), phaseBefore, phaseAfter)
-		if err != nil || len(list) != len(gauges) {
-			t.Fatalf("%s: %v, %v", name, list, err)
-		}
+		assert.MustTrue(t, err == nil && len(list) == len(gauges), "%s: %v, %v", name, list, err)
 		var left []string
 		for _, g := range list {
 			if !g.returned {
 				left = append(left, g.name)
 			}
 		}
-		if got := strings.Join(left, "; "); got != c.left {
-			t.Errorf("%s: left behind %q, want %q", name, got, c.left)
-		}
+		assert.Equal(t, strings.Join(left, "; "), c.left, "%s: left behind", name)
 	}
-	if _, err := compare(run(before, before), phaseBefore, phaseClosed); err == nil {
-		t.Error("a phase without samples was compared")
-	}
+	assert.True(t, assert.Err(compare(run(before, before), phaseBefore, phaseClosed)) != nil,
+		"a phase without samples was compared")
 }
 
 func TestSamplesAreRecorded(t *testing.T) {

@@ -26,23 +26,19 @@ func TestARowRefusesAnOlderToken(t *testing.T) {
 	second := open(t, dir) // as another process does
 	want := func(r workload.Register, token uint64, value int64) {
 		t.Helper()
-		if got, err := r.Read(token); got != value || err != nil {
-			t.Errorf("read by token %d: %d, %v; want %d", token, got, err, value)
-		}
+		got, err := r.Read(token)
+		assert.True(t, got == value && err == nil, "read by token %d: %d, %v; want %d", token, got, err, value)
 	}
 	want(first.Fenced, 1, 0)
 	assert.NoError(t, first.Fenced.Write(1, 10))
 	want(second.Fenced, 2, 10)
 	assert.Is(t, first.Fenced.Write(1, 11), workload.ErrStale)
-	if _, err := first.Fenced.Read(1); !errors.Is(err, workload.ErrStale) {
-		t.Errorf("a read by an older token: %v", err)
-	}
+	assert.Is(t, assert.Err(first.Fenced.Read(1)), workload.ErrStale)
 	want(second.Fenced, math.MaxInt64, 10) // the highest token there is fits in
 	assert.NoError(t, errors.Join(second.Plain.Write(2, 20), first.Plain.Write(1, 21)))
 	want(second.Plain, 2, 21)
-	if fenced, plain, err := workload.Resource(sql.Registers).Final(dir); fenced != 10 || plain != 21 || err != nil {
-		t.Errorf("at the end: %d, %d, %v", fenced, plain, err)
-	}
+	fenced, plain, err := workload.Resource(sql.Registers).Final(dir)
+	assert.True(t, fenced == 10 && plain == 21 && err == nil, "at the end: %d, %d, %v", fenced, plain, err)
 }
 
 func open(t *testing.T, dir string) workload.Registers {
@@ -67,11 +63,8 @@ func TestNoUpdateOfAFencedRowIsLost(t *testing.T) {
 	assert.Must(t, err)
 	doc := report.Make(out)
 	t.Log(doc.Text())
-	if !doc.OK {
-		t.Errorf("%d promises were broken", doc.Violations)
-	}
+	assert.True(t, doc.OK, "%d promises were broken", doc.Violations)
 	l := out.Rounds[0].Run.Losses()
-	if !l.Known || l.Taken < 20 || l.Fenced != 0 || l.Refused == 0 || l.Plain == 0 {
-		t.Errorf("%+v: want many writes, some of them refused, and losses without fencing only", l)
-	}
+	assert.True(t, l.Known && l.Taken >= 20 && l.Fenced == 0 && l.Refused != 0 && l.Plain != 0,
+		"%+v: want many writes, some of them refused, and losses without fencing only", l)
 }

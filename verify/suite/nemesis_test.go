@@ -83,9 +83,7 @@ func TestMinoritiesTakeTurns(t *testing.T) {
 	met := make(map[*redistest.Server]bool)
 	for range 50 {
 		first, done := w.Weak(rng)
-		if len(first) == 0 || len(first) > 2 {
-			t.Fatalf("%d servers forget", len(first))
-		}
+		assert.MustTrue(t, len(first) != 0 && len(first) <= 2, "%d servers forget", len(first))
 		for _, s := range first {
 			met[s] = true
 		}
@@ -99,9 +97,8 @@ func TestMinoritiesTakeTurns(t *testing.T) {
 	}
 	assert.Equal(t, len(met), 5, "servers of 5 that ever forget")
 	w.Forgot()
-	if servers, _ := w.Weak(rng); len(servers) > 0 || w.ripe() {
-		t.Error("a minority forgets right after a majority")
-	}
+	servers, _ := w.Weak(rng)
+	assert.True(t, len(servers) == 0 && !w.ripe(), "a minority forgets right after a majority")
 }
 
 func TestFaultsThatMeetAreCounted(t *testing.T) {
@@ -110,10 +107,8 @@ func TestFaultsThatMeetAreCounted(t *testing.T) {
 		{Name: "stop", From: 30, Till: 40},
 	}
 	pairs := pairsOf(spans)
-	if len(pairs) != 3 || pairs["cut+kill"] != 1 || pairs["deaf+kill"] != 1 || pairs["cut+deaf"] != 1 {
-		t.Errorf("got %v", pairs)
-	}
-	if paired, triples := together(spans); paired != 3 || triples != 1 {
-		t.Errorf("%d faults met another, %d threes", paired, triples)
-	}
+	assert.True(t, len(pairs) == 3 && pairs["cut+kill"] == 1 && pairs["deaf+kill"] == 1 && pairs["cut+deaf"] == 1,
+		"got %v", pairs)
+	paired, triples := together(spans)
+	assert.True(t, paired == 3 && triples == 1, "%d faults met another, %d threes", paired, triples)
 }

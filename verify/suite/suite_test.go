@@ -133,9 +133,8 @@ func TestWhatCannotBeRunIsRefused(t *testing.T) {
 		"needs the workload":    {Faults: []string{"stop-writer"}, Works: []string{workload.Mutex}},
 	} {
 		o.Argv = []string{"true"}
-		if _, err := o.Complete(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", o, err, want)
-		}
+		_, err := o.Complete()
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%+v: %v, want %q", o, err, want)
 	}
 }
 

@@ -29,7 +29,5 @@ func TestANewConnectionEndsAScriptThatSpins(t *testing.T) {
 	redistest.Await(t, "the server is busy", func() bool {
 		return strings.Contains(fmt.Sprint(other.Do(t, "EXISTS", "x")), "BUSY")
 	})
-	if _, err := w.Do(t.Context(), s, "SCRIPT", "KILL"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, assert.Err(w.Do(t.Context(), s, "SCRIPT", "KILL")))
 }

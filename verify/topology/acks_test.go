@@ -21,13 +21,10 @@ const brief = 200 * time.Millisecond
 func short(t testing.TB, p *party, name string, err error, want int) {
 	t.Helper()
 	var missing *holdfast.AckError
-	if !errors.As(err, &missing) || missing.Want.Replicas != want || missing.Got.Replicas != 0 {
-		t.Fatalf("got %v", err)
-	}
+	assert.MustTrue(t, errors.As(err, &missing) && missing.Want.Replicas == want && missing.Got.Replicas == 0,
+		"got %v", err)
 	s, err := p.Inspect(harness.Within(t), name)
-	if err != nil || s.Held() {
-		t.Errorf("it was not given back: %v, %v", s.Holders, err)
-	}
+	assert.True(t, err == nil && !s.Held(), "it was not given back: %v, %v", s.Holders, err)
 }
 
 func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testing.TB) *party) {
@@ -106,9 +103,7 @@ func TestDurableWaitsForTheDiskOrSaysWhatItNeeds(t *testing.T) {
 		case !errors.As(err, &refused) || refused.Code != "WAITAOF":
 			t.Errorf("got %v", err)
 		default:
-			if got := g.Primary().Do(t, "EXISTS", harness.Key("x")); got != int64(0) {
-				t.Errorf("something was taken: %v", got)
-			}
+			assert.Equal[any](t, g.Primary().Do(t, "EXISTS", harness.Key("x")), int64(0), "something was taken")
 		}
 	})
 }

@@ -101,9 +101,8 @@ func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
 		c.Each(t, "SCRIPT", "FLUSH")
 
 		first := a.lock(t, "x") // the record is nowhere: from says ASK
-		if got := to.Do(t, "CLUSTER", "COUNTKEYSINSLOT", n); got != int64(1) {
-			t.Errorf("the new owner has %v records", got)
-		}
+		got := to.Do(t, "CLUSTER", "COUNTKEYSINSLOT", n)
+		assert.True(t, got == int64(1), "the new owner has %v records", got)
 		acked := open(t).lock(t, "x2{x}", holdfast.WaitReplicas(1, time.Second))
 		harness.Release(t, acked)
 		harness.Release(t, first)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -25,9 +26,7 @@ func broken(t *testing.T, one, other *party, x, y string, between func()) {
 
 	got := redistest.Next(t, "the younger call", younger)
 	var dead *holdfast.DeadlockError
-	if !errors.As(got.Err, &dead) {
-		t.Fatalf("the younger call: %v", got.Err)
-	}
+	assert.MustTrue(t, errors.As(got.Err, &dead), "the younger call: %v", got.Err)
 	if len(dead.Cycle) != 2 || dead.Name != x || dead.Cycle[0].Holds != y || dead.Cycle[1].Holds != x ||
 		dead.Cycle[1].ClientID != one.ID() {
 		t.Errorf("the cycle is %+v", dead.Cycle)

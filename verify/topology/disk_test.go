@@ -43,12 +43,10 @@ func onDisk(t *testing.T, p *party, replicas, counted int) {
 		}
 		var missing *holdfast.AckError
 		want := store.Acks{LocalAOF: 1, ReplicaAOF: replicas}
-		if !errors.As(err, &missing) || missing.Want != want || missing.Got.ReplicaAOF > counted {
-			t.Fatalf("durable on %d replicas, of which %d can be: %v", replicas, counted, err)
-		}
-		if s, err := p.Inspect(harness.Within(t), "x"); err != nil || s.Held() {
-			t.Errorf("it was not given back: %v, %v", s.Holders, err)
-		}
+		assert.MustTrue(t, errors.As(err, &missing) && missing.Want == want && missing.Got.ReplicaAOF <= counted,
+			"durable on %d replicas, of which %d can be: %v", replicas, counted, err)
+		s, err := p.Inspect(harness.Within(t), "x")
+		assert.True(t, err == nil && !s.Held(), "it was not given back: %v, %v", s.Holders, err)
 		return missing.Got == store.Acks{LocalAOF: 1, ReplicaAOF: counted}
 	})
 }
@@ -114,9 +112,8 @@ func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
 		harness.Release(t, held)
 		got := <-pushed
 		assert.Must(t, got.Err)
-		if after := primary.CommandCalls(t)["waitaof"]; after == before {
-			t.Error("the push was believed before it was on disk")
-		}
+		after := primary.CommandCalls(t)["waitaof"]
+		assert.True(t, after != before, "the push was believed before it was on disk")
 		harness.Release(t, got.Lease)
 	})
 }
@@ -145,9 +142,8 @@ func TestWhatIsDurableOutlivesTheMachine(t *testing.T) {
 				return s.Do(t, "EXISTS", "later") == int64(0)
 			})
 			lock, _ := s.Do(t, "HGET", harness.Key("x"), "lock").(string)
-			if !strings.Contains(lock, " "+l.HolderID()) {
-				t.Errorf("the record says %q, the lease is of %s", lock, l.HolderID())
-			}
+			assert.True(t, strings.Contains(lock, " "+l.HolderID()),
+				"the record says %q, the lease is of %s", lock, l.HolderID())
 		})
 	}
 }

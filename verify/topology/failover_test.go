@@ -89,9 +89,8 @@ func (f *replaced) after(t *testing.T) {
 	// Whose holder is gone is waited for no longer than its lease, if somebody
 	// serves by then.
 	l = harness.Granted(t, f.onDied)
-	if late := min(granting(l).Sub(f.until), granting(l).Sub(served)); late > overtime {
-		t.Errorf("granted %v after the end of the old lease", late)
-	}
+	late := min(granting(l).Sub(f.until), granting(l).Sub(served))
+	assert.True(t, late <= overtime, "granted %v after the end of the old lease", late)
 	assert.More(t, l.Token(), f.died.Token(), "the token did not rise")
 	harness.Release(t, l)
 }
@@ -152,9 +151,7 @@ func TestRequestsWaitForTheSuccessor(t *testing.T) {
 		c.Owner(slot.Of(harness.Key("x"))).Kill()
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err := p.Mutex("x").Lock(short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("with too little time: %v", err)
-		}
+		assert.Is(t, assert.Err(p.Mutex("x").Lock(short)), context.DeadlineExceeded)
 		var l *holdfast.Lease
 		redistest.Await(t, "the successor serves", func() bool {
 			var err error
@@ -187,9 +184,8 @@ func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Ser
 	})
 	harness.Release(t, held)
 	l := harness.Granted(t, next)
-	if e := b.Await(t, holdfast.EventGrant, "x", 1); e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume {
-		t.Errorf("the grant came by %v", e.Wake)
-	}
+	e := b.Await(t, holdfast.EventGrant, "x", 1)
+	assert.False(t, e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume, "the grant came by %v", e.Wake)
 	assert.More(t, l.Token(), held.Token(), "the token did not rise")
 	harness.Release(t, l)
 }
@@ -238,9 +234,7 @@ func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
 	run := func(action *script.Script, args ...any) string {
 		t.Helper()
 		reply, ok := primary.Do(t, append([]any{"EVAL", action.Text, 1, harness.Key("x")}, args...)...).(string)
-		if !ok {
-			t.Fatalf("%s: %v", action.Name, reply)
-		}
+		assert.MustTrue(t, ok, "%s: %v", action.Name, reply)
 		return reply
 	}
 	listen := func(s *redistest.Server, client string) *redistest.Conn {
@@ -258,7 +252,6 @@ func TestWhoListensAtAReplicaIsNotGrantedWhatAnotherGets(t *testing.T) {
 		t.Errorf("the subscriber that the server counts received %v", push)
 	}
 	primary.Do(t, "PUBLISH", redistest.Prefix()+":push:b", "mark")
-	if push, _ := left.Receive(t).([]any); len(push) != 3 || push[2] != "mark" {
-		t.Errorf("the subscriber at the replica received %v", push)
-	}
+	push, _ := left.Receive(t).([]any)
+	assert.True(t, len(push) == 3 && push[2] == "mark", "the subscriber at the replica received %v", push)
 }

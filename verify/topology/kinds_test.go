@@ -121,17 +121,15 @@ func (k *kinds) permits(t *testing.T) {
 	second := harness.Granted(t, next)
 	k.rises(t, name, second.Token())
 	var full *holdfast.HeldError
-	if _, err := one.TryAcquire(harness.Within(t), 1); !errors.As(err, &full) {
-		t.Errorf("more than the limit: %v", err)
-	}
+	_, err := one.TryAcquire(harness.Within(t), 1)
+	assert.True(t, errors.As(err, &full), "more than the limit: %v", err)
 	third := k.other.acquiring(t, name, func(ctx context.Context) (*holdfast.Lease, error) {
 		return k.other.Semaphore(name, 4).Acquire(ctx, 1)
 	})
 	assert.Must(t, first.KeepPermits(harness.Within(t), 1))
 	harness.Release(t, harness.Granted(t, third))
-	if err := first.Shorten(harness.Within(t), time.Second); err != nil || first.Remaining() >= time.Second {
-		t.Errorf("Shorten: %v, for %v", err, first.Remaining())
-	}
+	err = first.Shorten(harness.Within(t), time.Second)
+	assert.True(t, err == nil && first.Remaining() < time.Second, "Shorten: %v, for %v", err, first.Remaining())
 	harness.Release(t, first)
 	harness.Release(t, second)
 }
@@ -148,9 +146,7 @@ func (k *kinds) several(t *testing.T) {
 	for _, name := range names {
 		k.rises(t, name, l.Token(name))
 	}
-	if _, err := k.other.MultiMutex(names[3:5]).TryLock(harness.Within(t)); !errors.Is(err, holdfast.ErrHeld) {
-		t.Errorf("two that are held: %v", err)
-	}
+	assert.Is(t, assert.Err(k.other.MultiMutex(names[3:5]).TryLock(harness.Within(t))), holdfast.ErrHeld)
 	type got struct {
 		lease *holdfast.MultiLease
 		err   error
@@ -188,9 +184,7 @@ func (k *kinds) period(t *testing.T) {
 	if k.rounds == 1 {
 		want = 1
 	}
-	if ran != want {
-		t.Errorf("round %d: the job ran %d times", k.rounds, ran)
-	}
+	assert.True(t, ran == want, "round %d: the job ran %d times", k.rounds, ran)
 }
 
 // leaders follow each other, and an observer sees it.
@@ -262,10 +256,8 @@ func (k *kinds) resumes(t *testing.T, saved *holdfast.Leadership) {
 		t.Errorf("term %d with %q is seen (%v), not term %d with %q",
 			seen.Term, seen.Value, err, lead.Term(), lead.Value())
 	}
-	if _, err := k.one.Election("restarted").Resume(harness.Within(t), saved.HolderID(), saved.Term()); !errors.Is(err,
-		holdfast.ErrNotHeld) {
-		t.Errorf("the term is resumed twice: %v", err)
-	}
+	_, err = k.one.Election("restarted").Resume(harness.Within(t), saved.HolderID(), saved.Term())
+	assert.False(t, !errors.Is(err, holdfast.ErrNotHeld), "the term is resumed twice: %v", err)
 	assert.NoError(t, lead.Resign(harness.Within(t)))
 	assert.Must(t, redistest.Next(t, "the next leader", next))
 	k.rises(t, "restarted", follows.Term())

@@ -129,9 +129,8 @@ func load(
 	ctx, cancel := context.WithTimeout(context.Background(), 2*redistest.Patience)
 	note := func(err error) {
 		unknown.Add(1)
-		if !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrUnreachable) {
-			t.Errorf("%v", err)
-		}
+		assert.False(t, !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrUnreachable),
+			"%v", err)
 	}
 	for _, p := range parties {
 		all.Go(func() {

@@ -24,16 +24,12 @@ func TestAFencedFileRefusesAnOlderToken(t *testing.T) {
 		assert.Must(t, r.Write(token, int64(token)*10))
 	}
 	assert.Is(t, r.Write(7, 70), ErrStale)
-	if _, err := r.Read(7); !errors.Is(err, ErrStale) {
-		t.Errorf("a read with token 7 after 8: %v", err)
-	}
-	if value, err := r.Read(9); value != 80 || err != nil {
-		t.Errorf("the register stands at %d, %v; want 80", value, err)
-	}
+	assert.Is(t, assert.Err(r.Read(7)), ErrStale)
+	value, err := r.Read(9)
+	assert.True(t, value == 80 && err == nil, "the register stands at %d, %v; want 80", value, err)
 	assert.Is(t, r.Write(8, 81), ErrStale)
-	if fenced, plain, err := Resource(Files).Final(dir); fenced != 80 || plain != 0 || err != nil {
-		t.Errorf("at the end: %d, %d, %v", fenced, plain, err)
-	}
+	fenced, plain, err := Resource(Files).Final(dir)
+	assert.True(t, fenced == 80 && plain == 0 && err == nil, "at the end: %d, %d, %v", fenced, plain, err)
 }
 
 func TestAPlainFileTakesEveryWrite(t *testing.T) {
@@ -41,9 +37,8 @@ func TestAPlainFileTakesEveryWrite(t *testing.T) {
 	for _, token := range []uint64{8, 7} {
 		assert.Must(t, r.Write(token, int64(token)))
 	}
-	if value, err := r.Read(1); value != 7 || err != nil {
-		t.Errorf("the register stands at %d, %v; want 7", value, err)
-	}
+	value, err := r.Read(1)
+	assert.True(t, value == 7 && err == nil, "the register stands at %d, %v; want 7", value, err)
 }
 
 // However many write at once, comparing and writing are one step: the last value
@@ -54,21 +49,18 @@ func TestAFencedFileIsAtomic(t *testing.T) {
 	const highest = 200
 	for token := uint64(1); token <= highest; token++ {
 		writers.Go(func() {
-			if err := files(t, dir).Fenced.Write(token, int64(token)); err != nil && !errors.Is(err, ErrStale) {
-				t.Error(err)
-			}
+			err := files(t, dir).Fenced.Write(token, int64(token))
+			assert.False(t, err != nil && !errors.Is(err, ErrStale), "%v", err)
 		})
 	}
 	writers.Wait()
-	if value, err := files(t, dir).Fenced.Read(highest); value != highest || err != nil {
-		t.Errorf("the register stands at %d, %v; want %d", value, err, highest)
-	}
+	value, err := files(t, dir).Fenced.Read(highest)
+	assert.True(t, value == highest && err == nil, "the register stands at %d, %v; want %d", value, err, highest)
 }
 
 func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	assert.Must(t, os.WriteFile(filepath.Join(dir, "plain"), []byte("many\n"), 0o600))
-	if value, err := files(t, dir).Plain.Read(1); err == nil {
-		t.Errorf("%q was read as %d", "many", value)
-	}
+	value, err := files(t, dir).Plain.Read(1)
+	assert.True(t, err != nil, "%q was read as %d", "many", value)
 }

@@ -33,14 +33,12 @@ func TestThePageListsEveryMetric(t *testing.T) {
 			t.Errorf("docs/observability.md has no row:\n%s", row(m))
 		}
 	}
-	if n := strings.Count(string(page), " | `holdfast_"); n != len(Metrics) {
-		t.Errorf("the page lists %d metrics, and there are %d", n, len(Metrics))
-	}
+	n := strings.Count(string(page), " | `holdfast_")
+	assert.True(t, n == len(Metrics), "the page lists %d metrics, and there are %d", n, len(Metrics))
 	for _, m := range Metrics {
 		for _, k := range m.Attributes {
-			if !strings.Contains(string(page), "| `"+string(k)+"` ") {
-				t.Errorf("docs/observability.md does not explain the attribute %s", k)
-			}
+			assert.True(t, strings.Contains(string(page), "| `"+string(k)+"` "),
+				"docs/observability.md does not explain the attribute %s", k)
 		}
 	}
 }

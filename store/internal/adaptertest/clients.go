@@ -20,21 +20,13 @@ import (
 func (l Library) CloseLeavesNoTimer(t *testing.T) {
 	st := l.store(t, redistest.Start(t, l.Needs...).Addr(), Client{})
 	timed, ok := st.(interface{ Timed() bool })
-	if !ok {
-		t.Fatal("the store does not tell whether it keeps a timer")
-	}
+	assert.MustTrue(t, ok, "the store does not tell whether it keeps a timer")
 	c, err := holdfast.New(st, holdfast.Config{})
 	assert.Must(t, err)
-	if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !timed.Timed() {
-		t.Error("requests have no time limit")
-	}
+	assert.Must(t, assert.Err(c.Mutex("m").Lock(t.Context())))
+	assert.True(t, timed.Timed(), "requests have no time limit")
 	assert.Must(t, c.Close(t.Context()))
-	if timed.Timed() {
-		t.Error("a timer outlives the client")
-	}
+	assert.True(t, !timed.Timed(), "a timer outlives the client")
 }
 
 // TriesAtARefusedPortLeaveNothing tests that thousands of tries at an absent server leave
@@ -49,9 +41,8 @@ func (l Library) TriesAtARefusedPortLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range 3000 {
 		_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
-		if !errors.Is(err, store.ErrNotSent) || errors.Is(err, holdfast.ErrUnknownOutcome) {
-			t.Fatalf("got %v", err)
-		}
+		assert.MustTrue(t, errors.Is(err, store.ErrNotSent) && !errors.Is(err, holdfast.ErrUnknownOutcome),
+			"got %v", err)
 	}
 	redistest.Await(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
 	assert.NoError(t, c.Close(t.Context()))
@@ -69,18 +60,14 @@ func (l Library) UnusableClients(t *testing.T) {
 		_, _ = st.Group("a"), st.Sharded()
 		for what, err := range map[string]error{"Run": run, "RunAcked": acked, "Listen": listen, "Server": server} {
 			var refusal *store.ServerError
-			if !errors.As(err, &refusal) || refusal.Code != "CLIENT" {
-				t.Errorf("%s: %s: %v", name, what, err)
-			}
+			assert.True(t, errors.As(err, &refusal) && refusal.Code == "CLIENT", "%s: %s: %v", name, what, err)
 		}
 		c, err := holdfast.New(st, holdfast.Config{})
 		assert.Must(t, err)
-		if _, err := c.Mutex("a").Lock(t.Context()); err == nil || !strings.Contains(err.Error(), "CLIENT") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err = c.Mutex("a").Lock(t.Context())
+		assert.True(t, err != nil && strings.Contains(err.Error(), "CLIENT"), "%s: %v", name, err)
+		err = c.Close(t.Context())
+		assert.True(t, err == nil, "%s: %v", name, err)
 	}
 }
 

@@ -78,13 +78,9 @@ func (r refusing) stop(t *testing.T, code string, others bool) {
 		need := store.Acks{Replicas: 1}
 		_, _, err := acker.RunAcked(ctx, script.Inspect, []string{r.tag + "lock"}, nil, need, time.Second)
 		cancel()
-		if err == nil {
-			t.Error("the request was not refused")
-		}
+		assert.True(t, err != nil, "the request was not refused")
 	}
-	if !refuses() {
-		t.Error("the server refused for too short a time")
-	}
+	assert.True(t, refuses(), "the server refused for too short a time")
 	leave()
 	redistest.Await(t, "the server answers", func() bool { return watch.Do(t, "PING") == "PONG" })
 	// Each confirmation is an answer for which a library may have no request left.

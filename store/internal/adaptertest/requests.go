@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -25,18 +26,15 @@ func (l Library) loadsTheScript(t *testing.T) {
 	server := l.start(t)
 	s := l.store(t, server.Addr(), Client{})
 	for _, want := range []string{"1", "2"} {
-		if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != want || err != nil {
-			t.Fatalf("got %q, %v", got, err)
-		}
+		got, err := s.Run(t.Context(), Incr, []string{"n"}, nil)
+		assert.MustTrue(t, got == want && err == nil, "got %q, %v", got, err)
 	}
 	server.Do(t, "SCRIPT", "FLUSH")
-	if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != "3" || err != nil {
-		t.Errorf("after the flush: %q, %v", got, err)
-	}
+	got, err := s.Run(t.Context(), Incr, []string{"n"}, nil)
+	assert.True(t, got == "3" && err == nil, "after the flush: %q, %v", got, err)
 	calls := server.CommandCalls(t)
-	if calls["evalsha"] != 3 || calls["eval"] != 2 {
-		t.Errorf("sent %d EVALSHA and %d EVAL", calls["evalsha"], calls["eval"])
-	}
+	assert.True(t, calls["evalsha"] == 3 && calls["eval"] == 2,
+		"sent %d EVALSHA and %d EVAL", calls["evalsha"], calls["eval"])
 }
 
 // end is a way in which a context ends, and the error of its request.
@@ -79,9 +77,7 @@ func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awa
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := l.store(t, proxy.Addr(), Client{Waits: true})
 	t.Cleanup(proxy.Cut) // ends requests that still wait
-	if _, err := s.Run(t.Context(), Echo, nil, []string{"x"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(s.Run(t.Context(), Echo, nil, []string{"x"})))
 	if awaited == "HELLO" {
 		proxy.Cut() // the next request has to connect again
 	}
@@ -101,31 +97,23 @@ func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awa
 		cancel()
 	}
 	err := <-failed
-	if took := time.Since(start); took > redistest.Patience/2 {
-		t.Errorf("took %v", took)
-	}
-	if !errors.Is(err, how.want) || !strings.Contains(err.Error(), proxy.Addr()) {
-		t.Errorf("got %v", err)
-	}
+	assert.AtMost(t, time.Since(start), redistest.Patience/2, "took")
+	assert.True(t, errors.Is(err, how.want) && strings.Contains(err.Error(), proxy.Addr()), "got %v", err)
 }
 
 func (l Library) runSendsAgain(t *testing.T) {
 	server := l.start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := l.store(t, proxy.Addr(), Client{})
-	if _, err := s.Run(t.Context(), Incr, []string{"n"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(s.Run(t.Context(), Incr, []string{"n"}, nil)))
 	proxy.DropRepliesAndCut(2, "EVALSHA")
-	if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != "4" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
+	got, err := s.Run(t.Context(), Incr, []string{"n"}, nil)
+	assert.True(t, got == "4" && err == nil, "got %q, %v", got, err)
 
 	// The server was away and is back: the pool is full of dead connections.
 	server.Restart()
-	if got, err := s.Run(t.Context(), Incr, []string{"n"}, nil); got != "1" || err != nil {
-		t.Errorf("after the restart: %q, %v", got, err)
-	}
+	got, err = s.Run(t.Context(), Incr, []string{"n"}, nil)
+	assert.True(t, got == "1" && err == nil, "after the restart: %q, %v", got, err)
 }
 
 // A request whose answer was lost may have taken effect, so a refusal of its repetition is not
@@ -134,9 +122,7 @@ func (l Library) refusalAfterALostAnswer(t *testing.T) {
 	server := l.start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := l.store(t, proxy.Addr(), Client{})
-	if _, err := s.Run(t.Context(), Incr, []string{"n"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(s.Run(t.Context(), Incr, []string{"n"}, nil)))
 	proxy.DropRepliesAndCut(1, "EVALSHA")
 	proxy.Hook(func(e redistest.Event) {
 		if e.Stage == redistest.Dropped {
@@ -145,9 +131,8 @@ func (l Library) refusalAfterALostAnswer(t *testing.T) {
 	})
 	_, err := s.Run(t.Context(), Incr, []string{"n"}, nil)
 	var refused *store.ServerError
-	if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "not an integer") {
-		t.Errorf("got %#v", err)
-	}
+	assert.True(t, err != nil && !errors.As(err, &refused) && strings.Contains(err.Error(), "not an integer"),
+		"got %#v", err)
 }
 
 func (l Library) server(t *testing.T) {
@@ -157,9 +142,8 @@ func (l Library) server(t *testing.T) {
 		Product: product, Version: version, Role: "master", Mode: "standalone", Address: server.Addr(),
 	}
 	l.eachProtocol(t, func(t *testing.T, c Client) {
-		if info, err := l.store(t, server.Addr(), c).Server(t.Context()); info != want || err != nil {
-			t.Errorf("got %+v, %v", info, err)
-		}
+		info, err := l.store(t, server.Addr(), c).Server(t.Context())
+		assert.True(t, info == want && err == nil, "got %+v, %v", info, err)
 	})
 }
 
@@ -171,9 +155,7 @@ func (l Library) Refusals(t *testing.T) {
 	t.Run("NilIsNoAnswer", func(t *testing.T) {
 		_, err := l.store(t, l.start(t).Addr(), Client{}).Run(t.Context(), Read, []string{"x"}, nil)
 		var refused *store.ServerError
-		if err == nil || errors.As(err, &refused) {
-			t.Errorf("got %v", err)
-		}
+		assert.True(t, err != nil && !errors.As(err, &refused), "got %v", err)
 	})
 }
 
@@ -220,12 +202,9 @@ func (l Library) serverErrors(t *testing.T) {
 			s := l.store(t, test.server.Addr(), test.client)
 			_, err := s.Run(t.Context(), test.action, []string{test.key}, nil)
 			var refused *store.ServerError
-			if !errors.As(err, &refused) {
-				t.Fatalf("got %v", err)
-			}
-			if refused.Code != test.code || !strings.Contains(refused.Message, test.says) {
-				t.Errorf("got %+v", refused)
-			}
+			assert.MustTrue(t, errors.As(err, &refused), "got %v", err)
+			assert.True(t, refused.Code == test.code && strings.Contains(refused.Message, test.says),
+				"got %+v", refused)
 		})
 	}
 }
@@ -246,14 +225,9 @@ func (l Library) refusedConnection(t *testing.T) {
 	s := l.store(t, addr, Client{})
 	_, err := s.Run(t.Context(), Read, []string{"x"}, nil)
 	var refused *store.ServerError
-	if err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), addr) {
-		t.Errorf("Run: %v", err)
-	}
-	if _, err := s.Listen(t.Context(), "channel", store.Listener{}); err == nil ||
-		!strings.Contains(err.Error(), addr) {
-		t.Errorf("Listen: %v", err)
-	}
-	if _, err := s.Server(t.Context()); err == nil || !strings.Contains(err.Error(), addr) {
-		t.Errorf("Server: %v", err)
-	}
+	assert.True(t, err != nil && !errors.As(err, &refused) && strings.Contains(err.Error(), addr), "Run: %v", err)
+	_, err = s.Listen(t.Context(), "channel", store.Listener{})
+	assert.True(t, err != nil && strings.Contains(err.Error(), addr), "Listen: %v", err)
+	_, err = s.Server(t.Context())
+	assert.True(t, err != nil && strings.Contains(err.Error(), addr), "Server: %v", err)
 }

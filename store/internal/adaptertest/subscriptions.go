@@ -33,17 +33,11 @@ func (l Library) listenIsConfirmed(t *testing.T, c Client) {
 	s := l.store(t, server.Addr(), c)
 	for _, channel := range []string{"first", "second"} {
 		rec, _ := Listen(t, s, channel)
-		if got := server.Do(t, "PUBLISH", channel, "hello"); got != int64(1) {
-			t.Errorf("%s was heard by %v", channel, got)
-		}
-		if got := Await(t, rec.Messages); got != "hello" {
-			t.Errorf("got %q", got)
-		}
+		assert.Equal[any](t, server.Do(t, "PUBLISH", channel, "hello"), int64(1), "%s was heard by", channel)
+		assert.Equal(t, Await(t, rec.Messages), "hello", "Await")
 	}
 	clients := server.Do(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)
-	if n := strings.Count(clients, "\n"); n != 1 {
-		t.Errorf("%d connections for two channels", n)
-	}
+	assert.Equal(t, strings.Count(clients, "\n"), 1, "connections for two channels")
 }
 
 func (l Library) listenersOfOneChannel(t *testing.T) {
@@ -56,15 +50,9 @@ func (l Library) listenersOfOneChannel(t *testing.T) {
 	Await(t, second.Messages)
 	stop()
 	stop()
-	if got := server.Do(t, "PUBLISH", "channel", "2"); got != int64(1) {
-		t.Errorf("heard by %v", got)
-	}
-	if got := Await(t, second.Messages); got != "2" {
-		t.Errorf("got %q", got)
-	}
-	if len(first.Messages) > 0 {
-		t.Error("a stopped listener was called")
-	}
+	assert.Equal[any](t, server.Do(t, "PUBLISH", "channel", "2"), int64(1), "heard by")
+	assert.Equal(t, Await(t, second.Messages), "2", "Await")
+	assert.True(t, len(first.Messages) == 0, "a stopped listener was called")
 }
 
 func (l Library) listenResumes(t *testing.T, c Client) {
@@ -81,9 +69,7 @@ func (l Library) listenResumes(t *testing.T, c Client) {
 			Await(t, one.Resumed)
 			Await(t, two.Resumed)
 			server.Do(t, "PUBLISH", "one", name)
-			if got := Await(t, one.Messages); got != name {
-				t.Errorf("got %q", got)
-			}
+			assert.Equal(t, Await(t, one.Messages), name, "Await")
 		})
 	}
 }
@@ -112,21 +98,16 @@ func (l Library) stopUnsubscribes(t *testing.T) {
 	s := l.store(t, server.Addr(), Client{})
 	_, stopOnly := Listen(t, s, "only")
 	stopOnly()
-	if got := server.Do(t, "PUBLISH", "only", "x"); got != int64(0) {
-		t.Errorf("the only channel is heard by %v", got)
-	}
+	assert.Equal[any](t, server.Do(t, "PUBLISH", "only", "x"), int64(0), "the only channel is heard by")
 	_, stop := Listen(t, s, "gone")
 	other, _ := Listen(t, s, "other")
 	stop()
-	if got := server.Do(t, "PUBLISH", "gone", "x"); got != int64(0) {
-		t.Errorf("heard by %v", got)
-	}
+	assert.Equal[any](t, server.Do(t, "PUBLISH", "gone", "x"), int64(0), "heard by")
 	back, _ := Listen(t, s, "gone")
 	for channel, rec := range map[string]*Recorder{"gone": back, "other": other} {
 		server.Do(t, "PUBLISH", channel, channel)
-		if got := Await(t, rec.Messages); got != channel {
-			t.Errorf("got %q on %s", got, channel)
-		}
+		got := Await(t, rec.Messages)
+		assert.True(t, got == channel, "got %q on %s", got, channel)
 	}
 }
 
@@ -155,13 +136,10 @@ func (l Library) stopWaitsForTheListener(t *testing.T) {
 	select {
 	case <-entered:
 		release <- struct{}{}
-		if n := Await(t, left); n != 0 {
-			t.Errorf("stop returned while %d calls ran", n)
-		}
+		n := Await(t, left)
+		assert.True(t, n == 0, "stop returned while %d calls ran", n)
 	case n := <-left:
-		if n != 0 {
-			t.Errorf("stop returned while %d calls ran", n)
-		}
+		assert.True(t, n == 0, "stop returned while %d calls ran", n)
 	}
 }
 
@@ -186,16 +164,10 @@ func (l Library) refusedChannel(t *testing.T) {
 	mine, _ := Listen(t, s, "mine")
 	_, err := s.Listen(t.Context(), "other", NewRecorder(1).Listener())
 	var refused *store.ServerError
-	if !errors.As(err, &refused) || refused.Code != "NOPERM" {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, errors.As(err, &refused) && refused.Code == "NOPERM", "got %v", err)
 	server.Do(t, "PUBLISH", "mine", "hello")
-	if got := Await(t, mine.Messages); got != "hello" {
-		t.Errorf("got %q", got)
-	}
-	if len(mine.Resumed) > 0 {
-		t.Error("the refusal broke the connection")
-	}
+	assert.Equal(t, Await(t, mine.Messages), "hello", "Await")
+	assert.True(t, len(mine.Resumed) == 0, "the refusal broke the connection")
 }
 
 // A user may lack the permission to unsubscribe. Its stop does not wait for that, and neither
@@ -228,21 +200,15 @@ func (l Library) mayNotUnsubscribe(t *testing.T) {
 		})
 	}
 	server.Do(t, "PUBLISH", "mine", "hello")
-	if got := Await(t, mine.Messages); got != "hello" {
-		t.Errorf("got %q", got)
-	}
-	if len(mine.Resumed) > 0 && !l.ReplacesConnection {
-		t.Error("the refusal broke the connection")
-	}
+	assert.Equal(t, Await(t, mine.Messages), "hello", "Await")
+	assert.False(t, len(mine.Resumed) > 0 && !l.ReplacesConnection, "the refusal broke the connection")
 }
 
 func (l Library) nothingIsLeft(t *testing.T, c Client) {
 	server := l.start(t)
 	s, lent := l.Open(t, server.Addr(), c)
 	// A context that can end makes the client start its own goroutines.
-	if _, err := s.Run(t.Context(), Echo, nil, []string{"x"}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Must(t, assert.Err(s.Run(t.Context(), Echo, nil, []string{"x"})))
 	before := runtime.NumGoroutine()
 	for range 3 {
 		_, stopOne := Listen(t, s, "one")

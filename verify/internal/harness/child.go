@@ -73,9 +73,7 @@ func (p *Child) Token(t testing.TB, word string) uint64 {
 	t.Helper()
 	text := p.Hear(t, word)
 	token, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("the child says: %s %s", word, text)
-	}
+	assert.MustTrue(t, err == nil, "the child says: %s %s", word, text)
 	return token
 }
 
@@ -94,9 +92,8 @@ func (p *Child) Die(t testing.TB) {
 	t.Helper()
 	p.Kill()
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, 0, nil); err != nil || !status.Signaled() {
-		t.Fatalf("the child did not die: %v, %v", status, err)
-	}
+	_, err := syscall.Wait4(p.cmd.Process.Pid, &status, 0, nil)
+	assert.MustTrue(t, err == nil && status.Signaled(), "the child did not die: %v, %v", status, err)
 }
 
 // Stop is SIGSTOP; it returns when the process has stopped: until then it might
@@ -105,9 +102,8 @@ func (p *Child) Stop(t testing.TB) {
 	t.Helper()
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("the child did not stop: %v, %v", status, err)
-	}
+	_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	assert.MustTrue(t, err == nil && status.Stopped(), "the child did not stop: %v, %v", status, err)
 }
 
 // Resume is SIGCONT.

@@ -94,9 +94,7 @@ func Waiting(t testing.TB, seen *Watch, m *holdfast.Mutex) <-chan Outcome {
 func Granted(t testing.TB, c <-chan Outcome) *holdfast.Lease {
 	t.Helper()
 	o := redistest.Next(t, "Lock", c)
-	if o.Err != nil {
-		t.Fatalf("Lock: %v", o.Err)
-	}
+	assert.MustTrue(t, o.Err == nil, "Lock: %v", o.Err)
 	return o.Lease
 }
 
@@ -107,12 +105,10 @@ func Lost(t testing.TB, l *holdfast.Lease, reason holdfast.LossReason) {
 	redistest.Next(t, "the end of the lease", l.Context().Done())
 	cause := context.Cause(l.Context())
 	var why *holdfast.LostError
-	if !errors.As(cause, &why) || why.Reason != reason || !errors.Is(cause, holdfast.ErrLost) {
-		t.Errorf("the cause of the end is %v, want loss: %s", cause, reason)
-	}
-	if !errors.Is(l.Err(), holdfast.ErrLost) || l.Remaining() != 0 {
-		t.Errorf("after the loss: Err %v, Remaining %v", l.Err(), l.Remaining())
-	}
+	assert.True(t, errors.As(cause, &why) && why.Reason == reason && errors.Is(cause, holdfast.ErrLost),
+		"the cause of the end is %v, want loss: %s", cause, reason)
+	assert.True(t, errors.Is(l.Err(), holdfast.ErrLost) && l.Remaining() == 0,
+		"after the loss: Err %v, Remaining %v", l.Err(), l.Remaining())
 }
 
 // History is what the clients of a test see of one lock.
@@ -141,9 +137,7 @@ func (h *History) Hold(l *holdfast.Lease) {
 	if h.holder != nil && h.holder.Err() == nil {
 		h.t.Errorf("two holders: %s and %s", h.holder.HolderID(), l.HolderID())
 	}
-	if l.Token() <= h.last {
-		h.t.Errorf("token %d after %d", l.Token(), h.last)
-	}
+	assert.True(h.t, l.Token() > h.last, "token %d after %d", l.Token(), h.last)
 	h.holder, h.last = l, l.Token()
 	h.grants++
 	h.mu.Unlock()

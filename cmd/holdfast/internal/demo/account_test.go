@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -45,9 +44,7 @@ func TestHandoversCountOnlyThoseOfAReleaseBetweenProcesses(t *testing.T) {
 		of(2, 8, 990, 1020, 1030, true),
 	}
 	grants = append(grants, grant{Token: 8, By: "release"}) // its predecessor had lost the lock
-	if got := handovers(grants, holds); !slices.Equal(got, []int64{30}) {
-		t.Errorf("hand-overs %v, want [30]", got)
-	}
+	assert.EqualSlices(t, handovers(grants, holds), []int64{30}, "hand-overs")
 }
 
 func TestPercentile(t *testing.T) {
@@ -71,8 +68,7 @@ func TestPercentile(t *testing.T) {
 		{hundred, 100, 100},
 		{hundred, 0, 1},
 	} {
-		if got := percentile(test.values, test.p); got != test.want {
-			t.Errorf("percentile %d of %d values = %d, want %d", test.p, len(test.values), got, test.want)
-		}
+		assert.Equal(t, percentile(test.values, test.p), test.want,
+			"percentile %d of %d values", test.p, len(test.values))
 	}
 }

@@ -90,9 +90,7 @@ func checkJSON(t *testing.T, result *Result, server string) {
 		"ok": true, "server": name, "embedded": server == ServerEmbedded, "workers": 3.0, "lease_ms": 250.0,
 		"overlaps": 0.0, "lost_updates": 0.0, "killed": 1.0, "paused": 1.0,
 	} {
-		if got[field] != want {
-			t.Errorf("%s is %v, want %v", field, got[field], want)
-		}
+		assert.True(t, got[field] == want, "%s is %v, want %v", field, got[field], want)
 	}
 	// A machine that is short of breath may lose more leases than the one.
 	for field, least := range map[string]float64{
@@ -100,13 +98,11 @@ func checkJSON(t *testing.T, result *Result, server string) {
 		"handover_p50_us": 1, "handover_p99_us": 1, "duration_ms": 2000, "takeover_ms": 1,
 		"stale_writes_refused": 1, "lost_updates_unfenced": 1,
 	} {
-		if n, ok := got[field].(float64); !ok || n < least {
-			t.Errorf("%s is %v, want %v or more", field, got[field], least)
-		}
+		n, ok := got[field].(float64)
+		assert.False(t, !ok || n < least, "%s is %v, want %v or more", field, got[field], least)
 	}
-	if problems, ok := got["problems"].([]any); !ok || len(problems) > 0 {
-		t.Errorf("problems are %v, want none", got["problems"])
-	}
+	problems, ok := got["problems"].([]any)
+	assert.True(t, ok && len(problems) == 0, "problems are %v, want none", got["problems"])
 	if t.Failed() {
 		t.Logf("%s", text)
 	}
@@ -124,9 +120,7 @@ func TestDemoEndsWhenTold(t *testing.T) {
 			cancel(enough)
 		}
 	})
-	if _, err := Run(ctx, opts); !errors.Is(err, enough) {
-		t.Errorf("an interrupted run ended with %v", err)
-	}
+	assert.Is(t, assert.Err(Run(ctx, opts)), enough)
 	left, err := os.ReadDir(temp)
 	assert.False(t, err != nil || len(left) > 0, "the run left %v behind, %v", left, err)
 }
@@ -142,9 +136,8 @@ func TestDemoSaysWhyAWorkerFailed(t *testing.T) {
 	opts := testOptions(t, ServerEmbedded)
 	opts.Worker = []string{"/bin/sh", "-c", "echo out of luck >&2; exit 3"}
 	_, err := Run(t.Context(), opts)
-	if err == nil || !strings.Contains(err.Error(), "exit status 3; its last message: out of luck") {
-		t.Errorf("a worker that ends at once: %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "exit status 3; its last message: out of luck"),
+		"a worker that ends at once: %v", err)
 }
 
 func TestMissingServerIsNamed(t *testing.T) {
@@ -179,9 +172,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Check: %v, want %q", err, want)
-		}
+		err := o.Check()
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "Check: %v, want %q", err, want)
 	}
 }
 
@@ -198,13 +190,10 @@ func TestVerdictNamesWhatMustNotBe(t *testing.T) {
 	} {
 		assert.Contains(t, text, want)
 	}
-	if strings.Contains(text, "Shown:") || strings.Contains(text, "\x1b") {
-		t.Errorf("a failed run without colour is written as\n%s", text)
-	}
+	assert.True(t, !strings.Contains(text, "Shown:") && !strings.Contains(text, "\x1b"),
+		"a failed run without colour is written as\n%s", text)
 	for _, r := range text {
-		if r > 0x7e {
-			t.Fatalf("%q in a text that is ASCII only", r)
-		}
+		assert.MustTrue(t, r <= 0x7e, "%q in a text that is ASCII only", r)
 	}
 }
 

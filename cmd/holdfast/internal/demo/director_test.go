@@ -12,9 +12,8 @@ func TestDirectorHitsHoldersOnly(t *testing.T) {
 	check := func(what string, want act, whom int) func(act, int) {
 		return func(a act, number int) {
 			t.Helper()
-			if a != want || number != whom {
-				t.Fatalf("%s: act %d on worker %d, want %d on %d", what, a, number, want, whom)
-			}
+			assert.MustTrue(t, a == want && number == whom,
+				"%s: act %d on worker %d, want %d on %d", what, a, number, want, whom)
 		}
 	}
 	check("too early", actNone, 0)(d.clock(999 * time.Millisecond))
@@ -34,30 +33,22 @@ func TestDirectorHitsHoldersOnly(t *testing.T) {
 	}
 	check("enough", actWake, 3)(d.turn(2, 40))
 	check("another's turn", actNone, 0)(d.turn(1, 41))
-	if d.scene == over {
-		t.Fatal("over before the paused one has written")
-	}
+	assert.MustTrue(t, d.scene != over, "over before the paused one has written")
 	check("its late write", actNone, 0)(d.turn(3, 20))
 	assert.MustEqual(t, d.scene, over, "not over after the late write")
 }
 
 func TestDirectorCastsTwoOfTwo(t *testing.T) {
 	d := newDirector(2, time.Second)
-	if d.killed != 1 || d.paused != 2 {
-		t.Errorf("kills %d and pauses %d of two workers", d.killed, d.paused)
-	}
+	assert.True(t, d.killed == 1 && d.paused == 2, "kills %d and pauses %d of two workers", d.killed, d.paused)
 }
 
 func TestDirectorNamesWhatItWaitsFor(t *testing.T) {
 	d := newDirector(4, 5*time.Second)
 	d.clock(time.Second)
-	if got := d.awaited(); got != "worker 2 to hold the lock" {
-		t.Error(got)
-	}
+	assert.Equal(t, d.awaited(), "worker 2 to hold the lock", "d.awaited")
 	d.stands(2, 11)
 	d.turn(1, 12)
 	d.clock(4 * time.Second)
-	if got := d.awaited(); got != "worker 3 to hold the lock" {
-		t.Error(got)
-	}
+	assert.Equal(t, d.awaited(), "worker 3 to hold the lock", "d.awaited")
 }

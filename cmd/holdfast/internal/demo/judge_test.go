@@ -37,23 +37,19 @@ func TestAHoldLastsUntilItsOwnReleaseOrItsLastExpiry(t *testing.T) {
 		{"a/1", 1, "acquire", 1000, 30_000, true}, {"b/1", 2, "release", 30_000, 80_000, false},
 		{"c/1", 3, "poll", 81_000, 90_000, true}, {"a/2", 4, "acquire", 95_000, 150_000, false},
 	}
-	if !slices.Equal(a.grants, want) || len(a.problems) > 0 || overlaps(a.grants) != 0 {
-		t.Errorf("%+v, problems %q, want %+v", a.grants, a.problems, want)
-	}
+	assert.True(t, slices.Equal(a.grants, want) && len(a.problems) == 0 && overlaps(a.grants) == 0,
+		"%+v, problems %q, want %+v", a.grants, a.problems, want)
 }
 
 func TestWhatTheServerMustNotDoIsFound(t *testing.T) {
 	first := audit.Note{At: 1000, Action: "acquire", Caller: "a/1", After: held("a/1", 5, 50)}
 	early := judged(first,
 		audit.Note{At: 9000, Action: "poll", Caller: "b/1", Before: held("a/1", 5, 50), After: held("b/1", 6, 60)})
-	if overlaps(early.grants) != 1 {
-		t.Errorf("a grant before the end of the lease is no overlap: %+v", early.grants)
-	}
+	assert.True(t, overlaps(early.grants) == 1,
+		"a grant before the end of the lease is no overlap: %+v", early.grants)
 	other := judged(first,
 		audit.Note{At: 9000, Action: "release", Caller: "b/1", Before: held("a/1", 5, 50), After: held("b/2", 6, 60)})
-	if overlaps(other.grants) != 1 {
-		t.Errorf("another's release has ended the hold: %+v", other.grants)
-	}
+	assert.True(t, overlaps(other.grants) == 1, "another's release has ended the hold: %+v", other.grants)
 	for want, n := range map[string]audit.Note{
 		"the token 5 was granted after 5": {
 			At: 60_000, Action: "acquire", Caller: "b/1", Before: held("a/1", 5, 50), After: held("b/1", 5, 90),
@@ -62,9 +58,8 @@ func TestWhatTheServerMustNotDoIsFound(t *testing.T) {
 			At: 60_000, Action: "acquire", Caller: "b/1", Before: held("x/1", 7, 50), After: held("b/1", 8, 90),
 		},
 	} {
-		if a := judged(first, n); len(a.problems) != 1 || !strings.Contains(a.problems[0], want) {
-			t.Errorf("%q, want %q", a.problems, want)
-		}
+		a := judged(first, n)
+		assert.True(t, len(a.problems) == 1 && strings.Contains(a.problems[0], want), "%q, want %q", a.problems, want)
 	}
 }
 
@@ -73,9 +68,8 @@ func TestHoldsAreJoinedByClient(t *testing.T) {
 		{Kind: got, Client: "a", ID: 1, Token: 10}, {Kind: got, Client: "b", ID: 1, Token: 20},
 		{Kind: end, Client: "b", ID: 1, At: 5}, {Kind: end, Client: "c", ID: 1, At: 6},
 	})
-	if len(holds) != 2 || holds[0].over != nil || holds[1].over == nil || holds[1].over.At != 5 {
-		t.Errorf("%+v", holds)
-	}
+	assert.True(t, len(holds) == 2 && holds[0].over == nil && holds[1].over != nil && holds[1].over.At == 5,
+		"%+v", holds)
 }
 
 func TestLostUpdatesAreCounted(t *testing.T) {
@@ -85,8 +79,7 @@ func TestLostUpdatesAreCounted(t *testing.T) {
 		{Kind: wrote, Value: 4, Plain: 4},              // 3 was written by a worker that died
 	}
 	assert.Equal(t, lossesOf(events, 4, 4), (losses{Taken: 3, Refused: 1, Fenced: 0, Plain: 1}), "lossesOf")
-	if got := lossesOf(events, 3, 4); got.Fenced != 1 {
-		t.Errorf("the fenced file has lost a write: %+v", got)
-	}
+	got := lossesOf(events, 3, 4)
+	assert.True(t, got.Fenced == 1, "the fenced file has lost a write: %+v", got)
 	assert.Equal(t, lossesOf(nil, 0, 0), (losses{}), "nothing was written")
 }

@@ -1,6 +1,10 @@
 package demo
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
 
 // Ten columns of one second; a hold covers a column if it covers its middle.
 func TestTimelineGolden(t *testing.T) {
@@ -30,9 +34,8 @@ func TestTimelineGolden(t *testing.T) {
 			"             0s\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := timeline(rows, 0, 10*second, 10, test.glyphs); got != test.want {
-				t.Errorf("timeline:\n%s\nwant:\n%s", got, test.want)
-			}
+			got := timeline(rows, 0, 10*second, 10, test.glyphs)
+			assert.True(t, got == test.want, "timeline:\n%s\nwant:\n%s", got, test.want)
 		})
 	}
 }
@@ -47,9 +50,8 @@ func TestTimelineFitsTheScreen(t *testing.T) {
 		want += "  w  ..\n"
 	}
 	want += "     0s\n  (3 more workers not shown)\n"
-	if got := timeline(rows, 0, 1000, 2, asciiGlyphs); got != want {
-		t.Errorf("timeline:\n%s\nwant:\n%s", got, want)
-	}
+	got := timeline(rows, 0, 1000, 2, asciiGlyphs)
+	assert.True(t, got == want, "timeline:\n%s\nwant:\n%s", got, want)
 }
 
 func TestAxis(t *testing.T) {

@@ -244,17 +244,14 @@ func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 		f := healthy()
 		c.change(&f)
 		found := Examine(Fleet{Nodes: []Facts{f}}).Findings
-		if got := named(found); got != c.want {
-			t.Errorf("%s: found %q, want %q: %+v", c.name, got, c.want, found)
-		}
-		if text := fmt.Sprintf("%+v", found); !strings.Contains(text, c.words) {
-			t.Errorf("%s: %q is not in %s", c.name, c.words, text)
-		}
+		got := named(found)
+		assert.True(t, got == c.want, "%s: found %q, want %q: %+v", c.name, got, c.want, found)
+		text := fmt.Sprintf("%+v", found)
+		assert.True(t, strings.Contains(text, c.words), "%s: %q is not in %s", c.name, c.words, text)
 		for _, one := range found {
 			seen[one.Check] = true
-			if one.Server != "redis://a" || one.Fact == "" || one.Severity != Info && one.Mend == "" {
-				t.Errorf("%s: %+v", c.name, one)
-			}
+			assert.False(t, one.Server != "redis://a" || one.Fact == "" || one.Severity != Info && one.Mend == "",
+				"%s: %+v", c.name, one)
 		}
 	}
 	for _, name := range Names() {
@@ -288,9 +285,8 @@ func TestFindingsComeWorstFirst(t *testing.T) {
 	set(&g, "maxmemory_policy=allkeys-lru")
 	g.Address = "redis://b"
 	r := Examine(Fleet{Nodes: []Facts{f, g}})
-	if got, want := named(r.Findings), "eviction problem persistence warning connections info"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	got, want := named(r.Findings), "eviction problem persistence warning connections info"
+	assert.True(t, got == want, "%q, want %q", got, want)
 	for severity, want := range map[Severity]int{Problem: 1, Warning: 1, Info: 1} {
 		assert.Equal(t, r.Count(severity), want, "%v", severity)
 	}
@@ -332,13 +328,11 @@ func TestAPercentileIsARoundTrip(t *testing.T) {
 	for i := range 50 {
 		f.Pings = append(f.Pings, time.Duration(i+1))
 	}
-	if half, most, longest := f.Latency(); half != 25 || most != 48 || longest != 50 {
-		t.Errorf("%d %d %d", half, most, longest)
-	}
+	half, most, longest := f.Latency()
+	assert.True(t, half == 25 && most == 48 && longest == 50, "%d %d %d", half, most, longest)
 	f.Pings = f.Pings[:1]
-	if half, most, longest := f.Latency(); half != 1 || most != 1 || longest != 1 {
-		t.Errorf("%d %d %d", half, most, longest)
-	}
+	half, most, longest = f.Latency()
+	assert.True(t, half == 1 && most == 1 && longest == 1, "%d %d %d", half, most, longest)
 }
 
 // Each generation of servers has its own words, and a user may be called anything.

@@ -84,9 +84,7 @@ func TestAGoodServerHasNoFindings(t *testing.T) {
 			assert.False(t, result != "ok" && name != "latency", "RESP%d: %s is %s", protocol, name, result)
 		}
 	}
-	if n := s.Do(t, "DBSIZE"); n != int64(0) {
-		t.Errorf("%v keys are left behind", n)
-	}
+	assert.Equal[any](t, s.Do(t, "DBSIZE"), int64(0), "keys are left behind")
 }
 
 // Guarantee: what is set up badly is found by its name.
@@ -282,13 +280,11 @@ func TestTheLeastUserIsEnough(t *testing.T) {
 	s := start(t, "--maxmemory-policy", "allkeys-lru")
 	makeUser(t, s, Rules(redistest.Prefix(), "server"))
 	r := examine(t, node(t, s, account{user: "ann", password: "pw"}))
-	if got, want := named(r.Findings), "unread info unread info unread info unread info"; got != want {
-		t.Fatalf("%q, want %q: %+v", got, want, r.Findings)
-	}
+	got, want := named(r.Findings), "unread info unread info unread info unread info"
+	assert.MustTrue(t, got == want, "%q, want %q: %+v", got, want, r.Findings)
 	for i, source := range []string{sourceInfo, sourceConfig, sourceUsers, sourceSlow} {
-		if fact := r.Findings[i].Fact; !strings.HasPrefix(fact, "could not read "+source+" (NOPERM ") {
-			t.Errorf("%s: %s", source, fact)
-		}
+		fact := r.Findings[i].Fact
+		assert.True(t, strings.HasPrefix(fact, "could not read "+source+" (NOPERM "), "%s: %s", source, fact)
 	}
 	if r.Checks[0]["permissions"] != "ok" || r.Checks[0]["pushes"] != "ok" || r.Checks[0]["eviction"] != nameUnread {
 		t.Errorf("%v", r.Checks[0])
@@ -296,9 +292,8 @@ func TestTheLeastUserIsEnough(t *testing.T) {
 	// With the rules that the help names, it reads all.
 	makeUser(t, s, append(Rules(redistest.Prefix(), "server"), "+info", "+config|get", "+slowlog|get", "+acl|whoami",
 		"+acl|getuser", "+client|info"))
-	if got := named(examine(t, node(t, s, account{user: "ann", password: "pw"})).Findings); got != "eviction problem" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, named(examine(t, node(t, s, account{user: "ann", password: "pw"})).Findings), "eviction problem",
+		"named")
 }
 
 // Each right that the manual gives is missed when it is taken, by its name.
@@ -312,9 +307,7 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 		if one.push {
 			want = Probe{Prefix: redistest.Prefix(), Pushes: []string{one.rule}}
 		}
-		if p == nil || fmt.Sprint(*p) != fmt.Sprint(want) {
-			t.Errorf("without %s: %+v", one.rule, p)
-		}
+		assert.True(t, p != nil && fmt.Sprint(*p) == fmt.Sprint(want), "without %s: %+v", one.rule, p)
 	}
 	if n := s.Do(t, "DBSIZE"); n != int64(0) {
 		redistest.Await(t, "the keys expire", func() bool { return s.Do(t, "DBSIZE") == int64(0) })
@@ -335,9 +328,8 @@ func TestEachNodeOfAClusterIsRead(t *testing.T) {
 		if checks["permissions"] != "ok" || checks["pushes"] != "ok" || checks["writes"] != "ok" {
 			t.Errorf("node %d: %v: %+v", i, checks, fleet.Nodes[i].Probe)
 		}
-		if p := fleet.Nodes[i].Probe; p == nil || !p.Cluster {
-			t.Errorf("node %d was not tried: %+v", i, p)
-		}
+		p := fleet.Nodes[i].Probe
+		assert.True(t, p != nil && p.Cluster, "node %d was not tried: %+v", i, p)
 		assert.False(t, checks["cluster"] != "info" || checks["replicas"] != "warning", "node %d: %v", i, checks)
 	}
 	s := cluster.Nodes[0]
@@ -356,9 +348,7 @@ func TestAServerThatDoesNotAnswerIsUnreachable(t *testing.T) {
 	n := node(t, s, account{})
 	s.Kill()
 	f := read(t, n)
-	if got := named(Examine(Fleet{Nodes: []Facts{f}}).Findings); got != "reachable problem" {
-		t.Errorf("%q: %+v", got, f)
-	}
+	assert.Equal(t, named(Examine(Fleet{Nodes: []Facts{f}}).Findings), "reachable problem", "%+v", f)
 }
 
 func TestAQuorumNamesEachServerOnce(t *testing.T) {
@@ -374,9 +364,8 @@ func TestTheRightsAreThoseOfTheManual(t *testing.T) {
 	t.Parallel()
 	same := func(what string, have, manual []string) {
 		t.Helper()
-		if !slices.Equal(have, manual) {
-			t.Errorf("%s: --acl prints\n%q, docs/operating.md has\n%q", what, have, manual)
-		}
+		assert.True(t, slices.Equal(have, manual),
+			"%s: --acl prints\n%q, docs/operating.md has\n%q", what, have, manual)
 	}
 	s := redistest.Start(t, redistest.Tenant("shop"))
 	same("a server", Rules("shop", "server"), s.Rights(t))

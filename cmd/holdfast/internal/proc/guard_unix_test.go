@@ -52,9 +52,8 @@ func guardedKeeping(
 	os.Stdin = w
 	defer func() { os.Stdin = before }()
 	if waiting == nil {
-		if waiting, err = Prepare(keep); err != nil {
-			t.Fatal(err)
-		}
+		waiting, err = Prepare(keep)
+		assert.MustTrue(t, err == nil, "%v", err)
 	}
 	c, err := StartGuarded(waiting,
 		Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Stdin: w, Group: true},
@@ -64,9 +63,8 @@ func guardedKeeping(
 	g := c.(*Guarded)
 	t.Cleanup(func() { g.Kill(); awaitEnd(t, g); g.Close(); killBelow(os.Getpid()) })
 	lines := bufio.NewReader(r)
-	if line, err := lines.ReadString('\n'); err != nil {
-		t.Fatalf("the command did not come up: %q, %v", line, err)
-	}
+	line, err := lines.ReadString('\n')
+	assert.MustTrue(t, err == nil, "the command did not come up: %q, %v", line, err)
 	return g, lines
 }
 
@@ -83,9 +81,7 @@ func awaitEnd(t *testing.T, g *Guarded) {
 // nobodyLeft waits until no process has the command's standard input any more.
 func nobodyLeft(t *testing.T, lines *bufio.Reader) {
 	t.Helper()
-	if _, err := io.Copy(io.Discard, lines); err != nil {
-		t.Fatalf("the command's processes still run: %v", err)
-	}
+	assert.Must(t, assert.Err(io.Copy(io.Discard, lines)))
 }
 
 func TestAGuardedCommandHasItsOwnCode(t *testing.T) {

@@ -27,9 +27,8 @@ func start(t *testing.T, group bool, script string) *Child {
 	w.Close() // the child has its own
 	assert.Must(t, err)
 	t.Cleanup(func() { c.Kill(); <-c.Done() })
-	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil {
-		t.Fatalf("the child did not come up: %q, %v", line, err)
-	}
+	line, err := bufio.NewReader(r).ReadString('\n')
+	assert.MustTrue(t, err == nil, "the child did not come up: %q, %v", line, err)
 	return c
 }
 
@@ -59,9 +58,8 @@ func TestWhatCannotBeStartedHasACode(t *testing.T) {
 			t.Errorf("%s: %v, code %d, want %d", path, err, StartCode(err), want)
 		}
 	}
-	if _, err := Look("no-such-command"); StartCode(err) != CodeNotFound || !errors.Is(err, exec.ErrNotFound) {
-		t.Errorf("no-such-command: %v", err)
-	}
+	_, err := Look("no-such-command")
+	assert.True(t, StartCode(err) == CodeNotFound && errors.Is(err, exec.ErrNotFound), "no-such-command: %v", err)
 }
 
 func TestASignalReachesTheWholeGroup(t *testing.T) {
@@ -115,7 +113,6 @@ func TestDescriptorsOfTheRuntimeAreNotInherited(t *testing.T) {
 	assert.Must(t, err)
 	defer f.Close()
 	assert.False(t, Inherited(int(f.Fd())), "a file that we have opened counts as inherited")
-	if !Inherited(2) || Inherited(1000) {
-		t.Error("standard error does not count as inherited, or a closed descriptor does")
-	}
+	assert.True(t, Inherited(2) && !Inherited(1000),
+		"standard error does not count as inherited, or a closed descriptor does")
 }

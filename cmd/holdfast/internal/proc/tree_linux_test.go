@@ -59,9 +59,8 @@ func TestBothWaysToListProcessesAgree(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if len(got) != 2 || !slices.Equal(got, want) {
-		t.Errorf("below: %v; by all processes' parents: %v; want the shell and its sleep", got, want)
-	}
+	assert.True(t, len(got) == 2 && slices.Equal(got, want),
+		"below: %v; by all processes' parents: %v; want the shell and its sleep", got, want)
 }
 
 // The kernel writes a process's name as it is, spaces and parentheses too.
@@ -84,9 +83,7 @@ func TestANameMayLookLikeTheRestOfTheLine(t *testing.T) {
 func TestASignalSparesALaterProcessOfTheSameID(t *testing.T) {
 	c := start(t, true, "trap 'exit 9' USR1; echo up >&0; sleep 1000 & wait")
 	p, ok := look(c.PID())
-	if !ok {
-		t.Fatal("the process is not there")
-	}
+	assert.MustTrue(t, ok, "the process is not there")
 	before := p
 	before.began = "1"
 	before.signal(syscall.SIGKILL)

@@ -41,18 +41,15 @@ func TestScanGoesOverEveryNode(t *testing.T) {
 		s.Do(t, "SET", fmt.Sprint("p:only ", i), "x", "PX", "60000")
 		nodes = append(nodes, client(t, s.Addr()))
 	}
-	if got := keys(t, nodes...); len(got) != 4 {
-		t.Errorf("found %q", got)
-	}
+	got := keys(t, nodes...)
+	assert.True(t, len(got) == 4, "found %q", got)
 	all[2].Kill()
-	if got := keys(t, nodes...); len(got) != 3 {
-		t.Errorf("with one node down: found %q", got)
-	}
+	got = keys(t, nodes...)
+	assert.True(t, len(got) == 3, "with one node down: found %q", got)
 	all[1].Kill()
 	ignore := func([]Foreign) error { return nil }
-	if err := ScanForeign(t.Context(), nodes, "p:*", new(atomic.Int64), ignore); err == nil {
-		t.Error("a majority is down, and there is no error")
-	}
+	assert.True(t, ScanForeign(t.Context(), nodes, "p:*", new(atomic.Int64), ignore) != nil,
+		"a majority is down, and there is no error")
 }
 
 func TestScanGoesOverACluster(t *testing.T) {
@@ -63,9 +60,8 @@ func TestScanGoesOverACluster(t *testing.T) {
 		key := fmt.Sprintf("p:{%d}", i)
 		c.Do(t, key, "SET", key, "x", "PX", "60000")
 	}
-	if got := keys(t, rdb); len(got) != 20 {
-		t.Errorf("found %q", got)
-	}
+	got := keys(t, rdb)
+	assert.True(t, len(got) == 20, "found %q", got)
 }
 
 func TestLocksOfOtherLibrariesAreRecognised(t *testing.T) {

@@ -37,9 +37,8 @@ func press(t *testing.T, m Model, keys ...string) Model {
 	t.Helper()
 	for _, key := range keys {
 		var quit bool
-		if m, quit = m.Key(key); quit {
-			t.Fatalf("the key %s ends the program", key)
-		}
+		m, quit = m.Key(key)
+		assert.MustTrue(t, !quit, "the key %s ends the program", key)
 	}
 	return m
 }
@@ -71,9 +70,8 @@ NAME          KIND       HOLDER            AGE  LEASE            WAITING  TREND 
 conf          shared     reader@b:2 +1      1s  ########     2s        0                 _                            9
 nightly       exclusive  report@a:1       1m0s  ########     8s        2                 -                            7
 queue         free                           -  -                      1                 .                            -`
-	if got := screen(m); got != want {
-		t.Errorf("\n%s\nwant\n%s", got, want)
-	}
+	got := screen(m)
+	assert.True(t, got == want, "\n%s\nwant\n%s", got, want)
 }
 
 func TestNoLineIsWiderThanTheScreenAndNoneIsMissing(t *testing.T) {
@@ -117,9 +115,8 @@ func TestTheBarIsWhatIsLeftOfTheLongestLeaseOfAToken(t *testing.T) {
 	for left, want := range map[time.Duration]string{
 		8 * time.Second: green, 3 * time.Second: yellow, time.Second: red,
 	} {
-		if _, style := colour.bar(left, 8*time.Second); style != want {
-			t.Errorf("%v of 8s has the style %s, want %s", left, style, want)
-		}
+		_, style := colour.bar(left, 8*time.Second)
+		assert.True(t, style == want, "%v of 8s has the style %s, want %s", left, style, want)
 	}
 }
 
@@ -128,14 +125,12 @@ func TestTheTrendIsTheLastWaiters(t *testing.T) {
 	for n := range 20 {
 		m = m.State(noon, []Lock{{Name: "a", Waiting: n}})
 	}
-	if got := m.past["a"].waiting; len(got) != samples || got[0] != 4 || got[samples-1] != 19 {
-		t.Errorf("%v", got)
-	}
+	got := m.past["a"].waiting
+	assert.True(t, len(got) == samples && got[0] == 4 && got[samples-1] == 19, "%v", got)
 	assert.Equal(t, ascii.trend([]int{0, 1, 7, 3}), "_.#=", "few waiters")
 	assert.Equal(t, ascii.trend([]int{0, 50, 100}), "_=#", "many waiters")
-	if m = m.State(noon, nil); len(m.past) != 0 {
-		t.Errorf("a lock that has gone is remembered: %v", m.past)
-	}
+	m = m.State(noon, nil)
+	assert.True(t, len(m.past) == 0, "a lock that has gone is remembered: %v", m.past)
 }
 
 func TestTheOrderOfTheRows(t *testing.T) {
@@ -203,9 +198,8 @@ func TestTheFilter(t *testing.T) {
 	wantNames(t, "cleared", m, "conf", ">nightly", "queue")
 	m = press(t, m, "/", "x", "esc")
 	wantNames(t, "given up", m, "conf", ">nightly", "queue")
-	if _, quit := press(t, m, "/").Key("ctrl-c"); !quit {
-		t.Error("ctrl-c does not end the program while a filter is typed")
-	}
+	_, quit := press(t, m, "/").Key("ctrl-c")
+	assert.True(t, quit, "ctrl-c does not end the program while a filter is typed")
 }
 
 func TestTheDetailPane(t *testing.T) {
@@ -217,9 +211,8 @@ func TestTheDetailPane(t *testing.T) {
 		t.Errorf("not the details of the selected lock:\n%s", text)
 	}
 	m = press(t, m, "esc")
-	if text := screen(m); strings.Contains(text, "is held:") {
-		t.Errorf("the pane is still there:\n%s", text)
-	}
+	text := screen(m)
+	assert.True(t, !strings.Contains(text, "is held:"), "the pane is still there:\n%s", text)
 }
 
 func TestAPauseKeepsTheScreen(t *testing.T) {
@@ -242,16 +235,14 @@ func TestAServerThatIsAwayLeavesTheLastState(t *testing.T) {
 	m = m.State(noon, three()).Failed("no server answers")
 	assert.Contains(t, screen(m), "12:00:00 UTC  no server answers\n")
 	wantNames(t, "away", m, ">conf", "nightly", "queue")
-	if text := screen(m.State(noon, three())); strings.Contains(text, "no server answers") {
-		t.Errorf("the server is back:\n%s", text)
-	}
+	text := screen(m.State(noon, three()))
+	assert.True(t, !strings.Contains(text, "no server answers"), "the server is back:\n%s", text)
 }
 
 func TestTheKeysThatEndTheProgram(t *testing.T) {
 	for _, key := range []string{"q", "ctrl-c"} {
-		if _, quit := New("", "name").Key(key); !quit {
-			t.Errorf("%s does not", key)
-		}
+		_, quit := New("", "name").Key(key)
+		assert.True(t, quit, "%s does not", key)
 	}
 }
 
