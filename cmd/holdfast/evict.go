@@ -25,8 +25,8 @@ expires by itself.
 
 A holder under holdfast run is told, and its command is stopped (exit code 79). Another
 holder learns of the eviction by a push, or with its next renewal: up to a third of its
-TTL later. Until then it works on beside the next holder. A resource that checks tokens
-refuses its writes, because evict raises the lock's fence.
+TTL later. Until then it may work at the same time as the next holder. A resource that
+checks tokens refuses its writes, because evict raises the lock's fence.
 
 The server stores who evicted, when and why; holdfast status shows it.
 
@@ -113,7 +113,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		_, err := fmt.Fprintf(w, "%s is free: there is nothing to evict\n", oneLine(name))
 		return err
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
-		// Whoever holds the lock now is meant, and not a client that acquires it while we ask.
+		// Evict the present holder, and not a client that acquires the lock while we ask.
 		e.Token = state.Holders[0].Token
 	}
 	if err := o.confirm(state, in, w); err != nil {
@@ -141,7 +141,7 @@ func (o *evictOptions) confirm(state holdfast.LockInfo, in io.Reader, w io.Write
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError("evict asks you to type the lock's name, but standard input is no terminal",
+		return usageError("evict asks you to type the lock's name, but standard input is not a terminal",
 			"write --yes to evict without being asked")
 	}
 	var b strings.Builder

@@ -133,7 +133,7 @@ type noServerError struct {
 func (e *noServerError) Error() string { return "no server answers at " + e.address + ": " + e.cause }
 
 // explainPlace says what to write if the URL leads to another kind of server than it says. It
-// returns nil if err is no sign of that.
+// returns nil if err is not a sign of that.
 func (s *server) explainPlace(err error) error {
 	var refused *holdfast.ServerError
 	switch is := func(text string) bool { return strings.Contains(refused.Message, text) }; {
@@ -163,7 +163,7 @@ func (s *server) explainPlace(err error) error {
 }
 
 func (s *server) noCluster() error {
-	return usageError(s.address+" is no Cluster", "write redis://HOST:PORT for one server")
+	return usageError(s.address+" is not a Cluster", "write redis://HOST:PORT for one server")
 }
 
 // primaryOf is the name of the first primary that the server watches, if it is a Sentinel.
@@ -235,7 +235,7 @@ func cause(err error) string {
 	case errors.Is(err, io.EOF):
 		return hungUp
 	case strings.Contains(err.Error(), "redis: can't parse"), strings.Contains(err.Error(), "redis: invalid reply"):
-		return "what answers is no Redis or Valkey server"
+		return "the program there is not a Redis or Valkey server"
 	}
 	return plain(err)
 }
