@@ -16,13 +16,13 @@ import (
 // build without -s -w has.
 //
 // The tag leaves out HTTP/2, which the tool does not need: serve speaks HTTP without TLS. Without
-// cgo, the resolver is Go's own.
+// cgo, the resolver is Go's own. Functions that begin at every 16 bytes instead of 32 save 150 KB.
 const sizeLimit = 15_000_000
 
 func TestTheToolIsSmall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast")
 	build := exec.CommandContext(t.Context(), "go", "build",
-		"-tags=nethttpomithttp2", "-trimpath", "-ldflags=-s -w", "-o", path, ".")
+		"-tags=nethttpomithttp2", "-trimpath", "-ldflags=-s -w -funcalign=16", "-o", path, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
