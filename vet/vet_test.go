@@ -6,7 +6,6 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/analysistest"
 
-	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/vet"
 )
 
@@ -18,7 +17,9 @@ func TestEachMistakeIsFoundAndNothingElse(t *testing.T) {
 			results := analysistest.RunWithSuggestedFixes(t, analysistest.TestData(), a, a.Name)
 			for _, r := range results {
 				for _, d := range r.Action.Diagnostics {
-					assert.True(t, d.Category == a.Name, "category of %q: %q; want %q", d.Message, d.Category, a.Name)
+					if d.Category != a.Name {
+						t.Errorf("category of %q: %q; want %q", d.Message, d.Category, a.Name)
+					}
 				}
 			}
 		})
@@ -26,5 +27,7 @@ func TestEachMistakeIsFoundAndNothingElse(t *testing.T) {
 }
 
 func TestTheAnalyzersAreValid(t *testing.T) {
-	assert.NoError(t, analysis.Validate(vet.Analyzers))
+	if err := analysis.Validate(vet.Analyzers); err != nil {
+		t.Error(err)
+	}
 }
