@@ -67,7 +67,7 @@ var meanings = []meaning{
 	},
 	{
 		codeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +
-			"not a lock.",
+			"not a lock. list, top: a record cannot be read.",
 	},
 	{codeRefused, "refused", "The server refused the password, the user or a command."},
 	{

@@ -78,6 +78,37 @@ func TestABadRequestIsRefused(t *testing.T) {
 	})
 }
 
+// A record that cannot be read hides no other, and is no lost lease.
+func TestAnUnreadableRecordIsNamed(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		w.lock("a")
+		w.lock("b")
+		s := w.view()
+		w.pass(2 * time.Second)
+		s.next()
+		w.store.PlantNewerFormat("holdfast:{b}")
+		w.store.PlantNewerFormat("holdfast:{c}:periodic")
+		w.pass(2 * time.Second)
+		var list listJSON
+		w.get("/api/locks", &list)
+		assert.True(t, len(list.Locks) == 1 && list.Locks[0].Name == "a" && list.Totals.Lost == 0 &&
+			list.Read.Error == "" && list.Totals.Unreadable == 2, "%+v", list)
+		bad := list.Read.Unreadable
+		assert.MustTrue(t, len(bad) == 2, "%+v", bad)
+		assert.True(t, bad[0].ID == "job:c" && bad[1].Name == "b" && strings.Contains(bad[1].Error, "newer Holdfast") &&
+			strings.Contains(bad[1].Hint, "update"), "%+v", bad)
+		news := s.next()
+		assert.True(t, news[0].name == "change" && news[0].Totals.Unreadable == 2 && len(news[0].Gone) == 1,
+			"%+v", news)
+		answer := httptest.NewRecorder()
+		w.page.ServeHTTP(answer, request(http.MethodGet, "/metrics", nil))
+		assert.Contains(t, answer.Body.String(), "\nholdfast_server_unreadable 2\n")
+		assert.Contains(t, answer.Body.String(), "\nholdfast_server_leases_lost_total 0\n")
+		s.leave()
+		<-s.done
+	})
+}
+
 func TestAListHasTheFirstWaitersAndTheDetailHasAll(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, w *world) {
 		w.lock("a")
