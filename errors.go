@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -331,6 +332,8 @@ func Hint(err error) string {
 		return "check that the server runs and that the address is right"
 	case errors.As(err, &silent) && !errors.Is(err, ErrUnknownOutcome):
 		return "check that the server runs and that the network passes requests to it"
+	case errors.Is(err, wire.ErrAnswer):
+		return "update this program if others use a newer Holdfast; if they do not, find out what writes to the key"
 	case errors.Is(err, ErrUnknownOutcome):
 		return unknownHint(err)
 	}
