@@ -89,7 +89,7 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 			}
 		}
 	}
-	h, w, err := s.runAttempt(ctx, try)
+	h, w, err := s.runAttempt(ctx, &outage{c: c, lock: s, try: try})
 	if err == nil {
 		if s.queued() {
 			s.turn().Keep(h)
@@ -153,12 +153,11 @@ func appendAttempt(to []byte, client string, number uint64) []byte {
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
 // server keeps nothing for the attempt, or a cancel runs in the background.
-func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
+func (s *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error) {
 	c := s.client
 	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	away := &outage{c: c, lock: s, try: try}
 	if !c.preflight.Passed(s.ack) {
 		if err := away.prepare(ctx, s); err != nil {
 			return nil, WakeNone, err
@@ -169,7 +168,7 @@ func (s *lock) runAttempt(ctx context.Context, try bool) (*hold, Wake, error) {
 	at := &attempt{c: c, lock: s, id: id, number: number}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
-	if !try && c.hub.Active() {
+	if !away.try && c.hub.Active() {
 		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.pushing.refused(c.now()) {
 			at.w = c.hub.Unsubscribed(s.channel, number)
 		}
@@ -413,7 +412,7 @@ func (s *lock) readUnder(parent context.Context) (*Lease, error) {
 
 // readAlone acquires a hold that this process does not share.
 func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	h, w, err := s.runAttempt(ctx, try)
+	h, w, err := s.runAttempt(ctx, &outage{c: s.client, lock: s, try: try})
 	if err != nil {
 		return nil, w, err
 	}
@@ -444,17 +443,18 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 	}
 	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
 	// request only tries, because goroutines that only try wait for its answer.
+	away := &outage{c: s.client, lock: s, try: true}
 	var h *hold
 	var w Wake
 	var err error
 	if try || do != waitqueue.Wait {
-		h, w, err = s.runAttempt(ctx, true)
+		h, w, err = s.runAttempt(ctx, away)
 	} else {
 		err = &HeldError{Name: s.name}
 	}
 	if held := heldIn(err); (held != nil || isTransient(err)) && !try {
 		turn.Waiting(held)
-		h, w, err = s.runAttempt(ctx, false)
+		h, w, err = s.runAttempt(ctx, away.again(err))
 	}
 	if err != nil {
 		turn.Refuse(heldIn(err))
@@ -462,6 +462,20 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 	}
 	turn.Share(h)
 	return h, w, nil
+}
+
+// again returns o for the second attempt of a call, which waits. err ended the first one, so the
+// second knows why the server did not answer.
+func (o *outage) again(err error) *outage {
+	o.try = false
+	var stopped *endedError
+	switch {
+	case errors.As(err, &stopped):
+		o.last = stopped.last
+	case heldIn(err) == nil:
+		o.last = reason(err)
+	}
+	return o
 }
 
 // heldIn returns the HeldError in err, or nil.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,9 +272,47 @@ func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 				_, err := takers(w.client(), holdfast.MaxWait(time.Minute))[kind](ctx)
 				assert.Is(t, err, context.DeadlineExceeded)
 				assert.False(t, errors.Is(err, holdfast.ErrHeld), "it says %v", err)
-				assert.True(t, holdfast.Hint(err) != "" || name == "silent", "no hint for: %v", err)
+				assert.True(t, holdfast.Hint(err) != "", "no hint for: %v", err)
 			})
 		}
+	}
+}
+
+// A server accepts requests and never answers. All kinds tell that alike, also those that make two
+// attempts, of which the second ends with the context.
+func TestEveryKindTellsTheCallersContextOfASilentServer(t *testing.T) {
+	for how, warm := range map[string]bool{"first call": false, "later": true} {
+		told := map[string]string{}
+		kinds := takers(nilClient(t))
+		kinds["Periodic"] = nil
+		for kind := range kinds {
+			runBubble(t, how+"/"+kind, func(t *testing.T, w *world) {
+				c := w.client(holdfast.Config{RequestTimeout: 500 * time.Millisecond})
+				if warm {
+					release(t, mustLock(t, c.Mutex("warm")))
+				}
+				defer w.Stall()()
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				take := takers(c)[kind]
+				if take == nil {
+					take = func(ctx context.Context) (*holdfast.Lease, error) {
+						_, err := c.Periodic("a", time.Hour, holdfast.MaxWait(time.Minute)).
+							Do(ctx, func(context.Context) error { return nil })
+						return nil, err
+					}
+				}
+				_, err := take(ctx)
+				assert.Is(t, err, context.DeadlineExceeded)
+				assert.Equal(t, errors.Is(err, holdfast.ErrUnknownOutcome), warm, "an unknown outcome: %v", err)
+				told[kind] = strings.ReplaceAll(err.Error(), `"0"`, `"a"`) + "\n" + holdfast.Hint(err)
+			})
+		}
+		for kind, text := range told {
+			assert.Equal(t, text, told["Mutex"], "%s, %s", how, kind)
+		}
+		assert.Contains(t, told["Mutex"], "; the last request failed: ")
+		assert.Contains(t, told["Mutex"], "\ncheck that the server runs")
 	}
 }
 

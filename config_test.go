@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -86,6 +87,7 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{&holdfast.LostError{Reason: holdfast.LossExpired}, "token"},
 		{fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, &net.OpError{Op: "dial", Err: errLink}), "address"},
 		{holdfast.ErrUnknownOutcome, "TTL"},
+		{wire.BadAnswer("nonsense"), "update"},
 	} {
 		hint := holdfast.Hint(test.err)
 		assert.False(t, !strings.Contains(hint, test.want) || test.want == "" && hint != "",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -204,27 +205,29 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// unknownError is an ErrUnknownOutcome with its cause.
-type unknownError struct {
+// requestError is the failure of a request, with the operation and the lock.
+type requestError struct {
 	what, name string
 	cause      error
+	unknown    bool // it may have taken effect
 }
 
-func (e *unknownError) Error() string {
-	return fmt.Sprintf("holdfast: %s %q: outcome unknown: %v", e.what, e.name, e.cause)
+func (e *requestError) Error() string {
+	if e.unknown {
+		return fmt.Sprintf("holdfast: %s %q: outcome unknown: %v", e.what, e.name, e.cause)
+	}
+	return fmt.Sprintf("holdfast: %s %q: %v", e.what, e.name, e.cause)
 }
 
-func (e *unknownError) Is(target error) bool { return target == ErrUnknownOutcome }
+func (e *requestError) Is(target error) bool { return e.unknown && target == ErrUnknownOutcome }
 
-func (e *unknownError) Unwrap() error { return e.cause }
+func (e *requestError) Unwrap() error { return e.cause }
 
 // wrap adds the operation and the lock to an error of the store. If the error says for
 // certain that nothing happened, it stays as it is. Any other error is an unknown outcome.
 func wrap(what, name string, err error) error {
-	if request.Definite(err) || errors.Is(err, ErrClosed) {
-		return fmt.Errorf("holdfast: %s %q: %w", what, name, err)
-	}
-	return &unknownError{what: what, name: name, cause: err}
+	known := request.Definite(err) || errors.Is(err, ErrClosed)
+	return &requestError{what: what, name: name, cause: err, unknown: !known}
 }
 
 // alreadyOver returns the error of a call whose context has ended before anything is sent: nothing
@@ -310,7 +313,10 @@ func Hint(err error) string {
 	case errors.As(err, &cycle):
 		return "release the leases that you hold and try again; acquire the locks in the same order everywhere"
 	case errors.Is(err, ErrDeadlock):
-		return "do not acquire a lock under the context of its own lease: pass the lease on, or use Reentrant"
+		if errors.As(err, new(reenterableError)) {
+			return ownLease + ", or use Reentrant"
+		}
+		return ownLease
 	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):
 		return "wait for the lock, or look up its holder with Inspect"
 	case errors.Is(err, errLate):
@@ -324,13 +330,18 @@ func Hint(err error) string {
 			"if each write has the token, the resource can refuse late writes"
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server runs and that the address is right"
-	case errors.As(err, &silent) && errors.Is(err, ErrHeld):
+	case errors.As(err, &silent) && !errors.Is(err, ErrUnknownOutcome):
 		return "check that the server runs and that the network passes requests to it"
+	case errors.Is(err, wire.ErrAnswer):
+		return "update this program if others use a newer Holdfast; if they do not, find out what writes to the key"
 	case errors.Is(err, ErrUnknownOutcome):
 		return unknownHint(err)
 	}
 	return ""
 }
+
+// ownLease is the hint for a call under the context of a lease of its own lock.
+const ownLease = "do not acquire a lock under the context of its own lease: pass the lease on"
 
 // hints has one sentence for each error code of the server.
 var hints = map[string]string{
@@ -362,7 +373,7 @@ var hints = map[string]string{
 // unknownHint says what holds after an unknown outcome. Only an acquisition and a release free
 // the lock: after others, the lease goes on.
 func unknownHint(err error) string {
-	var unknown *unknownError
+	var unknown *requestError
 	if errors.As(err, &unknown) && unknown.what != "lock" && unknown.what != "release of" {
 		return "check that the server answers"
 	}

@@ -592,3 +592,8 @@ func (t *leaseState) deadlock() error {
 	}
 	return fmt.Errorf("holdfast: lock %q: %w", t.hold.lock.name, ErrDeadlock)
 }
+
+// reenterableError is an ErrDeadlock that the option Reentrant would avoid.
+type reenterableError struct{ error }
+
+func (e reenterableError) Unwrap() error { return e.error }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/scan"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -188,11 +189,15 @@ const listReaders = 32
 //
 // List reads the server's keys a page at a time. So it blocks no server for long, however many
 // other keys there are. In a Cluster it reads every primary, and over a quorum every server.
-// The user needs the permission for SCAN. The first error ends the listing; it is yielded last,
-// with an empty state. If the store is not a [store.Scanner], the error is an [ErrInvalid].
+// The user needs the permission for SCAN.
+//
+// If this version cannot read a record, because a newer Holdfast has written it or because it is
+// damaged, List yields the name with the error, and goes on with the other records. LockInfo has
+// the Name then, and for a job a Job with its name. Any other error ends the listing: it is
+// yielded last, with an empty state. If the store is not a [store.Scanner], it is an [ErrInvalid].
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
-		if err := list(ctx, c, pattern, func(s LockInfo) bool { return yield(s, nil) }); err != nil {
+		if err := list(ctx, c, pattern, yield); err != nil {
 			yield(LockInfo{}, err)
 		}
 	}
@@ -201,7 +206,7 @@ func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, e
 // errListed ends a scan because the caller of List has ended it.
 var errListed = errors.New("the caller has seen enough")
 
-func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) bool) error {
+func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, error) bool) error {
 	match, err := scan.Match(pattern)
 	scanner, able := c.store.(store.Scanner)
 	switch {
@@ -217,7 +222,11 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	records, states, scanned := make(chan scan.Record), make(chan LockInfo), make(chan error, 1)
+	type answer struct {
+		state LockInfo
+		err   error
+	}
+	records, answers, scanned := make(chan scan.Record), make(chan answer), make(chan error, 1)
 	var readers sync.WaitGroup
 	known := new(registrations)
 	for range listReaders {
@@ -226,11 +235,11 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 				s, err := readRecord(ctx, c, r, known)
 				switch {
 				case isForeign(err): // named like a record
-				case err != nil:
+				case err != nil && !isUnreadable(err):
 					end(err)
 				default:
 					select {
-					case states <- s:
+					case answers <- answer{s, err}:
 					case <-ctx.Done():
 					}
 				}
@@ -248,10 +257,10 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 		})
 		close(records)
 		readers.Wait()
-		close(states)
+		close(answers)
 	}()
-	for s := range states {
-		if !errors.Is(context.Cause(ctx), errListed) && !yield(s) {
+	for a := range answers {
+		if !errors.Is(context.Cause(ctx), errListed) && !yield(a.state, a.err) {
 			end(errListed)
 		}
 	}
@@ -259,7 +268,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errListed):
 		return nil
-	case cause != nil: // a record could not be read, or the caller's context ended
+	case cause != nil: // a request failed, or the caller's context ended
 		return cause
 	case err != nil:
 		return wrap("listing of", pattern, err)
@@ -269,8 +278,15 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo) b
 
 // isForeign reports whether err says that a key holds data of another kind.
 func isForeign(err error) bool {
-	var refused *ServerError
-	return errors.As(err, &refused) && refused.Code == "WRONGTYPE"
+	refused := request.Refusal(err)
+	return refused != nil && refused.Code == "WRONGTYPE"
+}
+
+// isUnreadable reports whether err says that one record cannot be read: it has a later format, its
+// words make the script fail (ERR), or they make no sense to this client.
+func isUnreadable(err error) bool {
+	refused := request.Refusal(err)
+	return refused != nil && (refused.Code == "FORMAT" || refused.Code == "ERR") || errors.Is(err, wire.ErrAnswer)
 }
 
 func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrations) (LockInfo, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -95,13 +96,53 @@ func TestListLeavesOutWhatIsNoLock(t *testing.T) {
 			names = append(names, s.Name)
 		}
 		assert.EqualSlices(t, names, []string{"b"}, "the list")
-		w.Store.PlantNewerFormat("holdfast:{d}") // a lock, which this version cannot read
-		var last error
-		for _, err := range c.List(t.Context(), "") {
-			last = err
-		}
-		assert.True(t, last != nil, "a record of a later format is no error")
 	})
+}
+
+// A record that cannot be read hides no other: it has its place in the listing, with the error.
+func TestListGoesOnAfterAnUnreadableRecord(t *testing.T) {
+	failing := func(err error) func(*world) {
+		return func(w *world) {
+			w.Store.FailRequest(func(action string, keys []string) error {
+				if action == "inspect" && strings.HasPrefix(keys[0], "holdfast:{bad") {
+					return err
+				}
+				return nil
+			})
+		}
+	}
+	for what, spoil := range map[string]func(*world){
+		"a later format": func(w *world) {
+			for _, key := range []string{"holdfast:{bad}", "holdfast:{bad2}", "holdfast:{bad}:periodic"} {
+				w.Store.PlantNewerFormat(key)
+			}
+		},
+		"a script that fails":      failing(&store.ServerError{Code: "ERR", Message: "ERR user_script:83: attempt"}),
+		"words that make no sense": failing(wire.BadAnswer("lock x")),
+	} {
+		runBubble(t, what, func(t *testing.T, w *world) {
+			c := w.client(holdfast.Config{})
+			for _, name := range []string{"a", "bad", "bad2", "z"} {
+				release(t, mustLock(t, c.Mutex(name)))
+			}
+			job := c.Periodic("bad", time.Hour)
+			assert.Must(t, assert.Err(job.Do(t.Context(), func(context.Context) error { return nil })))
+			spoil(w)
+			var got []string
+			for s, err := range c.List(t.Context(), "") {
+				if err != nil {
+					assert.Contains(t, err.Error(), fmt.Sprintf("%q", s.Name))
+				}
+				job := s.Job != nil && s.Job.Name == s.Name
+				got = append(got, fmt.Sprintf("%s job=%t bad=%t", s.Name, job, err != nil))
+			}
+			slices.Sort(got)
+			assert.EqualSlices(t, got, []string{
+				"a job=false bad=false", "bad job=false bad=true", "bad job=true bad=true",
+				"bad2 job=false bad=true", "z job=false bad=false",
+			}, "the list")
+		})
+	}
 }
 
 // A caller that has seen enough leaves nothing behind: the bubble fails if a goroutine is
@@ -143,16 +184,17 @@ func TestListTellsWhyItEnds(t *testing.T) {
 		}
 		w.Store.FailRequest(func(action string, keys []string) error {
 			if action == "inspect" && strings.Contains(keys[0], "{7}") {
-				return &store.ServerError{Code: "FORMAT", Message: "FORMAT of a later version"}
+				return &store.ServerError{Code: "NOPERM", Message: "NOPERM no permission for this key"}
 			}
 			return nil
 		})
 		var last error
-		for _, err := range c.List(t.Context(), "") {
+		for s, err := range c.List(t.Context(), "") {
 			last = err
+			assert.True(t, err == nil || s.Name == "", "the error that ends the listing has the state %+v", s)
 		}
 		var refusal *store.ServerError
-		assert.True(t, errors.As(last, &refusal) && refusal.Code == "FORMAT" && strings.Contains(last.Error(), `"7"`),
+		assert.True(t, errors.As(last, &refusal) && refusal.Code == "NOPERM" && strings.Contains(last.Error(), `"7"`),
 			"%v", last)
 		w.Store.FailRequest(nil)
 		assert.Must(t, c.Close(t.Context()))

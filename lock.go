@@ -131,6 +131,7 @@ type lockOptions struct {
 	noLocalQueue bool          // each goroutine of this process asks the server for itself
 	owner        string        // the name under which several attempts hold together, as in the record
 	reentrant    bool          // allows a re-entry under a lease's context
+	canReenter   bool          // the kind has the option for that
 	tags         string        // for people, as in the client's record
 	breaks       bool          // ends rather than stay in a deadlock
 	limits
@@ -259,9 +260,12 @@ func (s *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	switch {
 	case held == nil || !reenters && s.want != wire.Exclusive:
 		return nil, nil
-	case !reenters, held.hold.lock.rw.any(), held.hold.lock.want != s.want, s.owner != held.hold.lock.owner:
+	case held.hold.lock.rw.any(), held.hold.lock.want != s.want, s.owner != held.hold.lock.owner,
+		!reenters && !s.canReenter:
 		// The caller would wait for itself.
 		return nil, held.deadlock()
+	case !reenters:
+		return nil, reenterableError{held.deadlock()}
 	}
 	return held.reenter(ctx)
 }

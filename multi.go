@@ -283,8 +283,8 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	}
 	first := &locks[0]
 	if err := first.prepare(ctx); err != nil {
-		if end := request.Ended(ctx); end != nil && request.Transient(err) {
-			err = end
+		if over := alreadyOver(ctx, "lock", first.name); over != nil && request.Transient(err) {
+			return nil, 0, over // nothing was asked
 		}
 		return nil, 0, wrap("lock", first.name, err)
 	}

@@ -24,7 +24,7 @@ type Mutex struct{ lock lock }
 // Mutex names a lock. The name has 1 to 512 bytes of UTF-8. Mutex does no I/O. If the name
 // or an option is invalid, the first use returns an [ErrInvalid].
 func (c *Client) Mutex(name string, options ...MutexOption) *Mutex {
-	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive}, options)
+	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, canReenter: true}, options)
 	return &Mutex{newLock(c, name, chosen, err)}
 }
 

@@ -290,8 +290,8 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
 	c, s := e.lock.client, &e.lock
 	if err := s.prepare(ctx); err != nil {
-		if end := request.Ended(ctx); end != nil && request.Transient(err) {
-			err = end
+		if over := alreadyOver(ctx, "run of", s.name); over != nil && request.Transient(err) {
+			return RunResult{}, nil, over // nothing was asked
 		}
 		return RunResult{}, nil, wrap("run of", s.name, err)
 	}

@@ -72,6 +72,43 @@ func TestDoReenters(t *testing.T) {
 	})
 }
 
+// The hint names the option where it would help: for a kind that has it, and for that lease.
+func TestTheHintOfADeadlockFitsTheKind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l, several := mustLock(t, c.Mutex("a")), mustLockAll(t, c.MultiMutex([]string{"b"}))
+		writer, entry := must(t, c.RWMutex("c").Lock), must(t, c.Mutex("d", holdfast.Owner("ann")).Lock)
+		leads, err := c.Election("e").Campaign(t.Context(), "me")
+		assert.Must(t, err)
+		for what, test := range map[string]struct {
+			err  error
+			fits bool
+		}{
+			"Mutex":                     {assert.Err(c.Mutex("a").Lock(l.Context())), true},
+			"TryLock":                   {assert.Err(c.Mutex("a").TryLock(l.Context())), true},
+			"Mutex under several":       {assert.Err(c.Mutex("b").Lock(several.Context())), true},
+			"MultiMutex":                {assert.Err(c.MultiMutex([]string{"x", "a"}).Lock(l.Context())), false},
+			"MultiMutex under several":  {assert.Err(c.MultiMutex([]string{"b"}).Lock(several.Context())), false},
+			"AwaitFree":                 {c.Mutex("a").AwaitFree(l.Context()), false},
+			"RWMutex":                   {assert.Err(c.RWMutex("c").Lock(writer.Context())), false},
+			"Mutex under a writer":      {assert.Err(c.Mutex("c").Lock(writer.Context())), false},
+			"Mutex under a named owner": {assert.Err(c.Mutex("d").Lock(entry.Context())), false},
+			"Election":                  {assert.Err(c.Election("e").Campaign(leads.Context(), "me")), false},
+		} {
+			assert.Is(t, test.err, holdfast.ErrDeadlock)
+			hint := holdfast.Hint(test.err)
+			assert.Contains(t, hint, "pass the lease on")
+			names := strings.Contains(hint, "Reentrant")
+			assert.Equal(t, names, test.fits, "%s: the hint %q names Reentrant", what, hint)
+		}
+		for _, held := range []*holdfast.Lease{l, writer, entry} {
+			release(t, held)
+		}
+		releaseAll(t, several)
+		assert.Must(t, leads.Resign(t.Context()))
+	})
+}
+
 func TestReentryNeedsItsOption(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()

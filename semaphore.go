@@ -193,27 +193,30 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 // while others wait.
 func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := s.client
+	away := &outage{c: c, lock: s, try: try}
 	if try || c.cfg.MaxLocalHandOvers < 0 {
-		return s.takePermits(ctx, parent, try)
+		return s.takePermits(ctx, parent, away)
 	}
 	if !c.queue.Busy(s.key(), waitqueue.Permits) {
 		// No goroutine of this process waits, so perhaps the first request is granted.
-		l, w, err := s.takePermits(ctx, parent, true)
+		away.try = true
+		l, w, err := s.takePermits(ctx, parent, away)
 		if !errors.Is(err, ErrHeld) && !isTransient(err) {
 			return l, w, err
 		}
+		away = away.again(err)
 	}
 	turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Permits, s, false)
 	if err != nil {
-		return nil, WakeNone, err
+		return nil, WakeNone, away.ended(ctx, err)
 	}
-	l, w, err := s.takePermits(ctx, parent, false)
+	l, w, err := s.takePermits(ctx, parent, away)
 	turn.Leave()
 	return l, w, err
 }
 
-func (s *lock) takePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	h, w, err := s.runAttempt(ctx, try)
+func (s *lock) takePermits(ctx, parent context.Context, away *outage) (*Lease, Wake, error) {
+	h, w, err := s.runAttempt(ctx, away)
 	if err != nil {
 		return nil, w, err
 	}

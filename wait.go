@@ -311,7 +311,7 @@ type outage struct {
 	lock     *lock
 	try      bool // the call does not wait: the first failure ends it
 	failures int
-	last     error // why the last request failed; nil if it was answered
+	last     error // why the last request failed, perhaps of an earlier attempt; nil if it was answered
 }
 
 // outlast pauses before the next request. It reports false if the call must end: the call
@@ -320,7 +320,7 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 	if o.try || !request.Transient(err) || request.Ended(ctx) != nil || o.c.life.IsClosing() {
 		return false
 	}
-	if o.last == nil {
+	if o.failures == 0 {
 		o.report(ctx, err)
 	}
 	o.last = err
@@ -465,9 +465,9 @@ func readHolder(ctx context.Context, s *lock, told *HeldError) {
 
 // reason returns why an acquisition failed, without the unknown outcome. A cancel ends that.
 func reason(err error) error {
-	var doubt *unknownError
-	if errors.As(err, &doubt) {
-		return doubt.cause
+	var failed *requestError
+	if errors.As(err, &failed) {
+		return failed.cause
 	}
 	return err
 }

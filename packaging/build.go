@@ -54,7 +54,7 @@ func (p *packager) run(ctx context.Context, list []string) error {
 	for _, word := range list {
 		system, arch, found := strings.Cut(word, "/")
 		if !found {
-			return fmt.Errorf("%q is no platform: write linux/amd64", word)
+			return fmt.Errorf("%q is not a platform: write linux/amd64", word)
 		}
 		chosen = append(chosen, platform{system, arch})
 	}

@@ -17,7 +17,7 @@ var ReleaseContext = &analysis.Analyzer{
 
 ReleaseWhenDone releases the lease when a context ends. context.Background never ends, and
 the lease's own context ends only when the lease has ended. Release with nil releases
-nothing. Release with a context that has ended is no mistake: it works.`,
+nothing. Release with a context that has ended is not a mistake: it works.`,
 	URL:      page + "releasectx",
 	Requires: []*analysis.Analyzer{inspect.Analyzer},
 	Run:      runReleaseContext,

@@ -98,7 +98,7 @@ func (a *app) names(cmd *cobra.Command, typed string, wanted func(holdfast.LockI
 	var names []string
 	for state, err := range s.client.List(ctx, globOf(typed)+"*") {
 		if err != nil {
-			break // what was found until then is right
+			continue // what else is found is right
 		}
 		// What begins or ends with a blank loses it on the way to the shell.
 		odd := strings.ContainsAny(state.Name, "\t\r\n") || strings.TrimSpace(state.Name) != state.Name

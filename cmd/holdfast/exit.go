@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // The exit codes. They are a contract with scripts: a number is never given
@@ -67,7 +68,7 @@ var meanings = []meaning{
 	},
 	{
 		codeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +
-			"not a lock.",
+			"not a lock. list, top: a record cannot be read.",
 	},
 	{codeRefused, "refused", "The server refused the password, the user or a command."},
 	{
@@ -192,6 +193,8 @@ func codeOf(err error) int {
 		return codeBusy
 	case errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrNotHeld):
 		return codeLost
+	case errors.Is(err, wire.ErrAnswer):
+		return codeProtocol
 	case unreachable(err):
 		return codeUnreachable
 	}

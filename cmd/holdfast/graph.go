@@ -40,20 +40,23 @@ type graphDeadlockJSON struct {
 func (l *lister) printGraph(ctx context.Context) error {
 	var locks []holdfast.LockInfo
 	for s, err := range l.server.client.List(ctx, l.pattern) {
-		if err != nil {
+		switch {
+		case err == nil:
+			locks = append(locks, s)
+		case !l.bad.add(l.server, s, err):
 			return err
 		}
-		locks = append(locks, s)
 	}
 	order.Stable(locks, func(a, b *holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
 	deadlocks, err := confirmed(ctx, l.server.client, holdfast.Deadlocks(locks))
 	if err != nil {
 		return err
 	}
+	write := writeGraph
 	if l.output == "json" {
-		return writeGraphJSON(l.w, locks, deadlocks)
+		write = writeGraphJSON
 	}
-	return writeGraph(l.w, locks, deadlocks)
+	return cmp.Or(write(l.w, locks, deadlocks), l.bad.err())
 }
 
 // heldByWaiters returns, for each attempt that waits, the locks that its code holds.

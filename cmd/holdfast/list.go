@@ -21,7 +21,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/scan"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const listLong = `list shows the locks that are held or waited for, and the jobs that run. GLOB selects
@@ -47,6 +46,9 @@ calls that wait for each other. It knows the locks of a waiter that is a Go prog
 passes on the context of its lease, and of a run inside a run, once the waiter has waited
 for a third of the TTL. With -o json it prints an object for each lock ("name", "holders",
 "waiters"), and one for each deadlock ("deadlock").
+
+A record that this version cannot read, such as one of a newer Holdfast, hides no other. Its
+row has the kind "unreadable", -o json has "error", and the exit code is 76.
 
 -o json prints one object per line, with the fields of holdfast status --json, and for a
 job "job" in it. -o name prints names only, one per line.
@@ -228,7 +230,7 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 	if scanErr != nil {
 		return s.explain("", scanErr)
 	}
-	return err
+	return cmp.Or(err, l.bad.err())
 }
 
 // closeSoon closes the server within a bounded time.
@@ -253,6 +255,7 @@ type lister struct {
 	server *server
 	w      io.Writer
 	rows   chan row
+	bad    unreadable
 	widths map[string]int
 }
 
@@ -268,10 +271,14 @@ func (l *lister) scan(ctx context.Context) error {
 		})
 	}
 	for s, err := range l.server.client.List(ctx, l.pattern) {
-		if err != nil {
+		if err != nil && !l.bad.add(l.server, s, err) {
 			return err
 		}
-		if r := l.server.row(s); l.wants(r) {
+		r := l.server.row(s)
+		if err != nil {
+			r = l.server.unreadableRow(s, err)
+		}
+		if l.wants(r) {
 			l.rows <- r
 		}
 	}
@@ -280,10 +287,10 @@ func (l *lister) scan(ctx context.Context) error {
 
 // row is the row of a lock or job.
 func (s *server) row(state holdfast.LockInfo) row {
+	lines := jsonState(state, s.keyOf(state))
 	if state.Job == nil {
-		return newRow(jsonState(state, wire.Key(s.prefix, state.Name)), false)
+		return newRow(lines, false)
 	}
-	lines := jsonState(state, wire.PeriodicKey(s.prefix, state.Name))
 	lines.Job = jsonJob(*state.Job)
 	return newRow(lines, true)
 }
@@ -294,7 +301,7 @@ func (l *lister) wants(r row) bool {
 	switch {
 	case l.stale:
 		return slices.ContainsFunc(r.state.Holders, func(h holderJSON) bool { return !known(h) && !h.Released })
-	case l.all:
+	case l.all, r.state.Error != "":
 		return true
 	}
 	return r.state.Held || r.state.Waiting > 0

@@ -284,6 +284,7 @@ type (
 		Leader       *valueJSON    `json:"leader"`
 		Job          *jobJSON      `json:"job"`
 		Foreign      string        `json:"foreign,omitempty"` // of list --foreign only
+		Error        string        `json:"error,omitempty"`   // of list only: why the record cannot be read
 	}
 	clientJSON struct {
 		ClientID string `json:"client_id"`

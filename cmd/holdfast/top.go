@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ clients waited at the last 16 readings.
 Keys: up and down, page up and page down, home and end select a lock. enter shows or hides
 its details, as holdfast inspect prints them. / filters by name and holder; esc shows all
 again. s changes the order, r reverses it, p stops and continues the display, q ends top.
+
+A record that cannot be read has the kind "unreadable"; its details say why.
 
 --once reads the locks once and prints one screen. It needs no terminal.
 
@@ -83,16 +86,20 @@ func newTop(a *app) *cobra.Command {
 }
 
 // topLocks reads what top shows.
-func (s *server) topLocks(ctx context.Context, pattern string) (locks []top.Lock, err error) {
+func (s *server) topLocks(ctx context.Context, pattern string) (locks []top.Lock, bad unreadable, err error) {
 	for state, err := range s.client.List(ctx, pattern) {
 		if err != nil {
-			return nil, err
+			if !bad.add(s, state, err) {
+				return nil, nil, err
+			}
+			locks = append(locks, s.unreadableLock(state, err))
+			continue
 		}
 		if r := s.row(state); r.state.Held || r.state.Waiting > 0 {
 			locks = append(locks, topLock(state, r))
 		}
 	}
-	return locks, nil
+	return locks, bad, nil
 }
 
 // topLock is a lock in the texts of list and of inspect.
@@ -128,7 +135,7 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 	defer s.closeSoon()
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
-	locks, err := s.topLocks(ctx, o.pattern)
+	locks, bad, err := s.topLocks(ctx, o.pattern)
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return silent(codeSignal + int(by.Signal))
 	}
@@ -141,7 +148,7 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 	}
 	m := top.New(s.title(), o.sort).Resize(width, 0).State(time.Now(), locks)
 	_, err = fmt.Fprintln(w, strings.Join(m.View(topLook()), "\n"))
-	return err
+	return cmp.Or(err, bad.err())
 }
 
 // reading is the answer to one reading of the locks.
@@ -171,7 +178,7 @@ func topLive(a *app, o *topOptions) error {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			limited, end := context.WithTimeout(ctx, readTimeout)
-			locks, err := s.topLocks(limited, o.pattern)
+			locks, _, err := s.topLocks(limited, o.pattern)
 			end()
 			select {
 			case readings <- reading{locks, time.Now(), err}:

@@ -28,10 +28,11 @@ several changes in between, it shows the last. Compare the tokens: each hold has
 of its own, so another token means that the lock has changed hands.
 
 Each line has the time (UTC), the event, the lock's name, and details:
-  held      a client holds it: the holder and its token; also after a hand-over
-  released  nobody holds it any more: it was released, or its lease has expired
-  waiting   more or fewer clients wait: how many
-  evicted   an operator has ended its holds: who and why
+  held        a client holds it: the holder and its token; also after a hand-over
+  released    nobody holds it any more: it was released, or its lease has expired
+  waiting     more or fewer clients wait: how many
+  evicted     an operator has ended its holds: who and why
+  unreadable  its record cannot be read: why, and what to do
 
 --foreign watches the locks of other libraries instead, and of holdfast run --wire: GLOB then
 selects whole keys. The holder is the library and what its record names.
@@ -94,6 +95,8 @@ func (e watchEvent) String() string {
 		text += "  by " + e.Holder
 	case e.Waiting != nil:
 		text += fmt.Sprintf("  %d", *e.Waiting)
+	case e.Event == "unreadable":
+		text += "  " + oneLine(e.Reason)
 	case e.By != "":
 		text += fmt.Sprintf("  by %s: %s", oneLine(e.By), oneLine(e.Reason))
 	}
@@ -112,9 +115,9 @@ func runWatch(
 	defer stop()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known, away := map[string]holdfast.LockInfo{}, false
+	known, told, away := map[string]holdfast.LockInfo{}, map[string]string{}, false
 	for {
-		now, err := read(s, ctx, pattern)
+		now, bad, err := read(s, ctx, pattern)
 		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 			return silent(codeSignal + int(by.Signal))
 		}
@@ -125,10 +128,17 @@ func runWatch(
 			why := s.explain("", err)
 			a.say.warnf(hintOf(why), "%s; watch goes on when the server is back", plain(why))
 		case err == nil:
-			if err := writeEvents(w, changes(known, now, time.Now()), asJSON); err != nil {
+			for name := range bad {
+				if was, ok := known[name]; ok { // nobody knows that it has changed
+					now[name] = was
+				}
+			}
+			at := time.Now()
+			events := append(changes(known, now, at), unreadableEvents(bad, told, at)...)
+			if err := writeEvents(w, events, asJSON); err != nil {
 				return err
 			}
-			known = now
+			known, told = now, bad
 		}
 		away = err != nil
 		select {
@@ -138,35 +148,43 @@ func runWatch(
 	}
 }
 
-// readStates reads the states of the locks that match, by their names.
-type readStates func(s *server, ctx context.Context, pattern string) (map[string]holdfast.LockInfo, error)
+// readStates reads the states of the locks that match, by their names, and why others cannot be read.
+type readStates func(s *server, ctx context.Context, pattern string) (
+	states map[string]holdfast.LockInfo, bad map[string]string, err error)
 
 // foreignStates reads the locks of other libraries, by their keys.
-func (s *server) foreignStates(ctx context.Context, pattern string) (map[string]holdfast.LockInfo, error) {
-	states := map[string]holdfast.LockInfo{}
+func (s *server) foreignStates(
+	ctx context.Context, pattern string,
+) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
+	states = map[string]holdfast.LockInfo{}
 	pattern = cmp.Or(pattern, "*")
-	err := survey.ScanForeign(ctx, s.rdbs(), pattern, &s.looked, func(list []survey.Foreign) error {
+	err = survey.ScanForeign(ctx, s.rdbs(), pattern, &s.looked, func(list []survey.Foreign) error {
 		for _, f := range list {
 			h := holdfast.Holder{HolderID: f.Holder, ClientID: f.Kind + " " + f.Holder, Remaining: f.Remaining}
 			states[f.Key] = holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}
 		}
 		return nil
 	})
-	return states, err
+	return states, nil, err
 }
 
 // states reads all locks that match.
-func (s *server) states(ctx context.Context, pattern string) (map[string]holdfast.LockInfo, error) {
-	states := map[string]holdfast.LockInfo{}
+func (s *server) states(
+	ctx context.Context, pattern string,
+) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
+	states, bad = map[string]holdfast.LockInfo{}, map[string]string{}
 	for state, err := range s.client.List(ctx, pattern) {
-		if err != nil {
-			return nil, err
-		}
-		if state.Job == nil {
+		switch {
+		case err != nil && state.Name == "":
+			return nil, nil, err
+		case state.Job != nil:
+		case err != nil:
+			bad[state.Name] = plain(err) + "; " + s.unreadable(state, err).hint
+		default:
 			states[state.Name] = state
 		}
 	}
-	return states, nil
+	return states, bad, nil
 }
 
 // changes are the events between two states, in the order of the names.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,6 +76,73 @@ func TestABadRequestIsRefused(t *testing.T) {
 			w.page.ServeHTTP(answer, request(http.MethodGet, path, nil))
 			assert.True(t, answer.Code == code, "%s: %d, want %d: %s", path, answer.Code, code, answer.Body)
 		}
+	})
+}
+
+// Every error of the API is JSON, whatever its status is.
+func TestEveryErrorIsJSON(t *testing.T) {
+	bubble(t, Config{AllowEvict: true}, func(t *testing.T, w *world) {
+		long := `{"name":"` + strings.Repeat("x", maxBody) + `"}`
+		for what, test := range map[string]struct {
+			method, path, body string
+			code               int
+			allow              string
+		}{
+			"no such path":      {"GET", "/api/none", "", 404, ""},
+			"another method":    {"DELETE", "/api/locks", "", 405, "GET, HEAD"},
+			"a read by POST":    {"POST", "/api/lock", "", 405, "GET, HEAD"},
+			"a write by GET":    {"GET", "/api/evict", "", 405, "POST"},
+			"the metrics":       {"PUT", "/metrics", "", 405, "GET, HEAD"},
+			"the form":          {"PUT", "/login", "", 405, "GET, HEAD, POST"},
+			"the page":          {"POST", "/", "", 405, "GET, HEAD"},
+			"a bad name":        {"GET", "/api/lock", "", 400, ""},
+			"no JSON":           {"POST", "/api/evict", "{", 400, ""},
+			"too long":          {"POST", "/api/evict", long, 413, ""},
+			"no login":          {"GET", "/login", "", 404, ""},
+			"a strange request": {"GET", "", "", 404, ""},
+		} {
+			r := request(test.method, "/", strings.NewReader(test.body))
+			r.URL.Path, r.RequestURI = test.path, "//"+test.path
+			r.Header.Set("Content-Type", "application/json")
+			answer := httptest.NewRecorder()
+			w.page.ServeHTTP(answer, r)
+			var told map[string]string
+			err := json.Unmarshal(answer.Body.Bytes(), &told)
+			assert.True(t, answer.Code == test.code && err == nil && told["error"] != "" &&
+				answer.Header().Get("Content-Type") == "application/json" && answer.Header().Get("Allow") == test.allow,
+				"%s: %d, %v: %s, allowed are %q", what, answer.Code, err, answer.Body, answer.Header().Get("Allow"))
+		}
+	})
+}
+
+// A record that cannot be read hides no other, and is no lost lease.
+func TestAnUnreadableRecordIsNamed(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		w.lock("a")
+		w.lock("b")
+		s := w.view()
+		w.pass(2 * time.Second)
+		s.next()
+		w.store.PlantNewerFormat("holdfast:{b}")
+		w.store.PlantNewerFormat("holdfast:{c}:periodic")
+		w.pass(2 * time.Second)
+		var list listJSON
+		w.get("/api/locks", &list)
+		assert.True(t, len(list.Locks) == 1 && list.Locks[0].Name == "a" && list.Totals.Lost == 0 &&
+			list.Read.Error == "" && list.Totals.Unreadable == 2, "%+v", list)
+		bad := list.Read.Unreadable
+		assert.MustTrue(t, len(bad) == 2, "%+v", bad)
+		assert.True(t, bad[0].ID == "job:c" && bad[1].Name == "b" && strings.Contains(bad[1].Error, "newer Holdfast") &&
+			strings.Contains(bad[1].Hint, "update"), "%+v", bad)
+		news := s.next()
+		assert.True(t, news[0].name == "change" && news[0].Totals.Unreadable == 2 && len(news[0].Gone) == 1,
+			"%+v", news)
+		answer := httptest.NewRecorder()
+		w.page.ServeHTTP(answer, request(http.MethodGet, "/metrics", nil))
+		assert.Contains(t, answer.Body.String(), "\nholdfast_server_unreadable 2\n")
+		assert.Contains(t, answer.Body.String(), "\nholdfast_server_leases_lost_total 0\n")
+		s.leave()
+		<-s.done
 	})
 }
 

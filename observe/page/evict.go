@@ -2,6 +2,8 @@ package page
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
@@ -31,6 +33,11 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 	}
 	var e evictRequest
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&e); err != nil {
+		if errors.As(err, new(*http.MaxBytesError)) {
+			answerError(w, http.StatusRequestEntityTooLarge,
+				fmt.Sprintf("the request is longer than %d bytes", maxBody), "")
+			return
+		}
 		answerError(w, http.StatusBadRequest, "the request is not JSON of the right form: "+err.Error(), "")
 		return
 	}

@@ -129,19 +129,42 @@ func (p *Page) routes() {
 			http.ServeFileFS(w, r, assets, name)
 		}
 	}
-	p.mux.HandleFunc("GET /{$}", file("page.html"))
+	methods := map[string]string{} // by path
+	handle := func(method, path string, f http.HandlerFunc) {
+		p.mux.HandleFunc(method+" "+path, f)
+		if method == http.MethodGet {
+			method = "GET, HEAD"
+		}
+		if more := methods[path]; more != "" {
+			method = more + ", " + method
+		}
+		methods[path] = method
+	}
+	handle("GET", "/{$}", file("page.html"))
 	for _, name := range []string{
 		"icon.svg", "page.css", "page.js", "util.js", "table.js", "detail.js", "timeline.js",
 	} {
-		p.mux.HandleFunc("GET /"+name, file(name))
+		handle("GET", "/"+name, file(name))
 	}
-	p.mux.HandleFunc("GET /login", p.showLogin)
-	p.mux.HandleFunc("POST /login", p.login)
-	p.mux.HandleFunc("GET /api/locks", p.getLocks)
-	p.mux.HandleFunc("GET /api/lock", p.getLock)
-	p.mux.HandleFunc("GET /api/events", p.getEvents)
-	p.mux.HandleFunc("POST /api/evict", p.evict)
-	p.mux.HandleFunc("GET /metrics", p.getMetrics)
+	handle("GET", "/login", p.showLogin)
+	handle("POST", "/login", p.login)
+	handle("GET", "/api/locks", p.getLocks)
+	handle("GET", "/api/lock", p.getLock)
+	handle("GET", "/api/events", p.getEvents)
+	handle("POST", "/api/evict", p.evict)
+	handle("GET", "/metrics", p.getMetrics)
+	// The mux's own errors are no JSON.
+	for path, allowed := range methods {
+		p.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", allowed)
+			answerError(w, http.StatusMethodNotAllowed, "this path does not have that method", "use "+allowed)
+		})
+	}
+	p.mux.HandleFunc("/", nothingHere)
+}
+
+func nothingHere(w http.ResponseWriter, _ *http.Request) {
+	answerError(w, http.StatusNotFound, "there is nothing at this path", "docs/page.md lists the paths")
 }
 
 // ServeHTTP implements [http.Handler].
@@ -166,7 +189,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) addSlash(w http.ResponseWriter, r *http.Request) {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
-		http.NotFound(w, r) // it would lead to another site
+		nothingHere(w, r) // it would lead to another site
 		return
 	}
 	w.Header().Set("Location", path+"/")

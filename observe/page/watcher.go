@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -61,12 +62,15 @@ type readings struct {
 	total         time.Duration
 	err           string // of the last one; empty if it succeeded
 	cut           bool   // locks were left out
+	unreadable    int    // records that could not be read
+	shown         []unreadableJSON
 }
 
 func newWatcher(ctx context.Context, client *holdfast.Client, cfg Config) *watcher {
 	return &watcher{
 		client: client, cfg: cfg, ctx: ctx, again: make(chan struct{}, 1), most: maxLocks,
-		locks: map[string]*entry{}, nodes: []nodeJSON{}, past: newHistory(), news: make(chan struct{}),
+		reads: readings{shown: []unreadableJSON{}}, locks: map[string]*entry{}, nodes: []nodeJSON{}, past: newHistory(),
+		news: make(chan struct{}),
 	}
 }
 
@@ -130,13 +134,13 @@ func (w *watcher) run() {
 			return
 		}
 		began := time.Now()
-		states, cut, err := w.read()
+		all, err := w.read()
 		took := time.Since(began)
 		nodes := w.readNodes()
 		if w.ctx.Err() != nil {
 			return
 		}
-		if !w.take(states, cut, err, nodes, began, took) {
+		if !w.take(all, err, nodes, began, took) {
 			return
 		}
 		pause.Reset(max(w.cfg.Interval, 4*took))
@@ -149,23 +153,35 @@ type reading struct {
 	arrived time.Time
 }
 
-func (w *watcher) read() (states []reading, cut bool, err error) {
+// found is what a read of all locks has found.
+type found struct {
+	states     []reading
+	unreadable map[string]unreadableJSON // by ID: records that this version cannot read
+	cut        bool                      // there are more
+}
+
+func (w *watcher) read() (all found, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, readTimeout)
 	defer cancel()
 	w.mu.Lock()
 	quota := newQuota(w.locks, w.most)
 	w.mu.Unlock()
 	for s, err := range w.client.List(ctx, "") {
-		if err != nil {
-			return nil, false, err
+		switch {
+		case err != nil && s.Name == "":
+			return found{}, err
+		case err != nil:
+			if all.unreadable == nil {
+				all.unreadable = map[string]unreadableJSON{}
+			}
+			all.unreadable[idOf(s)] = unreadableJSON{idOf(s), s.Name, plain(err), holdfast.Hint(err)}
+		case !quota.take(s):
+			all.cut = true
+		default:
+			all.states = append(all.states, reading{s, time.Now()})
 		}
-		if !quota.take(s) {
-			cut = true
-			continue
-		}
-		states = append(states, reading{s, time.Now()})
 	}
-	return states, cut, nil
+	return all, nil
 }
 
 // quota decides which locks a read keeps if there are too many: those in use before free
@@ -208,9 +224,7 @@ func (r *quota) take(s holdfast.LockInfo) bool {
 }
 
 // take stores a read and tells the viewers. It reports whether somebody still looks.
-func (w *watcher) take(
-	states []reading, cut bool, err error, nodes []nodeJSON, began time.Time, took time.Duration,
-) bool {
+func (w *watcher) take(all found, err error, nodes []nodeJSON, began time.Time, took time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &w.reads
@@ -224,11 +238,18 @@ func (w *watcher) take(
 	}
 	var set [][]byte
 	var gone []string
+	differ := w.takeNodes(nodes)
 	if err == nil {
-		r.cut = cut
-		set, gone = w.apply(states, cut, began)
+		shown := make([]unreadableJSON, 0)
+		for _, id := range slices.Sorted(maps.Keys(all.unreadable)) {
+			shown = append(shown, all.unreadable[id])
+		}
+		shown = shown[:min(len(shown), shownUnreadable)]
+		differ = differ || r.unreadable != len(all.unreadable) || !slices.Equal(shown, r.shown)
+		r.cut, r.unreadable, r.shown = all.cut, len(all.unreadable), shown
+		set, gone = w.apply(all, began)
 	}
-	if differ := w.takeNodes(nodes); differ || len(set) > 0 || len(gone) > 0 || before != r.err {
+	if differ || len(set) > 0 || len(gone) > 0 || before != r.err {
 		w.publish(set, gone)
 	}
 	close(w.news)
@@ -242,7 +263,8 @@ func (w *watcher) take(
 }
 
 // apply compares a read with what is known. set has the locks that are new or differ.
-func (w *watcher) apply(states []reading, cut bool, began time.Time) (set [][]byte, gone []string) {
+func (w *watcher) apply(all found, began time.Time) (set [][]byte, gone []string) {
+	states := all.states
 	w.setClock(states)
 	now := began.Add(w.clock)
 	w.past.watch(now)
@@ -272,7 +294,7 @@ func (w *watcher) apply(states []reading, cut bool, began time.Time) (set [][]by
 			continue
 		}
 		gone = append(gone, id)
-		if cut { // perhaps it is only left out
+		if _, bad := all.unreadable[id]; bad || all.cut { // perhaps it is only left out
 			delete(w.past.locks, id)
 			continue
 		}
@@ -315,6 +337,19 @@ type readJSON struct {
 	TookMS float64 `json:"took_ms"`
 	Error  string  `json:"error"` // why the last read failed: the locks are those of an earlier one
 	Cut    bool    `json:"cut"`   // there are more locks than the page shows
+
+	// The first records that cannot be read, by ID; totals has how many there are.
+	Unreadable []unreadableJSON `json:"unreadable"`
+}
+
+// shownUnreadable is how many records that cannot be read the page names.
+const shownUnreadable = 20
+
+type unreadableJSON struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Error string `json:"error"`
+	Hint  string `json:"hint"`
 }
 
 type totalsJSON struct {
@@ -322,12 +357,15 @@ type totalsJSON struct {
 	Held    int `json:"held"`
 	Waiting int `json:"waiting"`
 	Lost    int `json:"lost"`
+
+	Unreadable int `json:"unreadable"`
 }
 
 func (w *watcher) heading() newsJSON {
 	n := newsJSON{Seq: w.seq, Now: stamp(w.now()), Read: readJSON{
-		TookMS: inMillis(w.reads.took), Error: w.reads.err, Cut: w.reads.cut,
+		TookMS: inMillis(w.reads.took), Error: w.reads.err, Cut: w.reads.cut, Unreadable: w.reads.shown,
 	}, Nodes: w.nodes}
+	n.Totals.Unreadable = w.reads.unreadable
 	n.Totals.Locks, n.Totals.Lost = len(w.locks), w.recent
 	for _, e := range w.locks {
 		if e.lock.Held {

@@ -49,8 +49,8 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "		told.Err = nil\n",
 }, {
 	name: "tries that have ended are an unknown outcome",
-	old:  "		return doubt.cause\n",
-	mut:  "		return doubt\n",
+	old:  "		return failed.cause\n",
+	mut:  "		return failed\n",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "tries that could not be made end the trying",
 	old:  "!known && !isTransient(err) ||",
@@ -63,6 +63,10 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	name: "a reader that waits does not outlast the server",
 	old:  "	if held := heldIn(err); (held != nil || isTransient(err)) && !try {\n",
 	mut:  "	if held := heldIn(err); held != nil && !try {\n",
+}, {
+	name: "the second attempt of a call does not know why the first one failed",
+	old:  "	case heldIn(err) == nil:\n		o.last = reason(err)\n",
+	mut:  "",
 }}), in("internal/request/errors.go", by{outlasting}, []mutant{{
 	name: "what was not sent is an unknown outcome",
 	old:  "return Refusal(err) != nil || errors.Is(err, store.ErrNotSent) }",

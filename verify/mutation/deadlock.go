@@ -98,4 +98,8 @@ var inDeadlocks = slices.Concat(in("internal/waitsfor/waitsfor.go", by{knotting}
 	name: "the note of a wait remains after its end",
 	old:  "		w.registration.Unnote(field, w, true)\n",
 	mut:  "",
+}}), in("lock.go", by{deadlocks}, []mutant{{
+	name: "the hint of a deadlock names Reentrant for a kind that does not have it",
+	old:  "		!reenters && !s.canReenter:\n",
+	mut:  "		false:\n",
 }}))

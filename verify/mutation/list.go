@@ -2,6 +2,9 @@ package main
 
 import "slices"
 
+// paging judges what the page shows of the records that cannot be read.
+var paging = check{"bubble tests", ".", []string{"-run=Unreadable", "./observe/page"}}
+
 // inListing are those of what lists the locks.
 var inListing = slices.Concat(in("internal/scan/scan.go", by{finding}, []mutant{{
 	name: "a listing yields a lock once for each time that the scan finds it",
@@ -37,14 +40,26 @@ var inListing = slices.Concat(in("internal/scan/scan.go", by{finding}, []mutant{
 	mut:  "",
 }, {
 	name: "a listing that could not read a record seems whole",
-	old:  "				case err != nil:\n					end(err)\n",
-	mut:  "				case err != nil:\n",
+	old:  "				case err != nil && !isUnreadable(err):\n					end(err)\n",
+	mut:  "				case err != nil && !isUnreadable(err):\n",
+}, {
+	name: "a record of a newer format ends a listing",
+	old:  "refused.Code == \"FORMAT\" || refused.Code == \"ERR\"",
+	mut:  "refused.Code == \"ERR\"",
+}, {
+	name: "a record whose words make no sense ends a listing",
+	old:  " || errors.Is(err, wire.ErrAnswer)\n}",
+	mut:  "\n}",
 }, {
 	name: "a key that is no lock ends a listing",
 	old:  "				case isForeign(err): // named like a record\n",
 	mut:  "",
 }, {
 	name: "a listing leaves out whatever a server refuses",
-	old:  "errors.As(err, &refused) && refused.Code == \"WRONGTYPE\"",
-	mut:  "errors.As(err, &refused)",
+	old:  "return refused != nil && refused.Code == \"WRONGTYPE\"",
+	mut:  "return refused != nil",
+}}), in("observe/page/watcher.go", by{paging}, []mutant{{
+	name: "the page takes the lease of a record that it cannot read for lost",
+	old:  "bad || all.cut {",
+	mut:  "bad && all.cut {",
 }}))

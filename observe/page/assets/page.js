@@ -105,7 +105,10 @@ function nodes(list) {
 function heading(news) {
   nodes(news.nodes);
   const problem = byId("problem");
+  const bad = news.read.unreadable, others = news.totals.unreadable - bad.length;
   const text = news.read.error ? `The locks cannot be read, and what you see is old: ${news.read.error}`
+    : bad.length ? `Cannot be read: ${bad.map((b) => b.name).join(", ")}${others ? ` and ${others} more` : ""}. `
+      + bad[0].error + (bad[0].hint ? ` (${bad[0].hint})` : "")
     : news.read.cut ? "There are more locks than this page shows. Some of them are left out." : "";
   if (problem.textContent !== text) problem.textContent = text;
   problem.hidden = !text;
