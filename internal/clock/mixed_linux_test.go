@@ -116,6 +116,27 @@ func TestASlowReadingIsRepeated(t *testing.T) {
 	assert.True(t, w.truth()-got <= apart, "%v behind", w.truth()-got)
 }
 
+// A goroutine is slow after it has read the boot clock, so the suspended time seems shorter by that. The
+// clock does not go back for those that come after another goroutine, which has read it meanwhile.
+func TestASlowReadingSetsNothingBack(t *testing.T) {
+	w, c := newWorld()
+	c.now()
+	w.between = func() { w.between = nil; w.mono += fresh / 4 } // so that it reads the boot clock
+	var other time.Duration
+	calls := 0
+	w.took = func() time.Duration {
+		if calls++; calls == 4 { // those of now, read and boot are over, and the boot clock is read
+			w.mono += apart / 2
+			other = c.now()
+		}
+		return 50
+	}
+	c.now()
+	got := c.now()
+	assert.True(t, w.boots == 2 && other > 0, "no goroutine was slow")
+	assert.True(t, got >= other, "it shows %v, and showed %v before", got, other)
+}
+
 func TestWithoutABootClockThereIsTheFallback(t *testing.T) {
 	w, c := newWorld()
 	w.broken = true

@@ -159,7 +159,7 @@ func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
 func TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = hang
-		l := s.add(t, "", ttl)
+		l := s.add(t, "", 28*time.Second) // so that the last try begins less than 3 s before the end
 		end := l.Deadline()
 		time.Sleep(2 * ttl)
 		seen := s.seen()
@@ -167,7 +167,7 @@ func TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline(t *testing.T) {
 			want := min(3*time.Second, end-r.at)
 			assert.True(t, r.bound == want, "try %d at %v may take %v, want %v", i, r.at, r.bound, want)
 		}
-		if last := seen[len(seen)-1]; len(seen) < 4 || last.at >= end {
+		if last := seen[len(seen)-1]; len(seen) < 4 || last.at >= end || last.bound == 3*time.Second {
 			t.Errorf("%d tries, the last at %v of %v, bounded by %v", len(seen), last.at, end, last.bound)
 		}
 	})
