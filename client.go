@@ -125,7 +125,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		Renewed: func(l *renewer.Item, r renewer.Report) { l.Hold.(*hold).renewed(r) },
 		Lost:    func(l *renewer.Item, reason renewer.Reason) { l.Hold.(*hold).markLost(reason) },
 	})
-	c.queue = newQueue(c)
+	c.queue = newQueue()
 	c.sender = request.New(request.Config{
 		Store: timed(c), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
 		Now: c.now, Random: c.chance, Life: c.life,

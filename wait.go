@@ -476,7 +476,7 @@ func reason(err error) error {
 type localTurn = waitqueue.Turn[*hold, *lock]
 
 // newQueue creates the queue in which the goroutines of this process wait for each other.
-func newQueue(c *Client) *waitqueue.Queue[*hold, *lock] {
+func newQueue() *waitqueue.Queue[*hold, *lock] {
 	return waitqueue.New(waitqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
 		HandOver: handsOver, Release: discard, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,

@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,7 +38,7 @@ func TestATarballHasOneDateAndOneOwner(t *testing.T) {
 		}
 	}
 	_, err = archive.Next()
-	assert.True(t, err == io.EOF, "after the last file: %v", err)
+	assert.True(t, errors.Is(err, io.EOF), "after the last file: %v", err)
 }
 
 func TestAZipFileKeepsModesAndDates(t *testing.T) {

@@ -26,14 +26,16 @@ func (u *unreadable) add(s *server, state holdfast.LockInfo, err error) bool {
 }
 
 // err is the first error, with the number of the others; nil if there is none.
-func (u unreadable) err() error {
-	switch len(u) {
+func (u *unreadable) err() error {
+	list := *u
+	switch len(list) {
 	case 0:
 		return nil
 	case 1:
-		return u[0]
+		return list[0]
 	}
-	return &exitError{u[0].code, fmt.Errorf("%w; records that cannot be read: %d", u[0].err, len(u)), u[0].hint}
+	first := list[0]
+	return &exitError{first.code, fmt.Errorf("%w; records that cannot be read: %d", first.err, len(list)), first.hint}
 }
 
 // unreadable explains why a record cannot be read.

@@ -369,11 +369,11 @@ func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
 		s.renewer.Stop()
 		assert.True(t, !s.renewer.Add(&Item{Hold: own("a"), TTL: ttl}, s.now(), s.now()),
 			"a stopped renewer takes leases")
-		assert.True(t, !s.renewer.Remove(l) && !s.renewer.Extended(idle, s.now(), ttl) && len(s.renewer.All()) <= 0,
+		assert.True(t, !s.renewer.Remove(l) && !s.renewer.Extended(idle, s.now(), ttl) && len(s.renewer.All()) == 0,
 			"a stopped renewer has leases in care")
 		time.Sleep(time.Hour)
 		_, lost := s.lossOf(l)
-		assert.True(t, !lost && len(s.seen()) <= 0, "a stopped renewer works")
+		assert.True(t, !lost && len(s.seen()) == 0, "a stopped renewer works")
 	})
 }
 

@@ -21,8 +21,8 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "Lease: g.Lease}",
 }}), in("wait.go", by{worlds, rules}, []mutant{{
 	name: "a waiter never looks by itself",
-	old:  "			wake = WakePoll\n",
-	mut:  "			continue\n",
+	old:  "case <-time.After(due - c.now()):",
+	mut:  "case <-time.After(1 << 60):",
 }, {
 	name: "a local pass without a new token",
 	old:  "	h.passes.Add(1)\n	return true\n",
