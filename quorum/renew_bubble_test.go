@@ -94,12 +94,14 @@ func TestALateRequestOfAServerThatJoinedLeavesNothing(t *testing.T) {
 // A server that refuses cancels for a while still owes them afterwards.
 func TestACancelThatIsRefusedForAWhileIsSentAgain(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.release(w.lock(c, "y")) // so that the client has asked every server what it may do
 		order := coordinators("x")
 		two := []*peer{w.peers[order[1]], w.peers[order[3]]}
 		for _, p := range two {
 			p.slow(ttl*2/3, 0)
 		}
-		l := w.lock(w.client(), "x")
+		l := w.lock(c, "x")
 		for _, p := range two {
 			p.slow(0, 0)
 		}
