@@ -230,7 +230,7 @@ var redislockTable = []struct {
 	{"without a deadline it waits for its TTL", func(s *lockScene) {
 		s.server.Do(s.t, "SET", "key", "other")
 		slow := &choice{retry: s.side.linear(time.Hour)}
-		_, err := s.obtain(context.Background(), []string{"key"}, 20*time.Millisecond, slow)
+		_, err := s.obtain(context.Background(), []string{"key"}, 500*time.Millisecond, slow)
 		s.err("obtain", err)
 	}, `obtain: is DeadlineExceeded is ErrNotObtained`, ""},
 	{"several keys", func(s *lockScene) {
