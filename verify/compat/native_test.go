@@ -141,7 +141,8 @@ func TestAReleaseWakesNativeWaiters(t *testing.T) {
 		b := w.client(holdfast.Config{Observer: waitsAndWakes(waits, wakes)})
 		pushed := 0
 		for range 10 {
-			lease, err := a.Mutex("key").Lock(t.Context())
+			// It is free. If a try left something on a server, its wait would last for a TTL.
+			lease, err := a.Mutex("key", holdfast.MaxWait(20*time.Second)).Lock(t.Context())
 			must(t, err)
 			done := make(chan error, 1)
 			go func() { done <- b.Mutex("key").Do(t.Context(), func(context.Context) error { return nil }) }()
