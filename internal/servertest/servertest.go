@@ -190,8 +190,7 @@ func (s *Server) start(kind Kind, program string, find func(string) (string, err
 			return err
 		}
 	}
-	prepare.Stdout, prepare.Stderr, prepare.Dir = log, log, filepath.Dir(data)
-	if err := startTied(prepare, owner, kind.end()); err != nil {
+	if err := s.run(prepare, owner, log); err != nil {
 		return err
 	}
 	if err := prepare.Wait(); err != nil {
@@ -203,8 +202,7 @@ func (s *Server) start(kind Kind, program string, find func(string) (string, err
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	s.cmd = exec.CommandContext(context.Background(), program, kind.args(data, port)...)
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, filepath.Dir(data)
-	if err := startTied(s.cmd, owner, kind.end()); err != nil {
+	if err := s.run(s.cmd, owner, log); err != nil {
 		s.cmd = nil
 		return err
 	}
@@ -214,6 +212,15 @@ func (s *Server) start(kind Kind, program string, find func(string) (string, err
 		_ = s.cmd.Wait() // it was killed
 	}()
 	return s.answers()
+}
+
+// run starts a program of the server. Its temporary files are its own too: MariaDB removes, when it
+// starts, all of MariaDB's that it finds where temporary files are, also those of another server.
+func (s *Server) run(cmd *exec.Cmd, owner *user.User, log *os.File) error {
+	owned := filepath.Join(s.dir, "owned")
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, owned
+	cmd.Env = append(os.Environ(), "TMPDIR="+owned)
+	return startTied(cmd, owner, s.kind.end())
 }
 
 // own makes the directory in which the server may write. These servers refuse to be root, so

@@ -3,6 +3,8 @@ package servertest_test
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -26,4 +28,19 @@ func TestAServerAnswersUntilItIsStopped(t *testing.T) {
 			assert.True(t, dial(t.Context()) != nil, "it answers after it was stopped")
 		})
 	}
+}
+
+func TestAServerLeavesTheTemporaryFilesOfAnotherAlone(t *testing.T) {
+	dir, err := os.MkdirTemp("", "temporary")
+	assert.Must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	assert.Must(t, os.Chmod(dir, 0o777)) //nolint:gosec // everybody writes where temporary files are
+	t.Setenv("TMPDIR", dir)
+	file := filepath.Join(dir, "#sql-temptable-1-1-1.MAI") // a table of a MariaDB that runs
+	assert.Must(t, os.WriteFile(file, nil, 0o666))         //nolint:gosec // as MariaDB does
+	s, err := servertest.Start(servertest.MariaDB)
+	assert.Must(t, err)
+	assert.NoError(t, s.Stop())
+	_, err = os.Stat(file)
+	assert.NoError(t, err)
 }
