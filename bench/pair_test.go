@@ -71,6 +71,7 @@ func scriptPair(t testing.TB, r raw, f form) pair {
 
 // BenchmarkPair is one goroutine that acquires and releases a free lock. Beside it run the
 // raw commands, and the two scripts that store a token and a holder and do nothing else.
+// Nobody can cancel their context, except in cancellable.
 func BenchmarkPair(b *testing.B) {
 	eachKit(b, func(b *testing.B, r *rig) {
 		ours := lockPair(r.party.client(b, holdfast.Config{}).Mutex("pair"))
@@ -81,6 +82,12 @@ func BenchmarkPair(b *testing.B) {
 		})
 		b.Run("scripts", func(b *testing.B) { benchPairs(b, scripts, beside{"x-raw-p50", bare}) })
 		b.Run("raw", func(b *testing.B) { benchPairs(b, bare) })
+		ctx, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		with := func(p pair) pair { return func(context.Context) error { return p(ctx) } }
+		b.Run("cancellable", func(b *testing.B) {
+			benchPairs(b, with(ours), beside{"x-raw-p50", with(bare)}, beside{"x-scripts-p50", with(scripts)})
+		})
 	})
 }
 
