@@ -306,7 +306,7 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: at.lock.name, end: end, last: last, unknown: at.risk}
+		return &endedError{name: at.lock.name, end: end, last: whyLast(err, last), unknown: at.risk}
 	case c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}

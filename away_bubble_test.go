@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // wantOver asserts that a wait ends after limit, or one last poll later. Its error must
@@ -314,6 +315,29 @@ func TestEveryKindTellsTheCallersContextOfASilentServer(t *testing.T) {
 		assert.Contains(t, told["Mutex"], "; the last request failed: ")
 		assert.Contains(t, told["Mutex"], "\ncheck that the server runs")
 	}
+}
+
+// In a Cluster, a store repeats a request until the context ends. The error still has the last refusal.
+func TestWhyARequestFailedIsToldThoughTheContextHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		for text, failure := range map[string]error{
+			"CLUSTERDOWN": &store.ServerError{Code: "CLUSTERDOWN", Message: "CLUSTERDOWN The cluster is down"},
+			"no route":    fmt.Errorf("%w: no route", store.ErrNotSent),
+		} {
+			w.FailRequest(func(string, []string) error {
+				time.Sleep(time.Second)
+				return failure
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := c.Mutex("a").TryLock(ctx)
+			cancel()
+			assert.Is(t, err, context.DeadlineExceeded)
+			assert.Contains(t, err.Error(), text)
+			assert.True(t, holdfast.Hint(err) != "", "no hint for: %v", err)
+		}
+	})
 }
 
 // A request that was not sent leaves nothing to cancel.

@@ -247,6 +247,15 @@ type endedError struct {
 	unknown bool  // a request may have taken effect
 }
 
+// whyLast returns why the last request failed. If only the end of the context stopped it, that is
+// before, the failure of the request before it.
+func whyLast(err, before error) error {
+	if request.IsContextEnd(err) {
+		return before
+	}
+	return reason(err)
+}
+
 func (e *endedError) Error() string {
 	s := fmt.Sprintf("holdfast: lock %q: ", e.name)
 	if e.unknown {

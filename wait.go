@@ -343,7 +343,7 @@ func (o *outage) over(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: o.lock.name, end: end, last: o.last}
+		return &endedError{name: o.lock.name, end: end, last: whyLast(err, o.last)}
 	case o.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}

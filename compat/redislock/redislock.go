@@ -109,8 +109,10 @@ func ObtainMulti(
 // deadline, it tries again for at most ttl.
 //
 // After an error the caller holds nothing: what the server may have given, or may yet give, is
-// taken back in the background. The error is [ErrNotObtained] if others hold the lock, joined with
-// that of ctx if it ends between two tries.
+// taken back in the background. With [Options.Token] nothing is taken back, because another holder may
+// have the lock by the same token. The lock may then stay until ttl is over, and the token obtains it.
+// The error is [ErrNotObtained] if others hold the lock, joined with that of ctx if it ends between
+// two tries.
 func (c *Client) Obtain(ctx context.Context, key string, ttl time.Duration, opt *Options) (*Lock, error) {
 	return c.ObtainMulti(ctx, []string{key}, ttl, opt)
 }
@@ -152,6 +154,9 @@ func (c *Client) ObtainMulti(
 // try tries once. If others hold the lock, or the answer came after the end of the lease, it
 // returns neither a lock nor an error. The lease counts from before the request.
 func (c *Client) try(ctx context.Context, k stringlock.Lock, o Options) (*Lock, error) {
+	if o.Token != "" {
+		c.shorten(o.Token, k)
+	}
 	sent := clock.Now()
 	replies := c.holds.Acquire(ctx, stringlock.RequestTimeout, k, stringlock.Wait{})
 	r := replies[0]
@@ -164,9 +169,11 @@ func (c *Client) try(ctx context.Context, k stringlock.Lock, o Options) (*Lock, 
 			return &Lock{Client: c, hold: hold, lock: k}, nil
 		}
 	}
-	ended, cancel := context.WithCancel(ctx)
-	cancel() // nothing to wait for: it goes on in the background
-	c.holds.GiveUp(ended, stringlock.RequestTimeout, k, replies)
+	if o.Token == "" { // otherwise the same value may be that of a lock that is held
+		ended, cancel := context.WithCancel(ctx)
+		cancel() // nothing to wait for: it goes on in the background
+		c.holds.GiveUp(ended, stringlock.RequestTimeout, k, replies)
+	}
 	if end := ctx.Err(); end != nil && errors.Is(r.Err, end) {
 		return nil, end // users compare with it
 	}
@@ -229,6 +236,18 @@ func (c *Client) valuesOf(token string) (values []string) {
 		values = append(values, l.lock.Value)
 	}
 	return values
+}
+
+// shorten makes the locks with this token that share a key with k end no later than the keys may end,
+// before a request gives the keys a TTL that may be shorter.
+func (c *Client) shorten(token string, k stringlock.Lock) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.named[token] {
+		if slices.ContainsFunc(k.Keys, l.has) {
+			l.hold.Shorten(k.TTL)
+		}
+	}
 }
 
 // remember notes a lock with a token of the caller's. Locks with the same token and keys have
@@ -300,7 +319,8 @@ func (l *Lock) Token() string { return l.lock.Value[:l.tokenLen] }
 func (l *Lock) Metadata() string { return l.lock.Value[l.tokenLen:] }
 
 // Lost returns a channel that is closed when the lock is lost or released, before the server can
-// give it to another client.
+// give it to another client. If another Client shortens or releases the lock by its token, this one
+// learns that from its next request.
 func (l *Lock) Lost() <-chan struct{} { return l.hold.Context().Done() }
 
 // Context returns a context that ends as [Lock.Lost] does. [context.Cause] is a
@@ -323,7 +343,7 @@ func (l *Lock) TTL(ctx context.Context) (time.Duration, error) {
 
 // Refresh makes the lock last for ttl from now on, shorter or longer than before. An error of the
 // server is retried by the strategy of opt. [ErrNotObtained] says that the lock is lost. After
-// another error the lock keeps its old end, as far as is known.
+// another error the lock ends at its old end or after ttl, whichever is sooner.
 func (l *Lock) Refresh(ctx context.Context, ttl time.Duration, opt *Options) error {
 	if l == nil {
 		return ErrNotObtained
@@ -331,6 +351,8 @@ func (l *Lock) Refresh(ctx context.Context, ttl time.Duration, opt *Options) err
 	k := l.lock
 	k.TTL = ttl.Truncate(time.Millisecond)
 	return retry(ctx, ttl, opt.orDefault().RetryStrategy, func(ctx context.Context) (bool, error) {
+		l.hold.Shorten(k.TTL)
+		l.shorten(l.Token(), k)
 		sent := clock.Now()
 		r := l.holds.Extend(ctx, stringlock.RequestTimeout, k, stringlock.How{}, stringlock.Wait{})[0]
 		switch {

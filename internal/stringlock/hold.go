@@ -137,6 +137,14 @@ func (h *Hold) Restart(sent, early, ttl time.Duration) bool {
 	return false
 }
 
+// Shorten makes the hold end at most ttl from now, before a request tells the server so: its answer may
+// be lost. [Hold.Restart] makes it longer again.
+func (h *Hold) Shorten(ttl time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds.renewer.Shorten(h.item, clock.Now(), ttl)
+}
+
 // finish ends the hold, unless it has ended before.
 func (h *Hold) finish(cause error) {
 	h.mu.Lock()

@@ -116,8 +116,10 @@ func (n *Nodes) Acquire(ctx context.Context, limit time.Duration, k Lock, w Wait
 	return n.ask(ctx, limit, acquireScript, k.Keys, func(i int) []string {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if n.clearing[clearing{i, k.Keys[0], k.Value}] > 0 {
-			return nil
+		for _, key := range k.Keys {
+			if n.clearing[clearing{i, key, k.Value}] > 0 {
+				return nil
+			}
 		}
 		return args
 	}, w)
@@ -362,10 +364,8 @@ func (n *Nodes) GiveUp(ctx context.Context, limit time.Duration, k Lock, replies
 func (n *Nodes) Clear(i int, k Lock, doubt bool) { n.send(i, RequestTimeout, k, doubt, func() {}) }
 
 func (n *Nodes) send(i int, limit time.Duration, k Lock, doubt bool, sent func()) {
-	until, id, over := clock.Now()+k.TTL, clearing{i, k.Keys[0], k.Value}, false
-	n.mu.Lock()
-	n.clearing[id]++
-	n.mu.Unlock()
+	until, over := clock.Now()+k.TTL, false
+	n.clear(i, k, 1)
 	n.until.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
 		defer sent()
 		if over {
@@ -384,17 +384,21 @@ func (n *Nodes) send(i int, limit time.Duration, k Lock, doubt bool, sent func()
 		answer, err := n.list[i].Run(limited, releaseScript, k.Keys, args)
 		known := err == nil && (!doubt || answer == "released")
 		if over = known || err != nil && !request.Transient(err) || clock.Now() >= until; over {
-			n.cleared(id)
+			n.clear(i, k, -1)
 		}
 		return known, err
 	}})
 }
 
-func (n *Nodes) cleared(id clearing) {
+// clear counts one more or one less release of these keys in the background.
+func (n *Nodes) clear(i int, k Lock, more int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.clearing[id]--; n.clearing[id] == 0 {
-		delete(n.clearing, id)
+	for _, key := range k.Keys {
+		id := clearing{i, key, k.Value}
+		if n.clearing[id] += more; n.clearing[id] == 0 {
+			delete(n.clearing, id)
+		}
 	}
 }
 

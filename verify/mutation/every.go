@@ -68,6 +68,10 @@ var inJobs = slices.Concat(in("script/begin_run.lua", by{transcripts}, []mutant{
 	old:  "		return Hint(stopped.last)\n",
 	mut:  "		return \"\"\n",
 }, {
+	name: "what a server refused until the end of the context is not told",
+	old:  "	if request.IsContextEnd(err) {\n		return before",
+	mut:  "	if true {\n		return before",
+}, {
 	name: "a request under an ended context has an unknown outcome",
 	old:  "	if end := request.Ended(ctx); end != nil {\n		return fmt.Errorf(\"holdfast: %s",
 	mut:  "	if end := request.Ended(ctx); end == errLate {\n		return fmt.Errorf(\"holdfast: %s",

@@ -18,6 +18,7 @@ var (
 	observing = check{"table tests", "verify/compat", []string{"-run=Observe", "."}}
 	sharing   = check{"server tests", "verify/compat", []string{"-run=Crossings|Quorum|Native", "."}}
 	surviving = check{"server tests", "verify/compat", []string{"-run=Late|Unlock|Exten|Taken|Lost|Loss|Close", "."}}
+	byToken   = check{"server tests", "verify/compat", []string{"-run=OfItsToken|Repeated|Believed", "."}}
 )
 
 // inStringLocks are those of the wire of redsync and redislock, and of their API.
@@ -85,6 +86,18 @@ var inStringLocks = slices.Concat(in("internal/stringlock/acquire.lua", by{obser
 	name: "compat/redislock: a token with other metadata does not get its own lock again",
 	old:  "		k.Own = c.valuesOf(token)\n",
 	mut:  "",
+}}), in(lockClient, by{byToken}, []mutant{{
+	name: "compat/redislock: an obtain without an answer ends the lock that has its token",
+	old:  "	if o.Token == \"\" { // otherwise",
+	mut:  "	if true { // otherwise",
+}, {
+	name: "compat/redislock: a lock outlives a request that may have shortened it",
+	old:  "			l.hold.Shorten(k.TTL)\n		}\n",
+	mut:  "		}\n",
+}}), in(stringNodes, by{byToken}, []mutant{{
+	name: "strings: a key is acquired while it is released with others",
+	old:  "	for _, key := range k.Keys {\n		id := ",
+	mut:  "	for _, key := range k.Keys[:1] {\n		id := ",
 }}), in(lockRetry, by{observing}, []mutant{{
 	name: "compat/redislock: a limit counts the first try as a retry",
 	old:  "if l.tries.Add(1) > l.most {",
