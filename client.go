@@ -141,7 +141,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	if c.sharded {
 		linger = channelLinger
 	}
-	c.hub = pushes.New(c.listen, pushReader(c.id), c.canceller.Stray, max(cfg.RequestTimeout, subscribing), linger)
+	c.hub = pushes.New(c.listen, pushReader(c.id), c.canceller.Stray, max(cfg.RequestTimeout, subscribeLimit), linger)
 	return c, nil
 }
 

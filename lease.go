@@ -144,9 +144,9 @@ func (e *leaseEnd) endWith(cause error) bool {
 	return true
 }
 
-// release ends the lease for its user and marks it as released. first is false if the lease
+// markReleased ends the lease for its user and marks it as released. first is false if the lease
 // was released before. cause is why the lease ended.
-func (e *leaseEnd) release() (first bool, cause error) {
+func (e *leaseEnd) markReleased() (first bool, cause error) {
 	e.mu.Lock()
 	e.endWith(ErrReleased)
 	first, e.released = !e.released, true
@@ -408,7 +408,7 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		return errNoContext
 	}
 	t := l.state
-	first, cause := t.release()
+	first, cause := t.markReleased()
 	if !first {
 		return ErrReleased
 	}

@@ -172,7 +172,7 @@ func (l *MultiLease) Release(ctx context.Context) error {
 		return errNoContext
 	}
 	b := l.state
-	first, cause := b.release()
+	first, cause := b.markReleased()
 	if !first {
 		return ErrReleased
 	}

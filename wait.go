@@ -64,7 +64,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			}
 			continue
 		}
-		at.w.Forget() // the poll tells more than what arrived before it
+		at.w.Drain() // the poll tells more than what arrived before it
 		at.reportWake(ctx, wake)
 		if wake == WakePush {
 			// If the push cannot be trusted, a poll confirms the grant and restarts the
@@ -164,16 +164,16 @@ func (at *attempt) reportWake(ctx context.Context, w Wake) {
 	at.lock.during(ctx, Event{Kind: EventWake, HolderID: at.id, Wake: w})
 }
 
-// subscribeAgain is the pause after a refused subscription. Permissions and proxies can
+// refusedPause is the pause after a refused subscription. Permissions and proxies can
 // change while a program runs.
-const subscribeAgain = time.Minute
+const refusedPause = time.Minute
 
-// subscribeSoon gives the pauses after tries without an answer.
-var subscribeSoon = backoff.Exponential{First: time.Second, Longest: subscribeAgain}
+// silentPause gives the pauses after tries without an answer.
+var silentPause = backoff.Exponential{First: time.Second, Longest: refusedPause}
 
-// subscribing is how long a subscription may take. A waiter waits for it only as long as
+// subscribeLimit is how long a subscription may take. A waiter waits for it only as long as
 // for a request. After that it polls.
-const subscribing = 5 * time.Second
+const subscribeLimit = 5 * time.Second
 
 // pushState is what a client knows about its subscriptions. A waiter without a subscription
 // is in the wait queue, but a release skips it: the server grants a lock only to a
@@ -192,9 +192,9 @@ func (p *pushState) refused(at time.Duration) bool { return p.until.Load() > int
 
 // learn stores how a try to subscribe ended, while the server answered other requests.
 func (p *pushState) learn(at time.Duration, refused bool, spread float64) {
-	pause := subscribeAgain
+	pause := refusedPause
 	if !refused {
-		pause = subscribeSoon.After(int(p.failed.Add(1)-1), spread)
+		pause = silentPause.After(int(p.failed.Add(1)-1), spread)
 	}
 	p.until.Store(int64(at + pause))
 }
@@ -209,7 +209,7 @@ func (p *pushState) subscribed() {
 // gets true.
 func (p *pushState) due(at time.Duration) bool {
 	until := p.until.Load()
-	return until <= int64(at) && p.until.CompareAndSwap(until, int64(at+subscribing))
+	return until <= int64(at) && p.until.CompareAndSwap(until, int64(at+subscribeLimit))
 }
 
 // pushUnavailable reports whether the attempt cannot rely on a push.

@@ -26,8 +26,8 @@ It also has a JSON API and metrics for Prometheus; docs/page.md describes both. 
 the page's address, and serves until a signal ends it.
 
 The page changes nothing, unless you write --allow-evict. Without --listen, only this
-machine can open it. To listen on another address, put a token of 16 bytes or more into the file of --token-file,
-or into HOLDFAST_TOKEN. A browser asks for the token; a program sends the header
+machine can open it. To listen on another address, put a token of 16 bytes or more into a
+file and name it by --token-file, or into HOLDFAST_TOKEN. A browser asks for the token; a program sends the header
 "Authorization: Bearer TOKEN". serve speaks HTTP: across a network, put a proxy with TLS
 in front of it. Other users of this machine can open a page without a token, too.
 

@@ -337,9 +337,9 @@ func (h *Hub) adopt(s *subscription) {
 	h.leave(s)
 }
 
-// Forget drops what the waiter was told and has not taken, but for a grant. The waiter calls
+// Drain drops what the waiter was told and has not taken, but for a grant. The waiter calls
 // it before it polls: the answer says more.
-func (w *Waiter) Forget() {
+func (w *Waiter) Drain() {
 	select {
 	case <-w.Recheck:
 	default:

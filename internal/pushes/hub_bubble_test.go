@@ -112,8 +112,8 @@ func TestAWaiterThatPollsForgetsWhatItWasTold(t *testing.T) {
 		feed.message("granted")
 		feed.message("granted")
 		feed.resumed()
-		w.Forget()
-		w.Forget()
+		w.Drain()
+		w.Drain()
 		select {
 		case <-w.Recheck:
 			t.Error("it is still to poll")

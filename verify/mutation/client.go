@@ -9,7 +9,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "silence == nil || freeAt != due {",
 }, {
 	name: "what arrived before a poll counts after its answer",
-	old:  "		at.w.Forget() // the poll",
+	old:  "		at.w.Drain() // the poll",
 	mut:  "		// the poll",
 }, {
 	name: "a pushed grant of a fixed lease is believed without being asked about",
