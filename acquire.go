@@ -75,8 +75,7 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 			cause = WakeLocal
 		}
 		if passed := turn.Hold; passed != nil {
-			if c.renewer.TTL(&passed.Item) == s.ttl && !s.noHandOver && passed.lock.ack == s.ack &&
-				passed.lock.rw.any() == s.rw.any() {
+			if !s.noHandOver && fits(passed, s) {
 				if l := passed.newLease(parent); l != nil {
 					tagHold(passed, s.tags)
 					return l, cause, nil
@@ -389,6 +388,14 @@ func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wak
 		}
 	}
 }
+
+// fits reports whether the hold has the parameters that a lease of this call needs.
+func fits(h *hold, s *lock) bool {
+	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.rw == s.rw
+}
+
+// suits reports whether a reader of this call may join the hold.
+func (h *hold) suits(s *lock) bool { return fits(h, s) && h.lock.tags == s.tags }
 
 // readUnder adds a reader to a read-write lock under the context of a lease of it. It sends
 // no request and does not queue, because all waiters wait for that lease anyway. If ctx

@@ -386,6 +386,7 @@ type holdExtra struct {
 	leak       *leakCheck    // of the lease before, for the next one
 	reserved   int32         // reservations: readers that are let in and have no lease yet
 	less       int32         // how many permits of a semaphore its user has given back
+	extending  int32         // extensions that are under way or have an unknown outcome
 	unsettled  conversion    // a conversion that is under way or has an unknown outcome
 	converting bool          // a conversion is under way
 	dropped    bool          // the program has dropped one of the leases
@@ -437,7 +438,14 @@ func (m *members) mayHandOver() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.peek()
-	return x.lost == nil && x.unsettled == still && !m.last
+	return x.lost == nil && x.unsettled == still && x.extending == 0 && !m.last
+}
+
+// has reports whether a lease, or one of its re-entry, still has its part of the hold. The caller
+// holds m.mu.
+func (m *members) has(t *leaseState) bool {
+	_, reads := m.peek().readers[t.first]
+	return !m.departed && (reads || m.lease == t.first)
 }
 
 // reserve adds a reservation for one more reader. The reader redeems it or gives it back.
@@ -581,19 +589,3 @@ func (m *members) reads(t *leaseState) bool {
 	defer m.mu.Unlock()
 	return m.lease != t
 }
-
-// errReads is the part of a deadlock error that is specific to a reader.
-var errReads = errors.New("it holds the lock as a reader")
-
-// deadlock returns the error for a call under the context of its own lock's lease.
-func (t *leaseState) deadlock() error {
-	if t.hold.lock.rw.any() && t.hold.reads(t) {
-		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.lock.name, ErrDeadlock, errReads)
-	}
-	return fmt.Errorf("holdfast: lock %q: %w", t.hold.lock.name, ErrDeadlock)
-}
-
-// reenterableError is an ErrDeadlock that the option Reentrant would avoid.
-type reenterableError struct{ error }
-
-func (e reenterableError) Unwrap() error { return e.error }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -367,8 +368,14 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extension of", h.lock.name)); err != nil {
 		return err
 	}
+	if !h.beginExtension(t) {
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), ErrReleased))
+	}
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
+	if err == nil || request.Definite(err) {
+		defer h.endExtension()
+	}
 	switch {
 	case err != nil:
 		return wrap("extension of", h.lock.name, err)

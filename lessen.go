@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +118,12 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	h.mu.Lock()
-	h.last = true // a further lease could not be extended
+	held := h.has(t)
+	h.last = h.last || held // a further lease could not be extended
 	h.mu.Unlock()
+	if !held {
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), ErrReleased))
+	}
 	h.unshare()
 	renewing, held := c.renewer.Shorten(&h.Item, c.now(), ttl)
 	if renewing != nil {

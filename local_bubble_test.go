@@ -142,6 +142,75 @@ func TestAHoldWithOtherOptionsIsNotHandedOver(t *testing.T) {
 // margin is how long before the expiry a lease ends.
 func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
+// A goroutine changes its lease and releases it at the same time. The change is not for the next
+// goroutine of the process.
+func TestAChangeThatMeetsAReleaseIsNotForTheNextGoroutine(t *testing.T) {
+	for name, change := range map[string]func(*holdfast.Lease, context.Context) error{
+		"extend":  func(l *holdfast.Lease, ctx context.Context) error { return l.Extend(ctx, time.Second) },
+		"shorten": func(l *holdfast.Lease, ctx context.Context) error { return l.Shorten(ctx, time.Second) },
+	} {
+		runBubble(t, name+", the release first", func(t *testing.T, w *world) {
+			c := w.client()
+			l := mustLock(t, c.Mutex("a"))
+			next := w.waiting(c.Mutex("a"), t.Context())
+			ctx := &askedContext{Context: t.Context(), asked: func() { release(t, l) }}
+			assert.Is(t, change(l, ctx), holdfast.ErrNotHeld)
+			got := <-next
+			assert.Must(t, got.err)
+			assert.Equal(t, got.HolderID(), l.HolderID(), "holder")
+			wantTTL(t, w, got.Lease)
+		})
+		runBubble(t, name+", the release meanwhile", func(t *testing.T, w *world) {
+			c := w.client()
+			l := mustLock(t, c.Mutex("a"))
+			next := w.waiting(c.Mutex("a"), t.Context())
+			w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
+			changed := make(chan error, 1)
+			go func() { changed <- change(l, t.Context()) }()
+			synctest.Wait()
+			release(t, l)
+			got := <-next
+			assert.Must(t, got.err)
+			assert.Is(t, <-changed, holdfast.ErrNotHeld)
+			wantTTL(t, w, got.Lease)
+		})
+	}
+	runBubble(t, "no reply to an extension", func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		w.LoseReply(only("renew", 1, errLink))
+		assert.Is(t, l.Extend(t.Context(), 10*ttl), holdfast.ErrUnknownOutcome)
+		release(t, l)
+		got := <-next
+		assert.Must(t, got.err)
+		assert.AtMost(t, w.state("a").Holders[0].Remaining, ttl, "the server keeps it for")
+		wantTTL(t, w, got.Lease)
+	})
+}
+
+// askedContext is a context that runs a function of the test when somebody asks whether it has ended.
+type askedContext struct {
+	context.Context
+	asked func()
+}
+
+func (c *askedContext) Err() error {
+	c.asked()
+	return nil
+}
+
+// wantTTL asserts that a lease has the usual TTL, and is renewed as usual.
+func wantTTL(t *testing.T, w *world, l *holdfast.Lease) {
+	t.Helper()
+	keep(l)
+	renewed := w.net.count("renew")
+	time.Sleep(2 * ttl)
+	assert.More(t, l.Remaining(), ttl/2, "remaining")
+	assert.AtMost(t, w.net.count("renew")-renewed, 8, "renewals")
+	assert.NoError(t, l.Extend(t.Context(), 2*ttl))
+}
+
 func TestALostHoldIsNotHandedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

@@ -270,6 +270,22 @@ func (s *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	return held.reenter(ctx)
 }
 
+// errReads is the part of a deadlock error that is specific to a reader.
+var errReads = errors.New("it holds the lock as a reader")
+
+// deadlock returns the error for a call under the context of its own lock's lease.
+func (t *leaseState) deadlock() error {
+	if t.hold.lock.rw.any() && t.hold.reads(t) {
+		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.lock.name, ErrDeadlock, errReads)
+	}
+	return fmt.Errorf("holdfast: lock %q: %w", t.hold.lock.name, ErrDeadlock)
+}
+
+// reenterableError is an ErrDeadlock that the option Reentrant would avoid.
+type reenterableError struct{ error }
+
+func (e reenterableError) Unwrap() error { return e.error }
+
 // reentries are the re-entries beside a first lease, whose state stores them. The first
 // lease's mu guards the fields.
 type reentries struct {

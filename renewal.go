@@ -27,14 +27,14 @@ func (h *hold) markLost(reason renewer.Reason) {
 	h.mu.Lock()
 	err := h.loss(LossReason(reason))
 	h.more().lost = err
-	first, all := h.lease, h.leases()
+	first, all, released := h.lease, h.leases(), h.departed
 	h.mu.Unlock()
 	for _, t := range all {
 		live := t.finish(err)
 		if len(live) == 0 {
 			continue
 		}
-		if t == first {
+		if t == first && !released {
 			// The holder has lost the turn too. The next goroutine of this process may ask
 			// the server, whether the holder has noticed the loss or not.
 			h.leaveTurn()
@@ -247,6 +247,25 @@ func (h *hold) confirm(ctx context.Context) error {
 		err = request.Ended(ctx)
 	}
 	return wrap("lock", s.name, err)
+}
+
+// beginExtension notes an extension of t. Until endExtension, the hold is not handed over: the next
+// goroutine has not asked for that TTL. It reports false if t is released.
+func (m *members) beginExtension(t *leaseState) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.has(t) {
+		return false
+	}
+	m.more().extending++
+	return true
+}
+
+// endExtension notes that the outcome of an extension is known.
+func (m *members) endExtension() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.extra.extending--
 }
 
 // extend asks the server for ttl from now on.

@@ -191,7 +191,7 @@ func (h *hold) beginConversion(
 	x := h.more()
 	_, reads := x.readers[t]
 	switch {
-	case h.departed || h.lease != t && !reads:
+	case !h.has(t):
 		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
 	case x.converting:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
@@ -277,12 +277,10 @@ func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Du
 	h, c := t.hold, t.hold.lock.client
 	h.mu.Lock()
 	x := h.more()
-	_, reads := x.readers[t]
-	if x.lost != nil || h.closed || h.departed || h.lease != t && !reads {
+	if x.lost != nil || h.closed || !h.has(t) {
 		h.mu.Unlock()
 		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), h.endReason()))
 	}
-	hadTurn := h.hasTurn.Load()
 	x.unsettled = still
 	h.passes.Store(0)
 	h.server.Store(a.Token)
@@ -295,7 +293,7 @@ func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Du
 		h.lease = t
 	}
 	// The turn does not go with the hold, because a writer of this process may have it now.
-	h.hasTurn.Store(false)
+	hadTurn := h.hasTurn.Swap(false)
 	h.mu.Unlock()
 
 	h.setWaiters(a.Waiting)

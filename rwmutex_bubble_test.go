@@ -405,3 +405,26 @@ func TestAWaitingReaderThatGivesUpLeavesNothingBehind(t *testing.T) {
 		w.wantFree("a")
 	})
 }
+
+func TestAConversionHasTheTTLOfItsOwnLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := must(t, c.RWMutex("a", holdfast.ReadTTL(ttl)).Lock)
+		res := make(chan *holdfast.Lease)
+		m := c.RWMutex("a", holdfast.ReadTTL(4*ttl))
+		go func() { n := must(t, m.Lock); res <- n }()
+		synctest.Wait()
+		release(t, l)
+		n := <-res
+		assert.Must(t, n.Downgrade(t.Context()))
+		assert.More(t, n.Remaining(), 3*ttl, "remaining")
+		release(t, n)
+
+		r := must(t, c.RWMutex("r", holdfast.TTL(2*ttl), holdfast.ReadTTL(ttl)).RLock)
+		s := must(t, c.RWMutex("r", holdfast.TTL(8*ttl), holdfast.ReadTTL(ttl)).RLock)
+		release(t, r)
+		assert.Must(t, s.Upgrade(t.Context()))
+		assert.More(t, s.Remaining(), 7*ttl, "remaining")
+		release(t, s)
+	})
+}

@@ -490,11 +490,6 @@ func (s *lock) queued() bool { return s.client.cfg.MaxLocalHandOvers >= 0 && !s.
 // shares reports whether readers with these parameters share a hold.
 func (s *lock) shares() bool { return s.queued() && !s.noHandOver }
 
-// suits reports whether the hold has the parameters that this call wants.
-func (h *hold) suits(s *lock) bool {
-	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.tags == s.tags
-}
-
 // joinDecision decides what a reader does. h is the hold that the readers of its process
 // share, or nil.
 func joinDecision(h *hold, s *lock, writerHere bool) waitqueue.Decision {
@@ -518,9 +513,10 @@ func (h *hold) unshare() {
 // turn returns the turn of an exclusive lock. The caller, or its hold, has the turn.
 func (s *lock) turn() localTurn { return s.client.queue.Turn(s.key(), waitqueue.Exclusive) }
 
-// leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn.
+// leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
+// release may come at the same time, and the turn passes on once.
 func (h *hold) leaveTurn() {
-	if h.hasTurn.Load() {
+	if h.hasTurn.Swap(false) {
 		h.lock.turn().Leave()
 	}
 }

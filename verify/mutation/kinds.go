@@ -135,9 +135,17 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	old:  "	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {\n",
 	mut:  "	if true {\n",
 }, {
+	name: "a loss and a release pass the turn on twice",
+	old:  "	if h.hasTurn.Swap(false) {\n",
+	mut:  "	if h.hasTurn.Load() {\n",
+}}), in("acquire.go", by{rules}, []mutant{{
 	name: "a reader joins a hold with another TTL",
-	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.tags == s.tags\n",
-	mut:  "	return h.lock.ack == s.ack\n",
+	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.rw == s.rw\n",
+	mut:  "	return h.lock.ack == s.ack && h.lock.rw == s.rw\n",
+}, {
+	name: "a conversion uses the TTLs of another goroutine's options",
+	old:  "h.lock.ack == s.ack && h.lock.rw == s.rw\n",
+	mut:  "h.lock.ack == s.ack && h.lock.rw.any() == s.rw.any()\n",
 }}), in("internal/pushes/hub.go", by{waking, rules}, []mutant{{
 	name: "a late subscription is not for waiters that exist already",
 	old:  "			w.sub = s\n			s.users++\n			w.recheck()\n",

@@ -57,6 +57,10 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped stops the renewals of other readers",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
 	mut:  "reserved > 0 || false && slices.ContainsFunc(all, (*leaseState).inUse) {",
+}}), in("hold.go", by{rules}, []mutant{{
+	name: "a hold is handed over while it is extended",
+	old:  "x.unsettled == still && x.extending == 0 && !m.last",
+	mut:  "x.unsettled == still && !m.last",
 }}), in("hold.go", by{lessening}, []mutant{{
 	name: "a lease of a closed client still waits for a context",
 	old:  "			live.stopAll()\n",
