@@ -49,7 +49,8 @@ func (m *wild) step(action *script.Script, words ...any) {
 }
 
 func (m *wild) Acquire(rt *rapid.T) {
-	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3", "p:0:3", "q")
+	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3", "p:0:3", "q",
+		"p:123456789012345:999999999999999", "p:99999999999999:999999999999999")
 	ttl, retention := pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000)
 	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), ttl, ttl+retention, want,
 		pick(rt, 0, 3000, 60_000), base)...)
@@ -100,7 +101,7 @@ func (m *wild) Convert(rt *rapid.T) {
 }
 
 func (m *wild) SetLimit(rt *rapid.T) {
-	m.step(script.SetLimit, pick(rt, 0, 1, 2, 3, 4), pick(rt, 5000, 60_000), base)
+	m.step(script.SetLimit, pick(rt, 0, 1, 2, 3, 4, 999999999999999), pick(rt, 5000, 60_000), base)
 }
 
 func (m *wild) Lessen(rt *rapid.T) {
