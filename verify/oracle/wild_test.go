@@ -41,6 +41,8 @@ func (m *wild) step(action *script.Script, words ...any) {
 	switch action {
 	case script.Renew, script.AcquireFree, script.ReleaseIdle:
 		keys = append(keys, key)
+	case script.RaiseFence:
+		keys = append(keys, "oracle:mark")
 	}
 	answer := m.run(action, keys, args).answer
 	if words := strings.Fields(answer); words[0] == "granted" {
@@ -135,6 +137,12 @@ func (m *wild) Proclaim(rt *rapid.T) {
 func (m *wild) Resume(rt *rapid.T) {
 	m.step(script.Resume, anyAttempt(rt), anyAttempt(rt), m.token(rt), pick(rt, 1, 3000, 30_000),
 		pick(rt, 5000, 60_000), base+"c1", base)
+}
+
+// RaiseFence also draws tokens that no grant had, and that the clock has not reached.
+func (m *wild) RaiseFence(rt *rapid.T) {
+	m.step(script.RaiseFence, withOwner(rt, anyAttempt(rt), m.token(rt)+pick(rt, int64(0), 1, 2000, 40_000_000),
+		pick(rt, 5000, 60_000))...)
 }
 
 func (m *wild) ReadLeader(*rapid.T) { m.step(script.ReadLeader) }
