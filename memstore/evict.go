@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// mostNamed is how many of the holders that an eviction has ended the record names.
+const mostNamed = 256
+
 // evict ends all holds of the lock, or the one with the given token. The fence rises above
 // all of them before the next waiter is granted.
 //
@@ -31,6 +34,7 @@ func evict(t *step, args *arguments) string {
 				t.pushes = append(t.pushes, message{t.channelPrefix + client, "evicted " + attempt})
 			}
 		}
+		e.attempts = e.attempts[:min(len(e.attempts), mostNamed)]
 		t.serveQueue("")
 		return fmt.Sprintf("evicted %d", len(over))
 	case only != 0:

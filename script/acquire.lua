@@ -66,7 +66,8 @@ if mode ~= 'x' and not owner then
   local kind, weight, asked_limit = mode, 1, nil
   if mode ~= 's' then
     kind, weight, asked_limit = string.match(mode, '^(p):(%d+):(%d+)$')
-    weight = kind and #weight < 16 and tonumber(weight) or 0
+    -- Lua's own conversion writes 14 digits. The slow path writes all 15.
+    weight = kind and #weight < 15 and tonumber(weight) or 0
   end
   local got = call('HMGET', key, 'lock', 'shares', 'queue', 'h:' .. attempt, 'limit')
   -- An empty field counts as absent, see commit in record.lua.
@@ -169,7 +170,7 @@ if not blocked and compatible(mode, weight) then return granted(grant(attempt, o
 if waiter_ttl == 0 then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 local place = text(tail + 1)
-local value = table.concat({place, mode, weight, text(ttl), text(now + waiter_ttl), text(now)}, ' ')
+local value = table.concat({place, mode, text(weight), text(ttl), text(now + waiter_ttl), text(now)}, ' ')
 fields['#' .. place], fields['w:' .. attempt] = attempt, owner and (value .. ' ' .. owner) or value
 set_queue(waiting + 1, head, tail + 1)
 extend_record(waiter_ttl)

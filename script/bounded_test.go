@@ -15,9 +15,10 @@ import (
 )
 
 // counted wraps a script. It counts the calls, their arguments, and the elements of their
-// answers.
+// answers: a long text is as many as it has parts of 256 bytes.
 const counted = `local calls, words = 0, 0
 local function size(value)
+	if type(value) == 'string' then return 1 + math.floor(#value / 256) end
 	if type(value) ~= 'table' then return 1 end
 	local n = 0
 	for _, each in ipairs(value) do n = n + size(each) end
@@ -52,7 +53,7 @@ type cost struct {
 }
 
 func (c cost) String() string {
-	return fmt.Sprintf("%d calls and %d words (%s)", c.calls, c.words, c.answer)
+	return fmt.Sprintf("%d calls and %d words (%.99s)", c.calls, c.words, c.answer)
 }
 
 func charge(t *testing.T, conn *redistest.Conn, s *script.Script, key string, args ...string) cost {
@@ -187,6 +188,10 @@ func TestNoScriptTakesLongerForMoreHolders(t *testing.T) {
 		"live permits":            func(n int) { share(t, conn, "p", n, 0, time.Minute) },
 		"dead readers and queue":  func(n int) { share(t, conn, "s", n, n, -time.Second) },
 		"a dead reader and queue": func(n int) { share(t, conn, "s", 1, n, -time.Second) },
+		"evicted readers": func(n int) {
+			share(t, conn, "s", n, 0, time.Minute)
+			charge(t, conn, script.Evict, "{k}", "ann", "test", "0", "600000", ear)
+		},
 	}, script.Evict)
 }
 

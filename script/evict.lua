@@ -15,7 +15,7 @@
 --
 -- HOLDS  I3 I7. The same step grants the next waiter. It reads all shared holders and all
 --        holders of permits, however many: they end at one moment. Each evicted holder is
---        pushed: evicted <attempt>.
+--        pushed: evicted <attempt>. The record names the first 256 of them.
 -- WHY    The fence rises before the next grant. So a resource that checks tokens can
 --        reject the evicted holder at once.
 
@@ -61,6 +61,8 @@ for _, token in ipairs(over) do note_lost(token) end
 fence = math.max(micros, fence + 1)
 extend_record(0)
 for _, attempt in ipairs(names) do send(attempt, 'evicted ' .. attempt) end
-fields.evicted = text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' ')
+-- The renewal of a hold that has ended reads all of these names.
+local named = math.min(#names, 256)
+fields.evicted = text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' ', 1, named)
 serve_queue()
 return commit('evicted ' .. #over)

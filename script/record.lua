@@ -445,7 +445,7 @@ local function grant(attempt, owner, mode, weight, ttl, pushed)
     if waiting == 0 then record_life, reset_life = ttl, true end
   else
     local till = (pushed and '0' or '') .. text(now + lease)
-    local value = mode .. ' ' .. till .. ' ' .. weight .. ' ' .. token .. ' ' .. text(now)
+    local value = mode .. ' ' .. till .. ' ' .. text(weight) .. ' ' .. token .. ' ' .. text(now)
     fields['h:' .. attempt] = owner and (value .. ' ' .. owner) or value
     shared_mode = mode
     note_expiry(now + lease)

@@ -53,6 +53,7 @@ type Store struct {
 	hub       adapter.Hub
 	broadcast adapter.Hub // of a Cluster: its subscriptions are not sharded
 	feeds     feeds
+	demoted   chan struct{} // buffers one signal: the single server refused a write as a replica
 	words     words
 }
 
@@ -70,7 +71,7 @@ var _ interface {
 // never see them, because the store sends to the nodes; hooks that ClusterClient.OnNewNode
 // adds to the nodes see all of them.
 func New(rdb redis.UniversalClient) *Store {
-	s := &Store{feeds: feeds{silence: maxSilence}}
+	s := &Store{feeds: feeds{silence: maxSilence}, demoted: make(chan struct{}, 1)}
 	s.retry = adapter.Retry{Classify: classify, Refusal: serverError}
 	s.hub.Driver.Session = s.session
 	s.broadcast.Driver.Session = s.session
@@ -166,7 +167,18 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds comma
 		return err
 	}
 	err := s.send(ctx, how, key, cmds)
-	s.steady.Note(err == nil || errors.Is(err, redis.Nil) || serverError(err) != nil)
+	answered := err == nil || errors.Is(err, redis.Nil)
+	if !answered {
+		refusal := serverError(err)
+		answered = refusal != nil
+		if answered && refusal.Code == "READONLY" && s.cluster == nil {
+			select {
+			case s.demoted <- struct{}{}:
+			default:
+			}
+		}
+	}
+	s.steady.Note(answered)
 	return err
 }
 

@@ -2,7 +2,11 @@ package goredis_test
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
@@ -142,4 +147,37 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	adaptertest.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
 	assert.Equal(t, adaptertest.Await(t, rec.Messages), "hello", "the message")
+}
+
+// Behind one address another server becomes the primary, and the old one lives on as its replica.
+// The old server keeps the subscription, and the new one does not count it.
+func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) {
+	next := redistest.Start(t, adaptertest.Free)
+	old := redistest.Start(t, adaptertest.Free, redistest.ReplicaOf(next))
+	old.Do(t, "REPLICAOF", "NO", "ONE")
+	var addr atomic.Value
+	addr.Store(old.Addr())
+	s, _ := open(t, old.Addr(), func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			if config := redistest.TLS(); config != nil {
+				return (&tls.Dialer{Config: config}).DialContext(ctx, network, addr.Load().(string))
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
+		}
+	})
+	acquire := func(attempt string) error {
+		return assert.Err(s.Run(t.Context(), script.Acquire, []string{"moved:{" + attempt + "}"},
+			[]string{attempt, "30000", "60000", "x", "0", "moved:push:"}))
+	}
+	assert.Must(t, acquire("c/1"))
+	rec, _ := adaptertest.Listen(t, s, "channel")
+
+	addr.Store(next.Addr())
+	host, port, _ := strings.Cut(next.Addr(), ":")
+	old.Do(t, "REPLICAOF", host, port)
+	for n := 2; acquire(fmt.Sprintf("c/%d", n)) != nil; n++ {
+		assert.MustTrue(t, n < 20, "the client stays at the old server")
+	}
+	adaptertest.Await(t, rec.Resumed)
+	assert.Equal(t, next.Do(t, "PUBLISH", "channel", "hello"), any(int64(1)), "who hears the new primary")
 }

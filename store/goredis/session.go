@@ -23,7 +23,8 @@ const maxSilence = 30 * time.Second
 // A server that was replaced and lives on keeps its subscriptions, but receives no pushes. So
 // a subscription checks that it is where pushes come from. In a Cluster it compares with what
 // the client knows. Behind Sentinel it asks the primary whether it counts the subscription,
-// which costs a request every few seconds.
+// which costs a request every few seconds. Without Sentinel, another server may take over the
+// address, and the old one refuses a write as a replica. Then the subscription is checked, too.
 const (
 	checkClientEvery  = time.Second
 	checkPrimaryEvery = 3 * time.Second
@@ -150,9 +151,9 @@ func (s *Store) writeChanges(
 		case <-f.Wake:
 			err = s.sendChanges(f, ps)
 		case <-check:
-			if s.misplaced(f) {
-				err = errReplaced
-			}
+			err = s.check(f)
+		case <-s.demoted:
+			err = s.check(f)
 		case <-tick.C:
 			switch {
 			case heard.Swap(false):
@@ -169,6 +170,14 @@ func (s *Store) writeChanges(
 			return
 		}
 	}
+}
+
+// check returns an error if f's subscriptions are not where pushes come from.
+func (s *Store) check(f *adapter.Feed) error {
+	if s.misplaced(f) {
+		return errReplaced
+	}
+	return nil
 }
 
 // misplaced reports whether f's subscriptions are not where pushes come from. If the server

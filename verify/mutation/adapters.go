@@ -100,6 +100,10 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	name: "goredis: a refusal after a broken connection is definite",
 	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
 	mut:  "\t\treturn refusal\n",
+}}), in("store/goredis/goredis.go", by{allGoRedis}, []mutant{{
+	name: "goredis: a subscription stays at a server that has become a replica",
+	old:  "refusal.Code == \"READONLY\" && s.cluster == nil {",
+	mut:  "false {",
 }}), in("store/goredis/words.go", by{allGoRedis}, []mutant{{
 	name: "goredis: a word of another request is sent",
 	old:  "same, _ := before[i].(string); same == word {",

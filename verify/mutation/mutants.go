@@ -162,6 +162,10 @@ var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{
 	old:  "    return blocked or holder\n",
 	mut:  "    return holder\n",
 }, {
+	name: "a number of permits is written as Lua writes it",
+	old:  "' ' .. text(weight) .. ' '",
+	mut:  "' ' .. weight .. ' '",
+}, {
 	name: "one permit more than there are",
 	old:  "used + weight <= limit",
 	mut:  "used + weight <= limit + 1",
@@ -173,6 +177,10 @@ var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{
 	name: "an eviction does not raise the fence",
 	old:  "fence = math.max(micros, fence + 1)\n",
 	mut:  "",
+}, {
+	name: "an eviction names all holders, however many",
+	old:  "math.min(#names, 256)",
+	mut:  "#names",
 }}), in("script/acquire.lua", by{transcripts}, []mutant{{
 	name: "a reader re-enters only if its owner held before the step",
 	old:  "  for field, value in pairs(fields) do\n    if ours",

@@ -33,6 +33,28 @@ func TestLongLines(t *testing.T) {
 	})
 }
 
+// A record names some of the holders that an eviction has ended, and both sides name the same ones,
+// also if they are entries of one owner. Guarantee: I11.
+func TestManyEvicted(t *testing.T) {
+	fewer(t, 100)
+	srv := newServer(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(srv, rt)
+		defer w.close()
+		m := &wild{world: w}
+		want, owner := "s", []any(nil)
+		if pick(rt, true, false) {
+			want, owner = "x", []any{"alice"}
+		}
+		for i := range 300 {
+			m.step(script.Acquire, append([]any{fmt.Sprintf("d%d/1", i), 30_000, 90_000, want, 0, base}, owner...)...)
+		}
+		m.step(script.Evict, "ann", "test", 0, 60_000, base)
+		m.step(script.Renew, 60_000, 3000, "d0/1", "d299/1")
+		m.step(script.Inspect)
+	})
+}
+
 // crowd adds n waiters. Some of them, at drawn positions, are attempts of the test.
 func (m *wild) crowd(rt *rapid.T, n int) {
 	at := map[int]string{}

@@ -41,6 +41,8 @@ func (m *wild) step(action *script.Script, words ...any) {
 	switch action {
 	case script.Renew, script.AcquireFree, script.ReleaseIdle:
 		keys = append(keys, key)
+	case script.RaiseFence:
+		keys = append(keys, "oracle:mark")
 	}
 	answer := m.run(action, keys, args).answer
 	if words := strings.Fields(answer); words[0] == "granted" {
@@ -49,7 +51,8 @@ func (m *wild) step(action *script.Script, words ...any) {
 }
 
 func (m *wild) Acquire(rt *rapid.T) {
-	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3", "p:0:3", "q")
+	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3", "p:0:3", "q",
+		"p:123456789012345:999999999999999", "p:99999999999999:999999999999999")
 	ttl, retention := pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000)
 	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), ttl, ttl+retention, want,
 		pick(rt, 0, 3000, 60_000), base)...)
@@ -100,7 +103,7 @@ func (m *wild) Convert(rt *rapid.T) {
 }
 
 func (m *wild) SetLimit(rt *rapid.T) {
-	m.step(script.SetLimit, pick(rt, 0, 1, 2, 3, 4), pick(rt, 5000, 60_000), base)
+	m.step(script.SetLimit, pick(rt, 0, 1, 2, 3, 4, 999999999999999), pick(rt, 5000, 60_000), base)
 }
 
 func (m *wild) Lessen(rt *rapid.T) {
@@ -136,10 +139,23 @@ func (m *wild) Resume(rt *rapid.T) {
 		pick(rt, 5000, 60_000), base+"c1", base)
 }
 
+// RaiseFence also draws tokens that no grant had, and that the clock has not reached.
+func (m *wild) RaiseFence(rt *rapid.T) {
+	m.step(script.RaiseFence, withOwner(rt, anyAttempt(rt), m.token(rt)+pick(rt, int64(0), 1, 2000, 40_000_000),
+		pick(rt, 5000, 60_000))...)
+}
+
 func (m *wild) ReadLeader(*rapid.T) { m.step(script.ReadLeader) }
 
+// century is more than any lease or retention, in ms. A clock may jump like that.
+const century = 3_000_000_000_000
+
 func (m *wild) Advance(rt *rapid.T) {
-	m.advance(time.Duration(pick(rt, 1, 2999, 3000, 10_000, 70_000, -5000)) * time.Millisecond)
+	d := time.Duration(pick(rt, 1, 2999, 3000, 10_000, 70_000, -5000, -100_000, century, -century)) * time.Millisecond
+	if now := m.micros + d.Microseconds(); now < 1e15 || now > 1<<53 {
+		rt.Skip("tokens have 16 digits, and are exact")
+	}
+	m.advance(d)
 }
 
 func (m *wild) Listen(rt *rapid.T) { m.listen(pick(rt, "c1", "c2", "c3", news, news)) }
