@@ -56,8 +56,9 @@ help: ## list the targets
 ISOLATED = GOWORK=off $(GO) build -buildvcs=false -o /dev/null ./... && GOWORK=off $(GO) vet ./...
 
 # What is tested with the race detector, how much at once, and what is printed at
-# the end is in internal/runtests.
-RUNTESTS = $(GO) build -buildvcs=false -o bin/runtests ./internal/runtests && bin/runtests -go '$(GO)' $(if $(RACE),,-race=false)
+# the end is in internal/runtests. It is built as it builds the tests without the race detector:
+# with other flags, go would compile the standard library once more.
+RUNTESTS = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/runtests ./internal/runtests && bin/runtests -go '$(GO)' $(if $(RACE),,-race=false)
 
 # bench/etcd has two tests, and needs 240 packages that no other module needs. To compile them takes
 # minutes of a processor, so that module is for test-long, and for who names it.
