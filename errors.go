@@ -298,6 +298,7 @@ func Hint(err error) string {
 	var silent *request.SilenceError
 	var cycle *DeadlockError
 	var stopped *endedError
+	var advice interface{ Hint() string } // a store may know what to do
 	switch {
 	case err == nil:
 		return ""
@@ -337,6 +338,8 @@ func Hint(err error) string {
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
 		return "check what your code wrote after the loss; " +
 			"if each write has the token, the resource can refuse late writes"
+	case errors.As(err, &advice):
+		return advice.Hint()
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server runs and that the address is right"
 	case errors.As(err, &silent) && !errors.Is(err, ErrUnknownOutcome):

@@ -73,6 +73,17 @@ func (e *NoMajorityError) Error() string {
 		e.Have, e.Nodes, strings.Join(why, "; "))
 }
 
+// Hint says what to do about the error, for [holdfast.Hint].
+func (e *NoMajorityError) Hint() string {
+	for _, err := range e.Missing {
+		var probation *probationError
+		if errors.As(err, &probation) {
+			return "wait until a majority of the servers counts again, and see that the others run"
+		}
+	}
+	return "check the servers that the error names: a majority must run and answer"
+}
+
 // Unwrap returns the errors of the nodes. It leaves out those that are definite for one node
 // alone, a refusal or [store.ErrNotSent], because they are not the answer of all nodes. If no
 // connection was made before the context ended, it keeps the context's error.
@@ -118,7 +129,7 @@ func isFinal(err error) bool {
 // same code, it returns that refusal as the quorum's own.
 func (s *Store) noMajority(failed map[int]error) error {
 	e := &NoMajorityError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
-	codes := make(map[string]int)
+	refusals := make(map[string][]string) // who refused with which code
 	for i, n := range s.nodes {
 		err := failed[i]
 		if err == nil {
@@ -127,10 +138,15 @@ func (s *Store) noMajority(failed map[int]error) error {
 		e.Missing = append(e.Missing, &nodeError{n.name(), err})
 		var r *store.ServerError
 		if errors.As(err, &r) {
-			if codes[r.Code]++; codes[r.Code] >= s.majority {
-				return &nodeError{fmt.Sprintf("quorum: %d of %d nodes, the last %s",
-					codes[r.Code], len(s.nodes), n.name()), err}
-			}
+			refusals[r.Code] = append(refusals[r.Code], n.name())
+		}
+	}
+	for _, missing := range e.Missing {
+		var r *store.ServerError
+		if errors.As(missing, &r) && len(refusals[r.Code]) >= s.majority {
+			who := refusals[r.Code]
+			return &nodeError{fmt.Sprintf("quorum: %d of %d nodes (%s)",
+				len(who), len(s.nodes), strings.Join(who, ", ")), errors.Unwrap(missing)}
 		}
 	}
 	return e

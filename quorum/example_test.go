@@ -140,3 +140,27 @@ func ExampleLazy() {
 	}
 	// Output: held on a majority
 }
+
+// Two of three servers are down. [holdfast.Hint] returns the same sentence.
+func ExampleNoMajorityError_Hint() {
+	down := func() (store.Store, error) { return nil, errors.New("connection refused") }
+	nodes := []store.Store{memstore.New(), quorum.Lazy(down), quorum.Lazy(down)}
+	s, err := quorum.New(nodes, quorum.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	client, err := holdfast.New(s, holdfast.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close(context.Background())
+	_, err = client.Mutex("invoice/42").TryLock(context.Background())
+	var few *quorum.NoMajorityError
+	if errors.As(err, &few) {
+		fmt.Println(few.Hint())
+	}
+	// Output: check the servers that the error names: a majority must run and answer
+}

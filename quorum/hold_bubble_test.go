@@ -72,6 +72,24 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 	})
 }
 
+func TestARefusalByAMajorityNamesTheServers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.release(w.lock(a, "x"))
+		for _, i := range []int{0, 2, 3} {
+			w.peers[i].FailRequest(func(string, []string) error {
+				return &holdfast.ServerError{Code: "OOM", Message: "OOM no memory"}
+			})
+		}
+		_, err := a.Mutex("x").TryLock(t.Context())
+		var refused *holdfast.ServerError
+		assert.MustTrue(t, errors.As(err, &refused) && refused.Code == "OOM", "error %v", err)
+		for _, name := range []string{"server-0", "server-2", "server-3", "OOM no memory"} {
+			assert.Contains(t, err.Error(), name)
+		}
+	})
+}
+
 func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()

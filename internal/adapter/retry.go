@@ -63,6 +63,7 @@ const (
 // error. If an earlier request got no answer, broke says why; a refusal proves nothing about
 // that earlier request.
 func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer string, err, broke error) {
+	var unsent error // why a request was not sent, or was refused: the end of ctx is not a reason
 	for retries := 0; ; retries++ {
 		if answer, err = send(); err == nil {
 			return answer, nil, nil
@@ -86,9 +87,12 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 		if failure != NotSent {
 			broke = err
 		}
+		if failure == NotSent && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			unsent = err
+		}
 		if ended := pause(ctx, retries); ended != nil {
 			if broke == nil {
-				return "", err, nil // nothing was sent, or the server answered last
+				return "", cmp.Or(unsent, err), nil // nothing was sent, or the server answered last
 			}
 			return "", ended, err
 		}

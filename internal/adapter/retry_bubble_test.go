@@ -104,6 +104,20 @@ func TestNothingIsSentAgainAfterItsDeadline(t *testing.T) {
 	})
 }
 
+// The last try ends with the context, while it connects. Why the one before failed says more.
+func TestTheEndOfTheContextDoesNotHideWhyNothingWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, why := range []error{errNoPort, errReplica} {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			connecting := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+			r := &trial{errs: []error{why, connecting}, took: 2 * time.Second}
+			_, err, broke := retry(true).Do(ctx, r.send)
+			cancel()
+			assert.True(t, r.sent == 2 && errors.Is(err, why) && broke == nil, "sent %d times: %v, %v", r.sent, err, broke)
+		}
+	})
+}
+
 // Clients that lost their server together return one after the other.
 func TestPausesAreRandomAndBounded(t *testing.T) {
 	for _, failures := range []int{1, 3, 10, 1000} {

@@ -56,6 +56,10 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	old:  "\t\tif failure != NotSent {\n\t\t\tbroke = err\n\t\t}\n",
 	mut:  "",
 }, {
+	name: "the end of a context hides why nothing was sent",
+	old:  "cmp.Or(unsent, err)",
+	mut:  "cmp.Or(err, unsent)",
+}, {
 	name: "a time limit that has passed is a connection that broke",
 	old:  "	case op.Timeout():\n		return Final\n",
 	mut:  "",

@@ -244,6 +244,14 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	old:  "if len(h.tokens) < Of(n) {",
 	mut:  "if len(h.tokens) < 1 {",
 }}), in("quorum/errors.go", by{uniting}, []mutant{{
+	name: "quorum: a refusal by a majority names one server",
+	old:  "strings.Join(who, \", \")",
+	mut:  "who[len(who)-1]",
+}, {
+	name: "quorum: servers that do not count yet are to be started",
+	old:  "		if errors.As(err, &probation) {",
+	mut:  "		if false && errors.As(err, &probation) {",
+}, {
 	name: "quorum: a cancel that a node refuses for a while is forgotten",
 	old:  "errors.As(err, &r) && !r.Transient()",
 	mut:  "errors.As(err, &r)",
