@@ -168,9 +168,7 @@ func TestPermitsAreCountedOverBothSides(t *testing.T) {
 		say(t, "released", w.b, "2", "release", n, 2)
 		is(t, "acquired", waits)
 		say(t, "released", w.a, "2", "release", n, 3)
-		if permits := w.do(t, n, "GET", n); permits != "3" {
-			t.Errorf("%v permits are free in the end", permits)
-		}
+		assert.Equal(t, w.do(t, n, "GET", n), "3", "permits are free in the end")
 	})
 }
 
