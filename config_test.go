@@ -49,9 +49,7 @@ func TestEveryClientHasAnIdentityOfItsOwn(t *testing.T) {
 	for range 1000 {
 		c, err := holdfast.New(memstore.New(), holdfast.Config{})
 		assert.Must(t, err)
-		if seen[c.ID()] || len(c.ID()) != 22 {
-			t.Fatalf("ID %q", c.ID())
-		}
+		assert.MustTrue(t, !seen[c.ID()] && len(c.ID()) == 22, "ID %q", c.ID())
 		seen[c.ID()] = true
 	}
 }

@@ -94,9 +94,7 @@ func TestAdvance(t *testing.T) {
 	ttl := s.TTL(key)
 	assert.True(t, ttl <= 30*time.Second && ttl > 0, "the record lives for %v", ttl)
 	s.Advance(time.Minute)
-	if s.Dump(key) != nil || s.TTL(key) != -2 {
-		t.Errorf("the record did not end: %v", s.Dump(key))
-	}
+	assert.True(t, s.Dump(key) == nil && s.TTL(key) == -2, "the record did not end: %v", s.Dump(key))
 }
 
 var errNet = errors.New("network down")
@@ -182,9 +180,7 @@ func TestFlush(t *testing.T) {
 	s := memstore.New()
 	do(t, s, script.Acquire, holds, "granted")
 	s.Flush()
-	if s.Keys() != nil {
-		t.Errorf("left: %q", s.Keys())
-	}
+	assert.True(t, s.Keys() == nil, "left: %q", s.Keys())
 	do(t, s, script.Release, "c1/1 7 600000 push:", "gone")
 }
 
@@ -205,9 +201,7 @@ func TestRefusals(t *testing.T) {
 	refused(t, s, script.Acquire, "c1/1 30000 600000 y 0 push:", "ERR")
 	refused(t, s, script.Acquire, holds+" alice and more", "ERR")
 	assert.True(t, assert.Err(s.Run(t.Context(), script.Acquire, nil, nil)) != nil, "an action without a key was run")
-	if s.Keys() != nil {
-		t.Errorf("what was refused left %q", s.Keys())
-	}
+	assert.True(t, s.Keys() == nil, "what was refused left %q", s.Keys())
 	s.PlantForeign(key)
 	refused(t, s, script.Acquire, holds, "WRONGTYPE")
 	s.PlantNewerFormat(key)

@@ -146,9 +146,7 @@ func TestTheBillListsWhatTheBinariesName(t *testing.T) {
 	}
 	said := succeed(t, dist, "go", "version", "-m", "linux_amd64/holdfast", "linux_amd64/holdfast-verify")
 	names := regexp.MustCompile(`(?m)^\tdep\t(\S+)\t(\S+)`).FindAllStringSubmatch(said, -1)
-	if len(names) < 8 {
-		t.Fatalf("go version -m names only %d modules:\n%s", len(names), said)
-	}
+	assert.MustTrue(t, len(names) >= 8, "go version -m names only %d modules:\n%s", len(names), said)
 	for _, found := range names {
 		want := found[2]
 		if strings.HasPrefix(found[1], "github.com/holdfast-go/") {
@@ -203,9 +201,7 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	}
 	const service = "holdfast-serve.service"
 	args := []string{"verify", "--man=no", "--root=" + root, service, "nightly.service", "nightly.timer"}
-	if said := succeed(t, root, "systemd-analyze", args...); said != "" {
-		t.Errorf("systemd says: %s", said)
-	}
+	assert.Equal(t, succeed(t, root, "systemd-analyze", args...), "", "systemd says")
 	wrong := strings.NewReplacer("DynamicUser=yes", "DynamicUser=perhaps")
 	text, err := os.ReadFile(filepath.Join(units, service))
 	assert.Must(t, err)
@@ -240,9 +236,7 @@ func decode(text []byte) (any, error) {
 
 func TestKubernetesAcceptsTheRecipes(t *testing.T) {
 	paths, err := filepath.Glob("recipes/*.yaml")
-	if err != nil || len(paths) < 3 {
-		t.Fatalf("%v, %v", paths, err)
-	}
+	assert.MustTrue(t, err == nil && len(paths) >= 3, "%v, %v", paths, err)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		assert.Must(t, err)
@@ -295,9 +289,7 @@ func commands(t *testing.T) map[string][]string {
 func TestTheRecipesRun(t *testing.T) {
 	program := filepath.Join(dist, "linux_"+runtime.GOARCH, "holdfast")
 	list := commands(t)
-	if len(list) != 5 {
-		t.Fatalf("%d command lines, want 5: %v", len(list), list)
-	}
+	assert.MustTrue(t, len(list) == 5, "%d command lines, want 5: %v", len(list), list)
 	for name, args := range list {
 		server := redistest.Start(t) // the recipes have one job, which one of them may run
 		for i, arg := range args {
@@ -334,9 +326,7 @@ func TestTheContainerRuns(t *testing.T) {
 		Docker struct{ Config struct{ User string } }
 	}
 	assert.Must(t, json.Unmarshal([]byte(buildah("inspect", "--type", "image", "holdfast")), &config))
-	if user := config.Docker.Config.User; user != "65532:65532" {
-		t.Errorf("the container runs as %q", user)
-	}
+	assert.Equal(t, config.Docker.Config.User, "65532:65532", "the container runs as")
 	made := strings.TrimSpace(buildah("from", "--signature-policy", policy, "--pull-never", "localhost/holdfast"))
 	said := buildah("run", "--isolation", "chroot", made, "--", "/usr/bin/holdfast", "version")
 	assert.True(t, strings.Contains(said, version), "version says %q", said)

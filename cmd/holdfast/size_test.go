@@ -30,9 +30,7 @@ func TestTheToolIsSmall(t *testing.T) {
 	info, err := os.Stat(path)
 	assert.Must(t, err)
 	t.Logf("%d bytes", info.Size())
-	if info.Size() > sizeLimit {
-		t.Errorf("the tool has %d bytes; the limit is %d", info.Size(), sizeLimit)
-	}
+	assert.True(t, info.Size() <= sizeLimit, "the tool has %d bytes; the limit is %d", info.Size(), sizeLimit)
 }
 
 func TestTheToolHasNothingOfTheFaultSuite(t *testing.T) {

@@ -132,15 +132,22 @@ return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1])
 
 // Inspect implements [neighbour.Wire].
 func (l *lock) Inspect(ctx context.Context, name string) (neighbour.State, error) {
-	answer, err := l.Run(ctx, inspectLock, []string{l.key(name)}, nil)
+	return l.inspectHash(ctx, inspectLock, name, lockState)
+}
+
+// inspectHash reads a lock that is a hash. state says what its time and its fields mean.
+func (b *base) inspectHash(ctx context.Context, s *script.Script, name string,
+	state func(ttl time.Duration, fields []string) neighbour.State,
+) (neighbour.State, error) {
+	answer, err := b.Run(ctx, s, []string{b.key(name)}, nil)
 	if err != nil {
 		return neighbour.State{}, err
 	}
-	ttl, fields, err := parseHash(inspectLock, answer)
+	ttl, fields, err := parseHash(s, answer)
 	if err != nil {
 		return neighbour.State{}, err
 	}
-	return lockState(ttl, fields), nil
+	return state(ttl, fields), nil
 }
 
 // lockState is what a hash of holders says.

@@ -207,15 +207,7 @@ return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1])
 
 // Inspect implements [neighbour.Wire]. What is left of a lock is what is left of its hash.
 func (l *readWrite) Inspect(ctx context.Context, name string) (neighbour.State, error) {
-	answer, err := l.Run(ctx, inspectReadWrite, []string{l.key(name)}, nil)
-	if err != nil {
-		return neighbour.State{}, err
-	}
-	ttl, fields, err := parseHash(inspectReadWrite, answer)
-	if err != nil {
-		return neighbour.State{}, err
-	}
-	return readWriteState(ttl, fields), nil
+	return l.inspectHash(ctx, inspectReadWrite, name, readWriteState)
 }
 
 func readWriteState(ttl time.Duration, fields []string) neighbour.State {

@@ -59,13 +59,9 @@ func TestManyRequestsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSender(spawn)
 		alone, items := r.crowd(t, 10)
-		if alone != 4 || len(items) != 6 {
-			t.Fatalf("%d went alone and %d are queued", alone, len(items))
-		}
+		assert.MustTrue(t, alone == 4 && len(items) == 6, "%d went alone and %d are queued", alone, len(items))
 		r.Exit()
-		if got := <-r.out; !slices.Equal(got, []int{4, 5, 6, 7, 8, 9}) {
-			t.Errorf("the batch is %v", got)
-		}
+		assert.EqualSlices(t, <-r.out, []int{4, 5, 6, 7, 8, 9}, "the batch")
 		late := r.Enter(10)
 		for range 3 {
 			r.Exit()
@@ -74,13 +70,9 @@ func TestManyRequestsAreBatched(t *testing.T) {
 		assert.False(t, late == nil || len(r.out) > 0, "a request was sent while a batch was under way")
 		r.back <- struct{}{}
 		for _, b := range items {
-			if got := <-b.Answer; got != "sent" {
-				t.Errorf("answered %q", got)
-			}
+			assert.Equal(t, <-b.Answer, "sent", "answered")
 		}
-		if got := <-r.out; !slices.Equal(got, []int{10}) {
-			t.Errorf("then went %v", got)
-		}
+		assert.EqualSlices(t, <-r.out, []int{10}, "then went")
 		r.back <- struct{}{}
 		<-late.Answer
 		synctest.Wait()
@@ -163,9 +155,7 @@ func TestACancelledRequestIsNotSent(t *testing.T) {
 		_, items := r.crowd(t, 7)
 		assert.True(t, items[1].Leave(), "could not leave")
 		r.Exit()
-		if got := <-r.out; !slices.Equal(got, []int{4, 6}) {
-			t.Errorf("the batch is %v", got)
-		}
+		assert.EqualSlices(t, <-r.out, []int{4, 6}, "the batch")
 		assert.False(t, items[0].Leave(), "left although it was sent")
 		close(r.back)
 		<-items[0].Answer
@@ -180,9 +170,7 @@ func TestWithoutAGoroutineEveryRequestGoesAlone(t *testing.T) {
 		_, items := r.crowd(t, 4+40)
 		r.Exit()
 		for _, b := range items {
-			if got := <-b.Answer; got != "" {
-				t.Errorf("answered %q", got)
-			}
+			assert.Equal(t, <-b.Answer, "", "answered")
 		}
 	})
 }

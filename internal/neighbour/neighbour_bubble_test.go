@@ -194,9 +194,7 @@ func TestAMessageMakesAWaiterLookAgain(t *testing.T) {
 		_, _ = b.acquire("c/1", "x", "90000")
 		*pushed = nil // when the subscription stood
 		b.heard.Message("0")
-		if len(*pushed) != 1 || (*pushed)[0] != lookAgain("c/1") {
-			t.Errorf("pushed %q", *pushed)
-		}
+		assert.True(t, len(*pushed) == 1 && (*pushed)[0] == lookAgain("c/1"), "pushed %q", *pushed)
 		b.heard.Resumed()
 		assert.True(t, len(*pushed) == 2, "after an interruption, pushed %q", *pushed)
 		b.found = false
@@ -373,9 +371,7 @@ func TestAnEvictionIsToldToTheHoldersHere(t *testing.T) {
 		pushed := b.pushes("c")
 		_, _ = b.acquire("c/1", "x", "0")
 		b.says("evicted 1")(b.ask(script.Evict, "order", "ann", "test", "0", "30000", base))
-		if !slices.Equal(*pushed, []string{"evicted c/1"}) {
-			t.Errorf("pushed %q", *pushed)
-		}
+		assert.True(t, slices.Equal(*pushed, []string{"evicted c/1"}), "pushed %q", *pushed)
 	})
 }
 

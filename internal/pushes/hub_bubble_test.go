@@ -207,9 +207,7 @@ func TestAWaiterThatComesAfterTheSubscriptionHasIt(t *testing.T) {
 	bubble(t, func(t *testing.T, feed *feed, h *Hub) {
 		other := subscribed(t, h, "channel", 1)
 		w := h.Unsubscribed("channel", 2) // it was made after the caller had given up
-		if !h.Reaches(w) {
-			t.Fatal("no push reaches it, and nothing will change that")
-		}
+		assert.MustTrue(t, h.Reaches(w), "no push reaches it, and nothing will change that")
 		h.Forget(other)
 		time.Sleep(time.Minute)
 		feed.message("2 71")
@@ -335,9 +333,7 @@ func TestALateSubscriptionThatNobodyWaitsForIsUnsubscribed(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if feed.made != 1 || feed.stopped != 1 {
-			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
-		}
+		assert.True(t, feed.made == 1 && feed.stopped == 1, "%d made, %d stopped", feed.made, feed.stopped)
 	})
 }
 
@@ -361,9 +357,7 @@ func TestStopWaitsForWhatIsUnderWayAndEndsEverySubscription(t *testing.T) {
 		go func() { _, _ = h.Subscribe(t.Context(), "late", 3) }()
 		synctest.Wait()
 		h.Stop()
-		if feed.made != 4 || feed.stopped != 4 {
-			t.Errorf("%d made, %d stopped", feed.made, feed.stopped)
-		}
+		assert.True(t, feed.made == 4 && feed.stopped == 4, "%d made, %d stopped", feed.made, feed.stopped)
 		if _, err := h.Subscribe(t.Context(), "channel", 4); err == nil || feed.made != 4 {
 			t.Errorf("a stopped hub subscribed: %v", err)
 		}

@@ -49,9 +49,7 @@ func TestNotesAreWrittenTogetherAndRemovedWithTheNext(t *testing.T) {
 		r.Note("tags:3", "over", 3, func() bool { return false })
 		r.Note("tags:2", "two", 4, always) // the same again, by another
 		soon()
-		if n := b.sent.Load() - before; n != 1 {
-			t.Errorf("%d requests for two notes", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 1, "requests for two notes")
 		got := b.notes(t, "c", "tags:1", "tags:2", "tags:3")
 		if got["tags:1"] != "one" || got["tags:2"] != "two" || got["tags:3"] != "" {
 			t.Errorf("the record says %q", got)
@@ -61,9 +59,7 @@ func TestNotesAreWrittenTogetherAndRemovedWithTheNext(t *testing.T) {
 		r.Unnote("tags:9", 9, true) // never set
 		r.Unnote("tags:1", 1, false)
 		soon()
-		if n := b.sent.Load() - before; n != 0 {
-			t.Errorf("%d requests although nothing is to be removed soon", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 0, "requests although nothing is to be removed soon")
 		r.Note("tags:5", "five", 5, always)
 		soon()
 		got = b.notes(t, "c", "tags:1", "tags:2", "tags:5")
@@ -116,9 +112,7 @@ func TestAClosedClientWritesNoNotes(t *testing.T) {
 		soon()
 		r.Note("tags:2", "two", 2, always)
 		time.Sleep(time.Hour)
-		if n := b.sent.Load() - before; n != 0 {
-			t.Errorf("%d requests of a client that is closed", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 0, "requests of a client that is closed")
 	})
 }
 
@@ -174,9 +168,7 @@ func TestAProcessInsideAHoldAmendsItsWaits(t *testing.T) {
 		}
 		before := b.sent.Load()
 		amend(other, &two)
-		if n := b.sent.Load() - before; n != 1 {
-			t.Errorf("%d requests for what the record says already", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 1, "requests for what the record says already")
 		amend(inner, nil)
 		if got := read(); len(got) != 1 || got[0] != two {
 			t.Errorf("after the inner one has ended, the record says %+v", got)

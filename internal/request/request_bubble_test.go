@@ -218,9 +218,7 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 		if o := <-busy.Answer; o.Done || o.Err != nil {
 			t.Errorf("a lock that is held: %+v", o)
 		}
-		if n := b.sent.Load() - before; n != 1 {
-			t.Errorf("%d requests", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 1, "requests")
 		released := b.Releases()
 		for range alone {
 			released.Enter(request.One{})
@@ -268,9 +266,7 @@ func TestACancelThatFoundNothingIsSentAgain(t *testing.T) {
 		}
 		before := b.sent.Load()
 		time.Sleep(time.Hour)
-		if n := b.sent.Load() - before; n != 0 {
-			t.Errorf("%d more cancels after it was found", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 0, "more cancels after it was found")
 	})
 }
 
@@ -282,16 +278,12 @@ func TestACancelEndsWhenNothingCanComeAnyMore(t *testing.T) {
 		synctest.Wait()
 		before := b.sent.Load()
 		time.Sleep(time.Hour)
-		if n := b.sent.Load() - before; n != 0 {
-			t.Errorf("%d cancels after the last instant", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 0, "cancels after the last instant")
 		b.count(func(string) error { return &store.ServerError{Code: "NOPERM", Message: "NOPERM no"} })
 		before = b.sent.Load()
 		c.Cancel(attempt("c/2"), b.Now()+ttl)
 		time.Sleep(time.Hour)
-		if n := b.sent.Load() - before; n != 1 {
-			t.Errorf("%d cancels after a refusal", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 1, "cancels after a refusal")
 	})
 }
 
@@ -343,9 +335,7 @@ func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
 		before := b.sent.Load()
 		c.Stray(1)
 		synctest.Wait()
-		if n := b.sent.Load() - before; n != 1 {
-			t.Errorf("%d cancels at once", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 1, "cancels at once")
 	})
 }
 
@@ -360,9 +350,7 @@ func TestAPushAfterTheEndIsNotAnswered(t *testing.T) {
 		b.life.Wait(ctx)
 		before := b.sent.Load()
 		c.Stray(1)
-		if n := b.sent.Load() - before; n != 0 {
-			t.Errorf("%d requests from the goroutine that reads pushes", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 0, "requests from the goroutine that reads pushes")
 	})
 }
 
@@ -378,9 +366,7 @@ func TestManyMessagesShareTheServersTime(t *testing.T) {
 		before := b.sent.Load()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if n := b.sent.Load() - before; n > 10*600*2 {
-			t.Errorf("%d requests in 10 minutes, want about 10 a second", n)
-		}
+		assert.AtMost(t, b.sent.Load()-before, 10*600*2, "requests in 10 minutes, about 10 a second are right")
 	})
 }
 
@@ -390,9 +376,7 @@ func TestAClosedClientCancelsOnce(t *testing.T) {
 		b.acquire(t, "c/1")
 		before := b.sent.Load()
 		request.NewCanceller(b.Sender).Cancel(attempt("c/1"), b.Now()+ttl)
-		if n := b.sent.Load() - before; n != 1 {
-			t.Errorf("%d cancels", n)
-		}
+		assert.Equal(t, b.sent.Load()-before, 1, "cancels")
 	})
 }
 

@@ -26,9 +26,7 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 	a, b, c := l.enqueue(fresh()), l.enqueue(fresh()), l.enqueue(fresh())
 	refused := errors.New("refused")
 	for i, w := range []*waiter[string]{a, b, c} {
-		if ready(w) {
-			t.Fatalf("waiter %d is answered before its time", i)
-		}
+		assert.MustTrue(t, !ready(w), "waiter %d is answered before its time", i)
 		hold := string(rune('a' + i))
 		if l.give(hold, refused); !ready(w) || w.hold != hold || !errors.Is(w.err, refused) {
 			t.Fatalf("waiter %d: %v, with %q and %v", i, ready(w), w.hold, w.err)
@@ -41,9 +39,7 @@ func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
 	for leaver := range 3 {
 		var l list[string]
 		all := []*waiter[string]{l.enqueue(fresh()), l.enqueue(fresh()), l.enqueue(fresh())}
-		if !l.remove(all[leaver]) {
-			t.Fatalf("waiter %d could not leave", leaver)
-		}
+		assert.MustTrue(t, l.remove(all[leaver]), "waiter %d could not leave", leaver)
 		for i, w := range slices.Delete(slices.Clone(all), leaver, leaver+1) {
 			if l.give("", nil); !ready(w) {
 				t.Errorf("waiter %d has left, answer %d was not given", leaver, i)
@@ -58,9 +54,7 @@ func TestAWaiterThatLeavesTooLateHasItsAnswer(t *testing.T) {
 	var l list[string]
 	a, b := l.enqueue(fresh()), l.enqueue(fresh())
 	l.give("hold", nil)
-	if l.remove(a) || a.hold != "hold" {
-		t.Fatal("the waiter was answered already")
-	}
+	assert.MustTrue(t, !l.remove(a) && a.hold == "hold", "the waiter was answered already")
 	l.giveAll("", nil)
 	assert.True(t, ready(b) && !l.remove(b), "the last waiter has no answer, or could still leave")
 }
@@ -77,9 +71,7 @@ func TestAListIsAQueueWithHoles(t *testing.T) {
 		case 2:
 			if len(model) > 0 {
 				at := rng.IntN(len(model))
-				if !l.remove(model[at]) {
-					t.Fatalf("step %d: a waiter could not leave", i)
-				}
+				assert.MustTrue(t, l.remove(model[at]), "step %d: a waiter could not leave", i)
 				model = slices.Delete(model, at, at+1)
 			}
 		case 3:
@@ -94,9 +86,7 @@ func TestAListIsAQueueWithHoles(t *testing.T) {
 			if rng.IntN(50) == 0 {
 				l.giveAll(i, nil)
 				for _, w := range model {
-					if !ready(w) || w.hold != i {
-						t.Fatalf("step %d: a waiter has no answer", i)
-					}
+					assert.MustTrue(t, ready(w) && w.hold == i, "step %d: a waiter has no answer", i)
 				}
 				model = nil
 			}

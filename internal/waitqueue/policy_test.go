@@ -3,6 +3,8 @@ package waitqueue
 import (
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestAReaderSharesWhileTheAnswerThatNobodyWaitsIsFresh(t *testing.T) {
@@ -21,9 +23,7 @@ func TestAReaderSharesWhileTheAnswerThatNobodyWaitsIsFresh(t *testing.T) {
 		{0, 0, true, Wait},
 		{time.Hour, 0, true, Wait},
 	} {
-		if got := Join(test.age, test.waiters, test.writerHere); got != test.want {
-			t.Errorf("%+v: got %d", test, got)
-		}
+		assert.Equal(t, Join(test.age, test.waiters, test.writerHere), test.want, "%+v", test)
 	}
 }
 

@@ -87,8 +87,6 @@ func TestNamesOfOneLockShareASlot(t *testing.T) {
 			t.Errorf("%q: %q and %q are apart", name, PeriodicKey("p", name), Watch("p", name, true))
 		}
 		// A channel with a brace is a sharded one.
-		if strings.Contains(Watch("p", name, false), "{") {
-			t.Errorf("%q: %q", name, Watch("p", name, false))
-		}
+		assert.False(t, strings.Contains(Watch("p", name, false), "{"), "%q: %q", name, Watch("p", name, false))
 	}
 }

@@ -152,7 +152,5 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	assert.True(t, h.locks["busy"] == nil, "the oldest is remembered")
 	now = now.Add(2 * window)
 	h.prune(now)
-	if h.size() != 0 || len(h.locks) != 0 {
-		t.Errorf("%d are remembered after the window", h.size())
-	}
+	assert.True(t, h.size() == 0 && len(h.locks) == 0, "%d are remembered after the window", h.size())
 }

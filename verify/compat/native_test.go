@@ -116,6 +116,21 @@ func TestNativeLocksAndTheOriginalExcludeEachOther(t *testing.T) {
 	})
 }
 
+// A try that too few servers granted leaves nothing on those that did.
+func TestANativeTryThatFailsLeavesNothing(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		minority := len(w.servers) / 2
+		for _, server := range w.servers[minority:] {
+			server.Do(t, "SET", "key", "other")
+		}
+		_, err := w.client(holdfast.Config{}).Mutex("key").TryLock(t.Context())
+		assert.Is(t, err, holdfast.ErrHeld)
+		for _, server := range w.servers[:minority] {
+			assert.True(t, free(t, server), "the try left its key")
+		}
+	})
+}
+
 // observer receives events.
 type observer func(holdfast.Event)
 
@@ -236,12 +251,14 @@ func TestAQuorumOnRedsyncsWire(t *testing.T) {
 	assert.MustTrue(t, lease.Err() == nil, "lost with one server: %v", lease.Err())
 	must(t, lease.Release(t.Context()))
 	servers[2].Kill()
-	assert.True(t, assert.Err(c.Mutex("key").TryLock(t.Context())) != nil, "locked on one of three servers")
+	assert.True(t, assert.Err(c.Mutex("key", holdfast.TTL(time.Hour)).TryLock(t.Context())) != nil,
+		"locked on one of three servers")
 	redistest.Await(t, "the first server to be free", func() bool { return free(t, servers[0]) })
 }
 
 // Clients of native locks and programs with the original take one lock in turn, and nobody meets
-// anybody inside.
+// anybody inside. If a try left something on a server, each wait would last for a TTL: the first ends
+// the test.
 func TestCrossings(t *testing.T) {
 	onWires(t, func(t *testing.T, w world) {
 		inside := make(chan struct{}, 1)
@@ -259,12 +276,16 @@ func TestCrossings(t *testing.T) {
 			c := w.client(holdfast.Config{})
 			all.Go(func() {
 				for range rounds {
-					err := c.Mutex("key").Do(t.Context(), func(context.Context) error { enter(); return nil })
-					assert.NoError(t, err)
+					err := c.Mutex("key", holdfast.MaxWait(20*time.Second)).
+						Do(t.Context(), func(context.Context) error { enter(); return nil })
+					if err != nil {
+						t.Error(err)
+						return
+					}
 				}
 			})
 			all.Go(func() {
-				for got := 0; got < rounds; {
+				for got := 0; got < rounds && !t.Failed(); {
 					release, err := w.try()
 					if err != nil {
 						continue

@@ -46,7 +46,7 @@ func TestALostAnswerToAnAcquireIsUndone(t *testing.T) {
 		t.Run(fate.name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				proxy := redistest.NewProxy(t, w.Addr())
-				a, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 2 * time.Second})
+				a, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Hour, RequestTimeout: 2 * time.Second})
 				b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 				w.warm(t, a)
 				lostInTime := once(proxy, fate.stage, script.Acquire.SHA1, proxy.BlackHole)
@@ -59,7 +59,7 @@ func TestALostAnswerToAnAcquireIsUndone(t *testing.T) {
 					"Lock: %v", o.Err)
 				proxy.Hook(nil)
 				fate.heal(proxy)
-				// within is a third of the lease that nobody knows of.
+				// The patience of the tests ends long before the lease that nobody knows of.
 				harness.Release(t, harness.Lock(t, b.Mutex("x")))
 				redistest.Await(t, "nothing is left", func() bool {
 					s := state(t, b, "x")

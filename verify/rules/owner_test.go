@@ -244,9 +244,7 @@ func TestEveryClientIsSomebodyElse(t *testing.T) {
 	for range 100 {
 		c, err := holdfast.New(s, holdfast.Config{})
 		assert.Must(t, err)
-		if len(c.ID()) != 22 || seen[c.ID()] {
-			t.Errorf("identity %q", c.ID())
-		}
+		assert.True(t, len(c.ID()) == 22 && !seen[c.ID()], "identity %q", c.ID())
 		seen[c.ID()] = true
 		c.Abandon()
 	}

@@ -130,7 +130,7 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 	} {
 		t.Run(where.name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				cfg := holdfast.Config{TTL: time.Minute, MaxLocalHandOvers: where.passes}
+				cfg := holdfast.Config{TTL: time.Hour, MaxLocalHandOvers: where.passes} // beyond the patience of the tests
 				a, seenA := w.local(t, cfg)
 				b, seenB, c, seenC := a, seenA, a, seenA
 				if where.apart {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/verify/history"
 )
 
 // crew is the clients and their load. Each client is replaced now and then, as if its process
@@ -107,7 +108,7 @@ func (c *crew) work(ctx context.Context, rate, seed int) {
 	for i := range workers {
 		group.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(seed), uint64(i))) //nolint:gosec // it is to be repeated
-			for sleep(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)+1))) {
+			for history.Sleep(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)+1))) {
 				limited, cancel := context.WithTimeout(ctx, 3*c.ttl)
 				err := c.one(limited, c.client(i), rng)
 				cancel()
@@ -126,7 +127,7 @@ func someName(rng *rand.Rand) string { return fmt.Sprintf("lock/%d", rng.IntN(40
 func (c *crew) one(ctx context.Context, locks *holdfast.Client, rng *rand.Rand) error {
 	hold := time.Duration(rng.Int64N(int64(20 * time.Millisecond)))
 	work := func(ctx context.Context) error {
-		sleep(ctx, hold)
+		history.Sleep(ctx, hold)
 		return ctx.Err()
 	}
 	switch n := rng.IntN(100); {
@@ -164,7 +165,7 @@ func (c *crew) one(ctx context.Context, locks *holdfast.Client, rng *rand.Rand) 
 		})
 	case n < 99: // renewed several times
 		return locks.Mutex("long/"+someName(rng)).Do(ctx, func(ctx context.Context) error {
-			sleep(ctx, 2*c.ttl)
+			history.Sleep(ctx, 2*c.ttl)
 			return nil
 		})
 	default: // dropped without a release: it expires

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/history"
 )
 
 // quiet is a logger of go-redis: broken connections are what a soak is for.
@@ -141,7 +142,7 @@ func (s *soak) disturb(ctx context.Context, work func(ctx context.Context)) {
 		})
 	})
 	group.Go(func() {
-		for i := 0; sleep(ctx, time.Minute); i++ {
+		for i := 0; history.Sleep(ctx, time.Minute); i++ {
 			if err := s.crew.replace(i % s.clients); err != nil {
 				s.sayf("client %d was not replaced: %v", i%s.clients+1, err)
 			}
@@ -159,7 +160,7 @@ func (s *soak) watch(ctx context.Context, phase string, length time.Duration, do
 	if do != nil {
 		group.Go(func() { do(limited) })
 	}
-	for sleep(limited, s.every) {
+	for history.Sleep(limited, s.every) {
 		if err := s.record.add(s.sample(ctx, phase)); err != nil {
 			return err
 		}

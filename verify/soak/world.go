@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/fault"
+	"github.com/holdfast-go/holdfast/verify/history"
 )
 
 // world is what the faults work on: one server, and clients with a proxy each.
@@ -66,7 +67,7 @@ func (w *world) nemesis(ctx context.Context, rng *rand.Rand, pause time.Duration
 			bag = possible()
 			rng.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
 		}
-		if !sleep(ctx, pause+time.Duration(rng.Int64N(int64(pause)+1))) {
+		if !history.Sleep(ctx, pause+time.Duration(rng.Int64N(int64(pause)+1))) {
 			return
 		}
 		f := bag[0]
@@ -75,17 +76,6 @@ func (w *world) nemesis(ctx context.Context, rng *rand.Rand, pause time.Duration
 		if ctx.Err() == nil {
 			told(f.Name, err)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -168,7 +168,7 @@ func (p *process) Number() int { return p.number }
 func (p *process) Proxies() []*redistest.Proxy { return p.proxies }
 
 // Go implements [fault.Client].
-func (p *process) Go() { p.Tell(workload.OrderGo) }
+func (p *process) Go() { p.Tell(childproc.OrderGo) }
 
 // Stand implements [fault.Client].
 func (p *process) Stand(ctx context.Context) error {
@@ -176,7 +176,7 @@ func (p *process) Stand(ctx context.Context) error {
 	case <-p.stands: // of an earlier call that timed out
 	default:
 	}
-	p.Tell(workload.OrderStand)
+	p.Tell(childproc.OrderStand)
 	select {
 	case <-p.stands:
 		return nil
@@ -209,7 +209,7 @@ func (p *process) replace(squeezed bool) error {
 	if err != nil {
 		return err
 	}
-	next.Tell(workload.OrderBegin)
+	next.Tell(childproc.OrderBegin)
 	return nil
 }
 
@@ -227,7 +227,7 @@ func (f *fleet) finish(ctx context.Context) {
 		p.mu.Lock()
 		p.fate = history.Stopped
 		p.mu.Unlock()
-		p.Tell(workload.OrderStop)
+		p.Tell(childproc.OrderStop)
 	}
 	for _, p := range f.clients() {
 		select {

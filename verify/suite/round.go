@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/check"
@@ -189,7 +190,7 @@ func (r *round) act(ctx context.Context) error {
 		}
 	}
 	for _, p := range r.fleet.clients() {
-		p.Tell(workload.OrderBegin)
+		p.Tell(childproc.OrderBegin)
 	}
 	if err := r.trouble(ctx); err != nil {
 		return err

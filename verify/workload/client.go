@@ -24,6 +24,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/audit"
+	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -47,15 +48,6 @@ type Config struct {
 	Squeezed  bool `json:"squeezed,omitempty"`  // it makes garbage beside its work
 }
 
-// The orders that follow, a line each. When its input ends, the suite is gone, and the
-// client ends at once.
-const (
-	OrderBegin = "begin" // start to work
-	OrderStand = "stand" // at the next read-modify-write, say so just before the write, and wait
-	OrderGo    = "go"    // write now
-	OrderStop  = "stop"  // end what is under way, close, say what is left and end
-)
-
 // Retention is the retention that the clients use. It is short, so that a run can see
 // that no record is left.
 const Retention = 2 * time.Second
@@ -73,8 +65,7 @@ type client struct {
 
 	ids       atomic.Uint64
 	confirmed sync.Map // attempt: the time of its last renewal that was confirmed
-	stand     atomic.Bool
-	resume    chan struct{}
+	orders    *childproc.Orders
 
 	out *outbox
 }
@@ -85,7 +76,7 @@ type client struct {
 func Client(in io.Reader, out io.Writer, open Resource) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
-	c := &client{out: newOutbox(out), resume: make(chan struct{}, 1)}
+	c := &client{out: newOutbox(out), orders: childproc.NewOrders()}
 	if !lines.Scan() {
 		return errors.New("a client process of the fault suite is started by the suite only")
 	}
@@ -94,8 +85,7 @@ func Client(in io.Reader, out io.Writer, open Resource) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	begin := make(chan struct{})
-	go c.obey(lines, begin, stop)
+	go c.orders.Obey(lines, stop)
 	before, err := usual()
 	if err != nil {
 		return err
@@ -108,7 +98,7 @@ func Client(in io.Reader, out io.Writer, open Resource) error {
 		return err
 	}
 	c.declare(history.Event{Kind: history.Ready, Client: c.locks.ID()})
-	<-begin
+	<-c.orders.Begun
 	if c.cfg.Squeezed {
 		waste(ctx)
 	}
@@ -147,28 +137,6 @@ func (c *client) open(ctx context.Context) (func(), error) {
 		})
 		return closed, err
 	}
-}
-
-// obey carries out the orders.
-func (c *client) obey(lines *bufio.Scanner, begin chan struct{}, stop func()) {
-	begun := sync.OnceFunc(func() { close(begin) })
-	for lines.Scan() {
-		switch lines.Text() {
-		case OrderBegin:
-			begun()
-		case OrderStand:
-			c.stand.Store(true)
-		case OrderGo:
-			select {
-			case c.resume <- struct{}{}:
-			default:
-			}
-		case OrderStop:
-			stop()
-			begun()
-		}
-	}
-	os.Exit(1)
 }
 
 // Observe implements [holdfast.Observer].

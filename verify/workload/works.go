@@ -122,11 +122,11 @@ func (w *worker) update(ctx context.Context) {
 		}
 		// A careful program checks before it writes that it still holds the lock. It
 		// cannot check and write in one step: the suite stops it here, between the two.
-		if w.stand.CompareAndSwap(true, false) {
+		if w.orders.Stand.CompareAndSwap(true, false) {
 			stands := e
 			stands.Kind = history.Stand
 			w.declare(stands)
-			<-w.resume
+			<-w.orders.Resume
 		}
 		if err := w.registers.Plain.Write(h.event.Token, e.Plain); err != nil {
 			h.complain(err)

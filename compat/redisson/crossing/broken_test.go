@@ -45,9 +45,7 @@ func TestAReleaseOfARedissonWriterThatReadsTellsNobody(t *testing.T) {
 	if got := message[len(message)-1]; got != "7" {
 		t.Errorf("the message %v came before: the page is out of date", got)
 	}
-	if mode := w.do(t, n, "HGET", n, "mode"); mode != "read" {
-		t.Errorf("the mode is %v", mode)
-	}
+	assert.Equal(t, w.do(t, n, "HGET", n, "mode"), "read", "the mode")
 }
 
 func TestADeadWaiterInFrontKeepsRedissonBusy(t *testing.T) {

@@ -137,9 +137,7 @@ func TestTokensRiseOverBothSides(t *testing.T) {
 			answer, err := wait(t, p.Begin("1", []string{"token", "try-token"}[i/2%2], n))
 			assert.Must(t, err)
 			token, err := strconv.ParseInt(answer, 10, 64)
-			if err != nil || token <= last {
-				t.Fatalf("token %q after %d", answer, last)
-			}
+			assert.MustTrue(t, err == nil && token > last, "token %q after %d", answer, last)
 			last = token
 			say(t, "unlocked", p, "1", "unlock", "fenced", n)
 		}
@@ -170,9 +168,7 @@ func TestPermitsAreCountedOverBothSides(t *testing.T) {
 		say(t, "released", w.b, "2", "release", n, 2)
 		is(t, "acquired", waits)
 		say(t, "released", w.a, "2", "release", n, 3)
-		if permits := w.do(t, n, "GET", n); permits != "3" {
-			t.Errorf("%v permits are free in the end", permits)
-		}
+		assert.Equal(t, w.do(t, n, "GET", n), "3", "permits are free in the end")
 	})
 }
 

@@ -96,9 +96,7 @@ func TestEitherSideWaitsInManyThreads(t *testing.T) {
 			for who, answer := range waits {
 				select {
 				case got := <-answer.Done():
-					if !strings.HasPrefix(got, "ok locked") {
-						t.Fatalf("the answer is %q", got)
-					}
+					assert.MustTrue(t, strings.HasPrefix(got, "ok locked"), "the answer is %q", got)
 					say(t, "unlocked", who.p, who.thread, "unlock", "lock", n)
 					delete(waits, who)
 				default:

@@ -29,9 +29,7 @@ func TestThePageListsEveryMetric(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "observability.md"))
 	assert.Must(t, err)
 	for _, m := range Metrics {
-		if !strings.Contains(string(page), row(m)) {
-			t.Errorf("docs/observability.md has no row:\n%s", row(m))
-		}
+		assert.True(t, strings.Contains(string(page), row(m)), "docs/observability.md has no row:\n%s", row(m))
 	}
 	n := strings.Count(string(page), " | `holdfast_")
 	assert.True(t, n == len(Metrics), "the page lists %d metrics, and there are %d", n, len(Metrics))

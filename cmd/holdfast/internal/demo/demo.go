@@ -183,7 +183,7 @@ func (r *run) gather(ctx context.Context) error {
 	}
 	r.began = time.Now()
 	for _, w := range r.workers[1:] {
-		w.Tell(orderBegin)
+		w.Tell(childproc.OrderBegin)
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (r *run) hear(ctx context.Context, rep report) error {
 		w.client = rep.Client
 		r.names[rep.Client] = w.number
 		if !r.began.IsZero() {
-			w.Tell(orderBegin) // a successor
+			w.Tell(childproc.OrderBegin) // a successor
 		}
 	case fail:
 		r.missed++
@@ -326,7 +326,7 @@ func (r *run) carryOut(ctx context.Context, a act, number int) error {
 	switch a {
 	case actNone:
 	case actStand:
-		w.Tell(orderStand)
+		w.Tell(childproc.OrderStand)
 	case actKill:
 		w.fate = fateKilled
 		r.killed = append(r.killed, mark{number, span{From: now}})
@@ -338,7 +338,7 @@ func (r *run) carryOut(ctx context.Context, a act, number int) error {
 	case actWake:
 		r.stopped[len(r.stopped)-1].Till = now
 		r.show.event(time.Since(r.began), wokenText(number, time.Since(r.hit)))
-		w.Tell(orderGo)
+		w.Tell(childproc.OrderGo)
 		return w.Continue()
 	}
 	return nil

@@ -87,7 +87,7 @@ func (f *fleet) stop() {
 	for _, w := range f.all {
 		if w.fate == fateNone {
 			w.fate = fateStopped
-			w.Tell(orderStop)
+			w.Tell(childproc.OrderStop)
 		}
 	}
 }

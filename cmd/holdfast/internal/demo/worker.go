@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/audit"
+	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/filecounter"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -31,15 +29,6 @@ type assignment struct {
 	Dir       string        `json:"dir"` // where the files are
 	Miniredis bool          `json:"miniredis,omitempty"`
 }
-
-// The orders that follow, a line each. When its input ends, the demo is gone, and the worker
-// ends at once.
-const (
-	orderBegin = "begin" // start to work
-	orderStand = "stand" // at the next read-modify-write, say so just before the write, and wait
-	orderGo    = "go"    // write now
-	orderStop  = "stop"  // end the hold, close and end
-)
 
 // lockName is the lock that the workers compete for.
 const lockName = "update"
@@ -91,8 +80,7 @@ type laborer struct {
 	files
 	locks  *holdfast.Client
 	ids    uint64
-	stand  atomic.Bool
-	resume chan struct{}
+	orders *childproc.Orders
 	out    *outbox
 }
 
@@ -102,7 +90,7 @@ type laborer struct {
 func Work(in io.Reader, out io.Writer) error {
 	logging.Disable()
 	lines := bufio.NewScanner(in)
-	w := &laborer{out: newOutbox(out), resume: make(chan struct{}, 1)}
+	w := &laborer{out: newOutbox(out), orders: childproc.NewOrders()}
 	if !lines.Scan() {
 		return errors.New("a worker of the demo is started by the demo only")
 	}
@@ -112,8 +100,7 @@ func Work(in io.Reader, out io.Writer) error {
 	w.files = filesIn(w.Dir)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	begin := make(chan struct{})
-	go w.obey(lines, begin, stop)
+	go w.orders.Obey(lines, stop)
 	rdb := redis.NewClient(serverOptions(w.Addr))
 	defer rdb.Close() //nolint:errcheck // the process ends
 	account := audit.Store
@@ -129,7 +116,7 @@ func Work(in io.Reader, out io.Writer) error {
 	}
 	w.say(event{Kind: ready, Client: w.locks.ID()})
 	w.out.flush()
-	<-begin
+	<-w.orders.Begun
 	for ctx.Err() == nil {
 		w.turn(ctx)
 	}
@@ -138,28 +125,6 @@ func Work(in io.Reader, out io.Writer) error {
 	err = w.locks.Close(limited)
 	w.out.flush()
 	return err
-}
-
-// obey carries out the orders.
-func (w *laborer) obey(lines *bufio.Scanner, begin chan struct{}, stop func()) {
-	begun := sync.OnceFunc(func() { close(begin) })
-	for lines.Scan() {
-		switch lines.Text() {
-		case orderBegin:
-			begun()
-		case orderStand:
-			w.stand.Store(true)
-		case orderGo:
-			select {
-			case w.resume <- struct{}{}:
-			default:
-			}
-		case orderStop:
-			stop()
-			begun()
-		}
-	}
-	os.Exit(1)
 }
 
 func (w *laborer) say(e event) {
@@ -223,12 +188,12 @@ func (w *laborer) update(l *holdfast.Lease) error {
 	e := event{Kind: wrote, Token: l.Token(), Value: fenced + 1, Plain: plain + 1}
 	// A careful program checks before it writes that it still holds the lock. It cannot check
 	// and write in one step: the demo stops it here, between the two.
-	if w.stand.CompareAndSwap(true, false) {
+	if w.orders.Stand.CompareAndSwap(true, false) {
 		stands := e
 		stands.Kind = stand
 		w.say(stands)
 		w.out.flush()
-		<-w.resume
+		<-w.orders.Resume
 	}
 	if err := w.plain.Store(e.Plain, 0); err != nil {
 		return err

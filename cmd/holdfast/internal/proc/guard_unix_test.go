@@ -160,9 +160,7 @@ func TestAGuardianThatDiedWhileItWaitedIsReplaced(t *testing.T) {
 	<-waiting.left
 	g, _ := guarded(t, waiting, time.Hour, "echo up >&0; exit 7")
 	awaitEnd(t, g)
-	if g.Code() != 7 || g.Err() != nil {
-		t.Errorf("code %d, want 7; error %v", g.Code(), g.Err())
-	}
+	assert.True(t, g.Code() == 7 && g.Err() == nil, "code %d, want 7; error %v", g.Code(), g.Err())
 }
 
 func TestAStoppedGuardianStillEndsTheCommand(t *testing.T) {
