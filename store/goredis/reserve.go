@@ -165,9 +165,11 @@ func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds commands) er
 	defer r.put()
 	err := send(ctx, r.get(), cmds)
 	var unsent notSentError
-	if errors.As(err, &unsent) && ctx.Err() == nil && (serverError(err) == nil || !r.full()) {
-		// The server accepts no more connections, or not with this password. Those of the pool may
-		// have been made before.
+	refusal := serverError(err)
+	kept := errors.As(err, &unsent) || refusal != nil && refusal.Code == "NOAUTH" // nothing has run
+	if kept && ctx.Err() == nil && (refusal == nil || !r.full()) {
+		// The server accepts no more connections, or not with this password, or not without one.
+		// Those of the pool may have been made before.
 		return send(ctx, o.Conn, cmds)
 	}
 	return err

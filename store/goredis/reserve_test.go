@@ -97,17 +97,29 @@ func (o observer) Observe(e holdfast.Event) {
 	}
 }
 
-// When the password changes, the server refuses new connections and serves those of the pool.
+// When the password changes, the server refuses new connections and serves those of the pool. If
+// there was no password before, go-redis takes such a connection for one that is logged in.
 func TestANewPasswordCostsNoLease(t *testing.T) {
+	t.Run("another", func(t *testing.T) {
+		newPassword(t, redis.Options{Username: "ann", Password: "old"}, "ACL", "SETUSER", "ann", "<old", ">new")
+	})
+	t.Run("the first", func(t *testing.T) {
+		newPassword(t, redis.Options{}, "CONFIG", "SET", "requirepass", "new")
+	})
+}
+
+func newPassword(t *testing.T, options redis.Options, change ...any) {
+	t.Helper()
 	s := redistest.Start(t)
 	s.Do(t, "ACL", "SETUSER", "ann", "on", ">old", "~*", "&*", "+@all")
-	rdb := dialling(t, &redis.Options{Addr: s.Addr(), Username: "ann", Password: "old", PoolSize: 4})
+	options.Addr, options.PoolSize = s.Addr(), 4
+	rdb := dialling(t, &options)
 	renewed := make(observer, 100)
 	c, err := holdfast.New(goredis.New(rdb), holdfast.Config{TTL: 2 * time.Second, Observer: renewed})
 	assert.Must(t, err)
 	l, err := c.Mutex("a").Lock(t.Context())
 	assert.Must(t, err)
-	s.Do(t, "ACL", "SETUSER", "ann", "<old", ">new")
+	s.Do(t, change...)
 	assert.NoError(t, redistest.Next(t, "a renewal", renewed))
 	assert.NoError(t, l.Release(t.Context()))
 	assert.NoError(t, c.Close(t.Context()))

@@ -114,8 +114,12 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	mut:  "_, same := before[i].(string); same {",
 }}), in("store/goredis/reserve.go", by{allGoRedis}, []mutant{{
 	name: "a lease is lost because the server refuses a new connection",
-	old:  " && (serverError(err) == nil || !r.full()) {",
-	mut:  " && serverError(err) == nil {",
+	old:  " && (refusal == nil || !r.full()) {",
+	mut:  " && refusal == nil {",
+}, {
+	name: "a lease is lost because the server has its first password",
+	old:  " || refusal != nil && refusal.Code == \"NOAUTH\" // nothing has run",
+	mut:  "",
 }, {
 	name: "goredis: what lingers keeps the store's own connections",
 	old:  "\tcase r.closing:\n",
