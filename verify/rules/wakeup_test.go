@@ -130,7 +130,8 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 	} {
 		t.Run(where.name, func(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
-				cfg := holdfast.Config{TTL: time.Hour, MaxLocalHandOvers: where.passes} // beyond the patience of the tests
+				// The TTL is beyond the patience of the tests.
+				cfg := holdfast.Config{TTL: time.Hour, MaxLocalHandOvers: where.passes}
 				a, seenA := w.local(t, cfg)
 				b, seenB, c, seenC := a, seenA, a, seenA
 				if where.apart {
