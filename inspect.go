@@ -191,10 +191,11 @@ const listReaders = 32
 // other keys there are. In a Cluster it reads every primary, and over a quorum every server.
 // The user needs the permission for SCAN.
 //
-// If this version cannot read a record, because a newer Holdfast has written it or because it is
-// damaged, List yields the name with the error, and goes on with the other records. LockInfo has
-// the Name then, and for a job a Job with its name. Any other error ends the listing: it is
-// yielded last, with an empty state. If the store is not a [store.Scanner], it is an [ErrInvalid].
+// If one record cannot be read, List yields its name with the error, and goes on with the others.
+// A newer Holdfast has written it, it is damaged, or the server's user lacks the permission for its
+// key. LockInfo has the Name then, and for a job a Job with its name. Any other error ends the
+// listing, also a refusal of all records: it is yielded last, with an empty state. If the store is
+// not a [store.Scanner], it is an [ErrInvalid].
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		if err := list(ctx, c, pattern, yield); err != nil {
@@ -222,11 +223,50 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	type answer struct {
-		state LockInfo
-		err   error
+	answers, scanned := readRecords(ctx, end, c, scanner, match)
+	deliver := func(list []listed) {
+		for _, a := range list {
+			if !errors.Is(context.Cause(ctx), errListed) && !yield(a.state, a.err) {
+				end(errListed)
+			}
+		}
 	}
-	records, answers, scanned := make(chan scan.Record), make(chan answer), make(chan error, 1)
+	var early []listed // refusals, until one record is read: the server may refuse all of them
+	read := false
+	for a := range answers {
+		early = append(early, a)
+		if read = read || !mayConcernAll(a.err); read {
+			deliver(early)
+			early = early[:0]
+		}
+	}
+	err = <-scanned
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errListed):
+		return nil
+	case cause != nil: // a request failed, or the caller's context ended
+		return cause
+	case err != nil:
+		return wrap("listing of", pattern, err)
+	case len(early) > 0 && refusesAll(ctx, c):
+		return early[0].err
+	}
+	deliver(early)
+	return nil
+}
+
+// listed is one record of a listing, or why it cannot be read.
+type listed struct {
+	state LockInfo
+	err   error
+}
+
+// readRecords reads the records that match, several at a time. end ends the listing for any error
+// that is not due to one record. scanned gets the error of the scan.
+func readRecords(
+	ctx context.Context, end context.CancelCauseFunc, c *Client, scanner store.Scanner, match func(string) bool,
+) (<-chan listed, <-chan error) {
+	records, answers, scanned := make(chan scan.Record), make(chan listed), make(chan error, 1)
 	var readers sync.WaitGroup
 	known := new(registrations)
 	for range listReaders {
@@ -239,7 +279,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 					end(err)
 				default:
 					select {
-					case answers <- answer{s, err}:
+					case answers <- listed{s, err}:
 					case <-ctx.Done():
 					}
 				}
@@ -259,21 +299,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 		readers.Wait()
 		close(answers)
 	}()
-	for a := range answers {
-		if !errors.Is(context.Cause(ctx), errListed) && !yield(a.state, a.err) {
-			end(errListed)
-		}
-	}
-	err = <-scanned
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errListed):
-		return nil
-	case cause != nil: // a request failed, or the caller's context ended
-		return cause
-	case err != nil:
-		return wrap("listing of", pattern, err)
-	}
-	return nil
+	return answers, scanned
 }
 
 // isForeign reports whether err says that a key holds data of another kind.
@@ -282,11 +308,26 @@ func isForeign(err error) bool {
 	return refused != nil && refused.Code == "WRONGTYPE"
 }
 
-// isUnreadable reports whether err says that one record cannot be read: it has a later format, its
-// words make the script fail (ERR), or they make no sense to this client.
+// isUnreadable reports whether err can be due to one record: it has a later format, its words make
+// no sense to this client, or as in mayConcernAll.
 func isUnreadable(err error) bool {
 	refused := request.Refusal(err)
-	return refused != nil && (refused.Code == "FORMAT" || refused.Code == "ERR") || errors.Is(err, wire.ErrAnswer)
+	return refused != nil && refused.Code == "FORMAT" || errors.Is(err, wire.ErrAnswer) || mayConcernAll(err)
+}
+
+// mayConcernAll reports whether err is due to one record or to all. A record's words can make the
+// script fail (ERR), and the user may lack the permission for a key. The server may also refuse the
+// script.
+func mayConcernAll(err error) bool {
+	refused := request.Refusal(err)
+	return refused != nil && (refused.Code == "ERR" || refused.Code == "NOPERM")
+}
+
+// refusesAll reports whether the server refuses to read even what does not exist: no lock has an
+// empty name.
+func refusesAll(ctx context.Context, c *Client) bool {
+	_, err := readLock(ctx, c, "", new(registrations), nil)
+	return mayConcernAll(err)
 }
 
 func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrations) (LockInfo, error) {

@@ -117,6 +117,7 @@ func TestListGoesOnAfterAnUnreadableRecord(t *testing.T) {
 				w.Store.PlantNewerFormat(key)
 			}
 		},
+		"a key without permission": failing(&store.ServerError{Code: "NOPERM", Message: "NOPERM no key"}),
 		"a script that fails":      failing(&store.ServerError{Code: "ERR", Message: "ERR user_script:83: attempt"}),
 		"words that make no sense": failing(wire.BadAnswer("lock x")),
 	} {
@@ -143,6 +144,50 @@ func TestListGoesOnAfterAnUnreadableRecord(t *testing.T) {
 			}, "the list")
 		})
 	}
+}
+
+// A server that refuses to read any record is one error and not a row for each.
+func TestListEndsIfTheServerRefusesEveryRecord(t *testing.T) {
+	for _, code := range []string{"NOPERM", "ERR"} {
+		runBubble(t, code, func(t *testing.T, w *world) {
+			c := w.client(holdfast.Config{})
+			for _, name := range []string{"a", "b", "c"} {
+				release(t, mustLock(t, c.Mutex(name)))
+			}
+			w.Store.FailRequest(func(action string, _ []string) error {
+				if action == "inspect" {
+					return &store.ServerError{Code: code, Message: code + " unknown command"}
+				}
+				return nil
+			})
+			rows := 0
+			for s, err := range c.List(t.Context(), "") {
+				rows++
+				var refused *holdfast.ServerError
+				assert.True(t, s.Name == "" && errors.As(err, &refused) && refused.Code == code, "%q: %v", s.Name, err)
+			}
+			assert.Equal(t, rows, 1, "rows")
+		})
+	}
+}
+
+// One record that the script fails on is a row, also if it is the only one.
+func TestListNamesTheOnlyRecordIfItIsDamaged(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{})
+		release(t, mustLock(t, c.Mutex("bad")))
+		w.Store.FailRequest(func(action string, keys []string) error {
+			if action == "inspect" && keys[0] == "holdfast:{bad}" {
+				return &store.ServerError{Code: "ERR", Message: "ERR user_script:83: attempt"}
+			}
+			return nil
+		})
+		var got []string
+		for s, err := range c.List(t.Context(), "") {
+			got = append(got, fmt.Sprintf("%s bad=%t", s.Name, err != nil))
+		}
+		assert.EqualSlices(t, got, []string{"bad bad=true"}, "the list")
+	})
 }
 
 // A caller that has seen enough leaves nothing behind: the bubble fails if a goroutine is
@@ -184,7 +229,7 @@ func TestListTellsWhyItEnds(t *testing.T) {
 		}
 		w.Store.FailRequest(func(action string, keys []string) error {
 			if action == "inspect" && strings.Contains(keys[0], "{7}") {
-				return &store.ServerError{Code: "NOPERM", Message: "NOPERM no permission for this key"}
+				return &store.ServerError{Code: "NOAUTH", Message: "NOAUTH Authentication required."}
 			}
 			return nil
 		})
@@ -194,7 +239,7 @@ func TestListTellsWhyItEnds(t *testing.T) {
 			assert.True(t, err == nil || s.Name == "", "the error that ends the listing has the state %+v", s)
 		}
 		var refusal *store.ServerError
-		assert.True(t, errors.As(last, &refusal) && refusal.Code == "NOPERM" && strings.Contains(last.Error(), `"7"`),
+		assert.True(t, errors.As(last, &refusal) && refusal.Code == "NOAUTH" && strings.Contains(last.Error(), `"7"`),
 			"%v", last)
 		w.Store.FailRequest(nil)
 		assert.Must(t, c.Close(t.Context()))

@@ -39,13 +39,13 @@ type graphDeadlockJSON struct {
 // printGraph prints the waits-for graph of the locks that match.
 func (l *lister) printGraph(ctx context.Context) error {
 	var locks []holdfast.LockInfo
-	for s, err := range l.server.client.List(ctx, l.pattern) {
-		switch {
-		case err == nil:
-			locks = append(locks, s)
-		case !l.bad.add(l.server, s, err):
-			return err
+	bad, err := l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exitError) {
+		if bad == nil {
+			locks = append(locks, state)
 		}
+	})
+	if err != nil {
+		return err
 	}
 	order.Stable(locks, func(a, b *holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
 	deadlocks, err := confirmed(ctx, l.server.client, holdfast.Deadlocks(locks))
@@ -56,7 +56,7 @@ func (l *lister) printGraph(ctx context.Context) error {
 	if l.output == "json" {
 		write = writeGraphJSON
 	}
-	return cmp.Or(write(l.w, locks, deadlocks), l.bad.err())
+	return cmp.Or(write(l.w, locks, deadlocks), bad.err())
 }
 
 // heldByWaiters returns, for each attempt that waits, the locks that its code holds.

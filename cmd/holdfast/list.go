@@ -47,8 +47,9 @@ passes on the context of its lease, and of a run inside a run, once the waiter h
 for a third of the TTL. With -o json it prints an object for each lock ("name", "holders",
 "waiters"), and one for each deadlock ("deadlock").
 
-A record that this version cannot read, such as one of a newer Holdfast, hides no other. Its
-row has the kind "unreadable", -o json has "error", and the exit code is 76.
+A record that cannot be read hides no other. A newer Holdfast may have written it, or the
+server's user may not read its key. Its row has the kind "unreadable", -o json has "error",
+and the exit code is 76, or 77 for a missing permission.
 
 -o json prints one object per line, with the fields of holdfast status --json, and for a
 job "job" in it. -o name prints names only, one per line.
@@ -260,7 +261,7 @@ type lister struct {
 }
 
 // scan sends a row for each lock.
-func (l *lister) scan(ctx context.Context) error {
+func (l *lister) scan(ctx context.Context) (err error) {
 	if l.foreign {
 		pattern := cmp.Or(l.pattern, "*")
 		return survey.ScanForeign(ctx, l.server.rdbs(), pattern, &l.server.looked, func(list []survey.Foreign) error {
@@ -270,29 +271,26 @@ func (l *lister) scan(ctx context.Context) error {
 			return nil
 		})
 	}
-	for s, err := range l.server.client.List(ctx, l.pattern) {
-		if err != nil && !l.bad.add(l.server, s, err) {
-			return err
-		}
-		r := l.server.row(s)
-		if err != nil {
-			r = l.server.unreadableRow(s, err)
-		}
-		if l.wants(r) {
+	l.bad, err = l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exitError) {
+		if r := l.server.row(state, bad); l.wants(r) {
 			l.rows <- r
 		}
-	}
-	return nil
+	})
+	return err
 }
 
-// row is the row of a lock or job.
-func (s *server) row(state holdfast.LockInfo) row {
+// row is the row of a lock or job. bad is why its record cannot be read.
+func (s *server) row(state holdfast.LockInfo, bad *exitError) row {
 	lines := jsonState(state, s.keyOf(state))
-	if state.Job == nil {
-		return newRow(lines, false)
+	if state.Job != nil {
+		lines.Job = jsonJob(*state.Job)
 	}
-	lines.Job = jsonJob(*state.Job)
-	return newRow(lines, true)
+	r := newRow(lines, state.Job != nil)
+	if bad != nil {
+		r.state.Error = plain(bad)
+		r.cells["KIND"], r.cells["WAITING"] = "unreadable", "-"
+	}
+	return r
 }
 
 // wants reports whether a row is listed.

@@ -87,28 +87,28 @@ func newTop(a *app) *cobra.Command {
 
 // topLocks reads what top shows.
 func (s *server) topLocks(ctx context.Context, pattern string) (locks []top.Lock, bad unreadable, err error) {
-	for state, err := range s.client.List(ctx, pattern) {
-		if err != nil {
-			if !bad.add(s, state, err) {
-				return nil, nil, err
-			}
-			locks = append(locks, s.unreadableLock(state, err))
-			continue
+	bad, err = s.each(ctx, pattern, func(state holdfast.LockInfo, bad *exitError) {
+		if r := s.row(state, bad); bad != nil || r.state.Held || r.state.Waiting > 0 {
+			locks = append(locks, topLock(state, r, bad))
 		}
-		if r := s.row(state); r.state.Held || r.state.Waiting > 0 {
-			locks = append(locks, topLock(state, r))
-		}
-	}
-	return locks, bad, nil
+	})
+	return locks, bad, err
 }
 
-// topLock is a lock in the texts of list and of inspect.
-func topLock(state holdfast.LockInfo, r row) top.Lock {
+// topLock is a lock in the texts of list and of inspect, or why its record cannot be read.
+func topLock(state holdfast.LockInfo, r row, bad *exitError) top.Lock {
 	l := top.Lock{
 		Name: r.cells["NAME"], Kind: r.cells["KIND"], Holder: r.cells["HOLDER"], Token: r.cells["TOKEN"],
 		Value: r.cells["VALUE"], Held: r.state.Held, Waiting: r.state.Waiting,
 		Age:  time.Duration(oldest(&r)) * time.Millisecond,
 		Left: time.Duration(remaining(&r)) * time.Millisecond,
+	}
+	if bad != nil {
+		l.Detail = []string{oneLine(plain(bad))}
+		if bad.hint != "" {
+			l.Detail = append(l.Detail, "hint: "+oneLine(bad.hint))
+		}
+		return l
 	}
 	var job holdfast.JobInfo
 	if state.Job != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -16,13 +16,24 @@ import (
 // record, so they are told when all the others are.
 type unreadable []*exitError
 
-// add keeps the error of one record. It returns false for an error of the whole listing.
-func (u *unreadable) add(s *server, state holdfast.LockInfo, err error) bool {
-	if state.Name == "" {
-		return false
+// each shows every lock that matches to visit, with the reason if it cannot be read. err is the error
+// of the whole listing.
+func (s *server) each(
+	ctx context.Context, pattern string, visit func(state holdfast.LockInfo, bad *exitError),
+) (bad unreadable, err error) {
+	for state, err := range s.client.List(ctx, pattern) {
+		switch {
+		case err == nil:
+			visit(state, nil)
+		case state.Name == "":
+			return nil, err
+		default:
+			why := s.unreadable(state, err)
+			bad = append(bad, why)
+			visit(state, why)
+		}
 	}
-	*u = append(*u, s.unreadable(state, err))
-	return true
+	return bad, nil
 }
 
 // err is the first error, with the number of the others; nil if there is none.
@@ -40,9 +51,8 @@ func (u *unreadable) err() error {
 
 // unreadable explains why a record cannot be read.
 func (s *server) unreadable(state holdfast.LockInfo, err error) *exitError {
-	var refused *holdfast.ServerError
-	if errors.As(err, &refused) && refused.Code == "FORMAT" {
-		return &exitError{codeProtocol, err, holdfast.Hint(err)}
+	if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code != "ERR" {
+		return &exitError{codeOf(err), err, holdfast.Hint(err)}
 	}
 	return &exitError{codeProtocol, err, "find out what has written the key " + s.keyOf(state) +
 		"; holdfast has not changed it"}
@@ -54,24 +64,6 @@ func (s *server) keyOf(state holdfast.LockInfo) string {
 		return wire.PeriodicKey(s.prefix, state.Name)
 	}
 	return wire.Key(s.prefix, state.Name)
-}
-
-// unreadableRow is the row of a record that cannot be read.
-func (s *server) unreadableRow(state holdfast.LockInfo, err error) row {
-	r := s.row(state)
-	r.state.Error = plain(err)
-	r.cells["KIND"], r.cells["WAITING"] = "unreadable", "-"
-	return r
-}
-
-// unreadableLock is such a row for top, with the reason as its details.
-func (s *server) unreadableLock(state holdfast.LockInfo, err error) top.Lock {
-	l := topLock(state, s.unreadableRow(state, err))
-	l.Detail = []string{oneLine(plain(err))}
-	if hint := s.unreadable(state, err).hint; hint != "" {
-		l.Detail = append(l.Detail, "hint: "+oneLine(hint))
-	}
-	return l
 }
 
 // unreadableEvents are the lines of watch for records that cannot be read, except those that told has.

@@ -173,18 +173,16 @@ func (s *server) states(
 	ctx context.Context, pattern string,
 ) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
 	states, bad = map[string]holdfast.LockInfo{}, map[string]string{}
-	for state, err := range s.client.List(ctx, pattern) {
+	_, err = s.each(ctx, pattern, func(state holdfast.LockInfo, why *exitError) {
 		switch {
-		case err != nil && state.Name == "":
-			return nil, nil, err
 		case state.Job != nil:
-		case err != nil:
-			bad[state.Name] = plain(err) + "; " + s.unreadable(state, err).hint
+		case why != nil:
+			bad[state.Name] = plain(why) + "; " + why.hint
 		default:
 			states[state.Name] = state
 		}
-	}
-	return states, bad, nil
+	})
+	return states, bad, err
 }
 
 // changes are the events between two states, in the order of the names.

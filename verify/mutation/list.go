@@ -44,12 +44,24 @@ var inListing = slices.Concat(in("internal/scan/scan.go", by{finding}, []mutant{
 	mut:  "				case err != nil && !isUnreadable(err):\n",
 }, {
 	name: "a record of a newer format ends a listing",
-	old:  "refused.Code == \"FORMAT\" || refused.Code == \"ERR\"",
+	old:  "refused.Code == \"FORMAT\" || errors",
+	mut:  "refused.Code == \"\" || errors",
+}, {
+	name: "a key that the user may not read ends a listing",
+	old:  "(refused.Code == \"ERR\" || refused.Code == \"NOPERM\")",
 	mut:  "refused.Code == \"ERR\"",
 }, {
+	name: "a listing on a server that refuses every record seems to have rows",
+	old:  "len(early) > 0 && refusesAll(ctx, c):",
+	mut:  "false:",
+}, {
+	name: "the only record, which is damaged, passes for a server that refuses all",
+	old:  "len(early) > 0 && refusesAll(ctx, c):",
+	mut:  "len(early) > 0:",
+}, {
 	name: "a record whose words make no sense ends a listing",
-	old:  " || errors.Is(err, wire.ErrAnswer)\n}",
-	mut:  "\n}",
+	old:  " || errors.Is(err, wire.ErrAnswer) ||",
+	mut:  " ||",
 }, {
 	name: "a key that is no lock ends a listing",
 	old:  "				case isForeign(err): // named like a record\n",
