@@ -113,7 +113,8 @@ func TestTheEndOfTheContextDoesNotHideWhyNothingWasSent(t *testing.T) {
 			r := &trial{errs: []error{why, connecting}, took: 2 * time.Second}
 			_, err, broke := retry(true).Do(ctx, r.send)
 			cancel()
-			assert.True(t, r.sent == 2 && errors.Is(err, why) && broke == nil, "sent %d times: %v, %v", r.sent, err, broke)
+			assert.True(t, r.sent == 2 && errors.Is(err, why) && broke == nil,
+				"sent %d times: %v, %v", r.sent, err, broke)
 		}
 	})
 }
