@@ -312,6 +312,13 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 	return wrap("lock", at.lock.name, err)
 }
 
+// elsewhere reports whether the server is a node of a Cluster that does not have the lock, and the
+// store does not follow it to the right one. Then no later try succeeds.
+func elsewhere(c *Client, err error) bool {
+	refused := request.Refusal(err)
+	return !c.sharded && refused != nil && refused.Code == "MOVED"
+}
+
 // handleAnswer turns an answer into a hold, an error, or a wait.
 func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
 	s := at.lock

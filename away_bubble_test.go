@@ -247,7 +247,7 @@ func TestATryOfAServerThatIsAwayAnswersAtOnce(t *testing.T) {
 func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		for _, code := range []string{
-			"NOPERM", "WRONGPASS", "NOAUTH", "WRONGTYPE", "FORMAT", "OOM", "TLS", "CLIENT", "ERR",
+			"NOPERM", "WRONGPASS", "NOAUTH", "WRONGTYPE", "FORMAT", "OOM", "TLS", "CLIENT", "ERR", "MOVED",
 		} {
 			runBubble(t, kind+"/"+code, func(t *testing.T, w *world) {
 				defer refusing(code)(w)()

@@ -309,6 +309,11 @@ func Hint(err error) string {
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
 		return permissionHint(&request.PermissionError{ServerError: refused})
 	case errors.As(err, &refused):
+		for text, hint := range hintsOfERR {
+			if refused.Code == "ERR" && strings.Contains(refused.Message, text) {
+				return hint
+			}
+		}
 		return hints[refused.Code]
 	case errors.Is(err, ErrNotAcked):
 		return "run INFO replication on the primary: the replicas must be connected and up to date"
@@ -380,6 +385,14 @@ var hints = map[string]string{
 	"UNSUPPORTED": "leave the option or the call out; docs/neighbours.md and docs/quorum.md say what a store can do",
 	"NAME":        "choose another name for the lock",
 	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
+}
+
+// hintsOfERR has one sentence for each text that follows the code ERR.
+var hintsOfERR = map[string]string{
+	"DB index is out of range":              "there is no such database on the server: choose a lower number, or none",
+	"SELECT is not allowed in cluster mode": "a Cluster has no database but 0: leave the number out",
+	"This instance has cluster support disabled": "the server is not in a Cluster: make the store from your client " +
+		"library's client for a single server or for Sentinel",
 }
 
 // unknownHint says what holds after an unknown outcome. Only an acquisition and a release free

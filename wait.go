@@ -317,7 +317,7 @@ type outage struct {
 // outlast pauses before the next request. It reports false if the call must end: the call
 // only tries, the failure is not transient, ctx has ended, or the client closes.
 func (o *outage) outlast(ctx context.Context, err error) bool {
-	if o.try || !request.Transient(err) || request.Ended(ctx) != nil || o.c.life.IsClosing() {
+	if o.try || !request.Transient(err) || request.Ended(ctx) != nil || o.c.life.IsClosing() || elsewhere(o.c, err) {
 		return false
 	}
 	if o.failures == 0 {

@@ -8,6 +8,10 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	old:  "silence == nil || freeAt < due {",
 	mut:  "silence == nil || freeAt != due {",
 }, {
+	name: "a call waits at a node of a Cluster that does not have the lock",
+	old:  " || elsewhere(o.c, err)",
+	mut:  "",
+}, {
 	name: "what arrived before a poll counts after its answer",
 	old:  "		at.w.Drain() // the poll",
 	mut:  "		// the poll",
