@@ -43,6 +43,7 @@ as_root() {
 }
 
 # apt starts the service of a server that it installs. Nobody who runs tests asked for one.
+# A fresh machine may be installing its updates: apt-get waits for that, and does not fail at once.
 policy=/usr/sbin/policy-rc.d
 with_apt() (
 	if [ ! -e "$policy" ]; then
@@ -51,7 +52,7 @@ with_apt() (
 	fi
 	as_root apt-get update -q || say "apt-get update failed; trying with the lists at hand"
 	as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 \
-		apt-get install -y -q --no-install-recommends "$@"
+		apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 	if [ -d /run/systemd/system ]; then
 		for package in "$@"; do
 			as_root systemctl disable --quiet "${package%-server}.service" || true

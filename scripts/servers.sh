@@ -87,7 +87,7 @@ forbid_services() {
 
 apt_install() {
 	as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 \
-		apt-get install -y -q --no-install-recommends "$1"
+		apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=120 "$1"
 }
 
 # apt_one PACKAGE PRODUCT: only if what it would install is new enough.
