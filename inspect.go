@@ -178,6 +178,9 @@ func readJob(ctx context.Context, c *Client, name string, known *registrations) 
 // listReaders is how many records List reads at the same time.
 const listReaders = 32
 
+// earlyRefusals is how many records the server may refuse before List asks whether it refuses all.
+const earlyRefusals = 100
+
 // List yields the state of every lock and job that has a record and whose name matches pattern:
 // * is any text, ? is any character, [abc] is one of these, \ makes the next character an
 // ordinary one, and an empty pattern matches every name. It changes nothing.
@@ -235,9 +238,14 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	read := false
 	for a := range answers {
 		early = append(early, a)
-		if read = read || !mayConcernAll(a.err); read {
+		asks := len(early) == earlyRefusals && !read
+		refused := asks && refusesAll(ctx, c)
+		switch read = read || !mayConcernAll(a.err) || asks && !refused; {
+		case read:
 			deliver(early)
 			early = early[:0]
+		case refused:
+			end(early[0].err)
 		}
 	}
 	err = <-scanned

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,14 +150,17 @@ func TestListGoesOnAfterAnUnreadableRecord(t *testing.T) {
 
 // A server that refuses to read any record is one error and not a row for each.
 func TestListEndsIfTheServerRefusesEveryRecord(t *testing.T) {
-	for _, code := range []string{"NOPERM", "ERR"} {
-		runBubble(t, code, func(t *testing.T, w *world) {
+	for name, records := range map[string]int{"NOPERM": 3, "ERR": 3, "NOPERM of many": 1000} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			code, _, _ := strings.Cut(name, " ")
 			c := w.client(holdfast.Config{})
-			for _, name := range []string{"a", "b", "c"} {
-				release(t, mustLock(t, c.Mutex(name)))
+			for i := range records {
+				release(t, mustLock(t, c.Mutex(strconv.Itoa(i))))
 			}
+			var asked atomic.Int64
 			w.Store.FailRequest(func(action string, _ []string) error {
 				if action == "inspect" {
+					asked.Add(1)
 					return &store.ServerError{Code: code, Message: code + " unknown command"}
 				}
 				return nil
@@ -167,6 +172,7 @@ func TestListEndsIfTheServerRefusesEveryRecord(t *testing.T) {
 				assert.True(t, s.Name == "" && errors.As(err, &refused) && refused.Code == code, "%q: %v", s.Name, err)
 			}
 			assert.Equal(t, rows, 1, "rows")
+			assert.True(t, asked.Load() < 200, "it asked %d times", asked.Load())
 		})
 	}
 }

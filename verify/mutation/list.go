@@ -55,6 +55,10 @@ var inListing = slices.Concat(in("internal/scan/scan.go", by{finding}, []mutant{
 	old:  "len(early) > 0 && refusesAll(ctx, c):",
 	mut:  "false:",
 }, {
+	name: "a listing asks for every record of a server that refuses all",
+	old:  "asks := len(early) == earlyRefusals && !read",
+	mut:  "asks := false",
+}, {
 	name: "the only record, which is damaged, passes for a server that refuses all",
 	old:  "len(early) > 0 && refusesAll(ctx, c):",
 	mut:  "len(early) > 0:",
