@@ -31,13 +31,13 @@ func TestAServerAnswersUntilItIsStopped(t *testing.T) {
 }
 
 func TestAServerLeavesTheTemporaryFilesOfAnotherAlone(t *testing.T) {
-	dir, err := os.MkdirTemp("", "temporary")
+	dir, err := os.MkdirTemp("", "temporary") //nolint:usetesting // the server's user must get into it
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	assert.Must(t, os.Chmod(dir, 0o777)) //nolint:gosec // everybody writes where temporary files are
+	assert.Must(t, os.Chmod(dir, 0o777)) // everybody writes where temporary files are
 	t.Setenv("TMPDIR", dir)
 	file := filepath.Join(dir, "#sql-temptable-1-1-1.MAI") // a table of a MariaDB that runs
-	assert.Must(t, os.WriteFile(file, nil, 0o666))         //nolint:gosec // as MariaDB does
+	assert.Must(t, os.WriteFile(file, nil, 0o666))         // as MariaDB does
 	s, err := servertest.Start(servertest.MariaDB)
 	assert.Must(t, err)
 	assert.NoError(t, s.Stop())

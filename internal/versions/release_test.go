@@ -20,17 +20,17 @@ const version = "v0.1.0"
 // hook of git, its environment also names the repository, and the tests would write there.
 func TestMain(m *testing.M) {
 	for _, name := range []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"} {
-		os.Unsetenv(name) //nolint:errcheck // it cannot fail on a name that is right
+		os.Unsetenv(name)
 	}
 	count, _ := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT")) // without one: 0
 	for _, c := range [][2]string{
 		{"commit.gpgSign", "false"}, {"tag.gpgSign", "false"}, {"core.hooksPath", os.DevNull},
 	} {
-		os.Setenv("GIT_CONFIG_KEY_"+strconv.Itoa(count), c[0])   //nolint:errcheck // as above
-		os.Setenv("GIT_CONFIG_VALUE_"+strconv.Itoa(count), c[1]) //nolint:errcheck // as above
+		os.Setenv("GIT_CONFIG_KEY_"+strconv.Itoa(count), c[0])
+		os.Setenv("GIT_CONFIG_VALUE_"+strconv.Itoa(count), c[1])
 		count++
 	}
-	os.Setenv("GIT_CONFIG_COUNT", strconv.Itoa(count)) //nolint:errcheck // as above
+	os.Setenv("GIT_CONFIG_COUNT", strconv.Itoa(count))
 	os.Exit(m.Run())
 }
 
