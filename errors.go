@@ -307,7 +307,7 @@ func Hint(err error) string {
 	case errors.As(err, &lacks):
 		return permissionHint(lacks)
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
-		return permissionHint(&request.PermissionError{ServerError: refused})
+		return permissionHint(&request.PermissionError{Err: refused})
 	case errors.As(err, &refused):
 		for text, hint := range hintsOfERR {
 			if refused.Code == "ERR" && strings.Contains(refused.Message, text) {
@@ -410,16 +410,15 @@ var errLate = errors.New("the grant arrived too late")
 
 // permissionHint names the permissions that the server's user is missing.
 func permissionHint(e *request.PermissionError) string {
-	prefix := cmp.Or(e.Prefix, defaultPrefix)
+	prefix, said := cmp.Or(e.Prefix, defaultPrefix), request.Refusal(e).Message
 	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hscan +pexpire +pttl " +
 		"+pubsub|numsub +publish +subscribe, in a Cluster also +pubsub|shardnumsub +spublish +ssubscribe"
 	switch {
 	case len(e.Lacking) > 0:
 		what = request.Grants(e.Lacking, prefix)
-	case strings.Contains(e.Message, "channel"):
+	case strings.Contains(said, "channel"):
 		what = "the channels &" + prefix + ":*"
-	case strings.Contains(e.Message, "keys"), strings.Contains(e.Message, "a key"),
-		strings.Contains(e.Message, "' key"):
+	case strings.Contains(said, "keys"), strings.Contains(said, "a key"), strings.Contains(said, "' key"):
 		what = "the keys ~" + prefix + ":*"
 	}
 	return "give the server's user " + what + " (ACL SETUSER)"

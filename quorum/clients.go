@@ -2,26 +2,32 @@ package quorum
 
 import (
 	"context"
-	"strings"
+	"slices"
 
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
 // checkACL asks all nodes what their user may not run: if one node lacks a permission, the
-// quorum does.
+// quorum does. The answer has the commands that any node lacks, and the names of those nodes.
 func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {
 	answers, err := s.askMajority(ctx, script.CheckACL, keys, args)
 	if err != nil {
 		return "", err
 	}
 	said := "permitted"
-	for _, answer := range answers {
-		switch {
-		case strings.HasPrefix(answer, "missing "):
-			return answer, nil
-		case answer == "unknown":
+	var commands, nodes []string
+	for i, answer := range answers {
+		if answer == "unknown" {
 			said = answer
 		}
+		if missing, _ := wire.ParseMissing(answer); len(missing) > 0 {
+			commands, nodes = append(commands, missing...), append(nodes, s.nodes[i].name())
+		}
+	}
+	if len(commands) > 0 {
+		slices.Sort(commands)
+		return wire.MissingAt(slices.Compact(commands), nodes), nil
 	}
 	return said, nil
 }

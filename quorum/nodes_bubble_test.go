@@ -175,3 +175,29 @@ func TestNodesTellOfAServerThatRefuses(t *testing.T) {
 		}
 	})
 }
+
+// If one server lacks a permission, the quorum does. The refusal has the commands that any of them
+// lacks, and their names.
+func TestARefusalForLackOfAPermissionNamesTheServers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.peers[0].lacks, w.peers[2].lacks = "publish", "hset publish"
+		_, err := w.client().Mutex("x").TryLock(t.Context())
+		assert.MustTrue(t, err != nil, "acquired")
+		assert.Contains(t, err.Error(), "the user at server-0, server-2 may not run hset, which")
+		assert.Contains(t, holdfast.Hint(err), "+hset")
+
+		w.peers[0].lacks, w.peers[2].lacks = "", ""
+		for _, p := range w.peers[:3] {
+			p.FailRequest(func(action string, _ []string) error {
+				if action != "acquire" {
+					return nil
+				}
+				return &store.ServerError{Code: "NOPERM", Message: "NOPERM No permissions to access a key"}
+			})
+		}
+		_, err = w.client().Mutex("x").TryLock(t.Context())
+		assert.Contains(t, err.Error(),
+			"3 of 5 nodes (server-0, server-1, server-2): holdfast: server: NOPERM No permissions")
+		assert.Contains(t, holdfast.Hint(err), "the keys ~holdfast:*")
+	})
+}

@@ -36,6 +36,7 @@ type peer struct {
 	delay       func(action string) (there, back time.Duration)
 	machine     *machine // what it shares with others, see overload_bubble_test.go
 	stuck       bool     // see Scan
+	lacks       string   // commands that the user may not run
 	shortPushes bool     // its pushes grant for a short time, see shortenGrant
 	sent        map[string]int
 	under       sync.WaitGroup
@@ -58,10 +59,13 @@ func (p *peer) Server(ctx context.Context) (store.ServerInfo, error) {
 func (p *peer) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	p.mu.Lock()
 	p.sent[action.Name]++
-	dead, delay, machine := p.dead, p.delay, p.machine
+	dead, delay, machine, lacks := p.dead, p.delay, p.machine, p.lacks
 	p.mu.Unlock()
 	if dead {
 		return "", errRefused
+	}
+	if lacks != "" && action == script.CheckACL {
+		return "missing " + lacks, nil
 	}
 	if delay == nil && machine == nil {
 		return p.Store.Run(ctx, action, keys, args)

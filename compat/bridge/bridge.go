@@ -139,22 +139,42 @@ func under(
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
-	second, err = acquire(native, wait)
+	second, err = acquire(native, &waitContext{Context: wait, caller: ctx})
 	if err == nil && first.Err() == nil {
 		return second, false, nil
 	}
 	if err == nil {
 		_ = second.Release(ctx)
 	}
+	end, gone := ctx.Err(), first.Err()
 	switch {
-	case ctx.Err() != nil:
-		return nil, false, fmt.Errorf("bridge: lock %q: %w", native.Name(), ctx.Err())
-	case errors.Is(first.Err(), holdfast.ErrLost):
-		return nil, true, first.Err()
-	case first.Err() != nil: // its client is closed
-		return nil, false, first.Err()
+	case gone == nil:
+		return nil, false, err
+	case end != nil:
+		return nil, false, fmt.Errorf("bridge: lock %q: %w", native.Name(), end)
+	case errors.Is(gone, holdfast.ErrLost):
+		return nil, true, gone
 	}
-	return nil, false, err
+	return nil, false, gone // its client is closed
+}
+
+// waitContext ends with the lease of the old form or with the caller's context. If the caller's ends it,
+// its error is that one's, so the native form says itself why the wait failed.
+type waitContext struct {
+	context.Context // of the lease
+	caller          context.Context
+}
+
+// Deadline returns that of the caller's context.
+func (c *waitContext) Deadline() (time.Time, bool) { return c.caller.Deadline() }
+
+// Err returns an error if either context has ended.
+func (c *waitContext) Err() error {
+	err := c.Context.Err()
+	if end := c.caller.Err(); err != nil && end != nil {
+		return end
+	}
+	return err
 }
 
 // Do runs f while it holds the lock, as [holdfast.Mutex.Do] does with one form. The context of f ends
@@ -232,14 +252,16 @@ func (c *leaseContext) Err() error {
 // of the native form, if there is one.
 func (l *Lease) Context() context.Context { return l.own }
 
-// Err returns nil while all forms are held. After that it returns why the first of them ended.
+// Err returns nil while all forms are held. After that it returns why they are not: a loss of either
+// form stays the reason after the release.
 func (l *Lease) Err() error {
+	var ended error
 	for _, half := range l.halves {
-		if err := half.Err(); err != nil {
-			return err
+		if err := half.Err(); err != nil && (ended == nil || errors.Is(ended, holdfast.ErrReleased)) {
+			ended = err
 		}
 	}
-	return nil
+	return ended
 }
 
 // Token returns the fencing token of the native form. At the stage Old it is that of the old form, and 0

@@ -119,6 +119,7 @@ func TestEitherLossEndsTheLeaseAndTheOtherHalfStaysUntilItsRelease(t *testing.T)
 			assert.True(t, held && err == nil, "the other half is held: %v, %v", held, err)
 			want(t, "release", lease.Release(t.Context()), holdfast.ErrNotHeld)
 			want(t, "the cause after the release", context.Cause(lease.Context()), holdfast.ErrLost)
+			want(t, "the lease after the release", lease.Err(), holdfast.ErrLost)
 			w.wantFree()
 		})
 	}
@@ -159,6 +160,35 @@ func TestALockThatGivesUpHoldsNothing(t *testing.T) {
 			w.wantFree()
 		}
 	})
+}
+
+func TestALockThatGivesUpSaysWhyTheNativeFormFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  error
+		wait func(context.Context) (context.Context, context.CancelFunc)
+	}{
+		"deadline": {context.DeadlineExceeded, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Minute)
+		}},
+		"cancel": {context.Canceled, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, stop := context.WithCancel(ctx)
+			time.AfterFunc(time.Minute, stop)
+			return ctx, stop
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			ctx, stop := c.wait(t.Context())
+			defer stop()
+			w.native.FailRequest(func(string, []string) error {
+				return &holdfast.ServerError{Code: "LOADING", Message: "LOADING the dataset"}
+			})
+			_, err := w.instance(bridge.Both).Lock(ctx)
+			want(t, name, err, c.end)
+			assert.Contains(t, fmt.Sprint(err), "LOADING the dataset")
+			assert.Contains(t, holdfast.Hint(err), "loading its data")
+		})
+	}
 }
 
 func TestALockUnderItsOwnLeaseIsADeadlock(t *testing.T) {

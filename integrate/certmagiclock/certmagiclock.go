@@ -2,8 +2,8 @@
 // cluster obtain each certificate once, in order of arrival, and if one of them crashes, its locks are
 // free within their TTL.
 //
-// CertMagic's locks have no context that ends with a loss. The log of the client has each loss,
-// and CertMagic hears of it before its next try, by [Storage.RenewLockLease]. A storage of
+// CertMagic's locks have no context that ends with a loss. The log of the client has each loss. Before
+// its next try, CertMagic gets the lock again, by [Storage.RenewLockLease]. A storage of
 // CertMagic must tolerate two writers in that case, as CertMagic's documentation says.
 package certmagiclock
 
@@ -129,15 +129,24 @@ func (s *Storage) locked(name string, e *entry, lease *holdfast.Lease, err error
 	return nil
 }
 
-// held returns the lock of name, if this process has it.
-func (s *Storage) held(name string) (*entry, *holdfast.Lease) {
+// held returns the lock of name, if this process has it. If taken is set, this process has it no more
+// after that, but still has the turn.
+func (s *Storage) held(name string, taken bool) (*entry, *holdfast.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.locks[name]
 	if e == nil || e.lease == nil {
 		return nil, nil
 	}
-	return e, e.lease
+	lease := e.lease
+	if taken {
+		e.lease = nil
+	}
+	return e, lease
+}
+
+func notLocked(verb, name string) error {
+	return fmt.Errorf("certmagiclock: %s %q: %w: this process has not locked it", verb, name, holdfast.ErrNotHeld)
 }
 
 // Unlock releases the lock of name. It works although ctx has ended. If the lock was lost, there is
@@ -145,17 +154,11 @@ func (s *Storage) held(name string) (*entry, *holdfast.Lease) {
 // locked name. If the server did not answer, the client repeats the release in the background, the lock
 // is free within its TTL, and the error is a [holdfast.ErrUnknownOutcome] or [holdfast.ErrUnreachable].
 func (s *Storage) Unlock(ctx context.Context, name string) error {
-	e, lease := s.held(name)
+	e, lease := s.held(name, true)
 	if e == nil {
-		return fmt.Errorf("certmagiclock: unlock %q: %w: this process has not locked it", name, holdfast.ErrNotHeld)
+		return notLocked("unlock", name)
 	}
 	err := lease.Release(ctx)
-	if errors.Is(err, holdfast.ErrReleased) { // by another Unlock, which gives the turn away
-		return err
-	}
-	s.mu.Lock()
-	e.lease = nil
-	s.mu.Unlock()
 	<-e.turn
 	s.leave(name, e)
 	if errors.Is(err, holdfast.ErrNotHeld) {
@@ -164,14 +167,41 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	return err
 }
 
-// RenewLockLease reports whether the lock of name is still held. The client renews it without being
-// asked, so leaseDuration has no meaning. The error is that of [holdfast.Lease.Err] if the lock was
-// lost, and a [holdfast.ErrNotHeld] if this process has not locked name. CertMagic calls it before
-// each try to obtain a certificate, and does not try after an error.
-func (s *Storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
-	e, lease := s.held(name)
-	if e == nil {
-		return fmt.Errorf("certmagiclock: renew %q: %w: this process has not locked it", name, holdfast.ErrNotHeld)
+// RenewLockLease returns nil if the lock of name is held. The client renews it without being asked, so
+// leaseDuration has no meaning. If the lock was lost, RenewLockLease acquires it again, and waits as
+// [Storage.Lock] does. CertMagic calls it before each try to obtain a certificate, and then looks
+// whether another machine has obtained it.
+//
+// CertMagic does not try after an error, and asks again at its next try. It tries for 30 days and does
+// not acquire the lock by itself. The errors are those of [holdfast.Mutex.Lock], and a
+// [holdfast.ErrNotHeld] if this process has not locked name, or unlocks it meanwhile.
+func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	e, lease := s.held(name, false)
+	switch {
+	case e == nil:
+		return notLocked("renew", name)
+	case lease.Err() == nil:
+		return nil
 	}
-	return lease.Err()
+	again, err := s.mutex(name).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	if !s.replace(e, lease, again) {
+		_ = again.Release(ctx) // if it gets no answer, the client repeats it
+		return notLocked("renew", name)
+	}
+	_ = lease.Release(ctx) // nothing is left to release
+	return nil
+}
+
+// replace puts a lease in the place of a lost one. It reports whether the lost one was still there.
+func (s *Storage) replace(e *entry, lost, again *holdfast.Lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.lease != lost {
+		return false
+	}
+	e.lease = again
+	return true
 }

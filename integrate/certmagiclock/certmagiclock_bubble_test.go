@@ -58,10 +58,7 @@ func TestALostLockOfAStorageKeepsItsProcessOutUntilItsUnlock(t *testing.T) {
 		server := memstore.New()
 		storage, client := newStorage(t, server)
 		want(t, "lock", storage.Lock(t.Context(), "a"), nil)
-		_, err := client.Evict(t.Context(), "certmagic/a", holdfast.Eviction{By: "a test", Reason: "to lose it"})
-		want(t, "evict", err, nil)
-		want(t, "renew", storage.RenewLockLease(t.Context(), "a", time.Minute), holdfast.ErrLost)
-
+		evict(t, client)
 		second := make(chan error, 1)
 		go func() { second <- storage.Lock(t.Context(), "a") }()
 		synctest.Wait()
@@ -105,5 +102,56 @@ func TestALockThatFailedGivesTheTurnAway(t *testing.T) {
 		want(t, "unlock", theirs.Unlock(t.Context(), "a"), nil)
 		want(t, "the second lock", <-second, nil)
 		want(t, "unlock", mine.Unlock(t.Context(), "a"), nil)
+	})
+}
+
+func evict(t *testing.T, client *holdfast.Client) {
+	t.Helper()
+	n, err := client.Evict(t.Context(), "certmagic/a", holdfast.Eviction{By: "a test", Reason: "to lose it"})
+	assert.MustTrue(t, n == 1 && err == nil, "evicted %d: %v", n, err)
+}
+
+func TestARenewalOfALostLockAcquiresItAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memstore.New()
+		mine, client := newStorage(t, server)
+		theirs, _ := newStorage(t, server)
+		want(t, "lock", mine.Lock(t.Context(), "a"), nil)
+		evict(t, client)
+		want(t, "lock of the other process", theirs.Lock(t.Context(), "a"), nil)
+
+		impatient, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		want(t, "renew beside it", mine.RenewLockLease(impatient, "a", 0), context.DeadlineExceeded)
+		renewed := make(chan error, 1)
+		go func() { renewed <- mine.RenewLockLease(t.Context(), "a", 0) }()
+		synctest.Wait()
+		assert.True(t, len(renewed) == 0, "the renewal has ended beside the other process")
+		want(t, "unlock of the other process", theirs.Unlock(t.Context(), "a"), nil)
+		want(t, "renew", <-renewed, nil)
+		ok, err := theirs.TryLock(t.Context(), "a")
+		assert.True(t, !ok && err == nil, "TryLock after the renewal: %v, %v", ok, err)
+		want(t, "unlock", mine.Unlock(t.Context(), "a"), nil)
+		ok, err = theirs.TryLock(t.Context(), "a")
+		assert.True(t, ok && err == nil, "TryLock after the unlock: %v, %v", ok, err)
+	})
+}
+
+func TestAnUnlockDuringARenewalLeavesNothingHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memstore.New()
+		mine, client := newStorage(t, server)
+		theirs, _ := newStorage(t, server)
+		want(t, "lock", mine.Lock(t.Context(), "a"), nil)
+		evict(t, client)
+		want(t, "lock of the other process", theirs.Lock(t.Context(), "a"), nil)
+		renewed := make(chan error, 1)
+		go func() { renewed <- mine.RenewLockLease(t.Context(), "a", 0) }()
+		synctest.Wait()
+		want(t, "unlock", mine.Unlock(t.Context(), "a"), nil)
+		want(t, "unlock of the other process", theirs.Unlock(t.Context(), "a"), nil)
+		want(t, "renew", <-renewed, holdfast.ErrNotHeld)
+		ok, err := theirs.TryLock(t.Context(), "a")
+		assert.True(t, ok && err == nil, "TryLock after it: %v, %v", ok, err)
 	})
 }

@@ -55,7 +55,7 @@ func ExampleStorage_Unlock() {
 func ExampleStorage_RenewLockLease() {
 	storage := certmagiclock.New(shared, client, "certmagic/")
 	_ = storage.Lock(ctx, "issue_cert_example.com")
-	fmt.Println(storage.RenewLockLease(ctx, "issue_cert_example.com", time.Minute)) // is it still held?
+	fmt.Println(storage.RenewLockLease(ctx, "issue_cert_example.com", time.Minute)) // held, or acquired again
 	_ = storage.Unlock(ctx, "issue_cert_example.com")
 	// Output: <nil>
 }

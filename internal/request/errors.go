@@ -91,16 +91,17 @@ func IsContextEnd(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// PermissionError is a refusal for lack of a permission, with details for the hint. It wraps
-// the *store.ServerError.
+// PermissionError is a refusal for lack of a permission, with details for the hint.
 type PermissionError struct {
-	*store.ServerError
+	Err     error    // wraps the *store.ServerError, and may say which servers refused
 	Prefix  string   // of the client that was refused
 	Lacking []string // commands that its user may not run, if the server was asked
 }
 
-// Unwrap returns the ServerError.
-func (e *PermissionError) Unwrap() error { return e.ServerError }
+func (e *PermissionError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *PermissionError) Unwrap() error { return e.Err }
 
 // IsPermission reports that the server refused for lack of a permission.
 func IsPermission(err error) bool {

@@ -96,7 +96,8 @@ func (p *Preflight) permission(ctx context.Context, keys []string, channel strin
 		return nil, Unsent(err) // it changes nothing
 	}
 	var needed, pushing []string
-	for _, command := range wire.ParseMissing(answer) {
+	missing, servers := wire.ParseMissing(answer)
+	for _, command := range missing {
 		switch command {
 		case "publish", "spublish", "pubsub|numsub", "pubsub|shardnumsub":
 			pushing = append(pushing, command)
@@ -105,23 +106,27 @@ func (p *Preflight) permission(ctx context.Context, keys []string, channel strin
 		}
 	}
 	if len(pushing) > 0 {
-		noPushes = p.lacking(pushing)
+		noPushes = p.lacking(pushing, servers)
 	}
 	if len(needed) > 0 {
-		return noPushes, p.lacking(needed)
+		return noPushes, p.lacking(needed, servers)
 	}
 	p.allowed.Store(true)
 	return noPushes, nil
 }
 
-// lacking returns the refusal for commands that the server's user may not run.
-func (p *Preflight) lacking(commands []string) error {
+// lacking returns the refusal for commands that the server's user may not run. servers is empty if
+// there is only one.
+func (p *Preflight) lacking(commands []string, servers string) error {
+	if servers != "" {
+		servers = " at " + servers
+	}
 	refused := &store.ServerError{
 		Code: "NOPERM",
-		Message: fmt.Sprintf("NOPERM the user may not run %s, which the locks are made of: ACL SETUSER USER %s",
-			strings.Join(commands, ", "), Grants(commands, p.sender.Prefix)),
+		Message: fmt.Sprintf("NOPERM the user%s may not run %s, which the locks are made of: ACL SETUSER USER %s",
+			servers, strings.Join(commands, ", "), Grants(commands, p.sender.Prefix)),
 	}
-	return &PermissionError{ServerError: refused, Prefix: p.sender.Prefix, Lacking: commands}
+	return &PermissionError{Err: refused, Prefix: p.sender.Prefix, Lacking: commands}
 }
 
 // Grants returns the ACL rules that permit the commands. It adds the channels to a missing

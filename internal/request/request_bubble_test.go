@@ -421,6 +421,7 @@ func TestAServerThatCannotServeIsRefused(t *testing.T) {
 		"not to be asked": {server: server{err: &store.ServerError{Code: "NOPERM"}}},
 		"away":            {server: server{err: errLink}, want: "the link broke"},
 		"no permission":   {server: server{info: redis, permit: "missing hset publish"}, want: "+hset"},
+		"of a quorum":     {server: server{info: redis, permit: "missing hset @h:1, h:2"}, want: "at h:1, h:2 may not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *bench) {

@@ -166,5 +166,5 @@ func (s *Sender) explained(err error) error {
 	if !IsPermission(err) {
 		return err
 	}
-	return &PermissionError{ServerError: Refusal(err), Prefix: s.Prefix}
+	return &PermissionError{Err: err, Prefix: s.Prefix}
 }

@@ -254,13 +254,22 @@ func ParseFree(payload string) (n FreeNews, ok bool) {
 }
 
 // ParseMissing reads the answer of check_acl: the commands that the server's user
-// may not run. If the server could not tell, none is missing.
-func ParseMissing(answer string) []string {
+// may not run. If the server could not tell, none is missing. A quorum adds the names of its
+// servers that lack them, see [MissingAt].
+func ParseMissing(answer string) (commands []string, servers string) {
 	list, missing := strings.CutPrefix(answer, "missing ")
 	if !missing {
-		return nil
+		return nil, ""
 	}
-	return strings.Split(list, " ")
+	list, servers, _ = strings.Cut(list, missingAt)
+	return strings.Split(list, " "), servers
+}
+
+const missingAt = " @"
+
+// MissingAt writes an answer of check_acl for several servers.
+func MissingAt(commands, servers []string) string {
+	return "missing " + strings.Join(commands, " ") + missingAt + strings.Join(servers, ", ")
 }
 
 // Millis writes a duration as whole milliseconds.

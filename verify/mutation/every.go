@@ -77,6 +77,6 @@ var inJobs = slices.Concat(in("script/begin_run.lua", by{transcripts}, []mutant{
 	mut:  "	if end := request.Ended(ctx); end == errLate {\n		return fmt.Errorf(\"holdfast: %s",
 }, {
 	name: "the hint about a forbidden key is for one server only",
-	old:  "strings.Contains(e.Message, \"a key\"),\n		strings.Contains(e.Message, \"' key\"):",
-	mut:  "strings.Contains(e.Message, \"' key\"):",
+	old:  "strings.Contains(said, \"a key\"), strings.Contains(said, \"' key\"):",
+	mut:  "strings.Contains(said, \"' key\"):",
 }}))

@@ -37,8 +37,12 @@ var inIntegrations = slices.Concat(in("integrate/leaderelection/leaderelection.g
 	mut:  "		s.leave(name, e)\n		return err\n",
 }, {
 	name: "certmagiclock: a lost lock is said to be held",
-	old:  "	return lease.Err()\n",
-	mut:  "	_ = lease\n	return nil\n",
+	old:  "	case lease.Err() == nil:\n",
+	mut:  "	case lease != nil:\n",
+}, {
+	name: "certmagiclock: a lock that was unlocked during its renewal is held for ever",
+	old:  "	if e.lease != lost {\n",
+	mut:  "	if e.lease == lost && e.turn == nil {\n",
 }}), in("integrate/gocronlock/gocronlock.go", by{timing}, []mutant{{
 	name: "gocronlock: a job works on when its lock is lost",
 	old:  "	both, cancel := context.WithCancelCause(own)\n",

@@ -80,4 +80,16 @@ var inBridge = in("compat/bridge/bridge.go", by{bridging}, []mutant{{
 	name: "bridge: a lease lasts as long as its longer form",
 	old:  "		left = min(left, half.Remaining())\n",
 	mut:  "		left = max(left, half.Remaining())\n",
+}, {
+	name: "bridge: a wait that gives up does not say why",
+	old:  "	case gone == nil:\n",
+	mut:  "	case gone == nil && end == nil:\n",
+}, {
+	name: "bridge: a wait that gives up has another error than its context",
+	old:  "err != nil && end != nil {\n		return end\n",
+	mut:  "err != nil && end != nil {\n		return err\n",
+}, {
+	name: "bridge: after the release a loss is forgotten",
+	old:  "(ended == nil || errors.Is(ended, holdfast.ErrReleased))",
+	mut:  "ended == nil",
 }})

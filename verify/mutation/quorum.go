@@ -247,7 +247,15 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: a refusal by a majority names one server",
 	old:  "strings.Join(who, \", \")",
 	mut:  "who[len(who)-1]",
-}, {
+}}), in("quorum/clients.go", by{uniting}, []mutant{{
+	name: "quorum: of several servers that lack permissions, one counts",
+	old:  "append(commands, missing...), append(nodes, s.nodes[i].name())",
+	mut:  "missing, []string{s.nodes[i].name()}",
+}}), in("internal/request/sender.go", by{uniting}, []mutant{{
+	name: "quorum: a refusal for lack of a permission names no server",
+	old:  "&PermissionError{Err: err,",
+	mut:  "&PermissionError{Err: Refusal(err),",
+}}), in("quorum/errors.go", by{uniting}, []mutant{{
 	name: "quorum: servers that do not count yet are to be started",
 	old:  "		if errors.As(err, &probation) {",
 	mut:  "		if false && errors.As(err, &probation) {",
