@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/scan"
@@ -453,7 +454,7 @@ func (l *lister) measure(rows []row) {
 	for _, c := range l.columns() {
 		l.widths[c.head] = len(c.head)
 		for _, r := range rows {
-			l.widths[c.head] = max(l.widths[c.head], len([]rune(r.cells[c.head])))
+			l.widths[c.head] = max(l.widths[c.head], top.Columns(r.cells[c.head]))
 		}
 	}
 }
@@ -484,7 +485,7 @@ func (l *lister) printCells(cells map[string]string) error {
 	var b strings.Builder
 	for _, c := range l.columns() {
 		text := cells[c.head]
-		pad := strings.Repeat(" ", max(l.widths[c.head]-len([]rune(text)), 0))
+		pad := strings.Repeat(" ", max(l.widths[c.head]-top.Columns(text), 0))
 		if c.right {
 			text = pad + text
 		} else {

@@ -77,6 +77,7 @@ queue         free                           -  -                      1        
 func TestNoLineIsWiderThanTheScreenAndNoneIsMissing(t *testing.T) {
 	locks := three()
 	locks[0].Name, locks[0].Value = strings.Repeat("long", 50), strings.Repeat("v", 300)
+	locks[1].Name, locks[1].Detail = strings.Repeat("夜间🔒", 20), []string{strings.Repeat("発票", 100)}
 	for width := 1; width < 200; width += 7 {
 		for height := 4; height < 30; height += 5 {
 			m := New("redis://h:1", "name").State(noon, locks).Resize(width, height)
@@ -84,12 +85,24 @@ func TestNoLineIsWiderThanTheScreenAndNoneIsMissing(t *testing.T) {
 			lines := m.View(ascii)
 			assert.True(t, len(lines) == height, "%dx%d: %d lines", width, height, len(lines))
 			for _, line := range lines {
-				if len([]rune(line)) > width {
-					t.Errorf("%dx%d: %q has %d columns", width, height, line, len([]rune(line)))
+				if Columns(line) > width {
+					t.Errorf("%dx%d: %q has %d columns", width, height, line, Columns(line))
 				}
 			}
 		}
 	}
+}
+
+func TestColumns(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "nightly": 7, "é": 1, "e\u0301": 1, "夜间/发票": 9, "ﾊﾝｶｸ": 4, "ｗ": 2, "한글": 4, "🔒lock": 6, "שלום": 4,
+		"█░▁↑…": 5, "⌛": 2, "日\u200d": 2, "𠀀": 2,
+	} {
+		assert.Equal(t, Columns(text), want, "%q", text)
+	}
+	assert.Equal(t, ascii.cut("夜间", 4), "夜间", "a text that fits")
+	assert.Equal(t, ascii.cut("夜间", 3), "夜~", "a text that is cut")
+	assert.Equal(t, ascii.cut("夜间", 2), "~", "half a character does not fit")
 }
 
 func TestTheBarIsWhatIsLeftOfTheLongestLeaseOfAToken(t *testing.T) {
@@ -219,7 +232,7 @@ func TestAPauseKeepsTheScreen(t *testing.T) {
 	m := New("", "name").Resize(100, 20).State(noon, three())
 	m = press(t, m, "p").State(noon.Add(time.Hour), nil)
 	wantNames(t, "paused", m, ">conf", "nightly", "queue")
-	if text := screen(m); !strings.Contains(text, "12:00:00 UTC  PAUSED") || !strings.Contains(text, "p go on") {
+	if text := screen(m); !strings.Contains(text, "PAUSED  ") || !strings.Contains(text, "p go on") {
 		t.Errorf("nothing says that it is paused:\n%s", text)
 	}
 	m = press(t, m, "p").State(noon.Add(time.Hour), nil)
@@ -233,7 +246,7 @@ func TestAServerThatIsAwayLeavesTheLastState(t *testing.T) {
 	m := New("redis://h:1", "name").Resize(100, 20)
 	assert.Contains(t, screen(m), "reading the locks")
 	m = m.State(noon, three()).Failed("no server answers")
-	assert.Contains(t, screen(m), "12:00:00 UTC  no server answers\n")
+	assert.Contains(t, screen(m), "no server answers  redis://h:1  ")
 	wantNames(t, "away", m, ">conf", "nightly", "queue")
 	text := screen(m.State(noon, three()))
 	assert.True(t, !strings.Contains(text, "no server answers"), "the server is back:\n%s", text)

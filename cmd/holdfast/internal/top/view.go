@@ -34,8 +34,7 @@ func (l Look) paint(style, text string) string {
 
 // cut shortens a text to a width.
 func (l Look) cut(text string, width int) string {
-	runes := []rune(text)
-	if len(runes) <= width {
+	if Columns(text) <= width {
 		return text
 	}
 	if width <= 0 {
@@ -45,7 +44,13 @@ func (l Look) cut(text string, width int) string {
 	if l.Unicode {
 		end = "…"
 	}
-	return string(runes[:width-1]) + end
+	left := width - 1
+	for i, r := range text {
+		if left -= columnsOf(r); left < 0 {
+			return text[:i] + end
+		}
+	}
+	return text
 }
 
 // barWidth is the width of a bar, in characters.
@@ -213,11 +218,12 @@ func (m Model) head(look Look) string {
 		text += m.at.UTC().Format("  15:04:05 UTC")
 	}
 	style := plain
+	// What is wrong stands first: a narrow screen cuts the end.
 	if m.paused {
-		text, style = text+"  PAUSED", yellow
+		text, style = "PAUSED  "+text, yellow
 	}
 	if m.failure != "" {
-		text, style = text+"  "+m.failure, red
+		text, style = m.failure+"  "+text, red
 	}
 	return look.paint(style, m.fit(text, look))
 }
@@ -260,7 +266,7 @@ func (m Model) widths(rows [][]cell, look Look) []int {
 	for i, c := range columns {
 		widths[i] = c.least
 		for _, row := range rows {
-			widths[i] = max(widths[i], len([]rune(row[i].text)))
+			widths[i] = max(widths[i], Columns(row[i].text))
 		}
 		total += widths[i] + 2
 		least += narrowest(i, widths) + 2
@@ -322,7 +328,7 @@ func (m Model) line(cells []cell, widths []int, look Look, chosen bool) string {
 			used += 2
 		}
 		text := look.cut(c.text, widths[i])
-		pad := strings.Repeat(" ", widths[i]-len([]rune(text)))
+		pad := strings.Repeat(" ", widths[i]-Columns(text))
 		if !chosen {
 			text = look.paint(c.style, text)
 		}
