@@ -108,29 +108,19 @@ func (s *server) explainKey(key string, err error) error {
 	}
 	hint := "check that the server runs at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
-	down := &noServerError{address: s.address, cause: cause(err)}
+	why := cause(err)
 	switch secure := s.targets[0].options.TLSConfig != nil; {
-	case secure && down.cause == noAnswer:
+	case secure && why == noAnswer:
 		hint += "; if it has no TLS, write redis:// in place of rediss://"
-		down.mayStay = true
-	case !secure && down.cause == hungUp:
+	case !secure && why == hungUp:
 		hint += "; if it has TLS, write rediss:// in place of redis://"
-		down.mayStay = true
 	}
 	if !s.byHand {
 		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
 			"holdfast demo needs no server"
 	}
-	return &exitError{codeUnreachable, down, hint}
+	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", s.address, why), hint}
 }
-
-// noServerError says that nothing answers at an address.
-type noServerError struct {
-	address, cause string
-	mayStay        bool // it may be the user's mistake, which does not pass by itself
-}
-
-func (e *noServerError) Error() string { return "no server answers at " + e.address + ": " + e.cause }
 
 // explainPlace says what to write if the URL leads to another kind of server than it says. It
 // returns nil if err is not a sign of that.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,15 +29,10 @@ type printer struct {
 	level    level
 }
 
-// fail prints an error and what to do about it. A server that does not answer is one line where
-// no person reads it: cron mails each line, and the next run may find the server.
+// fail prints an error and what to do about it.
 func (p *printer) fail(err error) {
-	hint := hintOf(err)
-	if down, away := errors.AsType[*noServerError](err); away && !down.mayStay && !p.terminal && !p.json {
-		hint = ""
-	}
 	if text := plain(err); text != "" {
-		p.put("error", text, hint)
+		p.put("error", text, hintOf(err))
 	}
 }
 
