@@ -130,7 +130,10 @@ func (l *link) connect(serving *sync.WaitGroup) (net.Conn, error) {
 	if server != nil {
 		return server, nil
 	}
-	server, err := connect(l.proxy.target, l.proxy.identity != nil)
+	l.proxy.mu.Lock()
+	target := l.proxy.target
+	l.proxy.mu.Unlock()
+	server, err := connect(target, l.proxy.identity != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -35,11 +35,11 @@ type Event struct {
 //
 // In front of a secured server, the proxy ends the clients' TLS and begins its own.
 type Proxy struct {
-	target   string
 	listener net.Listener
 	identity *identity // of a secured server, nil for an open one
 
 	mu       sync.Mutex    // guards what follows; no I/O while it is held
+	target   string        // of new connections
 	switched chan struct{} // closed when a fault is switched on or off
 	counted  chan struct{} // closed when a request has reached a stage; nil while nobody waits for that
 	counts   map[stageOf]int64
@@ -103,6 +103,10 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Pass ends every fault. It forwards what a black hole held back.
 func (p *Proxy) Pass() { p.update(func() { p.fault = fault{} }) }
+
+// Lead makes new connections lead to another server, as an address does that moves. Those that
+// exist stay where they are.
+func (p *Proxy) Lead(target string) { p.update(func() { p.target = target }) }
 
 // BlackHole lets nothing through in either direction, as a lost route does. Connections remain
 // open and new ones are accepted, but nothing arrives.

@@ -172,10 +172,7 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds comma
 		refusal := serverError(err)
 		answered = refusal != nil
 		if answered && refusal.Code == "READONLY" && s.cluster == nil {
-			select {
-			case s.demoted <- struct{}{}:
-			default:
-			}
+			s.signalDemoted()
 		}
 	}
 	s.steady.Note(answered)

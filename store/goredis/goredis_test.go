@@ -2,11 +2,7 @@ package goredis_test
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +10,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
@@ -75,17 +70,18 @@ func openedCluster(t testing.TB, cluster *redistest.Cluster) store.Store {
 	return goredis.New(rdb)
 }
 
-func TestConformance(t *testing.T)                       { library.Conformance(t) }
-func TestConformanceBehindSentinel(t *testing.T)         { library.ConformanceBehindSentinel(t) }
-func TestConformanceInACluster(t *testing.T)             { library.ConformanceInACluster(t) }
-func TestRequests(t *testing.T)                          { library.Requests(t) }
-func TestRefusals(t *testing.T)                          { library.Refusals(t) }
-func TestSubscriptions(t *testing.T)                     { library.Subscriptions(t) }
-func TestStopAtAServerThatRefuses(t *testing.T)          { library.StopsAtAServerThatRefuses(t) }
-func TestStopAtANodeThatRefuses(t *testing.T)            { library.StopsAtANodeThatRefuses(t) }
-func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNoTimer(t) }
-func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
-func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }
+func TestConformance(t *testing.T)                                   { library.Conformance(t) }
+func TestConformanceBehindSentinel(t *testing.T)                     { library.ConformanceBehindSentinel(t) }
+func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) { library.FollowsTheAddress(t) }
+func TestConformanceInACluster(t *testing.T)                         { library.ConformanceInACluster(t) }
+func TestRequests(t *testing.T)                                      { library.Requests(t) }
+func TestRefusals(t *testing.T)                                      { library.Refusals(t) }
+func TestSubscriptions(t *testing.T)                                 { library.Subscriptions(t) }
+func TestStopAtAServerThatRefuses(t *testing.T)                      { library.StopsAtAServerThatRefuses(t) }
+func TestStopAtANodeThatRefuses(t *testing.T)                        { library.StopsAtANodeThatRefuses(t) }
+func TestCloseLeavesNoTimer(t *testing.T)                            { library.CloseLeavesNoTimer(t) }
+func TestTriesAtARefusedPortLeaveNothing(t *testing.T)               { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestAStoreOfNoClientRefusesEverything(t *testing.T)             { library.UnusableClients(t) }
 
 // open returns a store on addr. change may change the client's options.
 func open(t testing.TB, addr string, change func(*redis.Options)) (*goredis.Store, *redis.Client) {
@@ -147,37 +143,4 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	adaptertest.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
 	assert.Equal(t, adaptertest.Await(t, rec.Messages), "hello", "the message")
-}
-
-// Behind one address another server becomes the primary, and the old one lives on as its replica.
-// The old server keeps the subscription, and the new one does not count it.
-func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) {
-	next := redistest.Start(t, adaptertest.Free)
-	old := redistest.Start(t, adaptertest.Free, redistest.ReplicaOf(next))
-	old.Do(t, "REPLICAOF", "NO", "ONE")
-	var addr atomic.Value
-	addr.Store(old.Addr())
-	s, _ := open(t, old.Addr(), func(o *redis.Options) {
-		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			if config := redistest.TLS(); config != nil {
-				return (&tls.Dialer{Config: config}).DialContext(ctx, network, addr.Load().(string))
-			}
-			return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
-		}
-	})
-	acquire := func(attempt string) error {
-		return assert.Err(s.Run(t.Context(), script.Acquire, []string{"moved:{" + attempt + "}"},
-			[]string{attempt, "30000", "60000", "x", "0", "moved:push:"}))
-	}
-	assert.Must(t, acquire("c/1"))
-	rec, _ := adaptertest.Listen(t, s, "channel")
-
-	addr.Store(next.Addr())
-	host, port, _ := strings.Cut(next.Addr(), ":")
-	old.Do(t, "REPLICAOF", host, port)
-	for n := 2; acquire(fmt.Sprintf("c/%d", n)) != nil; n++ {
-		assert.MustTrue(t, n < 20, "the client stays at the old server")
-	}
-	adaptertest.Await(t, rec.Resumed)
-	assert.Equal(t, next.Do(t, "PUBLISH", "channel", "hello"), any(int64(1)), "who hears the new primary")
 }

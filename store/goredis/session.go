@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // maxSilence is how long the server may be silent before it gets a PING, and again before the
@@ -24,7 +25,8 @@ const maxSilence = 30 * time.Second
 // a subscription checks that it is where pushes come from. In a Cluster it compares with what
 // the client knows. Behind Sentinel it asks the primary whether it counts the subscription,
 // which costs a request every few seconds. Without Sentinel, another server may take over the
-// address, and the old one refuses a write as a replica. Then the subscription is checked, too.
+// address, and the old one refuses a write as a replica. Then the subscription is checked, too,
+// until a primary counts it.
 const (
 	checkClientEvery  = time.Second
 	checkPrimaryEvery = 3 * time.Second
@@ -143,6 +145,12 @@ func (s *Store) writeChanges(
 		check = tick.C
 	}
 	asked := false
+	var again <-chan time.Time
+	defer func() {
+		if again != nil {
+			s.signalDemoted() // for the next session
+		}
+	}()
 	for {
 		var err error
 		select {
@@ -153,7 +161,9 @@ func (s *Store) writeChanges(
 		case <-check:
 			err = s.check(f)
 		case <-s.demoted:
-			err = s.check(f)
+			again, err = s.recheck(f)
+		case <-again:
+			again, err = s.recheck(f)
 		case <-tick.C:
 			switch {
 			case heard.Swap(false):
@@ -178,6 +188,36 @@ func (s *Store) check(f *adapter.Feed) error {
 		return errReplaced
 	}
 	return nil
+}
+
+// recheck checks after a replica has answered, and says when to check again: until a primary counts
+// the subscription. The address may lead to the new primary only later, and the client's pool may
+// have connections to both servers. So one connection says both.
+func (s *Store) recheck(f *adapter.Feed) (again <-chan time.Time, err error) {
+	channel := f.ConfirmedChannel()
+	if channel == "" {
+		return time.After(checkClientEvery), nil
+	}
+	both := s.single.client.Pipeline()
+	hello, count := both.Do(f.Context, "hello"), both.PubSubNumSub(f.Context, channel)
+	_, _ = both.Exec(f.Context) // each has its own error
+	var info store.ServerInfo
+	describe(&info, hello.Val())
+	switch {
+	case info.Role == "replica", count.Err() != nil && serverError(count.Err()) == nil:
+		return time.After(checkClientEvery), nil
+	case count.Err() == nil && count.Val()[channel] == 0 && f.HasConfirmed(channel):
+		return nil, errReplaced
+	}
+	return nil, nil
+}
+
+// signalDemoted says that a replica has answered.
+func (s *Store) signalDemoted() {
+	select {
+	case s.demoted <- struct{}{}:
+	default:
+	}
 }
 
 // misplaced reports whether f's subscriptions are not where pushes come from. If the server

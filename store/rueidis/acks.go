@@ -82,6 +82,10 @@ func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 			withText = true
 			continue
 		case !moved || hop == maxRedirects:
+			if w.s.fromReplica(err) {
+				w.s.address.note()
+				w.s.leaveIdle(ctx)
+			}
 			if err != nil && refusal == nil {
 				w.s.slots.forget() // the node may be gone
 			}
@@ -103,16 +107,11 @@ func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 func (w ackedRequest) send(
 	ctx context.Context, client rueidis.Client, asking, withText bool,
 ) (text string, got store.Acks, err error) {
-	n := int64(len(w.keys))
 	var cmds []rueidis.Completed
 	if asking {
 		cmds = append(cmds, client.B().Asking().Build())
 	}
-	if withText {
-		cmds = append(cmds, client.B().Eval().Script(w.action.Text).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
-	} else {
-		cmds = append(cmds, client.B().Evalsha().Sha1(w.action.SHA1).Numkeys(n).Key(w.keys...).Arg(w.args...).Build())
-	}
+	cmds = append(cmds, w.s.eval(client.B(), w.action, withText, w.keys, w.args))
 	at := len(cmds) - 1
 	ms := strconv.FormatInt(w.limit.Milliseconds(), 10)
 	if w.need.Replicas > 0 {

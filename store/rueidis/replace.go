@@ -15,7 +15,7 @@ const replaceLimit = time.Second
 // replace closes the connection of old, to end subscriptions. Before that it subscribes, on
 // another connection, to the channels that still have listeners: the server counts those at
 // all times. It returns old if the server does not permit that now; then nothing has changed.
-// An error says that the pool has no second connection.
+// An error says that the pool has no second connection, or none to a primary.
 func (s *Store) replace(f *adapter.Feed, old *pubSubConn) (*pubSubConn, error) {
 	ctx, cancel := context.WithTimeout(f.Context, replaceLimit)
 	defer cancel()

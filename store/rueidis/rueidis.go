@@ -12,6 +12,10 @@
 // subscription has been stopped, the store holds nothing. The store needs no client-side
 // cache: DisableCache may be on or off.
 //
+// Without Sentinel, another server may become the primary behind the client's address. If the old
+// one answers as a replica (READONLY, MASTERDOWN), the store makes the connections that it uses
+// lead to the new one. From then on its requests share one pipelined connection.
+//
 // A rueidis client gives up a connection that is silent for its ConnWriteTimeout, 10 s by
 // default. Until then requests on it fail one by one as their contexts end. A lease must
 // outlive that and the reconnecting: for leases under half a minute set ConnWriteTimeout to a
@@ -49,6 +53,7 @@ type Store struct {
 	foundClosed atomic.Bool
 	hub         adapter.Hub
 	slots       slotMap
+	address     address
 }
 
 var _ interface {
@@ -61,7 +66,7 @@ func New(client rueidis.Client) *Store {
 	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return &Store{mode: rueidis.ClientModeStandalone, unusable: adapter.NoClient("rueidis.New", "rueidis")}
 	}
-	s := &Store{client: client, mode: client.Mode()}
+	s := &Store{client: client, mode: client.Mode(), address: address{demoted: make(chan struct{}, 1)}}
 	s.retry = adapter.Retry{
 		Tries: retries, Failover: s.mode != rueidis.ClientModeStandalone, Classify: classify, Refusal: serverError,
 	}
@@ -94,13 +99,10 @@ func (s *Store) Run(
 	if s.unusable != nil {
 		return "", s.unusable
 	}
-	n := int64(len(keys))
 	text, err, broke := s.retry.Do(ctx, func() (string, error) {
-		text, err := s.do(ctx, s.client.B().Evalsha().Sha1(action.SHA1).Numkeys(n).
-			Key(keys...).Arg(args...).Build()).text()
+		text, err := s.do(ctx, s.eval(s.client.B(), action, false, keys, args)).text()
 		if refusal := serverError(err); refusal != nil && refusal.Code == "NOSCRIPT" {
-			text, err = s.do(ctx, s.client.B().Eval().Script(action.Text).Numkeys(n).
-				Key(keys...).Arg(args...).Build()).text()
+			text, err = s.do(ctx, s.eval(s.client.B(), action, true, keys, args)).text()
 		}
 		return text, err
 	})
@@ -153,11 +155,12 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	defer deadline.Leave()
 	switch {
 	case ctx.Done() == nil && deadline == nil:
-		return answer{result: s.client.Do(ctx, cmd)}
+		return answer{result: s.noteAnswer(ctx, s.client.Do(ctx, cmd))}
 	case ctx.Done() == nil && s.steady.Reached() && !s.retry.Failover:
-		return answer{result: s.noteAnswer(s.client.Do(adapter.Bounded(ctx, deadline), cmd))}
+		ctx := adapter.Bounded(ctx, deadline)
+		return answer{result: s.noteAnswer(ctx, s.client.Do(ctx, cmd))}
 	}
-	a := await(ctx, deadline, func() rueidis.RedisResult { return s.noteAnswer(s.client.Do(ctx, cmd)) })
+	a := await(ctx, deadline, func() rueidis.RedisResult { return s.noteAnswer(ctx, s.client.Do(ctx, cmd)) })
 	if a.err != nil {
 		s.steady.Note(false)
 	}
@@ -188,9 +191,12 @@ func awaitAny[T any](ctx context.Context, deadline *adapter.Deadline, send func(
 	}
 }
 
-// noteAnswer records whether the server answers.
-func (s *Store) noteAnswer(result rueidis.RedisResult) rueidis.RedisResult {
+// noteAnswer records whether the server answers, and leaves it if it answers as a replica.
+func (s *Store) noteAnswer(ctx context.Context, result rueidis.RedisResult) rueidis.RedisResult {
 	s.steady.Note(result.NonRedisError() == nil)
+	if s.fromReplica(result.Error()) && s.address.note() {
+		s.leave(ctx)
+	}
 	return result
 }
 

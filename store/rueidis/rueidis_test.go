@@ -72,6 +72,8 @@ func TestSubscriptions(t *testing.T)             { library.Subscriptions(t) }
 func TestStopAtAServerThatRefuses(t *testing.T) { library.StopsAtAServerThatRefuses(t) }
 func TestStopAtANodeThatRefuses(t *testing.T)   { library.StopsAtANodeThatRefuses(t) }
 
+func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) { library.FollowsTheAddress(t) }
+
 func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNoTimer(t) }
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }

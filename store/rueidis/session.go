@@ -14,7 +14,8 @@ import (
 // How often a subscription checks that it is at a primary. A server that was replaced may live
 // on as a replica and keep its subscriptions, but it receives no pushes. Behind Sentinel
 // rueidis knows the primary. In a Cluster the node is asked, so a client that waits sends a
-// request to each node every few seconds.
+// request to each node every few seconds. A single server is asked when it has answered as a
+// replica.
 const (
 	checkClientEvery = time.Second
 	checkNodeEvery   = 3 * time.Second
@@ -27,7 +28,8 @@ var (
 	errNoSecondConnection = errors.New("the client's pool has no second connection to end a subscription with")
 )
 
-// connect takes a connection to f's node from the client's pool.
+// connect takes a connection to f's node from the client's pool. If the address has moved, it may
+// be an old one, or the move may not be over.
 func (s *Store) connect(f *adapter.Feed) (rueidis.DedicatedClient, error) {
 	client := s.client
 	if s.mode == rueidis.ClientModeCluster {
@@ -36,6 +38,10 @@ func (s *Store) connect(f *adapter.Feed) (rueidis.DedicatedClient, error) {
 		}
 	}
 	conn, _ := client.Dedicate()
+	if s.address.moved.Load() && atReplica(f, conn) {
+		conn.Close()
+		return nil, errReplaced
+	}
 	return conn, nil
 }
 
@@ -99,6 +105,10 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 			if s.misplaced(f, sub.conn, primary) {
 				return worked, errReplaced
 			}
+		case <-s.address.demoted:
+			if atReplica(f, sub.conn) {
+				return worked, errReplaced
+			}
 		case err := <-sub.lost:
 			return worked, cmp.Or(err, errLost)
 		case <-f.Context.Done():
@@ -145,12 +155,17 @@ func newPubSubConn(f *adapter.Feed, conn rueidis.DedicatedClient) *pubSubConn {
 	return sub
 }
 
-// misplaced reports whether the connection is to a server that is not a primary any more. If a
-// node does not answer, rueidis gives it up.
+// misplaced reports whether the connection is to a server that is not a primary any more.
 func (s *Store) misplaced(f *adapter.Feed, conn rueidis.DedicatedClient, primary string) bool {
 	if s.mode == rueidis.ClientModeSentinel {
 		return s.addr() != primary
 	}
+	return atReplica(f, conn)
+}
+
+// atReplica reports whether the connection is to a replica. If a node does not answer, rueidis
+// gives it up.
+func atReplica(f *adapter.Feed, conn rueidis.DedicatedClient) bool {
 	a := answer{result: conn.Do(f.Context, conn.B().Arbitrary("HELLO").Build())}
 	fields, err := a.fields()
 	role := fields["role"]

@@ -108,6 +108,10 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	name: "goredis: a subscription stays at a server that has become a replica",
 	old:  "refusal.Code == \"READONLY\" && s.cluster == nil {",
 	mut:  "false {",
+}}), in("store/goredis/session.go", by{allGoRedis}, []mutant{{
+	name: "goredis: a replica's count of subscriptions is believed",
+	old:  "case info.Role == \"replica\", ",
+	mut:  "case ",
 }}), in("store/goredis/words.go", by{allGoRedis}, []mutant{{
 	name: "goredis: a word of another request is sent",
 	old:  "same, _ := before[i].(string); same == word {",
@@ -140,4 +144,16 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	name: "rueidis: a refusal has no code",
 	old:  "		return adapter.Refusal(\"ERR \" + message)\n",
 	mut:  "		return refusal\n",
+}}), in("store/rueidis/moved.go", by{allRueidis}, []mutant{{
+	name: "rueidis: requests stay at a server that has become a replica",
+	old:  "return refusal != nil && (",
+	mut:  "return false && refusal != nil && (",
+}}), in("store/rueidis/session.go", by{allRueidis}, []mutant{{
+	name: "rueidis: a subscription stays at a server that has become a replica",
+	old:  "\t\t\tif atReplica(f, sub.conn) {\n",
+	mut:  "\t\t\tif false {\n",
+}, {
+	name: "rueidis: a subscription begins again at a replica",
+	old:  "s.address.moved.Load() && atReplica(f, conn)",
+	mut:  "false && atReplica(f, conn)",
 }}))

@@ -224,3 +224,58 @@ func (l Library) nothingIsLeft(t *testing.T, c Client) {
 		t.Errorf("the pool misses %d connections", lent())
 	}
 }
+
+// FollowsTheAddress tests that requests and subscriptions follow an address behind which another
+// server becomes the primary, and the old one lives on as its replica. Connections to the old
+// server stay open. It keeps its subscriptions, which the new primary does not count.
+func (l Library) FollowsTheAddress(t *testing.T) {
+	for _, protocol := range l.Protocols {
+		if !t.Run(protocol, func(t *testing.T) { l.followsTheAddress(t, Client{Protocol: protocol}) }) {
+			return // a store that stays costs the whole patience
+		}
+	}
+}
+
+func (l Library) followsTheAddress(t *testing.T, c Client) {
+	next := l.start(t)
+	old := l.start(t, redistest.ReplicaOf(next))
+	old.Do(t, "REPLICAOF", "NO", "ONE")
+	address := redistest.NewProxy(t, old.Addr())
+	s := l.store(t, address.Addr(), c)
+	run := func() error { return assert.Err(s.Run(t.Context(), Incr, []string{"x"}, nil)) }
+	acked := func() error {
+		need := store.Acks{Replicas: 1}
+		_, _, err := s.(store.Acker).RunAcked(t.Context(), Incr, []string{"x"}, nil, need, time.Millisecond)
+		return err
+	}
+	for range 32 {
+		assert.Must(t, run()) // over all connections of the client
+	}
+	rec, _ := Listen(t, s, "channel")
+	assert.Must(t, acked()) // leaves an idle connection
+
+	for _, move := range []struct {
+		from, to *redistest.Server
+		late     bool // the address moves when the client has noticed that the old server is a replica
+	}{{old, next, false}, {next, old, true}} {
+		if !move.late {
+			address.Lead(move.to.Addr())
+		}
+		move.to.Do(t, "REPLICAOF", "NO", "ONE")
+		host, port, _ := strings.Cut(move.to.Addr(), ":")
+		move.from.Do(t, "REPLICAOF", host, port)
+		if move.late {
+			redistest.Await(t, "a refusal", func() bool { return run() != nil && acked() != nil })
+			address.Lead(move.to.Addr())
+		}
+		redistest.Await(t, "requests arrive at the new primary", func() bool { return run() == nil })
+		redistest.Await(t, "acknowledged ones, too", func() bool { return acked() == nil })
+		Await(t, rec.Resumed)
+		redistest.Await(t, "the new primary counts the subscription", func() bool {
+			return move.to.Do(t, "PUBLISH", "channel", "hello") == int64(1)
+		})
+		for range 100 {
+			assert.Must(t, run())
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package rueidis
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// leavePause is how long after leaving a connection the next one may be left. Requests behind
+// QUIT get no answer, so this must not happen all the time.
+const leavePause = 100 * time.Millisecond
+
+// address notices that another server became the primary behind the single server's address,
+// and that the client's connections are still to the old one. rueidis does not.
+//
+// rueidis spreads requests over several connections by their keys' slots, at random, and does
+// not lend them. But requests without a key all use the first. So after the first sign the
+// store hides its keys from rueidis, and when a replica answers, it closes that connection.
+type address struct {
+	demoted chan struct{} // buffers one signal: a replica has answered
+	moved   atomic.Bool   // a replica has ever answered
+
+	mu   sync.Mutex // guards left
+	left time.Time  // when a connection was left last
+}
+
+// note records that a replica has answered, and reports whether to leave a connection.
+func (a *address) note() (leave bool) {
+	select {
+	case a.demoted <- struct{}{}:
+	default:
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if first := !a.moved.Swap(true); !first && time.Since(a.left) < leavePause {
+		return false
+	}
+	a.left = time.Now()
+	return true
+}
+
+// fromReplica reports whether a single server refused a request as a replica.
+func (s *Store) fromReplica(err error) bool {
+	if err == nil || s.mode != rueidis.ClientModeStandalone {
+		return false
+	}
+	refusal := serverError(err)
+	return refusal != nil && (refusal.Code == "READONLY" || refusal.Code == "MASTERDOWN")
+}
+
+// leave makes the server close the connection of requests without a key. The next request
+// makes another. QUIT needs no permission. rueidis notices the end by the PING.
+func (s *Store) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, replaceLimit)
+	defer cancel()
+	_ = s.client.Do(ctx, s.client.B().Arbitrary("QUIT").Build())
+	_ = s.client.Do(ctx, s.client.B().Arbitrary("PING").Build())
+}
+
+// leaveIdle does so with a connection of the pool.
+func (s *Store) leaveIdle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, replaceLimit)
+	defer cancel()
+	s.client.DoMulti(ctx, s.client.B().Arbitrary("QUIT").Blocking(), s.client.B().Arbitrary("PING").Build())
+}
+
+// eval builds the request of an action.
+func (s *Store) eval(
+	b rueidis.Builder, action *script.Script, withText bool, keys, args []string,
+) rueidis.Completed {
+	word, what := "EVALSHA", action.SHA1
+	if withText {
+		word, what = "EVAL", action.Text
+	}
+	cmd := b.Arbitrary(word, what, strconv.Itoa(len(keys)))
+	if s.address.moved.Load() {
+		return cmd.Args(keys...).Args(args...).Build()
+	}
+	return cmd.Keys(keys...).Args(args...).Build()
+}
