@@ -84,7 +84,7 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 			// The hold was lost during the hand-over, or it has other parameters than this
 			// call wants.
 			if c.renewer.Remove(&passed.Item) {
-				_ = passed.release(ctx, releaseMode{})
+				untilEnd(ctx, c, func() { _ = passed.release(ctx, releaseMode{}) })
 			}
 		}
 	}

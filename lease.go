@@ -473,6 +473,7 @@ func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (lo
 	case as != asHolder:
 		return h.afterReader(ctx, as)
 	case errors.Is(cause, ErrLost):
+		h.leaveTurn() // the caller may have noticed the loss before the renewer
 		return false, h.releaseLost(ctx)
 	}
 	for guest := range guests {

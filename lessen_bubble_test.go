@@ -440,3 +440,27 @@ func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
 		})
 	}
 }
+
+// A lease is gone, and the server is too slow to say why. The call returns when its context ends.
+func TestACallOnALeaseThatIsGoneEndsWithItsContext(t *testing.T) {
+	for name, call := range map[string]func(*holdfast.Lease, context.Context) error{
+		"shorten":   func(l *holdfast.Lease, ctx context.Context) error { return l.Shorten(ctx, ttl/2) },
+		"downgrade": (*holdfast.Lease).Downgrade,
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			l := must(t, w.client().RWMutex("a").Lock)
+			w.Flush()
+			w.net.slow(func(action string) (there, back time.Duration) {
+				if action == "inspect" {
+					there = time.Second
+				}
+				return there, 0
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Millisecond, cancel)
+			start := time.Now()
+			assert.Is(t, call(l, ctx), holdfast.ErrNotHeld)
+			assert.Equal(t, time.Since(start), time.Millisecond, "returned after")
+		})
+	}
+}

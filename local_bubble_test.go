@@ -291,11 +291,78 @@ func TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing(t *testing.T) {
 			late := w.waiting(c.Mutex("a"), ctx)
 			close(ctx.done)
 			assert.Is(t, (<-late).err, context.Canceled)
+			synctest.Wait() // it gives the hold back in the background
 			w.wantFree("a")
 			next := must(t, c.Mutex("a").TryLock)
 			release(t, next)
 			w.wantFree("a")
 		})
+	}
+}
+
+// The same with a silent server: the call returns at once, and the lock is free when the server answers again.
+func TestAWaiterThatGivesUpAsItGetsTheLockDoesNotWaitForTheServer(t *testing.T) {
+	for _, kind := range []string{"mutex", "other options", "several"} {
+		runBubble(t, kind, func(t *testing.T, w *world) {
+			c := w.client()
+			l := mustLock(t, c.Mutex("a"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var resume func()
+			silent := func() {
+				resume = w.Stall()
+				cancel()
+			}
+			call := func(ctx context.Context) (*holdfast.Lease, error) { return c.Mutex("a").Lock(ctx) }
+			switch kind {
+			case "mutex":
+				between := func() { resume = w.Stall(); release(t, l) }
+				late := &lateContext{Context: ctx, done: make(chan struct{}), between: between}
+				time.AfterFunc(time.Millisecond, func() { close(late.done) })
+				ctx = late
+			case "other options":
+				call = func(ctx context.Context) (*holdfast.Lease, error) {
+					return c.Mutex("a", holdfast.TTL(2*ttl)).Lock(ctx)
+				}
+				time.AfterFunc(time.Millisecond, func() { resume = w.Stall(); release(t, l); cancel() })
+			case "several":
+				other := mustLock(t, w.client().Mutex("b"))
+				release(t, l)
+				call = func(ctx context.Context) (*holdfast.Lease, error) {
+					_, err := c.MultiMutex([]string{"a", "b"}).Lock(ctx)
+					return nil, err
+				}
+				time.AfterFunc(time.Millisecond, silent)
+				defer func() { release(t, other) }()
+			}
+			start := time.Now()
+			_, err := call(ctx)
+			assert.Is(t, err, context.Canceled)
+			assert.Equal(t, time.Since(start), time.Millisecond, "returned after")
+			resume()
+			time.Sleep(time.Second)
+			w.wantFree("a")
+			release(t, must(t, c.Mutex("a").TryLock))
+		})
+	}
+}
+
+// A goroutine that asks its lease at the trust deadline may notice the loss before the renewer. It releases
+// the lease at once, and the next goroutine gets the lock.
+func TestALossThatTheHolderNoticesFirstPassesTheTurnOn(t *testing.T) {
+	for range 50 {
+		bubble(t, func(t *testing.T, w *world) {
+			c := w.client()
+			l := mustLock(t, c.Mutex("a", holdfast.NoRenewal()))
+			time.Sleep(l.Remaining())
+			wantLost(t, l.Err(), holdfast.LossExpired)
+			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+			time.Sleep(ttl)
+			release(t, must(t, c.Mutex("a").TryLock))
+		})
+		if t.Failed() {
+			return
+		}
 	}
 }
 

@@ -152,7 +152,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		if n == busy {
 			l, err := acquireNext(waits, under(ctx, taken), &m.locks[n], taken)
 			if err != nil {
-				_ = releaseLeases(ctx, taken)
+				giveBack(ctx, c, taken)
 				return nil, err
 			}
 			taken, busy = append(taken, l), len(m.locks)
@@ -165,11 +165,11 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		case !errors.Is(err, ErrHeld) && isTransient(err) && away.outlast(waits, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
-				_ = releaseLeases(ctx, taken)
+				giveBack(ctx, c, taken)
 				return nil, fmt.Errorf("holdfast: while the server was away: %w", err)
 			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
-			_ = releaseLeases(ctx, taken)
+			giveBack(ctx, c, taken)
 			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
 			m.locks[n+held].fail(told, err)
 			return nil, err
@@ -179,10 +179,17 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	}
 	l := newMultiLease(ctx, under(ctx, taken), taken)
 	if err := l.Err(); err != nil {
-		_ = l.Release(ctx)
+		untilEnd(ctx, c, func() { _ = l.Release(ctx) })
 		return nil, fmt.Errorf("holdfast: the locks were not all held at the same time: %w", err)
 	}
 	return l, nil
+}
+
+// giveBack releases the leases of a call that fails.
+func giveBack(ctx context.Context, c *Client, taken []*Lease) {
+	if len(taken) > 0 {
+		untilEnd(ctx, c, func() { _ = releaseLeases(ctx, taken) })
+	}
 }
 
 // under returns ctx as a child of the last lease, which knows the earlier ones.
@@ -264,7 +271,7 @@ func takeAll(
 				discard(rest)
 				rest.leaveTurn()
 			}
-			_ = releaseLeases(ctx, leases)
+			giveBack(ctx, c, leases)
 			return nil, i, err
 		}
 		l.pass()
@@ -342,7 +349,7 @@ func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hol
 		if err := h.confirm(ctx); err != nil { // confirm has released h
 			for _, other := range append(holds[:i:i], holds[i+1:]...) {
 				if c.renewer.Remove(&other.Item) {
-					_ = other.release(ctx, releaseMode{})
+					untilEnd(ctx, c, func() { _ = other.release(ctx, releaseMode{}) })
 				}
 			}
 			return nil, i, err

@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -139,7 +138,7 @@ func (h *hold) noteEviction(by *EvictionInfo) {
 // endMissing ends a hold that the server no longer knows.
 func (h *hold) endMissing(ctx context.Context) {
 	c := h.lock.client
-	_, reason := h.readEviction(timelimit.Lasting(ctx))
+	_, reason := h.readEviction(ctx)
 	if c.renewer.Remove(&h.Item) {
 		h.markLost(reason)
 	}
@@ -232,7 +231,7 @@ func (h *hold) confirm(ctx context.Context) error {
 	}
 	if c.renewer.Remove(&h.Item) && lost == "" {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
-			_ = h.release(ctx, releaseMode{}) // what the release could not do continues in the background
+			untilEnd(ctx, c, func() { _ = h.release(ctx, releaseMode{}) })
 		} else {
 			c.canceller.Cancel(s.attempt(attemptOf(h)), c.now()+s.ttl)
 		}

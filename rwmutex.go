@@ -317,8 +317,8 @@ func (h *hold) unreserve() {
 	h.more().reserved--
 	last := h.alone()
 	h.mu.Unlock()
-	if last {
-		_ = h.releaseShared(h.lock.client.life.Context())
+	if c := h.lock.client; last {
+		inBackground(c, func() { _ = h.releaseShared(c.life.Context()) })
 	}
 }
 

@@ -479,7 +479,7 @@ type localTurn = waitqueue.Turn[*hold, *lock]
 func newQueue() *waitqueue.Queue[*hold, *lock] {
 	return waitqueue.New(waitqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
-		HandOver: handsOver, Release: discard, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,
+		HandOver: handsOver, Release: discardThen, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,
 	})
 }
 
@@ -585,6 +585,14 @@ func handsOver(h *hold, readersWait bool) bool {
 	}
 	h.passes.Add(1)
 	return true
+}
+
+// discardThen releases a hold that has no lease, in the background, and calls then after that.
+func discardThen(h *hold, then func()) {
+	inBackground(h.lock.client, func() {
+		discard(h)
+		then()
+	})
 }
 
 // discard releases a hold that has no lease.

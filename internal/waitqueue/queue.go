@@ -37,10 +37,11 @@ type Rules[H comparable, W any] struct {
 	// readersWait says whether readers of this process wait for the lock at the server.
 	HandOver func(h H, readersWait bool) bool
 
-	// Unreserve ends a reservation.
+	// Unreserve ends a reservation. It returns before a server has answered.
 	Unreserve func(h H)
-	// Release releases a hold that no goroutine wants any more.
-	Release func(h H)
+	// Release releases a hold that no goroutine wants any more, and calls then after that. The goroutine
+	// that gives up does not wait: Release returns before a server has answered.
+	Release func(h H, then func())
 	// Waits is called when a goroutine begins to wait. h is the hold of the goroutine with
 	// the turn, or the zero value.
 	Waits func(ctx context.Context, want W, h H)
@@ -261,10 +262,9 @@ func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	case left, w.err != nil, w.hold != none && t.class != Shared && t.HandOver(w.hold):
 	case w.hold != none && t.class == Shared:
 		q.rules.Unreserve(w.hold)
+	case w.hold != none:
+		q.rules.Release(w.hold, t.Leave)
 	default:
-		if w.hold != none {
-			q.rules.Release(w.hold)
-		}
 		t.Leave()
 	}
 }

@@ -82,10 +82,11 @@ func newFixture() *fixture {
 			h.handed++
 			return true
 		},
-		Release: func(h *hold) {
+		Release: func(h *hold, then func()) {
 			h.mu.Lock()
-			defer h.mu.Unlock()
 			h.released++
+			h.mu.Unlock()
+			then()
 		},
 		Waits: func(_ context.Context, want string, h *hold) {
 			f.mu.Lock()

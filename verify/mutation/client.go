@@ -115,9 +115,8 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	if err == nil || !repeats || true {\n",
 }}), in("internal/waitqueue/queue.go", by{leaving, rules}, []mutant{{
 	name: "a goroutine that gives up keeps the turn",
-	old: "		if w.hold != none {\n			q.rules.Release(w.hold)\n		}\n" +
-		"		t.Leave()\n",
-	mut: "",
+	old:  "	default:\n		t.Leave()\n",
+	mut:  "",
 }}), in("lease.go", by{rules, worlds}, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
 	old:  "	if h.peek().lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = t, false\n",

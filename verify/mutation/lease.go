@@ -219,13 +219,25 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	mut:  "	if false {\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves is held for ever",
-	old:  "			q.rules.Release(w.hold)\n",
-	mut:  "",
+	old:  "		q.rules.Release(w.hold, t.Leave)\n",
+	mut:  "		t.Leave()\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves keeps the turn",
-	old:  "			q.rules.Release(w.hold)\n		}\n		t.Leave()\n",
-	mut:  "			q.rules.Release(w.hold)\n		}\n",
-}, {
+	old:  "		q.rules.Release(w.hold, t.Leave)\n",
+	mut:  "		q.rules.Release(w.hold, func() {})\n",
+}}), in("wait.go", by{leaving}, []mutant{{
+	name: "a goroutine that gives up waits for the release of the hold that comes",
+	old:  "	inBackground(h.lock.client, func() {\n		discard(h)\n		then()\n	})\n",
+	mut:  "	discard(h)\n	then()\n",
+}}), in("client.go", by{leaving}, []mutant{{
+	name: "a call whose context ends waits for what it gives back",
+	old:  "	select {\n	case <-done:\n	case <-ctx.Done():\n	}\n",
+	mut:  "	<-done\n",
+}}), in("lease.go", by{rules}, []mutant{{
+	name: "a loss that the caller notices first keeps the turn",
+	old:  "		h.leaveTurn() // the caller may",
+	mut:  "		// the caller may",
+}}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
 	name: "a lock that nobody holds or wants any more is kept in the local queue",
 	old:  "	e.waits, e.unknown = false, false\n	if e.idle() {\n		s.drop(c, key, e)\n	}\n",
 	mut:  "	e.waits, e.unknown = false, false\n",

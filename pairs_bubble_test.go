@@ -1,0 +1,353 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
+
+var pairWorlds = flag.Int("pairs", 300, "how many worlds TestTwoCallsOnALeaseAtOnce lives through")
+
+const (
+	pairTTL  = time.Second
+	pairLate = 400 * time.Millisecond // a release may take two requests, and look for an eviction
+)
+
+// held is what a Lease and a MultiLease have in common.
+type held interface {
+	Err() error
+	Remaining() time.Duration
+	Extend(ctx context.Context, ttl time.Duration) error
+	Shorten(ctx context.Context, ttl time.Duration) error
+	Release(ctx context.Context) error
+	ReleaseWhenDone(ctx context.Context) error
+}
+
+// pairs is one world: goroutines of two clients that hold a lock and make two calls at the same moment.
+type pairs struct {
+	storm
+	t       *testing.T
+	steps   []string
+	kinds   []int // of the calls that acquire the lock
+	holders []*actor
+	newest  uint64 // the highest token of a writer
+	evicts  bool   // an eviction lets two clients trust the lock for a while
+	closes  bool   // a client closes, and then a call sends its last cancel itself
+}
+
+// actor is a goroutine with a lease.
+type actor struct {
+	*pairs
+	name     string
+	client   *holdfast.Client
+	all      held
+	one      *holdfast.Lease // nil if it holds several locks
+	again    func(context.Context) (*holdfast.Lease, error)
+	read     time.Duration // the TTL of a reader, if the lease is that of an RWMutex
+	reader   bool          // when it was acquired
+	writes   bool          // it surely writes; guarded by mu
+	longer   atomic.Bool   // it was extended
+	shorter  atomic.Bool   // it was shortened
+	upgraded atomic.Bool   // in this pair
+	lowered  atomic.Bool   // in this pair, perhaps
+}
+
+func (x *pairs) n(n int) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.rng.IntN(n)
+}
+
+func (x *pairs) note(format string, args ...any) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.steps = append(x.steps, fmt.Sprintf(format, args...))
+}
+
+func (x *pairs) wrong(format string, args ...any) {
+	x.note("WRONG: "+format, args...)
+	x.t.Errorf(format, args...)
+}
+
+// guard reports a panic.
+func (x *pairs) guard() {
+	if p := recover(); p != nil {
+		x.wrong("panic: %v\n%s", p, debug.Stack())
+	}
+}
+
+// hesitant is a context that makes its caller pause now and then, as a busy machine does.
+type hesitant struct {
+	context.Context
+	x      *pairs
+	paused atomic.Int64
+}
+
+func (h *hesitant) Err() error {
+	if h.x.n(3) == 0 {
+		d := h.x.upTo(500 * time.Microsecond)
+		h.paused.Add(int64(d))
+		time.Sleep(d)
+	}
+	return h.Context.Err()
+}
+
+// try makes a call with a context that ends, at its deadline or before one. The call must be back by then,
+// or late after that.
+func (a *actor) try(what string, late time.Duration, f func(ctx context.Context) error) error {
+	limit, start := a.upTo(30*time.Millisecond), time.Now()
+	ctx, cancel := context.WithCancel(a.t.Context())
+	if a.n(2) == 0 {
+		ctx, cancel = context.WithTimeout(a.t.Context(), limit)
+	} else {
+		defer time.AfterFunc(limit, cancel).Stop()
+	}
+	defer cancel()
+	h := &hesitant{Context: ctx, x: a.pairs}
+	a.note("%s %s...", a.name, what)
+	err := f(h)
+	a.note("%s %s: %v", a.name, what, err)
+	if a.closes {
+		late = pairLate
+	}
+	if took := time.Since(start); took > limit+late+time.Duration(h.paused.Load()) {
+		a.wrong("%s: %s took %v with a context of %v: %v", a.name, what, took, limit, err)
+	}
+	return err
+}
+
+// in notes a holder. The lease is asked before and after another one is, so both were held at once.
+func (a *actor) in(writes bool, token uint64) {
+	a.mu.Lock()
+	before, others := a.newest, slices.Clone(a.holders)
+	a.holders = append(a.holders, a)
+	if a.writes = writes; writes {
+		a.newest = max(a.newest, token)
+	}
+	a.mu.Unlock()
+	if token != 0 && token <= before && !a.evicts && a.all.Err() == nil {
+		a.wrong("%s has token %d after %d", a.name, token, before)
+	}
+	for _, o := range others {
+		a.mu.Lock()
+		alone := writes || o.writes
+		a.mu.Unlock()
+		if alone && o != a && !a.evicts && a.all.Err() == nil && o.all.Err() == nil && a.all.Err() == nil {
+			a.wrong("%s and %s hold the lock", a.name, o.name)
+		}
+	}
+}
+
+// readsOnly notes that the holder writes no more.
+func (a *actor) readsOnly() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writes = false
+}
+
+// acquire acquires the lock in one of the ways.
+func (a *actor) acquire(ctx context.Context, kind int, read time.Duration) (token uint64, err error) {
+	m, rw := a.client.Mutex("a", holdfast.Reentrant()), a.client.RWMutex("a", holdfast.ReadTTL(read))
+	lock := m.Lock
+	a.again = m.Lock
+	switch kind {
+	case 0:
+		a.again, a.read, lock = rw.RLock, read, rw.Lock
+	case 1:
+		a.again, a.read, lock, a.reader = rw.RLock, read, rw.RLock, true
+	case 2:
+		l, err := a.client.MultiMutex([]string{"a", "b"}).Lock(ctx)
+		if err == nil {
+			a.all, token = l, l.Token("a")
+		}
+		return token, err
+	case 3:
+		lock = a.client.Mutex("a", holdfast.Reentrant(), holdfast.NoRenewal()).Lock
+	}
+	if a.one, err = lock(ctx); err == nil {
+		a.all, token = keep(a.one), a.one.Token()
+	}
+	return token, err
+}
+
+// turn acquires the lock, makes pairs of calls on the lease, and releases it.
+func (a *actor) turn() {
+	defer a.guard()
+	time.Sleep(a.upTo(5 * time.Millisecond))
+	kind, read := a.kinds[a.n(len(a.kinds))], []time.Duration{pairTTL / 4, pairTTL, 3 * pairTTL}[a.n(3)]
+	var token uint64
+	if a.try(fmt.Sprint("lock, kind ", kind), 0, func(ctx context.Context) (err error) {
+		token, err = a.acquire(ctx, kind, read)
+		return err
+	}) != nil {
+		return
+	}
+	a.in(!a.reader, token)
+	time.Sleep(a.upTo(2 * time.Millisecond))
+	if left := a.all.Remaining(); !a.reader && left > pairTTL {
+		a.wrong("%s has %v, of the goroutine before", a.name, left)
+	}
+	if kind == 3 && a.n(2) == 0 {
+		time.Sleep(a.all.Remaining())
+		_ = a.all.Err() // at the moment of its end
+	}
+	all := []held{a.all}
+	if a.one != nil && a.n(2) == 0 {
+		if inner, _ := a.again(a.one.Context()); inner != nil {
+			all = append(all, keep(inner))
+		}
+	}
+	for _, l := range all {
+		if a.n(2) == 0 { // a context that takes its time to end a wait for it
+			_ = l.ReleaseWhenDone(&slowContext{Context: a.t.Context(), done: make(chan struct{}), stop: func() {
+				time.Sleep(a.upTo(time.Millisecond))
+			}})
+		}
+	}
+	for range 1 + a.n(2) {
+		a.together(2, func(int) { a.op(a.n(10)) })
+		if up, down := a.upgraded.Swap(false), a.lowered.Swap(false); up && !down {
+			a.in(true, 0)
+		}
+	}
+	a.together(len(all), func(i int) { _ = a.try("release", pairLate, all[i].Release) })
+}
+
+func (a *actor) together(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			defer a.guard()
+			f(i)
+		})
+	}
+	all.Wait()
+}
+
+// op makes one call.
+func (a *actor) op(op int) {
+	time.Sleep(a.upTo(200 * time.Microsecond))
+	switch {
+	case op < 2 && !a.reader:
+		a.longer.Store(true)
+		err := a.try("extend", 0, func(ctx context.Context) error { return a.all.Extend(ctx, 3*pairTTL) })
+		if errors.Is(err, holdfast.ErrInvalid) && !a.shorter.Load() {
+			a.wrong("%s: a lease that was not shortened: %v", a.name, err)
+		}
+	case op == 2:
+		a.shorter.Store(true)
+		_ = a.try("shorten", 0, func(ctx context.Context) error { return a.all.Shorten(ctx, pairTTL/4) })
+	case op == 3 && a.read > 0:
+		a.readsOnly()
+		a.upgraded.CompareAndSwap(false, a.try("upgrade", 0, a.one.Upgrade) == nil)
+	case op <= 5 && a.read > 0:
+		a.readsOnly()
+		a.lowered.Store(true)
+		err := a.try("downgrade", 0, a.one.Downgrade)
+		if left := a.one.Remaining(); err == nil && !a.reader && !a.longer.Load() && left > max(pairTTL, a.read) {
+			a.wrong("%s has %v as a reader, and asked for %v", a.name, left, a.read)
+		}
+	case op == 6 && a.one != nil:
+		_ = a.try("release after", pairLate, func(ctx context.Context) error {
+			return a.one.ReleaseAfter(ctx, 20*time.Millisecond)
+		})
+	case op == 7 && a.one != nil:
+		if inner, err := a.again(a.one.Context()); err == nil {
+			_ = a.try("release another", pairLate, keep(inner).Release)
+		}
+	case op == 8 && a.evicts:
+		_ = a.try("evict", 0, func(ctx context.Context) error {
+			_, err := a.client.Evict(ctx, "a", holdfast.Eviction{By: "op", Reason: "pairs"})
+			return err
+		})
+	default:
+		_ = a.try("release", pairLate, a.all.Release)
+	}
+}
+
+// disturb makes the network slow, late or faulty, or leaves it as it is.
+func (x *pairs) disturb(seed int) {
+	if seed%4 > 0 {
+		x.network(seed%4 == 3)
+	}
+	if seed%4 > 1 {
+		x.w.net.slow(func(string) (there, back time.Duration) {
+			return x.upTo([]time.Duration{200 * time.Millisecond, time.Millisecond}[min(x.n(10), 1)]), x.upTo(time.Millisecond)
+		})
+	}
+}
+
+// live is the whole life of a world.
+func (x *pairs) live(seed int) {
+	w, t := x.w, x.t
+	for range 1 + x.n(4) {
+		x.kinds = append(x.kinds, x.n(6))
+	}
+	x.disturb(seed)
+	clients := []*holdfast.Client{
+		w.client(holdfast.Config{TTL: pairTTL, RequestTimeout: pairLate / 4}),
+		w.client(holdfast.Config{
+			TTL: pairTTL, RequestTimeout: pairLate / 4, MaxLocalHandOvers: []int{0, 2, -1}[x.n(3)], Observer: &recorder{},
+		}),
+	}
+	end := []func(){func() { _ = clients[1].Close(t.Context()) }, clients[1].Abandon}[x.n(2)]
+	if x.closes = seed%5 == 0; x.closes {
+		time.AfterFunc(x.upTo(30*time.Millisecond), end)
+	}
+	(&actor{pairs: x}).together(6, func(i int) {
+		for range 3 {
+			a := &actor{pairs: x, name: fmt.Sprintf("goroutine %d of client %d", i/2, i%2), client: clients[i%2]}
+			a.turn()
+		}
+	})
+	w.FailRequest(nil)
+	w.LoseReply(nil)
+	w.DropPushes(0)
+	w.net.slow(nil)
+	time.Sleep(time.Minute) // longer than any lease, and than what is under way
+	synctest.Wait()
+	if !x.closes { // after a Close, a position may stay in the record until somebody asks for the lock
+		w.wantFree("a")
+		w.wantFree("b")
+	}
+	for i, c := range clients {
+		if i == 0 || !x.closes {
+			release(t, must(t, c.Mutex("a").TryLock))
+			release(t, must(t, c.RWMutex("a").TryRLock))
+		}
+		err, s := c.Close(t.Context()), c.Stats()
+		assert.True(t, (err == nil || x.closes) && s.Calls+s.Waiters+s.Holds+s.Cancels+s.Subscriptions == 0,
+			"client %d keeps %+v: %v", i, s, err)
+	}
+}
+
+// Guarantee: whatever two calls on a lease come at the same moment, a writer is alone, tokens rise, every
+// call returns in time, and nothing stays behind. A failure names its world, for -run.
+func TestTwoCallsOnALeaseAtOnce(t *testing.T) {
+	for seed := range *pairWorlds {
+		runBubble(t, fmt.Sprint(seed), func(t *testing.T, w *world) {
+			x := &pairs{t: t, evicts: seed%3 == 0}
+			x.w, x.rng = w, rand.New(rand.NewPCG(uint64(seed), 13))
+			told := func() string { return fmt.Sprintf("world %d:\n%s", seed, strings.Join(x.steps, "\n")) }
+			hangs := time.AfterFunc(2*time.Minute, func() { panic("a call hangs in " + told()) })
+			x.live(seed)
+			assert.True(t, hangs.Stop() && !t.Failed(), "%s", told())
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
