@@ -152,8 +152,4 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	name: "rueidis: a subscription stays at a server that has become a replica",
 	old:  "\t\t\tif atReplica(f, sub.conn) {\n",
 	mut:  "\t\t\tif false {\n",
-}, {
-	name: "rueidis: a subscription begins again at a replica",
-	old:  "s.address.moved.Load() && atReplica(f, conn)",
-	mut:  "false && atReplica(f, conn)",
 }}))
