@@ -383,6 +383,22 @@ func untilEnd(ctx context.Context, c *Client, f func()) {
 	}
 }
 
+// discardThen releases a hold that has no lease, in the background, and calls then after that.
+func discardThen(h *hold, then func()) {
+	inBackground(h.lock.client, func() {
+		discard(h)
+		then()
+	})
+}
+
+// discard releases a hold that has no lease.
+func discard(h *hold) {
+	c := h.lock.client
+	if c.renewer.Remove(&h.Item) {
+		_ = h.release(c.life.Context(), releaseMode{})
+	}
+}
+
 // inParallel calls do for each element and its index, with up to limit calls at the same
 // time.
 func inParallel[T any](limit int, all []T, do func(i int, one T)) {

@@ -285,7 +285,10 @@ func (x *pairs) disturb(seed int) {
 	}
 	if seed%4 > 1 {
 		x.w.net.slow(func(string) (there, back time.Duration) {
-			return x.upTo([]time.Duration{200 * time.Millisecond, time.Millisecond}[min(x.n(10), 1)]), x.upTo(time.Millisecond)
+			if x.n(10) == 0 {
+				return x.upTo(200 * time.Millisecond), 0
+			}
+			return x.upTo(time.Millisecond), x.upTo(time.Millisecond)
 		})
 	}
 }
@@ -300,7 +303,8 @@ func (x *pairs) live(seed int) {
 	clients := []*holdfast.Client{
 		w.client(holdfast.Config{TTL: pairTTL, RequestTimeout: pairLate / 4}),
 		w.client(holdfast.Config{
-			TTL: pairTTL, RequestTimeout: pairLate / 4, MaxLocalHandOvers: []int{0, 2, -1}[x.n(3)], Observer: &recorder{},
+			TTL: pairTTL, RequestTimeout: pairLate / 4,
+			MaxLocalHandOvers: []int{0, 2, -1}[x.n(3)], Observer: &recorder{},
 		}),
 	}
 	end := []func(){func() { _ = clients[1].Close(t.Context()) }, clients[1].Abandon}[x.n(2)]

@@ -586,19 +586,3 @@ func handsOver(h *hold, readersWait bool) bool {
 	h.passes.Add(1)
 	return true
 }
-
-// discardThen releases a hold that has no lease, in the background, and calls then after that.
-func discardThen(h *hold, then func()) {
-	inBackground(h.lock.client, func() {
-		discard(h)
-		then()
-	})
-}
-
-// discard releases a hold that has no lease.
-func discard(h *hold) {
-	c := h.lock.client
-	if c.renewer.Remove(&h.Item) {
-		_ = h.release(c.life.Context(), releaseMode{})
-	}
-}

@@ -225,7 +225,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a hold that comes to a waiter as it leaves keeps the turn",
 	old:  "		q.rules.Release(w.hold, t.Leave)\n",
 	mut:  "		q.rules.Release(w.hold, func() {})\n",
-}}), in("wait.go", by{leaving}, []mutant{{
+}}), in("client.go", by{leaving}, []mutant{{
 	name: "a goroutine that gives up waits for the release of the hold that comes",
 	old:  "	inBackground(h.lock.client, func() {\n		discard(h)\n		then()\n	})\n",
 	mut:  "	discard(h)\n	then()\n",
