@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,7 +179,7 @@ func (s *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error
 	}
 	defer at.untag()
 	if err != nil {
-		return nil, WakeNone, at.failed(ctx, err, away.last)
+		return nil, WakeNone, at.failed(ctx, err, away)
 	}
 	h, err := at.handleAnswer(ctx, a)
 	if err == nil && s.ack.Wanted() {
@@ -294,10 +295,10 @@ func (s *lock) attempt(id string) request.Attempt {
 	return request.Attempt{ID: id, Keys: s.keys(), Owner: s.owner, Base: s.base, TTL: s.ttl}
 }
 
-// failed returns the error of an attempt that ends because a request failed. last is the
-// error of the request before it, if that failed too. A request that was refused or not
+// failed returns the error of an attempt that ends because a request failed. away has what is known
+// of the request before it, if that failed too. A request that was refused or not
 // sent leaves nothing behind, but earlier requests may have.
-func (at *attempt) failed(ctx context.Context, err, last error) error {
+func (at *attempt) failed(ctx context.Context, err error, away *outage) error {
 	c := at.c
 	if at.risk {
 		at.cancel()
@@ -305,7 +306,10 @@ func (at *attempt) failed(ctx context.Context, err, last error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: at.lock.name, end: end, last: whyLast(err, last), unknown: at.risk}
+		return &endedError{
+			name: at.lock.name, end: end, last: whyLast(err, away.last), unknown: at.risk,
+			silent: cmp.Or(request.Interrupted(err), away.silent),
+		}
 	case c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
@@ -485,7 +489,7 @@ func (o *outage) again(err error) *outage {
 	var stopped *endedError
 	switch {
 	case errors.As(err, &stopped):
-		o.last = stopped.last
+		o.last, o.silent = stopped.last, stopped.silent
 	case heldIn(err) == nil:
 		o.last = reason(err)
 	}

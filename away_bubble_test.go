@@ -317,6 +317,32 @@ func TestEveryKindTellsTheCallersContextOfASilentServer(t *testing.T) {
 	}
 }
 
+// The store knows which server has not answered when the context ends, and the error of each kind says it.
+func TestAnInterruptedRequestNamesTheServer(t *testing.T) {
+	for kind := range takers(nilClient(t)) {
+		runBubble(t, kind, func(t *testing.T, w *world) {
+			c := w.client()
+			release(t, mustLock(t, c.Mutex("warm")))
+			w.FailRequest(func(string, []string) error {
+				time.Sleep(2 * time.Second)
+				return fmt.Errorf("goredis: h:1: %w", context.DeadlineExceeded)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := takers(c)[kind](ctx)
+			assert.Is(t, err, context.DeadlineExceeded, holdfast.ErrUnknownOutcome)
+			assert.Contains(t, fmt.Sprint(err), "context deadline exceeded; goredis: h:1: no answer until then")
+
+			later, end := context.WithTimeout(t.Context(), time.Second)
+			defer end()
+			_, err = c.Periodic("a", time.Hour).Do(later, func(context.Context) error { return nil })
+			assert.Is(t, err, context.DeadlineExceeded, holdfast.ErrUnknownOutcome)
+			assert.Contains(t, fmt.Sprint(err), "unknown: goredis: h:1: ")
+			w.FailRequest(nil)
+		})
+	}
+}
+
 // In a Cluster, a store repeats a request until the context ends. The error still has the last refusal.
 func TestWhyARequestFailedIsToldThoughTheContextHasEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -242,9 +242,10 @@ func alreadyOver(ctx context.Context, what, name string) error {
 // endedError is the error of a call whose context ended.
 type endedError struct {
 	name    string
-	end     error // the context's error
-	last    error // why the last request failed; nil if it was answered, or stopped by the end of the context
-	unknown bool  // a request may have taken effect
+	end     error  // the context's error
+	last    error  // why the last request failed; nil if it was answered, or stopped by the end of the context
+	unknown bool   // a request may have taken effect
+	silent  string // what the store says of the request that may have: which server has not answered
 }
 
 // whyLast returns why the last request failed. If only the end of the context stopped it, that is
@@ -262,8 +263,11 @@ func (e *endedError) Error() string {
 		s += "outcome unknown: "
 	}
 	s += e.end.Error()
-	if e.last != nil {
+	switch {
+	case e.last != nil:
 		s += "; the last request failed: " + e.last.Error()
+	case e.unknown && e.silent != "":
+		s += "; " + e.silent
 	}
 	return s
 }

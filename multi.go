@@ -318,7 +318,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	if err != nil {
 		cancelAll()
 		if end := request.Ended(ctx); end != nil {
-			err = end
+			return nil, 0, &endedError{name: first.name, end: end, unknown: true, silent: request.Interrupted(err)}
 		}
 		return nil, 0, wrap("lock", first.name, err)
 	}

@@ -305,7 +305,7 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	if err != nil {
 		cancelRun()
-		if end := request.Ended(ctx); end != nil {
+		if end := request.Ended(ctx); end != nil && !errors.Is(err, end) {
 			err = end
 		}
 		return RunResult{HolderID: attempt}, nil, wrap("run of", s.name, err)

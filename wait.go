@@ -80,7 +80,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case err == nil:
 			return at.handleAnswer(ctx, a)
 		case request.Ended(ctx) != nil || !request.Transient(err):
-			return nil, at.failed(ctx, err, silence)
+			return nil, at.failed(ctx, err, &outage{last: silence})
 		default:
 			// The server is silent or away. Ask again, after growing pauses. If the server
 			// has dropped the waiter by then, the poll joins the queue again.
@@ -311,7 +311,8 @@ type outage struct {
 	lock     *lock
 	try      bool // the call does not wait: the first failure ends it
 	failures int
-	last     error // why the last request failed, perhaps of an earlier attempt; nil if it was answered
+	last     error  // why the last request failed, perhaps of an earlier attempt; nil if it was answered
+	silent   string // of an earlier attempt, see [endedError]
 }
 
 // outlast pauses before the next request. It reports false if the call must end: the call

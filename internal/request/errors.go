@@ -80,10 +80,25 @@ func InTime(ctx context.Context, err error) error {
 	if !IsContextEnd(err) || Ended(ctx) != nil {
 		return err
 	}
-	text := strings.NewReplacer(
-		context.DeadlineExceeded.Error(), "no answer in time", context.Canceled.Error(), "no answer in time",
+	return &SilenceError{text: withoutEnd(err, "no answer in time"), err: err}
+}
+
+// Interrupted returns what err, the end of the caller's context, says of a request that may have run:
+// which server has not answered. It is empty if err does not say that.
+func Interrupted(err error) string {
+	const silence = "no answer until then"
+	text := withoutEnd(err, silence)
+	if Definite(err) || !IsContextEnd(err) || text == silence {
+		return ""
+	}
+	return text
+}
+
+// withoutEnd is the text of err, with other words for the end of a context.
+func withoutEnd(err error, words string) string {
+	return strings.NewReplacer(
+		context.DeadlineExceeded.Error(), words, context.Canceled.Error(), words,
 	).Replace(err.Error())
-	return &SilenceError{text: text, err: err}
 }
 
 // IsContextEnd reports whether err is, or wraps, the end of some context.

@@ -4,6 +4,7 @@ import "slices"
 
 // What judges the connection to a server, and calls that wait for one.
 var (
+	stopping   = check{"bubble tests", ".", []string{"-run=TestAnInterruptedRequestNamesTheServer", "."}}
 	outlasting = check{"bubble tests", ".", []string{
 		"-run=EndOfAWait|Outlasts|Unreachable|Tries|ATryOf|WillNotPass|CallersContext|" +
 			"NotSent|Unknown|Entry|PeriodicJob|GivenMoreTime", ".",
@@ -51,6 +52,14 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	name: "tries that have ended are an unknown outcome",
 	old:  "		return failed.cause\n",
 	mut:  "		return failed\n",
+}}), in("acquire.go", by{stopping}, []mutant{{
+	name: "a request that the end of the context stopped names no server",
+	old:  "cmp.Or(request.Interrupted(err), away.silent)",
+	mut:  "cmp.Or(\"\", away.silent)",
+}, {
+	name: "the second attempt of a call does not know which server is silent",
+	old:  "cmp.Or(request.Interrupted(err), away.silent)",
+	mut:  "cmp.Or(request.Interrupted(err), \"\")",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "tries that could not be made end the trying",
 	old:  "!known && !isTransient(err) ||",
