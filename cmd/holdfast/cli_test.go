@@ -141,6 +141,9 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 	away := func(text string, err error) error {
 		return fmt.Errorf("%w: goredis: h:1: %w", holdfast.ErrUnreachable, fmt.Errorf(text+"%w", err))
 	}
+	refusedBy := func(ip string) error {
+		return &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: 7}, Err: errors.New("refused")}
+	}
 	for _, c := range []struct {
 		url        string
 		err        error
@@ -153,6 +156,12 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			"no server answers at rediss://h:1: the connection was closed", "check that the server runs"},
 		{"redis://h:1", away("redis: can't parse map reply: HTTP/1.1 400", errors.New("")), codeUnreachable,
 			"no server answers at redis://h:1: the program there is not a Redis or Valkey server", "check that the server runs"},
+		{"redis+cluster://h:1,h:2", away("", refusedBy("10.0.0.3")), codeUnreachable,
+			"no server answers at 10.0.0.3:7, a node of redis+cluster://h:1,h:2: refused", "holdfast doctor reads every node"},
+		{"redis+cluster://h:1", away("", &net.DNSError{Name: "inside"}), codeUnreachable,
+			"no server answers at inside, a node of redis+cluster://h:1: no such host", "holdfast doctor reads every node"},
+		{"redis://h:1", away("", refusedBy("10.0.0.3")), codeUnreachable,
+			"no server answers at redis://h:1: refused", "check that the server runs"},
 		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}),
 			codeUnreachable, "rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority",
 			"name the authority by --cacert"},
@@ -164,6 +173,9 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			(&holdfast.LimitError{Name: "a", InUse: 2, Asked: 3}).Error(), "write the same --permits"},
 	} {
 		s, _, _ := located(t, []string{"-u", c.url}, nil)
+		if s.targets[0].topology == inCluster {
+			s.nodes = []node{{c.url, s.targets[0].clusterClient()}}
+		}
 		err := s.explain("a", c.err)
 		if err.Error() != c.text || codeOf(err) != c.code || !strings.HasPrefix(hintOf(err), c.hint) &&
 			!strings.Contains(hintOf(err), "; "+c.hint) {

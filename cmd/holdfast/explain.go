@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -106,6 +107,11 @@ func (s *server) explainKey(key string, err error) error {
 	if codeOf(err) != codeUnreachable || errors.As(err, &refused) {
 		return err
 	}
+	return s.explainAway(err)
+}
+
+// explainAway says which server does not answer.
+func (s *server) explainAway(err error) error {
 	hint := "check that the server runs at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
 	why := cause(err)
@@ -119,7 +125,33 @@ func (s *server) explainKey(key string, err error) error {
 		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
 			"holdfast demo needs no server"
 	}
-	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", s.address, why), hint}
+	where := s.address
+	switch node := whoFailed(err); {
+	case node == "":
+	case slices.ContainsFunc(s.rdbs(), isCluster):
+		where = node + ", a node of " + where
+		hint = "start this node, or promote a replica of it; holdfast doctor reads every node"
+	case s.targets[0].topology == bySentinel:
+		where = node + ", the primary of " + where
+		hint = "wait until the Sentinels have chosen another primary, or start this server"
+	}
+	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", where, why), hint}
+}
+
+func isCluster(rdb redis.UniversalClient) bool {
+	_, yes := rdb.(*redis.ClusterClient)
+	return yes
+}
+
+// whoFailed is the address that gave an error of the network; "" if the error does not say.
+func whoFailed(err error) string {
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
+		return unknown.Name
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil {
+		return op.Addr.String()
+	}
+	return ""
 }
 
 // explainPlace says what to write if the URL leads to another kind of server than it says. It
