@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,8 +198,9 @@ const earlyRefusals = 100
 // If one record cannot be read, List yields its name with the error, and goes on with the others.
 // A newer Holdfast has written it, it is damaged, or the server's user lacks the permission for its
 // key. LockInfo has the Name then, and for a job a Job with its name. Any other error ends the
-// listing, also a refusal of all records: it is yielded last, with an empty state. If the store is
-// not a [store.Scanner], it is an [ErrInvalid].
+// listing, also a refusal of all records: it is yielded last, with an empty state. If a primary of a
+// Cluster does not answer, List yields the locks of the others before. If the store is not a
+// [store.Scanner], it is an [ErrInvalid].
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		if err := list(ctx, c, pattern, yield); err != nil {
@@ -221,7 +223,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	case !able:
 		return invalid("the store %T cannot list locks: it is not a store.Scanner", c.store)
 	}
-	if err := checkServer(ctx, c, "listing of", pattern); err != nil {
+	if err := checkServer(ctx, c, "listing of", cmp.Or(pattern, "*")); err != nil {
 		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)
@@ -254,12 +256,13 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 		return nil
 	case cause != nil: // a request failed, or the caller's context ended
 		return cause
-	case err != nil:
-		return wrap("listing of", pattern, err)
 	case len(early) > 0 && refusesAll(ctx, c):
 		return early[0].err
 	}
 	deliver(early)
+	if err != nil && !errors.Is(context.Cause(ctx), errListed) {
+		return wrap("listing of", cmp.Or(pattern, "*"), err)
+	}
 	return nil
 }
 

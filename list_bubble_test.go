@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -251,6 +253,48 @@ func TestListTellsWhyItEnds(t *testing.T) {
 		assert.Must(t, c.Close(t.Context()))
 		for _, err := range c.List(t.Context(), "") {
 			assert.Is(t, err, holdfast.ErrClosed)
+		}
+	})
+}
+
+// halfScan is a store of which one node cannot be scanned.
+type halfScan struct {
+	*memstore.Store
+	err error
+}
+
+func (s halfScan) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
+	return cmp.Or(s.Store.Scan(ctx, prefix, visit), s.err)
+}
+
+func TestListYieldsWhatItReadsBeforeTheError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, err := holdfast.New(halfScan{w.Store, store.ErrNotSent}, holdfast.Config{})
+		assert.Must(t, err)
+		defer func() { _ = c.Close(t.Context()) }()
+		release(t, mustLock(t, c.Mutex("a")))
+		release(t, mustLock(t, c.Mutex("b")))
+		refused := false // one record cannot be read, and perhaps none
+		w.Store.FailRequest(func(action string, keys []string) error {
+			if action == "inspect" && refused && strings.Contains(keys[0], "{") && !strings.Contains(keys[0], "{}") {
+				return &store.ServerError{Code: "ERR", Message: "ERR damaged"}
+			}
+			return nil
+		})
+		for _, refused = range []bool{false, true} {
+			var names []string
+			var last error
+			for s, err := range c.List(t.Context(), "") {
+				names, last = append(names, s.Name), err
+				assert.Equal(t, err != nil, refused || s.Name == "", "%q: an error", s.Name)
+			}
+			assert.Is(t, last, holdfast.ErrUnreachable)
+			assert.Contains(t, last.Error(), `listing of "*": `)
+			slices.Sort(names)
+			assert.EqualSlices(t, names, []string{"", "a", "b"}, "the names")
+			for range c.List(t.Context(), "") {
+				break // the error does not come after that
+			}
 		}
 	})
 }

@@ -73,7 +73,8 @@ type Scanner interface {
 	// Scan calls visit with the keys that begin with prefix, a page at a time, from every
 	// primary. A page may be empty. A key that exists during the whole scan comes at least
 	// once, and may come again; any other key may come or not. Calls of visit follow one
-	// another. If visit returns an error, Scan returns it. Its other errors are those of Run.
+	// another. If visit returns an error, Scan returns it. Its other errors are those of Run. If a
+	// primary fails, Scan reads the others before it returns the error.
 	//
 	// No command of a scan keeps a server busy for long, however many keys there are.
 	Scan(ctx context.Context, prefix string, visit func(keys []string) error) error

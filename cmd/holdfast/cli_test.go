@@ -121,6 +121,18 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 	}
 }
 
+func TestAHintSaysHowToWriteSeveralServersWhereTheyCameFrom(t *testing.T) {
+	for source, want := range map[string]string{
+		"--redis":        "write --redis once for each server",
+		"HOLDFAST_REDIS": "write all URLs into HOLDFAST_REDIS, with spaces between them",
+		"REDIS_URL":      "write all URLs into REDIS_URL, with spaces between them",
+	} {
+		a := &app{say: &printer{w: io.Discard}}
+		_, err := a.target("redis://a,redis://b", source, false, func(string) (string, bool) { return "", false })
+		assert.True(t, strings.HasSuffix(hintOf(err), "; for a quorum, "+want), "%s: %s", source, hintOf(err))
+	}
+}
+
 func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	s, _, _ := located(t, nil, nil)

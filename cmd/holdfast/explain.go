@@ -226,7 +226,7 @@ func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
 	return &exitError{code,
 		fmt.Errorf("%d of %d servers of the quorum count, too few for a majority: %s",
 			few.Have, few.Nodes, strings.Join(why, "; ")),
-		"check that these servers run and that this machine can reach them; holdfast doctor reads each of them"}
+		few.Hint() + "; holdfast doctor reads each of them"}
 }
 
 // user is the name of the server's user.

@@ -39,24 +39,24 @@ type graphDeadlockJSON struct {
 // printGraph prints the waits-for graph of the locks that match.
 func (l *lister) printGraph(ctx context.Context) error {
 	var locks []holdfast.LockInfo
-	bad, err := l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exitError) {
+	bad, listErr := l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exitError) {
 		if bad == nil {
 			locks = append(locks, state)
 		}
 	})
-	if err != nil {
-		return err
+	if listErr != nil && len(locks) == 0 {
+		return listErr
 	}
 	order.Stable(locks, func(a, b *holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
 	deadlocks, err := confirmed(ctx, l.server.client, holdfast.Deadlocks(locks))
 	if err != nil {
-		return err
+		return cmp.Or(listErr, err)
 	}
 	write := writeGraph
 	if l.output == "json" {
 		write = writeGraphJSON
 	}
-	return cmp.Or(write(l.w, locks, deadlocks), bad.err())
+	return cmp.Or(write(l.w, locks, deadlocks), listErr, bad.err())
 }
 
 // heldByWaiters returns, for each attempt that waits, the locks that its code holds.

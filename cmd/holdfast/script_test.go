@@ -30,12 +30,13 @@ import (
 
 // world is what one script has started.
 type world struct {
-	t      testing.TB
-	server *redistest.Server
-	nodes  []*redistest.Server // several primaries, of a Cluster or of a quorum; server is one of them
-	direct string              // the URLs of the servers, past a proxy
-	prefix string              // of the keys; empty: the default
-	proxy  *redistest.Proxy
+	t       testing.TB
+	server  *redistest.Server
+	nodes   []*redistest.Server // several primaries, of a Cluster or of a quorum; server is one of them
+	direct  string              // the URLs of the servers, past a proxy
+	prefix  string              // of the keys; empty: the default
+	proxy   *redistest.Proxy
+	cluster *redistest.Cluster // nil for any other topology
 }
 
 type worldKey struct{}
@@ -132,8 +133,8 @@ func serversCmd(ts *testscript.TestScript, _ bool, args []string) {
 			url += " " + scheme() + s.Addr()
 		}
 	case "cluster":
-		c := redistest.StartCluster(w.t, options...)
-		w.server = c.Nodes[0]
+		c := redistest.StartCluster(w.t, append(options, redistest.Args("--cluster-require-full-coverage", "no"))...)
+		w.server, w.cluster = c.Nodes[0], c
 		url = scheme() + c.Nodes[1].Addr()
 		ts.Setenv("SEEDS", strings.TrimSuffix(scheme(), "://")+"+cluster://"+strings.Join(c.Addrs(), ","))
 	case "sentinel":
@@ -156,11 +157,19 @@ func proxyCmd(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("PROXY", scheme()+w.proxy.Addr())
 }
 
-// faultCmd: fault blackhole|pass|pause|continue|kill.
+// faultCmd: fault blackhole|pass|pause|continue|kill|lose. A node of a Cluster that is lost has no
+// replica that replaces it.
 func faultCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
 	faults := map[string]func(){"kill": func() { w.server.Kill() }, "restart": func() { w.server.Restart() },
 		"pause": func() { w.server.Pause() }, "continue": func() { w.server.Continue() }}
+	if w.cluster != nil {
+		faults["lose"] = func() {
+			for _, s := range append(w.cluster.ReplicasOf(w.server), w.server) {
+				s.Kill()
+			}
+		}
+	}
 	if w.proxy != nil {
 		faults["blackhole"], faults["pass"] = w.proxy.BlackHole, w.proxy.Pass
 	}

@@ -79,6 +79,9 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 	if err != nil {
 		return err
 	}
+	if err := checkListen(parent, o.listen); err != nil {
+		return err
+	}
 	if token == "" && !thisMachine(o.listen) {
 		return usageError(fmt.Sprintf("--listen %s: others can reach this address, and there is no token", o.listen),
 			"put a token into a file for --token-file or into HOLDFAST_TOKEN, or listen on 127.0.0.1")
@@ -155,11 +158,24 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, w io.Writer) 
 	return nil
 }
 
+// checkListen refuses what is not an address to listen on.
+func checkListen(ctx context.Context, listen string) error {
+	_, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	}
+	if err == nil {
+		return nil
+	}
+	return usageError(fmt.Sprintf("--listen %s: this is not HOST:PORT", oneLine(listen)),
+		"write HOST:PORT with a port up to 65535, as in --listen 127.0.0.1:8380")
+}
+
 // thisMachine reports whether only this machine can reach an address.
 func thisMachine(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return false // Listen will say why
+		return false // checkListen has said why
 	}
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()

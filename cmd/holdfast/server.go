@@ -181,8 +181,15 @@ func (s *server) closeNodes() error {
 }
 
 const urlHint = "write redis://HOST:PORT/DB, rediss://HOST:PORT for TLS, unix://PATH, " +
-	"redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT; " +
-	"for a quorum, write --redis once for each server"
+	"redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT; for a quorum, write "
+
+// eachServer is how several servers are written in a flag or a variable.
+func eachServer(source string) string {
+	if source == "--redis" {
+		return "--redis once for each server"
+	}
+	return "all URLs into " + source + ", with spaces between them"
+}
 
 // locate reads the servers' addresses and passwords from flags, environment and files.
 func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
@@ -231,7 +238,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 func (a *app) target(text, source string, onCommandLine bool, lookup func(string) (string, bool)) (*target, error) {
 	t, err := parseTarget(text)
 	if err != nil {
-		return nil, usageError(fmt.Sprintf("%s: %v", source, err), urlHint)
+		return nil, usageError(fmt.Sprintf("%s: %v", source, err), urlHint+eachServer(source))
 	}
 	if t.options.Password != "" && onCommandLine {
 		a.say.warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",

@@ -140,15 +140,21 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 		return silent(codeSignal + int(by.Signal))
 	}
 	if err != nil {
-		return s.explain("", err)
+		err = s.explain("", err)
+	}
+	if err != nil && len(locks) == 0 {
+		return err
 	}
 	width, _ := strconv.Atoi(os.Getenv("COLUMNS")) // none: as wide as needed
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
 	}
 	m := top.New(s.title(), o.sort).Resize(width, 0).State(time.Now(), locks)
-	_, err = fmt.Fprintln(w, strings.Join(m.View(topLook()), "\n"))
-	return cmp.Or(err, bad.err())
+	if err != nil {
+		m = m.Failed(oneLine(plain(err)))
+	}
+	_, writeErr := fmt.Fprintln(w, strings.Join(m.View(topLook()), "\n"))
+	return cmp.Or(writeErr, err, bad.err())
 }
 
 // reading is the answer to one reading of the locks.
@@ -158,8 +164,35 @@ type reading struct {
 	err   error
 }
 
-// readTimeout bounds a reading, so that a server that is away is noticed.
-const readTimeout = 10 * time.Second
+// maxSilence bounds how long a reading may bring nothing, so that a server that is away is noticed.
+const maxSilence = 10 * time.Second
+
+// topReading is topLocks, and ends if no page of keys arrives for so long.
+func (s *server) topReading(ctx context.Context, pattern string) (locks []top.Lock, err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		tick := time.NewTicker(maxSilence)
+		defer tick.Stop()
+		for before := s.looked.Load(); ; {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			now := s.looked.Load()
+			if now == before {
+				end(context.DeadlineExceeded)
+			}
+			before = now
+		}
+	}()
+	locks, _, err = s.topLocks(ctx, pattern)
+	if err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	return locks, err
+}
 
 // topLive shows the screen until q or a signal ends it.
 func topLive(a *app, o *topOptions) error {
@@ -177,9 +210,7 @@ func topLive(a *app, o *topOptions) error {
 		tick := time.NewTicker(time.Duration(o.interval))
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			limited, end := context.WithTimeout(ctx, readTimeout)
-			locks, _, err := s.topLocks(limited, o.pattern)
-			end()
+			locks, err := s.topReading(ctx, o.pattern)
 			select {
 			case readings <- reading{locks, time.Now(), err}:
 			case <-ctx.Done():
@@ -208,8 +239,10 @@ func (s *server) topLoop(screen *screen, m top.Model, readings <-chan reading, s
 		}
 		select {
 		case r := <-readings:
+			if r.err == nil || len(r.locks) > 0 {
+				m = m.State(r.at, r.locks) // of the nodes that answer
+			}
 			if r.err == nil {
-				m = m.State(r.at, r.locks)
 				continue
 			}
 			err := s.explain("", r.err)

@@ -17,7 +17,7 @@ import (
 type unreadable []*exitError
 
 // each shows every lock that matches to visit, with the reason if it cannot be read. err is the error
-// of the whole listing.
+// of the whole listing. visit may have seen locks before it: those of the nodes that answer.
 func (s *server) each(
 	ctx context.Context, pattern string, visit func(state holdfast.LockInfo, bad *exitError),
 ) (bad unreadable, err error) {
@@ -26,7 +26,7 @@ func (s *server) each(
 		case err == nil:
 			visit(state, nil)
 		case state.Name == "":
-			return nil, err
+			return bad, err
 		default:
 			why := s.unreadable(state, err)
 			bad = append(bad, why)

@@ -127,23 +127,28 @@ func runWatch(
 		case err != nil && !away:
 			why := s.explain("", err)
 			a.say.warnf(hintOf(why), "%s; watch goes on when the server is back", plain(why))
-		case err == nil:
-			for name := range bad {
-				if was, ok := known[name]; ok { // nobody knows that it has changed
-					now[name] = was
-				}
-			}
-			at := time.Now()
-			events := append(changes(known, now, at), unreadableEvents(bad, told, at)...)
-			if err := writeEvents(w, events, asJSON); err != nil {
-				return err
-			}
-			known, told = now, bad
 		}
+		keepUnread(known, now, bad, err != nil)
+		at := time.Now()
+		events := append(changes(known, now, at), unreadableEvents(bad, told, at)...)
+		if err := writeEvents(w, events, asJSON); err != nil {
+			return err
+		}
+		known, told = now, bad
 		away = err != nil
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+		}
+	}
+}
+
+// keepUnread takes over what was known of the locks that were not read: nobody knows that they have
+// changed. These are the unreadable ones and, if the listing failed, all that it did not get to.
+func keepUnread(known, now map[string]holdfast.LockInfo, bad map[string]string, failed bool) {
+	for name, was := range known {
+		if _, read := now[name]; !read && (failed || bad[name] != "") {
+			now[name] = was
 		}
 	}
 }

@@ -47,6 +47,27 @@ func TestChangesAreTold(t *testing.T) {
 	}
 }
 
+func TestWatchKeepsWhatItDidNotRead(t *testing.T) {
+	at := time.Unix(1000, 0)
+	known := func() map[string]holdfast.LockInfo {
+		list := map[string]holdfast.LockInfo{}
+		for _, name := range []string{"read", "bad", "unseen"} {
+			list[name] = holdfast.LockInfo{Name: name, Holders: []holdfast.Holder{{Token: 1}}}
+		}
+		return list
+	}
+	for failed, want := range map[bool]string{false: "read unseen", true: "read"} {
+		now := map[string]holdfast.LockInfo{"read": {Name: "read"}}
+		keepUnread(known(), now, map[string]string{"bad": "why"}, failed)
+		var released []string
+		for _, e := range changes(known(), now, at) {
+			assert.Equal(t, e.Event, "released", "event of %s", e.Name)
+			released = append(released, e.Name)
+		}
+		assert.Equal(t, strings.Join(released, " "), want, "released, failed: %v", failed)
+	}
+}
+
 func TestRowsAreSorted(t *testing.T) {
 	at := func(name string, age, left int64, waiting int) row {
 		holders := []holderJSON{{AgeMS: age, RemainingMS: left}}

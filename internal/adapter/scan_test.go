@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -45,4 +46,37 @@ func TestScanKeysEndsWithAnError(t *testing.T) {
 	err = ScanKeys("a", func(uint64, string) ([]string, uint64, error) { return nil, 0, refused },
 		func([]string) error { pages++; return nil })
 	assert.True(t, errors.Is(err, refused) && pages == 1, "the server refuses: %d pages, %v", pages, err)
+}
+
+func TestScanNodesGoesOnAfterANodeThatFails(t *testing.T) {
+	enough, down := errors.New("enough"), errors.New("down")
+	ctx, cancel := context.WithCancel(t.Context())
+	var visited, asked []string
+	stop := error(nil)
+	scan := func() error {
+		visited, asked = nil, nil
+		return ScanNodes(ctx, []string{"a", "b", "c", "d"}, func(n string) string { return "at " + n },
+			func(keys []string) error {
+				visited = append(visited, keys...)
+				return stop
+			}, func(n string, visit func([]string) error) error {
+				asked = append(asked, n)
+				if n == "a" || n == "c" {
+					return down
+				}
+				return visit([]string{n})
+			})
+	}
+	err := scan()
+	assert.EqualSlices(t, visited, []string{"b", "d"}, "the keys")
+	assert.Is(t, err, down)
+	assert.Equal(t, err.Error(), "node at a, at c: down", "the error")
+
+	stop = enough
+	assert.Equal(t, scan(), enough, "the error of visit")
+	assert.EqualSlices(t, asked, []string{"a", "b"}, "the nodes until visit has seen enough")
+
+	cancel()
+	assert.Is(t, scan(), down)
+	assert.EqualSlices(t, asked, []string{"a"}, "the nodes until the context ends")
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -15,8 +16,8 @@ import (
 // ones. It leaves others out, and says so.
 const maxLocks = 10_000
 
-// readTimeout bounds one read of all locks.
-const readTimeout = time.Minute
+// maxSilence bounds how long a read of all locks may bring none.
+const maxSilence = time.Minute
 
 // keptChanges is how many changes wait for slow viewers. A viewer that is further behind gets
 // a new snapshot.
@@ -158,18 +159,23 @@ type found struct {
 	states     []reading
 	unreadable map[string]unreadableJSON // by ID: records that this version cannot read
 	cut        bool                      // there are more
+	partial    bool                      // the read has failed: there may be more
 }
 
 func (w *watcher) read() (all found, err error) {
-	ctx, cancel := context.WithTimeout(w.ctx, readTimeout)
-	defer cancel()
+	ctx, end := context.WithCancelCause(w.ctx)
+	defer end(nil)
+	silence := time.AfterFunc(maxSilence, func() { end(context.DeadlineExceeded) })
+	defer silence.Stop()
 	w.mu.Lock()
 	quota := newQuota(w.locks, w.most)
 	w.mu.Unlock()
 	for s, err := range w.client.List(ctx, "") {
+		silence.Reset(maxSilence)
 		switch {
 		case err != nil && s.Name == "":
-			return found{}, err
+			all.partial = true
+			return all, cmp.Or(context.Cause(ctx), err)
 		case err != nil:
 			if all.unreadable == nil {
 				all.unreadable = map[string]unreadableJSON{}
@@ -239,7 +245,7 @@ func (w *watcher) take(all found, err error, nodes []nodeJSON, began time.Time, 
 	var set [][]byte
 	var gone []string
 	differ := w.takeNodes(nodes)
-	if err == nil {
+	if err == nil || len(all.states) > 0 {
 		shown := make([]unreadableJSON, 0)
 		for _, id := range slices.Sorted(maps.Keys(all.unreadable)) {
 			shown = append(shown, all.unreadable[id])
@@ -293,6 +299,10 @@ func (w *watcher) apply(all found, began time.Time) (set [][]byte, gone []string
 		if seen[id] != nil {
 			continue
 		}
+		if all.partial { // nobody knows that it has changed
+			seen[id] = e
+			continue
+		}
 		gone = append(gone, id)
 		if _, bad := all.unreadable[id]; bad || all.cut { // perhaps it is only left out
 			delete(w.past.locks, id)
@@ -335,7 +345,7 @@ type newsJSON struct {
 
 type readJSON struct {
 	TookMS float64 `json:"took_ms"`
-	Error  string  `json:"error"` // why the last read failed: the locks are those of an earlier one
+	Error  string  `json:"error"` // why the last read failed: locks may be those of an earlier one
 	Cut    bool    `json:"cut"`   // there are more locks than the page shows
 
 	// The first records that cannot be read, by ID; totals has how many there are.

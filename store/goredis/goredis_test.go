@@ -74,6 +74,7 @@ func TestConformance(t *testing.T)                                   { library.C
 func TestConformanceBehindSentinel(t *testing.T)                     { library.ConformanceBehindSentinel(t) }
 func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) { library.FollowsTheAddress(t) }
 func TestConformanceInACluster(t *testing.T)                         { library.ConformanceInACluster(t) }
+func TestAScanWithoutANode(t *testing.T)                             { library.ScansWithoutANode(t) }
 func TestRequests(t *testing.T)                                      { library.Requests(t) }
 func TestRefusals(t *testing.T)                                      { library.Refusals(t) }
 func TestSubscriptions(t *testing.T)                                 { library.Subscriptions(t) }

@@ -9,14 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// Scan implements [store.Scanner] by SCAN, one primary after the other. The client's user
-// needs the permission +scan, which nothing else needs.
+// Scan implements [store.Scanner] by SCAN, one primary after the other. A primary that
+// fails hides no other: Scan reads the others, and returns the error last. The client's user needs
+// the permission +scan, which nothing else needs.
 func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
 	if s.unusable != nil {
 		return s.unusable
 	}
 	if s.cluster == nil {
-		return s.scan(ctx, prefix, visit, func(cmd redis.Cmder) error {
+		return s.scan(ctx, s.retry, prefix, visit, func(cmd redis.Cmder) error {
 			return s.process(ctx, ordinary, "", commands{first: cmd})
 		})
 	}
@@ -30,25 +31,27 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 	}); err != nil {
 		return s.explain(ctx, notSentError{err}, nil)
 	}
-	for _, primary := range <-found {
-		err := s.scan(ctx, prefix, visit, func(cmd redis.Cmder) error {
+	addr := func(primary *redis.Client) string { return primary.Options().Addr }
+	err := adapter.ScanNodes(ctx, <-found, addr, visit, func(primary *redis.Client, visit func([]string) error) error {
+		return s.scan(ctx, s.retry.OfOneNode(), prefix, visit, func(cmd redis.Cmder) error {
 			return await(ctx, deadline, func(ctx context.Context) error {
 				return s.cluster.clientFor(primary).sendUrgent(ctx, ordinary, commands{first: cmd})
 			})
 		})
-		if err != nil {
-			return err
-		}
+	})
+	if err != nil {
+		s.cluster.client.ReloadState(ctx) // the node may be gone
 	}
-	return nil
+	return err
 }
 
 // scan reads the keys of one server.
 func (s *Store) scan(
-	ctx context.Context, prefix string, visit func(keys []string) error, send func(cmd redis.Cmder) error,
+	ctx context.Context, retry adapter.Retry, prefix string, visit func(keys []string) error,
+	send func(cmd redis.Cmder) error,
 ) error {
 	return adapter.ScanKeys(prefix, func(cursor uint64, pattern string) (keys []string, next uint64, err error) {
-		_, err, broke := s.retry.Do(ctx, func() (string, error) {
+		_, err, broke := retry.Do(ctx, func() (string, error) {
 			cmd := redis.NewScanCmd(ctx, nil, "scan", cursor, "match", pattern, "count", adapter.ScanPage)
 			err := send(cmd)
 			if err == nil {

@@ -62,14 +62,15 @@ func (s *Store) refreshClient(ctx context.Context, key string) {
 	_ = s.do(ctx, s.client.B().Pttl().Key(key).Build())
 }
 
-// primary returns a node that serves slots.
-func (s *Store) primary(ctx context.Context) (node, error) {
+// primary returns a node that serves slots: with each try perhaps another, since one may be down.
+func (s *Store) primary(ctx context.Context, try int) (node, error) {
 	ranges, err := s.slotRanges(ctx, false)
 	if err != nil {
 		return node{}, err
 	}
 	nodes := s.client.Nodes()
-	for _, r := range ranges {
+	for i := range ranges {
+		r := ranges[(try+i)%len(ranges)]
 		if client := nodes[r.addr]; client != nil {
 			return node{r.addr, client}, nil
 		}
@@ -81,7 +82,7 @@ func (s *Store) primary(ctx context.Context) (node, error) {
 // owner returns the node that serves the keys' slot.
 func (s *Store) owner(ctx context.Context, keys []string) (rueidis.Client, error) {
 	if len(keys) == 0 {
-		node, err := s.primary(ctx)
+		node, err := s.primary(ctx, 0)
 		return node.client, err
 	}
 	addrs, err := s.nodesOf(ctx, keys[:1], false)

@@ -246,12 +246,14 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	}
 	info := store.ServerInfo{Address: s.addr()}
 	var fields map[string]rueidis.RedisMessage
+	try := -1
 	_, err, broke := s.retry.Do(ctx, func() (string, error) {
+		try++
 		hello := s.client.B().Arbitrary("HELLO")
 		if s.mode == rueidis.ClientModeCluster {
 			// Ask a primary that serves slots: any other node may be a replica.
 			fields = nil
-			node, err := s.primary(ctx)
+			node, err := s.primary(ctx, try)
 			if err != nil {
 				return "", err
 			}

@@ -63,6 +63,7 @@ func openedCluster(t testing.TB, cluster *redistest.Cluster) store.Store {
 func TestConformance(t *testing.T)               { library.Conformance(t) }
 func TestConformanceBehindSentinel(t *testing.T) { library.ConformanceBehindSentinel(t) }
 func TestConformanceInACluster(t *testing.T)     { library.ConformanceInACluster(t) }
+func TestAScanWithoutANode(t *testing.T)         { library.ScansWithoutANode(t) }
 func TestRequests(t *testing.T)                  { library.Requests(t) }
 func TestRefusals(t *testing.T)                  { library.Refusals(t) }
 func TestSubscriptions(t *testing.T)             { library.Subscriptions(t) }

@@ -22,6 +22,10 @@ var inListing = slices.Concat(in("internal/scan/scan.go", by{finding}, []mutant{
 	name: "a scan ends at its first page",
 	old:  "cursor == 0 {",
 	mut:  "cursor >= 0 {",
+}, {
+	name: "a node of a Cluster that is down hides the locks of the others",
+	old:  "		if Ended(ctx) {\n",
+	mut:  "		if true {\n",
 }}), in("quorum/scan.go", by{uniting}, []mutant{{
 	name: "quorum: a scan ends at its first dead node",
 	old:  "			failed[i] = err\n",
@@ -35,6 +39,10 @@ var inListing = slices.Concat(in("internal/scan/scan.go", by{finding}, []mutant{
 	old:  "		late.Stop()\n		stopped",
 	mut:  "		stopped",
 }}), in("inspect.go", by{listing}, []mutant{{
+	name: "a listing that misses a node seems whole",
+	old:  "	if err != nil && !errors.Is(context.Cause(ctx), errListed) {",
+	mut:  "	if false {",
+}, {
 	name: "a listing goes on when its caller has seen enough",
 	old:  "			end(errListed)\n",
 	mut:  "",
