@@ -71,21 +71,21 @@ func (x *pairs) n(n int) int {
 	return x.rng.IntN(n)
 }
 
-func (x *pairs) note(format string, args ...any) {
+func (x *pairs) notef(format string, args ...any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.steps = append(x.steps, fmt.Sprintf(format, args...))
 }
 
-func (x *pairs) wrong(format string, args ...any) {
-	x.note("WRONG: "+format, args...)
+func (x *pairs) wrongf(format string, args ...any) {
+	x.notef("WRONG: "+format, args...)
 	x.t.Errorf(format, args...)
 }
 
 // guard reports a panic.
 func (x *pairs) guard() {
-	if p := recover(); p != nil {
-		x.wrong("panic: %v\n%s", p, debug.Stack())
+	if p := recover(); p != nil { //nolint:revive // guard is what is deferred
+		x.wrongf("panic: %v\n%s", p, debug.Stack())
 	}
 }
 
@@ -117,14 +117,14 @@ func (a *actor) try(what string, late time.Duration, f func(ctx context.Context)
 	}
 	defer cancel()
 	h := &hesitant{Context: ctx, x: a.pairs}
-	a.note("%s %s...", a.name, what)
+	a.notef("%s %s...", a.name, what)
 	err := f(h)
-	a.note("%s %s: %v", a.name, what, err)
+	a.notef("%s %s: %v", a.name, what, err)
 	if a.closes {
 		late = pairLate
 	}
 	if took := time.Since(start); took > limit+late+time.Duration(h.paused.Load()) {
-		a.wrong("%s: %s took %v with a context of %v: %v", a.name, what, took, limit, err)
+		a.wrongf("%s: %s took %v with a context of %v: %v", a.name, what, took, limit, err)
 	}
 	return err
 }
@@ -139,14 +139,14 @@ func (a *actor) in(writes bool, token uint64) {
 	}
 	a.mu.Unlock()
 	if token != 0 && token <= before && !a.evicts && a.all.Err() == nil {
-		a.wrong("%s has token %d after %d", a.name, token, before)
+		a.wrongf("%s has token %d after %d", a.name, token, before)
 	}
 	for _, o := range others {
 		a.mu.Lock()
 		alone := writes || o.writes
 		a.mu.Unlock()
 		if alone && o != a && !a.evicts && a.all.Err() == nil && o.all.Err() == nil && a.all.Err() == nil {
-			a.wrong("%s and %s hold the lock", a.name, o.name)
+			a.wrongf("%s and %s hold the lock", a.name, o.name)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (a *actor) turn() {
 	a.in(!a.reader, token)
 	time.Sleep(a.upTo(2 * time.Millisecond))
 	if left := a.all.Remaining(); !a.reader && left > pairTTL {
-		a.wrong("%s has %v, of the goroutine before", a.name, left)
+		a.wrongf("%s has %v, of the goroutine before", a.name, left)
 	}
 	if kind == 3 && a.n(2) == 0 {
 		time.Sleep(a.all.Remaining())
@@ -245,7 +245,7 @@ func (a *actor) op(op int) {
 		a.longer.Store(true)
 		err := a.try("extend", 0, func(ctx context.Context) error { return a.all.Extend(ctx, 3*pairTTL) })
 		if errors.Is(err, holdfast.ErrInvalid) && !a.shorter.Load() {
-			a.wrong("%s: a lease that was not shortened: %v", a.name, err)
+			a.wrongf("%s: a lease that was not shortened: %v", a.name, err)
 		}
 	case op == 2:
 		a.shorter.Store(true)
@@ -258,7 +258,7 @@ func (a *actor) op(op int) {
 		a.lowered.Store(true)
 		err := a.try("downgrade", 0, a.one.Downgrade)
 		if left := a.one.Remaining(); err == nil && !a.reader && !a.longer.Load() && left > max(pairTTL, a.read) {
-			a.wrong("%s has %v as a reader, and asked for %v", a.name, left, a.read)
+			a.wrongf("%s has %v as a reader, and asked for %v", a.name, left, a.read)
 		}
 	case op == 6 && a.one != nil:
 		_ = a.try("release after", pairLate, func(ctx context.Context) error {

@@ -39,7 +39,7 @@ func TestAReadingOfTopEndsBySilenceOnly(t *testing.T) {
 		began := time.Now()
 		c, err := holdfast.New(slowScan{memstore.New(), s, 20}, holdfast.Config{})
 		assert.Must(t, err)
-		defer c.Close(context.Background()) //nolint:errcheck // it holds nothing
+		defer c.Close(context.Background())
 		s.client = c
 		_, err = s.topReading(t.Context(), "")
 		assert.True(t, errors.Is(err, context.DeadlineExceeded) && codeOf(err) == codeUnreachable, "%v", err)

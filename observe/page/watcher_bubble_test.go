@@ -48,7 +48,7 @@ func TestAReadThatFailsShowsWhatItHasRead(t *testing.T) {
 		h := &halfScan{Store: memstore.New(), pause: maxSilence * 9 / 10}
 		c, err := holdfast.New(h, holdfast.Config{})
 		assert.Must(t, err)
-		defer c.Close(context.Background()) //nolint:errcheck // the test is over
+		defer c.Close(context.Background())
 		w := newWatcher(t.Context(), c, Config{Logger: slog.New(slog.DiscardHandler)})
 		read := func() (held []string, err error) {
 			began := time.Now()

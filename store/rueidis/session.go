@@ -74,10 +74,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	}()
 	check, end := s.checks()
 	defer end()
-	replacing := pace{shortest: shortestPause}
-	if s.mode == rueidis.ClientModeCluster {
-		replacing.shortest = shortestPauseAtNode
-	}
+	replacing := s.replacePace()
 	var replaceAt <-chan time.Time
 	for {
 		came, _ := f.Changes()
@@ -115,6 +112,14 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 			return worked, f.Context.Err()
 		}
 	}
+}
+
+// replacePace is how often a session may replace its connection.
+func (s *Store) replacePace() pace {
+	if s.mode == rueidis.ClientModeCluster {
+		return pace{shortest: shortestPauseAtNode}
+	}
+	return pace{shortest: shortestPause}
 }
 
 // checks ticks when the session must check that the server is a primary.
