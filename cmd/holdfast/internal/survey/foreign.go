@@ -20,6 +20,9 @@ type Foreign struct {
 	Remaining time.Duration
 }
 
+// latch begins the key by which Redisson remembers for a while that a lock was released.
+const latch = "redisson_unlock_latch:"
+
 var (
 	redsyncValue   = regexp.MustCompile(`^[A-Za-z0-9+/]{22}==$`) // 16 random bytes in base64
 	redislockValue = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)   // the same, in the form for URLs
@@ -75,7 +78,7 @@ func readForeign(ctx context.Context, rdb redis.UniversalClient, keys []string) 
 	pipe = rdb.Pipeline()
 	for i, key := range keys {
 		switch {
-		case lives[i].Val() <= 0:
+		case lives[i].Val() <= 0, strings.HasPrefix(key, latch):
 		case types[i].Val() == "string":
 			texts[i] = pipe.GetRange(ctx, key, 0, longestValue)
 		case types[i].Val() == "hash":

@@ -71,6 +71,7 @@ func TestLocksOfOtherLibrariesAreRecognised(t *testing.T) {
 	s.Do(t, "SET", "b", "3q2-7w3q2_7w3q2-7w3q2w", "PX", "60000")
 	s.Do(t, "SET", "c", "worker-7", "PX", "60000")
 	s.Do(t, "SET", "no TTL", "worker-7")
+	s.Do(t, "SET", "redisson_unlock_latch:{d}:00ff", "1", "PX", "60000")
 	s.Do(t, "HSET", "d", holder, "2")
 	s.Do(t, "PEXPIRE", "d", "30000")
 	s.Do(t, "HSET", "e", "mode", "read", holder, "1")
