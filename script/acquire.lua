@@ -52,8 +52,9 @@ if mode == 'x' and not owner then
       return 'granted ' .. token .. ' 0'
     elseif tonumber(token) > tonumber(last) then
       call('PEXPIRE', key, record_ttl)
-      call('HSET', key, 'lock', hold)
-      return 'granted ' .. token .. ' 0'
+      -- 1: PEXPIRE has deleted the record, see set_record_ttl in record.lua.
+      if call('HSET', key, 'lock', hold) == 0 then return 'granted ' .. token .. ' 0' end
+      call('HDEL', key, 'lock')
     end
   end
 end
@@ -94,17 +95,20 @@ if mode ~= 'x' and not owner then
     if open and (not asked_limit or used + weight <= tonumber(asked_limit)) then
       local share = kind .. ' ' .. string.format('%d', till) .. ' ' .. weight .. ' ' .. token .. ' ' .. now
       sum = string.format('%d', used + weight) .. ' ' .. kind .. ' ' .. string.format('%d', math.min(soonest, till))
+      local whole = true
       if last then
         if call('PEXPIRE', key, record_ttl, 'GT') == 0 and call('PTTL', key) < 0 then
           call('PEXPIRE', key, record_ttl)
         end
-        call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum)
+        -- 3: PEXPIRE has deleted the record, see set_record_ttl in record.lua.
+        whole = call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum) < 3
       else
         local known = call('PEXPIRE', key, record_ttl)
         call('HSET', key, 'lock', token .. ' 0 - +', 'h:' .. attempt, share, 'shares', sum, 'birth', token)
         if known == 0 then call('PEXPIRE', key, record_ttl) end
       end
-      return 'granted ' .. token .. ' 0'
+      if whole then return 'granted ' .. token .. ' 0' end
+      call('HDEL', key, 'lock', 'h:' .. attempt, 'shares')
     end
   end
 end
@@ -114,7 +118,7 @@ local retention = record_ttl - ttl
 --include record
 
 ttl, waiter_ttl = tonumber(ttl), tonumber(waiter_ttl)
-local weight, asked_limit = 1, nil
+local mode, weight, asked_limit = mode, 1, nil
 if mode ~= 'x' and mode ~= 's' then
   weight, asked_limit = string.match(mode, '^p:(%d+):(%d+)$')
   if not weight or #weight > 15 or #asked_limit > 15 or tonumber(weight) == 0 then

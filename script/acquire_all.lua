@@ -21,65 +21,73 @@
 --        server refuses while nothing has changed.
 
 local attempt, ttl, retention = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local instant = redis.call('TIME')
 
-local function open(key, channel_prefix)
+-- step is all that follows: see commit in record.lua.
+local function step()
+  local instant = redis.call('TIME')
+
+  local function open(key, channel_prefix)
 --include record
-  local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish,
-    tell_watchers = tell_watchers}
+    local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish,
+      tell_watchers = tell_watchers}
 
-  -- try reports whether the attempt holds the lock or can take it.
-  function lock.try()
-    expire()
-    lock.token = reacquire(attempt, nil, ttl, true)
-    if lock.token then return true end
-    local blocked = false
-    if waiting > 0 then
-      local _
-      _, blocked = serve_queue()
+    -- try reports whether the attempt holds the lock or can take it.
+    function lock.try()
+      expire()
+      lock.token = reacquire(attempt, nil, ttl, true)
+      if lock.token then return true end
+      local blocked = false
+      if waiting > 0 then
+        local _
+        _, blocked = serve_queue()
+      end
+      local free = not blocked and compatible('x', 1)
+      return free
     end
-    local free = not blocked and compatible('x', 1)
-    return free
-  end
 
-  function lock.take()
-    local token = lock.token or grant(attempt, nil, 'x', 1, ttl)
-    return token .. ' ' .. text(waiting)
-  end
+    function lock.take()
+      local token = lock.token or grant(attempt, nil, 'x', 1, ttl)
+      return token .. ' ' .. text(waiting)
+    end
 
-  -- drop releases a hold that try has found.
-  function lock.drop()
-    if not lock.token or not holds(attempt) then return end
-    end_exclusive()
-    expire()
-    serve_queue()
-  end
+    -- drop releases a hold that try has found.
+    function lock.drop()
+      if not lock.token or not holds(attempt) then return end
+      end_exclusive()
+      expire()
+      serve_queue()
+    end
 
-  function lock.busy(index) return 'busy ' .. text(index) .. ' ' .. ms_until_free() .. ' ' .. (holder or '-') end
+    function lock.busy(index) return 'busy ' .. text(index) .. ' ' .. ms_until_free() .. ' ' .. (holder or '-') end
 
-  return lock
+    return lock
 --include ends
-end
-
-local locks, each = {}, {}
-for i, key in ipairs(KEYS) do
-  locks[i] = open(key, ARGV[i + 3])
-  if locks[i].err then return locks[i] end
-end
--- commit writes all records before it sends any push.
-local function commit(answer)
-  for _, lock in ipairs(locks) do lock.tell_watchers() end
-  for _, lock in ipairs(locks) do lock.set_record_ttl() end
-  for _, lock in ipairs(locks) do lock.write_fields() end
-  for _, lock in ipairs(locks) do lock.publish() end
-  return answer
-end
-
-for i, lock in ipairs(locks) do
-  if not lock.try() then
-    for _, other in ipairs(locks) do other.drop() end
-    return commit(lock.busy(i))
   end
+
+  local locks, each = {}, {}
+  for i, key in ipairs(KEYS) do
+    locks[i] = open(key, ARGV[i + 3])
+    if locks[i].err then return locks[i] end
+  end
+  -- commit writes all records before it sends any push.
+  local function commit(answer)
+    for _, lock in ipairs(locks) do lock.tell_watchers() end
+    for _, lock in ipairs(locks) do
+      if not lock.set_record_ttl() then return step() end
+    end
+    for _, lock in ipairs(locks) do lock.write_fields() end
+    for _, lock in ipairs(locks) do lock.publish() end
+    return answer
+  end
+
+  for i, lock in ipairs(locks) do
+    if not lock.try() then
+      for _, other in ipairs(locks) do other.drop() end
+      return commit(lock.busy(i))
+    end
+  end
+  for i, lock in ipairs(locks) do each[i] = lock.take() end
+  return commit('granted ' .. table.concat(each, ' '))
 end
-for i, lock in ipairs(locks) do each[i] = lock.take() end
-return commit('granted ' .. table.concat(each, ' '))
+
+return step()

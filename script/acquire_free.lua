@@ -33,7 +33,9 @@ for i, key in ipairs(KEYS) do
   elseif #last == 16 and find(last, '^%d+$') and fence > tonumber(last) then
     known = call('PEXPIRE', key, record_ttl)
     if type(known) == 'number' then done = call('HSET', key, 'lock', hold .. ARGV[i + 2]) end
+    -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.
+    if done == 1 then call('HDEL', key, 'lock') end
   end
-  each[i] = type(done) == 'number' and '1' or '-'
+  each[i] = done == (last and 0 or 2) and '1' or '-'
 end
 return 'granted ' .. token .. ' ' .. table.concat(each)

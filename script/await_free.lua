@@ -23,7 +23,7 @@ local key, mode, watches, retention, channel_prefix = KEYS[1], ARGV[1], ARGV[2],
 
 --include record
 
-local weight, asked_limit = 1, nil
+local mode, weight, asked_limit = mode, 1, nil
 if mode ~= 'x' and mode ~= 's' then
   weight, asked_limit = string.match(mode, '^p:(%d+):(%d+)$')
   if not weight or #weight > 15 or #asked_limit > 15 or tonumber(weight) == 0 then

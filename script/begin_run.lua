@@ -31,7 +31,7 @@ local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6
 --include record
 
 expire()
-local mark = read_field('period')
+local mark, offset = read_field('period'), offset
 local next_run, last_run, agreed, agreed_offset = 0, '-', text(period), offset
 if mark then
   next_run, last_run, agreed, agreed_offset = string.match(mark, '^(%-?%d+) (%S+) (%d+) (%S+)$')

@@ -19,11 +19,11 @@ local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
 local got = redis.call('HMGET', key, 'run', 'mark')
 local mark = got[1] == run and got[2] or '-'
--- PEXPIRE comes first, see set_record_ttl in record.lua.
-local known = redis.call('PEXPIRE', key, ttl)
+-- PEXPIRE comes first and last, see register_client.
+redis.call('PEXPIRE', key, ttl)
 if new and old == mark then
   mark = new
   redis.call('HSET', key, 'run', run, 'mark', mark)
-  if known == 0 then redis.call('PEXPIRE', key, ttl) end
+  redis.call('PEXPIRE', key, ttl)
 end
 return 'node ' .. now .. ' ' .. run .. ' ' .. mark

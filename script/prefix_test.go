@@ -25,7 +25,7 @@ type trial struct {
 	keys, args      []string
 	clock           []any
 	before          []snapshot
-	marks           int
+	jump, marks     int
 }
 
 // snapshot is a record as DUMP writes it.
@@ -40,15 +40,19 @@ type result struct {
 	answer string // or the error
 	failed bool
 	writes int64 // how many calls wrote or published, if it did not fail
+	lives  int64 // how many calls set a TTL, if it did not fail
 	heard  []string
 	keys   map[string]map[string]string // fields that are not empty
 }
 
 // wrapped is code in front of a script. It stops the clock and redirects the pushes. If
-// left is not negative, it lets left writes pass and refuses all later ones. The clock and left are
-// arguments, after those of the script: with them in its text, the server would compile each try.
-const wrapped = `local writes = 0
-local left, micros, seconds = tonumber(table.remove(ARGV)), table.remove(ARGV), table.remove(ARGV)
+// left is not negative, it lets left writes pass and refuses all later ones. Within the PEXPIRE
+// that is number jump of those that set a TTL, the clock jumps by ten years: PEXPIRE then answers 1 and
+// has deleted the key. The clock, jump and left are arguments, after those of the script: with them
+// in its text, the server would compile each try.
+const wrapped = `local writes, expiries = 0, 0
+local left, jump = tonumber(table.remove(ARGV)), tonumber(table.remove(ARGV))
+local micros, seconds = table.remove(ARGV), table.remove(ARGV)
 local redis = (function(real)
 	local kinds = {HSET = true, HDEL = true, PEXPIRE = true, PUBLISH = true, SPUBLISH = true}
 	local cut = {err = 'CUT the rest is refused'}
@@ -58,6 +62,15 @@ local redis = (function(real)
 			if not kinds[name] then return f(name, ...) end
 			if left == writes then return refuse() end
 			writes = writes + 1
+			if name == 'PEXPIRE' then
+				local set = f(name, ...)
+				if set == 1 then expiries = expiries + 1 end
+				if set == 1 and expiries == jump then
+					seconds = string.format('%d', seconds + 10 * 365 * 24 * 3600)
+					f(name, (...), '-1')
+				end
+				return set
+			end
 			if name == 'PUBLISH' or name == 'SPUBLISH' then
 				local channel, payload = ...
 				return f('PUBLISH', 'trial:' .. channel, payload)
@@ -76,7 +89,7 @@ local answer = (function()
 BODY
 end)()
 if type(answer) == 'table' then return answer end
-return {answer, writes}
+return {answer, writes, expiries}
 `
 
 func newTrial(t *testing.T, server *redistest.Server) *trial {
@@ -127,12 +140,12 @@ func (tr *trial) run(conn *redistest.Conn, left int) (r result) {
 	for _, word := range slices.Concat(tr.keys, tr.args) {
 		words = append(words, word)
 	}
-	words = append(words, tr.clock[0], tr.clock[1], left)
+	words = append(words, tr.clock[0], tr.clock[1], tr.jump, left)
 	switch reply := conn.Do(tr.t, words...).(type) {
 	case redistest.Error:
 		r.answer, r.failed = string(reply), true
 	case []any:
-		r.answer, r.writes = reply[0].(string), reply[1].(int64)
+		r.answer, r.writes, r.lives = reply[0].(string), reply[1].(int64), reply[2].(int64)
 	default:
 		tr.t.Fatalf("%s answers %v", tr.action.Name, reply)
 	}

@@ -120,6 +120,12 @@ local function extend_record(ms) record_life = math.max(record_life or 0, ms) en
 
 -- set_record_ttl sets the TTL of the record. known is false if the key does not exist yet;
 -- life_ms is the TTL in ms.
+--
+-- It returns false if it has deleted the record. Redis before 7.2 reads its clock twice in
+-- PEXPIRE: for the time of expiry, and to see whether that is over. If the clock was set
+-- forward in between, PEXPIRE deletes the key and answers 1. An HSET after it would make a
+-- record without its other fields, and without a TTL. A fast path does not ask for that. Its
+-- HSET answers how many fields are new, and lock is never new in a record that it has read.
 local known, life_ms = true, nil
 local function set_record_ttl()
   -- If the step that made the record was cut short, the record may have no TTL yet. Its
@@ -127,20 +133,18 @@ local function set_record_ttl()
   if not record_life and fence and birth == fence and call('PTTL', key) == -1 then
     record_life = math.max((expiry or soonest or now) - now, 0)
   end
-  if not record_life then return end
+  if not record_life then return true end
   -- If the clock was set back, the fence is ahead of it. The record then lives until the
   -- clock has passed the fence, so that tokens keep rising. A lease from before lasts as
   -- long; so this takes the longer of the two and not their sum.
   local ahead = 0
   if fence and fence > micros then ahead = math.ceil((fence - micros) / 1000) end
   life_ms = text(math.max(record_life, ahead) + retention)
-  if reset_life then
-    known = call('PEXPIRE', key, life_ms) == 1
-  elseif call('PEXPIRE', key, life_ms, 'GT') == 0 then
-    local life = call('PTTL', key)
-    if life == -1 then call('PEXPIRE', key, life_ms) end
-    known = life ~= -2
-  end
+  local set = reset_life and call('PEXPIRE', key, life_ms) or call('PEXPIRE', key, life_ms, 'GT')
+  local life = set == 0 and reset_life and -2 or call('PTTL', key)
+  if life == -1 then set, life = call('PEXPIRE', key, life_ms), call('PTTL', key) end
+  known = life ~= -2
+  return known or set == 0
 end
 
 -- write_fields writes the changed fields, at most so many values in one call. It computes
@@ -226,10 +230,11 @@ local function tell_watchers()
   if not holder and used == 0 and waiting == 0 then watched = false end
 end
 
--- commit ends the step and returns its answer.
+-- commit ends the step and returns its answer. step is the function in which all of this
+-- runs: if the record was deleted, the step begins anew without it.
 local function commit(answer)
   tell_watchers()
-  set_record_ttl()
+  if not set_record_ttl() then return step() end
   write_fields()
   publish()
   return answer

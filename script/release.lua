@@ -111,20 +111,25 @@ if not owner then
             poller_told = not there.err and there[2] > 0
           end
           if poller_told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. poll_place end
+          local new
           if waiting == '0' then
             call('PEXPIRE', key, record_ttl)
-            call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. next_attempt, '', 'queue', '')
+            new = call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. next_attempt, '', 'queue', '')
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt, 'queue')
           else
             call('PEXPIRE', key, record_ttl, 'GT')
-            call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. next_attempt, '',
+            new = call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. next_attempt, '',
               'queue', waiting .. ' ' .. place .. ' ' .. tail .. watch)
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt)
           end
-          redis.pcall(verb, channel,
-            'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
-          if poller_told then redis.pcall(verb, other, 'kept ' .. following .. ' ' .. lease) end
-          return 'released'
+          if new == 0 then
+            redis.pcall(verb, channel,
+              'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
+            if poller_told then redis.pcall(verb, other, 'kept ' .. following .. ' ' .. lease) end
+            return 'released'
+          end
+          -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.
+          call('HDEL', key, 'lock', 'queue')
         end
       end
     end

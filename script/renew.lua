@@ -27,6 +27,10 @@ local function extend_record(key, ms)
   if call('PEXPIRE', key, ms, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, ms) end
 end
 
+-- vanished writes a field that the record has. It reports whether the record is gone, because
+-- PEXPIRE has deleted it: see set_record_ttl in record.lua.
+local function vanished(key, field, value) return call('HSET', key, field, value) == 1 and call('HDEL', key, field) end
+
 local function renew(key, lock, attempt, ttl, owner)
   if type(lock) == 'table' then
     -- If another program has overwritten one key, one lease is lost and not all.
@@ -62,7 +66,7 @@ local function renew(key, lock, attempt, ttl, owner)
     if now + ttl > expiry or string.find(lease, '^%-?0%d') then
       expiry = math.max(expiry, now + ttl)
       local form = word .. ' ' .. string.format('%d', expiry - math.floor(fence / 1000)) .. ' ' .. holder .. more
-      call('HSET', key, 'lock', form)
+      if vanished(key, 'lock', form) then return '-' end
     end
     return waiting
   end
@@ -75,7 +79,7 @@ local function renew(key, lock, attempt, ttl, owner)
       extend_record(key, life)
       if now + ttl > over or string.find(till, '^0') then
         till = string.format('%d', math.max(over, now + ttl))
-        call('HSET', key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest)
+        if vanished(key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest) then return '-' end
       end
       return waiting
     end
@@ -110,10 +114,11 @@ for i, key in ipairs(KEYS) do
   end
   if expiry > now then
     extend_record(key, common_life)
-    if now + common_ttl > expiry then
-      call('HSET', key, 'lock', sub(lock, 1, 17) .. (now + common_ttl - since) .. ' ' .. word)
-    end
     each[i] = '0'
+    if now + common_ttl > expiry and
+      vanished(key, 'lock', sub(lock, 1, 17) .. (now + common_ttl - since) .. ' ' .. word) then
+      each[i] = '-'
+    end
   else
     local attempt, ttl, owner = string.match(word, '^(%S*) ?(%d*) ?(%S*)$')
     each[i] = renew(key, lock, attempt, tonumber(ttl) or common_ttl, owner)

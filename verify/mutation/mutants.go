@@ -59,7 +59,7 @@ var (
 )
 
 // mutants are all that there are.
-var mutants = slices.Concat(inScripts, inMemstore, inClient, inConnections, inAdapters,
+var mutants = slices.Concat(inScripts, inJumps, inMemstore, inClient, inConnections, inAdapters,
 	inLease, inKinds, inWatching, inJobs, inListing, inQuorum, inGuardian, inState, inFlags, inWords, inDeadlocks,
 	inGuards, inStringLocks, inIntegrations, inNeighbours, inBridge, inRedisson)
 
