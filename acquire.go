@@ -470,7 +470,7 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 	} else {
 		err = &HeldError{Name: s.name}
 	}
-	if held := heldIn(err); (held != nil || isTransient(err)) && !try {
+	if held := heldIn(err); (held != nil || isTransient(s.client, err)) && !try {
 		turn.Waiting(held)
 		h, w, err = s.runAttempt(ctx, away.again(err))
 	}
@@ -537,7 +537,7 @@ func (s *lock) tryOften(ctx context.Context) (*Lease, error) {
 		l, err := s.acquireAs(ctx, ctx, true)
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !isTransient(err) || request.Ended(ctx) != nil {
+		if err == nil || !known && !isTransient(s.client, err) || request.Ended(ctx) != nil {
 			return l, err
 		}
 		if n == s.tries {

@@ -262,6 +262,51 @@ func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// The same is true of a refusal while the call waits already, for example when the slot moves away.
+func TestARefusalThatWillNotPassEndsAWait(t *testing.T) {
+	waits := map[string]func(ctx context.Context, c *holdfast.Client) error{
+		"AwaitFree": func(ctx context.Context, c *holdfast.Client) error { return c.Mutex("a").AwaitFree(ctx) },
+		"campaign in a loop": func(ctx context.Context, c *holdfast.Client) error {
+			lead := func(context.Context, *holdfast.Leadership) error { return nil }
+			return c.Election("a").Loop(ctx, "me", lead)
+		},
+		"observation": func(ctx context.Context, c *holdfast.Client) error {
+			for _, err := range c.Election("a").Observe(ctx) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"job in a loop": func(ctx context.Context, c *holdfast.Client) error {
+			return c.Periodic("a", time.Minute).Loop(ctx, func(context.Context) error { return nil })
+		},
+	}
+	for kind := range takers(nilClient(t)) {
+		waits[kind] = func(ctx context.Context, c *holdfast.Client) error {
+			_, err := takers(c)[kind](ctx)
+			return err
+		}
+	}
+	delete(waits, "All") // it loses its first lock before it asks for the second again
+	for kind, wait := range waits {
+		runBubble(t, kind, func(t *testing.T, w *world) {
+			mustLock(t, w.client().Mutex("a", holdfast.TTL(24*time.Hour)))
+			ended := make(chan error, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			go func() { ended <- wait(ctx, w.client()) }()
+			synctest.Wait()
+			defer refusing("MOVED")(w)()
+			start := time.Now()
+			var refused *holdfast.ServerError
+			err := <-ended
+			assert.True(t, errors.As(err, &refused) && refused.Code == "MOVED", "got %v", err)
+			assert.AtMost(t, time.Since(start), time.Minute, "it took")
+		})
+	}
+}
+
 // A context's error always means the caller's context, whatever was under way at its end.
 func TestTheEndOfTheCallersContextIsTold(t *testing.T) {
 	for kind := range takers(nilClient(t)) {

@@ -187,7 +187,7 @@ func (e *Election) resume(
 			answer, err = c.sender.Run(ctx, script.Resume, s.keys(), args)
 			risk = risk || err != nil && !request.Definite(err)
 		}
-		if err == nil || !isTransient(wrap("resumption of", s.name, err)) || !c.sender.Pause(ctx, failures) {
+		if err == nil || !isTransient(c, wrap("resumption of", s.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
 		}
 	}
@@ -295,16 +295,18 @@ func (e *Election) Loop(
 				return err
 			}
 		}
-		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || isTransient(err)
-		if ctx.Err() != nil || !again || !e.lock.client.sender.Pause(ctx, failures) {
+		c := e.lock.client
+		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || isTransient(c, err)
+		if ctx.Err() != nil || !again || !c.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
 }
 
-// isTransient reports whether err is a transient error of the server or of the connection.
-func isTransient(err error) bool {
-	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome))
+// isTransient reports whether err is a transient error of the server or of the connection: a later try
+// may succeed.
+func isTransient(c *Client, err error) bool {
+	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome)) && !elsewhere(c, err)
 }
 
 // Term returns the fencing token of the leadership. Every later leader has a higher one.

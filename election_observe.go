@@ -186,7 +186,7 @@ func (o *observation) report(ctx context.Context) (next time.Duration, more bool
 		return o.next(left), true
 	case ctx.Err() != nil:
 		return 0, false
-	case errors.Is(err, ErrClosed) || !request.Transient(err):
+	case errors.Is(err, ErrClosed) || !request.Transient(err) || elsewhere(o.c, err):
 		o.yield(Leader{}, wrap("observation of", o.e.lock.name, err))
 		return 0, false
 	}

@@ -261,7 +261,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	}
 	deliver(early)
 	if err != nil && !errors.Is(context.Cause(ctx), errListed) {
-		return wrap("listing of", cmp.Or(pattern, "*"), err)
+		return wrap("listing of", cmp.Or(pattern, "*"), request.InTime(ctx, err))
 	}
 	return nil
 }

@@ -98,8 +98,9 @@ func (e *leaseEnd) stopAll() {
 // learns of the earlier end by a push. If the push is lost, the waiter polls when the lease
 // would have ended.
 //
-// A lock with [Owner] refuses Shorten, because the other entries trust the same lease. A quorum
-// refuses it too. After such a refusal, the lease is as before.
+// A lock with [Owner] refuses Shorten, because the other entries trust the same lease. After that
+// refusal, the lease is as before. A quorum and the stores of other libraries' locks refuse it too; the
+// lock keeps its time on the servers.
 func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 	t := l.state
 	h, c := t.hold, t.hold.lock.client

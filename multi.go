@@ -162,7 +162,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
-		case !errors.Is(err, ErrHeld) && isTransient(err) && away.outlast(waits, err):
+		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && away.outlast(waits, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
 				giveBack(ctx, c, taken)

@@ -110,7 +110,7 @@ func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		result, l, err := e.begin(waits, ctx, "now")
 		now := t.client.now()
 		switch {
-		case err != nil && isTransient(err) && away.outlast(waits, err):
+		case err != nil && isTransient(t.client, err) && away.outlast(waits, err):
 			continue
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
@@ -164,7 +164,7 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		seen := t.client.now() // before the run, which may take long
 		if err != nil {
 			back.add(result.HolderID, seen, t.ttl)
-			again := isTransient(err) || errors.Is(err, ErrLost)
+			again := isTransient(t.client, err) || errors.Is(err, ErrLost)
 			if ctx.Err() != nil || !again || !t.client.sender.Pause(ctx, failures) {
 				return err
 			}

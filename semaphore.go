@@ -201,7 +201,7 @@ func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wa
 		// No goroutine of this process waits, so perhaps the first request is granted.
 		away.try = true
 		l, w, err := s.takePermits(ctx, parent, away)
-		if !errors.Is(err, ErrHeld) && !isTransient(err) {
+		if !errors.Is(err, ErrHeld) && !isTransient(s.client, err) {
 			return l, w, err
 		}
 		away = away.again(err)

@@ -79,7 +79,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			due, failures, silence = c.now()+at.pollAfter(a), 0, nil
 		case err == nil:
 			return at.handleAnswer(ctx, a)
-		case request.Ended(ctx) != nil || !request.Transient(err):
+		case request.Ended(ctx) != nil || !request.Transient(err) || elsewhere(c, err):
 			return nil, at.failed(ctx, err, &outage{last: silence})
 		default:
 			// The server is silent or away. Ask again, after growing pauses. If the server

@@ -27,46 +27,36 @@ func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Dura
 	return majority.RequestTimeout(s.cfg.Timeout, ttl, left, majority.PaceOfMost(paces))
 }
 
-// askEach asks all nodes at once and waits for all of them, each for at most timeout. It
-// returns the errors of the nodes that failed. Its own error is that of ctx.
-func (s *Store) askEach(
-	ctx context.Context, timeout time.Duration, ask func(ctx context.Context, i int, n *node) error,
-) (map[int]error, error) {
-	failed := make(map[int]error)
-	done := s.startOnEach(func(i int, n *node) error {
-		bounded, cancel := context.WithTimeout(s.life.Context(), timeout)
-		defer cancel()
-		return ask(bounded, i, n)
+// askEach asks all nodes at once, each for at most timeout, and returns the answers by node. Once a
+// majority has answered, it does not wait for silent nodes. If no majority answers, it returns an
+// error. ask gets a context that ends with the call: what is not sent by then need not be.
+func askEach[T any](
+	ctx context.Context, s *Store, timeout time.Duration, ask func(ctx context.Context, i int, n *node) (T, error),
+) (map[int]T, error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	got := make([]T, len(s.nodes)) // each is written before its result is sent
+	done := s.startOnEach(func(i int, n *node) (err error) {
+		got[i], err = ask(ctx, i, n)
+		return err
 	})
-	for range s.nodes {
+	answers, failed, heard := make(map[int]T), make(map[int]error), make([]bool, len(s.nodes))
+	for open := len(s.nodes); open > 0 && (len(answers) < s.majority || !s.onlySilentLeft(heard)); open-- {
 		select {
 		case r := <-done:
-			if r.err != nil {
+			if heard[r.i] = true; r.err != nil {
 				failed[r.i] = r.err
+			} else {
+				answers[r.i] = got[r.i]
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	return failed, nil
-}
-
-// askMajority asks all nodes and waits for all of them. It returns their answers by node, ""
-// for a node that failed. It returns an error if fewer than a majority answered.
-func (s *Store) askMajority(ctx context.Context, action *script.Script, keys, args []string) ([]string, error) {
-	list := make([]string, len(s.nodes))
-	timeout := s.requestTimeout(ctx, 0)
-	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
-		list[i], err = n.call(ctx.Done(), timeout, action, keys, args)
-		return err
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case len(failed) > len(s.nodes)-s.majority:
+	if len(answers) < s.majority {
 		return nil, s.noMajority(failed)
 	}
-	return list, nil
+	return answers, nil
 }
 
 // askInOrder asks one node after the other until one answers. It serves attempts that the

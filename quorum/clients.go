@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -11,13 +12,17 @@ import (
 // checkACL asks all nodes what their user may not run: if one node lacks a permission, the
 // quorum does. The answer has the commands that any node lacks, and the names of those nodes.
 func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {
-	answers, err := s.askMajority(ctx, script.CheckACL, keys, args)
+	timeout := s.requestTimeout(ctx, 0)
+	answers, err := askEach(ctx, s, timeout, func(ctx context.Context, _ int, n *node) (string, error) {
+		return n.call(ctx.Done(), timeout, script.CheckACL, keys, args)
+	})
 	if err != nil {
 		return "", err
 	}
 	said := "permitted"
 	var commands, nodes []string
-	for i, answer := range answers {
+	for _, i := range slices.Sorted(maps.Keys(answers)) {
+		answer := answers[i]
 		if answer == "unknown" {
 			said = answer
 		}

@@ -14,7 +14,7 @@ var (
 	// ErrUnsupported: the action has no correct meaning over several servers, or none that this
 	// version knows. Nothing was sent. Such actions are permits (each server counts its own,
 	// and majorities together would admit more than there are), named owners (their tokens
-	// would differ), conversions, periods, and what a leader proclaims.
+	// would differ), conversions, shortenings, periods, and what a leader proclaims.
 	ErrUnsupported = errors.New("quorum: not supported over several servers")
 	// ErrSameServer: two nodes are one server, by its run id. The error names both addresses.
 	ErrSameServer = errors.New("quorum: two nodes are the same server")

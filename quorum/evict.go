@@ -45,24 +45,16 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 func (s *Store) evictTokens(
 	ctx context.Context, keys, args, tokens []string, ended map[int]int,
 ) (changed []uint64, err error) {
-	answers := make([]string, len(s.nodes))
 	timeout := s.requestTimeout(ctx, 0)
-	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
+	answers, err := askEach(ctx, s, timeout, func(ctx context.Context, i int, n *node) (string, error) {
 		own := slices.Clone(args)
 		own[2] = tokens[i]
-		answers[i], err = n.call(ctx.Done(), timeout, script.Evict, keys, own)
-		return err
+		return n.call(ctx.Done(), timeout, script.Evict, keys, own)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(failed) > len(s.nodes)-s.majority:
-		return nil, s.noMajority(failed)
 	}
 	for i, answer := range answers {
-		if answer == "" {
-			continue
-		}
 		a, err := wire.Parse(answer)
 		if err != nil {
 			return nil, &nodeError{s.nodes[i].name(), err}

@@ -23,30 +23,24 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 
 // readRecord reads the record as a majority sees it, and as each node that answered does.
 func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
-	each := make([]wire.Record, len(s.nodes))
 	timeout := s.requestTimeout(ctx, 0)
-	failed, err := s.askEach(ctx, timeout, func(_ context.Context, i int, n *node) (err error) {
-		each[i], err = wire.ReadRecord(func(args []string) (string, error) {
+	own, err := askEach(ctx, s, timeout, func(ctx context.Context, _ int, n *node) (wire.Record, error) {
+		return wire.ReadRecord(func(args []string) (string, error) {
 			if ctx.Err() != nil {
 				return "", ctx.Err() // nobody waits for the further pages
 			}
 			return n.call(ctx.Done(), timeout, script.Inspect, keys, args)
 		}, nil)
-		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return wire.Record{}, nil, err
-	case len(failed) > len(s.nodes)-s.majority:
-		return wire.Record{}, nil, s.noMajority(failed)
 	}
 	var records []wire.Record
-	own := make(map[int]wire.Record)
 	for _, i := range s.order(keys[0]) {
-		if failed[i] != nil {
+		r, answered := own[i]
+		if !answered {
 			continue
 		}
-		r := each[i]
 		for h := range r.Holders {
 			r.Holders[h].Attempt = clientAttempt(r.Holders[h].Attempt)
 		}
@@ -54,7 +48,6 @@ func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map
 			r.Waiters[w].Attempt = clientAttempt(r.Waiters[w].Attempt)
 		}
 		records = append(records, r)
-		own[i] = r
 	}
 	return majority.Merge(records, len(s.nodes)), own, nil
 }

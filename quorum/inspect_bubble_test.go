@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -27,6 +29,29 @@ func TestALockWithVeryManyReadersIsShownWhole(t *testing.T) {
 		info, err := w.client().Inspect(t.Context(), "x")
 		assert.Must(t, err)
 		assert.Equal(t, len(info.Holders), 600, "readers")
+	})
+}
+
+// A server that is known to be silent is not waited for: each of many inspections would take as long as
+// a request may.
+func TestInspectionsDoNotWaitForASilentServer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.lock(c, "x")
+		for _, p := range w.peers[:2] {
+			p.slow(time.Minute, 0)
+		}
+		look := func() {
+			t.Helper()
+			info, err := c.Inspect(t.Context(), "x")
+			assert.MustTrue(t, err == nil && len(info.Holders) == 1, "%d holders, %v", len(info.Holders), err)
+		}
+		look() // it finds out
+		start := time.Now()
+		look()
+		n, err := c.Evict(t.Context(), "x", holdfast.Eviction{By: "op", Reason: "test"})
+		assert.True(t, n == 1 && err == nil, "evicted %d, %v", n, err)
+		assert.Equal(t, time.Since(start), 0, "an inspection and an eviction took")
 	})
 }
 

@@ -75,6 +75,21 @@ func (n *node) call(
 	return answer, err
 }
 
+// readServer reads what the node says of its server, and waits for at most timeout.
+func (n *node) readServer(timeout time.Duration) (store.ServerInfo, error) {
+	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
+	defer cancel()
+	sent := n.store.now()
+	info, err := n.Server(ctx)
+	n.noteAnswers(err == nil || isRefusal(err), sent, n.store.now()-sent)
+	if err == nil {
+		n.mu.Lock()
+		n.address = info.Address
+		n.mu.Unlock()
+	}
+	return info, err
+}
+
 // noteAnswers records whether the node answered a request. If it has just fallen silent, waiters
 // in its queue search for another coordinator. A node that has answered a later request is not
 // silent but late, and so are all nodes of a machine that is busy.

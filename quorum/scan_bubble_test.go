@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +80,25 @@ func TestAScanPassesASilentNode(t *testing.T) {
 		})
 		assert.True(t, err == nil && pages >= 3,
 			"with a slow visitor: %d pages, %v; want 3 or more, and no error", pages, err)
+	})
+}
+
+// Servers that fall silent do not end the caller's context, and the error does not say that they did.
+func TestAListingOfSilentServersSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		defer w.release(w.lock(c, "x"))
+		for _, p := range w.peers[:3] {
+			p.mu.Lock()
+			p.stuck = true
+			p.mu.Unlock()
+		}
+		var err error
+		for _, one := range c.List(t.Context(), "y*") {
+			err = errors.Join(err, one)
+		}
+		assert.True(t, err != nil && !errors.Is(err, context.Canceled), "%v", err)
+		assert.True(t, strings.Contains(fmt.Sprint(err), "server-0: no answer in time"), "%v", err)
 	})
 }
 

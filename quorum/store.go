@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,36 +144,23 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	if err := s.usable(); err != nil {
 		return store.ServerInfo{}, err
 	}
-	infos := make([]store.ServerInfo, len(s.nodes))
-	failed, err := s.askEach(ctx, s.requestTimeout(ctx, 0), func(ctx context.Context, i int, n *node) error {
-		sent := s.now()
-		info, err := n.Server(ctx)
-		n.noteAnswers(err == nil || isRefusal(err), sent, s.now()-sent)
-		if err == nil {
-			infos[i] = info
-			n.mu.Lock()
-			n.address = info.Address
-			n.mu.Unlock()
-		}
-		return err
+	timeout := s.requestTimeout(ctx, 0)
+	infos, err := askEach(ctx, s, timeout, func(_ context.Context, _ int, n *node) (store.ServerInfo, error) {
+		return n.readServer(timeout)
 	})
 	if err != nil {
 		return store.ServerInfo{}, err
-	}
-	if len(failed) > len(s.nodes)-s.majority {
-		return store.ServerInfo{}, s.noMajority(failed)
 	}
 	return united(infos), nil
 }
 
 // united describes several servers as one, by the least capable of them.
-func united(infos []store.ServerInfo) store.ServerInfo {
+func united(infos map[int]store.ServerInfo) store.ServerInfo {
 	var u store.ServerInfo
 	var addresses []string
-	for _, info := range infos {
+	for _, i := range slices.Sorted(maps.Keys(infos)) {
+		info := infos[i]
 		switch {
-		case info.Address == "":
-			continue // this node did not answer
 		case info.Role == "replica" || info.Role == "slave":
 			info.Mode = "quorum"
 			return info

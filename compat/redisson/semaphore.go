@@ -165,7 +165,8 @@ if bad then return bad end
 return cjson.encode({free or -1, redis.call('ZRANGE', held, 0, -1, 'WITHSCORES'), now})`)
 
 // Inspect implements [neighbour.Wire]. The limit is the number and what this library's clients
-// hold, because nobody can tell what Java programs hold. If nothing is left, somebody has it.
+// hold, because nobody can tell what Java programs hold. If nothing is left, somebody has it. The
+// permits of a client that is gone are free.
 func (l *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, error) {
 	answer, err := l.Run(ctx, inspectPermits, l.keys(name), nil)
 	if err != nil {
@@ -186,14 +187,17 @@ func (l *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, 
 		n, _ := strconv.Atoi(count)
 		till, _ := strconv.ParseFloat(members[i+1], 64)
 		state.Limit += n
-		state.Holders = append(state.Holders, neighbour.Holder{
-			ID: attemptOf(field), Mode: neighbour.Permits, Permits: n,
-			Left: time.Duration(max(int64(till)-now, 0)) * time.Millisecond,
-		})
+		if left := int64(till) - now; left > 0 { // else the next client that comes gives them back
+			state.Holders = append(state.Holders, neighbour.Holder{
+				ID: attemptOf(field), Mode: neighbour.Permits, Permits: n, Left: time.Duration(left) * time.Millisecond,
+			})
+		}
 	}
 	if state.Limit == 0 && !state.Absent {
 		state.Limit = 1
-		state.Holders = []neighbour.Holder{{ID: "unknown", Mode: neighbour.Permits, Permits: 1}}
+		state.Holders = []neighbour.Holder{
+			{ID: "unknown", Mode: neighbour.Permits, Permits: 1, Left: neighbour.Unknown},
+		}
 	}
 	return state, nil
 }

@@ -3,13 +3,18 @@ package redisson_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 var semaphores = redisson.Config{Kind: redisson.Semaphore}
@@ -83,6 +88,31 @@ func TestThePermitsOfADeadClientComeBack(t *testing.T) {
 	same(t, "the number", s.Do(t, "GET", "api"), "1")
 	release(t, l)
 	same(t, "the number", s.Do(t, "GET", "api"), "2")
+}
+
+// They are free to a watcher, too: nobody else may come and give them back.
+func TestThePermitsOfADeadClientAreFree(t *testing.T) {
+	s := start(t)
+	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
+	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(300*time.Millisecond)), 2)
+	dead.Abandon()
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	m := c.Semaphore("api", 2)
+	assert.NoError(t, m.AwaitFree(ctx, 1))
+	n, err := m.Available(t.Context())
+	assert.True(t, n == 2 && err == nil, "Available: %d, %v", n, err)
+}
+
+// Of permits that Java has, nobody can tell when they come back, so a watcher waits for the message.
+func TestAWatcherOfJavasPermitsDoesNotPoll(t *testing.T) {
+	s := start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s.Do(t, "SET", "api", "0")
+	answer, err := redisson.New(goredis.New(rdb), semaphores).Run(t.Context(), script.AwaitFree,
+		[]string{"holdfast:{api}"}, []string{"p:1:5", "1", "630000", "holdfast:push:"})
+	assert.True(t, answer == fmt.Sprint("busy ", time.Hour.Milliseconds()) && err == nil, "%q, %v", answer, err)
 }
 
 // Permits are given back once, whatever is sent twice.

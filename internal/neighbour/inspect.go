@@ -78,7 +78,7 @@ func (s *Store) awaitFree(ctx context.Context, names []string, in *arguments) (s
 	for _, h := range got.Holders {
 		exclusive = exclusive || h.Mode == Exclusive
 		used += h.Permits
-		if left < 0 || h.Left < left {
+		if h.Left != Unknown && (left < 0 || h.Left < left) {
 			left = h.Left
 		}
 	}

@@ -12,6 +12,10 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	old:  " || elsewhere(o.c, err)",
 	mut:  "",
 }, {
+	name: "a call that waits asks for ever when the lock's slot has moved away",
+	old:  " || elsewhere(c, err)",
+	mut:  "",
+}, {
 	name: "what arrived before a poll counts after its answer",
 	old:  "		at.w.Drain() // the poll",
 	mut:  "		// the poll",

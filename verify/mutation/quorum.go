@@ -95,10 +95,14 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: a server left behind is heard however inexact its word is",
 	old:  "agree(now, longest, readings, of)",
 	mut:  "agree(now, forever, readings, of)",
-}}), in("quorum/inspect.go", by{uniting}, []mutant{{
+}}), in("quorum/ask.go", by{uniting}, []mutant{{
 	name: "quorum: a minority says who holds a lock",
-	old:  "	case len(failed) > len(s.nodes)-s.majority:\n",
-	mut:  "	case len(failed) == len(s.nodes):\n",
+	old:  "	if len(answers) < s.majority {\n",
+	mut:  "	if len(answers) == 0 {\n",
+}, {
+	name: "quorum: an inspection waits for a silent server",
+	old:  "(len(answers) < s.majority || !s.onlySilentLeft(heard))",
+	mut:  "(len(answers) < s.majority || len(heard) > 0)",
 }}), in("quorum/token.go", by{uniting}, []mutant{{
 	name: "quorum: a grant is believed when one server has its token",
 	old:  "if ok >= acq.s.majority {",

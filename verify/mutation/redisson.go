@@ -58,6 +58,10 @@ var inRedisson = slices.Concat(in("compat/redisson/call.go", by{likeRedisson}, [
 	name: "redisson: permits are given back twice",
 	old:  "if redis.call('ZREM', held, ARGV[5] .. ':' .. holder) == 0 then return gone() end\n",
 	mut:  "redis.call('ZREM', held, ARGV[5] .. ':' .. holder)\n",
+}, {
+	name: "redisson: a watcher asks for Java's permits without a pause",
+	old:  "Left: neighbour.Unknown}",
+	mut:  "Left: 0}",
 }}), in("compat/redisson/fenced.go", by{likeRedisson}, []mutant{{
 	name: "redisson: a lock is granted with the token of before",
 	old:  "  local token = redis.call('INCR', counter)\n",
