@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -67,8 +67,8 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := s.client
 	cause := WakeNone
-	if s.queued() {
-		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, try)
+	if s.usesLocalQueue() {
+		turn, err := c.localQueue.Enter(ctx, s.key(), localqueue.Exclusive, s, try)
 		if err != nil {
 			return nil, cause, err
 		}
@@ -91,7 +91,7 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 	}
 	h, w, err := s.runAttempt(ctx, &outage{c: c, lock: s, try: try})
 	if err == nil {
-		if s.queued() {
+		if s.usesLocalQueue() {
 			s.turn().Keep(h)
 		}
 		if l := h.newLease(parent); l != nil {
@@ -99,7 +99,7 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 		}
 		err = h.endReason()
 	}
-	if s.queued() {
+	if s.usesLocalQueue() {
 		s.turn().Leave()
 	}
 	return nil, cause, err
@@ -371,7 +371,7 @@ func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wak
 	}
 	cause := WakeNone
 	for {
-		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Shared, s, try)
+		turn, err := c.localQueue.Enter(ctx, s.key(), localqueue.Shared, s, try)
 		if turn.Waited {
 			cause = WakeLocal
 		}
@@ -453,8 +453,8 @@ func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
 // readFirst gives the turn up. The new hold has a reservation for the caller.
 func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
-	if do == waitqueue.Check {
-		if do = checkWaiters(ctx, turn.Hold); do == waitqueue.Share && turn.Hold.reserve() {
+	if do == localqueue.Check {
+		if do = checkWaiters(ctx, turn.Hold); do == localqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
 			return turn.Hold, WakeNone, nil
 		}
@@ -465,7 +465,7 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 	var h *hold
 	var w Wake
 	var err error
-	if try || do != waitqueue.Wait {
+	if try || do != localqueue.Wait {
 		h, w, err = s.runAttempt(ctx, away)
 	} else {
 		err = &HeldError{Name: s.name}
@@ -508,7 +508,7 @@ func heldIn(err error) error {
 // checkWaiters renews the hold, because the answer tells how many wait, and decides again.
 // After an error nothing is known. Then the reader waits in the queue, where it delays
 // nobody.
-func checkWaiters(ctx context.Context, h *hold) waitqueue.Decision {
+func checkWaiters(ctx context.Context, h *hold) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
 	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
@@ -516,11 +516,11 @@ func checkWaiters(ctx context.Context, h *hold) waitqueue.Decision {
 		err = h.lock.acked(got)
 	}
 	if err != nil || !r[0].Held {
-		return waitqueue.Wait // the next renewal reports the loss
+		return localqueue.Wait // the next renewal reports the loss
 	}
 	c.renewer.Extended(&h.Item, sent, ttl)
 	h.setWaiters(r[0].Waiting)
-	return waitqueue.Join(0, r[0].Waiting, false)
+	return localqueue.Join(0, r[0].Waiting, false)
 }
 
 // trying says how often a call tries, and at which interval.

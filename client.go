@@ -22,10 +22,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -45,18 +45,18 @@ type Client struct {
 
 	handOverBits uint // the part of a token that counts local hand-overs; 0: none, see store.PlainTokens
 
-	attempts  atomic.Uint64
-	queue     *waitqueue.Queue[*hold, *lock] // the goroutines of this process that want a lock
-	params    shared[lockOptions, params]
-	routes    shared[route, route]
-	pushing   pushState
-	events    notifier
-	renewer   *renewer.Renewer
-	hub       *pushes.Hub
-	retention string
-	sharded   bool
-	base      string // channel prefix of the pushes of all locks; empty if sharded
-	pushes    string // the channel for the pushes to this client
+	attempts   atomic.Uint64
+	localQueue *localqueue.Queue[*hold, *lock] // the goroutines of this process that want a lock
+	params     shared[lockOptions, params]
+	routes     shared[route, route]
+	pushing    pushState
+	events     notifier
+	renewer    *renewer.Renewer
+	hub        *pushes.Hub
+	retention  string
+	sharded    bool
+	base       string // channel prefix of the pushes of all locks; empty if sharded
+	pushes     string // the channel for the pushes to this client
 
 	life     *lifecycle.Group // the acquisitions under way, and the background work
 	gone     chan struct{}    // closed when the last goroutine has ended
@@ -125,7 +125,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		Renewed: func(l *renewer.Item, r renewer.Report) { l.Hold.(*hold).renewed(r) },
 		Lost:    func(l *renewer.Item, reason renewer.Reason) { l.Hold.(*hold).markLost(reason) },
 	})
-	c.queue = newQueue()
+	c.localQueue = newLocalQueue()
 	c.sender = request.New(request.Config{
 		Store: timed(c), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
 		Now: c.now, Random: c.chance, Life: c.life,
@@ -282,7 +282,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	if !c.life.Close() {
 		return false, nil
 	}
-	c.queue.Close()
+	c.localQueue.Close()
 	c.registration.Stop()
 
 	leases := c.renewer.All()

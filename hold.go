@@ -81,7 +81,7 @@ func newHold(s *lock, g grant) (*hold, error) {
 	h.TTL, h.NoRenewal = s.ttl, s.noRenewal
 	h.lock, h.number, h.queued, h.first.start = s, g.number, g.queued, c.now()
 	h.server.Store(g.token)
-	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
+	h.hasTurn.Store(s.want == wire.Exclusive && s.usesLocalQueue())
 	if s.maxHold > 0 || s.maxRenewals > 0 {
 		h.Limits = &renewer.Limits{Renewals: s.maxRenewals}
 		if s.maxHold > 0 {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -245,8 +245,8 @@ func takeAll(
 	ctx, parent context.Context, c *Client, locks []lock, start time.Duration,
 ) (leases []*Lease, busy int, err error) {
 	for i := range locks {
-		if s := &locks[i]; s.queued() {
-			if _, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, true); err != nil {
+		if s := &locks[i]; s.usesLocalQueue() {
+			if _, err := c.localQueue.Enter(ctx, s.key(), localqueue.Exclusive, s, true); err != nil {
 				leaveAll(locks[:i])
 				return nil, i, err
 			}
@@ -258,7 +258,7 @@ func takeAll(
 		return nil, busy, err
 	}
 	for i, h := range holds {
-		if h.lock.queued() {
+		if h.lock.usesLocalQueue() {
 			h.lock.turn().Keep(h)
 		}
 		l := h.newLease(under(parent, leases))
@@ -361,7 +361,7 @@ func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hol
 // leaveAll gives up the turns of locks that are not held.
 func leaveAll(locks []lock) {
 	for i := range locks {
-		if s := &locks[i]; s.queued() {
+		if s := &locks[i]; s.usesLocalQueue() {
 			s.turn().Leave()
 		}
 	}

@@ -303,7 +303,7 @@ func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Du
 		return nil
 	}
 	if h.lock.shares() {
-		c.queue.Share(h.lock.key(), h)
+		c.localQueue.Share(h.lock.key(), h)
 	}
 	if hadTurn {
 		h.lock.turn().Leave()

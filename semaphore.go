@@ -8,7 +8,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -197,7 +197,7 @@ func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wa
 	if try || c.cfg.MaxLocalHandOvers < 0 {
 		return s.takePermits(ctx, parent, away)
 	}
-	if !c.queue.Busy(s.key(), waitqueue.Permits) {
+	if !c.localQueue.Busy(s.key(), localqueue.Permits) {
 		// No goroutine of this process waits, so perhaps the first request is granted.
 		away.try = true
 		l, w, err := s.takePermits(ctx, parent, away)
@@ -206,7 +206,7 @@ func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wa
 		}
 		away = away.again(err)
 	}
-	turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Permits, s, false)
+	turn, err := c.localQueue.Enter(ctx, s.key(), localqueue.Permits, s, false)
 	if err != nil {
 		return nil, WakeNone, away.ended(ctx, err)
 	}

@@ -12,10 +12,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -474,45 +474,45 @@ func reason(err error) error {
 }
 
 // localTurn is the right to ask the server about a lock for all goroutines of this process.
-type localTurn = waitqueue.Turn[*hold, *lock]
+type localTurn = localqueue.Turn[*hold, *lock]
 
-// newQueue creates the queue in which the goroutines of this process wait for each other.
-func newQueue() *waitqueue.Queue[*hold, *lock] {
-	return waitqueue.New(waitqueue.Rules[*hold, *lock]{
+// newLocalQueue creates the queue in which the goroutines of this process wait for each other.
+func newLocalQueue() *localqueue.Queue[*hold, *lock] {
+	return localqueue.New(localqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
 		HandOver: handsOver, Release: discardThen, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,
 	})
 }
 
-// queued reports whether the goroutines of this process wait for each other for the lock.
+// usesLocalQueue reports whether the goroutines of this process wait for each other for the lock.
 // If not, each of them asks the server, and there are no local hand-overs.
-func (s *lock) queued() bool { return s.client.cfg.MaxLocalHandOvers >= 0 && !s.noLocalQueue }
+func (s *lock) usesLocalQueue() bool { return s.client.cfg.MaxLocalHandOvers >= 0 && !s.noLocalQueue }
 
 // shares reports whether readers with these parameters share a hold.
-func (s *lock) shares() bool { return s.queued() && !s.noHandOver }
+func (s *lock) shares() bool { return s.usesLocalQueue() && !s.noHandOver }
 
 // joinDecision decides what a reader does. h is the hold that the readers of its process
 // share, or nil.
-func joinDecision(h *hold, s *lock, writerHere bool) waitqueue.Decision {
+func joinDecision(h *hold, s *lock, writerHere bool) localqueue.Decision {
 	switch {
 	case h != nil && h.suits(s):
 		age := s.client.now() - time.Duration(h.told.Load())
-		return waitqueue.Join(age, int(h.waiting.Load()), writerHere)
+		return localqueue.Join(age, int(h.waiting.Load()), writerHere)
 	case writerHere:
-		return waitqueue.Wait
+		return localqueue.Wait
 	}
-	return waitqueue.Ask
+	return localqueue.Ask
 }
 
 // unshare stops readers of this process from joining the hold.
 func (h *hold) unshare() {
 	if h.lock.rw.any() {
-		h.lock.client.queue.Unshare(h.lock.key(), h)
+		h.lock.client.localQueue.Unshare(h.lock.key(), h)
 	}
 }
 
 // turn returns the turn of an exclusive lock. The caller, or its hold, has the turn.
-func (s *lock) turn() localTurn { return s.client.queue.Turn(s.key(), waitqueue.Exclusive) }
+func (s *lock) turn() localTurn { return s.client.localQueue.Turn(s.key(), localqueue.Exclusive) }
 
 // leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
 // release may come at the same time, and the turn passes on once.
@@ -581,7 +581,7 @@ func handsOver(h *hold, readersWait bool) bool {
 	}
 	passes := int(h.passes.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
-		!waitqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
+		!localqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
 	h.passes.Add(1)

@@ -113,7 +113,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	name: "a refusal settles a conversion whose outcome was unknown",
 	old:  "	if err == nil || !repeats {\n",
 	mut:  "	if err == nil || !repeats || true {\n",
-}}), in("internal/waitqueue/queue.go", by{leaving, rules}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{leaving, rules}, []mutant{{
 	name: "a goroutine that gives up keeps the turn",
 	old:  "	default:\n		t.Leave()\n",
 	mut:  "",
@@ -121,7 +121,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
 	old:  "	if h.peek().lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = t, false\n",
 	mut:  "	h.lease, h.departed = t, false\n",
-}}), in("internal/waitqueue/policy.go", by{queuing, rules}, []mutant{{
+}}), in("internal/localqueue/policy.go", by{queuing, rules}, []mutant{{
 	name: "passing inside the process has no bounds",
 	old:  "	return handOvers < min(b.count, limit, maxHandOvers) && age < b.time\n",
 	mut:  "	return handOvers < min(limit, maxHandOvers) || b.time == 0\n",

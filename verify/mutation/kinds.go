@@ -154,7 +154,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	name: "a missing permission is found only in the middle of a script",
 	old:  "	if len(needed) > 0 {\n",
 	mut:  "	if len(needed) > 99 {\n",
-}}), in("internal/waitqueue/shared.go", by{rules}, []mutant{{
+}}), in("internal/localqueue/shared.go", by{rules}, []mutant{{
 	name: "readers of one process do not share a hold",
 	old:  "	if q.rules.Joinable(h) {\n		e.hold = h\n	}\n	for e.tries",
 	mut:  "	for e.tries",
@@ -162,7 +162,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	name: "readers that join together are not counted",
 	old:  "	for e.queue.last != nil && q.rules.Reserve(h) {\n",
 	mut:  "	for e.queue.last != nil && q.rules.Joinable(h) {\n",
-}}), in("internal/waitqueue/shared.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/shared.go", by{queuing}, []mutant{{
 	name: "a reader that only tries comes in and is not counted",
 	old:  "	for e.tries.last != nil && q.rules.Reserve(h) {\n",
 	mut:  "	for e.tries.last != nil && q.rules.Joinable(h) {\n",
@@ -178,7 +178,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	name: "a reservation for a reader that tries and gives up is kept",
 	old:  "	if !left && w.hold != none {\n",
 	mut:  "	if left && w.hold != none {\n",
-}}), in("internal/waitqueue/queue.go", by{promised}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{promised}, []mutant{{
 	name: "a reservation for a reader that gives up is kept",
 	old:  "		q.rules.Unreserve(w.hold)\n",
 	mut:  "",

@@ -201,7 +201,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a released lease keeps the check that the next lease of its hold has",
 	old:  "	c.state, l.check = nil, nil\n",
 	mut:  "	c.state = nil\n",
-}}), in("internal/waitqueue/list.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/list.go", by{queuing}, []mutant{{
 	name: "the turn goes to the last goroutine and not to the first",
 	old:  "	first := l.last.next\n",
 	mut:  "	first := l.last\n",
@@ -209,7 +209,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a goroutine that has got the turn may leave without it",
 	old:  "	if w.next == nil {\n		return false\n",
 	mut:  "	if w.next == nil {\n		return true\n",
-}}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a waiter that leaves a closed queue too late gives up the turn of the holder",
 	old:  "	case left, w.err != nil, w.hold",
 	mut:  "	case left, w.hold",
@@ -237,11 +237,11 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a loss that the caller notices first keeps the turn",
 	old:  "		h.leaveTurn() // the caller may",
 	mut:  "		// the caller may",
-}}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a lock that nobody holds or wants any more is kept in the local queue",
 	old:  "	e.waits, e.unknown = false, false\n	if e.idle() {\n		s.drop(c, key, e)\n	}\n",
 	mut:  "	e.waits, e.unknown = false, false\n",
-}}), in("internal/waitqueue/policy.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/policy.go", by{queuing}, []mutant{{
 	name: "a hold is passed inside a process for any time",
 	old:  " && age < b.time",
 	mut:  "",

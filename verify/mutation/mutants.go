@@ -27,7 +27,7 @@ var (
 	// Its parts that decide, each by itself.
 	keeping    = check{"unit tests", ".", []string{"./internal/renewer"}}
 	lasting    = check{"unit tests", ".", []string{"./internal/leasetime"}}
-	queuing    = check{"unit tests", ".", []string{"./internal/waitqueue"}}
+	queuing    = check{"unit tests", ".", []string{"./internal/localqueue"}}
 	waking     = check{"unit tests", ".", []string{"./internal/pushes"}}
 	riding     = check{"unit tests", ".", []string{"./internal/batch"}}
 	reading    = check{"unit tests", ".", []string{"./internal/wire"}}

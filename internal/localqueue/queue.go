@@ -1,9 +1,10 @@
-// Package waitqueue orders the goroutines of one process that want the same lock.
+// Package localqueue is the local queue: it orders the goroutines of one process that want the same lock.
+// The wait queue of a lock is another one, in its record on the server.
 //
 // One of them has the turn: the right to ask the server about the lock. The others wait in
 // order of arrival. They get either the turn or the hold of the goroutine with the turn. While
 // the mutex of a shard is locked, nothing blocks and nothing is sent.
-package waitqueue
+package localqueue
 
 import (
 	"context"
