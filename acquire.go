@@ -475,7 +475,7 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 		h, w, err = s.runAttempt(ctx, away.again(err))
 	}
 	if err != nil {
-		turn.Refuse(heldIn(err))
+		turn.LeaveWith(heldIn(err))
 		return nil, w, err
 	}
 	turn.Share(h)

@@ -480,7 +480,7 @@ type localTurn = localqueue.Turn[*hold, *lock]
 func newLocalQueue() *localqueue.Queue[*hold, *lock] {
 	return localqueue.New(localqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
-		HandOver: handsOver, Release: discardThen, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,
+		HandOver: handsOver, Release: discardThen, OnWait: waitsLocally, Refuse: refuse, Closed: ErrClosed,
 	})
 }
 

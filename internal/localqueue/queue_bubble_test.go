@@ -88,7 +88,7 @@ func newFixture() *fixture {
 			h.mu.Unlock()
 			then()
 		},
-		Waits: func(_ context.Context, want string, h *hold) {
+		OnWait: func(_ context.Context, want string, h *hold) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.waiting = append(f.waiting, fmt.Sprint(want, h != nil))
@@ -444,7 +444,7 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		first := f.enter("a", Shared, "1", false)
 		told := errors.New("told")
-		for i, answer := range []func(error){first.turn.Waiting, first.turn.Refuse} {
+		for i, answer := range []func(error){first.turn.Waiting, first.turn.LeaveWith} {
 			if try := f.enter("a", Shared, "2", true); i == 0 {
 				answer(told)
 				try.wantErr(t, told)
@@ -453,7 +453,7 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 				first.turn.Leave()
 				first = f.enter("a", Shared, "4", false)
 			} else {
-				first.turn.Refuse(told)
+				first.turn.LeaveWith(told)
 				try.wantErr(t, told)
 			}
 		}

@@ -172,7 +172,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	if t.Joined {\n",
 }, {
 	name: "a reader that tries is refused while the server is silent",
-	old:  "	e.waits, e.unknown = true, err == nil\n",
+	old:  "	e.waits, e.unknown = true, refusal == nil\n",
 	mut:  "	e.waits, e.unknown = true, false\n",
 }, {
 	name: "a reservation for a reader that tries and gives up is kept",
