@@ -66,8 +66,8 @@ type Client struct {
 	preflight    *request.Preflight
 	canceller    *request.Canceller
 	registration *request.Registration
-	waits        *request.Waits // of code that holds leases of this client
-	localWaits   atomic.Uint64  // counts the calls that began under leases
+	waitNotes    *request.WaitNotes // of code that holds leases of this client
+	localWaits   atomic.Uint64      // counts the calls that began under leases
 
 	away atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }
@@ -133,7 +133,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
 	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, notRegistered(c))
-	c.waits = request.NewWaits(c.registration)
+	c.waitNotes = request.NewWaitNotes(c.registration)
 	// On one server, one channel serves all locks for the client's whole life. In a Cluster
 	// each lock has its own channel, and a client may wait for a million locks. So those
 	// subscriptions end.

@@ -318,12 +318,12 @@ func (w *chainWait) note() {
 	}
 	for _, t := range w.held {
 		if !slices.Contains(live, t) {
-			t.hold.lock.client.waits.Hide(attemptOf(t.hold), w)
+			t.hold.lock.client.waitNotes.Hide(attemptOf(t.hold), w)
 		}
 	}
 	w.held = live
 	for _, t := range live {
-		t.hold.lock.client.waits.Show(attemptOf(t.hold), w, w.asNote())
+		t.hold.lock.client.waitNotes.Show(attemptOf(t.hold), w, w.asNote())
 	}
 }
 
@@ -335,7 +335,7 @@ func (w *chainWait) leave(ctx context.Context, err error) error {
 		w.timer.Stop()
 	}
 	for _, t := range w.held {
-		t.hold.lock.client.waits.Hide(attemptOf(t.hold), w)
+		t.hold.lock.client.waitNotes.Hide(attemptOf(t.hold), w)
 	}
 	w.held = nil
 	if len(w.shownTo) > 0 {
@@ -423,7 +423,7 @@ func (w *chainWait) leaveOuter() {
 // fails, the next look repeats it. A note that remains names an attempt that waits no more.
 func (w *chainWait) amendOuter(ctx context.Context, attempt string, note *wire.WaitNote) {
 	c := w.lock.client
-	_ = c.registration.AmendWaits(ctx, attempt, note)
+	_ = c.registration.AmendWaitNote(ctx, attempt, note)
 }
 
 var deadlockLabel = label.New("deadlock check")
@@ -473,7 +473,7 @@ func (w *chainWait) waitedFor(ctx context.Context) bool {
 	for _, t := range w.held {
 		h, c := t.hold, t.hold.lock.client
 		known := time.Duration(h.told.Load()) > c.now()-leasetime.LookAfter(w.lock.ttl)*3/2
-		waited = waited || !known || h.waiting.Load() > 0 || c.waits.For(h.lock.name)
+		waited = waited || !known || h.waiting.Load() > 0 || c.waitNotes.AnyFor(h.lock.name)
 	}
 	if waited {
 		w.looks++

@@ -445,7 +445,7 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 			}
 		}
 		if id == c.id {
-			notes = c.waits.Now(notes, wanted)
+			notes = c.waitNotes.Current(notes, wanted)
 		}
 		all[id] = clientSaid{one.info, notes}
 	}
