@@ -157,7 +157,7 @@ func (c *Client) listen(
 			// Any program can publish such a message. So the client believes only the
 			// server's answer to a renewal.
 			if number, own := numberIn(c, attempt); own {
-				c.renewer.Recheck(func(l *renewer.Item) bool { return l.Hold.(*hold).number == number })
+				c.renewer.RenewNow(func(l *renewer.Item) bool { return l.Hold.(*hold).number == number })
 			}
 			return
 		}

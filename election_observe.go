@@ -131,7 +131,8 @@ type observation struct {
 	failed  int           // the number of requests in a row that failed
 }
 
-func (o *observation) recheck() {
+// readAgain makes Observe read the leader at once.
+func (o *observation) readAgain() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -147,7 +148,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	defer o.c.life.Exit()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
-	told := store.Listener{Message: func(string) { o.recheck() }, Resumed: o.recheck}
+	told := store.Listener{Message: func(string) { o.readAgain() }, Resumed: o.readAgain}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
 		o.refused = !request.Transient(err)

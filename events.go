@@ -408,10 +408,10 @@ func (q *notifier) lastNews() {
 
 // The labels of a client's goroutines in the background, for profiles.
 var (
-	eventsLabel  = label.New("events")
-	observeLabel = label.New("election")
-	recheckLabel = label.New("eviction check")
-	releaseLabel = label.New("release")
+	eventsLabel        = label.New("events")
+	observeLabel       = label.New("election")
+	evictionCheckLabel = label.New("eviction check")
+	releaseLabel       = label.New("release")
 )
 
 // caller returns the caller of the lock method. above is the number of calls in between.

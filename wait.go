@@ -527,7 +527,7 @@ func (h *hold) leaveTurn() {
 func waitsLocally(ctx context.Context, s *lock, h *hold) {
 	c := s.client
 	if h != nil && stale(h) {
-		c.life.Go(recheckLabel, func() { recheck(c.life.Context(), h) })
+		c.life.Go(evictionCheckLabel, func() { endIfEvicted(c.life.Context(), h) })
 	}
 	waitsInChain(ctx, "", 0)
 	if c.events.observed() { // an Event is large
@@ -542,7 +542,7 @@ func refuse(ctx context.Context, s *lock, h *hold) error {
 		return &HeldError{Name: s.name}
 	}
 	if stale(h) {
-		recheck(ctx, h)
+		endIfEvicted(ctx, h)
 		return nil
 	}
 	left := max(h.Deadline()-s.client.now(), 0).Round(time.Millisecond)
@@ -562,10 +562,10 @@ func stale(h *hold) bool {
 	return true
 }
 
-// recheck ends a hold that an operator has evicted, and gives up its turn. After an
-// eviction the lock is free for this process too. recheck only reads, because the lease may
+// endIfEvicted ends a hold that an operator has evicted, and gives up its turn. After an
+// eviction the lock is free for this process too. endIfEvicted only reads, because the lease may
 // be one without renewal.
-func recheck(ctx context.Context, h *hold) {
+func endIfEvicted(ctx context.Context, h *hold) {
 	c := h.lock.client
 	if _, reason := h.readEviction(ctx); reason == renewer.Evicted && c.renewer.Remove(&h.Item) {
 		h.markLost(reason)

@@ -10,28 +10,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
-func TestARecheckRenewsAtOnceWhatItSelects(t *testing.T) {
+func TestRenewNowRenewsAtOnceWhatItSelects(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		told, other := s.add(t, "a", ttl), s.add(t, "b", ttl)
 		fixed := &Item{Hold: own("c"), TTL: ttl, NoRenewal: true}
 		s.renewer.Add(fixed, s.now(), s.now())
 		start := s.now()
-		s.renewer.Recheck(func(l *Item) bool { return l != other })
+		s.renewer.RenewNow(func(l *Item) bool { return l != other })
 		synctest.Wait()
 		seen := s.seen()
 		if len(seen) != 1 || seen[0].at != start || len(seen[0].batch) != 1 || seen[0].batch[0].Item != told {
 			t.Errorf("renewed at once: %+v", seen)
 		}
 		s.answer = hang
-		s.renewer.Recheck(func(*Item) bool { return true })
+		s.renewer.RenewNow(func(*Item) bool { return true })
 		synctest.Wait()
 		before := len(s.seen())
-		s.renewer.Recheck(func(*Item) bool { return true }) // a renewal is under way
+		s.renewer.RenewNow(func(*Item) bool { return true }) // a renewal is under way
 		synctest.Wait()
 		again := len(s.seen())
 		assert.True(t, before != 0 && again == 0, "%d requests, and %d while they were under way", before, again)
 		s.renewer.Stop()
-		s.renewer.Recheck(func(*Item) bool { t.Error("a stopped renewer looks"); return true })
+		s.renewer.RenewNow(func(*Item) bool { t.Error("a stopped renewer looks"); return true })
 	})
 }
 

@@ -166,9 +166,9 @@ func (l Asked) report(waiting int, sent, now time.Duration) Report {
 	return r
 }
 
-// Recheck renews at once the leases that match selects, because they may be lost. It skips
+// RenewNow renews at once the leases that match selects, because they may be lost. It skips
 // leases without renewal, and those whose renewal is under way.
-func (k *Renewer) Recheck(match func(*Item) bool) {
+func (k *Renewer) RenewNow(match func(*Item) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
