@@ -107,21 +107,24 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 
 // attempt is one acquisition at the server.
 type attempt struct {
-	c       *Client
-	lock    *lock
-	id      string
-	number  uint64        // the number in id
-	asked   time.Duration // before the client sent the last request that may have led to a grant
-	sure    bool          // the last acquire was answered
-	risk    bool          // the server may keep something for the attempt: a hold or a position
-	inQueue bool          // the server has put the attempt into the wait queue
-	late    int           // how many acquisitions got no answer
-	queued  uint64        // when the server last said so, by its clock, in ms
-	since   time.Duration // when the client sent the request for that answer
-	w       *pushes.Waiter
-	wake    Wake
-	buf     request.Buffer // of the first request
-	asks    int            // how many requests were sent alone
+	c      *Client
+	lock   *lock
+	id     string
+	number uint64        // the number in id
+	asked  time.Duration // before the client sent the last request that may have led to a grant
+
+	unanswered  int  // how many acquires got no answer
+	answered    bool // the last acquire was answered
+	needsCancel bool // the server may have a hold or a position of the attempt
+
+	inQueue  bool          // the server has put the attempt into the wait queue
+	queuedAt uint64        // when the server last said so, by its clock, in ms
+	since    time.Duration // when the client sent the request for that answer
+
+	w    *pushes.Waiter
+	wake Wake
+	buf  request.Buffer // of the first request
+	asks int            // how many requests were sent alone
 }
 
 // newAttemptID returns the ID and the number of a new attempt of this client.
@@ -204,7 +207,7 @@ func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error)
 		if err == nil || errors.Is(err, wire.ErrAnswer) || !away.outlast(ctx, err) {
 			return a, err
 		}
-		if at.risk {
+		if at.needsCancel {
 			at.newAttemptID()
 		}
 		a, err = at.ask(ctx, script.Acquire)
@@ -228,22 +231,22 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	args = s.owned(args)
 	sent := c.now()
-	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)
+	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)
 	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.asked = sent
 		// After some answers the server keeps nothing. Then earlier requests have left
 		// nothing either.
-		at.risk = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
+		at.needsCancel = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
 	}
 	if action == script.Acquire {
-		at.sure = err == nil
-		if err != nil && at.risk {
-			at.late++
+		at.answered = err == nil
+		if err != nil && at.needsCancel {
+			at.unanswered++
 		}
 	}
 	if a.Kind == wire.Queued {
-		at.inQueue, at.queued, at.since = true, a.Now, sent
+		at.inQueue, at.queuedAt, at.since = true, a.Now, sent
 		at.tag()
 		waitsInChain(ctx, at.id, a.Place)
 	}
@@ -271,12 +274,12 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	}
 	switch {
 	case o.Err != nil:
-		at.risk = !request.Definite(o.Err)
+		at.needsCancel = !request.Definite(o.Err)
 		return a, o.Err
 	case !o.Done:
 		return at.ask(ctx, script.Acquire)
 	}
-	at.asked, at.sure, at.risk = entered, true, true
+	at.asked, at.answered, at.needsCancel = entered, true, true
 	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
 }
 
@@ -300,14 +303,14 @@ func (s *lock) attempt(id string) request.Attempt {
 // sent leaves nothing behind, but earlier requests may have.
 func (at *attempt) failed(ctx context.Context, err error, away *outage) error {
 	c := at.c
-	if at.risk {
+	if at.needsCancel {
 		at.cancel()
 	}
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
 		return &endedError{
-			name: at.lock.name, end: end, last: whyLast(err, away.last), unknown: at.risk,
+			name: at.lock.name, end: end, last: whyLast(err, away.last), unknown: at.needsCancel,
 			silent: cmp.Or(request.Interrupted(err), away.silent),
 		}
 	case c.life.IsClosing() && request.Transient(err):

@@ -180,12 +180,12 @@ func (e *Election) resume(
 	args := []string{id, former, wire.Number(term >> 10), s.ttlMS, c.retention, e.watch, s.base}
 	var answer string
 	var sent time.Duration
-	risk := false // a request may have run
+	needsCancel := false // the server may have granted the term again
 	for failures := 0; ; failures++ {
 		if err = s.prepare(ctx); err == nil {
 			sent = c.now()
 			answer, err = c.sender.Run(ctx, script.Resume, s.keys(), args)
-			risk = risk || err != nil && !request.Definite(err)
+			needsCancel = needsCancel || err != nil && !request.Definite(err)
 		}
 		if err == nil || !isTransient(wrap("resumption of", s.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
@@ -196,7 +196,7 @@ func (e *Election) resume(
 		line, bad = wire.ParseResume(answer)
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
-		if risk {
+		if needsCancel {
 			c.canceller.Cancel(s.attempt(id), c.now()+s.ttl)
 		}
 		return nil, 0, err
@@ -209,7 +209,7 @@ func (e *Election) resume(
 	case !line.Held:
 		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", s.name, term, ErrNotHeld))
 	}
-	risk = true
+	needsCancel = true
 	h, err := newHold(s, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
 	if err == nil && s.ack.Wanted() {
 		err = h.confirm(ctx)

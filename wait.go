@@ -96,12 +96,12 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // full TTL: a lease without renewal, and one with acknowledgements, which may take longer
 // than a pushed lease lasts.
 func (at *attempt) trusts(g pushes.Grant) (grant, bool) {
-	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
+	p := leasetime.Push{Sent: at.since, Queued: at.queuedAt, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
 	if g.Now == 0 {
 		// The push does not say when the server made the grant. It may be as old as the
 		// last answer, unless the token is older. The token is at least the server's time
 		// in µs.
-		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.lock.ttl
+		p.Granted, p.Lease = min(at.queuedAt, g.Token/1000), at.lock.ttl
 	}
 	now := at.c.now()
 	if !at.inQueue || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
@@ -125,12 +125,12 @@ func (at *attempt) poll(ctx context.Context) (wire.Answer, error) {
 // the new position.
 func (at *attempt) newAttemptID() {
 	c := at.c
-	if !at.sure {
+	if !at.answered {
 		at.cancel()
 	}
 	at.untag()
 	at.id, at.number = c.newAttemptID()
-	at.inQueue, at.risk = false, false
+	at.inQueue, at.needsCancel = false, false
 	if at.w != nil {
 		at.w = c.hub.Replace(at.w, at.number)
 	}

@@ -37,13 +37,13 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "			if silence != nil {\n",
 }}), in("acquire.go", by{worlds, rules}, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
-	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
+	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)\n" +
 		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n",
-	mut: "	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
+	mut: "	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)\n" +
 		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n	sent := c.now()\n",
 }}), in("acquire.go", by{rules, worlds}, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
-	old:  "	if at.risk {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
+	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
 	mut:  "	end := request.Ended(ctx)\n",
 }}), in("internal/renewer/renewer.go", by{worlds, keeping}, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",

@@ -66,7 +66,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "!known ||",
 }, {
 	name: "what was not sent is undone",
-	old:  "	if at.risk {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
+	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
 	mut:  "	at.cancel()\n	end := request.Ended(ctx)\n",
 }, {
 	name: "a reader that waits does not outlast the server",

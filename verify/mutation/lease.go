@@ -51,8 +51,8 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	mut:  "	_ = waits\n",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "an acquisition that got no answer is given no more time",
-	old:  "leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)",
-	mut:  "leasetime.AskFor(c.sender.Timeout, s.ttl, 0*at.late)",
+	old:  "leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)",
+	mut:  "leasetime.AskFor(c.sender.Timeout, s.ttl, 0*at.unanswered)",
 }}), in("hold.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped stops the renewals of other readers",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
