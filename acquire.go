@@ -350,7 +350,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 
 // granted makes a hold of a grant, or cancels it.
 func (at *attempt) granted(g grant) (_ *hold, err error) {
-	g.number, g.queued = at.number, at.inQueue
+	g.number, g.wasInQueue = at.number, at.inQueue
 	defer at.cancelAfter(&err)
 	return newHold(at.lock, g)
 }
@@ -457,7 +457,7 @@ func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
 func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
 	if do == localqueue.Check {
-		if do = checkWaiters(ctx, turn.Hold); do == localqueue.Share && turn.Hold.reserve() {
+		if do = renewAndDecide(ctx, turn.Hold); do == localqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
 			return turn.Hold, WakeNone, nil
 		}
@@ -508,10 +508,10 @@ func heldIn(err error) error {
 	return nil
 }
 
-// checkWaiters renews the hold, because the answer tells how many wait, and decides again.
+// renewAndDecide renews the hold, because the answer tells how many wait, and decides again.
 // After an error nothing is known. Then the reader waits in the queue, where it delays
 // nobody.
-func checkWaiters(ctx context.Context, h *hold) localqueue.Decision {
+func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
 	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})

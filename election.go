@@ -180,7 +180,7 @@ func (e *Election) resume(
 	args := []string{id, former, wire.Number(term >> 10), s.ttlMS, c.retention, e.watch, s.base}
 	var answer string
 	var sent time.Duration
-	needsCancel := false // the server may have granted the term again
+	needsCancel := false // the server may have resumed the term under this attempt
 	for failures := 0; ; failures++ {
 		if err = s.prepare(ctx); err == nil {
 			sent = c.now()

@@ -35,10 +35,10 @@ type hold struct {
 	waiting atomic.Int32 // how many wait at the server, by its last answer
 	passes  atomic.Int32
 
-	untold  int32    // its news that are in the queue
-	granted reported // as is untold: guarded by the notifier
-	queued  bool     // the attempt waited in the server's wait queue
-	tagged  bool     // the client's record has or had tags of it; guarded by the turn
+	untold     int32    // its news that are in the queue
+	granted    reported // as is untold: guarded by the notifier
+	wasInQueue bool     // the attempt waited in the server's wait queue
+	tagged     bool     // the client's record has or had tags of it; guarded by the turn
 
 	// first is the first lease, unless readers share the hold; this saves an allocation. It starts
 	// when this client learned of the grant, in any case.
@@ -51,12 +51,12 @@ func (h *hold) Group() string { return h.lock.group }
 
 // grant is what the server has granted to an attempt.
 type grant struct {
-	number  uint64 // the number in the attempt's ID
-	token   uint64
-	waiting int
-	since   time.Duration // the lease counts from then: the server did not grant it earlier
-	pushed  time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
-	queued  bool          // the attempt waited in the server's wait queue
+	number     uint64 // the number in the attempt's ID
+	token      uint64
+	waiting    int
+	since      time.Duration // the lease counts from then: the server did not grant it earlier
+	pushed     time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
+	wasInQueue bool          // the attempt waited in the server's wait queue
 }
 
 // readersHold is a hold of readers. It needs the extra fields, and has them in the same allocation.
@@ -79,7 +79,7 @@ func newHold(s *lock, g grant) (*hold, error) {
 		h = new(hold)
 	}
 	h.TTL, h.NoRenewal = s.ttl, s.noRenewal
-	h.lock, h.number, h.queued, h.first.start = s, g.number, g.queued, c.now()
+	h.lock, h.number, h.wasInQueue, h.first.start = s, g.number, g.wasInQueue, c.now()
 	h.server.Store(g.token)
 	h.hasTurn.Store(s.want == wire.Exclusive && s.usesLocalQueue())
 	if s.maxHold > 0 || s.maxRenewals > 0 {

@@ -148,7 +148,7 @@ func (h *hold) endMissing(ctx context.Context) {
 // the grant, the waiter is back in the queue, and its next grant would reach nobody for one
 // TTL. The cancel is sent once. If it is lost, only that time is lost.
 func (h *hold) cancelPosition() {
-	if h.queued {
+	if h.wasInQueue {
 		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
 	}
 }

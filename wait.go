@@ -22,7 +22,8 @@ import (
 
 // await waits for the push. It also polls by itself: when the current lease may have
 // expired, after a break of the subscription, and at every heartbeat. So a lost push costs
-// a poll, never the lock. Three things end the wait without a lock: ctx, Close, and a
+// a poll, never the lock. A push may also say that the lock will be free later (FreeAt); then
+// await polls at that time. Three things end the wait without a lock: ctx, Close, and a
 // refusal that is not transient.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, s := at.c, at.lock
