@@ -1,4 +1,4 @@
-// Lease: its context, its end, and the report of one that was dropped.
+// Lease: its context, its release, and its release when another context ends.
 
 package holdfast
 
@@ -9,14 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
@@ -196,30 +193,6 @@ func (h *hold) newLease(parent context.Context) *Lease {
 	return l
 }
 
-// leakCheck makes the collector find a lease that was handed over inside the process. To set and
-// clear a finalizer takes an eighth of such a hand-over. So a lease that is released leaves its check
-// to the hold, for the next lease.
-type leakCheck struct{ state *leaseState } // nil while the hold has it
-
-// report is called by the collector when nobody has the check.
-func (c *leakCheck) report() {
-	if c.state != nil {
-		reportLeak(c.state.taken, c.state)
-	}
-}
-
-// pass leaves the check of the lease, if it has one, to the hold.
-func (l *Lease) pass() {
-	c, h := l.check, l.state.hold
-	if c == nil {
-		return
-	}
-	c.state, l.check = nil, nil
-	h.mu.Lock()
-	h.more().leak = c
-	h.mu.Unlock()
-}
-
 // newLeaseState creates a lease that is not attached to the hold yet.
 func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
 	t := new(leaseState)
@@ -247,23 +220,6 @@ func (t *leaseState) handle() *Lease {
 	l := &Lease{state: t}
 	l.watch()
 	return l
-}
-
-// watch starts the leak check. runtime.AddCleanup would need two more allocations for each lease.
-func (l *Lease) watch() {
-	if l.state.mayLeak() {
-		runtime.SetFinalizer(l, (*Lease).reportLeak)
-	}
-}
-
-// mayLeak reports whether the collector reports a lease like this one.
-func (t *leaseState) mayLeak() bool { return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }
-
-// watched stops the leak check: the caller has not dropped the lease.
-func (l *Lease) watched() {
-	if l.check == nil && l.state.mayLeak() {
-		runtime.SetFinalizer(l, nil)
-	}
 }
 
 // Name returns the lock's name.
@@ -497,6 +453,71 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 	return l.release(ctx, releaseMode{keep: max(delay, 0)})
 }
 
+// ReleaseWhenDone releases the lease when ctx ends: the context of the call that acquired it,
+// or any other. If ctx has ended already, it does so at once. It does not wait for the code
+// under the lease. So use it if the work is over when ctx ends, or bind the work to
+// [Lease.Context]. A call cannot be undone. After several calls, the first context that ends
+// counts.
+//
+// The release is that of [Lease.Release], in the background. If the server does not answer, the
+// client repeats it until the lease has ended, and the lock is free within its TTL at the
+// latest. The logger and the observer receive the error. [Lease.Release] works before and
+// after. If the lease is lost first, it stays lost, and the end of ctx frees whatever the
+// server may still keep. [Client.Close] ends the wait for ctx.
+//
+// If the lease has ended already, the error is an [ErrNotHeld].
+func (l *Lease) ReleaseWhenDone(ctx context.Context) error {
+	return l.state.whenDone(ctx, l.Err(), l.Release)
+}
+
+// whenDone calls release when ctx ends. ended says why the lease has ended already.
+func (t *leaseState) whenDone(ctx context.Context, ended error, release func(ctx context.Context) error) error {
+	switch {
+	case ctx == nil:
+		return errNoContext
+	case ended != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, ended)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		t.hold.lock.client.life.Go(releaseLabel, func() { t.reportRelease(release(context.WithoutCancel(ctx))) })
+	})
+	t.mu.Lock()
+	if x := t.more(); !t.released {
+		x.stops, stop = append(x.stops, stop), nil
+	}
+	t.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	return nil
+}
+
+// reportRelease logs the error of a release that nobody waits for. The log has a loss already.
+func (t *leaseState) reportRelease(err error) {
+	if err == nil || errors.Is(err, ErrReleased) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrClosed) {
+		return
+	}
+	h := t.hold
+	h.lock.client.events.tell(news{hold: h, lease: t, log: func(log *slog.Logger) {
+		log.Warn("holdfast: the release at the end of a context failed: the lock is free within the TTL at the latest",
+			"lock", h.lock.name, "token", t.token.Load(), "error", err)
+	}})
+}
+
+// stopAll ends the waits for contexts. It calls them without e.mu: a context may ask the
+// lease whether it has ended.
+func (e *leaseEnd) stopAll() {
+	e.mu.Lock()
+	var stops []func() bool
+	if e.extra != nil {
+		stops, e.extra.stops = e.extra.stops, nil
+	}
+	e.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+}
+
 // leaseContext is the context that the user's code gets: the values of the lock call's
 // context, and its own end. Timers are late on a busy machine and after a suspension. So a
 // caller that asks after the trust deadline ends the lease itself, and does not wait for
@@ -554,39 +575,5 @@ func (t *leaseState) overdue() {
 	defer t.mu.Unlock()
 	if t.endWith(lost) {
 		t.early = true
-	}
-}
-
-// If the collector finds a lease without a release, the client does not release it. The
-// holder's code may still run, so no other client may get the lock before the TTL ends. The
-// client stops the renewal, so the TTL does end the lease. It also reports the lease,
-// because a dropped lease is most often a mistake. A lease without renewal is different: it
-// ends with its TTL anyway, and to let it run out is a normal use.
-
-// reportLeak is called by the collector when the program has dropped the handle.
-func (l *Lease) reportLeak() { reportLeak(l.state.taken, l.state) }
-
-// reportLeak stops the renewal of leases that the program has dropped, and reports those
-// that were not released: to the log in one line, to the observer one by one.
-func reportLeak(taken uintptr, dropped ...*leaseState) {
-	dropped = slices.DeleteFunc(dropped, func(t *leaseState) bool { return !t.drop() })
-	var names, tokens []string
-	var left time.Duration
-	for _, t := range dropped {
-		t.hold.stopIfDropped()
-		names, tokens = append(names, t.hold.lock.name), append(tokens, wire.Number(t.token.Load()))
-		left = max(left, t.hold.Deadline()-t.hold.lock.client.now())
-	}
-	at := location(taken)
-	for i, t := range dropped {
-		n := news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)}
-		if i == 0 {
-			n.log = func(log *slog.Logger) {
-				log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays "+
-					"held until its TTL ends", "lock", strings.Join(names, ", "), "taken at", at,
-					"token", strings.Join(tokens, ", "), "left", left)
-			}
-		}
-		t.hold.lock.client.events.tell(n)
 	}
 }

@@ -149,7 +149,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	name: "a swallowed WAIT count",
 	old:  "	if !s.ack.Wanted() || got.Covers(s.ack.Need) {\n",
 	mut:  "	if !s.ack.Wanted() || got.Replicas >= 0 {\n",
-}}), in("renewal.go", by{worlds, rules}, []mutant{{
+}}), in("loss.go", by{worlds, rules}, []mutant{{
 	name: "a lost lease leaves the turn to nobody",
 	old:  "			h.leaveTurn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
 	mut:  "		}\n		reportLoss(h.lock.client, live, err)\n",

@@ -9,7 +9,7 @@ const travelling = "internal/batch/batch.go"
 var ticking = check{"unit tests", ".", []string{"./internal/clock"}}
 
 // inLease are those of how a lease begins and ends, and of who is told.
-var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
+var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	old:  "	h.lock.client.renewer.StopRenewal(&h.Item)\n",
 	mut:  "",
@@ -21,7 +21,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a reader joins a hold that is not renewed any more",
 	old:  "		h.unshare()\n",
 	mut:  "		h.last = false\n",
-}}), in("lease.go", by{dropping}, []mutant{{
+}}), in("loss.go", by{dropping}, []mutant{{
 	name: "a fixed lease that is dropped is reported",
 	old:  "return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }",
 	mut:  "return !t.hold.lock.client.fake }",
@@ -77,7 +77,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a loss that was seen early is not told",
 	old:  "one.endWith(cause) || one.early {",
 	mut:  "one.endWith(cause) {",
-}}), in("renewal.go", by{dropping}, []mutant{{
+}}), in("loss.go", by{dropping}, []mutant{{
 	name: "the loss of a dropped lease is told as well as its leak",
 	old:  "slices.DeleteFunc(live, (*leaseState).isDropped)",
 	mut:  "slices.DeleteFunc(live, func(*leaseState) bool { return false })",
@@ -197,7 +197,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "the confirmation of a push has all that is left",
 	old:  "{ return left / 2 }",
 	mut:  "{ return left }",
-}}), in("lease.go", by{dropping}, []mutant{{
+}}), in("loss.go", by{dropping}, []mutant{{
 	name: "a released lease keeps the check that the next lease of its hold has",
 	old:  "	c.state, l.check = nil, nil\n",
 	mut:  "	c.state = nil\n",
@@ -289,11 +289,11 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a push of no lease is read as a grant",
 	old:  " || a.Now == 0 || a.Lease == 0 {",
 	mut:  " {",
-}}), in("lessen.go", by{lessening}, []mutant{{
+}}), in("lease.go", by{lessening}, []mutant{{
 	name: "a release at the end of a context stops with that context",
 	old:  "t.reportRelease(release(context.WithoutCancel(ctx)))",
 	mut:  "t.reportRelease(ctx.Err())",
-}, {
+}}), in("renewal.go", by{lessening}, []mutant{{
 	name: "an extension that was under way undoes a shortening",
 	old:  "most < ttl {\n\t\t_ = lessening",
 	mut:  "most < 0 {\n\t\t_ = lessening",
