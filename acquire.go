@@ -22,8 +22,8 @@ import (
 // acquireAs acquires the lock: first the turn in this process, then the lock on the server.
 // If a hold comes with the turn, it asks no server. ctx bounds the wait. parent is the
 // parent of the lease's own context.
-func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
-	c := s.client
+func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
+	c := lk.client
 	if !c.life.Enter() {
 		return nil, ErrClosed
 	}
@@ -34,14 +34,14 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 	}
 	var chain *chainWait
 	if outer := waitsfor.OuterOf(parent); outer != nil || leaseOf(parent) != nil {
-		ctx, chain = s.enterChain(ctx, parent, outer)
+		ctx, chain = lk.enterChain(ctx, parent, outer)
 	}
-	take := s.acquireExclusive
-	switch s.want[0] {
+	take := lk.acquireExclusive
+	switch lk.want[0] {
 	case 's':
-		take = s.acquireShared
+		take = lk.acquireShared
 	case 'p':
-		take = s.acquirePermits
+		take = lk.acquirePermits
 	}
 	l, wake, err := take(ctx, parent, try)
 	if chain != nil {
@@ -49,26 +49,26 @@ func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) 
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
-		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
 	if err != nil {
-		err = s.heldError(ctx, parent, err)
+		err = lk.heldError(ctx, parent, err)
 	}
 	switch {
 	case told == nil:
 	case err != nil:
-		s.fail(told, err)
+		lk.fail(told, err)
 	default:
 		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - told.start, Waited: told.waited})
 	}
 	return l, err
 }
 
-func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := s.client
+func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := lk.client
 	cause := WakeNone
-	if s.usesLocalQueue() {
-		turn, err := c.localQueue.Enter(ctx, s.key(), localqueue.Exclusive, s, try)
+	if lk.usesLocalQueue() {
+		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
 			return nil, cause, err
 		}
@@ -76,9 +76,9 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 			cause = WakeLocal
 		}
 		if passed := turn.Hold; passed != nil {
-			if !s.noHandOver && fits(passed, s) {
+			if !lk.noHandOver && fits(passed, lk) {
 				if l := passed.newLease(parent); l != nil {
-					tagHold(passed, s.tags)
+					tagHold(passed, lk.tags)
 					return l, cause, nil
 				}
 			}
@@ -89,18 +89,18 @@ func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, 
 			}
 		}
 	}
-	h, w, err := s.runAttempt(ctx, &outage{c: c, lock: s, try: try})
+	h, w, err := lk.runAttempt(ctx, &outage{c: c, lock: lk, try: try})
 	if err == nil {
-		if s.usesLocalQueue() {
-			s.turn().Keep(h)
+		if lk.usesLocalQueue() {
+			lk.turn().Keep(h)
 		}
 		if l := h.newLease(parent); l != nil {
 			return l, max(cause, w), nil
 		}
 		err = h.endReason()
 	}
-	if s.usesLocalQueue() {
-		s.turn().Leave()
+	if lk.usesLocalQueue() {
+		lk.turn().Leave()
 	}
 	return nil, cause, err
 }
@@ -156,24 +156,24 @@ func appendAttempt(to []byte, client string, number uint64) []byte {
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
 // server keeps nothing for the attempt, or a cancel runs in the background.
-func (s *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error) {
-	c := s.client
+func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error) {
+	c := lk.client
 	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	if !c.preflight.Passed(s.ack) {
-		if err := away.prepare(ctx, s); err != nil {
+	if !c.preflight.Passed(lk.ack) {
+		if err := away.prepare(ctx, lk); err != nil {
 			return nil, WakeNone, err
 		}
 	}
 	c.registration.Start()
 	id, number := c.newAttemptID()
-	at := &attempt{c: c, lock: s, id: id, number: number}
+	at := &attempt{c: c, lock: lk, id: id, number: number}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
 	if !away.try && c.hub.Active() {
-		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.pushing.refused(c.now()) {
-			at.w = c.hub.Unsubscribed(s.channel, number)
+		if at.w = c.hub.Await(lk.channel, number); at.w == nil && c.pushing.refused(c.now()) {
+			at.w = c.hub.Unsubscribed(lk.channel, number)
 		}
 	}
 	a, err := at.enter(ctx, away)
@@ -185,7 +185,7 @@ func (s *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error
 		return nil, WakeNone, at.failed(ctx, err, away)
 	}
 	h, err := at.handleAnswer(ctx, a)
-	if err == nil && s.ack.Wanted() {
+	if err == nil && lk.ack.Wanted() {
 		if err = h.confirm(ctx); err != nil {
 			h = nil
 		}
@@ -216,23 +216,23 @@ func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error)
 
 // ask sends acquire or poll for the attempt.
 func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer, error) {
-	s, c := at.lock, at.c
+	lk, c := at.lock, at.c
 	patience := "0"
 	if at.w != nil {
-		patience = s.patience
+		patience = lk.patience
 	}
 	buf := &at.buf
 	if at.asks++; at.asks > 1 {
 		buf = new(request.Buffer)
 	}
-	args := append(buf.Args[:0], at.id, s.ttlMS, s.life, s.want, patience, s.base)
+	args := append(buf.Args[:0], at.id, lk.ttlMS, lk.life, lk.want, patience, lk.base)
 	if action == script.Poll {
-		args = append(buf.Args[:0], at.id, s.ttlMS, c.retention, patience, s.base)
+		args = append(buf.Args[:0], at.id, lk.ttlMS, c.retention, patience, lk.base)
 	}
-	args = s.owned(args)
+	args = lk.owned(args)
 	sent := c.now()
-	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)
-	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)
+	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)
+	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.asked = sent
 		// After some answers the server keeps nothing. Then earlier requests have left
@@ -294,8 +294,8 @@ func (at *attempt) cancel() {
 }
 
 // attempt returns the attempt as a cancel needs it.
-func (s *lock) attempt(id string) request.Attempt {
-	return request.Attempt{ID: id, Keys: s.keys(), Owner: s.owner, Base: s.base, TTL: s.ttl}
+func (lk *lock) attempt(id string) request.Attempt {
+	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, Base: lk.base, TTL: lk.ttl}
 }
 
 // failed returns the error of an attempt that ends because a request failed. away has what is known
@@ -328,7 +328,7 @@ func elsewhere(c *Client, err error) bool {
 
 // handleAnswer turns an answer into a hold, an error, or a wait.
 func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
-	s := at.lock
+	lk := at.lock
 	if a.Kind == wire.Queued && at.w == nil {
 		a.Kind = 0 // the attempt did not ask to wait, and would not receive the push
 	}
@@ -336,15 +336,15 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 	case wire.Granted:
 		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.asked})
 	case wire.Busy:
-		return nil, &HeldError{Name: s.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
+		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
-		return nil, &LimitError{Name: s.name, InUse: a.Count, Asked: s.limit}
+		return nil, &LimitError{Name: lk.name, InUse: a.Count, Asked: lk.limit}
 	case wire.Queued:
-		s.during(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
+		lk.during(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
 		at.cancel()
-		return nil, wrap("lock", s.name, wire.BadAnswer("another kind to acquire"))
+		return nil, wrap("lock", lk.name, wire.BadAnswer("another kind to acquire"))
 	}
 }
 
@@ -364,17 +364,17 @@ func (at *attempt) cancelAfter(err *error) {
 
 // acquireShared acquires the lock as a reader: under a lease of the same call chain, or
 // together with the readers of this process, or from the server.
-func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := s.client
-	if l, err := s.readUnder(parent); l != nil || err != nil {
+func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := lk.client
+	if l, err := lk.readUnder(parent); l != nil || err != nil {
 		return l, WakeNone, err
 	}
-	if !s.shares() {
-		return s.readAlone(ctx, parent, try)
+	if !lk.shares() {
+		return lk.readAlone(ctx, parent, try)
 	}
 	cause := WakeNone
 	for {
-		turn, err := c.localQueue.Enter(ctx, s.key(), localqueue.Shared, s, try)
+		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Shared, lk, try)
 		if turn.Waited {
 			cause = WakeLocal
 		}
@@ -382,9 +382,9 @@ func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wak
 		case err != nil:
 			return nil, cause, err
 		case turn.None():
-			return s.readAlone(ctx, parent, try)
+			return lk.readAlone(ctx, parent, try)
 		case !turn.Joined:
-			h, w, err := s.readFirst(ctx, try, turn)
+			h, w, err := lk.readFirst(ctx, try, turn)
 			if err != nil {
 				return nil, max(cause, w), err
 			}
@@ -392,10 +392,10 @@ func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wak
 				return l, max(cause, w), nil
 			}
 			return nil, cause, h.endReason()
-		case !turn.Hold.suits(s):
+		case !turn.Hold.suits(lk):
 			// The goroutine waited for a reader whose hold has other parameters.
 			turn.Hold.unreserve()
-			return s.readAlone(ctx, parent, try)
+			return lk.readAlone(ctx, parent, try)
 		}
 		if l := turn.Hold.newReaderLease(parent, true); l != nil {
 			return l, cause, nil
@@ -404,36 +404,36 @@ func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wak
 }
 
 // fits reports whether the hold has the parameters that a lease of this call needs.
-func fits(h *hold, s *lock) bool {
-	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.rw == s.rw
+func fits(h *hold, lk *lock) bool {
+	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.ack == lk.ack && h.lock.rw == lk.rw
 }
 
 // suits reports whether a reader of this call may join the hold.
-func (h *hold) suits(s *lock) bool { return fits(h, s) && h.lock.tags == s.tags }
+func (h *hold) suits(lk *lock) bool { return fits(h, lk) && h.lock.tags == lk.tags }
 
 // readUnder adds a reader to a read-write lock under the context of a lease of it. It sends
 // no request and does not queue, because all waiters wait for that lease anyway. If ctx
 // belongs to no such lease, it returns nil and nil.
-func (s *lock) readUnder(parent context.Context) (*Lease, error) {
-	c := s.client
+func (lk *lock) readUnder(parent context.Context) (*Lease, error) {
+	c := lk.client
 	for held := leaseOf(parent); held != nil; held = held.outerLease() {
-		if !held.of(c, s) || held.ended() != nil {
+		if !held.of(c, lk) || held.ended() != nil {
 			continue
 		}
 		h := held.hold
 		if !h.lock.rw.any() {
 			return nil, held.deadlock()
 		}
-		if t := newLeaseState(parent, h, true); h.addMember(t, held) {
-			return t.handle(), nil
+		if ls := newLeaseState(parent, h, true); h.addMember(ls, held) {
+			return ls.handle(), nil
 		}
 	}
 	return nil, nil
 }
 
 // readAlone acquires a hold that this process does not share.
-func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	h, w, err := s.runAttempt(ctx, &outage{c: s.client, lock: s, try: try})
+func (lk *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	h, w, err := lk.runAttempt(ctx, &outage{c: lk.client, lock: lk, try: try})
 	if err != nil {
 		return nil, w, err
 	}
@@ -446,15 +446,15 @@ func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, e
 // newReaderLease creates a lease for a reservation of the hold. It returns nil if the hold
 // is lost.
 func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
-	if t := newLeaseState(parent, h, local); h.redeem(t) {
-		return t.handle()
+	if ls := newLeaseState(parent, h, local); h.redeem(ls) {
+		return ls.handle()
 	}
 	return nil
 }
 
 // readFirst asks the server for all readers of this process. The caller has the turn, and
 // readFirst gives the turn up. The new hold has a reservation for the caller.
-func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
+func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
 	if do == localqueue.Check {
 		if do = renewAndDecide(ctx, turn.Hold); do == localqueue.Share && turn.Hold.reserve() {
@@ -464,18 +464,18 @@ func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, 
 	}
 	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
 	// request only tries, because goroutines that only try wait for its answer.
-	away := &outage{c: s.client, lock: s, try: true}
+	away := &outage{c: lk.client, lock: lk, try: true}
 	var h *hold
 	var w Wake
 	var err error
 	if try || do != localqueue.Wait {
-		h, w, err = s.runAttempt(ctx, away)
+		h, w, err = lk.runAttempt(ctx, away)
 	} else {
-		err = &HeldError{Name: s.name}
+		err = &HeldError{Name: lk.name}
 	}
 	if held := heldIn(err); (held != nil || isTransient(err)) && !try {
 		turn.Waiting(held)
-		h, w, err = s.runAttempt(ctx, away.again(err))
+		h, w, err = lk.runAttempt(ctx, away.again(err))
 	}
 	if err != nil {
 		turn.LeaveWith(heldIn(err))
@@ -534,32 +534,32 @@ type trying struct {
 
 // tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
 // failed try the caller holds nothing. An error that is not transient ends the call.
-func (s *lock) tryOften(ctx context.Context) (*Lease, error) {
-	start := s.client.now()
+func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
+	start := lk.client.now()
 	for n := 1; ; n++ {
-		l, err := s.acquireAs(ctx, ctx, true)
+		l, err := lk.acquireAs(ctx, ctx, true)
 		var held *HeldError
 		known := errors.As(err, &held)
 		if err == nil || !known && !isTransient(err) || request.Ended(ctx) != nil {
 			return l, err
 		}
-		if n == s.tries {
-			told := HeldError{Name: s.name, Err: reason(err)}
+		if n == lk.tries {
+			told := HeldError{Name: lk.name, Err: reason(err)}
 			if known {
 				told = *held
 			}
-			told.Tries, told.Waited = n, s.client.now()-start
+			told.Tries, told.Waited = n, lk.client.now()-start
 			return nil, &told
 		}
-		timer := time.NewTimer(s.pace/2 + time.Duration(s.client.chance()*float64(s.pace)))
+		timer := time.NewTimer(lk.pace/2 + time.Duration(lk.client.chance()*float64(lk.pace)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ctx.Err())
-		case <-s.client.life.Closing():
+			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+		case <-lk.client.life.Closing():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ErrClosed)
+			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 		}
 	}
 }

@@ -174,20 +174,20 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 func (e *Election) resume(
 	ctx context.Context, former string, term uint64,
 ) (l *Leadership, left time.Duration, err error) {
-	c, s := e.lock.client, &e.lock
+	c, lk := e.lock.client, &e.lock
 	id, number := c.newAttemptID()
 	c.registration.Start()
-	args := []string{id, former, wire.Number(term >> 10), s.ttlMS, c.retention, e.watch, s.base}
+	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.base}
 	var answer string
 	var sent time.Duration
 	needsCancel := false // the server may have resumed the term under this attempt
 	for failures := 0; ; failures++ {
-		if err = s.prepare(ctx); err == nil {
+		if err = lk.prepare(ctx); err == nil {
 			sent = c.now()
-			answer, err = c.sender.Run(ctx, script.Resume, s.keys(), args)
+			answer, err = c.sender.Run(ctx, script.Resume, lk.keys(), args)
 			needsCancel = needsCancel || err != nil && !request.Definite(err)
 		}
-		if err == nil || !isTransient(wrap("resumption of", s.name, err)) || !c.sender.Pause(ctx, failures) {
+		if err == nil || !isTransient(wrap("resumption of", lk.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
 		}
 	}
@@ -197,21 +197,21 @@ func (e *Election) resume(
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
 		if needsCancel {
-			c.canceller.Cancel(s.attempt(id), c.now()+s.ttl)
+			c.canceller.Cancel(lk.attempt(id), c.now()+lk.ttl)
 		}
 		return nil, 0, err
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return cancel(fmt.Errorf("holdfast: election %q: %w", s.name, ctx.Err()))
+		return cancel(fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
 	case err != nil || bad != nil:
-		return cancel(wrap("resumption of", s.name, cmp.Or(err, bad)))
+		return cancel(wrap("resumption of", lk.name, cmp.Or(err, bad)))
 	case !line.Held:
-		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", s.name, term, ErrNotHeld))
+		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
 	}
 	needsCancel = true
-	h, err := newHold(s, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
-	if err == nil && s.ack.Wanted() {
+	h, err := newHold(lk, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
+	if err == nil && lk.ack.Wanted() {
 		err = h.confirm(ctx)
 	}
 	if err != nil {

@@ -104,10 +104,10 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observable refuses calls that need no request to be refused.
-func observable(ctx context.Context, s *lock) error {
+func observable(ctx context.Context, lk *lock) error {
 	switch {
-	case s.err != nil:
-		return s.err
+	case lk.err != nil:
+		return lk.err
 	case ctx == nil:
 		return errNoContext
 	}

@@ -158,66 +158,66 @@ func (e *leaseEnd) markReleased() (first bool, cause error) {
 }
 
 // outerLease returns the lease under whose context this one was acquired.
-func (t *leaseState) outerLease() *leaseState { return leaseOf(t.parent) }
+func (ls *leaseState) outerLease() *leaseState { return leaseOf(ls.parent) }
 
 type leaseKey struct{}
 
 func leaseOf(ctx context.Context) *leaseState {
-	t, _ := ctx.Value(leaseKey{}).(*leaseState)
-	return t
+	ls, _ := ctx.Value(leaseKey{}).(*leaseState)
+	return ls
 }
 
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	t, local := &h.first, h.passes.Load() > 0
+	ls, local := &h.first, h.passes.Load() > 0
 	if local {
-		t = new(leaseState)
+		ls = new(leaseState)
 	}
-	t.init(parent, h, local)
+	ls.init(parent, h, local)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.peek().lost != nil || h.closed {
 		return nil
 	}
-	h.lease, h.departed = t, false
-	if !local || !t.mayLeak() {
-		return t.handle()
+	h.lease, h.departed = ls, false
+	if !local || !ls.mayLeak() {
+		return ls.handle()
 	}
-	l, x := &Lease{state: t}, h.more()
+	l, x := &Lease{state: ls}, h.more()
 	if l.check, x.leak = x.leak, nil; l.check == nil {
 		l.check = new(leakCheck)
 		runtime.SetFinalizer(l.check, (*leakCheck).report)
 	}
-	l.check.state = t
+	l.check.state = ls
 	return l
 }
 
 // newLeaseState creates a lease that is not attached to the hold yet.
 func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
-	t := new(leaseState)
-	t.init(parent, h, local)
-	return t
+	ls := new(leaseState)
+	ls.init(parent, h, local)
+	return ls
 }
 
 // init fills a lease in. A local lease begins now. Only the observer's events use the beginning and
 // the number of a lease, and a hand-over takes less time than to read the clock three times.
-func (t *leaseState) init(parent context.Context, h *hold, local bool) {
+func (ls *leaseState) init(parent context.Context, h *hold, local bool) {
 	c := h.lock.client
-	t.hold, t.first, t.parent, t.local, t.start = h, t, parent, local, h.first.start
-	t.token.Store(h.token())
+	ls.hold, ls.first, ls.parent, ls.local, ls.start = h, ls, parent, local, h.first.start
+	ls.token.Store(h.token())
 	if !c.events.observed() {
 		return
 	}
-	t.number = c.events.leases.Add(1)
+	ls.number = c.events.leases.Add(1)
 	if local {
-		t.start = c.now()
+		ls.start = c.now()
 	}
 }
 
 // handle returns the Lease for the caller.
-func (t *leaseState) handle() *Lease {
-	l := &Lease{state: t}
+func (ls *leaseState) handle() *Lease {
+	l := &Lease{state: ls}
 	l.watch()
 	return l
 }
@@ -254,8 +254,8 @@ func (l *Lease) Token() uint64 { return l.state.token.Load() }
 // timer runs as soon after the deadline as the machine allows, and within a second after a
 // suspension. The same holds for derived contexts.
 func (l *Lease) Context() context.Context {
-	t := l.state
-	return t.context(t.parent, t, t)
+	ls := l.state
+	return ls.context(ls.parent, ls, ls)
 }
 
 func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -263,13 +263,13 @@ func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // ended returns why the lease ended, or nil.
-func (t *leaseState) ended() error {
-	t.overdue()
-	t.mu.Lock()
-	cause := t.cause
-	t.mu.Unlock()
+func (ls *leaseState) ended() error {
+	ls.overdue()
+	ls.mu.Lock()
+	cause := ls.cause
+	ls.mu.Unlock()
 	if errors.Is(cause, ErrLost) {
-		return t.hold.endReason() // the hold may know more by now
+		return ls.hold.endReason() // the hold may know more by now
 	}
 	return cause
 }
@@ -292,11 +292,11 @@ func (l *Lease) Err() error { return l.state.ended() }
 // After a wait, Remaining may at first be a tenth of the TTL or two seconds. It rises when
 // the renewal that confirms the grant succeeds. The client sends that renewal at once.
 func (l *Lease) Remaining() time.Duration {
-	t := l.state
-	if t.ended() != nil {
+	ls := l.state
+	if ls.ended() != nil {
 		return 0
 	}
-	return max(t.hold.Deadline()-t.hold.lock.client.now(), 0)
+	return max(ls.hold.Deadline()-ls.hold.lock.client.now(), 0)
 }
 
 // Deadline returns the current trust deadline on the wall clock, for people and logs. It
@@ -310,22 +310,22 @@ func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 // If the error is an [ErrNotHeld], the lease is lost. After any other error the lease keeps
 // its old deadline and its renewal.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	t := l.state
-	h, c := t.hold, t.hold.lock.client
+	ls := l.state
+	h, c := ls.hold, ls.hold.lock.client
 	switch err := checkTTL(ttl); {
 	case ctx == nil:
 		return errNoContext
 	case err != nil:
 		return invalid("%v", err)
 	}
-	if err := t.ended(); err != nil {
+	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extension of", h.lock.name)); err != nil {
 		return err
 	}
-	if !h.beginExtension(t) {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), ErrReleased))
+	if !h.beginExtension(ls) {
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
 	}
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
@@ -343,7 +343,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		c.renewer.Extended(&h.Item, sent, ttl)
 		shortenAgain(ctx, h, ttl)
 	}
-	if err := t.ended(); err != nil {
+	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	return checkLongest(h, ttl)
@@ -370,8 +370,8 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	t := l.state
-	first, cause := t.markReleased()
+	ls := l.state
+	first, cause := ls.markReleased()
 	if !first {
 		return ErrReleased
 	}
@@ -379,38 +379,38 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if passed {
 		l.pass()
 	}
-	local, err := t.exit(ctx, cause, how)
+	local, err := ls.exit(ctx, cause, how)
 	if !passed {
 		l.watched() // the next holder does not wait for this
 	}
-	if t.hold.lock.client.events.observed() {
-		t.observe(cause, local, err)
+	if ls.hold.lock.client.events.observed() {
+		ls.observe(cause, local, err)
 	}
 	return err
 }
 
 // observe reports how the lease ended. Each grant has one end: a loss or a Close was
 // reported before.
-func (t *leaseState) observe(cause error, local bool, err error) {
+func (ls *leaseState) observe(cause error, local bool, err error) {
 	if !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrClosed) {
-		t.hold.lock.client.events.tellNow(t.hold, t.ending(EventRelease, local, err))
+		ls.hold.lock.client.events.tellNow(ls.hold, ls.ending(EventRelease, local, err))
 	}
 }
 
 // ending returns the event of the lease's end.
-func (t *leaseState) ending(kind EventKind, local bool, err error) Event {
-	h := t.hold
+func (ls *leaseState) ending(kind EventKind, local bool, err error) Event {
+	h := ls.hold
 	return Event{
-		Kind: kind, Context: t.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h), Lease: t.number,
-		Token: t.token.Load(), Local: local, Held: h.lock.client.now() - t.start, Err: err,
+		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h),
+		Lease: ls.number, Token: ls.token.Load(), Local: local, Held: h.lock.client.now() - ls.start, Err: err,
 	}
 }
 
 // exit gives up the lease's part of the hold, unless other leases of the same re-entry are
 // live. After a loss, the hold and its turn are already gone. After a Close, the hold is
 // already released.
-func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
-	h, last := t.hold, t.leave()
+func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
+	h, last := ls.hold, ls.leave()
 	switch {
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
@@ -420,7 +420,7 @@ func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (lo
 		h.stopIfDropped()
 		return true, nil
 	}
-	root := t.first
+	root := ls.first
 	if how.keep > 0 {
 		h.keepUntil(h.lock.client.now()+how.keep, root)
 	}
@@ -471,7 +471,7 @@ func (l *Lease) ReleaseWhenDone(ctx context.Context) error {
 }
 
 // whenDone calls release when ctx ends. ended says why the lease has ended already.
-func (t *leaseState) whenDone(ctx context.Context, ended error, release func(ctx context.Context) error) error {
+func (ls *leaseState) whenDone(ctx context.Context, ended error, release func(ctx context.Context) error) error {
 	switch {
 	case ctx == nil:
 		return errNoContext
@@ -479,13 +479,13 @@ func (t *leaseState) whenDone(ctx context.Context, ended error, release func(ctx
 		return fmt.Errorf("%w: %w", ErrNotHeld, ended)
 	}
 	stop := context.AfterFunc(ctx, func() {
-		t.hold.lock.client.life.Go(releaseLabel, func() { t.reportRelease(release(context.WithoutCancel(ctx))) })
+		ls.hold.lock.client.life.Go(releaseLabel, func() { ls.reportRelease(release(context.WithoutCancel(ctx))) })
 	})
-	t.mu.Lock()
-	if x := t.more(); !t.released {
+	ls.mu.Lock()
+	if x := ls.more(); !ls.released {
 		x.stops, stop = append(x.stops, stop), nil
 	}
-	t.mu.Unlock()
+	ls.mu.Unlock()
 	if stop != nil {
 		stop()
 	}
@@ -493,14 +493,14 @@ func (t *leaseState) whenDone(ctx context.Context, ended error, release func(ctx
 }
 
 // reportRelease logs the error of a release that nobody waits for. The log has a loss already.
-func (t *leaseState) reportRelease(err error) {
+func (ls *leaseState) reportRelease(err error) {
 	if err == nil || errors.Is(err, ErrReleased) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrClosed) {
 		return
 	}
-	h := t.hold
-	h.lock.client.events.tell(news{hold: h, lease: t, log: func(log *slog.Logger) {
+	h := ls.hold
+	h.lock.client.events.tell(news{hold: h, lease: ls, log: func(log *slog.Logger) {
 		log.Warn("holdfast: the release at the end of a context failed: the lock is free within the TTL at the latest",
-			"lock", h.lock.name, "token", t.token.Load(), "error", err)
+			"lock", h.lock.name, "token", ls.token.Load(), "error", err)
 	}})
 }
 
@@ -559,21 +559,21 @@ func (c *leaseContext) Err() error {
 // overdue ends the lease for its user if its trust deadline has passed. The renewer's timer
 // does the rest when it runs: it reports the loss, and lets the next goroutine of the
 // process ask the server.
-func (t *leaseState) overdue() {
-	h := t.hold
+func (ls *leaseState) overdue() {
+	h := ls.hold
 	if h.Deadline() > h.lock.client.now() {
 		return
 	}
-	t.mu.Lock()
-	ended := t.cause != nil
-	t.mu.Unlock()
+	ls.mu.Lock()
+	ended := ls.cause != nil
+	ls.mu.Unlock()
 	if ended || !h.lock.client.renewer.Expire(&h.Item) {
 		return
 	}
 	lost := h.lostFor(h.EndReason())
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.endWith(lost) {
-		t.early = true
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.endWith(lost) {
+		ls.early = true
 	}
 }

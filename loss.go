@@ -24,12 +24,12 @@ func (h *hold) markLost(reason renewer.Reason) {
 	h.more().lost = err
 	first, all, released := h.lease, h.leases(), h.departed
 	h.mu.Unlock()
-	for _, t := range all {
-		live := t.finish(err)
+	for _, ls := range all {
+		live := ls.finish(err)
 		if len(live) == 0 {
 			continue
 		}
-		if t == first && !released {
+		if ls == first && !released {
 			// The holder has lost the turn too. The next goroutine of this process may ask
 			// the server, whether the holder has noticed the loss or not.
 			h.leaveTurn()
@@ -45,10 +45,10 @@ func (h *hold) markLost(reason renewer.Reason) {
 // reportLoss reports the lost leases of one re-entry. Dropped leases are reported already.
 // If a lease without renewal expires, that is its normal end.
 func reportLoss(c *Client, live []*leaseState, err *LostError) {
-	for i, t := range slices.DeleteFunc(live, (*leaseState).isDropped) {
-		h, n := t.hold, news{hold: t.hold, lease: t, event: t.ending(EventLost, false, err)}
+	for i, ls := range slices.DeleteFunc(live, (*leaseState).isDropped) {
+		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.ending(EventLost, false, err)}
 		if i == 0 {
-			level, token := slog.LevelWarn, t.token.Load()
+			level, token := slog.LevelWarn, ls.token.Load()
 			if h.lock.noRenewal && err.Reason == LossExpired {
 				level = slog.LevelDebug
 			}
@@ -56,11 +56,11 @@ func reportLoss(c *Client, live []*leaseState, err *LostError) {
 			if failed := lastFailure(h); failed != nil && err.Reason == LossExpired {
 				attributes = append(attributes, "error", failed, "hint", Hint(failed))
 			}
-			n.log = func(log *slog.Logger) {
+			item.log = func(log *slog.Logger) {
 				log.Log(c.life.Context(), level, "holdfast: lease lost", attributes...)
 			}
 		}
-		c.events.tell(n)
+		c.events.tell(item)
 	}
 }
 
@@ -161,25 +161,25 @@ func (l *Lease) reportLeak() { reportLeak(l.state.taken, l.state) }
 // reportLeak stops the renewal of leases that the program has dropped, and reports those
 // that were not released: to the log in one line, to the observer one by one.
 func reportLeak(taken uintptr, dropped ...*leaseState) {
-	dropped = slices.DeleteFunc(dropped, func(t *leaseState) bool { return !t.drop() })
+	dropped = slices.DeleteFunc(dropped, func(ls *leaseState) bool { return !ls.drop() })
 	var names, tokens []string
 	var left time.Duration
-	for _, t := range dropped {
-		t.hold.stopIfDropped()
-		names, tokens = append(names, t.hold.lock.name), append(tokens, wire.Number(t.token.Load()))
-		left = max(left, t.hold.Deadline()-t.hold.lock.client.now())
+	for _, ls := range dropped {
+		ls.hold.stopIfDropped()
+		names, tokens = append(names, ls.hold.lock.name), append(tokens, wire.Number(ls.token.Load()))
+		left = max(left, ls.hold.Deadline()-ls.hold.lock.client.now())
 	}
 	at := location(taken)
-	for i, t := range dropped {
-		n := news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)}
+	for i, ls := range dropped {
+		item := news{hold: ls.hold, lease: ls, event: ls.ending(EventLeak, false, nil)}
 		if i == 0 {
-			n.log = func(log *slog.Logger) {
+			item.log = func(log *slog.Logger) {
 				log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays "+
 					"held until its TTL ends", "lock", strings.Join(names, ", "), "taken at", at,
 					"token", strings.Join(tokens, ", "), "left", left)
 			}
 		}
-		t.hold.lock.client.events.tell(n)
+		ls.hold.lock.client.events.tell(item)
 	}
 }
 
@@ -215,7 +215,7 @@ func (l *Lease) watch() {
 }
 
 // mayLeak reports whether the collector reports a lease like this one.
-func (t *leaseState) mayLeak() bool { return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }
+func (ls *leaseState) mayLeak() bool { return !ls.hold.lock.client.fake && !ls.hold.lock.noRenewal }
 
 // watched stops the leak check: the caller has not dropped the lease.
 func (l *Lease) watched() {
@@ -225,16 +225,16 @@ func (l *Lease) watched() {
 }
 
 // drop marks the lease as dropped. It reports false if the lease had already ended.
-func (t *leaseState) drop() bool {
-	t.hold.mu.Lock()
-	t.hold.more().dropped = true
-	t.hold.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.released || t.cause != nil {
+func (ls *leaseState) drop() bool {
+	ls.hold.mu.Lock()
+	ls.hold.more().dropped = true
+	ls.hold.mu.Unlock()
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.released || ls.cause != nil {
 		return false
 	}
-	t.dropped = true
+	ls.dropped = true
 	return true
 }
 
@@ -247,17 +247,17 @@ func (h *hold) stopIfDropped() {
 	}
 }
 
-// inUse reports whether the program still has a lease of the re-entry that began with t.
-func (t *leaseState) inUse() bool {
-	t.mu.Lock()
-	begun := !t.left && !t.dropped
-	inner := slices.Clone(t.entered().inner)
-	t.mu.Unlock()
+// inUse reports whether the program still has a lease of the re-entry that began with ls.
+func (ls *leaseState) inUse() bool {
+	ls.mu.Lock()
+	begun := !ls.left && !ls.dropped
+	inner := slices.Clone(ls.entered().inner)
+	ls.mu.Unlock()
 	return begun || slices.ContainsFunc(inner, func(in *leaseState) bool { return !in.isDropped() })
 }
 
-func (t *leaseState) isDropped() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.dropped
+func (ls *leaseState) isDropped() bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.dropped
 }

@@ -201,16 +201,16 @@ func under(ctx context.Context, taken []*Lease) context.Context {
 }
 
 // acquireNext waits for one lock. It stops if a lock acquired earlier is lost.
-func acquireNext(ctx, parent context.Context, s *lock, taken []*Lease) (*Lease, error) {
+func acquireNext(ctx, parent context.Context, lk *lock, taken []*Lease) (*Lease, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	for _, l := range taken {
 		l.state.onEnd(stop)
 	}
-	l, err := s.acquireAs(ctx, parent, false)
+	l, err := lk.acquireAs(ctx, parent, false)
 	if err != nil {
 		if lost := context.Cause(ctx); errors.Is(lost, ErrLost) {
-			err = fmt.Errorf("holdfast: while waiting for %q: %w", s.name, lost)
+			err = fmt.Errorf("holdfast: while waiting for %q: %w", lk.name, lost)
 		}
 		return nil, err
 	}
@@ -245,8 +245,8 @@ func takeAll(
 	ctx, parent context.Context, c *Client, locks []lock, start time.Duration,
 ) (leases []*Lease, busy int, err error) {
 	for i := range locks {
-		if s := &locks[i]; s.usesLocalQueue() {
-			if _, err := c.localQueue.Enter(ctx, s.key(), localqueue.Exclusive, s, true); err != nil {
+		if lk := &locks[i]; lk.usesLocalQueue() {
+			if _, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
 				leaveAll(locks[:i])
 				return nil, i, err
 			}
@@ -361,8 +361,8 @@ func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hol
 // leaveAll gives up the turns of locks that are not held.
 func leaveAll(locks []lock) {
 	for i := range locks {
-		if s := &locks[i]; s.usesLocalQueue() {
-			s.turn().Leave()
+		if lk := &locks[i]; lk.usesLocalQueue() {
+			lk.turn().Leave()
 		}
 	}
 }

@@ -88,11 +88,11 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 	if err := checkReadable(ctx, c, m.lock.name); err != nil {
 		return nil, err
 	}
-	s, err := readLock(ctx, c, m.lock.name, &registrations{holdersOnly: true}, anyHolder)
-	if err != nil || !s.Held() {
+	info, err := readLock(ctx, c, m.lock.name, &registrations{holdersOnly: true}, anyHolder)
+	if err != nil || !info.Held() {
 		return nil, err
 	}
-	return &s.Holders[0], nil
+	return &info.Holders[0], nil
 }
 
 // AwaitFree waits until the lock is free, and does not acquire it. When it returns nil, there was
@@ -133,34 +133,34 @@ func signal(c chan struct{}) {
 	}
 }
 
-func (s *lock) awaitFree(parent context.Context) error {
-	c := s.client
+func (lk *lock) awaitFree(parent context.Context) error {
+	c := lk.client
 	switch {
-	case s.err != nil:
-		return s.err
+	case lk.err != nil:
+		return lk.err
 	case parent == nil:
 		return errNoContext
 	case parent.Err() != nil:
-		return fmt.Errorf("holdfast: lock %q: %w", s.name, parent.Err())
+		return fmt.Errorf("holdfast: lock %q: %w", lk.name, parent.Err())
 	}
-	if held := s.heldBy(parent); held != nil && s.limit == 0 {
-		if s.want == wire.Shared {
+	if held := lk.heldBy(parent); held != nil && lk.limit == 0 {
+		if lk.want == wire.Shared {
 			return nil // under any lease of this lock, a reader gets in at once
 		}
 		return held.deadlock()
 	}
 	if !c.life.Enter() {
-		return fmt.Errorf("holdfast: lock %q: %w", s.name, ErrClosed)
+		return fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 	}
 	defer c.life.Exit()
 	ctx := parent
-	if s.wait > 0 {
-		limited, cancel := bounded(parent, s.wait)
+	if lk.wait > 0 {
+		limited, cancel := bounded(parent, lk.wait)
 		defer cancel()
 		ctx = limited
 	}
 	f := &freeWatch{
-		lock: s, outage: outage{c: c, lock: s, try: s.wait == 0},
+		lock: lk, outage: outage{c: c, lock: lk, try: lk.wait == 0},
 		free: make(chan struct{}, 1), ask: make(chan struct{}, 1),
 	}
 	err := f.await(ctx)
@@ -169,9 +169,9 @@ func (s *lock) awaitFree(parent context.Context) error {
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
-		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
-	return s.heldError(ctx, parent, err)
+	return lk.heldError(ctx, parent, err)
 }
 
 // await asks until the lock is free, and waits for news in between.

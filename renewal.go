@@ -74,11 +74,11 @@ func (h *hold) renewed(r renewer.Report) {
 
 // acked returns an error if too few replicas or disks acknowledged an answer. The script
 // has run in that case too.
-func (s *lock) acked(got store.Acks) error {
-	if !s.ack.Wanted() || got.Covers(s.ack.Need) {
+func (lk *lock) acked(got store.Acks) error {
+	if !lk.ack.Wanted() || got.Covers(lk.ack.Need) {
 		return nil
 	}
-	return &AckError{Name: s.name, Want: s.ack.Need, Got: got}
+	return &AckError{Name: lk.name, Want: lk.ack.Need, Got: got}
 }
 
 // confirm waits until a grant is acknowledged. If it is not, confirm releases the hold and
@@ -87,7 +87,7 @@ func (s *lock) acked(got store.Acks) error {
 // acknowledgements, which cover all earlier writes too. It asks for one millisecond more
 // than the lease has, so that there is a change to write.
 func (h *hold) confirm(ctx context.Context) error {
-	c, s := h.lock.client, h.lock
+	c, lk := h.lock.client, h.lock
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTL+time.Millisecond)
 	if err == nil && lost == "" {
@@ -98,27 +98,27 @@ func (h *hold) confirm(ctx context.Context) error {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
 			untilEnd(ctx, c, func() { _ = h.release(ctx, releaseMode{}) })
 		} else {
-			c.canceller.Cancel(s.attempt(attemptOf(h)), c.now()+s.ttl)
+			c.canceller.Cancel(lk.attempt(attemptOf(h)), c.now()+lk.ttl)
 		}
 	}
 	switch {
 	case lost != "":
 		return fmt.Errorf("holdfast: lock %q: the lease was lost before it was acknowledged: %w",
-			s.name, h.lostFor(lost))
+			lk.name, h.lostFor(lost))
 	case errors.Is(err, ErrNotAcked):
 		return err
 	case request.Ended(ctx) != nil:
 		err = request.Ended(ctx)
 	}
-	return wrap("lock", s.name, err)
+	return wrap("lock", lk.name, err)
 }
 
-// beginExtension notes an extension of t. Until endExtension, the hold is not handed over: the next
-// goroutine has not asked for that TTL. It reports false if t is released.
-func (m *members) beginExtension(t *leaseState) bool {
+// beginExtension notes an extension of ls. Until endExtension, the hold is not handed over: the next
+// goroutine has not asked for that TTL. It reports false if ls is released.
+func (m *members) beginExtension(ls *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.has(t) {
+	if !m.has(ls) {
 		return false
 	}
 	m.more().extending++
@@ -178,8 +178,8 @@ func (h *hold) renewal(ttl time.Duration) request.Renewal {
 // A lock with [Owner] refuses Shorten, because the other entries trust the same lease. A quorum
 // refuses it too. After such a refusal, the lease is as before.
 func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
-	t := l.state
-	h, c := t.hold, t.hold.lock.client
+	ls := l.state
+	h, c := ls.hold, ls.hold.lock.client
 	switch err := checkTTL(ttl); {
 	case ctx == nil:
 		return errNoContext
@@ -188,18 +188,18 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 	case h.lock.owner != "":
 		return invalid("the lease of %q has an owner's name: its other entries would trust it for too long; "+
 			"use a lock without Owner to shorten it", h.lock.name)
-	case t.ended() != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, t.ended())
+	case ls.ended() != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())
 	}
 	if err := alreadyOver(ctx, "shortening of", h.lock.name); err != nil {
 		return err
 	}
 	h.mu.Lock()
-	held := h.has(t)
+	held := h.has(ls)
 	h.last = h.last || held // a further lease could not be extended
 	h.mu.Unlock()
 	if !held {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), ErrReleased))
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
 	}
 	h.unshare()
 	renewing, held := c.renewer.Shorten(&h.Item, c.now(), ttl)
@@ -215,7 +215,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 			return err
 		}
 	}
-	if err := t.ended(); err != nil {
+	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	return nil
@@ -248,8 +248,8 @@ func shortenAgain(ctx context.Context, h *hold, ttl time.Duration) {
 // n is at least 1 and at most the permits that the lease has. Otherwise, and for a lease that is
 // not a semaphore's, the error is an [ErrInvalid]. To give all permits up, release the lease.
 func (l *Lease) KeepPermits(ctx context.Context, n int) error {
-	t := l.state
-	h := t.hold
+	ls := l.state
+	h := ls.hold
 	has := permitsOf(h)
 	switch {
 	case ctx == nil:
@@ -260,8 +260,8 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 		return invalid("the lease of %q would keep %d permits: it must keep at least 1, or be released", h.lock.name, n)
 	case n > has:
 		return invalid("the lease of %q has %d permits, so it cannot keep %d", h.lock.name, has, n)
-	case t.ended() != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, t.ended())
+	case ls.ended() != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())
 	}
 	keepPermits(h, n)
 	less := lessening{hold: h, permits: n}
@@ -313,9 +313,9 @@ func (l lessening) run(ctx context.Context, what string) error {
 }
 
 func (l lessening) ask(ctx context.Context) (wire.Answer, error) {
-	c, s := l.lock.client, l.lock
-	return c.sender.Ask(ctx, script.Lessen, s.keys(),
-		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, s.base})
+	c, lk := l.lock.client, l.lock
+	return c.sender.Ask(ctx, script.Lessen, lk.keys(),
+		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.base})
 }
 
 // later repeats the request in the background until the lease has ended.

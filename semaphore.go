@@ -191,32 +191,32 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 // position in the wait queue, and serves its goroutines in order. Goroutines that only try
 // do not wait for their turn. They cannot overtake, because the server grants them nothing
 // while others wait.
-func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := s.client
-	away := &outage{c: c, lock: s, try: try}
+func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := lk.client
+	away := &outage{c: c, lock: lk, try: try}
 	if try || c.cfg.MaxLocalHandOvers < 0 {
-		return s.takePermits(ctx, parent, away)
+		return lk.takePermits(ctx, parent, away)
 	}
-	if !c.localQueue.Busy(s.key(), localqueue.Permits) {
+	if !c.localQueue.Busy(lk.key(), localqueue.Permits) {
 		// No goroutine of this process waits, so perhaps the first request is granted.
 		away.try = true
-		l, w, err := s.takePermits(ctx, parent, away)
+		l, w, err := lk.takePermits(ctx, parent, away)
 		if !errors.Is(err, ErrHeld) && !isTransient(err) {
 			return l, w, err
 		}
 		away = away.again(err)
 	}
-	turn, err := c.localQueue.Enter(ctx, s.key(), localqueue.Permits, s, false)
+	turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
 		return nil, WakeNone, away.ended(ctx, err)
 	}
-	l, w, err := s.takePermits(ctx, parent, away)
+	l, w, err := lk.takePermits(ctx, parent, away)
 	turn.Leave()
 	return l, w, err
 }
 
-func (s *lock) takePermits(ctx, parent context.Context, away *outage) (*Lease, Wake, error) {
-	h, w, err := s.runAttempt(ctx, away)
+func (lk *lock) takePermits(ctx, parent context.Context, away *outage) (*Lease, Wake, error) {
+	h, w, err := lk.runAttempt(ctx, away)
 	if err != nil {
 		return nil, w, err
 	}

@@ -26,7 +26,7 @@ import (
 // await polls at that time. Three things end the wait without a lock: ctx, Close, and a
 // refusal that is not transient.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
-	c, s := at.c, at.lock
+	c, lk := at.c, at.lock
 	due, failures := c.now()+at.pollAfter(a), 0
 	var silence error // the error of the last poll; nil if it was answered
 	for {
@@ -44,7 +44,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case <-ctx.Done():
 			at.cancel()
 			if silence != nil {
-				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
+				return nil, &endedError{name: lk.name, end: ctx.Err(), last: silence}
 			}
 			return nil, ctx.Err()
 		case <-c.life.Closing():
@@ -139,8 +139,8 @@ func (at *attempt) newAttemptID() {
 
 // tag makes the client's record show the tags of a waiter. A hold takes them over.
 func (at *attempt) tag() {
-	if s := at.lock; s.tags != "" {
-		at.c.registration.Note(wire.TagsField(wire.NumberOf(at.id)), s.tags, at, func() bool { return true })
+	if lk := at.lock; lk.tags != "" {
+		at.c.registration.Note(wire.TagsField(wire.NumberOf(at.id)), lk.tags, at, func() bool { return true })
 	}
 }
 
@@ -221,39 +221,39 @@ func (at *attempt) pushUnavailable() bool {
 // subscribeAgain tries to subscribe in the background, if it is time. The hub tells all
 // waiters of that channel.
 func (at *attempt) subscribeAgain() {
-	c, s := at.c, at.lock
+	c, lk := at.c, at.lock
 	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {
 		return
 	}
-	c.hub.Prepare(s.channel, func(err error) {
+	c.hub.Prepare(lk.channel, func(err error) {
 		if err == nil {
 			c.pushing.subscribed()
 			return
 		}
 		err = request.InTime(context.Background(), err)
 		c.pushing.learn(c.now(), request.Definite(err) && !request.Transient(err), c.chance())
-		s.reportPushUnavailable(err)
+		lk.reportPushUnavailable(err)
 	})
 }
 
 // reportPushUnavailable reports, once in a client's life, that its waiters poll.
-func (s *lock) reportPushUnavailable(why error) {
-	c := s.client
+func (lk *lock) reportPushUnavailable(why error) {
+	c := lk.client
 	if c.pushing.told.Swap(true) {
 		return
 	}
 	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll: that is slower and keeps no order",
 		"error", why, "hint", Hint(why))
-	c.events.observe(Event{Kind: EventPushUnavailable, Name: s.name, Mode: s.mode(), Err: why})
+	c.events.observe(Event{Kind: EventPushUnavailable, Name: lk.name, Mode: lk.mode(), Err: why})
 }
 
 // join subscribes and asks for a position in the wait queue. If the server refuses the
 // subscription, join asks anyway. If it returns and the attempt has no waiter, then join
 // sent no request, or no push can arrive.
 func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
-	c, s, number := at.c, at.lock, at.number
+	c, lk, number := at.c, at.lock, at.number
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	w, silent := c.hub.Subscribe(brief, s.channel, number)
+	w, silent := c.hub.Subscribe(brief, lk.channel, number)
 	cancel()
 	silent = request.InTime(ctx, silent)
 	refused := silent != nil && request.Definite(silent) && !request.Transient(silent)
@@ -266,14 +266,14 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 		return wire.Answer{}, ErrClosed
 	}
 	if w == nil {
-		w = c.hub.Unsubscribed(s.channel, number)
+		w = c.hub.Unsubscribed(lk.channel, number)
 	}
 	at.w = w
 	a, err := at.ask(ctx, script.Acquire)
 	switch {
 	case refused:
 		c.pushing.learn(c.now(), refused, c.chance())
-		s.reportPushUnavailable(silent)
+		lk.reportPushUnavailable(silent)
 	case silent != nil && err == nil:
 		at.subscribeAgain()
 	case silent != nil:
@@ -288,12 +288,12 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 
 // prepare checks three things once: the server can run the scripts, its user has the
 // permissions, and the server can wait for the lock's acknowledgements.
-func (s *lock) prepare(ctx context.Context) error {
-	c := s.client
-	noPushes, err := c.preflight.Check(ctx, s.ack, s.keys(), s.channel)
+func (lk *lock) prepare(ctx context.Context) error {
+	c := lk.client
+	noPushes, err := c.preflight.Check(ctx, lk.ack, lk.keys(), lk.channel)
 	if noPushes != nil {
 		c.pushing.mute.Store(true)
-		s.reportPushUnavailable(noPushes)
+		lk.reportPushUnavailable(noPushes)
 	}
 	return err
 }
@@ -331,8 +331,8 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 }
 
 // prepare checks the server as soon as it can be reached. After an error the call must end.
-func (o *outage) prepare(ctx context.Context, s *lock) error {
-	for err := s.prepare(ctx); err != nil; err = s.prepare(ctx) {
+func (o *outage) prepare(ctx context.Context, lk *lock) error {
+	for err := lk.prepare(ctx); err != nil; err = lk.prepare(ctx) {
 		if !o.outlast(ctx, err) {
 			return o.over(ctx, err)
 		}
@@ -395,14 +395,14 @@ func waitOver(ctx, parent context.Context) bool {
 
 // heldError replaces err when the wait limit ended the wait. At that moment err says only
 // how a request was stopped. An error that is not transient stays as it is.
-func (s *lock) heldError(ctx, parent context.Context, err error) error {
+func (lk *lock) heldError(ctx, parent context.Context, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
 		!request.IsContextEnd(err) && !errors.Is(err, ErrUnknownOutcome) &&
 			(!request.Definite(err) || !request.Transient(err)) {
 		return err
 	}
 	until, _ := ctx.Deadline()
-	told := &HeldError{Name: s.name, Waited: s.wait + time.Since(until)}
+	told := &HeldError{Name: lk.name, Waited: lk.wait + time.Since(until)}
 	var stopped *endedError
 	switch {
 	case errors.As(err, &stopped):
@@ -411,7 +411,7 @@ func (s *lock) heldError(ctx, parent context.Context, err error) error {
 		told.Err = err
 	}
 	if told.Err == nil {
-		readHolder(parent, s, told)
+		readHolder(parent, lk, told)
 	}
 	return told
 }
@@ -427,10 +427,10 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 	others := make([]*HeldError, len(locks))
 	var all sync.WaitGroup
 	for i := range locks[1:] {
-		s := &locks[i+1]
-		other := &HeldError{Name: s.name, Waited: told.Waited}
+		lk := &locks[i+1]
+		other := &HeldError{Name: lk.name, Waited: told.Waited}
 		others[i+1] = other
-		all.Go(func() { readHolder(parent, s, other) })
+		all.Go(func() { readHolder(parent, lk, other) })
 	}
 	all.Wait()
 	for _, other := range others[1:] {
@@ -443,11 +443,11 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 
 // readHolder asks the server which holder the lock has; of very many readers, it reads some. It
 // gives up after lastLook.
-func readHolder(ctx context.Context, s *lock, told *HeldError) {
-	c := s.client
+func readHolder(ctx context.Context, lk *lock, told *HeldError) {
+	c := lk.client
 	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
 	defer cancel()
-	r, err := c.sender.RecordUntil(look, s.keys(), oneOrSeveral)
+	r, err := c.sender.RecordUntil(look, lk.keys(), oneOrSeveral)
 	if err != nil {
 		told.Err = request.InTime(ctx, err)
 		return
@@ -487,17 +487,19 @@ func newLocalQueue() *localqueue.Queue[*hold, *lock] {
 
 // usesLocalQueue reports whether the goroutines of this process wait for each other for the lock.
 // If not, each of them asks the server, and there are no local hand-overs.
-func (s *lock) usesLocalQueue() bool { return s.client.cfg.MaxLocalHandOvers >= 0 && !s.noLocalQueue }
+func (lk *lock) usesLocalQueue() bool {
+	return lk.client.cfg.MaxLocalHandOvers >= 0 && !lk.noLocalQueue
+}
 
 // shares reports whether readers with these parameters share a hold.
-func (s *lock) shares() bool { return s.usesLocalQueue() && !s.noHandOver }
+func (lk *lock) shares() bool { return lk.usesLocalQueue() && !lk.noHandOver }
 
 // joinDecision decides what a reader does. h is the hold that the readers of its process
 // share, or nil.
-func joinDecision(h *hold, s *lock, writerHere bool) localqueue.Decision {
+func joinDecision(h *hold, lk *lock, writerHere bool) localqueue.Decision {
 	switch {
-	case h != nil && h.suits(s):
-		age := s.client.now() - time.Duration(h.told.Load())
+	case h != nil && h.suits(lk):
+		age := lk.client.now() - time.Duration(h.told.Load())
 		return localqueue.Join(age, int(h.waiting.Load()), writerHere)
 	case writerHere:
 		return localqueue.Wait
@@ -513,7 +515,7 @@ func (h *hold) unshare() {
 }
 
 // turn returns the turn of an exclusive lock. The caller, or its hold, has the turn.
-func (s *lock) turn() localTurn { return s.client.localQueue.Turn(s.key(), localqueue.Exclusive) }
+func (lk *lock) turn() localTurn { return lk.client.localQueue.Turn(lk.key(), localqueue.Exclusive) }
 
 // leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
 // release may come at the same time, and the turn passes on once.
@@ -525,29 +527,29 @@ func (h *hold) leaveTurn() {
 
 // waitsLocally is called when a goroutine begins to wait for another goroutine of this
 // process, which has h or asks the server.
-func waitsLocally(ctx context.Context, s *lock, h *hold) {
-	c := s.client
+func waitsLocally(ctx context.Context, lk *lock, h *hold) {
+	c := lk.client
 	if h != nil && stale(h) {
 		c.life.Go(evictionCheckLabel, func() { endIfEvicted(c.life.Context(), h) })
 	}
 	waitsInChain(ctx, "", 0)
 	if c.events.observed() { // an Event is large
-		s.during(ctx, Event{Kind: EventWait, Local: true})
+		lk.during(ctx, Event{Kind: EventWait, Local: true})
 	}
 }
 
 // refuse returns the error for a goroutine that only tries, while another goroutine has h
 // or asks the server. If it returns nil, the goroutine checks again.
-func refuse(ctx context.Context, s *lock, h *hold) error {
+func refuse(ctx context.Context, lk *lock, h *hold) error {
 	if h == nil {
-		return &HeldError{Name: s.name}
+		return &HeldError{Name: lk.name}
 	}
 	if stale(h) {
 		endIfEvicted(ctx, h)
 		return nil
 	}
-	left := max(h.Deadline()-s.client.now(), 0).Round(time.Millisecond)
-	return &HeldError{Name: s.name, HeldBy: attemptOf(h), Remaining: left}
+	left := max(h.Deadline()-lk.client.now(), 0).Round(time.Millisecond)
+	return &HeldError{Name: lk.name, HeldBy: attemptOf(h), Remaining: left}
 }
 
 // stale reports whether the client must ask the server about the hold before another goroutine

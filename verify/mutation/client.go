@@ -37,10 +37,10 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "			if silence != nil {\n",
 }}), in("acquire.go", by{worlds, rules}, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
-	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n",
-	mut: "	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n	sent := c.now()\n",
+	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n",
+	mut: "	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
 }}), in("acquire.go", by{rules, worlds}, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
 	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
@@ -119,8 +119,8 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "",
 }}), in("lease.go", by{rules, worlds}, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
-	old:  "	if h.peek().lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = t, false\n",
-	mut:  "	h.lease, h.departed = t, false\n",
+	old:  "	if h.peek().lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = ls, false\n",
+	mut:  "	h.lease, h.departed = ls, false\n",
 }}), in("internal/localqueue/policy.go", by{queuing, rules}, []mutant{{
 	name: "passing inside the process has no bounds",
 	old:  "	return handOvers < min(b.count, limit, maxHandOvers) && age < b.time\n",
@@ -147,8 +147,8 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	if r.Err != nil {\n",
 }, {
 	name: "a swallowed WAIT count",
-	old:  "	if !s.ack.Wanted() || got.Covers(s.ack.Need) {\n",
-	mut:  "	if !s.ack.Wanted() || got.Replicas >= 0 {\n",
+	old:  "	if !lk.ack.Wanted() || got.Covers(lk.ack.Need) {\n",
+	mut:  "	if !lk.ack.Wanted() || got.Replicas >= 0 {\n",
 }}), in("loss.go", by{worlds, rules}, []mutant{{
 	name: "a lost lease leaves the turn to nobody",
 	old:  "			h.leaveTurn()\n		}\n		reportLoss(h.lock.client, live, err)\n",

@@ -42,7 +42,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "	if request.Ended(ctx) == nil {\n",
 }, {
 	name: "the end of a wait does not name the holder",
-	old:  "	if told.Err == nil {\n		readHolder(parent, s, told)\n	}\n",
+	old:  "	if told.Err == nil {\n		readHolder(parent, lk, told)\n	}\n",
 	mut:  "",
 }, {
 	name: "the end of a wait does not say why the server was unreachable",

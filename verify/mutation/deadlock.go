@@ -61,7 +61,7 @@ var inDeadlocks = slices.Concat(in("internal/waitsfor/waitsfor.go", by{knotting}
 }, {
 	name: "one of several holders of permits is enough for a deadlock",
 	old:  "				n.Pool, n.Want, n.Free = pool, w.Permits, free\n",
-	mut:  "				n.Needs = append(n.Needs, waitsfor.ID{Lock: s.Name, Attempt: h.HolderID})\n",
+	mut:  "				n.Needs = append(n.Needs, waitsfor.ID{Lock: info.Name, Attempt: h.HolderID})\n",
 }, {
 	name: "a wait inside a process is not seen",
 	old:  "local := wire.LocalClient(w.id); local {\n			g.addLocal",
@@ -100,6 +100,6 @@ var inDeadlocks = slices.Concat(in("internal/waitsfor/waitsfor.go", by{knotting}
 	mut:  "",
 }}), in("lock.go", by{deadlocks}, []mutant{{
 	name: "the hint of a deadlock names Reentrant for a kind that does not have it",
-	old:  "		!reenters && !s.canReenter:\n",
+	old:  "		!reenters && !lk.canReenter:\n",
 	mut:  "		false:\n",
 }}))

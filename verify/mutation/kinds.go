@@ -88,7 +88,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "want == up && x.keptUntil > now+time.Hour:",
 }, {
 	name: "a step keeps its token",
-	old:  "	t.token.Store(h.token())\n",
+	old:  "	ls.token.Store(h.token())\n",
 	mut:  "",
 }, {
 	name: "a step of unknown outcome is forgotten",
@@ -96,16 +96,16 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "		steps = []conversion{want}\n",
 }}), in("options.go", by{rules}, []mutant{{
 	name: "a lock may have a maximum time below its minimum time",
-	old:  "	case ch.maxHold > 0 && ch.minHold > ch.maxHold:\n",
-	mut:  "	case ch.maxHold < 0:\n",
+	old:  "	case o.maxHold > 0 && o.minHold > o.maxHold:\n",
+	mut:  "	case o.maxHold < 0:\n",
 }, {
 	name: "a reader's lease is longer than it may hold the lock",
 	old:  "		kind.read = min(kind.read, leasetime.TTLFor(kind.maxHold))\n",
 	mut:  "",
 }, {
 	name: "acknowledgements are waited for longer than a request may take",
-	old:  "	case ch.ack.Wanted() && ch.ack.Total() >= c.cfg.RequestTimeout:\n",
-	mut:  "	case ch.ack.Wanted() && ch.ack.Limit >= c.cfg.RequestTimeout:\n",
+	old:  "	case o.ack.Wanted() && o.ack.Total() >= c.cfg.RequestTimeout:\n",
+	mut:  "	case o.ack.Wanted() && o.ack.Limit >= c.cfg.RequestTimeout:\n",
 }}), in("multilease.go", by{promised}, []mutant{{
 	name: "several locks are trusted as long as the last of them",
 	old:  "		least = min(least, part.Remaining())\n",
@@ -140,12 +140,12 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	if h.hasTurn.Load() {\n",
 }}), in("acquire.go", by{rules}, []mutant{{
 	name: "a reader joins a hold with another TTL",
-	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.rw == s.rw\n",
-	mut:  "	return h.lock.ack == s.ack && h.lock.rw == s.rw\n",
+	old:  "	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.ack == lk.ack && h.lock.rw == lk.rw\n",
+	mut:  "	return h.lock.ack == lk.ack && h.lock.rw == lk.rw\n",
 }, {
 	name: "a conversion uses the TTLs of another goroutine's options",
-	old:  "h.lock.ack == s.ack && h.lock.rw == s.rw\n",
-	mut:  "h.lock.ack == s.ack && h.lock.rw.any() == s.rw.any()\n",
+	old:  "h.lock.ack == lk.ack && h.lock.rw == lk.rw\n",
+	mut:  "h.lock.ack == lk.ack && h.lock.rw.any() == lk.rw.any()\n",
 }}), in("internal/pushes/hub.go", by{waking, rules}, []mutant{{
 	name: "a late subscription is not for waiters that exist already",
 	old:  "			w.sub = s\n			s.users++\n			w.recheck()\n",
@@ -216,7 +216,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	if false {\n",
 }}), in("acquire.go", by{rules}, []mutant{{
 	name: "a lease keeps the tags of the one before",
-	old:  "					tagHold(passed, s.tags)\n",
+	old:  "					tagHold(passed, lk.tags)\n",
 	mut:  "",
 }}), in("internal/request/registration.go", by{rules}, []mutant{{
 	name: "notes on attempts that are over are never removed",

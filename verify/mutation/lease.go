@@ -23,12 +23,12 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "		h.last = false\n",
 }}), in("loss.go", by{dropping}, []mutant{{
 	name: "a fixed lease that is dropped is reported",
-	old:  "return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }",
-	mut:  "return !t.hold.lock.client.fake }",
+	old:  "return !ls.hold.lock.client.fake && !ls.hold.lock.noRenewal }",
+	mut:  "return !ls.hold.lock.client.fake }",
 }}), in("lease.go", by{rules}, []mutant{{
 	name: "a check after the deadline does not end the lease",
-	old:  "	if t.endWith(lost) {\n",
-	mut:  "	if t.cause == nil && lost == nil {\n",
+	old:  "	if ls.endWith(lost) {\n",
+	mut:  "	if ls.cause == nil && lost == nil {\n",
 }}), in("internal/clock/mixed_linux.go", by{ticking}, []mutant{{
 	name: "a suspension is not counted until the boot clock is read again",
 	old:  "mono-r.mono < fresh && (wall-mono-r.gap).Abs() <= tolerance {",
@@ -51,8 +51,8 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	_ = waits\n",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "an acquisition that got no answer is given no more time",
-	old:  "leasetime.AskFor(c.sender.Timeout, s.ttl, at.unanswered)",
-	mut:  "leasetime.AskFor(c.sender.Timeout, s.ttl, 0*at.unanswered)",
+	old:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)",
+	mut:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, 0*at.unanswered)",
 }}), in("hold.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped stops the renewals of other readers",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
@@ -67,7 +67,7 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "",
 }}), in("multilease.go", by{rules}, []mutant{{
 	name: "locks that are held together are renewed after one of them is lost",
-	old:  "	b.onEnd(b.stopRenewal)\n",
+	old:  "	mls.onEnd(mls.stopRenewal)\n",
 	mut:  "",
 }}), in("lock.go", by{dropping}, []mutant{{
 	name: "the report of a dropped lease names a line of the library",
@@ -83,8 +83,8 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "slices.DeleteFunc(live, func(*leaseState) bool { return false })",
 }}), in("events.go", by{telling}, []mutant{{
 	name: "the log handler runs where leases are lost",
-	old:  "	if n.event.Kind == 0 && (n.log == nil || !q.logs) {\n",
-	mut:  "	if n.log != nil && q.logs {\n		n.log(q.log)\n	}\n	if n.event.Kind == 0 {\n",
+	old:  "	if item.event.Kind == 0 && (item.log == nil || !n.logs) {\n",
+	mut:  "	if item.log != nil && n.logs {\n		item.log(n.log)\n	}\n	if item.event.Kind == 0 {\n",
 }, {
 	name: "the observer is told of a release before a renewal that came first",
 	old:  "	if h.untold > 0 {\n",
@@ -99,7 +99,7 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "		if dropped < 0 {\n",
 }, {
 	name: "the observer is told of a lease before its grant",
-	old:  "known != nil && !bool(*known) && n.event.Kind != 0 {",
+	old:  "known != nil && !bool(*known) && item.event.Kind != 0 {",
 	mut:  "known != nil && bool(*known) && false {",
 }}), in("client.go", by{rules}, []mutant{{
 	name: "Close does not wait for what is still to be told",
@@ -291,8 +291,8 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  " {",
 }}), in("lease.go", by{lessening}, []mutant{{
 	name: "a release at the end of a context stops with that context",
-	old:  "t.reportRelease(release(context.WithoutCancel(ctx)))",
-	mut:  "t.reportRelease(ctx.Err())",
+	old:  "ls.reportRelease(release(context.WithoutCancel(ctx)))",
+	mut:  "ls.reportRelease(ctx.Err())",
 }}), in("renewal.go", by{lessening}, []mutant{{
 	name: "an extension that was under way undoes a shortening",
 	old:  "most < ttl {\n\t\t_ = lessening",
