@@ -47,28 +47,28 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	end := request.Ended(ctx)\n",
 }}), in("internal/renewer/renewer.go", by{worlds, keeping}, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
-	old:  "			l.extend(sent, l.For)\n",
-	mut:  "			l.extend(now, l.For)\n",
+	old:  "			a.extend(sent, a.For)\n",
+	mut:  "			a.extend(now, a.For)\n",
 }, {
 	name: "an expired lease is not signalled",
-	old:  "	for _, l := range lost {\n		k.cfg.Lost(l, l.EndReason())\n",
-	mut:  "	for _, l := range lost {\n		_ = l\n",
+	old:  "	for _, it := range lost {\n		r.cfg.Lost(it, it.EndReason())\n",
+	mut:  "	for _, it := range lost {\n		_ = it\n",
 }, {
 	name: "a lease is renewed after its release",
-	old:  "	heap.Remove(&k.queue, int(l.index))\n	return true\n",
+	old:  "	heap.Remove(&r.queue, int(it.index))\n	return true\n",
 	mut:  "	return true\n",
 }}), in("internal/renewer/renewer.go", by{keeping, rules}, []mutant{{
 	name: "a pushed grant is renewed like any other",
-	old:  "		l.due, l.next = now, min(now, l.Deadline())\n",
+	old:  "		it.due, it.next = now, min(now, it.Deadline())\n",
 	mut:  "",
 }}), in("internal/renewer/renewer.go", by{keeping}, []mutant{{
 	name: "the confirmation of a pushed grant has the time of any request",
-	old:  "			bound = min(bound, leasetime.ConfirmWithin(l.Deadline()-sent))\n",
-	mut:  "			bound = min(bound, l.Deadline()-sent)\n",
+	old:  "			bound = min(bound, leasetime.ConfirmWithin(a.Deadline()-sent))\n",
+	mut:  "			bound = min(bound, a.Deadline()-sent)\n",
 }, {
 	name: "the confirmation of a pushed grant counts as a renewal",
-	old:  "l.Limits != nil && !l.unconfirmed {\n",
-	mut:  "l.Limits != nil {\n",
+	old:  "a.Limits != nil && !a.unconfirmed {\n",
+	mut:  "a.Limits != nil {\n",
 }}), in("internal/leasetime/leasetime.go", by{lasting}, []mutant{{
 	name: "a push counts from its arrival",
 	old:  "	return p.Sent + waited - waited/100\n",

@@ -127,16 +127,16 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "		if false {\n",
 }}), in("internal/adapter/deadline.go", by{refusing}, []mutant{{
 	name: "a time limit outlives its requests",
-	old:  "\tif l.users == 0 && l.deadlines.next != l {\n",
+	old:  "\tif d.users == 0 && d.deadlines.next != d {\n",
 	mut:  "	if false {\n",
 }, {
 	name: "the newest time limit outlives the requests that it was left to",
-	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
-	mut:  "	if l != nil && l.users == 0 {\n",
+	old:  "	ds.next = nil\n	if d != nil && d.users == 0 {\n",
+	mut:  "	if d != nil && d.users == 0 {\n",
 }, {
 	name: "a time limit ends under a request that waits for it",
-	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
-	mut:  "	a.next = nil\n	if l != nil {\n",
+	old:  "	ds.next = nil\n	if d != nil && d.users == 0 {\n",
+	mut:  "	ds.next = nil\n	if d != nil {\n",
 }}), in("store/goredis/goredis.go", by{goRedis}, []mutant{{
 	name: "goredis: Close leaves a timer",
 	old:  "\ts.deadlines.Stop()\n\tswitch {\n",

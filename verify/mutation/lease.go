@@ -119,16 +119,16 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	_ = h.retire\n",
 }}), in("internal/renewer/renewer.go", by{rules}, []mutant{{
 	name: "a renewal takes a loss back that was seen",
-	old:  "	l.cut = over\n",
+	old:  "	it.cut = over\n",
 	mut:  "",
 }}), in("internal/renewer/renewer.go", by{keeping}, []mutant{{
 	name: "a renewal that failed is not tried again",
-	old:  "				l.next = min(l.retryAt(now), l.Deadline())\n",
-	mut:  "				l.next = l.Deadline()\n",
+	old:  "				a.next = min(a.retryAt(now), a.Deadline())\n",
+	mut:  "				a.next = a.Deadline()\n",
 }, {
 	name: "a renewal may take longer than the lease lasts",
-	old:  "		bound = min(bound, l.Deadline()-sent)\n		if l.unconfirmed",
-	mut:  "		if l.unconfirmed",
+	old:  "		bound = min(bound, a.Deadline()-sent)\n		if a.unconfirmed",
+	mut:  "		if a.unconfirmed",
 }, {
 	name: "a request renews any number of leases",
 	old:  "			n := min(len(leases), batchMax)\n",
@@ -139,40 +139,40 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "due[\"\"] = append(due[\"\"], Asked{",
 }, {
 	name: "a deadline moves back",
-	old:  "	d = max(d, l.Deadline())\n",
+	old:  "	d = max(d, it.Deadline())\n",
 	mut:  "",
 }, {
 	name: "an extension to a shorter TTL renews before that is due",
-	old:  "	l.due = max(l.due, leasetime.RenewAt(sent, ttl))\n",
-	mut:  "	l.due = leasetime.RenewAt(sent, ttl)\n",
+	old:  "	it.due = max(it.due, leasetime.RenewAt(sent, ttl))\n",
+	mut:  "	it.due = leasetime.RenewAt(sent, ttl)\n",
 }, {
 	name: "renewals that are nearly due travel alone",
-	old:  "l.next-leasetime.Slack(l.TTL) > now",
-	mut:  "l.next > now",
+	old:  "it.next-leasetime.Slack(it.TTL) > now",
+	mut:  "it.next > now",
 }, {
 	name: "all renewals that are nearly due are sent early",
 	old:  "n > 0 && n%batchMax == 0) {",
 	mut:  "n < 0 && n%batchMax == 0) {",
 }, {
 	name: "a shortened lease is trusted until its old deadline",
-	old:  "		l.trust.Store(int64(d))\n		l.Limits.note(d) // NotAfter",
-	mut:  "		l.Limits.note(d) // NotAfter",
+	old:  "		it.trust.Store(int64(d))\n		it.Limits.note(d) // NotAfter",
+	mut:  "		it.Limits.note(d) // NotAfter",
 }, {
 	name: "the answer of an older renewal makes a shortened lease longer",
-	old:  "	if l.cut == shortened {\n		ttl = min(ttl, l.TTL)\n	}\n	d :=",
+	old:  "	if it.cut == shortened {\n		ttl = min(ttl, it.TTL)\n	}\n	d :=",
 	mut:  "	d :=",
 }, {
 	name: "a lease is shortened while a renewal asks for more",
-	old:  "	if !l.busy {\n		return nil, true\n	}\n",
+	old:  "	if !it.busy {\n		return nil, true\n	}\n",
 	mut:  "	if true {\n		return nil, true\n	}\n",
 }}), in("internal/renewer/item.go", by{keeping}, []mutant{{
 	name: "a fixed lease is renewed",
-	old:  "(l.NoRenewal || l.reached()) && !l.unconfirmed",
-	mut:  "l.reached() && !l.unconfirmed",
+	old:  "(it.NoRenewal || it.reached()) && !it.unconfirmed",
+	mut:  "it.reached() && !it.unconfirmed",
 }, {
 	name: "a confirmation that failed is tried again as late as a renewal",
-	old:  "	if l.unconfirmed {\n		return leasetime.RetryAt(now, l.Deadline()-now)\n	}\n",
-	mut:  "	if l.unconfirmed {\n		return l.Deadline()\n	}\n",
+	old:  "	if it.unconfirmed {\n		return leasetime.RetryAt(now, it.Deadline()-now)\n	}\n",
+	mut:  "	if it.unconfirmed {\n		return it.Deadline()\n	}\n",
 }}), in("internal/leasetime/leasetime.go", by{lasting}, []mutant{{
 	name: "the first waiter polls as late as the others",
 	old:  "min(max(place-1, 0), 50)",
@@ -259,31 +259,31 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	case age >= 100*shareFor:\n",
 }}), in(travelling, by{riding}, []mutant{{
 	name: "a batch is not bounded",
-	old:  "	n := min(len(c.queue), maxBatch)\n",
-	mut:  "	n := len(c.queue)\n",
+	old:  "	n := min(len(b.queue), maxBatch)\n",
+	mut:  "	n := len(b.queue)\n",
 }, {
 	name: "two small batches are sent beside each other",
-	old:  "c.out > 0 && len(c.queue) < enough {",
-	mut:  "c.out > 0 && len(c.queue) == 0 {",
+	old:  "b.out > 0 && len(b.queue) < enough {",
+	mut:  "b.out > 0 && len(b.queue) == 0 {",
 }, {
 	name: "no batch is sent beside another",
-	old:  "	if c.out >= maxOut || ",
-	mut:  "	if c.out > 0 || ",
+	old:  "	if b.out >= maxOut || ",
+	mut:  "	if b.out > 0 || ",
 }, {
 	name: "what gathers behind a silent batch waits for it",
-	old:  "	batch := c.take()\n	c.mu.Unlock()\n",
-	mut:  "	batch := c.next()\n	c.mu.Unlock()\n",
+	old:  "	batch := b.take()\n	b.mu.Unlock()\n",
+	mut:  "	batch := b.next()\n	b.mu.Unlock()\n",
 }, {
 	name: "a request that was taken back is sent",
-	old:  "		if s.state.CompareAndSwap(queued, sent) {\n",
-	mut:  "		if s.state.CompareAndSwap(queued, sent) || true {\n",
+	old:  "		if i.state.CompareAndSwap(queued, sent) {\n",
+	mut:  "		if i.state.CompareAndSwap(queued, sent) || true {\n",
 }, {
 	name: "a request that waits loses its item to another one",
 	old:  "			return answer, false\n",
 	mut:  "",
 }, {
 	name: "the item of a request that was sent does not send the next one",
-	old:  "	s.state.Store(queued)\n",
+	old:  "	i.state.Store(queued)\n",
 	mut:  "",
 }}), in("internal/wire/answer.go", by{reading}, []mutant{{
 	name: "a push of no lease is read as a grant",

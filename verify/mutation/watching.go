@@ -25,7 +25,7 @@ var inWatching = slices.Concat(in("script/record.lua", by{transcripts}, []mutant
 	mut:  "( ?%+?)$",
 }}), in("memstore/release_idle.go", by{transcripts}, []mutant{{
 	name: "a release of several locks forgets the watchers of one",
-	old:  " || t.watched {",
+	old:  " || st.watched {",
 	mut:  " {",
 }}), in("mutex.go", by{watching}, []mutant{{
 	name: "a watcher does not ask again after it has subscribed",
