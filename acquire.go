@@ -28,22 +28,22 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 		return nil, ErrClosed
 	}
 	defer c.life.Exit()
-	var told *call
+	var observed *call
 	if c.events.observed() {
-		ctx, told = c.events.begin(ctx, parent, c.now())
+		ctx, observed = c.events.begin(ctx, parent, c.now())
 	}
 	var chain *chainWait
 	if outer := waitsfor.OuterOf(parent); outer != nil || leaseOf(parent) != nil {
 		ctx, chain = lk.enterChain(ctx, parent, outer)
 	}
-	take := lk.acquireExclusive
+	acquire := lk.acquireExclusive
 	switch lk.want[0] {
 	case 's':
-		take = lk.acquireShared
+		acquire = lk.acquireShared
 	case 'p':
-		take = lk.acquirePermits
+		acquire = lk.acquirePermits
 	}
-	l, wake, err := take(ctx, parent, try)
+	l, wake, err := acquire(ctx, parent, try)
 	if chain != nil {
 		err = chain.leave(ctx, err)
 	}
@@ -55,37 +55,37 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 		err = lk.heldError(ctx, parent, err)
 	}
 	switch {
-	case told == nil:
+	case observed == nil:
 	case err != nil:
-		lk.fail(told, err)
+		lk.reportFailure(observed, err)
 	default:
-		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - told.start, Waited: told.waited})
+		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - observed.start, Waited: observed.waited})
 	}
 	return l, err
 }
 
 func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := lk.client
-	cause := WakeNone
+	wake := WakeNone
 	if lk.usesLocalQueue() {
 		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
-			return nil, cause, err
+			return nil, wake, err
 		}
 		if turn.Waited {
-			cause = WakeLocal
+			wake = WakeLocal
 		}
-		if passed := turn.Hold; passed != nil {
-			if !lk.noHandOver && fits(passed, lk) {
-				if l := passed.newLease(parent); l != nil {
-					tagHold(passed, lk.tags)
-					return l, cause, nil
+		if handedOver := turn.Hold; handedOver != nil {
+			if !lk.noHandOver && fits(handedOver, lk) {
+				if l := handedOver.newLease(parent); l != nil {
+					tagHold(handedOver, lk.tags)
+					return l, wake, nil
 				}
 			}
 			// The hold was lost during the hand-over, or it has other parameters than this
 			// call wants.
-			if c.renewer.Remove(&passed.Item) {
-				untilEnd(ctx, c, func() { _ = passed.release(ctx, releaseMode{}) })
+			if c.renewer.Remove(&handedOver.Item) {
+				untilEnd(ctx, c, func() { _ = handedOver.release(ctx, releaseMode{}) })
 			}
 		}
 	}
@@ -95,36 +95,36 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 			lk.turn().Keep(h)
 		}
 		if l := h.newLease(parent); l != nil {
-			return l, max(cause, w), nil
+			return l, max(wake, w), nil
 		}
 		err = h.endReason()
 	}
 	if lk.usesLocalQueue() {
 		lk.turn().Leave()
 	}
-	return nil, cause, err
+	return nil, wake, err
 }
 
 // attempt is one acquisition at the server.
 type attempt struct {
-	c      *Client
-	lock   *lock
-	id     string
-	number uint64        // the number in id
-	asked  time.Duration // before the client sent the last request that may have led to a grant
+	c       *Client
+	lock    *lock
+	id      string
+	number  uint64        // the number in id
+	askedAt time.Duration // before the client sent the last request that may have led to a grant
 
 	unanswered  int  // how many acquires got no answer
 	answered    bool // the last acquire was answered
 	needsCancel bool // the server may have a hold or a position of the attempt
 
-	inQueue  bool          // the server has put the attempt into the wait queue
-	queuedAt uint64        // when the server last said so, by its clock, in ms
-	since    time.Duration // when the client sent the request for that answer
+	inQueue      bool          // the server has put the attempt into the wait queue
+	queuedAt     uint64        // when the server last said so, by its clock, in ms
+	queuedSentAt time.Duration // when the client sent the request for that answer
 
-	w    *pushes.Waiter
-	wake Wake
-	buf  request.Buffer // of the first request
-	asks int            // how many requests were sent alone
+	waiter    *pushes.Waiter
+	wake      Wake
+	buf       request.Buffer // of the first request
+	sentAlone int            // how many requests were sent alone
 }
 
 // newAttemptID returns the ID and the number of a new attempt of this client.
@@ -172,13 +172,13 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
 	if !away.try && c.hub.Active() {
-		if at.w = c.hub.Await(lk.channel, number); at.w == nil && c.pushing.refused(c.now()) {
-			at.w = c.hub.Unsubscribed(lk.channel, number)
+		if at.waiter = c.hub.Await(lk.channel, number); at.waiter == nil && c.pushing.refused(c.now()) {
+			at.waiter = c.hub.Unsubscribed(lk.channel, number)
 		}
 	}
 	a, err := at.enter(ctx, away)
-	if at.w != nil {
-		defer func() { c.hub.Forget(at.w) }()
+	if at.waiter != nil {
+		defer func() { c.hub.Forget(at.waiter) }()
 	}
 	defer at.untag()
 	if err != nil {
@@ -199,7 +199,7 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error) {
 	a, err := at.first(ctx)
 	for {
-		if err == nil && a.Kind == wire.Busy && !away.try && at.w == nil {
+		if err == nil && a.Kind == wire.Busy && !away.try && at.waiter == nil {
 			// This is the first contention of this process. So subscribe, wait for the
 			// confirmation, and only then join the queue.
 			a, err = at.join(ctx)
@@ -217,24 +217,24 @@ func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error)
 // ask sends acquire or poll for the attempt.
 func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer, error) {
 	lk, c := at.lock, at.c
-	patience := "0"
-	if at.w != nil {
-		patience = lk.patience
+	waiterTTL := "0"
+	if at.waiter != nil {
+		waiterTTL = lk.waiterTTL
 	}
 	buf := &at.buf
-	if at.asks++; at.asks > 1 {
+	if at.sentAlone++; at.sentAlone > 1 {
 		buf = new(request.Buffer)
 	}
-	args := append(buf.Args[:0], at.id, lk.ttlMS, lk.life, lk.want, patience, lk.base)
+	args := append(buf.Args[:0], at.id, lk.ttlMS, lk.recordTTL, lk.want, waiterTTL, lk.channelPrefix)
 	if action == script.Poll {
-		args = append(buf.Args[:0], at.id, lk.ttlMS, c.retention, patience, lk.base)
+		args = append(buf.Args[:0], at.id, lk.ttlMS, c.retention, waiterTTL, lk.channelPrefix)
 	}
 	args = lk.owned(args)
 	sent := c.now()
 	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)
 	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)
 	if err == nil || !request.Definite(err) {
-		at.asked = sent
+		at.askedAt = sent
 		// After some answers the server keeps nothing. Then earlier requests have left
 		// nothing either.
 		at.needsCancel = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
@@ -246,7 +246,7 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 		}
 	}
 	if a.Kind == wire.Queued {
-		at.inQueue, at.queuedAt, at.since = true, a.Now, sent
+		at.inQueue, at.queuedAt, at.queuedSentAt = true, a.Now, sent
 		at.tag()
 		waitsInChain(ctx, at.id, a.Place)
 	}
@@ -279,14 +279,14 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	case !o.Done:
 		return at.ask(ctx, script.Acquire)
 	}
-	at.asked, at.answered, at.needsCancel = entered, true, true
+	at.askedAt, at.answered, at.needsCancel = entered, true, true
 	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
 }
 
 // cancel withdraws the attempt, with all that it has or may still get.
 func (at *attempt) cancel() {
 	c, a := at.c, at.lock.attempt(at.id)
-	if at.w == nil {
+	if at.waiter == nil {
 		c.canceller.Cancel(a, c.now()+a.TTL)
 		return
 	}
@@ -295,7 +295,7 @@ func (at *attempt) cancel() {
 
 // attempt returns the attempt as a cancel needs it.
 func (lk *lock) attempt(id string) request.Attempt {
-	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, Base: lk.base, TTL: lk.ttl}
+	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
 }
 
 // failed returns the error of an attempt that ends because a request failed. away has what is known
@@ -329,18 +329,18 @@ func elsewhere(c *Client, err error) bool {
 // handleAnswer turns an answer into a hold, an error, or a wait.
 func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
 	lk := at.lock
-	if a.Kind == wire.Queued && at.w == nil {
+	if a.Kind == wire.Queued && at.waiter == nil {
 		a.Kind = 0 // the attempt did not ask to wait, and would not receive the push
 	}
 	switch a.Kind {
 	case wire.Granted:
-		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.asked})
+		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.askedAt})
 	case wire.Busy:
 		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
 		return nil, &LimitError{Name: lk.name, InUse: a.Count, Asked: lk.limit}
 	case wire.Queued:
-		lk.during(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
+		lk.reportEvent(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
 		at.cancel()
@@ -372,33 +372,33 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wa
 	if !lk.shares() {
 		return lk.readAlone(ctx, parent, try)
 	}
-	cause := WakeNone
+	wake := WakeNone
 	for {
 		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Shared, lk, try)
 		if turn.Waited {
-			cause = WakeLocal
+			wake = WakeLocal
 		}
 		switch {
 		case err != nil:
-			return nil, cause, err
+			return nil, wake, err
 		case turn.None():
 			return lk.readAlone(ctx, parent, try)
 		case !turn.Joined:
 			h, w, err := lk.readFirst(ctx, try, turn)
 			if err != nil {
-				return nil, max(cause, w), err
+				return nil, max(wake, w), err
 			}
 			if l := h.newReaderLease(parent, false); l != nil {
-				return l, max(cause, w), nil
+				return l, max(wake, w), nil
 			}
-			return nil, cause, h.endReason()
+			return nil, wake, h.endReason()
 		case !turn.Hold.suits(lk):
 			// The goroutine waited for a reader whose hold has other parameters.
 			turn.Hold.unreserve()
 			return lk.readAlone(ctx, parent, try)
 		}
 		if l := turn.Hold.newReaderLease(parent, true); l != nil {
-			return l, cause, nil
+			return l, wake, nil
 		}
 	}
 }
@@ -528,8 +528,8 @@ func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
 
 // trying says how often a call tries, and at which interval.
 type trying struct {
-	tries int // 0: the call waits
-	pace  time.Duration
+	tries    int // 0: the call waits
+	interval time.Duration
 }
 
 // tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
@@ -551,7 +551,7 @@ func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
 			told.Tries, told.Waited = n, lk.client.now()-start
 			return nil, &told
 		}
-		timer := time.NewTimer(lk.pace/2 + time.Duration(lk.client.chance()*float64(lk.pace)))
+		timer := time.NewTimer(lk.interval/2 + time.Duration(lk.client.chance()*float64(lk.interval)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -259,7 +259,7 @@ func (lk *lock) enterChain(
 	c := lk.client
 	w := &chainWait{lock: lk, parent: parent, outer: outer}
 	w.number = c.localWaits.Add(1)
-	if lk.breaks {
+	if lk.breaksDeadlock {
 		ctx, w.cancel = context.WithCancelCause(ctx)
 	}
 	return context.WithValue(ctx, chainKey{}, w), w
@@ -472,7 +472,7 @@ func (w *chainWait) waitedFor(ctx context.Context) bool {
 	}
 	for _, ls := range w.held {
 		h, c := ls.hold, ls.hold.lock.client
-		known := time.Duration(h.told.Load()) > c.now()-leasetime.LookAfter(w.lock.ttl)*3/2
+		known := time.Duration(h.waitingAt.Load()) > c.now()-leasetime.LookAfter(w.lock.ttl)*3/2
 		waited = waited || !known || h.waiting.Load() > 0 || c.waitNotes.AnyFor(h.lock.name)
 	}
 	if waited {

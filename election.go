@@ -126,14 +126,14 @@ func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint6
 
 // resumeTerm resumes a term. waits: the former leader may still trust its lease.
 func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
-	t := &e.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+	lk := &e.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return nil, err
 	}
 	if client, _, whole := strings.Cut(holderID, "/"); client == "" || !whole || strings.ContainsAny(holderID, " \n") {
 		return nil, invalid("%q is not a holder ID: use the one that Leadership.HolderID returned", holderID)
 	}
-	c := t.client
+	c := lk.client
 	if !c.life.Enter() {
 		return nil, ErrClosed
 	}
@@ -141,7 +141,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	told := &call{ctx: ctx, start: c.now()}
 	l, left, err := e.resume(ctx, holderID, term)
 	if err != nil {
-		t.fail(told, err)
+		lk.reportFailure(told, err)
 		return nil, err
 	}
 	c.events.tellGrant(l.lease.state, Event{Wait: c.now() - told.start})
@@ -161,7 +161,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	case l.Err() != nil:
 		err = fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case ctx.Err() != nil:
-		err = fmt.Errorf("holdfast: election %q: %w", t.name, ctx.Err())
+		err = fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err())
 	default:
 		return l, nil
 	}
@@ -177,7 +177,7 @@ func (e *Election) resume(
 	c, lk := e.lock.client, &e.lock
 	id, number := c.newAttemptID()
 	c.registration.Start()
-	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.base}
+	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.channelPrefix}
 	var answer string
 	var sent time.Duration
 	needsCancel := false // the server may have resumed the term under this attempt

@@ -33,21 +33,21 @@ type Leader struct {
 // Leader asks the server for the leader. If nobody leads, or a new leader has not
 // proclaimed its value yet, the error is an [ErrNoLeader].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	t := &e.lock
-	if t.err != nil {
-		return Leader{}, t.err
+	lk := &e.lock
+	if lk.err != nil {
+		return Leader{}, lk.err
 	}
-	if err := checkReadable(ctx, t.client, t.name); err != nil {
+	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
 		return Leader{}, err
 	}
 	l, _, err := e.read(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, wrap("request for the leader of", t.name, err)
+		return Leader{}, wrap("request for the leader of", lk.name, err)
 	case l.Term == 0:
-		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, t.name)
+		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
-	_, l.Client = readClient(ctx, t.client, l.ClientID, nil)
+	_, l.Client = readClient(ctx, lk.client, l.ClientID, nil)
 	return l, nil
 }
 

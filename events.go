@@ -143,9 +143,9 @@ func (n *notifier) begin(ctx, parent context.Context, now time.Duration) (contex
 	return context.WithValue(ctx, callKey{}, cl), cl
 }
 
-// during reports an event of an acquisition that is under way. ctx comes from begin, unless
+// reportEvent reports an event of an acquisition that is under way. ctx comes from begin, unless
 // there is no observer.
-func (lk *lock) during(ctx context.Context, e Event) {
+func (lk *lock) reportEvent(ctx context.Context, e Event) {
 	n := &lk.client.events
 	if !n.observed() {
 		return
@@ -158,8 +158,8 @@ func (lk *lock) during(ctx context.Context, e Event) {
 	n.observe(e)
 }
 
-// fail reports an acquisition that ended without a lease.
-func (lk *lock) fail(cl *call, err error) {
+// reportFailure reports an acquisition that ended without a lease.
+func (lk *lock) reportFailure(cl *call, err error) {
 	lk.client.events.observe(Event{
 		Kind: EventFail, Context: cl.ctx, Name: lk.name, Mode: lk.mode(), Waited: cl.waited,
 		Wait: lk.client.now() - cl.start, Err: err,

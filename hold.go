@@ -27,13 +27,13 @@ import (
 // what few holds need is in the extra of the members.
 type hold struct {
 	renewer.Item
-	lock   *lock
-	number uint64        // the number in the ID of the attempt, see attemptOf
-	server atomic.Uint64 // the server's part of the token
-	told   atomic.Int64  // when the server last told how many wait
+	lock      *lock
+	number    uint64        // the number in the ID of the attempt, see attemptOf
+	server    atomic.Uint64 // the server's part of the token
+	waitingAt atomic.Int64  // when the server last told how many wait
 
-	waiting atomic.Int32 // how many wait at the server, by its last answer
-	passes  atomic.Int32
+	waiting   atomic.Int32 // how many wait at the server, by its last answer
+	handOvers atomic.Int32
 
 	untold     int32    // its news that are in the queue
 	granted    reported // as is untold: guarded by the notifier
@@ -51,12 +51,12 @@ func (h *hold) Group() string { return h.lock.group }
 
 // grant is what the server has granted to an attempt.
 type grant struct {
-	number     uint64 // the number in the attempt's ID
-	token      uint64
-	waiting    int
-	since      time.Duration // the lease counts from then: the server did not grant it earlier
-	pushed     time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
-	wasInQueue bool          // the attempt waited in the server's wait queue
+	number      uint64 // the number in the attempt's ID
+	token       uint64
+	waiting     int
+	since       time.Duration // the lease counts from then: the server did not grant it earlier
+	pushedLease time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
+	wasInQueue  bool          // the attempt waited in the server's wait queue
 }
 
 // readersHold is a hold of readers. It needs the extra fields, and has them in the same allocation.
@@ -90,16 +90,16 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	}
 	h.Hold = h
 	h.setWaiters(g.waiting)
-	var inCare bool
-	if g.pushed > 0 {
-		inCare = c.renewer.AddPushed(&h.Item, g.since, g.pushed, h.first.start)
+	var added bool
+	if g.pushedLease > 0 {
+		added = c.renewer.AddPushed(&h.Item, g.since, g.pushedLease, h.first.start)
 	} else {
-		inCare = c.renewer.Add(&h.Item, g.since, h.first.start)
+		added = c.renewer.Add(&h.Item, g.since, h.first.start)
 	}
 	// Close ends the holds that the renewer has. If it has listed them already, no one else
 	// would end this hold.
-	over := h.Deadline() <= h.first.start || c.life.IsClosing()
-	if inCare && (!over || !c.renewer.Remove(&h.Item)) {
+	unusable := h.Deadline() <= h.first.start || c.life.IsClosing()
+	if added && (!unusable || !c.renewer.Remove(&h.Item)) {
 		if lk.tags != "" {
 			tagHold(h, lk.tags)
 		}
@@ -131,7 +131,7 @@ func tagHold(h *hold, tags string) {
 // the server's number alone, and 0 if there is none.
 func (h *hold) token() uint64 {
 	bits := h.lock.client.handOverBits
-	return h.server.Load()<<bits | uint64(h.passes.Load())&(1<<bits-1)
+	return h.server.Load()<<bits | uint64(h.handOvers.Load())&(1<<bits-1)
 }
 
 // needsOwnToken reports whether the next lease of the lock needs a number from the server, so
@@ -143,7 +143,7 @@ func needsOwnToken(h *hold) bool {
 // setWaiters stores how many wait at the server now.
 func (h *hold) setWaiters(waiting int) {
 	h.waiting.Store(int32(min(waiting, math.MaxInt32)))
-	h.told.Store(int64(h.lock.client.now()))
+	h.waitingAt.Store(int64(h.lock.client.now()))
 }
 
 // endReason returns why the hold serves no lease any more.
@@ -160,12 +160,12 @@ func (h *hold) endReason() error {
 	return h.loss(LossReason(h.EndReason()))
 }
 
-// finish ends the current lease because the client closes. The hold serves no further
+// endAtClose ends the current lease because the client closes. The hold serves no further
 // lease. err is the error in the release event.
-func (h *hold) finish(err error) {
+func (h *hold) endAtClose(err error) {
 	for _, ls := range h.close() {
 		for _, live := range ls.finish(ErrClosed) {
-			live.stopAll()
+			live.stopContextWaits()
 			if !live.isDropped() {
 				h.lock.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
 			}
@@ -203,7 +203,7 @@ func (r *releasing) run(ctx context.Context) error {
 	c, lk, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
 	attempt, token := identityOf(r.hold)
-	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.base)
+	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
 	switch {
 	case how.reopen:
 		return r.reopen(ctx)
@@ -211,7 +211,7 @@ func (r *releasing) run(ctx context.Context) error {
 		return r.keep(ctx)
 	case how.keep > 0 || lk.minHold > 0:
 		action = script.ReleaseAfter
-		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.base}
+		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
 	case r.batches(ctx):
 		batch := c.sender.Releases()
 		if item := batch.Enter(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
@@ -220,7 +220,7 @@ func (r *releasing) run(ctx context.Context) error {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
-			limit = c.sender.Twice(ctx, r.start) // includes the wait for the batch
+			limit = c.sender.WithinTwice(ctx, r.start) // includes the wait for the batch
 			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}
@@ -235,7 +235,7 @@ func (r *releasing) run(ctx context.Context) error {
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
 		return nil
 	case a.Kind == wire.Gone:
-		return r.gone(c.sender.Twice(limit, r.start))
+		return r.gone(c.sender.WithinTwice(limit, r.start))
 	}
 	return wrap("release of", lk.name, wire.BadAnswer("another kind to release"))
 }
@@ -279,15 +279,15 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
-// plain reports whether one request may release the hold together with others.
-func (h *hold) plain() bool {
+// batchable reports whether one request may release the hold together with others.
+func (h *hold) batchable() bool {
 	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
 }
 
 // batches reports whether the release may wait for others, to be sent with them.
 func (r *releasing) batches(ctx context.Context) bool {
 	_, bounded := ctx.Deadline()
-	return !bounded && r.lock.client.sender.Batches() && r.plain()
+	return !bounded && r.lock.client.sender.Batches() && r.batchable()
 }
 
 // later repeats the release in the background until the lease has ended. If a
@@ -311,7 +311,7 @@ func (r *releasing) later(action *script.Script, args []string) {
 // client retries in the background for one TTL.
 func (r *releasing) reopen(ctx context.Context) error {
 	c, lk := r.lock.client, r.lock
-	a, err := c.sender.Ask(ctx, script.CancelRun, lk.keys(), []string{attemptOf(r.hold), c.retention, lk.base})
+	a, err := c.sender.Ask(ctx, script.CancelRun, lk.keys(), []string{attemptOf(r.hold), c.retention, lk.channelPrefix})
 	switch {
 	case err != nil:
 		if request.Transient(err) {
@@ -365,12 +365,12 @@ type members struct {
 	// over.
 	hasTurn atomic.Bool
 
-	shared   bool        // shared on the server, as far as the client knows
-	departed bool        // the holder has released its lease
-	last     bool        // the hold has no further lease
-	closed   bool        // the client closes, and all leases have ended
-	lease    *leaseState // the lease that the hold serves now; nil while it is shared
-	extra    *holdExtra  // nil until it is needed
+	shared     bool        // shared on the server, as far as the client knows
+	departed   bool        // the holder has released its lease
+	noNewLease bool        // the hold has no further lease
+	closed     bool        // the client closes, and all leases have ended
+	lease      *leaseState // the lease that the hold serves now; nil while it is shared
+	extra      *holdExtra  // nil until it is needed
 }
 
 // holdExtra has the fields that few holds need: those of readers, of a loss, of a conversion. The mu of
@@ -438,7 +438,7 @@ func (m *members) mayHandOver() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.peek()
-	return x.lost == nil && x.unsettled == still && x.extending == 0 && !m.last
+	return x.lost == nil && x.unsettled == still && x.extending == 0 && !m.noNewLease
 }
 
 // has reports whether a lease, or one of its re-entry, still has its part of the hold. The caller
@@ -454,7 +454,7 @@ func (m *members) reserve() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.peek()
-	if x.lost != nil || m.closed || m.last || !m.shared || x.unsettled != still || m.reading() == 0 {
+	if x.lost != nil || m.closed || m.noNewLease || !m.shared || x.unsettled != still || m.reading() == 0 {
 		return false
 	}
 	m.more().reserved++
@@ -507,7 +507,7 @@ func (m *members) isShared() bool {
 func (m *members) joinable() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.peek().lost == nil && !m.closed && !m.last && m.shared && m.reading() > 0
+	return m.peek().lost == nil && !m.closed && !m.noNewLease && m.shared && m.reading() > 0
 }
 
 // of reports whether the lease is one of this lock.
@@ -522,10 +522,10 @@ func (m *members) alone() bool { return m.shared && m.reading() == 0 }
 type removal uint8
 
 const (
-	asHolder removal = iota // it was the writer's lease or one of permits: give the hold up
-	asLast                  // it was the last reader's lease: give the hold up
-	asOne                   // other readers remain
-	asGuest                 // it had ended with the writer's lease, under which it was acquired
+	asHolder     removal = iota // it was the writer's lease or one of permits: give the hold up
+	asLastReader                // it was the last reader's lease: give the hold up
+	asOneReader                 // other readers remain
+	asGuest                     // it had ended with the writer's lease, under which it was acquired
 )
 
 // remove removes a lease from its hold. After that the lease cannot convert the hold. The
@@ -546,9 +546,9 @@ func (m *members) remove(ls *leaseState) (as removal, guests map[*leaseState]str
 	}
 	delete(readers, ls)
 	if m.alone() {
-		return asLast, nil
+		return asLastReader, nil
 	}
-	return asOne, nil
+	return asOneReader, nil
 }
 
 // noneInUse reports whether the program has dropped all leases. Then there is no further
@@ -564,7 +564,7 @@ func (m *members) noneInUse() bool {
 		m.mu.Lock()
 		same := m.peek().reserved == 0 && len(m.leases()) == len(all)
 		if same {
-			m.last = true
+			m.noNewLease = true
 		}
 		m.mu.Unlock()
 		if same {

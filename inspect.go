@@ -530,8 +530,8 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 // holdsOf returns the client's holds of a lock. If token, the server's part, is not 0, it
 // returns only those with that token.
 func holdsOf(c *Client, key string, token uint64) (list []*hold) {
-	for _, l := range c.renewer.All() {
-		h := l.Hold.(*hold)
+	for _, it := range c.renewer.All() {
+		h := it.Hold.(*hold)
 		if h.lock.key() == key && (token == 0 || h.server.Load() == token) {
 			list = append(list, h)
 		}

@@ -35,13 +35,13 @@ type Lease struct {
 // leaseState is shared by a lease's context, its hold and its clean-up. It must not point
 // to the Lease, because then the collector could never collect the Lease.
 type leaseState struct {
-	hold   *hold
-	token  atomic.Uint64
-	first  *leaseState     // the first lease of this re-entry; the others are stored there
-	parent context.Context // the context of the call that acquired the lease
-	start  time.Duration   // of a local lease: the hold's, if there is no observer
-	number uint64          // see Event.Lease; 0 if there is no observer
-	taken  uintptr         // where the caller acquired it; 0 if there is no logger
+	hold       *hold
+	token      atomic.Uint64
+	first      *leaseState     // the first lease of this re-entry; the others are stored there
+	parent     context.Context // the context of the call that acquired the lease
+	start      time.Duration   // of a local lease: the hold's, if there is no observer
+	number     uint64          // see Event.Lease; 0 if there is no observer
+	acquiredPC uintptr         // where the caller acquired it; 0 if there is no logger
 
 	leaseEnd
 	local   bool     // acquired without a request to the server
@@ -152,7 +152,7 @@ func (e *leaseEnd) markReleased() (first bool, cause error) {
 	waits := e.extra != nil && e.extra.stops != nil
 	e.mu.Unlock()
 	if waits {
-		e.stopAll()
+		e.stopContextWaits()
 	}
 	return first, cause
 }
@@ -170,7 +170,7 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	ls, local := &h.first, h.passes.Load() > 0
+	ls, local := &h.first, h.handOvers.Load() > 0
 	if local {
 		ls = new(leaseState)
 	}
@@ -218,7 +218,7 @@ func (ls *leaseState) init(parent context.Context, h *hold, local bool) {
 // handle returns the Lease for the caller.
 func (ls *leaseState) handle() *Lease {
 	l := &Lease{state: ls}
-	l.watch()
+	l.startLeakCheck()
 	return l
 }
 
@@ -375,13 +375,13 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if !first {
 		return ErrReleased
 	}
-	passed := l.check != nil
-	if passed {
-		l.pass()
+	hadCheck := l.check != nil
+	if hadCheck {
+		l.leaveCheck()
 	}
 	local, err := ls.exit(ctx, cause, how)
-	if !passed {
-		l.watched() // the next holder does not wait for this
+	if !hadCheck {
+		l.stopLeakCheck() // the next holder does not wait for this
 	}
 	if ls.hold.lock.client.events.observed() {
 		ls.observe(cause, local, err)
@@ -504,9 +504,9 @@ func (ls *leaseState) reportRelease(err error) {
 	}})
 }
 
-// stopAll ends the waits for contexts. It calls them without e.mu: a context may ask the
+// stopContextWaits ends the waits for contexts. It calls them without e.mu: a context may ask the
 // lease whether it has ended.
-func (e *leaseEnd) stopAll() {
+func (e *leaseEnd) stopContextWaits() {
 	e.mu.Lock()
 	var stops []func() bool
 	if e.extra != nil {

@@ -18,15 +18,15 @@ import (
 // lock is a lock in the form that requests need, built once. A program may have many locks.
 // So what some of them have in common exists once for all of them.
 type lock struct {
-	name string
-	one  [1]string // the key, as requests need it
+	name   string
+	oneKey [1]string // the key, as requests need it
 	*route
 	*params
 }
 
-func (lk *lock) key() string { return lk.one[0] }
+func (lk *lock) key() string { return lk.oneKey[0] }
 
-func (lk *lock) keys() []string { return lk.one[:] }
+func (lk *lock) keys() []string { return lk.oneKey[:] }
 
 // newLock builds a lock with options. If the name or an option is invalid, the lock keeps
 // that error for its first use.
@@ -42,7 +42,7 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 		name = in // so it needs no memory of its own
 	}
 	return lock{
-		name: name, one: [1]string{key}, route: routeOf(c, name, key, chosen.ack), params: paramsOf(c, chosen),
+		name: name, oneKey: [1]string{key}, route: routeOf(c, name, key, chosen.ack), params: paramsOf(c, chosen),
 	}
 }
 
@@ -52,19 +52,19 @@ func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	l, err := lk.checkOrReenter(ctx)
 	switch {
 	case l != nil || err != nil:
-	case try || lk.wait == 0:
+	case try || lk.maxWait == 0:
 		l, err = lk.acquireAs(ctx, ctx, true)
 	case lk.tries > 0:
 		l, err = lk.tryOften(ctx)
-	case lk.wait < 0:
+	case lk.maxWait < 0:
 		l, err = lk.acquireAs(ctx, ctx, false)
 	default:
-		limited, cancel := bounded(ctx, lk.wait)
+		limited, cancel := bounded(ctx, lk.maxWait)
 		defer cancel()
 		l, err = lk.acquireAs(limited, ctx, false)
 	}
 	if l != nil && lk.client.events.logs {
-		l.state.taken = caller(2) // of the kind's method
+		l.state.acquiredPC = caller(2) // of the kind's method
 	}
 	return l, err
 }
@@ -121,19 +121,19 @@ func (lk *lock) heldBy(ctx context.Context) *leaseState {
 
 // lockOptions say how locks are acquired: their kind, and the effect of the options.
 type lockOptions struct {
-	want         string // the mode, as the acquire script wants it
-	ttl          time.Duration
-	noRenewal    bool
-	ack          request.Acks
-	rw           leases        // of a read-write lock; zero for another kind
-	wait         time.Duration // limit of the wait; negative: none
-	read         time.Duration // TTL of readers, if it differs from that of writers
-	noLocalQueue bool          // each goroutine of this process asks the server for itself
-	owner        string        // the name under which several attempts hold together, as in the record
-	reentrant    bool          // allows a re-entry under a lease's context
-	canReenter   bool          // the kind has the option for that
-	tags         string        // for people, as in the client's record
-	breaks       bool          // ends rather than stay in a deadlock
+	want           string // the mode, as the acquire script wants it
+	ttl            time.Duration
+	noRenewal      bool
+	ack            request.Acks
+	rw             leases        // of a read-write lock; zero for another kind
+	maxWait        time.Duration // limit of the wait; negative: none
+	readTTL        time.Duration // TTL of readers, if it differs from that of writers
+	noLocalQueue   bool          // each goroutine of this process asks the server for itself
+	owner          string        // the name under which several attempts hold together, as in the record
+	reentrant      bool          // allows a re-entry under a lease's context
+	canReenter     bool          // the kind has the option for that
+	tags           string        // for people, as in the client's record
+	breaksDeadlock bool          // ends rather than stay in a deadlock
 	limits
 	every
 	trying // in place of the wait queue
@@ -150,9 +150,9 @@ type limits struct {
 
 // every holds the options about periods.
 type every struct {
-	aligned bool // periods begin at fixed times
-	offset  time.Duration
-	again   bool // a failed run gives its period back
+	aligned      bool // periods begin at fixed times
+	offset       time.Duration
+	retryOnError bool // a failed run gives its period back
 }
 
 // params are options and the values that follow from them.
@@ -160,12 +160,12 @@ type params struct {
 	lockOptions
 	client     *Client
 	ttlMS      string
-	life       string // how long the server keeps the record, in ms: the lease, then the retention
-	patience   string
+	recordTTL  string           // how long the server keeps the record, in ms: the lease, then the retention
+	waiterTTL  string           // how long a waiter keeps its position without a heartbeat, in ms
 	batch      *request.Batcher // for its acquisitions; nil: each is sent alone
 	noHandOver bool             // never handed over inside the process: each lease has a hold of its own
 	limit      int              // of a semaphore
-	weight     int              // the permits that the call asks for
+	permits    int              // the permits that the call asks for
 	ownerArgs  []string         // the owner's name, if there is one
 	err        error            // what is wrong with the name or the options; such params are not shared
 }
@@ -178,23 +178,23 @@ func paramsOf(c *Client, chosen lockOptions) *params {
 func newParams(c *Client, chosen lockOptions) params {
 	m := params{
 		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.limits != limits{},
-		ttlMS: wire.Millis(chosen.ttl), life: wire.Millis(chosen.ttl + c.cfg.Retention),
-		patience: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
+		ttlMS: wire.Millis(chosen.ttl), recordTTL: wire.Millis(chosen.ttl + c.cfg.Retention),
+		waiterTTL: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
 	}
 	if m.owner != "" {
 		m.ownerArgs = []string{m.owner}
 	}
 	if m.want == wire.Exclusive && m.owner == "" && !m.ack.Wanted() {
-		m.batch = c.sender.Acquires(m.ttlMS, m.life)
+		m.batch = c.sender.Acquires(m.ttlMS, m.recordTTL)
 	}
 	return m
 }
 
 // route says where the requests of a lock go. Many locks have the same route.
 type route struct {
-	group   string // locks of one group may share a request
-	base    string // channel prefix of the pushes
-	channel string // the channel on which this client's pushes arrive
+	group         string // locks of one group may share a request
+	channelPrefix string // channel prefix of the pushes
+	channel       string // the channel on which this client's pushes arrive
 }
 
 // routeOf returns the route of the lock. On one server it is the same for all locks.
@@ -205,9 +205,9 @@ func routeOf(c *Client, name, key string, ack request.Acks) *route {
 	}
 	if c.sharded {
 		base := wire.Base(c.cfg.Prefix, name, true)
-		return &route{group: group, base: base, channel: base + c.id}
+		return &route{group: group, channelPrefix: base, channel: base + c.id}
 	}
-	p := route{group: group, base: c.base, channel: c.pushes}
+	p := route{group: group, channelPrefix: c.channelPrefix, channel: c.pushChannel}
 	return c.routes.of(p, func() route { return p })
 }
 
@@ -289,8 +289,8 @@ func (e reenterableError) Unwrap() error { return e.error }
 // reentries are the re-entries beside a first lease, whose state stores them. The first
 // lease's mu guards the fields.
 type reentries struct {
-	inner []*leaseState // re-entries that are not released yet
-	over  error         // why the hold ended while some leases were not released
+	inner    []*leaseState // re-entries that are not released yet
+	endCause error         // why the hold ended while some leases were not released
 }
 
 // entered returns the re-entries beside a first lease. The caller holds ls.mu.
@@ -307,20 +307,20 @@ func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
 	inner := newLeaseState(parent, h, true)
 	inner.first = first
 	inner.token.Store(ls.token.Load())
-	if err := first.admit(inner); err != nil {
+	if err := first.addReentry(inner); err != nil {
 		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, err)
 	}
 	h.lock.client.events.tellGrant(inner, Event{})
 	return inner.handle(), nil
 }
 
-// admit adds the lease to those beside ls, unless the hold has ended.
-func (ls *leaseState) admit(inner *leaseState) error {
+// addReentry adds the lease to those beside ls, unless the hold has ended.
+func (ls *leaseState) addReentry(inner *leaseState) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	switch in := ls.entered(); {
-	case in.over != nil:
-		return in.over
+	case in.endCause != nil:
+		return in.endCause
 	case ls.left && len(in.inner) == 0:
 		return ErrReleased
 	case !leasetime.MayEnter(len(in.inner) + 1):
@@ -353,7 +353,7 @@ func (ls *leaseState) leave() (last bool) {
 func (ls *leaseState) finish(cause error) (live []*leaseState) {
 	ls.mu.Lock()
 	s := ls.more()
-	s.over = cause
+	s.endCause = cause
 	all := append([]*leaseState{ls}, s.inner...)
 	ls.mu.Unlock()
 	for _, one := range all {

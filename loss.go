@@ -117,7 +117,7 @@ func numberIn(c *Client, attempt string) (number uint64, own bool) {
 
 // holdsAttempt reports whether the attempt belongs to a hold of the client.
 func holdsAttempt(c *Client, attempt string) bool {
-	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return madeBy(l.Hold.(*hold), attempt) })
+	return slices.ContainsFunc(c.renewer.All(), func(it *renewer.Item) bool { return madeBy(it.Hold.(*hold), attempt) })
 }
 
 // noteEviction stores the eviction, also if the hold was lost for another reason before.
@@ -156,7 +156,7 @@ func (h *hold) cancelPosition() {
 // ends with its TTL anyway, and to let it run out is a normal use.
 
 // reportLeak is called by the collector when the program has dropped the handle.
-func (l *Lease) reportLeak() { reportLeak(l.state.taken, l.state) }
+func (l *Lease) reportLeak() { reportLeak(l.state.acquiredPC, l.state) }
 
 // reportLeak stops the renewal of leases that the program has dropped, and reports those
 // that were not released: to the log in one line, to the observer one by one.
@@ -191,12 +191,12 @@ type leakCheck struct{ state *leaseState } // nil while the hold has it
 // report is called by the collector when nobody has the check.
 func (c *leakCheck) report() {
 	if c.state != nil {
-		reportLeak(c.state.taken, c.state)
+		reportLeak(c.state.acquiredPC, c.state)
 	}
 }
 
-// pass leaves the check of the lease, if it has one, to the hold.
-func (l *Lease) pass() {
+// leaveCheck leaves the check of the lease, if it has one, to the hold.
+func (l *Lease) leaveCheck() {
 	c, h := l.check, l.state.hold
 	if c == nil {
 		return
@@ -207,18 +207,21 @@ func (l *Lease) pass() {
 	h.mu.Unlock()
 }
 
-// watch starts the leak check. runtime.AddCleanup would need two more allocations for each lease.
-func (l *Lease) watch() {
+// startLeakCheck makes the collector report the lease if it is dropped. runtime.AddCleanup would need
+// two more allocations for each lease.
+func (l *Lease) startLeakCheck() {
 	if l.state.mayLeak() {
 		runtime.SetFinalizer(l, (*Lease).reportLeak)
 	}
 }
 
 // mayLeak reports whether the collector reports a lease like this one.
-func (ls *leaseState) mayLeak() bool { return !ls.hold.lock.client.fake && !ls.hold.lock.noRenewal }
+func (ls *leaseState) mayLeak() bool {
+	return !ls.hold.lock.client.simulated && !ls.hold.lock.noRenewal
+}
 
-// watched stops the leak check: the caller has not dropped the lease.
-func (l *Lease) watched() {
+// stopLeakCheck ends that: the caller has not dropped the lease.
+func (l *Lease) stopLeakCheck() {
 	if l.check == nil && l.state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}

@@ -54,12 +54,12 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 	}
 	chosen, err := choose(c, names[0], lockOptions{want: wire.Exclusive}, options)
 	for _, name := range names {
-		t := newLock(c, name, chosen, err)
-		if t.err != nil {
-			m.err = t.err
+		lk := newLock(c, name, chosen, err)
+		if lk.err != nil {
+			m.err = lk.err
 			return m
 		}
-		m.locks = append(m.locks, t)
+		m.locks = append(m.locks, lk)
 	}
 	order.Stable(m.locks, func(a, b *lock) int { return strings.Compare(a.key(), b.key()) })
 	for i := range m.locks[1:] {
@@ -79,7 +79,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.noteCaller(m.take(ctx, m.locks[0].wait))
+	return m.noteCaller(m.take(ctx, m.locks[0].maxWait))
 }
 
 // TryLock acquires the locks if all of them are free. It does not wait. If one is held, the
@@ -171,7 +171,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			giveBack(ctx, c, taken)
 			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
-			m.locks[n+held].fail(told, err)
+			m.locks[n+held].reportFailure(told, err)
 			return nil, err
 		default:
 			busy = n + held
@@ -214,8 +214,8 @@ func acquireNext(ctx, parent context.Context, lk *lock, taken []*Lease) (*Lease,
 		}
 		return nil, err
 	}
-	l.pass()
-	l.watched() // the MultiLease keeps it
+	l.leaveCheck()
+	l.stopLeakCheck() // the MultiLease keeps it
 	return l, nil
 }
 
@@ -274,8 +274,8 @@ func takeAll(
 			giveBack(ctx, c, leases)
 			return nil, i, err
 		}
-		l.pass()
-		l.watched()
+		l.leaveCheck()
+		l.stopLeakCheck()
 		leases = append(leases, l)
 		c.events.tellGrant(l.state, Event{Wait: c.now() - start})
 	}
@@ -299,7 +299,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	attempt, number := c.newAttemptID()
 	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
 	for i := range locks {
-		keys[i], args = locks[i].key(), append(args, locks[i].base)
+		keys[i], args = locks[i].key(), append(args, locks[i].channelPrefix)
 	}
 	cancelAll := func() {
 		for i := range locks {

@@ -53,7 +53,7 @@ func (mls *multiLeaseState) stopRenewal(cause error) {
 	for _, part := range mls.parts {
 		h := part.state.hold
 		h.mu.Lock()
-		h.last = true
+		h.noNewLease = true
 		h.mu.Unlock()
 		h.lock.client.renewer.StopRenewal(&h.Item)
 	}

@@ -129,7 +129,7 @@ func anyKind(s setting) Option { return anyOption{lockOption{s}} }
 func choose[O interface{ set(o *lockOptions) error }](
 	c *Client, name string, kind lockOptions, options []O,
 ) (lockOptions, error) {
-	kind.wait, kind.ttl = -1, c.cfg.TTL
+	kind.maxWait, kind.ttl = -1, c.cfg.TTL
 	for _, option := range options {
 		if any(option) == nil {
 			return kind, invalid("an option of the lock %q is nil: leave it out", name)
@@ -144,7 +144,7 @@ func choose[O interface{ set(o *lockOptions) error }](
 	kind.noLocalQueue = kind.noLocalQueue || kind.owner != ""
 	if kind.maxHold > 0 {
 		kind.ttl = min(kind.ttl, leasetime.TTLFor(kind.maxHold))
-		kind.read = min(kind.read, leasetime.TTLFor(kind.maxHold))
+		kind.readTTL = min(kind.readTTL, leasetime.TTLFor(kind.maxHold))
 	}
 	return kind, nil
 }
@@ -159,9 +159,9 @@ func (o *lockOptions) validate(c *Client) error {
 	case o.maxHold > 0 && o.minHold > o.maxHold:
 		return invalid("MinHold (%v) is longer than MaxHold (%v): use a shorter MinHold or a longer MaxHold",
 			o.minHold, o.maxHold)
-	case o.tries > 0 && o.wait >= 0:
+	case o.tries > 0 && o.maxWait >= 0:
 		return invalid("MaxWait and Tries exclude each other: leave one of them out")
-	case o.tries > 0 && o.breaks:
+	case o.tries > 0 && o.breaksDeadlock:
 		return invalid("Tries and BreakDeadlock exclude each other: a call that tries is in no wait queue")
 	case o.ack.Wanted() && !acker:
 		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ackOptions(o.ack))
@@ -194,7 +194,7 @@ func ReadTTL(d time.Duration) RWMutexOption {
 		if err := checkTTL(d); err != nil {
 			return invalid("%v", err)
 		}
-		o.read = d
+		o.readTTL = d
 		return nil
 	}}
 }
@@ -213,7 +213,7 @@ func MaxWait(d time.Duration) Option {
 		if d < 0 {
 			return invalid("MaxWait is %v: use 0 to try once, or leave it out to wait until the context ends", d)
 		}
-		o.wait = d
+		o.maxWait = d
 		return nil
 	})
 }
@@ -239,7 +239,7 @@ func Tries(n int, interval time.Duration) LockOption {
 		case interval < time.Millisecond || interval > maxTTL:
 			return invalid("the interval between tries is %v: it must be from 1ms to %v", interval, maxTTL)
 		}
-		o.tries, o.pace = n, interval
+		o.tries, o.interval = n, interval
 		return nil
 	}}
 }
@@ -384,7 +384,7 @@ func Owner(name string) MutexOption {
 // queue.
 func BreakDeadlock() QueueOption {
 	return queueOption{lockOption{func(o *lockOptions) error {
-		o.breaks = true
+		o.breaksDeadlock = true
 		return nil
 	}}}
 }
@@ -449,7 +449,7 @@ func StartAt(offset time.Duration) PeriodicOption {
 // loses its lease, or dies with its process. For a Periodic.
 func RetryOnError() PeriodicOption {
 	return periodicOption{func(o *lockOptions) error {
-		o.again = true
+		o.retryOnError = true
 		return nil
 	}}
 }

@@ -51,7 +51,7 @@ func (c *Client) Periodic(name string, period time.Duration, options ...Periodic
 	// nothing to hand over between them.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
 	p := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
-	p.lock.one[0] = wire.PeriodicKey(c.cfg.Prefix, name) // in the lock's slot, so in its group
+	p.lock.oneKey[0] = wire.PeriodicKey(c.cfg.Prefix, name) // in the lock's slot, so in its group
 	return p
 }
 
@@ -92,36 +92,36 @@ type RunResult struct {
 // library gives it back in the background. If the server did not answer before the end of
 // the wait, the error is a [*HeldError] that says why.
 func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (RunResult, error) {
-	t := &p.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return RunResult{}, err
 	}
 	if f == nil {
 		return RunResult{}, errNoFunction
 	}
 	waits, cancel := ctx, func() {}
-	if t.wait > 0 {
-		waits, cancel = bounded(ctx, t.wait)
+	if lk.maxWait > 0 {
+		waits, cancel = bounded(ctx, lk.maxWait)
 	}
 	defer cancel()
-	away := &outage{c: t.client, lock: t, try: t.wait <= 0}
+	away := &outage{c: lk.client, lock: lk, try: lk.maxWait <= 0}
 	var seen *RunResult
 	for {
 		result, l, err := p.begin(waits, ctx, "now")
-		now := t.client.now()
+		now := lk.client.now()
 		switch {
 		case err != nil && isTransient(err) && away.outlast(waits, err):
 			continue
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
 		case err != nil:
-			return RunResult{}, t.heldError(waits, ctx, away.ended(waits, err))
+			return RunResult{}, lk.heldError(waits, ctx, away.ended(waits, err))
 		case l != nil:
 			return result, p.run(ctx, l, f)
 		}
 		seen = &result
-		if t.wait <= 0 || !p.until(waits, result, now) {
-			return result, interrupted(ctx, t)
+		if lk.maxWait <= 0 || !p.until(waits, result, now) {
+			return result, interrupted(ctx, lk)
 		}
 	}
 }
@@ -150,8 +150,8 @@ func interrupted(ctx context.Context, lk *lock) error {
 // run, the first process to ask in a period runs the job. It need not have seen the period
 // begin. The server remembers a run for a period and [Config.Retention].
 func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
-	t := &p.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return err
 	}
 	if f == nil {
@@ -161,11 +161,11 @@ func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 	var back givenBack
 	for failures := 0; ; {
 		result, l, err := p.begin(ctx, ctx, first)
-		seen := t.client.now() // before the run, which may take long
+		seen := lk.client.now() // before the run, which may take long
 		if err != nil {
-			back.add(result.HolderID, seen, t.ttl)
+			back.add(result.HolderID, seen, lk.ttl)
 			again := isTransient(err) || errors.Is(err, ErrLost)
-			if ctx.Err() != nil || !again || !t.client.sender.Pause(ctx, failures) {
+			if ctx.Err() != nil || !again || !lk.client.sender.Pause(ctx, failures) {
 				return err
 			}
 			failures++
@@ -188,7 +188,7 @@ func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 			result.Busy = true // until the period is given back
 		}
 		if !p.until(ctx, result, seen) {
-			return interrupted(ctx, t)
+			return interrupted(ctx, lk)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	told := &call{ctx: parent, start: c.now()}
 	result, h, err := p.ask(ctx, first)
 	if err != nil {
-		lk.fail(told, err)
+		lk.reportFailure(told, err)
 		return result, nil, err
 	}
 	if h == nil {
@@ -275,7 +275,7 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
 		c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(h)), c.now()+lk.ttl)
-		lk.fail(told, err)
+		lk.reportFailure(told, err)
 		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
 	result.Ran, result.HolderID, result.Token = true, attemptOf(h), l.Token()
@@ -338,7 +338,7 @@ func (p *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunA
 		offset = wire.Millis(asked.Offset)
 	}
 	answer, err := c.sender.Run(ctx, script.BeginRun, lk.keys(), []string{
-		attempt, lk.ttlMS, c.retention, wire.Millis(p.period), offset, first, lk.base,
+		attempt, lk.ttlMS, c.retention, wire.Millis(p.period), offset, first, lk.channelPrefix,
 	})
 	if err != nil {
 		return wire.RunAnswer{}, err
@@ -366,25 +366,25 @@ func (p *Periodic) schedule() Schedule {
 // Reschedule may be repeated. After an [ErrUnknownOutcome] the job may have the old
 // schedule or the new one.
 func (p *Periodic) Reschedule(ctx context.Context) error {
-	t := &p.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return err
 	}
-	c := t.client
+	c := lk.client
 	if !c.life.Enter() {
 		return ErrClosed
 	}
 	defer c.life.Exit()
-	if err := t.prepare(ctx); err != nil {
-		return wrap("period of", t.name, err)
+	if err := lk.prepare(ctx); err != nil {
+		return wrap("period of", lk.name, err)
 	}
 	attempt, _ := c.newAttemptID()
 	line, err := p.askRun(ctx, attempt, "change")
 	switch {
 	case err != nil:
-		return wrap("period of", t.name, err)
+		return wrap("period of", lk.name, err)
 	case line.Granted || line.Busy || line.Other != nil:
-		return wrap("period of", t.name, wire.BadAnswer("another kind to a change of the period"))
+		return wrap("period of", lk.name, wire.BadAnswer("another kind to a change of the period"))
 	}
 	return nil
 }
@@ -394,7 +394,7 @@ func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context
 	r := &run{Lease: l}
 	return do(ctx, r, func(ctx context.Context) error {
 		err := f(ctx)
-		r.reopen = err != nil && p.lock.again
+		r.reopen = err != nil && p.lock.retryOnError
 		return err
 	})
 }

@@ -196,7 +196,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 	}
 	h.mu.Lock()
 	held := h.has(ls)
-	h.last = h.last || held // a further lease could not be extended
+	h.noNewLease = h.noNewLease || held // a further lease could not be extended
 	h.mu.Unlock()
 	if !held {
 		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
@@ -276,7 +276,7 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 func permitsOf(h *hold) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lock.weight - int(h.peek().less)
+	return h.lock.permits - int(h.peek().less)
 }
 
 // keepPermits notes that the user of a hold uses no more than n permits from now on.
@@ -284,7 +284,7 @@ func keepPermits(h *hold, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.more()
-	x.less = max(x.less, int32(h.lock.weight-n))
+	x.less = max(x.less, int32(h.lock.permits-n))
 }
 
 // lessening makes less of a hold on the server. The script makes nothing more, so it may run
@@ -315,7 +315,7 @@ func (l lessening) run(ctx context.Context, what string) error {
 func (l lessening) ask(ctx context.Context) (wire.Answer, error) {
 	c, lk := l.lock.client, l.lock
 	return c.sender.Ask(ctx, script.Lessen, lk.keys(),
-		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.base})
+		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix})
 }
 
 // later repeats the request in the background until the lease has ended.

@@ -37,8 +37,8 @@ func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
 	write, err := choose(c, name, lockOptions{want: wire.Exclusive}, options)
 	read := write
 	read.want = wire.Shared
-	if write.read > 0 {
-		read.ttl = write.read
+	if write.readTTL > 0 {
+		read.ttl = write.readTTL
 	}
 	write.rw = leases{read: read.ttl, write: write.ttl}
 	read.rw = write.rw
@@ -230,7 +230,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	h.mu.Unlock()
 	attempt, token := identityOf(h)
 	args := []string{
-		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, lk.base,
+		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, lk.channelPrefix,
 	}
 	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration
@@ -282,7 +282,7 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
 	}
 	x.unsettled = still
-	h.passes.Store(0)
+	h.handOvers.Store(0)
 	h.server.Store(a.Token)
 	ls.token.Store(h.token())
 	if h.shared = want == down; h.shared {
@@ -324,7 +324,7 @@ func (h *hold) unreserve() {
 
 // afterReader does what must follow after a reader's lease has left.
 func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err error) {
-	if as == asLast {
+	if as == asLastReader {
 		return false, h.releaseShared(ctx)
 	}
 	if as == asGuest {

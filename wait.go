@@ -22,7 +22,7 @@ import (
 
 // await waits for the push. It also polls by itself: when the current lease may have
 // expired, after a break of the subscription, and at every heartbeat. So a lost push costs
-// a poll, never the lock. A push may also say that the lock will be free later (FreeAt); then
+// a poll, never the lock. A push may also say that the lock will be free later (FreeIn); then
 // await polls at that time. Three things end the wait without a lock: ctx, Close, and a
 // refusal that is not transient.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
@@ -34,10 +34,10 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		var pushed pushes.Grant
 		var freeIn time.Duration
 		select {
-		case pushed = <-at.w.Granted:
-		case <-at.w.Recheck:
+		case pushed = <-at.waiter.Granted:
+		case <-at.waiter.Recheck:
 			wake = WakeResume
-		case freeIn = <-at.w.FreeAt:
+		case freeIn = <-at.waiter.FreeIn:
 			wake = WakeNone
 		case <-time.After(due - c.now()):
 			wake = WakePoll
@@ -52,7 +52,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			return nil, ErrClosed
 		}
 		select {
-		case pushed = <-at.w.Granted: // the push comes before everything else that has arrived
+		case pushed = <-at.waiter.Granted: // the push comes before everything else that has arrived
 			wake = WakePush
 		default:
 		}
@@ -65,7 +65,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			}
 			continue
 		}
-		at.w.Drain() // the poll tells more than what arrived before it
+		at.waiter.Drain() // the poll tells more than what arrived before it
 		at.reportWake(ctx, wake)
 		if wake == WakePush {
 			// If the push cannot be trusted, a poll confirms the grant and restarts the
@@ -97,7 +97,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // full TTL: a lease without renewal, and one with acknowledgements, which may take longer
 // than a pushed lease lasts.
 func (at *attempt) trusts(g pushes.Grant) (grant, bool) {
-	p := leasetime.Push{Sent: at.since, Queued: at.queuedAt, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
+	p := leasetime.Push{Sent: at.queuedSentAt, Queued: at.queuedAt, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
 	if g.Now == 0 {
 		// The push does not say when the server made the grant. It may be as old as the
 		// last answer, unless the token is older. The token is at least the server's time
@@ -108,7 +108,7 @@ func (at *attempt) trusts(g pushes.Grant) (grant, bool) {
 	if !at.inQueue || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
 		return grant{}, false
 	}
-	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
+	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushedLease: p.Lease}, true
 }
 
 // poll polls. If the record no longer has the waiter, poll joins at the end of the queue.
@@ -132,8 +132,8 @@ func (at *attempt) newAttemptID() {
 	at.untag()
 	at.id, at.number = c.newAttemptID()
 	at.inQueue, at.needsCancel = false, false
-	if at.w != nil {
-		at.w = c.hub.Replace(at.w, at.number)
+	if at.waiter != nil {
+		at.waiter = c.hub.Replace(at.waiter, at.number)
 	}
 }
 
@@ -162,7 +162,7 @@ func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 
 func (at *attempt) reportWake(ctx context.Context, w Wake) {
 	at.wake = w
-	at.lock.during(ctx, Event{Kind: EventWake, HolderID: at.id, Wake: w})
+	at.lock.reportEvent(ctx, Event{Kind: EventWake, HolderID: at.id, Wake: w})
 }
 
 // refusedPause is the pause after a refused subscription. Permissions and proxies can
@@ -215,14 +215,14 @@ func (p *pushState) due(at time.Duration) bool {
 
 // pushUnavailable reports whether the attempt cannot rely on a push.
 func (at *attempt) pushUnavailable() bool {
-	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.w)
+	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)
 }
 
 // subscribeAgain tries to subscribe in the background, if it is time. The hub tells all
 // waiters of that channel.
 func (at *attempt) subscribeAgain() {
 	c, lk := at.c, at.lock
-	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {
+	if c.hub.Reaches(at.waiter) || !c.pushing.due(c.now()) {
 		return
 	}
 	c.hub.Prepare(lk.channel, func(err error) {
@@ -253,12 +253,12 @@ func (lk *lock) reportPushUnavailable(why error) {
 func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	c, lk, number := at.c, at.lock, at.number
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	w, silent := c.hub.Subscribe(brief, lk.channel, number)
+	w, subscribeErr := c.hub.Subscribe(brief, lk.channel, number)
 	cancel()
-	silent = request.InTime(ctx, silent)
-	refused := silent != nil && request.Definite(silent) && !request.Transient(silent)
+	subscribeErr = request.InTime(ctx, subscribeErr)
+	refused := subscribeErr != nil && request.Definite(subscribeErr) && !request.Transient(subscribeErr)
 	switch {
-	case silent == nil:
+	case subscribeErr == nil:
 		c.pushing.subscribed()
 	case request.Ended(ctx) != nil:
 		return wire.Answer{}, request.Ended(ctx)
@@ -268,20 +268,20 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	if w == nil {
 		w = c.hub.Unsubscribed(lk.channel, number)
 	}
-	at.w = w
+	at.waiter = w
 	a, err := at.ask(ctx, script.Acquire)
 	switch {
 	case refused:
 		c.pushing.learn(c.now(), refused, c.chance())
-		lk.reportPushUnavailable(silent)
-	case silent != nil && err == nil:
+		lk.reportPushUnavailable(subscribeErr)
+	case subscribeErr != nil && err == nil:
 		at.subscribeAgain()
-	case silent != nil:
+	case subscribeErr != nil:
 		// Neither request was answered: the server is away. The next try begins from the
 		// start.
-		c.hub.Forget(at.w)
-		at.w = nil
-		err = fmt.Errorf("%w; before that the subscription failed: %w", err, silent)
+		c.hub.Forget(at.waiter)
+		at.waiter = nil
+		err = fmt.Errorf("%w; before that the subscription failed: %w", err, subscribeErr)
 	}
 	return a, err
 }
@@ -334,14 +334,14 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 func (o *outage) prepare(ctx context.Context, lk *lock) error {
 	for err := lk.prepare(ctx); err != nil; err = lk.prepare(ctx) {
 		if !o.outlast(ctx, err) {
-			return o.over(ctx, err)
+			return o.finalError(ctx, err)
 		}
 	}
 	return nil
 }
 
-// over returns the error of a call that gives up before it has asked for a lock.
-func (o *outage) over(ctx context.Context, err error) error {
+// finalError returns the error of a call that gives up before it has asked for a lock.
+func (o *outage) finalError(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
@@ -366,7 +366,7 @@ func (o *outage) ended(ctx context.Context, err error) error {
 // report reports that a call waits for the server.
 func (o *outage) report(ctx context.Context, err error) {
 	c := o.c
-	o.lock.during(ctx, Event{Kind: EventAway, Err: err})
+	o.lock.reportEvent(ctx, Event{Kind: EventAway, Err: err})
 	now, told := int64(c.now()), c.away.Load()
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
 		return
@@ -402,7 +402,7 @@ func (lk *lock) heldError(ctx, parent context.Context, err error) error {
 		return err
 	}
 	until, _ := ctx.Deadline()
-	told := &HeldError{Name: lk.name, Waited: lk.wait + time.Since(until)}
+	told := &HeldError{Name: lk.name, Waited: lk.maxWait + time.Since(until)}
 	var stopped *endedError
 	switch {
 	case errors.As(err, &stopped):
@@ -481,7 +481,7 @@ type localTurn = localqueue.Turn[*hold, *lock]
 func newLocalQueue() *localqueue.Queue[*hold, *lock] {
 	return localqueue.New(localqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
-		HandOver: handsOver, Release: discardThen, OnWait: waitsLocally, Refuse: refuse, Closed: ErrClosed,
+		HandOver: tryHandOver, Release: discardThen, OnWait: onLocalWait, Refuse: refuseTry, Closed: ErrClosed,
 	})
 }
 
@@ -499,7 +499,7 @@ func (lk *lock) shares() bool { return lk.usesLocalQueue() && !lk.noHandOver }
 func joinDecision(h *hold, lk *lock, writerHere bool) localqueue.Decision {
 	switch {
 	case h != nil && h.suits(lk):
-		age := lk.client.now() - time.Duration(h.told.Load())
+		age := lk.client.now() - time.Duration(h.waitingAt.Load())
 		return localqueue.Join(age, int(h.waiting.Load()), writerHere)
 	case writerHere:
 		return localqueue.Wait
@@ -525,26 +525,26 @@ func (h *hold) leaveTurn() {
 	}
 }
 
-// waitsLocally is called when a goroutine begins to wait for another goroutine of this
+// onLocalWait is called when a goroutine begins to wait for another goroutine of this
 // process, which has h or asks the server.
-func waitsLocally(ctx context.Context, lk *lock, h *hold) {
+func onLocalWait(ctx context.Context, lk *lock, h *hold) {
 	c := lk.client
-	if h != nil && stale(h) {
+	if h != nil && claimEvictionCheck(h) {
 		c.life.Go(evictionCheckLabel, func() { endIfEvicted(c.life.Context(), h) })
 	}
 	waitsInChain(ctx, "", 0)
 	if c.events.observed() { // an Event is large
-		lk.during(ctx, Event{Kind: EventWait, Local: true})
+		lk.reportEvent(ctx, Event{Kind: EventWait, Local: true})
 	}
 }
 
-// refuse returns the error for a goroutine that only tries, while another goroutine has h
+// refuseTry returns the error for a goroutine that only tries, while another goroutine has h
 // or asks the server. If it returns nil, the goroutine checks again.
-func refuse(ctx context.Context, lk *lock, h *hold) error {
+func refuseTry(ctx context.Context, lk *lock, h *hold) error {
 	if h == nil {
 		return &HeldError{Name: lk.name}
 	}
-	if stale(h) {
+	if claimEvictionCheck(h) {
 		endIfEvicted(ctx, h)
 		return nil
 	}
@@ -552,13 +552,14 @@ func refuse(ctx context.Context, lk *lock, h *hold) error {
 	return &HeldError{Name: lk.name, HeldBy: attemptOf(h), Remaining: left}
 }
 
-// stale reports whether the client must ask the server about the hold before another goroutine
-// waits for it. That is so if the server's last answer is old and no other goroutine asks now.
-func stale(h *hold) bool {
+// claimEvictionCheck reports whether the client must ask the server about the hold before another goroutine
+// waits for it, and notes that the caller asks now. That is so if the server's last answer is old and no
+// other goroutine asks.
+func claimEvictionCheck(h *hold) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.lock.client.now()
-	if now-max(time.Duration(h.told.Load()), h.peek().checked) <= leasetime.StaleAfter(h.lock.ttl) {
+	if now-max(time.Duration(h.waitingAt.Load()), h.peek().checked) <= leasetime.StaleAfter(h.lock.ttl) {
 		return false
 	}
 	h.more().checked = now
@@ -575,18 +576,18 @@ func endIfEvicted(ctx context.Context, h *hold) {
 	}
 }
 
-// handsOver reports whether the hold may go to one more goroutine of this process. It
+// tryHandOver reports whether the hold may go to one more goroutine of this process. It
 // counts that hand-over, so the next lease gets the next token.
-func handsOver(h *hold, readersWait bool) bool {
+func tryHandOver(h *hold, readersWait bool) bool {
 	c, waiters := h.lock.client, int(h.waiting.Load())
 	if readersWait {
 		waiters++
 	}
-	passes := int(h.passes.Load())
+	passes := int(h.handOvers.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
 		!localqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
-	h.passes.Add(1)
+	h.handOvers.Add(1)
 	return true
 }

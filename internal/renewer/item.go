@@ -53,8 +53,8 @@ type Limits struct {
 // reached reports whether no renewal follows because of a limit.
 func (it *Item) reached() bool { return it.Limits != nil && it.Limits.spent.Load() }
 
-// note decides whether a renewal follows a deadline.
-func (l *Limits) note(d time.Duration) {
+// noteDeadline decides whether a renewal follows a deadline.
+func (l *Limits) noteDeadline(d time.Duration) {
 	if l != nil {
 		l.spent.Store(l.NotAfter != 0 && d == l.NotAfter || l.Renewals != 0 && l.renewals >= l.Renewals)
 	}
@@ -70,9 +70,9 @@ type Asked struct {
 // Deadline is the trust deadline of the lease.
 func (it *Item) Deadline() time.Duration { return time.Duration(it.trust.Load()) }
 
-// last reports whether no renewal follows. The confirmation of a pushed grant is not a
+// noRenewalFollows reports whether no renewal follows. The confirmation of a pushed grant is not a
 // renewal, so no limit applies to it.
-func (it *Item) last() bool { return (it.NoRenewal || it.reached()) && !it.unconfirmed }
+func (it *Item) noRenewalFollows() bool { return (it.NoRenewal || it.reached()) && !it.unconfirmed }
 
 // retryAt is when to try again after a renewal that failed at now. The lease of a pushed
 // grant may be much shorter than the TTL for which its renewals ask.

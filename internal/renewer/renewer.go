@@ -148,10 +148,10 @@ func (it *Item) extend(sent, ttl time.Duration) {
 	}
 	d = max(d, it.Deadline())
 	it.trust.Store(int64(d))
-	it.Limits.note(d)
+	it.Limits.noteDeadline(d)
 	it.due = max(it.due, leasetime.RenewAt(sent, ttl))
 	it.next = min(it.due, d)
-	if it.last() || it.busy {
+	if it.noRenewalFollows() || it.busy {
 		it.next = d
 	}
 }
@@ -176,7 +176,7 @@ func (r *Renewer) RenewNow(match func(*Item) bool) {
 	}
 	now := r.cfg.Now()
 	for _, it := range slices.Clone(r.queue) {
-		if match(it) && !it.busy && !it.last() {
+		if match(it) && !it.busy && !it.noRenewalFollows() {
 			it.next = min(it.next, now)
 			heap.Fix(&r.queue, int(it.index))
 		}
@@ -249,11 +249,11 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 	it.TTL, it.cut = min(it.TTL, ttl), max(it.cut, shortened)
 	if d := leasetime.Deadline(now, ttl); d < it.Deadline() {
 		it.trust.Store(int64(d))
-		it.Limits.note(d) // NotAfter is later
+		it.Limits.noteDeadline(d) // NotAfter is later
 	}
 	it.due = min(it.due, leasetime.RenewAt(now, ttl))
 	it.next = min(it.next, it.Deadline())
-	if !it.last() && !it.busy {
+	if !it.noRenewalFollows() && !it.busy {
 		it.next = min(it.next, it.due)
 	}
 	heap.Fix(&r.queue, int(it.index))
@@ -292,7 +292,7 @@ func (r *Renewer) StopRenewal(it *Item) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it.NoRenewal = true
-	if it.index >= 0 && it.last() {
+	if it.index >= 0 && it.noRenewalFollows() {
 		it.next = it.Deadline()
 		heap.Fix(&r.queue, int(it.index))
 	}
@@ -368,7 +368,7 @@ func (r *Renewer) tick() {
 	}
 	r.armed = 0
 	now := r.cfg.Now()
-	lost, due := r.due(now)
+	lost, due := r.takeDue(now)
 	r.arm(now)
 	for group, leases := range due {
 		for len(leases) > 0 {
@@ -385,10 +385,10 @@ func (r *Renewer) tick() {
 	}
 }
 
-// due removes the leases whose deadline has passed, and picks those whose
+// takeDue removes the leases whose deadline has passed, and picks those whose
 // renewal is due, by group. If one is, those that are nearly due fill its batch up, and no more: with
 // many leases, each would otherwise be renewed earlier, and so more often.
-func (r *Renewer) due(now time.Duration) (lost []*Item, due map[string][]Asked) {
+func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Asked) {
 	for len(r.queue) > 0 {
 		it := r.queue[0]
 		if it.Deadline() <= now {
@@ -396,7 +396,7 @@ func (r *Renewer) due(now time.Duration) (lost []*Item, due map[string][]Asked) 
 			lost = append(lost, it)
 			continue
 		}
-		if it.last() || it.busy || it.next-leasetime.Slack(it.TTL) > now {
+		if it.noRenewalFollows() || it.busy || it.next-leasetime.Slack(it.TTL) > now {
 			break
 		}
 		group := it.Hold.Group()
@@ -450,7 +450,7 @@ func (r *Renewer) renew(batch []Asked) {
 			continue
 		case outcomes[i].Err != nil:
 			a.next = a.Deadline()
-			if !a.last() { // StopRenewal may have been called meanwhile
+			if !a.noRenewalFollows() { // StopRenewal may have been called meanwhile
 				a.next = min(a.retryAt(now), a.Deadline())
 			}
 		case outcomes[i].Lost != "":

@@ -13,7 +13,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "",
 }, {
 	name: "what arrived before a poll counts after its answer",
-	old:  "		at.w.Drain() // the poll",
+	old:  "		at.waiter.Drain() // the poll",
 	mut:  "		// the poll",
 }, {
 	name: "a pushed grant of a fixed lease is believed without being asked about",
@@ -29,7 +29,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "case <-time.After(1 << 60):",
 }, {
 	name: "a local pass without a new token",
-	old:  "	h.passes.Add(1)\n	return true\n",
+	old:  "	h.handOvers.Add(1)\n	return true\n",
 	mut:  "	return true\n",
 }}), in("wait.go", by{rules, worlds}, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
@@ -139,7 +139,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  ".run(ctx)\n",
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
-	old:  "if x.lost != nil || m.closed || m.last || !m.shared || x.unsettled != still || m.reading() == 0 {",
+	old:  "if x.lost != nil || m.closed || m.noNewLease || !m.shared || x.unsettled != still || m.reading() == 0 {",
 	mut:  "if x.lost != nil || m.closed || !m.shared || m.reading() == 0 {",
 }}), in("renewal.go", by{rules}, []mutant{{
 	name: "a renewal that failed before the last one is the reason of a loss",

@@ -100,7 +100,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	case o.maxHold < 0:\n",
 }, {
 	name: "a reader's lease is longer than it may hold the lock",
-	old:  "		kind.read = min(kind.read, leasetime.TTLFor(kind.maxHold))\n",
+	old:  "		kind.readTTL = min(kind.readTTL, leasetime.TTLFor(kind.maxHold))\n",
 	mut:  "",
 }, {
 	name: "acknowledgements are waited for longer than a request may take",
@@ -128,11 +128,11 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	return first.left || len(in) == 0\n",
 }}), in("wait.go", by{rules}, []mutant{{
 	name: "a waiter that cannot be pushed to waits for a push",
-	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.w)\n",
+	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)\n",
 	mut:  "	return false\n",
 }, {
 	name: "a waiter that could not subscribe in time polls for its whole wait",
-	old:  "	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {\n",
+	old:  "	if c.hub.Reaches(at.waiter) || !c.pushing.due(c.now()) {\n",
 	mut:  "	if true {\n",
 }, {
 	name: "a loss and a release pass the turn on twice",
@@ -216,7 +216,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	if false {\n",
 }}), in("acquire.go", by{rules}, []mutant{{
 	name: "a lease keeps the tags of the one before",
-	old:  "					tagHold(passed, lk.tags)\n",
+	old:  "					tagHold(handedOver, lk.tags)\n",
 	mut:  "",
 }}), in("internal/request/registration.go", by{rules}, []mutant{{
 	name: "notes on attempts that are over are never removed",

@@ -20,11 +20,11 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 }, {
 	name: "a reader joins a hold that is not renewed any more",
 	old:  "		h.unshare()\n",
-	mut:  "		h.last = false\n",
+	mut:  "		h.noNewLease = false\n",
 }}), in("loss.go", by{dropping}, []mutant{{
 	name: "a fixed lease that is dropped is reported",
-	old:  "return !ls.hold.lock.client.fake && !ls.hold.lock.noRenewal }",
-	mut:  "return !ls.hold.lock.client.fake }",
+	old:  "return !ls.hold.lock.client.simulated && !ls.hold.lock.noRenewal\n",
+	mut:  "return !ls.hold.lock.client.simulated\n",
 }}), in("lease.go", by{rules}, []mutant{{
 	name: "a check after the deadline does not end the lease",
 	old:  "	if ls.endWith(lost) {\n",
@@ -47,7 +47,7 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "n < 1; n++ {",
 }}), in("lease.go", by{lessening}, []mutant{{
 	name: "a released lease still waits for a context",
-	old:  "	if waits {\n		e.stopAll()\n	}\n",
+	old:  "	if waits {\n		e.stopContextWaits()\n	}\n",
 	mut:  "	_ = waits\n",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "an acquisition that got no answer is given no more time",
@@ -59,11 +59,11 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "reserved > 0 || false && slices.ContainsFunc(all, (*leaseState).inUse) {",
 }}), in("hold.go", by{rules}, []mutant{{
 	name: "a hold is handed over while it is extended",
-	old:  "x.unsettled == still && x.extending == 0 && !m.last",
-	mut:  "x.unsettled == still && !m.last",
+	old:  "x.unsettled == still && x.extending == 0 && !m.noNewLease",
+	mut:  "x.unsettled == still && !m.noNewLease",
 }}), in("hold.go", by{lessening}, []mutant{{
 	name: "a lease of a closed client still waits for a context",
-	old:  "			live.stopAll()\n",
+	old:  "			live.stopContextWaits()\n",
 	mut:  "",
 }}), in("multilease.go", by{rules}, []mutant{{
 	name: "locks that are held together are renewed after one of them is lost",
@@ -155,8 +155,8 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "n < 0 && n%batchMax == 0) {",
 }, {
 	name: "a shortened lease is trusted until its old deadline",
-	old:  "		it.trust.Store(int64(d))\n		it.Limits.note(d) // NotAfter",
-	mut:  "		it.Limits.note(d) // NotAfter",
+	old:  "		it.trust.Store(int64(d))\n		it.Limits.noteDeadline(d) // NotAfter",
+	mut:  "		it.Limits.noteDeadline(d) // NotAfter",
 }, {
 	name: "the answer of an older renewal makes a shortened lease longer",
 	old:  "	if it.cut == shortened {\n		ttl = min(ttl, it.TTL)\n	}\n	d :=",
