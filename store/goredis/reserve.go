@@ -151,15 +151,15 @@ func (r *reserve) full() bool {
 }
 
 // sendUrgent is send over the connection that suits the request.
-func (n *noRetry) sendUrgent(ctx context.Context, how urgency, cmds commands) error {
-	r := &n.reserve
+func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds commands) error {
+	r := &o.reserve
 	switch {
 	case how == ordinary, (how == freeing || r.followsPrimary) && !r.full():
-		return send(ctx, n.Conn, cmds)
+		return send(ctx, o.Conn, cmds)
 	case how == freeing:
 		defer r.shared.Add(-1)
 		if r.shared.Add(1) > reserveShared {
-			return send(ctx, n.Conn, cmds)
+			return send(ctx, o.Conn, cmds)
 		}
 	}
 	defer r.put()
@@ -170,7 +170,7 @@ func (n *noRetry) sendUrgent(ctx context.Context, how urgency, cmds commands) er
 	if kept && ctx.Err() == nil && (refusal == nil || !r.full()) {
 		// The server accepts no more connections, or not with this password, or not without one.
 		// Those of the pool may have been made before.
-		return send(ctx, n.Conn, cmds)
+		return send(ctx, o.Conn, cmds)
 	}
 	return err
 }

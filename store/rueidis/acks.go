@@ -37,8 +37,8 @@ func (s *Store) RunAcked(
 		deadline := s.deadlines.Of(ctx)
 		defer deadline.Leave()
 		r, err := awaitAny(ctx, deadline, func() (r reply) {
-			a := ackedRequest{s, action, keys, args, need, limit}
-			r.text, r.got, r.err = a.run(ctx)
+			w := ackedRequest{s, action, keys, args, need, limit}
+			r.text, r.got, r.err = w.run(ctx)
 			return r
 		})
 		if err == nil {
@@ -65,16 +65,16 @@ type ackedRequest struct {
 }
 
 // run finds the node and follows redirections, which a connection taken from rueidis does not.
-func (a ackedRequest) run(ctx context.Context) (text string, got store.Acks, err error) {
-	client := a.s.client
-	if a.s.mode == rueidis.ClientModeCluster {
-		if client, err = a.s.owner(ctx, a.keys); err != nil {
+func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err error) {
+	client := w.s.client
+	if w.s.mode == rueidis.ClientModeCluster {
+		if client, err = w.s.owner(ctx, w.keys); err != nil {
 			return "", got, err
 		}
 	}
 	asking, withText := false, false
 	for hop := 0; ; hop++ {
-		text, got, err = a.send(ctx, client, asking, withText)
+		text, got, err = w.send(ctx, client, asking, withText)
 		refusal := serverError(err)
 		_, to, ask, moved := adapter.Redirection(refusal)
 		switch {
@@ -82,19 +82,19 @@ func (a ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 			withText = true
 			continue
 		case !moved || hop == maxRedirects:
-			if a.s.fromReplica(err) {
-				a.s.address.note()
-				a.s.leaveIdle(ctx)
+			if w.s.fromReplica(err) {
+				w.s.address.note()
+				w.s.leaveIdle(ctx)
 			}
 			if err != nil && refusal == nil {
-				a.s.slots.forget() // the node may be gone
+				w.s.slots.forget() // the node may be gone
 			}
 			return text, got, err
 		}
 		if !ask {
-			a.s.slots.forget()
+			w.s.slots.forget()
 		}
-		if client, asking = a.s.client.Nodes()[to], ask; client == nil {
+		if client, asking = w.s.client.Nodes()[to], ask; client == nil {
 			return "", got, notSentError{errUnknownNode}
 		}
 	}
@@ -104,29 +104,29 @@ func (a ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 // connection for a pipeline with a blocking command, and ConnLifetime does not end it
 // meanwhile. A dedicated connection would be told to unsubscribe when it goes back, see
 // session.
-func (a ackedRequest) send(
+func (w ackedRequest) send(
 	ctx context.Context, client rueidis.Client, asking, withText bool,
 ) (text string, got store.Acks, err error) {
 	var cmds []rueidis.Completed
 	if asking {
 		cmds = append(cmds, client.B().Asking().Build())
 	}
-	cmds = append(cmds, a.s.eval(client.B(), a.action, withText, a.keys, a.args))
+	cmds = append(cmds, w.s.eval(client.B(), w.action, withText, w.keys, w.args))
 	at := len(cmds) - 1
-	ms := strconv.FormatInt(a.limit.Milliseconds(), 10)
-	if a.need.Replicas > 0 {
-		cmds = append(cmds, client.B().Arbitrary("WAIT").Args(strconv.Itoa(a.need.Replicas), ms).Blocking())
+	ms := strconv.FormatInt(w.limit.Milliseconds(), 10)
+	if w.need.Replicas > 0 {
+		cmds = append(cmds, client.B().Arbitrary("WAIT").Args(strconv.Itoa(w.need.Replicas), ms).Blocking())
 	}
-	if a.need.LocalAOF > 0 || a.need.ReplicaAOF > 0 {
+	if w.need.LocalAOF > 0 || w.need.ReplicaAOF > 0 {
 		cmds = append(cmds, client.B().Arbitrary("WAITAOF").
-			Args(strconv.Itoa(a.need.LocalAOF), strconv.Itoa(a.need.ReplicaAOF), ms).Blocking())
+			Args(strconv.Itoa(w.need.LocalAOF), strconv.Itoa(w.need.ReplicaAOF), ms).Blocking())
 	}
 	results := client.DoMulti(ctx, cmds...)
 	if text, err = (answer{result: results[at]}).text(); err != nil {
 		return "", got, err
 	}
 	rest := results[at+1:]
-	if a.need.Replicas > 0 {
+	if w.need.Replicas > 0 {
 		count, err := rest[0].AsInt64()
 		if err != nil {
 			return "", got, err
