@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -22,87 +22,87 @@ import (
 // acquireAs acquires the lock: first the turn in this process, then the lock on the server.
 // If a hold comes with the turn, it asks no server. ctx bounds the wait. parent is the
 // parent of the lease's own context.
-func (s *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
-	c := s.client
+func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
+	c := lk.client
 	if !c.life.Enter() {
 		return nil, ErrClosed
 	}
 	defer c.life.Exit()
-	var told *call
+	var observed *call
 	if c.events.observed() {
-		ctx, told = c.events.begin(ctx, parent, c.now())
+		ctx, observed = c.events.begin(ctx, parent, c.now())
 	}
 	var chain *chainWait
 	if outer := waitsfor.OuterOf(parent); outer != nil || leaseOf(parent) != nil {
-		ctx, chain = s.enterChain(ctx, parent, outer)
+		ctx, chain = lk.enterChain(ctx, parent, outer)
 	}
-	take := s.acquireExclusive
-	switch s.want[0] {
+	acquire := lk.acquireExclusive
+	switch lk.want[0] {
 	case 's':
-		take = s.acquireShared
+		acquire = lk.acquireShared
 	case 'p':
-		take = s.acquirePermits
+		acquire = lk.acquirePermits
 	}
-	l, wake, err := take(ctx, parent, try)
+	l, wake, err := acquire(ctx, parent, try)
 	if chain != nil {
 		err = chain.leave(ctx, err)
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
-		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
 	if err != nil {
-		err = s.heldError(ctx, parent, err)
+		err = lk.heldError(ctx, parent, err)
 	}
 	switch {
-	case told == nil:
+	case observed == nil:
 	case err != nil:
-		s.fail(told, err)
+		lk.reportFailure(observed, err)
 	default:
-		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - told.start, Waited: told.waited})
+		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - observed.start, Waited: observed.waited})
 	}
 	return l, err
 }
 
-func (s *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := s.client
-	cause := WakeNone
-	if s.queued() {
-		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, try)
+func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := lk.client
+	wake := WakeNone
+	if lk.usesLocalQueue() {
+		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
-			return nil, cause, err
+			return nil, wake, err
 		}
 		if turn.Waited {
-			cause = WakeLocal
+			wake = WakeLocal
 		}
-		if passed := turn.Hold; passed != nil {
-			if !s.noHandOver && fits(passed, s) {
-				if l := passed.newLease(parent); l != nil {
-					tagHold(passed, s.tags)
-					return l, cause, nil
+		if handedOver := turn.Hold; handedOver != nil {
+			if !lk.noHandOver && fits(handedOver, lk) {
+				if l := handedOver.newLease(parent); l != nil {
+					tagHold(handedOver, lk.tags)
+					return l, wake, nil
 				}
 			}
 			// The hold was lost during the hand-over, or it has other parameters than this
 			// call wants.
-			if c.renewer.Remove(&passed.Item) {
-				untilEnd(ctx, c, func() { _ = passed.release(ctx, releaseMode{}) })
+			if c.renewer.Remove(&handedOver.Item) {
+				untilEnd(ctx, c, func() { _ = handedOver.release(ctx, releaseMode{}) })
 			}
 		}
 	}
-	h, w, err := s.runAttempt(ctx, &outage{c: c, lock: s, try: try})
+	h, w, err := lk.runAttempt(ctx, &outage{c: c, lock: lk, try: try})
 	if err == nil {
-		if s.queued() {
-			s.turn().Keep(h)
+		if lk.usesLocalQueue() {
+			lk.turn().Keep(h)
 		}
 		if l := h.newLease(parent); l != nil {
-			return l, max(cause, w), nil
+			return l, max(wake, w), nil
 		}
 		err = h.endReason()
 	}
-	if s.queued() {
-		s.turn().Leave()
+	if lk.usesLocalQueue() {
+		lk.turn().Leave()
 	}
-	return nil, cause, err
+	return nil, wake, err
 }
 
 // attempt is one acquisition at the server.
@@ -111,17 +111,20 @@ type attempt struct {
 	lock    *lock
 	id      string
 	number  uint64        // the number in id
-	asked   time.Duration // before the client sent the last request that may have led to a grant
-	sure    bool          // the last acquire was answered
-	risk    bool          // the server may keep something for the attempt: a hold or a position
-	inQueue bool          // the server has put the attempt into the wait queue
-	late    int           // how many acquisitions got no answer
-	queued  uint64        // when the server last said so, by its clock, in ms
-	since   time.Duration // when the client sent the request for that answer
-	w       *pushes.Waiter
-	wake    Wake
-	buf     request.Buffer // of the first request
-	asks    int            // how many requests were sent alone
+	askedAt time.Duration // before the client sent the last request that may have led to a grant
+
+	unanswered  int  // how many acquires got no answer
+	answered    bool // the last acquire was answered
+	needsCancel bool // the server may have a hold or a position of the attempt
+
+	inQueue      bool          // the server has put the attempt into the wait queue
+	queuedAt     uint64        // when the server last said so, by its clock, in ms
+	queuedSentAt time.Duration // when the client sent the request for that answer
+
+	waiter    *pushes.Waiter
+	wake      Wake
+	buf       request.Buffer // of the first request
+	sentAlone int            // how many requests were sent alone
 }
 
 // newAttemptID returns the ID and the number of a new attempt of this client.
@@ -153,36 +156,36 @@ func appendAttempt(to []byte, client string, number uint64) []byte {
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
 // server keeps nothing for the attempt, or a cancel runs in the background.
-func (s *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error) {
-	c := s.client
+func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error) {
+	c := lk.client
 	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
-	if !c.preflight.Passed(s.ack) {
-		if err := away.prepare(ctx, s); err != nil {
+	if !c.preflight.Passed(lk.ack) {
+		if err := away.prepare(ctx, lk); err != nil {
 			return nil, WakeNone, err
 		}
 	}
 	c.registration.Start()
 	id, number := c.newAttemptID()
-	at := &attempt{c: c, lock: s, id: id, number: number}
+	at := &attempt{c: c, lock: lk, id: id, number: number}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
 	if !away.try && c.hub.Active() {
-		if at.w = c.hub.Await(s.channel, number); at.w == nil && c.pushing.refused(c.now()) {
-			at.w = c.hub.Unsubscribed(s.channel, number)
+		if at.waiter = c.hub.Await(lk.channel, number); at.waiter == nil && c.pushing.refused(c.now()) {
+			at.waiter = c.hub.Unsubscribed(lk.channel, number)
 		}
 	}
 	a, err := at.enter(ctx, away)
-	if at.w != nil {
-		defer func() { c.hub.Forget(at.w) }()
+	if at.waiter != nil {
+		defer func() { c.hub.Forget(at.waiter) }()
 	}
 	defer at.untag()
 	if err != nil {
 		return nil, WakeNone, at.failed(ctx, err, away)
 	}
 	h, err := at.handleAnswer(ctx, a)
-	if err == nil && s.ack.Wanted() {
+	if err == nil && lk.ack.Wanted() {
 		if err = h.confirm(ctx); err != nil {
 			h = nil
 		}
@@ -196,7 +199,7 @@ func (s *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error
 func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error) {
 	a, err := at.first(ctx)
 	for {
-		if err == nil && a.Kind == wire.Busy && !away.try && at.w == nil {
+		if err == nil && a.Kind == wire.Busy && !away.try && at.waiter == nil {
 			// This is the first contention of this process. So subscribe, wait for the
 			// confirmation, and only then join the queue.
 			a, err = at.join(ctx)
@@ -204,7 +207,7 @@ func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error)
 		if err == nil || errors.Is(err, wire.ErrAnswer) || !away.outlast(ctx, err) {
 			return a, err
 		}
-		if at.risk {
+		if at.needsCancel {
 			at.newAttemptID()
 		}
 		a, err = at.ask(ctx, script.Acquire)
@@ -213,37 +216,37 @@ func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error)
 
 // ask sends acquire or poll for the attempt.
 func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer, error) {
-	s, c := at.lock, at.c
-	patience := "0"
-	if at.w != nil {
-		patience = s.patience
+	lk, c := at.lock, at.c
+	waiterTTL := "0"
+	if at.waiter != nil {
+		waiterTTL = lk.waiterTTL
 	}
 	buf := &at.buf
-	if at.asks++; at.asks > 1 {
+	if at.sentAlone++; at.sentAlone > 1 {
 		buf = new(request.Buffer)
 	}
-	args := append(buf.Args[:0], at.id, s.ttlMS, s.life, s.want, patience, s.base)
+	args := append(buf.Args[:0], at.id, lk.ttlMS, lk.recordTTL, lk.want, waiterTTL, lk.channelPrefix)
 	if action == script.Poll {
-		args = append(buf.Args[:0], at.id, s.ttlMS, c.retention, patience, s.base)
+		args = append(buf.Args[:0], at.id, lk.ttlMS, c.retention, waiterTTL, lk.channelPrefix)
 	}
-	args = s.owned(args)
+	args = lk.owned(args)
 	sent := c.now()
-	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)
-	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)
+	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)
+	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)
 	if err == nil || !request.Definite(err) {
-		at.asked = sent
+		at.askedAt = sent
 		// After some answers the server keeps nothing. Then earlier requests have left
 		// nothing either.
-		at.risk = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
+		at.needsCancel = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
 	}
 	if action == script.Acquire {
-		at.sure = err == nil
-		if err != nil && at.risk {
-			at.late++
+		at.answered = err == nil
+		if err != nil && at.needsCancel {
+			at.unanswered++
 		}
 	}
 	if a.Kind == wire.Queued {
-		at.inQueue, at.queued, at.since = true, a.Now, sent
+		at.inQueue, at.queuedAt, at.queuedSentAt = true, a.Now, sent
 		at.tag()
 		waitsInChain(ctx, at.id, a.Place)
 	}
@@ -271,19 +274,19 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	}
 	switch {
 	case o.Err != nil:
-		at.risk = !request.Definite(o.Err)
+		at.needsCancel = !request.Definite(o.Err)
 		return a, o.Err
 	case !o.Done:
 		return at.ask(ctx, script.Acquire)
 	}
-	at.asked, at.sure, at.risk = entered, true, true
+	at.askedAt, at.answered, at.needsCancel = entered, true, true
 	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
 }
 
 // cancel withdraws the attempt, with all that it has or may still get.
 func (at *attempt) cancel() {
 	c, a := at.c, at.lock.attempt(at.id)
-	if at.w == nil {
+	if at.waiter == nil {
 		c.canceller.Cancel(a, c.now()+a.TTL)
 		return
 	}
@@ -291,8 +294,8 @@ func (at *attempt) cancel() {
 }
 
 // attempt returns the attempt as a cancel needs it.
-func (s *lock) attempt(id string) request.Attempt {
-	return request.Attempt{ID: id, Keys: s.keys(), Owner: s.owner, Base: s.base, TTL: s.ttl}
+func (lk *lock) attempt(id string) request.Attempt {
+	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
 }
 
 // failed returns the error of an attempt that ends because a request failed. away has what is known
@@ -300,14 +303,14 @@ func (s *lock) attempt(id string) request.Attempt {
 // sent leaves nothing behind, but earlier requests may have.
 func (at *attempt) failed(ctx context.Context, err error, away *outage) error {
 	c := at.c
-	if at.risk {
+	if at.needsCancel {
 		at.cancel()
 	}
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
 		return &endedError{
-			name: at.lock.name, end: end, last: whyLast(err, away.last), unknown: at.risk,
+			name: at.lock.name, end: end, last: whyLast(err, away.last), unknown: at.needsCancel,
 			silent: cmp.Or(request.Interrupted(err), away.silent),
 		}
 	case c.life.IsClosing() && request.Transient(err):
@@ -325,29 +328,29 @@ func elsewhere(c *Client, err error) bool {
 
 // handleAnswer turns an answer into a hold, an error, or a wait.
 func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
-	s := at.lock
-	if a.Kind == wire.Queued && at.w == nil {
+	lk := at.lock
+	if a.Kind == wire.Queued && at.waiter == nil {
 		a.Kind = 0 // the attempt did not ask to wait, and would not receive the push
 	}
 	switch a.Kind {
 	case wire.Granted:
-		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.asked})
+		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.askedAt})
 	case wire.Busy:
-		return nil, &HeldError{Name: s.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
+		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
-		return nil, &LimitError{Name: s.name, InUse: a.Count, Asked: s.limit}
+		return nil, &LimitError{Name: lk.name, InUse: a.Count, Asked: lk.limit}
 	case wire.Queued:
-		s.during(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
+		lk.reportEvent(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
 		at.cancel()
-		return nil, wrap("lock", s.name, wire.BadAnswer("another kind to acquire"))
+		return nil, wrap("lock", lk.name, wire.BadAnswer("another kind to acquire"))
 	}
 }
 
 // granted makes a hold of a grant, or cancels it.
 func (at *attempt) granted(g grant) (_ *hold, err error) {
-	g.number, g.queued = at.number, at.inQueue
+	g.number, g.wasInQueue = at.number, at.inQueue
 	defer at.cancelAfter(&err)
 	return newHold(at.lock, g)
 }
@@ -361,76 +364,76 @@ func (at *attempt) cancelAfter(err *error) {
 
 // acquireShared acquires the lock as a reader: under a lease of the same call chain, or
 // together with the readers of this process, or from the server.
-func (s *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := s.client
-	if l, err := s.readUnder(parent); l != nil || err != nil {
+func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := lk.client
+	if l, err := lk.readUnder(parent); l != nil || err != nil {
 		return l, WakeNone, err
 	}
-	if !s.shares() {
-		return s.readAlone(ctx, parent, try)
+	if !lk.shares() {
+		return lk.readAlone(ctx, parent, try)
 	}
-	cause := WakeNone
+	wake := WakeNone
 	for {
-		turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Shared, s, try)
+		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Shared, lk, try)
 		if turn.Waited {
-			cause = WakeLocal
+			wake = WakeLocal
 		}
 		switch {
 		case err != nil:
-			return nil, cause, err
+			return nil, wake, err
 		case turn.None():
-			return s.readAlone(ctx, parent, try)
+			return lk.readAlone(ctx, parent, try)
 		case !turn.Joined:
-			h, w, err := s.readFirst(ctx, try, turn)
+			h, w, err := lk.readFirst(ctx, try, turn)
 			if err != nil {
-				return nil, max(cause, w), err
+				return nil, max(wake, w), err
 			}
 			if l := h.newReaderLease(parent, false); l != nil {
-				return l, max(cause, w), nil
+				return l, max(wake, w), nil
 			}
-			return nil, cause, h.endReason()
-		case !turn.Hold.suits(s):
+			return nil, wake, h.endReason()
+		case !turn.Hold.suits(lk):
 			// The goroutine waited for a reader whose hold has other parameters.
 			turn.Hold.unreserve()
-			return s.readAlone(ctx, parent, try)
+			return lk.readAlone(ctx, parent, try)
 		}
 		if l := turn.Hold.newReaderLease(parent, true); l != nil {
-			return l, cause, nil
+			return l, wake, nil
 		}
 	}
 }
 
 // fits reports whether the hold has the parameters that a lease of this call needs.
-func fits(h *hold, s *lock) bool {
-	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.rw == s.rw
+func fits(h *hold, lk *lock) bool {
+	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.ack == lk.ack && h.lock.rw == lk.rw
 }
 
 // suits reports whether a reader of this call may join the hold.
-func (h *hold) suits(s *lock) bool { return fits(h, s) && h.lock.tags == s.tags }
+func (h *hold) suits(lk *lock) bool { return fits(h, lk) && h.lock.tags == lk.tags }
 
 // readUnder adds a reader to a read-write lock under the context of a lease of it. It sends
 // no request and does not queue, because all waiters wait for that lease anyway. If ctx
 // belongs to no such lease, it returns nil and nil.
-func (s *lock) readUnder(parent context.Context) (*Lease, error) {
-	c := s.client
+func (lk *lock) readUnder(parent context.Context) (*Lease, error) {
+	c := lk.client
 	for held := leaseOf(parent); held != nil; held = held.outerLease() {
-		if !held.of(c, s) || held.ended() != nil {
+		if !held.of(c, lk) || held.ended() != nil {
 			continue
 		}
 		h := held.hold
 		if !h.lock.rw.any() {
 			return nil, held.deadlock()
 		}
-		if t := newLeaseState(parent, h, true); h.addMember(t, held) {
-			return t.handle(), nil
+		if ls := newLeaseState(parent, h, true); h.addMember(ls, held) {
+			return ls.handle(), nil
 		}
 	}
 	return nil, nil
 }
 
 // readAlone acquires a hold that this process does not share.
-func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	h, w, err := s.runAttempt(ctx, &outage{c: s.client, lock: s, try: try})
+func (lk *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	h, w, err := lk.runAttempt(ctx, &outage{c: lk.client, lock: lk, try: try})
 	if err != nil {
 		return nil, w, err
 	}
@@ -443,39 +446,39 @@ func (s *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, e
 // newReaderLease creates a lease for a reservation of the hold. It returns nil if the hold
 // is lost.
 func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
-	if t := newLeaseState(parent, h, local); h.redeem(t) {
-		return t.handle()
+	if ls := newLeaseState(parent, h, local); h.redeem(ls) {
+		return ls.handle()
 	}
 	return nil
 }
 
 // readFirst asks the server for all readers of this process. The caller has the turn, and
 // readFirst gives the turn up. The new hold has a reservation for the caller.
-func (s *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
+func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
-	if do == waitqueue.Check {
-		if do = checkWaiters(ctx, turn.Hold); do == waitqueue.Share && turn.Hold.reserve() {
+	if do == localqueue.Check {
+		if do = renewAndDecide(ctx, turn.Hold); do == localqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
 			return turn.Hold, WakeNone, nil
 		}
 	}
 	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
 	// request only tries, because goroutines that only try wait for its answer.
-	away := &outage{c: s.client, lock: s, try: true}
+	away := &outage{c: lk.client, lock: lk, try: true}
 	var h *hold
 	var w Wake
 	var err error
-	if try || do != waitqueue.Wait {
-		h, w, err = s.runAttempt(ctx, away)
+	if try || do != localqueue.Wait {
+		h, w, err = lk.runAttempt(ctx, away)
 	} else {
-		err = &HeldError{Name: s.name}
+		err = &HeldError{Name: lk.name}
 	}
-	if held := heldIn(err); (held != nil || isTransient(s.client, err)) && !try {
+	if held := heldIn(err); (held != nil || isTransient(lk.client, err)) && !try {
 		turn.Waiting(held)
-		h, w, err = s.runAttempt(ctx, away.again(err))
+		h, w, err = lk.runAttempt(ctx, away.again(err))
 	}
 	if err != nil {
-		turn.Refuse(heldIn(err))
+		turn.LeaveWith(heldIn(err))
 		return nil, w, err
 	}
 	turn.Share(h)
@@ -505,10 +508,10 @@ func heldIn(err error) error {
 	return nil
 }
 
-// checkWaiters renews the hold, because the answer tells how many wait, and decides again.
+// renewAndDecide renews the hold, because the answer tells how many wait, and decides again.
 // After an error nothing is known. Then the reader waits in the queue, where it delays
 // nobody.
-func checkWaiters(ctx context.Context, h *hold) waitqueue.Decision {
+func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
 	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
@@ -516,47 +519,47 @@ func checkWaiters(ctx context.Context, h *hold) waitqueue.Decision {
 		err = h.lock.acked(got)
 	}
 	if err != nil || !r[0].Held {
-		return waitqueue.Wait // the next renewal reports the loss
+		return localqueue.Wait // the next renewal reports the loss
 	}
 	c.renewer.Extended(&h.Item, sent, ttl)
 	h.setWaiters(r[0].Waiting)
-	return waitqueue.Join(0, r[0].Waiting, false)
+	return localqueue.Join(0, r[0].Waiting, false)
 }
 
 // trying says how often a call tries, and at which interval.
 type trying struct {
-	tries int // 0: the call waits
-	pace  time.Duration
+	tries    int // 0: the call waits
+	interval time.Duration
 }
 
 // tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
 // failed try the caller holds nothing. An error that is not transient ends the call.
-func (s *lock) tryOften(ctx context.Context) (*Lease, error) {
-	start := s.client.now()
+func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
+	start := lk.client.now()
 	for n := 1; ; n++ {
-		l, err := s.acquireAs(ctx, ctx, true)
+		l, err := lk.acquireAs(ctx, ctx, true)
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !isTransient(s.client, err) || request.Ended(ctx) != nil {
+		if err == nil || !known && !isTransient(lk.client, err) || request.Ended(ctx) != nil {
 			return l, err
 		}
-		if n == s.tries {
-			told := HeldError{Name: s.name, Err: reason(err)}
+		if n == lk.tries {
+			told := HeldError{Name: lk.name, Err: reason(err)}
 			if known {
 				told = *held
 			}
-			told.Tries, told.Waited = n, s.client.now()-start
+			told.Tries, told.Waited = n, lk.client.now()-start
 			return nil, &told
 		}
-		timer := time.NewTimer(s.pace/2 + time.Duration(s.client.chance()*float64(s.pace)))
+		timer := time.NewTimer(lk.interval/2 + time.Duration(lk.client.chance()*float64(lk.interval)))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ctx.Err())
-		case <-s.client.life.Closing():
+			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+		case <-lk.client.life.Closing():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ErrClosed)
+			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 		}
 	}
 }

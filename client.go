@@ -22,10 +22,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -35,28 +35,28 @@ import (
 // subscription, its renewals, and the queues of its goroutines. Create one client for each
 // process and store, and close it at the end. A Client is safe for use by many goroutines.
 type Client struct {
-	store  store.Store
-	cfg    Config
-	id     string
-	log    *slog.Logger
-	now    func() time.Duration
-	chance func() float64 // from [0, 1): spreads requests that would otherwise go out at the same moment
-	fake   bool           // the store has its own clock
+	store     store.Store
+	cfg       Config
+	id        string
+	log       *slog.Logger
+	now       func() time.Duration
+	chance    func() float64 // from [0, 1): spreads requests that would otherwise go out at the same moment
+	simulated bool           // the store has its own clock
 
 	handOverBits uint // the part of a token that counts local hand-overs; 0: none, see store.PlainTokens
 
-	attempts  atomic.Uint64
-	queue     *waitqueue.Queue[*hold, *lock] // the goroutines of this process that want a lock
-	params    shared[lockOptions, params]
-	routes    shared[route, route]
-	pushing   pushState
-	events    notifier
-	renewer   *renewer.Renewer
-	hub       *pushes.Hub
-	retention string
-	sharded   bool
-	base      string // channel prefix of the pushes of all locks; empty if sharded
-	pushes    string // the channel for the pushes to this client
+	attempts      atomic.Uint64
+	localQueue    *localqueue.Queue[*hold, *lock] // the goroutines of this process that want a lock
+	params        shared[lockOptions, params]
+	routes        shared[route, route]
+	pushing       pushState
+	events        notifier
+	renewer       *renewer.Renewer
+	hub           *pushes.Hub
+	retention     string
+	sharded       bool
+	channelPrefix string // channel prefix of the pushes of all locks; empty if sharded
+	pushChannel   string // the channel for the pushes to this client
 
 	life     *lifecycle.Group // the acquisitions under way, and the background work
 	gone     chan struct{}    // closed when the last goroutine has ended
@@ -66,8 +66,8 @@ type Client struct {
 	preflight    *request.Preflight
 	canceller    *request.Canceller
 	registration *request.Registration
-	waits        *request.Waits // of code that holds leases of this client
-	localWaits   atomic.Uint64  // counts the calls that began under leases
+	waitNotes    *request.WaitNotes // of code that holds leases of this client
+	localWaits   atomic.Uint64      // counts the calls that began under leases
 
 	away atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }
@@ -104,7 +104,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.events.observer, c.events.log, c.events.logs = cfg.Observer, c.log, cfg.Logger != nil
 	if fake, ok := s.(store.Simulated); ok {
 		if now := fake.Clock(); now != nil {
-			c.now, c.fake = now, true
+			c.now, c.simulated = now, true
 		}
 		if random := fake.Random(); random != nil {
 			c.chance = random
@@ -114,18 +114,18 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.handOverBits = 10
 	}
 	if !c.sharded {
-		c.base = wire.Base(cfg.Prefix, "", false)
-		c.pushes = c.base + c.id
+		c.channelPrefix = wire.Base(cfg.Prefix, "", false)
+		c.pushChannel = c.channelPrefix + c.id
 	}
 	c.renewer = renewer.New(renewer.Config{
 		Now: c.now, Timeout: cfg.RequestTimeout,
 		Renew: func(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
 			return renewHolds(ctx, c, batch)
 		},
-		Renewed: func(l *renewer.Item, r renewer.Report) { l.Hold.(*hold).renewed(r) },
-		Lost:    func(l *renewer.Item, reason renewer.Reason) { l.Hold.(*hold).markLost(reason) },
+		Renewed: func(it *renewer.Item, r renewer.Report) { it.Hold.(*hold).renewed(r) },
+		Lost:    func(it *renewer.Item, reason renewer.Reason) { it.Hold.(*hold).markLost(reason) },
 	})
-	c.queue = newQueue()
+	c.localQueue = newLocalQueue()
 	c.sender = request.New(request.Config{
 		Store: timed(c), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
 		Now: c.now, Random: c.chance, Life: c.life,
@@ -133,7 +133,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
 	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, notRegistered(c))
-	c.waits = request.NewWaits(c.registration)
+	c.waitNotes = request.NewWaitNotes(c.registration)
 	// On one server, one channel serves all locks for the client's whole life. In a Cluster
 	// each lock has its own channel, and a client may wait for a million locks. So those
 	// subscriptions end.
@@ -157,7 +157,7 @@ func (c *Client) listen(
 			// Any program can publish such a message. So the client believes only the
 			// server's answer to a renewal.
 			if number, own := numberIn(c, attempt); own {
-				c.renewer.Recheck(func(l *renewer.Item) bool { return l.Hold.(*hold).number == number })
+				c.renewer.RenewNow(func(it *renewer.Item) bool { return it.Hold.(*hold).number == number })
 			}
 			return
 		}
@@ -282,7 +282,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	if !c.life.Close() {
 		return false, nil
 	}
-	c.queue.Close()
+	c.localQueue.Close()
 	c.registration.Stop()
 
 	leases := c.renewer.All()
@@ -290,8 +290,8 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	if !release {
 		told = ErrClosed
 	}
-	for _, l := range leases {
-		l.Hold.(*hold).finish(told)
+	for _, it := range leases {
+		it.Hold.(*hold).endAtClose(told)
 	}
 	if release {
 		if err = c.releaseAll(ctx, leases); err == nil {
@@ -315,11 +315,11 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 // allow it, and the others one by one.
 func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 	var plain, others []*hold
-	for _, l := range leases {
-		h := l.Hold.(*hold)
+	for _, it := range leases {
+		h := it.Hold.(*hold)
 		switch {
-		case !c.renewer.Remove(l): // lost, or released by its holder in the meantime
-		case c.sender.Batches() && h.plain():
+		case !c.renewer.Remove(it): // lost, or released by its holder in the meantime
+		case c.sender.Batches() && h.batchable():
 			plain = append(plain, h)
 		default:
 			others = append(others, h)

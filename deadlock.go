@@ -63,31 +63,31 @@ func graphOf(locks []LockInfo, proven func(waitsfor.Edge) bool) waitGraph {
 	byName := make(map[string]*LockInfo, len(locks))
 	alive := make(map[waitsfor.ID]bool) // waiters of which their clients speak
 	for i := range locks {
-		if s := &locks[i]; s.Job == nil { // nobody waits in the queue of a job
-			byName[s.Name] = s
-			for e := range s.said() {
+		if info := &locks[i]; info.Job == nil { // nobody waits in the queue of a job
+			byName[info.Name] = info
+			for e := range info.said() {
 				if proven(e) {
 					alive[e.To] = true
 				}
 			}
 		}
 	}
-	for _, s := range byName {
-		g.addWaiters(s, alive)
+	for _, info := range byName {
+		g.addWaiters(info, alive)
 	}
-	for _, s := range byName {
-		for _, h := range s.Holders {
-			g.addHolder(s.Name, h, byName)
+	for _, info := range byName {
+		for _, h := range info.Holders {
+			g.addHolder(info.Name, h, byName)
 		}
 	}
 	return g
 }
 
 // said yields what clients say of code that holds the lock, and how often they have said it.
-func (s LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
+func (info LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
 	return func(yield func(waitsfor.Edge, uint64) bool) {
-		for _, h := range s.Holders {
-			from := waitsfor.ID{Lock: s.Name, Attempt: h.HolderID}
+		for _, h := range info.Holders {
+			from := waitsfor.ID{Lock: info.Name, Attempt: h.HolderID}
 			for _, w := range h.WaitsFor {
 				if !yield(waitsfor.Edge{From: from, To: waitsfor.ID{Lock: w.Name, Attempt: w.id}}, w.looks) {
 					return
@@ -100,20 +100,20 @@ func (s LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
 // addWaiters adds the wait queue of a lock. A waiter that may be dead is not in the graph: the
 // server removes it after some time, so nobody waits for it forever. For the waiters in front of
 // another, those right in front stand for all: they wait for the rest.
-func (g *waitGraph) addWaiters(s *LockInfo, alive map[waitsfor.ID]bool) {
+func (g *waitGraph) addWaiters(info *LockInfo, alive map[waitsfor.ID]bool) {
 	var pool []waitsfor.Share
-	free := s.Limit
-	for _, h := range s.Holders {
+	free := info.Limit
+	for _, h := range info.Holders {
 		if h.Mode == "permits" {
 			pool = append(pool, waitsfor.Share{
-				ID: waitsfor.ID{Lock: s.Name, Attempt: h.HolderID}, Permits: h.Permits,
+				ID: waitsfor.ID{Lock: info.Name, Attempt: h.HolderID}, Permits: h.Permits,
 			})
 			free -= h.Permits
 		}
 	}
 	var before, readers []waitsfor.ID // the last waiter that is no reader; the readers behind it
-	for _, w := range s.Waiters {
-		id := waitsfor.ID{Lock: s.Name, Attempt: w.HolderID}
+	for _, w := range info.Waiters {
+		id := waitsfor.ID{Lock: info.Name, Attempt: w.HolderID}
 		if w.silent || !alive[id] && !g.proven(waitsfor.Edge{To: id}) {
 			continue
 		}
@@ -128,18 +128,18 @@ func (g *waitGraph) addWaiters(s *LockInfo, alive map[waitsfor.ID]bool) {
 		default:
 			n.Needs, before = slices.Clone(before), []waitsfor.ID{id}
 		}
-		for _, h := range s.Holders {
+		for _, h := range info.Holders {
 			switch {
 			case w.Mode == "shared" && h.Mode == "shared":
 			case w.Mode == "permits" && h.Mode == "permits":
 				n.Pool, n.Want, n.Free = pool, w.Permits, free
 			default:
-				n.Needs = append(n.Needs, waitsfor.ID{Lock: s.Name, Attempt: h.HolderID})
+				n.Needs = append(n.Needs, waitsfor.ID{Lock: info.Name, Attempt: h.HolderID})
 			}
 		}
 		g.nodes[id] = n
 		g.waits[id] = graphWait{DeadlockWait{
-			Name: s.Name, HolderID: w.HolderID, ClientID: w.ClientID, Client: w.Client,
+			Name: info.Name, HolderID: w.HolderID, ClientID: w.ClientID, Client: w.Client,
 		}, w.Since}
 	}
 }
@@ -174,17 +174,17 @@ func (g *waitGraph) addHolder(name string, h Holder, byName map[string]*LockInfo
 
 // addLocal adds a wait for another goroutine of the client: for the one that holds the lock,
 // or for the one that waits at the server.
-func (g *waitGraph) addLocal(id waitsfor.ID, client string, w LeaseWait, h Holder, s *LockInfo) {
-	if _, known := g.waits[id]; known || s == nil {
+func (g *waitGraph) addLocal(id waitsfor.ID, client string, w LeaseWait, h Holder, info *LockInfo) {
+	if _, known := g.waits[id]; known || info == nil {
 		return
 	}
 	var n waitsfor.Node
-	for _, other := range s.Holders {
+	for _, other := range info.Holders {
 		if other.ClientID == client && other.Mode != "permits" {
 			n.Needs = append(n.Needs, waitsfor.ID{Lock: w.Name, Attempt: other.HolderID})
 		}
 	}
-	for _, other := range s.Waiters {
+	for _, other := range info.Waiters {
 		if other.ClientID == client {
 			n.Needs = append(n.Needs, waitsfor.ID{Lock: w.Name, Attempt: other.HolderID})
 		}
@@ -253,13 +253,13 @@ type chainKey struct{}
 
 // enterChain prepares an acquisition under the context of leases. ctx bounds the wait, and so
 // does the returned context. Nothing is sent and no timer is set until it waits.
-func (s *lock) enterChain(
+func (lk *lock) enterChain(
 	ctx, parent context.Context, outer []waitsfor.Outer,
 ) (context.Context, *chainWait) {
-	c := s.client
-	w := &chainWait{lock: s, parent: parent, outer: outer}
+	c := lk.client
+	w := &chainWait{lock: lk, parent: parent, outer: outer}
 	w.number = c.localWaits.Add(1)
-	if s.breaks {
+	if lk.breaksDeadlock {
 		ctx, w.cancel = context.WithCancelCause(ctx)
 	}
 	return context.WithValue(ctx, chainKey{}, w), w
@@ -311,19 +311,19 @@ func (w *chainWait) show() {
 // note shows the wait under each live lease. The caller holds w.mu.
 func (w *chainWait) note() {
 	var live []*leaseState
-	for t := leaseOf(w.parent); t != nil; t = t.outerLease() {
-		if t.ended() == nil {
-			live = append(live, t)
+	for ls := leaseOf(w.parent); ls != nil; ls = ls.outerLease() {
+		if ls.ended() == nil {
+			live = append(live, ls)
 		}
 	}
-	for _, t := range w.held {
-		if !slices.Contains(live, t) {
-			t.hold.lock.client.waits.Hide(attemptOf(t.hold), w)
+	for _, ls := range w.held {
+		if !slices.Contains(live, ls) {
+			ls.hold.lock.client.waitNotes.Hide(attemptOf(ls.hold), w)
 		}
 	}
 	w.held = live
-	for _, t := range live {
-		t.hold.lock.client.waits.Show(attemptOf(t.hold), w, w.asNote())
+	for _, ls := range live {
+		ls.hold.lock.client.waitNotes.Show(attemptOf(ls.hold), w, w.asNote())
 	}
 }
 
@@ -334,8 +334,8 @@ func (w *chainWait) leave(ctx context.Context, err error) error {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	for _, t := range w.held {
-		t.hold.lock.client.waits.Hide(attemptOf(t.hold), w)
+	for _, ls := range w.held {
+		ls.hold.lock.client.waitNotes.Hide(attemptOf(ls.hold), w)
 	}
 	w.held = nil
 	if len(w.shownTo) > 0 {
@@ -423,7 +423,7 @@ func (w *chainWait) leaveOuter() {
 // fails, the next look repeats it. A note that remains names an attempt that waits no more.
 func (w *chainWait) amendOuter(ctx context.Context, attempt string, note *wire.WaitNote) {
 	c := w.lock.client
-	_ = c.registration.AmendWaits(ctx, attempt, note)
+	_ = c.registration.AmendWaitNote(ctx, attempt, note)
 }
 
 var deadlockLabel = label.New("deadlock check")
@@ -470,10 +470,10 @@ func (w *chainWait) waitedFor(ctx context.Context) bool {
 		w.mu.Unlock()
 		return false
 	}
-	for _, t := range w.held {
-		h, c := t.hold, t.hold.lock.client
-		known := time.Duration(h.told.Load()) > c.now()-leasetime.LookAfter(w.lock.ttl)*3/2
-		waited = waited || !known || h.waiting.Load() > 0 || c.waits.For(h.lock.name)
+	for _, ls := range w.held {
+		h, c := ls.hold, ls.hold.lock.client
+		known := time.Duration(h.waitingAt.Load()) > c.now()-leasetime.LookAfter(w.lock.ttl)*3/2
+		waited = waited || !known || h.waiting.Load() > 0 || c.waitNotes.AnyFor(h.lock.name)
 	}
 	if waited {
 		w.looks++
@@ -529,12 +529,12 @@ func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 func marksOf(locks []LockInfo) map[waitsfor.Edge]int64 {
 	marks := make(map[waitsfor.Edge]int64)
 	for i := range locks {
-		s := &locks[i]
-		for e, looks := range s.said() {
+		info := &locks[i]
+		for e, looks := range info.said() {
 			marks[e] = int64(looks)
 		}
-		for _, q := range s.Waiters {
-			marks[waitsfor.Edge{To: waitsfor.ID{Lock: s.Name, Attempt: q.HolderID}}] = q.until
+		for _, q := range info.Waiters {
+			marks[waitsfor.Edge{To: waitsfor.ID{Lock: info.Name, Attempt: q.HolderID}}] = q.until
 		}
 	}
 	return marks
@@ -570,12 +570,12 @@ func readAround(ctx context.Context, c *Client, name string) (locks []LockInfo, 
 	known := &registrations{holdersOnly: true} // there may be many waiters
 	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
-		s, err := readLock(ctx, c, names[i], known, nil)
+		info, err := readLock(ctx, c, names[i], known, nil)
 		if err != nil {
 			return nil, err
 		}
-		locks = append(locks, s)
-		for _, h := range s.Holders {
+		locks = append(locks, info)
+		for _, h := range info.Holders {
 			for _, w := range h.WaitsFor {
 				if !slices.Contains(names, w.Name) {
 					names = append(names, w.Name)

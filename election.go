@@ -126,14 +126,14 @@ func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint6
 
 // resumeTerm resumes a term. waits: the former leader may still trust its lease.
 func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64, waits bool) (*Leadership, error) {
-	t := &e.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+	lk := &e.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return nil, err
 	}
 	if client, _, whole := strings.Cut(holderID, "/"); client == "" || !whole || strings.ContainsAny(holderID, " \n") {
 		return nil, invalid("%q is not a holder ID: use the one that Leadership.HolderID returned", holderID)
 	}
-	c := t.client
+	c := lk.client
 	if !c.life.Enter() {
 		return nil, ErrClosed
 	}
@@ -141,7 +141,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	told := &call{ctx: ctx, start: c.now()}
 	l, left, err := e.resume(ctx, holderID, term)
 	if err != nil {
-		t.fail(told, err)
+		lk.reportFailure(told, err)
 		return nil, err
 	}
 	c.events.tellGrant(l.lease.state, Event{Wait: c.now() - told.start})
@@ -161,7 +161,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	case l.Err() != nil:
 		err = fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case ctx.Err() != nil:
-		err = fmt.Errorf("holdfast: election %q: %w", t.name, ctx.Err())
+		err = fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err())
 	default:
 		return l, nil
 	}
@@ -174,20 +174,20 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 func (e *Election) resume(
 	ctx context.Context, former string, term uint64,
 ) (l *Leadership, left time.Duration, err error) {
-	c, s := e.lock.client, &e.lock
+	c, lk := e.lock.client, &e.lock
 	id, number := c.newAttemptID()
 	c.registration.Start()
-	args := []string{id, former, wire.Number(term >> 10), s.ttlMS, c.retention, e.watch, s.base}
+	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.channelPrefix}
 	var answer string
 	var sent time.Duration
-	risk := false // a request may have run
+	needsCancel := false // the server may have resumed the term under this attempt
 	for failures := 0; ; failures++ {
-		if err = s.prepare(ctx); err == nil {
+		if err = lk.prepare(ctx); err == nil {
 			sent = c.now()
-			answer, err = c.sender.Run(ctx, script.Resume, s.keys(), args)
-			risk = risk || err != nil && !request.Definite(err)
+			answer, err = c.sender.Run(ctx, script.Resume, lk.keys(), args)
+			needsCancel = needsCancel || err != nil && !request.Definite(err)
 		}
-		if err == nil || !isTransient(c, wrap("resumption of", s.name, err)) || !c.sender.Pause(ctx, failures) {
+		if err == nil || !isTransient(c, wrap("resumption of", lk.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
 		}
 	}
@@ -196,22 +196,22 @@ func (e *Election) resume(
 		line, bad = wire.ParseResume(answer)
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
-		if risk {
-			c.canceller.Cancel(s.attempt(id), c.now()+s.ttl)
+		if needsCancel {
+			c.canceller.Cancel(lk.attempt(id), c.now()+lk.ttl)
 		}
 		return nil, 0, err
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return cancel(fmt.Errorf("holdfast: election %q: %w", s.name, ctx.Err()))
+		return cancel(fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
 	case err != nil || bad != nil:
-		return cancel(wrap("resumption of", s.name, cmp.Or(err, bad)))
+		return cancel(wrap("resumption of", lk.name, cmp.Or(err, bad)))
 	case !line.Held:
-		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", s.name, term, ErrNotHeld))
+		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
 	}
-	risk = true
-	h, err := newHold(s, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
-	if err == nil && s.ack.Wanted() {
+	needsCancel = true
+	h, err := newHold(lk, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
+	if err == nil && lk.ack.Wanted() {
 		err = h.confirm(ctx)
 	}
 	if err != nil {

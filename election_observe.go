@@ -33,21 +33,21 @@ type Leader struct {
 // Leader asks the server for the leader. If nobody leads, or a new leader has not
 // proclaimed its value yet, the error is an [ErrNoLeader].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	t := &e.lock
-	if t.err != nil {
-		return Leader{}, t.err
+	lk := &e.lock
+	if lk.err != nil {
+		return Leader{}, lk.err
 	}
-	if err := checkReadable(ctx, t.client, t.name); err != nil {
+	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
 		return Leader{}, err
 	}
 	l, _, err := e.read(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, wrap("request for the leader of", t.name, err)
+		return Leader{}, wrap("request for the leader of", lk.name, err)
 	case l.Term == 0:
-		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, t.name)
+		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
-	_, l.Client = readClient(ctx, t.client, l.ClientID, nil)
+	_, l.Client = readClient(ctx, lk.client, l.ClientID, nil)
 	return l, nil
 }
 
@@ -104,10 +104,10 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observable refuses calls that need no request to be refused.
-func observable(ctx context.Context, s *lock) error {
+func observable(ctx context.Context, lk *lock) error {
 	switch {
-	case s.err != nil:
-		return s.err
+	case lk.err != nil:
+		return lk.err
 	case ctx == nil:
 		return errNoContext
 	}
@@ -131,7 +131,8 @@ type observation struct {
 	failed  int           // the number of requests in a row that failed
 }
 
-func (o *observation) recheck() {
+// readAgain makes Observe read the leader at once.
+func (o *observation) readAgain() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -147,7 +148,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	defer o.c.life.Exit()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
-	told := store.Listener{Message: func(string) { o.recheck() }, Resumed: o.recheck}
+	told := store.Listener{Message: func(string) { o.readAgain() }, Resumed: o.readAgain}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
 		o.refused = !request.Transient(err)

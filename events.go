@@ -119,11 +119,11 @@ type Event struct {
 }
 
 // observed reports whether there is an observer. Without one, events are not even created.
-func (q *notifier) observed() bool { return q.observer != nil }
+func (n *notifier) observed() bool { return n.observer != nil }
 
-func (q *notifier) observe(e Event) {
-	if q.observer != nil {
-		q.observer.Observe(e)
+func (n *notifier) observe(e Event) {
+	if n.observer != nil {
+		n.observer.Observe(e)
 	}
 }
 
@@ -138,36 +138,36 @@ type callKey struct{}
 
 // begin notes that an observed acquisition begins. The call comes with ctx to where the
 // acquisition reports events. parent is the caller's context.
-func (q *notifier) begin(ctx, parent context.Context, now time.Duration) (context.Context, *call) {
+func (n *notifier) begin(ctx, parent context.Context, now time.Duration) (context.Context, *call) {
 	cl := &call{ctx: parent, start: now}
 	return context.WithValue(ctx, callKey{}, cl), cl
 }
 
-// during reports an event of an acquisition that is under way. ctx comes from begin, unless
+// reportEvent reports an event of an acquisition that is under way. ctx comes from begin, unless
 // there is no observer.
-func (s *lock) during(ctx context.Context, e Event) {
-	q := &s.client.events
-	if !q.observed() {
+func (lk *lock) reportEvent(ctx context.Context, e Event) {
+	n := &lk.client.events
+	if !n.observed() {
 		return
 	}
-	e.Name, e.Mode = s.name, s.mode()
+	e.Name, e.Mode = lk.name, lk.mode()
 	if cl, ok := ctx.Value(callKey{}).(*call); ok {
 		e.Context, e.Waited = cl.ctx, cl.waited
 		cl.waited = cl.waited || e.Kind == EventWait
 	}
-	q.observe(e)
+	n.observe(e)
 }
 
-// fail reports an acquisition that ended without a lease.
-func (s *lock) fail(cl *call, err error) {
-	s.client.events.observe(Event{
-		Kind: EventFail, Context: cl.ctx, Name: s.name, Mode: s.mode(), Waited: cl.waited,
-		Wait: s.client.now() - cl.start, Err: err,
+// reportFailure reports an acquisition that ended without a lease.
+func (lk *lock) reportFailure(cl *call, err error) {
+	lk.client.events.observe(Event{
+		Kind: EventFail, Context: cl.ctx, Name: lk.name, Mode: lk.mode(), Waited: cl.waited,
+		Wait: lk.client.now() - cl.start, Err: err,
 	})
 }
 
 // mode returns the word for people.
-func (s *lock) mode() string { return modes[s.want[:1]] }
+func (lk *lock) mode() string { return modes[lk.want[:1]] }
 
 // timedStore reports the requests to a store.
 type timedStore struct {
@@ -246,56 +246,56 @@ const (
 )
 
 // tell adds news to the queue and returns at once.
-func (q *notifier) tell(n news) {
-	if !q.observed() {
-		n.event = Event{}
+func (n *notifier) tell(item news) {
+	if !n.observed() {
+		item.event = Event{}
 	}
-	if n.event.Kind == 0 && (n.log == nil || !q.logs) {
+	if item.event.Kind == 0 && (item.log == nil || !n.logs) {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	// A renewal that was under way may end after the release.
-	if n.event.Kind == EventRenew && !n.hold.lock.client.renewer.Has(&n.hold.Item) {
+	if item.event.Kind == EventRenew && !item.hold.lock.client.renewer.Has(&item.hold.Item) {
 		return
 	}
-	q.enqueue(n)
+	n.enqueue(item)
 }
 
-// enqueue adds news to the queue. The caller holds q.mu.
-func (q *notifier) enqueue(n news) {
-	if known := n.subject(); known != nil && !bool(*known) && n.event.Kind != 0 {
-		n.hold.addEarly(n)
+// enqueue adds news to the queue. The caller holds n.mu.
+func (n *notifier) enqueue(item news) {
+	if known := item.subject(); known != nil && !bool(*known) && item.event.Kind != 0 {
+		item.hold.addEarly(item)
 		return
 	}
 	most := mostNews
-	if n.event.Kind == EventRenew {
+	if item.event.Kind == EventRenew {
 		most = mostRenewals
 	}
-	if len(q.queue) >= most {
-		q.dropped++
+	if len(n.queue) >= most {
+		n.dropped++
 		return
 	}
-	if n.hold != nil {
-		n.hold.untold++
+	if item.hold != nil {
+		item.hold.untold++
 	}
-	q.queue = append(q.queue, n)
-	if q.done == nil {
-		q.done = make(chan struct{})
+	n.queue = append(n.queue, item)
+	if n.done == nil {
+		n.done = make(chan struct{})
 		go func(done chan struct{}) {
 			eventsLabel.Set()
-			q.tellAll(done)
-		}(q.done)
+			n.tellAll(done)
+		}(n.done)
 	}
 }
 
 // addEarly keeps news of a hold for tellGrant. The caller holds the mutex of the notifier. While
 // m.mu is held, nothing is told.
-func (m *members) addEarly(n news) {
+func (m *members) addEarly(item news) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.more()
-	x.early = append(x.early, n)
+	x.early = append(x.early, item)
 }
 
 // takeEarly returns what addEarly has kept.
@@ -309,92 +309,92 @@ func (m *members) takeEarly() (early []news) {
 }
 
 // subject returns what the news are about. It returns nil for the client.
-func (n news) subject() *reported {
+func (item news) subject() *reported {
 	switch {
-	case n.lease != nil:
-		return &n.lease.granted
-	case n.hold != nil:
-		return &n.hold.granted
+	case item.lease != nil:
+		return &item.lease.granted
+	case item.hold != nil:
+		return &item.hold.granted
 	}
 	return nil
 }
 
 // tellAll reports until the queue is empty.
-func (q *notifier) tellAll(done chan struct{}) {
+func (n *notifier) tellAll(done chan struct{}) {
 	defer close(done)
 	for {
-		q.mu.Lock()
-		if len(q.queue) == 0 && q.dropped == 0 {
-			q.queue, q.done = nil, nil
-			q.mu.Unlock()
+		n.mu.Lock()
+		if len(n.queue) == 0 && n.dropped == 0 {
+			n.queue, n.done = nil, nil
+			n.mu.Unlock()
 			return
 		}
-		batch, dropped := q.queue, q.dropped
-		q.queue, q.dropped = nil, 0
-		q.mu.Unlock()
-		for _, n := range batch {
-			if n.log != nil && q.logs {
-				n.log(q.log)
+		batch, dropped := n.queue, n.dropped
+		n.queue, n.dropped = nil, 0
+		n.mu.Unlock()
+		for _, item := range batch {
+			if item.log != nil && n.logs {
+				item.log(n.log)
 			}
-			if n.event.Kind != 0 {
-				q.observe(n.event)
+			if item.event.Kind != 0 {
+				n.observe(item.event)
 			}
-			if n.hold != nil {
-				q.mu.Lock()
-				n.hold.untold--
-				q.mu.Unlock()
+			if item.hold != nil {
+				n.mu.Lock()
+				item.hold.untold--
+				n.mu.Unlock()
 			}
 		}
 		if dropped > 0 {
-			q.log.Warn("holdfast: the log handler or the observer was too slow: it has not been told everything",
+			n.log.Warn("holdfast: the log handler or the observer was too slow: it has not been told everything",
 				"dropped", dropped)
 		}
 	}
 }
 
 // tellNow reports an event of a hold that happened in a user's call.
-func (q *notifier) tellNow(h *hold, e Event) {
-	if !q.observed() {
+func (n *notifier) tellNow(h *hold, e Event) {
+	if !n.observed() {
 		return
 	}
-	q.mu.Lock()
+	n.mu.Lock()
 	if h.untold > 0 {
-		q.enqueue(news{hold: h, event: e})
-		q.mu.Unlock()
+		n.enqueue(news{hold: h, event: e})
+		n.mu.Unlock()
 		return
 	}
-	q.mu.Unlock()
-	q.observe(e)
+	n.mu.Unlock()
+	n.observe(e)
 }
 
 // tellGrant reports that the lease has begun, before any other event of it.
-func (q *notifier) tellGrant(t *leaseState, e Event) {
-	if !q.observed() {
+func (n *notifier) tellGrant(ls *leaseState, e Event) {
+	if !n.observed() {
 		return
 	}
-	h := t.hold
-	e.Kind, e.Context, e.Name, e.Mode = EventGrant, t.parent, h.lock.name, h.lock.mode()
-	e.HolderID, e.Lease, e.Token = attemptOf(h), t.number, t.token.Load()
-	e.Local, e.Waiters = t.local, int(h.waiting.Load())
-	q.tellNow(h, e)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, known := range []*reported{&h.granted, &t.granted} {
+	h := ls.hold
+	e.Kind, e.Context, e.Name, e.Mode = EventGrant, ls.parent, h.lock.name, h.lock.mode()
+	e.HolderID, e.Lease, e.Token = attemptOf(h), ls.number, ls.token.Load()
+	e.Local, e.Waiters = ls.local, int(h.waiting.Load())
+	n.tellNow(h, e)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, known := range []*reported{&h.granted, &ls.granted} {
 		*known = true
 	}
-	for _, n := range h.takeEarly() { // those of other leases may be early again
-		q.enqueue(n)
+	for _, item := range h.takeEarly() { // those of other leases may be early again
+		n.enqueue(item)
 	}
 }
 
 // lastNews waits until everything is reported, at most for lastWords.
-func (q *notifier) lastNews() {
+func (n *notifier) lastNews() {
 	late := time.NewTimer(lastWords)
 	defer late.Stop()
 	for {
-		q.mu.Lock()
-		done := q.done
-		q.mu.Unlock()
+		n.mu.Lock()
+		done := n.done
+		n.mu.Unlock()
 		if done == nil {
 			return
 		}
@@ -408,10 +408,10 @@ func (q *notifier) lastNews() {
 
 // The labels of a client's goroutines in the background, for profiles.
 var (
-	eventsLabel  = label.New("events")
-	observeLabel = label.New("election")
-	recheckLabel = label.New("eviction check")
-	releaseLabel = label.New("release")
+	eventsLabel        = label.New("events")
+	observeLabel       = label.New("election")
+	evictionCheckLabel = label.New("eviction check")
+	releaseLabel       = label.New("release")
 )
 
 // caller returns the caller of the lock method. above is the number of calls in between.

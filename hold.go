@@ -27,18 +27,18 @@ import (
 // what few holds need is in the extra of the members.
 type hold struct {
 	renewer.Item
-	lock   *lock
-	number uint64        // the number in the ID of the attempt, see attemptOf
-	server atomic.Uint64 // the server's part of the token
-	told   atomic.Int64  // when the server last told how many wait
+	lock      *lock
+	number    uint64        // the number in the ID of the attempt, see attemptOf
+	server    atomic.Uint64 // the server's part of the token
+	waitingAt atomic.Int64  // when the server last told how many wait
 
-	waiting atomic.Int32 // how many wait at the server, by its last answer
-	passes  atomic.Int32
+	waiting   atomic.Int32 // how many wait at the server, by its last answer
+	handOvers atomic.Int32
 
-	untold  int32    // its news that are in the queue
-	granted reported // as is untold: guarded by the notifier
-	queued  bool     // the attempt waited in the server's wait queue
-	tagged  bool     // the client's record has or had tags of it; guarded by the turn
+	untold     int32    // its news that are in the queue
+	granted    reported // as is untold: guarded by the notifier
+	wasInQueue bool     // the attempt waited in the server's wait queue
+	tagged     bool     // the client's record has or had tags of it; guarded by the turn
 
 	// first is the first lease, unless readers share the hold; this saves an allocation. It starts
 	// when this client learned of the grant, in any case.
@@ -51,12 +51,12 @@ func (h *hold) Group() string { return h.lock.group }
 
 // grant is what the server has granted to an attempt.
 type grant struct {
-	number  uint64 // the number in the attempt's ID
-	token   uint64
-	waiting int
-	since   time.Duration // the lease counts from then: the server did not grant it earlier
-	pushed  time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
-	queued  bool          // the attempt waited in the server's wait queue
+	number      uint64 // the number in the attempt's ID
+	token       uint64
+	waiting     int
+	since       time.Duration // the lease counts from then: the server did not grant it earlier
+	pushedLease time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
+	wasInQueue  bool          // the attempt waited in the server's wait queue
 }
 
 // readersHold is a hold of readers. It needs the extra fields, and has them in the same allocation.
@@ -67,10 +67,10 @@ type readersHold struct {
 
 // newHold makes a hold of a grant and adds it to the renewer. After an error the caller
 // must cancel the grant: it came too late to be trusted, or the client has closed.
-func newHold(s *lock, g grant) (*hold, error) {
-	c := s.client
+func newHold(lk *lock, g grant) (*hold, error) {
+	c := lk.client
 	var h *hold
-	if s.want == wire.Shared {
+	if lk.want == wire.Shared {
 		both := new(readersHold)
 		h = &both.hold
 		h.shared, h.extra = true, &both.holdExtra
@@ -78,30 +78,30 @@ func newHold(s *lock, g grant) (*hold, error) {
 	} else {
 		h = new(hold)
 	}
-	h.TTL, h.NoRenewal = s.ttl, s.noRenewal
-	h.lock, h.number, h.queued, h.first.start = s, g.number, g.queued, c.now()
+	h.TTL, h.NoRenewal = lk.ttl, lk.noRenewal
+	h.lock, h.number, h.wasInQueue, h.first.start = lk, g.number, g.wasInQueue, c.now()
 	h.server.Store(g.token)
-	h.hasTurn.Store(s.want == wire.Exclusive && s.queued())
-	if s.maxHold > 0 || s.maxRenewals > 0 {
-		h.Limits = &renewer.Limits{Renewals: s.maxRenewals}
-		if s.maxHold > 0 {
-			h.Limits.NotAfter = h.first.start + s.maxHold
+	h.hasTurn.Store(lk.want == wire.Exclusive && lk.usesLocalQueue())
+	if lk.maxHold > 0 || lk.maxRenewals > 0 {
+		h.Limits = &renewer.Limits{Renewals: lk.maxRenewals}
+		if lk.maxHold > 0 {
+			h.Limits.NotAfter = h.first.start + lk.maxHold
 		}
 	}
 	h.Hold = h
 	h.setWaiters(g.waiting)
-	var inCare bool
-	if g.pushed > 0 {
-		inCare = c.renewer.AddPushed(&h.Item, g.since, g.pushed, h.first.start)
+	var added bool
+	if g.pushedLease > 0 {
+		added = c.renewer.AddPushed(&h.Item, g.since, g.pushedLease, h.first.start)
 	} else {
-		inCare = c.renewer.Add(&h.Item, g.since, h.first.start)
+		added = c.renewer.Add(&h.Item, g.since, h.first.start)
 	}
 	// Close ends the holds that the renewer has. If it has listed them already, no one else
 	// would end this hold.
-	over := h.Deadline() <= h.first.start || c.life.IsClosing()
-	if inCare && (!over || !c.renewer.Remove(&h.Item)) {
-		if s.tags != "" {
-			tagHold(h, s.tags)
+	unusable := h.Deadline() <= h.first.start || c.life.IsClosing()
+	if added && (!unusable || !c.renewer.Remove(&h.Item)) {
+		if lk.tags != "" {
+			tagHold(h, lk.tags)
 		}
 		return h, nil
 	}
@@ -109,7 +109,7 @@ func newHold(s *lock, g grant) (*hold, error) {
 		return nil, ErrClosed
 	}
 	return nil, fmt.Errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
-		s.name, errLate, s.ttl, &LostError{Name: s.name, Reason: LossExpired})
+		lk.name, errLate, lk.ttl, &LostError{Name: lk.name, Reason: LossExpired})
 }
 
 // tagHold makes the client's record show the tags of the lease that begins.
@@ -131,7 +131,7 @@ func tagHold(h *hold, tags string) {
 // the server's number alone, and 0 if there is none.
 func (h *hold) token() uint64 {
 	bits := h.lock.client.handOverBits
-	return h.server.Load()<<bits | uint64(h.passes.Load())&(1<<bits-1)
+	return h.server.Load()<<bits | uint64(h.handOvers.Load())&(1<<bits-1)
 }
 
 // needsOwnToken reports whether the next lease of the lock needs a number from the server, so
@@ -143,7 +143,7 @@ func needsOwnToken(h *hold) bool {
 // setWaiters stores how many wait at the server now.
 func (h *hold) setWaiters(waiting int) {
 	h.waiting.Store(int32(min(waiting, math.MaxInt32)))
-	h.told.Store(int64(h.lock.client.now()))
+	h.waitingAt.Store(int64(h.lock.client.now()))
 }
 
 // endReason returns why the hold serves no lease any more.
@@ -160,12 +160,12 @@ func (h *hold) endReason() error {
 	return h.loss(LossReason(h.EndReason()))
 }
 
-// finish ends the current lease because the client closes. The hold serves no further
+// endAtClose ends the current lease because the client closes. The hold serves no further
 // lease. err is the error in the release event.
-func (h *hold) finish(err error) {
-	for _, t := range h.close() {
-		for _, live := range t.finish(ErrClosed) {
-			live.stopAll()
+func (h *hold) endAtClose(err error) {
+	for _, ls := range h.close() {
+		for _, live := range ls.finish(ErrClosed) {
+			live.stopContextWaits()
 			if !live.isDropped() {
 				h.lock.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
 			}
@@ -200,44 +200,44 @@ type releasing struct {
 // run chooses the request and sends it. If a copy of the request has run, the server gives the
 // same answer again.
 func (r *releasing) run(ctx context.Context) error {
-	c, s, how := r.lock.client, r.lock, r.how
+	c, lk, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
 	attempt, token := identityOf(r.hold)
-	args := append(r.buf.Args[:0], attempt, token, c.retention, s.base)
+	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
 	switch {
 	case how.reopen:
 		return r.reopen(ctx)
-	case how.keep > 0 && (s.limit > 0 || r.isShared()):
+	case how.keep > 0 && (lk.limit > 0 || r.isShared()):
 		return r.keep(ctx)
-	case how.keep > 0 || s.minHold > 0:
+	case how.keep > 0 || lk.minHold > 0:
 		action = script.ReleaseAfter
-		args = []string{attempt, token, ceilMillis(s.minHold), ceilMillis(how.keep), c.retention, s.base}
+		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
 	case r.batches(ctx):
 		batch := c.sender.Releases()
-		if item := batch.Enter(request.One{Key: s.key(), Attempt: attempt}); item == nil {
+		if item := batch.Enter(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
 			defer batch.Exit()
 		} else {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
-			limit = c.sender.Twice(ctx, r.start) // includes the wait for the batch
+			limit = c.sender.WithinTwice(ctx, r.start) // includes the wait for the batch
 			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}
-	args = s.owned(args)
-	a, err := c.sender.AskTwice(limit, &r.buf, action, s.keys(), args)
+	args = lk.owned(args)
+	a, err := c.sender.AskTwice(limit, &r.buf, action, lk.keys(), args)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
 			r.later(action, args)
 		}
-		return wrap("release of", s.name, request.InTime(ctx, err))
+		return wrap("release of", lk.name, request.InTime(ctx, err))
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
 		return nil
 	case a.Kind == wire.Gone:
-		return r.gone(c.sender.Twice(limit, r.start))
+		return r.gone(c.sender.WithinTwice(limit, r.start))
 	}
-	return wrap("release of", s.name, wire.BadAnswer("another kind to release"))
+	return wrap("release of", lk.name, wire.BadAnswer("another kind to release"))
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
@@ -279,29 +279,29 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
-// plain reports whether one request may release the hold together with others.
-func (h *hold) plain() bool {
+// batchable reports whether one request may release the hold together with others.
+func (h *hold) batchable() bool {
 	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
 }
 
 // batches reports whether the release may wait for others, to be sent with them.
 func (r *releasing) batches(ctx context.Context) bool {
 	_, bounded := ctx.Deadline()
-	return !bounded && r.lock.client.sender.Batches() && r.plain()
+	return !bounded && r.lock.client.sender.Batches() && r.batchable()
 }
 
 // later repeats the release in the background until the lease has ended. If a
 // release_after gets no answer, the lock may be free at the lease's end, before the minimum
 // time has passed.
 func (r *releasing) later(action *script.Script, args []string) {
-	c, s := r.lock.client, r.lock
+	c, lk := r.lock.client, r.lock
 	until := max(c.now(), r.Deadline())
 	if action == script.Release {
-		c.canceller.Cancel(s.attempt(attemptOf(r.hold)), until)
+		c.canceller.Cancel(lk.attempt(attemptOf(r.hold)), until)
 		return
 	}
 	again := func(ctx context.Context) (known bool, err error) {
-		_, err = c.sender.Ask(ctx, action, s.keys(), args)
+		_, err = c.sender.Ask(ctx, action, lk.keys(), args)
 		return true, err
 	}
 	c.canceller.Until(request.Message{Known: until, Silent: until, Send: again})
@@ -310,14 +310,14 @@ func (r *releasing) later(action *script.Script, args []string) {
 // reopen gives up the run and its period. Without an answer the period may stay marked. The
 // client retries in the background for one TTL.
 func (r *releasing) reopen(ctx context.Context) error {
-	c, s := r.lock.client, r.lock
-	a, err := c.sender.Ask(ctx, script.CancelRun, s.keys(), []string{attemptOf(r.hold), c.retention, s.base})
+	c, lk := r.lock.client, r.lock
+	a, err := c.sender.Ask(ctx, script.CancelRun, lk.keys(), []string{attemptOf(r.hold), c.retention, lk.channelPrefix})
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelBy(script.CancelRun, s.attempt(attemptOf(r.hold)), c.now()+s.ttl)
+			c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(r.hold)), c.now()+lk.ttl)
 		}
-		return wrap("release of", s.name, err)
+		return wrap("release of", lk.name, err)
 	case a.Kind == wire.None:
 		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
 	}
@@ -365,12 +365,12 @@ type members struct {
 	// over.
 	hasTurn atomic.Bool
 
-	shared   bool        // shared on the server, as far as the client knows
-	departed bool        // the holder has released its lease
-	last     bool        // the hold has no further lease
-	closed   bool        // the client closes, and all leases have ended
-	lease    *leaseState // the lease that the hold serves now; nil while it is shared
-	extra    *holdExtra  // nil until it is needed
+	shared     bool        // shared on the server, as far as the client knows
+	departed   bool        // the holder has released its lease
+	noNewLease bool        // the hold has no further lease
+	closed     bool        // the client closes, and all leases have ended
+	lease      *leaseState // the lease that the hold serves now; nil while it is shared
+	extra      *holdExtra  // nil until it is needed
 }
 
 // holdExtra has the fields that few holds need: those of readers, of a loss, of a conversion. The mu of
@@ -426,8 +426,8 @@ func (m *members) leases() (all []*leaseState) {
 	if m.lease != nil {
 		all = append(all, m.lease)
 	}
-	for t := range m.peek().readers {
-		all = append(all, t)
+	for ls := range m.peek().readers {
+		all = append(all, ls)
 	}
 	return all
 }
@@ -438,14 +438,14 @@ func (m *members) mayHandOver() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.peek()
-	return x.lost == nil && x.unsettled == still && x.extending == 0 && !m.last
+	return x.lost == nil && x.unsettled == still && x.extending == 0 && !m.noNewLease
 }
 
 // has reports whether a lease, or one of its re-entry, still has its part of the hold. The caller
 // holds m.mu.
-func (m *members) has(t *leaseState) bool {
-	_, reads := m.peek().readers[t.first]
-	return !m.departed && (reads || m.lease == t.first)
+func (m *members) has(ls *leaseState) bool {
+	_, reads := m.peek().readers[ls.first]
+	return !m.departed && (reads || m.lease == ls.first)
 }
 
 // reserve adds a reservation for one more reader. The reader redeems it or gives it back.
@@ -454,7 +454,7 @@ func (m *members) reserve() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.peek()
-	if x.lost != nil || m.closed || m.last || !m.shared || x.unsettled != still || m.reading() == 0 {
+	if x.lost != nil || m.closed || m.noNewLease || !m.shared || x.unsettled != still || m.reading() == 0 {
 		return false
 	}
 	m.more().reserved++
@@ -463,7 +463,7 @@ func (m *members) reserve() bool {
 
 // redeem turns a reservation into a lease of a reader. If the hold was lost or the client
 // has closed, it drops the reservation and reports false.
-func (m *members) redeem(t *leaseState) bool {
+func (m *members) redeem(ls *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.more()
@@ -471,12 +471,12 @@ func (m *members) redeem(t *leaseState) bool {
 	if x.lost != nil || m.closed {
 		return false
 	}
-	m.addReader(t)
+	m.addReader(ls)
 	return true
 }
 
 // addMember adds a lease beside held, under whose context it was acquired.
-func (m *members) addMember(t, held *leaseState) bool {
+func (m *members) addMember(ls, held *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.peek()
@@ -484,16 +484,16 @@ func (m *members) addMember(t, held *leaseState) bool {
 	if x.lost != nil || m.closed || !reads && m.lease != held {
 		return false
 	}
-	m.addReader(t)
+	m.addReader(ls)
 	return true
 }
 
-func (m *members) addReader(t *leaseState) {
+func (m *members) addReader(ls *leaseState) {
 	x := m.more()
 	if x.readers == nil {
 		x.readers = make(map[*leaseState]struct{})
 	}
-	x.readers[t] = struct{}{}
+	x.readers[ls] = struct{}{}
 }
 
 // isShared reports whether the hold is shared, as far as the client knows.
@@ -507,12 +507,12 @@ func (m *members) isShared() bool {
 func (m *members) joinable() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.peek().lost == nil && !m.closed && !m.last && m.shared && m.reading() > 0
+	return m.peek().lost == nil && !m.closed && !m.noNewLease && m.shared && m.reading() > 0
 }
 
 // of reports whether the lease is one of this lock.
-func (t *leaseState) of(c *Client, s *lock) bool {
-	return t.hold.lock.client == c && t.hold.lock.key() == s.key()
+func (ls *leaseState) of(c *Client, lk *lock) bool {
+	return ls.hold.lock.client == c && ls.hold.lock.key() == lk.key()
 }
 
 // alone reports whether no reader is left. The caller holds m.mu.
@@ -522,33 +522,33 @@ func (m *members) alone() bool { return m.shared && m.reading() == 0 }
 type removal uint8
 
 const (
-	asHolder removal = iota // it was the writer's lease or one of permits: give the hold up
-	asLast                  // it was the last reader's lease: give the hold up
-	asOne                   // other readers remain
-	asGuest                 // it had ended with the writer's lease, under which it was acquired
+	asHolder     removal = iota // it was the writer's lease or one of permits: give the hold up
+	asLastReader                // it was the last reader's lease: give the hold up
+	asOneReader                 // other readers remain
+	asGuest                     // it had ended with the writer's lease, under which it was acquired
 )
 
 // remove removes a lease from its hold. After that the lease cannot convert the hold. The
 // re-entries under a writer's lease end with it: remove returns them as guests.
-func (m *members) remove(t *leaseState) (as removal, guests map[*leaseState]struct{}) {
+func (m *members) remove(ls *leaseState) (as removal, guests map[*leaseState]struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	readers := m.peek().readers
-	if m.lease == t {
+	if m.lease == ls {
 		m.departed = true
 		if m.extra != nil {
 			m.extra.readers = nil
 		}
 		return asHolder, readers
 	}
-	if _, in := readers[t]; !in {
+	if _, in := readers[ls]; !in {
 		return asGuest, nil
 	}
-	delete(readers, t)
+	delete(readers, ls)
 	if m.alone() {
-		return asLast, nil
+		return asLastReader, nil
 	}
-	return asOne, nil
+	return asOneReader, nil
 }
 
 // noneInUse reports whether the program has dropped all leases. Then there is no further
@@ -564,7 +564,7 @@ func (m *members) noneInUse() bool {
 		m.mu.Lock()
 		same := m.peek().reserved == 0 && len(m.leases()) == len(all)
 		if same {
-			m.last = true
+			m.noNewLease = true
 		}
 		m.mu.Unlock()
 		if same {
@@ -573,19 +573,19 @@ func (m *members) noneInUse() bool {
 	}
 }
 
-// keepUntil keeps the lock held until then, also while other readers hold it, if t is the
+// keepUntil keeps the lock held until then, also while other readers hold it, if ls is the
 // lease of a reader.
-func (m *members) keepUntil(then time.Duration, t *leaseState) {
+func (m *members) keepUntil(then time.Duration, ls *leaseState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, reads := m.peek().readers[t]; reads && m.shared {
+	if _, reads := m.peek().readers[ls]; reads && m.shared {
 		m.extra.keptUntil = max(m.extra.keptUntil, then)
 	}
 }
 
 // reads reports whether the lease is a reader's.
-func (m *members) reads(t *leaseState) bool {
+func (m *members) reads(ls *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lease != t
+	return m.lease != ls
 }

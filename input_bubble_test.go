@@ -16,8 +16,8 @@ import (
 func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 	lock := func(_ *holdfast.Lease, err error) error { return err }
 	locks := func(_ *holdfast.MultiLease, err error) error { return err }
-	run := func(e *holdfast.Periodic) error {
-		_, err := e.Do(context.Background(), func(context.Context) error { return errors.New("it ran") })
+	run := func(p *holdfast.Periodic) error {
+		_, err := p.Do(context.Background(), func(context.Context) error { return errors.New("it ran") })
 		return err
 	}
 	ctx := context.Background()

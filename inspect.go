@@ -37,7 +37,7 @@ type LockInfo struct {
 }
 
 // Held reports whether the lock is held.
-func (s LockInfo) Held() bool { return len(s.Holders) > 0 }
+func (info LockInfo) Held() bool { return len(info.Holders) > 0 }
 
 // JobInfo is the state of one periodic job at one moment, as the server knows it.
 type JobInfo struct {
@@ -121,23 +121,23 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 func readLock(
 	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool,
 ) (LockInfo, error) {
-	s := LockInfo{Name: name}
+	info := LockInfo{Name: name}
 	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough)
 	if err != nil {
-		return s, wrap("inspection of", name, err)
+		return info, wrap("inspection of", name, err)
 	}
 	said := known.of(ctx, c, &r)
-	s.Fence, s.Limit = r.Fence<<c.handOverBits, r.Limit
-	s.Holders = holdersOf(c, &r, said)
-	if r.Leader != nil && len(s.Holders) > 0 {
-		h := s.Holders[0]
-		s.Leader = &Leader{
+	info.Fence, info.Limit = r.Fence<<c.handOverBits, r.Limit
+	info.Holders = holdersOf(c, &r, said)
+	if r.Leader != nil && len(info.Holders) > 0 {
+		h := info.Holders[0]
+		info.Leader = &Leader{
 			Value: *r.Leader, Term: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
 			Since: h.Since, Remaining: h.Remaining,
 		}
 	}
 	for _, w := range r.Waiters {
-		s.Waiters = append(s.Waiters, Waiter{
+		info.Waiters = append(info.Waiters, Waiter{
 			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
 			ClientID: wire.Client(w.Attempt), Client: said.client(w.Attempt), Tags: said.tags(w.Attempt),
 			Permits: w.Weight, Since: w.Joined, Waited: r.Now.Sub(w.Joined),
@@ -145,9 +145,9 @@ func readLock(
 		})
 	}
 	if e := r.Evicted; e != nil {
-		s.LastEviction = &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
+		info.LastEviction = &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
 	}
-	return s, nil
+	return info, nil
 }
 
 // InspectJob reads the state of a periodic job and changes nothing. A job and a lock of the
@@ -283,14 +283,14 @@ func readRecords(
 	for range listReaders {
 		readers.Go(func() {
 			for r := range records {
-				s, err := readRecord(ctx, c, r, known)
+				info, err := readRecord(ctx, c, r, known)
 				switch {
 				case isForeign(err): // named like a record
 				case err != nil && !isUnreadable(err):
 					end(err)
 				default:
 					select {
-					case answers <- listed{s, err}:
+					case answers <- listed{info, err}:
 					case <-ctx.Done():
 					}
 				}
@@ -346,11 +346,11 @@ func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrati
 		return readLock(ctx, c, r.Name, known, nil)
 	}
 	j, err := readJob(ctx, c, r.Name, known)
-	s := LockInfo{Name: r.Name, Job: &j}
+	info := LockInfo{Name: r.Name, Job: &j}
 	if j.Run != nil {
-		s.Fence, s.Holders = j.Run.Token, []Holder{*j.Run}
+		info.Fence, info.Holders = j.Run.Token, []Holder{*j.Run}
 	}
-	return s, err
+	return info, err
 }
 
 // holdersOf returns the holders in a record.
@@ -416,7 +416,7 @@ func (s said) waits(attempt string) (list []LeaseWait) {
 // of returns what the clients in a record have said. What it cannot read is missing, because
 // a state without names is better than none. The notes are read for each record, unless the
 // client has never written any.
-func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said {
+func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) said {
 	fields := make(map[string][]string)
 	note := func(attempt string) {
 		id := wire.Client(attempt)
@@ -428,13 +428,13 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 		fields[id] = append(fields[id], wire.WaitsField(number), wire.InnerField(number))
 	}
 	for _, w := range r.Waiters {
-		if !k.holdersOnly {
+		if !reg.holdersOnly {
 			note(w.Attempt)
 		}
 	}
 	all := make(said, len(fields))
 	for id, wanted := range fields {
-		entry, _ := k.clients.LoadOrStore(id, new(registration))
+		entry, _ := reg.clients.LoadOrStore(id, new(registration))
 		one, notes := entry.(*registration), map[string]string(nil)
 		one.once.Do(func() { one.line, one.info = readClient(ctx, c, id, nil) })
 		if one.line.Noted {
@@ -445,7 +445,7 @@ func (k *registrations) of(ctx context.Context, c *Client, r *wire.Record) said 
 			}
 		}
 		if id == c.id {
-			notes = c.waits.Now(notes, wanted)
+			notes = c.waitNotes.Current(notes, wanted)
 		}
 		all[id] = clientSaid{one.info, notes}
 	}
@@ -530,8 +530,8 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 // holdsOf returns the client's holds of a lock. If token, the server's part, is not 0, it
 // returns only those with that token.
 func holdsOf(c *Client, key string, token uint64) (list []*hold) {
-	for _, l := range c.renewer.All() {
-		h := l.Hold.(*hold)
+	for _, it := range c.renewer.All() {
+		h := it.Hold.(*hold)
 		if h.lock.key() == key && (token == 0 || h.server.Load() == token) {
 			list = append(list, h)
 		}
@@ -582,11 +582,11 @@ func LeaseOf(ctx context.Context) (l LeaseInfo, ok bool) {
 	if ctx == nil {
 		return LeaseInfo{}, false
 	}
-	t := leaseOf(ctx)
-	if t == nil {
+	ls := leaseOf(ctx)
+	if ls == nil {
 		return LeaseInfo{}, false
 	}
-	lease := Lease{state: t}
+	lease := Lease{state: ls}
 	return LeaseInfo{
 		Name: lease.Name(), HolderID: lease.HolderID(), Token: lease.Token(), Remaining: lease.Remaining(),
 	}, true

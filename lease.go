@@ -1,4 +1,4 @@
-// Lease: its context, its end, and the report of one that was dropped.
+// Lease: its context, its release, and its release when another context ends.
 
 package holdfast
 
@@ -9,14 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
@@ -38,13 +35,13 @@ type Lease struct {
 // leaseState is shared by a lease's context, its hold and its clean-up. It must not point
 // to the Lease, because then the collector could never collect the Lease.
 type leaseState struct {
-	hold   *hold
-	token  atomic.Uint64
-	first  *leaseState     // the first lease of this re-entry; the others are stored there
-	parent context.Context // the context of the call that acquired the lease
-	start  time.Duration   // of a local lease: the hold's, if there is no observer
-	number uint64          // see Event.Lease; 0 if there is no observer
-	taken  uintptr         // where the caller acquired it; 0 if there is no logger
+	hold       *hold
+	token      atomic.Uint64
+	first      *leaseState     // the first lease of this re-entry; the others are stored there
+	parent     context.Context // the context of the call that acquired the lease
+	start      time.Duration   // of a local lease: the hold's, if there is no observer
+	number     uint64          // see Event.Lease; 0 if there is no observer
+	acquiredPC uintptr         // where the caller acquired it; 0 if there is no logger
 
 	leaseEnd
 	local   bool     // acquired without a request to the server
@@ -155,115 +152,74 @@ func (e *leaseEnd) markReleased() (first bool, cause error) {
 	waits := e.extra != nil && e.extra.stops != nil
 	e.mu.Unlock()
 	if waits {
-		e.stopAll()
+		e.stopContextWaits()
 	}
 	return first, cause
 }
 
 // outerLease returns the lease under whose context this one was acquired.
-func (t *leaseState) outerLease() *leaseState { return leaseOf(t.parent) }
+func (ls *leaseState) outerLease() *leaseState { return leaseOf(ls.parent) }
 
 type leaseKey struct{}
 
 func leaseOf(ctx context.Context) *leaseState {
-	t, _ := ctx.Value(leaseKey{}).(*leaseState)
-	return t
+	ls, _ := ctx.Value(leaseKey{}).(*leaseState)
+	return ls
 }
 
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	t, local := &h.first, h.passes.Load() > 0
+	ls, local := &h.first, h.handOvers.Load() > 0
 	if local {
-		t = new(leaseState)
+		ls = new(leaseState)
 	}
-	t.init(parent, h, local)
+	ls.init(parent, h, local)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.peek().lost != nil || h.closed {
 		return nil
 	}
-	h.lease, h.departed = t, false
-	if !local || !t.mayLeak() {
-		return t.handle()
+	h.lease, h.departed = ls, false
+	if !local || !ls.mayLeak() {
+		return ls.handle()
 	}
-	l, x := &Lease{state: t}, h.more()
+	l, x := &Lease{state: ls}, h.more()
 	if l.check, x.leak = x.leak, nil; l.check == nil {
 		l.check = new(leakCheck)
 		runtime.SetFinalizer(l.check, (*leakCheck).report)
 	}
-	l.check.state = t
+	l.check.state = ls
 	return l
-}
-
-// leakCheck makes the collector find a lease that was handed over inside the process. To set and
-// clear a finalizer takes an eighth of such a hand-over. So a lease that is released leaves its check
-// to the hold, for the next lease.
-type leakCheck struct{ state *leaseState } // nil while the hold has it
-
-// report is called by the collector when nobody has the check.
-func (c *leakCheck) report() {
-	if c.state != nil {
-		reportLeak(c.state.taken, c.state)
-	}
-}
-
-// pass leaves the check of the lease, if it has one, to the hold.
-func (l *Lease) pass() {
-	c, h := l.check, l.state.hold
-	if c == nil {
-		return
-	}
-	c.state, l.check = nil, nil
-	h.mu.Lock()
-	h.more().leak = c
-	h.mu.Unlock()
 }
 
 // newLeaseState creates a lease that is not attached to the hold yet.
 func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
-	t := new(leaseState)
-	t.init(parent, h, local)
-	return t
+	ls := new(leaseState)
+	ls.init(parent, h, local)
+	return ls
 }
 
 // init fills a lease in. A local lease begins now. Only the observer's events use the beginning and
 // the number of a lease, and a hand-over takes less time than to read the clock three times.
-func (t *leaseState) init(parent context.Context, h *hold, local bool) {
+func (ls *leaseState) init(parent context.Context, h *hold, local bool) {
 	c := h.lock.client
-	t.hold, t.first, t.parent, t.local, t.start = h, t, parent, local, h.first.start
-	t.token.Store(h.token())
+	ls.hold, ls.first, ls.parent, ls.local, ls.start = h, ls, parent, local, h.first.start
+	ls.token.Store(h.token())
 	if !c.events.observed() {
 		return
 	}
-	t.number = c.events.leases.Add(1)
+	ls.number = c.events.leases.Add(1)
 	if local {
-		t.start = c.now()
+		ls.start = c.now()
 	}
 }
 
 // handle returns the Lease for the caller.
-func (t *leaseState) handle() *Lease {
-	l := &Lease{state: t}
-	l.watch()
+func (ls *leaseState) handle() *Lease {
+	l := &Lease{state: ls}
+	l.startLeakCheck()
 	return l
-}
-
-// watch starts the leak check. runtime.AddCleanup would need two more allocations for each lease.
-func (l *Lease) watch() {
-	if l.state.mayLeak() {
-		runtime.SetFinalizer(l, (*Lease).reportLeak)
-	}
-}
-
-// mayLeak reports whether the collector reports a lease like this one.
-func (t *leaseState) mayLeak() bool { return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }
-
-// watched stops the leak check: the caller has not dropped the lease.
-func (l *Lease) watched() {
-	if l.check == nil && l.state.mayLeak() {
-		runtime.SetFinalizer(l, nil)
-	}
 }
 
 // Name returns the lock's name.
@@ -298,8 +254,8 @@ func (l *Lease) Token() uint64 { return l.state.token.Load() }
 // timer runs as soon after the deadline as the machine allows, and within a second after a
 // suspension. The same holds for derived contexts.
 func (l *Lease) Context() context.Context {
-	t := l.state
-	return t.context(t.parent, t, t)
+	ls := l.state
+	return ls.context(ls.parent, ls, ls)
 }
 
 func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -307,13 +263,13 @@ func (l *Lease) bind(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 // ended returns why the lease ended, or nil.
-func (t *leaseState) ended() error {
-	t.overdue()
-	t.mu.Lock()
-	cause := t.cause
-	t.mu.Unlock()
+func (ls *leaseState) ended() error {
+	ls.overdue()
+	ls.mu.Lock()
+	cause := ls.cause
+	ls.mu.Unlock()
 	if errors.Is(cause, ErrLost) {
-		return t.hold.endReason() // the hold may know more by now
+		return ls.hold.endReason() // the hold may know more by now
 	}
 	return cause
 }
@@ -336,11 +292,11 @@ func (l *Lease) Err() error { return l.state.ended() }
 // After a wait, Remaining may at first be a tenth of the TTL or two seconds. It rises when
 // the renewal that confirms the grant succeeds. The client sends that renewal at once.
 func (l *Lease) Remaining() time.Duration {
-	t := l.state
-	if t.ended() != nil {
+	ls := l.state
+	if ls.ended() != nil {
 		return 0
 	}
-	return max(t.hold.Deadline()-t.hold.lock.client.now(), 0)
+	return max(ls.hold.Deadline()-ls.hold.lock.client.now(), 0)
 }
 
 // Deadline returns the current trust deadline on the wall clock, for people and logs. It
@@ -354,22 +310,22 @@ func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 // If the error is an [ErrNotHeld], the lease is lost. After any other error the lease keeps
 // its old deadline and its renewal.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	t := l.state
-	h, c := t.hold, t.hold.lock.client
+	ls := l.state
+	h, c := ls.hold, ls.hold.lock.client
 	switch err := checkTTL(ttl); {
 	case ctx == nil:
 		return errNoContext
 	case err != nil:
 		return invalid("%v", err)
 	}
-	if err := t.ended(); err != nil {
+	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extension of", h.lock.name)); err != nil {
 		return err
 	}
-	if !h.beginExtension(t) {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), ErrReleased))
+	if !h.beginExtension(ls) {
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
 	}
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
@@ -387,7 +343,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		c.renewer.Extended(&h.Item, sent, ttl)
 		shortenAgain(ctx, h, ttl)
 	}
-	if err := t.ended(); err != nil {
+	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	return checkLongest(h, ttl)
@@ -414,47 +370,47 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	t := l.state
-	first, cause := t.markReleased()
+	ls := l.state
+	first, cause := ls.markReleased()
 	if !first {
 		return ErrReleased
 	}
-	passed := l.check != nil
-	if passed {
-		l.pass()
+	hadCheck := l.check != nil
+	if hadCheck {
+		l.leaveCheck()
 	}
-	local, err := t.exit(ctx, cause, how)
-	if !passed {
-		l.watched() // the next holder does not wait for this
+	local, err := ls.exit(ctx, cause, how)
+	if !hadCheck {
+		l.stopLeakCheck() // the next holder does not wait for this
 	}
-	if t.hold.lock.client.events.observed() {
-		t.observe(cause, local, err)
+	if ls.hold.lock.client.events.observed() {
+		ls.observe(cause, local, err)
 	}
 	return err
 }
 
 // observe reports how the lease ended. Each grant has one end: a loss or a Close was
 // reported before.
-func (t *leaseState) observe(cause error, local bool, err error) {
+func (ls *leaseState) observe(cause error, local bool, err error) {
 	if !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrClosed) {
-		t.hold.lock.client.events.tellNow(t.hold, t.ending(EventRelease, local, err))
+		ls.hold.lock.client.events.tellNow(ls.hold, ls.ending(EventRelease, local, err))
 	}
 }
 
 // ending returns the event of the lease's end.
-func (t *leaseState) ending(kind EventKind, local bool, err error) Event {
-	h := t.hold
+func (ls *leaseState) ending(kind EventKind, local bool, err error) Event {
+	h := ls.hold
 	return Event{
-		Kind: kind, Context: t.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h), Lease: t.number,
-		Token: t.token.Load(), Local: local, Held: h.lock.client.now() - t.start, Err: err,
+		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h),
+		Lease: ls.number, Token: ls.token.Load(), Local: local, Held: h.lock.client.now() - ls.start, Err: err,
 	}
 }
 
 // exit gives up the lease's part of the hold, unless other leases of the same re-entry are
 // live. After a loss, the hold and its turn are already gone. After a Close, the hold is
 // already released.
-func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
-	h, last := t.hold, t.leave()
+func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
+	h, last := ls.hold, ls.leave()
 	switch {
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
@@ -464,7 +420,7 @@ func (t *leaseState) exit(ctx context.Context, cause error, how releaseMode) (lo
 		h.stopIfDropped()
 		return true, nil
 	}
-	root := t.first
+	root := ls.first
 	if how.keep > 0 {
 		h.keepUntil(h.lock.client.now()+how.keep, root)
 	}
@@ -495,6 +451,71 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		return invalid("the delay is %v: it must be at most %v", delay, maxTTL)
 	}
 	return l.release(ctx, releaseMode{keep: max(delay, 0)})
+}
+
+// ReleaseWhenDone releases the lease when ctx ends: the context of the call that acquired it,
+// or any other. If ctx has ended already, it does so at once. It does not wait for the code
+// under the lease. So use it if the work is over when ctx ends, or bind the work to
+// [Lease.Context]. A call cannot be undone. After several calls, the first context that ends
+// counts.
+//
+// The release is that of [Lease.Release], in the background. If the server does not answer, the
+// client repeats it until the lease has ended, and the lock is free within its TTL at the
+// latest. The logger and the observer receive the error. [Lease.Release] works before and
+// after. If the lease is lost first, it stays lost, and the end of ctx frees whatever the
+// server may still keep. [Client.Close] ends the wait for ctx.
+//
+// If the lease has ended already, the error is an [ErrNotHeld].
+func (l *Lease) ReleaseWhenDone(ctx context.Context) error {
+	return l.state.whenDone(ctx, l.Err(), l.Release)
+}
+
+// whenDone calls release when ctx ends. ended says why the lease has ended already.
+func (ls *leaseState) whenDone(ctx context.Context, ended error, release func(ctx context.Context) error) error {
+	switch {
+	case ctx == nil:
+		return errNoContext
+	case ended != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, ended)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		ls.hold.lock.client.life.Go(releaseLabel, func() { ls.reportRelease(release(context.WithoutCancel(ctx))) })
+	})
+	ls.mu.Lock()
+	if x := ls.more(); !ls.released {
+		x.stops, stop = append(x.stops, stop), nil
+	}
+	ls.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	return nil
+}
+
+// reportRelease logs the error of a release that nobody waits for. The log has a loss already.
+func (ls *leaseState) reportRelease(err error) {
+	if err == nil || errors.Is(err, ErrReleased) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrClosed) {
+		return
+	}
+	h := ls.hold
+	h.lock.client.events.tell(news{hold: h, lease: ls, log: func(log *slog.Logger) {
+		log.Warn("holdfast: the release at the end of a context failed: the lock is free within the TTL at the latest",
+			"lock", h.lock.name, "token", ls.token.Load(), "error", err)
+	}})
+}
+
+// stopContextWaits ends the waits for contexts. It calls them without e.mu: a context may ask the
+// lease whether it has ended.
+func (e *leaseEnd) stopContextWaits() {
+	e.mu.Lock()
+	var stops []func() bool
+	if e.extra != nil {
+		stops, e.extra.stops = e.extra.stops, nil
+	}
+	e.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
 }
 
 // leaseContext is the context that the user's code gets: the values of the lock call's
@@ -538,55 +559,21 @@ func (c *leaseContext) Err() error {
 // overdue ends the lease for its user if its trust deadline has passed. The renewer's timer
 // does the rest when it runs: it reports the loss, and lets the next goroutine of the
 // process ask the server.
-func (t *leaseState) overdue() {
-	h := t.hold
+func (ls *leaseState) overdue() {
+	h := ls.hold
 	if h.Deadline() > h.lock.client.now() {
 		return
 	}
-	t.mu.Lock()
-	ended := t.cause != nil
-	t.mu.Unlock()
+	ls.mu.Lock()
+	ended := ls.cause != nil
+	ls.mu.Unlock()
 	if ended || !h.lock.client.renewer.Expire(&h.Item) {
 		return
 	}
 	lost := h.lostFor(h.EndReason())
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.endWith(lost) {
-		t.early = true
-	}
-}
-
-// If the collector finds a lease without a release, the client does not release it. The
-// holder's code may still run, so no other client may get the lock before the TTL ends. The
-// client stops the renewal, so the TTL does end the lease. It also reports the lease,
-// because a dropped lease is most often a mistake. A lease without renewal is different: it
-// ends with its TTL anyway, and to let it run out is a normal use.
-
-// reportLeak is called by the collector when the program has dropped the handle.
-func (l *Lease) reportLeak() { reportLeak(l.state.taken, l.state) }
-
-// reportLeak stops the renewal of leases that the program has dropped, and reports those
-// that were not released: to the log in one line, to the observer one by one.
-func reportLeak(taken uintptr, dropped ...*leaseState) {
-	dropped = slices.DeleteFunc(dropped, func(t *leaseState) bool { return !t.drop() })
-	var names, tokens []string
-	var left time.Duration
-	for _, t := range dropped {
-		t.hold.stopIfDropped()
-		names, tokens = append(names, t.hold.lock.name), append(tokens, wire.Number(t.token.Load()))
-		left = max(left, t.hold.Deadline()-t.hold.lock.client.now())
-	}
-	at := location(taken)
-	for i, t := range dropped {
-		n := news{hold: t.hold, lease: t, event: t.ending(EventLeak, false, nil)}
-		if i == 0 {
-			n.log = func(log *slog.Logger) {
-				log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays "+
-					"held until its TTL ends", "lock", strings.Join(names, ", "), "taken at", at,
-					"token", strings.Join(tokens, ", "), "left", left)
-			}
-		}
-		t.hold.lock.client.events.tell(n)
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.endWith(lost) {
+		ls.early = true
 	}
 }

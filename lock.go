@@ -18,15 +18,15 @@ import (
 // lock is a lock in the form that requests need, built once. A program may have many locks.
 // So what some of them have in common exists once for all of them.
 type lock struct {
-	name string
-	one  [1]string // the key, as requests need it
+	name   string
+	oneKey [1]string // the key, as requests need it
 	*route
 	*params
 }
 
-func (s *lock) key() string { return s.one[0] }
+func (lk *lock) key() string { return lk.oneKey[0] }
 
-func (s *lock) keys() []string { return s.one[:] }
+func (lk *lock) keys() []string { return lk.oneKey[:] }
 
 // newLock builds a lock with options. If the name or an option is invalid, the lock keeps
 // that error for its first use.
@@ -42,39 +42,39 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 		name = in // so it needs no memory of its own
 	}
 	return lock{
-		name: name, one: [1]string{key}, route: routeOf(c, name, key, chosen.ack), params: paramsOf(c, chosen),
+		name: name, oneKey: [1]string{key}, route: routeOf(c, name, key, chosen.ack), params: paramsOf(c, chosen),
 	}
 }
 
 // acquire acquires the lock. It waits as long as the options allow, or not at all if try is
 // set.
-func (s *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
-	l, err := s.checkOrReenter(ctx)
+func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
+	l, err := lk.checkOrReenter(ctx)
 	switch {
 	case l != nil || err != nil:
-	case try || s.wait == 0:
-		l, err = s.acquireAs(ctx, ctx, true)
-	case s.tries > 0:
-		l, err = s.tryOften(ctx)
-	case s.wait < 0:
-		l, err = s.acquireAs(ctx, ctx, false)
+	case try || lk.maxWait == 0:
+		l, err = lk.acquireAs(ctx, ctx, true)
+	case lk.tries > 0:
+		l, err = lk.tryOften(ctx)
+	case lk.maxWait < 0:
+		l, err = lk.acquireAs(ctx, ctx, false)
 	default:
-		limited, cancel := bounded(ctx, s.wait)
+		limited, cancel := bounded(ctx, lk.maxWait)
 		defer cancel()
-		l, err = s.acquireAs(limited, ctx, false)
+		l, err = lk.acquireAs(limited, ctx, false)
 	}
-	if l != nil && s.client.events.logs {
-		l.state.taken = caller(2) // of the kind's method
+	if l != nil && lk.client.events.logs {
+		l.state.acquiredPC = caller(2) // of the kind's method
 	}
 	return l, err
 }
 
 // do runs f under the lock.
-func (s *lock) do(ctx context.Context, f func(ctx context.Context) error) error {
+func (lk *lock) do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := runnable(ctx, f == nil); err != nil {
 		return err
 	}
-	l, err := s.acquire(ctx, false)
+	l, err := lk.acquire(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func joinErrors(err, lock error) error {
 }
 
 // heldBy returns the innermost live lease of this lock that ctx belongs to.
-func (s *lock) heldBy(ctx context.Context) *leaseState {
+func (lk *lock) heldBy(ctx context.Context) *leaseState {
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
-		if held.of(s.client, s) && held.ended() == nil {
+		if held.of(lk.client, lk) && held.ended() == nil {
 			return held
 		}
 	}
@@ -121,19 +121,19 @@ func (s *lock) heldBy(ctx context.Context) *leaseState {
 
 // lockOptions say how locks are acquired: their kind, and the effect of the options.
 type lockOptions struct {
-	want         string // the mode, as the acquire script wants it
-	ttl          time.Duration
-	noRenewal    bool
-	ack          request.Acks
-	rw           leases        // of a read-write lock; zero for another kind
-	wait         time.Duration // limit of the wait; negative: none
-	read         time.Duration // TTL of readers, if it differs from that of writers
-	noLocalQueue bool          // each goroutine of this process asks the server for itself
-	owner        string        // the name under which several attempts hold together, as in the record
-	reentrant    bool          // allows a re-entry under a lease's context
-	canReenter   bool          // the kind has the option for that
-	tags         string        // for people, as in the client's record
-	breaks       bool          // ends rather than stay in a deadlock
+	want           string // the mode, as the acquire script wants it
+	ttl            time.Duration
+	noRenewal      bool
+	ack            request.Acks
+	rw             leases        // of a read-write lock; zero for another kind
+	maxWait        time.Duration // limit of the wait; negative: none
+	readTTL        time.Duration // TTL of readers, if it differs from that of writers
+	noLocalQueue   bool          // each goroutine of this process asks the server for itself
+	owner          string        // the name under which several attempts hold together, as in the record
+	reentrant      bool          // allows a re-entry under a lease's context
+	canReenter     bool          // the kind has the option for that
+	tags           string        // for people, as in the client's record
+	breaksDeadlock bool          // ends rather than stay in a deadlock
 	limits
 	every
 	trying // in place of the wait queue
@@ -150,9 +150,9 @@ type limits struct {
 
 // every holds the options about periods.
 type every struct {
-	aligned bool // periods begin at fixed times
-	offset  time.Duration
-	again   bool // a failed run gives its period back
+	aligned      bool // periods begin at fixed times
+	offset       time.Duration
+	retryOnError bool // a failed run gives its period back
 }
 
 // params are options and the values that follow from them.
@@ -160,12 +160,12 @@ type params struct {
 	lockOptions
 	client     *Client
 	ttlMS      string
-	life       string // how long the server keeps the record, in ms: the lease, then the retention
-	patience   string
+	recordTTL  string           // how long the server keeps the record, in ms: the lease, then the retention
+	waiterTTL  string           // how long a waiter keeps its position without a heartbeat, in ms
 	batch      *request.Batcher // for its acquisitions; nil: each is sent alone
 	noHandOver bool             // never handed over inside the process: each lease has a hold of its own
 	limit      int              // of a semaphore
-	weight     int              // the permits that the call asks for
+	permits    int              // the permits that the call asks for
 	ownerArgs  []string         // the owner's name, if there is one
 	err        error            // what is wrong with the name or the options; such params are not shared
 }
@@ -178,23 +178,23 @@ func paramsOf(c *Client, chosen lockOptions) *params {
 func newParams(c *Client, chosen lockOptions) params {
 	m := params{
 		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.limits != limits{},
-		ttlMS: wire.Millis(chosen.ttl), life: wire.Millis(chosen.ttl + c.cfg.Retention),
-		patience: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
+		ttlMS: wire.Millis(chosen.ttl), recordTTL: wire.Millis(chosen.ttl + c.cfg.Retention),
+		waiterTTL: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
 	}
 	if m.owner != "" {
 		m.ownerArgs = []string{m.owner}
 	}
 	if m.want == wire.Exclusive && m.owner == "" && !m.ack.Wanted() {
-		m.batch = c.sender.Acquires(m.ttlMS, m.life)
+		m.batch = c.sender.Acquires(m.ttlMS, m.recordTTL)
 	}
 	return m
 }
 
 // route says where the requests of a lock go. Many locks have the same route.
 type route struct {
-	group   string // locks of one group may share a request
-	base    string // channel prefix of the pushes
-	channel string // the channel on which this client's pushes arrive
+	group         string // locks of one group may share a request
+	channelPrefix string // channel prefix of the pushes
+	channel       string // the channel on which this client's pushes arrive
 }
 
 // routeOf returns the route of the lock. On one server it is the same for all locks.
@@ -205,9 +205,9 @@ func routeOf(c *Client, name, key string, ack request.Acks) *route {
 	}
 	if c.sharded {
 		base := wire.Base(c.cfg.Prefix, name, true)
-		return &route{group: group, base: base, channel: base + c.id}
+		return &route{group: group, channelPrefix: base, channel: base + c.id}
 	}
-	p := route{group: group, base: c.base, channel: c.pushes}
+	p := route{group: group, channelPrefix: c.channelPrefix, channel: c.pushChannel}
 	return c.routes.of(p, func() route { return p })
 }
 
@@ -238,30 +238,30 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 }
 
 // owned appends the owner's name to the arguments, if there is one.
-func (s *lock) owned(args []string) []string { return append(args, s.ownerArgs...) }
+func (lk *lock) owned(args []string) []string { return append(args, lk.ownerArgs...) }
 
 // checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
 // of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
 // an error, the caller must ask the server.
-func (s *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	switch {
-	case s.err != nil:
-		return nil, s.err
+	case lk.err != nil:
+		return nil, lk.err
 	case ctx == nil:
 		return nil, errNoContext
-	case s.client.life.IsClosing():
+	case lk.client.life.IsClosing():
 		return nil, ErrClosed
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("holdfast: lock %q: %w", s.name, ctx.Err())
+		return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
 	case leaseOf(ctx) == nil:
 		return nil, nil
 	}
-	held, reenters := s.heldBy(ctx), s.reentrant || s.owner != ""
+	held, reenters := lk.heldBy(ctx), lk.reentrant || lk.owner != ""
 	switch {
-	case held == nil || !reenters && s.want != wire.Exclusive:
+	case held == nil || !reenters && lk.want != wire.Exclusive:
 		return nil, nil
-	case held.hold.lock.rw.any(), held.hold.lock.want != s.want, s.owner != held.hold.lock.owner,
-		!reenters && !s.canReenter:
+	case held.hold.lock.rw.any(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
+		!reenters && !lk.canReenter:
 		// The caller would wait for itself.
 		return nil, held.deadlock()
 	case !reenters:
@@ -274,11 +274,11 @@ func (s *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 var errReads = errors.New("it holds the lock as a reader")
 
 // deadlock returns the error for a call under the context of its own lock's lease.
-func (t *leaseState) deadlock() error {
-	if t.hold.lock.rw.any() && t.hold.reads(t) {
-		return fmt.Errorf("holdfast: lock %q: %w: %w", t.hold.lock.name, ErrDeadlock, errReads)
+func (ls *leaseState) deadlock() error {
+	if ls.hold.lock.rw.any() && ls.hold.reads(ls) {
+		return fmt.Errorf("holdfast: lock %q: %w: %w", ls.hold.lock.name, ErrDeadlock, errReads)
 	}
-	return fmt.Errorf("holdfast: lock %q: %w", t.hold.lock.name, ErrDeadlock)
+	return fmt.Errorf("holdfast: lock %q: %w", ls.hold.lock.name, ErrDeadlock)
 }
 
 // reenterableError is an ErrDeadlock that the option Reentrant would avoid.
@@ -289,60 +289,60 @@ func (e reenterableError) Unwrap() error { return e.error }
 // reentries are the re-entries beside a first lease, whose state stores them. The first
 // lease's mu guards the fields.
 type reentries struct {
-	inner []*leaseState // re-entries that are not released yet
-	over  error         // why the hold ended while some leases were not released
+	inner    []*leaseState // re-entries that are not released yet
+	endCause error         // why the hold ended while some leases were not released
 }
 
-// entered returns the re-entries beside a first lease. The caller holds t.mu.
-func (t *leaseState) entered() reentries {
-	if t.extra == nil {
+// entered returns the re-entries beside a first lease. The caller holds ls.mu.
+func (ls *leaseState) entered() reentries {
+	if ls.extra == nil {
 		return reentries{}
 	}
-	return t.extra.reentries
+	return ls.extra.reentries
 }
 
-// reenter begins one more lease beside t. It sends no request.
-func (t *leaseState) reenter(parent context.Context) (*Lease, error) {
-	h, first := t.hold, t.first
+// reenter begins one more lease beside ls. It sends no request.
+func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
+	h, first := ls.hold, ls.first
 	inner := newLeaseState(parent, h, true)
 	inner.first = first
-	inner.token.Store(t.token.Load())
-	if err := first.admit(inner); err != nil {
+	inner.token.Store(ls.token.Load())
+	if err := first.addReentry(inner); err != nil {
 		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, err)
 	}
 	h.lock.client.events.tellGrant(inner, Event{})
 	return inner.handle(), nil
 }
 
-// admit adds the lease to those beside t, unless the hold has ended.
-func (t *leaseState) admit(inner *leaseState) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch in := t.entered(); {
-	case in.over != nil:
-		return in.over
-	case t.left && len(in.inner) == 0:
+// addReentry adds the lease to those beside ls, unless the hold has ended.
+func (ls *leaseState) addReentry(inner *leaseState) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	switch in := ls.entered(); {
+	case in.endCause != nil:
+		return in.endCause
+	case ls.left && len(in.inner) == 0:
 		return ErrReleased
 	case !leasetime.MayEnter(len(in.inner) + 1):
 		return invalid("the lease was acquired again 2^31 times: release each lease after its work")
 	}
-	s := t.more()
+	s := ls.more()
 	s.inner = append(s.inner, inner)
 	return nil
 }
 
 // leave removes a released lease, and reports whether it was the last one.
-func (t *leaseState) leave() (last bool) {
-	first := t.first
+func (ls *leaseState) leave() (last bool) {
+	first := ls.first
 	first.mu.Lock()
 	defer first.mu.Unlock()
 	var in []*leaseState
 	if first.extra != nil {
 		in = first.extra.inner
 	}
-	if t == first {
+	if ls == first {
 		first.left = true
-	} else if i := slices.Index(in, t); i >= 0 {
+	} else if i := slices.Index(in, ls); i >= 0 {
 		in = slices.Delete(in, i, i+1)
 		first.extra.inner = in
 	}
@@ -350,12 +350,12 @@ func (t *leaseState) leave() (last bool) {
 }
 
 // finish ends all leases of the re-entry. It returns those whose end is not reported yet.
-func (t *leaseState) finish(cause error) (live []*leaseState) {
-	t.mu.Lock()
-	s := t.more()
-	s.over = cause
-	all := append([]*leaseState{t}, s.inner...)
-	t.mu.Unlock()
+func (ls *leaseState) finish(cause error) (live []*leaseState) {
+	ls.mu.Lock()
+	s := ls.more()
+	s.endCause = cause
+	all := append([]*leaseState{ls}, s.inner...)
+	ls.mu.Unlock()
 	for _, one := range all {
 		one.mu.Lock()
 		if one.endWith(cause) || one.early {
@@ -368,8 +368,8 @@ func (t *leaseState) finish(cause error) (live []*leaseState) {
 }
 
 // holdCount returns how many leases of the re-entry are live.
-func (t *leaseState) holdCount() int {
-	first := t.first
+func (ls *leaseState) holdCount() int {
+	first := ls.first
 	first.mu.Lock()
 	defer first.mu.Unlock()
 	n := len(first.entered().inner)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -54,12 +54,12 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 	}
 	chosen, err := choose(c, names[0], lockOptions{want: wire.Exclusive}, options)
 	for _, name := range names {
-		t := newLock(c, name, chosen, err)
-		if t.err != nil {
-			m.err = t.err
+		lk := newLock(c, name, chosen, err)
+		if lk.err != nil {
+			m.err = lk.err
 			return m
 		}
-		m.locks = append(m.locks, t)
+		m.locks = append(m.locks, lk)
 	}
 	order.Stable(m.locks, func(a, b *lock) int { return strings.Compare(a.key(), b.key()) })
 	for i := range m.locks[1:] {
@@ -79,7 +79,7 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.noteCaller(m.take(ctx, m.locks[0].wait))
+	return m.noteCaller(m.take(ctx, m.locks[0].maxWait))
 }
 
 // TryLock acquires the locks if all of them are free. It does not wait. If one is held, the
@@ -171,7 +171,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			giveBack(ctx, c, taken)
 			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
-			m.locks[n+held].fail(told, err)
+			m.locks[n+held].reportFailure(told, err)
 			return nil, err
 		default:
 			busy = n + held
@@ -201,21 +201,21 @@ func under(ctx context.Context, taken []*Lease) context.Context {
 }
 
 // acquireNext waits for one lock. It stops if a lock acquired earlier is lost.
-func acquireNext(ctx, parent context.Context, s *lock, taken []*Lease) (*Lease, error) {
+func acquireNext(ctx, parent context.Context, lk *lock, taken []*Lease) (*Lease, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	for _, l := range taken {
 		l.state.onEnd(stop)
 	}
-	l, err := s.acquireAs(ctx, parent, false)
+	l, err := lk.acquireAs(ctx, parent, false)
 	if err != nil {
 		if lost := context.Cause(ctx); errors.Is(lost, ErrLost) {
-			err = fmt.Errorf("holdfast: while waiting for %q: %w", s.name, lost)
+			err = fmt.Errorf("holdfast: while waiting for %q: %w", lk.name, lost)
 		}
 		return nil, err
 	}
-	l.pass()
-	l.watched() // the MultiLease keeps it
+	l.leaveCheck()
+	l.stopLeakCheck() // the MultiLease keeps it
 	return l, nil
 }
 
@@ -245,8 +245,8 @@ func takeAll(
 	ctx, parent context.Context, c *Client, locks []lock, start time.Duration,
 ) (leases []*Lease, busy int, err error) {
 	for i := range locks {
-		if s := &locks[i]; s.queued() {
-			if _, err := c.queue.Enter(ctx, s.key(), waitqueue.Exclusive, s, true); err != nil {
+		if lk := &locks[i]; lk.usesLocalQueue() {
+			if _, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
 				leaveAll(locks[:i])
 				return nil, i, err
 			}
@@ -258,7 +258,7 @@ func takeAll(
 		return nil, busy, err
 	}
 	for i, h := range holds {
-		if h.lock.queued() {
+		if h.lock.usesLocalQueue() {
 			h.lock.turn().Keep(h)
 		}
 		l := h.newLease(under(parent, leases))
@@ -274,8 +274,8 @@ func takeAll(
 			giveBack(ctx, c, leases)
 			return nil, i, err
 		}
-		l.pass()
-		l.watched()
+		l.leaveCheck()
+		l.stopLeakCheck()
 		leases = append(leases, l)
 		c.events.tellGrant(l.state, Event{Wait: c.now() - start})
 	}
@@ -299,7 +299,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	attempt, number := c.newAttemptID()
 	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
 	for i := range locks {
-		keys[i], args = locks[i].key(), append(args, locks[i].base)
+		keys[i], args = locks[i].key(), append(args, locks[i].channelPrefix)
 	}
 	cancelAll := func() {
 		for i := range locks {
@@ -361,8 +361,8 @@ func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hol
 // leaveAll gives up the turns of locks that are not held.
 func leaveAll(locks []lock) {
 	for i := range locks {
-		if s := &locks[i]; s.queued() {
-			s.turn().Leave()
+		if lk := &locks[i]; lk.usesLocalQueue() {
+			lk.turn().Leave()
 		}
 	}
 }

@@ -31,12 +31,12 @@ type multiLeaseState struct {
 // newMultiLease makes one lease of several. parent belongs to all of the leases. ctx is the
 // context of the lock call.
 func newMultiLease(ctx, parent context.Context, parts []*Lease) *MultiLease {
-	b := &multiLeaseState{parts: parts, call: ctx, outer: leaseOf(parent)}
-	b.onEnd(b.stopRenewal)
+	mls := &multiLeaseState{parts: parts, call: ctx, outer: leaseOf(parent)}
+	mls.onEnd(mls.stopRenewal)
 	for _, part := range parts {
-		part.state.onEnd(func(cause error) { b.end(cause) }) // also if it has ended already
+		part.state.onEnd(func(cause error) { mls.end(cause) }) // also if it has ended already
 	}
-	l := &MultiLease{state: b}
+	l := &MultiLease{state: mls}
 	if parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, (*MultiLease).reportLeak)
 	}
@@ -46,22 +46,22 @@ func newMultiLease(ctx, parent context.Context, parts []*Lease) *MultiLease {
 // stopRenewal stops the renewal of all locks when one of them is lost, so all of them are
 // free within their TTL, even without a Release. It does not release them: the user's code
 // may still run, and the next holder would run beside it.
-func (b *multiLeaseState) stopRenewal(cause error) {
+func (mls *multiLeaseState) stopRenewal(cause error) {
 	if !errors.Is(cause, ErrLost) {
 		return
 	}
-	for _, part := range b.parts {
+	for _, part := range mls.parts {
 		h := part.state.hold
 		h.mu.Lock()
-		h.last = true
+		h.noNewLease = true
 		h.mu.Unlock()
 		h.lock.client.renewer.StopRenewal(&h.Item)
 	}
 }
 
 // overdue ends the lease if the trust deadline of one of the locks has passed.
-func (b *multiLeaseState) overdue() {
-	for _, part := range b.parts {
+func (mls *multiLeaseState) overdue() {
+	for _, part := range mls.parts {
 		_ = part.Err()
 	}
 }
@@ -103,18 +103,18 @@ func (l *MultiLease) Token(name string) uint64 {
 // released. [context.Cause] returns the reason: a [*LostError] that names the lock,
 // [ErrReleased] or [ErrClosed]. Otherwise it is like [Lease.Context].
 func (l *MultiLease) Context() context.Context {
-	b := l.state
-	return b.context(b.call, b.outer, b)
+	mls := l.state
+	return mls.context(mls.call, mls.outer, mls)
 }
 
 // Err returns nil while all of the locks are held. After that it returns why the lease
 // ended.
 func (l *MultiLease) Err() error {
-	b := l.state
-	b.mu.Lock()
-	cause := b.cause
-	b.mu.Unlock()
-	for _, part := range b.parts {
+	mls := l.state
+	mls.mu.Lock()
+	cause := mls.cause
+	mls.mu.Unlock()
+	for _, part := range mls.parts {
 		if cause == nil {
 			cause = part.Err()
 		}
@@ -171,15 +171,15 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	b := l.state
-	first, cause := b.markReleased()
+	mls := l.state
+	first, cause := mls.markReleased()
 	if !first {
 		return ErrReleased
 	}
-	if b.parts[0].state.mayLeak() {
+	if mls.parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}
-	err := releaseLeases(ctx, b.parts)
+	err := releaseLeases(ctx, mls.parts)
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}

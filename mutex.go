@@ -88,11 +88,11 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 	if err := checkReadable(ctx, c, m.lock.name); err != nil {
 		return nil, err
 	}
-	s, err := readLock(ctx, c, m.lock.name, &registrations{holdersOnly: true}, anyHolder)
-	if err != nil || !s.Held() {
+	info, err := readLock(ctx, c, m.lock.name, &registrations{holdersOnly: true}, anyHolder)
+	if err != nil || !info.Held() {
 		return nil, err
 	}
-	return &s.Holders[0], nil
+	return &info.Holders[0], nil
 }
 
 // AwaitFree waits until the lock is free, and does not acquire it. When it returns nil, there was
@@ -133,34 +133,34 @@ func signal(c chan struct{}) {
 	}
 }
 
-func (s *lock) awaitFree(parent context.Context) error {
-	c := s.client
+func (lk *lock) awaitFree(parent context.Context) error {
+	c := lk.client
 	switch {
-	case s.err != nil:
-		return s.err
+	case lk.err != nil:
+		return lk.err
 	case parent == nil:
 		return errNoContext
 	case parent.Err() != nil:
-		return fmt.Errorf("holdfast: lock %q: %w", s.name, parent.Err())
+		return fmt.Errorf("holdfast: lock %q: %w", lk.name, parent.Err())
 	}
-	if held := s.heldBy(parent); held != nil && s.limit == 0 {
-		if s.want == wire.Shared {
+	if held := lk.heldBy(parent); held != nil && lk.limit == 0 {
+		if lk.want == wire.Shared {
 			return nil // under any lease of this lock, a reader gets in at once
 		}
 		return held.deadlock()
 	}
 	if !c.life.Enter() {
-		return fmt.Errorf("holdfast: lock %q: %w", s.name, ErrClosed)
+		return fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 	}
 	defer c.life.Exit()
 	ctx := parent
-	if s.wait > 0 {
-		limited, cancel := bounded(parent, s.wait)
+	if lk.maxWait > 0 {
+		limited, cancel := bounded(parent, lk.maxWait)
 		defer cancel()
 		ctx = limited
 	}
 	f := &freeWatch{
-		lock: s, outage: outage{c: c, lock: s, try: s.wait == 0},
+		lock: lk, outage: outage{c: c, lock: lk, try: lk.maxWait == 0},
 		free: make(chan struct{}, 1), ask: make(chan struct{}, 1),
 	}
 	err := f.await(ctx)
@@ -169,9 +169,9 @@ func (s *lock) awaitFree(parent context.Context) error {
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
-		err = fmt.Errorf("holdfast: lock %q: %w", s.name, err)
+		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
-	return s.heldError(ctx, parent, err)
+	return lk.heldError(ctx, parent, err)
 }
 
 // await asks until the lock is free, and waits for news in between.
@@ -184,7 +184,7 @@ func (f *freeWatch) await(ctx context.Context) error {
 		a, err := f.request(ctx)
 		switch {
 		case err != nil && !f.outage.outlast(ctx, err):
-			return f.outage.over(ctx, err)
+			return f.outage.finalError(ctx, err)
 		case err != nil && len(f.free) > 0: // the push came all the same
 			return nil
 		case err != nil:
@@ -195,7 +195,7 @@ func (f *freeWatch) await(ctx context.Context) error {
 			return &LimitError{Name: f.name, InUse: a.Count, Asked: f.limit}
 		case a.Kind != wire.Busy:
 			return wrap("lock", f.name, wire.BadAnswer("another kind to await_free"))
-		case f.wait == 0:
+		case f.maxWait == 0:
 			return &HeldError{Name: f.name, Remaining: a.Left}
 		}
 		f.outage.last, f.outage.failures = nil, 0
@@ -230,7 +230,8 @@ func (f *freeWatch) request(ctx context.Context) (wire.Answer, error) {
 	if f.stop != nil {
 		watches = "1"
 	}
-	return f.client.sender.Ask(ctx, script.AwaitFree, f.keys(), []string{f.want, watches, f.client.retention, f.base})
+	return f.client.sender.Ask(ctx, script.AwaitFree, f.keys(),
+		[]string{f.want, watches, f.client.retention, f.channelPrefix})
 }
 
 // subscribe makes the subscription. It reports false if there is one already, or if it is not
@@ -264,7 +265,7 @@ func (f *freeWatch) heard(payload string) {
 	case !ok || news.Birth != f.birth.Load():
 		signal(f.ask)
 	case news.Mode == "" || news.Mode == wire.Shared && f.want == wire.Shared,
-		news.Mode == wire.PermitMode && f.limit == news.Limit && news.Used+f.weight <= f.limit:
+		news.Mode == wire.PermitMode && f.limit == news.Limit && news.Used+f.permits <= f.limit:
 		signal(f.free)
 	}
 }
@@ -286,33 +287,33 @@ func (f *freeWatch) pollAfter(left time.Duration) time.Duration {
 // The count is 0 if nobody holds the lock. If only others hold it, the error is an
 // [ErrHeldByOther]. The other errors are those of [Client.Inspect].
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	t := &m.lock
-	if t.err != nil {
-		return 0, t.err
+	lk := &m.lock
+	if lk.err != nil {
+		return 0, lk.err
 	}
-	if err := checkReadable(ctx, t.client, t.name); err != nil {
+	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
 		return 0, err
 	}
-	r, err := t.client.sender.RecordUntil(ctx, t.keys(), anyHolder)
+	r, err := lk.client.sender.RecordUntil(ctx, lk.keys(), anyHolder)
 	if err != nil {
-		return 0, wrap("inspection of", t.name, err)
+		return 0, wrap("inspection of", lk.name, err)
 	}
 	if len(r.Holders) == 0 {
 		return 0, nil
 	}
-	mine, n := t.heldBy(ctx), 0
+	mine, n := lk.heldBy(ctx), 0
 	for _, h := range r.Holders {
-		if t.owner != "" && h.Owner != "" && wire.Owner(h.Owner) == t.owner {
+		if lk.owner != "" && h.Owner != "" && wire.Owner(h.Owner) == lk.owner {
 			n = h.Entries
 		}
-		if mine != nil && t.owner == "" && h.Attempt == attemptOf(mine.hold) {
+		if mine != nil && lk.owner == "" && h.Attempt == attemptOf(mine.hold) {
 			n = 1
 		}
 	}
 	if n == 0 {
-		return 0, heldByOther(t.name, r.Holders[0])
+		return 0, heldByOther(lk.name, r.Holders[0])
 	}
-	if mine != nil && mine.hold.lock.owner == t.owner {
+	if mine != nil && mine.hold.lock.owner == lk.owner {
 		n += mine.holdCount() - 1
 	}
 	return n, nil

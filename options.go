@@ -92,7 +92,7 @@ type QueueOption interface {
 // is.
 type setting func(*lockOptions) error
 
-func (s setting) set(ch *lockOptions) error { return s(ch) }
+func (s setting) set(o *lockOptions) error { return s(o) }
 
 type mutexOption struct{ setting }
 
@@ -126,10 +126,10 @@ func anyKind(s setting) Option { return anyOption{lockOption{s}} }
 
 // choose applies the options to the defaults of a kind. It refuses a nil option, an invalid
 // value, and a contradiction.
-func choose[O interface{ set(ch *lockOptions) error }](
+func choose[O interface{ set(o *lockOptions) error }](
 	c *Client, name string, kind lockOptions, options []O,
 ) (lockOptions, error) {
-	kind.wait, kind.ttl = -1, c.cfg.TTL
+	kind.maxWait, kind.ttl = -1, c.cfg.TTL
 	for _, option := range options {
 		if any(option) == nil {
 			return kind, invalid("an option of the lock %q is nil: leave it out", name)
@@ -144,30 +144,30 @@ func choose[O interface{ set(ch *lockOptions) error }](
 	kind.noLocalQueue = kind.noLocalQueue || kind.owner != ""
 	if kind.maxHold > 0 {
 		kind.ttl = min(kind.ttl, leasetime.TTLFor(kind.maxHold))
-		kind.read = min(kind.read, leasetime.TTLFor(kind.maxHold))
+		kind.readTTL = min(kind.readTTL, leasetime.TTLFor(kind.maxHold))
 	}
 	return kind, nil
 }
 
 // validate refuses options that contradict each other or the client's configuration. It is
 // the only function that does this, because an option alone knows only its own values.
-func (ch *lockOptions) validate(c *Client) error {
+func (o *lockOptions) validate(c *Client) error {
 	_, acker := c.store.(store.Acker)
 	switch {
-	case ch.noRenewal && ch.maxRenewals > 0:
+	case o.noRenewal && o.maxRenewals > 0:
 		return invalid("NoRenewal and MaxRenewals exclude each other: leave one of them out")
-	case ch.maxHold > 0 && ch.minHold > ch.maxHold:
+	case o.maxHold > 0 && o.minHold > o.maxHold:
 		return invalid("MinHold (%v) is longer than MaxHold (%v): use a shorter MinHold or a longer MaxHold",
-			ch.minHold, ch.maxHold)
-	case ch.tries > 0 && ch.wait >= 0:
+			o.minHold, o.maxHold)
+	case o.tries > 0 && o.maxWait >= 0:
 		return invalid("MaxWait and Tries exclude each other: leave one of them out")
-	case ch.tries > 0 && ch.breaks:
+	case o.tries > 0 && o.breaksDeadlock:
 		return invalid("Tries and BreakDeadlock exclude each other: a call that tries is in no wait queue")
-	case ch.ack.Wanted() && !acker:
-		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ackOptions(ch.ack))
-	case ch.ack.Wanted() && ch.ack.Total() >= c.cfg.RequestTimeout:
+	case o.ack.Wanted() && !acker:
+		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ackOptions(o.ack))
+	case o.ack.Wanted() && o.ack.Total() >= c.cfg.RequestTimeout:
 		return invalid("%s: the wait may take %v: it must be below Config.RequestTimeout (%v), use a shorter timeout",
-			ackOptions(ch.ack), ch.ack.Total(), c.cfg.RequestTimeout)
+			ackOptions(o.ack), o.ack.Total(), c.cfg.RequestTimeout)
 	}
 	return nil
 }
@@ -178,11 +178,11 @@ func (ch *lockOptions) validate(c *Client) error {
 // For an RWMutex it sets the lease of writers, and also that of readers unless [ReadTTL] is
 // given. The TTL of a [Periodic] must not be longer than its period. For every kind.
 func TTL(d time.Duration) Option {
-	return anyKind(func(ch *lockOptions) error {
+	return anyKind(func(o *lockOptions) error {
 		if err := checkTTL(d); err != nil {
 			return invalid("%v", err)
 		}
-		ch.ttl = d
+		o.ttl = d
 		return nil
 	})
 }
@@ -190,11 +190,11 @@ func TTL(d time.Duration) Option {
 // ReadTTL sets how long a reader's lease lasts, if that differs from a writer's lease,
 // which [TTL] sets. d is in whole milliseconds, from 10 ms to 365 days. For an RWMutex.
 func ReadTTL(d time.Duration) RWMutexOption {
-	return rwMutexOption{func(ch *lockOptions) error {
+	return rwMutexOption{func(o *lockOptions) error {
 		if err := checkTTL(d); err != nil {
 			return invalid("%v", err)
 		}
-		ch.read = d
+		o.readTTL = d
 		return nil
 	}}
 }
@@ -209,11 +209,11 @@ func ReadTTL(d time.Duration) RWMutexOption {
 // A [Periodic] is different. With MaxWait, [Periodic.Do] waits up to d for the next period.
 // Without MaxWait it does not wait. For every kind.
 func MaxWait(d time.Duration) Option {
-	return anyKind(func(ch *lockOptions) error {
+	return anyKind(func(o *lockOptions) error {
 		if d < 0 {
 			return invalid("MaxWait is %v: use 0 to try once, or leave it out to wait until the context ends", d)
 		}
-		ch.wait = d
+		o.maxWait = d
 		return nil
 	})
 }
@@ -232,14 +232,14 @@ func MaxWait(d time.Duration) Option {
 // n is at least 1, and interval is from 1 ms to 365 days. Tries and [MaxWait] exclude each
 // other. For Mutex, RWMutex, Semaphore and Election.
 func Tries(n int, interval time.Duration) LockOption {
-	return lockOption{func(ch *lockOptions) error {
+	return lockOption{func(o *lockOptions) error {
 		switch {
 		case n < 1:
 			return invalid("the number of tries is %d: it must be at least 1", n)
 		case interval < time.Millisecond || interval > maxTTL:
 			return invalid("the interval between tries is %v: it must be from 1ms to %v", interval, maxTTL)
 		}
-		ch.tries, ch.pace = n, interval
+		o.tries, o.interval = n, interval
 		return nil
 	}}
 }
@@ -248,8 +248,8 @@ func Tries(n int, interval time.Duration) LockOption {
 // a lease is never handed over to another goroutine of the process: each lease begins with
 // its full TTL. NoRenewal and [MaxRenewals] exclude each other. For every kind.
 func NoRenewal() Option {
-	return anyKind(func(ch *lockOptions) error {
-		ch.noRenewal = true
+	return anyKind(func(o *lockOptions) error {
+		o.noRenewal = true
 		return nil
 	})
 }
@@ -263,11 +263,11 @@ func NoRenewal() Option {
 //
 // n is at least 1. MaxRenewals and [NoRenewal] exclude each other. For every kind.
 func MaxRenewals(n int) Option {
-	return anyKind(func(ch *lockOptions) error {
+	return anyKind(func(o *lockOptions) error {
 		if n < 1 {
 			return invalid("MaxRenewals is %d: it must be at least 1, use NoRenewal for none", n)
 		}
-		ch.maxRenewals = int32(min(n, math.MaxInt32))
+		o.maxRenewals = int32(min(n, math.MaxInt32))
 		return nil
 	})
 }
@@ -280,11 +280,11 @@ func MaxRenewals(n int) Option {
 // If the TTL is longer than d, it is cut to d. d is from 10 ms to 365 days, and not shorter
 // than [MinHold]. For every kind.
 func MaxHold(d time.Duration) Option {
-	return anyKind(func(ch *lockOptions) error {
+	return anyKind(func(o *lockOptions) error {
 		if d < leasetime.MinTTL || d > maxTTL {
 			return invalid("MaxHold is %v: it must be from %v to %v", d, leasetime.MinTTL, maxTTL)
 		}
-		ch.maxHold = d
+		o.maxHold = d
 		return nil
 	})
 }
@@ -300,11 +300,11 @@ func MaxHold(d time.Duration) Option {
 //
 // d is from 1 ms to 365 days, and not longer than [MaxHold]. For a Mutex.
 func MinHold(d time.Duration) MutexOption {
-	return mutexOption{func(ch *lockOptions) error {
+	return mutexOption{func(o *lockOptions) error {
 		if d < time.Millisecond || d > maxTTL {
 			return invalid("MinHold is %v: it must be from 1ms to %v", d, maxTTL)
 		}
-		ch.minHold = d
+		o.minHold = d
 		return nil
 	}}
 }
@@ -318,8 +318,8 @@ func MinHold(d time.Duration) MutexOption {
 // If the hold is lost, all leases end. The first lease decides about TTL, limits and
 // renewal. For a Mutex.
 func Reentrant() MutexOption {
-	return mutexOption{func(ch *lockOptions) error {
-		ch.reentrant = true
+	return mutexOption{func(o *lockOptions) error {
+		o.reentrant = true
 		return nil
 	}}
 }
@@ -340,7 +340,7 @@ func Reentrant() MutexOption {
 // name has 1 to 512 bytes of UTF-8. It is not a secret and proves nothing: every program
 // that knows the name can enter. For a Mutex.
 func Owner(name string) MutexOption {
-	return mutexOption{func(ch *lockOptions) error {
+	return mutexOption{func(o *lockOptions) error {
 		switch {
 		case name == "":
 			return invalid("the owner's name is empty: use a name that the other processes know, such as order/42")
@@ -350,7 +350,7 @@ func Owner(name string) MutexOption {
 		case !utf8.ValidString(name):
 			return invalid("the owner's name is not valid UTF-8: encode binary names, for example as hex")
 		}
-		ch.owner = wire.Owner(name)
+		o.owner = wire.Owner(name)
 		return nil
 	}}
 }
@@ -383,8 +383,8 @@ func Owner(name string) MutexOption {
 // It costs nothing while a lock is free. For every kind but Periodic, which does not wait in a
 // queue.
 func BreakDeadlock() QueueOption {
-	return queueOption{lockOption{func(ch *lockOptions) error {
-		ch.breaks = true
+	return queueOption{lockOption{func(o *lockOptions) error {
+		o.breaksDeadlock = true
 		return nil
 	}}}
 }
@@ -407,7 +407,7 @@ const (
 // There are at most 16 tags. A key has 1 to 64 bytes of UTF-8, and a value at most 256. For
 // every kind.
 func Tags(tags map[string]string) Option {
-	return anyKind(func(ch *lockOptions) error {
+	return anyKind(func(o *lockOptions) error {
 		if len(tags) > mostTags {
 			return invalid("there are %d tags: at most %d are allowed", len(tags), mostTags)
 		}
@@ -423,7 +423,7 @@ func Tags(tags map[string]string) Option {
 				return invalid("the tag %q is not valid UTF-8: encode binary data, for example as hex", key)
 			}
 		}
-		ch.tags = wire.Tags(tags)
+		o.tags = wire.Tags(tags)
 		return nil
 	})
 }
@@ -434,12 +434,12 @@ func Tags(tags map[string]string) Option {
 // UTC. offset is in whole milliseconds, and may be negative or longer than a period. For a
 // Periodic.
 func StartAt(offset time.Duration) PeriodicOption {
-	return periodicOption{func(ch *lockOptions) error {
+	return periodicOption{func(o *lockOptions) error {
 		if offset%time.Millisecond != 0 {
 			return invalid("the offset is %v: the server counts whole milliseconds, use %v",
 				offset, offset.Truncate(time.Millisecond))
 		}
-		ch.aligned, ch.offset = true, offset
+		o.aligned, o.offset = true, offset
 		return nil
 	}}
 }
@@ -448,8 +448,8 @@ func StartAt(offset time.Duration) PeriodicOption {
 // the next caller in the same period runs the job again. A run still counts if it panics,
 // loses its lease, or dies with its process. For a Periodic.
 func RetryOnError() PeriodicOption {
-	return periodicOption{func(ch *lockOptions) error {
-		ch.again = true
+	return periodicOption{func(o *lockOptions) error {
+		o.retryOnError = true
 		return nil
 	}}
 }
@@ -469,12 +469,12 @@ func RetryOnError() PeriodicOption {
 // [Config.RequestTimeout]. If the store cannot wait for replicas, the error is an
 // [ErrInvalid]. For every kind.
 func WaitReplicas(replicas int, timeout time.Duration) Option {
-	return anyKind(func(ch *lockOptions) error {
+	return anyKind(func(o *lockOptions) error {
 		if replicas < 1 {
 			return invalid("WaitReplicas asks for %d replicas: it must ask for at least 1", replicas)
 		}
-		ch.ack.Need.Replicas = replicas
-		return setAckLimit(&ch.ack, "WaitReplicas", timeout)
+		o.ack.Need.Replicas = replicas
+		return setAckLimit(&o.ack, "WaitReplicas", timeout)
 	})
 }
 
@@ -485,12 +485,12 @@ func WaitReplicas(replicas int, timeout time.Duration) Option {
 // It needs Redis 7.2 or Valkey 7.2 with appendonly on. If an older server reports its
 // version, the call fails before it acquires anything.
 func WaitAOF(replicas int, timeout time.Duration) Option {
-	return anyKind(func(ch *lockOptions) error {
+	return anyKind(func(o *lockOptions) error {
 		if replicas < 0 {
 			return invalid("WaitAOF asks for %d replicas: use 0 for the primary alone", replicas)
 		}
-		ch.ack.Need.LocalAOF, ch.ack.Need.ReplicaAOF = 1, replicas
-		return setAckLimit(&ch.ack, "WaitAOF", timeout)
+		o.ack.Need.LocalAOF, o.ack.Need.ReplicaAOF = 1, replicas
+		return setAckLimit(&o.ack, "WaitAOF", timeout)
 	})
 }
 

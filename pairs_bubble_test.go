@@ -65,27 +65,27 @@ type actor struct {
 	lowered  atomic.Bool   // in this pair, perhaps
 }
 
-func (x *pairs) n(n int) int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.rng.IntN(n)
+func (ps *pairs) n(n int) int {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.rng.IntN(n)
 }
 
-func (x *pairs) notef(format string, args ...any) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.steps = append(x.steps, fmt.Sprintf(format, args...))
+func (ps *pairs) notef(format string, args ...any) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.steps = append(ps.steps, fmt.Sprintf(format, args...))
 }
 
-func (x *pairs) wrongf(format string, args ...any) {
-	x.notef("WRONG: "+format, args...)
-	x.t.Errorf(format, args...)
+func (ps *pairs) wrongf(format string, args ...any) {
+	ps.notef("WRONG: "+format, args...)
+	ps.t.Errorf(format, args...)
 }
 
 // guard reports a panic.
-func (x *pairs) guard() {
+func (ps *pairs) guard() {
 	if p := recover(); p != nil { //nolint:revive // guard is what is deferred
-		x.wrongf("panic: %v\n%s", p, debug.Stack())
+		ps.wrongf("panic: %v\n%s", p, debug.Stack())
 	}
 }
 
@@ -279,41 +279,41 @@ func (a *actor) op(op int) {
 }
 
 // disturb makes the network slow, late or faulty, or leaves it as it is.
-func (x *pairs) disturb(seed int) {
+func (ps *pairs) disturb(seed int) {
 	if seed%4 > 0 {
-		x.network(seed%4 == 3)
+		ps.network(seed%4 == 3)
 	}
 	if seed%4 > 1 {
-		x.w.net.slow(func(string) (there, back time.Duration) {
-			if x.n(10) == 0 {
-				return x.upTo(200 * time.Millisecond), 0
+		ps.w.net.slow(func(string) (there, back time.Duration) {
+			if ps.n(10) == 0 {
+				return ps.upTo(200 * time.Millisecond), 0
 			}
-			return x.upTo(time.Millisecond), x.upTo(time.Millisecond)
+			return ps.upTo(time.Millisecond), ps.upTo(time.Millisecond)
 		})
 	}
 }
 
 // live is the whole life of a world.
-func (x *pairs) live(seed int) {
-	w, t := x.w, x.t
-	for range 1 + x.n(4) {
-		x.kinds = append(x.kinds, x.n(6))
+func (ps *pairs) live(seed int) {
+	w, t := ps.w, ps.t
+	for range 1 + ps.n(4) {
+		ps.kinds = append(ps.kinds, ps.n(6))
 	}
-	x.disturb(seed)
+	ps.disturb(seed)
 	clients := []*holdfast.Client{
 		w.client(holdfast.Config{TTL: pairTTL, RequestTimeout: pairLate / 4}),
 		w.client(holdfast.Config{
 			TTL: pairTTL, RequestTimeout: pairLate / 4,
-			MaxLocalHandOvers: []int{0, 2, -1}[x.n(3)], Observer: &recorder{},
+			MaxLocalHandOvers: []int{0, 2, -1}[ps.n(3)], Observer: &recorder{},
 		}),
 	}
-	end := []func(){func() { _ = clients[1].Close(t.Context()) }, clients[1].Abandon}[x.n(2)]
-	if x.closes = seed%5 == 0; x.closes {
-		time.AfterFunc(x.upTo(30*time.Millisecond), end)
+	end := []func(){func() { _ = clients[1].Close(t.Context()) }, clients[1].Abandon}[ps.n(2)]
+	if ps.closes = seed%5 == 0; ps.closes {
+		time.AfterFunc(ps.upTo(30*time.Millisecond), end)
 	}
-	(&actor{pairs: x}).together(6, func(i int) {
+	(&actor{pairs: ps}).together(6, func(i int) {
 		for range 3 {
-			a := &actor{pairs: x, name: fmt.Sprintf("goroutine %d of client %d", i/2, i%2), client: clients[i%2]}
+			a := &actor{pairs: ps, name: fmt.Sprintf("goroutine %d of client %d", i/2, i%2), client: clients[i%2]}
 			a.turn()
 		}
 	})
@@ -323,17 +323,17 @@ func (x *pairs) live(seed int) {
 	w.net.slow(nil)
 	time.Sleep(time.Minute) // longer than any lease, and than what is under way
 	synctest.Wait()
-	if !x.closes { // after a Close, a position may stay in the record until somebody asks for the lock
+	if !ps.closes { // after a Close, a position may stay in the record until somebody asks for the lock
 		w.wantFree("a")
 		w.wantFree("b")
 	}
 	for i, c := range clients {
-		if i == 0 || !x.closes {
+		if i == 0 || !ps.closes {
 			release(t, must(t, c.Mutex("a").TryLock))
 			release(t, must(t, c.RWMutex("a").TryRLock))
 		}
 		err, s := c.Close(t.Context()), c.Stats()
-		assert.True(t, (err == nil || x.closes) && s.Calls+s.Waiters+s.Holds+s.Cancels+s.Subscriptions == 0,
+		assert.True(t, (err == nil || ps.closes) && s.Calls+s.Waiters+s.Holds+s.Cancels+s.Subscriptions == 0,
 			"client %d keeps %+v: %v", i, s, err)
 	}
 }
@@ -343,11 +343,11 @@ func (x *pairs) live(seed int) {
 func TestTwoCallsOnALeaseAtOnce(t *testing.T) {
 	for seed := range *pairWorlds {
 		runBubble(t, fmt.Sprint(seed), func(t *testing.T, w *world) {
-			x := &pairs{t: t, evicts: seed%3 == 0}
-			x.w, x.rng = w, rand.New(rand.NewPCG(uint64(seed), 13))
-			told := func() string { return fmt.Sprintf("world %d:\n%s", seed, strings.Join(x.steps, "\n")) }
+			ps := &pairs{t: t, evicts: seed%3 == 0}
+			ps.w, ps.rng = w, rand.New(rand.NewPCG(uint64(seed), 13))
+			told := func() string { return fmt.Sprintf("world %d:\n%s", seed, strings.Join(ps.steps, "\n")) }
 			hangs := time.AfterFunc(2*time.Minute, func() { panic("a call hangs in " + told()) })
-			x.live(seed)
+			ps.live(seed)
 			assert.True(t, hangs.Stop() && !t.Failed(), "%s", told())
 		})
 		if t.Failed() {

@@ -50,9 +50,9 @@ func (c *Client) Periodic(name string, period time.Duration, options ...Periodic
 	// Every goroutine asks the server, because any of them may be the first. There is
 	// nothing to hand over between them.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
-	e := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
-	e.lock.one[0] = wire.PeriodicKey(c.cfg.Prefix, name) // in the lock's slot, so in its group
-	return e
+	p := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
+	p.lock.oneKey[0] = wire.PeriodicKey(c.cfg.Prefix, name) // in the lock's slot, so in its group
+	return p
 }
 
 func checkPeriod(period, ttl time.Duration) error {
@@ -70,7 +70,7 @@ func checkPeriod(period, ttl time.Duration) error {
 }
 
 // Name returns the job's name.
-func (e *Periodic) Name() string { return e.lock.name }
+func (p *Periodic) Name() string { return p.lock.name }
 
 // RunResult is the result of a [Periodic.Do].
 type RunResult struct {
@@ -91,48 +91,48 @@ type RunResult struct {
 // not run, the error is one of [Mutex.TryLock]. If the period may have been marked, the
 // library gives it back in the background. If the server did not answer before the end of
 // the wait, the error is a [*HeldError] that says why.
-func (e *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (RunResult, error) {
-	t := &e.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (RunResult, error) {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return RunResult{}, err
 	}
 	if f == nil {
 		return RunResult{}, errNoFunction
 	}
 	waits, cancel := ctx, func() {}
-	if t.wait > 0 {
-		waits, cancel = bounded(ctx, t.wait)
+	if lk.maxWait > 0 {
+		waits, cancel = bounded(ctx, lk.maxWait)
 	}
 	defer cancel()
-	away := &outage{c: t.client, lock: t, try: t.wait <= 0}
+	away := &outage{c: lk.client, lock: lk, try: lk.maxWait <= 0}
 	var seen *RunResult
 	for {
-		result, l, err := e.begin(waits, ctx, "now")
-		now := t.client.now()
+		result, l, err := p.begin(waits, ctx, "now")
+		now := lk.client.now()
 		switch {
-		case err != nil && isTransient(t.client, err) && away.outlast(waits, err):
+		case err != nil && isTransient(lk.client, err) && away.outlast(waits, err):
 			continue
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
 		case err != nil:
-			return RunResult{}, t.heldError(waits, ctx, away.ended(waits, err))
+			return RunResult{}, lk.heldError(waits, ctx, away.ended(waits, err))
 		case l != nil:
-			return result, e.run(ctx, l, f)
+			return result, p.run(ctx, l, f)
 		}
 		seen = &result
-		if t.wait <= 0 || !e.until(waits, result, now) {
-			return result, interrupted(ctx, t)
+		if lk.maxWait <= 0 || !p.until(waits, result, now) {
+			return result, interrupted(ctx, lk)
 		}
 	}
 }
 
 // interrupted returns the error of a wait that ended before its limit.
-func interrupted(ctx context.Context, s *lock) error {
+func interrupted(ctx context.Context, lk *lock) error {
 	switch {
-	case s.client.life.IsClosing():
+	case lk.client.life.IsClosing():
 		return ErrClosed
 	case ctx.Err() != nil:
-		return fmt.Errorf("holdfast: %q: %w", s.name, ctx.Err())
+		return fmt.Errorf("holdfast: %q: %w", lk.name, ctx.Err())
 	}
 	return nil
 }
@@ -149,23 +149,23 @@ func interrupted(ctx context.Context, s *lock) error {
 // it begins with the next period, like a cron job. If the server still remembers the last
 // run, the first process to ask in a period runs the job. It need not have seen the period
 // begin. The server remembers a run for a period and [Config.Retention].
-func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
-	t := &e.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) error {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return err
 	}
 	if f == nil {
 		return errNoFunction
 	}
-	first := e.first(false)
+	first := p.first(false)
 	var back givenBack
 	for failures := 0; ; {
-		result, l, err := e.begin(ctx, ctx, first)
-		seen := t.client.now() // before the run, which may take long
+		result, l, err := p.begin(ctx, ctx, first)
+		seen := lk.client.now() // before the run, which may take long
 		if err != nil {
-			back.add(result.HolderID, seen, t.ttl)
-			again := isTransient(t.client, err) || errors.Is(err, ErrLost)
-			if ctx.Err() != nil || !again || !t.client.sender.Pause(ctx, failures) {
+			back.add(result.HolderID, seen, lk.ttl)
+			again := isTransient(lk.client, err) || errors.Is(err, ErrLost)
+			if ctx.Err() != nil || !again || !lk.client.sender.Pause(ctx, failures) {
 				return err
 			}
 			failures++
@@ -174,7 +174,7 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		failures = 0
 		if l != nil {
 			var failed error
-			err = e.run(ctx, l, func(ctx context.Context) error {
+			err = p.run(ctx, l, func(ctx context.Context) error {
 				failed = f(ctx)
 				return failed
 			})
@@ -183,12 +183,12 @@ func (e *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 				return err
 			}
 		}
-		first = e.first(result.Next <= closeBy)
+		first = p.first(result.Next <= closeBy)
 		if l == nil && back.has(result.HolderID) {
 			result.Busy = true // until the period is given back
 		}
-		if !e.until(ctx, result, seen) {
-			return interrupted(ctx, t)
+		if !p.until(ctx, result, seen) {
+			return interrupted(ctx, lk)
 		}
 	}
 }
@@ -215,8 +215,8 @@ func (g *givenBack) has(attempt string) bool {
 
 // first tells the server what to do if it remembers no period. With fixed times, a process
 // runs the job only if it has waited for the beginning of a period.
-func (e *Periodic) first(beginning bool) string {
-	if e.lock.aligned && !beginning {
+func (p *Periodic) first(beginning bool) string {
+	if p.lock.aligned && !beginning {
 		return "next"
 	}
 	return "now"
@@ -229,15 +229,15 @@ const closeBy = 2 * time.Second
 
 // until waits until the next question makes sense. result is the last answer, received at
 // seen. It reports false if ctx ends or the client closes first.
-func (e *Periodic) until(ctx context.Context, result RunResult, seen time.Duration) bool {
-	c := e.lock.client
+func (p *Periodic) until(ctx context.Context, result RunResult, seen time.Duration) bool {
+	c := p.lock.client
 	wait := max(result.Next-(c.now()-seen), 0)
 	switch {
 	case result.Busy:
-		wait = min(wait, e.lock.ttl/3, time.Second)
+		wait = min(wait, p.lock.ttl/3, time.Second)
 	case wait > closeBy:
 		wait -= max(wait/64, time.Second)
-	case e.lock.aligned:
+	case p.lock.aligned:
 		wait += wait / 50 // a little late is better than early: the server may have forgotten the period before
 	}
 	spread := time.Millisecond + time.Duration(c.chance()*float64(10*time.Millisecond))
@@ -255,16 +255,16 @@ func (e *Periodic) until(ctx context.Context, result RunResult, seen time.Durati
 // begin asks for the run of this period. If it returns neither a lease nor an error, the
 // result names the run of this period. ctx bounds the request. parent is the parent of the
 // lease's context.
-func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
-	c, s := e.lock.client, &e.lock
+func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
+	c, lk := p.lock.client, &p.lock
 	if !c.life.Enter() {
 		return RunResult{}, nil, ErrClosed
 	}
 	defer c.life.Exit()
 	told := &call{ctx: parent, start: c.now()}
-	result, h, err := e.ask(ctx, first)
+	result, h, err := p.ask(ctx, first)
 	if err != nil {
-		s.fail(told, err)
+		lk.reportFailure(told, err)
 		return result, nil, err
 	}
 	if h == nil {
@@ -274,8 +274,8 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
-		c.canceller.CancelBy(script.CancelRun, s.attempt(attemptOf(h)), c.now()+s.ttl)
-		s.fail(told, err)
+		c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(h)), c.now()+lk.ttl)
+		lk.reportFailure(told, err)
 		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
 	result.Ran, result.HolderID, result.Token = true, attemptOf(h), l.Token()
@@ -287,42 +287,42 @@ func (e *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 // period. After an error this attempt has neither the run nor the period, or the client
 // gives both back in the background. The result then names the attempt. A plain cancel
 // would leave the period marked without a run.
-func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
-	c, s := e.lock.client, &e.lock
-	if err := s.prepare(ctx); err != nil {
-		if over := alreadyOver(ctx, "run of", s.name); over != nil && request.Transient(err) {
+func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
+	c, lk := p.lock.client, &p.lock
+	if err := lk.prepare(ctx); err != nil {
+		if over := alreadyOver(ctx, "run of", lk.name); over != nil && request.Transient(err) {
 			return RunResult{}, nil, over // nothing was asked
 		}
-		return RunResult{}, nil, wrap("run of", s.name, err)
+		return RunResult{}, nil, wrap("run of", lk.name, err)
 	}
 	c.registration.Start()
 	attempt, number := c.newAttemptID()
-	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, s.attempt(attempt), c.now()+s.ttl) }
+	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, lk.attempt(attempt), c.now()+lk.ttl) }
 	sent := c.now()
-	line, err := e.askRun(ctx, attempt, first)
+	line, err := p.askRun(ctx, attempt, first)
 	if request.Definite(err) {
-		return RunResult{}, nil, wrap("run of", s.name, err)
+		return RunResult{}, nil, wrap("run of", lk.name, err)
 	}
 	if err != nil {
 		cancelRun()
 		if end := request.Ended(ctx); end != nil && !errors.Is(err, end) {
 			err = end
 		}
-		return RunResult{HolderID: attempt}, nil, wrap("run of", s.name, err)
+		return RunResult{HolderID: attempt}, nil, wrap("run of", lk.name, err)
 	}
 	if line.Other != nil {
-		return RunResult{}, nil, &PeriodError{Name: s.name, InUse: Schedule(*line.Other), Asked: e.schedule()}
+		return RunResult{}, nil, &PeriodError{Name: lk.name, InUse: Schedule(*line.Other), Asked: p.schedule()}
 	}
 	result := RunResult{HolderID: line.Attempt, Busy: line.Busy, Next: line.Left}
 	if !line.Granted {
 		return result, nil, nil
 	}
-	h, err := newHold(s, grant{number: number, token: line.Token, since: sent})
+	h, err := newHold(lk, grant{number: number, token: line.Token, since: sent})
 	if err != nil {
 		cancelRun()
 		return RunResult{HolderID: attempt}, nil, err
 	}
-	if s.ack.Wanted() {
+	if lk.ack.Wanted() {
 		if err := h.confirm(ctx); err != nil { // confirm has released the run, but not its period
 			cancelRun()
 			return RunResult{HolderID: attempt}, nil, err
@@ -332,13 +332,13 @@ func (e *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 }
 
 // askRun sends one request for the run, or for a change of the schedule.
-func (e *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunAnswer, error) {
-	c, s, offset := e.lock.client, &e.lock, "-"
-	if asked := e.schedule(); asked.Aligned {
+func (p *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunAnswer, error) {
+	c, lk, offset := p.lock.client, &p.lock, "-"
+	if asked := p.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
 	}
-	answer, err := c.sender.Run(ctx, script.BeginRun, s.keys(), []string{
-		attempt, s.ttlMS, c.retention, wire.Millis(e.period), offset, first, s.base,
+	answer, err := c.sender.Run(ctx, script.BeginRun, lk.keys(), []string{
+		attempt, lk.ttlMS, c.retention, wire.Millis(p.period), offset, first, lk.channelPrefix,
 	})
 	if err != nil {
 		return wire.RunAnswer{}, err
@@ -348,10 +348,10 @@ func (e *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunA
 
 // schedule returns the schedule of this Periodic. The offset is less than a period, so that
 // processes with the same fixed times send the same schedule.
-func (e *Periodic) schedule() Schedule {
-	s := Schedule{Period: e.period, Aligned: e.lock.aligned}
+func (p *Periodic) schedule() Schedule {
+	s := Schedule{Period: p.period, Aligned: p.lock.aligned}
 	if s.Aligned {
-		s.Offset = (e.lock.offset%e.period + e.period) % e.period
+		s.Offset = (p.lock.offset%p.period + p.period) % p.period
 	}
 	return s
 }
@@ -365,36 +365,36 @@ func (e *Periodic) schedule() Schedule {
 //
 // Reschedule may be repeated. After an [ErrUnknownOutcome] the job may have the old
 // schedule or the new one.
-func (e *Periodic) Reschedule(ctx context.Context) error {
-	t := &e.lock
-	if _, err := t.checkOrReenter(ctx); err != nil {
+func (p *Periodic) Reschedule(ctx context.Context) error {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
 		return err
 	}
-	c := t.client
+	c := lk.client
 	if !c.life.Enter() {
 		return ErrClosed
 	}
 	defer c.life.Exit()
-	if err := t.prepare(ctx); err != nil {
-		return wrap("period of", t.name, err)
+	if err := lk.prepare(ctx); err != nil {
+		return wrap("period of", lk.name, err)
 	}
 	attempt, _ := c.newAttemptID()
-	line, err := e.askRun(ctx, attempt, "change")
+	line, err := p.askRun(ctx, attempt, "change")
 	switch {
 	case err != nil:
-		return wrap("period of", t.name, err)
+		return wrap("period of", lk.name, err)
 	case line.Granted || line.Busy || line.Other != nil:
-		return wrap("period of", t.name, wire.BadAnswer("another kind to a change of the period"))
+		return wrap("period of", lk.name, wire.BadAnswer("another kind to a change of the period"))
 	}
 	return nil
 }
 
 // run runs f under the lease. If the options say so, a failed run gives its period back.
-func (e *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) error {
+func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) error {
 	r := &run{Lease: l}
 	return do(ctx, r, func(ctx context.Context) error {
 		err := f(ctx)
-		r.reopen = err != nil && e.lock.again
+		r.reopen = err != nil && p.lock.retryOnError
 		return err
 	})
 }

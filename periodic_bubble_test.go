@@ -46,9 +46,9 @@ func (j *job) count() int {
 }
 
 // do runs the job if it is due.
-func (j *job) do(e *holdfast.Periodic) holdfast.RunResult {
+func (j *job) do(p *holdfast.Periodic) holdfast.RunResult {
 	j.t.Helper()
-	turn, err := e.Do(j.t.Context(), j.run)
+	turn, err := p.Do(j.t.Context(), j.run)
 	assert.NoError(j.t, err)
 	return turn
 }
@@ -61,8 +61,8 @@ func TestAJobRunsOncePerPeriodWhoeverComesFirst(t *testing.T) {
 		assert.True(t, first.Ran && first.Next == time.Hour && first.HolderID != "" && first.Token != 0,
 			"the first: %+v", first)
 		time.Sleep(time.Minute)
-		for _, e := range []*holdfast.Periodic{a, b} {
-			turn := j.do(e)
+		for _, p := range []*holdfast.Periodic{a, b} {
+			turn := j.do(p)
 			assert.True(t, !turn.Ran && turn.HolderID == first.HolderID && turn.Next == 59*time.Minute && !turn.Busy,
 				"in the same period: %+v", turn)
 		}
@@ -124,8 +124,8 @@ func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
 			"counts": nil, "again": {holdfast.RetryOnError()},
 		} {
 			events := &recorder{}
-			e := w.client(holdfast.Config{Observer: events}).Periodic(name, time.Hour, options...)
-			turn, err := e.Do(t.Context(), func(context.Context) error { return errJob })
+			p := w.client(holdfast.Config{Observer: events}).Periodic(name, time.Hour, options...)
+			turn, err := p.Do(t.Context(), func(context.Context) error { return errJob })
 			assert.Is(t, err, errJob)
 			assert.True(t, turn.Ran, "%+v", turn)
 			j := &job{t: t}
@@ -140,18 +140,18 @@ func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
 
 func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		e := w.client().Periodic("job", time.Hour, holdfast.RetryOnError())
+		p := w.client().Periodic("job", time.Hour, holdfast.RetryOnError())
 		func() {
 			defer func() {
 				assert.True(t, recover() != nil, "no panic")
 			}()
-			_, _ = e.Do(t.Context(), func(context.Context) error { panic("oh") })
+			_, _ = p.Do(t.Context(), func(context.Context) error { panic("oh") })
 		}()
 		j := &job{t: t}
-		turn := j.do(e)
+		turn := j.do(p)
 		assert.True(t, !turn.Ran && !turn.Busy, "%+v", turn)
 		time.Sleep(time.Hour)
-		turn = j.do(e)
+		turn = j.do(p)
 		assert.True(t, turn.Ran, "%+v", turn)
 	})
 }
@@ -290,7 +290,7 @@ func TestALoopGoesOnWhileTheServerIsAwayAndEndsWithItsJob(t *testing.T) {
 func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		for name, e := range map[string]*holdfast.Periodic{
+		for name, p := range map[string]*holdfast.Periodic{
 			"under the TTL":       c.Periodic("job", ttl-time.Millisecond),
 			"under the own TTL":   c.Periodic("job", 59*time.Second, holdfast.TTL(time.Minute)),
 			"none":                c.Periodic("job", 0),
@@ -303,9 +303,9 @@ func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"waiting below zero":  c.Periodic("job", time.Hour, holdfast.MaxWait(-1)),
 			"with too long a TTL": c.Periodic("job", time.Hour, holdfast.TTL(2*time.Hour)),
 		} {
-			turn, err := e.Do(t.Context(), func(context.Context) error { return errors.New("ran") })
+			turn, err := p.Do(t.Context(), func(context.Context) error { return errors.New("ran") })
 			assert.Is(t, err, holdfast.ErrInvalid)
-			assert.Is(t, e.Loop(t.Context(), nil), holdfast.ErrInvalid)
+			assert.Is(t, p.Loop(t.Context(), nil), holdfast.ErrInvalid)
 			assert.Equal(t, turn, (holdfast.RunResult{}), "%s", name)
 		}
 		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
@@ -314,9 +314,9 @@ func TestAPeriodThatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 
 func TestAJobIsNotBegunWithinItself(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		e := w.client().Periodic("job", time.Minute)
-		_, err := e.Do(t.Context(), func(ctx context.Context) error {
-			_, err := e.Do(ctx, func(context.Context) error { return nil })
+		p := w.client().Periodic("job", time.Minute)
+		_, err := p.Do(t.Context(), func(ctx context.Context) error {
+			_, err := p.Do(ctx, func(context.Context) error { return nil })
 			return err
 		})
 		assert.Is(t, err, holdfast.ErrDeadlock)
@@ -330,12 +330,12 @@ func TestAWaitForARunEndsWithItsContextAndItsClient(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		c := w.client()
-		e := c.Periodic("job", time.Hour, holdfast.MaxWait(2*time.Hour))
-		_, err := e.Do(ctx, j.run)
+		p := c.Periodic("job", time.Hour, holdfast.MaxWait(2*time.Hour))
+		_, err := p.Do(ctx, j.run)
 		assert.Is(t, err, context.DeadlineExceeded)
 		done := make(chan error, 2)
-		go func() { _, err := e.Do(t.Context(), j.run); done <- err }()
-		go func() { done <- e.Loop(t.Context(), j.run) }()
+		go func() { _, err := p.Do(t.Context(), j.run); done <- err }()
+		go func() { done <- p.Loop(t.Context(), j.run) }()
 		synctest.Wait()
 		assert.NoError(t, c.Close(t.Context()))
 		assert.Is(t, <-done, holdfast.ErrClosed)

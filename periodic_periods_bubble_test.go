@@ -19,11 +19,11 @@ import (
 const late = 60 * time.Millisecond
 
 // loop runs a job in a loop for some time and returns its error.
-func loop(t *testing.T, e *holdfast.Periodic, during time.Duration, f func(ctx context.Context) error) error {
+func loop(t *testing.T, p *holdfast.Periodic, during time.Duration, f func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
-	return e.Loop(ctx, f)
+	return p.Loop(ctx, f)
 }
 
 func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
@@ -33,8 +33,8 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			j := &job{t: t, take: 40 * time.Second}
-			e := w.client().Periodic("job", period, options...)
-			assert.Is(t, loop(t, e, periods*period+time.Second, j.run), context.DeadlineExceeded)
+			p := w.client().Periodic("job", period, options...)
+			assert.Is(t, loop(t, p, periods*period+time.Second, j.run), context.DeadlineExceeded)
 			// A period that begins with its run is longer by the time until a process
 			// sees that it is due: 11 ms at most, here.
 			n := j.count()
@@ -65,8 +65,8 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 			var due, last time.Time
 			n := 0
 			done := errors.New("done")
-			e := w.client().Periodic("job", period, options...)
-			err := e.Loop(t.Context(), func(context.Context) error {
+			p := w.client().Periodic("job", period, options...)
+			err := p.Loop(t.Context(), func(context.Context) error {
 				at := time.Now()
 				assert.False(t, n > 0 && (at.Before(due) || at.Sub(due) > late),
 					"run %d came %v after it was due", n, at.Sub(due))
@@ -98,9 +98,9 @@ func TestAFailedRunOfALoopIsRetriedInItsPeriod(t *testing.T) {
 		tries := 0
 		ctx, cancel := context.WithTimeout(t.Context(), periods*period)
 		defer cancel()
-		e := w.client().Periodic("job", period, holdfast.StartAt(0), holdfast.RetryOnError())
+		p := w.client().Periodic("job", period, holdfast.StartAt(0), holdfast.RetryOnError())
 		for ctx.Err() == nil {
-			err := e.Loop(ctx, func(context.Context) error {
+			err := p.Loop(ctx, func(context.Context) error {
 				index := time.Now().UnixMilli() / period.Milliseconds()
 				time.Sleep(time.Minute)
 				if tries++; tries%3 != 0 {
@@ -170,13 +170,13 @@ func TestAClockThatIsSetBackRepeatsNoRun(t *testing.T) {
 			var back atomic.Int64
 			w.SetClock(func() time.Time { return server.Add(time.Since(start) - time.Duration(back.Load())) })
 			j := &job{t: t}
-			e := w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
-			turn := j.do(e)
+			p := w.client().Periodic("lottery", 24*time.Hour, holdfast.StartAt(12*time.Hour))
+			turn := j.do(p)
 			assert.MustTrue(t, turn.Ran, "%+v", turn)
 			time.Sleep(time.Minute)
 			back.Store(int64(test.by))
 			stepped := time.Now()
-			assert.Is(t, loop(t, e, test.wait+time.Minute, j.run), context.DeadlineExceeded)
+			assert.Is(t, loop(t, p, test.wait+time.Minute, j.run), context.DeadlineExceeded)
 			assert.MustEqual(t, j.count(), 2, "runs")
 			if off := j.runs[1].Sub(stepped) - test.wait; off < 0 || off > late {
 				t.Errorf("the next run came %v after the step, want %v", j.runs[1].Sub(stepped), test.wait)
@@ -202,8 +202,8 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 			turn := j.do(hourly)
 			assert.MustTrue(t, turn.Ran, "%+v", turn)
 			for range 6 {
-				for asked, e := range others {
-					_, err := e.Do(t.Context(), j.run)
+				for asked, p := range others {
+					_, err := p.Do(t.Context(), j.run)
 					var other *holdfast.PeriodError
 					if !errors.Is(err, holdfast.ErrPeriod) || !errors.As(err, &other) ||
 						other.InUse.Period != time.Hour || other.InUse.Aligned {
@@ -213,7 +213,7 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 						t.Errorf("%s: %v", asked, err)
 					}
 					assert.Contains(t, holdfast.Hint(err), "Reschedule")
-					assert.Is(t, e.Loop(t.Context(), j.run), holdfast.ErrPeriod)
+					assert.Is(t, p.Loop(t.Context(), j.run), holdfast.ErrPeriod)
 				}
 				time.Sleep(10 * time.Minute)
 			}
@@ -243,9 +243,9 @@ func TestOffsetsOfTheSameInstantsAreTheSamePeriod(t *testing.T) {
 			j.do(w.client().Periodic("job", time.Hour, holdfast.StartAt(at)))
 		}
 		assert.Equal(t, j.count(), 1, "runs")
-		e := w.client().Periodic("job", time.Hour)
+		p := w.client().Periodic("job", time.Hour)
 		time.Sleep(45 * time.Minute)
-		if turn := j.do(e); !turn.Ran || time.Now().Add(turn.Next).Minute() != 5 {
+		if turn := j.do(p); !turn.Ran || time.Now().Add(turn.Next).Minute() != 5 {
 			t.Errorf("%+v at %v", turn, time.Now())
 		}
 	})
@@ -256,10 +256,10 @@ func TestAJobIsRescheduledOnPurpose(t *testing.T) {
 		j := &job{t: t}
 		hourly, daily := w.client().Periodic("job", time.Hour), w.client().Periodic("job", 24*time.Hour)
 		noon := w.client().Periodic("job", 24*time.Hour, holdfast.StartAt(12*time.Hour))
-		reschedule := func(e *holdfast.Periodic) {
+		reschedule := func(p *holdfast.Periodic) {
 			t.Helper()
 			for range 2 { // once more changes nothing
-				assert.Must(t, e.Reschedule(t.Context()))
+				assert.Must(t, p.Reschedule(t.Context()))
 			}
 		}
 		reschedule(daily) // the server has no record of it yet
@@ -320,8 +320,8 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 				}
 				return nil
 			})
-			e := w.client().Periodic("job", period, holdfast.StartAt(0))
-			assert.Is(t, loop(t, e, periods*period, j.run), context.DeadlineExceeded)
+			p := w.client().Periodic("job", period, holdfast.StartAt(0))
+			assert.Is(t, loop(t, p, periods*period, j.run), context.DeadlineExceeded)
 			n := j.count()
 			assert.True(t, n >= periods-1 && n <= periods, "%d runs in %d periods", n, periods)
 			for i, at := range j.runs {

@@ -1,157 +1,22 @@
-// Renewals and acknowledgements of a hold, and its loss.
+// What changes a hold while it is held: renewals, extensions, acknowledgements, a shorter time, fewer permits.
 
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// markLost is called by the renewer. It does not change the record. The holder's code may
-// still run, and an early release would let the next holder run beside it. A later Release
-// frees the lock, or the end of the lease on the server.
-func (h *hold) markLost(reason renewer.Reason) {
-	h.mu.Lock()
-	err := h.loss(LossReason(reason))
-	h.more().lost = err
-	first, all, released := h.lease, h.leases(), h.departed
-	h.mu.Unlock()
-	for _, t := range all {
-		live := t.finish(err)
-		if len(live) == 0 {
-			continue
-		}
-		if t == first && !released {
-			// The holder has lost the turn too. The next goroutine of this process may ask
-			// the server, whether the holder has noticed the loss or not.
-			h.leaveTurn()
-		}
-		reportLoss(h.lock.client, live, err)
-	}
-	h.unshare()
-	if reason == renewer.NotHeld {
-		h.cancelPosition()
-	}
-}
-
-// reportLoss reports the lost leases of one re-entry. Dropped leases are reported already.
-// If a lease without renewal expires, that is its normal end.
-func reportLoss(c *Client, live []*leaseState, err *LostError) {
-	for i, t := range slices.DeleteFunc(live, (*leaseState).isDropped) {
-		h, n := t.hold, news{hold: t.hold, lease: t, event: t.ending(EventLost, false, err)}
-		if i == 0 {
-			level, token := slog.LevelWarn, t.token.Load()
-			if h.lock.noRenewal && err.Reason == LossExpired {
-				level = slog.LevelDebug
-			}
-			attributes := []any{"lock", h.lock.name, "reason", string(err.Reason), "token", token}
-			if failed := lastFailure(h); failed != nil && err.Reason == LossExpired {
-				attributes = append(attributes, "error", failed, "hint", Hint(failed))
-			}
-			n.log = func(log *slog.Logger) {
-				log.Log(c.life.Context(), level, "holdfast: lease lost", attributes...)
-			}
-		}
-		c.events.tell(n)
-	}
-}
-
-// lastFailure returns why the last renewal failed, or nil.
-func lastFailure(h *hold) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.peek().failed
-}
-
-// loss returns the error for a lost hold. If the hold was evicted, that is the reason. The
-// caller holds h.mu.
-func (h *hold) loss(reason LossReason) *LostError {
-	evicted := h.peek().evicted
-	if evicted != nil {
-		reason = LossEvicted
-	}
-	return &LostError{Name: h.lock.name, Reason: reason, Evicted: evicted}
-}
-
-func (h *hold) lostFor(reason renewer.Reason) *LostError {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.loss(LossReason(reason))
-}
-
-// readEviction reads from the record whether an operator evicted the hold, and stores who
-// did.
-func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
-	onePage := func(*wire.Record) bool { return true } // it has the eviction, and who holds the lock alone
-	r, err := h.lock.client.sender.RecordUntil(ctx, h.lock.keys(), onePage)
-	mine := func(attempt string) bool { return madeBy(h, attempt) }
-	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, mine) {
-		return r, renewer.NotHeld
-	}
-	h.noteEviction(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
-	return r, renewer.Evicted
-}
-
-// madeBy reports whether a hold was granted to an attempt of a record.
-func madeBy(h *hold, attempt string) bool {
-	number, own := numberIn(h.lock.client, attempt)
-	return own && number == h.number
-}
-
-// numberIn returns the number in an attempt ID of the client, as a record has it. A store of
-// several servers adds a suffix of its own on each of them.
-func numberIn(c *Client, attempt string) (number uint64, own bool) {
-	client, rest, _ := strings.Cut(attempt, "/")
-	digits, _, _ := strings.Cut(rest, ".")
-	number, err := strconv.ParseUint(digits, 10, 64)
-	return number, err == nil && client == c.id
-}
-
-// holdsAttempt reports whether the attempt belongs to a hold of the client.
-func holdsAttempt(c *Client, attempt string) bool {
-	return slices.ContainsFunc(c.renewer.All(), func(l *renewer.Item) bool { return madeBy(l.Hold.(*hold), attempt) })
-}
-
-// noteEviction stores the eviction, also if the hold was lost for another reason before.
-func (h *hold) noteEviction(by *EvictionInfo) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	x := h.more()
-	x.evicted = by
-	if x.lost != nil {
-		x.lost = h.loss(LossEvicted)
-	}
-}
-
-// endMissing ends a hold that the server no longer knows.
-func (h *hold) endMissing(ctx context.Context) {
-	c := h.lock.client
-	_, reason := h.readEviction(ctx)
-	if c.renewer.Remove(&h.Item) {
-		h.markLost(reason)
-	}
-}
-
-// cancelPosition cancels the position that the server may have again. If a failover loses
-// the grant, the waiter is back in the queue, and its next grant would reach nobody for one
-// TTL. The cancel is sent once. If it is lost, only that time is lost.
-func (h *hold) cancelPosition() {
-	if h.queued {
-		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
-	}
-}
 
 // renewHolds asks the server to renew leases of one group.
 func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewer.Outcome, error) {
@@ -209,11 +74,11 @@ func (h *hold) renewed(r renewer.Report) {
 
 // acked returns an error if too few replicas or disks acknowledged an answer. The script
 // has run in that case too.
-func (s *lock) acked(got store.Acks) error {
-	if !s.ack.Wanted() || got.Covers(s.ack.Need) {
+func (lk *lock) acked(got store.Acks) error {
+	if !lk.ack.Wanted() || got.Covers(lk.ack.Need) {
 		return nil
 	}
-	return &AckError{Name: s.name, Want: s.ack.Need, Got: got}
+	return &AckError{Name: lk.name, Want: lk.ack.Need, Got: got}
 }
 
 // confirm waits until a grant is acknowledged. If it is not, confirm releases the hold and
@@ -222,7 +87,7 @@ func (s *lock) acked(got store.Acks) error {
 // acknowledgements, which cover all earlier writes too. It asks for one millisecond more
 // than the lease has, so that there is a change to write.
 func (h *hold) confirm(ctx context.Context) error {
-	c, s := h.lock.client, h.lock
+	c, lk := h.lock.client, h.lock
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTL+time.Millisecond)
 	if err == nil && lost == "" {
@@ -233,27 +98,27 @@ func (h *hold) confirm(ctx context.Context) error {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
 			untilEnd(ctx, c, func() { _ = h.release(ctx, releaseMode{}) })
 		} else {
-			c.canceller.Cancel(s.attempt(attemptOf(h)), c.now()+s.ttl)
+			c.canceller.Cancel(lk.attempt(attemptOf(h)), c.now()+lk.ttl)
 		}
 	}
 	switch {
 	case lost != "":
 		return fmt.Errorf("holdfast: lock %q: the lease was lost before it was acknowledged: %w",
-			s.name, h.lostFor(lost))
+			lk.name, h.lostFor(lost))
 	case errors.Is(err, ErrNotAcked):
 		return err
 	case request.Ended(ctx) != nil:
 		err = request.Ended(ctx)
 	}
-	return wrap("lock", s.name, err)
+	return wrap("lock", lk.name, err)
 }
 
-// beginExtension notes an extension of t. Until endExtension, the hold is not handed over: the next
-// goroutine has not asked for that TTL. It reports false if t is released.
-func (m *members) beginExtension(t *leaseState) bool {
+// beginExtension notes an extension of ls. Until endExtension, the hold is not handed over: the next
+// goroutine has not asked for that TTL. It reports false if ls is released.
+func (m *members) beginExtension(ls *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.has(t) {
+	if !m.has(ls) {
 		return false
 	}
 	m.more().extending++
@@ -293,40 +158,173 @@ func (h *hold) renewal(ttl time.Duration) request.Renewal {
 	return request.Renewal{Key: h.lock.key(), Attempt: attemptOf(h), Owner: h.lock.owner, TTL: ttl}
 }
 
-// drop marks the lease as dropped. It reports false if the lease had already ended.
-func (t *leaseState) drop() bool {
-	t.hold.mu.Lock()
-	t.hold.more().dropped = true
-	t.hold.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.released || t.cause != nil {
-		return false
+// Shorten makes the lease last for ttl from now, if more remains. The server shortens it too:
+// if the process dies, the lock is free that soon. From then on, nothing makes the lease last
+// longer than that. Each renewal asks for ttl, and [Lease.Extend] with a longer ttl is refused.
+// A lease without renewal ends then. Leases that share a hold are shortened together, and no
+// other goroutine of the process gets the hold.
+//
+// The trust deadline moves before the client sends anything, and stays there whatever the
+// error is. If a renewal is under way, Shorten waits for it first, because it may ask for more.
+// When an extension or a conversion that is under way has its answer, the lease on the server is
+// shortened again.
+//
+// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] the lease is
+// held, and the server may keep it for as long as before; Shorten may be repeated. A renewal
+// that got no answer, and that the server runs late, can have the same effect. The next waiter
+// learns of the earlier end by a push. If the push is lost, the waiter polls when the lease
+// would have ended.
+//
+// A lock with [Owner] refuses Shorten, because the other entries trust the same lease. After that
+// refusal, the lease is as before. A quorum and the stores of other libraries' locks refuse it too; the
+// lock keeps its time on the servers.
+func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
+	ls := l.state
+	h, c := ls.hold, ls.hold.lock.client
+	switch err := checkTTL(ttl); {
+	case ctx == nil:
+		return errNoContext
+	case err != nil:
+		return invalid("%v", err)
+	case h.lock.owner != "":
+		return invalid("the lease of %q has an owner's name: its other entries would trust it for too long; "+
+			"use a lock without Owner to shorten it", h.lock.name)
+	case ls.ended() != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())
 	}
-	t.dropped = true
-	return true
+	if err := alreadyOver(ctx, "shortening of", h.lock.name); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	held := h.has(ls)
+	h.noNewLease = h.noNewLease || held // a further lease could not be extended
+	h.mu.Unlock()
+	if !held {
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
+	}
+	h.unshare()
+	renewing, held := c.renewer.Shorten(&h.Item, c.now(), ttl)
+	if renewing != nil {
+		select {
+		case <-renewing:
+		case <-ctx.Done():
+			return fmt.Errorf("holdfast: shortening of %q: %w", h.lock.name, ctx.Err())
+		}
+	}
+	if held {
+		if err := (lessening{hold: h, ttl: ttl}).run(ctx, "shortening of"); err != nil {
+			return err
+		}
+	}
+	if err := ls.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	return nil
 }
 
-// stopIfDropped stops the renewal of a hold whose leases are all dropped. From then on no
-// reader joins the hold, and it is not handed over.
-func (h *hold) stopIfDropped() {
-	if h.noneInUse() {
-		h.lock.client.renewer.StopRenewal(&h.Item)
-		h.unshare()
+// checkLongest refuses a TTL that is longer than one to which the lease was shortened.
+func checkLongest(h *hold, ttl time.Duration) error {
+	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
+		return invalid("the lease of %q was shortened to %v: it cannot be extended to %v", h.lock.name, most, ttl)
+	}
+	return nil
+}
+
+// shortenAgain shortens a lease on the server if Shorten came while a request for ttl was under way. An
+// error costs no more than the lost answer of a renewal does.
+func shortenAgain(ctx context.Context, h *hold, ttl time.Duration) {
+	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
+		_ = lessening{hold: h, ttl: most}.run(ctx, "shortening of")
 	}
 }
 
-// inUse reports whether the program still has a lease of the re-entry that began with t.
-func (t *leaseState) inUse() bool {
-	t.mu.Lock()
-	begun := !t.left && !t.dropped
-	inner := slices.Clone(t.entered().inner)
-	t.mu.Unlock()
-	return begun || slices.ContainsFunc(inner, func(in *leaseState) bool { return !in.isDropped() })
+// KeepPermits keeps n permits of a semaphore's lease and releases the others. The server grants
+// them to waiters in the same step. The lease continues with its token and its time.
+//
+// The request names what remains, so it may be repeated, and copies of it do no harm. Whatever
+// the error is, use no more than n permits from then on. If the server did not answer, the error is
+// an [ErrUnknownOutcome], and the client repeats the request in the background until the
+// lease's present deadline. If the error is an [ErrNotHeld], the lease is lost.
+//
+// n is at least 1 and at most the permits that the lease has. Otherwise, and for a lease that is
+// not a semaphore's, the error is an [ErrInvalid]. To give all permits up, release the lease.
+func (l *Lease) KeepPermits(ctx context.Context, n int) error {
+	ls := l.state
+	h := ls.hold
+	has := permitsOf(h)
+	switch {
+	case ctx == nil:
+		return errNoContext
+	case h.lock.limit == 0:
+		return invalid("the lease of %q has no permits: only a semaphore's lease has some", h.lock.name)
+	case n < 1:
+		return invalid("the lease of %q would keep %d permits: it must keep at least 1, or be released", h.lock.name, n)
+	case n > has:
+		return invalid("the lease of %q has %d permits, so it cannot keep %d", h.lock.name, has, n)
+	case ls.ended() != nil:
+		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())
+	}
+	keepPermits(h, n)
+	less := lessening{hold: h, permits: n}
+	err := less.run(ctx, "release of permits of")
+	if err != nil && request.Transient(err) {
+		less.later()
+	}
+	return err
 }
 
-func (t *leaseState) isDropped() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.dropped
+// permitsOf returns how many permits of a semaphore the user of a hold may use.
+func permitsOf(h *hold) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lock.permits - int(h.peek().less)
+}
+
+// keepPermits notes that the user of a hold uses no more than n permits from now on.
+func keepPermits(h *hold, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.more()
+	x.less = max(x.less, int32(h.lock.permits-n))
+}
+
+// lessening makes less of a hold on the server. The script makes nothing more, so it may run
+// several times.
+type lessening struct {
+	*hold
+	ttl     time.Duration // 0: as long as before
+	permits int           // 0: as many as before
+}
+
+// run sends the request, and once more if no answer comes. what names the call in errors.
+func (l lessening) run(ctx context.Context, what string) error {
+	ask := func() (wire.Answer, error) { return l.ask(ctx) }
+	a, err := request.Resend(ctx, ask, ask)
+	switch {
+	case err != nil:
+		return wrap(what, l.lock.name, err)
+	case a.Kind == wire.Gone:
+		l.endMissing(ctx)
+		return fmt.Errorf("%w: %w", ErrNotHeld, l.endReason())
+	case a.Kind != wire.Lessened:
+		return wrap(what, l.lock.name, wire.BadAnswer("another kind to lessen"))
+	}
+	l.setWaiters(a.Waiting)
+	return nil
+}
+
+func (l lessening) ask(ctx context.Context) (wire.Answer, error) {
+	c, lk := l.lock.client, l.lock
+	return c.sender.Ask(ctx, script.Lessen, lk.keys(),
+		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix})
+}
+
+// later repeats the request in the background until the lease has ended.
+func (l lessening) later() {
+	c := l.lock.client
+	until := max(c.now(), l.Deadline())
+	c.canceller.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
+		_, err := l.ask(ctx)
+		return true, err
+	}})
 }

@@ -37,8 +37,8 @@ func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
 	write, err := choose(c, name, lockOptions{want: wire.Exclusive}, options)
 	read := write
 	read.want = wire.Shared
-	if write.read > 0 {
-		read.ttl = write.read
+	if write.readTTL > 0 {
+		read.ttl = write.readTTL
 	}
 	write.rw = leases{read: read.ttl, write: write.ttl}
 	read.rw = write.rw
@@ -133,8 +133,8 @@ const (
 	up
 )
 
-func (w conversion) mode() string {
-	if w == down {
+func (c conversion) mode() string {
+	if c == down {
 		return wire.Shared
 	}
 	return wire.Exclusive
@@ -142,24 +142,24 @@ func (w conversion) mode() string {
 
 // changeMode downgrades or upgrades. If an earlier conversion has an unknown outcome, changeMode
 // repeats it first. The server answers a repeated conversion like the first one.
-func (t *leaseState) changeMode(ctx context.Context, want conversion) error {
-	h := t.hold
+func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
+	h := ls.hold
 	switch {
 	case ctx == nil:
 		return errNoContext
 	case !h.lock.rw.any():
 		return invalid("the lease of %q does not belong to an RWMutex: only its leases can be converted", h.lock.name)
 	}
-	if err := t.ended(); err != nil {
+	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	if err := alreadyOver(ctx, "conversion of", h.lock.name); err != nil {
 		return err
 	}
 	var others *HeldError
-	steps, repeats, err := h.beginConversion(t, want)
+	steps, repeats, err := h.beginConversion(ls, want)
 	for i, want := range steps {
-		if err = t.convert(ctx, want, repeats && i == 0); err != nil {
+		if err = ls.convert(ctx, want, repeats && i == 0); err != nil {
 			break
 		}
 	}
@@ -178,20 +178,20 @@ func (t *leaseState) changeMode(ctx context.Context, want conversion) error {
 // wait for the other readers, and they may wait as well.
 var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the lock")
 
-// beginConversion decides which conversions t needs. It returns none if the hold already has the
+// beginConversion decides which conversions ls needs. It returns none if the hold already has the
 // wanted mode. If repeats is true, the first one has been sent before, and its outcome is
 // unknown. Until they are done, no other conversion begins, no reader joins the hold, and the
 // hold is not handed over.
 func (h *hold) beginConversion(
-	t *leaseState, want conversion,
+	ls *leaseState, want conversion,
 ) (steps []conversion, repeats bool, err error) {
 	now := h.lock.client.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.more()
-	_, reads := x.readers[t]
+	_, reads := x.readers[ls]
 	switch {
-	case !h.has(t):
+	case !h.has(ls):
 		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
 	case x.converting:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
@@ -217,12 +217,12 @@ func (h *hold) beginConversion(
 // it once more. A repeated conversion gets the same answer. If there is still no answer,
 // the conversion is unsettled. It stays so until an answer comes: if the server refuses a
 // repeated request, it says nothing of the one before.
-func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool) error {
-	h := t.hold
-	c, s := h.lock.client, h.lock
-	ttl := s.rw.write
+func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool) error {
+	h := ls.hold
+	c, lk := h.lock.client, h.lock
+	ttl := lk.rw.write
 	if want == down {
-		ttl = s.rw.read
+		ttl = lk.rw.read
 	}
 	ttl = c.renewer.Longest(&h.Item, ttl)
 	h.mu.Lock()
@@ -230,15 +230,15 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	h.mu.Unlock()
 	attempt, token := identityOf(h)
 	args := []string{
-		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, s.base,
+		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, lk.channelPrefix,
 	}
 	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration
 	ask := func() (wire.Answer, error) {
 		sent = c.now()
-		answer, got, err := c.sender.RunAcked(ctx, s.ack, script.Convert, s.keys(), args)
+		answer, got, err := c.sender.RunAcked(ctx, lk.ack, script.Convert, lk.keys(), args)
 		if err == nil {
-			err = s.acked(got)
+			err = lk.acked(got)
 		}
 		if err != nil {
 			return wire.Answer{}, err
@@ -248,9 +248,9 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	a, err := request.Resend(ctx, ask, ask)
 	switch {
 	case err != nil && !request.Definite(err):
-		return wrap("conversion of", s.name, err)
+		return wrap("conversion of", lk.name, err)
 	case err == nil && a.Kind == wire.Granted:
-		err = t.converted(want, a, sent, ttl)
+		err = ls.converted(want, a, sent, ttl)
 		shortenAgain(ctx, h, ttl)
 		return err
 	}
@@ -261,36 +261,36 @@ func (t *leaseState) convert(ctx context.Context, want conversion, repeats bool)
 	}
 	switch {
 	case err != nil:
-		return wrap("conversion of", s.name, err)
+		return wrap("conversion of", lk.name, err)
 	case a.Kind == wire.Busy:
-		return &HeldError{Name: s.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
+		return &HeldError{Name: lk.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
 		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 	}
-	return wrap("conversion of", s.name, wire.BadAnswer("another kind to convert"))
+	return wrap("conversion of", lk.name, wire.BadAnswer("another kind to convert"))
 }
 
 // converted stores a conversion that the server has made. If the lease has ended in the
 // meantime, its release uses the old mode. The server accepts that.
-func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Duration) error {
-	h, c := t.hold, t.hold.lock.client
+func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Duration) error {
+	h, c := ls.hold, ls.hold.lock.client
 	h.mu.Lock()
 	x := h.more()
-	if x.lost != nil || h.closed || !h.has(t) {
+	if x.lost != nil || h.closed || !h.has(ls) {
 		h.mu.Unlock()
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(t.ended(), h.endReason()))
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
 	}
 	x.unsettled = still
-	h.passes.Store(0)
+	h.handOvers.Store(0)
 	h.server.Store(a.Token)
-	t.token.Store(h.token())
+	ls.token.Store(h.token())
 	if h.shared = want == down; h.shared {
-		h.addReader(t)
+		h.addReader(ls)
 		h.lease = nil
 	} else {
-		delete(x.readers, t)
-		h.lease = t
+		delete(x.readers, ls)
+		h.lease = ls
 	}
 	// The turn does not go with the hold, because a writer of this process may have it now.
 	hadTurn := h.hasTurn.Swap(false)
@@ -303,7 +303,7 @@ func (t *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.Du
 		return nil
 	}
 	if h.lock.shares() {
-		c.queue.Share(h.lock.key(), h)
+		c.localQueue.Share(h.lock.key(), h)
 	}
 	if hadTurn {
 		h.lock.turn().Leave()
@@ -324,7 +324,7 @@ func (h *hold) unreserve() {
 
 // afterReader does what must follow after a reader's lease has left.
 func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err error) {
-	if as == asLast {
+	if as == asLastReader {
 		return false, h.releaseShared(ctx)
 	}
 	if as == asGuest {

@@ -26,40 +26,40 @@ type readersAndWriters struct {
 }
 
 // in notes a holder, and asserts that it may hold beside the others.
-func (s *readersAndWriters) in(t *testing.T, readers, writers int, token uint64) {
-	s.count.Lock()
-	defer s.count.Unlock()
-	s.readers += readers
-	s.writers += writers
-	s.together = max(s.together, s.readers)
-	assert.False(t, s.writers > 1 || s.writers == 1 && s.readers > 0,
-		"%d writers and %d readers at a time", s.writers, s.readers)
-	assert.False(t, token != 0 && token < s.newest, "token %d after a writer's %d", token, s.newest)
+func (rw *readersAndWriters) in(t *testing.T, readers, writers int, token uint64) {
+	rw.count.Lock()
+	defer rw.count.Unlock()
+	rw.readers += readers
+	rw.writers += writers
+	rw.together = max(rw.together, rw.readers)
+	assert.False(t, rw.writers > 1 || rw.writers == 1 && rw.readers > 0,
+		"%d writers and %d readers at a time", rw.writers, rw.readers)
+	assert.False(t, token != 0 && token < rw.newest, "token %d after a writer's %d", token, rw.newest)
 	if writers > 0 {
-		s.newest = token
+		rw.newest = token
 	}
 }
 
-func (s *readersAndWriters) out(readers, writers int) {
-	s.count.Lock()
-	defer s.count.Unlock()
-	s.readers -= readers
-	s.writers -= writers
+func (rw *readersAndWriters) out(readers, writers int) {
+	rw.count.Lock()
+	defer rw.count.Unlock()
+	rw.readers -= readers
+	rw.writers -= writers
 }
 
-func (s *readersAndWriters) chance(n int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rng.IntN(n) == 0
+func (rw *readersAndWriters) chance(n int) bool {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	return rw.rng.IntN(n) == 0
 }
 
-func (s *readersAndWriters) worker(t *testing.T, c *holdfast.Client) {
-	time.Sleep(s.upTo(4 * time.Millisecond))
-	ctx, cancel := context.WithTimeout(t.Context(), s.upTo(10*time.Millisecond))
+func (rw *readersAndWriters) worker(t *testing.T, c *holdfast.Client) {
+	time.Sleep(rw.upTo(4 * time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), rw.upTo(10*time.Millisecond))
 	defer cancel()
-	m, writes := c.RWMutex("a"), s.chance(3)
+	m, writes := c.RWMutex("a"), rw.chance(3)
 	take := m.RLock
-	if s.chance(4) {
+	if rw.chance(4) {
 		take = m.TryRLock
 	}
 	if writes {
@@ -67,7 +67,7 @@ func (s *readersAndWriters) worker(t *testing.T, c *holdfast.Client) {
 	}
 	l, err := take(ctx)
 	if err != nil {
-		s.gaveUp.Add(1)
+		rw.gaveUp.Add(1)
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, holdfast.ErrUnknownOutcome) &&
 			!errors.Is(err, holdfast.ErrUnreachable) &&
 			!errors.Is(err, holdfast.ErrHeld) {
@@ -75,53 +75,53 @@ func (s *readersAndWriters) worker(t *testing.T, c *holdfast.Client) {
 		}
 		return
 	}
-	s.served.Add(1)
+	rw.served.Add(1)
 	if writes {
-		s.writing(t, l)
+		rw.writing(t, l)
 	} else {
-		s.reading(t, m, l)
+		rw.reading(t, m, l)
 	}
 	err = l.Release(ctx)
 	assert.False(t, err != nil && !errors.Is(err, holdfast.ErrUnknownOutcome), "released with %v", err)
 }
 
-func (s *readersAndWriters) writing(t *testing.T, l *holdfast.Lease) {
-	s.in(t, 0, 1, l.Token())
-	time.Sleep(s.upTo(time.Millisecond))
-	s.out(0, 1)
-	if !s.chance(2) {
+func (rw *readersAndWriters) writing(t *testing.T, l *holdfast.Lease) {
+	rw.in(t, 0, 1, l.Token())
+	time.Sleep(rw.upTo(time.Millisecond))
+	rw.out(0, 1)
+	if !rw.chance(2) {
 		return
 	}
 	// Whatever the outcome is, it does not write any more.
 	if err := l.Downgrade(t.Context()); err == nil {
-		s.in(t, 1, 0, l.Token())
-		time.Sleep(s.upTo(2 * time.Millisecond))
-		s.out(1, 0)
+		rw.in(t, 1, 0, l.Token())
+		time.Sleep(rw.upTo(2 * time.Millisecond))
+		rw.out(1, 0)
 	} else {
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 	}
 }
 
-func (s *readersAndWriters) reading(t *testing.T, m *holdfast.RWMutex, l *holdfast.Lease) {
-	s.in(t, 1, 0, l.Token())
-	time.Sleep(s.upTo(2 * time.Millisecond))
-	if s.chance(4) {
+func (rw *readersAndWriters) reading(t *testing.T, m *holdfast.RWMutex, l *holdfast.Lease) {
+	rw.in(t, 1, 0, l.Token())
+	time.Sleep(rw.upTo(2 * time.Millisecond))
+	if rw.chance(4) {
 		if inner, err := m.RLock(l.Context()); err != nil {
 			t.Errorf("entered again with %v", err)
 		} else if err := inner.Release(t.Context()); err != nil {
 			t.Errorf("left again with %v", err)
 		}
 	}
-	s.out(1, 0)
-	if !s.chance(3) {
+	rw.out(1, 0)
+	if !rw.chance(3) {
 		return
 	}
 	switch err := l.Upgrade(t.Context()); {
 	case err == nil:
-		s.count.Lock()
-		s.stepped++
-		s.count.Unlock()
-		s.writing(t, l)
+		rw.count.Lock()
+		rw.stepped++
+		rw.count.Unlock()
+		rw.writing(t, l)
 	case !errors.Is(err, holdfast.ErrUnknownOutcome) && !errors.Is(err, holdfast.ErrHeld):
 		t.Errorf("upgraded with %v", err)
 	}
@@ -134,13 +134,13 @@ func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 	var stepped, together int
 	for seed := range uint64(400) {
 		bubble(t, func(t *testing.T, w *world) {
-			s := &readersAndWriters{storm: storm{w: w, rng: rand.New(rand.NewPCG(seed, 11))}}
-			s.network(seed%2 == 1)
+			rw := &readersAndWriters{storm: storm{w: w, rng: rand.New(rand.NewPCG(seed, 11))}}
+			rw.network(seed%2 == 1)
 			var all sync.WaitGroup
 			for i := range 3 {
 				c := w.client(holdfast.Config{MaxLocalHandOvers: []int{0, 2, -1}[i], TTL: time.Second})
 				for range 8 {
-					all.Go(func() { s.worker(t, c) })
+					all.Go(func() { rw.worker(t, c) })
 				}
 			}
 			all.Wait()
@@ -150,8 +150,8 @@ func TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing(t *testing.T) {
 			w.LoseReply(nil)
 			w.wantFree("a")
 			release(t, must(t, w.client().RWMutex("a").TryLock))
-			served, gaveUp = served+s.served.Load(), gaveUp+s.gaveUp.Load()
-			stepped, together = stepped+s.stepped, max(together, s.together)
+			served, gaveUp = served+rw.served.Load(), gaveUp+rw.gaveUp.Load()
+			stepped, together = stepped+rw.stepped, max(together, rw.together)
 		})
 		assert.MustTrue(t, !t.Failed(), "seed %d", seed)
 	}

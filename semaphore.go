@@ -8,7 +8,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -59,48 +59,48 @@ func (s *Semaphore) Limit() int { return int(s.limit.Load()) }
 // above the limit, the error is an [ErrInvalid]. If ctx belongs to leases of this semaphore
 // that leave too few permits, the wait would never end, and the error is [ErrDeadlock].
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	t, err := s.permits(ctx, n)
+	lk, err := s.permits(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return t.acquire(ctx, false)
+	return lk.acquire(ctx, false)
 }
 
 // TryAcquire acquires n permits if they are free and nobody waits for permits. Otherwise
 // the error is a [*HeldError]. The other errors are those of [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	t, err := s.permits(ctx, n)
+	lk, err := s.permits(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return t.acquire(ctx, true)
+	return lk.acquire(ctx, true)
 }
 
 // AwaitFree waits until n permits are free and nobody waits for permits, and does not acquire
 // them, see [Mutex.AwaitFree]. The other errors are those of [Semaphore.Acquire].
 func (s *Semaphore) AwaitFree(ctx context.Context, n int) error {
-	t, err := s.permits(ctx, n)
+	lk, err := s.permits(ctx, n)
 	if err != nil {
 		return err
 	}
-	return t.awaitFree(ctx)
+	return lk.awaitFree(ctx)
 }
 
 // Do runs f while it holds n permits, see [Mutex.Do].
 func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) error) error {
-	t, err := s.permits(ctx, n)
+	lk, err := s.permits(ctx, n)
 	if err != nil {
 		return err
 	}
-	return t.do(ctx, f)
+	return lk.do(ctx, f)
 }
 
 // permits returns the lock for one acquisition of n permits.
 func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
-	t, limit := s.lock, s.Limit()
+	lk, limit := s.lock, s.Limit()
 	switch {
-	case t.err != nil:
-		return nil, t.err
+	case lk.err != nil:
+		return nil, lk.err
 	case ctx == nil:
 		return nil, errNoContext
 	case n < 1:
@@ -109,18 +109,18 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 		return nil, invalid("the number of permits is %d, and the limit is %d: ask for fewer, or raise the limit",
 			n, limit)
 	}
-	m := *t.params
-	m.want, m.limit, m.weight = wire.Permits(n, limit), limit, n
-	t.params = &m
+	m := *lk.params
+	m.want, m.limit, m.permits = wire.Permits(n, limit), limit, n
+	lk.params = &m
 	mine := 0
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
-		if held.of(t.client, &t) && held.ended() == nil {
+		if held.of(lk.client, &lk) && held.ended() == nil {
 			if mine += permitsOf(held.hold); mine+n > limit {
 				return nil, held.deadlock()
 			}
 		}
 	}
-	return &t, nil
+	return &lk, nil
 }
 
 // SetLimit changes the limit: on the server, if the semaphore is in use, and in this
@@ -132,26 +132,26 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 // SetLimit may be repeated. After an error this Semaphore keeps its old limit. After an
 // [ErrUnknownOutcome] the server may have the new one.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
-	t := &s.lock
+	lk := &s.lock
 	switch {
-	case t.err != nil:
-		return t.err
+	case lk.err != nil:
+		return lk.err
 	case ctx == nil:
 		return errNoContext
 	}
 	if err := checkLimit(limit); err != nil {
 		return err
 	}
-	if err := checkReadable(ctx, t.client, t.name); err != nil {
+	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
 		return err
 	}
-	args := []string{wire.Number(uint64(limit)), t.client.retention, t.base}
-	a, err := t.client.sender.Ask(ctx, script.SetLimit, t.keys(), args)
+	args := []string{wire.Number(uint64(limit)), lk.client.retention, lk.channelPrefix}
+	a, err := lk.client.sender.Ask(ctx, script.SetLimit, lk.keys(), args)
 	switch {
 	case err != nil:
-		return wrap("limit of", t.name, err)
+		return wrap("limit of", lk.name, err)
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
-		return wrap("limit of", t.name, wire.BadAnswer("another kind to set_limit"))
+		return wrap("limit of", lk.name, wire.BadAnswer("another kind to set_limit"))
 	}
 	s.limit.Store(int64(limit))
 	return nil
@@ -165,16 +165,16 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 // TryAcquire may fail although some are available. The errors are those of [Client.Inspect].
 // A quorum refuses Available, as it refuses to acquire permits.
 func (s *Semaphore) Available(ctx context.Context) (int, error) {
-	t := &s.lock
-	if t.err != nil {
-		return 0, t.err
+	lk := &s.lock
+	if lk.err != nil {
+		return 0, lk.err
 	}
-	if err := checkReadable(ctx, t.client, t.name); err != nil {
+	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
 		return 0, err
 	}
-	r, err := t.client.sender.Record(ctx, t.keys(), wire.PermitMode)
+	r, err := lk.client.sender.Record(ctx, lk.keys(), wire.PermitMode)
 	if err != nil {
-		return 0, wrap("inspection of", t.name, err)
+		return 0, wrap("inspection of", lk.name, err)
 	}
 	free := s.Limit()
 	if r.Limit > 0 {
@@ -191,32 +191,32 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 // position in the wait queue, and serves its goroutines in order. Goroutines that only try
 // do not wait for their turn. They cannot overtake, because the server grants them nothing
 // while others wait.
-func (s *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := s.client
-	away := &outage{c: c, lock: s, try: try}
+func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := lk.client
+	away := &outage{c: c, lock: lk, try: try}
 	if try || c.cfg.MaxLocalHandOvers < 0 {
-		return s.takePermits(ctx, parent, away)
+		return lk.takePermits(ctx, parent, away)
 	}
-	if !c.queue.Busy(s.key(), waitqueue.Permits) {
+	if !c.localQueue.Busy(lk.key(), localqueue.Permits) {
 		// No goroutine of this process waits, so perhaps the first request is granted.
 		away.try = true
-		l, w, err := s.takePermits(ctx, parent, away)
-		if !errors.Is(err, ErrHeld) && !isTransient(s.client, err) {
+		l, w, err := lk.takePermits(ctx, parent, away)
+		if !errors.Is(err, ErrHeld) && !isTransient(lk.client, err) {
 			return l, w, err
 		}
 		away = away.again(err)
 	}
-	turn, err := c.queue.Enter(ctx, s.key(), waitqueue.Permits, s, false)
+	turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
 		return nil, WakeNone, away.ended(ctx, err)
 	}
-	l, w, err := s.takePermits(ctx, parent, away)
+	l, w, err := lk.takePermits(ctx, parent, away)
 	turn.Leave()
 	return l, w, err
 }
 
-func (s *lock) takePermits(ctx, parent context.Context, away *outage) (*Lease, Wake, error) {
-	h, w, err := s.runAttempt(ctx, away)
+func (lk *lock) takePermits(ctx, parent context.Context, away *outage) (*Lease, Wake, error) {
+	h, w, err := lk.runAttempt(ctx, away)
 	if err != nil {
 		return nil, w, err
 	}

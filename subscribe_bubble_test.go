@@ -27,35 +27,35 @@ type pushlessNet struct {
 	permit string        // what the server says of its user's rights; empty: all is permitted
 }
 
-func (m *pushlessNet) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
-	m.asked.Add(1)
-	if err := m.refuse.Load(); err != nil {
+func (net *pushlessNet) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
+	net.asked.Add(1)
+	if err := net.refuse.Load(); err != nil {
 		if errors.Is(*err, errLink) { // a proxy that drops unknown commands
 			<-ctx.Done()
 		}
 		return nil, *err
 	}
 	select {
-	case <-time.After(m.slow):
-		return m.network.Listen(ctx, channel, l)
+	case <-time.After(net.slow):
+		return net.network.Listen(ctx, channel, l)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (m *pushlessNet) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	if action == script.CheckACL && m.permit != "" {
-		return m.permit, nil
+func (net *pushlessNet) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	if action == script.CheckACL && net.permit != "" {
+		return net.permit, nil
 	}
-	return m.network.Run(ctx, action, keys, args)
+	return net.network.Run(ctx, action, keys, args)
 }
 
 // pushlessClient makes a client that cannot subscribe: the reason is err.
 func (w *world) pushlessClient(err error, cfg holdfast.Config) (*holdfast.Client, *pushlessNet) {
 	w.t.Helper()
-	m := &pushlessNet{network: w.net}
-	m.refuse.Store(&err)
-	return w.over(m, cfg), m
+	net := &pushlessNet{network: w.net}
+	net.refuse.Store(&err)
+	return w.over(net, cfg), net
 }
 
 // over makes a client of a store, which is closed with the test.
@@ -105,7 +105,7 @@ func TestWithoutSubscriptionsWaitersPoll(t *testing.T) {
 
 func TestPollingInsteadOfSubscribingHasABoundedCost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
+		c, net := w.pushlessClient(errNoPerm, holdfast.Config{})
 		mustLock(t, w.client().Mutex("a"))
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiters []<-chan outcome
@@ -116,7 +116,7 @@ func TestPollingInsteadOfSubscribingHasABoundedCost(t *testing.T) {
 		time.Sleep(time.Hour)
 		polls := w.net.count("poll") - before
 		assert.True(t, polls >= 3000 && polls <= 4200, "%d polls in an hour, want about one a second", polls)
-		n := m.asked.Load()
+		n := net.asked.Load()
 		assert.True(t, n >= 50 && n <= 60, "%d subscriptions were asked for in an hour, want about one a minute", n)
 		cancel()
 		for _, ch := range waiters {
@@ -127,7 +127,7 @@ func TestPollingInsteadOfSubscribingHasABoundedCost(t *testing.T) {
 
 func TestASubscriptionIsTriedAgainAfterAMinute(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
+		c, net := w.pushlessClient(errNoPerm, holdfast.Config{})
 		a := w.client()
 		wait := func() (waited time.Duration) {
 			l := mustLock(t, a.Mutex("a"))
@@ -138,13 +138,13 @@ func TestASubscriptionIsTriedAgainAfterAMinute(t *testing.T) {
 			release(t, got.Lease)
 			return got.at.Sub(start)
 		}
-		assert.MustTrue(t, wait() != 0 && m.asked.Load() == 1, "%d subscriptions were asked for", m.asked.Load())
-		m.refuse.Store(nil) // an administrator has mended it
-		assert.True(t, wait() != 0 && m.asked.Load() == 1,
-			"%d subscriptions were asked for within a minute", m.asked.Load())
+		assert.MustTrue(t, wait() != 0 && net.asked.Load() == 1, "%d subscriptions were asked for", net.asked.Load())
+		net.refuse.Store(nil) // an administrator has mended it
+		assert.True(t, wait() != 0 && net.asked.Load() == 1,
+			"%d subscriptions were asked for within a minute", net.asked.Load())
 		time.Sleep(time.Minute)
-		if waited := wait(); waited != 0 || m.asked.Load() != 2 {
-			t.Errorf("waited for %v after %d subscriptions were asked for", waited, m.asked.Load())
+		if waited := wait(); waited != 0 || net.asked.Load() != 2 {
+			t.Errorf("waited for %v after %d subscriptions were asked for", waited, net.asked.Load())
 		}
 	})
 }
@@ -172,21 +172,21 @@ func (w *world) contend(name string) {
 
 func TestAWaiterGetsPushesAsSoonAsItsSubscriptionIsConfirmed(t *testing.T) {
 	runBubble(t, "it takes longer than a request may", func(t *testing.T, w *world) {
-		m := &pushlessNet{network: w.net, slow: 2 * time.Second}
-		c := w.over(m, holdfast.Config{RequestTimeout: time.Second})
+		net := &pushlessNet{network: w.net, slow: 2 * time.Second}
+		c := w.over(net, holdfast.Config{RequestTimeout: time.Second})
 		w.contend("a")
 		start := time.Now()
 		release(t, mustLock(t, c.Mutex("a")))
-		if waited := time.Since(start); waited > 3*time.Second || m.asked.Load() != 1 {
-			t.Errorf("waited for %v, %d subscriptions were asked for", waited, m.asked.Load())
+		if waited := time.Since(start); waited > 3*time.Second || net.asked.Load() != 1 {
+			t.Errorf("waited for %v, %d subscriptions were asked for", waited, net.asked.Load())
 		}
 	})
 	runBubble(t, "it was swallowed for a while", func(t *testing.T, w *world) {
-		c, m := w.pushlessClient(errLink, holdfast.Config{})
+		c, net := w.pushlessClient(errLink, holdfast.Config{})
 		w.contend("a")
 		next := w.waiting(c.Mutex("a"), t.Context())
 		time.Sleep(20 * time.Second)
-		m.refuse.Store(nil)
+		net.refuse.Store(nil)
 		start := time.Now()
 		got := <-next
 		waited := got.at.Sub(start)
@@ -194,11 +194,11 @@ func TestAWaiterGetsPushesAsSoonAsItsSubscriptionIsConfirmed(t *testing.T) {
 		release(t, got.Lease)
 	})
 	runBubble(t, "it was not permitted", func(t *testing.T, w *world) {
-		c, m := w.pushlessClient(errNoPerm, holdfast.Config{})
+		c, net := w.pushlessClient(errNoPerm, holdfast.Config{})
 		w.contend("a")
 		next := w.waiting(c.Mutex("a"), t.Context())
 		time.Sleep(time.Second)
-		m.refuse.Store(nil) // an administrator has mended it
+		net.refuse.Store(nil) // an administrator has mended it
 		start := time.Now()
 		got := <-next
 		waited := got.at.Sub(start)

@@ -12,20 +12,21 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
 // await waits for the push. It also polls by itself: when the current lease may have
 // expired, after a break of the subscription, and at every heartbeat. So a lost push costs
-// a poll, never the lock. Three things end the wait without a lock: ctx, Close, and a
+// a poll, never the lock. A push may also say that the lock will be free later (FreeIn); then
+// await polls at that time. Three things end the wait without a lock: ctx, Close, and a
 // refusal that is not transient.
 func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
-	c, s := at.c, at.lock
+	c, lk := at.c, at.lock
 	due, failures := c.now()+at.pollAfter(a), 0
 	var silence error // the error of the last poll; nil if it was answered
 	for {
@@ -33,17 +34,17 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		var pushed pushes.Grant
 		var freeIn time.Duration
 		select {
-		case pushed = <-at.w.Granted:
-		case <-at.w.Recheck:
+		case pushed = <-at.waiter.Granted:
+		case <-at.waiter.Recheck:
 			wake = WakeResume
-		case freeIn = <-at.w.FreeAt:
+		case freeIn = <-at.waiter.FreeIn:
 			wake = WakeNone
 		case <-time.After(due - c.now()):
 			wake = WakePoll
 		case <-ctx.Done():
 			at.cancel()
 			if silence != nil {
-				return nil, &endedError{name: s.name, end: ctx.Err(), last: silence}
+				return nil, &endedError{name: lk.name, end: ctx.Err(), last: silence}
 			}
 			return nil, ctx.Err()
 		case <-c.life.Closing():
@@ -51,7 +52,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			return nil, ErrClosed
 		}
 		select {
-		case pushed = <-at.w.Granted: // the push comes before everything else that has arrived
+		case pushed = <-at.waiter.Granted: // the push comes before everything else that has arrived
 			wake = WakePush
 		default:
 		}
@@ -64,7 +65,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			}
 			continue
 		}
-		at.w.Drain() // the poll tells more than what arrived before it
+		at.waiter.Drain() // the poll tells more than what arrived before it
 		at.reportWake(ctx, wake)
 		if wake == WakePush {
 			// If the push cannot be trusted, a poll confirms the grant and restarts the
@@ -96,18 +97,18 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // full TTL: a lease without renewal, and one with acknowledgements, which may take longer
 // than a pushed lease lasts.
 func (at *attempt) trusts(g pushes.Grant) (grant, bool) {
-	p := leasetime.Push{Sent: at.since, Queued: at.queued, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
+	p := leasetime.Push{Sent: at.queuedSentAt, Queued: at.queuedAt, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
 	if g.Now == 0 {
 		// The push does not say when the server made the grant. It may be as old as the
 		// last answer, unless the token is older. The token is at least the server's time
 		// in µs.
-		p.Granted, p.Lease = min(at.queued, g.Token/1000), at.lock.ttl
+		p.Granted, p.Lease = min(at.queuedAt, g.Token/1000), at.lock.ttl
 	}
 	now := at.c.now()
 	if !at.inQueue || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
 		return grant{}, false
 	}
-	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushed: p.Lease}, true
+	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushedLease: p.Lease}, true
 }
 
 // poll polls. If the record no longer has the waiter, poll joins at the end of the queue.
@@ -125,21 +126,21 @@ func (at *attempt) poll(ctx context.Context) (wire.Answer, error) {
 // the new position.
 func (at *attempt) newAttemptID() {
 	c := at.c
-	if !at.sure {
+	if !at.answered {
 		at.cancel()
 	}
 	at.untag()
 	at.id, at.number = c.newAttemptID()
-	at.inQueue, at.risk = false, false
-	if at.w != nil {
-		at.w = c.hub.Replace(at.w, at.number)
+	at.inQueue, at.needsCancel = false, false
+	if at.waiter != nil {
+		at.waiter = c.hub.Replace(at.waiter, at.number)
 	}
 }
 
 // tag makes the client's record show the tags of a waiter. A hold takes them over.
 func (at *attempt) tag() {
-	if s := at.lock; s.tags != "" {
-		at.c.registration.Note(wire.TagsField(wire.NumberOf(at.id)), s.tags, at, func() bool { return true })
+	if lk := at.lock; lk.tags != "" {
+		at.c.registration.Note(wire.TagsField(wire.NumberOf(at.id)), lk.tags, at, func() bool { return true })
 	}
 }
 
@@ -161,7 +162,7 @@ func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 
 func (at *attempt) reportWake(ctx context.Context, w Wake) {
 	at.wake = w
-	at.lock.during(ctx, Event{Kind: EventWake, HolderID: at.id, Wake: w})
+	at.lock.reportEvent(ctx, Event{Kind: EventWake, HolderID: at.id, Wake: w})
 }
 
 // refusedPause is the pause after a refused subscription. Permissions and proxies can
@@ -214,50 +215,50 @@ func (p *pushState) due(at time.Duration) bool {
 
 // pushUnavailable reports whether the attempt cannot rely on a push.
 func (at *attempt) pushUnavailable() bool {
-	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.w)
+	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)
 }
 
 // subscribeAgain tries to subscribe in the background, if it is time. The hub tells all
 // waiters of that channel.
 func (at *attempt) subscribeAgain() {
-	c, s := at.c, at.lock
-	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {
+	c, lk := at.c, at.lock
+	if c.hub.Reaches(at.waiter) || !c.pushing.due(c.now()) {
 		return
 	}
-	c.hub.Prepare(s.channel, func(err error) {
+	c.hub.Prepare(lk.channel, func(err error) {
 		if err == nil {
 			c.pushing.subscribed()
 			return
 		}
 		err = request.InTime(context.Background(), err)
 		c.pushing.learn(c.now(), request.Definite(err) && !request.Transient(err), c.chance())
-		s.reportPushUnavailable(err)
+		lk.reportPushUnavailable(err)
 	})
 }
 
 // reportPushUnavailable reports, once in a client's life, that its waiters poll.
-func (s *lock) reportPushUnavailable(why error) {
-	c := s.client
+func (lk *lock) reportPushUnavailable(why error) {
+	c := lk.client
 	if c.pushing.told.Swap(true) {
 		return
 	}
 	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll: that is slower and keeps no order",
 		"error", why, "hint", Hint(why))
-	c.events.observe(Event{Kind: EventPushUnavailable, Name: s.name, Mode: s.mode(), Err: why})
+	c.events.observe(Event{Kind: EventPushUnavailable, Name: lk.name, Mode: lk.mode(), Err: why})
 }
 
 // join subscribes and asks for a position in the wait queue. If the server refuses the
 // subscription, join asks anyway. If it returns and the attempt has no waiter, then join
 // sent no request, or no push can arrive.
 func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
-	c, s, number := at.c, at.lock, at.number
+	c, lk, number := at.c, at.lock, at.number
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	w, silent := c.hub.Subscribe(brief, s.channel, number)
+	w, subscribeErr := c.hub.Subscribe(brief, lk.channel, number)
 	cancel()
-	silent = request.InTime(ctx, silent)
-	refused := silent != nil && request.Definite(silent) && !request.Transient(silent)
+	subscribeErr = request.InTime(ctx, subscribeErr)
+	refused := subscribeErr != nil && request.Definite(subscribeErr) && !request.Transient(subscribeErr)
 	switch {
-	case silent == nil:
+	case subscribeErr == nil:
 		c.pushing.subscribed()
 	case request.Ended(ctx) != nil:
 		return wire.Answer{}, request.Ended(ctx)
@@ -265,34 +266,34 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 		return wire.Answer{}, ErrClosed
 	}
 	if w == nil {
-		w = c.hub.Unsubscribed(s.channel, number)
+		w = c.hub.Unsubscribed(lk.channel, number)
 	}
-	at.w = w
+	at.waiter = w
 	a, err := at.ask(ctx, script.Acquire)
 	switch {
 	case refused:
 		c.pushing.learn(c.now(), refused, c.chance())
-		s.reportPushUnavailable(silent)
-	case silent != nil && err == nil:
+		lk.reportPushUnavailable(subscribeErr)
+	case subscribeErr != nil && err == nil:
 		at.subscribeAgain()
-	case silent != nil:
+	case subscribeErr != nil:
 		// Neither request was answered: the server is away. The next try begins from the
 		// start.
-		c.hub.Forget(at.w)
-		at.w = nil
-		err = fmt.Errorf("%w; before that the subscription failed: %w", err, silent)
+		c.hub.Forget(at.waiter)
+		at.waiter = nil
+		err = fmt.Errorf("%w; before that the subscription failed: %w", err, subscribeErr)
 	}
 	return a, err
 }
 
 // prepare checks three things once: the server can run the scripts, its user has the
 // permissions, and the server can wait for the lock's acknowledgements.
-func (s *lock) prepare(ctx context.Context) error {
-	c := s.client
-	noPushes, err := c.preflight.Check(ctx, s.ack, s.keys(), s.channel)
+func (lk *lock) prepare(ctx context.Context) error {
+	c := lk.client
+	noPushes, err := c.preflight.Check(ctx, lk.ack, lk.keys(), lk.channel)
 	if noPushes != nil {
 		c.pushing.mute.Store(true)
-		s.reportPushUnavailable(noPushes)
+		lk.reportPushUnavailable(noPushes)
 	}
 	return err
 }
@@ -330,17 +331,17 @@ func (o *outage) outlast(ctx context.Context, err error) bool {
 }
 
 // prepare checks the server as soon as it can be reached. After an error the call must end.
-func (o *outage) prepare(ctx context.Context, s *lock) error {
-	for err := s.prepare(ctx); err != nil; err = s.prepare(ctx) {
+func (o *outage) prepare(ctx context.Context, lk *lock) error {
+	for err := lk.prepare(ctx); err != nil; err = lk.prepare(ctx) {
 		if !o.outlast(ctx, err) {
-			return o.over(ctx, err)
+			return o.finalError(ctx, err)
 		}
 	}
 	return nil
 }
 
-// over returns the error of a call that gives up before it has asked for a lock.
-func (o *outage) over(ctx context.Context, err error) error {
+// finalError returns the error of a call that gives up before it has asked for a lock.
+func (o *outage) finalError(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
@@ -365,7 +366,7 @@ func (o *outage) ended(ctx context.Context, err error) error {
 // report reports that a call waits for the server.
 func (o *outage) report(ctx context.Context, err error) {
 	c := o.c
-	o.lock.during(ctx, Event{Kind: EventAway, Err: err})
+	o.lock.reportEvent(ctx, Event{Kind: EventAway, Err: err})
 	now, told := int64(c.now()), c.away.Load()
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
 		return
@@ -394,14 +395,14 @@ func waitOver(ctx, parent context.Context) bool {
 
 // heldError replaces err when the wait limit ended the wait. At that moment err says only
 // how a request was stopped. An error that is not transient stays as it is.
-func (s *lock) heldError(ctx, parent context.Context, err error) error {
+func (lk *lock) heldError(ctx, parent context.Context, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
 		!request.IsContextEnd(err) && !errors.Is(err, ErrUnknownOutcome) &&
 			(!request.Definite(err) || !request.Transient(err)) {
 		return err
 	}
 	until, _ := ctx.Deadline()
-	told := &HeldError{Name: s.name, Waited: s.wait + time.Since(until)}
+	told := &HeldError{Name: lk.name, Waited: lk.maxWait + time.Since(until)}
 	var stopped *endedError
 	switch {
 	case errors.As(err, &stopped):
@@ -410,7 +411,7 @@ func (s *lock) heldError(ctx, parent context.Context, err error) error {
 		told.Err = err
 	}
 	if told.Err == nil {
-		readHolder(parent, s, told)
+		readHolder(parent, lk, told)
 	}
 	return told
 }
@@ -426,10 +427,10 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 	others := make([]*HeldError, len(locks))
 	var all sync.WaitGroup
 	for i := range locks[1:] {
-		s := &locks[i+1]
-		other := &HeldError{Name: s.name, Waited: told.Waited}
+		lk := &locks[i+1]
+		other := &HeldError{Name: lk.name, Waited: told.Waited}
 		others[i+1] = other
-		all.Go(func() { readHolder(parent, s, other) })
+		all.Go(func() { readHolder(parent, lk, other) })
 	}
 	all.Wait()
 	for _, other := range others[1:] {
@@ -442,11 +443,11 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 
 // readHolder asks the server which holder the lock has; of very many readers, it reads some. It
 // gives up after lastLook.
-func readHolder(ctx context.Context, s *lock, told *HeldError) {
-	c := s.client
+func readHolder(ctx context.Context, lk *lock, told *HeldError) {
+	c := lk.client
 	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
 	defer cancel()
-	r, err := c.sender.RecordUntil(look, s.keys(), oneOrSeveral)
+	r, err := c.sender.RecordUntil(look, lk.keys(), oneOrSeveral)
 	if err != nil {
 		told.Err = request.InTime(ctx, err)
 		return
@@ -474,45 +475,47 @@ func reason(err error) error {
 }
 
 // localTurn is the right to ask the server about a lock for all goroutines of this process.
-type localTurn = waitqueue.Turn[*hold, *lock]
+type localTurn = localqueue.Turn[*hold, *lock]
 
-// newQueue creates the queue in which the goroutines of this process wait for each other.
-func newQueue() *waitqueue.Queue[*hold, *lock] {
-	return waitqueue.New(waitqueue.Rules[*hold, *lock]{
+// newLocalQueue creates the queue in which the goroutines of this process wait for each other.
+func newLocalQueue() *localqueue.Queue[*hold, *lock] {
+	return localqueue.New(localqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
-		HandOver: handsOver, Release: discardThen, Waits: waitsLocally, Refuse: refuse, Closed: ErrClosed,
+		HandOver: tryHandOver, Release: discardThen, OnWait: onLocalWait, Refuse: refuseTry, Closed: ErrClosed,
 	})
 }
 
-// queued reports whether the goroutines of this process wait for each other for the lock.
+// usesLocalQueue reports whether the goroutines of this process wait for each other for the lock.
 // If not, each of them asks the server, and there are no local hand-overs.
-func (s *lock) queued() bool { return s.client.cfg.MaxLocalHandOvers >= 0 && !s.noLocalQueue }
+func (lk *lock) usesLocalQueue() bool {
+	return lk.client.cfg.MaxLocalHandOvers >= 0 && !lk.noLocalQueue
+}
 
 // shares reports whether readers with these parameters share a hold.
-func (s *lock) shares() bool { return s.queued() && !s.noHandOver }
+func (lk *lock) shares() bool { return lk.usesLocalQueue() && !lk.noHandOver }
 
 // joinDecision decides what a reader does. h is the hold that the readers of its process
 // share, or nil.
-func joinDecision(h *hold, s *lock, writerHere bool) waitqueue.Decision {
+func joinDecision(h *hold, lk *lock, writerHere bool) localqueue.Decision {
 	switch {
-	case h != nil && h.suits(s):
-		age := s.client.now() - time.Duration(h.told.Load())
-		return waitqueue.Join(age, int(h.waiting.Load()), writerHere)
+	case h != nil && h.suits(lk):
+		age := lk.client.now() - time.Duration(h.waitingAt.Load())
+		return localqueue.Join(age, int(h.waiting.Load()), writerHere)
 	case writerHere:
-		return waitqueue.Wait
+		return localqueue.Wait
 	}
-	return waitqueue.Ask
+	return localqueue.Ask
 }
 
 // unshare stops readers of this process from joining the hold.
 func (h *hold) unshare() {
 	if h.lock.rw.any() {
-		h.lock.client.queue.Unshare(h.lock.key(), h)
+		h.lock.client.localQueue.Unshare(h.lock.key(), h)
 	}
 }
 
 // turn returns the turn of an exclusive lock. The caller, or its hold, has the turn.
-func (s *lock) turn() localTurn { return s.client.queue.Turn(s.key(), waitqueue.Exclusive) }
+func (lk *lock) turn() localTurn { return lk.client.localQueue.Turn(lk.key(), localqueue.Exclusive) }
 
 // leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
 // release may come at the same time, and the turn passes on once.
@@ -522,68 +525,69 @@ func (h *hold) leaveTurn() {
 	}
 }
 
-// waitsLocally is called when a goroutine begins to wait for another goroutine of this
+// onLocalWait is called when a goroutine begins to wait for another goroutine of this
 // process, which has h or asks the server.
-func waitsLocally(ctx context.Context, s *lock, h *hold) {
-	c := s.client
-	if h != nil && stale(h) {
-		c.life.Go(recheckLabel, func() { recheck(c.life.Context(), h) })
+func onLocalWait(ctx context.Context, lk *lock, h *hold) {
+	c := lk.client
+	if h != nil && claimEvictionCheck(h) {
+		c.life.Go(evictionCheckLabel, func() { endIfEvicted(c.life.Context(), h) })
 	}
 	waitsInChain(ctx, "", 0)
 	if c.events.observed() { // an Event is large
-		s.during(ctx, Event{Kind: EventWait, Local: true})
+		lk.reportEvent(ctx, Event{Kind: EventWait, Local: true})
 	}
 }
 
-// refuse returns the error for a goroutine that only tries, while another goroutine has h
+// refuseTry returns the error for a goroutine that only tries, while another goroutine has h
 // or asks the server. If it returns nil, the goroutine checks again.
-func refuse(ctx context.Context, s *lock, h *hold) error {
+func refuseTry(ctx context.Context, lk *lock, h *hold) error {
 	if h == nil {
-		return &HeldError{Name: s.name}
+		return &HeldError{Name: lk.name}
 	}
-	if stale(h) {
-		recheck(ctx, h)
+	if claimEvictionCheck(h) {
+		endIfEvicted(ctx, h)
 		return nil
 	}
-	left := max(h.Deadline()-s.client.now(), 0).Round(time.Millisecond)
-	return &HeldError{Name: s.name, HeldBy: attemptOf(h), Remaining: left}
+	left := max(h.Deadline()-lk.client.now(), 0).Round(time.Millisecond)
+	return &HeldError{Name: lk.name, HeldBy: attemptOf(h), Remaining: left}
 }
 
-// stale reports whether the client must ask the server about the hold before another goroutine
-// waits for it. That is so if the server's last answer is old and no other goroutine asks now.
-func stale(h *hold) bool {
+// claimEvictionCheck reports whether the client must ask the server about the hold before another goroutine
+// waits for it, and notes that the caller asks now. That is so if the server's last answer is old and no
+// other goroutine asks.
+func claimEvictionCheck(h *hold) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.lock.client.now()
-	if now-max(time.Duration(h.told.Load()), h.peek().checked) <= leasetime.StaleAfter(h.lock.ttl) {
+	if now-max(time.Duration(h.waitingAt.Load()), h.peek().checked) <= leasetime.StaleAfter(h.lock.ttl) {
 		return false
 	}
 	h.more().checked = now
 	return true
 }
 
-// recheck ends a hold that an operator has evicted, and gives up its turn. After an
-// eviction the lock is free for this process too. recheck only reads, because the lease may
+// endIfEvicted ends a hold that an operator has evicted, and gives up its turn. After an
+// eviction the lock is free for this process too. endIfEvicted only reads, because the lease may
 // be one without renewal.
-func recheck(ctx context.Context, h *hold) {
+func endIfEvicted(ctx context.Context, h *hold) {
 	c := h.lock.client
 	if _, reason := h.readEviction(ctx); reason == renewer.Evicted && c.renewer.Remove(&h.Item) {
 		h.markLost(reason)
 	}
 }
 
-// handsOver reports whether the hold may go to one more goroutine of this process. It
+// tryHandOver reports whether the hold may go to one more goroutine of this process. It
 // counts that hand-over, so the next lease gets the next token.
-func handsOver(h *hold, readersWait bool) bool {
+func tryHandOver(h *hold, readersWait bool) bool {
 	c, waiters := h.lock.client, int(h.waiting.Load())
 	if readersWait {
 		waiters++
 	}
-	passes := int(h.passes.Load())
+	passes := int(h.handOvers.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
-		!waitqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
+		!localqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
-	h.passes.Add(1)
+	h.handOvers.Add(1)
 	return true
 }

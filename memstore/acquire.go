@@ -6,77 +6,77 @@ import "fmt"
 //
 // Answers: granted TOKEN WAITING · queued POSITION LEFT NOW · busy LEFT HOLDER ·
 // conflict LIMIT.
-func acquire(t *step, args *arguments) string {
+func acquire(st *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole()}
-	t.retention = args.whole() - r.ttl
+	st.retention = args.whole() - r.ttl
 	var limit int64
 	r.mode, r.weight, limit = args.want()
 	waiterTTL := args.whole()
-	t.channelPrefix, r.owner = args.text(), args.owner()
+	st.channelPrefix, r.owner = args.text(), args.owner()
 
-	t.expire()
-	t.queue.clearSilent(clientOf(r.attempt))
-	if token, held := t.reacquire(r.attempt, r.owner, r.ttl, true); held {
-		return t.granted(token)
+	st.expire()
+	st.queue.clearSilent(clientOf(r.attempt))
+	if token, held := st.reacquire(r.attempt, r.owner, r.ttl, true); held {
+		return st.granted(token)
 	}
 	if r.mode == permit && r.weight > limit {
 		return fmt.Sprintf("conflict %d", limit)
 	}
 
-	own := t.queue.find(r.attempt)
+	own := st.queue.find(r.attempt)
 	caller := ""
 	if own != nil {
 		caller = r.attempt
 	}
-	token, blocked := t.serveQueue(caller)
+	token, blocked := st.serveQueue(caller)
 	if token == 0 && r.owner != "" {
 		// This step may have granted the lock to another attempt of the same owner.
-		token, _ = t.reacquire(r.attempt, r.owner, r.ttl, true)
+		token, _ = st.reacquire(r.attempt, r.owner, r.ttl, true)
 	}
 	switch {
 	case token != 0:
-		return t.granted(token)
-	case t.queue.find(r.attempt) != nil:
-		return t.keepWaiting(own, waiterTTL)
-	case r.mode == permit && !t.agree(limit):
-		return fmt.Sprintf("conflict %d", t.limit)
-	case t.compatible(r.mode, r.weight) && (!blocked || t.reenters(r)):
-		return t.granted(t.grant(r))
+		return st.granted(token)
+	case st.queue.find(r.attempt) != nil:
+		return st.keepWaiting(own, waiterTTL)
+	case r.mode == permit && !st.agree(limit):
+		return fmt.Sprintf("conflict %d", st.limit)
+	case st.compatible(r.mode, r.weight) && (!blocked || st.reenters(r)):
+		return st.granted(st.grant(r))
 	case waiterTTL == 0:
-		return t.busy()
+		return st.busy()
 	}
 
-	w := &waiter{request: r, expiry: t.now + waiterTTL, joined: t.now}
-	t.queue.join(w)
-	t.extendRecord(waiterTTL)
-	if (t.unfinished || t.sweeping()) && t.canReach(w) {
-		t.askToPoll(w, 1)
+	w := &waiter{request: r, expiry: st.now + waiterTTL, joined: st.now}
+	st.queue.join(w)
+	st.extendRecord(waiterTTL)
+	if (st.unfinished || st.sweeping()) && st.canReach(w) {
+		st.askToPoll(w, 1)
 	}
-	return fmt.Sprintf("queued %d %d %d", t.queue.ahead(w), t.msUntilFree(), t.now)
+	return fmt.Sprintf("queued %d %d %d", st.queue.ahead(w), st.msUntilFree(), st.now)
 }
 
 // granted is the answer to an attempt that holds the lock.
-func (t *step) granted(token int64) string {
-	return fmt.Sprintf("granted %d %d", token, t.queue.len())
+func (st *step) granted(token int64) string {
+	return fmt.Sprintf("granted %d %d", token, st.queue.len())
 }
 
 // agree reports whether the limit is the one in force. A limit is in force while permits
 // are held or an attempt waits. If none is in force, this one is from now on.
-func (t *step) agree(limit int64) bool {
-	inForce := t.limit != 0 && (t.queue.len() > 0 || t.kind == permit)
+func (st *step) agree(limit int64) bool {
+	inForce := st.limit != 0 && (st.queue.len() > 0 || st.kind == permit)
 	if !inForce {
-		t.limit = limit
+		st.limit = limit
 	}
-	return t.limit == limit
+	return st.limit == limit
 }
 
 // reenters reports whether a reader's owner holds the lock already. Such a reader does not
 // queue behind a writer, because that writer waits for the reader.
-func (t *step) reenters(r request) bool {
-	if r.owner == "" || r.mode != shared || t.kind != shared {
+func (st *step) reenters(r request) bool {
+	if r.owner == "" || r.mode != shared || st.kind != shared {
 		return false
 	}
-	for _, h := range t.shares {
+	for _, h := range st.shares {
 		if h.owner == r.owner {
 			return true
 		}
@@ -85,9 +85,9 @@ func (t *step) reenters(r request) bool {
 }
 
 // holderName is the exclusive holder, or - without one.
-func (t *step) holderName() string {
-	if t.holder == nil {
+func (st *step) holderName() string {
+	if st.holder == nil {
 		return "-"
 	}
-	return t.holder.name
+	return st.holder.name
 }

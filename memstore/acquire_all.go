@@ -21,12 +21,12 @@ func (s *Store) acquireAll(keys []string, args *arguments) (string, error) {
 	}
 	steps := make([]*step, len(keys))
 	for i, key := range keys {
-		t, err := s.open(key)
+		st, err := s.open(key)
 		if err != nil {
 			return "", err
 		}
-		t.retention, t.channelPrefix = retention, channelPrefixes[i]
-		steps[i] = t
+		st.retention, st.channelPrefix = retention, channelPrefixes[i]
+		steps[i] = st
 	}
 	answer := takeAll(steps, r)
 	for i, key := range keys {
@@ -40,12 +40,12 @@ func (s *Store) acquireAll(keys []string, args *arguments) (string, error) {
 func takeAll(locks []*step, r request) string {
 	tokens := make([]int64, len(locks))
 	held := make([]bool, len(locks))
-	for i, t := range locks {
-		t.expire()
-		if tokens[i], held[i] = t.reacquire(r.attempt, "", r.ttl, true); held[i] {
+	for i, st := range locks {
+		st.expire()
+		if tokens[i], held[i] = st.reacquire(r.attempt, "", r.ttl, true); held[i] {
 			continue
 		}
-		if _, blocked := t.serveQueue(""); !blocked && t.compatible(exclusive, 1) {
+		if _, blocked := st.serveQueue(""); !blocked && st.compatible(exclusive, 1) {
 			continue
 		}
 		for j, other := range locks {
@@ -53,25 +53,25 @@ func takeAll(locks []*step, r request) string {
 				other.endExclusive(r.attempt)
 			}
 		}
-		return fmt.Sprintf("busy %d %d %s", i+1, t.msUntilFree(), t.holderName())
+		return fmt.Sprintf("busy %d %d %s", i+1, st.msUntilFree(), st.holderName())
 	}
 	each := []string{"granted"}
-	for i, t := range locks {
+	for i, st := range locks {
 		if !held[i] {
-			tokens[i] = t.grant(r)
+			tokens[i] = st.grant(r)
 		}
-		each = append(each, fmt.Sprintf("%d %d", tokens[i], t.queue.len()))
+		each = append(each, fmt.Sprintf("%d %d", tokens[i], st.queue.len()))
 	}
 	return strings.Join(each, " ")
 }
 
 // endExclusive ends the attempt's own exclusive hold, and serves the queue.
-func (t *step) endExclusive(attempt string) bool {
-	if t.holder == nil || !t.holder.is(attempt, "") {
+func (st *step) endExclusive(attempt string) bool {
+	if st.holder == nil || !st.holder.is(attempt, "") {
 		return false
 	}
-	t.holder = nil
-	t.expire()
-	t.serveQueue("")
+	st.holder = nil
+	st.expire()
+	st.serveQueue("")
 	return true
 }

@@ -16,12 +16,12 @@ func (s *Store) acquireFree(keys []string, args *arguments) (string, error) {
 		return "", err
 	}
 	token := s.now().UnixMicro()
-	each := s.several(keys, func(i int, t *step) bool {
-		if t.holder != nil || len(t.shares) > 0 || t.queue.len() > 0 || t.fence >= token {
+	each := s.several(keys, func(i int, st *step) bool {
+		if st.holder != nil || len(st.shares) > 0 || st.queue.len() > 0 || st.fence >= token {
 			return false
 		}
-		t.retention = life - ttl
-		t.grant(request{attempt: attempts[i], mode: exclusive, weight: 1, ttl: ttl})
+		st.retention = life - ttl
+		st.grant(request{attempt: attempts[i], mode: exclusive, weight: 1, ttl: ttl})
 		return true
 	})
 	return fmt.Sprintf("granted %d %s", token, each), nil
@@ -29,12 +29,12 @@ func (s *Store) acquireFree(keys []string, args *arguments) (string, error) {
 
 // several runs act on each record: 1 if it did something, - if it did not or if the key
 // holds no record.
-func (s *Store) several(keys []string, act func(i int, t *step) bool) string {
+func (s *Store) several(keys []string, act func(i int, st *step) bool) string {
 	var each strings.Builder
 	for i, key := range keys {
 		done := false
-		_, err := s.onRecord(key, func(t *step) (string, error) {
-			done = act(i, t)
+		_, err := s.onRecord(key, func(st *step) (string, error) {
+			done = act(i, st)
 			return "", nil
 		})
 		if err == nil && done {

@@ -40,56 +40,56 @@ func (p plan) upcoming(now int64) (next, limit int64) {
 //
 // Answers: granted TOKEN LEFT · early LEFT ATTEMPT · busy LEFT HOLDER ·
 // other PERIOD OFFSET.
-func beginRun(t *step, args *arguments) string {
+func beginRun(st *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole(), mode: exclusive, weight: 1}
-	t.retention = args.whole()
+	st.retention = args.whole()
 	asked := args.plan()
 	first := args.text()
-	t.channelPrefix = args.text()
+	st.channelPrefix = args.text()
 
-	t.expire()
+	st.expire()
 	last := mark{attempt: "-", plan: asked}
-	if t.mark != nil {
-		last = *t.mark
+	if st.mark != nil {
+		last = *st.mark
 		if !asked.aligned && asked.period == last.plan.period && first != "change" {
 			asked = last.plan
 		}
 	}
-	if token, held := t.reacquire(r.attempt, "", r.ttl, true); held {
-		return fmt.Sprintf("granted %d %d", token, max(last.till-t.now, 0))
+	if token, held := st.reacquire(r.attempt, "", r.ttl, true); held {
+		return fmt.Sprintf("granted %d %d", token, max(last.till-st.now, 0))
 	}
-	upcoming, limit := asked.upcoming(t.now)
+	upcoming, limit := asked.upcoming(st.now)
 	if last.plan != asked {
 		if first != "change" {
 			return "other " + last.plan.String()
 		}
 		last.plan = asked
-		if last.till > t.now {
+		if last.till > st.now {
 			last.till = upcoming
 		}
-		t.mark = &last
-		t.extendRecord(upcoming - t.now + asked.period)
+		st.mark = &last
+		st.extendRecord(upcoming - st.now + asked.period)
 	}
-	if t.mark == nil && (first == "next" || first == "change") {
-		return fmt.Sprintf("early %d -", upcoming-t.now)
+	if st.mark == nil && (first == "next" || first == "change") {
+		return fmt.Sprintf("early %d -", upcoming-st.now)
 	}
 	if first == "change" {
-		return fmt.Sprintf("early %d %s", max(last.till-t.now, 0), last.attempt)
+		return fmt.Sprintf("early %d %s", max(last.till-st.now, 0), last.attempt)
 	}
 	if last.till > limit { // the clock was set back
 		last.till = limit
-		t.mark = &last
+		st.mark = &last
 	}
-	if last.till > t.now {
-		return fmt.Sprintf("early %d %s", last.till-t.now, last.attempt)
+	if last.till > st.now {
+		return fmt.Sprintf("early %d %s", last.till-st.now, last.attempt)
 	}
-	if _, blocked := t.serveQueue(""); blocked || !t.compatible(exclusive, 1) {
-		return fmt.Sprintf("busy %d %s", t.msUntilFree(), t.holderName())
+	if _, blocked := st.serveQueue(""); blocked || !st.compatible(exclusive, 1) {
+		return fmt.Sprintf("busy %d %s", st.msUntilFree(), st.holderName())
 	}
-	token := t.grant(r)
-	t.mark = &mark{till: upcoming, attempt: r.attempt, plan: asked}
-	t.extendRecord(upcoming - t.now + asked.period)
-	return fmt.Sprintf("granted %d %d", token, upcoming-t.now)
+	token := st.grant(r)
+	st.mark = &mark{till: upcoming, attempt: r.attempt, plan: asked}
+	st.extendRecord(upcoming - st.now + asked.period)
+	return fmt.Sprintf("granted %d %d", token, upcoming-st.now)
 }
 
 // modulo is the remainder that is never negative.

@@ -3,25 +3,25 @@ package memstore
 // cancel withdraws an acquisition that is unwanted or whose outcome is unknown.
 //
 // Answers: withdrawn · released · none.
-func cancel(t *step, args *arguments) string {
+func cancel(st *step, args *arguments) string {
 	attempt := args.text()
-	t.retention, t.channelPrefix = args.whole(), args.text()
+	st.retention, st.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
 
 	answer := "released"
 	switch {
-	case t.queue.leave(attempt):
+	case st.queue.leave(attempt):
 		answer = "withdrawn"
-	case t.holder != nil && t.holder.is(attempt, owner):
-		if t.expiredForAll() || t.removeEntry(attempt) > 0 {
+	case st.holder != nil && st.holder.is(attempt, owner):
+		if st.expiredForAll() || st.removeEntry(attempt) > 0 {
 			return "released"
 		}
-	case t.shares[attempt] != nil:
-		t.removeShare(attempt)
+	case st.shares[attempt] != nil:
+		st.removeShare(attempt)
 	default:
 		return "none"
 	}
-	t.expire()
-	t.serveQueue("")
+	st.expire()
+	st.serveQueue("")
 	return answer
 }

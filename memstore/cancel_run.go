@@ -3,23 +3,23 @@ package memstore
 // cancelRun makes the period of a run due again.
 //
 // Answers: released · none.
-func cancelRun(t *step, args *arguments) string {
+func cancelRun(st *step, args *arguments) string {
 	attempt := args.text()
-	t.retention, t.channelPrefix = args.whole(), args.text()
+	st.retention, st.channelPrefix = args.whole(), args.text()
 
-	known := t.mark != nil && t.mark.attempt == attempt
+	known := st.mark != nil && st.mark.attempt == attempt
 	if known {
-		t.extendRecord(0)
-		t.mark = &mark{till: t.now, attempt: "-", plan: t.mark.plan}
+		st.extendRecord(0)
+		st.mark = &mark{till: st.now, attempt: "-", plan: st.mark.plan}
 	}
-	if t.holder != nil && t.holder.is(attempt, "") {
-		t.holder = nil
+	if st.holder != nil && st.holder.is(attempt, "") {
+		st.holder = nil
 		known = true
 	}
 	if !known {
 		return "none"
 	}
-	t.expire()
-	t.serveQueue("")
+	st.expire()
+	st.serveQueue("")
 	return "released"
 }

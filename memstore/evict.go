@@ -12,55 +12,55 @@ const mostNamed = 256
 // all of them before the next waiter is granted.
 //
 // Answers: evicted HOLDS · free · changed FENCE.
-func evict(t *step, args *arguments) string {
-	e := &eviction{when: t.now, by: args.text(), reason: args.text()}
+func evict(st *step, args *arguments) string {
+	e := &eviction{when: st.now, by: args.text(), reason: args.text()}
 	only := args.whole() // 0: whatever is held
-	t.retention, t.channelPrefix = args.whole(), args.text()
+	st.retention, st.channelPrefix = args.whole(), args.text()
 
-	if t.fence == 0 {
+	if st.fence == 0 {
 		return "free"
 	}
-	t.expire()
-	over := t.takeAway(e, only)
+	st.expire()
+	over := st.takeAway(e, only)
 	switch {
 	case len(over) > 0:
 		for _, token := range over {
-			t.noteLost(token)
+			st.noteLost(token)
 		}
-		t.fence, t.evicted = t.nextToken(), e
-		t.extendRecord(0)
+		st.fence, st.evicted = st.nextToken(), e
+		st.extendRecord(0)
 		for _, attempt := range e.attempts {
-			if client := clientOf(attempt); t.canReachClient(client) {
-				t.pushes = append(t.pushes, message{t.channelPrefix + client, "evicted " + attempt})
+			if client := clientOf(attempt); st.canReachClient(client) {
+				st.pushes = append(st.pushes, message{st.channelPrefix + client, "evicted " + attempt})
 			}
 		}
 		e.attempts = e.attempts[:min(len(e.attempts), mostNamed)]
-		t.serveQueue("")
+		st.serveQueue("")
 		return fmt.Sprintf("evicted %d", len(over))
 	case only != 0:
-		return fmt.Sprintf("changed %d", t.fence)
+		return fmt.Sprintf("changed %d", st.fence)
 	}
-	t.serveQueue("")
+	st.serveQueue("")
 	return "free"
 }
 
 // takeAway ends these holds, notes their attempts in e and returns their tokens, both in
 // the order of the tokens.
-func (t *step) takeAway(e *eviction, only int64) (over []int64) {
-	if t.holder != nil && (only == 0 || only == t.fence) {
-		over, e.attempts = []int64{t.fence}, slices.Clone(t.holder.attempts())
-		t.holder = nil
+func (st *step) takeAway(e *eviction, only int64) (over []int64) {
+	if st.holder != nil && (only == 0 || only == st.fence) {
+		over, e.attempts = []int64{st.fence}, slices.Clone(st.holder.attempts())
+		st.holder = nil
 	}
-	for _, attempt := range t.byToken() {
-		if h := t.shares[attempt]; only == 0 || only == h.token {
+	for _, attempt := range st.byToken() {
+		if h := st.shares[attempt]; only == 0 || only == h.token {
 			over, e.attempts = append(over, h.token), append(e.attempts, attempt)
-			t.removeShare(attempt)
+			st.removeShare(attempt)
 		}
 	}
-	if len(over) > 0 && len(t.shares) > 0 {
-		t.soonest, t.sweep = 0, sweep{}
-		for _, h := range t.shares {
-			t.soonest = earlier(t.soonest, h.expiry)
+	if len(over) > 0 && len(st.shares) > 0 {
+		st.soonest, st.sweep = 0, sweep{}
+		for _, h := range st.shares {
+			st.soonest = earlier(st.soonest, h.expiry)
 		}
 	}
 	slices.Sort(over)

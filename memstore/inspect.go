@@ -12,35 +12,35 @@ import (
 // Answers: absent · one line for the lock, one for each live holder, one for each waiter and
 // one for the last eviction. Of a large record it shows a page. The scripts come to the shares
 // and waiters in another order.
-func inspect(t *step, a *arguments) string {
+func inspect(st *step, a *arguments) string {
 	counts := len(a.words) > 0 && a.text() == "p"
 	from := ""
 	if a.left() {
 		from = a.text()
 	}
-	if t.fence == 0 {
+	if st.fence == 0 {
 		return "absent"
 	}
-	attempts, waiters, next := t.page(from, counts)
+	attempts, waiters, next := st.page(from, counts)
 	var live int64
 	for _, attempt := range attempts {
-		live += t.shares[attempt].weight
+		live += st.shares[attempt].weight
 	}
 
 	lines := []string{fmt.Sprintf("lock %d %d %d %d %d %d",
-		t.now, t.fence, t.queue.len(), t.expires-t.now, live, t.limit)}
-	if h := t.holder; h != nil && h.expiry > t.now {
+		st.now, st.fence, st.queue.len(), st.expires-st.now, live, st.limit)}
+	if h := st.holder; h != nil && h.expiry > st.now {
 		owner := "-"
 		if len(h.entries) > 0 {
 			owner = h.name
 		}
 		lines = append(lines, fmt.Sprintf("holder x %s %s 1 %d %d %d %d", h.attempts()[0], owner,
-			t.fence, min(t.now, t.fence/1000), h.expiry-t.now, len(h.attempts())))
+			st.fence, min(st.now, st.fence/1000), h.expiry-st.now, len(h.attempts())))
 	}
 	for _, attempt := range attempts {
-		h := t.shares[attempt]
+		h := st.shares[attempt]
 		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d 1", h.mode, attempt,
-			cmp.Or(h.owner, "-"), h.weight, h.token, h.since, h.expiry-t.now))
+			cmp.Or(h.owner, "-"), h.weight, h.token, h.since, h.expiry-st.now))
 	}
 	for i, w := range waiters {
 		position := int64(i + 1)
@@ -48,19 +48,19 @@ func inspect(t *step, a *arguments) string {
 			position = w.place
 		}
 		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", position, w.mode, w.attempt,
-			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.expiry-t.now, 0)))
+			cmp.Or(w.owner, "-"), w.weight, w.joined, max(w.expiry-st.now, 0)))
 	}
-	if t.leads() {
-		lines = append(lines, "leader "+t.said.value)
+	if st.leads() {
+		lines = append(lines, "leader "+st.said.value)
 	}
-	if t.mark != nil {
-		lines = append(lines, "period "+t.mark.String())
+	if st.mark != nil {
+		lines = append(lines, "period "+st.mark.String())
 	}
-	if t.evicted != nil {
-		lines = append(lines, "evicted "+t.evicted.String())
+	if st.evicted != nil {
+		lines = append(lines, "evicted "+st.evicted.String())
 	}
 	if next != "" {
-		lines = append(lines, "page "+next+" "+t.run)
+		lines = append(lines, "page "+next+" "+st.run)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -68,19 +68,19 @@ func inspect(t *step, a *arguments) string {
 // page returns the live shares and the waiters of the page that begins at from, and where the
 // next one begins: 0 after the last one, "" if the whole record is one page. A page begins
 // after a share with a token, s TOKEN, or after a waiter with a place, w PLACE.
-func (t *step) page(from string, counts bool) (attempts []string, waiters []*waiter, next string) {
+func (st *step) page(from string, counts bool) (attempts []string, waiters []*waiter, next string) {
 	past, isToken := strings.CutPrefix(from, "s")
 	if place, isPlace := strings.CutPrefix(from, "w"); isPlace {
 		past = place
 	}
 	after, _ := strconv.ParseInt(past, 10, 64)
 	if isToken || from == "" {
-		for _, attempt := range t.byToken() {
-			h := t.shares[attempt]
+		for _, attempt := range st.byToken() {
+			h := st.shares[attempt]
 			switch {
-			case h.token <= after || h.expiry <= t.now:
+			case h.token <= after || h.expiry <= st.now:
 			case len(attempts) == sweepWindow:
-				return attempts, nil, fmt.Sprintf("s%d", t.shares[attempts[sweepWindow-1]].token)
+				return attempts, nil, fmt.Sprintf("s%d", st.shares[attempts[sweepWindow-1]].token)
 			default:
 				attempts = append(attempts, attempt)
 			}
@@ -94,7 +94,7 @@ func (t *step) page(from string, counts bool) (attempts []string, waiters []*wai
 	if counts {
 		return attempts, nil, next
 	}
-	for _, w := range t.queue.waiters {
+	for _, w := range st.queue.waiters {
 		switch {
 		case w.place <= after:
 		case len(attempts)+len(waiters) == sweepWindow:

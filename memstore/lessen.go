@@ -6,39 +6,39 @@ import "fmt"
 // free. Nothing becomes more, so copies of the request may come in any order.
 //
 // Answers: lessened LEFT PERMITS WAITING · gone.
-func lessen(t *step, args *arguments) string {
+func lessen(st *step, args *arguments) string {
 	attempt, ttl, permits := args.text(), args.whole(), args.whole()
-	t.retention, t.channelPrefix = args.whole(), args.text()
+	st.retention, st.channelPrefix = args.whole(), args.text()
 	shorter := func(till int64) int64 {
 		if ttl > 0 {
-			return min(till, t.now+ttl)
+			return min(till, st.now+ttl)
 		}
 		return till
 	}
 
-	h, share := t.holder, t.shares[attempt]
-	mine := h != nil && h.is(attempt, "") && h.expiry > t.now
-	if !mine && (share == nil || share.expiry <= t.now) {
+	h, share := st.holder, st.shares[attempt]
+	mine := h != nil && h.is(attempt, "") && h.expiry > st.now
+	if !mine && (share == nil || share.expiry <= st.now) {
 		return "gone"
 	}
-	t.expire()
+	st.expire()
 	var till, before int64
 	keeps := int64(1)
 	if mine {
 		till, before = shorter(h.expiry), h.expiry
 		h.expiry, h.provisional = till, false
 	} else {
-		till, before = shorter(share.expiry), t.soonest
+		till, before = shorter(share.expiry), st.soonest
 		if permits > 0 {
 			share.weight = min(share.weight, permits)
 		}
 		keeps = share.weight
 		share.expiry, share.provisional = till, false
-		t.noteExpiry(till)
+		st.noteExpiry(till)
 	}
-	t.serveQueue("")
-	if pollAt := t.queue.pollAt; till < before && (pollAt <= t.now || pollAt > till) {
-		t.askFirstToPoll(till - t.now)
+	st.serveQueue("")
+	if pollAt := st.queue.pollAt; till < before && (pollAt <= st.now || pollAt > till) {
+		st.askFirstToPoll(till - st.now)
 	}
-	return fmt.Sprintf("lessened %d %d %d", till-t.now, keeps, t.queue.len())
+	return fmt.Sprintf("lessened %d %d %d", till-st.now, keeps, st.queue.len())
 }

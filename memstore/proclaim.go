@@ -14,25 +14,25 @@ func (s said) String() string { return strings.TrimSuffix(s.token+" "+text(s.num
 // proclaim publishes the leader's value, or that it leads no more.
 //
 // Answers: proclaimed · late · gone.
-func proclaim(t *step, args *arguments) string {
+func proclaim(st *step, args *arguments) string {
 	attempt := args.text()
 	news := &said{token: args.text(), number: args.whole(), value: args.text()}
 	watch := args.text()
-	t.retention = args.whole()
+	st.retention = args.whole()
 
-	h := t.holder
+	h := st.holder
 	switch {
-	case h == nil || !h.is(attempt, "") || text(t.fence) != news.token || h.expiry <= t.now:
+	case h == nil || !h.is(attempt, "") || text(st.fence) != news.token || h.expiry <= st.now:
 		return "gone"
-	case t.said != nil && t.said.token == news.token && t.said.number > news.number:
+	case st.said != nil && st.said.token == news.token && st.said.number > news.number:
 		return "late"
 	}
-	t.extendRecord(0)
-	t.said = news
+	st.extendRecord(0)
+	st.said = news
 	payload := "leader " + news.token
 	if news.value == "" {
 		payload = "none " + news.token
 	}
-	t.pushes = append(t.pushes, message{watch, payload})
+	st.pushes = append(st.pushes, message{watch, payload})
 	return "proclaimed"
 }

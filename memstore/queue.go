@@ -135,65 +135,65 @@ func (q *queue) clone() queue {
 // needs no push. The step visits it although earlier steps have skipped it. serveQueue
 // returns the caller's token if it was granted (else 0), and whether a newcomer must queue
 // up.
-func (t *step) serveQueue(caller string) (token int64, blocked bool) {
-	q := &t.queue
+func (st *step) serveQueue(caller string) (token int64, blocked bool) {
+	q := &st.queue
 	if own := q.find(caller); own != nil {
 		q.cursor = min(q.cursor, own.place)
-		if t.aboveLimit(own) {
+		if st.aboveLimit(own) {
 			q.leave(caller)
 			caller = ""
 		}
 	}
-	place, token, blocked, pushed := t.grantWaiting(caller)
-	t.unfinished = q.len() > 0 && place <= q.tail && t.holder == nil && !blocked
+	place, token, blocked, pushed := st.grantWaiting(caller)
+	st.unfinished = q.len() > 0 && place <= q.tail && st.holder == nil && !blocked
 	if q.len() > 0 {
 		q.cursor = max(q.cursor, place)
 		q.head = min(q.waiters[0].place, q.head+headWindow/2)
 	}
-	if t.unfinished || t.sweeping() && q.len() > 0 {
-		t.askOneToPoll(place, caller)
+	if st.unfinished || st.sweeping() && q.len() > 0 {
+		st.askOneToPoll(place, caller)
 	}
-	if till := t.pollTime(token, pushed); till > t.now && q.len() > 0 &&
-		(q.pollAt <= t.now || q.pollPlace < place) {
-		t.askNextToPoll(place, t.unconfirmedClient(pushed), caller, till)
+	if till := st.pollTime(token, pushed); till > st.now && q.len() > 0 &&
+		(q.pollAt <= st.now || q.pollPlace < place) {
+		st.askNextToPoll(place, st.unconfirmedClient(pushed), caller, till)
 	}
-	t.mustQueue = blocked || t.unfinished || t.holder != nil && q.len() > 0
-	return token, t.mustQueue
+	st.mustQueue = blocked || st.unfinished || st.holder != nil && q.len() > 0
+	return token, st.mustQueue
 }
 
 // grantWaiting grants the lock to waiters in the two windows. It returns the place at which
 // it ended.
-func (t *step) grantWaiting(caller string) (place, token int64, blocked bool, pushed *waiter) {
-	if t.holder != nil {
-		return t.queue.head, 0, false, nil
+func (st *step) grantWaiting(caller string) (place, token int64, blocked bool, pushed *waiter) {
+	if st.holder != nil {
+		return st.queue.head, 0, false, nil
 	}
-	some, place := t.queue.inReach()
+	some, place := st.queue.inReach()
 	for _, w := range some {
 		asks := w.attempt == caller
-		if w.expiry <= t.now && !asks || t.aboveLimit(w) {
-			t.queue.leave(w.attempt)
+		if w.expiry <= st.now && !asks || st.aboveLimit(w) {
+			st.queue.leave(w.attempt)
 			continue
 		}
-		if !asks && !t.canReach(w) {
+		if !asks && !st.canReach(w) {
 			continue
 		}
-		if !t.compatible(w.mode, w.weight) {
+		if !st.compatible(w.mode, w.weight) {
 			return w.place, token, true, pushed
 		}
 		if asks {
-			t.queue.leave(w.attempt)
-			token = t.grant(w.request)
+			st.queue.leave(w.attempt)
+			token = st.grant(w.request)
 		} else {
-			t.notify(w, t.nextToken())
-			t.queue.leave(w.attempt)
-			t.grantProvisional(w.request)
+			st.notify(w, st.nextToken())
+			st.queue.leave(w.attempt)
+			st.grantProvisional(w.request)
 			pushed = w
 		}
-		if t.holder == nil {
+		if st.holder == nil {
 			continue
 		}
-		if t.holder.admits(w.owner) {
-			t.grantSameOwner(caller)
+		if st.holder.admits(w.owner) {
+			st.grantSameOwner(caller)
 		}
 		return w.place, token, false, pushed
 	}
@@ -202,72 +202,73 @@ func (t *step) grantWaiting(caller string) (place, token int64, blocked bool, pu
 
 // aboveLimit reports whether a waiter wants more permits than the limit, which was lowered
 // since. Such a waiter leaves the queue, because it would block the queue for ever.
-func (t *step) aboveLimit(w *waiter) bool {
-	return w.mode == permit && t.limit != 0 && w.weight > t.limit
+func (st *step) aboveLimit(w *waiter) bool {
+	return w.mode == permit && st.limit != 0 && w.weight > st.limit
 }
 
 // pollTime is when a waiter must poll although no push reaches it: when a pushed grant may
 // have expired unconfirmed, or when a waiter that has left would have polled.
-func (t *step) pollTime(token int64, pushed *waiter) int64 {
+func (st *step) pollTime(token int64, pushed *waiter) int64 {
 	switch {
 	case pushed != nil:
-		return t.now + t.msUntilFree()
-	case token == 0 && (t.holder != nil || len(t.shares) > 0):
-		return t.queue.missedPollAt
+		return st.now + st.msUntilFree()
+	case token == 0 && (st.holder != nil || len(st.shares) > 0):
+		return st.queue.missedPollAt
 	}
 	return 0
 }
 
 // unconfirmedClient is the client that has not confirmed its grant yet.
-func (t *step) unconfirmedClient(pushed *waiter) string {
+func (st *step) unconfirmedClient(pushed *waiter) string {
 	switch {
 	case pushed != nil:
 		return clientOf(pushed.attempt)
-	case t.holder != nil && t.holder.provisional:
-		return clientOf(t.holder.attempts()[0])
+	case st.holder != nil && st.holder.provisional:
+		return clientOf(st.holder.attempts()[0])
 	}
 	return ""
 }
 
 // canReach reports whether a push can reach a waiter: its client subscribes here, and is
 // not silent.
-func (t *step) canReach(w *waiter) bool { return t.canReachClient(clientOf(w.attempt)) }
+func (st *step) canReach(w *waiter) bool { return st.canReachClient(clientOf(w.attempt)) }
 
-func (t *step) canReachClient(client string) bool {
-	return !slices.Contains(t.queue.silent, client) && t.listening(t.channelPrefix+client) > 0
+func (st *step) canReachClient(client string) bool {
+	return !slices.Contains(st.queue.silent, client) && st.listening(st.channelPrefix+client) > 0
 }
 
 // notify pushes a grant to a waiter.
-func (t *step) notify(w *waiter, token int64) {
-	payload := fmt.Sprintf("granted %s %d %d %d %d", w.attempt, token, t.queue.len()-1, t.now, provisionalLease(w.ttl))
-	t.pushes = append(t.pushes, message{t.channelPrefix + clientOf(w.attempt), payload})
+func (st *step) notify(w *waiter, token int64) {
+	payload := fmt.Sprintf("granted %s %d %d %d %d",
+		w.attempt, token, st.queue.len()-1, st.now, provisionalLease(w.ttl))
+	st.pushes = append(st.pushes, message{st.channelPrefix + clientOf(w.attempt), payload})
 }
 
 // grantSameOwner also grants the lock to the other waiters with the owner that has just got
 // it: they hold it together. It skips waiters that no push can reach, and those beyond the
 // two windows. The caller gets its answer without a push.
-func (t *step) grantSameOwner(caller string) {
-	some, _ := t.queue.inReach()
+func (st *step) grantSameOwner(caller string) {
+	some, _ := st.queue.inReach()
 	for _, w := range some {
-		if w.attempt == caller || w.owner != t.holder.name || w.expiry <= t.now || !t.canReach(w) {
+		if w.attempt == caller || w.owner != st.holder.name || w.expiry <= st.now || !st.canReach(w) {
 			continue
 		}
-		t.notify(w, t.fence)
-		t.queue.leave(w.attempt)
-		t.extendRecord(w.ttl)
-		t.holder.entries = append(t.holder.entries, w.attempt)
-		t.holder.expiry = max(t.holder.expiry, t.now+provisionalLease(w.ttl))
+		st.notify(w, st.fence)
+		st.queue.leave(w.attempt)
+		st.extendRecord(w.ttl)
+		st.holder.entries = append(st.holder.entries, w.attempt)
+		st.holder.expiry = max(st.holder.expiry, st.now+provisionalLease(w.ttl))
 	}
 }
 
 // askNextToPoll asks one waiter to poll at till: the last one, or the next one from place on
 // if the last has the client that may not have received its grant. The caller needs no
 // push for that: its answer says it.
-func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
-	other := t.queue.waiters[t.queue.len()-1]
-	if other.place != t.queue.tail || clientOf(other.attempt) == client {
+func (st *step) askNextToPoll(place int64, client, caller string, till int64) {
+	other := st.queue.waiters[st.queue.len()-1]
+	if other.place != st.queue.tail || clientOf(other.attempt) == client {
 		other = nil
-		for _, w := range t.queue.waiters {
+		for _, w := range st.queue.waiters {
 			if place <= w.place && w.place < place+headWindow {
 				other = w
 				break
@@ -275,52 +276,52 @@ func (t *step) askNextToPoll(place int64, client, caller string, till int64) {
 		}
 	}
 	asks := other != nil && other.attempt == caller
-	if other == nil || clientOf(other.attempt) == client || !asks && !t.canReach(other) {
+	if other == nil || clientOf(other.attempt) == client || !asks && !st.canReach(other) {
 		return
 	}
 	if !asks {
-		t.askToPoll(other, till-t.now)
+		st.askToPoll(other, till-st.now)
 	}
-	t.queue.pollAt, t.queue.pollPlace = till, other.place
+	st.queue.pollAt, st.queue.pollPlace = till, other.place
 }
 
 // askToPoll asks a waiter to poll in so many ms, because the lock may be free then.
-func (t *step) askToPoll(w *waiter, left int64) {
-	t.pushes = append(t.pushes,
-		message{t.channelPrefix + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
+func (st *step) askToPoll(w *waiter, left int64) {
+	st.pushes = append(st.pushes,
+		message{st.channelPrefix + clientOf(w.attempt), fmt.Sprintf("kept %s %d", w.attempt, left)})
 }
 
 // askFirstToPoll tells the first waiter that a push can reach that the lock is free earlier.
 // If that waiter leaves, serveQueue tells another.
-func (t *step) askFirstToPoll(left int64) {
-	some, _ := t.queue.inReach()
+func (st *step) askFirstToPoll(left int64) {
+	some, _ := st.queue.inReach()
 	for _, w := range some {
-		if t.canReach(w) {
-			t.askToPoll(w, left)
-			t.queue.pollAt, t.queue.pollPlace = t.now+left, w.place
+		if st.canReach(w) {
+			st.askToPoll(w, left)
+			st.queue.pollAt, st.queue.pollPlace = st.now+left, w.place
 			return
 		}
 	}
 }
 
 // askOneToPoll asks one waiter to poll at once: the caller, or one of the last.
-func (t *step) askOneToPoll(place int64, caller string) {
-	if w := t.queue.find(caller); w != nil && t.canReach(w) {
-		t.askToPoll(w, 1)
+func (st *step) askOneToPoll(place int64, caller string) {
+	if w := st.queue.find(caller); w != nil && st.canReach(w) {
+		st.askToPoll(w, 1)
 		return
 	}
-	first := max(place, t.queue.tail-headWindow+1)
-	for _, w := range slices.Backward(t.queue.waiters) {
-		if w.place >= first && t.canReach(w) {
-			t.askToPoll(w, 1)
+	first := max(place, st.queue.tail-headWindow+1)
+	for _, w := range slices.Backward(st.queue.waiters) {
+		if w.place >= first && st.canReach(w) {
+			st.askToPoll(w, 1)
 			return
 		}
 	}
 }
 
 // keepWaiting extends the time for which a waiter keeps its position. It returns the answer.
-func (t *step) keepWaiting(w *waiter, waiterTTL int64) string {
-	w.expiry = t.now + waiterTTL
-	t.extendRecord(waiterTTL)
-	return fmt.Sprintf("queued %d %d %d", t.queue.ahead(w), t.msUntilFree(), t.now)
+func (st *step) keepWaiting(w *waiter, waiterTTL int64) string {
+	w.expiry = st.now + waiterTTL
+	st.extendRecord(waiterTTL)
+	return fmt.Sprintf("queued %d %d %d", st.queue.ahead(w), st.msUntilFree(), st.now)
 }

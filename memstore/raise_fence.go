@@ -10,14 +10,14 @@ func (s *Store) raiseFence(keys []string, args *arguments) (string, error) {
 	if len(keys) < 2 {
 		return "", refuse("ERR", "raise_fence needs two keys")
 	}
-	return s.onRecord(keys[0], func(t *step) (string, error) {
+	return s.onRecord(keys[0], func(st *step) (string, error) {
 		attempt, token := args.text(), args.whole()
-		t.retention = args.whole()
+		st.retention = args.whole()
 		owner := args.owner()
 		if err := args.problem("raise_fence"); err != nil {
 			return "", err
 		}
-		own := t.raise(attempt, owner, token)
+		own := st.raise(attempt, owner, token)
 		if own == 0 {
 			return "gone", nil
 		}
@@ -25,30 +25,30 @@ func (s *Store) raiseFence(keys []string, args *arguments) (string, error) {
 		if err != nil {
 			return "", err // nothing is stored
 		}
-		return fmt.Sprintf("raised %d %d %s %s", own, t.now, m.run, m.mark), nil
+		return fmt.Sprintf("raised %d %d %s %s", own, st.now, m.run, m.mark), nil
 	})
 }
 
 // raise returns the token that the attempt has now; 0 if it does not hold.
-func (t *step) raise(attempt, owner string, token int64) int64 {
-	if h := t.holder; h != nil && h.is(attempt, owner) {
-		if h.expiry <= t.now {
+func (st *step) raise(attempt, owner string, token int64) int64 {
+	if h := st.holder; h != nil && h.is(attempt, owner) {
+		if h.expiry <= st.now {
 			return 0
 		}
-		if token > t.fence {
-			t.fence = token
-			t.extendRecord(h.expiry - t.now)
+		if token > st.fence {
+			st.fence = token
+			st.extendRecord(h.expiry - st.now)
 		}
-		return t.fence
+		return st.fence
 	}
-	h := t.shares[attempt]
-	if h == nil || h.expiry <= t.now {
+	h := st.shares[attempt]
+	if h == nil || h.expiry <= st.now {
 		return 0
 	}
 	if token > h.token {
 		h.token = token
-		t.fence = max(t.fence, token)
-		t.extendRecord(h.expiry - t.now)
+		st.fence = max(st.fence, token)
+		st.extendRecord(h.expiry - st.now)
 	}
 	return h.token
 }

@@ -189,27 +189,27 @@ type message struct{ channel, payload string }
 
 // extendRecord makes the record live for at least ms and the retention. It never shortens
 // the TTL.
-func (t *step) extendRecord(ms int64) { t.expires = max(t.expires, t.lifeEnd(ms)) }
+func (st *step) extendRecord(ms int64) { st.expires = max(st.expires, st.lifeEnd(ms)) }
 
 // lifeEnd is the time after ms and the retention. If the clock was set back, the fence is
 // ahead of it. The record then lives until the clock has passed the fence, so that tokens
 // keep rising. A lease from before lasts as long; so this takes the longer of the two and
 // not their sum.
-func (t *step) lifeEnd(ms int64) int64 {
+func (st *step) lifeEnd(ms int64) int64 {
 	var ahead int64
-	if t.fence > t.micros {
-		ahead = (t.fence - t.micros + 999) / 1000
+	if st.fence > st.micros {
+		ahead = (st.fence - st.micros + 999) / 1000
 	}
-	return t.now + max(ms, ahead) + t.retention
+	return st.now + max(ms, ahead) + st.retention
 }
 
 // msUntilFree is for how long, in ms, the present holders may keep the lock.
-func (t *step) msUntilFree() int64 {
+func (st *step) msUntilFree() int64 {
 	switch {
-	case t.holder != nil:
-		return max(t.holder.expiry-t.now, 0)
-	case len(t.shares) > 0:
-		return max(t.soonest-t.now, 0)
+	case st.holder != nil:
+		return max(st.holder.expiry-st.now, 0)
+	case len(st.shares) > 0:
+		return max(st.soonest-st.now, 0)
 	}
 	return 0
 }
@@ -217,22 +217,22 @@ func (t *step) msUntilFree() int64 {
 // expire ends the exclusive hold if it has expired, and remembers its token as lost. soonest
 // is a lower bound of the shares' expiries. So the step looks for expired shares only if
 // there may be one.
-func (t *step) expire() {
-	if t.holder != nil && t.holder.expiry <= t.now {
-		if t.holder.name != keptHolder { // a kept lock was released before
-			t.noteLost(t.fence)
+func (st *step) expire() {
+	if st.holder != nil && st.holder.expiry <= st.now {
+		if st.holder.name != keptHolder { // a kept lock was released before
+			st.noteLost(st.fence)
 		}
-		if t.holder.provisional {
-			for _, attempt := range t.holder.attempts() {
-				t.queue.markSilent(clientOf(attempt))
+		if st.holder.provisional {
+			for _, attempt := range st.holder.attempts() {
+				st.queue.markSilent(clientOf(attempt))
 			}
 		}
-		t.holder = nil
+		st.holder = nil
 	}
-	if t.sweeping() {
-		t.sweepShares()
+	if st.sweeping() {
+		st.sweepShares()
 	}
-	t.gap = t.gap || t.before != nil && t.before.till != 0 && t.idle()
+	st.gap = st.gap || st.before != nil && st.before.till != 0 && st.idle()
 }
 
 // sweep is a search for shares that have expired. A step looks at sweepWindow of them, so
@@ -245,42 +245,42 @@ type sweep struct {
 const sweepWindow = 256
 
 // sweeping reports whether shares may have expired that no step has ended yet.
-func (t *step) sweeping() bool { return len(t.shares) > 0 && t.soonest <= t.now }
+func (st *step) sweeping() bool { return len(st.shares) > 0 && st.soonest <= st.now }
 
 // sweepShares is one step of a sweep. The last one finds the true soonest. The scripts come to
 // the shares in another order.
-func (t *step) sweepShares() {
-	s := t.sweep
+func (st *step) sweepShares() {
+	s := st.sweep
 	if s.past == 0 {
 		s.found = 0
 	}
 	seen := 0
-	for _, attempt := range t.byToken() {
-		h := t.shares[attempt]
+	for _, attempt := range st.byToken() {
+		h := st.shares[attempt]
 		if h.token <= s.past {
 			continue
 		}
 		if seen++; seen > sweepWindow {
-			t.sweep = s
+			st.sweep = s
 			return
 		}
 		s.past = h.token
-		if h.expiry > t.now {
+		if h.expiry > st.now {
 			s.found = earlier(s.found, h.expiry)
 			continue
 		}
-		t.noteLost(h.token)
+		st.noteLost(h.token)
 		if h.provisional {
-			t.queue.markSilent(clientOf(attempt))
+			st.queue.markSilent(clientOf(attempt))
 		}
-		t.removeShare(attempt)
+		st.removeShare(attempt)
 	}
-	t.soonest, t.sweep = s.found, sweep{}
+	st.soonest, st.sweep = s.found, sweep{}
 }
 
 // noteExpiry notes that a share expires at this time. A sweep that is under way may be past it.
-func (t *step) noteExpiry(at int64) {
-	t.soonest, t.sweep.found = earlier(t.soonest, at), earlier(t.sweep.found, at)
+func (st *step) noteExpiry(at int64) {
+	st.soonest, st.sweep.found = earlier(st.soonest, at), earlier(st.sweep.found, at)
 }
 
 // earlier returns the earlier of two times; 0 is none.
@@ -293,31 +293,31 @@ func earlier(a, b int64) int64 {
 
 // liveShare returns the share of an attempt; nil if it has none. If it has expired, and no
 // sweep has come to it yet, this ends it.
-func (t *step) liveShare(attempt string) *share {
-	h := t.shares[attempt]
-	if h == nil || h.expiry > t.now {
+func (st *step) liveShare(attempt string) *share {
+	h := st.shares[attempt]
+	if h == nil || h.expiry > st.now {
 		return h
 	}
-	t.noteLost(h.token)
-	t.removeShare(attempt)
+	st.noteLost(h.token)
+	st.removeShare(attempt)
 	return nil
 }
 
 // compatible reports whether a hold of this mode and weight can be granted beside the
 // present holds: any if there is none, none beside an exclusive one, a shared one beside
 // shared ones, and permits beside permits up to the limit.
-func (t *step) compatible(want mode, weight int64) bool {
+func (st *step) compatible(want mode, weight int64) bool {
 	switch {
-	case t.holder != nil:
+	case st.holder != nil:
 		return false
-	case len(t.shares) == 0:
+	case len(st.shares) == 0:
 		return true
-	case want == exclusive || want != t.kind:
+	case want == exclusive || want != st.kind:
 		return false
 	case want == shared:
 		return true
 	}
-	return t.used()+weight <= t.limit
+	return st.used()+weight <= st.limit
 }
 
 // request is what an attempt asks for, when it comes or while it waits.
@@ -331,52 +331,52 @@ type request struct {
 
 // nextToken is the token of the next grant: higher than all before it, and not below the
 // clock.
-func (t *step) nextToken() int64 { return max(t.micros, t.fence+1) }
+func (st *step) nextToken() int64 { return max(st.micros, st.fence+1) }
 
 // provisionalLease is the lease of a pushed grant, in ms, until the client confirms it.
 func provisionalLease(ttl int64) int64 { return min(ttl, max(2000, ttl/10)) }
 
 // grant adds a holder and returns its token. The caller has checked that the hold is
 // compatible.
-func (t *step) grant(r request) (token int64) { return t.addHolder(r, r.ttl, false) }
+func (st *step) grant(r request) (token int64) { return st.addHolder(r, r.ttl, false) }
 
 // grantProvisional is grant by a push: the lease is short until the client confirms it.
-func (t *step) grantProvisional(r request) (token int64) {
-	return t.addHolder(r, provisionalLease(r.ttl), true)
+func (st *step) grantProvisional(r request) (token int64) {
+	return st.addHolder(r, provisionalLease(r.ttl), true)
 }
 
-func (t *step) addHolder(r request, lease int64, provisional bool) (token int64) {
-	t.fence = t.nextToken()
-	if t.birth == 0 {
-		t.birth = t.fence
+func (st *step) addHolder(r request, lease int64, provisional bool) (token int64) {
+	st.fence = st.nextToken()
+	if st.birth == 0 {
+		st.birth = st.fence
 	}
 	if r.mode == exclusive {
-		t.holder = &holder{name: r.attempt, expiry: t.now + lease, provisional: provisional}
+		st.holder = &holder{name: r.attempt, expiry: st.now + lease, provisional: provisional}
 		if r.owner != "" {
-			t.holder.name, t.holder.entries = r.owner, []string{r.attempt}
+			st.holder.name, st.holder.entries = r.owner, []string{r.attempt}
 		}
 	} else {
-		t.share(r, t.now+lease, provisional)
+		st.share(r, st.now+lease, provisional)
 	}
-	if r.mode == exclusive && t.queue.len() == 0 {
-		t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record
+	if r.mode == exclusive && st.queue.len() == 0 {
+		st.expires = st.lifeEnd(r.ttl) // nothing but this lease needs the record
 	} else {
-		t.extendRecord(r.ttl)
+		st.extendRecord(r.ttl)
 	}
-	return t.fence
+	return st.fence
 }
 
-func (t *step) share(r request, expiry int64, provisional bool) {
-	if len(t.shares) == 0 {
-		t.kind, t.shares = r.mode, map[string]*share{}
+func (st *step) share(r request, expiry int64, provisional bool) {
+	if len(st.shares) == 0 {
+		st.kind, st.shares = r.mode, map[string]*share{}
 	}
-	t.noteExpiry(expiry)
-	t.shares[r.attempt] = &share{
+	st.noteExpiry(expiry)
+	st.shares[r.attempt] = &share{
 		mode:        r.mode,
 		expiry:      expiry,
 		weight:      r.weight,
-		token:       t.fence,
-		since:       t.now,
+		token:       st.fence,
+		since:       st.now,
 		owner:       r.owner,
 		provisional: provisional,
 	}
@@ -384,46 +384,46 @@ func (t *step) share(r request, expiry int64, provisional bool) {
 
 // expiredForAll reports whether a hold with several entries has expired. It is then lost for
 // the other entries too, and this ends it and serves the queue.
-func (t *step) expiredForAll() bool {
-	if len(t.holder.entries) < 2 || t.holder.expiry > t.now {
+func (st *step) expiredForAll() bool {
+	if len(st.holder.entries) < 2 || st.holder.expiry > st.now {
 		return false
 	}
-	t.expire()
-	t.serveQueue("")
+	st.expire()
+	st.serveQueue("")
 	return true
 }
 
 // removeEntry ends the exclusive hold, or one entry of it. It returns the number of entries
 // that remain.
-func (t *step) removeEntry(attempt string) int {
-	h := t.holder
+func (st *step) removeEntry(attempt string) int {
+	h := st.holder
 	h.entries = slices.DeleteFunc(h.entries, func(e string) bool { return e == attempt })
 	if len(h.entries) > 0 {
-		t.extendRecord(0)
+		st.extendRecord(0)
 		return len(h.entries)
 	}
-	t.holder = nil
+	st.holder = nil
 	return 0
 }
 
 // reacquire returns the token of a hold that the attempt has already, because its request
 // came twice. If enters is set, the attempt may also become one more entry of the named
 // owner that holds; it then leaves the queue. The lease counts from now.
-func (t *step) reacquire(attempt, owner string, ttl int64, enters bool) (token int64, held bool) {
-	if h := t.holder; h != nil && (h.is(attempt, owner) || enters && h.admits(owner)) {
-		t.extendRecord(ttl)
+func (st *step) reacquire(attempt, owner string, ttl int64, enters bool) (token int64, held bool) {
+	if h := st.holder; h != nil && (h.is(attempt, owner) || enters && h.admits(owner)) {
+		st.extendRecord(ttl)
 		if !h.is(attempt, owner) {
 			h.entries = append(h.entries, attempt)
-			t.queue.leave(attempt)
+			st.queue.leave(attempt)
 		}
-		h.expiry, h.provisional = max(h.expiry, t.now+ttl), false
-		return t.fence, true
+		h.expiry, h.provisional = max(h.expiry, st.now+ttl), false
+		return st.fence, true
 	}
-	h := t.liveShare(attempt)
+	h := st.liveShare(attempt)
 	if h == nil {
 		return 0, false
 	}
-	h.expiry, h.provisional = max(h.expiry, t.now+ttl), false
-	t.extendRecord(ttl)
+	h.expiry, h.provisional = max(h.expiry, st.now+ttl), false
+	st.extendRecord(ttl)
 	return h.token, true
 }

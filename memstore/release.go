@@ -9,31 +9,31 @@ import (
 // waiter.
 //
 // Answers: released · held ENTRIES · gone.
-func release(t *step, args *arguments) string {
+func release(st *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
-	t.retention, t.channelPrefix = args.whole(), args.text()
+	st.retention, st.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
 	token, _ := strconv.ParseInt(word, 10, 64) // if it is no number, it never was a token
 
 	switch {
-	case t.holder != nil && t.holder.is(attempt, owner):
-		if t.expiredForAll() {
+	case st.holder != nil && st.holder.is(attempt, owner):
+		if st.expiredForAll() {
 			return "gone"
 		}
-		if rest := t.removeEntry(attempt); rest > 0 {
+		if rest := st.removeEntry(attempt); rest > 0 {
 			return fmt.Sprintf("held %d", rest)
 		}
-	case t.shares[attempt] != nil:
-		t.removeShare(attempt)
-	case t.holder != nil && t.holder.admits(owner) && token == t.fence:
+	case st.shares[attempt] != nil:
+		st.removeShare(attempt)
+	case st.holder != nil && st.holder.admits(owner) && token == st.fence:
 		// This entry has ended before; others of its owner remain.
-		return fmt.Sprintf("held %d", len(t.holder.entries))
-	case t.wasReleased(token):
+		return fmt.Sprintf("held %d", len(st.holder.entries))
+	case st.wasReleased(token):
 		return "released"
 	default:
 		return "gone"
 	}
-	t.expire()
-	t.serveQueue("")
+	st.expire()
+	st.serveQueue("")
 	return "released"
 }

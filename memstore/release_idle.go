@@ -8,11 +8,11 @@ func (s *Store) releaseIdle(keys []string, args *arguments) (string, error) {
 	if err := args.problem("release_idle"); err != nil {
 		return "", err
 	}
-	return "released " + s.several(keys, func(i int, t *step) bool {
-		if t.holder == nil || !t.holder.is(attempts[i], "") || t.queue.len() > 0 || t.watched {
+	return "released " + s.several(keys, func(i int, st *step) bool {
+		if st.holder == nil || !st.holder.is(attempts[i], "") || st.queue.len() > 0 || st.watched {
 			return false
 		}
-		t.holder = nil
+		st.holder = nil
 		return true
 	}), nil
 }

@@ -21,9 +21,9 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 	}
 	answer := []string{"renewed"}
 	for i, key := range keys {
-		one, err := s.onRecord(key, func(t *step) (string, error) {
-			t.retention = retention
-			return t.extend(leases[i]), nil
+		one, err := s.onRecord(key, func(st *step) (string, error) {
+			st.retention = retention
+			return st.extend(leases[i]), nil
 		})
 		if err != nil {
 			one = "-" // the key holds no record: one lease is lost and not all
@@ -34,21 +34,21 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 }
 
 // extend renews one lease.
-func (t *step) extend(r request) string {
+func (st *step) extend(r request) string {
 	var expiry *int64
 	var provisional *bool
-	t.queue.clearSilent(clientOf(r.attempt))
-	if t.holder != nil && t.holder.is(r.attempt, r.owner) {
-		expiry, provisional = &t.holder.expiry, &t.holder.provisional
-	} else if h := t.shares[r.attempt]; h != nil {
+	st.queue.clearSilent(clientOf(r.attempt))
+	if st.holder != nil && st.holder.is(r.attempt, r.owner) {
+		expiry, provisional = &st.holder.expiry, &st.holder.provisional
+	} else if h := st.shares[r.attempt]; h != nil {
 		expiry, provisional = &h.expiry, &h.provisional
 	}
 	switch {
-	case expiry != nil && *expiry > t.now:
-		*expiry, *provisional = max(*expiry, t.now+r.ttl), false
-		t.extendRecord(r.ttl)
-		return strconv.FormatInt(t.queue.len(), 10)
-	case t.evicted != nil && slices.Contains(t.evicted.attempts, r.attempt):
+	case expiry != nil && *expiry > st.now:
+		*expiry, *provisional = max(*expiry, st.now+r.ttl), false
+		st.extendRecord(r.ttl)
+		return strconv.FormatInt(st.queue.len(), 10)
+	case st.evicted != nil && slices.Contains(st.evicted.attempts, r.attempt):
 		return "evicted"
 	}
 	return "-"

@@ -6,37 +6,37 @@ import "fmt"
 // taken over. The hold gets a new token, and the value goes on under it.
 //
 // Answers: resumed TOKEN WAITING LEFT VALUE · gone.
-func resume(t *step, args *arguments) string {
+func resume(st *step, args *arguments) string {
 	attempt, former, token, ttl := args.text(), args.text(), args.text(), args.whole()
-	t.retention = args.whole()
+	st.retention = args.whole()
 	watch := args.text()
-	t.channelPrefix = args.text()
+	st.channelPrefix = args.text()
 
-	h := t.holder
+	h := st.holder
 	again := h != nil && h.is(attempt, "")
-	if !again && (h == nil || !h.is(former, "") || text(t.fence) != token) || h.expiry <= t.now {
+	if !again && (h == nil || !h.is(former, "") || text(st.fence) != token) || h.expiry <= st.now {
 		return "gone"
 	}
 	if again {
-		t.reacquire(attempt, "", ttl, false)
+		st.reacquire(attempt, "", ttl, false)
 	}
-	left, value := h.expiry-t.now, "="
+	left, value := h.expiry-st.now, "="
 	if again {
-		if t.said != nil && t.said.token == text(t.fence) && t.said.value != "" {
-			value = t.said.value
+		if st.said != nil && st.said.token == text(st.fence) && st.said.value != "" {
+			value = st.said.value
 		}
 	} else {
-		if client := clientOf(former); t.canReachClient(client) {
-			t.pushes = append(t.pushes, message{t.channelPrefix + client, "evicted " + former})
+		if client := clientOf(former); st.canReachClient(client) {
+			st.pushes = append(st.pushes, message{st.channelPrefix + client, "evicted " + former})
 		}
-		t.noteLost(t.fence)
-		t.queue.leave(attempt)
-		t.grant(request{attempt: attempt, mode: exclusive, weight: 1, ttl: max(ttl, left)})
-		if t.said != nil && t.said.token == token && t.said.value != "" {
-			value = t.said.value
-			t.said = &said{token: text(t.fence), value: value}
-			t.pushes = append(t.pushes, message{watch, "leader " + text(t.fence)})
+		st.noteLost(st.fence)
+		st.queue.leave(attempt)
+		st.grant(request{attempt: attempt, mode: exclusive, weight: 1, ttl: max(ttl, left)})
+		if st.said != nil && st.said.token == token && st.said.value != "" {
+			value = st.said.value
+			st.said = &said{token: text(st.fence), value: value}
+			st.pushes = append(st.pushes, message{watch, "leader " + text(st.fence)})
 		}
 	}
-	return fmt.Sprintf("resumed %d %d %d %s", t.fence, t.queue.len(), left, value)
+	return fmt.Sprintf("resumed %d %d %d %s", st.fence, st.queue.len(), left, value)
 }

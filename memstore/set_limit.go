@@ -7,21 +7,21 @@ import "fmt"
 // its turn, or when it asks.
 //
 // Answers: set USED · idle.
-func setLimit(t *step, args *arguments) string {
+func setLimit(st *step, args *arguments) string {
 	permits := args.whole()
 	if permits < 1 {
 		args.blame("is less than 1")
 	}
-	t.retention, t.channelPrefix = args.whole(), args.text()
+	st.retention, st.channelPrefix = args.whole(), args.text()
 
-	t.expire()
-	if t.queue.len() > 0 || t.kind == permit {
-		t.extendRecord(0)
-		t.limit = permits
-		t.serveQueue("")
+	st.expire()
+	if st.queue.len() > 0 || st.kind == permit {
+		st.extendRecord(0)
+		st.limit = permits
+		st.serveQueue("")
 	}
-	if t.queue.len() > 0 || t.kind == permit {
-		return fmt.Sprintf("set %d", t.used())
+	if st.queue.len() > 0 || st.kind == permit {
+		return fmt.Sprintf("set %d", st.used())
 	}
 	return "idle"
 }

@@ -125,8 +125,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 	if act == nil {
 		return "", refuse("ERR", "unknown action "+name)
 	}
-	return s.onRecord(keys[0], func(t *step) (string, error) {
-		answer := act(t, args)
+	return s.onRecord(keys[0], func(st *step) (string, error) {
+		answer := act(st, args)
 		return answer, args.problem(name)
 	})
 }
@@ -134,15 +134,15 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 // onRecord runs act on the record at key, an empty one if there is none. Unless act returns
 // an error, it stores the changes and sends the pushes.
 func (s *Store) onRecord(key string, act func(*step) (string, error)) (string, error) {
-	t, err := s.open(key)
+	st, err := s.open(key)
 	if err != nil {
 		return "", err
 	}
-	answer, err := act(t)
+	answer, err := act(st)
 	if err != nil {
 		return "", err
 	}
-	s.close(key, t)
+	s.close(key, st)
 	return answer, nil
 }
 
@@ -159,7 +159,7 @@ func (s *Store) open(key string) (*step, error) {
 		return nil, refuse("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 	}
 	micros := s.now().UnixMicro()
-	t := &step{
+	st := &step{
 		record:    at.record.clone(),
 		expires:   at.expires,
 		micros:    micros,
@@ -169,19 +169,19 @@ func (s *Store) open(key string) (*step, error) {
 		run:       s.run,
 		mustQueue: at.record.queue.len() > 0,
 	}
-	if t.watched {
-		t.before = t.holds()
+	if st.watched {
+		st.before = st.holds()
 	}
-	return t, nil
+	return st, nil
 }
 
 // close stores the changes of a step, and sends its pushes.
-func (s *Store) close(key string, t *step) {
-	t.tellWatchers()
-	if t.record.fence != 0 {
-		s.entries[key] = &entry{record: t.record, expires: t.expires}
+func (s *Store) close(key string, st *step) {
+	st.tellWatchers()
+	if st.record.fence != 0 {
+		s.entries[key] = &entry{record: st.record, expires: st.expires}
 	}
-	for _, m := range t.pushes {
+	for _, m := range st.pushes {
 		s.publish(m.channel, m.payload)
 	}
 }

@@ -58,11 +58,11 @@ func TestInspectionsDoNotWaitForASilentServer(t *testing.T) {
 // mumbling is a server whose records nobody understands.
 type mumbling struct{ store.Store }
 
-func (s mumbling) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+func (mum mumbling) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	if action == script.Inspect {
 		return "mumble", nil
 	}
-	return s.Store.Run(ctx, action, keys, args)
+	return mum.Store.Run(ctx, action, keys, args)
 }
 
 // A server that answers nonsense counts as one that is missing. Guarantee: I12.

@@ -204,11 +204,11 @@ func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
 	for seed := range seeds {
 		identifiedBubble(t, func(t *testing.T, w *world) {
 			random := rand.New(&lockedSource{src: rand.NewPCG(seed, 11)})
-			s, until := &tokenRun{}, time.Now().Add(30*time.Minute)
+			run, until := &tokenRun{}, time.Now().Add(30*time.Minute)
 			done := make(chan struct{})
 			for range 4 {
 				c := w.client()
-				go func() { s.run(t, c, random, until); done <- struct{}{} }()
+				go func() { run.run(t, c, random, until); done <- struct{}{} }()
 			}
 			go func() {
 				for time.Now().Before(until) {
@@ -237,7 +237,7 @@ func TestNeverTwoHoldersWhateverAMinoritysClocksSay(t *testing.T) {
 			for range 6 {
 				<-done
 			}
-			assert.True(t, s.grants >= 30, "seed %d: only %d grants in 30 minutes", seed, s.grants)
+			assert.True(t, run.grants >= 30, "seed %d: only %d grants in 30 minutes", seed, run.grants)
 		})
 	}
 }

@@ -94,30 +94,30 @@ func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renew
 	}
 	leases, shortest := make([]renewal, len(keys)), time.Duration(0)
 	for i := range leases {
-		l := &leases[i]
-		l.key = keys[i]
-		l.attempt, l.ttlMS, l.owner = wire.ParseLeaseWord(args[i+2], args[1])
-		ms, err := strconv.ParseInt(l.ttlMS, 10, 64)
+		ren := &leases[i]
+		ren.key = keys[i]
+		ren.attempt, ren.ttlMS, ren.owner = wire.ParseLeaseWord(args[i+2], args[1])
+		ms, err := strconv.ParseInt(ren.ttlMS, 10, 64)
 		if err != nil || ms < 1 {
-			return nil, 0, refuse(ErrUnsupported, "ERR", "renew: the TTL %q is not a number of milliseconds", l.ttlMS)
+			return nil, 0, refuse(ErrUnsupported, "ERR", "renew: the TTL %q is not a number of milliseconds", ren.ttlMS)
 		}
-		l.ttl = time.Duration(ms) * time.Millisecond
-		if err := s.checkTTL(l.ttl); err != nil {
+		ren.ttl = time.Duration(ms) * time.Millisecond
+		if err := s.checkTTL(ren.ttl); err != nil {
 			return nil, 0, err
 		}
-		if shortest == 0 || l.ttl < shortest {
-			shortest = l.ttl
+		if shortest == 0 || ren.ttl < shortest {
+			shortest = ren.ttl
 		}
-		l.votes, l.waiters = make([]majority.Vote, len(s.nodes)), make([]int, len(s.nodes))
-		if l.acq = s.find(l.key, l.attempt); l.acq == nil {
+		ren.votes, ren.waiters = make([]majority.Vote, len(s.nodes)), make([]int, len(s.nodes))
+		if ren.acq = s.find(ren.key, ren.attempt); ren.acq == nil {
 			continue
 		}
-		l.acq.touch()
-		l.acq.mu.Lock()
-		if l.acq.phase == held {
-			l.attempts, l.since = append([]*nodeAttempt(nil), l.acq.round.attempts...), l.acq.renewedAt
+		ren.acq.touch()
+		ren.acq.mu.Lock()
+		if ren.acq.phase == held {
+			ren.attempts, ren.since = append([]*nodeAttempt(nil), ren.acq.round.attempts...), ren.acq.renewedAt
 		}
-		l.acq.mu.Unlock()
+		ren.acq.mu.Unlock()
 	}
 	return leases, s.requestTimeout(ctx, shortest), nil
 }
@@ -137,21 +137,21 @@ func renewArgs(i int, retention, ttlMS string, leases []renewal) []string {
 }
 
 // note records what node i said of the lease.
-func (l *renewal) note(i int, r wire.Renewal) {
-	l.waiters[i] = r.Waiting
+func (ren *renewal) note(i int, r wire.Renewal) {
+	ren.waiters[i] = r.Waiting
 	switch {
 	case r.Evicted:
-		l.votes[i] = majority.Evicted
+		ren.votes[i] = majority.Evicted
 	case !r.Held:
-		l.votes[i] = majority.NotHeld
-	case l.attempts == nil:
-		l.votes[i] = majority.Held
+		ren.votes[i] = majority.NotHeld
+	case ren.attempts == nil:
+		ren.votes[i] = majority.Held
 	default:
-		l.acq.mu.Lock()
-		defer l.acq.mu.Unlock()
-		l.votes[i] = majority.TooRecent
-		if na := l.attempts[i]; na.holds && na.heldSince <= l.since {
-			l.votes[i] = majority.Held
+		ren.acq.mu.Lock()
+		defer ren.acq.mu.Unlock()
+		ren.votes[i] = majority.TooRecent
+		if na := ren.attempts[i]; na.holds && na.heldSince <= ren.since {
+			ren.votes[i] = majority.Held
 		}
 	}
 }
@@ -195,8 +195,8 @@ func (s *Store) renewAnswer(
 }
 
 // explain adds why nodes that have answered do not count.
-func (l *renewal) explain(failed map[int]error) {
-	for i, v := range l.votes {
+func (ren *renewal) explain(failed map[int]error) {
+	for i, v := range ren.votes {
 		switch v {
 		case majority.TooRecent:
 			failed[i] = errTooRecent
@@ -208,10 +208,10 @@ func (l *renewal) explain(failed map[int]error) {
 }
 
 // noteRenewed records that the lease goes on. It returns how many attempts wait for it.
-func (l *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
-	acq := l.acq
-	if l.attempts == nil {
-		for _, n := range l.waiters {
+func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
+	acq := ren.acq
+	if ren.attempts == nil {
+		for _, n := range ren.waiters {
 			waiters = max(waiters, n)
 		}
 		return waiters
@@ -219,18 +219,18 @@ func (l *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
 	acq.renewedAt = max(acq.renewedAt, start)
-	if l.votes[acq.round.coordinator] != majority.Silent {
-		acq.waiters = l.waiters[acq.round.coordinator]
+	if ren.votes[acq.round.coordinator] != majority.Silent {
+		acq.waiters = ren.waiters[acq.round.coordinator]
 	}
 	waiters = acq.waiters
 	if acq.phase != held || !acq.round.live() {
 		return waiters
 	}
 	for i, na := range acq.round.attempts {
-		if na != l.attempts[i] {
+		if na != ren.attempts[i] {
 			continue // replaced meanwhile
 		}
-		switch l.votes[i] {
+		switch ren.votes[i] {
 		case majority.NotHeld:
 			// The node's answer does not include a grant since the start, nor a request that
 			// is under way.
@@ -273,8 +273,8 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 
 // endLost ends the acquisition. What some nodes still hold stays: the holder's code may still
 // run, and the holds expire.
-func (s *Store) endLost(l *renewal) {
-	acq := l.acq
+func (s *Store) endLost(ren *renewal) {
+	acq := ren.acq
 	if acq == nil {
 		return
 	}

@@ -250,7 +250,7 @@ type tokenRun struct {
 	grants int
 }
 
-func (s *tokenRun) run(t *testing.T, c *holdfast.Client, random *rand.Rand, until time.Time) {
+func (run *tokenRun) run(t *testing.T, c *holdfast.Client, random *rand.Rand, until time.Time) {
 	for time.Now().Before(until) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		l, err := c.Mutex("x").Lock(ctx)
@@ -259,22 +259,22 @@ func (s *tokenRun) run(t *testing.T, c *holdfast.Client, random *rand.Rand, unti
 			time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
 			continue
 		}
-		s.mu.Lock()
-		if s.inside != nil && s.inside.Err() == nil {
-			t.Errorf("%s was granted while %s holds", l.HolderID(), s.inside.HolderID())
+		run.mu.Lock()
+		if run.inside != nil && run.inside.Err() == nil {
+			t.Errorf("%s was granted while %s holds", l.HolderID(), run.inside.HolderID())
 		}
-		assert.More(t, l.Token(), s.last, "token")
-		s.inside, s.last, s.grants = l, l.Token(), s.grants+1
-		s.mu.Unlock()
+		assert.More(t, l.Token(), run.last, "token")
+		run.inside, run.last, run.grants = l, l.Token(), run.grants+1
+		run.mu.Unlock()
 		select {
 		case <-time.After(time.Duration(random.IntN(20_000)) * time.Millisecond):
 		case <-l.Context().Done():
 		}
-		s.mu.Lock()
-		if s.inside == l {
-			s.inside = nil
+		run.mu.Lock()
+		if run.inside == l {
+			run.inside = nil
 		}
-		s.mu.Unlock()
+		run.mu.Unlock()
 		_ = l.Release(t.Context())
 	}
 }
@@ -320,11 +320,11 @@ func TestNeverTwoHoldersWhateverHappensToAMinority(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				random := rand.New(&lockedSource{src: rand.NewPCG(seed, 7)})
-				s, until := &tokenRun{}, time.Now().Add(30*time.Minute)
+				run, until := &tokenRun{}, time.Now().Add(30*time.Minute)
 				var all sync.WaitGroup
 				for range 4 {
 					c := w.client()
-					all.Go(func() { s.run(t, c, random, until) })
+					all.Go(func() { run.run(t, c, random, until) })
 				}
 				for lane := range 2 {
 					all.Go(func() {
@@ -335,7 +335,7 @@ func TestNeverTwoHoldersWhateverHappensToAMinority(t *testing.T) {
 					})
 				}
 				all.Wait()
-				assert.AtLeast(t, s.grants, 30, "grants in 30 minutes")
+				assert.AtLeast(t, run.grants, 30, "grants in 30 minutes")
 				time.Sleep(3 * time.Minute)
 				w.wantOn("x", "00000")
 			})

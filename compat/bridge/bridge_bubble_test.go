@@ -258,13 +258,13 @@ type work struct {
 	bad    error
 }
 
-func (r *work) add(stage bridge.Stage, n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (wk *work) add(stage bridge.Stage, n int) {
+	wk.mu.Lock()
+	defer wk.mu.Unlock()
 	for _, form := range []bridge.Stage{bridge.Old, bridge.Native} {
 		if stage == form || stage == bridge.Both {
-			if r.inside[form] += n; r.inside[form] > 1 {
-				r.bad = fmt.Errorf("%d work under the form %v", r.inside[form], form)
+			if wk.inside[form] += n; wk.inside[form] > 1 {
+				wk.bad = fmt.Errorf("%d work under the form %v", wk.inside[form], form)
 			}
 		}
 	}
@@ -272,7 +272,7 @@ func (r *work) add(stage bridge.Stage, n int) {
 
 // fleet lets instances of the stages work, several times each.
 func (w *world) fleet(stages ...bridge.Stage) {
-	r := &work{inside: map[bridge.Stage]int{}}
+	wk := &work{inside: map[bridge.Stage]int{}}
 	var running sync.WaitGroup
 	for _, stage := range stages {
 		m := w.instance(stage)
@@ -283,18 +283,18 @@ func (w *world) fleet(stages ...bridge.Stage) {
 					w.t.Errorf("%v: %v", stage, err)
 					return
 				}
-				r.add(stage, 1)
+				wk.add(stage, 1)
 				select {
 				case <-time.After(time.Second):
 				case <-lease.Context().Done():
 				}
-				r.add(stage, -1)
+				wk.add(stage, -1)
 				_ = lease.Release(w.t.Context()) // the fault may have hit it
 			}
 		})
 	}
 	running.Wait()
-	assert.NoError(w.t, r.bad)
+	assert.NoError(w.t, wk.bad)
 }
 
 // loseNth loses the nth request to the servers, or its reply. asked ends that, and says how many there

@@ -24,8 +24,8 @@ const (
 )
 
 // Traits implements [neighbour.Wire].
-func (l *fair) Traits() neighbour.Traits {
-	t := l.lock.Traits()
+func (f *fair) Traits() neighbour.Traits {
+	t := f.lock.Traits()
 	t.Neighbour = "Redisson's RFairLock"
 	t.Commands = append(t.Commands, "time", "lindex KEY 0", "lpos KEY v", "lpop KEY", "rpush KEY v", "lrem KEY 0 v",
 		"lrange KEY 0 -1", "zscore KEY m", "zadd KEY 1 m", "zrem KEY m", "zincrby KEY 1 m", "zrange KEY 0 -1")
@@ -33,22 +33,22 @@ func (l *fair) Traits() neighbour.Traits {
 }
 
 // Channel implements [neighbour.Wire]. Whoever only watches the lock has no channel.
-func (l *fair) Channel(a neighbour.Attempt) string {
+func (f *fair) Channel(a neighbour.Attempt) string {
 	field, err := holder(a)
 	if err != nil {
 		return ""
 	}
-	return l.lock.Channel(a) + ":" + field
+	return f.lock.Channel(a) + ":" + field
 }
 
 // keys are those of a lock: its own, the queue, the times.
-func (l *fair) keys(name string) []string {
-	key := l.key(name)
+func (f *fair) keys(name string) []string {
+	key := f.key(name)
 	return []string{key, prefixed(fairQueue, key), prefixed(fairTimeout, key)}
 }
 
 // wait is for how long a waiter counts as alive.
-func (l *fair) wait() string { return wire.Millis(l.cfg.FairWait) }
+func (f *fair) wait() string { return wire.Millis(f.cfg.FairWait) }
 
 // purge removes the dead waiters from the front. One without a time is dead too: no client
 // leaves one there.
@@ -110,12 +110,12 @@ local place = redis.call('LPOS', queue, holder)
 return 'busy ' .. int(left) .. ' ' .. other .. ' ' .. (place and place + 1 or 0)`)
 
 // Acquire implements [neighbour.Wire].
-func (l *fair) Acquire(ctx context.Context, a neighbour.Attempt, wait bool) (neighbour.Outcome, error) {
+func (f *fair) Acquire(ctx context.Context, a neighbour.Attempt, wait bool) (neighbour.Outcome, error) {
 	joins := "0"
 	if wait {
 		joins = "1"
 	}
-	return l.acquire(ctx, acquireFair, a, l.keys(a.Name), l.wait(), joins)
+	return f.acquire(ctx, acquireFair, a, f.keys(a.Name), f.wait(), joins)
 }
 
 // A waiter that gives up makes those behind it due earlier, as Redisson does. If the lock is
@@ -140,17 +140,17 @@ if first and redis.call('EXISTS', key) == 0 then redis.call(verb, channel .. ':'
 return answer`)
 
 // Release implements [neighbour.Wire].
-func (l *fair) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
-	return l.leave(ctx, a, "0")
+func (f *fair) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
+	return f.leave(ctx, a, "0")
 }
 
 // Cancel implements [neighbour.Wire].
-func (l *fair) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
-	return l.leave(ctx, a, "1")
+func (f *fair) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
+	return f.leave(ctx, a, "1")
 }
 
-func (l *fair) leave(ctx context.Context, a neighbour.Attempt, givesUp string) (found bool, err error) {
-	return l.release(ctx, releaseFair, a, l.keys(a.Name), l.lock.Channel(a), l.wait(), givesUp)
+func (f *fair) leave(ctx context.Context, a neighbour.Attempt, givesUp string) (found bool, err error) {
+	return f.release(ctx, releaseFair, a, f.keys(a.Name), f.lock.Channel(a), f.wait(), givesUp)
 }
 
 var inspectFair = neighbour.NewScript("inspect", `#!lua flags=no-writes
@@ -165,8 +165,8 @@ local clock = redis.call('TIME')
 return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1]), waiters, clock[1] .. '000'})`)
 
 // Inspect implements [neighbour.Wire].
-func (l *fair) Inspect(ctx context.Context, name string) (neighbour.State, error) {
-	answer, err := l.Run(ctx, inspectFair, l.keys(name), nil)
+func (f *fair) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	answer, err := f.Run(ctx, inspectFair, f.keys(name), nil)
 	if err != nil {
 		return neighbour.State{}, err
 	}
@@ -207,6 +207,6 @@ if first then redis.call(ARGV[1], ARGV[2] .. ':' .. first, '0') end
 return '1'`)
 
 // Evict implements [neighbour.Wire]: it is forceUnlock.
-func (l *fair) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	return l.evict(ctx, evictFair, token, l.keys(name), l.lock.Channel(neighbour.Attempt{Name: name}))
+func (f *fair) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	return f.evict(ctx, evictFair, token, f.keys(name), f.lock.Channel(neighbour.Attempt{Name: name}))
 }

@@ -15,8 +15,8 @@ type fenced struct{ lock }
 const tokenPrefix = "redisson_lock_token"
 
 // Traits implements [neighbour.Wire].
-func (l *fenced) Traits() neighbour.Traits {
-	t := l.lock.Traits()
+func (f *fenced) Traits() neighbour.Traits {
+	t := f.lock.Traits()
 	t.Neighbour = "Redisson's RFencedLock"
 	t.Commands = append(t.Commands, "incr KEY", "get KEY")
 	return t
@@ -42,9 +42,9 @@ if redis.call('HLEN', key) == 1 then other = redis.call('HKEYS', key)[1] end
 return 'busy ' .. redis.call('PTTL', key) .. ' ' .. other`)
 
 // Acquire implements [neighbour.Wire].
-func (l *fenced) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
-	key := l.key(a.Name)
-	return l.acquire(ctx, acquireFenced, a, []string{key, prefixed(tokenPrefix, key)})
+func (f *fenced) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
+	key := f.key(a.Name)
+	return f.acquire(ctx, acquireFenced, a, []string{key, prefixed(tokenPrefix, key)})
 }
 
 var readToken = neighbour.NewScript("inspect", `#!lua flags=no-writes
@@ -52,16 +52,16 @@ return redis.call('GET', KEYS[1]) or '0'`)
 
 // Inspect implements [neighbour.Wire]. It asks for the counter before and after the lock: if the
 // two are the same, the holder is that of the token.
-func (l *fenced) Inspect(ctx context.Context, name string) (neighbour.State, error) {
-	before, err := l.token(ctx, name)
+func (f *fenced) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	before, err := f.token(ctx, name)
 	if err != nil {
 		return neighbour.State{}, err
 	}
-	state, err := l.lock.Inspect(ctx, name)
+	state, err := f.lock.Inspect(ctx, name)
 	if err != nil {
 		return neighbour.State{}, err
 	}
-	after, err := l.token(ctx, name)
+	after, err := f.token(ctx, name)
 	if err != nil {
 		return neighbour.State{}, err
 	}
@@ -73,8 +73,8 @@ func (l *fenced) Inspect(ctx context.Context, name string) (neighbour.State, err
 	return state, nil
 }
 
-func (l *fenced) token(ctx context.Context, name string) (uint64, error) {
-	answer, err := l.Run(ctx, readToken, []string{prefixed(tokenPrefix, l.key(name))}, nil)
+func (f *fenced) token(ctx context.Context, name string) (uint64, error) {
+	answer, err := f.Run(ctx, readToken, []string{prefixed(tokenPrefix, f.key(name))}, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -96,8 +96,8 @@ redis.call(ARGV[1], KEYS[2], '0')
 return '1'`)
 
 // Evict implements [neighbour.Wire]. The counter stays, so that tokens go on rising.
-func (l *fenced) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	key := l.key(name)
-	keys := []string{key, l.Channel(neighbour.Attempt{Name: name}), prefixed(tokenPrefix, key)}
-	return l.evict(ctx, evictFenced, 0, keys, wire.Number(token))
+func (f *fenced) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	key := f.key(name)
+	keys := []string{key, f.Channel(neighbour.Attempt{Name: name}), prefixed(tokenPrefix, key)}
+	return f.evict(ctx, evictFenced, 0, keys, wire.Number(token))
 }

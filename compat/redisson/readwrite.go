@@ -24,27 +24,27 @@ const (
 )
 
 // Traits implements [neighbour.Wire].
-func (l *readWrite) Traits() neighbour.Traits {
+func (rw *readWrite) Traits() neighbour.Traits {
 	return neighbour.Traits{
 		Neighbour: "Redisson's RReadWriteLock",
 		Modes:     []neighbour.Mode{neighbour.Exclusive, neighbour.Shared},
 		Hint:      "Config.Kind chooses the kind of lock",
 		Commands: []string{
 			"exists KEY", "hexists KEY f", "hget KEY f", "hset KEY f 1", "hdel KEY f", "hlen KEY", "hgetall KEY",
-			"del KEY", "pttl KEY", "pexpire KEY 1", "set KEY 1 px 1", l.publishes(),
+			"del KEY", "pttl KEY", "pexpire KEY 1", "set KEY 1 px 1", rw.publishes(),
 		},
 	}
 }
 
 // Channel implements [neighbour.Wire].
-func (l *readWrite) Channel(a neighbour.Attempt) string {
-	return prefixed(readWriteChannel, l.key(a.Name))
+func (rw *readWrite) Channel(a neighbour.Attempt) string {
+	return prefixed(readWriteChannel, rw.key(a.Name))
 }
 
 // own is the key of a reader alone. A holder without a field has none, and gets nothing.
-func (l *readWrite) own(a neighbour.Attempt) string {
+func (rw *readWrite) own(a neighbour.Attempt) string {
 	field, _ := holder(a)
-	return suffixed(l.key(a.Name), field) + readerTimeout + ":1"
+	return suffixed(rw.key(a.Name), field) + readerTimeout + ":1"
 }
 
 // longer lets a key live for at least so long.
@@ -88,11 +88,11 @@ end
 return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
 
 // Acquire implements [neighbour.Wire].
-func (l *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
+func (rw *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
 	if a.Mode == neighbour.Shared {
-		return l.acquire(ctx, acquireRead, a, []string{l.key(a.Name), l.own(a)})
+		return rw.acquire(ctx, acquireRead, a, []string{rw.key(a.Name), rw.own(a)})
 	}
-	return l.acquire(ctx, acquireWrite, a, []string{l.key(a.Name)})
+	return rw.acquire(ctx, acquireWrite, a, []string{rw.key(a.Name)})
 }
 
 // A writer leaves the hash to its readers, if Java has some under it, and tells the others that
@@ -137,17 +137,17 @@ redis.call(verb, channel, '0')
 return 'released'`)
 
 // Release implements [neighbour.Wire].
-func (l *readWrite) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
-	key := l.key(a.Name)
-	return l.release(ctx, releaseReadWrite, a, []string{key, l.Channel(a), l.own(a)}, readersOf(key))
+func (rw *readWrite) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
+	key := rw.key(a.Name)
+	return rw.release(ctx, releaseReadWrite, a, []string{key, rw.Channel(a), rw.own(a)}, readersOf(key))
 }
 
 // readersOf is how the keys of the readers begin, before the colon.
 func readersOf(key string) string { return strings.TrimSuffix(suffixed(key, ""), ":") }
 
 // Cancel implements [neighbour.Wire]: there is no queue.
-func (l *readWrite) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
-	return l.Release(ctx, a)
+func (rw *readWrite) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
+	return rw.Release(ctx, a)
 }
 
 // The lease of a reader has ended with its own key, although other readers keep the hash.
@@ -170,9 +170,9 @@ end
 return answer`)
 
 // Renew implements [neighbour.Wire].
-func (l *readWrite) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
-	return l.renew(ctx, renewReadWrite, holds, func(a neighbour.Attempt, field string) ([]string, string) {
-		return []string{l.key(a.Name), l.own(a)}, field
+func (rw *readWrite) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
+	return rw.renew(ctx, renewReadWrite, holds, func(a neighbour.Attempt, field string) ([]string, string) {
+		return []string{rw.key(a.Name), rw.own(a)}, field
 	})
 }
 
@@ -182,8 +182,8 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 'kept'`)
 
 // Keep implements [neighbour.Wire], for a writer. The library keeps a reader by a renewal.
-func (l *readWrite) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration) (held bool, err error) {
-	return l.keep(ctx, keepReadWrite, a, left)
+func (rw *readWrite) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration) (held bool, err error) {
+	return rw.keep(ctx, keepReadWrite, a, left)
 }
 
 // isReadWrite is isLock for this kind.
@@ -206,8 +206,8 @@ if foreign(fields) then return wrong end
 return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1])})`)
 
 // Inspect implements [neighbour.Wire]. What is left of a lock is what is left of its hash.
-func (l *readWrite) Inspect(ctx context.Context, name string) (neighbour.State, error) {
-	return l.inspectHash(ctx, inspectReadWrite, name, readWriteState)
+func (rw *readWrite) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	return rw.inspectHash(ctx, inspectReadWrite, name, readWriteState)
 }
 
 func readWriteState(ttl time.Duration, fields []string) neighbour.State {
@@ -240,6 +240,6 @@ if said == '1' then redis.call(ARGV[1], KEYS[2], '0') end
 return tostring(#fields - 1)`)
 
 // Evict implements [neighbour.Wire]: forceUnlock of readers and of the writer.
-func (l *readWrite) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	return l.evict(ctx, evictReadWrite, token, []string{l.key(name), l.Channel(neighbour.Attempt{Name: name})})
+func (rw *readWrite) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	return rw.evict(ctx, evictReadWrite, token, []string{rw.key(name), rw.Channel(neighbour.Attempt{Name: name})})
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // Traits implements [neighbour.Wire].
-func (l *semaphore) Traits() neighbour.Traits {
+func (s *semaphore) Traits() neighbour.Traits {
 	return neighbour.Traits{
 		Neighbour: "Redisson's RSemaphore",
 		Modes:     []neighbour.Mode{neighbour.Permits},
@@ -35,19 +35,19 @@ func (l *semaphore) Traits() neighbour.Traits {
 		Commands: []string{
 			"time", "exists KEY", "get KEY", "set KEY 1 px 1", "incrby KEY 1", "decrby KEY 1", "pexpire KEY 1",
 			"zscore KEY m", "zadd KEY 1 m", "zrem KEY m", "zrange KEY 0 -1 WITHSCORES", "zrangebyscore KEY 0 1",
-			l.publishes(),
+			s.publishes(),
 		},
 	}
 }
 
 // Channel implements [neighbour.Wire].
-func (l *semaphore) Channel(a neighbour.Attempt) string {
-	return prefixed(semaphoreChannel, l.key(a.Name))
+func (s *semaphore) Channel(a neighbour.Attempt) string {
+	return prefixed(semaphoreChannel, s.key(a.Name))
 }
 
 // keys are those of a semaphore: the number, the channel, the set.
-func (l *semaphore) keys(name string) []string {
-	key := l.key(name)
+func (s *semaphore) keys(name string) []string {
+	key := s.key(name)
 	return []string{key, prefixed(semaphoreChannel, key), suffixed(key, heldSuffix)}
 }
 
@@ -99,16 +99,16 @@ redis.call('ZADD', held, string.format('%.0f', now + tonumber(ttl)), member)
 return 'granted'`)
 
 // Acquire implements [neighbour.Wire].
-func (l *semaphore) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
+func (s *semaphore) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
 	if a.Count > a.Limit {
 		return neighbour.Outcome{Limit: a.Limit}, nil
 	}
-	keys := l.keys(a.Name)
-	verb, err := l.verb(ctx, keys[0])
+	keys := s.keys(a.Name)
+	verb, err := s.verb(ctx, keys[0])
 	if err != nil {
 		return neighbour.Outcome{}, err
 	}
-	return l.acquire(ctx, acquirePermits, a, keys, strconv.Itoa(a.Count), strconv.Itoa(a.Limit), verb)
+	return s.acquire(ctx, acquirePermits, a, keys, strconv.Itoa(a.Count), strconv.Itoa(a.Limit), verb)
 }
 
 var releasePermits = neighbour.NewScript("release", `#!lua flags=allow-oom
@@ -121,13 +121,13 @@ give_back(ARGV[5], verb)
 return 'released'`)
 
 // Release implements [neighbour.Wire].
-func (l *semaphore) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
-	return l.release(ctx, releasePermits, a, l.keys(a.Name), strconv.Itoa(a.Count))
+func (s *semaphore) Release(ctx context.Context, a neighbour.Attempt) (held bool, err error) {
+	return s.release(ctx, releasePermits, a, s.keys(a.Name), strconv.Itoa(a.Count))
 }
 
 // Cancel implements [neighbour.Wire]: there is no queue.
-func (l *semaphore) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
-	return l.Release(ctx, a)
+func (s *semaphore) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err error) {
+	return s.Release(ctx, a)
 }
 
 var renewPermits = neighbour.NewScript("renew", `#!lua flags=allow-oom
@@ -147,14 +147,14 @@ end
 return answer`)
 
 // Renew implements [neighbour.Wire].
-func (l *semaphore) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
-	return l.renew(ctx, renewPermits, holds, func(a neighbour.Attempt, field string) ([]string, string) {
-		return l.keys(a.Name)[2:], member(a, field)
+func (s *semaphore) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbour.Renewal, error) {
+	return s.renew(ctx, renewPermits, holds, func(a neighbour.Attempt, field string) ([]string, string) {
+		return s.keys(a.Name)[2:], member(a, field)
 	})
 }
 
 // Keep implements [neighbour.Wire]. The library keeps permits by a renewal.
-func (l *semaphore) Keep(context.Context, neighbour.Attempt, time.Duration) (held bool, err error) {
+func (s *semaphore) Keep(context.Context, neighbour.Attempt, time.Duration) (held bool, err error) {
 	return false, nil
 }
 
@@ -167,8 +167,8 @@ return cjson.encode({free or -1, redis.call('ZRANGE', held, 0, -1, 'WITHSCORES')
 // Inspect implements [neighbour.Wire]. The limit is the number and what this library's clients
 // hold, because nobody can tell what Java programs hold. If nothing is left, somebody has it. The
 // permits of a client that is gone are free.
-func (l *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, error) {
-	answer, err := l.Run(ctx, inspectPermits, l.keys(name), nil)
+func (s *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, error) {
+	answer, err := s.Run(ctx, inspectPermits, s.keys(name), nil)
 	if err != nil {
 		return neighbour.State{}, err
 	}
@@ -214,6 +214,6 @@ end
 return tostring(#all)`)
 
 // Evict implements [neighbour.Wire], for the holds of this library's clients.
-func (l *semaphore) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
-	return l.evict(ctx, evictPermits, token, l.keys(name))
+func (s *semaphore) Evict(ctx context.Context, name string, token uint64) (ended int, err error) {
+	return s.evict(ctx, evictPermits, token, s.keys(name))
 }

@@ -149,32 +149,32 @@ func (g *Guard) enter(ctx context.Context, name string, token uint64) (context.C
 	if g.resources == nil {
 		g.resources = make(map[string]*resource)
 	}
-	e := g.resources[name]
-	if e == nil {
-		e = &resource{active: make(map[*caller]struct{}), changed: make(chan struct{})}
-		g.resources[name] = e
+	r := g.resources[name]
+	if r == nil {
+		r = &resource{active: make(map[*caller]struct{}), changed: make(chan struct{})}
+		g.resources[name] = r
 	}
-	e.users++
+	r.users++
 	for {
-		if err := fence.Judge(name, token, e.highest); err != nil {
-			g.leave(name, e)
+		if err := fence.Judge(name, token, r.highest); err != nil {
+			g.leave(name, r)
 			return nil, nil, err
 		}
 		older := false
-		for c := range e.active {
+		for c := range r.active {
 			if c.token < token {
 				older = true
 				c.end(fence.Judge(name, c.token, token))
 			}
 		}
-		if token > e.highest {
-			e.highest = token
-			e.wake() // what waits with a lower token waits in vain
+		if token > r.highest {
+			r.highest = token
+			r.wake() // what waits with a lower token waits in vain
 		}
 		if !older {
 			break
 		}
-		changed := e.changed
+		changed := r.changed
 		g.mu.Unlock()
 		select {
 		case <-changed:
@@ -182,31 +182,31 @@ func (g *Guard) enter(ctx context.Context, name string, token uint64) (context.C
 		}
 		g.mu.Lock()
 		if ctx.Err() != nil {
-			g.leave(name, e)
+			g.leave(name, r)
 			return nil, nil, context.Cause(ctx)
 		}
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	c := &caller{token, end}
-	e.active[c] = struct{}{}
+	r.active[c] = struct{}{}
 	return ctx, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		end(nil)
-		delete(e.active, c)
-		e.wake()
-		g.leave(name, e)
+		delete(r.active, c)
+		r.wake()
+		g.leave(name, r)
 	}, nil
 }
 
-func (e *resource) wake() {
-	close(e.changed)
-	e.changed = make(chan struct{})
+func (r *resource) wake() {
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 // leave forgets a resource that nobody uses, if a Memory remembers its token. g.mu is locked.
-func (g *Guard) leave(name string, e *resource) {
-	if e.users--; e.users == 0 && g.Memory != nil && g.resources[name] == e {
+func (g *Guard) leave(name string, r *resource) {
+	if r.users--; r.users == 0 && g.Memory != nil && g.resources[name] == r {
 		delete(g.resources, name)
 	}
 }
@@ -218,9 +218,9 @@ func (g *Guard) leave(name string, e *resource) {
 func (g *Guard) Reset(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e := g.resources[name]; e != nil {
-		e.highest = 0
-		if e.users == 0 {
+	if r := g.resources[name]; r != nil {
+		r.highest = 0
+		if r.users == 0 {
 			delete(g.resources, name)
 		}
 	}

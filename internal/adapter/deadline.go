@@ -36,72 +36,72 @@ type Deadline struct {
 }
 
 // Of returns the Deadline of ctx, nil if ctx has none. The request calls Leave when it ends.
-func (a *Deadlines) Of(ctx context.Context) *Deadline {
+func (ds *Deadlines) Of(ctx context.Context) *Deadline {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l := a.next
-	if l == nil || l.at.Before(deadline) || l.at.Sub(deadline) > granularity {
-		a.retire()
-		l = &Deadline{deadlines: a, at: deadline.Add(granularity), passed: make(chan struct{})}
-		l.timer = time.AfterFunc(time.Until(l.at), func() { close(l.passed) })
-		a.next = l
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	d := ds.next
+	if d == nil || d.at.Before(deadline) || d.at.Sub(deadline) > granularity {
+		ds.retire()
+		d = &Deadline{deadlines: ds, at: deadline.Add(granularity), passed: make(chan struct{})}
+		d.timer = time.AfterFunc(time.Until(d.at), func() { close(d.passed) })
+		ds.next = d
 	}
-	l.users++
-	return l
+	d.users++
+	return d
 }
 
 // Stop ends the timer that is kept for the next request.
-func (a *Deadlines) Stop() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.retire()
+func (ds *Deadlines) Stop() {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.retire()
 }
 
 // Stopped reports whether no timer is kept for the next request.
-func (a *Deadlines) Stopped() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.next == nil
+func (ds *Deadlines) Stopped() bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return ds.next == nil
 }
 
 // retire leaves the newest Deadline to the requests that wait for it. a.mu is held.
-func (a *Deadlines) retire() {
-	l := a.next
-	a.next = nil
-	if l != nil && l.users == 0 {
-		l.stop()
+func (ds *Deadlines) retire() {
+	d := ds.next
+	ds.next = nil
+	if d != nil && d.users == 0 {
+		d.stop()
 	}
 }
 
 // Passed is closed within granularity after the deadline.
-func (l *Deadline) Passed() <-chan struct{} {
-	if l == nil {
+func (d *Deadline) Passed() <-chan struct{} {
+	if d == nil {
 		return nil
 	}
-	return l.passed
+	return d.passed
 }
 
 // Leave says that the request has ended.
-func (l *Deadline) Leave() {
-	if l == nil {
+func (d *Deadline) Leave() {
+	if d == nil {
 		return
 	}
-	l.deadlines.mu.Lock()
-	defer l.deadlines.mu.Unlock()
-	l.users--
-	if l.users == 0 && l.deadlines.next != l {
-		l.stop()
+	d.deadlines.mu.Lock()
+	defer d.deadlines.mu.Unlock()
+	d.users--
+	if d.users == 0 && d.deadlines.next != d {
+		d.stop()
 	}
 }
 
 // stop ends the timer. Whatever a request has left behind stops waiting, too.
-func (l *Deadline) stop() {
-	if l.timer.Stop() {
-		close(l.passed)
+func (d *Deadline) stop() {
+	if d.timer.Stop() {
+		close(d.passed)
 	}
 }
 

@@ -10,16 +10,16 @@ import (
 )
 
 // in returns the Deadline of a request that has d from now on.
-func (a *Deadlines) in(t *testing.T, d time.Duration) *Deadline {
+func (ds *Deadlines) in(t *testing.T, d time.Duration) *Deadline {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	return a.Of(ctx)
+	return ds.Of(ctx)
 }
 
-func passed(l *Deadline) bool {
+func passed(d *Deadline) bool {
 	select {
-	case <-l.Passed():
+	case <-d.Passed():
 		return true
 	default:
 		return false
@@ -29,11 +29,11 @@ func passed(l *Deadline) bool {
 // A request's deadline passes within the granularity, and not too early.
 func TestADeadlinePassesWithinTheGranularity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Deadlines
-		first := a.in(t, time.Second)
-		assert.Equal(t, a.in(t, time.Second), first, "requests of the same moment do not share their limit")
+		var ds Deadlines
+		first := ds.in(t, time.Second)
+		assert.Equal(t, ds.in(t, time.Second), first, "requests of the same moment do not share their limit")
 		time.Sleep(granularity / 2)
-		later := a.in(t, time.Second)
+		later := ds.in(t, time.Second)
 		time.Sleep(time.Second - granularity/2)
 		assert.False(t, passed(first) || passed(later), "a limit passed before its deadline")
 		time.Sleep(granularity)
@@ -49,25 +49,25 @@ func TestADeadlinePassesWithinTheGranularity(t *testing.T) {
 // later would close a closed channel, and panic.)
 func TestNoTimerOutlivesItsRequestsAndStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Deadlines
-		one, same := a.in(t, time.Second), a.in(t, time.Second)
-		other := a.in(t, time.Minute)
+		var ds Deadlines
+		one, same := ds.in(t, time.Second), ds.in(t, time.Second)
+		other := ds.in(t, time.Minute)
 		one.Leave()
 		assert.False(t, passed(one), "a limit ended under a request that waits for it")
 		same.Leave()
 		assert.True(t, passed(one), "a limit that no request waits for is kept")
 		other.Leave()
 		assert.False(t, passed(other), "the newest is not kept for the next request")
-		assert.Equal(t, a.in(t, time.Minute), other, "the next request has a timer of its own")
-		a.Stop()
+		assert.Equal(t, ds.in(t, time.Minute), other, "the next request has a timer of its own")
+		ds.Stop()
 		assert.False(t, passed(other), "the Alarm's end ended a limit under a request")
 		other.Leave()
 		assert.True(t, passed(other), "the newest is kept though the Alarm has ended")
-		idle := a.in(t, time.Second)
+		idle := ds.in(t, time.Second)
 		idle.Leave()
-		a.Stop()
+		ds.Stop()
 		assert.True(t, passed(idle), "Stop left a timer that no request waits for")
-		a.Stop()
+		ds.Stop()
 		time.Sleep(time.Hour)
 	})
 }
@@ -75,14 +75,14 @@ func TestNoTimerOutlivesItsRequestsAndStop(t *testing.T) {
 // Whatever a request leaves behind with its context sees that the request has ended.
 func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Deadlines
+		var ds Deadlines
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		deadline := a.Of(ctx)
+		deadline := ds.Of(ctx)
 		left, stop := context.WithCancel(Bounded(ctx, deadline))
 		defer stop()
 		deadline.Leave()
-		a.Stop()
+		ds.Stop()
 		<-left.Done()
 		assert.True(t, left.Err() != nil, "its context is done without an error")
 	})
@@ -90,8 +90,8 @@ func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 
 // A request without a deadline has no limit.
 func TestARequestWithoutADeadlineHasNone(t *testing.T) {
-	var a Deadlines
-	l := a.Of(t.Context())
-	assert.True(t, l == nil && l.Passed() == nil, "want no limit, got %v", l)
-	l.Leave()
+	var ds Deadlines
+	d := ds.Of(t.Context())
+	assert.True(t, d == nil && d.Passed() == nil, "want no limit, got %v", d)
+	d.Leave()
 }

@@ -27,18 +27,18 @@ func TestLingering(t *testing.T) {
 
 // A new client is steady sooner than one of whose requests one got no answer.
 func TestSteady(t *testing.T) {
-	var c Steady
+	var s Steady
 	for _, enough := range []int{enoughAtFirst, enoughAgain, enoughAgain} {
 		for range enough - 1 {
-			c.Note(true)
+			s.Note(true)
 		}
-		assert.False(t, c.Reached(), "steady before %d answers", enough)
-		c.Note(true)
-		assert.True(t, c.Reached(), "not steady after %d answers", enough)
+		assert.False(t, s.Reached(), "steady before %d answers", enough)
+		s.Note(true)
+		assert.True(t, s.Reached(), "not steady after %d answers", enough)
 		for range enoughAgain { // more answers than enough do not count
-			c.Note(true)
+			s.Note(true)
 		}
-		c.Note(false)
-		assert.False(t, c.Reached(), "steady after a request without an answer")
+		s.Note(false)
+		assert.False(t, s.Reached(), "steady after a request without an answer")
 	}
 }

@@ -24,10 +24,10 @@ type fakeNodes struct {
 
 func play() *fakeNodes { return &fakeNodes{make(chan *Feed, 10), make(chan bool)} }
 
-func (p *fakeNodes) session(f *Feed) (bool, error) {
-	p.feeds <- f
+func (nodes *fakeNodes) session(f *Feed) (bool, error) {
+	nodes.feeds <- f
 	select {
-	case worked := <-p.broken:
+	case worked := <-nodes.broken:
 		return worked, errCut
 	case <-f.Context.Done():
 		return true, f.Context.Err()
@@ -69,11 +69,11 @@ func confirmAll(f *Feed) (subscribe, unsubscribe []string) {
 }
 
 // hubBubble runs a test with a hub whose nodes the test plays.
-func hubBubble(t *testing.T, f func(t *testing.T, p *fakeNodes, h *Hub)) {
+func hubBubble(t *testing.T, f func(t *testing.T, nodes *fakeNodes, h *Hub)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := play()
-		f(t, p, &Hub{Driver: Driver{Session: p.session}})
+		nodes := play()
+		f(t, nodes, &Hub{Driver: Driver{Session: nodes.session}})
 	})
 }
 
@@ -87,9 +87,9 @@ func ended(f *Feed, stops ...func()) {
 }
 
 func TestNoListenerGetsAMessageBeforeItsSubscriptionIsConfirmed(t *testing.T) {
-	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
+	hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
 		first := startListen(t.Context(), h, "a")
-		f := <-p.feeds
+		f := <-nodes.feeds
 		f.Deliver("a", "early")
 		confirmAll(f)
 		second := startListen(t.Context(), h, "a")
@@ -105,14 +105,14 @@ func TestNoListenerGetsAMessageBeforeItsSubscriptionIsConfirmed(t *testing.T) {
 
 // A message is being delivered to two listeners. The first one stops the second.
 func TestAStoppedListenerGetsNothingMore(t *testing.T) {
-	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
+	hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
 		var second *recorder
 		var stop func()
 		go func() {
 			stop, _ = h.Listen(t.Context(), "a", store.Listener{Message: func(string) { second.stop() }})
 		}()
 		synctest.Wait()
-		f := <-p.feeds
+		f := <-nodes.feeds
 		confirmAll(f)
 		second = startListen(t.Context(), h, "a")
 		f.Deliver("a", "stop")
@@ -122,14 +122,14 @@ func TestAStoppedListenerGetsNothingMore(t *testing.T) {
 }
 
 func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
-	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
+	hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
 		got := startListen(t.Context(), h, "a")
-		f := <-p.feeds
+		f := <-nodes.feeds
 		confirmAll(f)
-		p.broken <- true
+		nodes.broken <- true
 		synctest.Wait()
 		assert.False(t, f.HasConfirmed("a"), "a subscription stands without a connection")
-		f = <-p.feeds
+		f = <-nodes.feeds
 		if subscribe, _ := confirmAll(f); !slices.Equal(subscribe, []string{"a"}) || got.resumed != 1 {
 			t.Errorf("the next connection subscribes to %q, and %d resumed", subscribe, got.resumed)
 		}
@@ -141,9 +141,9 @@ func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 	for name, silent := range map[string]bool{"Answers": false, "Silent": true} {
 		t.Run(name, func(t *testing.T) {
-			hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
+			hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
 				got := startListen(t.Context(), h, "a")
-				f := <-p.feeds
+				f := <-nodes.feeds
 				confirmAll(f)
 				start, stopped := time.Now(), make(chan time.Duration, 1)
 				go func() {
@@ -166,9 +166,9 @@ func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 }
 
 func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
-	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
+	hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
 		stands := startListen(t.Context(), h, "a")
-		f := <-p.feeds
+		f := <-nodes.feeds
 		confirmAll(f)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -188,22 +188,22 @@ func TestARefusedSubscriptionFailsAtOnce(t *testing.T) {
 // If a node ends a subscription of its own accord, it no longer serves the slot.
 func TestAChannelFollowsItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play()
+		nodes := play()
 		home, asked := "one", []bool(nil)
-		h := &Hub{Driver: Driver{Session: p.session, Nodes: func(
+		h := &Hub{Driver: Driver{Session: nodes.session, Nodes: func(
 			_ context.Context, channels []string, stale bool,
 		) ([]string, error) {
 			asked = append(asked, stale)
 			return slices.Repeat([]string{home}, len(channels)), nil
 		}}}
 		got := startListen(t.Context(), h, "a")
-		f := <-p.feeds
+		f := <-nodes.feeds
 		confirmAll(f)
 		home = "two"
 		f.Unsubscribed("a")
 		synctest.Wait()
-		assert.MustTrue(t, len(p.feeds) != 0, "the channel stays where its slot was")
-		if f = <-p.feeds; f.Node != "two" || !slices.Equal(asked, []bool{false, true}) {
+		assert.MustTrue(t, len(nodes.feeds) != 0, "the channel stays where its slot was")
+		if f = <-nodes.feeds; f.Node != "two" || !slices.Equal(asked, []bool{false, true}) {
 			t.Errorf("it went to %s; asked with stale %v", f.Node, asked)
 		}
 		confirmAll(f)
@@ -214,9 +214,9 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 
 // If a channel gets a new listener before UNSUBSCRIBE is sent, it remains subscribed.
 func TestAChannelWithANewListenerStaysSubscribed(t *testing.T) {
-	hubBubble(t, func(t *testing.T, p *fakeNodes, h *Hub) {
+	hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
 		first, other := startListen(t.Context(), h, "a"), startListen(t.Context(), h, "b")
-		f := <-p.feeds
+		f := <-nodes.feeds
 		confirmAll(f)
 		go first.stop()
 		synctest.Wait()

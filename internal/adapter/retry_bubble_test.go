@@ -37,11 +37,11 @@ type trial struct {
 	took time.Duration // of each try
 }
 
-func (r *trial) send() (string, error) {
-	time.Sleep(r.took)
-	r.sent++
-	if r.sent <= len(r.errs) {
-		return "", r.errs[r.sent-1]
+func (tr *trial) send() (string, error) {
+	time.Sleep(tr.took)
+	tr.sent++
+	if tr.sent <= len(tr.errs) {
+		return "", tr.errs[tr.sent-1]
 	}
 	return "done", nil
 }
@@ -70,12 +70,12 @@ var (
 // may have run.
 func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &trial{errs: []error{errReset, errFull}}
-		_, err, broke := retry(false).Do(t.Context(), r.send)
+		tr := &trial{errs: []error{errReset, errFull}}
+		_, err, broke := retry(false).Do(t.Context(), tr.send)
 		assert.True(t, errors.Is(err, errFull) && errors.Is(broke, errReset),
 			"ended with %v after %v; want errFull after errReset", err, broke)
-		r = &trial{errs: []error{errNoPort, errFull}}
-		if _, err, broke := retry(true).Do(t.Context(), r.send); !errors.Is(err, errFull) || broke != nil {
+		tr = &trial{errs: []error{errNoPort, errFull}}
+		if _, err, broke := retry(true).Do(t.Context(), tr.send); !errors.Is(err, errFull) || broke != nil {
 			t.Errorf("a request that found nobody ended with %v after %v", err, broke)
 		}
 	})
@@ -85,10 +85,10 @@ func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 func TestARequestWithFailoverOutlastsTheChangeOfThePrimary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for patient, want := range map[bool]int{true: 4, false: 1} {
-			r := &trial{errs: []error{errReplica, errNoPort, errReplica}}
-			answer, err, broke := retry(patient).Do(t.Context(), r.send)
-			assert.True(t, r.sent == want && (err == nil) == patient && (answer == "done") == patient && broke == nil,
-				"patient %v: sent %d times, %q, %v after %v", patient, r.sent, answer, err, broke)
+			tr := &trial{errs: []error{errReplica, errNoPort, errReplica}}
+			answer, err, broke := retry(patient).Do(t.Context(), tr.send)
+			assert.True(t, tr.sent == want && (err == nil) == patient && (answer == "done") == patient && broke == nil,
+				"patient %v: sent %d times, %q, %v after %v", patient, tr.sent, answer, err, broke)
 		}
 	})
 }
@@ -98,9 +98,9 @@ func TestNothingIsSentAgainAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		r := &trial{errs: []error{errReset, errReset, errReset}, took: 2 * time.Second}
-		_, err, _ := retry(true).Do(ctx, r.send)
-		assert.True(t, r.sent == 1 && errors.Is(err, context.DeadlineExceeded), "sent %d times: %v", r.sent, err)
+		tr := &trial{errs: []error{errReset, errReset, errReset}, took: 2 * time.Second}
+		_, err, _ := retry(true).Do(ctx, tr.send)
+		assert.True(t, tr.sent == 1 && errors.Is(err, context.DeadlineExceeded), "sent %d times: %v", tr.sent, err)
 	})
 }
 
@@ -110,11 +110,11 @@ func TestTheEndOfTheContextDoesNotHideWhyNothingWasSent(t *testing.T) {
 		for _, why := range []error{errNoPort, errReplica} {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			connecting := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
-			r := &trial{errs: []error{why, connecting}, took: 2 * time.Second}
-			_, err, broke := retry(true).Do(ctx, r.send)
+			tr := &trial{errs: []error{why, connecting}, took: 2 * time.Second}
+			_, err, broke := retry(true).Do(ctx, tr.send)
 			cancel()
-			assert.True(t, r.sent == 2 && errors.Is(err, why) && broke == nil,
-				"sent %d times: %v, %v", r.sent, err, broke)
+			assert.True(t, tr.sent == 2 && errors.Is(err, why) && broke == nil,
+				"sent %d times: %v, %v", tr.sent, err, broke)
 		}
 	})
 }

@@ -17,13 +17,13 @@ const (
 type Steady struct{ answered atomic.Int32 } // negative after a request without an answer
 
 // Note records whether a request was answered.
-func (c *Steady) Note(answered bool) {
+func (s *Steady) Note(answered bool) {
 	if !answered {
-		c.answered.Store(enoughAtFirst - enoughAgain)
-	} else if c.answered.Load() < enoughAtFirst {
-		c.answered.Add(1)
+		s.answered.Store(enoughAtFirst - enoughAgain)
+	} else if s.answered.Load() < enoughAtFirst {
+		s.answered.Add(1)
 	}
 }
 
 // Reached reports whether all of the last requests were answered.
-func (c *Steady) Reached() bool { return c.answered.Load() >= enoughAtFirst }
+func (s *Steady) Reached() bool { return s.answered.Load() >= enoughAtFirst }

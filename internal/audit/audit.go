@@ -49,14 +49,14 @@ func Undeclared(st store.Store, channel string) store.Store {
 }
 
 func wrapped(st store.Store, wrap func(*script.Script) *script.Script) store.Store {
-	s := &audited{Store: st, actions: make(map[*script.Script]*script.Script)}
+	a := &audited{Store: st, actions: make(map[*script.Script]*script.Script)}
 	for _, action := range script.All() {
-		s.actions[action] = wrap(action)
+		a.actions[action] = wrap(action)
 	}
 	if acker, ok := st.(store.Acker); ok {
-		return &acking{s, acker}
+		return &acking{a, acker}
 	}
-	return s
+	return a
 }
 
 type audited struct {
@@ -103,26 +103,26 @@ func code(text string) string {
 }
 
 // Run implements [holdfast.Store].
-func (s *audited) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	return s.Store.Run(ctx, s.of(action), keys, args)
+func (a *audited) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	return a.Store.Run(ctx, a.of(action), keys, args)
 }
 
-func (s *audited) of(action *script.Script) *script.Script {
-	if wrapped := s.actions[action]; wrapped != nil {
+func (a *audited) of(action *script.Script) *script.Script {
+	if wrapped := a.actions[action]; wrapped != nil {
 		return wrapped
 	}
 	return action // it is no script of the protocol
 }
 
 // Batches implements [store.Batcher].
-func (s *audited) Batches() bool {
-	g, ok := s.Store.(store.Batcher)
+func (a *audited) Batches() bool {
+	g, ok := a.Store.(store.Batcher)
 	return ok && g.Batches()
 }
 
 // CloseIdleConnections implements [holdfast.IdleCloser].
-func (s *audited) CloseIdleConnections() {
-	if own, ok := s.Store.(store.IdleCloser); ok {
+func (a *audited) CloseIdleConnections() {
+	if own, ok := a.Store.(store.IdleCloser); ok {
 		own.CloseIdleConnections()
 	}
 }
@@ -133,8 +133,8 @@ type acking struct {
 }
 
 // RunAcked implements [holdfast.Acker].
-func (s *acking) RunAcked(
+func (a *acking) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {
-	return s.acker.RunAcked(ctx, s.of(action), keys, args, need, limit)
+	return a.acker.RunAcked(ctx, a.of(action), keys, args, need, limit)
 }

@@ -64,145 +64,145 @@ func New[Q, A any](send func(batch []*Item[Q, A]), run func(f func()) bool) *Bat
 // Enter asks to send a request. If it returns nil, the caller sends the request itself and
 // calls Exit after the answer. Otherwise the request is queued for a batch, and Answer
 // receives its answer.
-func (c *Batcher[Q, A]) Enter(request Q) *Item[Q, A] {
-	s, batch := c.enter(request)
-	c.start(batch)
-	return s
+func (b *Batcher[Q, A]) Enter(request Q) *Item[Q, A] {
+	i, batch := b.enter(request)
+	b.start(batch)
+	return i
 }
 
 // enter does what Enter does. The caller sends the batch that it returns.
-func (c *Batcher[Q, A]) enter(request Q) (s *Item[Q, A], batch []*Item[Q, A]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.out == 0 && c.alone < maxAlone && len(c.queue) == 0 {
-		c.alone++
+func (b *Batcher[Q, A]) enter(request Q) (i *Item[Q, A], batch []*Item[Q, A]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.out == 0 && b.alone < maxAlone && len(b.queue) == 0 {
+		b.alone++
 		return nil, nil
 	}
-	s, _ = c.free.Get().(*Item[Q, A])
-	if s == nil {
-		s = &Item[Q, A]{Answer: make(chan A, 1)}
+	i, _ = b.free.Get().(*Item[Q, A])
+	if i == nil {
+		i = &Item[Q, A]{Answer: make(chan A, 1)}
 	}
-	s.Request = request
-	c.queue = append(c.queue, s)
-	if len(c.queue) == 1 {
-		if c.timer == nil {
-			c.timer = time.AfterFunc(maxDelay, c.overdue)
+	i.Request = request
+	b.queue = append(b.queue, i)
+	if len(b.queue) == 1 {
+		if b.timer == nil {
+			b.timer = time.AfterFunc(maxDelay, b.overdue)
 		} else {
-			c.timer.Reset(maxDelay)
+			b.timer.Reset(maxDelay)
 		}
 	}
-	if c.out > 0 {
-		batch = c.next()
+	if b.out > 0 {
+		batch = b.next()
 	}
-	return s, batch
+	return i, batch
 }
 
 // Await returns the answer of a request, whose item then serves another one. If done is closed
 // before, answered is false, and the item remains the caller's. done may be nil.
-func (c *Batcher[Q, A]) Await(s *Item[Q, A], done <-chan struct{}) (answer A, answered bool) {
+func (b *Batcher[Q, A]) Await(i *Item[Q, A], done <-chan struct{}) (answer A, answered bool) {
 	if done == nil {
-		answer = <-s.Answer // costs half of a select
+		answer = <-i.Answer // costs half of a select
 	} else {
 		select {
-		case answer = <-s.Answer:
+		case answer = <-i.Answer:
 		case <-done:
 			return answer, false
 		}
 	}
-	s.state.Store(queued)
-	c.free.Put(s)
+	i.state.Store(queued)
+	b.free.Put(i)
 	return answer, true
 }
 
 // Leave takes a request out of the queue. It returns false if the request has been sent.
-func (s *Item[Q, A]) Leave() bool { return s.state.CompareAndSwap(queued, left) }
+func (i *Item[Q, A]) Leave() bool { return i.state.CompareAndSwap(queued, left) }
 
 // Exit reports that a request that was sent alone has its answer, or was given up.
-func (c *Batcher[Q, A]) Exit() {
-	c.mu.Lock()
-	c.alone--
-	if len(c.queue) == 0 {
-		c.mu.Unlock()
+func (b *Batcher[Q, A]) Exit() {
+	b.mu.Lock()
+	b.alone--
+	if len(b.queue) == 0 {
+		b.mu.Unlock()
 		return
 	}
-	batch := c.next()
-	c.mu.Unlock()
-	c.start(batch)
+	batch := b.next()
+	b.mu.Unlock()
+	b.start(batch)
 }
 
 // overdue sends the requests that have been queued for maxDelay.
-func (c *Batcher[Q, A]) overdue() {
-	c.mu.Lock()
-	batch := c.take()
-	c.mu.Unlock()
-	c.start(batch)
+func (b *Batcher[Q, A]) overdue() {
+	b.mu.Lock()
+	batch := b.take()
+	b.mu.Unlock()
+	b.start(batch)
 }
 
-// next takes the requests that may be sent now. c.mu is held.
-func (c *Batcher[Q, A]) next() []*Item[Q, A] {
-	if c.out >= maxOut || c.out > 0 && len(c.queue) < enough {
+// next takes the requests that may be sent now. b.mu is held.
+func (b *Batcher[Q, A]) next() []*Item[Q, A] {
+	if b.out >= maxOut || b.out > 0 && len(b.queue) < enough {
 		return nil
 	}
-	return c.take()
+	return b.take()
 }
 
 // take makes a batch of the first requests of the queue. The batch counts as under way from
-// now on. c.mu is held.
-func (c *Batcher[Q, A]) take() []*Item[Q, A] {
-	n := min(len(c.queue), maxBatch)
+// now on. b.mu is held.
+func (b *Batcher[Q, A]) take() []*Item[Q, A] {
+	n := min(len(b.queue), maxBatch)
 	if n == 0 {
 		return nil
 	}
 	batch := make([]*Item[Q, A], 0, n)
-	for _, s := range c.queue[:n] {
-		if s.state.CompareAndSwap(queued, sent) {
-			batch = append(batch, s)
+	for _, i := range b.queue[:n] {
+		if i.state.CompareAndSwap(queued, sent) {
+			batch = append(batch, i)
 		}
 	}
-	rest := copy(c.queue, c.queue[n:])
-	clear(c.queue[rest:])
-	c.queue = c.queue[:rest]
+	rest := copy(b.queue, b.queue[n:])
+	clear(b.queue[rest:])
+	b.queue = b.queue[:rest]
 	if rest > 0 {
-		c.timer.Reset(maxDelay)
+		b.timer.Reset(maxDelay)
 	} else {
-		c.timer.Stop()
+		b.timer.Stop()
 	}
-	c.out++
+	b.out++
 	return batch
 }
 
 // start sends a batch, and then the requests that have queued meanwhile.
-func (c *Batcher[Q, A]) start(batch []*Item[Q, A]) {
+func (b *Batcher[Q, A]) start(batch []*Item[Q, A]) {
 	if batch != nil { // sendAll moves batch to the heap, so this function does not contain it
-		c.sendAll(batch)
+		b.sendAll(batch)
 	}
 }
 
-func (c *Batcher[Q, A]) sendAll(batch []*Item[Q, A]) {
+func (b *Batcher[Q, A]) sendAll(batch []*Item[Q, A]) {
 	work := func() {
 		for batch != nil {
 			if len(batch) > 0 {
-				c.send(batch)
+				b.send(batch)
 				runtime.Gosched() // goroutines that have their answers queue again, so the next batch is larger
 			}
-			batch = c.finished()
+			batch = b.finished()
 		}
 	}
-	if !c.run(work) {
+	if !b.run(work) {
 		for batch != nil {
-			for _, s := range batch {
+			for _, i := range batch {
 				var unsent A
-				s.Answer <- unsent
+				i.Answer <- unsent
 			}
-			batch = c.finished()
+			batch = b.finished()
 		}
 	}
 }
 
 // finished notes that a batch has its answer, and returns the next one.
-func (c *Batcher[Q, A]) finished() []*Item[Q, A] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out--
-	return c.next()
+func (b *Batcher[Q, A]) finished() []*Item[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out--
+	return b.next()
 }

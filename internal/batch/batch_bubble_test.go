@@ -20,19 +20,19 @@ type sender struct {
 }
 
 func newSender(run func(func()) bool) *sender {
-	r := &sender{out: make(chan []int, 8), back: make(chan struct{})}
-	r.Batcher = batch.New(func(batch []*item) {
+	s := &sender{out: make(chan []int, 8), back: make(chan struct{})}
+	s.Batcher = batch.New(func(batch []*item) {
 		var numbers []int
 		for _, b := range batch {
 			numbers = append(numbers, b.Request)
 		}
-		r.out <- numbers
-		<-r.back
+		s.out <- numbers
+		<-s.back
 		for _, b := range batch {
 			b.Answer <- "sent"
 		}
 	}, run)
-	return r
+	return s
 }
 
 func spawn(f func()) bool {
@@ -41,10 +41,10 @@ func spawn(f func()) bool {
 }
 
 // crowd enters n requests. It returns how many may go alone, and those that are queued.
-func (r *sender) crowd(t *testing.T, n int) (alone int, items []*item) {
+func (s *sender) crowd(t *testing.T, n int) (alone int, items []*item) {
 	t.Helper()
 	for i := range n {
-		if b := r.Enter(i); b == nil {
+		if b := s.Enter(i); b == nil {
 			alone++
 		} else {
 			items = append(items, b)
@@ -57,26 +57,26 @@ func (r *sender) crowd(t *testing.T, n int) (alone int, items []*item) {
 // has its answer. Requests that come meanwhile wait for that batch.
 func TestManyRequestsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSender(spawn)
-		alone, items := r.crowd(t, 10)
+		s := newSender(spawn)
+		alone, items := s.crowd(t, 10)
 		assert.MustTrue(t, alone == 4 && len(items) == 6, "%d went alone and %d are queued", alone, len(items))
-		r.Exit()
-		assert.EqualSlices(t, <-r.out, []int{4, 5, 6, 7, 8, 9}, "the batch")
-		late := r.Enter(10)
+		s.Exit()
+		assert.EqualSlices(t, <-s.out, []int{4, 5, 6, 7, 8, 9}, "the batch")
+		late := s.Enter(10)
 		for range 3 {
-			r.Exit()
+			s.Exit()
 		}
 		synctest.Wait()
-		assert.False(t, late == nil || len(r.out) > 0, "a request was sent while a batch was under way")
-		r.back <- struct{}{}
+		assert.False(t, late == nil || len(s.out) > 0, "a request was sent while a batch was under way")
+		s.back <- struct{}{}
 		for _, b := range items {
 			assert.Equal(t, <-b.Answer, "sent", "answered")
 		}
-		assert.EqualSlices(t, <-r.out, []int{10}, "then went")
-		r.back <- struct{}{}
+		assert.EqualSlices(t, <-s.out, []int{10}, "then went")
+		s.back <- struct{}{}
 		<-late.Answer
 		synctest.Wait()
-		assert.True(t, r.Enter(11) == nil, "a request queues although none is under way")
+		assert.True(t, s.Enter(11) == nil, "a request queues although none is under way")
 	})
 }
 
@@ -84,24 +84,24 @@ func TestManyRequestsAreBatched(t *testing.T) {
 // third one.
 func TestASecondBatchIsSentBesideTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSender(spawn)
-		_, items := r.crowd(t, 4+1)
-		r.Exit()
-		<-r.out
-		_, few := r.crowd(t, 15)
+		s := newSender(spawn)
+		_, items := s.crowd(t, 4+1)
+		s.Exit()
+		<-s.out
+		_, few := s.crowd(t, 15)
 		synctest.Wait()
-		assert.True(t, len(r.out) == 0, "too few were sent beside a batch")
-		_, more := r.crowd(t, 1+31)
-		if second := <-r.out; len(second) != 16 {
+		assert.True(t, len(s.out) == 0, "too few were sent beside a batch")
+		_, more := s.crowd(t, 1+31)
+		if second := <-s.out; len(second) != 16 {
 			t.Errorf("%d in the second batch", len(second))
 		}
 		synctest.Wait()
-		assert.True(t, len(r.out) == 0, "a third batch was sent beside two")
-		r.back <- struct{}{}
-		if third := <-r.out; len(third) != 31 {
+		assert.True(t, len(s.out) == 0, "a third batch was sent beside two")
+		s.back <- struct{}{}
+		if third := <-s.out; len(third) != 31 {
 			t.Errorf("%d in the third batch", len(third))
 		}
-		close(r.back)
+		close(s.back)
 		for _, b := range slices.Concat(items, few, more) {
 			<-b.Answer
 		}
@@ -110,17 +110,17 @@ func TestASecondBatchIsSentBesideTheFirst(t *testing.T) {
 
 func TestABatchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSender(spawn)
-		_, items := r.crowd(t, 4+32+5)
-		r.Exit()
-		if first := <-r.out; len(first) != 32 {
+		s := newSender(spawn)
+		_, items := s.crowd(t, 4+32+5)
+		s.Exit()
+		if first := <-s.out; len(first) != 32 {
 			t.Errorf("%d in a batch", len(first))
 		}
-		r.back <- struct{}{}
-		if second := <-r.out; len(second) != 5 {
+		s.back <- struct{}{}
+		if second := <-s.out; len(second) != 5 {
 			t.Errorf("%d in a batch", len(second))
 		}
-		r.back <- struct{}{}
+		s.back <- struct{}{}
 		for _, b := range items {
 			<-b.Answer
 		}
@@ -130,18 +130,18 @@ func TestABatchIsBounded(t *testing.T) {
 // A silent server delays a queued request by no more than 10 ms.
 func TestASilentServerDelaysNoRequestForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSender(spawn)
-		_, items := r.crowd(t, 6)
+		s := newSender(spawn)
+		_, items := s.crowd(t, 6)
 		start := time.Now()
-		if got := <-r.out; len(got) != 2 || time.Since(start) != 10*time.Millisecond {
+		if got := <-s.out; len(got) != 2 || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("%v left after %v", got, time.Since(start))
 		}
 		start = time.Now()
-		items = append(items, r.Enter(6), r.Enter(7))
-		if got := <-r.out; !slices.Equal(got, []int{6, 7}) || time.Since(start) != 10*time.Millisecond {
+		items = append(items, s.Enter(6), s.Enter(7))
+		if got := <-s.out; !slices.Equal(got, []int{6, 7}) || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("behind a silent batch %v left after %v", got, time.Since(start))
 		}
-		close(r.back)
+		close(s.back)
 		for _, b := range items {
 			<-b.Answer
 		}
@@ -151,13 +151,13 @@ func TestASilentServerDelaysNoRequestForLong(t *testing.T) {
 // A request that leaves in time is not sent. One that was sent cannot leave.
 func TestACancelledRequestIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSender(spawn)
-		_, items := r.crowd(t, 7)
+		s := newSender(spawn)
+		_, items := s.crowd(t, 7)
 		assert.True(t, items[1].Leave(), "could not leave")
-		r.Exit()
-		assert.EqualSlices(t, <-r.out, []int{4, 6}, "the batch")
+		s.Exit()
+		assert.EqualSlices(t, <-s.out, []int{4, 6}, "the batch")
 		assert.False(t, items[0].Leave(), "left although it was sent")
-		close(r.back)
+		close(s.back)
 		<-items[0].Answer
 		<-items[2].Answer
 	})
@@ -166,9 +166,9 @@ func TestACancelledRequestIsNotSent(t *testing.T) {
 // When no goroutine can be started any more, every request gets the zero answer.
 func TestWithoutAGoroutineEveryRequestGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSender(func(func()) bool { return false })
-		_, items := r.crowd(t, 4+40)
-		r.Exit()
+		s := newSender(func(func()) bool { return false })
+		_, items := s.crowd(t, 4+40)
+		s.Exit()
 		for _, b := range items {
 			assert.Equal(t, <-b.Answer, "", "answered")
 		}
@@ -178,26 +178,26 @@ func TestWithoutAGoroutineEveryRequestGoesAlone(t *testing.T) {
 // An item serves another request once its answer was received, and not before.
 func TestAnItemIsUsedAgainAfterItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSender(spawn)
-		_, items := r.crowd(t, 4+2)
-		r.Exit()
-		<-r.out
+		s := newSender(spawn)
+		_, items := s.crowd(t, 4+2)
+		s.Exit()
+		<-s.out
 		gone := make(chan struct{})
 		close(gone)
-		_, answered := r.Await(items[0], gone)
-		later := r.Enter(7)
+		_, answered := s.Await(items[0], gone)
+		later := s.Enter(7)
 		assert.True(t, !answered && later != items[0], "a request that waits lost its item to another one")
-		close(r.back)
+		close(s.back)
 		for _, b := range append(items, later) {
-			if got, answered := r.Await(b, nil); got != "sent" || !answered {
+			if got, answered := s.Await(b, nil); got != "sent" || !answered {
 				t.Errorf("answered %q: %v", got, answered)
 			}
 		}
 		synctest.Wait()
-		_, again := r.crowd(t, 1+3)
-		r.Exit()
+		_, again := s.crowd(t, 1+3)
+		s.Exit()
 		for _, b := range again {
-			if got, answered := r.Await(b, t.Context().Done()); got != "sent" || !answered {
+			if got, answered := s.Await(b, t.Context().Done()); got != "sent" || !answered {
 				t.Errorf("once more, answered %q: %v", got, answered)
 			}
 		}

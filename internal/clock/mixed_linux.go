@@ -59,26 +59,26 @@ type reading struct {
 
 // now is the boot clock, or up to tolerance and apart less. If a call begins after another one has
 // returned, its result is not less: neither is its monotonic time, nor the suspended time.
-func (c *mixed) now() time.Duration {
-	wall, mono := c.goClocks()
-	if r := c.last.Load(); r != nil && mono-r.mono < fresh && (wall-mono-r.gap).Abs() <= tolerance {
+func (m *mixed) now() time.Duration {
+	wall, mono := m.goClocks()
+	if r := m.last.Load(); r != nil && mono-r.mono < fresh && (wall-mono-r.gap).Abs() <= tolerance {
 		return mono + r.suspended
 	}
-	return c.read()
+	return m.read()
 }
 
 // read reads the boot clock, between two readings of Go's clocks. So the suspended time lies
 // between boot − after and boot − before. It takes the lower bound, if that is more than before:
 // then a lease that lasted through the suspension seems longer by the rest of the error at most.
-func (c *mixed) read() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (m *mixed) read() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var next reading
 	var now time.Duration
 	for n, best := 0, time.Duration(-1); n < tries && (best < 0 || best > apart); n++ {
-		wall, before := c.goClocks()
-		at, ok := c.boot()
-		_, after := c.goClocks()
+		wall, before := m.goClocks()
+		at, ok := m.boot()
+		_, after := m.goClocks()
 		if !ok {
 			return fallback()
 		}
@@ -87,9 +87,9 @@ func (c *mixed) read() time.Duration {
 			best, next = took, reading{mono: before, gap: wall - before, suspended: at - after}
 		}
 	}
-	if r := c.last.Load(); r != nil {
+	if r := m.last.Load(); r != nil {
 		next.suspended = max(next.suspended, r.suspended)
 	}
-	c.last.Store(&next)
+	m.last.Store(&next)
 	return now + next.suspended
 }

@@ -50,59 +50,59 @@ func want(t *testing.T, got, before, after time.Duration) {
 }
 
 func TestASuspensionCountsAtOnce(t *testing.T) {
-	w, c := newWorld()
+	w, m := newWorld()
 	for _, slept := range []time.Duration{0, time.Second, time.Millisecond, 24 * time.Hour} {
-		c.now()
+		m.now()
 		w.suspended += slept
 		before := w.truth()
-		want(t, c.now(), before, w.truth())
+		want(t, m.now(), before, w.truth())
 	}
 }
 
 func TestTheBootClockIsReadWhenGosClocksHaveMovedApart(t *testing.T) {
-	w, c := newWorld()
-	c.now()
+	w, m := newWorld()
+	m.now()
 	for range 100 {
-		c.now()
+		m.now()
 	}
 	assert.True(t, w.boots == 1, "read %d times, while nothing happened", w.boots)
 	for n, set := range []time.Duration{time.Minute, -time.Hour} {
 		w.set += set
 		before := w.truth()
-		want(t, c.now(), before, w.truth())
+		want(t, m.now(), before, w.truth())
 		assert.True(t, w.boots == 2+n, "the wall clock was set by %v: read %d times", set, w.boots)
 	}
 	w.mono += fresh
-	c.now()
+	m.now()
 	assert.True(t, w.boots == 4, "read %d times, and the last time is %v ago", w.boots, fresh)
 }
 
 // The goroutine may be stopped between the two readings for as long as the machine was suspended
 // before. The result is then a time within the call all the same.
 func TestAStopThatHidesASuspensionIsHarmless(t *testing.T) {
-	w, c := newWorld()
-	c.now()
+	w, m := newWorld()
+	m.now()
 	w.suspended += fresh / 2
 	w.between = func() { w.between = nil; w.mono += fresh / 2 }
 	before := w.truth()
-	want(t, c.now(), before, w.truth())
+	want(t, m.now(), before, w.truth())
 	assert.True(t, w.boots == 1, "it was not hidden")
 }
 
 // Only a wall clock that is set back by the length of a suspension hides it, and not for long.
 func TestAWallClockThatHidesASuspensionHidesItBriefly(t *testing.T) {
-	w, c := newWorld()
-	c.now()
+	w, m := newWorld()
+	m.now()
 	w.suspended += time.Hour
 	w.set -= time.Hour
 	w.mono += fresh
 	before := w.truth()
-	want(t, c.now(), before, w.truth())
+	want(t, m.now(), before, w.truth())
 }
 
 // If the first reading took long, the next ones correct it, and the clock does not go back.
 func TestASlowReadingIsRepeated(t *testing.T) {
-	w, c := newWorld()
+	w, m := newWorld()
 	slow := 3
 	w.took = func() time.Duration {
 		if slow--; slow >= 0 {
@@ -111,7 +111,7 @@ func TestASlowReadingIsRepeated(t *testing.T) {
 		return 50
 	}
 	before := w.truth()
-	got := c.now()
+	got := m.now()
 	want(t, got, before, w.truth())
 	assert.True(t, w.truth()-got <= apart, "%v behind", w.truth()-got)
 }
@@ -119,28 +119,28 @@ func TestASlowReadingIsRepeated(t *testing.T) {
 // A goroutine is slow after it has read the boot clock, so the suspended time seems shorter by that. The
 // clock does not go back for those that come after another goroutine, which has read it meanwhile.
 func TestASlowReadingSetsNothingBack(t *testing.T) {
-	w, c := newWorld()
-	c.now()
+	w, m := newWorld()
+	m.now()
 	w.between = func() { w.between = nil; w.mono += fresh / 4 } // so that it reads the boot clock
 	var other time.Duration
 	calls := 0
 	w.took = func() time.Duration {
 		if calls++; calls == 4 { // those of now, read and boot are over, and the boot clock is read
 			w.mono += apart / 2
-			other = c.now()
+			other = m.now()
 		}
 		return 50
 	}
-	c.now()
-	got := c.now()
+	m.now()
+	got := m.now()
 	assert.True(t, w.boots == 2 && other > 0, "no goroutine was slow")
 	assert.True(t, got >= other, "it shows %v, and showed %v before", got, other)
 }
 
 func TestWithoutABootClockThereIsTheFallback(t *testing.T) {
-	w, c := newWorld()
+	w, m := newWorld()
 	w.broken = true
-	got := c.now()
+	got := m.now()
 	assert.True(t, got < time.Hour, "got %v, not the time of this process", got)
 }
 
@@ -149,7 +149,7 @@ func TestWithoutABootClockThereIsTheFallback(t *testing.T) {
 func TestTheClockInARandomWorld(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
-	w, c := newWorld()
+	w, m := newWorld()
 	happens := func() {
 		switch r.IntN(40) {
 		case 0:
@@ -166,7 +166,7 @@ func TestTheClockInARandomWorld(t *testing.T) {
 	for range 200_000 {
 		happens()
 		before := w.truth()
-		got := c.now()
+		got := m.now()
 		// Within one call a suspension may lie between the readings: then the error is as long as the
 		// reading of the boot clock, and the next call corrects it.
 		if got > w.truth() || got < last {

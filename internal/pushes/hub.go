@@ -68,7 +68,7 @@ type subscription struct {
 type Waiter struct {
 	Granted chan Grant         // receives the push, at most one
 	Recheck chan struct{}      // receives when the waiter should poll
-	FreeAt  chan time.Duration // receives how long the lock is still held, when that has changed
+	FreeIn  chan time.Duration // receives how long the lock is still held, when that has changed
 	number  uint64
 	channel string
 	sub     *subscription // nil: no push can reach it
@@ -253,7 +253,7 @@ func (h *Hub) Forget(w *Waiter) {
 // enlist registers a waiter, which the caller has counted as a user of s. mu is held.
 func (h *Hub) enlist(channel string, s *subscription, number uint64) *Waiter {
 	w := &Waiter{
-		Granted: make(chan Grant, 1), Recheck: make(chan struct{}, 1), FreeAt: make(chan time.Duration, 1),
+		Granted: make(chan Grant, 1), Recheck: make(chan struct{}, 1), FreeIn: make(chan time.Duration, 1),
 		number: number, channel: channel, sub: s,
 	}
 	h.waiters[number] = w
@@ -345,7 +345,7 @@ func (w *Waiter) Drain() {
 	default:
 	}
 	select {
-	case <-w.FreeAt:
+	case <-w.FreeIn:
 	default:
 	}
 }
@@ -396,7 +396,7 @@ func (h *Hub) message(payload string) {
 	}
 	if g.Later {
 		select {
-		case w.FreeAt <- g.Left:
+		case w.FreeIn <- g.Left:
 		default: // the waiter polls anyway after the first of them
 		}
 		return

@@ -117,7 +117,7 @@ func TestAWaiterThatPollsForgetsWhatItWasTold(t *testing.T) {
 		select {
 		case <-w.Recheck:
 			t.Error("it is still to poll")
-		case left := <-w.FreeAt:
+		case left := <-w.FreeIn:
 			t.Errorf("it was still told of %v", left)
 		case g := <-w.Granted:
 			assert.Equal(t, g.Token, 5, "granted %+v", g)

@@ -37,27 +37,27 @@ func (c *Cluster) Lose(t testing.TB, n int) *Server {
 }
 
 // Forbear keeps the Sentinels from replacing a primary that a test makes silent.
-func (g *Sentinel) Forbear(t testing.TB) {
+func (sen *Sentinel) Forbear(t testing.TB) {
 	t.Helper()
-	g.mind(t, forbearance)
+	sen.mind(t, forbearance)
 }
 
 // Lose kills the primary, and returns it once there is another. It calls Forbear, as
 // [Cluster.Lose] does.
-func (g *Sentinel) Lose(t testing.TB) *Server {
+func (sen *Sentinel) Lose(t testing.TB) *Server {
 	t.Helper()
-	old := g.Primary()
-	g.mind(t, attentive)
+	old := sen.Primary()
+	sen.mind(t, attentive)
 	old.Kill()
-	g.AwaitFailOver(old)
-	g.Forbear(t)
+	sen.AwaitFailOver(old)
+	sen.Forbear(t)
 	return old
 }
 
 // mind sets the silence, in milliseconds, after which the primary is replaced.
-func (g *Sentinel) mind(t testing.TB, silence int) {
+func (sen *Sentinel) mind(t testing.TB, silence int) {
 	t.Helper()
-	for _, s := range g.Sentinels {
+	for _, s := range sen.Sentinels {
 		s.Do(t, "SENTINEL", "SET", SentinelName, "down-after-milliseconds", silence)
 	}
 }

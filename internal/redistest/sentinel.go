@@ -27,13 +27,13 @@ type Sentinel struct {
 // each Sentinel knows both replicas and the other Sentinels.
 func StartSentinel(t testing.TB, opts ...Option) *Sentinel {
 	t.Helper()
-	g := &Sentinel{t: t}
+	sen := &Sentinel{t: t}
 	opts = append([]Option{replicated, Needs("with Sentinel"), Needs("for `WaitReplicas`")}, opts...)
 	primary := Start(t, opts...)
-	g.Servers = append([]*Server{primary}, Primaries(t, 2, append(opts, ReplicaOf(primary))...)...)
-	g.Sentinels = Primaries(t, 3, sentinelOf(primary))
-	g.AwaitReady()
-	return g
+	sen.Servers = append([]*Server{primary}, Primaries(t, 2, append(opts, ReplicaOf(primary))...)...)
+	sen.Sentinels = Primaries(t, 3, sentinelOf(primary))
+	sen.AwaitReady()
+	return sen
 }
 
 // sentinelOf makes a server a Sentinel that watches primary.
@@ -52,9 +52,9 @@ func sentinelOf(primary *Server) Option {
 }
 
 // Addrs returns the addresses of the Sentinels.
-func (g *Sentinel) Addrs() []string {
+func (sen *Sentinel) Addrs() []string {
 	var addrs []string
-	for _, s := range g.Sentinels {
+	for _, s := range sen.Sentinels {
 		addrs = append(addrs, s.Addr())
 	}
 	return addrs
@@ -62,11 +62,11 @@ func (g *Sentinel) Addrs() []string {
 
 // AwaitReady waits until every Sentinel sees a primary that is up, its replicas and the other
 // Sentinels.
-func (g *Sentinel) AwaitReady() {
-	g.t.Helper()
-	until(g.t, "the Sentinels agree", func() error {
-		for _, s := range g.Sentinels {
-			fields := g.master(s)
+func (sen *Sentinel) AwaitReady() {
+	sen.t.Helper()
+	until(sen.t, "the Sentinels agree", func() error {
+		for _, s := range sen.Sentinels {
+			fields := sen.master(s)
 			if fields["num-slaves"] != "2" || fields["num-other-sentinels"] != "2" || fields["flags"] != "master" {
 				return fmt.Errorf("%s sees %v", s.Addr(), fields)
 			}
@@ -76,9 +76,9 @@ func (g *Sentinel) AwaitReady() {
 }
 
 // master returns what a Sentinel reports about the primary.
-func (g *Sentinel) master(s *Server) map[string]string {
-	g.t.Helper()
-	list, _ := s.Do(g.t, "SENTINEL", "MASTER", SentinelName).([]any)
+func (sen *Sentinel) master(s *Server) map[string]string {
+	sen.t.Helper()
+	list, _ := s.Do(sen.t, "SENTINEL", "MASTER", SentinelName).([]any)
 	fields := make(map[string]string)
 	for i := 0; i+1 < len(list); i += 2 {
 		name, _ := list[i].(string)
@@ -88,16 +88,16 @@ func (g *Sentinel) master(s *Server) map[string]string {
 }
 
 // Primary returns the server that the Sentinels call the primary.
-func (g *Sentinel) Primary() *Server {
-	g.t.Helper()
+func (sen *Sentinel) Primary() *Server {
+	sen.t.Helper()
 	var primary *Server
-	until(g.t, "the Sentinels name one primary", func() error {
+	until(sen.t, "the Sentinels name one primary", func() error {
 		votes := make(map[string]int)
-		for _, s := range g.Sentinels {
-			votes[g.master(s)["port"]]++
+		for _, s := range sen.Sentinels {
+			votes[sen.master(s)["port"]]++
 		}
-		for _, s := range g.Servers {
-			if votes[strconv.Itoa(s.port)] == len(g.Sentinels) {
+		for _, s := range sen.Servers {
+			if votes[strconv.Itoa(s.port)] == len(sen.Sentinels) {
 				primary = s
 				return nil
 			}
@@ -109,28 +109,28 @@ func (g *Sentinel) Primary() *Server {
 
 // FailOver asks a Sentinel to replace the primary. It returns the new primary once all
 // Sentinels name it and it has that role.
-func (g *Sentinel) FailOver() *Server {
-	g.t.Helper()
-	old := g.Primary()
-	until(g.t, "the failover begins", func() error {
-		if e, refused := g.Sentinels[0].Do(g.t, "SENTINEL", "FAILOVER", SentinelName).(Error); refused {
+func (sen *Sentinel) FailOver() *Server {
+	sen.t.Helper()
+	old := sen.Primary()
+	until(sen.t, "the failover begins", func() error {
+		if e, refused := sen.Sentinels[0].Do(sen.t, "SENTINEL", "FAILOVER", SentinelName).(Error); refused {
 			return e
 		}
 		return nil
 	})
-	return g.AwaitFailOver(old)
+	return sen.AwaitFailOver(old)
 }
 
 // AwaitFailOver waits for a primary other than old.
-func (g *Sentinel) AwaitFailOver(old *Server) *Server {
-	g.t.Helper()
+func (sen *Sentinel) AwaitFailOver(old *Server) *Server {
+	sen.t.Helper()
 	var next *Server
-	until(g.t, "another primary", func() error {
-		if next = g.Primary(); next == old {
+	until(sen.t, "another primary", func() error {
+		if next = sen.Primary(); next == old {
 			return errors.New("it is the old one still")
 		}
 		return nil
 	})
-	next.awaitRole(g.t, "master")
+	next.awaitRole(sen.t, "master")
 	return next
 }

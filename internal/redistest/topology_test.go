@@ -62,14 +62,14 @@ func TestASlotOfABusyServerMovesWithItsKeys(t *testing.T) {
 }
 
 func TestSentinelFailsOver(t *testing.T) {
-	g := redistest.StartSentinel(t)
-	first := g.Primary()
-	assert.MustEqual(t, first, g.Servers[0], "the primary is %s", first.Addr())
+	sen := redistest.StartSentinel(t)
+	first := sen.Primary()
+	assert.MustEqual(t, first, sen.Servers[0], "the primary is %s", first.Addr())
 	first.Do(t, "SET", "key", "kept")
 	assert.MustEqual[any](t, first.Do(t, "WAIT", 2, 10_000), int64(2), "replicas are in step")
 	first.CutReplicas(t)
 	first.Do(t, "SET", "key", "lost")
 	first.Kill()
-	next := g.AwaitFailOver(first)
+	next := sen.AwaitFailOver(first)
 	assert.Equal(t, next.Do(t, "GET", "key"), "kept", "the new primary has")
 }

@@ -51,12 +51,12 @@ type Limits struct {
 }
 
 // reached reports whether no renewal follows because of a limit.
-func (l *Item) reached() bool { return l.Limits != nil && l.Limits.spent.Load() }
+func (it *Item) reached() bool { return it.Limits != nil && it.Limits.spent.Load() }
 
-// note decides whether a renewal follows a deadline.
-func (m *Limits) note(d time.Duration) {
-	if m != nil {
-		m.spent.Store(m.NotAfter != 0 && d == m.NotAfter || m.Renewals != 0 && m.renewals >= m.Renewals)
+// noteDeadline decides whether a renewal follows a deadline.
+func (l *Limits) noteDeadline(d time.Duration) {
+	if l != nil {
+		l.spent.Store(l.NotAfter != 0 && d == l.NotAfter || l.Renewals != 0 && l.renewals >= l.Renewals)
 	}
 }
 
@@ -68,24 +68,24 @@ type Asked struct {
 }
 
 // Deadline is the trust deadline of the lease.
-func (l *Item) Deadline() time.Duration { return time.Duration(l.trust.Load()) }
+func (it *Item) Deadline() time.Duration { return time.Duration(it.trust.Load()) }
 
-// last reports whether no renewal follows. The confirmation of a pushed grant is not a
+// noRenewalFollows reports whether no renewal follows. The confirmation of a pushed grant is not a
 // renewal, so no limit applies to it.
-func (l *Item) last() bool { return (l.NoRenewal || l.reached()) && !l.unconfirmed }
+func (it *Item) noRenewalFollows() bool { return (it.NoRenewal || it.reached()) && !it.unconfirmed }
 
 // retryAt is when to try again after a renewal that failed at now. The lease of a pushed
 // grant may be much shorter than the TTL for which its renewals ask.
-func (l *Item) retryAt(now time.Duration) time.Duration {
-	if l.unconfirmed {
-		return leasetime.RetryAt(now, l.Deadline()-now)
+func (it *Item) retryAt(now time.Duration) time.Duration {
+	if it.unconfirmed {
+		return leasetime.RetryAt(now, it.Deadline()-now)
 	}
-	return leasetime.RetryAt(now, l.TTL)
+	return leasetime.RetryAt(now, it.TTL)
 }
 
 // EndReason is the reason for which the lease is lost when its deadline passes.
-func (l *Item) EndReason() Reason {
-	if l.reached() {
+func (it *Item) EndReason() Reason {
+	if it.reached() {
 		return Limit
 	}
 	return Expired
@@ -94,11 +94,11 @@ func (l *Item) EndReason() Reason {
 // TTLFor is the TTL for which a renewal at now asks. Near the limit it is just long enough
 // for the lease to be trusted until the limit. So the lock is free soon after the limit, and
 // never before.
-func (l *Item) TTLFor(now, ttl time.Duration) time.Duration {
-	if l.Limits == nil || l.Limits.NotAfter == 0 {
+func (it *Item) TTLFor(now, ttl time.Duration) time.Duration {
+	if it.Limits == nil || it.Limits.NotAfter == 0 {
 		return ttl
 	}
-	return min(ttl, leasetime.TTLFor(max(l.Limits.NotAfter-now, 0)))
+	return min(ttl, leasetime.TTLFor(max(it.Limits.NotAfter-now, 0)))
 }
 
 // queue orders leases by the next instant at which something must happen.
@@ -112,9 +112,9 @@ func (q queue) Swap(i, j int) {
 }
 
 func (q *queue) Push(x any) {
-	l := x.(*Item)
-	l.index = int32(len(*q)) // as in Swap
-	*q = append(*q, l)
+	it := x.(*Item)
+	it.index = int32(len(*q)) // as in Swap
+	*q = append(*q, it)
 }
 
 func (q *queue) Pop() any {

@@ -48,46 +48,46 @@ func (c *chance) answer(ctx context.Context, batch []Asked) ([]Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	outcomes := make([]Outcome, len(batch))
-	for i, l := range batch {
-		b := c.beliefs[l.Item]
-		if _, lost := c.server.lossOf(l.Item); lost || b.removed || c.server.now() >= b.trust {
+	for i, a := range batch {
+		b := c.beliefs[a.Item]
+		if _, lost := c.server.lossOf(a.Item); lost || b.removed || c.server.now() >= b.trust {
 			continue
 		}
 		if c.rng.IntN(20) == 0 {
 			outcomes[i].Lost, b.told = NotHeld, true
 			continue
 		}
-		b.trust = max(b.trust, leasetime.Deadline(sent, l.For))
+		b.trust = max(b.trust, leasetime.Deadline(sent, a.For))
 	}
 	return outcomes, nil
 }
 
 // step makes one random call of a client.
 func (c *chance) step(leases []*Item) []*Item {
-	k, now := c.server.renewer, c.server.now()
+	r, now := c.server.renewer, c.server.now()
 	pick := func() *Item { return leases[c.rng.IntN(len(leases))] }
 	ttl := time.Duration(50+c.rng.IntN(20_000)) * time.Millisecond
 	switch dice := c.rng.IntN(4); {
 	case dice < 2 || len(leases) == 0:
-		l := &Item{Hold: own(fmt.Sprint(c.rng.IntN(3))), TTL: ttl, NoRenewal: c.rng.IntN(5) == 0}
-		c.beliefs[l] = &belief{trust: leasetime.Deadline(now, ttl)}
+		it := &Item{Hold: own(fmt.Sprint(c.rng.IntN(3))), TTL: ttl, NoRenewal: c.rng.IntN(5) == 0}
+		c.beliefs[it] = &belief{trust: leasetime.Deadline(now, ttl)}
 		if c.rng.IntN(2) == 0 {
-			k.Add(l, now, now)
-			return append(leases, l)
+			r.Add(it, now, now)
+			return append(leases, it)
 		}
 		since, lasts := now-time.Duration(c.rng.Int64N(int64(ttl)/4)), ttl/2
-		c.beliefs[l].trust = leasetime.Deadline(since, lasts)
-		k.AddPushed(l, since, lasts, now)
-		return append(leases, l)
+		c.beliefs[it].trust = leasetime.Deadline(since, lasts)
+		r.AddPushed(it, since, lasts, now)
+		return append(leases, it)
 	case dice == 2:
-		l := pick()
-		if k.Remove(l) {
-			c.beliefs[l].removed = true
+		it := pick()
+		if r.Remove(it) {
+			c.beliefs[it].removed = true
 		}
 	default:
-		l := pick()
-		if k.Extended(l, now, ttl) {
-			b := c.beliefs[l]
+		it := pick()
+		if r.Extended(it, now, ttl) {
+			b := c.beliefs[it]
 			b.trust = max(b.trust, leasetime.Deadline(now, ttl))
 		}
 	}
@@ -97,12 +97,12 @@ func (c *chance) step(leases []*Item) []*Item {
 // judge compares the renewer with the model at the end.
 func (c *chance) judge(t *testing.T, leases []*Item) {
 	t.Helper()
-	for i, l := range leases {
-		b := c.beliefs[l]
-		v, lost := c.server.lossOf(l)
+	for i, it := range leases {
+		b := c.beliefs[it]
+		v, lost := c.server.lossOf(it)
 		switch {
-		case l.Deadline() != b.trust:
-			t.Errorf("lease %d: trusted until %v, confirmed until %v", i, l.Deadline(), b.trust)
+		case it.Deadline() != b.trust:
+			t.Errorf("lease %d: trusted until %v, confirmed until %v", i, it.Deadline(), b.trust)
 		case b.removed && lost:
 			t.Errorf("lease %d: removed, then lost at %v for %q", i, v.at, v.reason)
 		case b.removed:

@@ -19,21 +19,21 @@ func TestAPushedGrantIsConfirmedAtOnceForTheWholeTTL(t *testing.T) {
 			return make([]Outcome, len(batch)), nil
 		}
 		now := s.now()
-		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
+		it := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
 		want := leasetime.Deadline(now, ttl/10)
-		assert.True(t, l.Deadline() == want, "trusted until %v before it is confirmed, want %v", l.Deadline(), want)
+		assert.True(t, it.Deadline() == want, "trusted until %v before it is confirmed, want %v", it.Deadline(), want)
 		close(answer)
 		synctest.Wait()
 		seen := s.seen()
 		assert.MustTrue(t, len(seen) == 1 && seen[0].at == now, "pushed at %v, requests %+v", now, seen)
-		if told := s.renewals(l); l.Deadline() != now+life || len(told) != 1 || told[0].lag != 0 {
-			t.Errorf("trusted until %v, told %+v", l.Deadline(), told)
+		if told := s.renewals(it); it.Deadline() != now+life || len(told) != 1 || told[0].lag != 0 {
+			t.Errorf("trusted until %v, told %+v", it.Deadline(), told)
 		}
 		time.Sleep(ttl/3 - time.Millisecond)
 		assert.AtMost(t, len(s.seen()), 1, "renewals in the first third of the TTL")
 		time.Sleep(ttl / 6)
 		// The confirmation says nothing of how near the lease was to its end.
-		told := s.renewals(l)
+		told := s.renewals(it)
 		if len(told) != 2 || told[0].left != 0 || told[0].ttl != 0 || told[1].left == 0 || told[1].ttl != ttl {
 			t.Errorf("told %+v", told)
 		}
@@ -45,8 +45,8 @@ func TestAPushedGrantThatIsReleasedFirstIsNotConfirmed(t *testing.T) {
 		// The timer is due at once, so on another processor it may be faster than Remove.
 		for range 100 {
 			before := len(s.seen())
-			l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
-			assert.True(t, s.renewer.Remove(l), "it was not in care")
+			it := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
+			assert.True(t, s.renewer.Remove(it), "it was not in care")
 			time.Sleep(ttl)
 			if len(s.seen()) == before {
 				return
@@ -76,10 +76,10 @@ func TestAConfirmationIsTriedAgainWithinThePushedLease(t *testing.T) {
 			}
 			return make([]Outcome, len(batch)), nil
 		}
-		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, 2*time.Second)
+		it := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, 2*time.Second)
 		time.Sleep(2 * time.Second)
-		if _, lost := s.lossOf(l); lost || l.Deadline() < s.now()+ttl/2 {
-			t.Errorf("lost: %v, trusted for %v more after %d tries", lost, l.Deadline()-s.now(), tries.Load())
+		if _, lost := s.lossOf(it); lost || it.Deadline() < s.now()+ttl/2 {
+			t.Errorf("lost: %v, trusted for %v more after %d tries", lost, it.Deadline()-s.now(), tries.Load())
 		}
 	})
 }
@@ -96,15 +96,15 @@ func TestToConfirmIsNoRenewalAndNoLimitForbidsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
-				l, now := c.lease, s.now()
-				l.Hold, l.TTL = own(""), ttl
-				if l.Limits != nil && l.Limits.NotAfter > 0 {
-					l.Limits.NotAfter += now
+				it, now := c.lease, s.now()
+				it.Hold, it.TTL = own(""), ttl
+				if it.Limits != nil && it.Limits.NotAfter > 0 {
+					it.Limits.NotAfter += now
 				}
-				s.addPushed(t, l, ttl/10)
+				s.addPushed(t, it, ttl/10)
 				time.Sleep(3 * ttl)
 				assert.Equal(t, len(s.seen()), c.want, "requests")
-				v, lost := s.lossOf(l)
+				v, lost := s.lossOf(it)
 				assert.True(t, lost && v.at-now >= c.end-leasetime.Slack(ttl) && v.at-now <= c.end,
 					"lost: %v, %v after the push, want %v", lost, v.at-now, c.end)
 			})
@@ -114,8 +114,8 @@ func TestToConfirmIsNoRenewalAndNoLimitForbidsIt(t *testing.T) {
 
 func TestWhatAnExtensionHasConfirmedIsNotConfirmedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
-		assert.True(t, s.renewer.Extended(l, s.now(), ttl), "it was not in care")
+		it := s.addPushed(t, &Item{Hold: own(""), TTL: ttl}, ttl/10)
+		assert.True(t, s.renewer.Extended(it, s.now(), ttl), "it was not in care")
 		time.Sleep(ttl/3 - leasetime.Slack(ttl) - time.Millisecond)
 		assert.Equal(t, len(s.seen()), 0, "renewals in the first third of the TTL")
 	})

@@ -58,9 +58,9 @@ type Config struct {
 	// returns one outcome for each, or an error if nothing is known.
 	Renew func(ctx context.Context, batch []Asked) ([]Outcome, error)
 	// Renewed is called for each lease that was renewed, or whose renewal failed.
-	Renewed func(l *Item, r Report)
+	Renewed func(it *Item, r Report)
 	// Lost is called once for each lease that is lost. The renewer has removed it by then.
-	Lost func(l *Item, reason Reason)
+	Lost func(it *Item, reason Reason)
 	// Timeout limits one request. The old deadlines of the leases in it limit it too.
 	Timeout time.Duration
 }
@@ -96,140 +96,140 @@ type Renewer struct {
 
 // New makes a renewer. Its timer starts with the first lease.
 func New(cfg Config) *Renewer {
-	k := &Renewer{cfg: cfg}
-	k.ctx, k.stop = context.WithCancel(context.Background())
-	return k
+	r := &Renewer{cfg: cfg}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
 }
 
-// Add adds a lease that a request sent at sent was granted for l.TTL. now is the time now. It
+// Add adds a lease that a request sent at sent was granted for it.TTL. now is the time now. It
 // returns false if the renewer has stopped.
-func (k *Renewer) Add(l *Item, sent, now time.Duration) bool {
-	return k.add(l, sent, l.TTL, now)
+func (r *Renewer) Add(it *Item, sent, now time.Duration) bool {
+	return r.add(it, sent, it.TTL, now)
 }
 
 // AddPushed adds a lease that a push granted for ttl, not before since. now is the time now.
 // A renewal confirms it at once. Before that, the client does not know whether the push was
 // true, and the server does not know whether the client received it. If the lease is removed
 // first, it is not confirmed.
-func (k *Renewer) AddPushed(l *Item, since, ttl, now time.Duration) bool {
-	l.unconfirmed = true
-	return k.add(l, since, ttl, now)
+func (r *Renewer) AddPushed(it *Item, since, ttl, now time.Duration) bool {
+	it.unconfirmed = true
+	return r.add(it, since, ttl, now)
 }
 
-func (k *Renewer) add(l *Item, since, ttl, now time.Duration) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopped {
+func (r *Renewer) add(it *Item, since, ttl, now time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
 		return false
 	}
-	l.extend(since, ttl)
-	if l.unconfirmed {
-		l.due, l.next = now, min(now, l.Deadline())
+	it.extend(since, ttl)
+	if it.unconfirmed {
+		it.due, it.next = now, min(now, it.Deadline())
 	}
-	heap.Push(&k.queue, l)
-	k.arm(now)
+	heap.Push(&r.queue, it)
+	r.arm(now)
 	return true
 }
 
 // extend counts ttl from sent. A deadline never moves back, because answers may overtake each
 // other. The next renewal does not move back either. Otherwise a lease that was extended to a
 // shorter TTL would be due all the time.
-func (l *Item) extend(sent, ttl time.Duration) {
-	if l.cut == over {
-		l.next = l.Deadline()
+func (it *Item) extend(sent, ttl time.Duration) {
+	if it.cut == over {
+		it.next = it.Deadline()
 		return
 	}
-	if l.cut == shortened {
-		ttl = min(ttl, l.TTL)
+	if it.cut == shortened {
+		ttl = min(ttl, it.TTL)
 	}
 	d := leasetime.Deadline(sent, ttl)
-	if l.Limits != nil && l.Limits.NotAfter != 0 {
-		d = min(d, l.Limits.NotAfter)
+	if it.Limits != nil && it.Limits.NotAfter != 0 {
+		d = min(d, it.Limits.NotAfter)
 	}
-	d = max(d, l.Deadline())
-	l.trust.Store(int64(d))
-	l.Limits.note(d)
-	l.due = max(l.due, leasetime.RenewAt(sent, ttl))
-	l.next = min(l.due, d)
-	if l.last() || l.busy {
-		l.next = d
+	d = max(d, it.Deadline())
+	it.trust.Store(int64(d))
+	it.Limits.noteDeadline(d)
+	it.due = max(it.due, leasetime.RenewAt(sent, ttl))
+	it.next = min(it.due, d)
+	if it.noRenewalFollows() || it.busy {
+		it.next = d
 	}
 }
 
 // report describes a renewal that was sent at sent and confirmed now. The lease does not have
 // its new deadline yet.
-func (l Asked) report(waiting int, sent, now time.Duration) Report {
-	r := Report{Waiting: waiting, Lag: sent - l.due}
-	if !l.unconfirmed {
-		r.Remaining, r.TTL = max(l.Deadline()-now, 0), l.For
+func (a Asked) report(waiting int, sent, now time.Duration) Report {
+	r := Report{Waiting: waiting, Lag: sent - a.due}
+	if !a.unconfirmed {
+		r.Remaining, r.TTL = max(a.Deadline()-now, 0), a.For
 	}
 	return r
 }
 
-// Recheck renews at once the leases that match selects, because they may be lost. It skips
+// RenewNow renews at once the leases that match selects, because they may be lost. It skips
 // leases without renewal, and those whose renewal is under way.
-func (k *Renewer) Recheck(match func(*Item) bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stopped {
+func (r *Renewer) RenewNow(match func(*Item) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
 		return
 	}
-	now := k.cfg.Now()
-	for _, l := range slices.Clone(k.queue) {
-		if match(l) && !l.busy && !l.last() {
-			l.next = min(l.next, now)
-			heap.Fix(&k.queue, int(l.index))
+	now := r.cfg.Now()
+	for _, it := range slices.Clone(r.queue) {
+		if match(it) && !it.busy && !it.noRenewalFollows() {
+			it.next = min(it.next, now)
+			heap.Fix(&r.queue, int(it.index))
 		}
 	}
-	k.arm(now)
+	r.arm(now)
 }
 
 // Remove removes a lease. It returns false if the renewer does not have the lease: it has
 // reported the loss, or is about to. A renewal that is under way has no effect on the lease
 // any more.
-func (k *Renewer) Remove(l *Item) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.index < 0 {
+func (r *Renewer) Remove(it *Item) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if it.index < 0 {
 		return false
 	}
-	heap.Remove(&k.queue, int(l.index))
+	heap.Remove(&r.queue, int(it.index))
 	return true
 }
 
 // Expire notes that a caller has seen the deadline of a lease pass. From then on the lease is
 // lost: no renewal revives it, and the timer, which is late, reports the loss. Expire returns
 // false if the lease has been renewed meanwhile.
-func (k *Renewer) Expire(l *Item) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.index >= 0 && l.Deadline() > k.cfg.Now() {
+func (r *Renewer) Expire(it *Item) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if it.index >= 0 && it.Deadline() > r.cfg.Now() {
 		return false
 	}
-	l.cut = over
+	it.cut = over
 	return true
 }
 
 // Has reports whether the renewer has the lease.
-func (k *Renewer) Has(l *Item) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return l.index >= 0
+func (r *Renewer) Has(it *Item) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return it.index >= 0
 }
 
 // Extended notes that a request sent at sent extended the lease to ttl. It returns false if
 // the renewer no longer has the lease.
-func (k *Renewer) Extended(l *Item, sent, ttl time.Duration) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.index < 0 {
+func (r *Renewer) Extended(it *Item, sent, ttl time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if it.index < 0 {
 		return false
 	}
-	l.TTL = l.within(ttl)
-	l.unconfirmed = false
-	l.extend(sent, l.TTL)
-	heap.Fix(&k.queue, int(l.index))
-	k.arm(k.cfg.Now())
+	it.TTL = it.within(ttl)
+	it.unconfirmed = false
+	it.extend(sent, it.TTL)
+	heap.Fix(&r.queue, int(it.index))
+	r.arm(r.cfg.Now())
 	return true
 }
 
@@ -240,243 +240,243 @@ func (k *Renewer) Extended(l *Item, sent, ttl time.Duration) bool {
 //
 // A renewal under way may ask for more. renewing is closed when it has ended, and nil if there
 // is none. ok is false if the renewer does not have the lease.
-func (k *Renewer) Shorten(l *Item, now, ttl time.Duration) (renewing <-chan struct{}, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.index < 0 {
+func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan struct{}, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if it.index < 0 {
 		return nil, false
 	}
-	l.TTL, l.cut = min(l.TTL, ttl), max(l.cut, shortened)
-	if d := leasetime.Deadline(now, ttl); d < l.Deadline() {
-		l.trust.Store(int64(d))
-		l.Limits.note(d) // NotAfter is later
+	it.TTL, it.cut = min(it.TTL, ttl), max(it.cut, shortened)
+	if d := leasetime.Deadline(now, ttl); d < it.Deadline() {
+		it.trust.Store(int64(d))
+		it.Limits.noteDeadline(d) // NotAfter is later
 	}
-	l.due = min(l.due, leasetime.RenewAt(now, ttl))
-	l.next = min(l.next, l.Deadline())
-	if !l.last() && !l.busy {
-		l.next = min(l.next, l.due)
+	it.due = min(it.due, leasetime.RenewAt(now, ttl))
+	it.next = min(it.next, it.Deadline())
+	if !it.noRenewalFollows() && !it.busy {
+		it.next = min(it.next, it.due)
 	}
-	heap.Fix(&k.queue, int(l.index))
-	k.arm(now)
-	if !l.busy {
+	heap.Fix(&r.queue, int(it.index))
+	r.arm(now)
+	if !it.busy {
 		return nil, true
 	}
-	if k.renewals == nil {
-		k.renewals = make(map[*Item]chan struct{})
+	if r.renewals == nil {
+		r.renewals = make(map[*Item]chan struct{})
 	}
-	if k.renewals[l] == nil {
-		k.renewals[l] = make(chan struct{})
+	if r.renewals[it] == nil {
+		r.renewals[it] = make(chan struct{})
 	}
-	return k.renewals[l], true
+	return r.renewals[it], true
 }
 
 // within is ttl, but no more than the lease was shortened to.
-func (l *Item) within(ttl time.Duration) time.Duration {
-	if l.cut == shortened {
-		return min(ttl, l.TTL)
+func (it *Item) within(ttl time.Duration) time.Duration {
+	if it.cut == shortened {
+		return min(ttl, it.TTL)
 	}
 	return ttl
 }
 
 // Longest returns the longest TTL up to ttl that the lease may still get, see Shorten.
-func (k *Renewer) Longest(l *Item, ttl time.Duration) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return l.within(ttl)
+func (r *Renewer) Longest(it *Item, ttl time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return it.within(ttl)
 }
 
 // StopRenewal ends the renewals of a lease. The renewer keeps it and reports its loss at the
 // deadline. A renewal that is under way may still extend the lease once, and so may the
 // confirmation of a pushed grant.
-func (k *Renewer) StopRenewal(l *Item) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l.NoRenewal = true
-	if l.index >= 0 && l.last() {
-		l.next = l.Deadline()
-		heap.Fix(&k.queue, int(l.index))
+func (r *Renewer) StopRenewal(it *Item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	it.NoRenewal = true
+	if it.index >= 0 && it.noRenewalFollows() {
+		it.next = it.Deadline()
+		heap.Fix(&r.queue, int(it.index))
 	}
 }
 
 // TTL is the TTL for which the next renewal of the lease asks.
-func (k *Renewer) TTL(l *Item) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return l.TTL
+func (r *Renewer) TTL(it *Item) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return it.TTL
 }
 
 // All lists the leases.
-func (k *Renewer) All() []*Item {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return append([]*Item(nil), k.queue...)
+func (r *Renewer) All() []*Item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*Item(nil), r.queue...)
 }
 
 // Len returns how many leases there are.
-func (k *Renewer) Len() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.queue)
+func (r *Renewer) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue)
 }
 
 // Stop removes all leases and ends the requests under way. It returns when no goroutine of
 // the renewer runs.
-func (k *Renewer) Stop() {
-	k.mu.Lock()
-	k.stopped = true
-	for _, l := range k.queue {
-		l.index = -1
+func (r *Renewer) Stop() {
+	r.mu.Lock()
+	r.stopped = true
+	for _, it := range r.queue {
+		it.index = -1
 	}
-	k.queue = nil
-	if k.timer != nil && k.timer.Stop() {
-		k.work.Done() // the tick that will not come
+	r.queue = nil
+	if r.timer != nil && r.timer.Stop() {
+		r.work.Done() // the tick that will not come
 	}
-	k.timer = nil
-	k.mu.Unlock()
-	k.stop()
-	k.work.Wait()
+	r.timer = nil
+	r.mu.Unlock()
+	r.stop()
+	r.work.Wait()
 }
 
 // arm makes the timer fire for the first lease, if it would fire too late. It never makes the
 // timer fire later: an idle tick now and then costs less than moving the timer with every
 // lease.
-func (k *Renewer) arm(now time.Duration) {
-	if len(k.queue) == 0 {
+func (r *Renewer) arm(now time.Duration) {
+	if len(r.queue) == 0 {
 		return
 	}
-	at := min(k.queue[0].next, now+maxSleep)
-	if k.armed != 0 && k.armed <= at {
+	at := min(r.queue[0].next, now+maxSleep)
+	if r.armed != 0 && r.armed <= at {
 		return
 	}
-	if k.timer == nil || !k.timer.Stop() {
-		k.work.Add(1)
+	if r.timer == nil || !r.timer.Stop() {
+		r.work.Add(1)
 	}
-	k.armed = max(at, 1)
-	k.timer = time.AfterFunc(max(at-now, 0), k.tick)
+	r.armed = max(at, 1)
+	r.timer = time.AfterFunc(max(at-now, 0), r.tick)
 }
 
 var renewLabel = label.New("renewals")
 
 // tick does what is due: reports losses, sends renewals.
-func (k *Renewer) tick() {
-	defer k.work.Done()
+func (r *Renewer) tick() {
+	defer r.work.Done()
 	renewLabel.Set() // the goroutines that send the renewals have it too
-	k.mu.Lock()
-	if k.stopped {
-		k.mu.Unlock()
+	r.mu.Lock()
+	if r.stopped {
+		r.mu.Unlock()
 		return
 	}
-	k.armed = 0
-	now := k.cfg.Now()
-	lost, due := k.due(now)
-	k.arm(now)
+	r.armed = 0
+	now := r.cfg.Now()
+	lost, due := r.takeDue(now)
+	r.arm(now)
 	for group, leases := range due {
 		for len(leases) > 0 {
 			n := min(len(leases), batchMax)
 			batch := leases[:n:n]
 			leases = leases[n:]
-			k.work.Go(func() { k.renew(batch) })
+			r.work.Go(func() { r.renew(batch) })
 		}
 		delete(due, group)
 	}
-	k.mu.Unlock()
-	for _, l := range lost {
-		k.cfg.Lost(l, l.EndReason())
+	r.mu.Unlock()
+	for _, it := range lost {
+		r.cfg.Lost(it, it.EndReason())
 	}
 }
 
-// due removes the leases whose deadline has passed, and picks those whose
+// takeDue removes the leases whose deadline has passed, and picks those whose
 // renewal is due, by group. If one is, those that are nearly due fill its batch up, and no more: with
 // many leases, each would otherwise be renewed earlier, and so more often.
-func (k *Renewer) due(now time.Duration) (lost []*Item, due map[string][]Asked) {
-	for len(k.queue) > 0 {
-		l := k.queue[0]
-		if l.Deadline() <= now {
-			heap.Pop(&k.queue)
-			lost = append(lost, l)
+func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Asked) {
+	for len(r.queue) > 0 {
+		it := r.queue[0]
+		if it.Deadline() <= now {
+			heap.Pop(&r.queue)
+			lost = append(lost, it)
 			continue
 		}
-		if l.last() || l.busy || l.next-leasetime.Slack(l.TTL) > now {
+		if it.noRenewalFollows() || it.busy || it.next-leasetime.Slack(it.TTL) > now {
 			break
 		}
-		group := l.Hold.Group()
-		if n := len(due[group]); l.next > now && (len(due) == 0 || n > 0 && n%batchMax == 0) {
+		group := it.Hold.Group()
+		if n := len(due[group]); it.next > now && (len(due) == 0 || n > 0 && n%batchMax == 0) {
 			break
 		}
-		l.busy = true
-		l.next = l.Deadline()
-		heap.Fix(&k.queue, 0)
+		it.busy = true
+		it.next = it.Deadline()
+		heap.Fix(&r.queue, 0)
 		if due == nil {
 			due = make(map[string][]Asked)
 		}
-		due[group] = append(due[group], Asked{l, l.TTLFor(now, l.TTL)})
+		due[group] = append(due[group], Asked{it, it.TTLFor(now, it.TTL)})
 	}
 	return lost, due
 }
 
 // renew sends one batch and notes the outcome of each lease.
-func (k *Renewer) renew(batch []Asked) {
-	sent := k.cfg.Now()
-	bound := k.cfg.Timeout
-	k.mu.Lock()
-	for _, l := range batch {
+func (r *Renewer) renew(batch []Asked) {
+	sent := r.cfg.Now()
+	bound := r.cfg.Timeout
+	r.mu.Lock()
+	for _, a := range batch {
 		// A renewal that arrives after the old deadline has no effect. So the request
 		// ends then, by the clock of the client.
-		bound = min(bound, l.Deadline()-sent)
-		if l.unconfirmed {
-			bound = min(bound, leasetime.ConfirmWithin(l.Deadline()-sent))
+		bound = min(bound, a.Deadline()-sent)
+		if a.unconfirmed {
+			bound = min(bound, leasetime.ConfirmWithin(a.Deadline()-sent))
 		}
 	}
-	k.mu.Unlock()
-	ctx, cancel := context.WithTimeout(k.ctx, max(bound, 0))
-	outcomes, err := k.cfg.Renew(ctx, batch)
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(r.ctx, max(bound, 0))
+	outcomes, err := r.cfg.Renew(ctx, batch)
 	cancel()
 
-	now := k.cfg.Now()
+	now := r.cfg.Now()
 	var lost, kept []int
 	if err != nil {
 		outcomes = slices.Repeat([]Outcome{{Err: err}}, len(batch))
 	}
 	reports := make([]Report, len(batch))
-	k.mu.Lock()
-	for i, l := range batch {
-		l.busy = false
-		if waits := k.renewals[l.Item]; waits != nil {
+	r.mu.Lock()
+	for i, a := range batch {
+		a.busy = false
+		if waits := r.renewals[a.Item]; waits != nil {
 			close(waits)
-			delete(k.renewals, l.Item)
+			delete(r.renewals, a.Item)
 		}
 		switch {
-		case l.index < 0: // released or lost meanwhile
+		case a.index < 0: // released or lost meanwhile
 			continue
 		case outcomes[i].Err != nil:
-			l.next = l.Deadline()
-			if !l.last() { // StopRenewal may have been called meanwhile
-				l.next = min(l.retryAt(now), l.Deadline())
+			a.next = a.Deadline()
+			if !a.noRenewalFollows() { // StopRenewal may have been called meanwhile
+				a.next = min(a.retryAt(now), a.Deadline())
 			}
 		case outcomes[i].Lost != "":
-			heap.Remove(&k.queue, int(l.index))
+			heap.Remove(&r.queue, int(a.index))
 			lost = append(lost, i)
 			continue
 		default:
-			reports[i] = l.report(outcomes[i].Waiting, sent, now)
-			if l.Limits != nil && !l.unconfirmed {
-				l.Limits.renewals++
+			reports[i] = a.report(outcomes[i].Waiting, sent, now)
+			if a.Limits != nil && !a.unconfirmed {
+				a.Limits.renewals++
 			}
-			l.unconfirmed = false
-			l.extend(sent, l.For)
+			a.unconfirmed = false
+			a.extend(sent, a.For)
 		}
-		heap.Fix(&k.queue, int(l.index))
+		heap.Fix(&r.queue, int(a.index))
 		kept = append(kept, i)
 	}
-	if !k.stopped {
-		k.arm(now)
+	if !r.stopped {
+		r.arm(now)
 	}
-	k.mu.Unlock()
+	r.mu.Unlock()
 	for _, i := range lost {
-		k.cfg.Lost(batch[i].Item, outcomes[i].Lost)
+		r.cfg.Lost(batch[i].Item, outcomes[i].Lost)
 	}
 	for _, i := range kept {
 		reports[i].Err = outcomes[i].Err
-		k.cfg.Renewed(batch[i].Item, reports[i])
+		r.cfg.Renewed(batch[i].Item, reports[i])
 	}
 }

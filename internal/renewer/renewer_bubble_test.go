@@ -13,7 +13,7 @@ import (
 
 func TestALeaseIsRenewedAfterAThirdOfItsTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := s.add(t, "", ttl)
+		it := s.add(t, "", ttl)
 		last := s.now()
 		time.Sleep(10 * ttl)
 		for i, r := range s.seen() {
@@ -22,8 +22,8 @@ func TestALeaseIsRenewedAfterAThirdOfItsTTL(t *testing.T) {
 			}
 			last = r.at
 		}
-		if want := last + life; last < 9*ttl || l.Deadline() != want {
-			t.Errorf("last renewed at %v, trusted until %v, want %v", last, l.Deadline(), want)
+		if want := last + life; last < 9*ttl || it.Deadline() != want {
+			t.Errorf("last renewed at %v, trusted until %v, want %v", last, it.Deadline(), want)
 		}
 	})
 }
@@ -37,9 +37,9 @@ func TestARenewalTellsHowMuchOfTheLeaseWasLeft(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return make([]Outcome, len(batch)), nil
 		}
-		l := s.add(t, "", ttl)
+		it := s.add(t, "", ttl)
 		time.Sleep(ttl / 2)
-		told := s.renewals(l)
+		told := s.renewals(it)
 		assert.True(t, len(told) == 1 && told[0].left == trust-told[0].at && told[0].ttl == ttl,
 			"told %+v, the old deadline was %v", told, trust)
 		if least, most := life-ttl/3-3*time.Second, life-ttl/3; told[0].left < least || told[0].left > most {
@@ -56,8 +56,8 @@ func TestRenewalsOfOneGroupAreSentInBatches(t *testing.T) {
 		time.Sleep(ttl / 2)
 		sizes := map[string][]int{}
 		for _, r := range s.seen() {
-			for _, l := range r.batch {
-				assert.MustTrue(t, l.Hold.Group() == r.batch[0].Hold.Group(), "two groups share a request")
+			for _, a := range r.batch {
+				assert.MustTrue(t, a.Hold.Group() == r.batch[0].Hold.Group(), "two groups share a request")
 			}
 			sizes[r.batch[0].Hold.Group()] = append(sizes[r.batch[0].Hold.Group()], len(r.batch))
 		}
@@ -93,8 +93,8 @@ func TestRenewalsOfManyLeasesFillBatchesAndNoMore(t *testing.T) {
 		time.Sleep(ttl/3 + apart)
 		seen := s.seen()
 		assert.True(t, len(seen) == n/batchMax, "%d requests for one renewal of %d leases", len(seen), n)
-		for i, l := range leases {
-			told := s.renewals(l)
+		for i, it := range leases {
+			told := s.renewals(it)
 			assert.MustTrue(t, len(told) == 1 && told[0].lag >= -batchMax*apart,
 				"lease %d: renewed %+v, and a batch of others is due in %v", i, told, batchMax*apart)
 		}
@@ -144,13 +144,13 @@ func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
 				s.answer = answer
-				l := s.add(t, "", ttl)
-				end := l.Deadline()
+				it := s.add(t, "", ttl)
+				end := it.Deadline()
 				time.Sleep(2 * time.Hour)
-				s.wantLost(t, l, Expired, end)
-				assert.True(t, l.Deadline() == end,
-					"the deadline moved from %v to %v without an answer", end, l.Deadline())
-				assert.False(t, s.renewer.Remove(l), "a lost lease is still in care")
+				s.wantLost(t, it, Expired, end)
+				assert.True(t, it.Deadline() == end,
+					"the deadline moved from %v to %v without an answer", end, it.Deadline())
+				assert.False(t, s.renewer.Remove(it), "a lost lease is still in care")
 			})
 		})
 	}
@@ -159,8 +159,8 @@ func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
 func TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = hang
-		l := s.add(t, "", 28*time.Second) // so that the last try begins less than 3 s before the end
-		end := l.Deadline()
+		it := s.add(t, "", 28*time.Second) // so that the last try begins less than 3 s before the end
+		end := it.Deadline()
 		time.Sleep(2 * ttl)
 		seen := s.seen()
 		for i, r := range seen {
@@ -182,11 +182,11 @@ func TestAFailedRenewalIsTriedAgainInsideTheLease(t *testing.T) {
 			}
 			return []Outcome{{Waiting: 7}}, nil
 		}
-		l := s.add(t, "", ttl)
+		it := s.add(t, "", ttl)
 		time.Sleep(10 * ttl)
-		v, lost := s.lossOf(l)
+		v, lost := s.lossOf(it)
 		assert.MustTrue(t, !lost, "lost at %v", v.at)
-		told := s.renewals(l)
+		told := s.renewals(it)
 		for i, v := range told[:16] {
 			assert.True(t, (v.err != nil) == (i < 15), "try %d was told as %v", i, v.err)
 		}
@@ -202,13 +202,13 @@ func TestWhatTheServerSaysOfEachLeaseDecides(t *testing.T) {
 		said := map[*Item]Outcome{gone: {Lost: NotHeld}, evicted: {Lost: Evicted}}
 		s.answer = func(_ context.Context, batch []Asked) (outcomes []Outcome, _ error) {
 			time.Sleep(time.Second)
-			for _, l := range batch {
-				outcomes = append(outcomes, said[l.Item])
+			for _, a := range batch {
+				outcomes = append(outcomes, said[a.Item])
 			}
 			return outcomes, nil
 		}
-		for _, l := range []*Item{kept, gone, evicted} {
-			s.renewer.Add(l, s.now(), s.now())
+		for _, it := range []*Item{kept, gone, evicted} {
+			s.renewer.Add(it, s.now(), s.now())
 		}
 		time.Sleep(ttl / 2)
 		at := s.seen()[0].at + time.Second
@@ -227,13 +227,13 @@ func TestALateAnswerChangesNothingForALeaseThatWasRemoved(t *testing.T) {
 					time.Sleep(2 * time.Second)
 					return []Outcome{outcome}, nil
 				}
-				l := s.add(t, "", ttl)
-				end := l.Deadline()
+				it := s.add(t, "", ttl)
+				end := it.Deadline()
 				time.Sleep(ttl/3 + time.Millisecond)
-				assert.MustTrue(t, len(s.seen()) == 1 && s.renewer.Remove(l), "no renewal is under way")
+				assert.MustTrue(t, len(s.seen()) == 1 && s.renewer.Remove(it), "no renewal is under way")
 				time.Sleep(2 * ttl)
-				if _, lost := s.lossOf(l); lost || len(s.renewals(l)) > 0 || l.Deadline() != end {
-					t.Errorf("lost %v, renewals %v, deadline %v after %v", lost, s.renewals(l), l.Deadline(), end)
+				if _, lost := s.lossOf(it); lost || len(s.renewals(it)) > 0 || it.Deadline() != end {
+					t.Errorf("lost %v, renewals %v, deadline %v after %v", lost, s.renewals(it), it.Deadline(), end)
 				}
 			})
 		})
@@ -246,22 +246,22 @@ func TestAnAnswerAfterTheLossDoesNotReviveTheLease(t *testing.T) {
 			time.Sleep(ttl) // it ignores its context
 			return []Outcome{{}}, nil
 		}
-		l := s.add(t, "", ttl)
-		end := l.Deadline()
+		it := s.add(t, "", ttl)
+		end := it.Deadline()
 		time.Sleep(3 * ttl)
-		s.wantLost(t, l, Expired, end)
-		assert.True(t, len(s.renewals(l)) == 0, "told as renewed: %v", s.renewals(l))
+		s.wantLost(t, it, Expired, end)
+		assert.True(t, len(s.renewals(it)) == 0, "told as renewed: %v", s.renewals(it))
 	})
 }
 
 func TestADeadlineNeverMovesBack(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := s.add(t, "", ttl)
-		s.renewer.Extended(l, s.now(), 10*ttl)
-		end := l.Deadline()
+		it := s.add(t, "", ttl)
+		s.renewer.Extended(it, s.now(), 10*ttl)
+		end := it.Deadline()
 		for _, ttl := range []time.Duration{ttl, time.Second, 5 * ttl} {
-			assert.True(t, s.renewer.Extended(l, s.now(), ttl) && l.Deadline() == end,
-				"extended to %v, trusted until %v, want %v", ttl, l.Deadline(), end)
+			assert.True(t, s.renewer.Extended(it, s.now(), ttl) && it.Deadline() == end,
+				"extended to %v, trusted until %v, want %v", ttl, it.Deadline(), end)
 		}
 	})
 }
@@ -273,14 +273,14 @@ func TestAnExtensionToAShorterTTLDoesNotRenewInALoop(t *testing.T) {
 			return make([]Outcome, len(batch)), nil
 		}
 		start := s.now()
-		l := s.add(t, "", ttl)
-		s.renewer.Extended(l, start, 3*time.Second)
+		it := s.add(t, "", ttl)
+		s.renewer.Extended(it, start, 3*time.Second)
 		time.Sleep(5 * ttl)
 		if first := s.seen()[0].at; first < start+ttl/3-leasetime.Slack(3*time.Second) {
 			t.Errorf("renewed %v after its grant, though it lasts as long as before", first-start)
 		}
 		assert.AtMost(t, len(s.seen()), 5*31, "renewals of a lease of 3s in %v", 5*ttl)
-		_, lost := s.lossOf(l)
+		_, lost := s.lossOf(it)
 		assert.True(t, !lost, "the lease was lost")
 	})
 }
@@ -291,55 +291,55 @@ func TestARenewalThatAskedForLessThanAnExtensionIsNotCountedAsMore(t *testing.T)
 			time.Sleep(2 * time.Second)
 			return []Outcome{{}}, nil
 		}
-		l := s.add(t, "", ttl)
+		it := s.add(t, "", ttl)
 		time.Sleep(ttl/3 - 2*time.Second)
 		sent := s.now() // of an extension that is answered late
 		time.Sleep(2*time.Second + time.Millisecond)
-		s.renewer.Extended(l, sent, ttl+10*time.Second)
-		end := l.Deadline()
+		s.renewer.Extended(it, sent, ttl+10*time.Second)
+		end := it.Deadline()
 		time.Sleep(2 * time.Second)
-		if len(s.renewals(l)) != 1 || l.Deadline() != end {
-			t.Errorf("%d renewals, trusted until %v, the server counts to %v", len(s.renewals(l)), l.Deadline(), end)
+		if len(s.renewals(it)) != 1 || it.Deadline() != end {
+			t.Errorf("%d renewals, trusted until %v, the server counts to %v", len(s.renewals(it)), it.Deadline(), end)
 		}
 	})
 }
 
 func TestAnExtensionIsAskedForByEveryLaterRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := s.add(t, "", ttl)
-		s.renewer.Extended(l, s.now(), 3*ttl)
+		it := s.add(t, "", ttl)
+		s.renewer.Extended(it, s.now(), 3*ttl)
 		start := s.now()
 		time.Sleep(ttl + time.Second)
 		seen := s.seen()
-		if len(seen) != 1 || seen[0].at < start+ttl-3*ttl/20 || l.Deadline() != leasetime.Deadline(seen[0].at, 3*ttl) {
-			t.Errorf("renewals %v, trusted until %v", seen, l.Deadline())
+		if len(seen) != 1 || seen[0].at < start+ttl-3*ttl/20 || it.Deadline() != leasetime.Deadline(seen[0].at, 3*ttl) {
+			t.Errorf("renewals %v, trusted until %v", seen, it.Deadline())
 		}
-		s.renewer.Remove(l)
-		assert.False(t, s.renewer.Extended(l, s.now(), 9*ttl), "a removed lease was extended")
+		s.renewer.Remove(it)
+		assert.False(t, s.renewer.Extended(it, s.now(), 9*ttl), "a removed lease was extended")
 	})
 }
 
 func TestALeaseWithoutRenewalIsNeverRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := &Item{Hold: own("a"), TTL: ttl, NoRenewal: true}
-		s.renewer.Add(l, s.now(), s.now())
-		s.renewer.Extended(l, s.now(), 3*ttl)
-		end := l.Deadline()
+		it := &Item{Hold: own("a"), TTL: ttl, NoRenewal: true}
+		s.renewer.Add(it, s.now(), s.now())
+		s.renewer.Extended(it, s.now(), 3*ttl)
+		end := it.Deadline()
 		time.Sleep(10 * ttl)
 		seen := s.seen()
 		assert.True(t, len(seen) == 0, "renewed %d times", len(seen))
-		s.wantLost(t, l, Expired, end)
+		s.wantLost(t, it, Expired, end)
 	})
 }
 
 func TestASuspensionIsNoticedWithinASecondOfWakingUp(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := s.add(t, "", time.Hour)
+		it := s.add(t, "", time.Hour)
 		time.Sleep(time.Minute)
 		s.ahead.Store(int64(2 * time.Hour)) // the timers did not run, but the clock of trust deadlines did not
 		woke := s.now()
 		time.Sleep(time.Minute)
-		v, lost := s.lossOf(l)
+		v, lost := s.lossOf(it)
 		assert.True(t, lost && v.reason == Expired && v.at <= woke+time.Second, "lost %v after %v", lost, v.at-woke)
 		assert.True(t, len(s.seen()) == 0, "a lease past its deadline was renewed")
 	})
@@ -347,21 +347,21 @@ func TestASuspensionIsNoticedWithinASecondOfWakingUp(t *testing.T) {
 
 func TestASuspensionThatEndsBeforeTheDeadlineIsFollowedByARenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		l := s.add(t, "", time.Hour)
+		it := s.add(t, "", time.Hour)
 		time.Sleep(time.Minute)
 		s.ahead.Store(int64(50 * time.Minute))
 		woke := s.now()
 		time.Sleep(2 * time.Second)
 		seen := s.seen()
 		assert.True(t, len(seen) == 1 && seen[0].at <= woke+time.Second, "renewals %v after waking at %v", seen, woke)
-		assert.True(t, l.Deadline() >= woke+time.Hour-time.Minute, "trusted until %v", l.Deadline())
+		assert.True(t, it.Deadline() >= woke+time.Hour-time.Minute, "trusted until %v", it.Deadline())
 	})
 }
 
 func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = hang
-		l, idle := s.add(t, "", ttl), s.add(t, "", 10*ttl)
+		it, idle := s.add(t, "", ttl), s.add(t, "", 10*ttl)
 		time.Sleep(ttl / 3)
 		synctest.Wait()
 		assert.MustTrue(t, len(s.seen()) == 1, "no renewal is under way")
@@ -369,10 +369,10 @@ func TestStopEndsRequestsAndLeavesNothing(t *testing.T) {
 		s.renewer.Stop()
 		assert.True(t, !s.renewer.Add(&Item{Hold: own("a"), TTL: ttl}, s.now(), s.now()),
 			"a stopped renewer takes leases")
-		assert.True(t, !s.renewer.Remove(l) && !s.renewer.Extended(idle, s.now(), ttl) && len(s.renewer.All()) == 0,
+		assert.True(t, !s.renewer.Remove(it) && !s.renewer.Extended(idle, s.now(), ttl) && len(s.renewer.All()) == 0,
 			"a stopped renewer has leases in care")
 		time.Sleep(time.Hour)
-		_, lost := s.lossOf(l)
+		_, lost := s.lossOf(it)
 		assert.True(t, !lost && len(s.seen()) == 0, "a stopped renewer works")
 	})
 }

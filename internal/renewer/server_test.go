@@ -76,21 +76,21 @@ func (s *server) renew(ctx context.Context, batch []Asked) ([]Outcome, error) {
 	return make([]Outcome, len(batch)), nil
 }
 
-func (s *server) onRenewed(l *Item, r Report) {
+func (s *server) onRenewed(it *Item, r Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.renewed[l] = append(s.renewed[l], verdict{
+	s.renewed[it] = append(s.renewed[it], verdict{
 		at: s.now(), waiting: r.Waiting, lag: r.Lag, left: r.Remaining, ttl: r.TTL, err: r.Err,
 	})
 }
 
-func (s *server) onLost(l *Item, reason Reason) {
+func (s *server) onLost(it *Item, reason Reason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, twice := s.lost[l]; twice {
+	if _, twice := s.lost[it]; twice {
 		panic("a lease was lost twice")
 	}
-	s.lost[l] = verdict{at: s.now(), reason: reason}
+	s.lost[it] = verdict{at: s.now(), reason: reason}
 }
 
 // own is a hold of this group.
@@ -101,31 +101,31 @@ func (o own) Group() string { return string(o) }
 // add adds a new lease, which a request sent now was granted.
 func (s *server) add(t *testing.T, name string, ttl time.Duration) *Item {
 	t.Helper()
-	l := &Item{Hold: own(name), TTL: ttl}
-	assert.MustTrue(t, s.renewer.Add(l, s.now(), s.now()), "the renewer takes no lease")
-	return l
+	it := &Item{Hold: own(name), TTL: ttl}
+	assert.MustTrue(t, s.renewer.Add(it, s.now(), s.now()), "the renewer takes no lease")
+	return it
 }
 
 // addPushed adds a lease that was pushed now, for less than its TTL.
-func (s *server) addPushed(t *testing.T, l *Item, lasts time.Duration) *Item {
+func (s *server) addPushed(t *testing.T, it *Item, lasts time.Duration) *Item {
 	t.Helper()
-	assert.MustTrue(t, s.renewer.AddPushed(l, s.now(), lasts, s.now()), "the renewer takes no lease")
-	return l
+	assert.MustTrue(t, s.renewer.AddPushed(it, s.now(), lasts, s.now()), "the renewer takes no lease")
+	return it
 }
 
-// lossOf returns the reported loss of l, if there is one.
-func (s *server) lossOf(l *Item) (verdict, bool) {
+// lossOf returns the reported loss of an item, if there is one.
+func (s *server) lossOf(it *Item) (verdict, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, lost := s.lost[l]
+	v, lost := s.lost[it]
 	return v, lost
 }
 
-// renewals returns the reported renewals of l.
-func (s *server) renewals(l *Item) []verdict {
+// renewals returns the reported renewals of an item.
+func (s *server) renewals(it *Item) []verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.renewed[l]
+	return s.renewed[it]
 }
 
 // seen returns the requests so far, and clears them.
@@ -143,10 +143,10 @@ func hang(ctx context.Context, _ []Asked) ([]Outcome, error) {
 	return nil, ctx.Err()
 }
 
-// wantLost asserts that l was lost for this reason, at this instant.
-func (s *server) wantLost(t *testing.T, l *Item, reason Reason, at time.Duration) {
+// wantLost asserts that an item was lost for this reason, at this instant.
+func (s *server) wantLost(t *testing.T, it *Item, reason Reason, at time.Duration) {
 	t.Helper()
-	v, lost := s.lossOf(l)
+	v, lost := s.lossOf(it)
 	assert.True(t, lost && v.reason == reason && v.at == at,
 		"lost: %v for %q at %v, want %q at %v", lost, v.reason, v.at, reason, at)
 }

@@ -15,11 +15,11 @@ import (
 
 // Attempt is what a cancel needs to know of one acquisition.
 type Attempt struct {
-	ID    string
-	Keys  []string
-	Owner string // as the record has it; empty: none
-	Base  string // channel prefix of the pushes
-	TTL   time.Duration
+	ID            string
+	Keys          []string
+	Owner         string // as the record has it; empty: none
+	ChannelPrefix string // channel prefix of the pushes
+	TTL           time.Duration
 }
 
 // Owned appends the owner's name to the arguments of a script, if there is one.
@@ -70,7 +70,7 @@ func (c *Canceller) CancelBy(action *script.Script, a Attempt, until time.Durati
 
 func (c *Canceller) cancel(action *script.Script, a Attempt) func(context.Context) (bool, error) {
 	s := c.sender
-	args := a.Owned(a.ID, s.Retention, a.Base)
+	args := a.Owned(a.ID, s.Retention, a.ChannelPrefix)
 	return func(ctx context.Context) (known bool, err error) {
 		answer, err := s.Ask(ctx, action, a.Keys, args)
 		return answer.Kind != wire.None, err

@@ -119,7 +119,7 @@ func TestAClosedClientWritesNoNotes(t *testing.T) {
 func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r, _ := registered(b, "c")
-		waits := request.NewWaits(r)
+		waits := request.NewWaitNotes(r)
 		since := time.UnixMilli(time.Now().UnixMilli())
 		x := wire.WaitNote{Name: "x", ID: "c/2", Since: since}
 		y := wire.WaitNote{Name: "y", ID: "c/3", Since: since, Breaks: true}
@@ -127,7 +127,7 @@ func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 		waits.Show("c/1", "second", y)
 		x.Looks = 7
 		waits.Show("c/1", "first", x) // says so again
-		assert.True(t, waits.For("x") && !waits.For("z"),
+		assert.True(t, waits.AnyFor("x") && !waits.AnyFor("z"),
 			"For must know x, which is waited for, and not z")
 		soon()
 		field := wire.WaitsField("1")
@@ -136,11 +136,11 @@ func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 		}
 		waits.Hide("c/1", "second")
 		// The server does not know it yet, but whoever asks the client does.
-		now := wire.ParseWaits(waits.Now(b.notes(t, "c", field), []string{field, "tags:1"})[field])
+		now := wire.ParseWaits(waits.Current(b.notes(t, "c", field), []string{field, "tags:1"})[field])
 		assert.True(t, len(now) == 1 && now[0] == x, "now there are %+v, want x alone", now)
 		waits.Hide("c/1", "first")
 		soon()
-		if got := b.notes(t, "c", field)[field]; got != "" || waits.For("x") {
+		if got := b.notes(t, "c", field)[field]; got != "" || waits.AnyFor("x") {
 			t.Errorf("after the last wait, the record says %q", got)
 		}
 		r.Stop()
@@ -159,7 +159,7 @@ func TestAProcessInsideAHoldAmendsItsWaits(t *testing.T) {
 		two := wire.WaitNote{Name: "y", ID: wire.LocalWait("other", 1), Since: since}
 		amend := func(r *request.Registration, note *wire.WaitNote) {
 			t.Helper()
-			assert.NoError(t, r.AmendWaits(t.Context(), "outer/1", note))
+			assert.NoError(t, r.AmendWaitNote(t.Context(), "outer/1", note))
 		}
 		amend(inner, &one)
 		amend(other, &two)
@@ -173,10 +173,10 @@ func TestAProcessInsideAHoldAmendsItsWaits(t *testing.T) {
 		if got := read(); len(got) != 1 || got[0] != two {
 			t.Errorf("after the inner one has ended, the record says %+v", got)
 		}
-		assert.NoError(t, inner.AmendWaits(t.Context(), "stranger/1", &one))
+		assert.NoError(t, inner.AmendWaitNote(t.Context(), "stranger/1", &one))
 		assert.True(t, len(b.notes(t, "stranger", field)) == 0, "a client without a record has one now")
 		b.count(func(string) error { return errLink })
-		assert.Is(t, inner.AmendWaits(t.Context(), "outer/1", &one), errLink)
+		assert.Is(t, inner.AmendWaitNote(t.Context(), "outer/1", &one), errLink)
 		for _, r := range []*request.Registration{outer, inner, other} {
 			r.Stop()
 		}

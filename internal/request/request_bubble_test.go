@@ -72,7 +72,7 @@ func (b *bench) acquire(t *testing.T, id string) wire.Answer {
 }
 
 func attempt(id string) request.Attempt {
-	return request.Attempt{ID: id, Keys: []string{key}, Base: base, TTL: ttl}
+	return request.Attempt{ID: id, Keys: []string{key}, ChannelPrefix: base, TTL: ttl}
 }
 
 var errLink = errors.New("the link broke")
@@ -141,7 +141,7 @@ func TestARequestAndOneMoreHaveTheTimeOfBoth(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		start := b.Now()
 		time.Sleep(timeout / 2)
-		at, ok := b.Twice(t.Context(), start).Deadline()
+		at, ok := b.WithinTwice(t.Context(), start).Deadline()
 		if left := time.Until(at); !ok || left != 2*timeout-timeout/2 {
 			t.Errorf("%v are left", left)
 		}

@@ -121,9 +121,9 @@ func (s *Sender) RunAcked(
 	return answer, got, InTime(ctx, err)
 }
 
-// Twice returns ctx with the time limit of a request that began at start and is sent once
+// WithinTwice returns ctx with the time limit of a request that began at start and is sent once
 // more.
-func (s *Sender) Twice(ctx context.Context, start time.Duration) context.Context {
+func (s *Sender) WithinTwice(ctx context.Context, start time.Duration) context.Context {
 	return timelimit.Within(ctx, start+2*s.Timeout-s.Now())
 }
 

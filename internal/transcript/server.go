@@ -33,19 +33,19 @@ const syncChannel = "golden:sync"
 // Server returns an opener of drivers on s, which is emptied each time.
 func Server(s *redistest.Server) func(t *testing.T) Driver {
 	return func(t *testing.T) Driver {
-		d := &server{t: t, conn: s.Dial(t), user: redistest.Dial(t, s.Addr()), subscriber: s.Dial(t)}
-		d.conn.Do(t, "FLUSHALL")
-		d.subscriber.Do(t, "SUBSCRIBE", syncChannel)
-		return d
+		s := &server{t: t, conn: s.Dial(t), user: redistest.Dial(t, s.Addr()), subscriber: s.Dial(t)}
+		s.conn.Do(t, "FLUSHALL")
+		s.subscriber.Do(t, "SUBSCRIBE", syncChannel)
+		return s
 	}
 }
 
-func (d *server) Run(action *script.Script, keys, args []string) (string, error) {
+func (s *server) Run(action *script.Script, keys, args []string) (string, error) {
 	words := []any{"EVAL", action.Text, len(keys)}
 	for _, word := range append(keys, args...) {
 		words = append(words, word)
 	}
-	switch reply := d.user.Do(d.t, words...).(type) {
+	switch reply := s.user.Do(s.t, words...).(type) {
 	case string:
 		return reply, nil
 	case redistest.Error:
@@ -56,24 +56,24 @@ func (d *server) Run(action *script.Script, keys, args []string) (string, error)
 	}
 }
 
-func (d *server) Listen(channel string)      { d.subscribe("SUBSCRIBE", channel) }
-func (d *server) Unsubscribe(channel string) { d.subscribe("UNSUBSCRIBE", channel) }
+func (s *server) Listen(channel string)      { s.subscribe("SUBSCRIBE", channel) }
+func (s *server) Unsubscribe(channel string) { s.subscribe("UNSUBSCRIBE", channel) }
 
-func (d *server) subscribe(verb, channel string) {
+func (s *server) subscribe(verb, channel string) {
 	if strings.Contains(channel, "{") {
 		verb = "S" + verb
 	}
-	d.subscriber.Do(d.t, verb, channel)
+	s.subscriber.Do(s.t, verb, channel)
 }
 
 // Pushes publishes a mark and returns the pushes that come before it.
-func (d *server) Pushes() (heard []Push) {
-	d.syncs++
-	mark := strconv.Itoa(d.syncs)
-	d.conn.Do(d.t, "PUBLISH", syncChannel, mark)
+func (s *server) Pushes() (heard []Push) {
+	s.syncs++
+	mark := strconv.Itoa(s.syncs)
+	s.conn.Do(s.t, "PUBLISH", syncChannel, mark)
 	for {
-		list, ok := d.subscriber.Receive(d.t).([]any)
-		assert.MustTrue(d.t, ok && len(list) == 3, "not a message: %v", list)
+		list, ok := s.subscriber.Receive(s.t).([]any)
+		assert.MustTrue(s.t, ok && len(list) == 3, "not a message: %v", list)
 		push := Push{fmt.Sprint(list[1]), fmt.Sprint(list[2])}
 		if push.Channel == syncChannel {
 			return heard
@@ -82,13 +82,13 @@ func (d *server) Pushes() (heard []Push) {
 	}
 }
 
-func (d *server) Now() int64 {
-	clock := d.conn.Do(d.t, "TIME").([]any)
+func (s *server) Now() int64 {
+	clock := s.conn.Do(s.t, "TIME").([]any)
 	return number(clock[0].(string))*1000 + number(clock[1].(string))/1000
 }
 
-func (d *server) Fields(key string) map[string]string {
-	list := d.conn.Do(d.t, "HGETALL", key).([]any)
+func (s *server) Fields(key string) map[string]string {
+	list := s.conn.Do(s.t, "HGETALL", key).([]any)
 	if len(list) == 0 {
 		return nil
 	}
@@ -99,40 +99,40 @@ func (d *server) Fields(key string) map[string]string {
 	return fields
 }
 
-func (d *server) TTL(key string) int64 { return d.conn.Do(d.t, "PTTL", key).(int64) }
+func (s *server) TTL(key string) int64 { return s.conn.Do(s.t, "PTTL", key).(int64) }
 
-func (d *server) Plant(key string, later bool) {
+func (s *server) Plant(key string, later bool) {
 	if later {
-		d.conn.Do(d.t, "HSET", key, "lock", "a record of a later format")
+		s.conn.Do(s.t, "HSET", key, "lock", "a record of a later format")
 	} else {
-		d.conn.Do(d.t, "SET", key, "foreign")
+		s.conn.Do(s.t, "SET", key, "foreign")
 	}
 }
 
-func (d *server) Advance(by time.Duration) (tokens int64) {
+func (s *server) Advance(by time.Duration) (tokens int64) {
 	ms := by.Milliseconds()
 	if ms < 0 {
 		tokens = -ms * 1000
 	}
-	for _, key := range d.conn.Do(d.t, "KEYS", "*").([]any) {
-		d.age(key.(string), ms, tokens)
+	for _, key := range s.conn.Do(s.t, "KEYS", "*").([]any) {
+		s.age(key.(string), ms, tokens)
 	}
 	return tokens
 }
 
 // age makes one record older.
-func (d *server) age(key string, ms, tokens int64) {
-	life := d.TTL(key) - ms
+func (s *server) age(key string, ms, tokens int64) {
+	life := s.TTL(key) - ms
 	if life <= 0 {
-		d.conn.Do(d.t, "DEL", key)
+		s.conn.Do(s.t, "DEL", key)
 		return
 	}
-	for field, value := range d.Fields(key) {
+	for field, value := range s.Fields(key) {
 		if aged := older(field, value, ms, tokens); aged != value {
-			d.conn.Do(d.t, "HSET", key, field, aged)
+			s.conn.Do(s.t, "HSET", key, field, aged)
 		}
 	}
-	d.conn.Do(d.t, "PEXPIRE", key, life)
+	s.conn.Do(s.t, "PEXPIRE", key, life)
 }
 
 // older returns what a field of the record would be if everything had happened ms earlier.

@@ -70,44 +70,44 @@ type reader struct {
 	bad   bool
 }
 
-func (s *reader) word() string {
-	if len(s.words) == 0 {
-		s.bad = true
+func (r *reader) word() string {
+	if len(r.words) == 0 {
+		r.bad = true
 		return ""
 	}
-	w := s.words[0]
-	s.words = s.words[1:]
+	w := r.words[0]
+	r.words = r.words[1:]
 	return w
 }
 
-func (s *reader) name() string {
-	if w := s.word(); w != "-" {
+func (r *reader) name() string {
+	if w := r.word(); w != "-" {
 		return Decode(w)
 	}
 	return ""
 }
 
-func (s *reader) count() int {
-	n, err := parseCount(s.word())
-	s.bad = s.bad || err != nil
+func (r *reader) count() int {
+	n, err := parseCount(r.word())
+	r.bad = r.bad || err != nil
 	return n
 }
 
-func (s *reader) token() uint64 {
-	n, err := parseToken(s.word())
-	s.bad = s.bad || err != nil
+func (r *reader) token() uint64 {
+	n, err := parseToken(r.word())
+	r.bad = r.bad || err != nil
 	return n
 }
 
-func (s *reader) millis() time.Duration {
-	d, err := parseMillis(s.word())
-	s.bad = s.bad || err != nil
+func (r *reader) millis() time.Duration {
+	d, err := parseMillis(r.word())
+	r.bad = r.bad || err != nil
 	return d
 }
 
-func (s *reader) instant() time.Time {
-	n, err := strconv.ParseInt(s.word(), 10, 64)
-	s.bad = s.bad || err != nil
+func (r *reader) instant() time.Time {
+	n, err := strconv.ParseInt(r.word(), 10, 64)
+	r.bad = r.bad || err != nil
 	return time.UnixMilli(n)
 }
 
@@ -117,50 +117,50 @@ func ParseRecord(answer string) (Record, error) {
 	if answer == "absent" {
 		return Record{Absent: true}, nil
 	}
-	var r Record
+	var rec Record
 	for i, line := range strings.Split(answer, "\n") {
-		s := reader{words: strings.Split(line, " ")} // a name may have other spaces in it
-		kind := s.word()
+		r := reader{words: strings.Split(line, " ")} // a name may have other spaces in it
+		kind := r.word()
 		if (kind == "lock") != (i == 0) {
 			return Record{}, BadAnswer(answer)
 		}
 		switch kind {
 		case "lock":
-			r.Now, r.Fence, r.Waiting = s.instant(), s.token(), s.count()
-			_ = s.word() // the record's own life, of interest to operators only
-			r.Used, r.Limit = s.count(), s.count()
+			rec.Now, rec.Fence, rec.Waiting = r.instant(), r.token(), r.count()
+			_ = r.word() // the record's own life, of interest to operators only
+			rec.Used, rec.Limit = r.count(), r.count()
 		case "holder":
-			kept := len(s.words) > 2 && s.words[2] == KeptHolder
+			kept := len(r.words) > 2 && r.words[2] == KeptHolder
 			h := HolderLine{
-				Mode: s.word(), Attempt: s.word(), Owner: s.name(), Weight: s.count(),
-				Token: s.token(), Since: s.instant(), Left: s.millis(), Entries: s.count(),
+				Mode: r.word(), Attempt: r.word(), Owner: r.name(), Weight: r.count(),
+				Token: r.token(), Since: r.instant(), Left: r.millis(), Entries: r.count(),
 			}
 			if kept {
 				h.Owner, h.Entries, h.Kept = "", 1, true
 			}
-			r.Holders = append(r.Holders, h)
+			rec.Holders = append(rec.Holders, h)
 		case "waiter":
-			r.Waiters = append(r.Waiters, WaiterLine{
-				Place: s.count(), Mode: s.word(), Attempt: s.word(), Owner: s.name(),
-				Weight: s.count(), Joined: s.instant(), Left: s.millis(),
+			rec.Waiters = append(rec.Waiters, WaiterLine{
+				Place: r.count(), Mode: r.word(), Attempt: r.word(), Owner: r.name(),
+				Weight: r.count(), Joined: r.instant(), Left: r.millis(),
 			})
 		case "leader":
-			value, marked := strings.CutPrefix(s.word(), "=")
+			value, marked := strings.CutPrefix(r.word(), "=")
 			value = Decode(value)
-			r.Leader, s.bad = &value, s.bad || !marked
+			rec.Leader, r.bad = &value, r.bad || !marked
 		case "period":
-			r.Job = &JobLine{Next: s.instant(), Attempt: s.name(), Plan: s.plan()}
+			rec.Job = &JobLine{Next: r.instant(), Attempt: r.name(), Plan: r.plan()}
 		case "evicted":
-			r.Evicted = &EvictedLine{At: s.instant(), By: s.name(), Reason: s.name()}
-			r.Evicted.Attempts = s.words
+			rec.Evicted = &EvictedLine{At: r.instant(), By: r.name(), Reason: r.name()}
+			rec.Evicted.Attempts = r.words
 		case "page":
-			r.next, r.run = s.word(), s.word()
+			rec.next, rec.run = r.word(), r.word()
 		}
-		if s.bad {
+		if r.bad {
 			return Record{}, BadAnswer(line)
 		}
 	}
-	return r, nil
+	return rec, nil
 }
 
 // mostRestarts is how often ReadRecord begins again because another server has answered.
@@ -204,7 +204,7 @@ func ReadRecord(
 
 // merged is the record that these pages show. If two of them disagree, the later one is right.
 func merged(pages []Record) Record {
-	r := pages[len(pages)-1]
+	rec := pages[len(pages)-1]
 	var alone []HolderLine
 	shared, waiting := make(map[string]HolderLine), make(map[string]WaiterLine)
 	for i := range pages {
@@ -221,23 +221,23 @@ func merged(pages []Record) Record {
 			waiting[w.Attempt] = w
 		}
 	}
-	r.Used, r.Holders, r.Waiters = 0, alone, nil
+	rec.Used, rec.Holders, rec.Waiters = 0, alone, nil
 	for _, h := range shared {
-		r.Used += h.Weight
-		r.Holders = append(r.Holders, h)
+		rec.Used += h.Weight
+		rec.Holders = append(rec.Holders, h)
 	}
-	for _, h := range r.Holders {
+	for _, h := range rec.Holders {
 		delete(waiting, h.Attempt) // it was granted the lock between two pages
 	}
 	for _, w := range waiting {
-		r.Waiters = append(r.Waiters, w)
+		rec.Waiters = append(rec.Waiters, w)
 	}
-	order.Stable(r.Holders, func(a, b *HolderLine) int { return cmp.Compare(a.Token, b.Token) })
-	order.Stable(r.Waiters, func(a, b *WaiterLine) int { return cmp.Compare(a.Place, b.Place) })
-	for i := range r.Waiters {
-		r.Waiters[i].Place = i + 1
+	order.Stable(rec.Holders, func(a, b *HolderLine) int { return cmp.Compare(a.Token, b.Token) })
+	order.Stable(rec.Waiters, func(a, b *WaiterLine) int { return cmp.Compare(a.Place, b.Place) })
+	for i := range rec.Waiters {
+		rec.Waiters[i].Place = i + 1
 	}
-	return r
+	return rec
 }
 
 // ClientLine is what a client has said of itself.
@@ -256,23 +256,23 @@ func ParseClient(answer string) (c ClientLine, known bool, err error) {
 		return ClientLine{}, false, nil
 	}
 	lines := strings.Split(answer, "\n")
-	s := reader{words: strings.Split(lines[0], " ")}
-	if s.word() != "client" {
+	r := reader{words: strings.Split(lines[0], " ")}
+	if r.word() != "client" {
 		return ClientLine{}, false, BadAnswer(answer)
 	}
-	c = ClientLine{App: s.name(), Host: s.name(), PID: s.count(), Version: s.name(), Started: s.instant()}
+	c = ClientLine{App: r.name(), Host: r.name(), PID: r.count(), Version: r.name(), Started: r.instant()}
 	for _, line := range lines[1:] {
-		switch s.words = strings.Split(line, " "); s.word() {
+		switch r.words = strings.Split(line, " "); r.word() {
 		case "note":
 			if c.Notes == nil {
 				c.Notes = make(map[string]string)
 			}
-			c.Notes[s.word()] = s.word()
+			c.Notes[r.word()] = r.word()
 		case "noted":
 			c.Noted = true
 		}
 	}
-	if s.bad {
+	if r.bad {
 		return ClientLine{}, false, BadAnswer(answer)
 	}
 	return c, true, nil

@@ -65,13 +65,13 @@ func waiterLine(place, attempt string) string {
 }
 
 // attempts are the holders and then the waiters of a record.
-func attempts(r Record) string {
+func attempts(rec Record) string {
 	var list []string
-	for _, h := range r.Holders {
+	for _, h := range rec.Holders {
 		list = append(list, h.Attempt)
 	}
 	list = append(list, "|")
-	for _, w := range r.Waiters {
+	for _, w := range rec.Waiters {
 		list = append(list, Number(uint64(w.Place)), w.Attempt)
 	}
 	return strings.Join(list, " ")
@@ -116,9 +116,9 @@ func TestThePagesOfARecordArePutTogether(t *testing.T) {
 		"one page": {[]string{strings.TrimSuffix(lockLine+waiterLine("1", "w/1"), "\n")}, "| 1 w/1", ""},
 	} {
 		var asked []string
-		r, err := ReadRecord(serving(&asked, c.pages...), nil)
-		if err != nil || attempts(r) != c.want || strings.Join(asked, ",") != c.asked {
-			t.Errorf("%s: %q after %q, %v", name, attempts(r), strings.Join(asked, ","), err)
+		rec, err := ReadRecord(serving(&asked, c.pages...), nil)
+		if err != nil || attempts(rec) != c.want || strings.Join(asked, ",") != c.asked {
+			t.Errorf("%s: %q after %q, %v", name, attempts(rec), strings.Join(asked, ","), err)
 		}
 	}
 }
@@ -136,9 +136,9 @@ func TestThePagesOfManyServersAreNoRecord(t *testing.T) {
 func TestNoMorePagesAreReadThanEnough(t *testing.T) {
 	var asked []string
 	pages := serving(&asked, lockLine+"page 5 r", lockLine+readerLine("a/1", "5")+"page 6 r", lockLine+"page 0 r")
-	r, err := ReadRecord(pages, func(page *Record) bool { return len(page.Holders) > 0 }, "p")
-	if err != nil || attempts(r) != "a/1 |" || strings.Join(asked, " ") != "p p,5" {
-		t.Errorf("%q after %q, %v", attempts(r), asked, err)
+	rec, err := ReadRecord(pages, func(page *Record) bool { return len(page.Holders) > 0 }, "p")
+	if err != nil || attempts(rec) != "a/1 |" || strings.Join(asked, " ") != "p p,5" {
+		t.Errorf("%q after %q, %v", attempts(rec), asked, err)
 	}
 }
 

@@ -15,21 +15,21 @@ type AllAnswer struct {
 
 // ParseAll reads the answer of an acquire_all of n locks.
 func ParseAll(answer string, n int) (AllAnswer, error) {
-	s := reader{words: strings.Fields(answer)}
+	r := reader{words: strings.Fields(answer)}
 	var g AllAnswer
-	switch s.word() {
+	switch r.word() {
 	case "granted":
 		for range n {
-			g.Locks = append(g.Locks, Answer{Kind: Granted, Token: s.token(), Waiting: s.count()})
+			g.Locks = append(g.Locks, Answer{Kind: Granted, Token: r.token(), Waiting: r.count()})
 		}
 	case "busy":
-		g.Busy = s.count() - 1
-		g.Left, g.Holder = s.millis(), s.name()
-		s.bad = s.bad || g.Busy < 0 || g.Busy >= n
+		g.Busy = r.count() - 1
+		g.Left, g.Holder = r.millis(), r.name()
+		r.bad = r.bad || g.Busy < 0 || g.Busy >= n
 	default:
-		s.bad = true
+		r.bad = true
 	}
-	if s.bad || len(s.words) > 0 {
+	if r.bad || len(r.words) > 0 {
 		return AllAnswer{}, BadAnswer(answer)
 	}
 	return g, nil
@@ -53,32 +53,32 @@ type Plan struct {
 }
 
 // plan reads the two words of a plan.
-func (s *reader) plan() (p Plan) {
-	p.Period = s.millis()
-	if len(s.words) > 0 && s.words[0] == "-" {
-		s.words = s.words[1:]
+func (r *reader) plan() (p Plan) {
+	p.Period = r.millis()
+	if len(r.words) > 0 && r.words[0] == "-" {
+		r.words = r.words[1:]
 		return p
 	}
-	p.Aligned, p.Offset = true, s.millis()
+	p.Aligned, p.Offset = true, r.millis()
 	return p
 }
 
 // ParseRun reads the answer of begin_run.
 func ParseRun(answer string) (RunAnswer, error) {
-	s := reader{words: strings.Fields(answer)}
+	r := reader{words: strings.Fields(answer)}
 	var t RunAnswer
-	switch kind := s.word(); kind {
+	switch kind := r.word(); kind {
 	case "granted":
-		t.Granted, t.Token, t.Left = true, s.token(), s.millis()
+		t.Granted, t.Token, t.Left = true, r.token(), r.millis()
 	case "busy", "early":
-		t.Busy, t.Left, t.Attempt = kind == "busy", s.millis(), s.name()
+		t.Busy, t.Left, t.Attempt = kind == "busy", r.millis(), r.name()
 	case "other":
-		p := s.plan()
+		p := r.plan()
 		t.Other = &p
 	default:
-		s.bad = true
+		r.bad = true
 	}
-	if s.bad || len(s.words) > 0 {
+	if r.bad || len(r.words) > 0 {
 		return RunAnswer{}, BadAnswer(answer)
 	}
 	return t, nil
@@ -96,20 +96,20 @@ type LeaderLine struct {
 
 // ParseLeader reads the answer of read_leader.
 func ParseLeader(answer string) (LeaderLine, error) {
-	s := reader{words: strings.Fields(answer)}
-	kind := s.word()
+	r := reader{words: strings.Fields(answer)}
+	kind := r.word()
 	l := LeaderLine{Known: kind == "leader"}
 	if l.Known {
-		l.Token, l.Since = s.token(), s.instant()
+		l.Token, l.Since = r.token(), r.instant()
 	}
-	l.Left = s.millis()
+	l.Left = r.millis()
 	if l.Known {
-		l.Attempt = s.word()
-		value, marked := strings.CutPrefix(s.word(), "=")
+		l.Attempt = r.word()
+		value, marked := strings.CutPrefix(r.word(), "=")
 		l.Value = Decode(value)
-		s.bad = s.bad || !marked
+		r.bad = r.bad || !marked
 	}
-	if !l.Known && kind != "none" || s.bad || len(s.words) > 0 {
+	if !l.Known && kind != "none" || r.bad || len(r.words) > 0 {
 		return LeaderLine{}, BadAnswer(answer)
 	}
 	return l, nil
@@ -129,12 +129,12 @@ func ParseResume(answer string) (ResumeLine, error) {
 	if answer == "gone" {
 		return ResumeLine{}, nil
 	}
-	s := reader{words: strings.Fields(answer)}
-	kind := s.word()
-	l := ResumeLine{Held: true, Token: s.token(), Waiting: s.count(), Left: s.millis()}
-	value, marked := strings.CutPrefix(s.word(), "=")
+	r := reader{words: strings.Fields(answer)}
+	kind := r.word()
+	l := ResumeLine{Held: true, Token: r.token(), Waiting: r.count(), Left: r.millis()}
+	value, marked := strings.CutPrefix(r.word(), "=")
 	l.Value = Decode(value)
-	if kind != "resumed" || !marked || s.bad || len(s.words) > 0 {
+	if kind != "resumed" || !marked || r.bad || len(r.words) > 0 {
 		return ResumeLine{}, BadAnswer(answer)
 	}
 	return l, nil

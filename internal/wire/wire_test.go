@@ -114,21 +114,21 @@ func TestRenewalsAreReadInOrder(t *testing.T) {
 }
 
 func TestInspectIsRead(t *testing.T) {
-	r, err := ParseRecord("lock 1000 77 1 600000 0 0\n" +
+	rec, err := ParseRecord("lock 1000 77 1 600000 0 0\n" +
 		"holder x c/1 order%207 1 77 900 500 2\n" +
 		"waiter 1 x d/4 - 1 950 800\n" +
 		"leader =a%20b\n" +
 		"period 9000 - 5000 2000\n" +
 		"evicted 500 ops stuck%20job c/0")
 	assert.Must(t, err)
-	h, w := r.Holders[0], r.Waiters[0]
-	if r.Fence != 77 || h.Owner != "order 7" || h.Entries != 2 || h.Left != 500*time.Millisecond ||
+	h, w := rec.Holders[0], rec.Waiters[0]
+	if rec.Fence != 77 || h.Owner != "order 7" || h.Entries != 2 || h.Left != 500*time.Millisecond ||
 		w.Attempt != "d/4" || w.Owner != "" || w.Joined.UnixMilli() != 950 ||
-		r.Evicted.Reason != "stuck job" || r.Evicted.Attempts[0] != "c/0" || *r.Leader != "a b" {
-		t.Errorf("read %+v", r)
+		rec.Evicted.Reason != "stuck job" || rec.Evicted.Attempts[0] != "c/0" || *rec.Leader != "a b" {
+		t.Errorf("read %+v", rec)
 	}
 	plan := Plan{Period: 5 * time.Second, Aligned: true, Offset: 2 * time.Second}
-	assert.Equal(t, *r.Job, (JobLine{Next: time.UnixMilli(9000), Plan: plan}), "read")
+	assert.Equal(t, *rec.Job, (JobLine{Next: time.UnixMilli(9000), Plan: plan}), "read")
 	for _, s := range []string{
 		"", "lock", "holder x", "lock 1 2 3 4 5 6\nlock 1 2 3 4 5 6", "lock 1 2 3 4 5 6\nholder x",
 		"lock 1 2 3 4 5 6\nleader a", "lock 1 2 3 4 5 6\nleader", "lock 1 2 3 4 5 6\nperiod 1 - 5",

@@ -113,9 +113,9 @@ func newInstrument(meter metric.Meter, m *measure.Metric) (in instrument, err er
 type recorder struct{ *Observer }
 
 // Record implements [measure.Recorder].
-func (o recorder) Record(ctx context.Context, id measure.ID, value float64, labels measure.Labels) {
-	in := &o.instruments[id]
-	attributes := o.attributes(ctx, id, labels)
+func (r recorder) Record(ctx context.Context, id measure.ID, value float64, labels measure.Labels) {
+	in := &r.instruments[id]
+	attributes := r.attributes(ctx, id, labels)
 	switch {
 	case in.counter != nil:
 		in.counter.Add(ctx, int64(value), attributes.add...)
@@ -140,10 +140,10 @@ type options struct {
 
 // attributes returns the attributes of a sample. They are made once for each time series,
 // because a sample comes with every acquisition, and there are few time series.
-func (o recorder) attributes(ctx context.Context, id measure.ID, labels measure.Labels) *options {
+func (r recorder) attributes(ctx context.Context, id measure.ID, labels measure.Labels) *options {
 	m := &measure.Metrics[id]
 	key := optionsKey{id, labels.Only(m)}
-	if known, ok := o.options.Load(key); ok {
+	if known, ok := r.options.Load(key); ok {
 		return known.(*options)
 	}
 	var list []attribute.KeyValue
@@ -151,14 +151,14 @@ func (o recorder) attributes(ctx context.Context, id measure.ID, labels measure.
 		switch {
 		case k == measure.KeyWaited:
 			list = append(list, attribute.Bool(string(k), labels.Waited))
-		case k != measure.KeyGroup || o.group != nil:
+		case k != measure.KeyGroup || r.group != nil:
 			list = append(list, attribute.String(string(k), labels.Value(k)))
 		}
 	}
 	set := metric.WithAttributeSet(attribute.NewSet(list...))
-	known, old := o.options.LoadOrStore(key, &options{[]metric.AddOption{set}, []metric.RecordOption{set}})
+	known, old := r.options.LoadOrStore(key, &options{[]metric.AddOption{set}, []metric.RecordOption{set}})
 	if !old {
-		measure.First(ctx, id, key.labels, o)
+		measure.First(ctx, id, key.labels, r)
 	}
 	return known.(*options)
 }

@@ -199,11 +199,11 @@ type quota struct {
 }
 
 func newQuota(known map[string]*entry, most int) *quota {
-	r := &quota{known: known, all: [2]int{most / 2, most * 3 / 2}, fresh: [2]int{most / 2, most}}
+	q := &quota{known: known, all: [2]int{most / 2, most * 3 / 2}, fresh: [2]int{most / 2, most}}
 	for _, e := range known {
-		r.fresh[index(e.lock.used())]--
+		q.fresh[index(e.lock.used())]--
 	}
-	return r
+	return q
 }
 
 func index(used bool) int {
@@ -214,18 +214,18 @@ func index(used bool) int {
 }
 
 // take reports whether to keep a lock.
-func (r *quota) take(s holdfast.LockInfo) bool {
+func (q *quota) take(s holdfast.LockInfo) bool {
 	i := index(s.Held() || len(s.Waiters) > 0)
-	if r.all[i] <= 0 {
+	if q.all[i] <= 0 {
 		return false
 	}
-	if r.known[idOf(s)] == nil {
-		if r.fresh[i] <= 0 {
+	if q.known[idOf(s)] == nil {
+		if q.fresh[i] <= 0 {
 			return false
 		}
-		r.fresh[i]--
+		q.fresh[i]--
 	}
-	r.all[i]--
+	q.all[i]--
 	return true
 }
 

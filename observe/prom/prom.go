@@ -122,18 +122,18 @@ type seriesKey struct {
 }
 
 // Record implements [measure.Recorder].
-func (o recorder) Record(ctx context.Context, id measure.ID, value float64, labels measure.Labels) {
+func (r recorder) Record(ctx context.Context, id measure.ID, value float64, labels measure.Labels) {
 	key := seriesKey{id, labels.Only(&measure.Metrics[id])}
-	known, ok := o.series.Load(key)
+	known, ok := r.series.Load(key)
 	if !ok {
-		v := &o.vectors[id]
+		v := &r.vectors[id]
 		values := make([]string, len(v.keys))
 		for i, k := range v.keys {
 			values[i] = labels.Value(k)
 		}
 		var old bool
-		if known, old = o.series.LoadOrStore(key, v.with(values...)); !old {
-			measure.First(ctx, id, key.labels, o)
+		if known, old = r.series.LoadOrStore(key, v.with(values...)); !old {
+			measure.First(ctx, id, key.labels, r)
 		}
 	}
 	known.(func(value float64))(value)

@@ -72,13 +72,13 @@ func send(ctx context.Context, conn *redis.Conn, cmds commands) error {
 // forward is a hook that hands each command to another client.
 type forward struct{ to *redis.Client }
 
-func (r forward) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (f forward) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (r forward) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+func (f forward) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		w := watchedPool.Get().(*watched)
 		*w = watched{Cmder: cmd}
-		err := r.to.Process(ctx, w)
+		err := f.to.Process(ctx, w)
 		switch {
 		case err == nil:
 			*w = watched{}
@@ -90,9 +90,9 @@ func (r forward) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (r forward) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (f forward) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		pipe := r.to.Pipeline()
+		pipe := f.to.Pipeline()
 		watched := make([]watched, len(cmds))
 		for i, cmd := range cmds {
 			watched[i].Cmder = cmd

@@ -161,9 +161,9 @@ func (s *Store) writeChanges(
 		case <-check:
 			err = s.check(f)
 		case <-s.demoted:
-			again, err = s.recheck(f)
+			again, err = s.checkDemotion(f)
 		case <-again:
-			again, err = s.recheck(f)
+			again, err = s.checkDemotion(f)
 		case <-tick.C:
 			switch {
 			case heard.Swap(false):
@@ -190,10 +190,10 @@ func (s *Store) check(f *adapter.Feed) error {
 	return nil
 }
 
-// recheck checks after a replica has answered, and says when to check again: until a primary counts
+// checkDemotion checks after a replica has answered, and says when to check again: until a primary counts
 // the subscription. The address may lead to the new primary only later, and the client's pool may
 // have connections to both servers. So one connection says both.
-func (s *Store) recheck(f *adapter.Feed) (again <-chan time.Time, err error) {
+func (s *Store) checkDemotion(f *adapter.Feed) (again <-chan time.Time, err error) {
 	channel := f.ConfirmedChannel()
 	if channel == "" {
 		return time.After(checkClientEvery), nil

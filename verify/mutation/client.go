@@ -17,7 +17,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "",
 }, {
 	name: "what arrived before a poll counts after its answer",
-	old:  "		at.w.Drain() // the poll",
+	old:  "		at.waiter.Drain() // the poll",
 	mut:  "		// the poll",
 }, {
 	name: "a pushed grant of a fixed lease is believed without being asked about",
@@ -33,7 +33,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "case <-time.After(1 << 60):",
 }, {
 	name: "a local pass without a new token",
-	old:  "	h.passes.Add(1)\n	return true\n",
+	old:  "	h.handOvers.Add(1)\n	return true\n",
 	mut:  "	return true\n",
 }}), in("wait.go", by{rules, worlds}, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
@@ -41,38 +41,38 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "			if silence != nil {\n",
 }}), in("acquire.go", by{worlds, rules}, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
-	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n",
-	mut: "	limit := leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, s.keys(), args)\n	sent := c.now()\n",
+	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n",
+	mut: "	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
 }}), in("acquire.go", by{rules, worlds}, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
-	old:  "	if at.risk {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
+	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
 	mut:  "	end := request.Ended(ctx)\n",
 }}), in("internal/renewer/renewer.go", by{worlds, keeping}, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
-	old:  "			l.extend(sent, l.For)\n",
-	mut:  "			l.extend(now, l.For)\n",
+	old:  "			a.extend(sent, a.For)\n",
+	mut:  "			a.extend(now, a.For)\n",
 }, {
 	name: "an expired lease is not signalled",
-	old:  "	for _, l := range lost {\n		k.cfg.Lost(l, l.EndReason())\n",
-	mut:  "	for _, l := range lost {\n		_ = l\n",
+	old:  "	for _, it := range lost {\n		r.cfg.Lost(it, it.EndReason())\n",
+	mut:  "	for _, it := range lost {\n		_ = it\n",
 }, {
 	name: "a lease is renewed after its release",
-	old:  "	heap.Remove(&k.queue, int(l.index))\n	return true\n",
+	old:  "	heap.Remove(&r.queue, int(it.index))\n	return true\n",
 	mut:  "	return true\n",
 }}), in("internal/renewer/renewer.go", by{keeping, rules}, []mutant{{
 	name: "a pushed grant is renewed like any other",
-	old:  "		l.due, l.next = now, min(now, l.Deadline())\n",
+	old:  "		it.due, it.next = now, min(now, it.Deadline())\n",
 	mut:  "",
 }}), in("internal/renewer/renewer.go", by{keeping}, []mutant{{
 	name: "the confirmation of a pushed grant has the time of any request",
-	old:  "			bound = min(bound, leasetime.ConfirmWithin(l.Deadline()-sent))\n",
-	mut:  "			bound = min(bound, l.Deadline()-sent)\n",
+	old:  "			bound = min(bound, leasetime.ConfirmWithin(a.Deadline()-sent))\n",
+	mut:  "			bound = min(bound, a.Deadline()-sent)\n",
 }, {
 	name: "the confirmation of a pushed grant counts as a renewal",
-	old:  "l.Limits != nil && !l.unconfirmed {\n",
-	mut:  "l.Limits != nil {\n",
+	old:  "a.Limits != nil && !a.unconfirmed {\n",
+	mut:  "a.Limits != nil {\n",
 }}), in("internal/leasetime/leasetime.go", by{lasting}, []mutant{{
 	name: "a push counts from its arrival",
 	old:  "	return p.Sent + waited - waited/100\n",
@@ -117,15 +117,15 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	name: "a refusal settles a conversion whose outcome was unknown",
 	old:  "	if err == nil || !repeats {\n",
 	mut:  "	if err == nil || !repeats || true {\n",
-}}), in("internal/waitqueue/queue.go", by{leaving, rules}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{leaving, rules}, []mutant{{
 	name: "a goroutine that gives up keeps the turn",
 	old:  "	default:\n		t.Leave()\n",
 	mut:  "",
 }}), in("lease.go", by{rules, worlds}, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
-	old:  "	if h.peek().lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = t, false\n",
-	mut:  "	h.lease, h.departed = t, false\n",
-}}), in("internal/waitqueue/policy.go", by{queuing, rules}, []mutant{{
+	old:  "	if h.peek().lost != nil || h.closed {\n		return nil\n	}\n	h.lease, h.departed = ls, false\n",
+	mut:  "	h.lease, h.departed = ls, false\n",
+}}), in("internal/localqueue/policy.go", by{queuing, rules}, []mutant{{
 	name: "passing inside the process has no bounds",
 	old:  "	return handOvers < min(b.count, limit, maxHandOvers) && age < b.time\n",
 	mut:  "	return handOvers < min(limit, maxHandOvers) || b.time == 0\n",
@@ -143,7 +143,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  ".run(ctx)\n",
 }, {
 	name: "a reader joins a hold that is about to be a writer's",
-	old:  "if x.lost != nil || m.closed || m.last || !m.shared || x.unsettled != still || m.reading() == 0 {",
+	old:  "if x.lost != nil || m.closed || m.noNewLease || !m.shared || x.unsettled != still || m.reading() == 0 {",
 	mut:  "if x.lost != nil || m.closed || !m.shared || m.reading() == 0 {",
 }}), in("renewal.go", by{rules}, []mutant{{
 	name: "a renewal that failed before the last one is the reason of a loss",
@@ -151,9 +151,9 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	if r.Err != nil {\n",
 }, {
 	name: "a swallowed WAIT count",
-	old:  "	if !s.ack.Wanted() || got.Covers(s.ack.Need) {\n",
-	mut:  "	if !s.ack.Wanted() || got.Replicas >= 0 {\n",
-}}), in("renewal.go", by{worlds, rules}, []mutant{{
+	old:  "	if !lk.ack.Wanted() || got.Covers(lk.ack.Need) {\n",
+	mut:  "	if !lk.ack.Wanted() || got.Replicas >= 0 {\n",
+}}), in("loss.go", by{worlds, rules}, []mutant{{
 	name: "a lost lease leaves the turn to nobody",
 	old:  "			h.leaveTurn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
 	mut:  "		}\n		reportLoss(h.lock.client, live, err)\n",

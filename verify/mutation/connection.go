@@ -42,7 +42,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "	if request.Ended(ctx) == nil {\n",
 }, {
 	name: "the end of a wait does not name the holder",
-	old:  "	if told.Err == nil {\n		readHolder(parent, s, told)\n	}\n",
+	old:  "	if told.Err == nil {\n		readHolder(parent, lk, told)\n	}\n",
 	mut:  "",
 }, {
 	name: "the end of a wait does not say why the server was unreachable",
@@ -66,7 +66,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "!known ||",
 }, {
 	name: "what was not sent is undone",
-	old:  "	if at.risk {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
+	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
 	mut:  "	at.cancel()\n	end := request.Ended(ctx)\n",
 }, {
 	name: "a reader that waits does not outlast the server",
@@ -102,7 +102,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "	limit, parent := 50*closeLimit, ctx\n",
 }, {
 	name: "Close releases each lease by itself, a few at a time",
-	old:  "		case c.sender.Batches() && h.plain():\n			plain = append(plain, h)\n",
+	old:  "		case c.sender.Batches() && h.batchable():\n			plain = append(plain, h)\n",
 	mut:  "",
 }, {
 	name: "a second Close does not wait for the first",
@@ -127,16 +127,16 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "		if false {\n",
 }}), in("internal/adapter/deadline.go", by{refusing}, []mutant{{
 	name: "a time limit outlives its requests",
-	old:  "\tif l.users == 0 && l.deadlines.next != l {\n",
+	old:  "\tif d.users == 0 && d.deadlines.next != d {\n",
 	mut:  "	if false {\n",
 }, {
 	name: "the newest time limit outlives the requests that it was left to",
-	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
-	mut:  "	if l != nil && l.users == 0 {\n",
+	old:  "	ds.next = nil\n	if d != nil && d.users == 0 {\n",
+	mut:  "	if d != nil && d.users == 0 {\n",
 }, {
 	name: "a time limit ends under a request that waits for it",
-	old:  "	a.next = nil\n	if l != nil && l.users == 0 {\n",
-	mut:  "	a.next = nil\n	if l != nil {\n",
+	old:  "	ds.next = nil\n	if d != nil && d.users == 0 {\n",
+	mut:  "	ds.next = nil\n	if d != nil {\n",
 }}), in("store/goredis/goredis.go", by{goRedis}, []mutant{{
 	name: "goredis: Close leaves a timer",
 	old:  "\ts.deadlines.Stop()\n\tswitch {\n",

@@ -61,7 +61,7 @@ var inDeadlocks = slices.Concat(in("internal/waitsfor/waitsfor.go", by{knotting}
 }, {
 	name: "one of several holders of permits is enough for a deadlock",
 	old:  "				n.Pool, n.Want, n.Free = pool, w.Permits, free\n",
-	mut:  "				n.Needs = append(n.Needs, waitsfor.ID{Lock: s.Name, Attempt: h.HolderID})\n",
+	mut:  "				n.Needs = append(n.Needs, waitsfor.ID{Lock: info.Name, Attempt: h.HolderID})\n",
 }, {
 	name: "a wait inside a process is not seen",
 	old:  "local := wire.LocalClient(w.id); local {\n			g.addLocal",
@@ -84,22 +84,22 @@ var inDeadlocks = slices.Concat(in("internal/waitsfor/waitsfor.go", by{knotting}
 	mut:  "waited = waited || known || !known || h.waiting",
 }, {
 	name: "a call believes for ever that nobody wants its locks",
-	old:  "waited = waited || !known || h.waiting.Load() > 0 || c.waits.For(h.lock.name)",
-	mut:  "waited = waited || !known && false || c.waits.For(h.lock.name)",
+	old:  "waited = waited || !known || h.waiting.Load() > 0 || c.waitNotes.AnyFor(h.lock.name)",
+	mut:  "waited = waited || !known && false || c.waitNotes.AnyFor(h.lock.name)",
 }, {
 	name: "a wait for another goroutine of the process does not count as a wait for its lock",
-	old:  " || c.waits.For(h.lock.name)\n",
+	old:  " || c.waitNotes.AnyFor(h.lock.name)\n",
 	mut:  "\n",
 }, {
 	name: "a client never says again that its call waits",
 	old:  "		w.looks++\n",
 	mut:  "",
-}}), in("internal/request/waits.go", by{deadlocks}, []mutant{{
+}}), in("internal/request/waitnotes.go", by{deadlocks}, []mutant{{
 	name: "the note of a wait remains after its end",
 	old:  "		w.registration.Unnote(field, w, true)\n",
 	mut:  "",
 }}), in("lock.go", by{deadlocks}, []mutant{{
 	name: "the hint of a deadlock names Reentrant for a kind that does not have it",
-	old:  "		!reenters && !s.canReenter:\n",
+	old:  "		!reenters && !lk.canReenter:\n",
 	mut:  "		false:\n",
 }}))

@@ -37,8 +37,8 @@ var inJobs = slices.Concat(in("script/begin_run.lua", by{transcripts}, []mutant{
 	mut:  "		if l == nil && back.has(\"\") {\n",
 }, {
 	name: "the same fixed times are two periods",
-	old:  "		s.Offset = (e.lock.offset%e.period + e.period) % e.period\n",
-	mut:  "		s.Offset = e.lock.offset\n",
+	old:  "		s.Offset = (p.lock.offset%p.period + p.period) % p.period\n",
+	mut:  "		s.Offset = p.lock.offset\n",
 }}), in("lock.go", by{rules}, []mutant{{
 	name: "the function's own error of a run is wrapped",
 	old:  "		err = joinErrors(err, l.Release(ctx))\n",

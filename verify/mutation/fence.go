@@ -67,12 +67,12 @@ var inGuards = slices.Concat(in(sqlGuard, by{inSQL}, []mutant{{
 	mut:  "\t\tif !older || true {\n",
 }, {
 	name: "a guard of a service lets a caller run that was overtaken while it waited",
-	old:  "\t\t\te.wake() // what waits with a lower token waits in vain\n",
+	old:  "\t\t\tr.wake() // what waits with a lower token waits in vain\n",
 	mut:  "",
 }, {
 	name: "a guard of a service keeps every resource though a memory remembers them",
-	old:  "if e.users--; e.users == 0 && g.Memory != nil && g.resources[name] == e {",
-	mut:  "if e.users--; false && g.resources[name] == e {",
+	old:  "if r.users--; r.users == 0 && g.Memory != nil && g.resources[name] == r {",
+	mut:  "if r.users--; false && g.resources[name] == r {",
 }}), in(objectGuard, by{storing}, []mutant{{
 	name: "a guarded object with the same content is the same version",
 	old:  `fmt.Appendf(nil, "%s%d %s\n", mark, token, word)`,

@@ -88,7 +88,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "want == up && x.keptUntil > now+time.Hour:",
 }, {
 	name: "a step keeps its token",
-	old:  "	t.token.Store(h.token())\n",
+	old:  "	ls.token.Store(h.token())\n",
 	mut:  "",
 }, {
 	name: "a step of unknown outcome is forgotten",
@@ -96,16 +96,16 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "		steps = []conversion{want}\n",
 }}), in("options.go", by{rules}, []mutant{{
 	name: "a lock may have a maximum time below its minimum time",
-	old:  "	case ch.maxHold > 0 && ch.minHold > ch.maxHold:\n",
-	mut:  "	case ch.maxHold < 0:\n",
+	old:  "	case o.maxHold > 0 && o.minHold > o.maxHold:\n",
+	mut:  "	case o.maxHold < 0:\n",
 }, {
 	name: "a reader's lease is longer than it may hold the lock",
-	old:  "		kind.read = min(kind.read, leasetime.TTLFor(kind.maxHold))\n",
+	old:  "		kind.readTTL = min(kind.readTTL, leasetime.TTLFor(kind.maxHold))\n",
 	mut:  "",
 }, {
 	name: "acknowledgements are waited for longer than a request may take",
-	old:  "	case ch.ack.Wanted() && ch.ack.Total() >= c.cfg.RequestTimeout:\n",
-	mut:  "	case ch.ack.Wanted() && ch.ack.Limit >= c.cfg.RequestTimeout:\n",
+	old:  "	case o.ack.Wanted() && o.ack.Total() >= c.cfg.RequestTimeout:\n",
+	mut:  "	case o.ack.Wanted() && o.ack.Limit >= c.cfg.RequestTimeout:\n",
 }}), in("multilease.go", by{promised}, []mutant{{
 	name: "several locks are trusted as long as the last of them",
 	old:  "		least = min(least, part.Remaining())\n",
@@ -128,11 +128,11 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	return first.left || len(in) == 0\n",
 }}), in("wait.go", by{rules}, []mutant{{
 	name: "a waiter that cannot be pushed to waits for a push",
-	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.w)\n",
+	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)\n",
 	mut:  "	return false\n",
 }, {
 	name: "a waiter that could not subscribe in time polls for its whole wait",
-	old:  "	if c.hub.Reaches(at.w) || !c.pushing.due(c.now()) {\n",
+	old:  "	if c.hub.Reaches(at.waiter) || !c.pushing.due(c.now()) {\n",
 	mut:  "	if true {\n",
 }, {
 	name: "a loss and a release pass the turn on twice",
@@ -140,12 +140,12 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	if h.hasTurn.Load() {\n",
 }}), in("acquire.go", by{rules}, []mutant{{
 	name: "a reader joins a hold with another TTL",
-	old:  "	return h.lock.client.renewer.TTL(&h.Item) == s.ttl && h.lock.ack == s.ack && h.lock.rw == s.rw\n",
-	mut:  "	return h.lock.ack == s.ack && h.lock.rw == s.rw\n",
+	old:  "	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.ack == lk.ack && h.lock.rw == lk.rw\n",
+	mut:  "	return h.lock.ack == lk.ack && h.lock.rw == lk.rw\n",
 }, {
 	name: "a conversion uses the TTLs of another goroutine's options",
-	old:  "h.lock.ack == s.ack && h.lock.rw == s.rw\n",
-	mut:  "h.lock.ack == s.ack && h.lock.rw.any() == s.rw.any()\n",
+	old:  "h.lock.ack == lk.ack && h.lock.rw == lk.rw\n",
+	mut:  "h.lock.ack == lk.ack && h.lock.rw.any() == lk.rw.any()\n",
 }}), in("internal/pushes/hub.go", by{waking, rules}, []mutant{{
 	name: "a late subscription is not for waiters that exist already",
 	old:  "			w.sub = s\n			s.users++\n			w.recheck()\n",
@@ -154,7 +154,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	name: "a missing permission is found only in the middle of a script",
 	old:  "	if len(needed) > 0 {\n",
 	mut:  "	if len(needed) > 99 {\n",
-}}), in("internal/waitqueue/shared.go", by{rules}, []mutant{{
+}}), in("internal/localqueue/shared.go", by{rules}, []mutant{{
 	name: "readers of one process do not share a hold",
 	old:  "	if q.rules.Joinable(h) {\n		e.hold = h\n	}\n	for e.tries",
 	mut:  "	for e.tries",
@@ -162,7 +162,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	name: "readers that join together are not counted",
 	old:  "	for e.queue.last != nil && q.rules.Reserve(h) {\n",
 	mut:  "	for e.queue.last != nil && q.rules.Joinable(h) {\n",
-}}), in("internal/waitqueue/shared.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/shared.go", by{queuing}, []mutant{{
 	name: "a reader that only tries comes in and is not counted",
 	old:  "	for e.tries.last != nil && q.rules.Reserve(h) {\n",
 	mut:  "	for e.tries.last != nil && q.rules.Joinable(h) {\n",
@@ -172,13 +172,13 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	if t.Joined {\n",
 }, {
 	name: "a reader that tries is refused while the server is silent",
-	old:  "	e.waits, e.unknown = true, err == nil\n",
+	old:  "	e.waits, e.unknown = true, refusal == nil\n",
 	mut:  "	e.waits, e.unknown = true, false\n",
 }, {
 	name: "a reservation for a reader that tries and gives up is kept",
 	old:  "	if !left && w.hold != none {\n",
 	mut:  "	if left && w.hold != none {\n",
-}}), in("internal/waitqueue/queue.go", by{promised}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{promised}, []mutant{{
 	name: "a reservation for a reader that gives up is kept",
 	old:  "		q.rules.Unreserve(w.hold)\n",
 	mut:  "",
@@ -216,7 +216,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	if false {\n",
 }}), in("acquire.go", by{rules}, []mutant{{
 	name: "a lease keeps the tags of the one before",
-	old:  "					tagHold(passed, s.tags)\n",
+	old:  "					tagHold(handedOver, lk.tags)\n",
 	mut:  "",
 }}), in("internal/request/registration.go", by{rules}, []mutant{{
 	name: "notes on attempts that are over are never removed",

@@ -9,7 +9,7 @@ const travelling = "internal/batch/batch.go"
 var ticking = check{"unit tests", ".", []string{"./internal/clock"}}
 
 // inLease are those of how a lease begins and ends, and of who is told.
-var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
+var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	old:  "	h.lock.client.renewer.StopRenewal(&h.Item)\n",
 	mut:  "",
@@ -20,15 +20,15 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 }, {
 	name: "a reader joins a hold that is not renewed any more",
 	old:  "		h.unshare()\n",
-	mut:  "		h.last = false\n",
-}}), in("lease.go", by{dropping}, []mutant{{
+	mut:  "		h.noNewLease = false\n",
+}}), in("loss.go", by{dropping}, []mutant{{
 	name: "a fixed lease that is dropped is reported",
-	old:  "return !t.hold.lock.client.fake && !t.hold.lock.noRenewal }",
-	mut:  "return !t.hold.lock.client.fake }",
+	old:  "return !ls.hold.lock.client.simulated && !ls.hold.lock.noRenewal\n",
+	mut:  "return !ls.hold.lock.client.simulated\n",
 }}), in("lease.go", by{rules}, []mutant{{
 	name: "a check after the deadline does not end the lease",
-	old:  "	if t.endWith(lost) {\n",
-	mut:  "	if t.cause == nil && lost == nil {\n",
+	old:  "	if ls.endWith(lost) {\n",
+	mut:  "	if ls.cause == nil && lost == nil {\n",
 }}), in("internal/clock/mixed_linux.go", by{ticking}, []mutant{{
 	name: "a suspension is not counted until the boot clock is read again",
 	old:  "mono-r.mono < fresh && (wall-mono-r.gap).Abs() <= tolerance {",
@@ -47,27 +47,27 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	mut:  "n < 1; n++ {",
 }}), in("lease.go", by{lessening}, []mutant{{
 	name: "a released lease still waits for a context",
-	old:  "	if waits {\n		e.stopAll()\n	}\n",
+	old:  "	if waits {\n		e.stopContextWaits()\n	}\n",
 	mut:  "	_ = waits\n",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "an acquisition that got no answer is given no more time",
-	old:  "leasetime.AskFor(c.sender.Timeout, s.ttl, at.late)",
-	mut:  "leasetime.AskFor(c.sender.Timeout, s.ttl, 0*at.late)",
+	old:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)",
+	mut:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, 0*at.unanswered)",
 }}), in("hold.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped stops the renewals of other readers",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
 	mut:  "reserved > 0 || false && slices.ContainsFunc(all, (*leaseState).inUse) {",
 }}), in("hold.go", by{rules}, []mutant{{
 	name: "a hold is handed over while it is extended",
-	old:  "x.unsettled == still && x.extending == 0 && !m.last",
-	mut:  "x.unsettled == still && !m.last",
+	old:  "x.unsettled == still && x.extending == 0 && !m.noNewLease",
+	mut:  "x.unsettled == still && !m.noNewLease",
 }}), in("hold.go", by{lessening}, []mutant{{
 	name: "a lease of a closed client still waits for a context",
-	old:  "			live.stopAll()\n",
+	old:  "			live.stopContextWaits()\n",
 	mut:  "",
 }}), in("multilease.go", by{rules}, []mutant{{
 	name: "locks that are held together are renewed after one of them is lost",
-	old:  "	b.onEnd(b.stopRenewal)\n",
+	old:  "	mls.onEnd(mls.stopRenewal)\n",
 	mut:  "",
 }}), in("lock.go", by{dropping}, []mutant{{
 	name: "the report of a dropped lease names a line of the library",
@@ -77,14 +77,14 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a loss that was seen early is not told",
 	old:  "one.endWith(cause) || one.early {",
 	mut:  "one.endWith(cause) {",
-}}), in("renewal.go", by{dropping}, []mutant{{
+}}), in("loss.go", by{dropping}, []mutant{{
 	name: "the loss of a dropped lease is told as well as its leak",
 	old:  "slices.DeleteFunc(live, (*leaseState).isDropped)",
 	mut:  "slices.DeleteFunc(live, func(*leaseState) bool { return false })",
 }}), in("events.go", by{telling}, []mutant{{
 	name: "the log handler runs where leases are lost",
-	old:  "	if n.event.Kind == 0 && (n.log == nil || !q.logs) {\n",
-	mut:  "	if n.log != nil && q.logs {\n		n.log(q.log)\n	}\n	if n.event.Kind == 0 {\n",
+	old:  "	if item.event.Kind == 0 && (item.log == nil || !n.logs) {\n",
+	mut:  "	if item.log != nil && n.logs {\n		item.log(n.log)\n	}\n	if item.event.Kind == 0 {\n",
 }, {
 	name: "the observer is told of a release before a renewal that came first",
 	old:  "	if h.untold > 0 {\n",
@@ -99,7 +99,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	mut:  "		if dropped < 0 {\n",
 }, {
 	name: "the observer is told of a lease before its grant",
-	old:  "known != nil && !bool(*known) && n.event.Kind != 0 {",
+	old:  "known != nil && !bool(*known) && item.event.Kind != 0 {",
 	mut:  "known != nil && bool(*known) && false {",
 }}), in("client.go", by{rules}, []mutant{{
 	name: "Close does not wait for what is still to be told",
@@ -119,16 +119,16 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	mut:  "	_ = h.retire\n",
 }}), in("internal/renewer/renewer.go", by{rules}, []mutant{{
 	name: "a renewal takes a loss back that was seen",
-	old:  "	l.cut = over\n",
+	old:  "	it.cut = over\n",
 	mut:  "",
 }}), in("internal/renewer/renewer.go", by{keeping}, []mutant{{
 	name: "a renewal that failed is not tried again",
-	old:  "				l.next = min(l.retryAt(now), l.Deadline())\n",
-	mut:  "				l.next = l.Deadline()\n",
+	old:  "				a.next = min(a.retryAt(now), a.Deadline())\n",
+	mut:  "				a.next = a.Deadline()\n",
 }, {
 	name: "a renewal may take longer than the lease lasts",
-	old:  "		bound = min(bound, l.Deadline()-sent)\n		if l.unconfirmed",
-	mut:  "		if l.unconfirmed",
+	old:  "		bound = min(bound, a.Deadline()-sent)\n		if a.unconfirmed",
+	mut:  "		if a.unconfirmed",
 }, {
 	name: "a request renews any number of leases",
 	old:  "			n := min(len(leases), batchMax)\n",
@@ -139,40 +139,40 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	mut:  "due[\"\"] = append(due[\"\"], Asked{",
 }, {
 	name: "a deadline moves back",
-	old:  "	d = max(d, l.Deadline())\n",
+	old:  "	d = max(d, it.Deadline())\n",
 	mut:  "",
 }, {
 	name: "an extension to a shorter TTL renews before that is due",
-	old:  "	l.due = max(l.due, leasetime.RenewAt(sent, ttl))\n",
-	mut:  "	l.due = leasetime.RenewAt(sent, ttl)\n",
+	old:  "	it.due = max(it.due, leasetime.RenewAt(sent, ttl))\n",
+	mut:  "	it.due = leasetime.RenewAt(sent, ttl)\n",
 }, {
 	name: "renewals that are nearly due travel alone",
-	old:  "l.next-leasetime.Slack(l.TTL) > now",
-	mut:  "l.next > now",
+	old:  "it.next-leasetime.Slack(it.TTL) > now",
+	mut:  "it.next > now",
 }, {
 	name: "all renewals that are nearly due are sent early",
 	old:  "n > 0 && n%batchMax == 0) {",
 	mut:  "n < 0 && n%batchMax == 0) {",
 }, {
 	name: "a shortened lease is trusted until its old deadline",
-	old:  "		l.trust.Store(int64(d))\n		l.Limits.note(d) // NotAfter",
-	mut:  "		l.Limits.note(d) // NotAfter",
+	old:  "		it.trust.Store(int64(d))\n		it.Limits.noteDeadline(d) // NotAfter",
+	mut:  "		it.Limits.noteDeadline(d) // NotAfter",
 }, {
 	name: "the answer of an older renewal makes a shortened lease longer",
-	old:  "	if l.cut == shortened {\n		ttl = min(ttl, l.TTL)\n	}\n	d :=",
+	old:  "	if it.cut == shortened {\n		ttl = min(ttl, it.TTL)\n	}\n	d :=",
 	mut:  "	d :=",
 }, {
 	name: "a lease is shortened while a renewal asks for more",
-	old:  "	if !l.busy {\n		return nil, true\n	}\n",
+	old:  "	if !it.busy {\n		return nil, true\n	}\n",
 	mut:  "	if true {\n		return nil, true\n	}\n",
 }}), in("internal/renewer/item.go", by{keeping}, []mutant{{
 	name: "a fixed lease is renewed",
-	old:  "(l.NoRenewal || l.reached()) && !l.unconfirmed",
-	mut:  "l.reached() && !l.unconfirmed",
+	old:  "(it.NoRenewal || it.reached()) && !it.unconfirmed",
+	mut:  "it.reached() && !it.unconfirmed",
 }, {
 	name: "a confirmation that failed is tried again as late as a renewal",
-	old:  "	if l.unconfirmed {\n		return leasetime.RetryAt(now, l.Deadline()-now)\n	}\n",
-	mut:  "	if l.unconfirmed {\n		return l.Deadline()\n	}\n",
+	old:  "	if it.unconfirmed {\n		return leasetime.RetryAt(now, it.Deadline()-now)\n	}\n",
+	mut:  "	if it.unconfirmed {\n		return it.Deadline()\n	}\n",
 }}), in("internal/leasetime/leasetime.go", by{lasting}, []mutant{{
 	name: "the first waiter polls as late as the others",
 	old:  "min(max(place-1, 0), 50)",
@@ -197,11 +197,11 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "the confirmation of a push has all that is left",
 	old:  "{ return left / 2 }",
 	mut:  "{ return left }",
-}}), in("lease.go", by{dropping}, []mutant{{
+}}), in("loss.go", by{dropping}, []mutant{{
 	name: "a released lease keeps the check that the next lease of its hold has",
 	old:  "	c.state, l.check = nil, nil\n",
 	mut:  "	c.state = nil\n",
-}}), in("internal/waitqueue/list.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/list.go", by{queuing}, []mutant{{
 	name: "the turn goes to the last goroutine and not to the first",
 	old:  "	first := l.last.next\n",
 	mut:  "	first := l.last\n",
@@ -209,7 +209,7 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a goroutine that has got the turn may leave without it",
 	old:  "	if w.next == nil {\n		return false\n",
 	mut:  "	if w.next == nil {\n		return true\n",
-}}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a waiter that leaves a closed queue too late gives up the turn of the holder",
 	old:  "	case left, w.err != nil, w.hold",
 	mut:  "	case left, w.hold",
@@ -237,11 +237,11 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	name: "a loss that the caller notices first keeps the turn",
 	old:  "		h.leaveTurn() // the caller may",
 	mut:  "		// the caller may",
-}}), in("internal/waitqueue/queue.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a lock that nobody holds or wants any more is kept in the local queue",
 	old:  "	e.waits, e.unknown = false, false\n	if e.idle() {\n		s.drop(c, key, e)\n	}\n",
 	mut:  "	e.waits, e.unknown = false, false\n",
-}}), in("internal/waitqueue/policy.go", by{queuing}, []mutant{{
+}}), in("internal/localqueue/policy.go", by{queuing}, []mutant{{
 	name: "a hold is passed inside a process for any time",
 	old:  " && age < b.time",
 	mut:  "",
@@ -259,41 +259,41 @@ var inLease = slices.Concat(in("renewal.go", by{dropping}, []mutant{{
 	mut:  "	case age >= 100*shareFor:\n",
 }}), in(travelling, by{riding}, []mutant{{
 	name: "a batch is not bounded",
-	old:  "	n := min(len(c.queue), maxBatch)\n",
-	mut:  "	n := len(c.queue)\n",
+	old:  "	n := min(len(b.queue), maxBatch)\n",
+	mut:  "	n := len(b.queue)\n",
 }, {
 	name: "two small batches are sent beside each other",
-	old:  "c.out > 0 && len(c.queue) < enough {",
-	mut:  "c.out > 0 && len(c.queue) == 0 {",
+	old:  "b.out > 0 && len(b.queue) < enough {",
+	mut:  "b.out > 0 && len(b.queue) == 0 {",
 }, {
 	name: "no batch is sent beside another",
-	old:  "	if c.out >= maxOut || ",
-	mut:  "	if c.out > 0 || ",
+	old:  "	if b.out >= maxOut || ",
+	mut:  "	if b.out > 0 || ",
 }, {
 	name: "what gathers behind a silent batch waits for it",
-	old:  "	batch := c.take()\n	c.mu.Unlock()\n",
-	mut:  "	batch := c.next()\n	c.mu.Unlock()\n",
+	old:  "	batch := b.take()\n	b.mu.Unlock()\n",
+	mut:  "	batch := b.next()\n	b.mu.Unlock()\n",
 }, {
 	name: "a request that was taken back is sent",
-	old:  "		if s.state.CompareAndSwap(queued, sent) {\n",
-	mut:  "		if s.state.CompareAndSwap(queued, sent) || true {\n",
+	old:  "		if i.state.CompareAndSwap(queued, sent) {\n",
+	mut:  "		if i.state.CompareAndSwap(queued, sent) || true {\n",
 }, {
 	name: "a request that waits loses its item to another one",
 	old:  "			return answer, false\n",
 	mut:  "",
 }, {
 	name: "the item of a request that was sent does not send the next one",
-	old:  "	s.state.Store(queued)\n",
+	old:  "	i.state.Store(queued)\n",
 	mut:  "",
 }}), in("internal/wire/answer.go", by{reading}, []mutant{{
 	name: "a push of no lease is read as a grant",
 	old:  " || a.Now == 0 || a.Lease == 0 {",
 	mut:  " {",
-}}), in("lessen.go", by{lessening}, []mutant{{
+}}), in("lease.go", by{lessening}, []mutant{{
 	name: "a release at the end of a context stops with that context",
-	old:  "t.reportRelease(release(context.WithoutCancel(ctx)))",
-	mut:  "t.reportRelease(ctx.Err())",
-}, {
+	old:  "ls.reportRelease(release(context.WithoutCancel(ctx)))",
+	mut:  "ls.reportRelease(ctx.Err())",
+}}), in("renewal.go", by{lessening}, []mutant{{
 	name: "an extension that was under way undoes a shortening",
 	old:  "most < ttl {\n\t\t_ = lessening",
 	mut:  "most < 0 {\n\t\t_ = lessening",

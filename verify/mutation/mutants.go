@@ -27,7 +27,7 @@ var (
 	// Its parts that decide, each by itself.
 	keeping    = check{"unit tests", ".", []string{"./internal/renewer"}}
 	lasting    = check{"unit tests", ".", []string{"./internal/leasetime"}}
-	queuing    = check{"unit tests", ".", []string{"./internal/waitqueue"}}
+	queuing    = check{"unit tests", ".", []string{"./internal/localqueue"}}
 	waking     = check{"unit tests", ".", []string{"./internal/pushes"}}
 	riding     = check{"unit tests", ".", []string{"./internal/batch"}}
 	reading    = check{"unit tests", ".", []string{"./internal/wire"}}
@@ -289,11 +289,11 @@ var inScripts = slices.Concat(in("script/record.lua", by{transcripts}, []mutant{
 // inMemstore are those of the specification, on which the simulation runs.
 var inMemstore = slices.Concat(in("memstore/queue.go", by{rules}, []mutant{{
 	name: "a waiter that was told that the lock is free sooner leaves, and no other is told",
-	old:  "			t.queue.pollAt, t.queue.pollPlace = t.now+left, w.place\n",
+	old:  "			st.queue.pollAt, st.queue.pollPlace = st.now+left, w.place\n",
 	mut:  "",
 }}), in("memstore/queue.go", by{oracle, worlds}, []mutant{{
 	name: "memstore: the lock is handed to a waiter without a subscription",
-	old:  "		if !asks && !t.canReach(w) {\n			continue\n		}\n",
+	old:  "		if !asks && !st.canReach(w) {\n			continue\n		}\n",
 	mut:  "",
 }}), in("memstore/queue.go", by{worlds, oracle}, []mutant{{
 	name: "memstore: a waiter that is not compatible is overtaken",
@@ -301,34 +301,34 @@ var inMemstore = slices.Concat(in("memstore/queue.go", by{rules}, []mutant{{
 	mut:  "			blocked = true\n			continue\n",
 }}), in("memstore/release.go", by{worlds, oracle}, []mutant{{
 	name: "memstore: release does not compare the holder",
-	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
-	mut:  "case t.holder != nil:",
+	old:  "case st.holder != nil && st.holder.is(attempt, owner):",
+	mut:  "case st.holder != nil:",
 }}), in("memstore/renew.go", by{worlds, oracle}, []mutant{{
 	name: "memstore: renew revives an expired lease",
-	old:  "case expiry != nil && *expiry > t.now:",
+	old:  "case expiry != nil && *expiry > st.now:",
 	mut:  "case expiry != nil:",
 }}), in("memstore/record.go", by{worlds, oracle}, []mutant{{
 	name: "memstore: a key without TTL",
-	old:  "t.expires = t.lifeEnd(r.ttl) // nothing but this lease needs the record",
-	mut:  "t.expires = 0",
+	old:  "st.expires = st.lifeEnd(r.ttl) // nothing but this lease needs the record",
+	mut:  "st.expires = 0",
 }, {
 	name: "memstore: tokens are counted and not drawn from the clock",
-	old:  "return max(t.micros, t.fence+1)",
-	mut:  "return t.fence + 1",
+	old:  "return max(st.micros, st.fence+1)",
+	mut:  "return st.fence + 1",
 }, {
 	name: "memstore: readers are granted beside a writer",
-	old:  "	case t.holder != nil:\n		return false\n",
-	mut:  "	case t.holder != nil:\n		return want == shared\n",
+	old:  "	case st.holder != nil:\n		return false\n",
+	mut:  "	case st.holder != nil:\n		return want == shared\n",
 }}), in("memstore/record.go", by{faking}, []mutant{{
 	name: "memstore: a hold that no sweep has reached is believed",
-	old:  "if h == nil || h.expiry > t.now {\n		return h\n	}\n	t.noteLost",
-	mut:  "if h == nil || h.expiry > 0 {\n		return h\n	}\n	t.noteLost",
+	old:  "if h == nil || h.expiry > st.now {\n		return h\n	}\n	st.noteLost",
+	mut:  "if h == nil || h.expiry > 0 {\n		return h\n	}\n	st.noteLost",
 }, {
 	name: "memstore: a sweep forgets what was shortened since it began",
-	old:  "t.soonest, t.sweep.found = earlier(t.soonest, at), earlier(t.sweep.found, at)",
-	mut:  "t.soonest = earlier(t.soonest, at)",
+	old:  "st.soonest, st.sweep.found = earlier(st.soonest, at), earlier(st.sweep.found, at)",
+	mut:  "st.soonest = earlier(st.soonest, at)",
 }}), in("memstore/cancel.go", by{oracle, worlds}, []mutant{{
 	name: "memstore: cancel loses the grant that it crosses",
-	old:  "case t.holder != nil && t.holder.is(attempt, owner):",
-	mut:  "case t.holder != nil && owner != \"\" && t.holder.is(attempt, owner):",
+	old:  "case st.holder != nil && st.holder.is(attempt, owner):",
+	mut:  "case st.holder != nil && owner != \"\" && st.holder.is(attempt, owner):",
 }}))

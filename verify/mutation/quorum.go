@@ -209,8 +209,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	mut:  "order[i] = (0*first + i) % n",
 }}), in("quorum/renew.go", by{uniting}, []mutant{{
 	name: "quorum: a server vouches for a time in which it did not hold",
-	old:  "if na := l.attempts[i]; na.holds && na.heldSince <= l.since {",
-	mut:  "if na := l.attempts[i]; na.holds {",
+	old:  "if na := ren.attempts[i]; na.holds && na.heldSince <= ren.since {",
+	mut:  "if na := ren.attempts[i]; na.holds {",
 }, {
 	name: "quorum: a lease is not restored on a server that did not answer",
 	old:  "if (!na.holds || na.heldSince < start) && len(na.gate) == 0 {",

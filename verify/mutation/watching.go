@@ -25,7 +25,7 @@ var inWatching = slices.Concat(in("script/record.lua", by{transcripts}, []mutant
 	mut:  "( ?%+?)$",
 }}), in("memstore/release_idle.go", by{transcripts}, []mutant{{
 	name: "a release of several locks forgets the watchers of one",
-	old:  " || t.watched {",
+	old:  " || st.watched {",
 	mut:  " {",
 }}), in("mutex.go", by{watching}, []mutant{{
 	name: "a watcher does not ask again after it has subscribed",
@@ -41,7 +41,7 @@ var inWatching = slices.Concat(in("script/record.lua", by{transcripts}, []mutant
 	mut:  ":",
 }, {
 	name: "a watcher of more permits is told of fewer",
-	old:  "news.Used+f.weight <= f.limit:",
+	old:  "news.Used+f.permits <= f.limit:",
 	mut:  "news.Used < f.limit:",
 }, {
 	name: "a watcher misses what happened while its subscription was broken",

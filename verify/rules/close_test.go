@@ -33,7 +33,7 @@ func nothingRuns(t *testing.T) {
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for _, stack := range strings.Split(string(stacks), "\n\n")[1:] {
 		for _, part := range []string{
-			"holdfast.(*", "/internal/lifecycle.", "/internal/pushes.", "/internal/renewer.", "/internal/waitqueue.",
+			"holdfast.(*", "/internal/lifecycle.", "/internal/pushes.", "/internal/renewer.", "/internal/localqueue.",
 		} {
 			assert.False(t, strings.Contains(stack, part), "after Close there is still:\n%s", stack)
 		}

@@ -15,8 +15,8 @@ import (
 // mostWaits is how many waits of code that holds one lock are shown.
 const mostWaits = 8
 
-// Waits are the waits of code that holds locks of one client: notes on the attempts of these.
-type Waits struct {
+// WaitNotes are notes on attempts of one client: what the code that holds these locks waits for.
+type WaitNotes struct {
 	registration *Registration
 
 	mu  sync.Mutex
@@ -28,21 +28,21 @@ type shownWait struct {
 	note wire.WaitNote
 }
 
-// NewWaits makes the notes of a client. The registration writes them.
-func NewWaits(r *Registration) *Waits {
-	return &Waits{registration: r, all: make(map[string][]shownWait)}
+// NewWaitNotes makes the notes of a client. The registration writes them.
+func NewWaitNotes(r *Registration) *WaitNotes {
+	return &WaitNotes{registration: r, all: make(map[string][]shownWait)}
 }
 
 // Show shows a wait under an attempt of this client, or shows it anew. by tells the waits of one
 // attempt apart.
-func (w *Waits) Show(attempt string, by any, note wire.WaitNote) {
+func (w *WaitNotes) Show(attempt string, by any, note wire.WaitNote) {
 	w.change(attempt, by, &shownWait{by, note})
 }
 
 // Hide ends what Show did.
-func (w *Waits) Hide(attempt string, by any) { w.change(attempt, by, nil) }
+func (w *WaitNotes) Hide(attempt string, by any) { w.change(attempt, by, nil) }
 
-func (w *Waits) change(attempt string, by any, to *shownWait) {
+func (w *WaitNotes) change(attempt string, by any, to *shownWait) {
 	number := wire.NumberOf(attempt)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *Waits) change(attempt string, by any, to *shownWait) {
 }
 
 // word is the note on an attempt; empty if there is none. The caller holds w.mu.
-func (w *Waits) word(number string) string {
+func (w *WaitNotes) word(number string) string {
 	var notes []wire.WaitNote
 	for _, one := range w.all[number][:min(len(w.all[number]), mostWaits)] {
 		notes = append(notes, one.note)
@@ -68,9 +68,9 @@ func (w *Waits) word(number string) string {
 	return wire.Waits(notes)
 }
 
-// Now replaces, in notes of the client itself, the waits that the server knows by those that
+// Current replaces, in notes of the client itself, the waits that the server knows by those that
 // there are.
-func (w *Waits) Now(notes map[string]string, fields []string) map[string]string {
+func (w *WaitNotes) Current(notes map[string]string, fields []string) map[string]string {
 	own := make(map[string]string)
 	maps.Copy(own, notes)
 	w.mu.Lock()
@@ -83,8 +83,8 @@ func (w *Waits) Now(notes map[string]string, fields []string) map[string]string 
 	return own
 }
 
-// For reports whether code that holds a lock of this client waits for the lock of this name.
-func (w *Waits) For(name string) bool {
+// AnyFor reports whether code that holds a lock of this client waits for the lock of this name.
+func (w *WaitNotes) AnyFor(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, notes := range w.all {
@@ -95,10 +95,10 @@ func (w *Waits) For(name string) bool {
 	return false
 }
 
-// AmendWaits replaces the wait of this process under an attempt of another client. nil: there is
+// AmendWaitNote replaces the wait of this process under an attempt of another client. nil: there is
 // none any more. It changes nothing if that client has no record. If two processes change the
 // waits under one attempt at the same time, one of the changes may be lost.
-func (r *Registration) AmendWaits(ctx context.Context, attempt string, note *wire.WaitNote) error {
+func (r *Registration) AmendWaitNote(ctx context.Context, attempt string, note *wire.WaitNote) error {
 	field := wire.InnerField(wire.NumberOf(attempt))
 	key := []string{wire.ClientKey(r.sender.Prefix, wire.Client(attempt))}
 	answer, err := r.sender.Run(ctx, script.ReadClient, key, []string{field})

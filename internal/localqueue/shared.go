@@ -1,4 +1,4 @@
-package waitqueue
+package localqueue
 
 import "context"
 
@@ -63,7 +63,7 @@ func (t *Turn[H, W]) decide(s *shard[H], e *entry[H], want W) {
 func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], want W) (Turn[H, W], error) {
 	var none H
 	q := t.queue
-	q.rules.Waits(ctx, want, none)
+	q.rules.OnWait(ctx, want, none)
 	if err := w.await(ctx); err != nil {
 		t.giveUp(&e.queue, w)
 		return Turn[H, W]{}, err
@@ -106,15 +106,15 @@ func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], w *waiter[H]) 
 // None reports whether the caller has neither the turn nor a hold.
 func (t Turn[H, W]) None() bool { return t.queue == nil }
 
-// Waiting notes that the reader with the turn waits from now on. err is the server's refusal;
-// if it is nil, the server has not answered.
-func (t Turn[H, W]) Waiting(err error) {
+// Waiting notes that the reader with the turn waits from now on. If refusal is nil, the server
+// has not answered.
+func (t Turn[H, W]) Waiting(refusal error) {
 	var none H
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
 	e := s.entries[Shared][t.key]
-	e.waits, e.unknown = true, err == nil
-	e.tries.giveAll(none, err)
+	e.waits, e.unknown = true, refusal == nil
+	e.tries.giveAll(none, refusal)
 }
 
 // Share lets all waiting readers join h, and gives the turn up. Later readers may join it too.

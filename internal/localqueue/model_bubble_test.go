@@ -1,4 +1,4 @@
-package waitqueue
+package localqueue
 
 import (
 	"context"
@@ -99,7 +99,7 @@ func (m *model) enter(a *actor, try bool) {
 	}
 }
 
-// leave is Refuse, and Leave without an error.
+// leave is LeaveWith, and Leave without an error.
 func (m *model) leave(c Class, err error) {
 	var tries []*actor
 	if c == Shared {
@@ -273,7 +273,7 @@ func (r *run) shared(a *actor) string {
 		return fmt.Sprintf("wait at the server after %v", err)
 	case n == 1:
 		err := []error{errRefused, nil}[r.rng.IntN(2)]
-		r.turn(Shared).Refuse(err)
+		r.turn(Shared).LeaveWith(err)
 		r.model.leave(Shared, err)
 		return fmt.Sprintf("leave with %v", err)
 	}
@@ -408,7 +408,7 @@ func use(f *fixture, turn Turn[*hold, string], h *hold, rng *rand.Rand) {
 			turn.Leave()
 		}
 	case rng.IntN(3) == 0:
-		turn.Refuse(errRefused)
+		turn.LeaveWith(errRefused)
 	default:
 		if rng.IntN(2) == 0 {
 			turn.Waiting([]error{errRefused, nil}[rng.IntN(2)])

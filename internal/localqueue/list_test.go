@@ -1,4 +1,4 @@
-package waitqueue
+package localqueue
 
 import (
 	"errors"

@@ -1,9 +1,10 @@
-// Package waitqueue orders the goroutines of one process that want the same lock.
+// Package localqueue is the local queue: it orders the goroutines of one process that want the same lock.
+// The wait queue of a lock is another one, in its record on the server.
 //
 // One of them has the turn: the right to ask the server about the lock. The others wait in
 // order of arrival. They get either the turn or the hold of the goroutine with the turn. While
 // the mutex of a shard is locked, nothing blocks and nothing is sent.
-package waitqueue
+package localqueue
 
 import (
 	"context"
@@ -42,9 +43,9 @@ type Rules[H comparable, W any] struct {
 	// Release releases a hold that no goroutine wants any more, and calls then after that. The goroutine
 	// that gives up does not wait: Release returns before a server has answered.
 	Release func(h H, then func())
-	// Waits is called when a goroutine begins to wait. h is the hold of the goroutine with
+	// OnWait is called when a goroutine begins to wait. h is the hold of the goroutine with
 	// the turn, or the zero value.
-	Waits func(ctx context.Context, want W, h H)
+	OnWait func(ctx context.Context, want W, h H)
 	// Refuse is the error for a goroutine that only tries. nil: the try is repeated.
 	Refuse func(ctx context.Context, want W, h H) error
 	// Closed is the error for a goroutine that waits when the queue closes.
@@ -216,7 +217,7 @@ func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, tr
 	}
 	w := e.queue.enqueue(q.waiter())
 	q.begin(s, &e.queue)
-	q.rules.Waits(ctx, want, h)
+	q.rules.OnWait(ctx, want, h)
 	if err := w.await(ctx); err != nil {
 		t.giveUp(&e.queue, w)
 		return Turn[H, W]{}, err
@@ -310,12 +311,14 @@ func (t Turn[H, W]) HandOver(h H) bool {
 	return true
 }
 
-// Leave gives the turn to the next goroutine, which asks the server itself.
-func (t Turn[H, W]) Leave() { t.Refuse(nil) }
+// Leave gives the turn to the next goroutine, which asks the server itself. Readers that only
+// try check again.
+func (t Turn[H, W]) Leave() { t.LeaveWith(nil) }
 
-// Refuse is Leave after the server has refused the lock. Readers that only try get err.
-func (t Turn[H, W]) Refuse(err error) {
+// LeaveWith is Leave with the server's refusal for the readers that only try. If it is nil, the
+// server has not refused the lock.
+func (t Turn[H, W]) LeaveWith(refusal error) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
-	s.passOn(t.class, t.key, err)
+	s.passOn(t.class, t.key, refusal)
 }

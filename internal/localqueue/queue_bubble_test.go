@@ -1,4 +1,4 @@
-package waitqueue
+package localqueue
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func newFixture() *fixture {
 			h.mu.Unlock()
 			then()
 		},
-		Waits: func(_ context.Context, want string, h *hold) {
+		OnWait: func(_ context.Context, want string, h *hold) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.waiting = append(f.waiting, fmt.Sprint(want, h != nil))
@@ -137,52 +137,52 @@ type caller struct {
 
 // enter begins a call, and returns when it waits or has its answer.
 func (f *fixture) enter(key string, c Class, want string, try bool) *caller {
-	a := f.begin(key, c, want, try)
+	ca := f.begin(key, c, want, try)
 	synctest.Wait()
-	return a
+	return ca
 }
 
 // begin begins a call.
 func (f *fixture) begin(key string, c Class, want string, try bool) *caller {
-	a := &caller{}
+	ca := &caller{}
 	var ctx context.Context
-	ctx, a.cancel = context.WithCancel(context.Background())
+	ctx, ca.cancel = context.WithCancel(context.Background())
 	go func() {
-		a.turn, a.err = f.Enter(ctx, key, c, want, try)
-		a.done = true
+		ca.turn, ca.err = f.Enter(ctx, key, c, want, try)
+		ca.done = true
 	}()
-	return a
+	return ca
 }
 
 // wantTurn checks that the caller has the turn, with this decision.
-func (a *caller) wantTurn(t *testing.T, h *hold, do Decision) {
+func (ca *caller) wantTurn(t *testing.T, h *hold, do Decision) {
 	t.Helper()
 	synctest.Wait()
-	if !a.done || a.err != nil || a.turn.Joined || a.turn.None() || a.turn.Hold != h || a.turn.Do != do {
-		t.Errorf("want the turn with %v and %d, got %+v, %v, %v", h, do, a.turn, a.err, a.done)
+	if !ca.done || ca.err != nil || ca.turn.Joined || ca.turn.None() || ca.turn.Hold != h || ca.turn.Do != do {
+		t.Errorf("want the turn with %v and %d, got %+v, %v, %v", h, do, ca.turn, ca.err, ca.done)
 	}
 }
 
-func (a *caller) wantJoined(t *testing.T, h *hold) {
+func (ca *caller) wantJoined(t *testing.T, h *hold) {
 	t.Helper()
 	synctest.Wait()
-	if !a.done || a.err != nil || !a.turn.Joined || a.turn.Hold != h {
-		t.Errorf("want to have joined %v, got %+v, %v, %v", h, a.turn, a.err, a.done)
+	if !ca.done || ca.err != nil || !ca.turn.Joined || ca.turn.Hold != h {
+		t.Errorf("want to have joined %v, got %+v, %v, %v", h, ca.turn, ca.err, ca.done)
 	}
 }
 
-func (a *caller) wantErr(t *testing.T, err error) {
+func (ca *caller) wantErr(t *testing.T, err error) {
 	t.Helper()
 	synctest.Wait()
-	if !a.done || !errors.Is(a.err, err) || a.turn != (Turn[*hold, string]{}) {
-		t.Errorf("want %v, got %+v, %v, %v", err, a.turn, a.err, a.done)
+	if !ca.done || !errors.Is(ca.err, err) || ca.turn != (Turn[*hold, string]{}) {
+		t.Errorf("want %v, got %+v, %v, %v", err, ca.turn, ca.err, ca.done)
 	}
 }
 
-func (a *caller) wantWaiting(t *testing.T) {
+func (ca *caller) wantWaiting(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
-	assert.False(t, a.done, "want it to wait, got %+v, %v", a.turn, a.err)
+	assert.False(t, ca.done, "want it to wait, got %+v, %v", ca.turn, ca.err)
 }
 
 // wantEmpty checks that the queue has no entry of any lock.
@@ -444,7 +444,7 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		first := f.enter("a", Shared, "1", false)
 		told := errors.New("told")
-		for i, answer := range []func(error){first.turn.Waiting, first.turn.Refuse} {
+		for i, answer := range []func(error){first.turn.Waiting, first.turn.LeaveWith} {
 			if try := f.enter("a", Shared, "2", true); i == 0 {
 				answer(told)
 				try.wantErr(t, told)
@@ -453,7 +453,7 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 				first.turn.Leave()
 				first = f.enter("a", Shared, "4", false)
 			} else {
-				first.turn.Refuse(told)
+				first.turn.LeaveWith(told)
 				try.wantErr(t, told)
 			}
 		}
