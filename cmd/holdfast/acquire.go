@@ -72,9 +72,9 @@ const extendLong = `extend makes a lock that holdfast acquire got last for --ttl
 it. NAME, --id and --owner are those that acquire printed.
 
 Exit code: 0 if the lock is held for that time now. 79 if it is not held any more: its
-time was over, an operator evicted the holder, or it was released. Somebody else may hold
-it then, so stop the work. 69 if the server did not answer: the old time still counts.
-For others, see holdfast help exit-codes.`
+time was over, an operator evicted the holder, it was released, or the server lost its
+record. Somebody else may hold it then, so stop the work. 69 if the server did not answer:
+the old time still counts. For others, see holdfast help exit-codes.`
 
 const releaseLong = `release frees a lock that holdfast acquire got. The next waiter gets it in the same step.
 NAME, --id, --token and --owner are those that acquire printed. If others hold the lock
@@ -381,7 +381,7 @@ func (s *server) extend(ctx context.Context, o *heldOptions) error {
 	case each[0].Unknown:
 		return fmt.Errorf("%w: too few servers answered", holdfast.ErrUnknownOutcome)
 	case !each[0].Held:
-		return o.lost("its time is over, or it was released")
+		return o.lost("its time is over, it was released, or the server lost the record")
 	}
 	s.keepName(ctx, wire.Client(o.id), ttl)
 	return nil
