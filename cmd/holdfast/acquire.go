@@ -72,9 +72,9 @@ const extendLong = `extend makes a lock that holdfast acquire got last for --ttl
 it. NAME, --id and --owner are those that acquire printed.
 
 Exit code: 0 if the lock is held for that time now. 79 if it is not held any more: its
-time was over, an operator evicted the holder, or it was released. Somebody else may hold
-it then, so stop the work. 69 if the server did not answer: the old time still counts.
-For others, see holdfast help exit-codes.`
+time was over, an operator evicted the holder, it was released, or the server lost its
+record. Somebody else may hold it then, so stop the work. 69 if the server did not answer:
+the old time still counts. For others, see holdfast help exit-codes.`
 
 const releaseLong = `release frees a lock that holdfast acquire got. The next waiter gets it in the same step.
 NAME, --id, --token and --owner are those that acquire printed. If others hold the lock
@@ -136,6 +136,9 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 
 // take acquires the lock, prints how to release it, and leaves it held.
 func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, err error) {
+	if w, ok := w.(*os.File); ok && wasClosed(w) {
+		return 0, "", usageError("standard output is closed: nobody could read how to release the lock", acquireHint)
+	}
 	defer r.close()
 	if held, code, reason, err := r.obtain(a); !held {
 		return code, reason, err
@@ -159,6 +162,18 @@ func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, e
 		Notes: map[string]string{wire.TagsField(wire.NumberOf(l.HolderID())): wire.Tags(r.tags)},
 	})
 	return codeOK, "", nil
+}
+
+// wasClosed reports whether a standard file was closed when the process began. Go has opened the
+// null device in its place, for reading and writing; a shell opens it for one of them.
+func wasClosed(f *os.File) bool {
+	null, err := os.Stat(os.DevNull)
+	info, bad := f.Stat()
+	if err != nil || bad != nil || !os.SameFile(null, info) {
+		return false
+	}
+	_, err = f.Read(make([]byte, 1))
+	return err == io.EOF //nolint:errorlint // a file that is for writing only has another error
 }
 
 // whole makes the lease last for its whole TTL from now, if it was granted by a push: such a
@@ -218,6 +233,9 @@ func (o *heldOptions) add(flags *pflag.FlagSet) {
 	rename(flags, map[string]string{"id": "ID", "token": "TOKEN", "owner": "NAME"})
 }
 
+// acquireHint is how a script calls acquire.
+const acquireHint = `lock=$(holdfast acquire NAME) || exit; eval "$lock"`
+
 var attemptForm = regexp.MustCompile(`^\S+/[0-9]+$`)
 
 // read reads the arguments and the environment.
@@ -239,7 +257,7 @@ func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string
 	}
 	o.name, o.id = cmp.Or(o.name, name), cmp.Or(o.id, lookup(envID))
 	o.token = cmp.Or(o.token, lookup(envToken))
-	const hint = `acquire prints it: lock=$(holdfast acquire NAME) || exit; eval "$lock"`
+	const hint = "acquire prints it: " + acquireHint
 	number, bad := strconv.ParseUint(o.token, 10, 63)
 	switch {
 	case o.name == "":
@@ -363,7 +381,7 @@ func (s *server) extend(ctx context.Context, o *heldOptions) error {
 	case each[0].Unknown:
 		return fmt.Errorf("%w: too few servers answered", holdfast.ErrUnknownOutcome)
 	case !each[0].Held:
-		return o.lost("its time is over, or it was released")
+		return o.lost("its time is over, it was released, or the server lost the record")
 	}
 	s.keepName(ctx, wire.Client(o.id), ttl)
 	return nil

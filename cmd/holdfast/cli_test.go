@@ -108,6 +108,12 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		"redis://a redis://b redis+cluster://:s3cret@c::9": "independent primaries",
 		"http://:s3cret@a":                                 "not a valid URL",
 		"a:99999":                                          "no port 99999",
+		"redis://:6379":                                    "names no host",
+		"redis:///0":                                       "names no host",
+		"rediss://:s3cret@":                                "names no host",
+		"a:":                                               "no port after the colon",
+		"redis+sentinel://a,/n":                            "names no host",
+		"redis+cluster://,b":                               "names no host",
 		"redis+sentinel://a,b:99999/n":                     "no port 99999",
 	} {
 		a := &app{say: &printer{w: io.Discard}}
@@ -119,6 +125,10 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", urls, err)
 		}
 	}
+	a := &app{say: &printer{w: io.Discard}}
+	_ = newRoot(a)
+	_, err := a.locate(func(name string) (string, bool) { return " ", name == "REDIS_URL" })
+	assert.Equal(t, codeOf(err), codeUsage, "a blank REDIS_URL")
 }
 
 func TestAHintSaysHowToWriteSeveralServersWhereTheyCameFrom(t *testing.T) {
@@ -177,6 +187,14 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}),
 			codeUnreachable, "rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority",
 			"name the authority by --cacert"},
+		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{
+			Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "!"}}), codeUnreachable,
+			"rediss://h:1: failed to verify certificate: x509: certificate has expired or is not yet valid: !",
+			"renew the server's certificate"},
+		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: errors.New("x509: another name")}),
+			codeUnreachable, "rediss://h:1: failed to verify certificate: x509: another name", "write the host in the URL"},
+		{"rediss://h:1", adapter.TLSRefusal(&net.OpError{Op: "remote error", Err: errors.New(tls.AlertError(116).Error())}),
+			codeUnreachable, "rediss://h:1: the server refuses: tls: certificate required", "name a client certificate"},
 		{"redis://h:1/3", answered("ERR SELECT is not allowed in cluster mode"), codeUsage,
 			"redis://h:1/3: a Cluster has no database but 0", "leave the number out"},
 		{"redis+cluster://h:1", answered("ERR unknown command 'cluster'"), codeUsage,

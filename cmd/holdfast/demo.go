@@ -92,7 +92,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	case asJSON:
 		err = json.NewEncoder(out).Encode(result)
 	default:
-		look := demo.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && os.Getenv("NO_COLOR") == ""}
+		look := demo.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && colors(os.Getenv)}
 		_, err = fmt.Fprint(out, result.Text(look))
 	}
 	if err == nil && !result.OK {
@@ -100,6 +100,14 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	}
 	return err
 }
+
+// colors reports whether a terminal shows colours, and its user wants them.
+func colors(getenv func(string) string) bool {
+	return getenv("NO_COLOR") == "" && getenv("TERM") != dumb
+}
+
+// dumb is the value of TERM for a terminal that can only print lines, such as that of an editor.
+const dumb = "dumb"
 
 // utf8Locale says whether the terminal understands more than ASCII, by the
 // rules of locale(7): the first variable that is set decides.

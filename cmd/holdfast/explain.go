@@ -70,9 +70,9 @@ func (s *server) explainKey(key string, err error) error {
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
 			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
 	case errors.As(err, &refused) && refused.Code == "TLS":
-		why := strings.TrimPrefix(refused.Message, "TLS tls: ")
-		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, why), "name the authority by --cacert, " +
-			"a client certificate by --cert and --key, and the host as its certificate does"}
+		why := strings.TrimPrefix(refused.Message, "TLS ")
+		err = fmt.Errorf("%s: %s", s.address, strings.TrimPrefix(why, "tls: "))
+		return &exitError{codeUnreachable, err, tlsHint(why)}
 	case errors.Is(err, holdfast.ErrLimit):
 		return &exitError{codeUsage, err, "write the same --permits as the others, or wait until they are done"}
 	case isWrongType(err):
@@ -108,6 +108,21 @@ func (s *server) explainKey(key string, err error) error {
 		return err
 	}
 	return s.explainAway(err)
+}
+
+// tlsHint is what to do about a refusal to use TLS, by its text.
+func tlsHint(why string) string {
+	switch is := func(text string) bool { return strings.Contains(why, text) }; {
+	case is("the server refuses"):
+		return "name a client certificate that the server accepts, and that has not expired, by --cert and --key"
+	case is("does not speak TLS"):
+		return "write redis:// in place of rediss://, or name the port that has TLS"
+	case is("has expired or is not yet valid"):
+		return "renew the server's certificate; if its dates are right, correct the clock of this machine"
+	case is("unknown authority"):
+		return "name the authority by --cacert"
+	}
+	return "write the host in the URL as the server's certificate names it, or renew the certificate with this name"
 }
 
 // explainAway says which server does not answer.

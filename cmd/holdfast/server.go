@@ -198,7 +198,9 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 	onCommandLine := a.server.onCommandLine(lookup)
 	if len(texts) == 0 {
 		text, _ := lookup("REDIS_URL")
-		texts, source = strings.Fields(text), "REDIS_URL"
+		if texts, source = strings.Fields(text), "REDIS_URL"; len(texts) == 0 && text != "" {
+			return nil, usageError("REDIS_URL: it names no server", urlHint+eachServer(source))
+		}
 	} else if !onCommandLine {
 		source = "HOLDFAST_REDIS"
 	}

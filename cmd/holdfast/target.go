@@ -110,6 +110,12 @@ func parseTarget(text string) (*target, error) {
 	default:
 		return nil, fmt.Errorf("%q is not a form of URL", single.scheme)
 	}
+	for host := range strings.SplitSeq(t.parts.hosts, ",") {
+		// The client library would take localhost, where each machine has locks of its own.
+		if (host == "" || host[0] == ':' || strings.HasSuffix(host, ":")) && scheme != "unix" {
+			return nil, errors.New("the URL names no host, or no port after the colon: a variable in it may be empty")
+		}
+	}
 	single.scheme = scheme
 	single.hosts, _, _ = strings.Cut(single.hosts, ",")
 	options, err := redis.ParseURL(single.String())

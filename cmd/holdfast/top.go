@@ -79,6 +79,8 @@ func newTop(a *app) *cobra.Command {
 			return topOnce(a, o, os.Stdout)
 		case !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())):
 			return usageError("top needs a terminal", "write --once to print one screen")
+		case os.Getenv("TERM") == dumb:
+			return usageError("top needs a terminal with a screen: TERM is dumb", "write --once to print it once")
 		}
 		return topLive(a, o)
 	}
@@ -123,7 +125,7 @@ func topLock(state holdfast.LockInfo, r row, bad *exitError) top.Lock {
 // topLook is what the terminal can show.
 func topLook() top.Look {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
-	return top.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && os.Getenv("NO_COLOR") == "", Length: length}
+	return top.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && colors(os.Getenv), Length: length}
 }
 
 // topOnce prints one screen.

@@ -173,3 +173,15 @@ func TestASignalEndsTop(t *testing.T) {
 	assert.Equal(t, x.awaitEnd(), codeSignal+15, "exit code")
 	assert.True(t, x.shown.CursorVisible(), "the cursor is still hidden")
 }
+
+// A terminal that can only print lines gets no screen and no colour.
+func TestTopNeedsMoreThanADumbTerminal(t *testing.T) {
+	x := onTerminal(t, []string{"TERM=dumb"}, "top")
+	assert.Equal(t, x.awaitEnd(), codeUsage, "exit code")
+	assert.True(t, strings.Contains(x.shown.String(), "TERM is dumb"), "%s", x.shown)
+	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
+		name, value, _ := strings.Cut(env, "=")
+		got := colors(func(asked string) string { return map[string]string{name: value}[asked] })
+		assert.Equal(t, got, want, "colours with %s", env)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -22,27 +23,37 @@ func Refusal(message string) *store.ServerError {
 func TLSRefusal(err error) *store.ServerError {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
-	var alert tls.AlertError
 	switch {
 	case errors.As(err, &untrusted):
 		return &store.ServerError{Code: "TLS", Message: "TLS " + untrusted.Error()}
 	case errors.As(err, &plain):
 		return &store.ServerError{Code: "TLS", Message: "TLS the server does not speak TLS: " + plain.Error()}
-	case errors.As(err, &alert) && ofHandshake(alert):
-		return &store.ServerError{Code: "TLS", Message: "TLS the server refuses: " + alert.Error()}
+	}
+	if alert := alertOf(err); alert != "" {
+		return &store.ServerError{Code: "TLS", Message: "TLS the server refuses: " + alert}
 	}
 	return nil
 }
 
-// ofHandshake reports whether an alert refuses a connection, rather than ends one:
-// handshake_failure, the alerts about certificates, protocol_version, insufficient_security,
-// unrecognized_name, certificate_required and no_application_protocol.
-func ofHandshake(alert tls.AlertError) bool {
-	switch alert {
-	case 40, 42, 43, 44, 45, 46, 48, 49, 70, 71, 112, 116, 120:
-		return true
+// refusing are the alerts that refuse a connection, rather than end one: handshake_failure, the
+// alerts about certificates, protocol_version, insufficient_security, unrecognized_name,
+// certificate_required and no_application_protocol.
+var refusing = []tls.AlertError{40, 42, 43, 44, 45, 46, 48, 49, 70, 71, 112, 116, 120}
+
+// alertOf is the text of the alert by which the server refused a connection; "" if err is none.
+// The type of an alert that comes over a connection is not exported, so its text is compared: the
+// exported one is for QUIC.
+func alertOf(err error) string {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" || op.Err == nil {
+		return ""
 	}
-	return false
+	for _, alert := range refusing {
+		if op.Err.Error() == alert.Error() {
+			return op.Err.Error()
+		}
+	}
+	return ""
 }
 
 // ClosedClient is the refusal of a client that its owner has closed.

@@ -70,7 +70,8 @@ func TestNotSentIsReported(t *testing.T) {
 			return nil, &tls.CertificateVerificationError{Err: errors.New("by nobody")}
 		}, "TLS"},
 		"not trusting": {func(context.Context) (net.Conn, error) {
-			return nil, &net.OpError{Op: "remote error", Err: tls.AlertError(42)}
+			// The type of an alert that comes over a connection is not exported.
+			return nil, &net.OpError{Op: "remote error", Err: errors.New(tls.AlertError(42).Error())}
 		}, "TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {

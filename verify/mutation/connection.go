@@ -161,4 +161,8 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	name: "TLS that cannot work is tried again",
 	old:  "	case errors.As(err, &plain):\n",
 	mut:  "	case false:\n",
+}, {
+	name: "a refused client certificate is tried again",
+	old:  `if alert := alertOf(err); alert != "" {`,
+	mut:  `if alert := alertOf(err); false {`,
 }}))
