@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -47,11 +48,7 @@ func (a *address) note() (leave bool) {
 
 // fromReplica reports whether a single server refused a request as a replica.
 func (s *Store) fromReplica(err error) bool {
-	if err == nil || s.mode != rueidis.ClientModeStandalone {
-		return false
-	}
-	refusal := serverError(err)
-	return refusal != nil && (refusal.Code == "READONLY" || refusal.Code == "MASTERDOWN")
+	return err != nil && s.mode == rueidis.ClientModeStandalone && adapter.FromReplica(serverError(err))
 }
 
 // leave makes the server close the connection of requests without a key. The next request
