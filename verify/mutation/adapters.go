@@ -160,6 +160,10 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	name: "rueidis: requests stay at a server that has become a replica",
 	old:  "return err != nil && s.mode",
 	mut:  "return false && err != nil && s.mode",
+}, {
+	name: "rueidis: a late refusal ends a connection to the new primary",
+	old:  "	if !fromReplica(s.client.Do(ctx, s.client.B().Arbitrary(\"HELLO\").Build())) {\n\t\treturn\n\t}\n",
+	mut:  "	_ = s.client.Do(ctx, s.client.B().Arbitrary(\"HELLO\").Build())\n",
 }}), in("store/rueidis/session.go", by{allRueidis}, []mutant{{
 	name: "rueidis: a subscription stays at a server that has become a replica",
 	old:  "\t\t\tif atReplica(f, sub.conn) {\n",
