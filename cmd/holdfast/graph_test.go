@@ -28,7 +28,7 @@ func (d deadlocked) Observe(e holdfast.Event) {
 // Two clients hold a lock each and wait for that of the other: list --graph shows the waiters
 // and what they hold, and names the deadlock. Once it is over, nobody waits.
 func TestTheGraphShowsADeadlock(t *testing.T) {
-	on := redistest.Start(t, redistest.Tenant(defaultPrefix))
+	on := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
 	s := opened(t, on)
 	ctx, cancel := context.WithCancel(t.Context())
 	found := make(deadlocked, 1)

@@ -66,6 +66,7 @@ func TestATokenOfUnknownOutcomeIsSkipped(t *testing.T) {
 	c := connect(t, p.Addr(), redisson.Config{Kind: redisson.Fenced},
 		func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
 	release(t, lock(t, c.Mutex("order")))
+	known(t, s, c)
 	p.DropReplies(1, "EVALSHA")
 	l := lock(t, c.Mutex("order"))
 	assert.True(t, l.Token() >= 2, "the token is %d", l.Token())

@@ -122,6 +122,7 @@ func TestPermitsAreGivenBackOnce(t *testing.T) {
 	c := connect(t, p.Addr(), semaphores, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
 	m := c.Semaphore("api", 3, holdfast.TTL(time.Hour))
 	release(t, acquire(t, m, 1))
+	known(t, s, c)
 	l := acquire(t, m, 2)
 	p.DropReplies(1, "EVALSHA")
 	assert.NoError(t, l.Release(t.Context()))

@@ -59,6 +59,15 @@ func clientOf(
 	return client
 }
 
+// known waits until the client has made itself known, which it does once, beside its first
+// acquisition. After that it sends one EVALSHA for each action.
+func known(t testing.TB, s *redistest.Server, c *holdfast.Client) {
+	t.Helper()
+	redistest.Await(t, "the client is known", func() bool {
+		return s.Do(t, "EXISTS", redistest.Prefix()+":client:"+c.ID()) == int64(1)
+	})
+}
+
 // plant makes Java hold the RLock at key for ttl, in milliseconds.
 func plant(t testing.TB, s *redistest.Server, key, ttl string) {
 	t.Helper()

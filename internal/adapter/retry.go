@@ -109,6 +109,11 @@ func Transient(refused *store.ServerError) bool {
 	return false
 }
 
+// FromReplica reports whether a replica refused: it has no primary's rights, or has lost its primary.
+func FromReplica(refused *store.ServerError) bool {
+	return refused != nil && (refused.Code == "READONLY" || refused.Code == "MASTERDOWN")
+}
+
 // pause waits before the next try: not at all after the first, which may have used a broken
 // connection, then longer each time. If the context ends first, pause returns its error.
 func pause(ctx context.Context, retries int) error {

@@ -53,7 +53,7 @@ type Store struct {
 	hub       adapter.Hub
 	broadcast adapter.Hub // of a Cluster: its subscriptions are not sharded
 	feeds     feeds
-	demoted   chan struct{} // buffers one signal: the single server refused a write as a replica
+	demoted   chan struct{} // buffers one signal: the single server refused as a replica
 	words     words
 }
 
@@ -171,7 +171,7 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds comma
 	if !answered {
 		refusal := serverError(err)
 		answered = refusal != nil
-		if answered && refusal.Code == "READONLY" && s.cluster == nil {
+		if adapter.FromReplica(refusal) && s.cluster == nil {
 			s.signalDemoted()
 		}
 	}

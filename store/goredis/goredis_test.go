@@ -3,6 +3,7 @@ package goredis_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,4 +145,34 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	adaptertest.Await(t, rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
 	assert.Equal(t, adaptertest.Await(t, rec.Messages), "hello", "the message")
+}
+
+// After a replica has answered, the subscription is checked until a primary counts it: although
+// the address moves late, and although a new subscription arrives at the old server once more.
+func TestASubscriptionIsCheckedUntilAPrimaryCountsIt(t *testing.T) {
+	old, next := redistest.Start(t, adaptertest.Free), redistest.Start(t, adaptertest.Free)
+	address := redistest.NewProxy(t, old.Addr())
+	s, _ := open(t, address.Addr(), nil)
+	rec, _ := adaptertest.Listen(t, s, "channel")
+	host, port, _ := strings.Cut(next.Addr(), ":")
+	old.Do(t, "REPLICAOF", host, port)
+	run := func() error { return assert.Err(s.Run(t.Context(), adaptertest.Incr, []string{"x"}, nil)) }
+	redistest.Await(t, "a refusal", func() bool { return run() != nil })
+	address.Await(t, redistest.Answered, "PUBSUB", 1) // of the old server
+
+	var back sync.Once
+	address.Hook(func(e redistest.Event) {
+		switch command := strings.ToUpper(e.Request[0]); {
+		case e.Stage != redistest.Arrived:
+		case command == "PUBSUB":
+			back.Do(func() { address.Lead(old.Addr()) })
+		case command == "SUBSCRIBE":
+			address.Lead(next.Addr())
+		}
+	})
+	address.Lead(next.Addr())
+	assert.Must(t, run())
+	for counted := int64(0); counted == 0; counted, _ = next.Do(t, "PUBLISH", "channel", "hello").(int64) {
+		adaptertest.Await(t, rec.Resumed)
+	}
 }

@@ -14,7 +14,7 @@ import (
 // noRetry is a view of a client that sends each command once and gives up at the context's
 // deadline. It has the client's connection pool and hooks. The client itself is not changed.
 type noRetry struct {
-	*redis.Conn
+	hooked
 	client  *redis.Client
 	addr    string
 	reserve reserve
@@ -39,13 +39,23 @@ func newNoRetry(rdb *redis.Client) *noRetry {
 	own.WriteTimeout = opts.WriteTimeout // WithTimeout has changed it too
 	own.ContextTimeoutEnabled = true
 	own.MaxRetries = 0
-	conn := rdb.Conn()
-	conn.AddHook(forward{view})
-	return &noRetry{Conn: conn, client: rdb, addr: opts.Addr, reserve: reserve{
+	return &noRetry{hooked: newHooked(rdb, view), client: rdb, addr: opts.Addr, reserve: reserve{
 		client:         rdb,
 		followsPrimary: opts.Addr == failoverAddr,
 		made:           time.Now(),
 	}}
+}
+
+// hooked is a pool of connections with a client's hooks in front.
+type hooked struct {
+	conn *redis.Conn // has the hooks, and takes no connection itself
+	pool *redis.Client
+}
+
+func newHooked(client, pool *redis.Client) hooked {
+	conn := client.Conn()
+	conn.AddHook(forward{pool})
+	return hooked{conn, pool}
 }
 
 // commands are what is sent together. It is not a slice, which would cost each request an
@@ -56,11 +66,41 @@ type commands struct {
 }
 
 // send sends commands over one connection, and returns the first error.
-func send(ctx context.Context, conn *redis.Conn, cmds commands) error {
-	if len(cmds.more) == 0 {
-		return conn.Process(ctx, cmds.first)
+//
+// go-redis closes a connection on which a replica refuses with READONLY, because the address may
+// lead to another server by now. If the replica has lost its primary, send does that.
+func (h hooked) send(ctx context.Context, cmds commands) error {
+	err := h.sendOver(ctx, cmds)
+	if refusal := serverError(err); refusal != nil && refusal.Code == "MASTERDOWN" {
+		h.leave(ctx, len(cmds.more) > 0)
 	}
-	pipe := conn.Pipeline()
+	return err
+}
+
+// leaveLimit bounds leaving a connection.
+const leaveLimit = time.Second
+
+// leave makes the server close one idle connection: as a rule the one that was used last. go-redis
+// has another pool for pipelines. QUIT needs no permission. go-redis notices the end by the PING.
+func (h hooked) leave(ctx context.Context, pipelined bool) {
+	ctx, cancel := context.WithTimeout(ctx, leaveLimit)
+	defer cancel()
+	pipe := h.pool.Pipeline()
+	if !pipelined {
+		one := h.pool.Conn()
+		defer one.Close() //nolint:errcheck // it is over either way
+		pipe = one.Pipeline()
+	}
+	pipe.Do(ctx, "quit")
+	pipe.Ping(ctx)
+	_, _ = pipe.Exec(ctx)
+}
+
+func (h hooked) sendOver(ctx context.Context, cmds commands) error {
+	if len(cmds.more) == 0 {
+		return h.conn.Process(ctx, cmds.first)
+	}
+	pipe := h.conn.Pipeline()
 	_ = pipe.Process(ctx, cmds.first) // it only notes the command
 	for _, cmd := range cmds.more {
 		_ = pipe.Process(ctx, cmd)

@@ -38,6 +38,9 @@ func shortOf(t *testing.T, s *redistest.Server) *redis.Client {
 
 func dialling(t *testing.T, options *redis.Options) *redis.Client {
 	options.DialerRetries = 1
+	if options.TLSConfig == nil {
+		options.TLSConfig = redistest.TLS()
+	}
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
@@ -46,7 +49,7 @@ func dialling(t *testing.T, options *redis.Options) *redis.Client {
 // If a request fails before anything is written, the error says so. A definite answer of the
 // server or the client is a refusal.
 func TestNotSentIsReported(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, adaptertest.Free)
 	dns := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nowhere"}}
 	}
@@ -111,7 +114,7 @@ func saying(t *testing.T, what string) string {
 
 // A request that was written and not answered is not reported as not sent.
 func TestAWrittenRequestIsNotReportedAsNotSent(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, adaptertest.Free)
 	proxy := redistest.NewProxy(t, s.Addr())
 	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
 	st := goredis.New(rdb)

@@ -66,15 +66,14 @@ type reserve struct {
 	made           time.Time
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
-	own     *redis.Client
-	view    *redis.Conn // own with the user's hooks
+	own     *hooked    // nil: none
 	users   int
 	idle    *time.Timer // closes own; nil while it is in use
 	closing bool        // own is to be closed when its last use ends
 }
 
-// get returns the view; put must be called after use.
-func (r *reserve) get() *redis.Conn {
+// get returns own; put must be called after use.
+func (r *reserve) get() *hooked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.users++
@@ -92,11 +91,10 @@ func (r *reserve) get() *redis.Conn {
 			options.ConnMaxLifetime, options.ConnMaxLifetimeJitter = reserveMoving, 0
 		}
 		options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-		r.own = redis.NewClient(&options)
-		r.view = r.client.Conn()
-		r.view.AddHook(forward{r.own})
+		own := newHooked(r.client, redis.NewClient(&options))
+		r.own = &own
 	}
-	return r.view
+	return r.own
 }
 
 func (r *reserve) put() {
@@ -128,8 +126,8 @@ func (r *reserve) end() {
 		r.idle = nil
 	}
 	if r.own != nil {
-		_ = r.own.Close()
-		r.own, r.view = nil, nil
+		_ = r.own.pool.Close()
+		r.own = nil
 	}
 }
 
@@ -155,22 +153,22 @@ func (o *noRetry) sendUrgent(ctx context.Context, how urgency, cmds commands) er
 	r := &o.reserve
 	switch {
 	case how == ordinary, (how == freeing || r.followsPrimary) && !r.full():
-		return send(ctx, o.Conn, cmds)
+		return o.send(ctx, cmds)
 	case how == freeing:
 		defer r.shared.Add(-1)
 		if r.shared.Add(1) > reserveShared {
-			return send(ctx, o.Conn, cmds)
+			return o.send(ctx, cmds)
 		}
 	}
 	defer r.put()
-	err := send(ctx, r.get(), cmds)
+	err := r.get().send(ctx, cmds)
 	var unsent notSentError
 	refusal := serverError(err)
 	kept := errors.As(err, &unsent) || refusal != nil && refusal.Code == "NOAUTH" // nothing has run
 	if kept && ctx.Err() == nil && (refusal == nil || !r.full()) {
 		// The server accepts no more connections, or not with this password, or not without one.
 		// Those of the pool may have been made before.
-		return send(ctx, o.Conn, cmds)
+		return o.send(ctx, cmds)
 	}
 	return err
 }

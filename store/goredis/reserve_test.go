@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
 
 // occupy takes all connections of a pool, as BLPOP does.
@@ -56,7 +57,7 @@ func TestAFullPoolCostsNoLease(t *testing.T) {
 
 // Locks that are held for a moment need no additional connection.
 func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, adaptertest.Free)
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 4})
 	store := goredis.New(rdb)
 	c, err := holdfast.New(store, holdfast.Config{})
@@ -74,7 +75,7 @@ func TestShortLocksNeedNoConnectionOfTheirOwn(t *testing.T) {
 // A renewal that nobody waits for any more lingers on its connection. The store is closed
 // meanwhile: when the renewal ends, the connection ends.
 func TestALingeringRequestKeepsNoConnection(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Start(t, adaptertest.Free)
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 4})
 	st := goredis.New(rdb)
 	s.Pause()
@@ -110,7 +111,7 @@ func TestANewPasswordCostsNoLease(t *testing.T) {
 
 func newPassword(t *testing.T, options redis.Options, change ...any) {
 	t.Helper()
-	s := redistest.Start(t)
+	s := redistest.Start(t, adaptertest.Free)
 	s.Do(t, "ACL", "SETUSER", "ann", "on", ">old", "~*", "&*", "+@all")
 	options.Addr, options.PoolSize = s.Addr(), 4
 	rdb := dialling(t, &options)

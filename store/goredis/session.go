@@ -25,7 +25,7 @@ const maxSilence = 30 * time.Second
 // a subscription checks that it is where pushes come from. In a Cluster it compares with what
 // the client knows. Behind Sentinel it asks the primary whether it counts the subscription,
 // which costs a request every few seconds. Without Sentinel, another server may take over the
-// address, and the old one refuses a write as a replica. Then the subscription is checked, too,
+// address, and the old one refuses as a replica. Then the subscription is checked, too,
 // until a primary counts it.
 const (
 	checkClientEvery  = time.Second
@@ -192,22 +192,25 @@ func (s *Store) check(f *adapter.Feed) error {
 
 // checkDemotion checks after a replica has answered, and says when to check again: until a primary counts
 // the subscription. The address may lead to the new primary only later, and the client's pool may
-// have connections to both servers. So one connection says both.
+// have connections to both servers. So one connection says both, and one to a replica is left.
 func (s *Store) checkDemotion(f *adapter.Feed) (again <-chan time.Time, err error) {
 	channel := f.ConfirmedChannel()
 	if channel == "" {
 		return time.After(checkClientEvery), nil
 	}
-	both := s.single.client.Pipeline()
+	both := s.single.pool.Pipeline()
 	hello, count := both.Do(f.Context, "hello"), both.PubSubNumSub(f.Context, channel)
 	_, _ = both.Exec(f.Context) // each has its own error
 	var info store.ServerInfo
 	describe(&info, hello.Val())
 	switch {
-	case info.Role == "replica", count.Err() != nil && serverError(count.Err()) == nil:
+	case info.Role == "replica":
+		s.single.leave(f.Context, true)
+		return time.After(checkClientEvery), nil
+	case count.Err() != nil && serverError(count.Err()) == nil:
 		return time.After(checkClientEvery), nil
 	case count.Err() == nil && count.Val()[channel] == 0 && f.HasConfirmed(channel):
-		return nil, errReplaced
+		return time.After(0), errReplaced // and the next connection may lead to the old server once more
 	}
 	return nil, nil
 }

@@ -82,7 +82,7 @@ func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 			withText = true
 			continue
 		case !moved || hop == maxRedirects:
-			if w.s.fromReplica(err) {
+			if w.s.refusedByReplica(err) {
 				w.s.address.note()
 				w.s.leaveIdle(ctx)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -45,20 +46,20 @@ func (a *address) note() (leave bool) {
 	return true
 }
 
-// fromReplica reports whether a single server refused a request as a replica.
-func (s *Store) fromReplica(err error) bool {
-	if err == nil || s.mode != rueidis.ClientModeStandalone {
-		return false
-	}
-	refusal := serverError(err)
-	return refusal != nil && (refusal.Code == "READONLY" || refusal.Code == "MASTERDOWN")
+// refusedByReplica reports whether a single server refused a request as a replica.
+func (s *Store) refusedByReplica(err error) bool {
+	return err != nil && s.mode == rueidis.ClientModeStandalone && adapter.FromReplica(serverError(err))
 }
 
-// leave makes the server close the connection of requests without a key. The next request
-// makes another. QUIT needs no permission. rueidis notices the end by the PING.
+// leave makes a replica close the connection of requests without a key. The next request makes
+// another. QUIT needs no permission. rueidis notices the end by the PING. If that connection
+// leads to a primary, the refusal came late, over one that is not used any more.
 func (s *Store) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, replaceLimit)
 	defer cancel()
+	if !fromReplica(s.client.Do(ctx, s.client.B().Arbitrary("HELLO").Build())) {
+		return
+	}
 	_ = s.client.Do(ctx, s.client.B().Arbitrary("QUIT").Build())
 	_ = s.client.Do(ctx, s.client.B().Arbitrary("PING").Build())
 }

@@ -23,13 +23,16 @@ import (
 // connection is cut, so the next request makes another one.
 func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *holdfastrueidis.Store {
 	t.Helper()
-	s := redistest.Start(t)
+	s := redistest.Start(t, adaptertest.Free)
 	proxy := redistest.NewProxy(t, s.Addr())
 	var dials atomic.Int32
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{proxy.Addr()}, DisableCache: true, DisableRetry: true, PipelineMultiplex: -1,
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			if dials.Add(1) == 1 {
+				if config := redistest.TLS(); config != nil {
+					return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, "tcp", addr)
+				}
 				return d.DialContext(ctx, "tcp", addr)
 			}
 			return dial(ctx)
@@ -96,8 +99,10 @@ func TestNotSentIsReported(t *testing.T) {
 
 // A request with a closed client gets an error that says so.
 func TestAClosedClientIsNamed(t *testing.T) {
-	s := redistest.Start(t)
-	rdb, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
+	s := redistest.Start(t, adaptertest.Free)
+	rdb, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr()}, DisableCache: true, TLSConfig: redistest.TLS(),
+	})
 	assert.Must(t, err)
 	st := holdfastrueidis.New(rdb)
 	rdb.Close()

@@ -194,7 +194,7 @@ func awaitAny[T any](ctx context.Context, deadline *adapter.Deadline, send func(
 // noteAnswer records whether the server answers, and leaves it if it answers as a replica.
 func (s *Store) noteAnswer(ctx context.Context, result rueidis.RedisResult) rueidis.RedisResult {
 	s.steady.Note(result.NonRedisError() == nil)
-	if s.fromReplica(result.Error()) && s.address.note() {
+	if s.refusedByReplica(result.Error()) && s.address.note() {
 		s.leave(ctx)
 	}
 	return result

@@ -79,6 +79,16 @@ func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNo
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }
 
+// When the last refusals of an old server arrive, the client's connection may lead to the new
+// one. Whatever else is under way there must not fail.
+func TestALateRefusalDoesNotEndAPrimarysConnection(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Start(t, adaptertest.Free, caching).Addr())
+	s, _ := open(t, proxy.Addr(), nil)
+	s.Leave(t.Context())
+	assert.Equal(t, proxy.Count(redistest.Answered, "HELLO"), 2, "connections and questions")
+	assert.Equal(t, proxy.Count(redistest.Arrived, "QUIT"), 0, "a primary's connections that are left")
+}
+
 // protocols are the protocols that a client may choose.
 var protocols = map[string]func(*rueidis.ClientOption){
 	"RESP3":        func(*rueidis.ClientOption) {},

@@ -171,8 +171,12 @@ func (s *Store) misplaced(f *adapter.Feed, conn rueidis.DedicatedClient, primary
 // atReplica reports whether the connection is to a replica. If a node does not answer, rueidis
 // gives it up.
 func atReplica(f *adapter.Feed, conn rueidis.DedicatedClient) bool {
-	a := answer{result: conn.Do(f.Context, conn.B().Arbitrary("HELLO").Build())}
-	fields, err := a.fields()
+	return fromReplica(conn.Do(f.Context, conn.B().Arbitrary("HELLO").Build()))
+}
+
+// fromReplica reports whether a replica answered HELLO.
+func fromReplica(hello rueidis.RedisResult) bool {
+	fields, err := hello.AsMap()
 	role := fields["role"]
 	text, _ := role.ToString()
 	return err == nil && text == "replica"

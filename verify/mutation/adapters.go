@@ -106,12 +106,24 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	mut:  "\t\treturn refusal\n",
 }}), in("store/goredis/goredis.go", by{allGoRedis}, []mutant{{
 	name: "goredis: a subscription stays at a server that has become a replica",
-	old:  "refusal.Code == \"READONLY\" && s.cluster == nil {",
-	mut:  "false {",
+	old:  "if adapter.FromReplica(refusal) && s.cluster == nil {",
+	mut:  "if false {",
 }}), in("store/goredis/session.go", by{allGoRedis}, []mutant{{
 	name: "goredis: a replica's count of subscriptions is believed",
-	old:  "case info.Role == \"replica\", ",
-	mut:  "case ",
+	old:  "case info.Role == \"replica\":",
+	mut:  "case false:",
+}, {
+	name: "goredis: a subscription is checked at the old server for ever",
+	old:  "\t\ts.single.leave(f.Context, true)\n",
+	mut:  "",
+}, {
+	name: "goredis: a subscription that replaced another is not checked",
+	old:  "return time.After(0), errReplaced",
+	mut:  "return nil, errReplaced",
+}}), in("store/goredis/noretry.go", by{allGoRedis}, []mutant{{
+	name: "goredis: requests stay at a replica that has lost its primary",
+	old:  "refusal.Code == \"MASTERDOWN\" {",
+	mut:  "refusal.Code == \"\" {",
 }}), in("store/goredis/words.go", by{allGoRedis}, []mutant{{
 	name: "goredis: a word of another request is sent",
 	old:  "same, _ := before[i].(string); same == word {",
@@ -146,8 +158,12 @@ var inAdapters = slices.Concat(in(receiving, by{refusing, allGoRedis}, []mutant{
 	mut:  "		return refusal\n",
 }}), in("store/rueidis/moved.go", by{allRueidis}, []mutant{{
 	name: "rueidis: requests stay at a server that has become a replica",
-	old:  "return refusal != nil && (",
-	mut:  "return false && refusal != nil && (",
+	old:  "return err != nil && s.mode",
+	mut:  "return false && err != nil && s.mode",
+}, {
+	name: "rueidis: a late refusal ends a connection to the new primary",
+	old:  "	if !fromReplica(s.client.Do(ctx, s.client.B().Arbitrary(\"HELLO\").Build())) {\n\t\treturn\n\t}\n",
+	mut:  "	_ = s.client.Do(ctx, s.client.B().Arbitrary(\"HELLO\").Build())\n",
 }}), in("store/rueidis/session.go", by{allRueidis}, []mutant{{
 	name: "rueidis: a subscription stays at a server that has become a replica",
 	old:  "\t\t\tif atReplica(f, sub.conn) {\n",

@@ -18,7 +18,7 @@ import (
 // CloseLeavesNoTimer tests that no timer of the store outlives the client, so that no
 // goroutine begins later.
 func (l Library) CloseLeavesNoTimer(t *testing.T) {
-	st := l.store(t, redistest.Start(t, l.Needs...).Addr(), Client{})
+	st := l.store(t, l.start(t).Addr(), Client{})
 	timed, ok := st.(interface{ Timed() bool })
 	assert.MustTrue(t, ok, "the store does not tell whether it keeps a timer")
 	c, err := holdfast.New(st, holdfast.Config{})
@@ -84,7 +84,7 @@ func (r *renewals) Observe(e holdfast.Event) {
 // pool takes no lease away, and delays no release. It returns the store, whose client is
 // closed.
 func (l Library) FullPoolCostsNoLease(t *testing.T) store.Store {
-	st, occupy := l.OpenOccupied(t, redistest.Start(t, l.Needs...))
+	st, occupy := l.OpenOccupied(t, l.start(t))
 	var seen renewals
 	cfg := holdfast.Config{TTL: 2 * time.Second, RequestTimeout: time.Second, Observer: &seen}
 	c, err := holdfast.New(st, cfg)

@@ -55,7 +55,8 @@ type Client struct {
 }
 
 // Free lets clients run the scripts of these tests, which are not Holdfast's, on any key.
-var Free = redistest.Allow("~*", "&*", "+incr", "+get", "+set", "+ping", "+unsubscribe")
+var Free = redistest.Allow("~*", "&*", "+incr", "+get", "+set", "+ping", "+unsubscribe",
+	"+wait", "+blpop")
 
 // Scripts of the tests.
 var (

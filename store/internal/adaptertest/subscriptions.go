@@ -257,12 +257,17 @@ func (l Library) followsTheAddress(t *testing.T, c Client) {
 	for _, move := range []struct {
 		from, to *redistest.Server
 		late     bool // the address moves when the client has noticed that the old server is a replica
-	}{{old, next, false}, {next, old, true}} {
+		stale    bool // the old server does not find the new primary, and refuses everything
+	}{{old, next, false, false}, {next, old, true, false}, {old, next, false, true}, {next, old, true, true}} {
 		if !move.late {
 			address.Lead(move.to.Addr())
 		}
 		move.to.Do(t, "REPLICAOF", "NO", "ONE")
 		host, port, _ := strings.Cut(move.to.Addr(), ":")
+		if move.stale {
+			move.from.Do(t, "CONFIG", "SET", "replica-serve-stale-data", "no")
+			port = "1" // no server is there
+		}
 		move.from.Do(t, "REPLICAOF", host, port)
 		if move.late {
 			redistest.Await(t, "a refusal", func() bool { return run() != nil && acked() != nil })
