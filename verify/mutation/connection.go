@@ -62,7 +62,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "cmp.Or(request.Interrupted(err), \"\")",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "tries that could not be made end the trying",
-	old:  "!known && !isTransient(s.client, err) ||",
+	old:  "!known && !isTransient(lk.client, err) ||",
 	mut:  "!known ||",
 }, {
 	name: "what was not sent is undone",
@@ -70,7 +70,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "	at.cancel()\n	end := request.Ended(ctx)\n",
 }, {
 	name: "a reader that waits does not outlast the server",
-	old:  "	if held := heldIn(err); (held != nil || isTransient(s.client, err)) && !try {\n",
+	old:  "	if held := heldIn(err); (held != nil || isTransient(lk.client, err)) && !try {\n",
 	mut:  "	if held := heldIn(err); held != nil && !try {\n",
 }, {
 	name: "the second attempt of a call does not know why the first one failed",
@@ -86,7 +86,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "	if true || Ended(ctx) != nil {\n",
 }}), in("semaphore.go", by{outlasting}, []mutant{{
 	name: "permits that are waited for do not outlast the server",
-	old:  "		if !errors.Is(err, ErrHeld) && !isTransient(s.client, err) {\n",
+	old:  "		if !errors.Is(err, ErrHeld) && !isTransient(lk.client, err) {\n",
 	mut:  "		if !errors.Is(err, ErrHeld) {\n",
 }}), in("multi.go", by{outlasting}, []mutant{{
 	name: "several locks do not outlast the server",
@@ -94,7 +94,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "case false && away.outlast(waits, err):",
 }}), in("periodic.go", by{outlasting}, []mutant{{
 	name: "a job that waits does not outlast the server",
-	old:  "case err != nil && isTransient(t.client, err) && away.outlast(waits, err):",
+	old:  "case err != nil && isTransient(lk.client, err) && away.outlast(waits, err):",
 	mut:  "case false && away.outlast(waits, err):",
 }}), in("client.go", by{closing}, []mutant{{
 	name: "Close is bounded by the caller alone",
