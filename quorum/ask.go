@@ -27,11 +27,11 @@ func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Dura
 	return majority.RequestTimeout(s.cfg.Timeout, ttl, left, majority.PaceOfMost(paces))
 }
 
-// askEach asks all nodes at once, each for at most timeout, and returns the answers by node. Once a
+// askEach asks all nodes at once and returns the answers by node. ask limits its own time. Once a
 // majority has answered, it does not wait for silent nodes. If no majority answers, it returns an
 // error. ask gets a context that ends with the call: what is not sent by then need not be.
 func askEach[T any](
-	ctx context.Context, s *Store, timeout time.Duration, ask func(ctx context.Context, i int, n *node) (T, error),
+	ctx context.Context, s *Store, ask func(ctx context.Context, i int, n *node) (T, error),
 ) (map[int]T, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()

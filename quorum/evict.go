@@ -46,7 +46,7 @@ func (s *Store) evictTokens(
 	ctx context.Context, keys, args, tokens []string, ended map[int]int,
 ) (changed []uint64, err error) {
 	timeout := s.requestTimeout(ctx, 0)
-	answers, err := askEach(ctx, s, timeout, func(ctx context.Context, i int, n *node) (string, error) {
+	answers, err := askEach(ctx, s, func(ctx context.Context, i int, n *node) (string, error) {
 		own := slices.Clone(args)
 		own[2] = tokens[i]
 		return n.call(ctx.Done(), timeout, script.Evict, keys, own)

@@ -24,7 +24,7 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 // readRecord reads the record as a majority sees it, and as each node that answered does.
 func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
 	timeout := s.requestTimeout(ctx, 0)
-	own, err := askEach(ctx, s, timeout, func(ctx context.Context, _ int, n *node) (wire.Record, error) {
+	own, err := askEach(ctx, s, func(ctx context.Context, _ int, n *node) (wire.Record, error) {
 		return wire.ReadRecord(func(args []string) (string, error) {
 			if ctx.Err() != nil {
 				return "", ctx.Err() // nobody waits for the further pages

@@ -145,7 +145,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 		return store.ServerInfo{}, err
 	}
 	timeout := s.requestTimeout(ctx, 0)
-	infos, err := askEach(ctx, s, timeout, func(_ context.Context, _ int, n *node) (store.ServerInfo, error) {
+	infos, err := askEach(ctx, s, func(_ context.Context, _ int, n *node) (store.ServerInfo, error) {
 		return n.readServer(timeout)
 	})
 	if err != nil {
