@@ -9,9 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
+	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/bench/crew"
 	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -47,21 +47,21 @@ func benchStorm(b *testing.B, n int, ofServer bool) {
 	server := redistest.Start(b)
 	w := holdElsewhere(b, server.Addr(), n, ttl)
 	for b.Loop() {
-		w.Tell("mark")
-		w.await(b, "marked")
+		crew.Wait(ttl / 3) // so that the leases are due at their usual times
 		pause, resume := w.stop, w.resume
 		if ofServer {
 			pause, resume = server.Pause, server.Continue
 		}
+		began := crew.Mono()
 		pause()
 		crew.Wait(ttl * 4 / 10)
 		resumed := crew.Mono()
 		resume()
+		w.Tell(fmt.Sprint(int64(began)))
 		over, lost := w.over(b)
 		b.ReportMetric(milliseconds(over-resumed), "storm-ms")
 		b.ReportMetric(float64(lost), "lost")
 		b.ReportMetric(float64(n)/(over-resumed).Seconds(), "renewals/s")
-		crew.Wait(ttl / 3) // the leases are due at their usual times again
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(ttl.Seconds(), "TTL-s")
@@ -110,38 +110,26 @@ func (w *holder) stop()   { check(w.b, w.Stop()) }
 func (w *holder) resume() { check(w.b, w.Continue()) }
 
 // over waits until every lease was renewed or lost.
-func (w *holder) over(b *testing.B) (at time.Duration, lost int64) {
+func (w *holder) over(b *testing.B) (at time.Duration, lost int) {
 	b.Helper()
 	_, err := fmt.Sscan(w.await(b, "over"), &at, &lost)
 	check(b, err)
 	return at, lost
 }
 
-// storm counts what happens to the leases. At a mark it begins to wait for as many renewals and
-// losses as there are leases.
-type storm struct {
-	renewed, lost atomic.Int64
-
-	mu     sync.Mutex // guards the rest
-	target int64
-	over   chan time.Duration
-}
-
-func (s *storm) Observe(e holdfast.Event) {
-	switch {
-	case e.Kind == holdfast.EventRenew && e.Err == nil:
-		s.renewed.Add(1)
-	case e.Kind == holdfast.EventLost:
-		s.lost.Add(1)
-	default:
-		return
+// renewedSince waits until every lease was renewed by a request sent after began, or is lost.
+// Events would not do: the client drops renewals if thousands of them wait for the observer.
+func renewedSince(leases []*holdfast.Lease, began, ttl time.Duration) (at time.Duration, lost int) {
+	since := time.Now().Add(leasetime.Deadline(began, ttl) - crew.Mono())
+	for _, l := range leases {
+		for l.Err() == nil && l.Deadline().Before(since) {
+			crew.Wait(time.Millisecond)
+		}
+		if l.Err() != nil {
+			lost++
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.target > 0 && s.renewed.Load()+s.lost.Load() >= s.target {
-		s.target = 0
-		s.over <- crew.Mono()
-	}
+	return crew.Mono(), lost
 }
 
 // serveStorm holds leases until its input ends.
@@ -158,8 +146,7 @@ func serveStorm(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	seen := &storm{over: make(chan time.Duration, 1)}
-	client, err := holdfast.New(p.store, holdfast.Config{TTL: job.TTL, Observer: seen})
+	client, err := holdfast.New(p.store, holdfast.Config{TTL: job.TTL})
 	if err != nil {
 		return err
 	}
@@ -167,16 +154,14 @@ func serveStorm(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(leases) // a lease that nobody refers to is renewed no more
 	fmt.Fprintln(out, "held")
 	for lines.Scan() {
-		lost := seen.lost.Load()
-		seen.mu.Lock()
-		seen.target = seen.renewed.Load() + lost + int64(job.Leases)
-		seen.mu.Unlock()
-		fmt.Fprintln(out, "marked")
-		at := <-seen.over
-		fmt.Fprintln(out, "over", int64(at), seen.lost.Load()-lost)
+		began, err := strconv.ParseInt(lines.Text(), 10, 64)
+		if err != nil {
+			return err
+		}
+		at, lost := renewedSince(leases, time.Duration(began), job.TTL)
+		fmt.Fprintln(out, "over", int64(at), lost)
 	}
 	return lines.Err()
 }
