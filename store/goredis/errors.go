@@ -48,6 +48,9 @@ func asText(err error) error {
 // serverError returns err as the server's refusal, nil if it is none. A refused login and a
 // rejected certificate count as refusals: the request was not sent.
 func serverError(err error) *store.ServerError {
+	if err == nil {
+		return nil // to search in no error would allocate
+	}
 	var known *store.ServerError
 	if errors.As(err, &known) {
 		return known
