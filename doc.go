@@ -15,12 +15,12 @@
 //
 // # The trust deadline
 //
-// The client counts a lease from just before it sends the request, on a clock that also runs
-// while the machine is suspended. For the client, the lease ends a margin before it can end on
-// the server. That moment is the trust deadline. At the trust deadline the lease's context
+// The client measures the lease from just before it sends the request for it, on a clock that
+// also runs while the machine is suspended. The client treats the lease as over a safety margin
+// before it can end on the server. That moment is the trust deadline. At the trust deadline the lease's context
 // ends, with a [LostError] as its cause. This does not depend on the network.
 //
-// If the process is paused past the deadline, nothing can tell it in time. For that case
+// If the process is paused past the deadline, no signal can reach it in time. For that case
 // there is [Lease.Token], a number that rises with every grant. Send the token to the
 // resource with every write. The resource must refuse a token that is lower than the
 // highest it has seen. Without that check, collisions are rare but possible, as with every
@@ -29,15 +29,16 @@
 // # The caller's duties
 //
 //  1. Work under the lease's context, and stop when it ends.
-//  2. Release the lease, even after an error: the release grants the next waiter.
+//  2. Release the lease, even after an error: the release grants the lock to the next
+//     waiter.
 //  3. Send the token with each write that would do harm if it came late.
-//  4. After an [ErrUnknownOutcome], assume that the lock may be held, for up to a TTL. The
-//     library cancels the attempt in the background.
+//  4. After an [ErrUnknownOutcome], assume that your own attempt may hold the lock, for up to one
+//     TTL. The library cancels the attempt in the background.
 //
 // # Outcomes
 //
 // [Mutex.Lock] and [Mutex.TryLock] return a lease or an error. After an error the caller
-// holds nothing. The error is:
+// has no lease. The error is:
 //
 //   - an [ErrHeld] if another caller holds the lock
 //   - the context's error if the context ended first
@@ -45,7 +46,7 @@
 //   - an [ErrUnreachable] if nothing could be sent
 //   - an [ErrUnknownOutcome] if the server may have acted, and no usable answer came
 //
-// Options add errors of their own, and [Mutex.Lock] lists the rest.
+// Some options add errors. [Mutex.Lock] lists them all.
 //
 // [Hint] says what to do about an error.
 package holdfast
