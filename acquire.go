@@ -344,7 +344,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 		return at.await(ctx, a)
 	default:
 		at.cancel()
-		return nil, wrap("lock", lk.name, wire.BadAnswer("another kind to acquire"))
+		return nil, wrap("lock", lk.name, wire.OtherAnswer("acquire"))
 	}
 }
 

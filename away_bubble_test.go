@@ -358,7 +358,7 @@ func TestEveryKindTellsTheCallersContextOfASilentServer(t *testing.T) {
 			assert.Equal(t, text, told["Mutex"], "%s, %s", how, kind)
 		}
 		assert.Contains(t, told["Mutex"], "; the last request failed: ")
-		assert.Contains(t, told["Mutex"], "\ncheck that the server runs")
+		assert.Contains(t, told["Mutex"], "\ncheck that the server is running")
 	}
 }
 
@@ -376,7 +376,7 @@ func TestAnInterruptedRequestNamesTheServer(t *testing.T) {
 			defer cancel()
 			_, err := takers(c)[kind](ctx)
 			assert.Is(t, err, context.DeadlineExceeded, holdfast.ErrUnknownOutcome)
-			assert.Contains(t, fmt.Sprint(err), "context deadline exceeded; goredis: h:1: no answer until then")
+			assert.Contains(t, fmt.Sprint(err), "context deadline exceeded; goredis: h:1: no answer by then")
 
 			later, end := context.WithTimeout(t.Context(), time.Second)
 			defer end()

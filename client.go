@@ -354,7 +354,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		note(1, err)
 	})
 	if failed > 0 {
-		return fmt.Errorf("%d of %d leases have no confirmed release: %w", failed, total, first)
+		return fmt.Errorf("the release of %d of %d leases was not confirmed: %w", failed, total, first)
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func TestCloseIsBoundedByItsContextAndSaysWhatItCouldNotDo(t *testing.T) {
 		start := time.Now()
 		err := c.Close(ctx)
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
-		want := "200 of 200 leases"
+		want := "the release of 200 of 200 leases"
 		assert.True(t, err != nil && fmt.Sprint(err)[:len(want)] == want, "it says %v", err)
 		assert.AtMost(t, time.Since(start), 10*time.Second, "closing took, given 2s")
 	})
@@ -311,7 +311,7 @@ func TestCloseOfManyLeasesAtASilentServerIsBounded(t *testing.T) {
 			start := time.Now()
 			err := c.Close(context.Background())
 			assert.AtMost(t, time.Since(start), 5*time.Second, "it took")
-			assert.True(t, err != nil && strings.HasPrefix(err.Error(), "1000 of 1000 leases"),
+			assert.True(t, err != nil && strings.HasPrefix(err.Error(), "the release of 1000 of 1000 leases"),
 				"want an error about 1000 of 1000 leases, got %v", err)
 			assert.False(t, errors.Is(err, context.DeadlineExceeded), "no context of the caller's has ended: %v", err)
 		})

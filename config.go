@@ -108,7 +108,7 @@ func checkTTL(ttl time.Duration) error {
 	case ttl > maxTTL:
 		return fmt.Errorf("the TTL is %v: it must be at most %v", ttl, maxTTL)
 	case ttl%time.Millisecond != 0:
-		return fmt.Errorf("the TTL is %v: the server counts whole milliseconds, use %v",
+		return fmt.Errorf("the TTL is %v: the server counts in whole milliseconds: use %v",
 			ttl, ttl.Truncate(time.Millisecond))
 	}
 	return nil

@@ -80,7 +80,7 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{refused("NOPERM", "ERR ACL failure in script: User x has no permissions to run the 'set'"), "+evalsha"},
 		{refused("NOPERM", "ERR ACL failure in script: No permissions to access a key script: 7"), "~holdfast"},
 		{refused("NOPERM", "ERR ACL failure in script: No permissions to access a channel script: 7"), "&holdfast"},
-		{holdfast.ErrDeadlock, "pass the lease on"},
+		{holdfast.ErrDeadlock, "hand the lease to"},
 		{refused("CLIENT", "CLIENT the go-redis client is closed: close the Holdfast client first"), ""},
 		{fmt.Errorf("%w", holdfast.ErrNotHeld), "token"},
 		{fmt.Errorf("%w: %w", holdfast.ErrNotHeld, holdfast.ErrReleased), "acquire"},
@@ -104,7 +104,7 @@ func TestErrorsTellWhatHappened(t *testing.T) {
 		{&holdfast.HeldError{Name: "a"}, `holdfast: lock "a" is held`},
 		{
 			&holdfast.HeldError{Name: "a", HeldBy: "c/1", Remaining: time.Second, Waited: 1500 * time.Microsecond},
-			`holdfast: lock "a" is held by c/1; that lease ends in 1s unless it is renewed (waited 2ms)`,
+			`holdfast: lock "a" is held by c/1; the current lease ends in 1s unless it is renewed (waited 2ms)`,
 		},
 		{
 			&holdfast.LostError{Name: "a", Reason: holdfast.LossExpired},

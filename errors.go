@@ -76,7 +76,7 @@ func (e *HeldError) Error() string {
 		s += " by " + e.HeldBy
 	}
 	if e.Remaining > 0 {
-		s += fmt.Sprintf("; that lease ends in %v unless it is renewed", e.Remaining)
+		s += fmt.Sprintf("; the current lease ends in %v unless it is renewed", e.Remaining)
 	}
 	switch {
 	case e.Tries > 0:
@@ -346,15 +346,15 @@ func Hint(err error) string {
 		return "the program has released this lease: acquire the lock again"
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
 		return "check what your code wrote after the loss; " +
-			"if each write has the token, the resource can refuse late writes"
+			"if each write carries the token, the resource can refuse late writes"
 	case errors.As(err, &advice):
 		return advice.Hint()
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
-		return "check that the server runs and that the address is right"
+		return "check that the server is running and that the address is right"
 	case errors.As(err, &silent) && !errors.Is(err, ErrUnknownOutcome):
-		return "check that the server runs and that the network passes requests to it"
+		return "check that the server is running and that requests can reach it over the network"
 	case errors.Is(err, wire.ErrAnswer):
-		return "update this program if others use a newer Holdfast; if they do not, find out what writes to the key"
+		return "update this program if others use a newer Holdfast; otherwise find out what else writes to the key"
 	case errors.Is(err, ErrUnknownOutcome):
 		return unknownHint(err)
 	}
@@ -362,7 +362,7 @@ func Hint(err error) string {
 }
 
 // ownLease is the hint for a call under the context of a lease of its own lock.
-const ownLease = "do not acquire a lock under the context of its own lease: pass the lease on"
+const ownLease = "do not acquire a lock under the context of its own lease: hand the lease to the code that needs it"
 
 // hints has one sentence for each error code of the server.
 var hints = map[string]string{
@@ -373,18 +373,19 @@ var hints = map[string]string{
 	"REPLICA":   "this server is a replica: connect to the primary",
 	"MAXCLIENTS": "the server accepts no more connections: raise its maxclients, or find programs that leave " +
 		"connections open",
-	"OOM": "free memory on the server or raise maxmemory, and keep maxmemory-policy noeviction; held locks continue",
+	"OOM": "free memory on the server or raise maxmemory, and keep maxmemory-policy noeviction; " +
+		"locks that are held stay held",
 	"NOREPLICAS": "too few replicas are connected for the primary to write (min-replicas-to-write): " +
 		"see INFO replication",
 	"TRYAGAIN":    "a slot is moving to another node: try again in a moment",
 	"LOADING":     "the server is loading its data: try again in a moment",
 	"BUSY":        "a script blocks the server: SCRIPT KILL ends it, if it has not written yet",
 	"MISCONF":     "the server cannot write to its disk and refuses writes: see the server's log",
-	"MOVED":       "this server is a node of a Cluster: make the store from your client library's client for a Cluster",
+	"MOVED":       "this server is a node of a Cluster: build the store from your client library's Cluster client",
 	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",
 	"MASTERDOWN":  "the replica has lost its primary: connect to the primary",
 	"TLS":         "check the client's TLS settings: RootCAs, the address in the certificate, the client certificate",
-	"FORMAT":      "another program uses a newer Holdfast here: update this one",
+	"FORMAT":      "another program uses a newer Holdfast on this server: update this program",
 	"WAITAOF":     "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
 	"UNSUPPORTED": "leave the option or the call out; docs/neighbours.md and docs/quorum.md say what a store can do",
 	"NAME":        "choose another name for the lock",

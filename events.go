@@ -346,7 +346,7 @@ func (n *notifier) tellAll(done chan struct{}) {
 			}
 		}
 		if dropped > 0 {
-			n.log.Warn("holdfast: the log handler or the observer was too slow: it has not been told everything",
+			n.log.Warn("holdfast: the log handler or the observer was too slow: some events were dropped",
 				"dropped", dropped)
 		}
 	}

@@ -237,7 +237,7 @@ func (r *releasing) run(ctx context.Context) error {
 	case a.Kind == wire.Gone:
 		return r.gone(c.sender.WithinTwice(limit, r.start))
 	}
-	return wrap("release of", lk.name, wire.BadAnswer("another kind to release"))
+	return wrap("release of", lk.name, wire.OtherAnswer("release"))
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.

@@ -40,9 +40,9 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 			"use a longer period or a shorter TTL": run(c.Periodic("job", 0)),
 			"MinHold (2m0s) is longer than MaxHold (1m0s)": lock(
 				c.Mutex("a", holdfast.MinHold(2*time.Minute), holdfast.MaxHold(time.Minute)).Lock(ctx)),
-			"NoRenewal and MaxRenewals exclude each other: leave one": lock(
+			"NoRenewal and MaxRenewals cannot be combined: leave one": lock(
 				c.Mutex("a", holdfast.NoRenewal(), holdfast.MaxRenewals(3)).Lock(ctx)),
-			"MaxWait and Tries exclude each other": lock(
+			"MaxWait and Tries cannot be combined": lock(
 				c.Mutex("a", holdfast.Tries(3, time.Second), holdfast.MaxWait(time.Second)).Lock(ctx)),
 			"the number of tries is 0: it must be at least 1": lock(
 				c.Mutex("a", holdfast.Tries(0, time.Second)).Lock(ctx)),

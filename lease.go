@@ -499,7 +499,7 @@ func (ls *leaseState) reportRelease(err error) {
 	}
 	h := ls.hold
 	h.lock.client.events.tell(news{hold: h, lease: ls, log: func(log *slog.Logger) {
-		log.Warn("holdfast: the release at the end of a context failed: the lock is free within the TTL at the latest",
+		log.Warn("holdfast: the release at the end of a context failed: the lock becomes free within the TTL",
 			"lock", h.lock.name, "token", ls.token.Load(), "error", err)
 	}})
 }

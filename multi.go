@@ -166,7 +166,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
 				giveBack(ctx, c, taken)
-				return nil, fmt.Errorf("holdfast: while the server was away: %w", err)
+				return nil, fmt.Errorf("holdfast: while the server was unreachable: %w", err)
 			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			giveBack(ctx, c, taken)

@@ -194,7 +194,7 @@ func (f *freeWatch) await(ctx context.Context) error {
 		case a.Kind == wire.Conflict:
 			return &LimitError{Name: f.name, InUse: a.Count, Asked: f.limit}
 		case a.Kind != wire.Busy:
-			return wrap("lock", f.name, wire.BadAnswer("another kind to await_free"))
+			return wrap("lock", f.name, wire.OtherAnswer("await_free"))
 		case f.maxWait == 0:
 			return &HeldError{Name: f.name, Remaining: a.Left}
 		}

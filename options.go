@@ -155,19 +155,19 @@ func (o *lockOptions) validate(c *Client) error {
 	_, acker := c.store.(store.Acker)
 	switch {
 	case o.noRenewal && o.maxRenewals > 0:
-		return invalid("NoRenewal and MaxRenewals exclude each other: leave one of them out")
+		return invalid("NoRenewal and MaxRenewals cannot be combined: leave one of them out")
 	case o.maxHold > 0 && o.minHold > o.maxHold:
 		return invalid("MinHold (%v) is longer than MaxHold (%v): use a shorter MinHold or a longer MaxHold",
 			o.minHold, o.maxHold)
 	case o.tries > 0 && o.maxWait >= 0:
-		return invalid("MaxWait and Tries exclude each other: leave one of them out")
+		return invalid("MaxWait and Tries cannot be combined: leave one of them out")
 	case o.tries > 0 && o.breaksDeadlock:
-		return invalid("Tries and BreakDeadlock exclude each other: a call that tries is in no wait queue")
+		return invalid("Tries and BreakDeadlock cannot be combined: a call with Tries does not join the wait queue")
 	case o.ack.Wanted() && !acker:
 		return invalid("%s: this store cannot wait for acknowledgements: leave the option out", ackOptions(o.ack))
 	case o.ack.Wanted() && o.ack.Total() >= c.cfg.RequestTimeout:
-		return invalid("%s: the wait may take %v: it must be below Config.RequestTimeout (%v), use a shorter timeout",
-			ackOptions(o.ack), o.ack.Total(), c.cfg.RequestTimeout)
+		return invalid("%s: the wait may take %v, but must take less than Config.RequestTimeout (%v): "+
+			"use a shorter timeout", ackOptions(o.ack), o.ack.Total(), c.cfg.RequestTimeout)
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func ReadTTL(d time.Duration) RWMutexOption {
 // that question quickly. If the client could not ask a server, the error's Err says why.
 //
 // If d is 0, the call tries once. A negative d is refused. Without MaxWait the call waits
-// until its context ends. MaxWait and [Tries] exclude each other.
+// until its context ends. MaxWait and [Tries] cannot be combined.
 //
 // A [Periodic] is different. With MaxWait, [Periodic.Do] waits up to d for the next period.
 // Without MaxWait it does not wait. For every kind.
@@ -246,7 +246,7 @@ func Tries(n int, interval time.Duration) LockOption {
 
 // NoRenewal makes leases that end after their TTL unless [Lease.Extend] extends them. Such
 // a lease is never handed over to another goroutine of the process: each lease begins with
-// its full TTL. NoRenewal and [MaxRenewals] exclude each other. For every kind.
+// its full TTL. NoRenewal and [MaxRenewals] cannot be combined. For every kind.
 func NoRenewal() Option {
 	return anyKind(func(o *lockOptions) error {
 		o.noRenewal = true
@@ -261,7 +261,7 @@ func NoRenewal() Option {
 // [Lease.Extend], and the renewal that confirms a grant after a wait, which the client
 // sends at once.
 //
-// n is at least 1. MaxRenewals and [NoRenewal] exclude each other. For every kind.
+// n is at least 1. MaxRenewals and [NoRenewal] cannot be combined. For every kind.
 func MaxRenewals(n int) Option {
 	return anyKind(func(o *lockOptions) error {
 		if n < 1 {
@@ -436,7 +436,7 @@ func Tags(tags map[string]string) Option {
 func StartAt(offset time.Duration) PeriodicOption {
 	return periodicOption{func(o *lockOptions) error {
 		if offset%time.Millisecond != 0 {
-			return invalid("the offset is %v: the server counts whole milliseconds, use %v",
+			return invalid("the offset is %v: the server counts in whole milliseconds: use %v",
 				offset, offset.Truncate(time.Millisecond))
 		}
 		o.aligned, o.offset = true, offset

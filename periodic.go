@@ -63,7 +63,7 @@ func checkPeriod(period, ttl time.Duration) error {
 	case period > maxPeriod:
 		return invalid("the period is %v: it must be at most %v", period, maxPeriod)
 	case period%time.Millisecond != 0:
-		return invalid("the period is %v: the server counts whole milliseconds, use %v",
+		return invalid("the period is %v: the server counts in whole milliseconds: use %v",
 			period, period.Truncate(time.Millisecond))
 	}
 	return nil
@@ -384,7 +384,7 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 	case err != nil:
 		return wrap("period of", lk.name, err)
 	case line.Granted || line.Busy || line.Other != nil:
-		return wrap("period of", lk.name, wire.BadAnswer("another kind to a change of the period"))
+		return wrap("period of", lk.name, wire.OtherAnswer("begin_run"))
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func TestTheHintOfADeadlockFitsTheKind(t *testing.T) {
 		} {
 			assert.Is(t, test.err, holdfast.ErrDeadlock)
 			hint := holdfast.Hint(test.err)
-			assert.Contains(t, hint, "pass the lease on")
+			assert.Contains(t, hint, "hand the lease to")
 			names := strings.Contains(hint, "Reentrant")
 			assert.Equal(t, names, test.fits, "%s: the hint %q names Reentrant", what, hint)
 		}

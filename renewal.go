@@ -256,7 +256,7 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 	case ctx == nil:
 		return errNoContext
 	case h.lock.limit == 0:
-		return invalid("the lease of %q has no permits: only a semaphore's lease has some", h.lock.name)
+		return invalid("the lease of %q has no permits: only a semaphore's leases have permits", h.lock.name)
 	case n < 1:
 		return invalid("the lease of %q would keep %d permits: it must keep at least 1, or be released", h.lock.name, n)
 	case n > has:
@@ -307,7 +307,7 @@ func (l lessening) run(ctx context.Context, what string) error {
 		l.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.endReason())
 	case a.Kind != wire.Lessened:
-		return wrap(what, l.lock.name, wire.BadAnswer("another kind to lessen"))
+		return wrap(what, l.lock.name, wire.OtherAnswer("lessen"))
 	}
 	l.setWaiters(a.Waiting)
 	return nil

@@ -196,8 +196,8 @@ func (h *hold) beginConversion(
 	case x.converting:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
-		return nil, false, invalid("the lease of %q was acquired under the writer's lease: convert that one",
-			h.lock.name)
+		return nil, false, invalid("the lease of %q was acquired under the writer's lease: "+
+			"convert the writer's lease instead", h.lock.name)
 	case h.shared && want == up && h.reading() > 1:
 		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h)}
 	case h.shared && want == up && x.keptUntil > now:
@@ -268,7 +268,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 	}
-	return wrap("conversion of", lk.name, wire.BadAnswer("another kind to convert"))
+	return wrap("conversion of", lk.name, wire.OtherAnswer("convert"))
 }
 
 // converted stores a conversion that the server has made. If the lease has ended in the

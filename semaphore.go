@@ -149,9 +149,9 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	a, err := lk.client.sender.Ask(ctx, script.SetLimit, lk.keys(), args)
 	switch {
 	case err != nil:
-		return wrap("limit of", lk.name, err)
+		return wrap("change of the limit of", lk.name, err)
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
-		return wrap("limit of", lk.name, wire.BadAnswer("another kind to set_limit"))
+		return wrap("change of the limit of", lk.name, wire.OtherAnswer("set_limit"))
 	}
 	s.limit.Store(int64(limit))
 	return nil

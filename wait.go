@@ -242,7 +242,7 @@ func (lk *lock) reportPushUnavailable(why error) {
 	if c.pushing.told.Swap(true) {
 		return
 	}
-	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll: that is slower and keeps no order",
+	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll, which is slower and does not keep their order",
 		"error", why, "hint", Hint(why))
 	c.events.observe(Event{Kind: EventPushUnavailable, Name: lk.name, Mode: lk.mode(), Err: why})
 }
@@ -371,7 +371,7 @@ func (o *outage) report(ctx context.Context, err error) {
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
 		return
 	}
-	c.log.Warn("holdfast: the server cannot serve a lock call, which keeps trying",
+	c.log.Warn("holdfast: the server cannot serve a call for a lock; the call keeps trying",
 		"lock", o.lock.name, "error", err, "hint", Hint(err))
 }
 

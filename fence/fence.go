@@ -62,7 +62,7 @@ func Check(resource string, token uint64) error {
 		return fmt.Errorf("%w: the name of a resource has 1 to %d bytes, not %d",
 			ErrInvalid, maxResource, len(resource))
 	case token == 0 || token > math.MaxInt64:
-		return fmt.Errorf("%w: %d is the token of no lease: pass Lease.Token()", ErrInvalid, token)
+		return fmt.Errorf("%w: %d is not the token of any lease: pass Lease.Token()", ErrInvalid, token)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 func ExampleCheck() {
 	fmt.Println(fence.Check("invoice/42", 0))
-	// Output: fence: invalid: 0 is the token of no lease: pass Lease.Token()
+	// Output: fence: invalid: 0 is not the token of any lease: pass Lease.Token()
 }
 
 func ExampleJudge() {

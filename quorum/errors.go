@@ -36,7 +36,7 @@ var errEnded = errors.New("the attempt has ended")
 var errForgot = errors.New("has forgotten the grant")
 
 // errTooRecent says that a node holds, but not for long enough to vouch for all of the time.
-var errTooRecent = errors.New("holds for too short a time")
+var errTooRecent = errors.New("has not held the lock for long enough")
 
 // errNoGrant says that a node was not among those that granted.
 var errNoGrant = errors.New("has not granted")
@@ -69,7 +69,7 @@ func (e *NoMajorityError) Error() string {
 	for i, err := range e.Missing {
 		why[i] = err.Error()
 	}
-	return fmt.Sprintf("quorum: %d of %d nodes count, too few for a majority: %s",
+	return fmt.Sprintf("quorum: %d of %d nodes can take part, too few for a majority: %s",
 		e.Have, e.Nodes, strings.Join(why, "; "))
 }
 
@@ -78,10 +78,10 @@ func (e *NoMajorityError) Hint() string {
 	for _, err := range e.Missing {
 		var probation *probationError
 		if errors.As(err, &probation) {
-			return "wait until a majority of the servers counts again, and see that the others run"
+			return "wait until a majority of the servers can take part again, and make sure that the others are running"
 		}
 	}
-	return "check the servers that the error names: a majority must run and answer"
+	return "check the servers that the error names: a majority must be running and answer"
 }
 
 // Unwrap returns the errors of the nodes. It leaves out those that are definite for one node

@@ -79,7 +79,7 @@ func (l *lazy) openNode() {
 	case err != nil:
 		s = nil
 	case s == nil:
-		err = errors.New("quorum: the node was opened as nil")
+		err = errors.New("quorum: opening the node returned nil")
 	case s.Sharded():
 		s, err = nil, errors.New("quorum: the node is a Cluster: use independent servers")
 	}

@@ -80,7 +80,7 @@ func TestALazyNodeMustBeAServer(t *testing.T) {
 	badAddress := errors.New("a bad address")
 	for what, open := range map[string]func() (store.Store, error){
 		"a bad address": func() (store.Store, error) { return nil, badAddress },
-		"as nil":        func() (store.Store, error) { return nil, nil },
+		"returned nil":  func() (store.Store, error) { return nil, nil },
 		"is a Cluster":  func() (store.Store, error) { return sharded{memstore.New()}, nil },
 	} {
 		nodes := stores(3)

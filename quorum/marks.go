@@ -383,16 +383,16 @@ type probationError struct {
 func (e *probationError) Error() string {
 	switch e.standing {
 	case majority.ClocksDiffer:
-		return "has a clock that differs from the others, and too few clocks agree to tell which are right"
+		return "has a clock that differs from the others' clocks, and too few clocks agree to tell which are right"
 	case majority.ClockStepped:
-		return "has a clock that was set, which counts as a loss of memory"
+		return "has a clock that was changed, which is treated as a loss of memory"
 	case majority.Stale:
-		return "has a clock that was last compared too long ago"
+		return "has a clock that has not been compared recently"
 	case majority.Stranger:
 		return "is new, or has lost its memory"
 	default: // it is on probation, and counts after that
-		return fmt.Sprintf("is new, or has lost its memory, and does not count for new locks for another %v "+
-			"(a clock that was set forward counts as a loss of memory)", e.left.Round(time.Millisecond))
+		return fmt.Sprintf("is new, or has lost its memory, and takes part in new locks again in %v "+
+			"(a clock that was set forward is treated as a loss of memory)", e.left.Round(time.Millisecond))
 	}
 }
 

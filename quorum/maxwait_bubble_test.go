@@ -63,7 +63,10 @@ func TestAnExpiredWaitWithoutAMajorityReturnsErrHeldAndSaysWhy(t *testing.T) {
 				assert.Is(w.t, err, holdfast.ErrHeld)
 				assert.True(t, err != nil && strings.Contains(err.Error(), what),
 					"error %v does not say %q", err, what)
-				advice := map[bool]string{true: "counts again", false: "run and answer"}[what == "lost its memory"]
+				advice := "be running and answer"
+				if what == "lost its memory" {
+					advice = "can take part again"
+				}
 				assert.Contains(t, holdfast.Hint(err), advice)
 				if errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) ||
 					errors.Is(err, context.Canceled) {

@@ -52,7 +52,7 @@ func (n *node) name() string {
 
 // errNotSent says that a request was not sent: too many others got no answer in time. It counts as
 // late: it says nothing of what the node knows, so a waiter keeps its position there.
-var errNotSent = fmt.Errorf("%w: the node is late, and too many requests are under way: %w",
+var errNotSent = fmt.Errorf("%w: the node is slow to answer, and too many requests are under way: %w",
 	store.ErrNotSent, context.DeadlineExceeded)
 
 // call sends one action and waits for at most timeout, and before that for as long again if the

@@ -99,7 +99,7 @@ func checkReleased(a wire.Answer, err error) error {
 	case a.Kind == wire.Gone:
 		return errForgot
 	case a.Kind != wire.Released:
-		return wire.BadAnswer("not an answer to release")
+		return wire.OtherAnswer("release")
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ func TestAFailedWaitNamesTheServersThatDoNotCount(t *testing.T) {
 		}
 		err := <-failed
 		assert.Is(w.t, err, context.DeadlineExceeded)
-		assert.True(t, strings.Contains(err.Error(), "lost its memory, and does not count for new locks for another"),
+		assert.True(t, strings.Contains(err.Error(), "lost its memory, and takes part in new locks again in"),
 			"error %q does not say why", err)
 		assert.True(t, !errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrUnknownOutcome),
 			"error %v", err)

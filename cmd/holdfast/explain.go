@@ -127,7 +127,7 @@ func tlsHint(why string) string {
 
 // explainAway says which server does not answer.
 func (s *server) explainAway(err error) error {
-	hint := "check that the server runs at this address and that this machine can reach it; " +
+	hint := "check that the server is running at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
 	why := cause(err)
 	switch secure := s.targets[0].options.TLSConfig != nil; {

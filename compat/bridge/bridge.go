@@ -48,7 +48,7 @@ func ParseStage(text string) (Stage, error) {
 			return Stage(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: bridge: the stage %q is none of old, both, native", holdfast.ErrInvalid, text)
+	return 0, fmt.Errorf("%w: bridge: the stage %q is not one of old, both, native", holdfast.ErrInvalid, text)
 }
 
 // Mutex is a lock in one form or in two. Like a [holdfast.Mutex], it has no state.
@@ -77,7 +77,7 @@ func New(stage Stage, old, native *holdfast.Mutex) *Mutex {
 	}
 	for _, m := range halves {
 		if m == nil {
-			err := fmt.Errorf("%w: bridge: the stage %v needs a mutex that is nil", holdfast.ErrInvalid, stage)
+			err := fmt.Errorf("%w: bridge: a mutex that the stage %v needs is nil", holdfast.ErrInvalid, stage)
 			return &Mutex{err: err}
 		}
 	}

@@ -51,7 +51,7 @@ func ExampleParseStage() {
 	fmt.Println(err)
 	// Output:
 	// native <nil>
-	// holdfast: invalid: bridge: the stage "" is none of old, both, native
+	// holdfast: invalid: bridge: the stage "" is not one of old, both, native
 }
 
 func ExampleStage_String() {

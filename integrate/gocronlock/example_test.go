@@ -64,7 +64,7 @@ func ExampleLocker_Func() {
 	locker := gocronlock.NewLocker(client, "cron/", 0)
 	job := locker.Func(report)
 	fmt.Println(job(ctx)) // no scheduler has locked it
-	// Output: gocronlock: the job has no lock of this locker; it did not run
+	// Output: gocronlock: the job got no lock from this locker, so it did not run
 }
 
 func ExampleNewElector() {

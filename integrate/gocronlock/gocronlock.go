@@ -84,7 +84,7 @@ func (r *run) Unlock(ctx context.Context) error {
 }
 
 // errNoRun: the function was not started by a scheduler with this locker.
-var errNoRun = errors.New("gocronlock: the job has no lock of this locker; it did not run")
+var errNoRun = errors.New("gocronlock: the job got no lock from this locker, so it did not run")
 
 // Func returns a job for gocron.NewTask that runs f under the lock of its run. The context of f is
 // that of the job, and it also ends when the lock is lost. f should return then, because another

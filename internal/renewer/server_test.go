@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
-var errSilent = errors.New("the server is silent")
+var errSilent = errors.New("the server does not answer")
 
 // request is one renewal as the server saw it.
 type request struct {

@@ -86,7 +86,7 @@ func InTime(ctx context.Context, err error) error {
 // Interrupted returns what err, the end of the caller's context, says of a request that may have run:
 // which server has not answered. It is empty if err does not say that.
 func Interrupted(err error) string {
-	const silence = "no answer until then"
+	const silence = "no answer by then"
 	text := withoutEnd(err, silence)
 	if Definite(err) || !IsContextEnd(err) || text == silence {
 		return ""

@@ -123,7 +123,7 @@ func (p *Preflight) lacking(commands []string, servers string) error {
 	}
 	refused := &store.ServerError{
 		Code: "NOPERM",
-		Message: fmt.Sprintf("NOPERM the user%s may not run %s, which the locks are made of: ACL SETUSER USER %s",
+		Message: fmt.Sprintf("NOPERM the user%s may not run %s, which locks need: ACL SETUSER USER %s",
 			servers, strings.Join(commands, ", "), Grants(commands, p.sender.Prefix)),
 	}
 	return &PermissionError{Err: refused, Prefix: p.sender.Prefix, Lacking: commands}

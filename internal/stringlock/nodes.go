@@ -291,7 +291,7 @@ func (n *Nodes) askAll(ctx context.Context, q query, w Wait) []Reply {
 }
 
 // errAnswer marks an answer that no script gives.
-var errAnswer = errors.New("holdfast: the server's answer has no known form")
+var errAnswer = errors.New("holdfast: the server's answer is in no known format")
 
 func parse(node int, answer string) Reply {
 	word, rest, more := strings.Cut(answer, " ")

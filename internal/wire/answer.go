@@ -140,6 +140,11 @@ func BadAnswer(s string) error {
 	return fmt.Errorf("the server answered %q, which is %w", s, ErrAnswer)
 }
 
+// OtherAnswer is the error for an answer that fits the protocol, but not the step.
+func OtherAnswer(step string) error {
+	return fmt.Errorf("the server's answer to %s belongs to another step, which is %w", step, ErrAnswer)
+}
+
 // ErrAnswer is what a [BadAnswer] is.
 var ErrAnswer = errors.New("not an answer of this protocol")
 

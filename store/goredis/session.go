@@ -33,7 +33,7 @@ const (
 )
 
 var (
-	errSilent   = errors.New("the server is silent")
+	errSilent   = errors.New("the server does not answer")
 	errReplaced = errors.New("another server is the primary now")
 )
 

@@ -52,7 +52,7 @@ func (s *Store) isClosed(err error) bool {
 func hideForeign(ctx context.Context, err error) error {
 	if foreign(ctx, err) {
 		//nolint:errorlint // a text, so that errors.Is does not find the other context's end
-		return fmt.Errorf("the connection broke under another request: %v", err)
+		return fmt.Errorf("the connection broke during another request: %v", err)
 	}
 	return err
 }

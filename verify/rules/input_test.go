@@ -219,7 +219,7 @@ func TestNoServerIsNamed(t *testing.T) {
 	c, _ := harness.Client(t, harness.GoRedis.Server(t, addr, harness.Login{}, 0), holdfast.Config{})
 	_, err := c.Mutex("x").TryLock(harness.Within(t))
 	if err == nil || !strings.Contains(err.Error(), addr) ||
-		!strings.Contains(holdfast.Hint(err), "check that the server runs") {
+		!strings.Contains(holdfast.Hint(err), "check that the server is running") {
 		t.Errorf("TryLock: %v (%s)", err, holdfast.Hint(err))
 	}
 }
