@@ -137,7 +137,7 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 // take acquires the lock, prints how to release it, and leaves it held.
 func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, err error) {
 	if w, ok := w.(*os.File); ok && wasClosed(w) {
-		return 0, "", usageError("standard output is closed: nobody could read how to release the lock", acquireHint)
+		return 0, "", usageError("standard output is closed, but it has to show how to release the lock", acquireHint)
 	}
 	defer r.close()
 	if held, code, reason, err := r.obtain(a); !held {
@@ -381,7 +381,7 @@ func (s *server) extend(ctx context.Context, o *heldOptions) error {
 	case each[0].Unknown:
 		return fmt.Errorf("%w: too few servers answered", holdfast.ErrUnknownOutcome)
 	case !each[0].Held:
-		return o.lost("its time is over, it was released, or the server lost the record")
+		return o.lost("its lease has expired, it was released, or the server lost the record")
 	}
 	s.keepName(ctx, wire.Client(o.id), ttl)
 	return nil
@@ -405,7 +405,7 @@ func (s *server) release(ctx context.Context, o *heldOptions) error {
 	case a.Kind == wire.Released:
 		return s.checkOwner(ctx, o, number)
 	}
-	return o.lost("its time was over, an operator evicted the holder, or the server lost the record")
+	return o.lost("its lease had expired, an operator evicted the holder, or the server lost the record")
 }
 
 // checkOwner refuses a release that named another owner than acquire, or none. The server

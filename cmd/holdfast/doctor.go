@@ -162,7 +162,8 @@ func (s *server) nodesOfQuorum(ctx context.Context) []quorum.NodeInfo {
 
 func (d *diagnosis) printACL(w io.Writer) error {
 	if d.json || d.strict {
-		return usageError("--acl excludes --json and --strict: it reads no server", "write holdfast doctor --acl")
+		return usageError("--acl cannot be combined with --json and --strict: it contacts no server",
+			"write holdfast doctor --acl")
 	}
 	s, err := d.locate(os.LookupEnv)
 	if err != nil {
@@ -278,7 +279,7 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 		servers[one] = nil
 		fmt.Fprintf(&b, "%s: %s: %s%s\n", f.Severity, f.Check, where, oneLine(f.Fact))
 		if f.Mend != "" {
-			fmt.Fprintf(&b, "  mend: %s\n", oneLine(f.Mend))
+			fmt.Fprintf(&b, "  fix: %s\n", oneLine(f.Mend))
 		}
 		mends.WriteString(f.Mend + "\n")
 	}

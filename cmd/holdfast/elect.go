@@ -157,11 +157,11 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 		{
 			len(o.value) > holdfast.MaxValue,
 			fmt.Sprintf("the value has %d bytes; the limit is %d", len(o.value), holdfast.MaxValue),
-			"publish an address under which others find the rest",
+			"publish an address at which others find the rest",
 		},
 		{
 			len(words) == 2 && o.value == "", "the value is empty",
-			"write what the leader publishes, or leave it out; a variable that the shell does not know is empty",
+			"write what the leader publishes, or leave it out; an unset shell variable is empty",
 		},
 		{o.observe && len(words) == 2, "--observe takes no value: it does not campaign", "leave the value out"},
 		{o.observe && !bare, "--observe takes no command: it does not campaign", "leave the command out"},

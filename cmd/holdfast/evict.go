@@ -104,7 +104,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	case err != nil:
 		return s.explain(name, err)
 	case job.Run != nil:
-		text := fmt.Sprintf("%q is a job that runs, %s: evict ends the holds of locks", name, briefly(*job.Run))
+		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks", name, briefly(*job.Run))
 		return usageError(text, "stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {

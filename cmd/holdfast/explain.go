@@ -87,7 +87,7 @@ func (s *server) explainKey(key string, err error) error {
 	case refused == nil && redis.HasErrorPrefix(err, "NOPERM"):
 		// What the library did not send: list --foreign reads other keys.
 		return &exitError{codeRefused, fmt.Errorf("%s: %w", s.address, err),
-			"the locks of other libraries are found by ACL SETUSER " + s.user() +
+			"to let this user find the locks of other libraries, run ACL SETUSER " + s.user() +
 				" '%R~*' +scan +type +pttl +getrange +hrandfield"}
 	}
 	if wrong := s.explainPlace(err); wrong != nil {
@@ -114,13 +114,13 @@ func (s *server) explainKey(key string, err error) error {
 func tlsHint(why string) string {
 	switch is := func(text string) bool { return strings.Contains(why, text) }; {
 	case is("the server refuses"):
-		return "name a client certificate that the server accepts, and that has not expired, by --cert and --key"
+		return "name a client certificate that the server accepts, and that has not expired, with --cert and --key"
 	case is("does not speak TLS"):
 		return "write redis:// in place of rediss://, or name the port that has TLS"
 	case is("has expired or is not yet valid"):
 		return "renew the server's certificate; if its dates are right, correct the clock of this machine"
 	case is("unknown authority"):
-		return "name the authority by --cacert"
+		return "name the authority with --cacert"
 	}
 	return "write the host in the URL as the server's certificate names it, or renew the certificate with this name"
 }
@@ -145,7 +145,7 @@ func (s *server) explainAway(err error) error {
 	case node == "":
 	case slices.ContainsFunc(s.rdbs(), isCluster):
 		where = node + ", a node of " + where
-		hint = "start this node, or promote a replica of it; holdfast doctor reads every node"
+		hint = "start this node, or promote a replica of it; holdfast doctor checks every node"
 	case s.targets[0].topology == bySentinel:
 		where = node + ", the primary of " + where
 		hint = "wait until the Sentinels have chosen another primary, or start this server"
@@ -188,7 +188,8 @@ func (s *server) explainPlace(err error) error {
 	case is("DB index is out of range"):
 		return usageError(s.address+": there is no such database on the server", "write a lower number, or none")
 	case errors.Is(err, quorum.ErrSameServer):
-		return usageError("two servers of the quorum are one: "+oneLine(strings.TrimPrefix(refused.Message, "QUORUM ")),
+		return usageError("two servers of the quorum are the same: "+
+			oneLine(strings.TrimPrefix(refused.Message, "QUORUM ")),
 			"name each server once")
 	case is("unknown command") && s.targets[0].topology == oneServer && len(s.targets) == 1:
 		if name := s.primaryOf(); name != "" {
@@ -239,9 +240,9 @@ func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
 		why[i] = name + ": " + oneLine(rest)
 	}
 	return &exitError{code,
-		fmt.Errorf("%d of %d servers of the quorum count, too few for a majority: %s",
+		fmt.Errorf("%d of %d servers of the quorum can take part, too few for a majority: %s",
 			few.Have, few.Nodes, strings.Join(why, "; ")),
-		few.Hint() + "; holdfast doctor reads each of them"}
+		few.Hint() + "; holdfast doctor checks each of them"}
 }
 
 // user is the name of the server's user.

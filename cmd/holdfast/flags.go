@@ -55,7 +55,7 @@ func onCommandLine(flags *pflag.FlagSet, flag string) bool {
 // the flag would have limited or named is not to be guessed.
 func emptyValue(f *pflag.Flag) error {
 	return usageError(fmt.Sprintf("--%s is empty", f.Name), fmt.Sprintf(
-		"write --%s=%s, or leave it out; a variable that the shell does not know is empty", f.Name, sample(f)))
+		"write --%s=%s, or leave it out; an unset shell variable is empty", f.Name, sample(f)))
 }
 
 // flagAlias gives long flags the other names that people know them by.

@@ -59,8 +59,8 @@ var foreign = map[string]string{
 	"fair":     "leave it out: waiters always get the lock in order of arrival",
 	"close":    "leave it out: the command never inherits the lock",
 	"o":        "leave it out: the command never inherits the lock",
-	"no-fork":  "leave it out: holdfast must run to renew the lease",
-	"F":        "leave it out: holdfast must run to renew the lease",
+	"no-fork":  "leave it out: holdfast must keep running to renew the lease",
+	"F":        "leave it out: holdfast must keep running to renew the lease",
 	"unlock":   "leave it out: holdfast releases the lock when the command ends",
 	"fcntl":    "leave it out: the lock is on a server, not in a file",
 	"start":    "leave it out: the lock is on a server, not in a file",
@@ -135,7 +135,7 @@ func likeFlock(cmd *cobra.Command, names []string, bare bool) error {
 	unlock := url.Changed && slices.Contains(os.Args[1:], "-u") && !strings.ContainsAny(url.Value.String(), ":.")
 	switch {
 	case unlock && cmd.CalledAs() == "flock":
-		return usageError(fmt.Sprintf("-u names the server, and %q is not one: there is no lock to unlock", url.Value),
+		return usageError(fmt.Sprintf("-u takes a server, and %q is not one: there is no unlock flag", url.Value),
 			"leave -u out: holdfast releases the lock when the command ends; "+script+
 				"; if it is a server, write redis://"+url.Value.String())
 	case bare && len(names) == 1 && digits(names[0]):

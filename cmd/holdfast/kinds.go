@@ -105,10 +105,10 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 			permits && k.permits < 1, fmt.Sprintf("--permits %d: a semaphore has at least 1 permit", k.permits),
 			"write how many holders there may be, as in --permits 3",
 		},
-		{k.weight < 1, fmt.Sprintf("--weight %d: it is at least 1 permit", k.weight), "write --weight 1 or more"},
+		{k.weight < 1, fmt.Sprintf("--weight %d: it must be at least 1", k.weight), "write --weight 1 or more"},
 		{
 			permits && k.weight > k.permits, fmt.Sprintf("--weight %d is more than --permits %d", k.weight, k.permits),
-			"write a smaller --weight; the command would wait for ever",
+			"write a smaller --weight; otherwise the command would wait for ever",
 		},
 		{
 			len(k.owner) > wire.MaxName,

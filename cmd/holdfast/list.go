@@ -75,7 +75,7 @@ func (f *outputForm) String() string { return string(*f) }
 func (f *outputForm) Type() string   { return "table|wide|json|name" }
 func (f *outputForm) Set(s string) error {
 	if !slices.Contains([]string{"table", "wide", "json", "name"}, s) {
-		return fmt.Errorf("%q is not a form of output", s)
+		return fmt.Errorf("%q is not an output format", s)
 	}
 	*f = outputForm(s)
 	return nil
@@ -128,10 +128,11 @@ func (o *listOptions) read(args []string) (err error) {
 			"write name, age, lease or waiting")
 	}
 	if o.graph && (o.foreign || o.stale || o.all || o.sort != "" || o.output == "wide" || o.output == "name") {
-		return usageError("--graph has a form of its own: it goes with a GLOB and -o json only", "leave the others out")
+		return usageError("--graph has its own output format: combine it only with a GLOB and -o json",
+			"leave the others out")
 	}
 	if o.foreign && (o.stale || o.all) {
-		return usageError("--foreign excludes --all and --stale: other libraries' records show neither",
+		return usageError("--foreign cannot be combined with --all and --stale: other libraries' records show neither",
 			"leave one out")
 	}
 	return nil

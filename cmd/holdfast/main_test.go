@@ -62,8 +62,8 @@ func running() {
 }
 
 // exits runs a command and succeeds if its exit code is the one given first:
-// scripts can tell success from failure only. The command dies with it, so that
-// a script that fails leaves nothing behind that would keep the test waiting.
+// scripts can tell success from failure only. The command and its process group die
+// with it, so that a script that fails leaves nothing behind that would keep the test waiting.
 func exits() {
 	path, err := proc.Look(os.Args[2])
 	if err != nil {
@@ -71,13 +71,20 @@ func exits() {
 		os.Exit(1)
 	}
 	c, err := proc.Start(proc.Spec{
-		Path: path, Args: os.Args[2:], Env: os.Environ(), Stdin: os.Stdin, DieWithParent: true,
+		Path: path, Args: os.Args[2:], Env: os.Environ(), Stdin: os.Stdin, Group: true, DieWithParent: true,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "exits:", err)
 		os.Exit(1)
 	}
-	<-c.Done()
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt) // the script has failed
+	select {
+	case <-c.Done():
+	case <-interrupted:
+		c.Kill()
+		<-c.Done()
+	}
 	if want, bad := strconv.Atoi(os.Args[1]); bad != nil || c.Code() != want {
 		fmt.Fprintf(os.Stderr, "exits: code %d, want %s\n", c.Code(), os.Args[1])
 		os.Exit(1)

@@ -130,7 +130,7 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, w io.Writer) 
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return &exitError{codeUnreachable, fmt.Errorf("cannot listen on %s: %s", o.listen, cause(err)),
-			"choose another address by --listen, as in --listen 127.0.0.1:0"}
+			"choose another address with --listen, as in --listen 127.0.0.1:0"}
 	}
 	server := &http.Server{
 		Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,

@@ -211,7 +211,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 	if len(texts)%2 == 0 {
 		return nil, usageError(
 			fmt.Sprintf("%s names %d servers: a quorum has 3, 5 or another odd number", source, len(texts)),
-			"name one more server, or one less: an even one adds no safety")
+			"name one server more or fewer: an even number adds no safety")
 	}
 	var addresses, public []string
 	for _, text := range texts {

@@ -91,7 +91,8 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 		mine, err := proc.Lock(s.lock)
 		switch {
 		case err != nil:
-			return nil, badState("put the file on a disk whose file system has locks", "cannot lock %s: %v", name, err)
+			return nil, badState("put the file on a file system that supports file locks",
+				"cannot lock %s: %v", name, err)
 		case mine:
 			s.identity = proc.Identity(s.lock)
 			err = s.lock.Truncate(0)
@@ -108,7 +109,7 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 		switch {
 		case runs && waited >= dying:
 			return nil, &exitError{int(r.busyCode),
-				fmt.Errorf("--state: another holdfast elect%s uses %s", processText(pid), s.path),
+				fmt.Errorf("--state: another holdfast elect%s is using %s", processText(pid), s.path),
 				"give each process a file of its own, or end the other process first"}
 		case waited >= guardianTime:
 			return nil, &exitError{int(r.busyCode),
@@ -165,7 +166,7 @@ func (s *stateFile) read(election, prefix string) error {
 	if err == nil {
 		f, err = os.Open(s.path)
 	}
-	const own = "name another file; or, if nobody needs this one, remove it: then holdfast campaigns"
+	const own = "name another file; or, if nobody needs this one, remove it; holdfast then starts a new campaign"
 	var text []byte
 	if err == nil {
 		defer f.Close() //nolint:errcheck // it was read only

@@ -155,7 +155,7 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	}
 	switch {
 	case !s.Held() && job.Run != nil:
-		fmt.Fprintf(&b, "%s is a job that runs\n", name)
+		fmt.Fprintf(&b, "%s is a job that is running\n", name)
 	case !s.Held():
 		fmt.Fprintf(&b, "%s is free\n", name)
 	case s.Holders[0].Mode == "permits":

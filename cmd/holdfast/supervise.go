@@ -287,7 +287,7 @@ func (s *supervisor) verdict() (int, string) {
 		return codeMaxRun, "max-run"
 	}
 	if err := s.child.Err(); err != nil {
-		s.say.put("error", err.Error()+"; so the command was killed, too", "")
+		s.say.put("error", err.Error()+", so the command was killed", "")
 		return s.child.Code(), "interrupted"
 	}
 	return s.child.Code(), "done"

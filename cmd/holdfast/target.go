@@ -108,7 +108,7 @@ func parseTarget(text string) (*target, error) {
 			return nil, errors.New("a Cluster has no database but 0")
 		}
 	default:
-		return nil, fmt.Errorf("%q is not a form of URL", single.scheme)
+		return nil, fmt.Errorf("%q is not a supported URL scheme", single.scheme)
 	}
 	for host := range strings.SplitSeq(t.parts.hosts, ",") {
 		// The client library would take localhost, where each machine has locks of its own.
@@ -184,7 +184,7 @@ func (t *target) trust(s *serverFlags) error {
 		return nil
 	}
 	if t.options.TLSConfig == nil {
-		return usageError("--cacert, --cert and --key are for TLS, and "+t.address()+" is without",
+		return usageError("--cacert, --cert and --key are for TLS, and "+t.address()+" does not use TLS",
 			"write rediss:// in place of redis://")
 	}
 	if s.caFile != "" {
@@ -200,7 +200,7 @@ func (t *target) trust(s *serverFlags) error {
 		}
 	}
 	if (s.certFile == "") != (s.keyFile == "") {
-		return usageError("of --cert and --key, one is missing", "name both files, in PEM form")
+		return usageError("--cert and --key go together, and one is missing", "name both files, in PEM form")
 	}
 	if s.certFile == "" {
 		return nil

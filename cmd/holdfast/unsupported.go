@@ -10,7 +10,7 @@ type alone struct {
 	what, why, instead string
 }
 
-const byOwnID = "each of its servers knows a lock by an id of its own, which ends with the process"
+const byOwnID = "each of its servers knows a lock by a different id, and the ids are lost when the process ends"
 
 // notOnQuorum lists them, as docs/quorum.md explains.
 var notOnQuorum = []alone{
@@ -22,7 +22,7 @@ var notOnQuorum = []alone{
 		"use holdfast run --skip-if-held --once-per PERIOD NAME -- COMMAND",
 	},
 	{
-		"elect", "a leader's value has no single place there",
+		"elect", "there is no single place for a leader's value",
 		"use holdfast run, and publish the leader's address elsewhere",
 	},
 	{

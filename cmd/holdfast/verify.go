@@ -94,7 +94,7 @@ func byGoRun(self string) bool {
 
 // buildSuite builds holdfast-verify from the repository in which the user has started go run.
 func buildSuite(name string) (string, error) {
-	const hint = "start go run ./cmd/holdfast verify in the repository"
+	const hint = "run go run ./cmd/holdfast verify in the repository"
 	root, err := os.Getwd()
 	if err != nil {
 		return "", err

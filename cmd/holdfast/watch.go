@@ -126,7 +126,7 @@ func runWatch(
 			return s.explain("", err)
 		case err != nil && !away:
 			why := s.explain("", err)
-			a.say.warnf(hintOf(why), "%s; watch goes on when the server is back", plain(why))
+			a.say.warnf(hintOf(why), "%s; watch will continue when the server is back", plain(why))
 		}
 		keepUnread(known, now, bad, err != nil)
 		at := time.Now()

@@ -49,17 +49,17 @@ func (o *runOptions) checkWire() error {
 			fmt.Sprintf("--wire: %q is not redsync, redislock, redisson or native", o.wire),
 			"write one of these, as in --wire redsync",
 		},
-		{!o.bridge && o.oldName != "", "--bridge-name without --bridge", "write --bridge, too, or the key as NAME"},
+		{!o.bridge && o.oldName != "", "--bridge-name without --bridge", "add --bridge, or give the key as NAME"},
 		{o.bridge && !o.foreign(), "--bridge without --wire", "write --wire LIBRARY, too, as in --wire redsync"},
 	}); err != nil || !o.foreign() {
 		return err
 	}
-	only, native := lib+" holds one exclusive lock", "without "+flags+", the lock is a native one, which can"
+	only, native := lib+" has only exclusive locks", "without "+flags+", the lock is a native one, which supports this"
 	return refuse([]clash{
 		{len(o.names) > 1, only + ", and several names are given", native},
-		{o.shared, only + ", and cannot do --shared", native},
-		{o.permits > 0, only + ", and cannot do --permits", native},
-		{o.owner != "", only + ", and cannot do --owner", native},
+		{o.shared, only + ", and does not support --shared", native},
+		{o.permits > 0, only + ", and does not support --permits", native},
+		{o.owner != "", only + ", and does not support --owner", native},
 		{
 			o.bridge && o.minHold > 0,
 			"--bridge releases both locks when the command ends: it has no --min-hold and no --once-per",
@@ -75,7 +75,7 @@ func (s *server) openWire(f *wireFlags, servers []store.Store, cfg holdfast.Conf
 		return nil
 	case f.wire != "redsync" && len(servers) > 1:
 		return usageError(fmt.Sprintf("--wire %s takes one server, and %d are named", f.wire, len(servers)),
-			"write --wire redsync for a quorum as redsync has it")
+			"write --wire redsync to use a quorum the way redsync does")
 	case !f.bridge:
 		s.store, s.byName = f.storeOf(servers), true
 		return nil

@@ -78,7 +78,7 @@ func (p *Preflight) acks(need Acks) error {
 		return nil
 	}
 	return &store.ServerError{Code: "WAITAOF", Message: fmt.Sprintf(
-		"WAITAOF the server at %s is %s %s", info.Address, info.Product, info.Version)}
+		"WAITAOF the server at %s is %s %s, which does not have WAITAOF", info.Address, info.Product, info.Version)}
 }
 
 // permission asks whether the server's user may run the commands of the scripts. If the

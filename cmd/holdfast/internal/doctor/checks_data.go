@@ -37,7 +37,7 @@ func checkMemory(f *Facts, _ bool) []Finding {
 	if most > 0 {
 		apart, _ := number(f.Info, "mem_not_counted_for_evict")
 		used -= apart
-		fact := fmt.Sprintf("%d %% of maxmemory are used (%s of %s)", used*100/most, megabytes(used), megabytes(most))
+		fact := fmt.Sprintf("%d %% of maxmemory is used (%s of %s)", used*100/most, megabytes(used), megabytes(most))
 		const mend = "CONFIG SET maxmemory BYTES, or give the locks a server of their own"
 		switch evicts := f.Info["maxmemory_policy"] != "noeviction"; {
 		case used >= most && !evicts:
@@ -45,14 +45,14 @@ func checkMemory(f *Facts, _ bool) []Finding {
 		case used*10 >= most*9 && !evicts:
 			return warning(fact+": when it is full, the server refuses acquisitions (OOM)", mend)
 		case used*10 >= most*9:
-			return warning(fact+": the server deletes keys, see eviction", mend)
+			return warning(fact+": the server deletes keys, see the finding on eviction", mend)
 		}
 		return nil
 	}
 	resident, _ := number(f.Info, "used_memory_rss")
 	machine, _ := number(f.Info, "total_system_memory")
 	if machine > 0 && resident*10 >= machine*9 {
-		return warning(fmt.Sprintf("the server uses %d %% of the machine's memory: the system may end it (OOM killer)",
+		return warning(fmt.Sprintf("the server uses %d %% of the machine's memory: the system may kill it (OOM killer)",
 			resident*100/machine), "CONFIG SET maxmemory BYTES, below what the machine has, with noeviction")
 	}
 	return nil
@@ -76,13 +76,13 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 		found = warning("appendfsync is "+when+": a crash of the machine forgets what the system had not written, "+
 			"often half a minute", "CONFIG SET appendfsync always")
 	case read && save == "":
-		found = problem("the server saves nothing (appendonly no, save \"\"): a restart forgets every lock, "+
+		found = problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
 			"and grants it to others while its holder still trusts it", mend)
 	case read:
 		found = warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
 			"a restart forgets the locks since the last one", strconv.Quote(save)), mend)
 	default:
-		found = warning("the server has no append-only file: a restart forgets locks", mend)
+		found = warning("the server has no append-only file: a restart loses locks", mend)
 	}
 	if quorum {
 		return info("a restart of this server may forget locks: the quorum then does without it for MaxTTL", "")
@@ -92,14 +92,14 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 
 // checkSaves finds a disk that fails: the server then refuses writes (MISCONF), or ends.
 func checkSaves(f *Facts, _ bool) (all []Finding) {
-	const mend = "mend the disk (space, permissions, the server's log), then BGSAVE"
+	const mend = "fix the disk (space, permissions, the server's log), then BGSAVE"
 	if f.Info["aof_enabled"] == "1" && f.Info["aof_last_write_status"] == "err" {
 		all = problem("the last write to the append-only file failed: the server refuses writes (MISCONF)",
-			"mend the disk: free space, or restore its permissions")
+			"fix the disk: free space, or restore its permissions")
 	}
 	if f.Info["aof_last_bgrewrite_status"] == "err" {
 		all = append(all, warning("the last rewrite of the append-only file failed: it grows until the disk is full",
-			"mend the disk (the server's log says what failed), then BGREWRITEAOF")...)
+			"fix the disk (the server's log says what failed), then BGREWRITEAOF")...)
 	}
 	save, read := f.Config["save"]
 	if f.Info["rdb_last_bgsave_status"] != "err" || read && save == "" {
@@ -177,9 +177,9 @@ func lagging(f *Facts) (all []Finding) {
 		if replica["state"] == "online" && lag <= 10 {
 			continue
 		}
-		all = append(all, warning(fmt.Sprintf("the replica %s:%s is in state %s, and was last heard of %ds ago: "+
+		all = append(all, warning(fmt.Sprintf("the replica %s:%s is in state %s, and was last heard from %ds ago: "+
 			"it does not get the grants", replica["ip"], replica["port"], replica["state"], lag),
-			"look into the replica's log, and at INFO replication there")...)
+			"look at the replica's log, and at INFO replication there")...)
 	}
 }
 
@@ -196,7 +196,7 @@ func checkCluster(f *Facts, _ bool) (all []Finding) {
 	if n, ok := number(f.Cluster, "cluster_slots_assigned"); ok && n < slots {
 		fact := fmt.Sprintf("%d of %d slots are assigned: the locks in the others cannot be acquired", n, slots)
 		if down {
-			fact = fmt.Sprintf("%d of %d slots are assigned, and the Cluster is down: it has no locks", n, slots)
+			fact = fmt.Sprintf("%d of %d slots are assigned, and the Cluster is down: it cannot serve locks", n, slots)
 		}
 		all = problem(fact, mend)
 	} else if n, _ := number(f.Cluster, "cluster_slots_fail"); n > 0 || down {
@@ -250,7 +250,7 @@ func checkClocks(nodes []Facts) []Finding {
 		Fact: fmt.Sprintf("the clock of %s is %s ahead of that of %s, with an error of %s: "+
 			"after a failover between such clocks, leases end early or late, and tokens may not rise",
 			last.Address, Brief(apart), first.Address, Brief(unsure)),
-		Mend: "run an NTP service on every server that slews the clock and never steps it",
+		Mend: "on every server, run an NTP service that slews the clock and never steps it",
 	}
 	switch {
 	case apart-unsure <= time.Second:
@@ -266,9 +266,9 @@ func checkCounts(f *Facts, _ bool) []Finding {
 	if f.Out == "" {
 		return nil
 	}
-	mend := "if nobody knows why it lost its memory, look for a restart, FLUSHALL, and a clock that was set"
+	mend := "if nobody knows why it lost its data, look for a restart, a FLUSHALL or a changed clock"
 	if strings.HasPrefix(f.Out, "refuses ") {
-		mend = "find out why it refuses: its password, the rights of the user, or what it is"
+		mend = "find out why it refuses: the password, the user's rights, or the kind of server"
 	}
 	return warning("the quorum does without this server: it "+f.Out, mend)
 }
@@ -281,7 +281,7 @@ func checkSame(nodes []Facts) (all []Finding) {
 		if other, twice := seen[id]; twice && id != "" {
 			all = append(all, Finding{
 				Check: nameSame, Severity: Problem,
-				Fact: fmt.Sprintf("%s and %s are one server: a quorum counts it twice", other, nodes[i].Address),
+				Fact: fmt.Sprintf("%s and %s are the same server: a quorum counts it twice", other, nodes[i].Address),
 				Mend: "name each server of the quorum once",
 			})
 			continue

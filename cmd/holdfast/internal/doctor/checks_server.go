@@ -36,7 +36,7 @@ func checkState(f *Facts, _ bool) []Finding {
 		return problem("the user "+f.user()+" may not choose a database: "+f.Refusal,
 			fmt.Sprintf("ACL SETUSER %s +select, or leave the database out of the URL", f.user()))
 	case f.Refusal != "":
-		return problem("the server refuses every request: "+f.Refusal, "mend what the answer says")
+		return problem("the server refuses every request: "+f.Refusal, "fix what the answer reports")
 	}
 	return nil
 }
@@ -71,12 +71,12 @@ func checkVersion(f *Facts, _ bool) []Finding {
 	least, known := oldest[product]
 	if !known {
 		return info(fmt.Sprintf("the server says that it is %s %s: Holdfast is tested with Redis and Valkey only",
-			product, version), "holdfast verify --redis URL shows whether the locks hold there")
+			product, version), "holdfast verify --redis URL shows whether locks work there")
 	}
 	if version == "" && f.Refusal != "" {
 		return nil
 	} else if version == "" {
-		return info("the server does not tell its version", "")
+		return info("the server does not report its version", "")
 	}
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -146,15 +146,15 @@ func checkWrites(f *Facts, _ bool) []Finding {
 	why := f.Probe.Writes
 	mends := map[string]string{
 		"OOM":         "free memory, or CONFIG SET maxmemory BYTES",
-		"MISCONF":     "mend the disk (INFO persistence, the server's log); BGSAVE then ends the refusals",
+		"MISCONF":     "fix the disk (INFO persistence, the server's log); BGSAVE then ends the refusals",
 		"NOREPLICAS":  "connect the replicas again, or CONFIG SET min-replicas-to-write N with fewer",
 		"READONLY":    "use the address of the primary",
-		"CLUSTERDOWN": "mend the Cluster: redis-cli --cluster check HOST:PORT",
+		"CLUSTERDOWN": "fix the Cluster: redis-cli --cluster check HOST:PORT",
 	}
 	word, _, _ := strings.Cut(why, " ")
 	mend := mends[word]
 	if mend == "" {
-		mend = "mend what the answer says"
+		mend = "fix what the answer reports"
 	}
 	return problem("the server refuses writes, so no lock can be acquired: "+why, mend)
 }
@@ -174,7 +174,7 @@ func checkClock(f *Facts, _ bool) []Finding {
 	return warning(fmt.Sprintf("the server's clock is %s %s ours, with an error of %s: when one of them is set, "+
 		"leases may end early, and MinHold and StartAt see the difference now",
 		Brief(c.Offset.Abs()), side, Brief(c.Error)),
-		"run an NTP service on both machines that slews the clock, and set it while no lock is held")
+		"on both machines, run an NTP service that slews the clock; correct the clock while no lock is held")
 }
 
 // The TTL from which on some requests of the longest length fit into a lease. A lease is renewed
@@ -228,7 +228,7 @@ func checkScripts(f *Facts, _ bool) (all []Finding) {
 			mend = "they are Holdfast's, and take microseconds elsewhere: look for swapping, forks and a busy processor"
 		}
 		all = warning(fmt.Sprintf("%s took 10ms or longer in the last day, %d by Holdfast; "+
-			"the longest took %s (%s): the server answers nobody meanwhile",
+			"the longest took %s (%s): during that time the server answers nobody",
 			Count(count, "script"), ours, Brief(worst.Took), worst.Script), mend)
 	}
 	limit, read := number(f.Config, "busy-reply-threshold")

@@ -36,7 +36,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Server   string   `json:"server"` // address; empty if the finding is about several servers
 	Fact     string   `json:"fact"`
-	Mend     string   `json:"mend"` // the command or setting; empty if there is nothing to do
+	Mend     string   `json:"fix"` // the command or setting; empty if there is nothing to do
 }
 
 // The sources of facts. The value is the command that the user must be permitted to run.
