@@ -444,7 +444,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, wrap("release of", batch[0].lock.name, err)
+			return nil, wrap(releaseText, batch[0].lock.name, err)
 		}
 	}
 }

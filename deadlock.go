@@ -558,7 +558,7 @@ func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfo
 			HolderID: cycle[0].HolderID, Waited: true, Wait: time.Since(w.since), Err: err,
 		},
 		log: func(log *slog.Logger) {
-			log.Warn("holdfast: deadlock: calls wait for each other",
+			log.Warn("holdfast: deadlock: calls are waiting for each other",
 				"lock", id.Lock, "cycle", cycleText(cycle), "hint", Hint(err))
 		},
 	})

@@ -126,7 +126,7 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, len(rec.all(holdfast.EventDeadlock)), 2, "events")
-		n := strings.Count(text.String(), "deadlock: calls wait for each other")
+		n := strings.Count(text.String(), "deadlock: calls are waiting for each other")
 		assert.True(t, n == 2 && strings.Contains(text.String(), "same order everywhere"), "%d lines: %s", n, text)
 		s := w.state("x")
 		waits := s.Holders[0].WaitsFor

@@ -15,11 +15,11 @@
 //
 // # The trust deadline
 //
-// The client measures the lease from just before it sends the request for it, on a clock that
-// also runs while the machine is suspended. The client stops trusting the lease a safety margin
-// before the lease can end on the server. That moment is the trust deadline. At the trust
-// deadline the lease's context ends, with a [LostError] as its cause. This does not depend on
-// the network.
+// The client measures the lease from just before it sends the request, on a clock that also
+// runs while the machine is suspended. The client stops trusting the lease early: one safety
+// margin before the lease can end on the server. That moment is the trust deadline. At the
+// trust deadline the lease's context ends, with a [LostError] as its cause. This does not
+// depend on the network.
 //
 // If the process is paused past the deadline, no signal can reach it in time. For that case
 // there is [Lease.Token], a number that rises with every grant. Send the token to the

@@ -187,7 +187,7 @@ func (e *Election) resume(
 			answer, err = c.sender.Run(ctx, script.Resume, lk.keys(), args)
 			needsCancel = needsCancel || err != nil && !request.Definite(err)
 		}
-		if err == nil || !isTransient(c, wrap("resumption of", lk.name, err)) || !c.sender.Pause(ctx, failures) {
+		if err == nil || !isTransient(c, wrap("resuming", lk.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
 		}
 	}
@@ -205,7 +205,7 @@ func (e *Election) resume(
 	case err != nil && ctx.Err() != nil:
 		return cancel(fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
 	case err != nil || bad != nil:
-		return cancel(wrap("resumption of", lk.name, cmp.Or(err, bad)))
+		return cancel(wrap("resuming", lk.name, cmp.Or(err, bad)))
 	case !line.Held:
 		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
 	}
@@ -348,25 +348,25 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case l.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	}
-	if err := alreadyOver(ctx, "proclamation for", l.election.Name()); err != nil {
+	if err := alreadyOver(ctx, "proclaiming a value for", l.election.Name()); err != nil {
 		return err
 	}
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
-		return fmt.Errorf("holdfast: proclamation for %q: %w", l.election.Name(), ctx.Err())
+		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.election.Name(), ctx.Err())
 	}
 	h := l.lease.state.hold
 	answer, err := l.sendProclamation(ctx, wire.Value(value))
 	switch {
 	case err != nil:
-		return wrap("proclamation for", h.lock.name, err)
+		return wrap("proclaiming a value for", h.lock.name, err)
 	case answer == "gone":
 		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
-		return wrap("proclamation for", h.lock.name, wire.BadAnswer(answer))
+		return wrap("proclaiming a value for", h.lock.name, wire.BadAnswer(answer))
 	}
 	l.mu.Lock()
 	l.value = value

@@ -43,7 +43,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	l, _, err := e.read(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, wrap("request for the leader of", lk.name, err)
+		return Leader{}, wrap("asking for the leader of", lk.name, err)
 	case l.Term == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
@@ -188,12 +188,12 @@ func (o *observation) report(ctx context.Context) (next time.Duration, more bool
 	case ctx.Err() != nil:
 		return 0, false
 	case errors.Is(err, ErrClosed) || !request.Transient(err) || elsewhere(o.c, err):
-		o.yield(Leader{}, wrap("observation of", o.e.lock.name, err))
+		o.yield(Leader{}, wrap("observing", o.e.lock.name, err))
 		return 0, false
 	}
 	if o.c.now() >= o.until && !o.lost {
 		o.quiet, o.lost = true, true
-		if !o.yield(Leader{}, wrap("observation of", o.e.lock.name, err)) {
+		if !o.yield(Leader{}, wrap("observing", o.e.lock.name, err)) {
 			return 0, false
 		}
 	}

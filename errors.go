@@ -375,7 +375,7 @@ var hints = map[string]string{
 		"connections open",
 	"OOM": "free memory on the server or raise maxmemory, and keep maxmemory-policy noeviction; " +
 		"locks that are held stay held",
-	"NOREPLICAS": "too few replicas are connected for the primary to write (min-replicas-to-write): " +
+	"NOREPLICAS": "too few replicas are connected for the primary to accept writes (min-replicas-to-write): " +
 		"see INFO replication",
 	"TRYAGAIN":    "a slot is moving to another node: try again in a moment",
 	"LOADING":     "the server is loading its data: try again in a moment",
@@ -400,11 +400,14 @@ var hintsOfERR = map[string]string{
 		"library's client for a single server or for Sentinel",
 }
 
+// releaseText is what the error of a release says that the call did.
+const releaseText = "releasing"
+
 // unknownHint says what holds after an unknown outcome. Only an acquisition and a release free
 // the lock: after others, the lease goes on.
 func unknownHint(err error) string {
 	var unknown *requestError
-	if errors.As(err, &unknown) && unknown.what != "lock" && unknown.what != "release of" {
+	if errors.As(err, &unknown) && unknown.what != "lock" && unknown.what != releaseText {
 		return "check that the server answers"
 	}
 	return "check that the server answers; the lock is free again within its TTL"

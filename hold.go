@@ -231,13 +231,13 @@ func (r *releasing) run(ctx context.Context) error {
 		if request.Transient(err) {
 			r.later(action, args)
 		}
-		return wrap("release of", lk.name, request.InTime(ctx, err))
+		return wrap(releaseText, lk.name, request.InTime(ctx, err))
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
 		return nil
 	case a.Kind == wire.Gone:
 		return r.gone(c.sender.WithinTwice(limit, r.start))
 	}
-	return wrap("release of", lk.name, wire.OtherAnswer("release"))
+	return wrap(releaseText, lk.name, wire.OtherAnswer("release"))
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
@@ -317,7 +317,7 @@ func (r *releasing) reopen(ctx context.Context) error {
 		if request.Transient(err) {
 			c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(r.hold)), c.now()+lk.ttl)
 		}
-		return wrap("release of", lk.name, err)
+		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:
 		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
 	}
@@ -329,7 +329,7 @@ func (r *releasing) keep(ctx context.Context) error {
 	delay := (r.how.keep + time.Millisecond - 1).Truncate(time.Millisecond)
 	lost, err := r.extend(ctx, delay)
 	if err != nil {
-		return wrap("release of", r.lock.name, err)
+		return wrap(releaseText, r.lock.name, err)
 	}
 	if lost != "" {
 		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(lost))

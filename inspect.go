@@ -124,7 +124,7 @@ func readLock(
 	info := LockInfo{Name: name}
 	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough)
 	if err != nil {
-		return info, wrap("inspection of", name, err)
+		return info, wrap("inspecting", name, err)
 	}
 	said := known.of(ctx, c, &r)
 	info.Fence, info.Limit = r.Fence<<c.handOverBits, r.Limit
@@ -163,7 +163,7 @@ func readJob(ctx context.Context, c *Client, name string, known *registrations) 
 	j := JobInfo{Name: name}
 	r, err := c.sender.Record(ctx, []string{wire.PeriodicKey(c.cfg.Prefix, name)})
 	if err != nil {
-		return j, wrap("inspection of job", name, err)
+		return j, wrap("inspecting job", name, err)
 	}
 	if r.Job != nil {
 		p := r.Job.Plan
@@ -223,7 +223,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	case !able:
 		return invalid("the store %T cannot list locks: it is not a store.Scanner", c.store)
 	}
-	if err := checkServer(ctx, c, "listing of", cmp.Or(pattern, "*")); err != nil {
+	if err := checkServer(ctx, c, "listing", cmp.Or(pattern, "*")); err != nil {
 		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)
@@ -261,7 +261,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	}
 	deliver(early)
 	if err != nil && !errors.Is(context.Cause(ctx), errListed) {
-		return wrap("listing of", cmp.Or(pattern, "*"), request.InTime(ctx, err))
+		return wrap("listing", cmp.Or(pattern, "*"), request.InTime(ctx, err))
 	}
 	return nil
 }
@@ -546,7 +546,7 @@ func checkReadable(ctx context.Context, c *Client, name string) error {
 	if err := wire.CheckName(name); err != nil {
 		return invalid("%v", err)
 	}
-	return checkServer(ctx, c, "inspection of", name)
+	return checkServer(ctx, c, "inspecting", name)
 }
 
 // checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a

@@ -321,7 +321,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extension of", h.lock.name)); err != nil {
+	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extending", h.lock.name)); err != nil {
 		return err
 	}
 	if !h.beginExtension(ls) {
@@ -334,7 +334,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	switch {
 	case err != nil:
-		return wrap("extension of", h.lock.name, err)
+		return wrap("extending", h.lock.name, err)
 	case lost != "":
 		if c.renewer.Remove(&h.Item) {
 			h.markLost(lost)

@@ -289,7 +289,7 @@ func TestListYieldsWhatItReadsBeforeTheError(t *testing.T) {
 				assert.Equal(t, err != nil, refused || s.Name == "", "%q: an error", s.Name)
 			}
 			assert.Is(t, last, holdfast.ErrUnreachable)
-			assert.Contains(t, last.Error(), `listing of "*": `)
+			assert.Contains(t, last.Error(), `listing "*": `)
 			slices.Sort(names)
 			assert.EqualSlices(t, names, []string{"", "a", "b"}, "the names")
 			for range c.List(t.Context(), "") {

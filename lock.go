@@ -324,7 +324,7 @@ func (ls *leaseState) addReentry(inner *leaseState) error {
 	case ls.left && len(in.inner) == 0:
 		return ErrReleased
 	case !leasetime.MayEnter(len(in.inner) + 1):
-		return invalid("the lease was acquired again 2^31 times: release each lease after its work")
+		return invalid("the lease was acquired again 2^31 times: release each lease when its work is done")
 	}
 	s := ls.more()
 	s.inner = append(s.inner, inner)

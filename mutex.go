@@ -296,7 +296,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	}
 	r, err := lk.client.sender.RecordUntil(ctx, lk.keys(), anyHolder)
 	if err != nil {
-		return 0, wrap("inspection of", lk.name, err)
+		return 0, wrap("inspecting", lk.name, err)
 	}
 	if len(r.Holders) == 0 {
 		return 0, nil

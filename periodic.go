@@ -290,10 +290,10 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, error) {
 	c, lk := p.lock.client, &p.lock
 	if err := lk.prepare(ctx); err != nil {
-		if over := alreadyOver(ctx, "run of", lk.name); over != nil && request.Transient(err) {
+		if over := alreadyOver(ctx, "running", lk.name); over != nil && request.Transient(err) {
 			return RunResult{}, nil, over // nothing was asked
 		}
-		return RunResult{}, nil, wrap("run of", lk.name, err)
+		return RunResult{}, nil, wrap("running", lk.name, err)
 	}
 	c.registration.Start()
 	attempt, number := c.newAttemptID()
@@ -301,14 +301,14 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	sent := c.now()
 	line, err := p.askRun(ctx, attempt, first)
 	if request.Definite(err) {
-		return RunResult{}, nil, wrap("run of", lk.name, err)
+		return RunResult{}, nil, wrap("running", lk.name, err)
 	}
 	if err != nil {
 		cancelRun()
 		if end := request.Ended(ctx); end != nil && !errors.Is(err, end) {
 			err = end
 		}
-		return RunResult{HolderID: attempt}, nil, wrap("run of", lk.name, err)
+		return RunResult{HolderID: attempt}, nil, wrap("running", lk.name, err)
 	}
 	if line.Other != nil {
 		return RunResult{}, nil, &PeriodError{Name: lk.name, InUse: Schedule(*line.Other), Asked: p.schedule()}
@@ -376,15 +376,15 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 	}
 	defer c.life.Exit()
 	if err := lk.prepare(ctx); err != nil {
-		return wrap("period of", lk.name, err)
+		return wrap("changing the period of", lk.name, err)
 	}
 	attempt, _ := c.newAttemptID()
 	line, err := p.askRun(ctx, attempt, "change")
 	switch {
 	case err != nil:
-		return wrap("period of", lk.name, err)
+		return wrap("changing the period of", lk.name, err)
 	case line.Granted || line.Busy || line.Other != nil:
-		return wrap("period of", lk.name, wire.OtherAnswer("begin_run"))
+		return wrap("changing the period of", lk.name, wire.OtherAnswer("begin_run"))
 	}
 	return nil
 }

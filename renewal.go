@@ -208,7 +208,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 		select {
 		case <-renewing:
 		case <-ctx.Done():
-			return fmt.Errorf("holdfast: shortening of %q: %w", h.lock.name, ctx.Err())
+			return fmt.Errorf("holdfast: shortening %q: %w", h.lock.name, ctx.Err())
 		}
 	}
 	if held {
@@ -266,7 +266,7 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 	}
 	keepPermits(h, n)
 	less := lessening{hold: h, permits: n}
-	err := less.run(ctx, "release of permits of")
+	err := less.run(ctx, "releasing permits of")
 	if err != nil && request.Transient(err) {
 		less.later()
 	}

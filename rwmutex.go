@@ -153,7 +153,7 @@ func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	if err := alreadyOver(ctx, "conversion of", h.lock.name); err != nil {
+	if err := alreadyOver(ctx, "converting", h.lock.name); err != nil {
 		return err
 	}
 	var others *HeldError
@@ -248,7 +248,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	a, err := request.Resend(ctx, ask, ask)
 	switch {
 	case err != nil && !request.Definite(err):
-		return wrap("conversion of", lk.name, err)
+		return wrap("converting", lk.name, err)
 	case err == nil && a.Kind == wire.Granted:
 		err = ls.converted(want, a, sent, ttl)
 		shortenAgain(ctx, h, ttl)
@@ -261,14 +261,14 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	}
 	switch {
 	case err != nil:
-		return wrap("conversion of", lk.name, err)
+		return wrap("converting", lk.name, err)
 	case a.Kind == wire.Busy:
 		return &HeldError{Name: lk.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
 		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 	}
-	return wrap("conversion of", lk.name, wire.OtherAnswer("convert"))
+	return wrap("converting", lk.name, wire.OtherAnswer("convert"))
 }
 
 // converted stores a conversion that the server has made. If the lease has ended in the

@@ -149,9 +149,9 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	a, err := lk.client.sender.Ask(ctx, script.SetLimit, lk.keys(), args)
 	switch {
 	case err != nil:
-		return wrap("change of the limit of", lk.name, err)
+		return wrap("changing the limit of", lk.name, err)
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
-		return wrap("change of the limit of", lk.name, wire.OtherAnswer("set_limit"))
+		return wrap("changing the limit of", lk.name, wire.OtherAnswer("set_limit"))
 	}
 	s.limit.Store(int64(limit))
 	return nil
@@ -174,7 +174,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	}
 	r, err := lk.client.sender.Record(ctx, lk.keys(), wire.PermitMode)
 	if err != nil {
-		return 0, wrap("inspection of", lk.name, err)
+		return 0, wrap("inspecting", lk.name, err)
 	}
 	free := s.Limit()
 	if r.Limit > 0 {

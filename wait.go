@@ -371,7 +371,7 @@ func (o *outage) report(ctx context.Context, err error) {
 	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
 		return
 	}
-	c.log.Warn("holdfast: the server cannot serve a call for a lock; the call keeps trying",
+	c.log.Warn("holdfast: the server cannot serve a call that wants a lock; the call keeps trying",
 		"lock", o.lock.name, "error", err, "hint", Hint(err))
 }
 

@@ -92,7 +92,7 @@ func (a *arguments) want() (m mode, weight, limit int64) {
 	}
 	match := permits.FindStringSubmatch(word)
 	if match == nil {
-		a.blame("is no mode")
+		a.blame("is not a mode")
 		return exclusive, 1, 0
 	}
 	weight, _ = strconv.ParseInt(match[1], 10, 64)

@@ -98,7 +98,7 @@ func modulo(n, by int64) int64 { return (n%by + by) % by }
 // plan reads the period and the offset, which may be - for none.
 func (a *arguments) plan() (p plan) {
 	if p.period = a.whole(); p.period == 0 {
-		a.blame("is no period")
+		a.blame("is not a period")
 		p.period = 1
 	}
 	if a.read < len(a.words) && a.words[a.read] == "-" {

@@ -81,7 +81,7 @@ func (e *NoMajorityError) Hint() string {
 			return "wait until a majority of the servers can take part again, and make sure that the others are running"
 		}
 	}
-	return "check the servers that the error names: a majority must be running and answer"
+	return "check the servers that the error names: a majority must be running and answering"
 }
 
 // Unwrap returns the errors of the nodes. It leaves out those that are definite for one node

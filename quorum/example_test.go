@@ -162,5 +162,5 @@ func ExampleNoMajorityError_Hint() {
 	if errors.As(err, &few) {
 		fmt.Println(few.Hint())
 	}
-	// Output: check the servers that the error names: a majority must be running and answer
+	// Output: check the servers that the error names: a majority must be running and answering
 }

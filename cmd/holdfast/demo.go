@@ -86,7 +86,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	var by commandline.SignalError
 	switch {
 	case errors.As(err, &by):
-		return &exitError{codeSignal + int(by.Signal), errors.New("the demo was interrupted before its end"), ""}
+		return &exitError{codeSignal + int(by.Signal), errors.New("the demo was interrupted before it finished"), ""}
 	case err != nil:
 		return &exitError{codeFailed, err, ""}
 	case asJSON:

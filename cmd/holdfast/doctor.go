@@ -162,7 +162,7 @@ func (s *server) nodesOfQuorum(ctx context.Context) []quorum.NodeInfo {
 
 func (d *diagnosis) printACL(w io.Writer) error {
 	if d.json || d.strict {
-		return usageError("--acl cannot be combined with --json and --strict: it contacts no server",
+		return usageError("--acl cannot be combined with --json or --strict: it contacts no server",
 			"write holdfast doctor --acl")
 	}
 	s, err := d.locate(os.LookupEnv)

@@ -216,10 +216,10 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 	case result.Ran:
 		return j.ended(code, reason, err)
 	case result.Busy:
-		j.say.noticef("%q still runs since an earlier period; its lease expires in %s unless renewed",
+		j.say.noticef("%q has been running since an earlier period; its lease expires in %s unless renewed",
 			j.names[0], length(result.Next))
 	default:
-		j.say.noticef("%q has run in this period; the next one begins in %s", j.names[0], length(result.Next))
+		j.say.noticef("%q has already run in this period; the next one begins in %s", j.names[0], length(result.Next))
 	}
 	return codeOK, "", nil
 }

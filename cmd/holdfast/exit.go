@@ -50,7 +50,7 @@ var meanings = []meaning{
 	{codeOK, "done", "run: the command exited with 0. status: the lock is free. " +
 		"acquire, extend, release, evict, list: done. demo, verify: nothing went wrong. doctor: no problem."},
 	{
-		codeFailed, "failed", "demo, verify: something was broken, or the run did not get to its end. " +
+		codeFailed, "failed", "demo, verify: something was broken, or the run did not finish. " +
 			"doctor: there is a problem (with --strict, also for a warning). " +
 			"evict: the name was not confirmed, so nothing was evicted.",
 	},
@@ -58,7 +58,7 @@ var meanings = []meaning{
 		codeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +
 			"(--permits, PERIOD). No command was run.",
 	},
-	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve now."},
+	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve requests now."},
 	{codeInternal, "internal", "Internal error."},
 	{
 		codeBusy, "busy", "run, acquire: another client holds the lock, and the time to wait is over " +

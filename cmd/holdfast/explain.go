@@ -180,7 +180,7 @@ func (s *server) explainPlace(err error) error {
 		return s.noCluster()
 	case refused.Code == "MOVED" && s.quorum != nil:
 		return usageError("a server of this quorum belongs to a Cluster: "+oneLine(refused.Message),
-			"name independent servers, or the Cluster alone, by one of its nodes")
+			"name independent servers, or only the Cluster, by one of its nodes")
 	case is("unknown command") && s.targets[0].topology == inCluster:
 		return s.noCluster()
 	case is("SELECT is not allowed in cluster mode"):

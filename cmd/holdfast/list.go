@@ -102,10 +102,10 @@ func newList(a *app) *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "the same as -o json")
 	flags.StringVar(&o.sort, "sort", "", "sort by name, age, lease or waiting (default: by name, if the scan is short)")
 	flags.BoolVarP(&o.all, "all", "a", false, "list free locks, too, as long as their records last")
-	flags.BoolVar(&o.stale, "stale", false, "only locks with a holder that has not been heard of for 15 minutes")
+	flags.BoolVar(&o.stale, "stale", false, "only locks with a holder that has not been heard from for 15 minutes")
 	flags.BoolVar(&o.foreign, "foreign", false, "list the locks of other libraries")
 	flags.BoolVar(&o.graph, "graph", false, "show the waits-for graph, and the deadlocks")
-	flags.BoolVar(&o.noHeader, "no-header", false, "print no line with the names of the columns")
+	flags.BoolVar(&o.noHeader, "no-header", false, "do not print the line of column names")
 	rename(flags, map[string]string{"sort": "FIELD"})
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if asJSON {
@@ -132,7 +132,7 @@ func (o *listOptions) read(args []string) (err error) {
 			"leave the others out")
 	}
 	if o.foreign && (o.stale || o.all) {
-		return usageError("--foreign cannot be combined with --all and --stale: other libraries' records show neither",
+		return usageError("--foreign cannot be combined with --all or --stale: other libraries' records show neither",
 			"leave one out")
 	}
 	return nil

@@ -234,7 +234,7 @@ func (o *runOptions) check() error {
 	ttl := time.Duration(o.ttl)
 	switch {
 	case ttl < minTTL || ttl%time.Millisecond != 0:
-		return usageError(fmt.Sprintf("--ttl %v: it must be whole milliseconds, at least %v", ttl, minTTL),
+		return usageError(fmt.Sprintf("--ttl %v: it must be in whole milliseconds, at least %v", ttl, minTTL),
 			"write --ttl 30s (the default), or the longest wait that you accept after a crash")
 	case len(o.app) > maxApp:
 		return usageError(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),

@@ -68,7 +68,7 @@ func newServe(a *app) *cobra.Command {
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that viewers need (default: HOLDFAST_TOKEN)")
 	flags.BoolVar(&o.allowEvict, "allow-evict", false, "let viewers evict holders")
 	flags.Var(&o.interval, "interval", "how often to read the locks")
-	flags.BoolVar(&o.keep, "keep-watching", false, "read the locks also while nobody looks")
+	flags.BoolVar(&o.keep, "keep-watching", false, "read the locks even while nobody is looking")
 	rename(flags, map[string]string{"listen": "HOST:PORT", "token-file": "FILE"})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), a, o, cmd.OutOrStdout()) }
 	return cmd

@@ -31,7 +31,7 @@ var notOnQuorum = []alone{
 	},
 	{
 		"--permits", "each server counts its own permits, so more would be granted than there are",
-		"use N locks, as pool/1 to pool/N, and let each run take one of them",
+		"use N locks, such as pool/1 to pool/N, and let each run take one of them",
 	},
 }
 

@@ -164,7 +164,7 @@ func holder(a neighbour.Attempt) (string, error) {
 	id, err := base64.RawURLEncoding.DecodeString(a.Client())
 	if err != nil || len(id) != 16 {
 		return "", &store.ServerError{
-			Code: "ERR", Message: fmt.Sprintf("ERR the attempt %q is not of a client of this library", a.ID),
+			Code: "ERR", Message: fmt.Sprintf("ERR the attempt %q does not belong to a client of this library", a.ID),
 		}
 	}
 	x := hex.EncodeToString(id)

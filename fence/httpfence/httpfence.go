@@ -88,7 +88,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		token, err := strconv.ParseUint(values[0], 10, 64)
 		name := g.name(r)
 		if err = errors.Join(err, fence.Check(name, token)); err != nil || len(values) > 1 {
-			http.Error(w, "the header "+Header+" needs the token of one lease, and the resource a name of "+
+			http.Error(w, "the header "+Header+" needs the token of one lease, and the resource needs a name of "+
 				"up to 255 bytes", http.StatusBadRequest)
 			return
 		}

@@ -93,7 +93,7 @@ func (g Guard) read(ctx context.Context, key string) (state, error) {
 		return state{}, nil
 	}
 	if err == nil && version == "" {
-		err = errors.New("objectfence: the store names no version of the object: it cannot be guarded")
+		err = errors.New("objectfence: the store returned no version for the object, so it cannot be guarded")
 	}
 	return decode(body, version), err
 }

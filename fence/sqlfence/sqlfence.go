@@ -285,7 +285,7 @@ func (r Row) Update(ctx context.Context, db Execer, key any, token uint64, set s
 		return err
 	}
 	if strings.TrimSpace(set) == "" {
-		return fmt.Errorf("%w: Update needs what stands behind SET", fence.ErrInvalid)
+		return fmt.Errorf("%w: Update needs the assignments that follow SET", fence.ErrInvalid)
 	}
 	n, c := len(args), r.column()
 	done, err := db.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET %s, %s = %s%s AND %s <= %s",

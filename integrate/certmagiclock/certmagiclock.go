@@ -58,7 +58,7 @@ func New(
 }
 
 // String names the storage and its locks, for CertMagic's log.
-func (s *Storage) String() string { return fmt.Sprintf("%v with locks of Holdfast", s.Storage) }
+func (s *Storage) String() string { return fmt.Sprintf("%v with Holdfast locks", s.Storage) }
 
 // Lock acquires the lock of name. It waits in order of arrival until ctx ends. After an error this
 // process does not hold the lock. The errors are those of [holdfast.Mutex.Lock].

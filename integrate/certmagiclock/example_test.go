@@ -23,7 +23,7 @@ var (
 func ExampleNew() {
 	certmagic.Default.Storage = certmagiclock.New(shared, client, "certmagic/")
 	fmt.Println(certmagic.Default.Storage)
-	// Output: FileStorage:/mnt/certificates with locks of Holdfast
+	// Output: FileStorage:/mnt/certificates with Holdfast locks
 }
 
 func ExampleStorage_Lock() {
@@ -62,5 +62,5 @@ func ExampleStorage_RenewLockLease() {
 
 func ExampleStorage_String() {
 	fmt.Println(certmagiclock.New(shared, client, "certmagic/"))
-	// Output: FileStorage:/mnt/certificates with locks of Holdfast
+	// Output: FileStorage:/mnt/certificates with Holdfast locks
 }

@@ -42,7 +42,7 @@ var _ sync.Locker = (*Locker)(nil)
 //     goroutine of Lock. If failed returns, Lock panics with err: it never returns without the lock.
 func New(m *holdfast.Mutex, failed func(err error)) *Locker {
 	if m == nil || failed == nil {
-		panic("BUG: locker.New needs a mutex, and a function that hears of a loss")
+		panic("BUG: locker.New needs a mutex, and a function to call on a loss")
 	}
 	return &Locker{mutex: m, failed: failed, local: make(chan struct{}, 1)}
 }

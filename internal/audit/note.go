@@ -123,7 +123,7 @@ func parseRecord(text string) (r Record, err error) {
 			return r, err
 		}
 		if r.Fence > math.MaxInt64 {
-			return r, fmt.Errorf("token %d is none", r.Fence)
+			return r, fmt.Errorf("%d is not a token", r.Fence)
 		}
 		r.Holder, r.Named = strings.CutPrefix(lock[2], "@")
 		r.Expiry = int64(r.Fence/1000) + lease

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-var errUnsupported = errors.New("this system cannot stop and kill processes as it is needed here: " +
+var errUnsupported = errors.New("this system cannot stop and kill processes as needed here: " +
 	"use Linux, macOS or BSD")
 
 // Supported reports whether this system can stop and kill processes.

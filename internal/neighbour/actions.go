@@ -331,7 +331,7 @@ func (s *Store) cancelAll(ctx context.Context, names []string, a Attempt) error 
 	for _, name := range names {
 		a.Name = name
 		if _, err := s.wire.Cancel(ctx, a); err != nil {
-			return errors.New("the locks acquired before are not released: " + err.Error())
+			return errors.New("the locks acquired so far were not released: " + err.Error())
 		}
 		s.drop(name, a.ID)
 	}

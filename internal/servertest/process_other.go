@@ -12,7 +12,7 @@ import (
 // startTied starts cmd. Only Linux can end it with this process.
 func startTied(cmd *exec.Cmd, owner *user.User, _ os.Signal) error {
 	if owner != nil {
-		return errors.New("these servers refuse to be root: run the tests as an ordinary user")
+		return errors.New("these servers refuse to run as root: run the tests as an ordinary user")
 	}
 	return cmd.Start()
 }

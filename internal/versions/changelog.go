@@ -45,7 +45,7 @@ func cut(changelog, version, date string) (string, error) {
 	}
 	part, _, _ := strings.Cut(after, "\n## ")
 	if !strings.Contains(part, "\n- ") {
-		return "", errors.New("CHANGELOG.md says nothing of this version: " +
+		return "", errors.New("CHANGELOG.md says nothing about this version: " +
 			"write what changed below " + strings.TrimSpace(unreleased))
 	}
 	return before + unreleased + "\n## [" + strings.TrimPrefix(version, "v") + "] - " + date + "\n" + after, nil

@@ -70,7 +70,7 @@ func order(all []module) ([]module, error) {
 			}
 		}
 		if len(sorted) == before {
-			return nil, fmt.Errorf("published modules require each other in a circle, "+
+			return nil, fmt.Errorf("published modules require each other in a cycle, "+
 				"or require one that is not published (%s)", strings.Join(unpublished, ", "))
 		}
 	}

@@ -114,7 +114,7 @@ func (r *release) checkTree(ctx context.Context, dir string, modules []module) e
 			return err
 		}
 		if found != "" {
-			return fmt.Errorf("there is a tag %s already. A version never changes: take the next one",
+			return fmt.Errorf("there is already a tag %s. A version never changes: take the next one",
 				strings.TrimSpace(found))
 		}
 	}

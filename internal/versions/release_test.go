@@ -142,7 +142,7 @@ func TestRefusedReleaseChangesNothing(t *testing.T) {
 		{"version that exists", "A version never changes", func(r repository) {
 			r.git("tag", "store/goredis/"+version)
 		}, nil},
-		{"empty changelog", "says nothing of this version", func(r repository) {
+		{"empty changelog", "says nothing about this version", func(r repository) {
 			r.write("CHANGELOG.md", "## [Unreleased]\n\n## [0.0.9]\n\n- Old.\n")
 			r.git("commit", "--quiet", "--all", "--message", "empty")
 		}, nil},

@@ -146,7 +146,7 @@ func OtherAnswer(step string) error {
 }
 
 // ErrAnswer is what a [BadAnswer] is.
-var ErrAnswer = errors.New("not an answer of this protocol")
+var ErrAnswer = errors.New("not an answer in this protocol")
 
 func parseToken(word string) (uint64, error) {
 	n, err := strconv.ParseUint(word, 10, 64)

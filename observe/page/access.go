@@ -88,10 +88,10 @@ func same(a, b string) bool {
 func (p *Page) refuse(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p.cfg.Authorize != nil:
-		answerError(w, http.StatusForbidden, "you may not see the locks", "")
+		answerError(w, http.StatusForbidden, "you are not allowed to see the locks", "")
 	case p.cfg.Token == "":
 		answerError(w, http.StatusForbidden, "the page serves its own machine only",
-			"open it by http://127.0.0.1 or http://localhost, or set a token")
+			"open it at http://127.0.0.1 or http://localhost, or set a token")
 	case r.URL.Path == "/" && r.Method == http.MethodGet:
 		w.Header().Set("Location", "login") // relative: the page may be mounted anywhere
 		w.WriteHeader(http.StatusSeeOther)
@@ -136,7 +136,7 @@ func (p *Page) writeLogin(w http.ResponseWriter, status int, wrong bool) {
 func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if p.cfg.Token == "" || !same(r.PostFormValue("token"), p.cfg.Token) {
-		p.cfg.Logger.Warn("page: a viewer has shown a wrong token", "from", r.RemoteAddr)
+		p.cfg.Logger.Warn("page: a viewer sent a wrong token", "from", r.RemoteAddr)
 		p.writeLogin(w, http.StatusForbidden, true)
 		return
 	}

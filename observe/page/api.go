@@ -94,7 +94,7 @@ func (p *Page) getLock(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	kind := r.URL.Query().Get("kind")
 	if kind != "" && kind != "lock" && kind != "job" {
-		answerError(w, http.StatusBadRequest, fmt.Sprintf("kind is %q", kind), "it is lock or job")
+		answerError(w, http.StatusBadRequest, fmt.Sprintf("kind is %q", kind), "it must be lock or job")
 		return
 	}
 	p.watcher.look()

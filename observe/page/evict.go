@@ -22,7 +22,7 @@ type evictRequest struct {
 
 func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 	if !p.cfg.AllowEvict {
-		answerError(w, http.StatusForbidden, "this page does not evict",
+		answerError(w, http.StatusForbidden, "this page is not set up to evict holders",
 			"start it with --allow-evict, or use holdfast evict")
 		return
 	}
@@ -62,7 +62,7 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 		p.answerFailure(w, err)
 	case n == 0:
 		answerError(w, http.StatusConflict, "nothing was evicted: no holder has this token any more",
-			"look who holds the lock now")
+			"check who holds the lock now")
 	default:
 		answer(w, http.StatusOK, map[string]int{"ended": n})
 	}

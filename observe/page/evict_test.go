@@ -112,6 +112,6 @@ func TestAnErrorIsForAPerson(t *testing.T) {
 	p, _ := newPage(t, Config{})
 	w := serve(p, request("GET", "/api/lock?name=", nil))
 	assert.True(t, strings.HasPrefix(w.Body.String(), `{"error":"the name is empty: `), "%s", w.Body)
-	lost := fmt.Errorf("holdfast: listing of %q: %w: gone", "a", holdfast.ErrUnreachable)
-	assert.Equal(t, plain(lost), `listing of "a": server cannot be reached: gone`, "the text")
+	lost := fmt.Errorf("holdfast: listing %q: %w: gone", "a", holdfast.ErrUnreachable)
+	assert.Equal(t, plain(lost), `listing "a": server cannot be reached: gone`, "the text")
 }

@@ -66,10 +66,10 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(&b, "holdfast_server_locks_held{kind=%q} %d\n", k, m.held[k])
 	}
 	put("holdfast_server_waiters", "gauge", "Clients that wait for a lock.", m.waiting)
-	put("holdfast_server_longest_queue", "gauge", "Waiters of the lock that has most of them.", m.queue)
+	put("holdfast_server_longest_queue", "gauge", "Waiters of the lock with the most waiters.", m.queue)
 	put("holdfast_server_oldest_hold_seconds", "gauge", "Age of the oldest hold.", seconds(m.oldest))
 	put("holdfast_server_leases_lost_total", "counter",
-		"Leases that expired, were evicted, or lost their record, as far as the reads tell.", m.lost)
+		"Leases that expired, were evicted, or lost their record, as far as the reads can tell.", m.lost)
 	if m.nodes > 0 {
 		put("holdfast_server_nodes", "gauge", "Servers of the quorum.", m.nodes)
 		put("holdfast_server_nodes_counting", "gauge",

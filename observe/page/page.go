@@ -157,7 +157,7 @@ func (p *Page) routes() {
 	for path, allowed := range methods {
 		p.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", allowed)
-			answerError(w, http.StatusMethodNotAllowed, "this path does not have that method", "use "+allowed)
+			answerError(w, http.StatusMethodNotAllowed, "this path does not support that method", "use "+allowed)
 		})
 	}
 	p.mux.HandleFunc("/", nothingHere)

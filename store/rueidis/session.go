@@ -25,7 +25,7 @@ var (
 	errReplaced           = errors.New("another server is the primary now")
 	errLost               = errors.New("the connection was lost")
 	errUnknownNode        = errors.New("the client does not know the node")
-	errNoSecondConnection = errors.New("the client's pool has no second connection to end a subscription with")
+	errNoSecondConnection = errors.New("the client's pool has no second connection with which to end a subscription")
 )
 
 // connect takes a connection to f's node from the client's pool. If the address has moved, it may

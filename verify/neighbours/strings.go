@@ -47,7 +47,7 @@ func (c Config) pause() time.Duration {
 	return c.TTL()/100 + rand.N(c.TTL()/50) //nolint:gosec // not a secret
 }
 
-// timeoutFactor is redsync's limit of a request, as a part of the TTL.
+// timeoutFactor is redsync's limit of a request, as a fraction of the TTL.
 const timeoutFactor = 0.25
 
 // mutex is a Mutex of redsync, or one with its API.

@@ -110,7 +110,7 @@ func connect(settings Settings) (*library, error) {
 func drive(in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	if !lines.Scan() {
-		return errors.New("no settings came")
+		return errors.New("no settings arrived")
 	}
 	var settings Settings
 	if err := json.Unmarshal(lines.Bytes(), &settings); err != nil {

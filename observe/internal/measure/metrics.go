@@ -148,7 +148,7 @@ var Metrics = [...]Metric{
 	},
 	RenewRemainingRatio: {
 		"holdfast.renew.remaining_ratio", Histogram, "1",
-		"When a renewal was confirmed: how long the lease would have lasted without it, as a part of the TTL.",
+		"When a renewal was confirmed: how long the lease would have lasted without it, as a fraction of the TTL.",
 		[]Key{KeyMode, KeyGroup}, ratios,
 	},
 	Lost: {

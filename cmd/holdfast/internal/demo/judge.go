@@ -31,7 +31,8 @@ type account struct {
 func (a *account) step(n audit.Note) {
 	if n.Before.Fence != 0 && n.Before.Fence != a.last.Fence {
 		a.problems = append(a.problems, fmt.Sprintf(
-			"before %s the record had the token %d, and had been left with %d", n.Action, n.Before.Fence, a.last.Fence))
+			"before %s the record had the token %d, but the previous step had left it with %d",
+			n.Action, n.Before.Fence, a.last.Fence))
 	}
 	same := n.After.Holder != "" && n.After.Holder == n.Before.Holder && n.After.Fence == n.Before.Fence
 	if len(a.grants) > 0 && !same {

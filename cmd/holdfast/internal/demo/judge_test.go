@@ -54,7 +54,7 @@ func TestWhatTheServerMustNotDoIsFound(t *testing.T) {
 		"the token 5 was granted after 5": {
 			At: 60_000, Action: "acquire", Caller: "b/1", Before: held("a/1", 5, 50), After: held("b/1", 5, 90),
 		},
-		"had the token 7, and had been left with 5": {
+		"had the token 7, but the previous step had left it with 5": {
 			At: 60_000, Action: "acquire", Caller: "b/1", Before: held("x/1", 7, 50), After: held("b/1", 8, 90),
 		},
 	} {

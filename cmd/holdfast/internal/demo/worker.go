@@ -92,7 +92,7 @@ func Work(in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	w := &laborer{out: newOutbox(out), orders: childproc.NewOrders()}
 	if !lines.Scan() {
-		return errors.New("a worker of the demo is started by the demo only")
+		return errors.New("only the demo itself starts its workers")
 	}
 	if err := json.Unmarshal(lines.Bytes(), &w.assignment); err != nil {
 		return fmt.Errorf("first line of a worker: %w", err)

@@ -70,22 +70,22 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 	case log && (when == "always" || when == ""):
 		return nil
 	case log && when == "everysec":
-		found = warning("appendfsync is everysec: a crash of the machine forgets the locks of the last second or two",
+		found = warning("appendfsync is everysec: a crash of the machine loses the locks of the last second or two",
 			"CONFIG SET appendfsync always")
 	case log:
-		found = warning("appendfsync is "+when+": a crash of the machine forgets what the system had not written, "+
+		found = warning("appendfsync is "+when+": a crash of the machine loses what the system had not written, "+
 			"often half a minute", "CONFIG SET appendfsync always")
 	case read && save == "":
 		found = problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
-			"and grants it to others while its holder still trusts it", mend)
+			"and the server may grant it to others while its holder still trusts it", mend)
 	case read:
 		found = warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
-			"a restart forgets the locks since the last one", strconv.Quote(save)), mend)
+			"a restart loses the locks granted since the last snapshot", strconv.Quote(save)), mend)
 	default:
 		found = warning("the server has no append-only file: a restart loses locks", mend)
 	}
 	if quorum {
-		return info("a restart of this server may forget locks: the quorum then does without it for MaxTTL", "")
+		return info("a restart of this server may lose locks: the quorum then does without it for MaxTTL", "")
 	}
 	return found
 }
@@ -178,7 +178,7 @@ func lagging(f *Facts) (all []Finding) {
 			continue
 		}
 		all = append(all, warning(fmt.Sprintf("the replica %s:%s is in state %s, and was last heard from %ds ago: "+
-			"it does not get the grants", replica["ip"], replica["port"], replica["state"], lag),
+			"it is not receiving the grants", replica["ip"], replica["port"], replica["state"], lag),
 			"look at the replica's log, and at INFO replication there")...)
 	}
 }
@@ -208,7 +208,7 @@ func checkCluster(f *Facts, _ bool) (all []Finding) {
 	if f.Config["cluster-require-full-coverage"] == "yes" {
 		all = append(all, info("cluster-require-full-coverage is yes: if one shard fails, "+
 			"no lock of any shard can be acquired",
-			"CONFIG SET cluster-require-full-coverage no, if the other shards are to go on")...)
+			"CONFIG SET cluster-require-full-coverage no, if the other shards are to keep working")...)
 	}
 	if f.Config["cluster-allow-pubsubshard-when-down"] == "no" {
 		all = append(all, info("cluster-allow-pubsubshard-when-down is no: while the Cluster is down, "+
@@ -219,7 +219,7 @@ func checkCluster(f *Facts, _ bool) (all []Finding) {
 	if ms, ok := number(f.Config, "cluster-node-timeout"); ok && ms > 18000 {
 		d := time.Duration(ms) * time.Millisecond
 		all = append(all, warning(fmt.Sprintf("cluster-node-timeout is %s: a failover takes longer "+
-			"than a lease of 30s survives", Brief(d)),
+			"than a lease of 30s can survive without a server", Brief(d)),
 			fmt.Sprintf("CONFIG SET cluster-node-timeout 15000, or choose a TTL of %s or longer", Brief(3*d)))...)
 	}
 	return all
@@ -248,7 +248,7 @@ func checkClocks(nodes []Facts) []Finding {
 	one := Finding{
 		Check: nameClocks, Severity: Warning,
 		Fact: fmt.Sprintf("the clock of %s is %s ahead of that of %s, with an error of %s: "+
-			"after a failover between such clocks, leases end early or late, and tokens may not rise",
+			"after a failover between these servers, leases end early or late, and tokens may not rise",
 			last.Address, Brief(apart), first.Address, Brief(unsure)),
 		Mend: "on every server, run an NTP service that slews the clock and never steps it",
 	}

@@ -30,7 +30,7 @@ func checkState(f *Facts, _ bool) []Finding {
 	case word == "MASTERDOWN":
 		return problem("this is a replica without its primary: "+f.Refusal, "use the address of the primary")
 	case strings.HasPrefix(f.Refusal, tooMany):
-		return problem("the server refuses new connections: it has as many as maxclients permits",
+		return problem("the server refuses new connections: it has as many as maxclients allows",
 			"CONFIG SET maxclients N, or find the program that opens so many (CLIENT LIST)")
 	case strings.Contains(f.Refusal, selectRefused):
 		return problem("the user "+f.user()+" may not choose a database: "+f.Refusal,
@@ -49,7 +49,7 @@ func checkRole(f *Facts, quorum bool) []Finding {
 			"write redis+sentinel://HOST:PORT/NAME; SENTINEL MASTERS lists the names")
 	case quorum && f.Mode() == "cluster":
 		return problem("this server belongs to a Cluster: the servers of a quorum are independent",
-			"name independent servers, or the Cluster alone, by one of its nodes")
+			"name independent servers, or only the Cluster, by one of its nodes")
 	case f.Role() != "replica":
 		return nil
 	}
@@ -100,7 +100,8 @@ func checkPermissions(f *Facts, quorum bool) (all []Finding) {
 		return all
 	}
 	if len(p.Missing) > 0 {
-		all = append(all, problem(fmt.Sprintf("the user %s may not run, or the server does not know: %s",
+		all = append(all, problem(fmt.Sprintf(
+			"commands that the user %s may not run, or that the server does not know: %s",
 			f.user(), strings.Join(p.Missing, " ")),
 			fmt.Sprintf("ACL SETUSER %s +%s", f.user(), strings.Join(p.Missing, " +")))...)
 	}
@@ -121,7 +122,7 @@ func checkPushes(f *Facts, _ bool) (all []Finding) {
 	if p == nil {
 		return nil
 	}
-	const late = "waiters get no pushes; they poll about once a second, in no order"
+	const late = "waiters get no pushes; they poll about once a second, in no particular order"
 	if len(p.Pushes) > 0 {
 		all = warning(fmt.Sprintf("the user %s may not run %s: %s", f.user(), strings.Join(p.Pushes, " "), late),
 			fmt.Sprintf("ACL SETUSER %s +%s", f.user(), strings.Join(p.Pushes, " +")))
@@ -171,8 +172,9 @@ func checkClock(f *Facts, _ bool) []Finding {
 	if c.Offset < 0 {
 		side = "behind"
 	}
-	return warning(fmt.Sprintf("the server's clock is %s %s ours, with an error of %s: when one of them is set, "+
-		"leases may end early, and MinHold and StartAt see the difference now",
+	return warning(fmt.Sprintf("the server's clock is %s %s ours, with an error of %s: "+
+		"when one of the clocks is corrected, leases may end early, "+
+		"and MinHold and StartAt are already off by the difference",
 		Brief(c.Offset.Abs()), side, Brief(c.Error)),
 		"on both machines, run an NTP service that slews the clock; correct the clock while no lock is held")
 }
@@ -192,7 +194,7 @@ func checkLatency(f *Facts, _ bool) []Finding {
 		len(f.Pings), Brief(half), Brief(most), Brief(longest))
 	switch {
 	case most >= 100*time.Millisecond:
-		return warning(fact+": requests of a renewal may be late",
+		return warning(fact+": renewal requests may be late",
 			fmt.Sprintf("choose a TTL of %s or longer, or run the program nearer to the server", Brief(ttl)))
 	case longest >= 50*time.Millisecond:
 		return info(fact, fmt.Sprintf("choose a TTL of %s or longer", Brief(ttl)))
@@ -228,7 +230,7 @@ func checkScripts(f *Facts, _ bool) (all []Finding) {
 			mend = "they are Holdfast's, and take microseconds elsewhere: look for swapping, forks and a busy processor"
 		}
 		all = warning(fmt.Sprintf("%s took 10ms or longer in the last day, %d by Holdfast; "+
-			"the longest took %s (%s): during that time the server answers nobody",
+			"the longest took %s (%s): the server answers nobody during such a script",
 			Count(count, "script"), ours, Brief(worst.Took), worst.Script), mend)
 	}
 	limit, read := number(f.Config, "busy-reply-threshold")
@@ -244,7 +246,7 @@ func checkScripts(f *Facts, _ bool) (all []Finding) {
 		all = append(all, warning(fact, "CONFIG SET busy-reply-threshold 5000")...)
 	}
 	if micros, read := number(f.Config, "slowlog-log-slower-than"); read && (micros < 0 || micros > 10000) {
-		all = append(all, info("the slow log does not record commands of 10ms: slow scripts were not looked for",
+		all = append(all, info("the slow log does not record commands of 10ms: doctor could not look for slow scripts",
 			"CONFIG SET slowlog-log-slower-than 10000")...)
 	}
 	return all
@@ -271,7 +273,7 @@ func checkClients(f *Facts, _ bool) []Finding {
 func checkConnections(f *Facts, _ bool) (all []Finding) {
 	if n, ok := number(f.Config, "timeout"); ok && n > 0 {
 		all = info(fmt.Sprintf("timeout is %d: the server closes a connection that is idle for %s; "+
-			"subscriptions stay, and the next request connects first", n, Brief(time.Duration(n)*time.Second)),
+			"subscriptions stay, and the next request has to reconnect first", n, Brief(time.Duration(n)*time.Second)),
 			"CONFIG SET timeout 0")
 	}
 	if n, ok := number(f.Config, "tcp-keepalive"); ok && n == 0 {
@@ -287,13 +289,14 @@ func checkLogin(f *Facts, _ bool) []Finding {
 	if !open {
 		return nil
 	}
-	const mend = "ACL SETUSER default off, with a user of holdfast doctor --acl; or CONFIG SET requirepass SECRET"
+	const mend = "ACL SETUSER default off, after creating a user with the rights that " +
+		"holdfast doctor --acl prints; or CONFIG SET requirepass SECRET"
 	switch {
 	case !f.Local:
-		return problem("the default user needs no password, at an address that other machines reach", mend)
+		return problem("the default user needs no password, at an address that other machines can reach", mend)
 	case f.Config["protected-mode"] == "no" && !boundToLoopback(f.Config["bind"]):
 		return problem("the default user needs no password, bind is "+strconv.Quote(f.Config["bind"])+
-			" and protected-mode is no: other machines reach the server, too", mend)
+			" and protected-mode is no: other machines can reach the server, too", mend)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ var cases = []struct {
 	{"a wrong password", func(f *Facts) { f.Unreachable = errors.New("WRONGPASS x") }, "reachable problem", "password"},
 	{"CONFIG is forbidden", func(f *Facts) {
 		f.Config, f.Unread = nil, []Unread{{sourceConfig, "NOPERM no"}}
-	}, "unread info", "not checked: connections; checked in part: persistence"},
+	}, "unread info", "not checked: connections; partly checked: persistence"},
 	{"CONFIG does not exist", func(f *Facts) {
 		f.Config, f.Unread = nil, []Unread{{sourceConfig, "ERR unknown command"}}
 	}, "unread info", "ERR unknown command"},

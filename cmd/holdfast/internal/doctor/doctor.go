@@ -253,12 +253,12 @@ func unread(f *Facts) []Finding {
 			fact += "; not checked: " + strings.Join(without, ", ")
 		}
 		if len(less) > 0 {
-			fact += "; checked in part: " + strings.Join(less, ", ")
+			fact += "; partly checked: " + strings.Join(less, ", ")
 		}
 		one := Finding{Check: nameUnread, Severity: Info, Server: f.Address, Fact: fact}
 		if strings.HasPrefix(u.Why, "NOPERM") {
 			rule := "+" + strings.ToLower(strings.ReplaceAll(u.Source, " ", "|"))
-			one.Mend = fmt.Sprintf("ACL SETUSER %s %s, or run doctor as a user who may", f.user(), rule)
+			one.Mend = fmt.Sprintf("ACL SETUSER %s %s, or run doctor as a user who is allowed to", f.user(), rule)
 		}
 		all = append(all, one)
 	}
