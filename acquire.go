@@ -92,7 +92,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 	h, w, err := lk.runAttempt(ctx, &outage{c: c, lock: lk, try: try})
 	if err == nil {
 		if lk.usesLocalQueue() {
-			lk.turn().Keep(h)
+			lk.turn().SetHold(h)
 		}
 		if l := h.newLease(parent); l != nil {
 			return l, max(wake, w), nil

@@ -259,7 +259,7 @@ func takeAll(
 	}
 	for i, h := range holds {
 		if h.lock.usesLocalQueue() {
-			h.lock.turn().Keep(h)
+			h.lock.turn().SetHold(h)
 		}
 		l := h.newLease(under(parent, leases))
 		if l == nil {

@@ -236,7 +236,7 @@ func (r *run) exclusive(a *actor) string {
 	if h == nil {
 		h = r.newHold()
 	}
-	turn.Keep(h)
+	turn.SetHold(h)
 	may := len(r.queue[Exclusive]) > 0 && h.handed < h.limit
 	if may {
 		next := r.queue[Exclusive][0]
@@ -403,7 +403,7 @@ func use(f *fixture, turn Turn[*hold, string], h *hold, rng *rand.Rand) {
 	case turn.class == Permits:
 		turn.Leave()
 	case turn.class == Exclusive:
-		turn.Keep(h)
+		turn.SetHold(h)
 		if !turn.HandOver(h) {
 			turn.Leave()
 		}

@@ -32,7 +32,7 @@ type Rules[H comparable, W any] struct {
 	Join func(h H, want W, writerHere bool) Decision
 	// Joinable reports whether readers may share h from now on.
 	Joinable func(h H) bool
-	// Reserve keeps h for one more reader. It returns false if h cannot be shared now.
+	// Reserve reserves h for one more reader. It returns false if h cannot be shared now.
 	Reserve func(h H) bool
 	// HandOver reports whether h may go to one more goroutine, and counts that goroutine.
 	// readersWait says whether readers of this process wait for the lock at the server.
@@ -62,16 +62,16 @@ type Queue[H comparable, W any] struct {
 }
 
 type shard[H comparable] struct {
-	mu      sync.Mutex
-	closed  bool
-	entries [classes]map[string]*entry[H]
-	kept    map[string]H // the holds with an exclusive turn that nobody waits for: they have no entry
-	spare   *entry[H]    // one that is not in use; nil or one
+	mu          sync.Mutex
+	closed      bool
+	entries     [classes]map[string]*entry[H]
+	uncontended map[string]H // the holds with an exclusive turn that nobody waits for: they have no entry
+	spare       *entry[H]    // one that is not in use; nil or one
 }
 
 // entry is one class of one lock. There is an entry while a goroutine has the turn, or while
 // there is a hold that readers may join. A process may hold a million mutexes without waiters, so
-// each of those is in kept and needs no entry.
+// each of those is in uncontended and needs no entry.
 type entry[H comparable] struct {
 	queue   list[H] // goroutines that wait for the turn
 	tries   list[H] // readers that only try: they wait for the answer to the reader with the turn
@@ -85,7 +85,7 @@ type entry[H comparable] struct {
 func New[H comparable, W any](rules Rules[H, W]) *Queue[H, W] {
 	q := &Queue[H, W]{rules: rules, seed: maphash.MakeSeed()}
 	for i := range q.shards {
-		q.shards[i].kept = map[string]H{}
+		q.shards[i].uncontended = map[string]H{}
 	}
 	return q
 }
@@ -127,9 +127,9 @@ func (s *shard[H]) entry(c Class, key string) *entry[H] {
 	if s.spare = nil; e == nil {
 		e = new(entry[H])
 	}
-	if h, kept := s.kept[key]; kept && c == Exclusive {
+	if h, found := s.uncontended[key]; found && c == Exclusive {
 		e.hold, e.taken = h, true
-		delete(s.kept, key)
+		delete(s.uncontended, key)
 	}
 	s.entries[c][key] = e
 	return e
@@ -140,8 +140,8 @@ func (s *shard[H]) busy(c Class, key string) bool {
 	if e := s.entries[c][key]; e != nil {
 		return e.taken
 	}
-	_, kept := s.kept[key]
-	return kept && c == Exclusive
+	_, found := s.uncontended[key]
+	return found && c == Exclusive
 }
 
 // drop forgets an entry that is idle.
@@ -162,7 +162,7 @@ func (s *shard[H]) passOn(c Class, key string, err error) {
 	var none H
 	e := s.entries[c][key]
 	if e == nil {
-		delete(s.kept, key)
+		delete(s.uncontended, key)
 		return
 	}
 	if c == Exclusive {
@@ -282,9 +282,9 @@ func (q *Queue[H, W]) Busy(key string, c Class) bool {
 	return s.busy(c, key)
 }
 
-// Keep notes the hold that goes with an exclusive turn, for the goroutines that wait for it
+// SetHold notes the hold that goes with an exclusive turn, for the goroutines that wait for it
 // or are refused because of it.
-func (t Turn[H, W]) Keep(h H) {
+func (t Turn[H, W]) SetHold(h H) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
 	e := s.entries[Exclusive][t.key]
@@ -292,7 +292,7 @@ func (t Turn[H, W]) Keep(h H) {
 		e.hold = h
 		return
 	}
-	s.kept[t.key], *e = h, entry[H]{}
+	s.uncontended[t.key], *e = h, entry[H]{}
 	s.drop(Exclusive, t.key, e)
 }
 

@@ -194,7 +194,7 @@ func (f *fixture) wantEmpty(t *testing.T) {
 				t.Errorf("class %d of %q: %+v is left", c, key, e)
 			}
 		}
-		for key, h := range f.shards[i].kept {
+		for key, h := range f.shards[i].uncontended {
 			t.Errorf("the hold %v of %q is left", h, key)
 		}
 		if e := f.shards[i].spare; e != nil && *e != (entry[*hold]{}) {
@@ -218,7 +218,7 @@ func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 		h := &hold{limit: 1}
 		first := f.enter("a", Exclusive, "1", false)
 		first.wantTurn(t, nil, Ask)
-		first.turn.Keep(h)
+		first.turn.SetHold(h)
 		second, third := f.enter("a", Exclusive, "2", false), f.enter("a", Exclusive, "3", false)
 		f.enter("b", Exclusive, "4", false).turn.Leave() // another lock
 		if fmt.Sprint(f.waiting) != "[2true 3true]" || second.done || third.done {
@@ -472,7 +472,7 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 func TestAReaderDoesWhatIsRightWhenItsTurnComes(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{stale: true}
-		f.Share("a", &hold{over: true}) // is not kept
+		f.Share("a", &hold{over: true}) // is not shared
 		f.wantEmpty(t)
 		f.Share("a", h)
 		f.Share("a", &hold{}) // there is one
@@ -518,28 +518,29 @@ func TestAHandOverKnowsOfReadersThatWaitAtTheServer(t *testing.T) {
 func TestAHoldWithoutWaitersHasNoEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{limit: 1}
-		kept := func(want bool) {
+		isUncontended := func(want bool) {
 			t.Helper()
 			s := f.lock("a")
 			defer s.mu.Unlock()
-			if (s.entries[Exclusive]["a"] == nil) != want || !s.busy(Exclusive, "a") || (s.kept["a"] == h) != want {
-				t.Errorf("want it to be kept without an entry: %v; got %v, %v", want, s.entries[Exclusive]["a"], s.kept)
+			e := s.entries[Exclusive]["a"]
+			if (e == nil) != want || !s.busy(Exclusive, "a") || (s.uncontended["a"] == h) != want {
+				t.Errorf("want a hold without an entry: %v; got %v, %v", want, e, s.uncontended)
 			}
 		}
 		first := f.enter("a", Exclusive, "1", false)
-		first.turn.Keep(h)
-		kept(true)
+		first.turn.SetHold(h)
+		isUncontended(true)
 		assert.False(t, f.Turn("a", Exclusive).HandOver(h), "handed over to nobody")
 		reader := f.enter("a", Shared, "r", false)
 		reader.wantTurn(t, nil, Wait)
 		reader.turn.Leave()
 		f.enter("a", Exclusive, "2", true).wantErr(t, errRefused)
 		second := f.enter("a", Exclusive, "3", false)
-		kept(false)
+		isUncontended(false)
 		assert.True(t, first.turn.HandOver(h), "not handed over")
 		second.wantTurn(t, h, Ask)
 		second.turn.Leave()
-		f.enter("a", Exclusive, "4", false).turn.Keep(h)
+		f.enter("a", Exclusive, "4", false).turn.SetHold(h)
 		f.Turn("a", Exclusive).Leave()
 		f.enter("a", Exclusive, "5", true).turn.Leave()
 	})
