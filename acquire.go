@@ -24,17 +24,17 @@ import (
 // parent of the lease's own context.
 func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
 	c := lk.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	var observed *call
 	if c.events.observed() {
 		ctx, observed = c.events.begin(ctx, parent, c.now())
 	}
 	var chain *chainWait
 	if outer := waitsfor.OuterOf(parent); outer != nil || leaseOf(parent) != nil {
-		ctx, chain = lk.enterChain(ctx, parent, outer)
+		ctx, chain = lk.beginChain(ctx, parent, outer)
 	}
 	acquire := lk.acquireExclusive
 	switch lk.want[0] {
@@ -45,7 +45,7 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 	}
 	l, wake, err := acquire(ctx, parent, try)
 	if chain != nil {
-		err = chain.leave(ctx, err)
+		err = chain.end(ctx, err)
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
@@ -68,7 +68,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 	c := lk.client
 	wake := WakeNone
 	if lk.usesLocalQueue() {
-		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, try)
+		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
 			return nil, wake, err
 		}
@@ -176,7 +176,7 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 			at.waiter = c.hub.Unsubscribed(lk.channel, number)
 		}
 	}
-	a, err := at.enter(ctx, away)
+	a, err := at.askUntilAnswered(ctx, away)
 	if at.waiter != nil {
 		defer func() { c.hub.Forget(at.waiter) }()
 	}
@@ -193,11 +193,11 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 	return h, at.wake, err
 }
 
-// enter asks for the lock until the server answers. If the lock is held, it joins the wait
+// askUntilAnswered asks for the lock until the server answers. If the lock is held, it joins the wait
 // queue. After a request of unknown outcome it asks under a new attempt ID. Otherwise a
 // late copy of the first request could be granted a lock that is already released.
-func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error) {
-	a, err := at.first(ctx)
+func (at *attempt) askUntilAnswered(ctx context.Context, away *outage) (wire.Answer, error) {
+	a, err := at.askFirst(ctx)
 	for {
 		if err == nil && a.Kind == wire.Busy && !away.try && at.waiter == nil {
 			// This is the first contention of this process. So subscribe, wait for the
@@ -253,21 +253,21 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	return a, err
 }
 
-// first sends the first request of an attempt. If many are under way, it goes into a batch.
-func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
+// askFirst sends the first request of an attempt. If many are under way, it goes into a batch.
+func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 	batch := at.lock.batch
 	if batch == nil {
 		return at.ask(ctx, script.Acquire)
 	}
 	entered := at.c.now() // before anything is sent, so the lease may be counted from it
-	item := batch.Enter(request.One{Key: at.lock.key(), Attempt: at.id})
+	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id})
 	if item == nil {
-		defer batch.Exit()
+		defer batch.DoneAlone()
 		return at.ask(ctx, script.Acquire)
 	}
 	o, answered := batch.Await(item, ctx.Done())
 	if !answered {
-		if item.Leave() {
+		if item.Withdraw() {
 			return a, ctx.Err() // before anything was sent
 		}
 		o.Err = ctx.Err()
@@ -374,7 +374,7 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wa
 	}
 	wake := WakeNone
 	for {
-		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Shared, lk, try)
+		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Shared, lk, try)
 		if turn.Waited {
 			wake = WakeLocal
 		}

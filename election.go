@@ -134,10 +134,10 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 		return nil, invalid("%q is not a holder ID: use the one that Leadership.HolderID returned", holderID)
 	}
 	c := lk.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	told := &call{ctx: ctx, start: c.now()}
 	l, left, err := e.resume(ctx, holderID, term)
 	if err != nil {

@@ -214,8 +214,8 @@ func (r *releasing) run(ctx context.Context) error {
 		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
 	case r.batches(ctx):
 		batch := c.sender.Releases()
-		if item := batch.Enter(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
-			defer batch.Exit()
+		if item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
+			defer batch.DoneAlone()
 		} else {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil

@@ -323,7 +323,7 @@ func (ls *leaseState) addReentry(inner *leaseState) error {
 		return in.endCause
 	case ls.left && len(in.inner) == 0:
 		return ErrReleased
-	case !leasetime.MayEnter(len(in.inner) + 1):
+	case !leasetime.MayReenter(len(in.inner) + 1):
 		return invalid("the lease was acquired again 2^31 times: release each lease after its work")
 	}
 	s := ls.more()

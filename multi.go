@@ -133,10 +133,10 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 // that it waited for, so it waits for each lock at most once.
 func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease, error) {
 	c := m.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	waits := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -246,7 +246,7 @@ func takeAll(
 ) (leases []*Lease, busy int, err error) {
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
-			if _, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
+			if _, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
 				leaveAll(locks[:i])
 				return nil, i, err
 			}

@@ -149,10 +149,10 @@ func (lk *lock) awaitFree(parent context.Context) error {
 		}
 		return held.deadlock()
 	}
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	ctx := parent
 	if lk.maxWait > 0 {
 		limited, cancel := bounded(parent, lk.maxWait)

@@ -257,10 +257,10 @@ func (p *Periodic) until(ctx context.Context, result RunResult, seen time.Durati
 // lease's context.
 func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
 	c, lk := p.lock.client, &p.lock
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return RunResult{}, nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	told := &call{ctx: parent, start: c.now()}
 	result, h, err := p.ask(ctx, first)
 	if err != nil {
@@ -371,10 +371,10 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 		return err
 	}
 	c := lk.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	if err := lk.prepare(ctx); err != nil {
 		return wrap("period of", lk.name, err)
 	}

@@ -206,7 +206,7 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, W
 		}
 		away = away.again(err)
 	}
-	turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Permits, lk, false)
+	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
 		return nil, WakeNone, away.ended(ctx, err)
 	}

@@ -66,8 +66,8 @@ func TTLFor(d time.Duration) time.Duration {
 	return (ttl + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// MayEnter decides whether a lease with this number of entries may get one more.
-func MayEnter(entries int) bool { return entries < 1<<31-1 }
+// MayReenter decides whether a lease with this number of entries may get one more.
+func MayReenter(entries int) bool { return entries < 1<<31-1 }
 
 // Push is a pushed grant. It answers no request, so the client does not know its age. It
 // knows only how much time passed, by the server's clock, between the answer "queued" and

@@ -146,7 +146,7 @@ func TestACoveringLeaseIsTrustedForTheWholeTime(t *testing.T) {
 
 func TestEntriesAreLimited(t *testing.T) {
 	for entries, may := range map[int]bool{1: true, 1<<31 - 2: true, 1<<31 - 1: false, 1 << 31: false} {
-		assert.True(t, MayEnter(entries) == may, "%d entries, one more: %v", entries, !may)
+		assert.True(t, MayReenter(entries) == may, "%d entries, one more: %v", entries, !may)
 	}
 }
 

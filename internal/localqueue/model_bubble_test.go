@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// answer is what a caller of Enter gets, or what the model expects.
+// answer is what a caller of TakeTurn gets, or what the model expects.
 type answer struct {
 	given  bool
 	turn   bool
@@ -22,7 +22,7 @@ type answer struct {
 	err    error
 }
 
-// actor is a caller of Enter, in the queue and in the model.
+// actor is a caller of TakeTurn, in the queue and in the model.
 type actor struct {
 	*caller
 	class Class
@@ -77,7 +77,7 @@ func (m *model) join(a *actor, h *hold) {
 	a.want = answer{given: true, joined: true, hold: h}
 }
 
-// enter is Enter.
+// enter is TakeTurn.
 func (m *model) enter(a *actor, try bool) {
 	if a.class == Shared {
 		if h, do := m.decide(); do == Share {
@@ -184,7 +184,7 @@ func (r *run) step() string {
 	return "nothing"
 }
 
-// turn is the turn of a class, as Enter has answered it or by its key.
+// turn is the turn of a class, as TakeTurn has answered it or by its key.
 func (r *run) turn(c Class) Turn[*hold, string] {
 	if r.rng.IntN(2) == 0 {
 		return r.Turn("a", c)
@@ -358,7 +358,7 @@ func TestGoroutinesThatRaceExcludeEachOtherAndLeaveNothing(t *testing.T) {
 							}
 							cancel()
 						})
-						turn, err := f.Enter(ctx, "a", c, "", rng.IntN(3) == 0)
+						turn, err := f.TakeTurn(ctx, "a", c, "", rng.IntN(3) == 0)
 						if err != nil || turn.None() {
 							if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errRefused) {
 								t.Errorf("got %v", err)

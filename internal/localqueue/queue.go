@@ -53,7 +53,7 @@ type Rules[H comparable, W any] struct {
 }
 
 // Queue orders the goroutines of one process, by lock. It has no goroutine of its own: its
-// callers wait in Enter. It is safe for use by many goroutines.
+// callers wait in TakeTurn. It is safe for use by many goroutines.
 type Queue[H comparable, W any] struct {
 	rules   Rules[H, W]
 	seed    maphash.Seed
@@ -178,7 +178,7 @@ func (s *shard[H]) passOn(c Class, key string, err error) {
 	}
 }
 
-// Turn is the result of Enter. Only the goroutine that has the turn, or the hold that goes with
+// Turn is the result of TakeTurn. Only the goroutine that has the turn, or the hold that goes with
 // the turn, may call its methods.
 type Turn[H comparable, W any] struct {
 	Hold   H        // it came with the turn, or is reserved for a reader, or a reader must check it
@@ -191,14 +191,14 @@ type Turn[H comparable, W any] struct {
 	class Class
 }
 
-// Enter waits until the caller has the turn or, if the caller is a reader, a hold to join. If
-// try is set, Enter does not wait for the turn. A reader that tries waits until the server
+// TakeTurn waits until the caller has the turn or, if the caller is a reader, a hold to join. If
+// try is set, TakeTurn does not wait for the turn. A reader that tries waits until the server
 // answers the reader with the turn. If the server is silent, the reader gets no turn (None) and
 // asks the server itself. After an error the caller has nothing.
-func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
+func (q *Queue[H, W]) TakeTurn(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
 	t := Turn[H, W]{queue: q, key: key, class: c}
 	if c == Shared {
-		return t.enterShared(ctx, want, try)
+		return t.takeShared(ctx, want, try)
 	}
 	s := q.lock(key)
 	e := s.entry(c, key)
@@ -213,7 +213,7 @@ func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, tr
 		if err := q.rules.Refuse(ctx, want, h); err != nil {
 			return Turn[H, W]{}, err
 		}
-		return q.Enter(ctx, key, c, want, try)
+		return q.TakeTurn(ctx, key, c, want, try)
 	}
 	w := e.queue.enqueue(q.waiter())
 	q.begin(s, &e.queue)
@@ -270,7 +270,7 @@ func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	}
 }
 
-// Turn returns the turn that the caller has, without the results of Enter.
+// Turn returns the turn that the caller has, without the results of TakeTurn.
 func (q *Queue[H, W]) Turn(key string, c Class) Turn[H, W] {
 	return Turn[H, W]{queue: q, key: key, class: c}
 }

@@ -127,7 +127,7 @@ func (f *fixture) part(h *hold) {
 	}
 }
 
-// caller is a goroutine that has called Enter.
+// caller is a goroutine that has called TakeTurn.
 type caller struct {
 	turn   Turn[*hold, string]
 	err    error
@@ -148,7 +148,7 @@ func (f *fixture) begin(key string, c Class, want string, try bool) *caller {
 	var ctx context.Context
 	ctx, ca.cancel = context.WithCancel(context.Background())
 	go func() {
-		ca.turn, ca.err = f.Enter(ctx, key, c, want, try)
+		ca.turn, ca.err = f.TakeTurn(ctx, key, c, want, try)
 		ca.done = true
 	}()
 	return ca
@@ -307,7 +307,7 @@ func (f *fixture) tooLate(t *testing.T, c Class, try bool, answer func(first Tur
 	ctx := &lateContext{context.Background(), make(chan struct{}), func() { answer(first.turn) }}
 	second := &caller{}
 	go func() {
-		second.turn, second.err = f.Enter(ctx, "a", c, "2", try)
+		second.turn, second.err = f.TakeTurn(ctx, "a", c, "2", try)
 		second.done = true
 	}()
 	synctest.Wait()

@@ -2,8 +2,8 @@ package localqueue
 
 import "context"
 
-// enterShared is Enter for a reader.
-func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, W], error) {
+// takeShared is TakeTurn for a reader.
+func (t Turn[H, W]) takeShared(ctx context.Context, want W, try bool) (Turn[H, W], error) {
 	var none H
 	q := t.queue
 	for ; ; t.Waited = true {

@@ -30,7 +30,7 @@ func (s *Store) acquire(ctx context.Context, names []string, in *arguments) (str
 		return "", err
 	}
 	wait := waiterTTL > 0
-	e := s.enter(a, base, waiterTTL)
+	e := s.entryOf(a, base, waiterTTL)
 	hears := wait && s.joinReady(e)
 	got, err := s.try(ctx, e, wait)
 	if err == nil && wait && !hears && busy(got) {
@@ -123,7 +123,7 @@ func (s *Store) poll(ctx context.Context, names []string, in *arguments) (string
 	}
 	a := s.attempt(names[0], id)
 	a.TTL, a.Record = ttl, record
-	e = s.enter(a, base, waiterTTL)
+	e = s.entryOf(a, base, waiterTTL)
 	hears := s.joinReady(e)
 	if !hears {
 		hears = s.subscribe(ctx, e)
@@ -301,7 +301,7 @@ func (s *Store) acquireAll(ctx context.Context, names []string, in *arguments) (
 	answer := []string{"granted"}
 	for i, name := range names {
 		a.Name = name
-		e := s.enter(a, bases[i], 0)
+		e := s.entryOf(a, bases[i], 0)
 		got, err := s.try(ctx, e, false)
 		if err == nil && got.Granted {
 			s.granted(e)

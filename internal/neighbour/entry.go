@@ -27,8 +27,8 @@ type entry struct {
 	until   time.Time // without a further request, the entry is of no use after this
 }
 
-// enter returns the entry of an attempt, a new one if there is none.
-func (s *Store) enter(a Attempt, base string, stay time.Duration) *entry {
+// entryOf returns the entry of an attempt, a new one if there is none.
+func (s *Store) entryOf(a Attempt, base string, stay time.Duration) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()

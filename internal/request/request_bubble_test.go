@@ -203,14 +203,14 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 			t.Fatal("acquisitions of one TTL are not sent together")
 		}
 		var alone int
-		for free.Enter(request.One{}) == nil { // until one has to queue
+		for free.Offer(request.One{}) == nil { // until one has to queue
 			alone++
 		}
-		taken := free.Enter(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
-		busy := free.Enter(request.One{Key: key, Attempt: "c/2"})
+		taken := free.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
+		busy := free.Offer(request.One{Key: key, Attempt: "c/2"})
 		before := b.sent.Load()
 		for range alone {
-			free.Exit()
+			free.DoneAlone()
 		}
 		if o := <-taken.Answer; !o.Done || o.Token == 0 || o.Err != nil {
 			t.Errorf("a free lock: %+v", o)
@@ -221,12 +221,12 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 		assert.Equal(t, b.sent.Load()-before, 1, "requests")
 		released := b.Releases()
 		for range alone {
-			released.Enter(request.One{})
+			released.Offer(request.One{})
 		}
-		gone := released.Enter(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
+		gone := released.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
 		b.count(func(string) error { return errLink })
 		for range alone {
-			released.Exit()
+			released.DoneAlone()
 		}
 		if o := <-gone.Answer; o.Done || !errors.Is(o.Err, errLink) {
 			t.Errorf("without an answer: %+v", o)
