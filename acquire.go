@@ -100,7 +100,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 		err = h.endReason()
 	}
 	if lk.usesLocalQueue() {
-		lk.turn().Leave()
+		lk.turn().PassOn()
 	}
 	return nil, wake, err
 }
@@ -478,7 +478,7 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 		h, w, err = lk.runAttempt(ctx, away.again(err))
 	}
 	if err != nil {
-		turn.LeaveWith(heldIn(err))
+		turn.PassOnWith(heldIn(err))
 		return nil, w, err
 	}
 	turn.Share(h)

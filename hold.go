@@ -40,9 +40,9 @@ type hold struct {
 	wasInQueue bool     // the attempt waited in the server's wait queue
 	tagged     bool     // the client's record has or had tags of it; guarded by the turn
 
-	// first is the first lease, unless readers share the hold; this saves an allocation. It starts
+	// firstLease is the first lease, unless readers share the hold; this saves an allocation. It starts
 	// when this client learned of the grant, in any case.
-	first leaseState
+	firstLease leaseState
 	members
 }
 
@@ -79,26 +79,26 @@ func newHold(lk *lock, g grant) (*hold, error) {
 		h = new(hold)
 	}
 	h.TTL, h.NoRenewal = lk.ttl, lk.noRenewal
-	h.lock, h.number, h.wasInQueue, h.first.start = lk, g.number, g.wasInQueue, c.now()
+	h.lock, h.number, h.wasInQueue, h.firstLease.start = lk, g.number, g.wasInQueue, c.now()
 	h.server.Store(g.token)
 	h.hasTurn.Store(lk.want == wire.Exclusive && lk.usesLocalQueue())
 	if lk.maxHold > 0 || lk.maxRenewals > 0 {
 		h.Limits = &renewer.Limits{Renewals: lk.maxRenewals}
 		if lk.maxHold > 0 {
-			h.Limits.NotAfter = h.first.start + lk.maxHold
+			h.Limits.NotAfter = h.firstLease.start + lk.maxHold
 		}
 	}
 	h.Hold = h
 	h.setWaiters(g.waiting)
 	var added bool
 	if g.pushedLease > 0 {
-		added = c.renewer.AddPushed(&h.Item, g.since, g.pushedLease, h.first.start)
+		added = c.renewer.AddPushed(&h.Item, g.since, g.pushedLease, h.firstLease.start)
 	} else {
-		added = c.renewer.Add(&h.Item, g.since, h.first.start)
+		added = c.renewer.Add(&h.Item, g.since, h.firstLease.start)
 	}
 	// Close ends the holds that the renewer has. If it has listed them already, no one else
 	// would end this hold.
-	unusable := h.Deadline() <= h.first.start || c.life.IsClosing()
+	unusable := h.Deadline() <= h.firstLease.start || c.life.IsClosing()
 	if added && (!unusable || !c.renewer.Remove(&h.Item)) {
 		if lk.tags != "" {
 			tagHold(h, lk.tags)
@@ -251,7 +251,7 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 	} else {
 		err = h.releaseLost(ctx)
 	}
-	h.leaveTurn()
+	h.passTurnOn()
 	return false, err
 }
 
@@ -444,8 +444,8 @@ func (m *members) mayHandOver() bool {
 // has reports whether a lease, or one of its re-entry, still has its part of the hold. The caller
 // holds m.mu.
 func (m *members) has(ls *leaseState) bool {
-	_, reads := m.peek().readers[ls.first]
-	return !m.departed && (reads || m.lease == ls.first)
+	_, reads := m.peek().readers[ls.root]
+	return !m.departed && (reads || m.lease == ls.root)
 }
 
 // reserve adds a reservation for one more reader. The reader redeems it or gives it back.

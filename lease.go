@@ -37,7 +37,7 @@ type Lease struct {
 type leaseState struct {
 	hold       *hold
 	token      atomic.Uint64
-	first      *leaseState     // the first lease of this re-entry; the others are stored there
+	root       *leaseState     // the first lease of this re-entry; the others are stored there
 	parent     context.Context // the context of the call that acquired the lease
 	start      time.Duration   // of a local lease: the hold's, if there is no observer
 	number     uint64          // see Event.Lease; 0 if there is no observer
@@ -170,7 +170,7 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	ls, local := &h.first, h.handOvers.Load() > 0
+	ls, local := &h.firstLease, h.handOvers.Load() > 0
 	if local {
 		ls = new(leaseState)
 	}
@@ -204,7 +204,7 @@ func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
 // the number of a lease, and a hand-over takes less time than to read the clock three times.
 func (ls *leaseState) init(parent context.Context, h *hold, local bool) {
 	c := h.lock.client
-	ls.hold, ls.first, ls.parent, ls.local, ls.start = h, ls, parent, local, h.first.start
+	ls.hold, ls.root, ls.parent, ls.local, ls.start = h, ls, parent, local, h.firstLease.start
 	ls.token.Store(h.token())
 	if !c.events.observed() {
 		return
@@ -377,7 +377,7 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	}
 	hadCheck := l.check != nil
 	if hadCheck {
-		l.leaveCheck()
+		l.passLeakCheckOn()
 	}
 	local, err := ls.exit(ctx, cause, how)
 	if !hadCheck {
@@ -410,7 +410,7 @@ func (ls *leaseState) ending(kind EventKind, local bool, err error) Event {
 // live. After a loss, the hold and its turn are already gone. After a Close, the hold is
 // already released.
 func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
-	h, last := ls.hold, ls.leave()
+	h, last := ls.hold, ls.leaveReentry()
 	switch {
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
@@ -420,7 +420,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 		h.stopIfDropped()
 		return true, nil
 	}
-	root := ls.first
+	root := ls.root
 	if how.keep > 0 {
 		h.keepUntil(h.lock.client.now()+how.keep, root)
 	}
@@ -429,7 +429,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 	case as != asHolder:
 		return h.afterReader(ctx, as)
 	case errors.Is(cause, ErrLost):
-		h.leaveTurn() // the caller may have noticed the loss before the renewer
+		h.passTurnOn() // the caller may have noticed the loss before the renewer
 		return false, h.releaseLost(ctx)
 	}
 	for guest := range guests {

@@ -32,7 +32,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 		if ls == first && !released {
 			// The holder has lost the turn too. The next goroutine of this process may ask
 			// the server, whether the holder has noticed the loss or not.
-			h.leaveTurn()
+			h.passTurnOn()
 		}
 		reportLoss(h.lock.client, live, err)
 	}
@@ -195,8 +195,8 @@ func (c *leakCheck) report() {
 	}
 }
 
-// leaveCheck leaves the check of the lease, if it has one, to the hold.
-func (l *Lease) leaveCheck() {
+// passLeakCheckOn gives the check of the lease, if it has one, to the hold, for its next lease.
+func (l *Lease) passLeakCheckOn() {
 	c, h := l.check, l.state.hold
 	if c == nil {
 		return
@@ -254,7 +254,7 @@ func (h *hold) stopIfDropped() {
 func (ls *leaseState) inUse() bool {
 	ls.mu.Lock()
 	begun := !ls.left && !ls.dropped
-	inner := slices.Clone(ls.entered().inner)
+	inner := slices.Clone(ls.reentries().inner)
 	ls.mu.Unlock()
 	return begun || slices.ContainsFunc(inner, func(in *leaseState) bool { return !in.isDropped() })
 }

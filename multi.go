@@ -214,7 +214,7 @@ func acquireNext(ctx, parent context.Context, lk *lock, taken []*Lease) (*Lease,
 		}
 		return nil, err
 	}
-	l.leaveCheck()
+	l.passLeakCheckOn()
 	l.stopLeakCheck() // the MultiLease keeps it
 	return l, nil
 }
@@ -266,15 +266,15 @@ func takeAll(
 			// The hold was lost, or the client has closed, so the hold gives up its turn.
 			// The other holds are released like leases. The error is that of the first one.
 			err = h.endReason()
-			h.leaveTurn()
+			h.passTurnOn()
 			for _, rest := range holds[i+1:] {
 				discard(rest)
-				rest.leaveTurn()
+				rest.passTurnOn()
 			}
 			giveBack(ctx, c, leases)
 			return nil, i, err
 		}
-		l.leaveCheck()
+		l.passLeakCheckOn()
 		l.stopLeakCheck()
 		leases = append(leases, l)
 		c.events.tellGrant(l.state, Event{Wait: c.now() - start})
@@ -362,7 +362,7 @@ func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hol
 func leaveAll(locks []lock) {
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
-			lk.turn().Leave()
+			lk.turn().PassOn()
 		}
 	}
 }

@@ -306,7 +306,7 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 		c.localQueue.Share(h.lock.key(), h)
 	}
 	if hadTurn {
-		h.lock.turn().Leave()
+		h.lock.turn().PassOn()
 	}
 	return nil
 }

@@ -211,7 +211,7 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, W
 		return nil, WakeNone, away.ended(ctx, err)
 	}
 	l, w, err := lk.takePermits(ctx, parent, away)
-	turn.Leave()
+	turn.PassOn()
 	return l, w, err
 }
 

@@ -517,11 +517,11 @@ func (h *hold) unshare() {
 // turn returns the turn of an exclusive lock. The caller, or its hold, has the turn.
 func (lk *lock) turn() localTurn { return lk.client.localQueue.Turn(lk.key(), localqueue.Exclusive) }
 
-// leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
+// passTurnOn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
 // release may come at the same time, and the turn passes on once.
-func (h *hold) leaveTurn() {
+func (h *hold) passTurnOn() {
 	if h.hasTurn.Swap(false) {
-		h.lock.turn().Leave()
+		h.lock.turn().PassOn()
 	}
 }
 
@@ -585,7 +585,7 @@ func tryHandOver(h *hold, readersWait bool) bool {
 	}
 	passes := int(h.handOvers.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
-		!localqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
+		!localqueue.MayHandOver(passes, c.now()-h.firstLease.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
 	h.handOvers.Add(1)

@@ -99,8 +99,8 @@ func (m *model) enter(a *actor, try bool) {
 	}
 }
 
-// leave is LeaveWith, and Leave without an error.
-func (m *model) leave(c Class, err error) {
+// passOn is PassOnWith, and PassOn without an error.
+func (m *model) passOn(c Class, err error) {
 	var tries []*actor
 	if c == Shared {
 		tries, m.tries, m.waits, m.unknown = m.tries, nil, false, false
@@ -113,7 +113,7 @@ func (m *model) leave(c Class, err error) {
 		m.take(next)
 		if next.want.do == Share && c == Shared {
 			m.join(next, next.want.hold)
-			m.leave(c, nil)
+			m.passOn(c, nil)
 		}
 	}
 	for _, try := range tries {
@@ -134,7 +134,7 @@ func (m *model) share(h *hold) {
 		}
 		m.tries, m.queue[Shared] = nil, nil
 	}
-	m.leave(Shared, nil)
+	m.passOn(Shared, nil)
 }
 
 // giveUp is the end of a caller's context.
@@ -175,8 +175,8 @@ func (r *run) step() string {
 	case n < 7 && r.owner[Exclusive] != nil:
 		return r.exclusive(r.owner[Exclusive])
 	case n < 8 && r.owner[Permits] != nil:
-		r.turn(Permits).Leave()
-		r.model.leave(Permits, nil)
+		r.turn(Permits).PassOn()
+		r.model.passOn(Permits, nil)
 		return "leave permits"
 	case r.owner[Shared] != nil:
 		return r.shared(r.owner[Shared])
@@ -250,8 +250,8 @@ func (r *run) exclusive(a *actor) string {
 	if may {
 		return "hand over"
 	}
-	turn.Leave()
-	r.model.leave(Exclusive, nil)
+	turn.PassOn()
+	r.model.passOn(Exclusive, nil)
 	return "leave"
 }
 
@@ -273,8 +273,8 @@ func (r *run) shared(a *actor) string {
 		return fmt.Sprintf("wait at the server after %v", err)
 	case n == 1:
 		err := []error{errRefused, nil}[r.rng.IntN(2)]
-		r.turn(Shared).LeaveWith(err)
-		r.model.leave(Shared, err)
+		r.turn(Shared).PassOnWith(err)
+		r.model.passOn(Shared, err)
 		return fmt.Sprintf("leave with %v", err)
 	}
 	h := r.newHold()
@@ -323,8 +323,8 @@ func TestTheQueueDoesWhatItsModelDoes(t *testing.T) {
 			synctest.Wait()
 			for c, owner := range r.owner {
 				if owner != nil {
-					owner.turn.Leave()
-					r.model.leave(Class(c), nil)
+					owner.turn.PassOn()
+					r.model.passOn(Class(c), nil)
 				}
 			}
 			if h := r.model.hold; h != nil {
@@ -401,14 +401,14 @@ func TestGoroutinesThatRaceExcludeEachOtherAndLeaveNothing(t *testing.T) {
 func use(f *fixture, turn Turn[*hold, string], h *hold, rng *rand.Rand) {
 	switch {
 	case turn.class == Permits:
-		turn.Leave()
+		turn.PassOn()
 	case turn.class == Exclusive:
 		turn.SetHold(h)
 		if !turn.HandOver(h) {
-			turn.Leave()
+			turn.PassOn()
 		}
 	case rng.IntN(3) == 0:
-		turn.LeaveWith(errRefused)
+		turn.PassOnWith(errRefused)
 	default:
 		if rng.IntN(2) == 0 {
 			turn.Waiting([]error{errRefused, nil}[rng.IntN(2)])

@@ -264,9 +264,9 @@ func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
 	case w.hold != none && t.class == Shared:
 		q.rules.Unreserve(w.hold)
 	case w.hold != none:
-		q.rules.Release(w.hold, t.Leave)
+		q.rules.Release(w.hold, t.PassOn)
 	default:
-		t.Leave()
+		t.PassOn()
 	}
 }
 
@@ -311,13 +311,13 @@ func (t Turn[H, W]) HandOver(h H) bool {
 	return true
 }
 
-// Leave gives the turn to the next goroutine, which asks the server itself. Readers that only
+// PassOn gives the turn to the next goroutine, which asks the server itself. Readers that only
 // try check again.
-func (t Turn[H, W]) Leave() { t.LeaveWith(nil) }
+func (t Turn[H, W]) PassOn() { t.PassOnWith(nil) }
 
-// LeaveWith is Leave with the server's refusal for the readers that only try. If it is nil, the
+// PassOnWith is PassOn with the server's refusal for the readers that only try. If it is nil, the
 // server has not refused the lock.
-func (t Turn[H, W]) LeaveWith(refusal error) {
+func (t Turn[H, W]) PassOnWith(refusal error) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
 	s.passOn(t.class, t.key, refusal)

@@ -166,7 +166,7 @@ func (h *Hub) subscribed(ctx context.Context, channel string) (*subscription, er
 	}
 	if err != nil {
 		h.mu.Lock()
-		h.leave(s)
+		h.unuse(s)
 		h.mu.Unlock()
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (h *Hub) Forget(w *Waiter) {
 	h.mu.Lock()
 	delete(h.waiters, w.number)
 	if w.sub != nil {
-		h.leave(w.sub)
+		h.unuse(w.sub)
 	}
 	h.mu.Unlock()
 }
@@ -269,9 +269,9 @@ func (h *Hub) use(s *subscription) {
 	}
 }
 
-// leave counts one user less. A subscription without users is kept for idleTimeout.
+// unuse counts one user less. A subscription without users is kept for idleTimeout.
 // Otherwise a contended lock would make a new subscription for each wait. mu is held.
-func (h *Hub) leave(s *subscription) {
+func (h *Hub) unuse(s *subscription) {
 	s.users--
 	if s.users > 0 || h.idleTimeout == 0 || h.stopped || h.subs[s.channel] != s {
 		return
@@ -334,7 +334,7 @@ func (h *Hub) adopt(s *subscription) {
 			w.recheck()
 		}
 	}
-	h.leave(s)
+	h.unuse(s)
 }
 
 // Drain drops what the waiter was told and has not taken, but for a grant. The waiter calls

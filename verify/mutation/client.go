@@ -119,7 +119,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	if err == nil || !repeats || true {\n",
 }}), in("internal/localqueue/queue.go", by{leaving, rules}, []mutant{{
 	name: "a goroutine that gives up keeps the turn",
-	old:  "	default:\n		t.Leave()\n",
+	old:  "	default:\n		t.PassOn()\n",
 	mut:  "",
 }}), in("lease.go", by{rules, worlds}, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
@@ -155,7 +155,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	if !lk.ack.Wanted() || got.Replicas >= 0 {\n",
 }}), in("loss.go", by{worlds, rules}, []mutant{{
 	name: "a lost lease leaves the turn to nobody",
-	old:  "			h.leaveTurn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
+	old:  "			h.passTurnOn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
 	mut:  "		}\n		reportLoss(h.lock.client, live, err)\n",
 }}), in("client.go", by{rules}, []mutant{{
 	name: "a push for an attempt of another process is accepted",

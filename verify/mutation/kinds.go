@@ -124,8 +124,8 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "changed := true",
 }}), in("lock.go", by{rules}, []mutant{{
 	name: "the lock is free when the first re-entry is released",
-	old:  "	return first.left && len(in) == 0\n",
-	mut:  "	return first.left || len(in) == 0\n",
+	old:  "	return root.left && len(in) == 0\n",
+	mut:  "	return root.left || len(in) == 0\n",
 }}), in("wait.go", by{rules}, []mutant{{
 	name: "a waiter that cannot be pushed to waits for a push",
 	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)\n",

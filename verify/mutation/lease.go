@@ -219,11 +219,11 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	if false {\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves is held for ever",
-	old:  "		q.rules.Release(w.hold, t.Leave)\n",
-	mut:  "		t.Leave()\n",
+	old:  "		q.rules.Release(w.hold, t.PassOn)\n",
+	mut:  "		t.PassOn()\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves keeps the turn",
-	old:  "		q.rules.Release(w.hold, t.Leave)\n",
+	old:  "		q.rules.Release(w.hold, t.PassOn)\n",
 	mut:  "		q.rules.Release(w.hold, func() {})\n",
 }}), in("client.go", by{leaving}, []mutant{{
 	name: "a goroutine that gives up waits for the release of the hold that comes",
@@ -235,7 +235,7 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	<-done\n",
 }}), in("lease.go", by{rules}, []mutant{{
 	name: "a loss that the caller notices first keeps the turn",
-	old:  "		h.leaveTurn() // the caller may",
+	old:  "		h.passTurnOn() // the caller may",
 	mut:  "		// the caller may",
 }}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a lock that nobody holds or wants any more is kept in the local queue",
