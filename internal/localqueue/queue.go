@@ -55,10 +55,10 @@ type Rules[H comparable, W any] struct {
 // Queue orders the goroutines of one process, by lock. It has no goroutine of its own: its
 // callers wait in TakeTurn. It is safe for use by many goroutines.
 type Queue[H comparable, W any] struct {
-	rules   Rules[H, W]
-	seed    maphash.Seed
-	shards  [64]shard[H]
-	waiters sync.Pool // waiters that have read their answer
+	rules  Rules[H, W]
+	seed   maphash.Seed
+	shards [64]shard[H]
+	pool   sync.Pool // of pending calls: those that have read their answer
 }
 
 type shard[H comparable] struct {
@@ -70,7 +70,7 @@ type shard[H comparable] struct {
 }
 
 // entry is one class of one lock. There is an entry while a goroutine has the turn, or while
-// there is a hold that readers may join. A process may hold a million mutexes without waiters, so
+// there is a hold that readers may join. A process may hold a million mutexes that nobody waits for, so
 // each of those is in uncontended and needs no entry.
 type entry[H comparable] struct {
 	queue   list[H] // goroutines that wait for the turn
@@ -90,7 +90,7 @@ func New[H comparable, W any](rules Rules[H, W]) *Queue[H, W] {
 	return q
 }
 
-// Close ends all waiting, now and later. A channel that every waiter listened to would cost a
+// Close ends all waiting, now and later. A channel that every pending call listened to would cost a
 // twentieth of a hand-over.
 func (q *Queue[H, W]) Close() {
 	var none H
@@ -215,33 +215,33 @@ func (q *Queue[H, W]) TakeTurn(ctx context.Context, key string, c Class, want W,
 		}
 		return q.TakeTurn(ctx, key, c, want, try)
 	}
-	w := e.queue.enqueue(q.waiter())
+	p := e.queue.enqueue(q.pendingCall())
 	q.begin(s, &e.queue)
 	q.rules.OnWait(ctx, want, h)
-	if err := w.await(ctx); err != nil {
-		t.giveUp(&e.queue, w)
+	if err := p.await(ctx); err != nil {
+		t.giveUp(&e.queue, p)
 		return Turn[H, W]{}, err
 	}
-	err := w.err
-	t.Hold, t.Waited = w.hold, true
-	*w = waiter[H]{ready: w.ready}
-	q.waiters.Put(w)
+	err := p.err
+	t.Hold, t.Waited = p.hold, true
+	*p = pendingCall[H]{ready: p.ready}
+	q.pool.Put(p)
 	if err != nil {
 		return Turn[H, W]{}, err
 	}
 	return t, nil
 }
 
-// waiter returns a waiter that nobody uses. Where goroutines pass a lock all the time, it is one
+// pendingCall returns one that nobody uses. Where goroutines pass a lock all the time, it is one
 // that has got its turn just before.
-func (q *Queue[H, W]) waiter() *waiter[H] {
-	if w, ok := q.waiters.Get().(*waiter[H]); ok {
-		return w
+func (q *Queue[H, W]) pendingCall() *pendingCall[H] {
+	if p, ok := q.pool.Get().(*pendingCall[H]); ok {
+		return p
 	}
-	return newWaiter[H]()
+	return newPendingCall[H]()
 }
 
-// begin unlocks the shard of a list that has one more waiter. If the queue is closed, the waiter has
+// begin unlocks the shard of a list that has one more call. If the queue is closed, the call has
 // its answer.
 func (q *Queue[H, W]) begin(s *shard[H], l *list[H]) {
 	var none H
@@ -251,20 +251,20 @@ func (q *Queue[H, W]) begin(s *shard[H], l *list[H]) {
 	s.mu.Unlock()
 }
 
-// giveUp removes a waiter from its list. If the turn came at the same time, it goes to the next
+// giveUp removes a call from its list. If the turn came at the same time, it goes to the next
 // goroutine; otherwise all goroutines behind it would hang.
-func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
+func (t Turn[H, W]) giveUp(l *list[H], p *pendingCall[H]) {
 	var none H
 	q := t.queue
 	s := q.lock(t.key)
-	left := l.remove(w)
+	left := l.remove(p)
 	s.mu.Unlock()
 	switch {
-	case left, w.err != nil, w.hold != none && t.class != Shared && t.HandOver(w.hold):
-	case w.hold != none && t.class == Shared:
-		q.rules.Unreserve(w.hold)
-	case w.hold != none:
-		q.rules.Release(w.hold, t.PassOn)
+	case left, p.err != nil, p.hold != none && t.class != Shared && t.HandOver(p.hold):
+	case p.hold != none && t.class == Shared:
+		q.rules.Unreserve(p.hold)
+	case p.hold != none:
+		q.rules.Release(p.hold, t.PassOn)
 	default:
 		t.PassOn()
 	}

@@ -285,7 +285,7 @@ func TestAQueueThatClosesEndsAllWaiting(t *testing.T) {
 	}
 }
 
-// lateContext is a context whose end is noticed too late. When the waiter has seen the
+// lateContext is a context whose end is noticed too late. When the call has seen the
 // end and asks for the reason, the context first runs a function of the test.
 type lateContext struct {
 	context.Context
@@ -300,7 +300,7 @@ func (c *lateContext) Err() error {
 	return context.Canceled
 }
 
-// tooLate makes a waiter give up, and answers it before it has left.
+// tooLate makes a call give up, and answers it before it has left.
 func (f *fixture) tooLate(t *testing.T, c Class, try bool, answer func(first Turn[*hold, string])) {
 	t.Helper()
 	first := f.enter("a", c, "1", false)

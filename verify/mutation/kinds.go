@@ -176,11 +176,11 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	e.waits, e.unknown = true, false\n",
 }, {
 	name: "a reservation for a reader that tries and gives up is kept",
-	old:  "	if !left && w.hold != none {\n",
-	mut:  "	if left && w.hold != none {\n",
+	old:  "	if !left && p.hold != none {\n",
+	mut:  "	if left && p.hold != none {\n",
 }}), in("internal/localqueue/queue.go", by{promised}, []mutant{{
 	name: "a reservation for a reader that gives up is kept",
-	old:  "		q.rules.Unreserve(w.hold)\n",
+	old:  "		q.rules.Unreserve(p.hold)\n",
 	mut:  "",
 }}), in("internal/timelimit/timelimit.go", by{promised, limits}, []mutant{{
 	name: "a deadline that has passed keeps a request open",

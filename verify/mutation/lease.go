@@ -207,24 +207,24 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	first := l.last\n",
 }, {
 	name: "a goroutine that has got the turn may leave without it",
-	old:  "	if w.next == nil {\n		return false\n",
-	mut:  "	if w.next == nil {\n		return true\n",
+	old:  "	if p.next == nil {\n		return false\n",
+	mut:  "	if p.next == nil {\n		return true\n",
 }}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a waiter that leaves a closed queue too late gives up the turn of the holder",
-	old:  "	case left, w.err != nil, w.hold",
-	mut:  "	case left, w.hold",
+	old:  "	case left, p.err != nil, p.hold",
+	mut:  "	case left, p.hold",
 }, {
 	name: "a goroutine that comes to a closed queue waits for ever",
 	old:  "	if s.closed {\n",
 	mut:  "	if false {\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves is held for ever",
-	old:  "		q.rules.Release(w.hold, t.PassOn)\n",
+	old:  "		q.rules.Release(p.hold, t.PassOn)\n",
 	mut:  "		t.PassOn()\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves keeps the turn",
-	old:  "		q.rules.Release(w.hold, t.PassOn)\n",
-	mut:  "		q.rules.Release(w.hold, func() {})\n",
+	old:  "		q.rules.Release(p.hold, t.PassOn)\n",
+	mut:  "		q.rules.Release(p.hold, func() {})\n",
 }}), in("client.go", by{leaving}, []mutant{{
 	name: "a goroutine that gives up waits for the release of the hold that comes",
 	old:  "	inBackground(h.lock.client, func() {\n		discard(h)\n		then()\n	})\n",
