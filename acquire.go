@@ -231,8 +231,8 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	args = lk.owned(args)
 	sent := c.now()
-	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)
-	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)
+	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)
+	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.askedAt = sent
 		// After some answers the server keeps nothing. Then earlier requests have left

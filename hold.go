@@ -220,12 +220,12 @@ func (r *releasing) run(ctx context.Context) error {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
-			limit = c.sender.WithinTwice(ctx, r.start) // includes the wait for the batch
+			limit = c.sender.WithinResend(ctx, r.start) // includes the wait for the batch
 			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}
 	args = lk.owned(args)
-	a, err := c.sender.AskTwice(limit, &r.buf, action, lk.keys(), args)
+	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
@@ -235,7 +235,7 @@ func (r *releasing) run(ctx context.Context) error {
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
 		return nil
 	case a.Kind == wire.Gone:
-		return r.gone(c.sender.WithinTwice(limit, r.start))
+		return r.gone(c.sender.WithinResend(limit, r.start))
 	}
 	return wrap("release of", lk.name, wire.BadAnswer("another kind to release"))
 }

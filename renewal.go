@@ -299,7 +299,7 @@ type lessening struct {
 // run sends the request, and once more if no answer comes. what names the call in errors.
 func (l lessening) run(ctx context.Context, what string) error {
 	ask := func() (wire.Answer, error) { return l.ask(ctx) }
-	a, err := request.Resend(ctx, ask, ask)
+	a, err := request.WithResend(ctx, ask, ask)
 	switch {
 	case err != nil:
 		return wrap(what, l.lock.name, err)

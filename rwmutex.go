@@ -245,7 +245,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 		}
 		return wire.Parse(answer)
 	}
-	a, err := request.Resend(ctx, ask, ask)
+	a, err := request.WithResend(ctx, ask, ask)
 	switch {
 	case err != nil && !request.Definite(err):
 		return wrap("conversion of", lk.name, err)

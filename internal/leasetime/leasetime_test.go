@@ -176,8 +176,8 @@ func TestAnAcquisitionIsGivenMoreTimeAfterOneWithoutAnAnswer(t *testing.T) {
 		{time.Second, 30 * time.Second, 1 << 30, 22500 * time.Millisecond},
 		{time.Second, time.Second, 1, time.Second}, // a limit that was longer stays
 	} {
-		assert.Equal(t, AskFor(c.limit, c.ttl, c.unanswered), c.want,
-			"AskFor(%v, %v, %d)", c.limit, c.ttl, c.unanswered)
+		assert.Equal(t, AcquireLimit(c.limit, c.ttl, c.unanswered), c.want,
+			"AcquireLimit(%v, %v, %d)", c.limit, c.ttl, c.unanswered)
 	}
 }
 

@@ -128,7 +128,7 @@ func TestARequestWithoutAnAnswerIsSentOnceMore(t *testing.T) {
 			bubble(t, func(t *testing.T, b *bench) {
 				b.count(func(string) error { return c.errs[b.sent.Load()-1] })
 				args := []string{"c/1", "60000", base}
-				_, err := b.AskTwice(t.Context(), new(request.Buffer), script.Cancel, []string{key}, args)
+				_, err := b.AskResend(t.Context(), new(request.Buffer), script.Cancel, []string{key}, args)
 				if b.sent.Load() != c.sent || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Errorf("%v after %d requests", err, b.sent.Load())
 				}
@@ -141,7 +141,7 @@ func TestARequestAndOneMoreHaveTheTimeOfBoth(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		start := b.Now()
 		time.Sleep(timeout / 2)
-		at, ok := b.WithinTwice(t.Context(), start).Deadline()
+		at, ok := b.WithinResend(t.Context(), start).Deadline()
 		if left := time.Until(at); !ok || left != 2*timeout-timeout/2 {
 			t.Errorf("%v are left", left)
 		}

@@ -41,10 +41,10 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "			if silence != nil {\n",
 }}), in("acquire.go", by{worlds, rules}, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
-	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n",
-	mut: "	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
+	old: "	sent := c.now()\n	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n",
+	mut: "	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
 }}), in("acquire.go", by{rules, worlds}, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
 	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",

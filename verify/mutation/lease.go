@@ -51,8 +51,8 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	_ = waits\n",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "an acquisition that got no answer is given no more time",
-	old:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)",
-	mut:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, 0*at.unanswered)",
+	old:  "leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)",
+	mut:  "leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, 0*at.unanswered)",
 }}), in("hold.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped stops the renewals of other readers",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
