@@ -285,16 +285,16 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 
 // cancel withdraws the attempt, with all that it has or may still get.
 func (at *attempt) cancel() {
-	c, a := at.c, at.lock.attempt(at.id)
+	c, a := at.c, at.lock.toCancel(at.id)
 	if at.waiter == nil {
 		c.canceller.Cancel(a, c.now()+a.TTL)
 		return
 	}
-	c.canceller.Abandon(a, at.number)
+	c.canceller.CancelWaiter(a, at.number)
 }
 
-// attempt returns the attempt as a cancel needs it.
-func (lk *lock) attempt(id string) request.Attempt {
+// toCancel returns an attempt as a cancel needs it.
+func (lk *lock) toCancel(id string) request.Attempt {
 	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
 }
 

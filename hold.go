@@ -274,7 +274,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	case h.lock.minHold > 0:
 		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
 	default:
-		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
 	}
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
@@ -297,7 +297,7 @@ func (r *releasing) later(action *script.Script, args []string) {
 	c, lk := r.lock.client, r.lock
 	until := max(c.now(), r.Deadline())
 	if action == script.Release {
-		c.canceller.Cancel(lk.attempt(attemptOf(r.hold)), until)
+		c.canceller.Cancel(lk.toCancel(attemptOf(r.hold)), until)
 		return
 	}
 	again := func(ctx context.Context) (known bool, err error) {
@@ -315,7 +315,7 @@ func (r *releasing) reopen(ctx context.Context) error {
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(r.hold)), c.now()+lk.ttl)
+			c.canceller.CancelBy(script.CancelRun, lk.toCancel(attemptOf(r.hold)), c.now()+lk.ttl)
 		}
 		return wrap("release of", lk.name, err)
 	case a.Kind == wire.None:

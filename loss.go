@@ -145,7 +145,7 @@ func (h *hold) endMissing(ctx context.Context) {
 // TTL. The cancel is sent once. If it is lost, only that time is lost.
 func (h *hold) cancelPosition() {
 	if h.wasInQueue {
-		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
 	}
 }
 

@@ -274,7 +274,7 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
-		c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(h)), c.now()+lk.ttl)
+		c.canceller.CancelBy(script.CancelRun, lk.toCancel(attemptOf(h)), c.now()+lk.ttl)
 		lk.reportFailure(told, err)
 		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
@@ -297,7 +297,7 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	c.registration.Start()
 	attempt, number := c.newAttemptID()
-	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, lk.attempt(attempt), c.now()+lk.ttl) }
+	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, lk.toCancel(attempt), c.now()+lk.ttl) }
 	sent := c.now()
 	line, err := p.askRun(ctx, attempt, first)
 	if request.Definite(err) {

@@ -291,7 +291,7 @@ func TestAnAbandonedAttemptIsCancelledForAsLongAsItsPositionMayLive(t *testing.T
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
 		b.count(func(string) error { return errLink })
-		c.Abandon(attempt("c/1"), 1)
+		c.CancelWaiter(attempt("c/1"), 1)
 		time.Sleep(2 * ttl)
 		synctest.Wait()
 		before := b.sent.Load()
@@ -308,7 +308,7 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
 		b.acquire(t, "c/1")
-		c.Abandon(attempt("c/1"), 1)
+		c.CancelWaiter(attempt("c/1"), 1)
 		synctest.Wait() // it is found, and cancelled
 		b.acquire(t, "c/1")
 		before := b.sent.Load()
@@ -328,7 +328,7 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
-		c.Abandon(attempt("c/1"), 1) // nothing is found: it is sent again and again
+		c.CancelWaiter(attempt("c/1"), 1) // nothing is found: it is sent again and again
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		b.acquire(t, "c/1")
@@ -343,7 +343,7 @@ func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
 func TestAPushAfterTheEndIsNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
-		c.Abandon(attempt("c/1"), 1)
+		c.CancelWaiter(attempt("c/1"), 1)
 		b.life.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
