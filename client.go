@@ -319,7 +319,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		h := it.Hold.(*hold)
 		switch {
 		case !c.renewer.Remove(it): // lost, or released by its holder in the meantime
-		case c.sender.Batches() && h.batchable():
+		case c.sender.CanBatch() && h.batchable():
 			plain = append(plain, h)
 		default:
 			others = append(others, h)

@@ -212,7 +212,7 @@ func (r *releasing) run(ctx context.Context) error {
 	case how.keep > 0 || lk.minHold > 0:
 		action = script.ReleaseAfter
 		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
-	case r.batches(ctx):
+	case r.mayWaitForBatch(ctx):
 		batch := c.sender.Releases()
 		if item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
 			defer batch.DoneAlone()
@@ -284,10 +284,10 @@ func (h *hold) batchable() bool {
 	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
 }
 
-// batches reports whether the release may wait for others, to be sent with them.
-func (r *releasing) batches(ctx context.Context) bool {
+// mayWaitForBatch reports whether the release may wait for others, to be sent with them.
+func (r *releasing) mayWaitForBatch(ctx context.Context) bool {
 	_, bounded := ctx.Deadline()
-	return !bounded && r.lock.client.sender.Batches() && r.batchable()
+	return !bounded && r.lock.client.sender.CanBatch() && r.batchable()
 }
 
 // later repeats the release in the background until the lease has ended. If a

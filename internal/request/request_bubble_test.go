@@ -244,7 +244,7 @@ type single struct{ store.Store }
 func TestAStoreWithoutBatchesSendsEachAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		s := b.over(single{b.mem})
-		assert.True(t, !s.Batches() && s.Releases() == nil && s.Acquires("1", "1") == nil,
+		assert.True(t, !s.CanBatch() && s.Releases() == nil && s.Acquires("1", "1") == nil,
 			"it has batches")
 	})
 }

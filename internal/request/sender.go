@@ -30,13 +30,13 @@ type Config struct {
 // Sender sends requests.
 type Sender struct {
 	Config
-	batches batches
+	batchers batchers
 }
 
 // New makes a Sender. It does no I/O.
 func New(cfg Config) *Sender {
 	s := &Sender{Config: cfg}
-	s.batches.open(s)
+	s.batchers.open(s)
 	return s
 }
 

@@ -102,7 +102,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "	limit, parent := 50*closeLimit, ctx\n",
 }, {
 	name: "Close releases each lease by itself, a few at a time",
-	old:  "		case c.sender.Batches() && h.batchable():\n			plain = append(plain, h)\n",
+	old:  "		case c.sender.CanBatch() && h.batchable():\n			plain = append(plain, h)\n",
 	mut:  "",
 }, {
 	name: "a second Close does not wait for the first",
