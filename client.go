@@ -114,7 +114,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.handOverBits = 10
 	}
 	if !c.sharded {
-		c.channelPrefix = wire.Base(cfg.Prefix, "", false)
+		c.channelPrefix = wire.ChannelPrefix(cfg.Prefix, "", false)
 		c.pushChannel = c.channelPrefix + c.id
 	}
 	c.renewer = renewer.New(renewer.Config{

@@ -204,8 +204,8 @@ func routeOf(c *Client, name, key string, ack request.Acks) *route {
 		group += fmt.Sprintf(" acknowledged by %+v in %v", ack.Need, ack.Limit)
 	}
 	if c.sharded {
-		base := wire.Base(c.cfg.Prefix, name, true)
-		return &route{group: group, channelPrefix: base, channel: base + c.id}
+		prefix := wire.ChannelPrefix(c.cfg.Prefix, name, true)
+		return &route{group: group, channelPrefix: prefix, channel: prefix + c.id}
 	}
 	p := route{group: group, channelPrefix: c.channelPrefix, channel: c.pushChannel}
 	return c.routes.of(p, func() route { return p })
