@@ -83,7 +83,7 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	h.server.Store(g.token)
 	h.hasTurn.Store(lk.want == wire.Exclusive && lk.usesLocalQueue())
 	if lk.maxHold > 0 || lk.maxRenewals > 0 {
-		h.Limits = &renewer.Limits{Renewals: lk.maxRenewals}
+		h.Limits = &renewer.Limits{MaxRenewals: lk.maxRenewals}
 		if lk.maxHold > 0 {
 			h.Limits.NotAfter = h.firstLease.start + lk.maxHold
 		}

@@ -51,8 +51,8 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	end := request.Ended(ctx)\n",
 }}), in("internal/renewer/renewer.go", by{worlds, keeping}, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
-	old:  "			a.extend(sent, a.For)\n",
-	mut:  "			a.extend(now, a.For)\n",
+	old:  "			a.countFrom(sent, a.For)\n",
+	mut:  "			a.countFrom(now, a.For)\n",
 }, {
 	name: "an expired lease is not signalled",
 	old:  "	for _, it := range lost {\n		r.cfg.Lost(it, it.EndReason())\n",
