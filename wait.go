@@ -35,7 +35,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		var freeIn time.Duration
 		select {
 		case pushed = <-at.waiter.Granted:
-		case <-at.waiter.Recheck:
+		case <-at.waiter.Resumed:
 			wake = WakeResume
 		case freeIn = <-at.waiter.FreeIn:
 			wake = WakeNone

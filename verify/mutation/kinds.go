@@ -148,7 +148,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "h.lock.ack == lk.ack && h.lock.rw.any() == lk.rw.any()\n",
 }}), in("internal/pushes/hub.go", by{waking, rules}, []mutant{{
 	name: "a late subscription is not for waiters that exist already",
-	old:  "			w.sub = s\n			s.users++\n			w.recheck()\n",
+	old:  "			w.sub = s\n			s.users++\n			w.tellResumed()\n",
 	mut:  "",
 }}), in("internal/request/preflight.go", by{rules}, []mutant{{
 	name: "a missing permission is found only in the middle of a script",
