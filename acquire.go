@@ -89,7 +89,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 			}
 		}
 	}
-	h, w, err := lk.runAttempt(ctx, &outage{c: c, lock: lk, try: try})
+	h, w, err := lk.runAttempt(ctx, &retries{c: c, lock: lk, try: try})
 	if err == nil {
 		if lk.usesLocalQueue() {
 			lk.turn().SetHold(h)
@@ -156,13 +156,13 @@ func appendAttempt(to []byte, client string, number uint64) []byte {
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
 // server keeps nothing for the attempt, or a cancel runs in the background.
-func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error) {
+func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, error) {
 	c := lk.client
 	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
 	if !c.preflight.Passed(lk.ack) {
-		if err := away.prepare(ctx, lk); err != nil {
+		if err := retry.prepare(ctx, lk); err != nil {
 			return nil, WakeNone, err
 		}
 	}
@@ -171,18 +171,18 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 	at := &attempt{c: c, lock: lk, id: id, number: number}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
-	if !away.try && c.hub.Active() {
+	if !retry.try && c.hub.Active() {
 		if at.waiter = c.hub.Await(lk.channel, number); at.waiter == nil && c.pushing.refused(c.now()) {
 			at.waiter = c.hub.Unsubscribed(lk.channel, number)
 		}
 	}
-	a, err := at.askUntilAnswered(ctx, away)
+	a, err := at.askUntilAnswered(ctx, retry)
 	if at.waiter != nil {
 		defer func() { c.hub.Forget(at.waiter) }()
 	}
 	defer at.untag()
 	if err != nil {
-		return nil, WakeNone, at.failed(ctx, err, away)
+		return nil, WakeNone, at.failed(ctx, err, retry)
 	}
 	h, err := at.handleAnswer(ctx, a)
 	if err == nil && lk.ack.Wanted() {
@@ -196,15 +196,15 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 // askUntilAnswered asks for the lock until the server answers. If the lock is held, it joins the wait
 // queue. After a request of unknown outcome it asks under a new attempt ID. Otherwise a
 // late copy of the first request could be granted a lock that is already released.
-func (at *attempt) askUntilAnswered(ctx context.Context, away *outage) (wire.Answer, error) {
+func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.Answer, error) {
 	a, err := at.askFirst(ctx)
 	for {
-		if err == nil && a.Kind == wire.Busy && !away.try && at.waiter == nil {
+		if err == nil && a.Kind == wire.Busy && !retry.try && at.waiter == nil {
 			// This is the first contention of this process. So subscribe, wait for the
 			// confirmation, and only then join the queue.
 			a, err = at.join(ctx)
 		}
-		if err == nil || errors.Is(err, wire.ErrAnswer) || !away.outlast(ctx, err) {
+		if err == nil || errors.Is(err, wire.ErrAnswer) || !retry.pauseAfter(ctx, err) {
 			return a, err
 		}
 		if at.needsCancel {
@@ -298,10 +298,10 @@ func (lk *lock) toCancel(id string) request.Attempt {
 	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
 }
 
-// failed returns the error of an attempt that ends because a request failed. away has what is known
+// failed returns the error of an attempt that ends because a request failed. retry has what is known
 // of the request before it, if that failed too. A request that was refused or not
 // sent leaves nothing behind, but earlier requests may have.
-func (at *attempt) failed(ctx context.Context, err error, away *outage) error {
+func (at *attempt) failed(ctx context.Context, err error, retry *retries) error {
 	c := at.c
 	if at.needsCancel {
 		at.cancel()
@@ -310,8 +310,8 @@ func (at *attempt) failed(ctx context.Context, err error, away *outage) error {
 	switch {
 	case end != nil && request.Transient(err):
 		return &endedError{
-			name: at.lock.name, end: end, last: whyLast(err, away.last), unknown: at.needsCancel,
-			silent: cmp.Or(request.Interrupted(err), away.silent),
+			name: at.lock.name, end: end, last: whyLast(err, retry.last), unknown: at.needsCancel,
+			silent: cmp.Or(request.Interrupted(err), retry.silent),
 		}
 	case c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
@@ -433,7 +433,7 @@ func (lk *lock) readUnder(parent context.Context) (*Lease, error) {
 
 // readAlone acquires a hold that this process does not share.
 func (lk *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	h, w, err := lk.runAttempt(ctx, &outage{c: lk.client, lock: lk, try: try})
+	h, w, err := lk.runAttempt(ctx, &retries{c: lk.client, lock: lk, try: try})
 	if err != nil {
 		return nil, w, err
 	}
@@ -464,18 +464,18 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 	}
 	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
 	// request only tries, because goroutines that only try wait for its answer.
-	away := &outage{c: lk.client, lock: lk, try: true}
+	retry := &retries{c: lk.client, lock: lk, try: true}
 	var h *hold
 	var w Wake
 	var err error
 	if try || do != localqueue.Wait {
-		h, w, err = lk.runAttempt(ctx, away)
+		h, w, err = lk.runAttempt(ctx, retry)
 	} else {
 		err = &HeldError{Name: lk.name}
 	}
 	if held := heldIn(err); (held != nil || isTransient(lk.client, err)) && !try {
 		turn.Waiting(held)
-		h, w, err = lk.runAttempt(ctx, away.again(err))
+		h, w, err = lk.runAttempt(ctx, retry.forWait(err))
 	}
 	if err != nil {
 		turn.PassOnWith(heldIn(err))
@@ -485,18 +485,18 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 	return h, w, nil
 }
 
-// again returns o for the second attempt of a call, which waits. err ended the first one, so the
+// forWait returns r for the second attempt of a call, which waits. err ended the first one, so the
 // second knows why the server did not answer.
-func (o *outage) again(err error) *outage {
-	o.try = false
+func (r *retries) forWait(err error) *retries {
+	r.try = false
 	var stopped *endedError
 	switch {
 	case errors.As(err, &stopped):
-		o.last, o.silent = stopped.last, stopped.silent
+		r.last, r.silent = stopped.last, stopped.silent
 	case heldIn(err) == nil:
-		o.last = reason(err)
+		r.last = reason(err)
 	}
-	return o
+	return r
 }
 
 // heldIn returns the HeldError in err, or nil.

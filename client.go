@@ -69,7 +69,7 @@ type Client struct {
 	waitNotes    *request.WaitNotes // of code that holds leases of this client
 	localWaits   atomic.Uint64      // counts the calls that began under leases
 
-	away atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
+	awayLoggedAt atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }
 
 // channelLinger is how long the client keeps the subscription of a lock in a Cluster after

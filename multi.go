@@ -144,7 +144,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		defer cancel()
 	}
 	told := &call{ctx: ctx, start: c.now()}
-	away := &outage{c: c, lock: &m.locks[0], try: limit == 0}
+	retry := &retries{c: c, lock: &m.locks[0], try: limit == 0}
 	var taken []*Lease
 	busy := len(m.locks) // the locks before this index may all be free
 	for len(taken) < len(m.locks) {
@@ -162,7 +162,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
-		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && away.outlast(waits, err):
+		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && retry.pauseAfter(waits, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
 				giveBack(ctx, c, taken)
@@ -170,7 +170,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			giveBack(ctx, c, taken)
-			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
+			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(waits, err))
 			m.locks[n+held].reportFailure(told, err)
 			return nil, err
 		default:

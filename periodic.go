@@ -104,18 +104,18 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		waits, cancel = bounded(ctx, lk.maxWait)
 	}
 	defer cancel()
-	away := &outage{c: lk.client, lock: lk, try: lk.maxWait <= 0}
+	retry := &retries{c: lk.client, lock: lk, try: lk.maxWait <= 0}
 	var seen *RunResult
 	for {
 		result, l, err := p.begin(waits, ctx, "now")
 		now := lk.client.now()
 		switch {
-		case err != nil && isTransient(lk.client, err) && away.outlast(waits, err):
+		case err != nil && isTransient(lk.client, err) && retry.pauseAfter(waits, err):
 			continue
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
 		case err != nil:
-			return RunResult{}, lk.heldError(waits, ctx, away.ended(waits, err))
+			return RunResult{}, lk.heldError(waits, ctx, retry.ended(waits, err))
 		case l != nil:
 			return result, p.run(ctx, l, f)
 		}

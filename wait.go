@@ -81,7 +81,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case err == nil:
 			return at.handleAnswer(ctx, a)
 		case request.Ended(ctx) != nil || !request.Transient(err) || elsewhere(c, err):
-			return nil, at.failed(ctx, err, &outage{last: silence})
+			return nil, at.failed(ctx, err, &retries{last: silence})
 		default:
 			// The server is silent or away. Ask again, after growing pauses. If the server
 			// has dropped the waiter by then, the poll joins the queue again.
@@ -305,9 +305,9 @@ const (
 	lastLook = 250 * time.Millisecond
 )
 
-// outage is the state of a call while the server cannot serve it. A call that waits keeps
-// trying, because its wait limit includes the time without a server.
-type outage struct {
+// retries are what a call does and knows when the server does not serve its requests. A call that
+// waits keeps trying, because its wait limit includes the time without a server.
+type retries struct {
 	c        *Client
 	lock     *lock
 	try      bool // the call does not wait: the first failure ends it
@@ -316,63 +316,63 @@ type outage struct {
 	silent   string // of an earlier attempt, see [endedError]
 }
 
-// outlast pauses before the next request. It reports false if the call must end: the call
+// pauseAfter pauses before the next request. It reports false if the call must end: the call
 // only tries, the failure is not transient, ctx has ended, or the client closes.
-func (o *outage) outlast(ctx context.Context, err error) bool {
-	if o.try || !request.Transient(err) || request.Ended(ctx) != nil || o.c.life.IsClosing() || elsewhere(o.c, err) {
+func (r *retries) pauseAfter(ctx context.Context, err error) bool {
+	if r.try || !request.Transient(err) || request.Ended(ctx) != nil || r.c.life.IsClosing() || elsewhere(r.c, err) {
 		return false
 	}
-	if o.failures == 0 {
-		o.report(ctx, err)
+	if r.failures == 0 {
+		r.report(ctx, err)
 	}
-	o.last = err
-	o.failures++
-	return o.c.sender.Pause(ctx, o.failures-1)
+	r.last = err
+	r.failures++
+	return r.c.sender.Pause(ctx, r.failures-1)
 }
 
 // prepare checks the server as soon as it can be reached. After an error the call must end.
-func (o *outage) prepare(ctx context.Context, lk *lock) error {
+func (r *retries) prepare(ctx context.Context, lk *lock) error {
 	for err := lk.prepare(ctx); err != nil; err = lk.prepare(ctx) {
-		if !o.outlast(ctx, err) {
-			return o.finalError(ctx, err)
+		if !r.pauseAfter(ctx, err) {
+			return r.finalError(ctx, err)
 		}
 	}
 	return nil
 }
 
 // finalError returns the error of a call that gives up before it has asked for a lock.
-func (o *outage) finalError(ctx context.Context, err error) error {
+func (r *retries) finalError(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: o.lock.name, end: end, last: whyLast(err, o.last)}
-	case o.c.life.IsClosing() && request.Transient(err):
+		return &endedError{name: r.lock.name, end: end, last: whyLast(err, r.last)}
+	case r.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
-	return wrap("lock", o.lock.name, err)
+	return wrap("lock", r.lock.name, err)
 }
 
 // ended replaces err if ctx ended while the call waited for the server. Otherwise it
 // returns err.
-func (o *outage) ended(ctx context.Context, err error) error {
-	if end := request.Ended(ctx); end != nil && o.last != nil && request.Transient(err) {
+func (r *retries) ended(ctx context.Context, err error) error {
+	if end := request.Ended(ctx); end != nil && r.last != nil && request.Transient(err) {
 		return &endedError{
-			name: o.lock.name, end: end, last: reason(o.last), unknown: errors.Is(err, ErrUnknownOutcome),
+			name: r.lock.name, end: end, last: reason(r.last), unknown: errors.Is(err, ErrUnknownOutcome),
 		}
 	}
 	return err
 }
 
 // report reports that a call waits for the server.
-func (o *outage) report(ctx context.Context, err error) {
-	c := o.c
-	o.lock.reportEvent(ctx, Event{Kind: EventAway, Err: err})
-	now, told := int64(c.now()), c.away.Load()
-	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
+func (r *retries) report(ctx context.Context, err error) {
+	c := r.c
+	r.lock.reportEvent(ctx, Event{Kind: EventAway, Err: err})
+	now, told := int64(c.now()), c.awayLoggedAt.Load()
+	if told != 0 && now-told < int64(tellAgain) || !c.awayLoggedAt.CompareAndSwap(told, now) {
 		return
 	}
 	c.log.Warn("holdfast: the server cannot serve a lock call, which keeps trying",
-		"lock", o.lock.name, "error", err, "hint", Hint(err))
+		"lock", r.lock.name, "error", err, "hint", Hint(err))
 }
 
 // errWaitOver is the cause when MaxWait ends a context.

@@ -9,7 +9,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "silence == nil || freeAt != due {",
 }, {
 	name: "a call waits at a node of a Cluster that does not have the lock",
-	old:  " || elsewhere(o.c, err)",
+	old:  " || elsewhere(r.c, err)",
 	mut:  "",
 }, {
 	name: "a call that waits asks for ever when the lock's slot has moved away",
