@@ -259,7 +259,7 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 	if batch == nil {
 		return at.ask(ctx, script.Acquire)
 	}
-	entered := at.c.now() // before anything is sent, so the lease may be counted from it
+	offered := at.c.now() // before anything is sent, so the lease may be counted from it
 	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id})
 	if item == nil {
 		defer batch.DoneAlone()
@@ -279,7 +279,7 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 	case !o.Done:
 		return at.ask(ctx, script.Acquire)
 	}
-	at.askedAt, at.answered, at.needsCancel = entered, true, true
+	at.askedAt, at.answered, at.needsCancel = offered, true, true
 	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
 }
 

@@ -36,7 +36,7 @@ type hold struct {
 	handOvers atomic.Int32
 
 	untold     int32    // its news that are in the queue
-	granted    reported // as is untold: guarded by the notifier
+	grantTold  reported // guarded by the notifier, as untold is
 	wasInQueue bool     // the attempt waited in the server's wait queue
 	tagged     bool     // the client's record has or had tags of it; guarded by the turn
 

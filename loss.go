@@ -22,14 +22,14 @@ func (h *hold) markLost(reason renewer.Reason) {
 	h.mu.Lock()
 	err := h.loss(LossReason(reason))
 	h.more().lost = err
-	first, all, released := h.lease, h.leases(), h.departed
+	current, all, released := h.lease, h.leases(), h.departed
 	h.mu.Unlock()
 	for _, ls := range all {
 		live := ls.finish(err)
 		if len(live) == 0 {
 			continue
 		}
-		if ls == first && !released {
+		if ls == current && !released {
 			// The holder has lost the turn too. The next goroutine of this process may ask
 			// the server, whether the holder has noticed the loss or not.
 			h.passTurnOn()

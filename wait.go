@@ -301,8 +301,8 @@ func (lk *lock) prepare(ctx context.Context) error {
 const (
 	// tellAgain is the least time between two log lines about a server that is away.
 	tellAgain = time.Minute
-	// lastLook bounds the request for the holder's name at the end of a wait.
-	lastLook = 250 * time.Millisecond
+	// readHolderLimit bounds the request for the holder's name at the end of a wait.
+	readHolderLimit = 250 * time.Millisecond
 )
 
 // retries are what a call does and knows when the server does not serve its requests. A call that
@@ -442,12 +442,12 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 }
 
 // readHolder asks the server which holder the lock has; of very many readers, it reads some. It
-// gives up after lastLook.
+// gives up after readHolderLimit.
 func readHolder(ctx context.Context, lk *lock, told *HeldError) {
 	c := lk.client
-	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
+	limited, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, readHolderLimit))
 	defer cancel()
-	r, err := c.sender.RecordUntil(look, lk.keys(), oneOrSeveral)
+	r, err := c.sender.RecordUntil(limited, lk.keys(), oneOrSeveral)
 	if err != nil {
 		told.Err = request.InTime(ctx, err)
 		return
@@ -583,9 +583,9 @@ func tryHandOver(h *hold, readersWait bool) bool {
 	if readersWait {
 		waiters++
 	}
-	passes := int(h.handOvers.Load())
+	handOvers := int(h.handOvers.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
-		!localqueue.MayHandOver(passes, c.now()-h.firstLease.start, waiters, c.cfg.MaxLocalHandOvers) {
+		!localqueue.MayHandOver(handOvers, c.now()-h.firstLease.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
 	h.handOvers.Add(1)
