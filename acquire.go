@@ -19,7 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// acquireAs acquires the lock: first the turn in this process, then the lock on the server.
+// acquireAs acquires the lock as its mode wants: first the turn in this process, then the lock on
+// the server.
 // If a hold comes with the turn, it asks no server. ctx bounds the wait. parent is the
 // parent of the lease's own context.
 func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
@@ -37,7 +38,7 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 		ctx, chain = lk.beginChain(ctx, parent, outer)
 	}
 	acquire := lk.acquireExclusive
-	switch lk.want[0] {
+	switch lk.want[0] { // the mode, as in the script
 	case 's':
 		acquire = lk.acquireShared
 	case 'p':
@@ -52,7 +53,7 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
 	if err != nil {
-		err = lk.heldError(ctx, parent, err)
+		err = lk.asHeldError(ctx, parent, err)
 	}
 	switch {
 	case observed == nil:
@@ -64,6 +65,8 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 	return l, err
 }
 
+// acquireExclusive acquires the lock for one holder. The turn of this process goes with the hold. After
+// an error it is passed on.
 func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := lk.client
 	wake := WakeNone
@@ -121,8 +124,8 @@ type attempt struct {
 	queuedAt     uint64        // when the server last said so, by its clock, in ms
 	queuedSentAt time.Duration // when the client sent the request for that answer
 
-	waiter    *pushes.Waiter
-	wake      Wake
+	waiter    *pushes.Waiter // for its push; nil: the attempt does not ask to wait
+	wake      Wake           // what woke it last
 	buf       request.Buffer // of the first request
 	sentAlone int            // how many requests were sent alone
 }

@@ -170,7 +170,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			giveBack(ctx, c, taken)
-			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(waits, err))
+			err = asHeldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(waits, err))
 			m.locks[n+held].reportFailure(told, err)
 			return nil, err
 		default:

@@ -171,7 +171,7 @@ func (lk *lock) awaitFree(parent context.Context) error {
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
-	return lk.heldError(ctx, parent, err)
+	return lk.asHeldError(ctx, parent, err)
 }
 
 // await asks until the lock is free, and waits for news in between.

@@ -115,7 +115,7 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
 		case err != nil:
-			return RunResult{}, lk.heldError(waits, ctx, retry.ended(waits, err))
+			return RunResult{}, lk.asHeldError(waits, ctx, retry.ended(waits, err))
 		case l != nil:
 			return result, p.run(ctx, l, f)
 		}

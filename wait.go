@@ -393,9 +393,9 @@ func waitOver(ctx, parent context.Context) bool {
 	return cause == nil || errors.Is(cause, errWaitOver)
 }
 
-// heldError replaces err when the wait limit ended the wait. At that moment err says only
+// asHeldError replaces err when the wait limit ended the wait. At that moment err says only
 // how a request was stopped. An error that is not transient stays as it is.
-func (lk *lock) heldError(ctx, parent context.Context, err error) error {
+func (lk *lock) asHeldError(ctx, parent context.Context, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
 		!request.IsContextEnd(err) && !errors.Is(err, ErrUnknownOutcome) &&
 			(!request.Definite(err) || !request.Transient(err)) {
@@ -416,10 +416,10 @@ func (lk *lock) heldError(ctx, parent context.Context, err error) error {
 	return told
 }
 
-// heldErrorOf does what heldError does, for several locks that one request acquires. It
+// asHeldErrorOf does what asHeldError does, for several locks that one request acquires. It
 // names the first lock that is held.
-func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
-	first := locks[0].heldError(ctx, parent, err)
+func asHeldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
+	first := locks[0].asHeldError(ctx, parent, err)
 	told, ok := first.(*HeldError) //nolint:errorlint // the one that was just made
 	if !ok || !waitOver(ctx, parent) || told.Err != nil || told.Remaining > 0 {
 		return first
