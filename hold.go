@@ -167,7 +167,7 @@ func (h *hold) endAtClose(err error) {
 		for _, live := range ls.finish(ErrClosed) {
 			live.stopContextWaits()
 			if !live.isDropped() {
-				h.lock.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
+				h.lock.client.events.tell(news{hold: h, lease: live, event: live.endEvent(EventRelease, false, err)})
 			}
 		}
 	}

@@ -384,21 +384,21 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		l.stopLeakCheck() // the next holder does not wait for this
 	}
 	if ls.hold.lock.client.events.observed() {
-		ls.observe(cause, local, err)
+		ls.reportEnd(cause, local, err)
 	}
 	return err
 }
 
-// observe reports how the lease ended. Each grant has one end: a loss or a Close was
+// reportEnd reports how the lease ended. Each grant has one end: a loss or a Close was
 // reported before.
-func (ls *leaseState) observe(cause error, local bool, err error) {
+func (ls *leaseState) reportEnd(cause error, local bool, err error) {
 	if !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrClosed) {
-		ls.hold.lock.client.events.tellNow(ls.hold, ls.ending(EventRelease, local, err))
+		ls.hold.lock.client.events.tellNow(ls.hold, ls.endEvent(EventRelease, local, err))
 	}
 }
 
-// ending returns the event of the lease's end.
-func (ls *leaseState) ending(kind EventKind, local bool, err error) Event {
+// endEvent returns the event of the lease's end.
+func (ls *leaseState) endEvent(kind EventKind, local bool, err error) Event {
 	h := ls.hold
 	return Event{
 		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h),

@@ -46,7 +46,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 // If a lease without renewal expires, that is its normal end.
 func reportLoss(c *Client, live []*leaseState, err *LostError) {
 	for i, ls := range slices.DeleteFunc(live, (*leaseState).isDropped) {
-		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.ending(EventLost, false, err)}
+		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.endEvent(EventLost, false, err)}
 		if i == 0 {
 			level, token := slog.LevelWarn, ls.token.Load()
 			if h.lock.noRenewal && err.Reason == LossExpired {
@@ -171,7 +171,7 @@ func reportLeak(taken uintptr, dropped ...*leaseState) {
 	}
 	at := location(taken)
 	for i, ls := range dropped {
-		item := news{hold: ls.hold, lease: ls, event: ls.ending(EventLeak, false, nil)}
+		item := news{hold: ls.hold, lease: ls, event: ls.endEvent(EventLeak, false, nil)}
 		if i == 0 {
 			item.log = func(log *slog.Logger) {
 				log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays "+
