@@ -19,25 +19,26 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// acquireAs acquires the lock: first the turn in this process, then the lock on the server.
+// acquireAs acquires the lock as its mode wants: first the turn in this process, then the lock on
+// the server.
 // If a hold comes with the turn, it asks no server. ctx bounds the wait. parent is the
 // parent of the lease's own context.
 func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error) {
 	c := lk.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	var observed *call
 	if c.events.observed() {
 		ctx, observed = c.events.begin(ctx, parent, c.now())
 	}
 	var chain *chainWait
 	if outer := waitsfor.OuterOf(parent); outer != nil || leaseOf(parent) != nil {
-		ctx, chain = lk.enterChain(ctx, parent, outer)
+		ctx, chain = lk.beginChain(ctx, parent, outer)
 	}
 	acquire := lk.acquireExclusive
-	switch lk.want[0] {
+	switch lk.want[0] { // the mode, as in the script
 	case 's':
 		acquire = lk.acquireShared
 	case 'p':
@@ -45,14 +46,14 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 	}
 	l, wake, err := acquire(ctx, parent, try)
 	if chain != nil {
-		err = chain.leave(ctx, err)
+		err = chain.end(ctx, err)
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
 	if err != nil {
-		err = lk.heldError(ctx, parent, err)
+		err = lk.asHeldError(ctx, parent, err)
 	}
 	switch {
 	case observed == nil:
@@ -64,11 +65,13 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 	return l, err
 }
 
+// acquireExclusive acquires the lock for one holder. The turn of this process goes with the hold. After
+// an error it is passed on.
 func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := lk.client
 	wake := WakeNone
 	if lk.usesLocalQueue() {
-		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, try)
+		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
 			return nil, wake, err
 		}
@@ -89,10 +92,10 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 			}
 		}
 	}
-	h, w, err := lk.runAttempt(ctx, &outage{c: c, lock: lk, try: try})
+	h, w, err := lk.runAttempt(ctx, &retries{c: c, lock: lk, try: try})
 	if err == nil {
 		if lk.usesLocalQueue() {
-			lk.turn().Keep(h)
+			lk.turn().SetHold(h)
 		}
 		if l := h.newLease(parent); l != nil {
 			return l, max(wake, w), nil
@@ -100,7 +103,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 		err = h.endReason()
 	}
 	if lk.usesLocalQueue() {
-		lk.turn().Leave()
+		lk.turn().PassOn()
 	}
 	return nil, wake, err
 }
@@ -121,8 +124,8 @@ type attempt struct {
 	queuedAt     uint64        // when the server last said so, by its clock, in ms
 	queuedSentAt time.Duration // when the client sent the request for that answer
 
-	waiter    *pushes.Waiter
-	wake      Wake
+	waiter    *pushes.Waiter // for its push; nil: the attempt does not ask to wait
+	wake      Wake           // what woke it last
 	buf       request.Buffer // of the first request
 	sentAlone int            // how many requests were sent alone
 }
@@ -156,13 +159,13 @@ func appendAttempt(to []byte, client string, number uint64) []byte {
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
 // server keeps nothing for the attempt, or a cancel runs in the background.
-func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, error) {
+func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, error) {
 	c := lk.client
 	if c.life.IsClosing() {
 		return nil, WakeNone, ErrClosed
 	}
 	if !c.preflight.Passed(lk.ack) {
-		if err := away.prepare(ctx, lk); err != nil {
+		if err := retry.prepare(ctx, lk); err != nil {
 			return nil, WakeNone, err
 		}
 	}
@@ -171,18 +174,18 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 	at := &attempt{c: c, lock: lk, id: id, number: number}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
-	if !away.try && c.hub.Active() {
+	if !retry.try && c.hub.Active() {
 		if at.waiter = c.hub.Await(lk.channel, number); at.waiter == nil && c.pushing.refused(c.now()) {
 			at.waiter = c.hub.Unsubscribed(lk.channel, number)
 		}
 	}
-	a, err := at.enter(ctx, away)
+	a, err := at.askUntilAnswered(ctx, retry)
 	if at.waiter != nil {
 		defer func() { c.hub.Forget(at.waiter) }()
 	}
 	defer at.untag()
 	if err != nil {
-		return nil, WakeNone, at.failed(ctx, err, away)
+		return nil, WakeNone, at.failed(ctx, err, retry)
 	}
 	h, err := at.handleAnswer(ctx, a)
 	if err == nil && lk.ack.Wanted() {
@@ -193,18 +196,18 @@ func (lk *lock) runAttempt(ctx context.Context, away *outage) (*hold, Wake, erro
 	return h, at.wake, err
 }
 
-// enter asks for the lock until the server answers. If the lock is held, it joins the wait
+// askUntilAnswered asks for the lock until the server answers. If the lock is held, it joins the wait
 // queue. After a request of unknown outcome it asks under a new attempt ID. Otherwise a
 // late copy of the first request could be granted a lock that is already released.
-func (at *attempt) enter(ctx context.Context, away *outage) (wire.Answer, error) {
-	a, err := at.first(ctx)
+func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.Answer, error) {
+	a, err := at.askFirst(ctx)
 	for {
-		if err == nil && a.Kind == wire.Busy && !away.try && at.waiter == nil {
+		if err == nil && a.Kind == wire.Busy && !retry.try && at.waiter == nil {
 			// This is the first contention of this process. So subscribe, wait for the
 			// confirmation, and only then join the queue.
 			a, err = at.join(ctx)
 		}
-		if err == nil || errors.Is(err, wire.ErrAnswer) || !away.outlast(ctx, err) {
+		if err == nil || errors.Is(err, wire.ErrAnswer) || !retry.pauseAfter(ctx, err) {
 			return a, err
 		}
 		if at.needsCancel {
@@ -231,8 +234,8 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	}
 	args = lk.owned(args)
 	sent := c.now()
-	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)
-	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)
+	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)
+	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)
 	if err == nil || !request.Definite(err) {
 		at.askedAt = sent
 		// After some answers the server keeps nothing. Then earlier requests have left
@@ -253,21 +256,21 @@ func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer,
 	return a, err
 }
 
-// first sends the first request of an attempt. If many are under way, it goes into a batch.
-func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
+// askFirst sends the first request of an attempt. If many are under way, it goes into a batch.
+func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 	batch := at.lock.batch
 	if batch == nil {
 		return at.ask(ctx, script.Acquire)
 	}
-	entered := at.c.now() // before anything is sent, so the lease may be counted from it
-	item := batch.Enter(request.One{Key: at.lock.key(), Attempt: at.id})
+	offered := at.c.now() // before anything is sent, so the lease may be counted from it
+	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id})
 	if item == nil {
-		defer batch.Exit()
+		defer batch.DoneAlone()
 		return at.ask(ctx, script.Acquire)
 	}
 	o, answered := batch.Await(item, ctx.Done())
 	if !answered {
-		if item.Leave() {
+		if item.Withdraw() {
 			return a, ctx.Err() // before anything was sent
 		}
 		o.Err = ctx.Err()
@@ -279,29 +282,29 @@ func (at *attempt) first(ctx context.Context) (a wire.Answer, err error) {
 	case !o.Done:
 		return at.ask(ctx, script.Acquire)
 	}
-	at.askedAt, at.answered, at.needsCancel = entered, true, true
+	at.askedAt, at.answered, at.needsCancel = offered, true, true
 	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
 }
 
 // cancel withdraws the attempt, with all that it has or may still get.
 func (at *attempt) cancel() {
-	c, a := at.c, at.lock.attempt(at.id)
+	c, a := at.c, at.lock.toCancel(at.id)
 	if at.waiter == nil {
 		c.canceller.Cancel(a, c.now()+a.TTL)
 		return
 	}
-	c.canceller.Abandon(a, at.number)
+	c.canceller.CancelWaiter(a, at.number)
 }
 
-// attempt returns the attempt as a cancel needs it.
-func (lk *lock) attempt(id string) request.Attempt {
+// toCancel returns an attempt as a cancel needs it.
+func (lk *lock) toCancel(id string) request.Attempt {
 	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
 }
 
-// failed returns the error of an attempt that ends because a request failed. away has what is known
+// failed returns the error of an attempt that ends because a request failed. retry has what is known
 // of the request before it, if that failed too. A request that was refused or not
 // sent leaves nothing behind, but earlier requests may have.
-func (at *attempt) failed(ctx context.Context, err error, away *outage) error {
+func (at *attempt) failed(ctx context.Context, err error, retry *retries) error {
 	c := at.c
 	if at.needsCancel {
 		at.cancel()
@@ -310,8 +313,8 @@ func (at *attempt) failed(ctx context.Context, err error, away *outage) error {
 	switch {
 	case end != nil && request.Transient(err):
 		return &endedError{
-			name: at.lock.name, end: end, last: whyLast(err, away.last), unknown: at.needsCancel,
-			silent: cmp.Or(request.Interrupted(err), away.silent),
+			name: at.lock.name, end: end, last: whyLast(err, retry.last), unknown: at.needsCancel,
+			silent: cmp.Or(request.Interrupted(err), retry.silent),
 		}
 	case c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
@@ -374,7 +377,7 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wa
 	}
 	wake := WakeNone
 	for {
-		turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Shared, lk, try)
+		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Shared, lk, try)
 		if turn.Waited {
 			wake = WakeLocal
 		}
@@ -433,7 +436,7 @@ func (lk *lock) readUnder(parent context.Context) (*Lease, error) {
 
 // readAlone acquires a hold that this process does not share.
 func (lk *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	h, w, err := lk.runAttempt(ctx, &outage{c: lk.client, lock: lk, try: try})
+	h, w, err := lk.runAttempt(ctx, &retries{c: lk.client, lock: lk, try: try})
 	if err != nil {
 		return nil, w, err
 	}
@@ -464,39 +467,39 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 	}
 	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
 	// request only tries, because goroutines that only try wait for its answer.
-	away := &outage{c: lk.client, lock: lk, try: true}
+	retry := &retries{c: lk.client, lock: lk, try: true}
 	var h *hold
 	var w Wake
 	var err error
 	if try || do != localqueue.Wait {
-		h, w, err = lk.runAttempt(ctx, away)
+		h, w, err = lk.runAttempt(ctx, retry)
 	} else {
 		err = &HeldError{Name: lk.name}
 	}
 	if held := heldIn(err); (held != nil || isTransient(lk.client, err)) && !try {
 		turn.Waiting(held)
-		h, w, err = lk.runAttempt(ctx, away.again(err))
+		h, w, err = lk.runAttempt(ctx, retry.forWait(err))
 	}
 	if err != nil {
-		turn.LeaveWith(heldIn(err))
+		turn.PassOnWith(heldIn(err))
 		return nil, w, err
 	}
 	turn.Share(h)
 	return h, w, nil
 }
 
-// again returns o for the second attempt of a call, which waits. err ended the first one, so the
+// forWait returns r for the second attempt of a call, which waits. err ended the first one, so the
 // second knows why the server did not answer.
-func (o *outage) again(err error) *outage {
-	o.try = false
+func (r *retries) forWait(err error) *retries {
+	r.try = false
 	var stopped *endedError
 	switch {
 	case errors.As(err, &stopped):
-		o.last, o.silent = stopped.last, stopped.silent
+		r.last, r.silent = stopped.last, stopped.silent
 	case heldIn(err) == nil:
-		o.last = reason(err)
+		r.last = reason(err)
 	}
-	return o
+	return r
 }
 
 // heldIn returns the HeldError in err, or nil.

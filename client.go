@@ -69,7 +69,7 @@ type Client struct {
 	waitNotes    *request.WaitNotes // of code that holds leases of this client
 	localWaits   atomic.Uint64      // counts the calls that began under leases
 
-	away atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
+	awayLoggedAt atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }
 
 // channelLinger is how long the client keeps the subscription of a lock in a Cluster after
@@ -114,7 +114,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.handOverBits = 10
 	}
 	if !c.sharded {
-		c.channelPrefix = wire.Base(cfg.Prefix, "", false)
+		c.channelPrefix = wire.ChannelPrefix(cfg.Prefix, "", false)
 		c.pushChannel = c.channelPrefix + c.id
 	}
 	c.renewer = renewer.New(renewer.Config{
@@ -319,7 +319,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		h := it.Hold.(*hold)
 		switch {
 		case !c.renewer.Remove(it): // lost, or released by its holder in the meantime
-		case c.sender.Batches() && h.batchable():
+		case c.sender.CanBatch() && h.batchable():
 			plain = append(plain, h)
 		default:
 			others = append(others, h)

@@ -251,9 +251,9 @@ type chainWait struct {
 
 type chainKey struct{}
 
-// enterChain prepares an acquisition under the context of leases. ctx bounds the wait, and so
+// beginChain prepares an acquisition under the context of leases. ctx bounds the wait, and so
 // does the returned context. Nothing is sent and no timer is set until it waits.
-func (lk *lock) enterChain(
+func (lk *lock) beginChain(
 	ctx, parent context.Context, outer []waitsfor.Outer,
 ) (context.Context, *chainWait) {
 	c := lk.client
@@ -327,8 +327,8 @@ func (w *chainWait) note() {
 	}
 }
 
-// leave ends the wait, and returns the error of the call.
-func (w *chainWait) leave(ctx context.Context, err error) error {
+// end ends the wait, and returns the error of the call.
+func (w *chainWait) end(ctx context.Context, err error) error {
 	w.mu.Lock()
 	w.over = true
 	if w.timer != nil {
@@ -339,7 +339,7 @@ func (w *chainWait) leave(ctx context.Context, err error) error {
 	}
 	w.held = nil
 	if len(w.shownTo) > 0 {
-		w.lock.client.life.Go(deadlockLabel, w.leaveOuter)
+		w.lock.client.life.Go(deadlockLabel, w.endOuter)
 	}
 	w.mu.Unlock()
 	if w.cancel == nil {
@@ -407,8 +407,8 @@ func (w *chainWait) noteOuter(ctx context.Context, holds []outerHold) {
 	}
 }
 
-// leaveOuter ends what noteOuter did.
-func (w *chainWait) leaveOuter() {
+// endOuter ends what noteOuter did.
+func (w *chainWait) endOuter() {
 	ctx, cancel := w.lookTime()
 	defer cancel()
 	w.mu.Lock()

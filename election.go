@@ -134,10 +134,10 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 		return nil, invalid("%q is not a holder ID: use the one that Leadership.HolderID returned", holderID)
 	}
 	c := lk.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	told := &call{ctx: ctx, start: c.now()}
 	l, left, err := e.resume(ctx, holderID, term)
 	if err != nil {
@@ -197,7 +197,7 @@ func (e *Election) resume(
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
 		if needsCancel {
-			c.canceller.Cancel(lk.attempt(id), c.now()+lk.ttl)
+			c.canceller.Cancel(lk.toCancel(id), c.now()+lk.ttl)
 		}
 		return nil, 0, err
 	}

@@ -142,10 +142,10 @@ func (o *observation) readAgain() {
 // subscribe makes the subscription if there is none. Without a subscription, Observe only
 // polls. The subscription ends with the observation or the client, whichever is first.
 func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
-	if o.hears || o.refused || ctx.Err() != nil || !o.c.life.Enter() {
+	if o.hears || o.refused || ctx.Err() != nil || !o.c.life.BeginCall() {
 		return
 	}
-	defer o.c.life.Exit()
+	defer o.c.life.EndCall()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
 	told := store.Listener{Message: func(string) { o.readAgain() }, Resumed: o.readAgain}
@@ -202,10 +202,10 @@ func (o *observation) report(ctx context.Context) (next time.Duration, more bool
 }
 
 func (o *observation) ask(ctx context.Context) (Leader, time.Duration, error) {
-	if !o.c.life.Enter() {
+	if !o.c.life.BeginCall() {
 		return Leader{}, 0, ErrClosed
 	}
-	defer o.c.life.Exit()
+	defer o.c.life.EndCall()
 	if err := o.c.preflight.Server(ctx); err != nil {
 		return Leader{}, 0, err
 	}

@@ -312,9 +312,9 @@ func (m *members) takeEarly() (early []news) {
 func (item news) subject() *reported {
 	switch {
 	case item.lease != nil:
-		return &item.lease.granted
+		return &item.lease.grantTold
 	case item.hold != nil:
-		return &item.hold.granted
+		return &item.hold.grantTold
 	}
 	return nil
 }
@@ -379,7 +379,7 @@ func (n *notifier) tellGrant(ls *leaseState, e Event) {
 	n.tellNow(h, e)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, known := range []*reported{&h.granted, &ls.granted} {
+	for _, known := range []*reported{&h.grantTold, &ls.grantTold} {
 		*known = true
 	}
 	for _, item := range h.takeEarly() { // those of other leases may be early again

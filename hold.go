@@ -36,13 +36,13 @@ type hold struct {
 	handOvers atomic.Int32
 
 	untold     int32    // its news that are in the queue
-	granted    reported // as is untold: guarded by the notifier
+	grantTold  reported // guarded by the notifier, as untold is
 	wasInQueue bool     // the attempt waited in the server's wait queue
 	tagged     bool     // the client's record has or had tags of it; guarded by the turn
 
-	// first is the first lease, unless readers share the hold; this saves an allocation. It starts
+	// firstLease is the first lease, unless readers share the hold; this saves an allocation. It starts
 	// when this client learned of the grant, in any case.
-	first leaseState
+	firstLease leaseState
 	members
 }
 
@@ -79,26 +79,26 @@ func newHold(lk *lock, g grant) (*hold, error) {
 		h = new(hold)
 	}
 	h.TTL, h.NoRenewal = lk.ttl, lk.noRenewal
-	h.lock, h.number, h.wasInQueue, h.first.start = lk, g.number, g.wasInQueue, c.now()
+	h.lock, h.number, h.wasInQueue, h.firstLease.start = lk, g.number, g.wasInQueue, c.now()
 	h.server.Store(g.token)
 	h.hasTurn.Store(lk.want == wire.Exclusive && lk.usesLocalQueue())
 	if lk.maxHold > 0 || lk.maxRenewals > 0 {
-		h.Limits = &renewer.Limits{Renewals: lk.maxRenewals}
+		h.Limits = &renewer.Limits{MaxRenewals: lk.maxRenewals}
 		if lk.maxHold > 0 {
-			h.Limits.NotAfter = h.first.start + lk.maxHold
+			h.Limits.NotAfter = h.firstLease.start + lk.maxHold
 		}
 	}
 	h.Hold = h
 	h.setWaiters(g.waiting)
 	var added bool
 	if g.pushedLease > 0 {
-		added = c.renewer.AddPushed(&h.Item, g.since, g.pushedLease, h.first.start)
+		added = c.renewer.AddPushed(&h.Item, g.since, g.pushedLease, h.firstLease.start)
 	} else {
-		added = c.renewer.Add(&h.Item, g.since, h.first.start)
+		added = c.renewer.Add(&h.Item, g.since, h.firstLease.start)
 	}
 	// Close ends the holds that the renewer has. If it has listed them already, no one else
 	// would end this hold.
-	unusable := h.Deadline() <= h.first.start || c.life.IsClosing()
+	unusable := h.Deadline() <= h.firstLease.start || c.life.IsClosing()
 	if added && (!unusable || !c.renewer.Remove(&h.Item)) {
 		if lk.tags != "" {
 			tagHold(h, lk.tags)
@@ -167,7 +167,7 @@ func (h *hold) endAtClose(err error) {
 		for _, live := range ls.finish(ErrClosed) {
 			live.stopContextWaits()
 			if !live.isDropped() {
-				h.lock.client.events.tell(news{hold: h, lease: live, event: live.ending(EventRelease, false, err)})
+				h.lock.client.events.tell(news{hold: h, lease: live, event: live.endEvent(EventRelease, false, err)})
 			}
 		}
 	}
@@ -212,20 +212,20 @@ func (r *releasing) run(ctx context.Context) error {
 	case how.keep > 0 || lk.minHold > 0:
 		action = script.ReleaseAfter
 		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
-	case r.batches(ctx):
+	case r.mayWaitForBatch(ctx):
 		batch := c.sender.Releases()
-		if item := batch.Enter(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
-			defer batch.Exit()
+		if item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
+			defer batch.DoneAlone()
 		} else {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
-			limit = c.sender.WithinTwice(ctx, r.start) // includes the wait for the batch
+			limit = c.sender.WithinResend(ctx, r.start) // includes the wait for the batch
 			// Not released, or not known. A release finds out, because it may run twice.
 		}
 	}
 	args = lk.owned(args)
-	a, err := c.sender.AskTwice(limit, &r.buf, action, lk.keys(), args)
+	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
@@ -235,7 +235,7 @@ func (r *releasing) run(ctx context.Context) error {
 	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
 		return nil
 	case a.Kind == wire.Gone:
-		return r.gone(c.sender.WithinTwice(limit, r.start))
+		return r.gone(c.sender.WithinResend(limit, r.start))
 	}
 	return wrap(releaseText, lk.name, wire.OtherAnswer("release"))
 }
@@ -251,7 +251,7 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 	} else {
 		err = h.releaseLost(ctx)
 	}
-	h.leaveTurn()
+	h.passTurnOn()
 	return false, err
 }
 
@@ -274,7 +274,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	case h.lock.minHold > 0:
 		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
 	default:
-		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
 	}
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
@@ -284,10 +284,10 @@ func (h *hold) batchable() bool {
 	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
 }
 
-// batches reports whether the release may wait for others, to be sent with them.
-func (r *releasing) batches(ctx context.Context) bool {
+// mayWaitForBatch reports whether the release may wait for others, to be sent with them.
+func (r *releasing) mayWaitForBatch(ctx context.Context) bool {
 	_, bounded := ctx.Deadline()
-	return !bounded && r.lock.client.sender.Batches() && r.batchable()
+	return !bounded && r.lock.client.sender.CanBatch() && r.batchable()
 }
 
 // later repeats the release in the background until the lease has ended. If a
@@ -297,7 +297,7 @@ func (r *releasing) later(action *script.Script, args []string) {
 	c, lk := r.lock.client, r.lock
 	until := max(c.now(), r.Deadline())
 	if action == script.Release {
-		c.canceller.Cancel(lk.attempt(attemptOf(r.hold)), until)
+		c.canceller.Cancel(lk.toCancel(attemptOf(r.hold)), until)
 		return
 	}
 	again := func(ctx context.Context) (known bool, err error) {
@@ -315,7 +315,7 @@ func (r *releasing) reopen(ctx context.Context) error {
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(r.hold)), c.now()+lk.ttl)
+			c.canceller.CancelBy(script.CancelRun, lk.toCancel(attemptOf(r.hold)), c.now()+lk.ttl)
 		}
 		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:
@@ -444,8 +444,8 @@ func (m *members) mayHandOver() bool {
 // has reports whether a lease, or one of its re-entry, still has its part of the hold. The caller
 // holds m.mu.
 func (m *members) has(ls *leaseState) bool {
-	_, reads := m.peek().readers[ls.first]
-	return !m.departed && (reads || m.lease == ls.first)
+	_, reads := m.peek().readers[ls.root]
+	return !m.departed && (reads || m.lease == ls.root)
 }
 
 // reserve adds a reservation for one more reader. The reader redeems it or gives it back.

@@ -510,7 +510,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	ours := holdsOf(c, key, token)
 	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, []string{
 		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(token), c.retention,
-		wire.Base(c.cfg.Prefix, name, c.sharded),
+		wire.ChannelPrefix(c.cfg.Prefix, name, c.sharded),
 	})
 	if err != nil {
 		return 0, wrap("eviction from", name, err)

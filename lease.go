@@ -37,15 +37,15 @@ type Lease struct {
 type leaseState struct {
 	hold       *hold
 	token      atomic.Uint64
-	first      *leaseState     // the first lease of this re-entry; the others are stored there
+	root       *leaseState     // the first lease of this re-entry; the others are stored there
 	parent     context.Context // the context of the call that acquired the lease
 	start      time.Duration   // of a local lease: the hold's, if there is no observer
 	number     uint64          // see Event.Lease; 0 if there is no observer
 	acquiredPC uintptr         // where the caller acquired it; 0 if there is no logger
 
 	leaseEnd
-	local   bool     // acquired without a request to the server
-	granted reported // guarded by the notifier
+	local     bool     // acquired without a request to the server
+	grantTold reported // guarded by the notifier
 
 	// mu, of the leaseEnd, guards the fields below.
 	left    bool // this first lease is released; re-entries beside it may still be live
@@ -170,7 +170,7 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	ls, local := &h.first, h.handOvers.Load() > 0
+	ls, local := &h.firstLease, h.handOvers.Load() > 0
 	if local {
 		ls = new(leaseState)
 	}
@@ -204,7 +204,7 @@ func newLeaseState(parent context.Context, h *hold, local bool) *leaseState {
 // the number of a lease, and a hand-over takes less time than to read the clock three times.
 func (ls *leaseState) init(parent context.Context, h *hold, local bool) {
 	c := h.lock.client
-	ls.hold, ls.first, ls.parent, ls.local, ls.start = h, ls, parent, local, h.first.start
+	ls.hold, ls.root, ls.parent, ls.local, ls.start = h, ls, parent, local, h.firstLease.start
 	ls.token.Store(h.token())
 	if !c.events.observed() {
 		return
@@ -377,28 +377,28 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	}
 	hadCheck := l.check != nil
 	if hadCheck {
-		l.leaveCheck()
+		l.passLeakCheckOn()
 	}
 	local, err := ls.exit(ctx, cause, how)
 	if !hadCheck {
 		l.stopLeakCheck() // the next holder does not wait for this
 	}
 	if ls.hold.lock.client.events.observed() {
-		ls.observe(cause, local, err)
+		ls.reportEnd(cause, local, err)
 	}
 	return err
 }
 
-// observe reports how the lease ended. Each grant has one end: a loss or a Close was
+// reportEnd reports how the lease ended. Each grant has one end: a loss or a Close was
 // reported before.
-func (ls *leaseState) observe(cause error, local bool, err error) {
+func (ls *leaseState) reportEnd(cause error, local bool, err error) {
 	if !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrClosed) {
-		ls.hold.lock.client.events.tellNow(ls.hold, ls.ending(EventRelease, local, err))
+		ls.hold.lock.client.events.tellNow(ls.hold, ls.endEvent(EventRelease, local, err))
 	}
 }
 
-// ending returns the event of the lease's end.
-func (ls *leaseState) ending(kind EventKind, local bool, err error) Event {
+// endEvent returns the event of the lease's end.
+func (ls *leaseState) endEvent(kind EventKind, local bool, err error) Event {
 	h := ls.hold
 	return Event{
 		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h),
@@ -410,7 +410,7 @@ func (ls *leaseState) ending(kind EventKind, local bool, err error) Event {
 // live. After a loss, the hold and its turn are already gone. After a Close, the hold is
 // already released.
 func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (local bool, err error) {
-	h, last := ls.hold, ls.leave()
+	h, last := ls.hold, ls.leaveReentry()
 	switch {
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
@@ -420,7 +420,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 		h.stopIfDropped()
 		return true, nil
 	}
-	root := ls.first
+	root := ls.root
 	if how.keep > 0 {
 		h.keepUntil(h.lock.client.now()+how.keep, root)
 	}
@@ -429,7 +429,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 	case as != asHolder:
 		return h.afterReader(ctx, as)
 	case errors.Is(cause, ErrLost):
-		h.leaveTurn() // the caller may have noticed the loss before the renewer
+		h.passTurnOn() // the caller may have noticed the loss before the renewer
 		return false, h.releaseLost(ctx)
 	}
 	for guest := range guests {

@@ -204,8 +204,8 @@ func routeOf(c *Client, name, key string, ack request.Acks) *route {
 		group += fmt.Sprintf(" acknowledged by %+v in %v", ack.Need, ack.Limit)
 	}
 	if c.sharded {
-		base := wire.Base(c.cfg.Prefix, name, true)
-		return &route{group: group, channelPrefix: base, channel: base + c.id}
+		prefix := wire.ChannelPrefix(c.cfg.Prefix, name, true)
+		return &route{group: group, channelPrefix: prefix, channel: prefix + c.id}
 	}
 	p := route{group: group, channelPrefix: c.channelPrefix, channel: c.pushChannel}
 	return c.routes.of(p, func() route { return p })
@@ -286,15 +286,15 @@ type reenterableError struct{ error }
 
 func (e reenterableError) Unwrap() error { return e.error }
 
-// reentries are the re-entries beside a first lease, whose state stores them. The first
-// lease's mu guards the fields.
+// reentries are the re-entries beside a first lease, the root, whose state stores them. The
+// root's mu guards the fields.
 type reentries struct {
 	inner    []*leaseState // re-entries that are not released yet
 	endCause error         // why the hold ended while some leases were not released
 }
 
-// entered returns the re-entries beside a first lease. The caller holds ls.mu.
-func (ls *leaseState) entered() reentries {
+// reentries returns the re-entries beside a first lease. The caller holds ls.mu.
+func (ls *leaseState) reentries() reentries {
 	if ls.extra == nil {
 		return reentries{}
 	}
@@ -303,11 +303,11 @@ func (ls *leaseState) entered() reentries {
 
 // reenter begins one more lease beside ls. It sends no request.
 func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
-	h, first := ls.hold, ls.first
+	h, root := ls.hold, ls.root
 	inner := newLeaseState(parent, h, true)
-	inner.first = first
+	inner.root = root
 	inner.token.Store(ls.token.Load())
-	if err := first.addReentry(inner); err != nil {
+	if err := root.addReentry(inner); err != nil {
 		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, err)
 	}
 	h.lock.client.events.tellGrant(inner, Event{})
@@ -318,12 +318,12 @@ func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
 func (ls *leaseState) addReentry(inner *leaseState) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	switch in := ls.entered(); {
+	switch in := ls.reentries(); {
 	case in.endCause != nil:
 		return in.endCause
 	case ls.left && len(in.inner) == 0:
 		return ErrReleased
-	case !leasetime.MayEnter(len(in.inner) + 1):
+	case !leasetime.MayReenter(len(in.inner) + 1):
 		return invalid("the lease was acquired again 2^31 times: release each lease when its work is done")
 	}
 	s := ls.more()
@@ -331,22 +331,22 @@ func (ls *leaseState) addReentry(inner *leaseState) error {
 	return nil
 }
 
-// leave removes a released lease, and reports whether it was the last one.
-func (ls *leaseState) leave() (last bool) {
-	first := ls.first
-	first.mu.Lock()
-	defer first.mu.Unlock()
+// leaveReentry removes a released lease from its re-entry, and reports whether it was the last one.
+func (ls *leaseState) leaveReentry() (last bool) {
+	root := ls.root
+	root.mu.Lock()
+	defer root.mu.Unlock()
 	var in []*leaseState
-	if first.extra != nil {
-		in = first.extra.inner
+	if root.extra != nil {
+		in = root.extra.inner
 	}
-	if ls == first {
-		first.left = true
+	if ls == root {
+		root.left = true
 	} else if i := slices.Index(in, ls); i >= 0 {
 		in = slices.Delete(in, i, i+1)
-		first.extra.inner = in
+		root.extra.inner = in
 	}
-	return first.left && len(in) == 0
+	return root.left && len(in) == 0
 }
 
 // finish ends all leases of the re-entry. It returns those whose end is not reported yet.
@@ -369,11 +369,11 @@ func (ls *leaseState) finish(cause error) (live []*leaseState) {
 
 // holdCount returns how many leases of the re-entry are live.
 func (ls *leaseState) holdCount() int {
-	first := ls.first
-	first.mu.Lock()
-	defer first.mu.Unlock()
-	n := len(first.entered().inner)
-	if !first.left {
+	root := ls.root
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	n := len(root.reentries().inner)
+	if !root.left {
 		n++
 	}
 	return n

@@ -22,17 +22,17 @@ func (h *hold) markLost(reason renewer.Reason) {
 	h.mu.Lock()
 	err := h.loss(LossReason(reason))
 	h.more().lost = err
-	first, all, released := h.lease, h.leases(), h.departed
+	current, all, released := h.lease, h.leases(), h.departed
 	h.mu.Unlock()
 	for _, ls := range all {
 		live := ls.finish(err)
 		if len(live) == 0 {
 			continue
 		}
-		if ls == first && !released {
+		if ls == current && !released {
 			// The holder has lost the turn too. The next goroutine of this process may ask
 			// the server, whether the holder has noticed the loss or not.
-			h.leaveTurn()
+			h.passTurnOn()
 		}
 		reportLoss(h.lock.client, live, err)
 	}
@@ -46,7 +46,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 // If a lease without renewal expires, that is its normal end.
 func reportLoss(c *Client, live []*leaseState, err *LostError) {
 	for i, ls := range slices.DeleteFunc(live, (*leaseState).isDropped) {
-		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.ending(EventLost, false, err)}
+		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.endEvent(EventLost, false, err)}
 		if i == 0 {
 			level, token := slog.LevelWarn, ls.token.Load()
 			if h.lock.noRenewal && err.Reason == LossExpired {
@@ -145,7 +145,7 @@ func (h *hold) endMissing(ctx context.Context) {
 // TTL. The cancel is sent once. If it is lost, only that time is lost.
 func (h *hold) cancelPosition() {
 	if h.wasInQueue {
-		h.lock.client.canceller.Cancel(h.lock.attempt(attemptOf(h)), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
 	}
 }
 
@@ -171,7 +171,7 @@ func reportLeak(taken uintptr, dropped ...*leaseState) {
 	}
 	at := location(taken)
 	for i, ls := range dropped {
-		item := news{hold: ls.hold, lease: ls, event: ls.ending(EventLeak, false, nil)}
+		item := news{hold: ls.hold, lease: ls, event: ls.endEvent(EventLeak, false, nil)}
 		if i == 0 {
 			item.log = func(log *slog.Logger) {
 				log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays "+
@@ -195,8 +195,8 @@ func (c *leakCheck) report() {
 	}
 }
 
-// leaveCheck leaves the check of the lease, if it has one, to the hold.
-func (l *Lease) leaveCheck() {
+// passLeakCheckOn gives the check of the lease, if it has one, to the hold, for its next lease.
+func (l *Lease) passLeakCheckOn() {
 	c, h := l.check, l.state.hold
 	if c == nil {
 		return
@@ -254,7 +254,7 @@ func (h *hold) stopIfDropped() {
 func (ls *leaseState) inUse() bool {
 	ls.mu.Lock()
 	begun := !ls.left && !ls.dropped
-	inner := slices.Clone(ls.entered().inner)
+	inner := slices.Clone(ls.reentries().inner)
 	ls.mu.Unlock()
 	return begun || slices.ContainsFunc(inner, func(in *leaseState) bool { return !in.isDropped() })
 }

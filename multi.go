@@ -133,10 +133,10 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 // that it waited for, so it waits for each lock at most once.
 func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease, error) {
 	c := m.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	waits := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -144,7 +144,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		defer cancel()
 	}
 	told := &call{ctx: ctx, start: c.now()}
-	away := &outage{c: c, lock: &m.locks[0], try: limit == 0}
+	retry := &retries{c: c, lock: &m.locks[0], try: limit == 0}
 	var taken []*Lease
 	busy := len(m.locks) // the locks before this index may all be free
 	for len(taken) < len(m.locks) {
@@ -162,7 +162,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
-		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && away.outlast(waits, err):
+		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && retry.pauseAfter(waits, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
 				giveBack(ctx, c, taken)
@@ -170,7 +170,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 			}
 		case limit == 0 || !errors.Is(err, ErrHeld):
 			giveBack(ctx, c, taken)
-			err = heldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), away.ended(waits, err))
+			err = asHeldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(waits, err))
 			m.locks[n+held].reportFailure(told, err)
 			return nil, err
 		default:
@@ -214,7 +214,7 @@ func acquireNext(ctx, parent context.Context, lk *lock, taken []*Lease) (*Lease,
 		}
 		return nil, err
 	}
-	l.leaveCheck()
+	l.passLeakCheckOn()
 	l.stopLeakCheck() // the MultiLease keeps it
 	return l, nil
 }
@@ -246,7 +246,7 @@ func takeAll(
 ) (leases []*Lease, busy int, err error) {
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
-			if _, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
+			if _, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
 				leaveAll(locks[:i])
 				return nil, i, err
 			}
@@ -259,22 +259,22 @@ func takeAll(
 	}
 	for i, h := range holds {
 		if h.lock.usesLocalQueue() {
-			h.lock.turn().Keep(h)
+			h.lock.turn().SetHold(h)
 		}
 		l := h.newLease(under(parent, leases))
 		if l == nil {
 			// The hold was lost, or the client has closed, so the hold gives up its turn.
 			// The other holds are released like leases. The error is that of the first one.
 			err = h.endReason()
-			h.leaveTurn()
+			h.passTurnOn()
 			for _, rest := range holds[i+1:] {
 				discard(rest)
-				rest.leaveTurn()
+				rest.passTurnOn()
 			}
 			giveBack(ctx, c, leases)
 			return nil, i, err
 		}
-		l.leaveCheck()
+		l.passLeakCheckOn()
 		l.stopLeakCheck()
 		leases = append(leases, l)
 		c.events.tellGrant(l.state, Event{Wait: c.now() - start})
@@ -303,7 +303,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	}
 	cancelAll := func() {
 		for i := range locks {
-			c.canceller.Cancel(locks[i].attempt(attempt), c.now()+first.ttl)
+			c.canceller.Cancel(locks[i].toCancel(attempt), c.now()+first.ttl)
 		}
 	}
 	sent := c.now()
@@ -362,7 +362,7 @@ func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hol
 func leaveAll(locks []lock) {
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
-			lk.turn().Leave()
+			lk.turn().PassOn()
 		}
 	}
 }

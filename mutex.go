@@ -114,7 +114,7 @@ func (m *Mutex) AwaitFree(ctx context.Context) error { return m.lock.awaitFree(c
 // freeWatch is the state of one AwaitFree.
 type freeWatch struct {
 	*lock
-	outage outage
+	retries retries
 
 	free  chan struct{} // full: the server has said that the lock was free
 	ask   chan struct{} // full: there is something to ask
@@ -149,10 +149,10 @@ func (lk *lock) awaitFree(parent context.Context) error {
 		}
 		return held.deadlock()
 	}
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	ctx := parent
 	if lk.maxWait > 0 {
 		limited, cancel := bounded(parent, lk.maxWait)
@@ -160,7 +160,7 @@ func (lk *lock) awaitFree(parent context.Context) error {
 		ctx = limited
 	}
 	f := &freeWatch{
-		lock: lk, outage: outage{c: c, lock: lk, try: lk.maxWait == 0},
+		lock: lk, retries: retries{c: c, lock: lk, try: lk.maxWait == 0},
 		free: make(chan struct{}, 1), ask: make(chan struct{}, 1),
 	}
 	err := f.await(ctx)
@@ -171,20 +171,20 @@ func (lk *lock) awaitFree(parent context.Context) error {
 	if err == ctx.Err() && err != nil || err == ErrClosed {
 		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
 	}
-	return lk.heldError(ctx, parent, err)
+	return lk.asHeldError(ctx, parent, err)
 }
 
 // await asks until the lock is free, and waits for news in between.
 func (f *freeWatch) await(ctx context.Context) error {
 	c := f.client
-	if err := f.outage.prepare(ctx, f.lock); err != nil {
+	if err := f.retries.prepare(ctx, f.lock); err != nil {
 		return err
 	}
 	for {
 		a, err := f.request(ctx)
 		switch {
-		case err != nil && !f.outage.outlast(ctx, err):
-			return f.outage.finalError(ctx, err)
+		case err != nil && !f.retries.pauseAfter(ctx, err):
+			return f.retries.finalError(ctx, err)
 		case err != nil && len(f.free) > 0: // the push came all the same
 			return nil
 		case err != nil:
@@ -198,7 +198,7 @@ func (f *freeWatch) await(ctx context.Context) error {
 		case f.maxWait == 0:
 			return &HeldError{Name: f.name, Remaining: a.Left}
 		}
-		f.outage.last, f.outage.failures = nil, 0
+		f.retries.last, f.retries.failures = nil, 0
 		f.birth.Store(a.Holder)
 		if f.subscribe(ctx) {
 			continue // what happened before the subscription was not pushed

@@ -104,18 +104,18 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		waits, cancel = bounded(ctx, lk.maxWait)
 	}
 	defer cancel()
-	away := &outage{c: lk.client, lock: lk, try: lk.maxWait <= 0}
+	retry := &retries{c: lk.client, lock: lk, try: lk.maxWait <= 0}
 	var seen *RunResult
 	for {
 		result, l, err := p.begin(waits, ctx, "now")
 		now := lk.client.now()
 		switch {
-		case err != nil && isTransient(lk.client, err) && away.outlast(waits, err):
+		case err != nil && isTransient(lk.client, err) && retry.pauseAfter(waits, err):
 			continue
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
 		case err != nil:
-			return RunResult{}, lk.heldError(waits, ctx, away.ended(waits, err))
+			return RunResult{}, lk.asHeldError(waits, ctx, retry.ended(waits, err))
 		case l != nil:
 			return result, p.run(ctx, l, f)
 		}
@@ -257,10 +257,10 @@ func (p *Periodic) until(ctx context.Context, result RunResult, seen time.Durati
 // lease's context.
 func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, *Lease, error) {
 	c, lk := p.lock.client, &p.lock
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return RunResult{}, nil, ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	told := &call{ctx: parent, start: c.now()}
 	result, h, err := p.ask(ctx, first)
 	if err != nil {
@@ -274,7 +274,7 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
-		c.canceller.CancelBy(script.CancelRun, lk.attempt(attemptOf(h)), c.now()+lk.ttl)
+		c.canceller.CancelBy(script.CancelRun, lk.toCancel(attemptOf(h)), c.now()+lk.ttl)
 		lk.reportFailure(told, err)
 		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
@@ -297,7 +297,7 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	c.registration.Start()
 	attempt, number := c.newAttemptID()
-	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, lk.attempt(attempt), c.now()+lk.ttl) }
+	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, lk.toCancel(attempt), c.now()+lk.ttl) }
 	sent := c.now()
 	line, err := p.askRun(ctx, attempt, first)
 	if request.Definite(err) {
@@ -371,10 +371,10 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 		return err
 	}
 	c := lk.client
-	if !c.life.Enter() {
+	if !c.life.BeginCall() {
 		return ErrClosed
 	}
-	defer c.life.Exit()
+	defer c.life.EndCall()
 	if err := lk.prepare(ctx); err != nil {
 		return wrap("changing the period of", lk.name, err)
 	}

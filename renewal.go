@@ -98,7 +98,7 @@ func (h *hold) confirm(ctx context.Context) error {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
 			untilEnd(ctx, c, func() { _ = h.release(ctx, releaseMode{}) })
 		} else {
-			c.canceller.Cancel(lk.attempt(attemptOf(h)), c.now()+lk.ttl)
+			c.canceller.Cancel(lk.toCancel(attemptOf(h)), c.now()+lk.ttl)
 		}
 	}
 	switch {
@@ -299,7 +299,7 @@ type lessening struct {
 // run sends the request, and once more if no answer comes. what names the call in errors.
 func (l lessening) run(ctx context.Context, what string) error {
 	ask := func() (wire.Answer, error) { return l.ask(ctx) }
-	a, err := request.Resend(ctx, ask, ask)
+	a, err := request.WithResend(ctx, ask, ask)
 	switch {
 	case err != nil:
 		return wrap(what, l.lock.name, err)

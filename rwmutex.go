@@ -245,7 +245,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 		}
 		return wire.Parse(answer)
 	}
-	a, err := request.Resend(ctx, ask, ask)
+	a, err := request.WithResend(ctx, ask, ask)
 	switch {
 	case err != nil && !request.Definite(err):
 		return wrap("converting", lk.name, err)
@@ -306,7 +306,7 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 		c.localQueue.Share(h.lock.key(), h)
 	}
 	if hadTurn {
-		h.lock.turn().Leave()
+		h.lock.turn().PassOn()
 	}
 	return nil
 }

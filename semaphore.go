@@ -193,30 +193,30 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 // while others wait.
 func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := lk.client
-	away := &outage{c: c, lock: lk, try: try}
+	retry := &retries{c: c, lock: lk, try: try}
 	if try || c.cfg.MaxLocalHandOvers < 0 {
-		return lk.takePermits(ctx, parent, away)
+		return lk.takePermits(ctx, parent, retry)
 	}
 	if !c.localQueue.Busy(lk.key(), localqueue.Permits) {
 		// No goroutine of this process waits, so perhaps the first request is granted.
-		away.try = true
-		l, w, err := lk.takePermits(ctx, parent, away)
+		retry.try = true
+		l, w, err := lk.takePermits(ctx, parent, retry)
 		if !errors.Is(err, ErrHeld) && !isTransient(lk.client, err) {
 			return l, w, err
 		}
-		away = away.again(err)
+		retry = retry.forWait(err)
 	}
-	turn, err := c.localQueue.Enter(ctx, lk.key(), localqueue.Permits, lk, false)
+	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
-		return nil, WakeNone, away.ended(ctx, err)
+		return nil, WakeNone, retry.ended(ctx, err)
 	}
-	l, w, err := lk.takePermits(ctx, parent, away)
-	turn.Leave()
+	l, w, err := lk.takePermits(ctx, parent, retry)
+	turn.PassOn()
 	return l, w, err
 }
 
-func (lk *lock) takePermits(ctx, parent context.Context, away *outage) (*Lease, Wake, error) {
-	h, w, err := lk.runAttempt(ctx, away)
+func (lk *lock) takePermits(ctx, parent context.Context, retry *retries) (*Lease, Wake, error) {
+	h, w, err := lk.runAttempt(ctx, retry)
 	if err != nil {
 		return nil, w, err
 	}

@@ -35,7 +35,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		var freeIn time.Duration
 		select {
 		case pushed = <-at.waiter.Granted:
-		case <-at.waiter.Recheck:
+		case <-at.waiter.Resumed:
 			wake = WakeResume
 		case freeIn = <-at.waiter.FreeIn:
 			wake = WakeNone
@@ -81,7 +81,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case err == nil:
 			return at.handleAnswer(ctx, a)
 		case request.Ended(ctx) != nil || !request.Transient(err) || elsewhere(c, err):
-			return nil, at.failed(ctx, err, &outage{last: silence})
+			return nil, at.failed(ctx, err, &retries{last: silence})
 		default:
 			// The server is silent or away. Ask again, after growing pauses. If the server
 			// has dropped the waiter by then, the poll joins the queue again.
@@ -301,13 +301,13 @@ func (lk *lock) prepare(ctx context.Context) error {
 const (
 	// tellAgain is the least time between two log lines about a server that is away.
 	tellAgain = time.Minute
-	// lastLook bounds the request for the holder's name at the end of a wait.
-	lastLook = 250 * time.Millisecond
+	// readHolderLimit bounds the request for the holder's name at the end of a wait.
+	readHolderLimit = 250 * time.Millisecond
 )
 
-// outage is the state of a call while the server cannot serve it. A call that waits keeps
-// trying, because its wait limit includes the time without a server.
-type outage struct {
+// retries are what a call does and knows when the server does not serve its requests. A call that
+// waits keeps trying, because its wait limit includes the time without a server.
+type retries struct {
 	c        *Client
 	lock     *lock
 	try      bool // the call does not wait: the first failure ends it
@@ -316,63 +316,63 @@ type outage struct {
 	silent   string // of an earlier attempt, see [endedError]
 }
 
-// outlast pauses before the next request. It reports false if the call must end: the call
+// pauseAfter pauses before the next request. It reports false if the call must end: the call
 // only tries, the failure is not transient, ctx has ended, or the client closes.
-func (o *outage) outlast(ctx context.Context, err error) bool {
-	if o.try || !request.Transient(err) || request.Ended(ctx) != nil || o.c.life.IsClosing() || elsewhere(o.c, err) {
+func (r *retries) pauseAfter(ctx context.Context, err error) bool {
+	if r.try || !request.Transient(err) || request.Ended(ctx) != nil || r.c.life.IsClosing() || elsewhere(r.c, err) {
 		return false
 	}
-	if o.failures == 0 {
-		o.report(ctx, err)
+	if r.failures == 0 {
+		r.report(ctx, err)
 	}
-	o.last = err
-	o.failures++
-	return o.c.sender.Pause(ctx, o.failures-1)
+	r.last = err
+	r.failures++
+	return r.c.sender.Pause(ctx, r.failures-1)
 }
 
 // prepare checks the server as soon as it can be reached. After an error the call must end.
-func (o *outage) prepare(ctx context.Context, lk *lock) error {
+func (r *retries) prepare(ctx context.Context, lk *lock) error {
 	for err := lk.prepare(ctx); err != nil; err = lk.prepare(ctx) {
-		if !o.outlast(ctx, err) {
-			return o.finalError(ctx, err)
+		if !r.pauseAfter(ctx, err) {
+			return r.finalError(ctx, err)
 		}
 	}
 	return nil
 }
 
 // finalError returns the error of a call that gives up before it has asked for a lock.
-func (o *outage) finalError(ctx context.Context, err error) error {
+func (r *retries) finalError(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: o.lock.name, end: end, last: whyLast(err, o.last)}
-	case o.c.life.IsClosing() && request.Transient(err):
+		return &endedError{name: r.lock.name, end: end, last: whyLast(err, r.last)}
+	case r.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}
-	return wrap("lock", o.lock.name, err)
+	return wrap("lock", r.lock.name, err)
 }
 
 // ended replaces err if ctx ended while the call waited for the server. Otherwise it
 // returns err.
-func (o *outage) ended(ctx context.Context, err error) error {
-	if end := request.Ended(ctx); end != nil && o.last != nil && request.Transient(err) {
+func (r *retries) ended(ctx context.Context, err error) error {
+	if end := request.Ended(ctx); end != nil && r.last != nil && request.Transient(err) {
 		return &endedError{
-			name: o.lock.name, end: end, last: reason(o.last), unknown: errors.Is(err, ErrUnknownOutcome),
+			name: r.lock.name, end: end, last: reason(r.last), unknown: errors.Is(err, ErrUnknownOutcome),
 		}
 	}
 	return err
 }
 
 // report reports that a call waits for the server.
-func (o *outage) report(ctx context.Context, err error) {
-	c := o.c
-	o.lock.reportEvent(ctx, Event{Kind: EventAway, Err: err})
-	now, told := int64(c.now()), c.away.Load()
-	if told != 0 && now-told < int64(tellAgain) || !c.away.CompareAndSwap(told, now) {
+func (r *retries) report(ctx context.Context, err error) {
+	c := r.c
+	r.lock.reportEvent(ctx, Event{Kind: EventAway, Err: err})
+	now, told := int64(c.now()), c.awayLoggedAt.Load()
+	if told != 0 && now-told < int64(tellAgain) || !c.awayLoggedAt.CompareAndSwap(told, now) {
 		return
 	}
 	c.log.Warn("holdfast: the server cannot serve a call that wants a lock; the call keeps trying",
-		"lock", o.lock.name, "error", err, "hint", Hint(err))
+		"lock", r.lock.name, "error", err, "hint", Hint(err))
 }
 
 // errWaitOver is the cause when MaxWait ends a context.
@@ -393,9 +393,9 @@ func waitOver(ctx, parent context.Context) bool {
 	return cause == nil || errors.Is(cause, errWaitOver)
 }
 
-// heldError replaces err when the wait limit ended the wait. At that moment err says only
+// asHeldError replaces err when the wait limit ended the wait. At that moment err says only
 // how a request was stopped. An error that is not transient stays as it is.
-func (lk *lock) heldError(ctx, parent context.Context, err error) error {
+func (lk *lock) asHeldError(ctx, parent context.Context, err error) error {
 	if err == nil || !waitOver(ctx, parent) ||
 		!request.IsContextEnd(err) && !errors.Is(err, ErrUnknownOutcome) &&
 			(!request.Definite(err) || !request.Transient(err)) {
@@ -416,10 +416,10 @@ func (lk *lock) heldError(ctx, parent context.Context, err error) error {
 	return told
 }
 
-// heldErrorOf does what heldError does, for several locks that one request acquires. It
+// asHeldErrorOf does what asHeldError does, for several locks that one request acquires. It
 // names the first lock that is held.
-func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
-	first := locks[0].heldError(ctx, parent, err)
+func asHeldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
+	first := locks[0].asHeldError(ctx, parent, err)
 	told, ok := first.(*HeldError) //nolint:errorlint // the one that was just made
 	if !ok || !waitOver(ctx, parent) || told.Err != nil || told.Remaining > 0 {
 		return first
@@ -442,12 +442,12 @@ func heldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 }
 
 // readHolder asks the server which holder the lock has; of very many readers, it reads some. It
-// gives up after lastLook.
+// gives up after readHolderLimit.
 func readHolder(ctx context.Context, lk *lock, told *HeldError) {
 	c := lk.client
-	look, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, lastLook))
+	limited, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, readHolderLimit))
 	defer cancel()
-	r, err := c.sender.RecordUntil(look, lk.keys(), oneOrSeveral)
+	r, err := c.sender.RecordUntil(limited, lk.keys(), oneOrSeveral)
 	if err != nil {
 		told.Err = request.InTime(ctx, err)
 		return
@@ -517,11 +517,11 @@ func (h *hold) unshare() {
 // turn returns the turn of an exclusive lock. The caller, or its hold, has the turn.
 func (lk *lock) turn() localTurn { return lk.client.localQueue.Turn(lk.key(), localqueue.Exclusive) }
 
-// leaveTurn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
+// passTurnOn gives the turn to the next goroutine of this process, if the hold has the turn. A loss and a
 // release may come at the same time, and the turn passes on once.
-func (h *hold) leaveTurn() {
+func (h *hold) passTurnOn() {
 	if h.hasTurn.Swap(false) {
-		h.lock.turn().Leave()
+		h.lock.turn().PassOn()
 	}
 }
 
@@ -583,9 +583,9 @@ func tryHandOver(h *hold, readersWait bool) bool {
 	if readersWait {
 		waiters++
 	}
-	passes := int(h.handOvers.Load())
+	handOvers := int(h.handOvers.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
-		!localqueue.MayHandOver(passes, c.now()-h.first.start, waiters, c.cfg.MaxLocalHandOvers) {
+		!localqueue.MayHandOver(handOvers, c.now()-h.firstLease.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
 	h.handOvers.Add(1)

@@ -391,7 +391,8 @@ func (s *server) extend(ctx context.Context, o *heldOptions) error {
 func (s *server) release(ctx context.Context, o *heldOptions) error {
 	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
 	args := []string{
-		o.id, wire.Number(number >> 10), wire.Millis(retention), wire.Base(s.prefix, o.name, s.store.Sharded()),
+		o.id, wire.Number(number >> 10), wire.Millis(retention),
+		wire.ChannelPrefix(s.prefix, o.name, s.store.Sharded()),
 	}
 	if owner := o.ownerArg(); owner != "" {
 		args = append(args, owner)

@@ -53,7 +53,7 @@ type Item[Q, A any] struct {
 const (
 	queued = iota
 	sent
-	left
+	withdrawn
 )
 
 // New makes one. run starts a goroutine for which the owner waits at its end.
@@ -61,17 +61,17 @@ func New[Q, A any](send func(batch []*Item[Q, A]), run func(f func()) bool) *Bat
 	return &Batcher[Q, A]{send: send, run: run}
 }
 
-// Enter asks to send a request. If it returns nil, the caller sends the request itself and
-// calls Exit after the answer. Otherwise the request is queued for a batch, and Answer
+// Offer asks to send a request. If it returns nil, the caller sends the request itself and
+// calls DoneAlone after the answer. Otherwise the request is queued for a batch, and Answer
 // receives its answer.
-func (b *Batcher[Q, A]) Enter(request Q) *Item[Q, A] {
-	i, batch := b.enter(request)
+func (b *Batcher[Q, A]) Offer(request Q) *Item[Q, A] {
+	i, batch := b.offer(request)
 	b.start(batch)
 	return i
 }
 
-// enter does what Enter does. The caller sends the batch that it returns.
-func (b *Batcher[Q, A]) enter(request Q) (i *Item[Q, A], batch []*Item[Q, A]) {
+// offer does what Offer does. The caller sends the batch that it returns.
+func (b *Batcher[Q, A]) offer(request Q) (i *Item[Q, A], batch []*Item[Q, A]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.out == 0 && b.alone < maxAlone && len(b.queue) == 0 {
@@ -114,11 +114,11 @@ func (b *Batcher[Q, A]) Await(i *Item[Q, A], done <-chan struct{}) (answer A, an
 	return answer, true
 }
 
-// Leave takes a request out of the queue. It returns false if the request has been sent.
-func (i *Item[Q, A]) Leave() bool { return i.state.CompareAndSwap(queued, left) }
+// Withdraw takes a request out of the queue. It returns false if the request has been sent.
+func (i *Item[Q, A]) Withdraw() bool { return i.state.CompareAndSwap(queued, withdrawn) }
 
-// Exit reports that a request that was sent alone has its answer, or was given up.
-func (b *Batcher[Q, A]) Exit() {
+// DoneAlone reports that a request that was sent alone has its answer, or was given up.
+func (b *Batcher[Q, A]) DoneAlone() {
 	b.mu.Lock()
 	b.alone--
 	if len(b.queue) == 0 {

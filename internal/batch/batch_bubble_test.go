@@ -44,7 +44,7 @@ func spawn(f func()) bool {
 func (s *sender) crowd(t *testing.T, n int) (alone int, items []*item) {
 	t.Helper()
 	for i := range n {
-		if b := s.Enter(i); b == nil {
+		if b := s.Offer(i); b == nil {
 			alone++
 		} else {
 			items = append(items, b)
@@ -60,11 +60,11 @@ func TestManyRequestsAreBatched(t *testing.T) {
 		s := newSender(spawn)
 		alone, items := s.crowd(t, 10)
 		assert.MustTrue(t, alone == 4 && len(items) == 6, "%d went alone and %d are queued", alone, len(items))
-		s.Exit()
+		s.DoneAlone()
 		assert.EqualSlices(t, <-s.out, []int{4, 5, 6, 7, 8, 9}, "the batch")
-		late := s.Enter(10)
+		late := s.Offer(10)
 		for range 3 {
-			s.Exit()
+			s.DoneAlone()
 		}
 		synctest.Wait()
 		assert.False(t, late == nil || len(s.out) > 0, "a request was sent while a batch was under way")
@@ -76,7 +76,7 @@ func TestManyRequestsAreBatched(t *testing.T) {
 		s.back <- struct{}{}
 		<-late.Answer
 		synctest.Wait()
-		assert.True(t, s.Enter(11) == nil, "a request queues although none is under way")
+		assert.True(t, s.Offer(11) == nil, "a request queues although none is under way")
 	})
 }
 
@@ -86,7 +86,7 @@ func TestASecondBatchIsSentBesideTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSender(spawn)
 		_, items := s.crowd(t, 4+1)
-		s.Exit()
+		s.DoneAlone()
 		<-s.out
 		_, few := s.crowd(t, 15)
 		synctest.Wait()
@@ -112,7 +112,7 @@ func TestABatchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSender(spawn)
 		_, items := s.crowd(t, 4+32+5)
-		s.Exit()
+		s.DoneAlone()
 		if first := <-s.out; len(first) != 32 {
 			t.Errorf("%d in a batch", len(first))
 		}
@@ -137,7 +137,7 @@ func TestASilentServerDelaysNoRequestForLong(t *testing.T) {
 			t.Errorf("%v left after %v", got, time.Since(start))
 		}
 		start = time.Now()
-		items = append(items, s.Enter(6), s.Enter(7))
+		items = append(items, s.Offer(6), s.Offer(7))
 		if got := <-s.out; !slices.Equal(got, []int{6, 7}) || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("behind a silent batch %v left after %v", got, time.Since(start))
 		}
@@ -153,10 +153,10 @@ func TestACancelledRequestIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSender(spawn)
 		_, items := s.crowd(t, 7)
-		assert.True(t, items[1].Leave(), "could not leave")
-		s.Exit()
+		assert.True(t, items[1].Withdraw(), "could not be withdrawn")
+		s.DoneAlone()
 		assert.EqualSlices(t, <-s.out, []int{4, 6}, "the batch")
-		assert.False(t, items[0].Leave(), "left although it was sent")
+		assert.False(t, items[0].Withdraw(), "withdrawn although it was sent")
 		close(s.back)
 		<-items[0].Answer
 		<-items[2].Answer
@@ -168,7 +168,7 @@ func TestWithoutAGoroutineEveryRequestGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSender(func(func()) bool { return false })
 		_, items := s.crowd(t, 4+40)
-		s.Exit()
+		s.DoneAlone()
 		for _, b := range items {
 			assert.Equal(t, <-b.Answer, "", "answered")
 		}
@@ -180,12 +180,12 @@ func TestAnItemIsUsedAgainAfterItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSender(spawn)
 		_, items := s.crowd(t, 4+2)
-		s.Exit()
+		s.DoneAlone()
 		<-s.out
 		gone := make(chan struct{})
 		close(gone)
 		_, answered := s.Await(items[0], gone)
-		later := s.Enter(7)
+		later := s.Offer(7)
 		assert.True(t, !answered && later != items[0], "a request that waits lost its item to another one")
 		close(s.back)
 		for _, b := range append(items, later) {
@@ -195,7 +195,7 @@ func TestAnItemIsUsedAgainAfterItsAnswer(t *testing.T) {
 		}
 		synctest.Wait()
 		_, again := s.crowd(t, 1+3)
-		s.Exit()
+		s.DoneAlone()
 		for _, b := range again {
 			if got, answered := s.Await(b, t.Context().Done()); got != "sent" || !answered {
 				t.Errorf("once more, answered %q: %v", got, answered)

@@ -43,11 +43,11 @@ func Slack(ttl time.Duration) time.Duration {
 	return ttl / 20
 }
 
-// AskFor is the time limit of an acquisition. unanswered is how many of this call got no answer
+// AcquireLimit is the time limit of an acquisition. unanswered is how many of this call got no answer
 // before: each of them doubles the limit, as long as a quarter of the lease remains. With one
 // limit for all, a client of a server that answers a little later than that would ask anew
 // behind its own grants, for as long as the server is that slow.
-func AskFor(limit, ttl time.Duration, unanswered int) time.Duration {
+func AcquireLimit(limit, ttl time.Duration, unanswered int) time.Duration {
 	for longest := ttl - ttl/4; unanswered > 0 && limit < longest; unanswered-- {
 		limit = min(2*limit, longest)
 	}
@@ -66,8 +66,8 @@ func TTLFor(d time.Duration) time.Duration {
 	return (ttl + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// MayEnter decides whether a lease with this number of entries may get one more.
-func MayEnter(entries int) bool { return entries < 1<<31-1 }
+// MayReenter decides whether a lease with this number of entries may get one more.
+func MayReenter(entries int) bool { return entries < 1<<31-1 }
 
 // Push is a pushed grant. It answers no request, so the client does not know its age. It
 // knows only how much time passed, by the server's clock, between the answer "queued" and

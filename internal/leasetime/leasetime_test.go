@@ -146,7 +146,7 @@ func TestACoveringLeaseIsTrustedForTheWholeTime(t *testing.T) {
 
 func TestEntriesAreLimited(t *testing.T) {
 	for entries, may := range map[int]bool{1: true, 1<<31 - 2: true, 1<<31 - 1: false, 1 << 31: false} {
-		assert.True(t, MayEnter(entries) == may, "%d entries, one more: %v", entries, !may)
+		assert.True(t, MayReenter(entries) == may, "%d entries, one more: %v", entries, !may)
 	}
 }
 
@@ -176,8 +176,8 @@ func TestAnAcquisitionIsGivenMoreTimeAfterOneWithoutAnAnswer(t *testing.T) {
 		{time.Second, 30 * time.Second, 1 << 30, 22500 * time.Millisecond},
 		{time.Second, time.Second, 1, time.Second}, // a limit that was longer stays
 	} {
-		assert.Equal(t, AskFor(c.limit, c.ttl, c.unanswered), c.want,
-			"AskFor(%v, %v, %d)", c.limit, c.ttl, c.unanswered)
+		assert.Equal(t, AcquireLimit(c.limit, c.ttl, c.unanswered), c.want,
+			"AcquireLimit(%v, %v, %d)", c.limit, c.ttl, c.unanswered)
 	}
 }
 

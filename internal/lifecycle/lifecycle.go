@@ -35,21 +35,21 @@ func New() *Group {
 	return g
 }
 
-// Enter counts a call, which Exit ends. If the group is closing, Enter returns false and
+// BeginCall counts a call, which EndCall ends. If the group is closing, BeginCall returns false and
 // counts nothing.
-func (g *Group) Enter() bool {
+func (g *Group) BeginCall() bool {
 	g.calls.Add(1)
 	return !g.IsClosing() || g.refuse()
 }
 
 // refuse ends the call that has just been counted.
 func (g *Group) refuse() bool {
-	g.Exit()
+	g.EndCall()
 	return false
 }
 
-// Exit ends a call that Enter has counted.
-func (g *Group) Exit() {
+// EndCall ends a call that BeginCall has counted.
+func (g *Group) EndCall() {
 	if g.calls.Add(-1) == 0 && g.IsClosing() {
 		g.tell()
 	}

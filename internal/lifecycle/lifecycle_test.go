@@ -21,9 +21,9 @@ func ended() context.Context {
 func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lifecycle.New()
-		assert.MustTrue(t, g.Enter() && !g.IsClosing(), "a new group takes no call")
+		assert.MustTrue(t, g.BeginCall() && !g.IsClosing(), "a new group takes no call")
 		assert.True(t, g.Close() && !g.Close(), "only the first Close says that it is the first")
-		assert.True(t, !g.Enter() && g.IsClosing(), "a call began behind Close")
+		assert.True(t, !g.BeginCall() && g.IsClosing(), "a call began behind Close")
 		waited, finish := make(chan struct{}), make(chan struct{})
 		go func() {
 			g.Wait(t.Context())
@@ -31,7 +31,7 @@ func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 		}()
 		synctest.Wait()
 		assert.True(t, g.Go(label.Caller, func() { <-finish }), "a call under way could leave nothing behind")
-		g.Exit()
+		g.EndCall()
 		synctest.Wait()
 		assert.False(t, g.Go(label.Caller, func() {}), "work began when no call was left")
 		select {
@@ -49,7 +49,7 @@ func TestCallsAndWorkAreWaitedForInOrder(t *testing.T) {
 func TestStopEndsTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lifecycle.New()
-		g.Enter() // and does not return
+		g.BeginCall() // and does not return
 		g.Go(label.Caller, func() { <-g.Context().Done() })
 		g.Stop()
 		assert.False(t, g.Go(label.Caller, func() {}), "work began after Stop")
@@ -62,13 +62,13 @@ func TestStopEndsTheBackground(t *testing.T) {
 func TestWaitFindsCallsThatHaveReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := lifecycle.New()
-		g.Enter()
-		g.Enter()
+		g.BeginCall()
+		g.BeginCall()
 		g.Close()
-		g.Exit()
-		g.Enter()
-		g.Exit()
-		g.Enter()
+		g.EndCall()
+		g.BeginCall()
+		g.EndCall()
+		g.BeginCall()
 		g.Wait(t.Context())
 	})
 }

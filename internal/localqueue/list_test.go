@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-func fresh() *waiter[string] { return newWaiter[string]() }
+func fresh() *pendingCall[string] { return newPendingCall[string]() }
 
-// ready reports whether a waiter has its answer.
-func ready[H comparable](w *waiter[H]) bool {
+// ready reports whether a call has its answer.
+func ready[H comparable](w *pendingCall[H]) bool {
 	select {
 	case <-w.ready:
 		return true
@@ -25,11 +25,11 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 	var l list[string]
 	a, b, c := l.enqueue(fresh()), l.enqueue(fresh()), l.enqueue(fresh())
 	refused := errors.New("refused")
-	for i, w := range []*waiter[string]{a, b, c} {
-		assert.MustTrue(t, !ready(w), "waiter %d is answered before its time", i)
+	for i, w := range []*pendingCall[string]{a, b, c} {
+		assert.MustTrue(t, !ready(w), "call %d is answered before its time", i)
 		hold := string(rune('a' + i))
 		if l.give(hold, refused); !ready(w) || w.hold != hold || !errors.Is(w.err, refused) {
-			t.Fatalf("waiter %d: %v, with %q and %v", i, ready(w), w.hold, w.err)
+			t.Fatalf("call %d: %v, with %q and %v", i, ready(w), w.hold, w.err)
 		}
 	}
 	assert.True(t, l.last == nil, "somebody waits who has an answer")
@@ -38,15 +38,15 @@ func TestWaitersAreAnsweredInOrderOfArrival(t *testing.T) {
 func TestAWaiterThatLeavesIsSkipped(t *testing.T) {
 	for leaver := range 3 {
 		var l list[string]
-		all := []*waiter[string]{l.enqueue(fresh()), l.enqueue(fresh()), l.enqueue(fresh())}
-		assert.MustTrue(t, l.remove(all[leaver]), "waiter %d could not leave", leaver)
+		all := []*pendingCall[string]{l.enqueue(fresh()), l.enqueue(fresh()), l.enqueue(fresh())}
+		assert.MustTrue(t, l.remove(all[leaver]), "call %d could not leave", leaver)
 		for i, w := range slices.Delete(slices.Clone(all), leaver, leaver+1) {
 			if l.give("", nil); !ready(w) {
-				t.Errorf("waiter %d has left, answer %d was not given", leaver, i)
+				t.Errorf("call %d has left, answer %d was not given", leaver, i)
 			}
 		}
 		assert.True(t, l.last == nil && !ready(all[leaver]),
-			"waiter %d was answered though it has left", leaver)
+			"call %d was answered though it has left", leaver)
 	}
 }
 
@@ -54,24 +54,24 @@ func TestAWaiterThatLeavesTooLateHasItsAnswer(t *testing.T) {
 	var l list[string]
 	a, b := l.enqueue(fresh()), l.enqueue(fresh())
 	l.give("hold", nil)
-	assert.MustTrue(t, !l.remove(a) && a.hold == "hold", "the waiter was answered already")
+	assert.MustTrue(t, !l.remove(a) && a.hold == "hold", "the call was answered already")
 	l.giveAll("", nil)
-	assert.True(t, ready(b) && !l.remove(b), "the last waiter has no answer, or could still leave")
+	assert.True(t, ready(b) && !l.remove(b), "the last call has no answer, or could still leave")
 }
 
-// The model is a slice: whatever the order of calls, the same waiter is next.
+// The model is a slice: whatever the order of calls, the same call is next.
 func TestAListIsAQueueWithHoles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var l list[int]
-	var model []*waiter[int]
+	var model []*pendingCall[int]
 	for i := range 20_000 {
 		switch rng.IntN(5) {
 		case 0, 1:
-			model = append(model, l.enqueue(newWaiter[int]()))
+			model = append(model, l.enqueue(newPendingCall[int]()))
 		case 2:
 			if len(model) > 0 {
 				at := rng.IntN(len(model))
-				assert.MustTrue(t, l.remove(model[at]), "step %d: a waiter could not leave", i)
+				assert.MustTrue(t, l.remove(model[at]), "step %d: a call could not leave", i)
 				model = slices.Delete(model, at, at+1)
 			}
 		case 3:
@@ -86,7 +86,7 @@ func TestAListIsAQueueWithHoles(t *testing.T) {
 			if rng.IntN(50) == 0 {
 				l.giveAll(i, nil)
 				for _, w := range model {
-					assert.MustTrue(t, ready(w) && w.hold == i, "step %d: a waiter has no answer", i)
+					assert.MustTrue(t, ready(w) && w.hold == i, "step %d: a call has no answer", i)
 				}
 				model = nil
 			}

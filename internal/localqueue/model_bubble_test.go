@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// answer is what a caller of Enter gets, or what the model expects.
+// answer is what a caller of TakeTurn gets, or what the model expects.
 type answer struct {
 	given  bool
 	turn   bool
@@ -22,7 +22,7 @@ type answer struct {
 	err    error
 }
 
-// actor is a caller of Enter, in the queue and in the model.
+// actor is a caller of TakeTurn, in the queue and in the model.
 type actor struct {
 	*caller
 	class Class
@@ -77,7 +77,7 @@ func (m *model) join(a *actor, h *hold) {
 	a.want = answer{given: true, joined: true, hold: h}
 }
 
-// enter is Enter.
+// enter is TakeTurn.
 func (m *model) enter(a *actor, try bool) {
 	if a.class == Shared {
 		if h, do := m.decide(); do == Share {
@@ -99,8 +99,8 @@ func (m *model) enter(a *actor, try bool) {
 	}
 }
 
-// leave is LeaveWith, and Leave without an error.
-func (m *model) leave(c Class, err error) {
+// passOn is PassOnWith, and PassOn without an error.
+func (m *model) passOn(c Class, err error) {
 	var tries []*actor
 	if c == Shared {
 		tries, m.tries, m.waits, m.unknown = m.tries, nil, false, false
@@ -113,7 +113,7 @@ func (m *model) leave(c Class, err error) {
 		m.take(next)
 		if next.want.do == Share && c == Shared {
 			m.join(next, next.want.hold)
-			m.leave(c, nil)
+			m.passOn(c, nil)
 		}
 	}
 	for _, try := range tries {
@@ -134,7 +134,7 @@ func (m *model) share(h *hold) {
 		}
 		m.tries, m.queue[Shared] = nil, nil
 	}
-	m.leave(Shared, nil)
+	m.passOn(Shared, nil)
 }
 
 // giveUp is the end of a caller's context.
@@ -175,8 +175,8 @@ func (r *run) step() string {
 	case n < 7 && r.owner[Exclusive] != nil:
 		return r.exclusive(r.owner[Exclusive])
 	case n < 8 && r.owner[Permits] != nil:
-		r.turn(Permits).Leave()
-		r.model.leave(Permits, nil)
+		r.turn(Permits).PassOn()
+		r.model.passOn(Permits, nil)
 		return "leave permits"
 	case r.owner[Shared] != nil:
 		return r.shared(r.owner[Shared])
@@ -184,7 +184,7 @@ func (r *run) step() string {
 	return "nothing"
 }
 
-// turn is the turn of a class, as Enter has answered it or by its key.
+// turn is the turn of a class, as TakeTurn has answered it or by its key.
 func (r *run) turn(c Class) Turn[*hold, string] {
 	if r.rng.IntN(2) == 0 {
 		return r.Turn("a", c)
@@ -236,7 +236,7 @@ func (r *run) exclusive(a *actor) string {
 	if h == nil {
 		h = r.newHold()
 	}
-	turn.Keep(h)
+	turn.SetHold(h)
 	may := len(r.queue[Exclusive]) > 0 && h.handed < h.limit
 	if may {
 		next := r.queue[Exclusive][0]
@@ -250,8 +250,8 @@ func (r *run) exclusive(a *actor) string {
 	if may {
 		return "hand over"
 	}
-	turn.Leave()
-	r.model.leave(Exclusive, nil)
+	turn.PassOn()
+	r.model.passOn(Exclusive, nil)
 	return "leave"
 }
 
@@ -273,8 +273,8 @@ func (r *run) shared(a *actor) string {
 		return fmt.Sprintf("wait at the server after %v", err)
 	case n == 1:
 		err := []error{errRefused, nil}[r.rng.IntN(2)]
-		r.turn(Shared).LeaveWith(err)
-		r.model.leave(Shared, err)
+		r.turn(Shared).PassOnWith(err)
+		r.model.passOn(Shared, err)
 		return fmt.Sprintf("leave with %v", err)
 	}
 	h := r.newHold()
@@ -323,8 +323,8 @@ func TestTheQueueDoesWhatItsModelDoes(t *testing.T) {
 			synctest.Wait()
 			for c, owner := range r.owner {
 				if owner != nil {
-					owner.turn.Leave()
-					r.model.leave(Class(c), nil)
+					owner.turn.PassOn()
+					r.model.passOn(Class(c), nil)
 				}
 			}
 			if h := r.model.hold; h != nil {
@@ -358,7 +358,7 @@ func TestGoroutinesThatRaceExcludeEachOtherAndLeaveNothing(t *testing.T) {
 							}
 							cancel()
 						})
-						turn, err := f.Enter(ctx, "a", c, "", rng.IntN(3) == 0)
+						turn, err := f.TakeTurn(ctx, "a", c, "", rng.IntN(3) == 0)
 						if err != nil || turn.None() {
 							if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errRefused) {
 								t.Errorf("got %v", err)
@@ -401,14 +401,14 @@ func TestGoroutinesThatRaceExcludeEachOtherAndLeaveNothing(t *testing.T) {
 func use(f *fixture, turn Turn[*hold, string], h *hold, rng *rand.Rand) {
 	switch {
 	case turn.class == Permits:
-		turn.Leave()
+		turn.PassOn()
 	case turn.class == Exclusive:
-		turn.Keep(h)
+		turn.SetHold(h)
 		if !turn.HandOver(h) {
-			turn.Leave()
+			turn.PassOn()
 		}
 	case rng.IntN(3) == 0:
-		turn.LeaveWith(errRefused)
+		turn.PassOnWith(errRefused)
 	default:
 		if rng.IntN(2) == 0 {
 			turn.Waiting([]error{errRefused, nil}[rng.IntN(2)])

@@ -32,7 +32,7 @@ type Rules[H comparable, W any] struct {
 	Join func(h H, want W, writerHere bool) Decision
 	// Joinable reports whether readers may share h from now on.
 	Joinable func(h H) bool
-	// Reserve keeps h for one more reader. It returns false if h cannot be shared now.
+	// Reserve reserves h for one more reader. It returns false if h cannot be shared now.
 	Reserve func(h H) bool
 	// HandOver reports whether h may go to one more goroutine, and counts that goroutine.
 	// readersWait says whether readers of this process wait for the lock at the server.
@@ -53,25 +53,25 @@ type Rules[H comparable, W any] struct {
 }
 
 // Queue orders the goroutines of one process, by lock. It has no goroutine of its own: its
-// callers wait in Enter. It is safe for use by many goroutines.
+// callers wait in TakeTurn. It is safe for use by many goroutines.
 type Queue[H comparable, W any] struct {
-	rules   Rules[H, W]
-	seed    maphash.Seed
-	shards  [64]shard[H]
-	waiters sync.Pool // waiters that have read their answer
+	rules  Rules[H, W]
+	seed   maphash.Seed
+	shards [64]shard[H]
+	pool   sync.Pool // of pending calls: those that have read their answer
 }
 
 type shard[H comparable] struct {
-	mu      sync.Mutex
-	closed  bool
-	entries [classes]map[string]*entry[H]
-	kept    map[string]H // the holds with an exclusive turn that nobody waits for: they have no entry
-	spare   *entry[H]    // one that is not in use; nil or one
+	mu          sync.Mutex
+	closed      bool
+	entries     [classes]map[string]*entry[H]
+	uncontended map[string]H // the holds with an exclusive turn that nobody waits for: they have no entry
+	spare       *entry[H]    // one that is not in use; nil or one
 }
 
 // entry is one class of one lock. There is an entry while a goroutine has the turn, or while
-// there is a hold that readers may join. A process may hold a million mutexes without waiters, so
-// each of those is in kept and needs no entry.
+// there is a hold that readers may join. A process may hold a million mutexes that nobody waits for, so
+// each of those is in uncontended and needs no entry.
 type entry[H comparable] struct {
 	queue   list[H] // goroutines that wait for the turn
 	tries   list[H] // readers that only try: they wait for the answer to the reader with the turn
@@ -85,12 +85,12 @@ type entry[H comparable] struct {
 func New[H comparable, W any](rules Rules[H, W]) *Queue[H, W] {
 	q := &Queue[H, W]{rules: rules, seed: maphash.MakeSeed()}
 	for i := range q.shards {
-		q.shards[i].kept = map[string]H{}
+		q.shards[i].uncontended = map[string]H{}
 	}
 	return q
 }
 
-// Close ends all waiting, now and later. A channel that every waiter listened to would cost a
+// Close ends all waiting, now and later. A channel that every pending call listened to would cost a
 // twentieth of a hand-over.
 func (q *Queue[H, W]) Close() {
 	var none H
@@ -127,9 +127,9 @@ func (s *shard[H]) entry(c Class, key string) *entry[H] {
 	if s.spare = nil; e == nil {
 		e = new(entry[H])
 	}
-	if h, kept := s.kept[key]; kept && c == Exclusive {
+	if h, found := s.uncontended[key]; found && c == Exclusive {
 		e.hold, e.taken = h, true
-		delete(s.kept, key)
+		delete(s.uncontended, key)
 	}
 	s.entries[c][key] = e
 	return e
@@ -140,8 +140,8 @@ func (s *shard[H]) busy(c Class, key string) bool {
 	if e := s.entries[c][key]; e != nil {
 		return e.taken
 	}
-	_, kept := s.kept[key]
-	return kept && c == Exclusive
+	_, found := s.uncontended[key]
+	return found && c == Exclusive
 }
 
 // drop forgets an entry that is idle.
@@ -162,7 +162,7 @@ func (s *shard[H]) passOn(c Class, key string, err error) {
 	var none H
 	e := s.entries[c][key]
 	if e == nil {
-		delete(s.kept, key)
+		delete(s.uncontended, key)
 		return
 	}
 	if c == Exclusive {
@@ -178,7 +178,7 @@ func (s *shard[H]) passOn(c Class, key string, err error) {
 	}
 }
 
-// Turn is the result of Enter. Only the goroutine that has the turn, or the hold that goes with
+// Turn is the result of TakeTurn. Only the goroutine that has the turn, or the hold that goes with
 // the turn, may call its methods.
 type Turn[H comparable, W any] struct {
 	Hold   H        // it came with the turn, or is reserved for a reader, or a reader must check it
@@ -191,14 +191,14 @@ type Turn[H comparable, W any] struct {
 	class Class
 }
 
-// Enter waits until the caller has the turn or, if the caller is a reader, a hold to join. If
-// try is set, Enter does not wait for the turn. A reader that tries waits until the server
+// TakeTurn waits until the caller has the turn or, if the caller is a reader, a hold to join. If
+// try is set, TakeTurn does not wait for the turn. A reader that tries waits until the server
 // answers the reader with the turn. If the server is silent, the reader gets no turn (None) and
 // asks the server itself. After an error the caller has nothing.
-func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
+func (q *Queue[H, W]) TakeTurn(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
 	t := Turn[H, W]{queue: q, key: key, class: c}
 	if c == Shared {
-		return t.enterShared(ctx, want, try)
+		return t.takeShared(ctx, want, try)
 	}
 	s := q.lock(key)
 	e := s.entry(c, key)
@@ -213,35 +213,35 @@ func (q *Queue[H, W]) Enter(ctx context.Context, key string, c Class, want W, tr
 		if err := q.rules.Refuse(ctx, want, h); err != nil {
 			return Turn[H, W]{}, err
 		}
-		return q.Enter(ctx, key, c, want, try)
+		return q.TakeTurn(ctx, key, c, want, try)
 	}
-	w := e.queue.enqueue(q.waiter())
+	p := e.queue.enqueue(q.pendingCall())
 	q.begin(s, &e.queue)
 	q.rules.OnWait(ctx, want, h)
-	if err := w.await(ctx); err != nil {
-		t.giveUp(&e.queue, w)
+	if err := p.await(ctx); err != nil {
+		t.giveUp(&e.queue, p)
 		return Turn[H, W]{}, err
 	}
-	err := w.err
-	t.Hold, t.Waited = w.hold, true
-	*w = waiter[H]{ready: w.ready}
-	q.waiters.Put(w)
+	err := p.err
+	t.Hold, t.Waited = p.hold, true
+	*p = pendingCall[H]{ready: p.ready}
+	q.pool.Put(p)
 	if err != nil {
 		return Turn[H, W]{}, err
 	}
 	return t, nil
 }
 
-// waiter returns a waiter that nobody uses. Where goroutines pass a lock all the time, it is one
+// pendingCall returns one that nobody uses. Where goroutines pass a lock all the time, it is one
 // that has got its turn just before.
-func (q *Queue[H, W]) waiter() *waiter[H] {
-	if w, ok := q.waiters.Get().(*waiter[H]); ok {
-		return w
+func (q *Queue[H, W]) pendingCall() *pendingCall[H] {
+	if p, ok := q.pool.Get().(*pendingCall[H]); ok {
+		return p
 	}
-	return newWaiter[H]()
+	return newPendingCall[H]()
 }
 
-// begin unlocks the shard of a list that has one more waiter. If the queue is closed, the waiter has
+// begin unlocks the shard of a list that has one more call. If the queue is closed, the call has
 // its answer.
 func (q *Queue[H, W]) begin(s *shard[H], l *list[H]) {
 	var none H
@@ -251,26 +251,26 @@ func (q *Queue[H, W]) begin(s *shard[H], l *list[H]) {
 	s.mu.Unlock()
 }
 
-// giveUp removes a waiter from its list. If the turn came at the same time, it goes to the next
+// giveUp removes a call from its list. If the turn came at the same time, it goes to the next
 // goroutine; otherwise all goroutines behind it would hang.
-func (t Turn[H, W]) giveUp(l *list[H], w *waiter[H]) {
+func (t Turn[H, W]) giveUp(l *list[H], p *pendingCall[H]) {
 	var none H
 	q := t.queue
 	s := q.lock(t.key)
-	left := l.remove(w)
+	left := l.remove(p)
 	s.mu.Unlock()
 	switch {
-	case left, w.err != nil, w.hold != none && t.class != Shared && t.HandOver(w.hold):
-	case w.hold != none && t.class == Shared:
-		q.rules.Unreserve(w.hold)
-	case w.hold != none:
-		q.rules.Release(w.hold, t.Leave)
+	case left, p.err != nil, p.hold != none && t.class != Shared && t.HandOver(p.hold):
+	case p.hold != none && t.class == Shared:
+		q.rules.Unreserve(p.hold)
+	case p.hold != none:
+		q.rules.Release(p.hold, t.PassOn)
 	default:
-		t.Leave()
+		t.PassOn()
 	}
 }
 
-// Turn returns the turn that the caller has, without the results of Enter.
+// Turn returns the turn that the caller has, without the results of TakeTurn.
 func (q *Queue[H, W]) Turn(key string, c Class) Turn[H, W] {
 	return Turn[H, W]{queue: q, key: key, class: c}
 }
@@ -282,9 +282,9 @@ func (q *Queue[H, W]) Busy(key string, c Class) bool {
 	return s.busy(c, key)
 }
 
-// Keep notes the hold that goes with an exclusive turn, for the goroutines that wait for it
+// SetHold notes the hold that goes with an exclusive turn, for the goroutines that wait for it
 // or are refused because of it.
-func (t Turn[H, W]) Keep(h H) {
+func (t Turn[H, W]) SetHold(h H) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
 	e := s.entries[Exclusive][t.key]
@@ -292,7 +292,7 @@ func (t Turn[H, W]) Keep(h H) {
 		e.hold = h
 		return
 	}
-	s.kept[t.key], *e = h, entry[H]{}
+	s.uncontended[t.key], *e = h, entry[H]{}
 	s.drop(Exclusive, t.key, e)
 }
 
@@ -311,13 +311,13 @@ func (t Turn[H, W]) HandOver(h H) bool {
 	return true
 }
 
-// Leave gives the turn to the next goroutine, which asks the server itself. Readers that only
+// PassOn gives the turn to the next goroutine, which asks the server itself. Readers that only
 // try check again.
-func (t Turn[H, W]) Leave() { t.LeaveWith(nil) }
+func (t Turn[H, W]) PassOn() { t.PassOnWith(nil) }
 
-// LeaveWith is Leave with the server's refusal for the readers that only try. If it is nil, the
+// PassOnWith is PassOn with the server's refusal for the readers that only try. If it is nil, the
 // server has not refused the lock.
-func (t Turn[H, W]) LeaveWith(refusal error) {
+func (t Turn[H, W]) PassOnWith(refusal error) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
 	s.passOn(t.class, t.key, refusal)

@@ -127,7 +127,7 @@ func (f *fixture) part(h *hold) {
 	}
 }
 
-// caller is a goroutine that has called Enter.
+// caller is a goroutine that has called TakeTurn.
 type caller struct {
 	turn   Turn[*hold, string]
 	err    error
@@ -148,7 +148,7 @@ func (f *fixture) begin(key string, c Class, want string, try bool) *caller {
 	var ctx context.Context
 	ctx, ca.cancel = context.WithCancel(context.Background())
 	go func() {
-		ca.turn, ca.err = f.Enter(ctx, key, c, want, try)
+		ca.turn, ca.err = f.TakeTurn(ctx, key, c, want, try)
 		ca.done = true
 	}()
 	return ca
@@ -194,7 +194,7 @@ func (f *fixture) wantEmpty(t *testing.T) {
 				t.Errorf("class %d of %q: %+v is left", c, key, e)
 			}
 		}
-		for key, h := range f.shards[i].kept {
+		for key, h := range f.shards[i].uncontended {
 			t.Errorf("the hold %v of %q is left", h, key)
 		}
 		if e := f.shards[i].spare; e != nil && *e != (entry[*hold]{}) {
@@ -218,9 +218,9 @@ func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 		h := &hold{limit: 1}
 		first := f.enter("a", Exclusive, "1", false)
 		first.wantTurn(t, nil, Ask)
-		first.turn.Keep(h)
+		first.turn.SetHold(h)
 		second, third := f.enter("a", Exclusive, "2", false), f.enter("a", Exclusive, "3", false)
-		f.enter("b", Exclusive, "4", false).turn.Leave() // another lock
+		f.enter("b", Exclusive, "4", false).turn.PassOn() // another lock
 		if fmt.Sprint(f.waiting) != "[2true 3true]" || second.done || third.done {
 			t.Errorf("told of %v", f.waiting)
 		}
@@ -231,13 +231,13 @@ func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 		if turn := f.Turn("a", Exclusive); turn.HandOver(h) || third.done {
 			t.Error("handed over once more than allowed")
 		} else {
-			turn.Leave()
+			turn.PassOn()
 		}
 		third.wantTurn(t, nil, Ask)
 		if f.enter("a", Exclusive, "5", true).wantErr(t, errRefused); third.turn.HandOver(h) {
 			t.Error("handed over to nobody")
 		}
-		third.turn.Leave()
+		third.turn.PassOn()
 		if f.Turn("a", Exclusive).HandOver(h) || f.Busy("a", Exclusive) {
 			t.Error("the lock is not known any more")
 		}
@@ -254,7 +254,7 @@ func TestATryIsRepeatedAsTheRulesSay(t *testing.T) {
 			if f.again != 0 || !f.Busy("a", class) {
 				t.Errorf("%d tries are left, busy: %v", f.again, f.Busy("a", class))
 			}
-			first.turn.Leave()
+			first.turn.PassOn()
 		}
 	})
 }
@@ -266,9 +266,9 @@ func TestAWaiterThatLeavesTakesNothingWithIt(t *testing.T) {
 			second, third := f.enter("a", class, "2", false), f.enter("a", class, "3", false)
 			second.cancel()
 			second.wantErr(t, context.Canceled)
-			first.turn.Leave()
+			first.turn.PassOn()
 			third.wantTurn(t, nil, Ask)
-			third.turn.Leave()
+			third.turn.PassOn()
 		})
 	}
 }
@@ -280,12 +280,12 @@ func TestAQueueThatClosesEndsAllWaiting(t *testing.T) {
 			f.Close()
 			second.wantErr(t, errClosed)
 			f.enter("a", class, "3", false).wantErr(t, errClosed)
-			first.turn.Leave()
+			first.turn.PassOn()
 		})
 	}
 }
 
-// lateContext is a context whose end is noticed too late. When the waiter has seen the
+// lateContext is a context whose end is noticed too late. When the call has seen the
 // end and asks for the reason, the context first runs a function of the test.
 type lateContext struct {
 	context.Context
@@ -300,14 +300,14 @@ func (c *lateContext) Err() error {
 	return context.Canceled
 }
 
-// tooLate makes a waiter give up, and answers it before it has left.
+// tooLate makes a call give up, and answers it before it has left.
 func (f *fixture) tooLate(t *testing.T, c Class, try bool, answer func(first Turn[*hold, string])) {
 	t.Helper()
 	first := f.enter("a", c, "1", false)
 	ctx := &lateContext{context.Background(), make(chan struct{}), func() { answer(first.turn) }}
 	second := &caller{}
 	go func() {
-		second.turn, second.err = f.Enter(ctx, "a", c, "2", try)
+		second.turn, second.err = f.TakeTurn(ctx, "a", c, "2", try)
 		second.done = true
 	}()
 	synctest.Wait()
@@ -321,10 +321,10 @@ func TestAWaiterThatLeavesTooLatePassesTheTurnOn(t *testing.T) {
 			var third *caller
 			f.tooLate(t, class, false, func(first Turn[*hold, string]) {
 				third = f.begin("a", class, "3", false)
-				first.Leave()
+				first.PassOn()
 			})
 			third.wantTurn(t, nil, Ask)
-			third.turn.Leave()
+			third.turn.PassOn()
 		})
 	}
 }
@@ -338,7 +338,7 @@ func TestAWaiterThatLeavesTooLateAClosedQueueLeavesTheTurnAlone(t *testing.T) {
 				f.Close()
 			})
 			assert.True(t, f.Busy("a", class), "it has given up the turn of another goroutine")
-			holder.Leave()
+			holder.PassOn()
 		})
 	}
 }
@@ -355,7 +355,7 @@ func TestAHoldForAWaiterThatLeavesTooLateGoesOn(t *testing.T) {
 			}
 		})
 		third.wantTurn(t, h, Ask)
-		third.turn.Leave()
+		third.turn.PassOn()
 		if h.handed != 2 || h.released != 0 {
 			t.Errorf("handed over %d times, released %d times", h.handed, h.released)
 		}
@@ -389,11 +389,11 @@ func TestATryThatLeavesTooLateLeavesTheTurnAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		var third *caller
 		f.tooLate(t, Shared, true, func(first Turn[*hold, string]) {
-			first.Leave()
+			first.PassOn()
 			third = f.begin("a", Shared, "3", false)
 		})
 		third.wantTurn(t, nil, Ask)
-		third.turn.Leave()
+		third.turn.PassOn()
 	})
 }
 
@@ -416,7 +416,7 @@ func TestReadersJoinAHold(t *testing.T) {
 		// A reader that wants another hold asks, and does not join this one.
 		other := f.enter("a", Shared, "other", false)
 		other.wantTurn(t, nil, Ask)
-		other.turn.Leave()
+		other.turn.PassOn()
 		h.over = true
 		last := f.enter("a", Shared, "6", false)
 		last.wantTurn(t, nil, Ask) // the hold has ended, and Unshare has not been called yet
@@ -434,9 +434,9 @@ func TestAHoldThatEndsWhileReadersJoinLetsTheOthersAsk(t *testing.T) {
 		first.turn.Share(h)
 		second.wantTurn(t, nil, Ask)
 		try.wantWaiting(t) // for the answer to the second
-		second.turn.Leave()
+		second.turn.PassOn()
 		try.wantTurn(t, nil, Ask)
-		try.turn.Leave()
+		try.turn.PassOn()
 	})
 }
 
@@ -444,16 +444,16 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		first := f.enter("a", Shared, "1", false)
 		told := errors.New("told")
-		for i, answer := range []func(error){first.turn.Waiting, first.turn.LeaveWith} {
+		for i, answer := range []func(error){first.turn.Waiting, first.turn.PassOnWith} {
 			if try := f.enter("a", Shared, "2", true); i == 0 {
 				answer(told)
 				try.wantErr(t, told)
 				f.again = 1
 				f.enter("a", Shared, "3", true).wantErr(t, errRefused) // it waits there
-				first.turn.Leave()
+				first.turn.PassOn()
 				first = f.enter("a", Shared, "4", false)
 			} else {
-				first.turn.LeaveWith(told)
+				first.turn.PassOnWith(told)
 				try.wantErr(t, told)
 			}
 		}
@@ -465,14 +465,14 @@ func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 		if !try.done || try.err != nil || !try.turn.None() {
 			t.Errorf("got %+v, %v", try.turn, try.err)
 		}
-		first.turn.Leave()
+		first.turn.PassOn()
 	})
 }
 
 func TestAReaderDoesWhatIsRightWhenItsTurnComes(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{stale: true}
-		f.Share("a", &hold{over: true}) // is not kept
+		f.Share("a", &hold{over: true}) // is not shared
 		f.wantEmpty(t)
 		f.Share("a", h)
 		f.Share("a", &hold{}) // there is one
@@ -480,18 +480,18 @@ func TestAReaderDoesWhatIsRightWhenItsTurnComes(t *testing.T) {
 		first.wantTurn(t, h, Check)
 		second, third := f.enter("a", Shared, "2", false), f.enter("a", Shared, "3", false)
 		h.stale = false
-		first.turn.Leave()
+		first.turn.PassOn()
 		second.wantJoined(t, h)
 		third.wantJoined(t, h)
 		writer := f.enter("a", Exclusive, "w", false)
 		fourth := f.enter("a", Shared, "4", false)
 		fourth.wantTurn(t, nil, Wait)
 		fifth := f.enter("a", Shared, "5", false)
-		writer.turn.Leave()
+		writer.turn.PassOn()
 		h.stale = true
-		fourth.turn.Leave()
+		fourth.turn.PassOn()
 		fifth.wantTurn(t, h, Check)
-		fifth.turn.Leave()
+		fifth.turn.PassOn()
 		f.Unshare("a", h)
 	})
 }
@@ -509,8 +509,8 @@ func TestAHandOverKnowsOfReadersThatWaitAtTheServer(t *testing.T) {
 		next.turn.HandOver(h)
 		assert.True(t, h.waits, "the reader waits")
 		last.wantTurn(t, h, Ask)
-		last.turn.Leave()
-		reader.turn.Leave()
+		last.turn.PassOn()
+		reader.turn.PassOn()
 	})
 }
 
@@ -518,29 +518,30 @@ func TestAHandOverKnowsOfReadersThatWaitAtTheServer(t *testing.T) {
 func TestAHoldWithoutWaitersHasNoEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		h := &hold{limit: 1}
-		kept := func(want bool) {
+		isUncontended := func(want bool) {
 			t.Helper()
 			s := f.lock("a")
 			defer s.mu.Unlock()
-			if (s.entries[Exclusive]["a"] == nil) != want || !s.busy(Exclusive, "a") || (s.kept["a"] == h) != want {
-				t.Errorf("want it to be kept without an entry: %v; got %v, %v", want, s.entries[Exclusive]["a"], s.kept)
+			e := s.entries[Exclusive]["a"]
+			if (e == nil) != want || !s.busy(Exclusive, "a") || (s.uncontended["a"] == h) != want {
+				t.Errorf("want a hold without an entry: %v; got %v, %v", want, e, s.uncontended)
 			}
 		}
 		first := f.enter("a", Exclusive, "1", false)
-		first.turn.Keep(h)
-		kept(true)
+		first.turn.SetHold(h)
+		isUncontended(true)
 		assert.False(t, f.Turn("a", Exclusive).HandOver(h), "handed over to nobody")
 		reader := f.enter("a", Shared, "r", false)
 		reader.wantTurn(t, nil, Wait)
-		reader.turn.Leave()
+		reader.turn.PassOn()
 		f.enter("a", Exclusive, "2", true).wantErr(t, errRefused)
 		second := f.enter("a", Exclusive, "3", false)
-		kept(false)
+		isUncontended(false)
 		assert.True(t, first.turn.HandOver(h), "not handed over")
 		second.wantTurn(t, h, Ask)
-		second.turn.Leave()
-		f.enter("a", Exclusive, "4", false).turn.Keep(h)
-		f.Turn("a", Exclusive).Leave()
-		f.enter("a", Exclusive, "5", true).turn.Leave()
+		second.turn.PassOn()
+		f.enter("a", Exclusive, "4", false).turn.SetHold(h)
+		f.Turn("a", Exclusive).PassOn()
+		f.enter("a", Exclusive, "5", true).turn.PassOn()
 	})
 }

@@ -2,8 +2,8 @@ package localqueue
 
 import "context"
 
-// enterShared is Enter for a reader.
-func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, W], error) {
+// takeShared is TakeTurn for a reader.
+func (t Turn[H, W]) takeShared(ctx context.Context, want W, try bool) (Turn[H, W], error) {
 	var none H
 	q := t.queue
 	for ; ; t.Waited = true {
@@ -19,9 +19,9 @@ func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, 
 			s.mu.Unlock()
 			return t, nil
 		case !try:
-			w := e.queue.enqueue(newWaiter[H]())
+			p := e.queue.enqueue(newPendingCall[H]())
 			q.begin(s, &e.queue)
-			return t.awaitTurn(ctx, e, w, want)
+			return t.awaitTurn(ctx, e, p, want)
 		case e.unknown:
 			s.mu.Unlock()
 			return Turn[H, W]{}, nil
@@ -31,13 +31,13 @@ func (t Turn[H, W]) enterShared(ctx context.Context, want W, try bool) (Turn[H, 
 				return Turn[H, W]{}, err
 			}
 		default:
-			w := e.tries.enqueue(newWaiter[H]())
+			p := e.tries.enqueue(newPendingCall[H]())
 			q.begin(s, &e.tries)
-			if err := t.awaitAnswer(ctx, e, w); err != nil {
+			if err := t.awaitAnswer(ctx, e, p); err != nil {
 				return Turn[H, W]{}, err
 			}
-			if w.hold != none {
-				t.Hold, t.Joined, t.Waited = w.hold, true, true
+			if p.hold != none {
+				t.Hold, t.Joined, t.Waited = p.hold, true, true
 				return t, nil
 			}
 		}
@@ -60,20 +60,20 @@ func (t *Turn[H, W]) decide(s *shard[H], e *entry[H], want W) {
 }
 
 // awaitTurn waits for the turn, or for the hold that another reader gets.
-func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], want W) (Turn[H, W], error) {
+func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], p *pendingCall[H], want W) (Turn[H, W], error) {
 	var none H
 	q := t.queue
 	q.rules.OnWait(ctx, want, none)
-	if err := w.await(ctx); err != nil {
-		t.giveUp(&e.queue, w)
+	if err := p.await(ctx); err != nil {
+		t.giveUp(&e.queue, p)
 		return Turn[H, W]{}, err
 	}
-	if w.err != nil {
-		return Turn[H, W]{}, w.err
+	if p.err != nil {
+		return Turn[H, W]{}, p.err
 	}
 	t.Waited = true
-	if w.hold != none {
-		t.Hold, t.Joined = w.hold, true
+	if p.hold != none {
+		t.Hold, t.Joined = p.hold, true
 		return t, nil
 	}
 	// The reader has the turn. It decides by the state now, not by the state at its arrival.
@@ -87,18 +87,18 @@ func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], w *waiter[H], wa
 
 // awaitAnswer waits, for a reader that only tries, until the server answers the reader with the
 // turn. If there is neither a hold nor an error then, the caller checks again.
-func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], w *waiter[H]) error {
+func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], p *pendingCall[H]) error {
 	var none H
 	q := t.queue
-	err := w.await(ctx)
+	err := p.await(ctx)
 	if err == nil {
-		return w.err
+		return p.err
 	}
 	s := q.lock(t.key)
-	left := e.tries.remove(w)
+	left := e.tries.remove(p)
 	s.mu.Unlock()
-	if !left && w.hold != none {
-		q.rules.Unreserve(w.hold)
+	if !left && p.hold != none {
+		q.rules.Unreserve(p.hold)
 	}
 	return err
 }

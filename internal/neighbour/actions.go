@@ -19,7 +19,7 @@ func (s *Store) acquire(ctx context.Context, names []string, in *arguments) (str
 	a := Attempt{Name: names[0], ID: in.text(), TTL: in.millis()}
 	a.Record = in.millis() - a.TTL
 	in.mode(&a)
-	waiterTTL, base, owner := in.millis(), in.text(), in.owner()
+	waiterTTL, prefix, owner := in.millis(), in.text(), in.owner()
 	switch {
 	case !in.ok():
 		return "", nil
@@ -30,7 +30,7 @@ func (s *Store) acquire(ctx context.Context, names []string, in *arguments) (str
 		return "", err
 	}
 	wait := waiterTTL > 0
-	e := s.enter(a, base, waiterTTL)
+	e := s.entryOf(a, prefix, waiterTTL)
 	hears := wait && s.joinReady(e)
 	got, err := s.try(ctx, e, wait)
 	if err == nil && wait && !hears && busy(got) {
@@ -110,7 +110,7 @@ func lookAfter(left, ttl, every time.Duration, hears bool) time.Duration {
 // poll asks for the lock again. The attempt may have been granted it by a request whose answer
 // was lost: the wire's Acquire is the same then.
 func (s *Store) poll(ctx context.Context, names []string, in *arguments) (string, error) {
-	id, ttl, record, waiterTTL, base, owner := in.text(), in.millis(), in.millis(), in.millis(), in.text(), in.owner()
+	id, ttl, record, waiterTTL, prefix, owner := in.text(), in.millis(), in.millis(), in.millis(), in.text(), in.owner()
 	switch {
 	case !in.ok():
 		return "", nil
@@ -123,7 +123,7 @@ func (s *Store) poll(ctx context.Context, names []string, in *arguments) (string
 	}
 	a := s.attempt(names[0], id)
 	a.TTL, a.Record = ttl, record
-	e = s.enter(a, base, waiterTTL)
+	e = s.entryOf(a, prefix, waiterTTL)
 	hears := s.joinReady(e)
 	if !hears {
 		hears = s.subscribe(ctx, e)
@@ -288,9 +288,9 @@ func (s *Store) renew(ctx context.Context, names []string, in *arguments) (strin
 func (s *Store) acquireAll(ctx context.Context, names []string, in *arguments) (string, error) {
 	a := Attempt{ID: in.text(), TTL: in.millis(), Mode: Exclusive, Count: 1}
 	a.Record = in.millis()
-	bases := make([]string, len(names))
-	for i := range bases {
-		bases[i] = in.text()
+	prefixes := make([]string, len(names))
+	for i := range prefixes {
+		prefixes[i] = in.text()
 	}
 	if !in.ok() {
 		return "", nil
@@ -301,7 +301,7 @@ func (s *Store) acquireAll(ctx context.Context, names []string, in *arguments) (
 	answer := []string{"granted"}
 	for i, name := range names {
 		a.Name = name
-		e := s.enter(a, bases[i], 0)
+		e := s.entryOf(a, prefixes[i], 0)
 		got, err := s.try(ctx, e, false)
 		if err == nil && got.Granted {
 			s.granted(e)

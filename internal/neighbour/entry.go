@@ -17,25 +17,25 @@ type attemptKey struct{ name, id string }
 // Its fields are guarded by Store.mu.
 type entry struct {
 	Attempt
-	channel string // of the library, for the pushes to the attempt's client
-	base    string // that channel without the client
-	topic   *topic // the neighbour's channel on which it waits; nil: on none
-	waiting bool   // the last answer was queued
-	held    time.Time
-	unsure  int       // so many requests to acquire got no answer, and may still arrive
-	leaving bool      // a request to release got no answer, and may have arrived
-	until   time.Time // without a further request, the entry is of no use after this
+	channel       string // of the library, for the pushes to the attempt's client
+	channelPrefix string // that channel without the client
+	topic         *topic // the neighbour's channel on which it waits; nil: on none
+	waiting       bool   // the last answer was queued
+	held          time.Time
+	unsure        int       // so many requests to acquire got no answer, and may still arrive
+	leaving       bool      // a request to release got no answer, and may have arrived
+	until         time.Time // without a further request, the entry is of no use after this
 }
 
-// enter returns the entry of an attempt, a new one if there is none.
-func (s *Store) enter(a Attempt, base string, stay time.Duration) *entry {
+// entryOf returns the entry of an attempt, a new one if there is none.
+func (s *Store) entryOf(a Attempt, channelPrefix string, stay time.Duration) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
 	key := attemptKey{a.Name, a.ID}
 	e := s.entries[key]
 	if e == nil {
-		e = &entry{base: base, channel: base + a.Client()}
+		e = &entry{channelPrefix: channelPrefix, channel: channelPrefix + a.Client()}
 		s.entries[key] = e
 	}
 	e.Attempt = a

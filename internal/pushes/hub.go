@@ -67,7 +67,7 @@ type subscription struct {
 // Waiter is one attempt that waits.
 type Waiter struct {
 	Granted chan Grant         // receives the push, at most one
-	Recheck chan struct{}      // receives when the waiter should poll
+	Resumed chan struct{}      // receives when it has a subscription, anew or again: the waiter should poll
 	FreeIn  chan time.Duration // receives how long the lock is still held, when that has changed
 	number  uint64
 	channel string
@@ -166,7 +166,7 @@ func (h *Hub) subscribed(ctx context.Context, channel string) (*subscription, er
 	}
 	if err != nil {
 		h.mu.Lock()
-		h.leave(s)
+		h.unuse(s)
 		h.mu.Unlock()
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (h *Hub) Count() (waiters, subscriptions int) {
 }
 
 // Unsubscribed registers a waiter that does not wait for a subscription. It must poll until
-// the subscription is confirmed; then its Recheck receives.
+// the subscription is confirmed; then its Resumed receives.
 func (h *Hub) Unsubscribed(channel string, number uint64) *Waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -245,7 +245,7 @@ func (h *Hub) Forget(w *Waiter) {
 	h.mu.Lock()
 	delete(h.waiters, w.number)
 	if w.sub != nil {
-		h.leave(w.sub)
+		h.unuse(w.sub)
 	}
 	h.mu.Unlock()
 }
@@ -253,7 +253,7 @@ func (h *Hub) Forget(w *Waiter) {
 // enlist registers a waiter, which the caller has counted as a user of s. mu is held.
 func (h *Hub) enlist(channel string, s *subscription, number uint64) *Waiter {
 	w := &Waiter{
-		Granted: make(chan Grant, 1), Recheck: make(chan struct{}, 1), FreeIn: make(chan time.Duration, 1),
+		Granted: make(chan Grant, 1), Resumed: make(chan struct{}, 1), FreeIn: make(chan time.Duration, 1),
 		number: number, channel: channel, sub: s,
 	}
 	h.waiters[number] = w
@@ -269,9 +269,9 @@ func (h *Hub) use(s *subscription) {
 	}
 }
 
-// leave counts one user less. A subscription without users is kept for idleTimeout.
+// unuse counts one user less. A subscription without users is kept for idleTimeout.
 // Otherwise a contended lock would make a new subscription for each wait. mu is held.
-func (h *Hub) leave(s *subscription) {
+func (h *Hub) unuse(s *subscription) {
 	s.users--
 	if s.users > 0 || h.idleTimeout == 0 || h.stopped || h.subs[s.channel] != s {
 		return
@@ -331,17 +331,17 @@ func (h *Hub) adopt(s *subscription) {
 		if w.sub == nil && w.channel == s.channel {
 			w.sub = s
 			s.users++
-			w.recheck()
+			w.tellResumed()
 		}
 	}
-	h.leave(s)
+	h.unuse(s)
 }
 
 // Drain drops what the waiter was told and has not taken, but for a grant. The waiter calls
 // it before it polls: the answer says more.
 func (w *Waiter) Drain() {
 	select {
-	case <-w.Recheck:
+	case <-w.Resumed:
 	default:
 	}
 	select {
@@ -350,10 +350,10 @@ func (w *Waiter) Drain() {
 	}
 }
 
-// recheck tells a waiter to poll.
-func (w *Waiter) recheck() {
+// tellResumed tells a waiter that it has a subscription, so that it polls.
+func (w *Waiter) tellResumed() {
 	select {
-	case w.Recheck <- struct{}{}:
+	case w.Resumed <- struct{}{}:
 	default: // told already
 	}
 }
@@ -414,6 +414,6 @@ func (h *Hub) resumed(s *subscription) {
 		if w.sub != s {
 			continue
 		}
-		w.recheck()
+		w.tellResumed()
 	}
 }

@@ -115,7 +115,7 @@ func TestAWaiterThatPollsForgetsWhatItWasTold(t *testing.T) {
 		w.Drain()
 		w.Drain()
 		select {
-		case <-w.Recheck:
+		case <-w.Resumed:
 			t.Error("it is still to poll")
 		case left := <-w.FreeIn:
 			t.Errorf("it was still told of %v", left)
@@ -182,8 +182,8 @@ func TestAWaiterWithoutASubscriptionGetsItWhenItIsConfirmed(t *testing.T) {
 		if err := <-told; err != nil || feed.made != 1 {
 			t.Errorf("%v, %d subscriptions", err, feed.made)
 		}
-		if !h.Reaches(w) || len(w.Recheck) != 1 || h.Reaches(other) || len(other.Recheck) != 0 {
-			t.Errorf("%d and %d were told to look", len(w.Recheck), len(other.Recheck))
+		if !h.Reaches(w) || len(w.Resumed) != 1 || h.Reaches(other) || len(other.Resumed) != 0 {
+			t.Errorf("%d and %d were told to look", len(w.Resumed), len(other.Resumed))
 		}
 		h.Prepare("channel", func(err error) { told <- err })
 		if err := <-told; err != nil || feed.made != 1 {
@@ -289,11 +289,11 @@ func TestAfterABreakOfTheSubscriptionItsWaitersPoll(t *testing.T) {
 		feed.resumed()
 		feed.resumed()
 		for i, w := range waiters {
-			if len(w.Recheck) != 1 || len(w.Granted) != 0 {
-				t.Errorf("waiter %d: %d rechecks", i, len(w.Recheck))
+			if len(w.Resumed) != 1 || len(w.Granted) != 0 {
+				t.Errorf("waiter %d: told %d times", i, len(w.Resumed))
 			}
 		}
-		assert.Equal(t, len(other.Recheck), 0, "a waiter was told to poll whose subscription did not break")
+		assert.Equal(t, len(other.Resumed), 0, "a waiter was told to poll whose subscription did not break")
 	})
 }
 

@@ -44,10 +44,10 @@ const (
 
 // Limits are the limits of one lease.
 type Limits struct {
-	NotAfter time.Duration // neither renewed nor trusted after this instant; 0: no limit
-	Renewals int32         // how often it may be renewed; 0: no limit
-	renewals int32         // how often it was renewed
-	spent    atomic.Bool   // the deadline comes from a limit: no renewal follows
+	NotAfter    time.Duration // neither renewed nor trusted after this instant; 0: no limit
+	MaxRenewals int32         // how often it may be renewed; 0: no limit
+	renewals    int32         // how often it was renewed
+	spent       atomic.Bool   // the deadline comes from a limit: no renewal follows
 }
 
 // reached reports whether no renewal follows because of a limit.
@@ -56,7 +56,7 @@ func (it *Item) reached() bool { return it.Limits != nil && it.Limits.spent.Load
 // noteDeadline decides whether a renewal follows a deadline.
 func (l *Limits) noteDeadline(d time.Duration) {
 	if l != nil {
-		l.spent.Store(l.NotAfter != 0 && d == l.NotAfter || l.Renewals != 0 && l.renewals >= l.Renewals)
+		l.spent.Store(l.NotAfter != 0 && d == l.NotAfter || l.MaxRenewals != 0 && l.renewals >= l.MaxRenewals)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestToConfirmIsNoRenewalAndNoLimitForbidsIt(t *testing.T) {
 		end   time.Duration // after the push
 	}{
 		"fixed":               {&Item{NoRenewal: true}, 1, life},
-		"one renewal":         {&Item{Limits: &Limits{Renewals: 1}}, 2, ttl/3 + life},
+		"one renewal":         {&Item{Limits: &Limits{MaxRenewals: 1}}, 2, ttl/3 + life},
 		"shorter than pushed": {&Item{Limits: &Limits{NotAfter: time.Second}}, 1, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,8 +90,8 @@ type Renewer struct {
 	armed   time.Duration // when the timer fires; 0: never
 	stopped bool
 
-	// renewals has a channel for each lease whose renewal somebody waits for, see Shorten.
-	renewals map[*Item]chan struct{}
+	// awaited has a channel for each lease whose renewal somebody waits for, see Shorten.
+	awaited map[*Item]chan struct{}
 }
 
 // New makes a renewer. Its timer starts with the first lease.
@@ -122,7 +122,7 @@ func (r *Renewer) add(it *Item, since, ttl, now time.Duration) bool {
 	if r.stopped {
 		return false
 	}
-	it.extend(since, ttl)
+	it.countFrom(since, ttl)
 	if it.unconfirmed {
 		it.due, it.next = now, min(now, it.Deadline())
 	}
@@ -131,10 +131,10 @@ func (r *Renewer) add(it *Item, since, ttl, now time.Duration) bool {
 	return true
 }
 
-// extend counts ttl from sent. A deadline never moves back, because answers may overtake each
+// countFrom counts ttl from sent. A deadline never moves back, because answers may overtake each
 // other. The next renewal does not move back either. Otherwise a lease that was extended to a
 // shorter TTL would be due all the time.
-func (it *Item) extend(sent, ttl time.Duration) {
+func (it *Item) countFrom(sent, ttl time.Duration) {
 	if it.cut == over {
 		it.next = it.Deadline()
 		return
@@ -227,7 +227,7 @@ func (r *Renewer) Extended(it *Item, sent, ttl time.Duration) bool {
 	}
 	it.TTL = it.within(ttl)
 	it.unconfirmed = false
-	it.extend(sent, it.TTL)
+	it.countFrom(sent, it.TTL)
 	heap.Fix(&r.queue, int(it.index))
 	r.arm(r.cfg.Now())
 	return true
@@ -261,13 +261,13 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 	if !it.busy {
 		return nil, true
 	}
-	if r.renewals == nil {
-		r.renewals = make(map[*Item]chan struct{})
+	if r.awaited == nil {
+		r.awaited = make(map[*Item]chan struct{})
 	}
-	if r.renewals[it] == nil {
-		r.renewals[it] = make(chan struct{})
+	if r.awaited[it] == nil {
+		r.awaited[it] = make(chan struct{})
 	}
-	return r.renewals[it], true
+	return r.awaited[it], true
 }
 
 // within is ttl, but no more than the lease was shortened to.
@@ -433,7 +433,7 @@ func (r *Renewer) renew(batch []Asked) {
 	cancel()
 
 	now := r.cfg.Now()
-	var lost, kept []int
+	var lost, held []int
 	if err != nil {
 		outcomes = slices.Repeat([]Outcome{{Err: err}}, len(batch))
 	}
@@ -441,9 +441,9 @@ func (r *Renewer) renew(batch []Asked) {
 	r.mu.Lock()
 	for i, a := range batch {
 		a.busy = false
-		if waits := r.renewals[a.Item]; waits != nil {
+		if waits := r.awaited[a.Item]; waits != nil {
 			close(waits)
-			delete(r.renewals, a.Item)
+			delete(r.awaited, a.Item)
 		}
 		switch {
 		case a.index < 0: // released or lost meanwhile
@@ -463,10 +463,10 @@ func (r *Renewer) renew(batch []Asked) {
 				a.Limits.renewals++
 			}
 			a.unconfirmed = false
-			a.extend(sent, a.For)
+			a.countFrom(sent, a.For)
 		}
 		heap.Fix(&r.queue, int(a.index))
-		kept = append(kept, i)
+		held = append(held, i)
 	}
 	if !r.stopped {
 		r.arm(now)
@@ -475,7 +475,7 @@ func (r *Renewer) renew(batch []Asked) {
 	for _, i := range lost {
 		r.cfg.Lost(batch[i].Item, outcomes[i].Lost)
 	}
-	for _, i := range kept {
+	for _, i := range held {
 		reports[i].Err = outcomes[i].Err
 		r.cfg.Renewed(batch[i].Item, reports[i])
 	}

@@ -28,9 +28,9 @@ type (
 	item    = batch.Item[One, Outcome]
 )
 
-// batches has the requests of a client that are sent as one when many of its goroutines
+// batchers have the requests of a client that are sent as one when many of its goroutines
 // send them at the same time: its releases, and the acquisitions of each TTL.
-type batches struct {
+type batchers struct {
 	releases *Batcher // nil if the store takes one lock at a time
 
 	mu       sync.Mutex // guards acquires
@@ -50,24 +50,24 @@ var (
 // inBackground sends a batch.
 func (s *Sender) inBackground(send func()) bool { return s.Life.Go(batchLabel, send) }
 
-func (b *batches) open(s *Sender) {
+func (b *batchers) open(s *Sender) {
 	if g, ok := s.Store.(store.Batcher); ok && g.Batches() {
 		b.acquires = make(map[string]*Batcher)
 		b.releases = batch.New(s.release, s.inBackground)
 	}
 }
 
-// Batches reports whether several locks can be in one request.
-func (s *Sender) Batches() bool { return s.batches.releases != nil }
+// CanBatch reports whether several locks can be in one request.
+func (s *Sender) CanBatch() bool { return s.batchers.releases != nil }
 
 // Releases sends releases of locks without waiters. If it is nil, send each alone.
-func (s *Sender) Releases() *Batcher { return s.batches.releases }
+func (s *Sender) Releases() *Batcher { return s.batchers.releases }
 
 // Acquires sends acquisitions of free locks, for leases of ttl and records with the TTL life.
 // If it is nil, send each alone.
 func (s *Sender) Acquires(ttl, life string) *Batcher {
-	b := &s.batches
-	if !s.Batches() {
+	b := &s.batchers
+	if !s.CanBatch() {
 		return nil
 	}
 	b.mu.Lock()

@@ -36,23 +36,23 @@ type Canceller struct {
 	sender  *Sender
 	pending atomic.Int64 // messages that Until is sending
 
-	mu        sync.Mutex
-	abandoned []*abandoned // in the order in which they were given up
+	mu     sync.Mutex
+	former []*formerWaiter // in the order in which they were given up
 }
 
-// abandoned is an attempt that the client gave up while it may have been in a wait queue. A
+// formerWaiter is an attempt that the client gave up while it may have been in a wait queue. A
 // push for it means that it is still in the queue, or that it has just been granted. The
 // client then cancels it at once.
-type abandoned struct {
+type formerWaiter struct {
 	Attempt
 	number uint64
 	gone   time.Duration // from then on the server has neither its position nor its grant
 	again  chan struct{} // receives when the client must cancel it again at once
 }
 
-// maxAbandoned limits how many attempts are remembered. A push for a forgotten attempt is
+// maxFormerWaiters limits how many attempts are remembered. A push for a forgotten attempt is
 // not answered; nothing else is lost.
-const maxAbandoned = 1 << 12
+const maxFormerWaiters = 1 << 12
 
 // NewCanceller makes one.
 func NewCanceller(s *Sender) *Canceller { return &Canceller{sender: s} }
@@ -77,11 +77,11 @@ func (c *Canceller) cancel(action *script.Script, a Attempt) func(context.Contex
 	}
 }
 
-// Abandon cancels an attempt that may be in a wait queue, and releases what it has been or
-// may yet be granted. A position outlives a lease. So if the server does not answer, Abandon
+// CancelWaiter cancels an attempt that may be in a wait queue, and releases what it has been or
+// may yet be granted. A position outlives a lease. So if the server does not answer, CancelWaiter
 // sends until the position and any grant to it have certainly expired. number is the
 // attempt's number.
-func (c *Canceller) Abandon(a Attempt, number uint64) {
+func (c *Canceller) CancelWaiter(a Attempt, number uint64) {
 	now := c.sender.Now()
 	until := now + a.TTL
 	gone := until + leasetime.WaiterTTL(a.TTL)
@@ -91,21 +91,21 @@ func (c *Canceller) Abandon(a Attempt, number uint64) {
 }
 
 func (c *Canceller) remember(a Attempt, number uint64, now, gone time.Duration) <-chan struct{} {
-	one := &abandoned{Attempt: a, number: number, gone: gone, again: make(chan struct{}, 1)}
+	one := &formerWaiter{Attempt: a, number: number, gone: gone, again: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := 0
-	for first < len(c.abandoned) && (c.abandoned[first].gone < now || len(c.abandoned)-first >= maxAbandoned) {
+	for first < len(c.former) && (c.former[first].gone < now || len(c.former)-first >= maxFormerWaiters) {
 		first++
 	}
-	c.abandoned = append(slices.Delete(c.abandoned, 0, first), one)
+	c.former = append(slices.Delete(c.former, 0, first), one)
 	return one.again
 }
 
-func (c *Canceller) find(number uint64) *abandoned {
+func (c *Canceller) find(number uint64) *formerWaiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, one := range c.abandoned {
+	for _, one := range c.former {
 		if one.number == number {
 			return one
 		}

@@ -187,7 +187,7 @@ func TestARequestMayHaveATimeLimitOfItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		start := time.Now()
 		resume := b.mem.Stall()
-		_, err := b.AskIn(t.Context(), new(request.Buffer), timeout/4,
+		_, err := b.AskWithin(t.Context(), new(request.Buffer), timeout/4,
 			script.Cancel, []string{key}, []string{"c/1", "60000", base})
 		resume()
 		if !request.Transient(err) || time.Since(start) != timeout/4 {

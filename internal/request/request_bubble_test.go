@@ -128,7 +128,7 @@ func TestARequestWithoutAnAnswerIsSentOnceMore(t *testing.T) {
 			bubble(t, func(t *testing.T, b *bench) {
 				b.count(func(string) error { return c.errs[b.sent.Load()-1] })
 				args := []string{"c/1", "60000", base}
-				_, err := b.AskTwice(t.Context(), new(request.Buffer), script.Cancel, []string{key}, args)
+				_, err := b.AskResend(t.Context(), new(request.Buffer), script.Cancel, []string{key}, args)
 				if b.sent.Load() != c.sent || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Errorf("%v after %d requests", err, b.sent.Load())
 				}
@@ -141,7 +141,7 @@ func TestARequestAndOneMoreHaveTheTimeOfBoth(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		start := b.Now()
 		time.Sleep(timeout / 2)
-		at, ok := b.WithinTwice(t.Context(), start).Deadline()
+		at, ok := b.WithinResend(t.Context(), start).Deadline()
 		if left := time.Until(at); !ok || left != 2*timeout-timeout/2 {
 			t.Errorf("%v are left", left)
 		}
@@ -203,14 +203,14 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 			t.Fatal("acquisitions of one TTL are not sent together")
 		}
 		var alone int
-		for free.Enter(request.One{}) == nil { // until one has to queue
+		for free.Offer(request.One{}) == nil { // until one has to queue
 			alone++
 		}
-		taken := free.Enter(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
-		busy := free.Enter(request.One{Key: key, Attempt: "c/2"})
+		taken := free.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
+		busy := free.Offer(request.One{Key: key, Attempt: "c/2"})
 		before := b.sent.Load()
 		for range alone {
-			free.Exit()
+			free.DoneAlone()
 		}
 		if o := <-taken.Answer; !o.Done || o.Token == 0 || o.Err != nil {
 			t.Errorf("a free lock: %+v", o)
@@ -221,12 +221,12 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 		assert.Equal(t, b.sent.Load()-before, 1, "requests")
 		released := b.Releases()
 		for range alone {
-			released.Enter(request.One{})
+			released.Offer(request.One{})
 		}
-		gone := released.Enter(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
+		gone := released.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
 		b.count(func(string) error { return errLink })
 		for range alone {
-			released.Exit()
+			released.DoneAlone()
 		}
 		if o := <-gone.Answer; o.Done || !errors.Is(o.Err, errLink) {
 			t.Errorf("without an answer: %+v", o)
@@ -244,7 +244,7 @@ type single struct{ store.Store }
 func TestAStoreWithoutBatchesSendsEachAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		s := b.over(single{b.mem})
-		assert.True(t, !s.Batches() && s.Releases() == nil && s.Acquires("1", "1") == nil,
+		assert.True(t, !s.CanBatch() && s.Releases() == nil && s.Acquires("1", "1") == nil,
 			"it has batches")
 	})
 }
@@ -291,7 +291,7 @@ func TestAnAbandonedAttemptIsCancelledForAsLongAsItsPositionMayLive(t *testing.T
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
 		b.count(func(string) error { return errLink })
-		c.Abandon(attempt("c/1"), 1)
+		c.CancelWaiter(attempt("c/1"), 1)
 		time.Sleep(2 * ttl)
 		synctest.Wait()
 		before := b.sent.Load()
@@ -308,7 +308,7 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
 		b.acquire(t, "c/1")
-		c.Abandon(attempt("c/1"), 1)
+		c.CancelWaiter(attempt("c/1"), 1)
 		synctest.Wait() // it is found, and cancelled
 		b.acquire(t, "c/1")
 		before := b.sent.Load()
@@ -328,7 +328,7 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
-		c.Abandon(attempt("c/1"), 1) // nothing is found: it is sent again and again
+		c.CancelWaiter(attempt("c/1"), 1) // nothing is found: it is sent again and again
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		b.acquire(t, "c/1")
@@ -343,7 +343,7 @@ func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
 func TestAPushAfterTheEndIsNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)
-		c.Abandon(attempt("c/1"), 1)
+		c.CancelWaiter(attempt("c/1"), 1)
 		b.life.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

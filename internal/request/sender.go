@@ -30,13 +30,13 @@ type Config struct {
 // Sender sends requests.
 type Sender struct {
 	Config
-	batches batches
+	batchers batchers
 }
 
 // New makes a Sender. It does no I/O.
 func New(cfg Config) *Sender {
 	s := &Sender{Config: cfg}
-	s.batches.open(s)
+	s.batchers.open(s)
 	return s
 }
 
@@ -66,8 +66,8 @@ type Buffer struct {
 	limited timelimit.Limited
 }
 
-// AskIn is [Sender.Ask] with another time limit. The request is in buf.
-func (s *Sender) AskIn(
+// AskWithin is [Sender.Ask] with another time limit. The request is in buf.
+func (s *Sender) AskWithin(
 	ctx context.Context, buf *Buffer, limit time.Duration, action *script.Script, keys, args []string,
 ) (wire.Answer, error) {
 	return wire.Parsed(s.run(buf.limited.Within(ctx, limit), ctx, action, keys, args))
@@ -121,15 +121,15 @@ func (s *Sender) RunAcked(
 	return answer, got, InTime(ctx, err)
 }
 
-// WithinTwice returns ctx with the time limit of a request that began at start and is sent once
+// WithinResend returns ctx with the time limit of a request that began at start and is sent once
 // more.
-func (s *Sender) WithinTwice(ctx context.Context, start time.Duration) context.Context {
+func (s *Sender) WithinResend(ctx context.Context, start time.Duration) context.Context {
 	return timelimit.Within(ctx, start+2*s.Timeout-s.Now())
 }
 
-// Resend sends a request, and once more if no answer comes: again. The script must tolerate
+// WithResend sends a request, and once more if no answer comes: again. The script must tolerate
 // that. If the second copy is refused, the outcome of the first is still unknown.
-func Resend(ctx context.Context, ask, again func() (wire.Answer, error)) (wire.Answer, error) {
+func WithResend(ctx context.Context, ask, again func() (wire.Answer, error)) (wire.Answer, error) {
 	a, err := ask()
 	if err == nil || Definite(err) || ctx.Err() != nil {
 		return a, err
@@ -141,10 +141,10 @@ func Resend(ctx context.Context, ask, again func() (wire.Answer, error)) (wire.A
 	return second, failed
 }
 
-// AskTwice is [Sender.Ask] with [Resend]. The first request is in b.
-func (s *Sender) AskTwice(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
-	return Resend(ctx,
-		func() (wire.Answer, error) { return s.AskIn(ctx, b, s.Timeout, a, keys, args) },
+// AskResend is [Sender.Ask] with [WithResend]. The first request is in b.
+func (s *Sender) AskResend(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
+	return WithResend(ctx,
+		func() (wire.Answer, error) { return s.AskWithin(ctx, b, s.Timeout, a, keys, args) },
 		func() (wire.Answer, error) { return s.Ask(ctx, a, keys, args) })
 }
 

@@ -28,7 +28,7 @@ func FuzzNames(f *testing.F) {
 		back := Decode(word)
 		assert.True(t, back == name, "%q is written as %q and read as %q", name, word, back)
 		for _, there := range []string{
-			Key("p", name), Base("p", name, true) + "c", PeriodicKey("p", name), Watch("p", name, true),
+			Key("p", name), ChannelPrefix("p", name, true) + "c", PeriodicKey("p", name), Watch("p", name, true),
 		} {
 			assert.Equal(t, tag(there), word, "%q: the slot of %q is that of", name, there)
 		}

@@ -120,9 +120,9 @@ func Key(prefix, name string) string { return prefix + ":{" + Encode(name) + "}"
 // ClientKey is the name of a client's own record.
 func ClientKey(prefix, client string) string { return prefix + ":client:" + client }
 
-// Base is the channel prefix of the pushes for a lock: one channel for each
+// ChannelPrefix begins the names of the channels of the pushes for a lock: one channel for each
 // client, or in a Cluster one for each client and lock, in the lock's slot.
-func Base(prefix, name string, sharded bool) string {
+func ChannelPrefix(prefix, name string, sharded bool) string {
 	if sharded {
 		return prefix + ":push:{" + Encode(name) + "}:"
 	}

@@ -14,8 +14,8 @@ var spaces = map[string]func(prefix, name, client string) string{
 	"job":          func(prefix, name, _ string) string { return PeriodicKey(prefix, name) },
 	"client":       func(prefix, _, client string) string { return ClientKey(prefix, client) },
 	"quorum":       func(prefix, _, _ string) string { return prefix + ":quorum" },
-	"push":         func(prefix, name, client string) string { return Base(prefix, name, false) + client },
-	"push sharded": func(prefix, name, client string) string { return Base(prefix, name, true) + client },
+	"push":         func(prefix, name, client string) string { return ChannelPrefix(prefix, name, false) + client },
+	"push sharded": func(prefix, name, client string) string { return ChannelPrefix(prefix, name, true) + client },
 	"watch":        func(prefix, name, _ string) string { return Watch(prefix, name, false) },
 	"watch sharded": func(prefix, name, _ string) string {
 		return Watch(prefix, name, true)

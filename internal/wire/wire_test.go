@@ -22,11 +22,11 @@ func tag(key string) string {
 func TestAnyNameKeepsRecordAndChannelInOneSlot(t *testing.T) {
 	names := []string{"a", "a{b", "}a", "{}", "a{}b", "{a}b", "with space", "line\nbreak", "100%", "日本語", "\x00"}
 	same := func(name string) bool {
-		return name == "" || tag(Key("p", name)) == tag(Base("p", name, true)+"client") &&
+		return name == "" || tag(Key("p", name)) == tag(ChannelPrefix("p", name, true)+"client") &&
 			tag(Key("p", name)) == Encode(name)
 	}
 	for _, name := range names {
-		assert.True(t, same(name), "%q: key %q, channel %q", name, Key("p", name), Base("p", name, true))
+		assert.True(t, same(name), "%q: key %q, channel %q", name, Key("p", name), ChannelPrefix("p", name, true))
 	}
 	assert.NoError(t, quick.Check(same, nil))
 }

@@ -9,7 +9,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "silence == nil || freeAt != due {",
 }, {
 	name: "a call waits at a node of a Cluster that does not have the lock",
-	old:  " || elsewhere(o.c, err)",
+	old:  " || elsewhere(r.c, err)",
 	mut:  "",
 }, {
 	name: "a call that waits asks for ever when the lock's slot has moved away",
@@ -41,18 +41,18 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "			if silence != nil {\n",
 }}), in("acquire.go", by{worlds, rules}, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
-	old: "	sent := c.now()\n	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n",
-	mut: "	limit := leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
-		"	a, err := c.sender.AskIn(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
+	old: "	sent := c.now()\n	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n",
+	mut: "	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
+		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
 }}), in("acquire.go", by{rules, worlds}, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
 	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
 	mut:  "	end := request.Ended(ctx)\n",
 }}), in("internal/renewer/renewer.go", by{worlds, keeping}, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
-	old:  "			a.extend(sent, a.For)\n",
-	mut:  "			a.extend(now, a.For)\n",
+	old:  "			a.countFrom(sent, a.For)\n",
+	mut:  "			a.countFrom(now, a.For)\n",
 }, {
 	name: "an expired lease is not signalled",
 	old:  "	for _, it := range lost {\n		r.cfg.Lost(it, it.EndReason())\n",
@@ -119,7 +119,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	if err == nil || !repeats || true {\n",
 }}), in("internal/localqueue/queue.go", by{leaving, rules}, []mutant{{
 	name: "a goroutine that gives up keeps the turn",
-	old:  "	default:\n		t.Leave()\n",
+	old:  "	default:\n		t.PassOn()\n",
 	mut:  "",
 }}), in("lease.go", by{rules, worlds}, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
@@ -155,7 +155,7 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	mut:  "	if !lk.ack.Wanted() || got.Replicas >= 0 {\n",
 }}), in("loss.go", by{worlds, rules}, []mutant{{
 	name: "a lost lease leaves the turn to nobody",
-	old:  "			h.leaveTurn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
+	old:  "			h.passTurnOn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
 	mut:  "		}\n		reportLoss(h.lock.client, live, err)\n",
 }}), in("client.go", by{rules}, []mutant{{
 	name: "a push for an attempt of another process is accepted",

@@ -22,16 +22,16 @@ var (
 // inConnections are those of the adapters, and of calls while a server is away.
 var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	name: "a call that waits fails with the first failure",
-	old:  "	if o.try || !request.Transient(err) || request.Ended",
+	old:  "	if r.try || !request.Transient(err) || request.Ended",
 	mut:  "	if true || !request.Transient(err) || request.Ended",
 }, {
 	name: "a try waits for the server",
-	old:  "	if o.try || !request.Transient(err) || request.Ended",
-	mut:  "	if o.last != nil && o.try || !request.Transient(err) || request.Ended",
+	old:  "	if r.try || !request.Transient(err) || request.Ended",
+	mut:  "	if r.last != nil && r.try || !request.Transient(err) || request.Ended",
 }, {
 	name: "a call that waits tries again what is refused for good",
-	old:  "	if o.try || !request.Transient(err) || request.Ended",
-	mut:  "	if o.try || request.Ended",
+	old:  "	if r.try || !request.Transient(err) || request.Ended",
+	mut:  "	if r.try || request.Ended",
 }, {
 	name: "the end of a wait returns the error of the last request",
 	old:  "	if err == nil || !waitOver(ctx, parent) ||\n",
@@ -54,11 +54,11 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "		return failed\n",
 }}), in("acquire.go", by{stopping}, []mutant{{
 	name: "a request that the end of the context stopped names no server",
-	old:  "cmp.Or(request.Interrupted(err), away.silent)",
-	mut:  "cmp.Or(\"\", away.silent)",
+	old:  "cmp.Or(request.Interrupted(err), retry.silent)",
+	mut:  "cmp.Or(\"\", retry.silent)",
 }, {
 	name: "the second attempt of a call does not know which server is silent",
-	old:  "cmp.Or(request.Interrupted(err), away.silent)",
+	old:  "cmp.Or(request.Interrupted(err), retry.silent)",
 	mut:  "cmp.Or(request.Interrupted(err), \"\")",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "tries that could not be made end the trying",
@@ -74,7 +74,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "	if held := heldIn(err); held != nil && !try {\n",
 }, {
 	name: "the second attempt of a call does not know why the first one failed",
-	old:  "	case heldIn(err) == nil:\n		o.last = reason(err)\n",
+	old:  "	case heldIn(err) == nil:\n		r.last = reason(err)\n",
 	mut:  "",
 }}), in("internal/request/errors.go", by{outlasting}, []mutant{{
 	name: "what was not sent is an unknown outcome",
@@ -90,19 +90,19 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 	mut:  "		if !errors.Is(err, ErrHeld) {\n",
 }}), in("multi.go", by{outlasting}, []mutant{{
 	name: "several locks do not outlast the server",
-	old:  "case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && away.outlast(waits, err):",
-	mut:  "case false && away.outlast(waits, err):",
+	old:  "case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && retry.pauseAfter(waits, err):",
+	mut:  "case false && retry.pauseAfter(waits, err):",
 }}), in("periodic.go", by{outlasting}, []mutant{{
 	name: "a job that waits does not outlast the server",
-	old:  "case err != nil && isTransient(lk.client, err) && away.outlast(waits, err):",
-	mut:  "case false && away.outlast(waits, err):",
+	old:  "case err != nil && isTransient(lk.client, err) && retry.pauseAfter(waits, err):",
+	mut:  "case false && retry.pauseAfter(waits, err):",
 }}), in("client.go", by{closing}, []mutant{{
 	name: "Close is bounded by the caller alone",
 	old:  "	limit, parent := closeLimit, ctx\n",
 	mut:  "	limit, parent := 50*closeLimit, ctx\n",
 }, {
 	name: "Close releases each lease by itself, a few at a time",
-	old:  "		case c.sender.Batches() && h.batchable():\n			plain = append(plain, h)\n",
+	old:  "		case c.sender.CanBatch() && h.batchable():\n			plain = append(plain, h)\n",
 	mut:  "",
 }, {
 	name: "a second Close does not wait for the first",

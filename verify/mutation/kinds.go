@@ -124,8 +124,8 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "changed := true",
 }}), in("lock.go", by{rules}, []mutant{{
 	name: "the lock is free when the first re-entry is released",
-	old:  "	return first.left && len(in) == 0\n",
-	mut:  "	return first.left || len(in) == 0\n",
+	old:  "	return root.left && len(in) == 0\n",
+	mut:  "	return root.left || len(in) == 0\n",
 }}), in("wait.go", by{rules}, []mutant{{
 	name: "a waiter that cannot be pushed to waits for a push",
 	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)\n",
@@ -148,7 +148,7 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "h.lock.ack == lk.ack && h.lock.rw.any() == lk.rw.any()\n",
 }}), in("internal/pushes/hub.go", by{waking, rules}, []mutant{{
 	name: "a late subscription is not for waiters that exist already",
-	old:  "			w.sub = s\n			s.users++\n			w.recheck()\n",
+	old:  "			w.sub = s\n			s.users++\n			w.tellResumed()\n",
 	mut:  "",
 }}), in("internal/request/preflight.go", by{rules}, []mutant{{
 	name: "a missing permission is found only in the middle of a script",
@@ -176,11 +176,11 @@ var inKinds = slices.Concat(in("script/proclaim.lua", by{transcripts, oracle}, [
 	mut:  "	e.waits, e.unknown = true, false\n",
 }, {
 	name: "a reservation for a reader that tries and gives up is kept",
-	old:  "	if !left && w.hold != none {\n",
-	mut:  "	if left && w.hold != none {\n",
+	old:  "	if !left && p.hold != none {\n",
+	mut:  "	if left && p.hold != none {\n",
 }}), in("internal/localqueue/queue.go", by{promised}, []mutant{{
 	name: "a reservation for a reader that gives up is kept",
-	old:  "		q.rules.Unreserve(w.hold)\n",
+	old:  "		q.rules.Unreserve(p.hold)\n",
 	mut:  "",
 }}), in("internal/timelimit/timelimit.go", by{promised, limits}, []mutant{{
 	name: "a deadline that has passed keeps a request open",

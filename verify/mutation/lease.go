@@ -51,8 +51,8 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	_ = waits\n",
 }}), in("acquire.go", by{outlasting}, []mutant{{
 	name: "an acquisition that got no answer is given no more time",
-	old:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, at.unanswered)",
-	mut:  "leasetime.AskFor(c.sender.Timeout, lk.ttl, 0*at.unanswered)",
+	old:  "leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)",
+	mut:  "leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, 0*at.unanswered)",
 }}), in("hold.go", by{dropping}, []mutant{{
 	name: "a lease that is dropped stops the renewals of other readers",
 	old:  "reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {",
@@ -207,24 +207,24 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	first := l.last\n",
 }, {
 	name: "a goroutine that has got the turn may leave without it",
-	old:  "	if w.next == nil {\n		return false\n",
-	mut:  "	if w.next == nil {\n		return true\n",
+	old:  "	if p.next == nil {\n		return false\n",
+	mut:  "	if p.next == nil {\n		return true\n",
 }}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a waiter that leaves a closed queue too late gives up the turn of the holder",
-	old:  "	case left, w.err != nil, w.hold",
-	mut:  "	case left, w.hold",
+	old:  "	case left, p.err != nil, p.hold",
+	mut:  "	case left, p.hold",
 }, {
 	name: "a goroutine that comes to a closed queue waits for ever",
 	old:  "	if s.closed {\n",
 	mut:  "	if false {\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves is held for ever",
-	old:  "		q.rules.Release(w.hold, t.Leave)\n",
-	mut:  "		t.Leave()\n",
+	old:  "		q.rules.Release(p.hold, t.PassOn)\n",
+	mut:  "		t.PassOn()\n",
 }, {
 	name: "a hold that comes to a waiter as it leaves keeps the turn",
-	old:  "		q.rules.Release(w.hold, t.Leave)\n",
-	mut:  "		q.rules.Release(w.hold, func() {})\n",
+	old:  "		q.rules.Release(p.hold, t.PassOn)\n",
+	mut:  "		q.rules.Release(p.hold, func() {})\n",
 }}), in("client.go", by{leaving}, []mutant{{
 	name: "a goroutine that gives up waits for the release of the hold that comes",
 	old:  "	inBackground(h.lock.client, func() {\n		discard(h)\n		then()\n	})\n",
@@ -235,7 +235,7 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	<-done\n",
 }}), in("lease.go", by{rules}, []mutant{{
 	name: "a loss that the caller notices first keeps the turn",
-	old:  "		h.leaveTurn() // the caller may",
+	old:  "		h.passTurnOn() // the caller may",
 	mut:  "		// the caller may",
 }}), in("internal/localqueue/queue.go", by{queuing}, []mutant{{
 	name: "a lock that nobody holds or wants any more is kept in the local queue",

@@ -53,6 +53,6 @@ var inWatching = slices.Concat(in("script/record.lua", by{transcripts}, []mutant
 	mut:  "",
 }, {
 	name: "a call waits for the end of its own lease",
-	old:  "		return held.deadlock()\n	}\n	if !c.life.Enter() {",
-	mut:  "	}\n	if !c.life.Enter() {",
+	old:  "		return held.deadlock()\n	}\n	if !c.life.BeginCall() {",
+	mut:  "	}\n	if !c.life.BeginCall() {",
 }}))

@@ -30,9 +30,9 @@ func (n *named) key() string {
 		return n.prefix + ":quorum"
 	case "push":
 		n.name = ""
-		return wire.Base(n.prefix, n.name, false) + n.client
+		return wire.ChannelPrefix(n.prefix, n.name, false) + n.client
 	case "push, sharded":
-		return wire.Base(n.prefix, n.name, true) + n.client
+		return wire.ChannelPrefix(n.prefix, n.name, true) + n.client
 	case "watch":
 		n.client = ""
 		return wire.Watch(n.prefix, n.name, false)

@@ -49,7 +49,7 @@ func TestAnyTextIsAName(t *testing.T) {
 			assert.True(t, !used, "%q and %q have one key", name, other)
 			keys[key] = name
 			assert.True(t, w.Do(t, "EXISTS", key) == int64(1), "%q: there is no key %q", name, key)
-			channel := wire.Base(redistest.Prefix(), name, true) + b.ID()
+			channel := wire.ChannelPrefix(redistest.Prefix(), name, true) + b.ID()
 			if slot(key) != slot(channel) {
 				t.Errorf("%q: %q is in slot %v, %q in %v", name, key, slot(key), channel, slot(channel))
 			}

@@ -198,7 +198,7 @@ func (w *worker) trespass(ctx context.Context, lock, owner string) {
 	e := history.Event{Kind: history.Try, Work: w.work, Lock: lock}
 	e.Owner = fmt.Sprintf("%s/9%08d", w.locks.ID(), w.ids.Add(1))
 	token, ttl := strconv.FormatUint(state.Holders[0].Token>>10, 10), wire.Millis(w.cfg.TTL)
-	retention, base := wire.Millis(Retention), wire.Base(w.cfg.Prefix, lock, w.store.Sharded())
+	retention, channelPrefix := wire.Millis(Retention), wire.ChannelPrefix(w.cfg.Prefix, lock, w.store.Sharded())
 	named := func(args ...string) []string {
 		if owner != "" {
 			args = append(args, owner)
@@ -209,10 +209,10 @@ func (w *worker) trespass(ctx context.Context, lock, owner string) {
 		action *script.Script
 		args   []string
 	}{
-		{script.Release, named(e.Owner, token, retention, base)},
-		{script.ReleaseAfter, named(e.Owner, token, "1", "0", retention, base)},
-		{script.Cancel, named(e.Owner, retention, base)},
-		{script.Convert, named(e.Owner, token, "s", ttl, retention, base)},
+		{script.Release, named(e.Owner, token, retention, channelPrefix)},
+		{script.ReleaseAfter, named(e.Owner, token, "1", "0", retention, channelPrefix)},
+		{script.Cancel, named(e.Owner, retention, channelPrefix)},
+		{script.Convert, named(e.Owner, token, "s", ttl, retention, channelPrefix)},
 		{script.ReleaseIdle, []string{e.Owner}},
 		{script.Renew, []string{retention, ttl, wire.LeaseWord(e.Owner, ttl, owner, ttl)}},
 	} {

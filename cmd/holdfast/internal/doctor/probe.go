@@ -70,7 +70,7 @@ func (r *reader) probe(ctx context.Context, prefix string) {
 	var err error
 	for range hops {
 		name := "doctor-" + rand.Text()
-		channel := wire.Base(prefix, name, cluster) + "doctor"
+		channel := wire.ChannelPrefix(prefix, name, cluster) + "doctor"
 		if err = r.tryScript(ctx, p, wire.Key(prefix, name), channel); moved(err) && r.err == nil {
 			continue
 		}
