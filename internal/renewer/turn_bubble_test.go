@@ -151,6 +151,7 @@ func TestTheMostUrgentLeaseIsSentFirst(t *testing.T) {
 		time.Sleep(urgent[0].Deadline() - s.now() - 3*time.Second - time.Second/2)
 		tries := s.seen()
 		for _, r := range tries {
+			assert.AtMost(t, len(r.batch), batchMax, "leases in a request")
 			for _, a := range r.batch {
 				assert.MustTrue(t, a.For == ttl, "a lease that lasts until %v was sent at %v", a.Deadline(), r.at)
 			}

@@ -131,12 +131,12 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "		if a.unconfirmed",
 }, {
 	name: "a request renews any number of leases",
-	old:  "			n := min(len(leases), batchMax)\n",
-	mut:  "			n := len(leases)\n",
+	old:  "slices.Chunk(leases, batchMax)",
+	mut:  "slices.Chunk(leases, len(leases))",
 }, {
 	name: "leases of two servers share a request",
-	old:  "due[group] = append(due[group], Asked{",
-	mut:  "due[\"\"] = append(due[\"\"], Asked{",
+	old:  "due[name] = append(due[name], r.ask(",
+	mut:  "due[\"\"] = append(due[\"\"], r.ask(",
 }, {
 	name: "a deadline moves back",
 	old:  "	d = max(d, it.Deadline())\n",
@@ -181,6 +181,10 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	name: "the most urgent lease is sent last",
 	old:  "return t[i].urgent < t[j].urgent }",
 	mut:  "return t[i].urgent > t[j].urgent }",
+}, {
+	name: "a late server gets any number of leases in a request",
+	old:  "len(g.waiting) > 0 && len(batch) < batchMax {",
+	mut:  "len(g.waiting) > 0 {",
 }, {
 	name: "a server that loses a renewal is late",
 	old:  "bound < r.cfg.Timeout || g.answered-sent > r.cfg.Timeout/4:",
