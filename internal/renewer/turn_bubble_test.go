@@ -264,6 +264,8 @@ func TestAGroupIsForgottenWhenNothingIsUnderWay(t *testing.T) {
 		time.Sleep(ttl)
 		s.add(t, "another", ttl)
 		time.Sleep(ttl / 5)
+		s.renewer.mu.Lock()
+		defer s.renewer.mu.Unlock()
 		assert.Equal(t, len(s.renewer.groups)+len(s.renewer.paused), 0, "groups")
 	})
 }
