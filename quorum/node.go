@@ -21,7 +21,7 @@ type node struct {
 	store.Store
 	store  *Store
 	number int
-	window window
+	window lateWindow
 	pace   atomic.Int64 // see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.

@@ -5,25 +5,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/window"
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// window limits how many requests are under way to a node that is late. Each request that gets no
-// answer in time halves the limit, and each answer raises it. Without a limit, every waiter would
-// send a late node its requests again and again, and all of their cancels. The node would carry out
-// nothing but requests for which nobody waits any more.
-type window struct {
+// lateWindow lets requests to a node that is late wait for their turn, see [window.Window]. Every waiter
+// would otherwise repeat its requests, and all of their cancels.
+type lateWindow struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
-	under   int // requests under way
-	limit   int // 0: none
+	window  window.Window
 	waiting []chan struct{}
 }
-
-const (
-	leastWindow = 2   // one request does not wait for another
-	mostWindow  = 256 // above that there is no limit
-)
 
 // limited reports whether an action may have to wait. What a holder sends does not: a lease that is
 // lost or released late costs more than a waiter's request.
@@ -38,10 +31,10 @@ func limited(action *script.Script) bool {
 // enter waits for the right to send a request, for at most timeout, and only until ended is closed. If
 // it returns an error, the request must not be sent, and nothing is left of it here. Nothing else need
 // end the wait: it lasts only while others are under way, which Close ends.
-func (w *window) enter(action *script.Script, timeout time.Duration, ended <-chan struct{}) error {
+func (w *lateWindow) enter(action *script.Script, timeout time.Duration, ended <-chan struct{}) error {
 	w.mu.Lock()
-	if w.limit == 0 || w.under < w.limit || !limited(action) {
-		w.under++
+	if !w.window.Full() || !limited(action) {
+		w.window.Enter()
 		w.mu.Unlock()
 		return nil
 	}
@@ -69,21 +62,17 @@ func (w *window) enter(action *script.Script, timeout time.Duration, ended <-cha
 }
 
 // leave ends a request. late says that it got no answer in time.
-func (w *window) leave(late bool) {
+func (w *lateWindow) leave(late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case late:
-		w.limit = max(w.under/2, leastWindow)
-	case w.limit >= mostWindow:
-		w.limit = 0
-	case w.limit > 0:
-		w.limit++
+	outcome := window.Answered
+	if late {
+		outcome = window.Late
 	}
-	w.under--
-	for len(w.waiting) > 0 && (w.limit == 0 || w.under < w.limit) {
+	w.window.Leave(outcome, false)
+	for len(w.waiting) > 0 && !w.window.Full() {
 		close(w.waiting[0])
 		w.waiting = w.waiting[1:]
-		w.under++
+		w.window.Enter()
 	}
 }

@@ -54,9 +54,12 @@ func AcquireLimit(limit, ttl time.Duration, unanswered int) time.Duration {
 	return limit
 }
 
+// LongestPause is the longest time between a renewal that failed and the next try.
+const LongestPause = time.Second
+
 // RetryAt is the instant of the next try after a renewal that failed at now.
 func RetryAt(now, ttl time.Duration) time.Duration {
-	return now + min(max(ttl/20, time.Millisecond), time.Second)
+	return now + min(max(ttl/20, time.Millisecond), LongestPause)
 }
 
 // TTLFor is the shortest TTL, in whole milliseconds, with which a client trusts a lease for

@@ -28,10 +28,19 @@ type Item struct {
 
 	index       int32 // index in the heap; -1 when the renewer does not have the item
 	NoRenewal   bool  // not renewed: only its end is watched; after Add for the renewer only
-	busy        bool  // a renewal is under way
-	unconfirmed bool  // pushed, and not confirmed yet
+	step        step
+	unconfirmed bool // pushed, and not confirmed yet
 	cut         cut
 }
+
+// step says how far the next renewal is.
+type step uint8
+
+const (
+	idle     step = iota // not due
+	waiting              // due, and waiting for its turn at a late server
+	underWay             // sent
+)
 
 // cut says what later answers may do to the deadline.
 type cut uint8

@@ -90,13 +90,16 @@ type Renewer struct {
 	armed   time.Duration // when the timer fires; 0: never
 	stopped bool
 
+	groups map[string]*group
+	paused []*group // late groups that had no request under way for a moment
+
 	// awaited has a channel for each lease whose renewal somebody waits for, see Shorten.
 	awaited map[*Item]chan struct{}
 }
 
 // New makes a renewer. Its timer starts with the first lease.
 func New(cfg Config) *Renewer {
-	r := &Renewer{cfg: cfg}
+	r := &Renewer{cfg: cfg, groups: make(map[string]*group)}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
@@ -151,7 +154,8 @@ func (it *Item) countFrom(sent, ttl time.Duration) {
 	it.Limits.noteDeadline(d)
 	it.due = max(it.due, leasetime.RenewAt(sent, ttl))
 	it.next = min(it.due, d)
-	if it.noRenewalFollows() || it.busy {
+	it.leaveTurn()
+	if it.noRenewalFollows() || it.step == underWay {
 		it.next = d
 	}
 }
@@ -167,7 +171,7 @@ func (a Asked) report(waiting int, sent, now time.Duration) Report {
 }
 
 // RenewNow renews at once the leases that match selects, because they may be lost. It skips
-// leases without renewal, and those whose renewal is under way.
+// leases without renewal, and those whose renewal is under way or waits for its turn.
 func (r *Renewer) RenewNow(match func(*Item) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +180,7 @@ func (r *Renewer) RenewNow(match func(*Item) bool) {
 	}
 	now := r.cfg.Now()
 	for _, it := range slices.Clone(r.queue) {
-		if match(it) && !it.busy && !it.noRenewalFollows() {
+		if match(it) && it.step == idle && !it.noRenewalFollows() {
 			it.next = min(it.next, now)
 			heap.Fix(&r.queue, int(it.index))
 		}
@@ -253,12 +257,13 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 	}
 	it.due = min(it.due, leasetime.RenewAt(now, ttl))
 	it.next = min(it.next, it.Deadline())
-	if !it.noRenewalFollows() && !it.busy {
+	it.leaveTurn()
+	if !it.noRenewalFollows() && it.step == idle {
 		it.next = min(it.next, it.due)
 	}
 	heap.Fix(&r.queue, int(it.index))
 	r.arm(now)
-	if !it.busy {
+	if it.step != underWay {
 		return nil, true
 	}
 	if r.awaited == nil {
@@ -293,6 +298,7 @@ func (r *Renewer) StopRenewal(it *Item) {
 	defer r.mu.Unlock()
 	it.NoRenewal = true
 	if it.index >= 0 && it.noRenewalFollows() {
+		it.leaveTurn()
 		it.next = it.Deadline()
 		heap.Fix(&r.queue, int(it.index))
 	}
@@ -328,6 +334,8 @@ func (r *Renewer) Stop() {
 		it.index = -1
 	}
 	r.queue = nil
+	clear(r.groups)
+	r.paused = nil
 	if r.timer != nil && r.timer.Stop() {
 		r.work.Done() // the tick that will not come
 	}
@@ -368,17 +376,17 @@ func (r *Renewer) tick() {
 	}
 	r.armed = 0
 	now := r.cfg.Now()
-	lost, due := r.takeDue(now)
-	r.arm(now)
-	for group, leases := range due {
-		for len(leases) > 0 {
-			n := min(len(leases), batchMax)
-			batch := leases[:n:n]
-			leases = leases[n:]
-			r.work.Go(func() { r.renew(batch) })
+	r.forgetPaused(now)
+	lost, due, late := r.takeDue(now)
+	for name, leases := range due {
+		for batch := range slices.Chunk(leases, batchMax) {
+			r.start(name, batch)
 		}
-		delete(due, group)
 	}
+	for g := range late {
+		r.startWaiting(g, now)
+	}
+	r.arm(now)
 	r.mu.Unlock()
 	for _, it := range lost {
 		r.cfg.Lost(it, it.EndReason())
@@ -387,8 +395,9 @@ func (r *Renewer) tick() {
 
 // takeDue removes the leases whose deadline has passed, and picks those whose
 // renewal is due, by group. If one is, those that are nearly due fill its batch up, and no more: with
-// many leases, each would otherwise be renewed earlier, and so more often.
-func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Asked) {
+// many leases, each would otherwise be renewed earlier, and so more often. The leases of late groups
+// wait for their turn. The confirmation of a pushed grant does not: the server has just sent that.
+func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Asked, late map[*group]bool) {
 	for len(r.queue) > 0 {
 		it := r.queue[0]
 		if it.Deadline() <= now {
@@ -396,26 +405,42 @@ func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Ask
 			lost = append(lost, it)
 			continue
 		}
-		if it.noRenewalFollows() || it.busy || it.next-leasetime.Slack(it.TTL) > now {
+		if it.noRenewalFollows() || it.step == underWay || it.next-leasetime.Slack(it.TTL) > now {
 			break
 		}
-		group := it.Hold.Group()
-		if n := len(due[group]); it.next > now && (len(due) == 0 || n > 0 && n%batchMax == 0) {
+		name := it.Hold.Group()
+		if g := r.groups[name]; g.isLate() && !it.unconfirmed {
+			if it.next > now {
+				break
+			}
+			r.takeTurn(g, it, now)
+			if late == nil {
+				late = make(map[*group]bool)
+			}
+			late[g] = true
+			continue
+		}
+		if n := len(due[name]); it.next > now && (len(due) == 0 || n > 0 && n%batchMax == 0) {
 			break
 		}
-		it.busy = true
-		it.next = it.Deadline()
-		heap.Fix(&r.queue, 0)
 		if due == nil {
 			due = make(map[string][]Asked)
 		}
-		due[group] = append(due[group], Asked{it, it.TTLFor(now, it.TTL)})
+		due[name] = append(due[name], r.ask(it, now))
 	}
-	return lost, due
+	return lost, due, late
+}
+
+// ask makes the request for one lease.
+func (r *Renewer) ask(it *Item, now time.Duration) Asked {
+	it.step = underWay
+	it.next = it.Deadline()
+	heap.Fix(&r.queue, int(it.index))
+	return Asked{it, it.TTLFor(now, it.TTL)}
 }
 
 // renew sends one batch and notes the outcome of each lease.
-func (r *Renewer) renew(batch []Asked) {
+func (r *Renewer) renew(g *group, batch []Asked) {
 	sent := r.cfg.Now()
 	bound := r.cfg.Timeout
 	r.mu.Lock()
@@ -440,7 +465,7 @@ func (r *Renewer) renew(batch []Asked) {
 	reports := make([]Report, len(batch))
 	r.mu.Lock()
 	for i, a := range batch {
-		a.busy = false
+		a.step = idle
 		if waits := r.awaited[a.Item]; waits != nil {
 			close(waits)
 			delete(r.awaited, a.Item)
@@ -452,6 +477,9 @@ func (r *Renewer) renew(batch []Asked) {
 			a.next = a.Deadline()
 			if !a.noRenewalFollows() { // StopRenewal may have been called meanwhile
 				a.next = min(a.retryAt(now), a.Deadline())
+				if now-sent >= r.cfg.Timeout && now >= r.lastCall(a.Item) {
+					a.next = now // after a pause it might be too late
+				}
 			}
 		case outcomes[i].Lost != "":
 			heap.Remove(&r.queue, int(a.index))
@@ -469,6 +497,7 @@ func (r *Renewer) renew(batch []Asked) {
 		held = append(held, i)
 	}
 	if !r.stopped {
+		r.leave(g, sent, now, r.outcome(g, sent, now, bound, err))
 		r.arm(now)
 	}
 	r.mu.Unlock()

@@ -131,12 +131,12 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "		if a.unconfirmed",
 }, {
 	name: "a request renews any number of leases",
-	old:  "			n := min(len(leases), batchMax)\n",
-	mut:  "			n := len(leases)\n",
+	old:  "slices.Chunk(leases, batchMax)",
+	mut:  "slices.Chunk(leases, len(leases))",
 }, {
 	name: "leases of two servers share a request",
-	old:  "due[group] = append(due[group], Asked{",
-	mut:  "due[\"\"] = append(due[\"\"], Asked{",
+	old:  "due[name] = append(due[name], r.ask(",
+	mut:  "due[\"\"] = append(due[\"\"], r.ask(",
 }, {
 	name: "a deadline moves back",
 	old:  "	d = max(d, it.Deadline())\n",
@@ -163,8 +163,52 @@ var inLease = slices.Concat(in("loss.go", by{dropping}, []mutant{{
 	mut:  "	d :=",
 }, {
 	name: "a lease is shortened while a renewal asks for more",
-	old:  "	if !it.busy {\n		return nil, true\n	}\n",
+	old:  "	if it.step != underWay {\n		return nil, true\n	}\n",
 	mut:  "	if true {\n		return nil, true\n	}\n",
+}, {
+	name: "the last try of a silent server ends, and a pause follows",
+	old:  "					a.next = now // after a pause it might be too late\n",
+	mut:  "					_ = 0\n",
+}}), in("internal/renewer/turn.go", by{keeping}, []mutant{{
+	name: "a late server gets every renewal",
+	old:  "return g != nil && g.window.Limited() }",
+	mut:  "return g != nil && g.window.Limited() && false }",
+}, {
+	name: "a lease waits for its turn until it is lost",
+	old:  "return it.Deadline() - r.cfg.Timeout }",
+	mut:  "return it.Deadline() }",
+}, {
+	name: "the most urgent lease is sent last",
+	old:  "return t[i].urgent < t[j].urgent }",
+	mut:  "return t[i].urgent > t[j].urgent }",
+}, {
+	name: "a late server gets any number of leases in a request",
+	old:  "len(g.waiting) > 0 && len(batch) < batchMax {",
+	mut:  "len(g.waiting) > 0 {",
+}, {
+	name: "a server that loses a renewal is late",
+	old:  "bound < r.cfg.Timeout || g.answered-sent > r.cfg.Timeout/4:",
+	mut:  "bound < r.cfg.Timeout:",
+}, {
+	name: "a late server is on time after each pause",
+	old:  "	case g.window.Limited():\n",
+	mut:  "	case false:\n",
+}, {
+	name: "a late server is remembered for ever",
+	old:  "		if over && g.window.Idle()",
+	mut:  "		if false && g.window.Idle()",
+}, {
+	name: "a lease that was extended waits for its turn all the same",
+	old:  "	if it.step == waiting {\n		it.step = idle\n	}\n",
+	mut:  "",
+}}), in("internal/window/window.go", by{limiting}, []mutant{{
+	name: "a late answer raises the limit of renewals",
+	old:  "max(min(w.limit, w.under/2), least)",
+	mut:  "max(w.under/2, least)",
+}, {
+	name: "all renewals that wait are sent at once",
+	old:  "	case !crowd:\n",
+	mut:  "	default:\n",
 }}), in("internal/renewer/item.go", by{keeping}, []mutant{{
 	name: "a fixed lease is renewed",
 	old:  "(it.NoRenewal || it.reached()) && !it.unconfirmed",

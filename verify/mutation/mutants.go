@@ -31,6 +31,7 @@ var (
 	waking     = check{"unit tests", ".", []string{"./internal/pushes"}}
 	riding     = check{"unit tests", ".", []string{"./internal/batch"}}
 	reading    = check{"unit tests", ".", []string{"./internal/wire"}}
+	limiting   = check{"unit tests", ".", []string{"./internal/window"}}
 	requesting = check{"unit tests", ".", []string{"./internal/request"}}
 	// How things are named, and how refusals are told apart.
 	naming   = check{"unit tests", ".", []string{"./internal/wire"}}

@@ -123,11 +123,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	name: "quorum: one late answer makes a server silent",
 	old:  "n.answeredAt > sent {",
 	mut:  "n.answeredAt > 2*sent {",
-}}), in("quorum/window.go", by{uniting}, []mutant{{
+}}), in("internal/window/window.go", by{uniting}, []mutant{{
 	name: "quorum: a late server gets every request",
-	old:  "w.limit = max(w.under/2, leastWindow)",
-	mut:  "w.limit = 0 * leastWindow",
-}, {
+	old:  "	case o == Late:\n		w.limit = max(w.under/2, least)\n",
+	mut:  "	case o == Late:\n		w.limit = 0\n",
+}}), in("quorum/window.go", by{uniting}, []mutant{{
 	name: "quorum: what nobody waits for is sent to a late server",
 	old:  "	case <-ended:\n		err = errEnded\n",
 	mut:  "",
