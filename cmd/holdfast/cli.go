@@ -12,8 +12,10 @@ package main
 //     are never renamed, removed or given another type.
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,13 +50,30 @@ func execute(args []string) int {
 	a := &app{log: "text", say: &printer{
 		w: os.Stderr, level: levelNormal, terminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}}
+	a.say.json = asksForJSON(args, os.Getenv(envName("log-format"))) // until prepare has read the flags
 	root := newRoot(a)
 	root.SetArgs(withDashes(root, args))
-	err := root.Execute()
+	err := cmp.Or(root.Execute(), stdout.failed)
 	if err != nil {
 		a.say.fail(err)
 	}
 	return codeOf(err)
+}
+
+// asksForJSON reports whether --log-format is json. It is for the errors that come before any
+// flag is read, such as an unknown one.
+func asksForJSON(args []string, form string) bool {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if value, ok := strings.CutPrefix(arg, "--log-format="); ok {
+			form = value
+		} else if arg == "--log-format" && i+1 < len(args) {
+			form = args[i+1]
+		}
+	}
+	return form == "json"
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -87,7 +106,7 @@ checks the server.`,
 		},
 	}
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
-	root.SetOut(os.Stdout)
+	root.SetOut(stdout)
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetGlobalNormalizationFunc(flagAlias)

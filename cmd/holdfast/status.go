@@ -83,7 +83,7 @@ func newStatus(a *app) *cobra.Command {
 			return usageError(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+operand(args[0]))
 		}
-		return runStatus(a, args[0], asJSON || output == "json", os.Stdout)
+		return runStatus(a, args[0], asJSON || output == "json", stdout)
 	}
 	return cmd
 }
