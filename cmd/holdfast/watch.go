@@ -223,7 +223,7 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 		if was.Held() && !is.Held() {
 			add(watchEvent{Event: "released"})
 		}
-		if n := len(is.Waiters); n != len(was.Waiters) {
+		if n := waitingOn(is); n != waitingOn(was) {
 			add(watchEvent{Event: "waiting", Waiting: &n})
 		}
 	}
