@@ -6,6 +6,8 @@ package main
 //   - Standard error carries messages: lines that begin with "holdfast: ", lower
 //     case, no full stop. If there is a next step to suggest, a line that begins
 //     with "hint: " follows an error.
+//   - A line is not cut or wrapped to the terminal: scripts read it, as the runbook does with
+//     awk, and people copy it. Only top, which has the whole screen, cuts its lines.
 //   - A password is never printed, wherever it came from.
 //   - Exit codes are in exit.go, and in --help of the commands that set them.
 //   - --json prints one object with documented fields: fields may be added, and
