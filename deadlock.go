@@ -114,7 +114,7 @@ func (g *waitGraph) addWaiters(info *LockInfo, alive map[waitsfor.ID]bool) {
 	var before, readers []waitsfor.ID // the last waiter that is no reader; the readers behind it
 	for _, w := range info.Waiters {
 		id := waitsfor.ID{Lock: info.Name, Attempt: w.HolderID}
-		if w.silent || !alive[id] && !g.proven(waitsfor.Edge{To: id}) {
+		if w.Silent || !alive[id] && !g.proven(waitsfor.Edge{To: id}) {
 			continue
 		}
 		var n waitsfor.Node

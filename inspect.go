@@ -83,9 +83,9 @@ type Waiter struct {
 	Permits  int               // those that it asks for; 1 for other kinds
 	Since    time.Time         // by the server's clock
 	Waited   time.Duration
+	Silent   bool // it has not polled for so long that its position has ended; the next request removes it
 
-	silent bool  // its position has ended: the next request about the lock removes it
-	until  int64 // when its position ends, in ms of the server's clock; each poll moves it
+	until int64 // when its position ends, in ms of the server's clock; each poll moves it
 }
 
 // EvictionInfo says when an operator evicted the holders of a lock, with the operator's
@@ -141,7 +141,7 @@ func readLock(
 			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
 			ClientID: wire.Client(w.Attempt), Client: said.client(w.Attempt), Tags: said.tags(w.Attempt),
 			Permits: w.Weight, Since: w.Joined, Waited: r.Now.Sub(w.Joined),
-			silent: w.Left <= 0, until: r.Now.Add(w.Left).UnixMilli(),
+			Silent: w.Left <= 0, until: r.Now.Add(w.Left).UnixMilli(),
 		})
 	}
 	if e := r.Evicted; e != nil {

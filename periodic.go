@@ -82,8 +82,8 @@ type RunResult struct {
 }
 
 // Do runs f if the job has not run in this period. Otherwise it returns at once without an
-// error, and Ran is false. With [MaxWait], Do waits that long for the next period. During
-// that time it also waits for a server that is away.
+// error, and Ran is false. With [MaxWait], Do waits that long for a period that begins in
+// that time, and for a server that is away.
 //
 // The context of f is a child of ctx. It also ends when the run's lease is lost.
 //
@@ -105,10 +105,15 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 	}
 	defer cancel()
 	retry := &retries{c: lk.client, lock: lk, try: lk.maxWait <= 0}
+	end := lk.client.now() + lk.maxWait
 	var seen *RunResult
+	var back givenBack
 	for {
 		result, l, err := p.begin(waits, ctx, "now")
 		now := lk.client.now()
+		if err != nil {
+			back.add(result.HolderID, now, lk.ttl)
+		}
 		switch {
 		case err != nil && isTransient(lk.client, err) && retry.pauseAfter(waits, err):
 			continue
@@ -120,7 +125,10 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 			return result, p.run(ctx, l, f)
 		}
 		seen = &result
-		if lk.maxWait <= 0 || !p.until(waits, result, now) {
+		next := result
+		next.Busy = next.Busy || back.has(next.HolderID) // until the period is given back
+		tooLate := !next.Busy && next.Next > end-now
+		if lk.maxWait <= 0 || tooLate || !p.until(waits, next, now) {
 			return result, interrupted(ctx, lk)
 		}
 	}

@@ -218,9 +218,22 @@ func TestPeriodsAtFixedTimesAreThoseOfTheServersClock(t *testing.T) {
 		if late := time.Since(early) - time.Minute; err != nil || !turn.Ran || late < 0 || late > 100*time.Millisecond {
 			t.Errorf("%+v, %v, %v after noon", turn, err, late)
 		}
-		// A copy that does not wait so long gives up without an error.
+		// A copy that does not wait so long gives up without an error, and at once.
+		asked := time.Now()
 		turn, err = w.client().Periodic("lottery", 24*time.Hour, holdfast.MaxWait(time.Minute)).Do(t.Context(), j.run)
 		assert.True(t, err == nil && !turn.Ran, "want no run and no error, got %+v, %v", turn, err)
+		assert.AtMost(t, time.Since(asked), time.Second, "the wait for a period that cannot come in time")
+	})
+}
+
+// The mark of a grant whose reply was lost may still be there when the call asks again.
+func TestARunThatWaitsIsNotKeptOutByItsOwnLostGrant(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.LoseReply(only("begin_run", 1, errLink))
+		w.FailRequest(only("cancel_run", 3, errLink))
+		j := &job{t: t}
+		turn := j.do(w.client().Periodic("job", time.Hour, holdfast.MaxWait(time.Minute)))
+		assert.True(t, turn.Ran && j.count() == 1, "%+v after %d runs", turn, j.count())
 	})
 }
 

@@ -112,7 +112,7 @@ func newAcquire(a *app) *cobra.Command {
 	tagFlag(flags, &o.runOptions)
 	o.kindFlags.add(flags)
 	o.perform(a, cmd, o.read, func() error {
-		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, os.Stdout) })
+		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, stdout) })
 	})
 	return cmd
 }
@@ -136,7 +136,7 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 
 // take acquires the lock, prints how to release it, and leaves it held.
 func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, err error) {
-	if w, ok := w.(*os.File); ok && wasClosed(w) {
+	if wasClosed(os.Stdout) {
 		return 0, "", usageError("standard output is closed, but it has to show how to release the lock", acquireHint)
 	}
 	defer r.close()

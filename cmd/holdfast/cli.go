@@ -6,14 +6,18 @@ package main
 //   - Standard error carries messages: lines that begin with "holdfast: ", lower
 //     case, no full stop. If there is a next step to suggest, a line that begins
 //     with "hint: " follows an error.
+//   - A line is not cut or wrapped to the terminal: scripts read it, as the runbook does with
+//     awk, and people copy it. Only top, which has the whole screen, cuts its lines.
 //   - A password is never printed, wherever it came from.
 //   - Exit codes are in exit.go, and in --help of the commands that set them.
 //   - --json prints one object with documented fields: fields may be added, and
 //     are never renamed, removed or given another type.
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,13 +52,30 @@ func execute(args []string) int {
 	a := &app{log: "text", say: &printer{
 		w: os.Stderr, level: levelNormal, terminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}}
+	a.say.json = asksForJSON(args, os.Getenv(envName("log-format"))) // until prepare has read the flags
 	root := newRoot(a)
 	root.SetArgs(withDashes(root, args))
-	err := root.Execute()
+	err := cmp.Or(root.Execute(), stdout.failed)
 	if err != nil {
 		a.say.fail(err)
 	}
 	return codeOf(err)
+}
+
+// asksForJSON reports whether --log-format is json. It is for the errors that come before any
+// flag is read, such as an unknown one.
+func asksForJSON(args []string, form string) bool {
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if value, ok := strings.CutPrefix(arg, "--log-format="); ok {
+			form = value
+		} else if arg == "--log-format" && i+1 < len(args) {
+			form = args[i+1]
+		}
+	}
+	return form == "json"
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -87,7 +108,7 @@ checks the server.`,
 		},
 	}
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
-	root.SetOut(os.Stdout)
+	root.SetOut(stdout)
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetGlobalNormalizationFunc(flagAlias)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -228,12 +229,22 @@ func TestEveryErrorHasItsCode(t *testing.T) {
 		},
 		codeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
 		codeInternal: {errors.New("what is this")},
+		codeOutput:   {errOf((&output{w: full{}}).Write(nil))},
 	} {
 		for _, err := range errs {
 			assert.Equal(t, codeOf(fmt.Errorf("wrapped: %w", err)), want, "%v", err)
 		}
 	}
 }
+
+// full is a file on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+}
+
+func errOf(_ int, err error) error { return err }
 
 func reply(code string) error { return &holdfast.ServerError{Code: code, Message: code + " no"} }
 

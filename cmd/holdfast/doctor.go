@@ -123,9 +123,7 @@ func (d *diagnosis) run(w io.Writer) error {
 		return s.explain("", known(err))
 	}
 	for i := range fleet.Nodes {
-		if err := fleet.Nodes[i].Unreachable; err != nil {
-			fleet.Nodes[i].Unreachable = errors.New(cause(err))
-		}
+		unreached(&fleet.Nodes[i], nodes[i].TLS)
 	}
 	if mode := fleet.Nodes[0].Mode(); s.targets[0].topology == inCluster && mode != "" && mode != "cluster" {
 		return s.noCluster()
@@ -252,6 +250,25 @@ func known(err error) error {
 		return adapter.Refusal(refused.Error())
 	}
 	return fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
+}
+
+// unreached says why one of several servers cannot be read, and what to do about it. secure: the
+// URL asks for TLS.
+func unreached(f *doctor.Facts, secure bool) {
+	if f.Unreachable == nil {
+		return
+	}
+	if refused := adapter.TLSRefusal(f.Unreachable); refused != nil {
+		var why string
+		why, f.Mend = tlsFailure(refused)
+		f.Unreachable, f.Secure = errors.New(why), true
+		return
+	}
+	why := cause(f.Unreachable)
+	f.Unreachable = errors.New(why)
+	if other := otherScheme(why, secure); other != "" {
+		f.Mend = "start the server, or correct its address" + other
+	}
 }
 
 // text is the report for people.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"slices"
 	"testing"
@@ -59,4 +61,25 @@ func TestDoctorFailsOnlyIfNobodyAnswers(t *testing.T) {
 	down := doctor.Facts{Unreachable: io.EOF}
 	assert.NoError(t, nobody([]doctor.Facts{down, {}}))
 	assert.Is(t, nobody([]doctor.Facts{down, down}), io.EOF)
+}
+
+// A server of several that runs, and whose TLS fails, is not to be started.
+func TestDoctorSaysWhyOneOfSeveralServersCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		err        error
+		secure     bool
+		fact, mend string
+	}{
+		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true,
+			"TLS fails: failed to verify certificate: x509: certificate signed by unknown authority",
+			"name the authority by --cacert"},
+		{io.EOF, false, "no server answers: " + hungUp,
+			"start the server, or correct its address; if it has TLS, write rediss:// in place of redis://"},
+		{io.EOF, true, "no server answers: " + hungUp, "start the server, or correct its address"},
+	} {
+		f := doctor.Facts{Unreachable: c.err}
+		unreached(&f, c.secure)
+		found := doctor.Examine(doctor.Fleet{Nodes: []doctor.Facts{f, {}}, Quorum: true}).Findings[0]
+		assert.Equal(t, found.Fact+"\n"+found.Mend, c.fact+"\n"+c.mend, "%v", c.err)
+	}
 }

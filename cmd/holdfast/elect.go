@@ -97,7 +97,7 @@ func newElect(a *app) *cobra.Command {
 	commandFlags(flags, &o.runOptions)
 	o.perform(a, cmd, o.read, func() error {
 		if o.observe {
-			return runObserve(a, o, os.Stdout)
+			return runObserve(a, o, stdout)
 		}
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return o.candidate(a, r) })
 	})
@@ -108,7 +108,7 @@ func newElect(a *app) *cobra.Command {
 func (o *electOptions) candidate(a *app, r *run) (code int, reason string, err error) {
 	r.get = func(c *holdfast.Client, options []holdfast.QueueOption) acquirer { return o.campaign(c, r, options) }
 	if len(r.argv()) == 0 {
-		r.bare = func() error { return o.leads(os.Stdout, r.held.tokens[0], r.server.client.ID()) }
+		r.bare = func() error { return o.leads(stdout, r.held.tokens[0], r.server.client.ID()) }
 	}
 	if o.state == "" {
 		return r.carryOut(a)

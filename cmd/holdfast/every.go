@@ -37,6 +37,11 @@ first. A command that fails does not end the loop. A signal does: it is passed o
 command that runs, and holdfast ends after that command. If no command is running, the
 exit code is 128+n.
 
+run waits for its lock, and so also for a server that is away. every does not wait, like
+run -n: the next call of cron asks again. If cron asks once in a period only, write
+-w DUR. Then every waits that long for the server, for an earlier run, and for a period
+that begins in this time: cron is never exact, and the clocks of machines differ.
+
 All machines must write the same PERIOD and --start-at. If the server has different
 ones, nothing is run, and the exit code is 64; --reschedule changes what the server
 knows.
@@ -47,7 +52,9 @@ PERIOD and DUR are a number of seconds, or have a unit: 90s, 5m, 24h.
 
 `
 
-const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day, by cron on many machines
+const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day, by cron every hour on many machines
+  holdfast every -w 10m 24h nightly -- ./report.sh
+                                                the same, by cron once a day
   holdfast every 24h --start-at 2h nightly -- ./report.sh
                                                 a day is from 2:00 to 2:00, UTC
   holdfast every 1h --retry-on-error sync -- ./sync.sh
@@ -75,6 +82,8 @@ func newEvery(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.Var(&o.startAt, "start-at", "periods begin at fixed times: DUR after midnight UTC, and every PERIOD")
 	flags.Lookup("start-at").DefValue = ""
+	flags.VarP(&o.wait, "wait", "w", "wait at most DUR for the server and for the period (also --timeout)")
+	flags.Lookup("wait").DefValue = ""
 	flags.BoolVar(&o.retry, "retry-on-error", false, "a command that fails gives its period back")
 	flags.BoolVar(&o.loop, "loop", false, "stay, and run the command in each period")
 	flags.BoolVar(&o.reschedule, "reschedule", false, "first change the job's period on the server to PERIOD")
@@ -117,6 +126,8 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	}
 	o.aligned = cmd.Flags().Changed("start-at")
 	switch {
+	case o.loop && onCommandLine(cmd.Flags(), "wait"):
+		return usageError("--loop and --wait contradict each other: --loop waits for the server in any case", leaveOut)
 	case o.period < commandline.Span(minTTL):
 		return usageError(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):
@@ -125,6 +136,7 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 		return usageError(fmt.Sprintf("--ttl %v is longer than the period %v: a run that crashes would block the next",
 			&o.ttl, &o.period), "write a shorter --ttl, or leave it out")
 	}
+	o.limited = o.limited && !o.loop
 	return o.check()
 }
 
@@ -170,6 +182,9 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 	}
 	if j.noRenew {
 		options = append(options, holdfast.NoRenewal())
+	}
+	if j.wait > 0 {
+		options = append(options, holdfast.MaxWait(time.Duration(j.wait)))
 	}
 	p := j.server.client.Periodic(name, time.Duration(j.every.period), options...)
 	if j.every.reschedule {

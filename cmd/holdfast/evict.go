@@ -131,7 +131,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 			"holdfast status " + operand(name) + " shows who holds it now"}
 	}
 	_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
-		oneLine(name), n, plural(n, "hold", "holds"), len(state.Waiters))
+		oneLine(name), n, plural(n, "hold", "holds"), waitingOn(state))
 	return err
 }
 

@@ -26,6 +26,7 @@ const (
 	codeUsage         = 64
 	codeUnreachable   = 69
 	codeInternal      = 70
+	codeOutput        = 74
 	codeBusy          = 75
 	codeProtocol      = 76
 	codeRefused       = 77
@@ -60,6 +61,7 @@ var meanings = []meaning{
 	},
 	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve requests now."},
 	{codeInternal, "internal", "Internal error."},
+	{codeOutput, "output", "The result cannot be written to standard output: for example, the disk is full."},
 	{
 		codeBusy, "busy", "run, acquire: another client holds the lock, and the time to wait is over " +
 			"(with -n, at once). -E sets another code. With --break-deadlock: the wait was in a deadlock. " +
@@ -124,12 +126,12 @@ command's exit code: the lease expires by itself. If the server answers that the
 lease was gone already, the exit code is 79.
 
 holdfast acquire, extend and release exit with one of these, too.
-holdfast status exits with 0, 64, 69, 70, 75, 76 or 77.
+holdfast status exits with 0, 64, 69, 70, 74, 75, 76 or 77.
 holdfast evict exits with one of these, or with 1.
-holdfast list and inspect exit with 0, 64, 69, 70, 76 or 77.
+holdfast list and inspect exit with 0, 64, 69, 70, 74, 76 or 77.
 holdfast watch and top exit with one of these, or with 128+n.
-holdfast doctor exits with 0, 1, 64, 69, 70 or 77.
-holdfast demo and holdfast verify exit with 0, 1, 64 or 128+n.`)
+holdfast doctor exits with 0, 1, 64, 69, 70, 74 or 77.
+holdfast demo and holdfast verify exit with 0, 1, 64, 74 or 128+n.`)
 	return b.String()
 }
 

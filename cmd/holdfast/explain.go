@@ -70,9 +70,8 @@ func (s *server) explainKey(key string, err error) error {
 		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
 			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
 	case errors.As(err, &refused) && refused.Code == "TLS":
-		why := strings.TrimPrefix(refused.Message, "TLS ")
-		err = fmt.Errorf("%s: %s", s.address, strings.TrimPrefix(why, "tls: "))
-		return &exitError{codeUnreachable, err, tlsHint(why)}
+		why, hint := tlsFailure(refused)
+		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, why), hint}
 	case errors.Is(err, holdfast.ErrLimit):
 		return &exitError{codeUsage, err, "write the same --permits as the others, or wait until they are done"}
 	case isWrongType(err):
@@ -110,6 +109,23 @@ func (s *server) explainKey(key string, err error) error {
 	return s.explainAway(err)
 }
 
+// tlsFailure is why TLS failed, and what to do about it.
+func tlsFailure(refused *holdfast.ServerError) (why, hint string) {
+	why = strings.TrimPrefix(refused.Message, "TLS ")
+	return strings.TrimPrefix(why, "tls: "), tlsHint(why)
+}
+
+// otherScheme is what to write if only one of the two sides speaks TLS; "" if that is not likely.
+func otherScheme(why string, secure bool) string {
+	switch {
+	case secure && why == noAnswer:
+		return "; if it has no TLS, write redis:// in place of rediss://"
+	case !secure && why == hungUp:
+		return "; if it has TLS, write rediss:// in place of redis://"
+	}
+	return ""
+}
+
 // tlsHint is what to do about a refusal to use TLS, by its text.
 func tlsHint(why string) string {
 	switch is := func(text string) bool { return strings.Contains(why, text) }; {
@@ -130,12 +146,7 @@ func (s *server) explainAway(err error) error {
 	hint := "check that the server is running at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
 	why := cause(err)
-	switch secure := s.targets[0].options.TLSConfig != nil; {
-	case secure && why == noAnswer:
-		hint += "; if it has no TLS, write redis:// in place of rediss://"
-	case !secure && why == hungUp:
-		hint += "; if it has TLS, write rediss:// in place of redis://"
-	}
+	hint += otherScheme(why, s.targets[0].options.TLSConfig != nil)
 	if !s.byHand {
 		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
 			"holdfast demo needs no server"
@@ -236,6 +247,9 @@ func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
 		}
 		if short := cause(err); short != plain(err) {
 			rest = short
+		}
+		if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code == "TLS" {
+			rest, _ = tlsFailure(refused)
 		}
 		why[i] = name + ": " + oneLine(rest)
 	}

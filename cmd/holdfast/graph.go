@@ -84,7 +84,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 	var b strings.Builder
 	held := heldByWaiters(locks)
 	for _, s := range locks {
-		if len(s.Waiters) == 0 || s.Job != nil {
+		if waitingOn(s) == 0 || s.Job != nil {
 			continue
 		}
 		var holders []string
@@ -117,7 +117,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
 	out, held := json.NewEncoder(w), heldByWaiters(locks)
 	for _, s := range locks {
-		if len(s.Waiters) == 0 || s.Job != nil {
+		if waitingOn(s) == 0 || s.Job != nil {
 			continue
 		}
 		line := graphJSON{Name: s.Name}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -58,7 +57,7 @@ func newInspect(a *app) *cobra.Command {
 			return usageError("inspect takes one lock's name",
 				"write holdfast inspect NAME; holdfast list shows the names")
 		}
-		return runInspect(a, args[0], asJSON || output == "json", os.Stdout)
+		return runInspect(a, args[0], asJSON || output == "json", stdout)
 	}
 	return cmd
 }

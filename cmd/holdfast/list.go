@@ -114,7 +114,7 @@ func newList(a *app) *cobra.Command {
 		if err := o.read(args); err != nil {
 			return err
 		}
-		return runList(a, o, os.Stdout)
+		return runList(a, o, stdout)
 	}
 	return cmd
 }

@@ -308,9 +308,12 @@ func (r *run) nested(prefix string) error {
 		h.keys = append(h.keys, key)
 		for _, word := range r.links(key, name) {
 			if within(os.Getenv(envChain), r.server.address, word, r.owner) {
+				hint := "run the inner command without holdfast, or use another lock name"
+				if r.mode() == "exclusive" && !r.foreign() && r.server.quorum == nil && len(r.names) == 1 {
+					hint += "; two runs with the same --owner NAME hold the lock together"
+				}
 				return &exitError{codeBusy,
-					fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name),
-					"run the inner command without holdfast, or use another lock name"}
+					fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name), hint}
 			}
 			chain = append(chain, link(r.server.address, word, r.owner), clientOf(r.server.client.ID()))
 		}

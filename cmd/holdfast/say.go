@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -19,6 +21,26 @@ const (
 	levelNormal               // and why the command did not run
 	levelVerbose              // and each step
 )
+
+// stdout is standard output, for results. The command of a run has os.Stdout itself.
+var stdout = &output{w: os.Stdout}
+
+// output remembers that a result could not be written. Cobra does not return such an error.
+type output struct {
+	w      io.Writer
+	failed error
+}
+
+func (o *output) Write(b []byte) (n int, err error) {
+	if n, err = o.w.Write(b); err == nil {
+		return n, nil
+	}
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	o.failed = &exitError{codeOutput, fmt.Errorf("cannot write to standard output: %w", err), ""}
+	return n, o.failed
+}
 
 // printer writes every message on standard error.
 type printer struct {

@@ -41,9 +41,10 @@ others, see holdfast help exit-codes.
                  since (UTC, the server's clock), age_ms, remaining_ms, id (of the
                  attempt), owner, permits, entries (of an owner), released (kept for its
                  minimum time), tags (an object: --tag)
-  waiting        how many wait
+  waiting        how many wait, without those that are silent
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
-                 waited_ms, id, owner, tags
+                 waited_ms, id, owner, tags, silent (it has not been heard of, and has lost
+                 its position; the next request about the lock removes it)
   last_eviction  null, or: at, by, reason
   limit, used    the permits of a semaphore, and those in use; 0 for other kinds
   leader         null, or: value, term
@@ -83,7 +84,7 @@ func newStatus(a *app) *cobra.Command {
 			return usageError(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+operand(args[0]))
 		}
-		return runStatus(a, args[0], asJSON || output == "json", os.Stdout)
+		return runStatus(a, args[0], asJSON || output == "json", stdout)
 	}
 	return cmd
 }
@@ -171,13 +172,13 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	if s.Leader != nil {
 		fmt.Fprintf(&b, "  leader   %s\n", oneLine(s.Leader.Value))
 	}
-	if s.Held() || len(s.Waiters) > 0 {
-		fmt.Fprintf(&b, "  waiting  %d\n", len(s.Waiters))
+	if waiting := waitingOn(s); s.Held() || waiting > 0 {
+		fmt.Fprintf(&b, "  waiting  %d\n", waiting)
 	}
 	if verbose {
 		for _, v := range s.Waiters {
-			fmt.Fprintf(&b, "    %d. %s, for %s%s%s\n",
-				v.Position, who(v.Client, v.ClientID), length(v.Waited), ownedBy(v.Owner), taggedWith(v.Tags))
+			fmt.Fprintf(&b, "    %d. %s, for %s%s%s%s\n", v.Position, who(v.Client, v.ClientID), length(v.Waited),
+				ifSilent(v), ownedBy(v.Owner), taggedWith(v.Tags))
 		}
 	}
 	if e := s.LastEviction; e != nil {
@@ -196,6 +197,24 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// waitingOn is how many wait for a lock. The next request about it removes the others.
+func waitingOn(s holdfast.LockInfo) (n int) {
+	for _, w := range s.Waiters {
+		if !w.Silent {
+			n++
+		}
+	}
+	return n
+}
+
+// ifSilent says that a waiter is gone, or hangs.
+func ifSilent(w holdfast.Waiter) string {
+	if !w.Silent {
+		return ""
+	}
+	return ", silent: not heard of for too long"
 }
 
 func printHolder(b *strings.Builder, h holdfast.Holder) {
@@ -315,6 +334,7 @@ type (
 		ID       string            `json:"id"`
 		Owner    string            `json:"owner"`
 		Tags     map[string]string `json:"tags"`
+		Silent   bool              `json:"silent"`
 	}
 	evictionJSON struct {
 		At     string `json:"at"`
@@ -353,7 +373,7 @@ func stateWithJob(s holdfast.LockInfo, job holdfast.JobInfo, key string) stateJS
 func jsonState(s holdfast.LockInfo, key string) stateJSON {
 	j := stateJSON{
 		Name: s.Name, Key: key, Held: s.Held(), Fence: strconv.FormatUint(s.Fence, 10),
-		Holders: jsonHolders(s.Holders), Waiting: len(s.Waiters), Waiters: []waiterJSON{}, Limit: s.Limit,
+		Holders: jsonHolders(s.Holders), Waiting: waitingOn(s), Waiters: []waiterJSON{}, Limit: s.Limit,
 	}
 	for _, h := range s.Holders {
 		if h.Mode == "permits" {
@@ -364,7 +384,7 @@ func jsonState(s holdfast.LockInfo, key string) stateJSON {
 		j.Waiters = append(j.Waiters, waiterJSON{
 			Position: w.Position, Mode: w.Mode, clientJSON: jsonClient(w.Client, w.ClientID),
 			WaitedMS: w.Waited.Milliseconds(), ID: w.HolderID, Owner: w.Owner,
-			Tags: someTags(w.Tags),
+			Tags: someTags(w.Tags), Silent: w.Silent,
 		})
 	}
 	if e := s.LastEviction; e != nil {

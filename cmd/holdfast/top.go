@@ -76,7 +76,7 @@ func newTop(a *app) *cobra.Command {
 			return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
 				"write one of "+strings.Join(top.Sorts, ", "))
 		case o.once:
-			return topOnce(a, o, os.Stdout)
+			return topOnce(a, o, stdout)
 		case !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())):
 			return usageError("top needs a terminal", "write --once to print one screen")
 		case os.Getenv("TERM") == dumb:

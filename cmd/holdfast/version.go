@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -32,9 +31,9 @@ func newVersion() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := versionJSON{holdfast.Version, commandline.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
-				return json.NewEncoder(os.Stdout).Encode(v)
+				return json.NewEncoder(stdout).Encode(v)
 			}
-			_, err := fmt.Printf("holdfast %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+			_, err := fmt.Fprintf(stdout, "holdfast %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
 			return err
 		},
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -69,7 +68,7 @@ func newWatch(a *app) *cobra.Command {
 		if foreign {
 			read = (*server).foreignStates
 		}
-		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), os.Stdout)
+		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), stdout)
 	}
 	return cmd
 }
@@ -224,7 +223,7 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 		if was.Held() && !is.Held() {
 			add(watchEvent{Event: "released"})
 		}
-		if n := len(is.Waiters); n != len(was.Waiters) {
+		if n := waitingOn(is); n != waitingOn(was) {
 			add(watchEvent{Event: "waiting", Waiting: &n})
 		}
 	}

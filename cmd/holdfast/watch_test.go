@@ -83,3 +83,20 @@ func TestRowsAreSorted(t *testing.T) {
 		assert.Equal(t, got, want, "by %s", field)
 	}
 }
+
+// The record of a free lock keeps waiters that are gone until somebody asks for the lock. They are
+// not what list, top and watch are asked for.
+func TestAFreeLockWithWaitersThatAreGoneIsNotListed(t *testing.T) {
+	gone := holdfast.LockInfo{Name: "a", Fence: 1, Waiters: []holdfast.Waiter{{Position: 1, Silent: true}}}
+	waits := holdfast.LockInfo{Name: "a", Fence: 1, Waiters: append(gone.Waiters, holdfast.Waiter{Position: 2})}
+	l := &lister{listOptions: &listOptions{}}
+	list := func(s holdfast.LockInfo) bool { return l.wants(newRow(jsonState(s, "k"), false)) }
+	assert.False(t, list(gone), "a lock whose waiters are gone is listed")
+	assert.True(t, list(waits), "a lock with a live waiter is not listed")
+	l.all = true
+	assert.True(t, list(gone), "--all leaves a record out")
+	known := map[string]holdfast.LockInfo{"a": waits}
+	events := changes(known, map[string]holdfast.LockInfo{"a": gone}, time.Now())
+	assert.MustTrue(t, len(events) == 1 && events[0].Waiting != nil, "%v", events)
+	assert.Equal(t, *events[0].Waiting, 0, "waiting")
+}

@@ -52,8 +52,8 @@ var inDeadlocks = slices.Concat(in("internal/waitsfor/waitsfor.go", by{knotting}
 	mut:  "		g := graphOf(locks, func(waitsfor.Edge) bool { return true })\n		_ = proven\n",
 }, {
 	name: "a dead waiter in front is taken for a live one",
-	old:  "if w.silent || !alive[id] && !g.proven(waitsfor.Edge{To: id}) {",
-	mut:  "if w.silent {",
+	old:  "if w.Silent || !alive[id] && !g.proven(waitsfor.Edge{To: id}) {",
+	mut:  "if w.Silent {",
 }, {
 	name: "a reader does not wait for the writers in front of it",
 	old:  "			n.Needs = slices.Clone(before)\n			readers = append(readers, id)\n",

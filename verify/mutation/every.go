@@ -36,6 +36,14 @@ var inJobs = slices.Concat(in("script/begin_run.lua", by{transcripts}, []mutant{
 	old:  "		if l == nil && back.has(result.HolderID) {\n",
 	mut:  "		if l == nil && back.has(\"\") {\n",
 }, {
+	name: "a run that waits is kept out by its own lost grant",
+	old:  "		next.Busy = next.Busy || back.has(next.HolderID) //",
+	mut:  "		next.Busy = next.Busy || back.has(\"\") //",
+}, {
+	name: "a run waits for a period that cannot come in time",
+	old:  "		tooLate := !next.Busy && next",
+	mut:  "		tooLate := false && next",
+}, {
 	name: "the same fixed times are two periods",
 	old:  "		s.Offset = (p.lock.offset%p.period + p.period) % p.period\n",
 	mut:  "		s.Offset = p.lock.offset\n",

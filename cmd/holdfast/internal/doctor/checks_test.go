@@ -220,6 +220,9 @@ var cases = []struct {
 	{"no TLS", func(f *Facts) { f.Local = false }, "tls warning", "rediss://"},
 
 	{"no answer", func(f *Facts) { f.Unreachable = errors.New("refused") }, "reachable problem", "refused"},
+	{"a wrong authority", func(f *Facts) {
+		f.Unreachable, f.Secure, f.Mend = errors.New("unknown authority"), true, "name it"
+	}, "reachable problem", "TLS fails: unknown authority"},
 	{"a wrong password", func(f *Facts) { f.Unreachable = errors.New("WRONGPASS x") }, "reachable problem", "password"},
 	{"CONFIG is forbidden", func(f *Facts) {
 		f.Config, f.Unread = nil, []Unread{{sourceConfig, "NOPERM no"}}

@@ -52,7 +52,9 @@ const (
 // Facts are what one server answered. A check reads them and nothing else.
 type Facts struct {
 	Address     string // without user and password
-	Unreachable error  // no answer came; then there are no other facts
+	Unreachable error  // no answer came; then there are no other facts, but Secure and Mend
+	Secure      bool   // Unreachable says why TLS failed
+	Mend        string // what to do if Unreachable; empty: there is nothing special about it
 	Refusal     string // what the server answered to every request, such as "LOADING …"
 
 	Local    bool // the connection does not leave this machine
@@ -187,7 +189,10 @@ func examineNode(f *Facts, quorum bool) ([]Finding, map[string]string) {
 	if err := f.Unreachable; err != nil {
 		one := Finding{
 			Check: nameReachable, Severity: Problem, Server: f.Address,
-			Fact: "no server answers: " + err.Error(), Mend: "start the server, or correct its address",
+			Fact: "no server answers: " + err.Error(), Mend: cmp.Or(f.Mend, "start the server, or correct its address"),
+		}
+		if f.Secure {
+			one.Fact = "TLS fails: " + err.Error()
 		}
 		if login(err) {
 			one.Fact = "the server refuses our user or password: " + err.Error()
