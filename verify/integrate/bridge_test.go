@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,8 +121,6 @@ type stepper struct {
 
 func startStepper(t *testing.T, cfg childConfig) *stepper {
 	t.Helper()
-	runtime.LockOSThread() // the process ends with this thread
-	t.Cleanup(runtime.UnlockOSThread)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envChild+"=bridge")
 	p := &stepper{steps: make(chan step, 9)}

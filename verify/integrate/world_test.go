@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"testing"
 	"time"
 
@@ -126,8 +125,6 @@ func child(orders io.Reader, out io.Writer) error {
 // startChild returns when the process has the lock.
 func startChild(t *testing.T, cfg childConfig) *childproc.Process {
 	t.Helper()
-	runtime.LockOSThread() // the process ends with this thread
-	t.Cleanup(runtime.UnlockOSThread)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envChild+"=1")
 	said := make(chan string, 1)

@@ -64,7 +64,7 @@ func Run(ctx context.Context, opts Options, which func(number int) Library) (res
 	for _, s := range w.servers {
 		addrs = append(addrs, s.Addr())
 	}
-	w.fleet = newFleet(bench, addrs, opts.config, which)
+	w.fleet = &fleet{bench: bench, addrs: addrs, config: opts.config, which: which, notes: make(map[string]int)}
 	ended := false
 	defer func() {
 		if !ended {
