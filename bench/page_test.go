@@ -105,7 +105,7 @@ func lookAtPage(ctx context.Context, url string, received *atomic.Int64) {
 	if err != nil {
 		return
 	}
-	defer answer.Body.Close() //nolint:errcheck // it was only read
+	defer answer.Body.Close()
 	buffer := make([]byte, 64<<10)
 	for err == nil {
 		var n int
