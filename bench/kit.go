@@ -45,8 +45,6 @@ type raw interface {
 	Load(ctx context.Context, text string) (sha string, err error)
 	// Eval runs a stored script about one key: EVALSHA.
 	Eval(ctx context.Context, sha, key string, args ...string) (string, error)
-	// Renew sets the TTL of keys: PEXPIRE for each, in one pipeline.
-	Renew(ctx context.Context, keys []string, ttl time.Duration) error
 }
 
 const (

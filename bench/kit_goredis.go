@@ -74,13 +74,3 @@ func (r rawGoredis) Eval(ctx context.Context, sha, key string, args ...string) (
 	}
 	return r.rdb.EvalSha(ctx, sha, []string{key}, words...).Text()
 }
-
-func (r rawGoredis) Renew(ctx context.Context, keys []string, ttl time.Duration) error {
-	_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, key := range keys {
-			p.PExpire(ctx, key, ttl)
-		}
-		return nil
-	})
-	return err
-}

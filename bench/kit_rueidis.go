@@ -69,16 +69,3 @@ func (r rawRueidis) Load(ctx context.Context, text string) (string, error) {
 func (r rawRueidis) Eval(ctx context.Context, sha, key string, args ...string) (string, error) {
 	return r.c.Do(ctx, r.c.B().Evalsha().Sha1(sha).Numkeys(1).Key(key).Arg(args...).Build()).ToString()
 }
-
-func (r rawRueidis) Renew(ctx context.Context, keys []string, ttl time.Duration) error {
-	cmds := make(rueidis.Commands, len(keys))
-	for i, key := range keys {
-		cmds[i] = r.c.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build()
-	}
-	for _, answer := range r.c.DoMulti(ctx, cmds...) {
-		if err := answer.Error(); err != nil {
-			return err
-		}
-	}
-	return nil
-}

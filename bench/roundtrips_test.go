@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // patience is the longest wait for an event.
@@ -111,15 +112,10 @@ func TestCommandsPerHandOver(t *testing.T) {
 
 func (r *rig) awaitAnnounced(t *testing.T, n int) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C {
+	redistest.Await(t, "the clients have made themselves known", func() bool {
 		keys, _ := r.server.Do(t, "KEYS", "holdfast:client:*").([]any)
-		if len(keys) == n {
-			return
-		}
-		assert.MustTrue(t, !time.Now().After(end), "%d of %d clients made themselves known", len(keys), n)
-	}
+		return len(keys) == n
+	})
 }
 
 // both passes events to two observers.
@@ -147,7 +143,7 @@ func (a *roundabout) start() {
 	a.held = a.await()
 	for i := 1; i < len(a.mus); i++ {
 		a.join(i)
-		a.lined()
+		redistest.Next(a.t, "the new waiter in the queue", a.here)
 	}
 }
 
@@ -166,7 +162,7 @@ func (a *roundabout) turn(n int) {
 		check(a.t, a.held.Release(context.Background()))
 		a.held = a.await()
 		a.join(a.next)
-		a.lined()
+		redistest.Next(a.t, "the new waiter in the queue", a.here)
 		a.next = (a.next + 1) % len(a.mus)
 	}
 }
@@ -182,24 +178,7 @@ func (a *roundabout) stop() {
 
 func (a *roundabout) await() *holdfast.Lease {
 	a.t.Helper()
-	select {
-	case l := <-a.leases:
-		if l == nil {
-			a.t.FailNow()
-		}
-		return l
-	case <-time.After(patience):
-		a.t.Fatal("nobody was granted the lock")
-		return nil
-	}
-}
-
-// lined returns once the new waiter is in the queue.
-func (a *roundabout) lined() {
-	a.t.Helper()
-	select {
-	case <-a.here:
-	case <-time.After(patience):
-		a.t.Fatal("nobody lined up")
-	}
+	l := redistest.Next(a.t, "a lease", a.leases)
+	assert.MustTrue(a.t, l != nil, "Lock failed")
+	return l
 }

@@ -48,13 +48,9 @@ func stores(n int) []store.Store {
 func open(t *testing.T, nodes []store.Store, cfg quorum.Config) (*quorum.Store, *holdfast.Client) {
 	t.Helper()
 	cfg.Timeout = 10 * time.Second
-	s, err := quorum.New(nodes, cfg)
-	assert.Must(t, err)
-	t.Cleanup(s.Close)
-	c, err := holdfast.New(s, holdfast.Config{})
-	assert.Must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return s, c
+	w := &world{t: t}
+	s := w.storeOver(nodes, cfg)
+	return s, w.clientOf(s)
 }
 
 func TestNewRefusesWhatCannotBeAQuorum(t *testing.T) {

@@ -30,17 +30,11 @@ var wrongCoordinators = map[string]func(t *testing.T, w *world, coordinator *pee
 		time.Sleep(ttl) // the others are free
 	},
 	"somebody took the lock there alone": func(t *testing.T, w *world, coordinator *peer) {
-		c, err := holdfast.New(coordinator.Store, holdfast.Config{})
-		assert.Must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
-		w.lock(c, "x")
+		w.lock(w.clientOf(coordinator.Store), "x")
 	},
 	"readers are there alone": func(t *testing.T, w *world, coordinator *peer) {
 		for range 2 {
-			c, err := holdfast.New(coordinator.Store, holdfast.Config{})
-			assert.Must(t, err)
-			t.Cleanup(func() { _ = c.Close(context.Background()) })
-			l, err := c.RWMutex("x").RLock(t.Context())
+			l, err := w.clientOf(coordinator.Store).RWMutex("x").RLock(t.Context())
 			assert.Must(t, err)
 			w.keep = append(w.keep, l)
 		}
@@ -199,10 +193,7 @@ func TestACoordinatorThatAlwaysSaysHeldStarvesNobody(t *testing.T) {
 func TestAMomentaryContradictionKeepsTheCoordinator(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		coordinator := w.peers[coordinators("x")[0]]
-		c, err := holdfast.New(coordinator.Store, holdfast.Config{})
-		assert.Must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
-		b := w.client()
+		c, b := w.clientOf(coordinator.Store), w.client()
 		for range 10 { // another holder each time
 			l, err := c.Mutex("x").Lock(t.Context())
 			assert.Must(t, err)
@@ -314,18 +305,8 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 // server, must not get two votes by that.
 func TestOneServerHasOneVoteAlsoForReaders(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
-		nodes := make([]store.Store, 5)
 		name := newAlias(w.peers[4].Store)
-		for i, p := range w.peers {
-			nodes[i] = p
-		}
-		nodes[4] = name
-		s, err := quorum.New(nodes, quorum.Config{})
-		assert.Must(t, err)
-		t.Cleanup(s.Close)
-		c, err := holdfast.New(s, holdfast.Config{})
-		assert.Must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		c := w.clientOf(w.storeOver(append(w.nodes()[:4], name), quorum.Config{}))
 		l, err := c.RWMutex("x").RLock(t.Context())
 		assert.Must(t, err)
 		w.release(l)

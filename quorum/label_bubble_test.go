@@ -33,12 +33,10 @@ func TestGoroutinesOfAQuorumAreLabelled(t *testing.T) {
 			}
 		}
 		slow := func(p *peer, by time.Duration) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.delay = func(string) (there, back time.Duration) {
+			p.setDelay(func(string) (there, back time.Duration) {
 				check()
 				return by, by
-			}
+			})
 		}
 		for _, p := range w.peers {
 			slow(p, time.Millisecond)

@@ -25,9 +25,7 @@ func (w *world) late(random *rand.Rand) {
 		return upTo(5 * time.Millisecond)
 	}
 	for _, p := range w.peers {
-		p.mu.Lock()
-		p.delay = func(string) (there, back time.Duration) { return way(), way() }
-		p.mu.Unlock()
+		p.setDelay(func(string) (there, back time.Duration) { return way(), way() })
 	}
 }
 
@@ -96,18 +94,8 @@ func acquiresArriveLate(t *testing.T, w *world, arrive []time.Duration) {
 	time.Sleep(time.Second) // it is in the queue
 	coordinator := w.coordinatorOf("y")
 	slow := w.peers[(coordinator+1)%5]
-	late, arrived := arrive, slow.count("acquire")
-	slow.mu.Lock()
-	slow.delay = func(action string) (there, back time.Duration) {
-		slow.mu.Lock()
-		defer slow.mu.Unlock()
-		if action == "acquire" && len(late) > 0 {
-			there, late = late[0], late[1:]
-			return there, 0 // long after everything else
-		}
-		return time.Millisecond, time.Millisecond
-	}
-	slow.mu.Unlock()
+	arrived := slow.count("acquire")
+	slow.lateNext("acquire", time.Millisecond, arrive...) // long after everything else
 	for _, p := range []*peer{w.peers[(coordinator+2)%5], w.peers[(coordinator+3)%5]} {
 		p.kill() // so that every other server is needed
 	}
@@ -136,18 +124,7 @@ func TestALateQueueEntryDelaysNobody(t *testing.T) {
 			assert.MustTrue(t, errors.Is(err, context.DeadlineExceeded), "what is held is locked: %v", err)
 		}
 		giveUp() // from now on the client listens, and its first request asks for a position
-		late := true
-		coordinator.mu.Lock()
-		coordinator.delay = func(action string) (there, back time.Duration) {
-			coordinator.mu.Lock()
-			defer coordinator.mu.Unlock()
-			if late && action == "acquire" {
-				late = false
-				return 2 * ttl, 0
-			}
-			return 0, 0
-		}
-		coordinator.mu.Unlock()
+		coordinator.lateNext("acquire", 0, 2*ttl)
 		giveUp()
 		time.Sleep(2*ttl + time.Second)
 		assert.MustEqual(t, w.coordinatorOf("x"), coordinators("x")[0], "the late request took no place")
@@ -171,29 +148,14 @@ func TestALatePollKeepsThePosition(t *testing.T) {
 		got := make(chan *holdfast.Lease)
 		go func() { got <- w.lock(b, "x") }()
 		time.Sleep(time.Second) // it waits
-		coordinator := w.peers[w.coordinatorOf("x")]
-		late := false
-		coordinator.mu.Lock()
-		coordinator.delay = func(action string) (there, back time.Duration) {
-			coordinator.mu.Lock()
-			defer coordinator.mu.Unlock()
-			if !late && action == "poll" {
-				late = true
-				return 10 * time.Second, 0
-			}
-			return time.Millisecond, 0
-		}
-		coordinator.mu.Unlock()
+		pending := w.peers[w.coordinatorOf("x")].lateNext("poll", time.Millisecond, 10*time.Second)
 		asked := w.sentEverywhere("acquire")
 		for range 600 { // the node answers these
 			_, err := b.Inspect(t.Context(), "z")
 			assert.NoError(t, err)
 			time.Sleep(100 * time.Millisecond)
 		}
-		coordinator.mu.Lock()
-		polled := late
-		coordinator.mu.Unlock()
-		assert.True(t, polled, "the waiter has polled")
+		assert.Equal(t, pending(), 0, "polls to come")
 		assert.Equal(t, w.sentEverywhere("acquire"), asked, "requests to acquire")
 		w.release(l)
 		w.release(<-got)

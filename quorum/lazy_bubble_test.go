@@ -1,7 +1,6 @@
 package quorum_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -20,8 +19,7 @@ import (
 // opens counts the tries of each.
 func (w *world) lazyClient(opens *[5]atomic.Int32) *holdfast.Client {
 	w.t.Helper()
-	nodes := make([]store.Store, 5)
-	nodes[0] = w.peers[0] // it provides the clock
+	nodes := w.nodes() // the first one is not lazy: it provides the clock
 	for i, p := range w.peers[1:] {
 		i++
 		nodes[i] = quorum.Lazy(func() (store.Store, error) {
@@ -33,13 +31,7 @@ func (w *world) lazyClient(opens *[5]atomic.Int32) *holdfast.Client {
 			return p, nil
 		})
 	}
-	s, err := quorum.New(nodes, quorum.Config{})
-	assert.Must(w.t, err)
-	w.t.Cleanup(s.Close)
-	c, err := holdfast.New(s, holdfast.Config{})
-	assert.Must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
+	return w.clientOf(w.storeOver(nodes, quorum.Config{}))
 }
 
 func TestAQuorumIsOpenedWhileServersAreDown(t *testing.T) {
@@ -70,22 +62,16 @@ func TestAQuorumIsOpenedWhileServersAreDown(t *testing.T) {
 	})
 }
 
-func clientOver(t *testing.T, nodes []store.Store) *holdfast.Client {
-	t.Helper()
-	_, c := open(t, nodes, quorum.Config{})
-	return c
-}
-
 func TestALazyNodeMustBeAServer(t *testing.T) {
 	badAddress := errors.New("a bad address")
-	for what, open := range map[string]func() (store.Store, error){
+	for what, node := range map[string]func() (store.Store, error){
 		"a bad address": func() (store.Store, error) { return nil, badAddress },
 		"returned nil":  func() (store.Store, error) { return nil, nil },
 		"is a Cluster":  func() (store.Store, error) { return sharded{memstore.New()}, nil },
 	} {
 		nodes := stores(3)
-		nodes[0], nodes[1] = quorum.Lazy(open), quorum.Lazy(open)
-		c := clientOver(t, nodes)
+		nodes[0], nodes[1] = quorum.Lazy(node), quorum.Lazy(node)
+		_, c := open(t, nodes, quorum.Config{})
 		_, err := c.Mutex("x").TryLock(t.Context())
 		assert.True(t, err != nil && strings.Contains(err.Error(), what) && !errors.Is(err, holdfast.ErrHeld),
 			"%s: %v", what, err)
@@ -96,17 +82,9 @@ func TestALazyNodeMustBeAServer(t *testing.T) {
 func TestALazyNodeThatHangsIsLikeASilentServer(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		hang := make(chan struct{})
-		nodes := make([]store.Store, 5)
-		for i, p := range w.peers {
-			nodes[i] = p
-		}
+		nodes := w.nodes()
 		nodes[4] = quorum.Lazy(func() (store.Store, error) { <-hang; return w.peers[4], nil })
-		s, err := quorum.New(nodes, quorum.Config{})
-		assert.Must(t, err)
-		t.Cleanup(s.Close)
-		c, err := holdfast.New(s, holdfast.Config{})
-		assert.Must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		c := w.clientOf(w.storeOver(nodes, quorum.Config{}))
 		start := time.Now()
 		l := w.lock(c, "x")
 		assert.AtMost(t, time.Since(start), 3*time.Second, "it took")

@@ -263,9 +263,7 @@ func TestTwoPrefixesOverOneStore(t *testing.T) {
 		s := w.store()
 		var clients []*holdfast.Client
 		for _, prefix := range []string{"app", "app:every", "other"} {
-			c, err := holdfast.New(s, holdfast.Config{Prefix: prefix})
-			assert.Must(t, err)
-			t.Cleanup(func() { _ = c.Close(t.Context()) })
+			c := w.clientWith(s, holdfast.Config{Prefix: prefix})
 			clients = append(clients, c)
 			for range 2 {
 				for _, c := range clients {

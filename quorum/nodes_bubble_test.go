@@ -98,9 +98,7 @@ func TestNodesTakeTheWorstOfSeveralPrefixes(t *testing.T) {
 		w.release(w.lock(w.clientOf(s), "x"))
 		w.peers[1].kill()
 		w.peers[1].revive(true)
-		other, err := holdfast.New(s, holdfast.Config{Prefix: "other"})
-		assert.Must(t, err)
-		defer func() { _ = other.Close(t.Context()) }()
+		other := w.clientWith(s, holdfast.Config{Prefix: "other"})
 		w.release(w.lock(other, "x")) // a quorum begins for that prefix: all count
 		if !s.Nodes()[1].Counts {
 			t.Errorf("nobody has read the node since: %+v", s.Nodes()[1])

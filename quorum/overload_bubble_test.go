@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/quorum"
 )
 
 // machine is what all servers and clients run on. It serves one request or answer at a time,
@@ -52,9 +51,7 @@ type crowd struct {
 func (w *world) crowd(ctx context.Context, processes, each int, ttl time.Duration) *crowd {
 	c := new(crowd)
 	for range processes {
-		client, err := holdfast.New(w.storeWith(quorum.Config{}), holdfast.Config{TTL: ttl, MaxLocalHandOvers: -1})
-		assert.Must(w.t, err)
-		w.t.Cleanup(func() { _ = client.Close(context.Background()) })
+		client := w.clientWith(w.store(), holdfast.Config{TTL: ttl, MaxLocalHandOvers: -1})
 		for range each {
 			c.all.Go(func() {
 				for ctx.Err() == nil {
@@ -163,9 +160,7 @@ func severalCoordinators(t *testing.T, w *world) {
 // wantWaiters wants so many waiters in the queue of a server.
 func (w *world) wantWaiters(server int, name string, n int) {
 	w.t.Helper()
-	c, err := holdfast.New(w.peers[server].Store, holdfast.Config{})
-	assert.Must(w.t, err)
-	s, err := c.Inspect(w.t.Context(), name)
+	s, err := w.clientOf(w.peers[server].Store).Inspect(w.t.Context(), name)
 	assert.Must(w.t, err)
 	assert.Equal(w.t, len(s.Waiters), n, "waiters of server %d", server)
 }
@@ -177,18 +172,7 @@ func TestALateAnswerDoesNotMakeAServerSilent(t *testing.T) {
 		c := w.clientOf(s)
 		w.release(w.lock(c, "x"))
 		synctest.Wait()
-		p, first := w.peers[4], true
-		p.mu.Lock()
-		p.delay = func(action string) (there, back time.Duration) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if first && action == "acquire" {
-				first = false
-				return 10 * time.Second, 0
-			}
-			return time.Millisecond, 0
-		}
-		p.mu.Unlock()
+		w.peers[4].lateNext("acquire", time.Millisecond, 10*time.Second)
 		l := w.lock(c, "x")
 		time.Sleep(100 * time.Millisecond)
 		m := w.lock(c, "y") // answered meanwhile

@@ -133,10 +133,8 @@ func TestAScanEnds(t *testing.T) {
 // If the store of one node cannot scan, the scan is refused.
 func TestANodeThatCannotScanIsNamed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		s, err := quorum.New([]store.Store{w.peers[0], noScanner{w.peers[1]}, w.peers[2]}, quorum.Config{})
-		assert.Must(t, err)
-		t.Cleanup(s.Close)
-		_, err = scanned(t.Context(), s)
+		s := w.storeOver([]store.Store{w.peers[0], noScanner{w.peers[1]}, w.peers[2]}, quorum.Config{})
+		_, err := scanned(t.Context(), s)
 		assert.True(t, errors.Is(err, quorum.ErrUnsupported) && strings.Contains(err.Error(), "node 2"), "%v", err)
 	})
 }

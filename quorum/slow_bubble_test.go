@@ -8,17 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/quorum"
 )
-
-// slow makes every server answer after so long.
-func (w *world) slow(answers time.Duration) {
-	for _, p := range w.peers {
-		p.mu.Lock()
-		p.delay = func(string) (there, back time.Duration) { return answers / 2, answers / 2 }
-		p.mu.Unlock()
-	}
-}
 
 // Every server answers, but later than a tenth of the lease: the machines are busy. The clients
 // learn to wait for that long, so the lock goes from one to the next, and leases are renewed.
@@ -29,13 +19,12 @@ func TestServersThatAreAllSlowGrant(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				var clients []*holdfast.Client
 				for range 4 {
-					c, err := holdfast.New(w.storeWith(quorum.Config{}), holdfast.Config{TTL: short})
-					assert.NoError(t, err)
-					t.Cleanup(func() { _ = c.Close(t.Context()) })
-					clients = append(clients, c)
+					clients = append(clients, w.clientWith(w.store(), holdfast.Config{TTL: short}))
 				}
 				w.release(w.lock(clients[0], "x"))
-				w.slow(answers)
+				for _, p := range w.peers {
+					p.slow(answers/2, answers/2)
+				}
 				start := time.Now()
 				var all sync.WaitGroup
 				for _, c := range clients {
@@ -63,10 +52,7 @@ func TestOneSlowServerIsNotWaitedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		w.release(w.lock(c, "x"))
-		p := w.peers[4]
-		p.mu.Lock()
-		p.delay = func(string) (there, back time.Duration) { return time.Minute, 0 }
-		p.mu.Unlock()
+		w.peers[4].slow(time.Minute, 0)
 		for range 20 {
 			w.release(w.lock(c, "x"))
 		}

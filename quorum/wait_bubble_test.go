@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -247,7 +246,7 @@ func TestAFailedWaitNamesTheServersThatDoNotCount(t *testing.T) {
 func TestAFailedCancelIsSentAgainLater(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
-		order := majority.Order("holdfast:{x}", 5)
+		order := coordinators("x")
 		coordinator, last := order[0], order[4]
 		w.peers[last].kill()
 		l := w.lock(a, "x")
@@ -273,7 +272,7 @@ func TestAFailedCancelIsSentAgainLater(t *testing.T) {
 // waiter whose turn it is finds them free.
 func TestAWaiterHoldsNothingOnTheOtherServers(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
-		order := majority.Order("holdfast:{x}", 5)
+		order := coordinators("x")
 		for _, i := range order[3:] {
 			w.peers[i].kill()
 		}
@@ -294,15 +293,11 @@ func TestAWaiterHoldsNothingOnTheOtherServers(t *testing.T) {
 // lease that begins with the poll.
 func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
-		order := majority.Order("holdfast:{x}", 5)
+		order := coordinators("x")
 		for _, i := range order[3:] {
 			w.peers[i].kill()
 		}
-		third := w.peers[order[2]]
-		c, err := holdfast.New(third.Store, holdfast.Config{})
-		assert.Must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
-		there := w.lock(c, "x")
+		there := w.lock(w.clientOf(w.peers[order[2]].Store), "x")
 		s := w.store()
 		heard := make(chan string, 10)
 		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
@@ -343,7 +338,7 @@ func TestALateGrantIsNotKeptOnAMinority(t *testing.T) {
 				s := w.store()
 				answer := raw(t, s, script.Acquire, "A/1", 30_000, 630_000, "x", 180_000, "holdfast:push:")
 				assert.MustTrue(t, strings.HasPrefix(answer, "granted "), "answered %q", answer)
-				order := majority.Order("holdfast:{x}", 5)
+				order := coordinators("x")
 				for _, i := range order[:test.left] {
 					w.peers[i].Advance(-10 * time.Second)
 				}

@@ -183,10 +183,35 @@ func (w *world) revive(servers ...int) {
 	}
 }
 
-func (p *peer) slow(there, back time.Duration) {
+// setDelay sets how long each request, by its action, takes there and back.
+func (p *peer) setDelay(delay func(action string) (there, back time.Duration)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.delay = func(string) (time.Duration, time.Duration) { return there, back }
+	p.delay = delay
+}
+
+func (p *peer) slow(there, back time.Duration) {
+	p.setDelay(func(string) (time.Duration, time.Duration) { return there, back })
+}
+
+// lateNext lets the next requests of an action arrive after these times. All others take way there
+// and way back. pending is how many are still to come.
+func (p *peer) lateNext(action string, way time.Duration, late ...time.Duration) (pending func() int) {
+	var mu sync.Mutex
+	p.setDelay(func(name string) (there, back time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if name != action || len(late) == 0 {
+			return way, way
+		}
+		there, late = late[0], late[1:]
+		return there, 0
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(late)
+	}
 }
 
 func (p *peer) count(action string) int {
@@ -254,10 +279,20 @@ func (w *world) store() *quorum.Store {
 
 func (w *world) storeWith(cfg quorum.Config) *quorum.Store {
 	w.t.Helper()
+	return w.storeOver(w.nodes(), cfg)
+}
+
+// nodes are all servers.
+func (w *world) nodes() []store.Store {
 	nodes := make([]store.Store, len(w.peers))
 	for i, p := range w.peers {
 		nodes[i] = p
 	}
+	return nodes
+}
+
+func (w *world) storeOver(nodes []store.Store, cfg quorum.Config) *quorum.Store {
+	w.t.Helper()
 	s, err := quorum.New(nodes, cfg)
 	assert.Must(w.t, err)
 	w.t.Cleanup(s.Close)
@@ -270,9 +305,15 @@ func (w *world) client() *holdfast.Client {
 	return w.clientOf(w.store())
 }
 
-func (w *world) clientOf(s *quorum.Store) *holdfast.Client {
+// clientOf is a client of a quorum, or of one server alone.
+func (w *world) clientOf(s store.Store) *holdfast.Client {
 	w.t.Helper()
-	c, err := holdfast.New(s, holdfast.Config{})
+	return w.clientWith(s, holdfast.Config{})
+}
+
+func (w *world) clientWith(s store.Store, cfg holdfast.Config) *holdfast.Client {
+	w.t.Helper()
+	c, err := holdfast.New(s, cfg)
 	assert.Must(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c

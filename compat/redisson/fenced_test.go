@@ -43,19 +43,10 @@ func TestAFencedLockHasRedissonsTokens(t *testing.T) {
 func TestEachGoroutineHasATokenOfItsOwn(t *testing.T) {
 	_, c := serve(t, redisson.Config{Kind: redisson.Fenced})
 	first := lock(t, c.Mutex("order"))
-	got := make(chan uint64, 1)
-	go func() {
-		l, err := c.Mutex("order").Lock(t.Context())
-		if err != nil {
-			t.Error(err)
-			got <- 0
-			return
-		}
-		got <- l.Token()
-	}()
+	got := locking(t, c.Mutex("order").Lock)
 	redistest.Await(t, "the second goroutine waits", func() bool { return c.Stats().Calls == 1 })
 	release(t, first)
-	same(t, "the second token", redistest.Next(t, "the token", got), first.Token()+1)
+	same(t, "the second token", redistest.Next(t, "the lock", got).Token(), first.Token()+1)
 }
 
 // If the answer with the token is lost, the attempt is cancelled, and the next one has a higher

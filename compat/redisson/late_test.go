@@ -51,13 +51,8 @@ func (d *delayed) next() {
 
 func delay(t *testing.T, addr string, kind redisson.Kind) (*delayed, *holdfast.Client) {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { _ = rdb.Close() })
-	d := &delayed{Store: goredis.New(rdb)}
-	c, err := holdfast.New(redisson.New(d, redisson.Config{Kind: kind}), holdfast.Config{MaxLocalHandOvers: -1})
-	assert.Must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return d, c
+	d := &delayed{Store: open(t, &redis.Options{Addr: addr})}
+	return d, clientOf(t, d, redisson.Config{Kind: kind}, each)
 }
 
 // acquirer is what acquires a lock of a kind in its first mode.
@@ -86,12 +81,7 @@ func TestALateAcquireOfAReleasedAttemptGetsNothing(t *testing.T) {
 			d, c := delay(t, s.Addr(), kind)
 			_, other := delay(t, s.Addr(), kind)
 			holder := acquireOther(t, other, kind)
-			got := make(chan *holdfast.Lease, 1)
-			go func() {
-				l, err := acquirer(c, kind)(context.Background())
-				assert.NoError(t, err)
-				got <- l
-			}()
+			got := locking(t, acquirer(c, kind))
 			redistest.Await(t, "the waiter hears", func() bool {
 				return len(s.Do(t, "PUBSUB", "CHANNELS", "redisson*").([]any)) > 0
 			})

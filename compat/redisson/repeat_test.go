@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/script"
@@ -34,12 +33,8 @@ func TestARepeatedReleaseIsAnsweredAsTheFirst(t *testing.T) {
 	for _, kind := range everyKind {
 		t.Run(kind.String(), func(t *testing.T) {
 			s := start(t)
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-			t.Cleanup(func() { _ = rdb.Close() })
-			r := &repeating{Store: goredis.New(rdb)}
-			c, err := holdfast.New(redisson.New(r, redisson.Config{Kind: kind}), holdfast.Config{})
-			assert.Must(t, err)
-			t.Cleanup(func() { _ = c.Close(context.Background()) })
+			r := &repeating{Store: open(t, &redis.Options{Addr: s.Addr()})}
+			c := clientOf(t, r, redisson.Config{Kind: kind})
 			if kind == redisson.Semaphore {
 				s.Do(t, "SET", "order", "1")
 			}

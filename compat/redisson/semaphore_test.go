@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
-	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 var semaphores = redisson.Config{Kind: redisson.Semaphore}
@@ -107,10 +106,8 @@ func TestThePermitsOfADeadClientAreFree(t *testing.T) {
 // Of permits that Java has, nobody can tell when they come back, so a watcher waits for the message.
 func TestAWatcherOfJavasPermitsDoesNotPoll(t *testing.T) {
 	s := start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
 	s.Do(t, "SET", "api", "0")
-	answer, err := redisson.New(goredis.New(rdb), semaphores).Run(t.Context(), script.AwaitFree,
+	answer, err := redisson.New(open(t, &redis.Options{Addr: s.Addr()}), semaphores).Run(t.Context(), script.AwaitFree,
 		[]string{"holdfast:{api}"}, []string{"p:1:5", "1", "630000", "holdfast:push:"})
 	assert.True(t, answer == fmt.Sprint("busy ", time.Hour.Milliseconds()) && err == nil, "%q, %v", answer, err)
 }

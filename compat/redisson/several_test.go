@@ -71,18 +71,12 @@ func TestAClusterUsesShardedMessages(t *testing.T) {
 	cluster := redistest.StartCluster(t, all)
 	for _, kind := range []redisson.Kind{redisson.Lock, redisson.Fenced, redisson.Fair, redisson.ReadWrite} {
 		t.Run(kind.String(), func(t *testing.T) {
-			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
-			t.Cleanup(func() { _ = rdb.Close() })
-			a := clientOf(t, rdb, redisson.Config{Kind: kind})
-			b := clientOf(t, rdb, redisson.Config{Kind: kind})
+			both := openCluster(t, cluster)
+			a := clientOf(t, both, redisson.Config{Kind: kind})
+			b := clientOf(t, both, redisson.Config{Kind: kind})
 			name := "order/" + kind.String()
 			l := lock(t, a.Mutex(name, holdfast.TTL(time.Hour)))
-			got := make(chan *holdfast.Lease, 1)
-			go func() {
-				l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
-				assert.NoError(t, err)
-				got <- l
-			}()
+			got := locking(t, b.Mutex(name, holdfast.TTL(time.Hour)).Lock)
 			home := cluster.Home(name)
 			redistest.Await(t, "the waiter hears", func() bool {
 				return len(home.Do(t, "PUBSUB", "SHARDCHANNELS", "redisson_*"+name+"*").([]any)) == 1
@@ -97,18 +91,12 @@ func TestAClusterUsesShardedMessages(t *testing.T) {
 // Without sharded pub/sub, as Redisson before 3.22, the messages go to all nodes.
 func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
 	cluster := redistest.StartCluster(t, all)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	a := clientOf(t, rdb, redisson.Config{Sharded: redisson.Off})
-	b := clientOf(t, rdb, redisson.Config{Sharded: redisson.Off})
+	both := openCluster(t, cluster)
+	a := clientOf(t, both, redisson.Config{Sharded: redisson.Off})
+	b := clientOf(t, both, redisson.Config{Sharded: redisson.Off})
 	for _, name := range []string{"a", "b", "c"} { // on several nodes
 		l := lock(t, a.Mutex(name, holdfast.TTL(time.Hour)))
-		got := make(chan *holdfast.Lease, 1)
-		go func() {
-			l, err := b.Mutex(name, holdfast.TTL(time.Hour)).Lock(context.Background())
-			assert.NoError(t, err)
-			got <- l
-		}()
+		got := locking(t, b.Mutex(name, holdfast.TTL(time.Hour)).Lock)
 		redistest.Await(t, "the waiter hears", func() bool {
 			var n int64
 			for _, node := range cluster.Nodes {
@@ -126,9 +114,8 @@ func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
 func TestMissingPermissionsAreNamed(t *testing.T) {
 	s := start(t)
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-hdel", "-pexpire")
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "app", Password: "secret"})
-	t.Cleanup(func() { _ = rdb.Close() })
-	c := clientOf(t, rdb, redisson.Config{})
+	app := open(t, &redis.Options{Addr: s.Addr(), Username: "app", Password: "secret"})
+	c := clientOf(t, app, redisson.Config{})
 	_, err := c.Mutex("order").TryLock(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "hdel") || !strings.Contains(holdfast.Hint(err), "+pexpire") {
 		t.Errorf("TryLock: %v; %s", err, holdfast.Hint(err))

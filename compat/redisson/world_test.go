@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -40,20 +41,32 @@ func serve(t testing.TB, cfg redisson.Config) (*redistest.Server, *holdfast.Clie
 // connect returns a client of the server at addr on Redisson's wire.
 func connect(t testing.TB, addr string, cfg redisson.Config, more ...func(*holdfast.Config)) *holdfast.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return clientOf(t, rdb, cfg, more...)
+	return clientOf(t, open(t, &redis.Options{Addr: addr, MaxRetries: -1}), cfg, more...)
 }
 
-func clientOf(
-	t testing.TB, rdb redis.UniversalClient, cfg redisson.Config, more ...func(*holdfast.Config),
-) *holdfast.Client {
+// open returns a store with connections of its own.
+func open(t testing.TB, options *redis.Options) *goredis.Store {
+	t.Helper()
+	rdb := redis.NewClient(options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return goredis.New(rdb)
+}
+
+// openCluster does so for a Cluster.
+func openCluster(t testing.TB, cluster *redistest.Cluster) *goredis.Store {
+	t.Helper()
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return goredis.New(rdb)
+}
+
+func clientOf(t testing.TB, s store.Store, cfg redisson.Config, more ...func(*holdfast.Config)) *holdfast.Client {
 	t.Helper()
 	c := holdfast.Config{}
 	for _, change := range more {
 		change(&c)
 	}
-	client, err := holdfast.New(redisson.New(goredis.New(rdb), cfg), c)
+	client, err := holdfast.New(redisson.New(s, cfg), c)
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
@@ -165,6 +178,17 @@ func lock(t testing.TB, m *holdfast.Mutex) *holdfast.Lease {
 	l, err := m.Lock(t.Context())
 	assert.Must(t, err)
 	return l
+}
+
+// locking acquires a lock in a goroutine of its own.
+func locking(t testing.TB, acquire func(context.Context) (*holdfast.Lease, error)) <-chan *holdfast.Lease {
+	got := make(chan *holdfast.Lease, 1)
+	go func() {
+		l, err := acquire(context.Background())
+		assert.NoError(t, err)
+		got <- l
+	}()
+	return got
 }
 
 func release(t testing.TB, l interface{ Release(context.Context) error }) {

@@ -28,10 +28,8 @@ type Process struct {
 
 // Start starts a process and tells it config, as a line of JSON. Start calls hear for each line
 // that the process reports. Then it calls gone, once, with how the process ended and what it
-// wrote to its standard error. A kill may cut off the last line.
-//
-// Linux ends the process when the thread that started it ends: the caller keeps that
-// thread, see [runtime.LockOSThread].
+// wrote to its standard error. A kill may cut off the last line. The process ends with this one,
+// see [StartTied].
 func Start(
 	cmd *exec.Cmd, config any, hear func(line []byte), gone func(err error, stderr string),
 ) (*Process, error) {
@@ -49,7 +47,7 @@ func Start(
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := StartTied(cmd); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
 	go p.listen(out, hear, gone)

@@ -5,8 +5,7 @@ import (
 	"syscall"
 )
 
-// Detach keeps Ctrl-C at a terminal from a process. The kernel ends the process when
-// the thread that started it ends.
+// Detach keeps Ctrl-C at a terminal from a process that [StartTied] starts.
 func Detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -28,8 +27,6 @@ func TestMain(m *testing.M) {
 
 // A child hears its configuration first, and then its orders. A stopped child can be killed.
 func TestChildTakesOrdersAndIsKilled(t *testing.T) {
-	runtime.LockOSThread() // Linux ends the child with the thread that started it
-	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "CHILDPROC_ECHO=1")
 	lines := make(chan string, 10)

@@ -99,13 +99,7 @@ func NodeTimeout(d time.Duration) Option {
 func BusPort() Option { return func(s *Server) { s.cluster = true } }
 
 // Addrs returns the addresses of all nodes.
-func (c *Cluster) Addrs() []string {
-	var addrs []string
-	for _, s := range c.Nodes {
-		addrs = append(addrs, s.Addr())
-	}
-	return addrs
-}
+func (c *Cluster) Addrs() []string { return Addrs(c.Nodes) }
 
 // AwaitReady waits until every running node reports that the Cluster is healthy, sees three
 // primaries that have all slots, and sees its replicas in sync.

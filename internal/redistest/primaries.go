@@ -18,6 +18,15 @@ func Primaries(t testing.TB, n int, opts ...Option) []*Server {
 	return servers
 }
 
+// Addrs returns the addresses of servers.
+func Addrs(servers []*Server) []string {
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
 // inParallel runs f for each of n at the same time. To start six servers one after the other
 // would take too long for a test.
 func inParallel(n int, f func(i int)) {

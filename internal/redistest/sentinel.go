@@ -52,13 +52,7 @@ func sentinelOf(primary *Server) Option {
 }
 
 // Addrs returns the addresses of the Sentinels.
-func (sen *Sentinel) Addrs() []string {
-	var addrs []string
-	for _, s := range sen.Sentinels {
-		addrs = append(addrs, s.Addr())
-	}
-	return addrs
-}
+func (sen *Sentinel) Addrs() []string { return Addrs(sen.Sentinels) }
 
 // AwaitReady waits until every Sentinel sees a primary that is up, its replicas and the other
 // Sentinels.

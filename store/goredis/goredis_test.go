@@ -22,7 +22,7 @@ var library = adaptertest.Library{
 	OpenSentinel: openedSentinel,
 	OpenCluster:  openedCluster,
 	OpenRefused: func(t *testing.T) store.Store {
-		return goredis.New(dialling(t, &redis.Options{Addr: refusedAddr(t)}))
+		return goredis.New(dialling(t, &redis.Options{Addr: redistest.ClosedAddr(t)}))
 	},
 	OpenOccupied: occupied,
 	Unusable: func() map[string]store.Store {
@@ -142,9 +142,9 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
 	proxy.Cut()
 	proxy.Pass()
-	adaptertest.Await(t, rec.Resumed)
+	redistest.Next(t, "Resumed", rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
-	assert.Equal(t, adaptertest.Await(t, rec.Messages), "hello", "the message")
+	assert.Equal(t, redistest.Next(t, "a message", rec.Messages), "hello", "the message")
 }
 
 // After a replica has answered, the subscription is checked until a primary counts it: although
@@ -173,6 +173,6 @@ func TestASubscriptionIsCheckedUntilAPrimaryCountsIt(t *testing.T) {
 	address.Lead(next.Addr())
 	assert.Must(t, run())
 	for counted := int64(0); counted == 0; counted, _ = next.Do(t, "PUBLISH", "channel", "hello").(int64) {
-		adaptertest.Await(t, rec.Resumed)
+		redistest.Next(t, "Resumed", rec.Resumed)
 	}
 }

@@ -18,15 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 )
 
-// refusedAddr is an address without a listener.
-func refusedAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.Must(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // shortOf is a client whose only connection is in use.
 func shortOf(t *testing.T, s *redistest.Server) *redis.Client {
 	rdb := dialling(t, &redis.Options{Addr: s.Addr(), PoolSize: 1, PoolTimeout: 20 * time.Millisecond})
@@ -60,7 +51,7 @@ func TestNotSentIsReported(t *testing.T) {
 		rdb  *redis.Client
 		code string // of the refusal; empty: none
 	}{
-		"refused port":       {dialling(t, &redis.Options{Addr: refusedAddr(t)}), ""},
+		"refused port":       {dialling(t, &redis.Options{Addr: redistest.ClosedAddr(t)}), ""},
 		"no such host":       {dialling(t, &redis.Options{Addr: "nowhere:1", Dialer: dns}), ""},
 		"no free connection": {shortOf(t, s), ""},
 		"hangs up":           {dialling(t, &redis.Options{Addr: hangUp}), ""},

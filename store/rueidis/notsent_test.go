@@ -49,10 +49,7 @@ func dialled(t *testing.T, dial func(ctx context.Context) (net.Conn, error)) *ho
 // refusedDial finds no listener.
 func refusedDial(t *testing.T) func(ctx context.Context) (net.Conn, error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.Must(t, err)
-	addr := l.Addr().String()
-	_ = l.Close()
+	addr := redistest.ClosedAddr(t)
 	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
 }
 

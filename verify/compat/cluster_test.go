@@ -27,13 +27,8 @@ func TestInACluster(t *testing.T) {
 	ctx := t.Context()
 	wakes := make(chan holdfast.Wake, 64)
 	waits := make(chan struct{}, 64)
-	open := func(o holdfast.Observer) *holdfast.Client {
-		c, err := holdfast.New(s, holdfast.Config{Observer: o})
-		must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
-		return c
-	}
-	a, b := open(nil), open(waitsAndWakes(waits, wakes))
+	a := native(t, s, holdfast.Config{})
+	b := native(t, s, holdfast.Config{Observer: waitsAndWakes(waits, wakes)})
 	pushed := 0
 	for _, key := range []string{"key", "a{b}c", "one", "two", "three"} {
 		lease, err := a.Mutex(key).Lock(ctx)

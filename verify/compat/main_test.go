@@ -8,18 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-// quiet drops what go-redis logs: servers are killed on purpose.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
-
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{})
+	logging.Disable()
 	os.Exit(m.Run())
 }
 

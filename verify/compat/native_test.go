@@ -43,6 +43,14 @@ func redislockStore(t testing.TB, addrs []string) store.Store {
 	return s
 }
 
+// native makes a client of native locks.
+func native(t testing.TB, s store.Store, cfg holdfast.Config) *holdfast.Client {
+	c, err := holdfast.New(s, cfg)
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
 func originalTry(t testing.TB, addrs []string) (func() error, error) {
 	m := original(t, addrs...).NewMutex("key", originalredsync.WithExpiry(time.Minute),
 		originalredsync.WithTimeoutFactor(0.5))
@@ -67,16 +75,9 @@ func onWires(t *testing.T, test func(t *testing.T, w world)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := world{servers: redistest.Primaries(t, wire.servers)}
-			for _, server := range w.servers {
-				w.addrs = append(w.addrs, server.Addr())
-			}
+			w.addrs = redistest.Addrs(w.servers)
 			w.try = func() (func() error, error) { return wire.try(t, w.addrs) }
-			w.client = func(cfg holdfast.Config) *holdfast.Client {
-				c, err := holdfast.New(wire.store(t, w.addrs), cfg)
-				must(t, err)
-				t.Cleanup(func() { _ = c.Close(context.Background()) })
-				return c
-			}
+			w.client = func(cfg holdfast.Config) *holdfast.Client { return native(t, wire.store(t, w.addrs), cfg) }
 			test(t, w)
 		})
 	}
@@ -236,13 +237,7 @@ func TestAnEvictionEndsAHoldOfTheOriginal(t *testing.T) {
 func TestAQuorumOnRedsyncsWire(t *testing.T) {
 	t.Parallel()
 	servers := redistest.Primaries(t, 3)
-	addrs := make([]string, len(servers))
-	for i, server := range servers {
-		addrs[i] = server.Addr()
-	}
-	c, err := holdfast.New(redsyncStore(t, addrs), holdfast.Config{RequestTimeout: 2 * time.Second})
-	must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	c := native(t, redsyncStore(t, redistest.Addrs(servers)), holdfast.Config{RequestTimeout: 2 * time.Second})
 	lease, err := c.Mutex("key", holdfast.TTL(10*time.Second)).Lock(t.Context())
 	must(t, err)
 	servers[1].Kill()

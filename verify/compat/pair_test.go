@@ -26,7 +26,7 @@ func BenchmarkPair(b *testing.B) {
 		} {
 			b.Run(strings.Join([]string{c.wire, c.library, ctx.name}, "/"), func(b *testing.B) {
 				servers := redistest.Primaries(b, c.servers)
-				pass := c.open(b, addrsOf(servers))
+				pass := c.open(b, redistest.Addrs(servers))
 				ctx, cancel := ctx.of(b.Context())
 				defer cancel()
 				for range steady {
@@ -61,12 +61,4 @@ func processorTime(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
-func addrsOf(servers []*redistest.Server) []string {
-	addrs := make([]string, len(servers))
-	for i, server := range servers {
-		addrs[i] = server.Addr()
-	}
-	return addrs
 }

@@ -251,7 +251,8 @@ func TestWhatUsersOfRedsyncObserve(t *testing.T) {
 				t.Parallel()
 				servers := redistest.Primaries(t, test.servers)
 				s := &scene{
-					notes: notes{t: t}, side: one, servers: servers, connected: one.connect(t, addrsOf(servers)),
+					notes: notes{t: t}, side: one, servers: servers,
+					connected: one.connect(t, redistest.Addrs(servers)),
 				}
 				test.run(s)
 				s.check(one.name == ourSide.name, test.want, test.ours)

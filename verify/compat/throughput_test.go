@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -103,23 +104,19 @@ func passCompatRedislock(t testing.TB, addrs []string) pass {
 }
 
 func passNative(t testing.TB, addrs []string) pass {
-	c, err := holdfast.New(redsyncStore(t, addrs), holdfast.Config{})
-	return passClient(t, c, err)
+	return passClient(t, redsyncStore(t, addrs))
 }
 
 func passNativeRedislock(t testing.TB, addrs []string) pass {
-	c, err := holdfast.New(redislockStore(t, addrs), holdfast.Config{})
-	return passClient(t, c, err)
+	return passClient(t, redislockStore(t, addrs))
 }
 
 func passOwn(t testing.TB, addrs []string) pass {
-	c, err := holdfast.New(goredis.New(client(t, addrs[0])), holdfast.Config{})
-	return passClient(t, c, err)
+	return passClient(t, goredis.New(client(t, addrs[0])))
 }
 
-func passClient(t testing.TB, c *holdfast.Client, err error) pass {
-	must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+func passClient(t testing.TB, s store.Store) pass {
+	c := native(t, s, holdfast.Config{})
 	return func(ctx context.Context, key string) error {
 		lease, err := c.Mutex(key).Lock(ctx)
 		if err != nil {
@@ -172,7 +169,7 @@ func TestThroughput(t *testing.T) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(out, "keys of\tlibrary\t1 client\t8 clients, 8 locks\t8 clients, 1 lock\tby one of them")
 	for _, c := range contenders {
-		addrs := addrsOf(redistest.Primaries(t, c.servers))
+		addrs := redistest.Addrs(redistest.Primaries(t, c.servers))
 		own := func(i int) string { return fmt.Sprintf("own-%d", i) }
 		one, _ := measure(t, c, addrs, 1, own)
 		many, _ := measure(t, c, addrs, 8, own)

@@ -127,7 +127,7 @@ func clockMany(ctx context.Context, w World, rng *rand.Rand, span *history.Fault
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	all = all[:len(all)/2+1]
 	defer w.Forgot()
-	span.Servers = names(all)
+	span.Servers = redistest.Addrs(all)
 	step(w, span, all, d)
 	history.Sleep(ctx, lasts)
 	step(w, span, all, -d)

@@ -165,7 +165,7 @@ func minority(w World, rng *rand.Rand, span *history.FaultSpan) []*redistest.Ser
 	}
 	all := some(rng, w.Servers())
 	all = all[:min(len(all), (len(w.Servers())-1)/2)]
-	span.Servers = names(all)
+	span.Servers = redistest.Addrs(all)
 	return all
 }
 
@@ -182,16 +182,9 @@ func one(w World, rng *rand.Rand, span *history.FaultSpan) *redistest.Server {
 func weak(w World, rng *rand.Rand, span *history.FaultSpan) ([]*redistest.Server, func()) {
 	servers, done := w.Weak(rng)
 	if w.Topology() == Quorum {
-		span.Servers = names(servers)
+		span.Servers = redistest.Addrs(servers)
 	}
 	return servers, done
-}
-
-func names(servers []*redistest.Server) (addrs []string) {
-	for _, s := range servers {
-		addrs = append(addrs, s.Addr())
-	}
-	return addrs
 }
 
 func serverStop(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -305,7 +304,7 @@ type holder struct {
 	says chan string
 }
 
-// startHolder starts a process that ends with the test. The caller keeps its thread.
+// startHolder starts a process that ends with the test.
 func startHolder(t *testing.T, cfg config) *holder {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -324,10 +323,4 @@ func (h *holder) do(order string) string {
 	h.t.Helper()
 	h.p.Tell(order)
 	return redistest.Next(h.t, "the answer to "+order, h.says)
-}
-
-// keepThread keeps the thread of the test, to which its processes are tied.
-func keepThread(t *testing.T) {
-	runtime.LockOSThread()
-	t.Cleanup(runtime.UnlockOSThread)
 }

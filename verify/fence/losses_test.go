@@ -99,7 +99,6 @@ func TestPausedAndKilledHoldersLoseNothingWhereTokensAreChecked(t *testing.T) {
 	for _, r := range resources {
 		t.Run(r.kind, func(t *testing.T) {
 			t.Parallel()
-			keepThread(t)
 			where, final := r.place(t)
 			cfg := config{Lock: locks.Addr(), Kind: r.kind, Where: where}
 			first, second := startHolder(t, cfg), startHolder(t, cfg)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,8 +121,6 @@ type stepper struct {
 
 func startStepper(t *testing.T, cfg childConfig) *stepper {
 	t.Helper()
-	runtime.LockOSThread() // the process ends with this thread
-	t.Cleanup(runtime.UnlockOSThread)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envChild+"=bridge")
 	p := &stepper{steps: make(chan step, 9)}
@@ -144,7 +141,7 @@ func startStepper(t *testing.T, cfg childConfig) *stepper {
 func (p *stepper) count(t *testing.T) int {
 	t.Helper()
 	for n := 0; ; n++ {
-		at := next(t, "a step", p.steps)
+		at := redistest.Next(t, "a step", p.steps)
 		assert.MustTrue(t, at.Error == "", "%v", at.Error)
 		if at.End {
 			return n
@@ -201,11 +198,11 @@ func killAt(t *testing.T, server *redistest.Server, cfg childConfig, n int) (ins
 	t.Helper()
 	p := startStepper(t, cfg)
 	for range n - 1 {
-		at := next(t, "a step", p.steps)
+		at := redistest.Next(t, "a step", p.steps)
 		assert.MustTrue(t, !at.End, "it ended before step %d: %s", n, at.Error)
 		p.Tell("go on")
 	}
-	at := next(t, "the step", p.steps)
+	at := redistest.Next(t, "the step", p.steps)
 	if at.Inside {
 		for _, stage := range []bridge.Stage{bridge.Old, bridge.Native} {
 			_, err := instanceOf(t, cfg, stage).TryLock(t.Context())

@@ -71,7 +71,7 @@ func TestManyMachinesObtainACertificateOnce(t *testing.T) {
 		go func() { ended <- cfg.ObtainCertSync(t.Context(), "example.com") }()
 	}
 	for range 4 {
-		assert.NoError(t, next(t, "a certificate", ended))
+		assert.NoError(t, redistest.Next(t, "a certificate", ended))
 	}
 	assert.True(t, issuer.issued.Load() == 1,
 		"%d certificates were issued, %d at a time", issuer.issued.Load(), issuer.most.Load())

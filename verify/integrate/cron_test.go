@@ -58,9 +58,9 @@ func TestOneOfManyCronsRunsAJob(t *testing.T) {
 			return nil
 		}), single)
 	}
-	next(t, "the run", ran)
+	redistest.Next(t, "the run", ran)
 	for range 3 {
-		assert.Equal(t, next(t, "a skipped run", logger.infos), "skip", "logged")
+		assert.Equal(t, redistest.Next(t, "a skipped run", logger.infos), "skip", "logged")
 	}
 	close(finish)
 	assert.NoError(t, newClient(t, server).Mutex("report").AwaitFree(t.Context()))
@@ -78,10 +78,10 @@ func TestALostLockEndsTheContextOfACronJob(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return nil
 	}), cronlock.Single(t.Context(), newClient(t, server).Mutex("report"), logger))
-	next(t, "the run", began)
+	redistest.Next(t, "the run", began)
 	evict(t, client, "report")
-	wantLost(t, next(t, "the end of the job's context", causes))
-	assert.Is(t, next(t, "the log", logger.errs), holdfast.ErrNotHeld)
+	assert.Is(t, redistest.Next(t, "the end of the job's context", causes), holdfast.ErrLost)
+	assert.Is(t, redistest.Next(t, "the log", logger.errs), holdfast.ErrNotHeld)
 }
 
 func TestAContextEndsACronJobThatReleasesItsLock(t *testing.T) {
@@ -98,9 +98,9 @@ func TestAContextEndsACronJobThatReleasesItsLock(t *testing.T) {
 		causes <- context.Cause(ctx)
 		return nil
 	}), cronlock.Single(ctx, newClient(t, server).Mutex("report"), newReports()))
-	next(t, "the run", began)
+	redistest.Next(t, "the run", began)
 	stop()
-	assert.Is(t, next(t, "the end of the job's context", causes), context.Canceled)
+	assert.Is(t, redistest.Next(t, "the end of the job's context", causes), context.Canceled)
 	assert.NoError(t, newClient(t, server).Mutex("report").AwaitFree(t.Context()))
 }
 
@@ -110,7 +110,7 @@ func TestAPanicOfACronJobReleasesItsLock(t *testing.T) {
 	logger, panics := newReports(), newReports()
 	runCron(t, cron.FuncJob(func() { panic("a bug") }), cron.Recover(panics),
 		cronlock.Single(t.Context(), newClient(t, server).Mutex("report"), logger))
-	err := next(t, "the panic", panics.errs)
+	err := redistest.Next(t, "the panic", panics.errs)
 	assert.True(t, fmt.Sprint(err) == "a bug", "the panic is %v", err)
 	wantFree(t, newClient(t, server), "report")
 }
@@ -128,11 +128,11 @@ func TestACronJobRunsOnceInAPeriod(t *testing.T) {
 		}), cronlock.Once(t.Context(), newClient(t, server).Periodic("report", time.Hour), logger))
 	}
 	for range 3 {
-		next(t, "a skipped run", logger.infos)
+		redistest.Next(t, "a skipped run", logger.infos)
 	}
-	token := next(t, "the run", ran)
+	token := redistest.Next(t, "the run", ran)
 	assert.True(t, token != 0 && len(ran) == 0, "token %d, and %d more runs", token, len(ran))
-	err := next(t, "the error of the run", logger.errs)
+	err := redistest.Next(t, "the error of the run", logger.errs)
 	assert.True(t, err.Error() == "a failed run counts too", "logged %v", err)
 }
 
@@ -145,6 +145,6 @@ func TestAServerThatIsAwaySkipsTheRunsOfCronJobs(t *testing.T) {
 	runCron(t, job, cronlock.Single(t.Context(), client.Mutex("report"), logger))
 	runCron(t, job, cronlock.Once(t.Context(), client.Periodic("report", time.Hour), logger))
 	for range 2 {
-		assert.True(t, next(t, "the log", logger.errs) != nil, "logged no error")
+		assert.True(t, redistest.Next(t, "the log", logger.errs) != nil, "logged no error")
 	}
 }

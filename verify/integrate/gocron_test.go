@@ -74,9 +74,9 @@ func TestOneOfManyGocronSchedulersRunsAJob(t *testing.T) {
 		}))
 	}
 	for range 3 {
-		assert.Is(t, next(t, "a skipped run", busy), holdfast.ErrHeld)
+		assert.Is(t, redistest.Next(t, "a skipped run", busy), holdfast.ErrHeld)
 	}
-	lease := next(t, "the run", ran)
+	lease := redistest.Next(t, "the run", ran)
 	info, err := client.Inspect(t.Context(), "cron/report")
 	assert.True(t, err == nil && len(ran) == 0 && lease.Name == "cron/report" && lease.Token == info.Fence,
 		"%d more runs; the run's lease is %+v, and the lock is %+v, %v", len(ran), lease, info, err)
@@ -96,7 +96,7 @@ func runUntilItsContextEnds(t *testing.T, failed error) (*scheduler, *holdfast.C
 		causes <- context.Cause(ctx)
 		return failed
 	}))
-	next(t, "the run", began)
+	redistest.Next(t, "the run", began)
 	return s, newClient(t, server), causes
 }
 
@@ -104,9 +104,9 @@ func TestALostLockEndsTheContextOfAGocronJob(t *testing.T) {
 	t.Parallel()
 	s, client, causes := runUntilItsContextEnds(t, errors.New("not finished"))
 	evict(t, client, "report")
-	wantLost(t, next(t, "the end of the job's context", causes))
-	err := next(t, "the job's error", s.failed)
-	wantLost(t, err)
+	assert.Is(t, redistest.Next(t, "the end of the job's context", causes), holdfast.ErrLost)
+	err := redistest.Next(t, "the job's error", s.failed)
+	assert.Is(t, err, holdfast.ErrLost)
 	assert.True(t, strings.HasPrefix(err.Error(), "not finished"), "the error is %v", err)
 }
 
@@ -114,7 +114,7 @@ func TestAShutdownEndsAGocronJobAndReleasesItsLock(t *testing.T) {
 	t.Parallel()
 	s, client, ended := runUntilItsContextEnds(t, nil)
 	assert.NoError(t, s.Shutdown())
-	assert.Is(t, next(t, "the end of the job", ended), context.Canceled)
+	assert.Is(t, redistest.Next(t, "the end of the job", ended), context.Canceled)
 	assert.NoError(t, client.Mutex("report").AwaitFree(t.Context()))
 }
 
@@ -127,7 +127,7 @@ func TestAGocronJobWithoutALockDoesNotRun(t *testing.T) {
 		t.Error("the job ran")
 		return nil
 	}))
-	assert.True(t, next(t, "the refusal", s.failed) != nil, "no error")
+	assert.True(t, redistest.Next(t, "the refusal", s.failed) != nil, "no error")
 }
 
 // awaitLeading returns when the elector knows of its leadership: it learns of it beside the observers.
@@ -154,7 +154,7 @@ func TestTheLeaderOfGocronSchedulersRunsTheJobs(t *testing.T) {
 	firstCtx, stopFirst := context.WithCancel(t.Context())
 	firstEnded := make(chan error, 1)
 	go func() { firstEnded <- first.Run(firstCtx) }()
-	assert.MustEqual(t, next(t, "a leader", leaders), "first", "leads")
+	assert.MustEqual(t, redistest.Next(t, "a leader", leaders), "first", "leads")
 	awaitLeading(first)
 	second := gocronlock.NewElector(newClient(t, server).Election("cron"), "second")
 	go func() { _ = second.Run(t.Context()) }()
@@ -169,24 +169,24 @@ func TestTheLeaderOfGocronSchedulersRunsTheJobs(t *testing.T) {
 		<-finish
 		return nil
 	}))
-	next(t, "the leader's run", began)
+	redistest.Next(t, "the leader's run", began)
 	ofSecond.runOnce(t, "report", second.Func(func(context.Context) error {
 		t.Error("a run beside that of the leader")
 		return nil
 	}))
-	next(t, "the skipped run", ofSecond.skips)
+	redistest.Next(t, "the skipped run", ofSecond.skips)
 
 	// The leader ends. It tells its job, and resigns after that.
 	stopFirst()
-	next(t, "the end of the job's context", told)
+	redistest.Next(t, "the end of the job's context", told)
 	if leader, err := client.Election("cron").Leader(t.Context()); err != nil || leader.Value != "first" {
 		t.Errorf("while the job still works, %q leads, %v", leader.Value, err)
 	}
 	close(finish)
-	assert.NoError(t, next(t, "the end of Run", firstEnded))
-	assert.Equal(t, next(t, "the next leader", leaders), "second", "leads")
+	assert.NoError(t, redistest.Next(t, "the end of Run", firstEnded))
+	assert.Equal(t, redistest.Next(t, "the next leader", leaders), "second", "leads")
 	ran := make(chan struct{})
 	awaitLeading(second)
 	ofSecond.runOnce(t, "late", second.Func(func(context.Context) error { close(ran); return nil }))
-	next(t, "the run of the next leader", ran)
+	redistest.Next(t, "the run of the next leader", ran)
 }

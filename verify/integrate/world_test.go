@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"testing"
 	"time"
 
@@ -23,9 +22,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
-
-// patience ends a wait that would never end.
-const patience = time.Minute
 
 // shortTTL is for leases whose end a test waits for.
 const shortTTL = 500 * time.Millisecond
@@ -47,18 +43,6 @@ func connect(url string, ttl time.Duration) (*holdfast.Client, error) {
 	return holdfast.New(goredis.New(redis.NewClient(options)), holdfast.Config{TTL: ttl})
 }
 
-// next waits for the next value.
-func next[T any](t *testing.T, what string, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("%s did not come", what)
-	}
-	panic("BUG: unreachable")
-}
-
 func evict(t *testing.T, client *holdfast.Client, name string) {
 	t.Helper()
 	n, err := client.Evict(t.Context(), name, holdfast.Eviction{By: "a test", Reason: "to see what happens"})
@@ -70,11 +54,6 @@ func wantFree(t *testing.T, client *holdfast.Client, name string) {
 	t.Helper()
 	held, err := client.Mutex(name).IsHeld(t.Context())
 	assert.True(t, !held && err == nil, "%s: held %v, %v", name, held, err)
-}
-
-func wantLost(t *testing.T, err error) {
-	t.Helper()
-	assert.Is(t, err, holdfast.ErrLost)
 }
 
 // envChild turns the test binary into a process that locks and is killed.
@@ -126,8 +105,6 @@ func child(orders io.Reader, out io.Writer) error {
 // startChild returns when the process has the lock.
 func startChild(t *testing.T, cfg childConfig) *childproc.Process {
 	t.Helper()
-	runtime.LockOSThread() // the process ends with this thread
-	t.Cleanup(runtime.UnlockOSThread)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envChild+"=1")
 	said := make(chan string, 1)
@@ -136,6 +113,6 @@ func startChild(t *testing.T, cfg childConfig) *childproc.Process {
 		func(err error, stderr string) { said <- fmt.Sprint(err, " ", stderr) })
 	assert.Must(t, err)
 	t.Cleanup(p.Destroy)
-	assert.MustEqual(t, next(t, "the lock of the other process", said), "locked", "the other process")
+	assert.MustEqual(t, redistest.Next(t, "the lock of the other process", said), "locked", "the other process")
 	return p
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The first ways once more, turn by turn, for the pictures of the page. Their tests go
-// further: they kill and stop processes, and cut networks.
+// The first ways, turn by turn. Some of their tests go further: they kill and stop processes.
 
 // before runs a scene and clears the server for the rest of the test.
 func before(t *testing.T, s *redistest.Server, sc scene) *play {
@@ -51,8 +50,10 @@ func sceneOfGetset(t *testing.T, s *redistest.Server) {
 	before(t, s, scene{
 		picture: "getset",
 		flaw:    "C's clock is 31 s ahead: A and C both hold.",
-		clients: []actor{{name: "A", run: swapExpired}, {name: "C", run: swapExpired, ahead: 31}},
-		turns:   "A C C C",
+		clients: []actor{
+			{name: "A", run: swapExpired}, {name: "B", run: swapExpired}, {name: "C", run: swapExpired, ahead: 31},
+		},
+		turns: "A B B C C C",
 	}).together("A", "C")
 }
 

@@ -139,13 +139,6 @@ func gone(t *testing.T, s *redistest.Server, key string) {
 	redistest.Await(t, "the lease has ended", func() bool { return s.Do(t, "EXISTS", key) == int64(0) })
 }
 
-// expire ends an old lease: the time of its holder's pause in one step.
-func expire(t *testing.T, s *redistest.Server, key string) {
-	t.Helper()
-	assert.MustTrue(t, s.Do(t, "PEXPIRE", key, 1) == int64(1), "there is no %q to expire", key)
-	gone(t, s, key)
-}
-
 // is reports whether a request is the named action.
 func is(request []string, action *script.Script) bool {
 	return len(request) > 1 && strings.EqualFold(request[0], "EVALSHA") && request[1] == action.SHA1

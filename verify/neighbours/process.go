@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,8 +28,6 @@ type fleet struct {
 	addrs  []string         // of the servers
 	config func(int) Config // of the process with a number, from 1
 	which  func(int) Library
-
-	starts chan func() // run by the one thread that starts processes
 
 	mu    sync.Mutex
 	live  []*process // by number
@@ -58,22 +55,6 @@ type process struct {
 
 var _ fault.Client = (*process)(nil)
 
-// newFleet makes a fleet. Linux ends the processes when the thread that started them ends, so one
-// starts them all and stays.
-func newFleet(bench *fault.Bench, addrs []string, config func(int) Config, which func(int) Library) *fleet {
-	f := &fleet{
-		bench: bench, addrs: addrs, config: config, which: which,
-		starts: make(chan func()), notes: make(map[string]int),
-	}
-	go func() {
-		runtime.LockOSThread()
-		for start := range f.starts {
-			start()
-		}
-	}()
-	return f
-}
-
 // start starts the process that has a number, from 1.
 func (f *fleet) start(number int) (*process, error) {
 	library := f.which(number)
@@ -93,13 +74,7 @@ func (f *fleet) start(number int) (*process, error) {
 		cfg.Addresses = append(cfg.Addresses, proxy.Addr())
 	}
 	cfg.Address = cfg.Addresses[0]
-	started := make(chan error)
-	f.starts <- func() {
-		var err error
-		p.Process, err = childproc.Start(cmd, cfg, p.hear, p.gone)
-		started <- err
-	}
-	if err := <-started; err != nil {
+	if p.Process, err = childproc.Start(cmd, cfg, p.hear, p.gone); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -269,5 +244,4 @@ func (f *fleet) destroy() {
 		p.mu.Unlock()
 		p.Destroy()
 	}
-	close(f.starts)
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -60,11 +61,9 @@ func Run(ctx context.Context, opts Options, which func(number int) Library) (res
 		return result, err
 	}
 	defer w.close()
-	var addrs []string
-	for _, s := range w.servers {
-		addrs = append(addrs, s.Addr())
+	w.fleet = &fleet{
+		bench: bench, addrs: redistest.Addrs(w.servers), config: opts.config, which: which, notes: make(map[string]int),
 	}
-	w.fleet = newFleet(bench, addrs, opts.config, which)
 	ended := false
 	defer func() {
 		if !ended {

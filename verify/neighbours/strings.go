@@ -13,6 +13,7 @@ import (
 	originalpool "github.com/go-redsync/redsync/v4/redis"
 	originalgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
@@ -26,18 +27,13 @@ import (
 
 // rdb makes a client of a server. Its limits are the same for all libraries.
 func (c Config) rdb(addr string) *redis.Client {
-	redis.SetLogger(silent{})
+	logging.Disable()
 	limit := c.TTL() / 4
 	return redis.NewClient(&redis.Options{
 		Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit,
 	})
 }
-
-// silent drops what go-redis logs: connections are cut on purpose.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 // endless is how often the API with a number of tries tries: until the context ends.
 const endless = 1 << 30

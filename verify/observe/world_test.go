@@ -48,42 +48,15 @@ var observers = map[string]func(t *testing.T) (holdfast.RequestObserver, prometh
 	},
 }
 
-// tee is an observer that passes everything on, and tells of events that a test waits for.
+// tee is an observer that passes everything on, and that a test can wait for.
 type tee struct {
 	holdfast.RequestObserver
-	mu      sync.Mutex
-	seen    map[holdfast.EventKind]int
-	changed chan struct{}
+	seen *harness.Watch
 }
 
-func (o *tee) Observe(e holdfast.Event) {
+func (o tee) Observe(e holdfast.Event) {
 	o.RequestObserver.Observe(e)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if e.Kind != holdfast.EventRenew || e.TTL > 0 { // not the one that confirms a pushed grant
-		o.seen[e.Kind]++
-	}
-	close(o.changed)
-	o.changed = make(chan struct{})
-}
-
-// await waits until there were n events of a kind.
-func (o *tee) await(t *testing.T, kind holdfast.EventKind, n int) {
-	t.Helper()
-	late := time.After(redistest.Patience)
-	for {
-		o.mu.Lock()
-		seen, changed := o.seen[kind], o.changed
-		o.mu.Unlock()
-		if seen >= n {
-			return
-		}
-		select {
-		case <-changed:
-		case <-late:
-			t.Fatalf("there were %d events %v, want %d", seen, kind, n)
-		}
-	}
+	o.seen.Observe(e)
 }
 
 // scrapes are the scrapes of this run of the tests. One of each observer serves all tests.
@@ -111,7 +84,7 @@ func scrape(t *testing.T, name string) *scraped {
 func live(t *testing.T, name string) *scraped {
 	t.Helper()
 	observer, registry := observers[name](t)
-	o := &tee{RequestObserver: observer, seen: map[holdfast.EventKind]int{}, changed: make(chan struct{})}
+	o := tee{observer, harness.NewWatch()}
 	server := redistest.Start(t)
 	open := func(o holdfast.Observer) *holdfast.Client {
 		c, err := holdfast.New(harness.GoRedis.Server(t, server.Addr(), harness.Login{}, 0),
@@ -131,7 +104,7 @@ func live(t *testing.T, name string) *scraped {
 		assert.NoError(t, err)
 		granted <- l
 	}()
-	o.await(t, holdfast.EventWait, 1)
+	o.seen.Await(t, holdfast.EventWait, "", 1)
 	brief := a.Mutex("invoice/1", holdfast.MaxWait(time.Millisecond))
 	assert.Is(t, assert.Err(brief.Lock(ctx)), holdfast.ErrHeld)
 	harness.Release(t, first)
@@ -140,11 +113,12 @@ func live(t *testing.T, name string) *scraped {
 		t.FailNow()
 	}
 	// A renewal, then an eviction.
-	o.await(t, holdfast.EventRenew, 1)
+	for n := 1; o.seen.Await(t, holdfast.EventRenew, "", n).TTL == 0; n++ { // it confirms a pushed grant
+	}
 	n, err := operator.Evict(ctx, "invoice/1", holdfast.Eviction{By: "a test", Reason: "to see it"})
 	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted: %v", n, err)
 	<-second.Context().Done()
-	o.await(t, holdfast.EventLost, 1)
+	o.seen.Await(t, holdfast.EventLost, "", 1)
 	// A reader, and permits.
 	harness.Release(t, harness.Acquire(t, a.RWMutex("page/1").RLock))
 	permits := a.Semaphore("pool/1", 3)

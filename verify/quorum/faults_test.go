@@ -22,13 +22,7 @@ import (
 func TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		// The server whose clock can be set is one of the three that granted the lease.
-		addrs, ways := make([]string, 5), []*redistest.Proxy(nil)
-		for i, s := range w.servers {
-			if addrs[i] = s.Addr(); i == 0 || i == 1 {
-				way := redistest.NewProxy(t, s.Addr())
-				addrs[i], ways = way.Addr(), append(ways, way)
-			}
-		}
+		addrs, ways := w.ways(t, 0, 1)
 		a := w.clientOf(t, w.storeAt(t, ttl, timeout, addrs))
 		b := w.client(t)
 		h := harness.NewHistory(t)

@@ -78,14 +78,7 @@ func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
 
 func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		addrs, ways := []string(nil), []*redistest.Proxy(nil)
-		for _, s := range w.servers[:3] {
-			addrs = append(addrs, s.Addr())
-		}
-		for _, s := range w.servers[3:] {
-			way := redistest.NewProxy(t, s.Addr())
-			addrs, ways = append(addrs, way.Addr()), append(ways, way)
-		}
+		addrs, ways := w.ways(t, 3, 4)
 		a := w.clientOf(t, w.storeAt(t, ttl, timeout, addrs))
 		b := w.client(t)
 		h := harness.NewHistory(t)

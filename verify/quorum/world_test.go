@@ -52,11 +52,17 @@ const ahead = 40 * time.Second
 
 func (w *world) store(t testing.TB, longest, limit time.Duration) *quorum.Store {
 	t.Helper()
-	addrs := make([]string, len(w.servers))
-	for i, s := range w.servers {
-		addrs[i] = s.Addr()
+	return w.storeAt(t, longest, limit, redistest.Addrs(w.servers))
+}
+
+// ways are the addresses of all servers, but those of proxies for the servers with these numbers.
+func (w *world) ways(t testing.TB, numbers ...int) (addrs []string, ways []*redistest.Proxy) {
+	addrs = redistest.Addrs(w.servers)
+	for _, i := range numbers {
+		way := redistest.NewProxy(t, addrs[i])
+		addrs[i], ways = way.Addr(), append(ways, way)
 	}
-	return w.storeAt(t, longest, limit, addrs)
+	return addrs, ways
 }
 
 // open makes a store on one server.

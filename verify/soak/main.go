@@ -16,16 +16,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
-
-// quiet is a logger of go-redis: broken connections are what a soak is for.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // soak is one run.
 type soak struct {
@@ -52,7 +48,7 @@ func main() {
 	flag.IntVar(&s.seed, "seed", 1, "what the draws begin with")
 	file := flag.String("into", "soak.csv", "the file of the samples")
 	flag.Parse()
-	redis.SetLogger(quiet{})
+	logging.Disable()
 	if err := s.into(*file); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)

@@ -76,9 +76,7 @@ func start(bench *fault.Bench, opts Options) (*deployment, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range p.own {
-		p.addrs = append(p.addrs, s.Addr())
-	}
+	p.addrs = redistest.Addrs(p.own)
 	if len(p.own) == 1 {
 		p.servers.URL = p.own[0].URL()
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -23,8 +22,6 @@ type fleet struct {
 	deployment *deployment
 	log        *history.Log
 	config     func(number int) workload.Config
-
-	starts chan func() // run by the one thread that starts processes
 
 	mu   sync.Mutex
 	all  []*process // all that were ever started
@@ -48,19 +45,6 @@ type process struct {
 }
 
 var _ fault.Client = (*process)(nil)
-
-// newFleet makes a fleet that runs argv. Linux ends the processes when the
-// thread that started them ends, so one starts them all and stays.
-func newFleet(argv []string, p *deployment, log *history.Log, config func(int) workload.Config) *fleet {
-	f := &fleet{argv: argv, deployment: p, log: log, config: config, starts: make(chan func())}
-	go func() {
-		runtime.LockOSThread()
-		for start := range f.starts {
-			start()
-		}
-	}()
-	return f
-}
 
 // start starts the process that has a number, from 1.
 func (f *fleet) start(number int, squeezed bool) (*process, error) {
@@ -86,13 +70,8 @@ func (f *fleet) start(number int, squeezed bool) (*process, error) {
 	if squeezed {
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "GOGC=10")
 	}
-	started := make(chan error)
-	f.starts <- func() {
-		var err error
-		p.Process, err = childproc.Start(cmd, cfg, p.lines(), p.gone)
-		started <- err
-	}
-	if err := <-started; err != nil {
+	var err error
+	if p.Process, err = childproc.Start(cmd, cfg, p.lines(), p.gone); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -250,5 +229,4 @@ func (f *fleet) destroy() {
 	for _, p := range all {
 		p.Destroy()
 	}
-	close(f.starts)
 }

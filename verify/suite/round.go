@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
@@ -22,11 +23,6 @@ import (
 	"github.com/holdfast-go/holdfast/verify/history"
 	"github.com/holdfast-go/holdfast/verify/workload"
 )
-
-// quiet is a logger of go-redis.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // round is one round under way.
 type round struct {
@@ -47,7 +43,7 @@ type round struct {
 
 // runRound runs one round, on servers of its own or on the user's.
 func runRound(ctx context.Context, opts Options) (res *Round, err error) {
-	redis.SetLogger(quiet{}) // what goes wrong with connections is what a run is for
+	logging.Disable() // what goes wrong with connections is what a run is for
 	bench := &fault.Bench{}
 	defer func() { err = errors.Join(err, fault.Try(bench.Close)) }()
 	r := &round{began: time.Now()}
@@ -174,7 +170,7 @@ const (
 // act is the round itself: clients begin, faults are injected and healed, and then act
 // counts what is left.
 func (r *round) act(ctx context.Context) error {
-	r.fleet = newFleet(r.opts.Argv, r.deployment, r.log, r.config)
+	r.fleet = &fleet{argv: r.opts.Argv, deployment: r.deployment, log: r.log, config: r.config}
 	defer r.fleet.destroy()
 	r.tell("starting clients")
 	limited, cancel := context.WithTimeout(ctx, connecting)

@@ -67,7 +67,7 @@ type client struct {
 	confirmed sync.Map // attempt: the time of its last renewal that was confirmed
 	orders    *childproc.Orders
 
-	out *outbox
+	out *childproc.Outbox
 }
 
 // Client is the main function of a client process. It reads orders from in, reports
@@ -76,7 +76,7 @@ type client struct {
 func Client(in io.Reader, out io.Writer, open Resource) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
-	c := &client{out: newOutbox(out), orders: childproc.NewOrders()}
+	c := &client{out: childproc.NewOutbox(out), orders: childproc.NewOrders()}
 	if !lines.Scan() {
 		return errors.New("a client process of the fault suite is started by the suite only")
 	}
@@ -154,13 +154,13 @@ func (c *client) say(e history.Event) {
 		e.At = history.Now()
 	}
 	e.Proc = c.cfg.Proc
-	c.out.add(e)
+	c.out.Add(history.AppendLine(nil, &e))
 }
 
 // declare reports an event, and returns when it is out of the process.
 func (c *client) declare(e history.Event) {
 	c.say(e)
-	c.out.flush()
+	c.out.Flush()
 }
 
 // work runs the workloads until ctx ends.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -49,11 +50,6 @@ func (s Servers) dial(ctx context.Context, network, addr string) (net.Conn, erro
 
 // dialTimeout bounds the making of a connection.
 const dialTimeout = time.Second
-
-// quiet is a logger of go-redis: what goes wrong is what a run is for.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // Open makes a store on the servers with the client library of that name. maxTTL
 // is the longest lease that anybody takes.
@@ -118,7 +114,7 @@ func (c *closers) close() {
 }
 
 func (s Servers) openGoredis() (store.Store, func(), error) {
-	redis.SetLogger(quiet{})
+	logging.Disable()
 	switch {
 	case len(s.Sentinels) > 0:
 		rdb := redis.NewFailoverClient(&redis.FailoverOptions{

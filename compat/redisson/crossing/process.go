@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,19 +41,6 @@ type Process struct {
 	failed  error               // why there are no more answers
 }
 
-// starter runs functions on a thread that stays: Linux ends a process when the thread that started it
-// ends.
-var starter = sync.OnceValue(func() chan<- func() {
-	starts := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for start := range starts {
-			start()
-		}
-	}()
-	return starts
-})
-
 // StartJava starts Redisson, and returns once it is connected.
 func StartJava(settings Settings) (*Process, error) {
 	cmd, err := java.Command()
@@ -69,13 +55,8 @@ func start(cmd *exec.Cmd, settings Settings) (*Process, error) {
 	settings.Mode = "drive"
 	connected := make(chan string, 1)
 	p := &Process{answers: map[int]chan string{0: connected}}
-	started := make(chan error)
-	starter() <- func() {
-		var err error
-		p.Process, err = childproc.Start(cmd, settings, p.hear, p.gone)
-		started <- err
-	}
-	if err := <-started; err != nil {
+	var err error
+	if p.Process, err = childproc.Start(cmd, settings, p.hear, p.gone); err != nil {
 		return nil, err
 	}
 	answer, ok := <-connected

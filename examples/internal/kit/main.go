@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -23,7 +24,7 @@ type Body func(ctx context.Context, args []string) error
 // Main runs parent, or child in a process that [Start] has started. If that fails, Main
 // ends the program with status 1 and says what to do about it.
 func Main(parent, child Body) {
-	redis.SetLogger(quiet{}) // an error is printed once, at the end
+	logging.Disable() // an error is printed once, at the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	body, args := parent, os.Args[1:]
 	if len(args) > 1 && args[0] == "child" && child != nil {
@@ -42,10 +43,6 @@ func Main(parent, child Body) {
 	}
 	os.Exit(1)
 }
-
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 var orders = make(chan string, 16)
 

@@ -1,5 +1,5 @@
 // How smoothly a browser shows a page that is being measured: node measure.mjs URL [SECONDS].
-// The URL is the one that bench/page prints.
+// The URL is the one that BenchmarkPage in bench prints.
 import { launch } from "./launch.mjs";
 
 const [url, seconds = "20"] = process.argv.slice(2);

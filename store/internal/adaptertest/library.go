@@ -134,17 +134,3 @@ func Listen(t *testing.T, s store.Store, channel string) (r *Recorder, stop func
 	t.Cleanup(stop)
 	return r, stop
 }
-
-// Await waits for an event.
-func Await[T any](t *testing.T, events <-chan T) T {
-	t.Helper()
-	late := time.NewTimer(redistest.Patience)
-	defer late.Stop()
-	select {
-	case event := <-events:
-		return event
-	case <-late.C:
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
-}

@@ -27,7 +27,7 @@ func (l Library) ScansWithoutANode(t *testing.T) {
 				return nil
 			})
 		}()
-		err = Await(t, ended)
+		err = redistest.Next(t, "the end", ended)
 		slices.Sort(found)
 		return slices.Compact(found), err
 	}

@@ -34,7 +34,7 @@ func (l Library) listenIsConfirmed(t *testing.T, c Client) {
 	for _, channel := range []string{"first", "second"} {
 		rec, _ := Listen(t, s, channel)
 		assert.Equal[any](t, server.Do(t, "PUBLISH", channel, "hello"), int64(1), "%s was heard by", channel)
-		assert.Equal(t, Await(t, rec.Messages), "hello", "Await")
+		assert.Equal(t, redistest.Next(t, "a message", rec.Messages), "hello", "the message")
 	}
 	clients := server.Do(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)
 	assert.Equal(t, strings.Count(clients, "\n"), 1, "connections for two channels")
@@ -46,12 +46,12 @@ func (l Library) listenersOfOneChannel(t *testing.T) {
 	first, stop := Listen(t, s, "channel")
 	second, _ := Listen(t, s, "channel")
 	server.Do(t, "PUBLISH", "channel", "1")
-	Await(t, first.Messages)
-	Await(t, second.Messages)
+	redistest.Next(t, "a message", first.Messages)
+	redistest.Next(t, "a message", second.Messages)
 	stop()
 	stop()
 	assert.Equal[any](t, server.Do(t, "PUBLISH", "channel", "2"), int64(1), "heard by")
-	assert.Equal(t, Await(t, second.Messages), "2", "Await")
+	assert.Equal(t, redistest.Next(t, "a message", second.Messages), "2", "the message")
 	assert.True(t, len(first.Messages) == 0, "a stopped listener was called")
 }
 
@@ -66,10 +66,10 @@ func (l Library) listenResumes(t *testing.T, c Client) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			disturb()
-			Await(t, one.Resumed)
-			Await(t, two.Resumed)
+			redistest.Next(t, "Resumed", one.Resumed)
+			redistest.Next(t, "Resumed", two.Resumed)
 			server.Do(t, "PUBLISH", "one", name)
-			assert.Equal(t, Await(t, one.Messages), name, "Await")
+			assert.Equal(t, redistest.Next(t, "a message", one.Messages), name, "the message")
 		})
 	}
 }
@@ -88,7 +88,7 @@ func (l Library) listenReturnsWhenTheContextEnds(t *testing.T) {
 	}()
 	proxy.Await(t, redistest.Arrived, "HELLO", before+1)
 	cancel()
-	assert.Is(t, Await(t, failed), context.Canceled)
+	assert.Is(t, redistest.Next(t, "the error", failed), context.Canceled)
 	proxy.Pass()
 	Listen(t, s, "channel")
 }
@@ -106,7 +106,7 @@ func (l Library) stopUnsubscribes(t *testing.T) {
 	back, _ := Listen(t, s, "gone")
 	for channel, rec := range map[string]*Recorder{"gone": back, "other": other} {
 		server.Do(t, "PUBLISH", channel, channel)
-		got := Await(t, rec.Messages)
+		got := redistest.Next(t, "a message", rec.Messages)
 		assert.True(t, got == channel, "got %q on %s", got, channel)
 	}
 }
@@ -125,7 +125,7 @@ func (l Library) stopWaitsForTheListener(t *testing.T) {
 	assert.Must(t, err)
 	server.Do(t, "PUBLISH", "channel", "1")
 	server.Do(t, "PUBLISH", "channel", "2")
-	Await(t, entered)
+	redistest.Next(t, "the call", entered)
 	left := make(chan int32)
 	go func() {
 		stop()
@@ -136,7 +136,7 @@ func (l Library) stopWaitsForTheListener(t *testing.T) {
 	select {
 	case <-entered:
 		release <- struct{}{}
-		n := Await(t, left)
+		n := redistest.Next(t, "the end of the call", left)
 		assert.True(t, n == 0, "stop returned while %d calls ran", n)
 	case n := <-left:
 		assert.True(t, n == 0, "stop returned while %d calls ran", n)
@@ -154,7 +154,7 @@ func (l Library) stopAtASilentServer(t *testing.T) {
 		stop()
 		close(stopped)
 	}()
-	Await(t, stopped)
+	redistest.Next(t, "the end of stop", stopped)
 }
 
 func (l Library) refusedChannel(t *testing.T) {
@@ -166,7 +166,7 @@ func (l Library) refusedChannel(t *testing.T) {
 	var refused *store.ServerError
 	assert.True(t, errors.As(err, &refused) && refused.Code == "NOPERM", "got %v", err)
 	server.Do(t, "PUBLISH", "mine", "hello")
-	assert.Equal(t, Await(t, mine.Messages), "hello", "Await")
+	assert.Equal(t, redistest.Next(t, "a message", mine.Messages), "hello", "the message")
 	assert.True(t, len(mine.Resumed) == 0, "the refusal broke the connection")
 }
 
@@ -193,14 +193,14 @@ func (l Library) mayNotUnsubscribe(t *testing.T) {
 			stop()
 		}
 	}()
-	Await(t, stopped)
+	redistest.Next(t, "the end of stop", stopped)
 	if l.ReplacesConnection {
 		redistest.Await(t, "nobody hears the other", func() bool {
 			return server.Do(t, "PUBLISH", "other", "hello") == int64(0)
 		})
 	}
 	server.Do(t, "PUBLISH", "mine", "hello")
-	assert.Equal(t, Await(t, mine.Messages), "hello", "Await")
+	assert.Equal(t, redistest.Next(t, "a message", mine.Messages), "hello", "the message")
 	assert.False(t, len(mine.Resumed) > 0 && !l.ReplacesConnection, "the refusal broke the connection")
 }
 
@@ -275,7 +275,7 @@ func (l Library) followsTheAddress(t *testing.T, c Client) {
 		}
 		redistest.Await(t, "requests arrive at the new primary", func() bool { return run() == nil })
 		redistest.Await(t, "acknowledged ones, too", func() bool { return acked() == nil })
-		Await(t, rec.Resumed)
+		redistest.Next(t, "Resumed", rec.Resumed)
 		redistest.Await(t, "the new primary counts the subscription", func() bool {
 			return move.to.Do(t, "PUBLISH", "channel", "hello") == int64(1)
 		})

@@ -18,7 +18,7 @@ import (
 // the prefix of the tests unless cfg says otherwise.
 func Client(t testing.TB, s store.Store, cfg holdfast.Config) (*holdfast.Client, *Watch) {
 	t.Helper()
-	seen := &Watch{changed: make(chan struct{})}
+	seen := NewWatch()
 	cfg.Observer = seen
 	cfg.Prefix = cmp.Or(cfg.Prefix, redistest.Prefix())
 	cfg.App = cmp.Or(cfg.App, "verify")

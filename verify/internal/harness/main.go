@@ -3,14 +3,13 @@
 package harness
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
 	"strconv"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
@@ -31,7 +30,7 @@ type Program struct {
 // Main runs the tests and exits. All goroutines that they have started must have
 // ended by then. In a child process it runs the child.
 func (p Program) Main(m *testing.M) {
-	redis.SetLogger(quiet{}) // servers are killed on purpose
+	logging.Disable() // servers are killed on purpose
 	if p.Child != nil {
 		if os.Getenv(envChild) != "" {
 			fail(p.Child())
@@ -57,8 +56,3 @@ func fail(err error) {
 		os.Exit(1)
 	}
 }
-
-// quiet is a logger of go-redis.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}

@@ -16,6 +16,9 @@ type Watch struct {
 	changed chan struct{}
 }
 
+// NewWatch makes an observer that has seen nothing yet.
+func NewWatch() *Watch { return &Watch{changed: make(chan struct{})} }
+
 // Observe implements [holdfast.Observer].
 func (w *Watch) Observe(e holdfast.Event) {
 	w.mu.Lock()

@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"time"
 
@@ -125,11 +124,6 @@ func show(ctx context.Context, opts Options) (*Result, error) {
 		return nil, err
 	}
 	logging.Disable() // the client's own messages: its errors arrive as errors
-	// Linux ends the processes when the thread that started them ends, not
-	// the program: this one stays for as long as they run.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-
 	dir, remove, err := tempDir()
 	if err != nil {
 		return nil, err

@@ -1,14 +1,5 @@
 package demo
 
-import (
-	"bytes"
-	"encoding/json"
-	"io"
-	"os"
-	"sync"
-	"time"
-)
-
 // kind says what an event is.
 type kind string
 
@@ -39,46 +30,4 @@ type event struct {
 	Released bool   `json:"released,omitempty"`
 	Err      string `json:"err,omitempty"`
 	Text     string `json:"text,omitempty"`
-}
-
-// linger is how long an event may wait for others, so that they go out in one write.
-const linger = 2 * time.Millisecond
-
-// outbox writes the events of a worker. If the worker is killed, those of its last moments
-// are lost, and what was written are whole lines.
-type outbox struct {
-	out   io.Writer
-	timer *time.Timer
-
-	mu    sync.Mutex // held for a write: events are in their order
-	lines bytes.Buffer
-}
-
-func newOutbox(out io.Writer) *outbox {
-	o := &outbox{out: out}
-	o.timer = time.AfterFunc(time.Hour, o.flush)
-	return o
-}
-
-// add queues an event.
-func (o *outbox) add(e event) {
-	line, err := json.Marshal(e)
-	if err != nil {
-		panic("BUG: an event that is no JSON: " + err.Error())
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.lines.Len() == 0 {
-		o.timer.Reset(linger)
-	}
-	o.lines.Write(append(line, '\n'))
-}
-
-// flush writes what was added before.
-func (o *outbox) flush() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, err := o.lines.WriteTo(o.out); err != nil {
-		os.Exit(1) //nolint:gocritic // nobody reads the events: the demo has ended
-	}
 }

@@ -119,7 +119,7 @@ func tryProgram(ctx context.Context, name, path, dir string) (*server, error) {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Dir = dir
 	childproc.Detach(cmd)
-	if err := cmd.Start(); err != nil {
+	if err := childproc.StartTied(cmd); err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})

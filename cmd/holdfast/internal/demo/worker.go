@@ -81,7 +81,7 @@ type laborer struct {
 	locks  *holdfast.Client
 	ids    uint64
 	orders *childproc.Orders
-	out    *outbox
+	out    *childproc.Outbox
 }
 
 // Work is the main function of a worker process. It reads orders from in, reports events on
@@ -90,7 +90,7 @@ type laborer struct {
 func Work(in io.Reader, out io.Writer) error {
 	logging.Disable()
 	lines := bufio.NewScanner(in)
-	w := &laborer{out: newOutbox(out), orders: childproc.NewOrders()}
+	w := &laborer{out: childproc.NewOutbox(out), orders: childproc.NewOrders()}
 	if !lines.Scan() {
 		return errors.New("only the demo itself starts its workers")
 	}
@@ -115,7 +115,7 @@ func Work(in io.Reader, out io.Writer) error {
 		return err
 	}
 	w.say(event{Kind: ready, Client: w.locks.ID()})
-	w.out.flush()
+	w.out.Flush()
 	<-w.orders.Begun
 	for ctx.Err() == nil {
 		w.turn(ctx)
@@ -123,7 +123,7 @@ func Work(in io.Reader, out io.Writer) error {
 	limited, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	err = w.locks.Close(limited)
-	w.out.flush()
+	w.out.Flush()
 	return err
 }
 
@@ -132,7 +132,11 @@ func (w *laborer) say(e event) {
 		e.At = now()
 	}
 	e.Proc = w.Proc
-	w.out.add(e)
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic("BUG: an event that is no JSON: " + err.Error())
+	}
+	w.out.Add(append(line, '\n'))
 }
 
 // turn acquires the lock, updates the files and releases the lock. A worker that was refused
@@ -192,7 +196,7 @@ func (w *laborer) update(l *holdfast.Lease) error {
 		stands := e
 		stands.Kind = stand
 		w.say(stands)
-		w.out.flush()
+		w.out.Flush()
 		<-w.orders.Resume
 	}
 	if err := w.plain.Store(e.Plain, 0); err != nil {
