@@ -51,7 +51,7 @@ func (d *delayed) next() {
 
 func delay(t *testing.T, addr string, kind redisson.Kind) (*delayed, *holdfast.Client) {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	d := &delayed{Store: goredis.New(rdb)}
 	c, err := holdfast.New(redisson.New(d, redisson.Config{Kind: kind}), holdfast.Config{MaxLocalHandOvers: -1})

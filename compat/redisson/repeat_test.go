@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -34,7 +35,7 @@ func TestARepeatedReleaseIsAnsweredAsTheFirst(t *testing.T) {
 	for _, kind := range everyKind {
 		t.Run(kind.String(), func(t *testing.T) {
 			s := start(t)
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), TLSConfig: redistest.TLS()})
 			t.Cleanup(func() { _ = rdb.Close() })
 			r := &repeating{Store: goredis.New(rdb)}
 			c, err := holdfast.New(redisson.New(r, redisson.Config{Kind: kind}), holdfast.Config{})

@@ -107,7 +107,7 @@ func TestThePermitsOfADeadClientAreFree(t *testing.T) {
 // Of permits that Java has, nobody can tell when they come back, so a watcher waits for the message.
 func TestAWatcherOfJavasPermitsDoesNotPoll(t *testing.T) {
 	s := start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	s.Do(t, "SET", "api", "0")
 	answer, err := redisson.New(goredis.New(rdb), semaphores).Run(t.Context(), script.AwaitFree,

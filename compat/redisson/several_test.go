@@ -68,10 +68,10 @@ func TestAMultiMutexWaitsForTheHeldOne(t *testing.T) {
 // In a Cluster, messages use sharded pub/sub, as those of Redisson since 3.22, and every key and
 // channel of a lock is in one slot.
 func TestAClusterUsesShardedMessages(t *testing.T) {
-	cluster := redistest.StartCluster(t, all)
+	cluster := redistest.StartCluster(t, redistest.AllowAll())
 	for _, kind := range []redisson.Kind{redisson.Lock, redisson.Fenced, redisson.Fair, redisson.ReadWrite} {
 		t.Run(kind.String(), func(t *testing.T) {
-			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
 			t.Cleanup(func() { _ = rdb.Close() })
 			a := clientOf(t, rdb, redisson.Config{Kind: kind})
 			b := clientOf(t, rdb, redisson.Config{Kind: kind})
@@ -96,8 +96,8 @@ func TestAClusterUsesShardedMessages(t *testing.T) {
 
 // Without sharded pub/sub, as Redisson before 3.22, the messages go to all nodes.
 func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
-	cluster := redistest.StartCluster(t, all)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	cluster := redistest.StartCluster(t, redistest.AllowAll())
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	a := clientOf(t, rdb, redisson.Config{Sharded: redisson.Off})
 	b := clientOf(t, rdb, redisson.Config{Sharded: redisson.Off})
@@ -126,7 +126,9 @@ func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
 func TestMissingPermissionsAreNamed(t *testing.T) {
 	s := start(t)
 	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-hdel", "-pexpire")
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "app", Password: "secret"})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), TLSConfig: redistest.TLS(), Username: "app", Password: "secret",
+	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	c := clientOf(t, rdb, redisson.Config{})
 	_, err := c.Mutex("order").TryLock(t.Context())

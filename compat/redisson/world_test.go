@@ -21,13 +21,10 @@ import (
 // java is the holder of a Java program.
 const java = "b6a0f0c4-7d2f-4f1e-9a55-0c1d2e3f4a5b:77"
 
-// all lets clients run the commands of a wire on any key, where a run restricts its users.
-var all = redistest.Allow("~*", "&*", "+@all")
-
 // start starts a server.
 func start(t testing.TB) *redistest.Server {
 	t.Helper()
-	return redistest.Start(t, all)
+	return redistest.Start(t, redistest.AllowAll())
 }
 
 // serve starts a server, and returns it with a client on Redisson's wire.
@@ -40,7 +37,7 @@ func serve(t testing.TB, cfg redisson.Config) (*redistest.Server, *holdfast.Clie
 // connect returns a client of the server at addr on Redisson's wire.
 func connect(t testing.TB, addr string, cfg redisson.Config, more ...func(*holdfast.Config)) *holdfast.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: redistest.TLS(), MaxRetries: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return clientOf(t, rdb, cfg, more...)
 }
@@ -64,7 +61,7 @@ func clientOf(
 func known(t testing.TB, s *redistest.Server, c *holdfast.Client) {
 	t.Helper()
 	redistest.Await(t, "the client is known", func() bool {
-		return s.Do(t, "EXISTS", redistest.Prefix()+":client:"+c.ID()) == int64(1)
+		return s.Do(t, "EXISTS", "holdfast:client:"+c.ID()) == int64(1)
 	})
 }
 

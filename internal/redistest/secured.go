@@ -62,6 +62,10 @@ func Allow(rules ...string) Option {
 	return func(s *Server) { s.more = append(s.more, rules...) }
 }
 
+// AllowAll gives the clients of a secured server every permission. It is for tests with keys and commands
+// that are not Holdfast's own, such as those of another library.
+func AllowAll() Option { return Allow("~*", "&*", "+@all") }
+
 // TLS returns the TLS configuration of clients, or nil if servers are open.
 func TLS() *tls.Config {
 	if !Secured() {

@@ -66,7 +66,7 @@ func onWires(t *testing.T, test func(t *testing.T, w world)) {
 	for name, wire := range wires {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := world{servers: redistest.Primaries(t, wire.servers)}
+			w := world{servers: redistest.Primaries(t, wire.servers, redistest.AllowAll())}
 			for _, server := range w.servers {
 				w.addrs = append(w.addrs, server.Addr())
 			}
@@ -235,7 +235,7 @@ func TestAnEvictionEndsAHoldOfTheOriginal(t *testing.T) {
 // leaves nothing.
 func TestAQuorumOnRedsyncsWire(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3)
+	servers := redistest.Primaries(t, 3, redistest.AllowAll())
 	addrs := make([]string, len(servers))
 	for i, server := range servers {
 		addrs[i] = server.Addr()

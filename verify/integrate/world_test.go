@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -33,18 +34,18 @@ const shortTTL = 500 * time.Millisecond
 // newClient is the client of one process.
 func newClient(t *testing.T, s *redistest.Server) *holdfast.Client {
 	t.Helper()
-	client, err := connect(s.URL(), shortTTL)
+	client, err := connect(s.Addr(), shortTTL)
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
 }
 
-func connect(url string, ttl time.Duration) (*holdfast.Client, error) {
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	return holdfast.New(goredis.New(redis.NewClient(options)), holdfast.Config{TTL: ttl})
+func connect(addr string, ttl time.Duration) (*holdfast.Client, error) {
+	return holdfast.New(open(addr), holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
+}
+
+func open(addr string) store.Store {
+	return goredis.New(redis.NewClient(&redis.Options{Addr: addr, TLSConfig: redistest.TLS()}))
 }
 
 // next waits for the next value.
@@ -93,7 +94,7 @@ func TestMain(m *testing.M) {
 
 // childConfig says what a process locks.
 type childConfig struct {
-	URL  string `json:"url"`
+	Addr string `json:"addr"`
 	Dir  string `json:"dir"`
 	Name string `json:"name"`
 	Wire string `json:"wire"` // of a bridge: its old form
@@ -110,7 +111,7 @@ func child(orders io.Reader, out io.Writer) error {
 	if cfg.Wire != "" {
 		return bridgeChild(cfg, lines, out)
 	}
-	client, err := connect(cfg.URL, shortTTL)
+	client, err := connect(cfg.Addr, shortTTL)
 	if err != nil {
 		return err
 	}
