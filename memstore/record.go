@@ -106,7 +106,7 @@ func (r *record) used() (sum int64) {
 // byToken are the attempts of all shares, in the order of their tokens.
 func (r *record) byToken() []string {
 	return slices.SortedFunc(maps.Keys(r.shares), func(a, b string) int {
-		return cmp.Compare(r.shares[a].token, r.shares[b].token)
+		return cmp.Or(cmp.Compare(r.shares[a].token, r.shares[b].token), cmp.Compare(a, b))
 	})
 }
 
@@ -257,10 +257,10 @@ func (st *step) sweepShares() {
 	seen := 0
 	for _, attempt := range st.byToken() {
 		h := st.shares[attempt]
-		if h.token <= s.past {
+		if h.token <= st.sweep.past {
 			continue
 		}
-		if seen++; seen > sweepWindow {
+		if seen++; seen > sweepWindow && h.token != s.past { // raise_fence may have made two tokens equal
 			st.sweep = s
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/transcript"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -14,7 +14,7 @@ import (
 // set_record_ttl in record.lua. A step of one lock then does and answers what it does without
 // that record. Every record that a step leaves is whole, and has a TTL.
 func TestAClockThatJumpsWithinAStepLeavesWholeRecords(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(""))
+	server := transcript.Start(t)
 	jumps := map[string]int{}
 	eachStep(t, server, func(tr *trial) {
 		lives := tr.run(tr.Conn, -1).lives

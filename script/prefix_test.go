@@ -215,7 +215,7 @@ func eachStep(t *testing.T, server *redistest.Server, look func(tr *trial)) {
 // is unchanged or as the whole step makes it, and has a TTL. Every push is true. The same
 // step again, or another one, then works as usual.
 func TestEveryPrefixOfAScriptIsSafe(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(""))
+	server := transcript.Start(t)
 	cuts := map[string]int{}
 	eachStep(t, server, func(tr *trial) {
 		whole := tr.run(tr.Conn, -1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/transcript"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -32,7 +33,7 @@ var refusals = []refusal{
 // the file.
 func unsaved(t *testing.T) *redistest.Server {
 	t.Helper()
-	server := redistest.Start(t, redistest.Tenant(""),
+	server := transcript.Start(t,
 		redistest.Args("--save", "3600 1", "--stop-writes-on-bgsave-error", "no", "--dbfilename", "taken.rdb"))
 	dir := server.Do(t, "CONFIG", "GET", "dir").([]any)[1].(string)
 	assert.Must(t, os.MkdirAll(filepath.Join(dir, "taken.rdb", "by"), 0o755))
@@ -88,7 +89,7 @@ func TestARefusedScriptHasDoneNothing(t *testing.T) {
 // the permissions while locks are in use. An action goes on without a command that it
 // does not need. Otherwise the record is unchanged, or as the whole action makes it.
 func TestAScriptWithoutACommandHasDoneNothingOrAll(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(""))
+	server := transcript.Start(t)
 	commands := []string{"time", "hget", "hmget", "hgetall", "hset", "hdel", "pexpire", "pttl", "publish", "pubsub"}
 	for _, command := range commands {
 		server.Do(t, "ACL", "SETUSER", "no"+command, "reset", "on", ">pw", "~*", "&*", "+@all", "-"+command)
@@ -152,7 +153,7 @@ func (tr *trial) all(commands [][]any) {
 // Another program may have a hash at the name of a lock. No action changes it, gives it a TTL,
 // or says that it holds the lock.
 func TestAHashThatIsNoLockIsLeftAsItIs(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(""))
+	server := transcript.Start(t)
 	whole := map[string]map[string]string{}
 	eachStep(t, server, func(tr *trial) {
 		switch tr.action {

@@ -3,7 +3,6 @@ package script_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/transcript"
 )
 
@@ -15,7 +14,5 @@ func TestTranscripts(t *testing.T) {
 
 // The scripts on a server give the same answers.
 func TestTranscriptsOnServer(t *testing.T) {
-	transcript.Run(t, ".", transcript.Server(redistest.Start(t, redistest.Tenant(""),
-		// The transcripts are of a quorum's server and of a Cluster's too.
-		redistest.Allow("+info", "+spublish", "+pubsub|shardnumsub"))))
+	transcript.Run(t, ".", transcript.Server(transcript.Start(t)))
 }

@@ -108,7 +108,7 @@ func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 	case len(args) == 2 && args[0] == "-password":
 		options = append(options, redistest.Password(args[1]))
 	case len(args) == 1 && args[0] == "-operator":
-		options = append(options, redistest.Allow("~*", "&*", "+@all"))
+		options = append(options, redistest.AllowAll())
 	case len(args) == 1 && args[0] == "-clock":
 		options = append(options, redistest.Clock())
 	}

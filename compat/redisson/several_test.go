@@ -68,7 +68,7 @@ func TestAMultiMutexWaitsForTheHeldOne(t *testing.T) {
 // In a Cluster, messages use sharded pub/sub, as those of Redisson since 3.22, and every key and
 // channel of a lock is in one slot.
 func TestAClusterUsesShardedMessages(t *testing.T) {
-	cluster := redistest.StartCluster(t, all)
+	cluster := redistest.StartCluster(t, redistest.AllowAll())
 	for _, kind := range []redisson.Kind{redisson.Lock, redisson.Fenced, redisson.Fair, redisson.ReadWrite} {
 		t.Run(kind.String(), func(t *testing.T) {
 			both := openCluster(t, cluster)
@@ -90,7 +90,7 @@ func TestAClusterUsesShardedMessages(t *testing.T) {
 
 // Without sharded pub/sub, as Redisson before 3.22, the messages go to all nodes.
 func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
-	cluster := redistest.StartCluster(t, all)
+	cluster := redistest.StartCluster(t, redistest.AllowAll())
 	both := openCluster(t, cluster)
 	a := clientOf(t, both, redisson.Config{Sharded: redisson.Off})
 	b := clientOf(t, both, redisson.Config{Sharded: redisson.Off})

@@ -22,13 +22,10 @@ import (
 // java is the holder of a Java program.
 const java = "b6a0f0c4-7d2f-4f1e-9a55-0c1d2e3f4a5b:77"
 
-// all lets clients run the commands of a wire on any key, where a run restricts its users.
-var all = redistest.Allow("~*", "&*", "+@all")
-
 // start starts a server.
 func start(t testing.TB) *redistest.Server {
 	t.Helper()
-	return redistest.Start(t, all)
+	return redistest.Start(t, redistest.AllowAll())
 }
 
 // serve starts a server, and returns it with a client on Redisson's wire.
@@ -47,6 +44,7 @@ func connect(t testing.TB, addr string, cfg redisson.Config, more ...func(*holdf
 // open returns a store with connections of its own.
 func open(t testing.TB, options *redis.Options) *goredis.Store {
 	t.Helper()
+	options.TLSConfig = redistest.TLS()
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return goredis.New(rdb)
@@ -55,7 +53,7 @@ func open(t testing.TB, options *redis.Options) *goredis.Store {
 // openCluster does so for a Cluster.
 func openCluster(t testing.TB, cluster *redistest.Cluster) *goredis.Store {
 	t.Helper()
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return goredis.New(rdb)
 }
@@ -77,7 +75,7 @@ func clientOf(t testing.TB, s store.Store, cfg redisson.Config, more ...func(*ho
 func known(t testing.TB, s *redistest.Server, c *holdfast.Client) {
 	t.Helper()
 	redistest.Await(t, "the client is known", func() bool {
-		return s.Do(t, "EXISTS", redistest.Prefix()+":client:"+c.ID()) == int64(1)
+		return s.Do(t, "EXISTS", "holdfast:client:"+c.ID()) == int64(1)
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 
 // If one of two faults of a proxy ends, the other goes on.
 func TestEachOfTwoFaultsIsLiftedByItself(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	c.Do(t, "PING")
@@ -31,7 +31,7 @@ func TestEachOfTwoFaultsIsLiftedByItself(t *testing.T) {
 
 // Saves fail only while SpoilSaves is in force.
 func TestSpoiltSavesFail(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	s.Do(t, "CONFIG", "SET", "save", "3600 100000000")
 	assert.Must(t, s.SpoilSaves())
 	s.Do(t, "BGSAVE")

@@ -4,9 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
+
+// keepsLog reports whether the server was started with --appendonly yes.
+func (s *Server) keepsLog() bool {
+	at := slices.Index(s.args, "--appendonly")
+	return at >= 0 && at+1 < len(s.args) && s.args[at+1] == "yes"
+}
 
 // LogSize returns the length, in bytes, of the log of a server that was started with
 // --appendonly yes.

@@ -11,11 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// everything lets clients try the proxy with whatever commands.
-var everything = redistest.Allow("~*", "&*", "+@all")
-
 func TestProxyPasses(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	for range 3 {
@@ -28,7 +25,7 @@ func TestProxyPasses(t *testing.T) {
 }
 
 func TestDroppedReplyHadItsEffect(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	c.Do(t, "PING")
@@ -46,7 +43,7 @@ func TestDroppedReplyHadItsEffect(t *testing.T) {
 }
 
 func TestPushedMessagesAreNoReplies(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	p.DropReplies(1)
@@ -59,7 +56,7 @@ func TestPushedMessagesAreNoReplies(t *testing.T) {
 }
 
 func TestBlackHoleHoldsBothDirections(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	c.Do(t, "PING")
@@ -86,7 +83,7 @@ func TestBlackHoleHoldsBothDirections(t *testing.T) {
 }
 
 func TestDelayIsLatencyNotBandwidth(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	c := redistest.Dial(t, p.Addr())
 	c.Do(t, "PING")
@@ -105,7 +102,7 @@ func TestDelayIsLatencyNotBandwidth(t *testing.T) {
 }
 
 func TestCutAndRefuse(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	ping := func(c net.Conn) error {
 		c.SetDeadline(time.Now().Add(redistest.Patience))
@@ -140,7 +137,7 @@ func TestCutAndRefuse(t *testing.T) {
 }
 
 func TestModesSwitchUnderTraffic(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	var seen atomic.Int64
 	p.Hook(func(redistest.Event) { seen.Add(1) })
@@ -164,7 +161,7 @@ func TestModesSwitchUnderTraffic(t *testing.T) {
 }
 
 func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	slow, fast := redistest.Dial(t, p.Addr()), redistest.Dial(t, p.Addr())
 	redistest.Dial(t, p.Addr()).Do(t, "PING")
@@ -180,7 +177,7 @@ func TestStaggeredConnectionsOvertakeEachOther(t *testing.T) {
 }
 
 func TestWhatWasGivenUpInABlackHoleIsNotDelivered(t *testing.T) {
-	s := redistest.Start(t, everything)
+	s := redistest.Start(t, redistest.AllowAll())
 	p := redistest.NewProxy(t, s.Addr())
 	open := redistest.Dial(t, p.Addr())
 	open.Do(t, "PING")

@@ -251,7 +251,10 @@ func (s *Server) launch() error {
 	s.mu.Lock()
 	s.cmd, s.done = cmd, done
 	s.mu.Unlock()
-	return s.awaitReady(cmd.Process.Pid, done)
+	if err := s.awaitReady(cmd.Process.Pid, done); err != nil {
+		return err
+	}
+	return s.limitClients()
 }
 
 // awaitReady returns once process pid itself answers on the port, has loaded what it had

@@ -62,6 +62,10 @@ func Allow(rules ...string) Option {
 	return func(s *Server) { s.more = append(s.more, rules...) }
 }
 
+// AllowAll gives the clients of a secured server every permission. It is for tests with keys and commands
+// that are not Holdfast's own, such as those of another library.
+func AllowAll() Option { return Allow("~*", "&*", "+@all") }
+
 // TLS returns the TLS configuration of clients, or nil if servers are open.
 func TLS() *tls.Config {
 	if !Secured() {
@@ -169,11 +173,12 @@ func (s *Server) securedArgs() []string {
 		"--tls-replication", "yes",
 	}
 	args = append(args, harnessUser()...)
-	login := "nopass"
-	if s.password != "" {
-		login = ">" + s.password
+	args = append(args, "--user", "default")
+	if s.keepsLog() {
+		args = append(args, "on", "nopass", "~*", "&*", "+@all") // until limitClients
+	} else {
+		args = append(args, s.clientRules()...)
 	}
-	args = slices.Concat(args, []string{"--user", "default", "on", login}, s.rules, s.more)
 	if s.cluster {
 		args = append(args, "--tls-cluster", "yes")
 	}
@@ -181,6 +186,30 @@ func (s *Server) securedArgs() []string {
 		args = append(args, "--masteruser", adminName, "--masterauth", adminPassword)
 	}
 	return args
+}
+
+// clientRules returns what makes the default user the user of the clients.
+func (s *Server) clientRules() []string {
+	login := "nopass"
+	if s.password != "" {
+		login = ">" + s.password
+	}
+	return slices.Concat([]string{"on", login}, s.rules, s.more)
+}
+
+// limitClients gives the clients of a secured server that has loaded its log their permissions. Before
+// Redis 8.6 and Valkey 9.1.2, a server loads each transaction of its log with the permissions of the default
+// user. It drops those that this user may not do (redis/redis#14541).
+func (s *Server) limitClients() error {
+	if !s.secured || !s.keepsLog() {
+		return nil
+	}
+	set := []any{"ACL", "SETUSER", "default", "reset"}
+	for _, rule := range s.clientRules() {
+		set = append(set, rule)
+	}
+	_, err := s.ask(set...)
+	return err
 }
 
 // Listen returns a listener for a test that is the server itself, for clients with [TLS].

@@ -30,6 +30,14 @@ type server struct {
 // syncChannel carries the marks of Pushes.
 const syncChannel = "golden:sync"
 
+// Start starts a server for Server. Its clients have the permissions of those of a quorum and of a
+// Cluster: the transcripts show both.
+func Start(t testing.TB, opts ...redistest.Option) *redistest.Server {
+	t.Helper()
+	return redistest.Start(t, append(opts, redistest.Tenant(""),
+		redistest.Allow("+info", "+spublish", "+pubsub|shardnumsub"))...)
+}
+
 // Server returns an opener of drivers on s, which is emptied each time.
 func Server(s *redistest.Server) func(t *testing.T) Driver {
 	return func(t *testing.T) Driver {

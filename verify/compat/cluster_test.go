@@ -19,8 +19,8 @@ import (
 // In a Cluster the messages are in the slot of the key, and the keys of a lock are in one slot.
 func TestInACluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	cluster := redistest.StartCluster(t, redistest.AllowAll())
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { _ = rdb.Close() })
 	s := redsync.NewStore(goredis.New(rdb))
 	t.Cleanup(s.Close)

@@ -52,7 +52,7 @@ func wantLost(ctx context.Context, t *testing.T, why holdfast.LossReason) {
 
 func TestALockThatNobodyExtendsIsToldAsLost(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	m := ours(t, server.Addr()).NewMutex("key", redsync.WithExpiry(100*time.Millisecond))
 	select {
 	case <-m.Lost():
@@ -73,7 +73,7 @@ func TestALockThatNobodyExtendsIsToldAsLost(t *testing.T) {
 
 func TestARenewedLockLastsUntilTheServerDeniesIt(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	m := ours(t, server.Addr()).NewMutex("key", redsync.WithExpiry(400*time.Millisecond), redsync.WithRenewal())
 	must(t, m.Lock())
 	first := m.Until()
@@ -103,7 +103,7 @@ func TestARenewedLockLastsUntilTheServerDeniesIt(t *testing.T) {
 // redislock keep the key for its whole TTL.
 func TestAnAcquisitionWithoutAnAnswerIsTakenBack(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	for name, acquire := range map[string]func(ctx context.Context, addr string) error{
 		"redsync": func(ctx context.Context, addr string) error {
 			return ours(t, addr).NewMutex("key", redsync.WithExpiry(time.Hour)).TryLockContext(ctx)
@@ -135,7 +135,7 @@ func TestAnAcquisitionWithoutAnAnswerIsTakenBack(t *testing.T) {
 // A try on several servers ends with its context, and what a server may have given is taken back.
 func TestACancelledTryOnSeveralServersIsTakenBack(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3)
+	servers := redistest.Primaries(t, 3, redistest.AllowAll())
 	var proxies []*redistest.Proxy
 	var addrs []string
 	for _, server := range servers {
@@ -165,7 +165,7 @@ func TestACancelledTryOnSeveralServersIsTakenBack(t *testing.T) {
 // A grant that arrives after its own end is none, and is taken back.
 func TestALateGrantIsNone(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	proxy := redistest.NewProxy(t, server.Addr())
 	m := ours(t, proxy.Addr()).NewMutex("key", redsync.WithExpiry(100*time.Millisecond), redsync.WithTimeoutFactor(50))
 	must(t, m.Lock())
@@ -184,7 +184,7 @@ func TestALateGrantIsNone(t *testing.T) {
 // one unlocks. With redsync that ends the lock of the second one.
 func TestAnUnlockDoesNotEndTheLockOfAnotherGoroutine(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	theirs := original(t, server.Addr()).NewMutex("key")
 	mine := ours(t, server.Addr()).NewMutex("key")
 	for _, m := range []mutex{theirs, mine} {
@@ -212,7 +212,7 @@ func isTaken(err error) bool {
 // A goroutine that has seen its loss locks again, and its unlock ends the new lock.
 func TestALossThatWasSeenIsForgotten(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	for name, see := range map[string]func(m *redsync.Mutex){
 		"Extend": func(m *redsync.Mutex) { _, _ = m.Extend() },
 		"Valid":  func(m *redsync.Mutex) { _, _ = m.Valid() }, //nolint:staticcheck // in use, though deprecated
@@ -234,7 +234,7 @@ func TestALossThatWasSeenIsForgotten(t *testing.T) {
 // Many goroutines share mutexes, under the race detector.
 func TestGoroutinesShareAMutex(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	m := ours(t, server.Addr()).NewMutex("key", redsync.WithTries(10_000),
 		redsync.WithRetryDelay(time.Millisecond))
 	inside, done := make(chan struct{}, 1), make(chan error)
@@ -268,7 +268,7 @@ func TestGoroutinesShareAMutex(t *testing.T) {
 // redsync's Extend gives a lock back that another client has had in between.
 func TestAnExtensionDoesNotBringALostLockBack(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	theirs := original(t, server.Addr()).NewMutex("key",
 		originalredsync.WithExpiry(100*time.Millisecond), originalredsync.WithSetNXOnExtend())
 	mine := ours(t, server.Addr()).NewMutex("key",
@@ -289,7 +289,7 @@ func TestAnExtensionDoesNotBringALostLockBack(t *testing.T) {
 // A fast failure does not wait for a server that is away, and leaves nothing there.
 func TestAFastFailureLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3)
+	servers := redistest.Primaries(t, 3, redistest.AllowAll())
 	slow := redistest.NewProxy(t, servers[2].Addr())
 	addrs := []string{servers[0].Addr(), servers[1].Addr(), slow.Addr()}
 	m := ours(t, addrs...).NewMutex("key", redsync.WithFailFast(true), redsync.WithTries(1),
@@ -313,7 +313,7 @@ func TestAFastFailureLeavesNothingBehind(t *testing.T) {
 // Close ends the contexts, and the keys stay until they expire.
 func TestCloseEndsContexts(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	rs := ours(t, server.Addr())
 	m := rs.NewMutex("key")
 	must(t, m.Lock())

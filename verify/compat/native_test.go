@@ -74,7 +74,7 @@ func onWires(t *testing.T, test func(t *testing.T, w world)) {
 	for name, wire := range wires {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := world{servers: redistest.Primaries(t, wire.servers)}
+			w := world{servers: redistest.Primaries(t, wire.servers, redistest.AllowAll())}
 			w.addrs = redistest.Addrs(w.servers)
 			w.try = func() (func() error, error) { return wire.try(t, w.addrs) }
 			w.client = func(cfg holdfast.Config) *holdfast.Client { return native(t, wire.store(t, w.addrs), cfg) }
@@ -236,7 +236,7 @@ func TestAnEvictionEndsAHoldOfTheOriginal(t *testing.T) {
 // leaves nothing.
 func TestAQuorumOnRedsyncsWire(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3)
+	servers := redistest.Primaries(t, 3, redistest.AllowAll())
 	c := native(t, redsyncStore(t, redistest.Addrs(servers)), holdfast.Config{RequestTimeout: 2 * time.Second})
 	lease, err := c.Mutex("key", holdfast.TTL(10*time.Second)).Lock(t.Context())
 	must(t, err)

@@ -25,7 +25,7 @@ func BenchmarkPair(b *testing.B) {
 			{"cancellable", context.WithCancel},
 		} {
 			b.Run(strings.Join([]string{c.wire, c.library, ctx.name}, "/"), func(b *testing.B) {
-				servers := redistest.Primaries(b, c.servers)
+				servers := redistest.Primaries(b, c.servers, redistest.AllowAll())
 				pass := c.open(b, redistest.Addrs(servers))
 				ctx, cancel := ctx.of(b.Context())
 				defer cancel()

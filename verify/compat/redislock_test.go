@@ -293,7 +293,7 @@ func TestWhatUsersOfRedislockObserve(t *testing.T) {
 		for _, one := range []lockSide{originalLocks, ourLocks} {
 			t.Run(test.name+"/"+one.name, func(t *testing.T) {
 				t.Parallel()
-				server := redistest.Start(t)
+				server := redistest.Start(t, redistest.AllowAll())
 				s := &lockScene{notes: notes{t: t}, side: one, server: server, obtain: one.connect(t, server.Addr())}
 				test.run(s)
 				s.check(one.name == ourLocks.name, test.want, test.ours)

@@ -249,7 +249,7 @@ func TestWhatUsersOfRedsyncObserve(t *testing.T) {
 		for _, one := range []side{originalSide, ourSide} {
 			t.Run(test.name+"/"+one.name, func(t *testing.T) {
 				t.Parallel()
-				servers := redistest.Primaries(t, test.servers)
+				servers := redistest.Primaries(t, test.servers, redistest.AllowAll())
 				s := &scene{
 					notes: notes{t: t}, side: one, servers: servers,
 					connected: one.connect(t, redistest.Addrs(servers)),

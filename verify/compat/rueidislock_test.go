@@ -17,11 +17,11 @@ import (
 // reads. This is why its wire is not shared: docs/decisions/0012.
 func TestTwoProcessesOfRueidislockHoldALockIfTheirClocksAreBehind(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, redistest.Clock())
+	server := redistest.Start(t, redistest.AllowAll(), redistest.Clock())
 	lockers := make([]rueidislock.Locker, 2)
 	for i := range lockers {
 		locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-			ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr()}},
+			ClientOption: rueidis.ClientOption{InitAddress: []string{server.Addr()}, TLSConfig: redistest.TLS()},
 			KeyMajority:  1, NoLoopTracking: true, KeyValidity: 5 * time.Second,
 		})
 		must(t, err)

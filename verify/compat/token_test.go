@@ -50,7 +50,7 @@ func obtain(t *testing.T, c *redislock.Client, keys ...string) *redislock.Lock {
 // is held: nobody can tell one from the other.
 func TestAnObtainWithoutAnAnswerDoesNotEndTheLockOfItsToken(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	c, proxy := behindProxy(t, server)
 	held := obtain(t, c, "key")
 	assert.Is(t, assert.Err(c.Obtain(unanswered(t, proxy), "key", time.Hour, byToken)), context.Canceled)
@@ -67,7 +67,7 @@ func TestAnObtainWithoutAnAnswerDoesNotEndTheLockOfItsToken(t *testing.T) {
 // acquired: the release could end it.
 func TestARepeatedReleaseOfSeveralKeysEndsNoLaterLock(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	c, _ := behindProxy(t, server)
 	several := obtain(t, c, "other", "key")
 	server.Kill()
@@ -80,7 +80,7 @@ func TestARepeatedReleaseOfSeveralKeysEndsNoLaterLock(t *testing.T) {
 // its token.
 func TestARequestThatMayHaveShortenedALockIsBelieved(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.AllowAll())
 	const short = 50 * time.Millisecond
 	for name, shorten := range map[string]func(ctx context.Context, c *redislock.Client, l *redislock.Lock) error{
 		"Refresh": func(ctx context.Context, _ *redislock.Client, l *redislock.Lock) error {

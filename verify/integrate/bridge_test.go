@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/bridge"
 	"github.com/holdfast-go/holdfast/compat/redislock"
@@ -26,7 +24,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 // wires are the old forms.
@@ -41,16 +38,12 @@ const bridgeTTL = 3 * time.Second
 
 // newBridge is the lock of one process. wrap changes the store that its two clients use.
 func newBridge(cfg childConfig, stage bridge.Stage, wrap func(store.Store) store.Store) (*bridge.Mutex, error) {
-	options, err := redis.ParseURL(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
-	s := wrap(goredis.New(redis.NewClient(options)))
+	s := wrap(open(cfg.Addr))
 	old, err := holdfast.New(wires[cfg.Wire](s), holdfast.Config{TTL: bridgeTTL})
 	if err != nil {
 		return nil, err
 	}
-	native, err := holdfast.New(s, holdfast.Config{TTL: bridgeTTL})
+	native, err := holdfast.New(s, holdfast.Config{TTL: bridgeTTL, Prefix: redistest.Prefix()})
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +159,8 @@ func TestAProcessAtBothIsKilledAtEachStep(t *testing.T) {
 	for wire := range wires {
 		t.Run(wire, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
-			cfg := childConfig{URL: server.URL(), Wire: wire, Name: "whole"}
+			server := redistest.Start(t, redistest.AllowAll()) // for the old form
+			cfg := childConfig{Addr: server.Addr(), Wire: wire, Name: "whole"}
 			total := startStepper(t, cfg).count(t)
 			if total < 12 { // two requests to acquire, two to renew, two to release
 				t.Fatalf("%d steps", total)

@@ -81,7 +81,7 @@ func TestACrashFreesTheLockOfAStorage(t *testing.T) {
 	t.Parallel()
 	server, dir := redistest.Start(t), t.TempDir()
 	storage := newStorage(newClient(t, server), dir)
-	other := startChild(t, childConfig{URL: server.URL(), Dir: dir, Name: "issue_cert_example.com"})
+	other := startChild(t, childConfig{Addr: server.Addr(), Dir: dir, Name: "issue_cert_example.com"})
 	ok, err := storage.TryLock(t.Context(), "issue_cert_example.com")
 	assert.MustTrue(t, !ok && err == nil, "TryLock beside the other process: %v, %v", ok, err)
 	assert.Must(t, other.Kill())

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -29,18 +30,18 @@ const shortTTL = 500 * time.Millisecond
 // newClient is the client of one process.
 func newClient(t *testing.T, s *redistest.Server) *holdfast.Client {
 	t.Helper()
-	client, err := connect(s.URL(), shortTTL)
+	client, err := connect(s.Addr(), shortTTL)
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	return client
 }
 
-func connect(url string, ttl time.Duration) (*holdfast.Client, error) {
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	return holdfast.New(goredis.New(redis.NewClient(options)), holdfast.Config{TTL: ttl})
+func connect(addr string, ttl time.Duration) (*holdfast.Client, error) {
+	return holdfast.New(open(addr), holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
+}
+
+func open(addr string) store.Store {
+	return goredis.New(redis.NewClient(&redis.Options{Addr: addr, TLSConfig: redistest.TLS()}))
 }
 
 func evict(t *testing.T, client *holdfast.Client, name string) {
@@ -72,7 +73,7 @@ func TestMain(m *testing.M) {
 
 // childConfig says what a process locks.
 type childConfig struct {
-	URL  string `json:"url"`
+	Addr string `json:"addr"`
 	Dir  string `json:"dir"`
 	Name string `json:"name"`
 	Wire string `json:"wire"` // of a bridge: its old form
@@ -89,7 +90,7 @@ func child(orders io.Reader, out io.Writer) error {
 	if cfg.Wire != "" {
 		return bridgeChild(cfg, lines, out)
 	}
-	client, err := connect(cfg.URL, shortTTL)
+	client, err := connect(cfg.Addr, shortTTL)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,10 @@ var inGuardian = slices.Concat(in(guardians, by{guarding}, []mutant{{
 	old:  "	g.send(syscall.SIGKILL)\n	killBelow(os.Getpid())\n",
 	mut:  "	g.send(syscall.SIGKILL)\n",
 }, {
+	name: "a guardian ends before its message is written",
+	old:  "			g.finishSaying()\n",
+	mut:  "",
+}, {
 	name: "a guardian keeps its first limits",
 	old:  "		g.tellAt, g.killAt = o.Tell, o.Kill\n",
 	mut:  "",

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -40,8 +41,8 @@ type stringLocker struct {
 
 func openString(cfg Config, careful bool) *stringLocker {
 	return &stringLocker{
-		rdb: redis.NewClient(&redis.Options{Addr: cfg.Address}), ttl: cfg.TTL(), careful: careful,
-		id: fmt.Sprint(os.Getpid()),
+		rdb: redis.NewClient(&redis.Options{Addr: cfg.Address, TLSConfig: redistest.TLS()}),
+		ttl: cfg.TTL(), careful: careful, id: fmt.Sprint(os.Getpid()),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redsync"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -30,7 +31,7 @@ func (c Config) rdb(addr string) *redis.Client {
 	logging.Disable()
 	limit := c.TTL() / 4
 	return redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		Addr: addr, TLSConfig: redistest.TLS(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit,
 	})
 }

@@ -39,7 +39,7 @@ var _ fault.World = (*world)(nil)
 func newWorld(bench *fault.Bench, servers int, ttl time.Duration, locks []string) (w *world, err error) {
 	w = &world{bench: bench, ttl: ttl, locks: locks, admin: make(map[string]*redis.Client)}
 	err = fault.Try(func() {
-		w.servers = redistest.Primaries(bench, servers, redistest.Tenant(""), redistest.Harness(), redistest.Args(
+		w.servers = redistest.Primaries(bench, servers, redistest.AllowAll(), redistest.Harness(), redistest.Args(
 			"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"))
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -139,10 +140,25 @@ func (m *wild) Resume(rt *rapid.T) {
 		pick(rt, 5000, 60_000), base+"c1", base)
 }
 
-// RaiseFence also draws tokens that no grant had, and that the clock has not reached.
+// RaiseFence also draws tokens that no grant had, and that the clock has not reached. It draws none of
+// another shared hold: the order in which the two sides list such a pair differs.
 func (m *wild) RaiseFence(rt *rapid.T) {
-	m.step(script.RaiseFence, withOwner(rt, anyAttempt(rt), m.token(rt)+pick(rt, int64(0), 1, 2000, 40_000_000),
-		pick(rt, 5000, 60_000))...)
+	attempt, token := anyAttempt(rt), m.token(rt)+pick(rt, int64(0), 1, 2000, 40_000_000)
+	for m.hasOther(attempt, token) {
+		token++
+	}
+	m.step(script.RaiseFence, withOwner(rt, attempt, token, pick(rt, 5000, 60_000))...)
+}
+
+// hasOther reports whether a shared hold of another attempt has this token.
+func (m *wild) hasOther(attempt string, token int64) bool {
+	for name, value := range m.spec.Dump(key) {
+		if words := strings.Fields(value); strings.HasPrefix(name, "h:") && name != "h:"+attempt &&
+			words[3] == strconv.FormatInt(token, 10) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *wild) ReadLeader(*rapid.T) { m.step(script.ReadLeader) }

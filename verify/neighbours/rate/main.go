@@ -43,7 +43,7 @@ func run() error {
 	bench := new(fault.Bench)
 	defer bench.Close()
 	var server *redistest.Server
-	if err := fault.Try(func() { server = redistest.Start(bench, redistest.Tenant("")) }); err != nil {
+	if err := fault.Try(func() { server = redistest.Start(bench, redistest.AllowAll()) }); err != nil {
 		return err
 	}
 	settings := crossing.Settings{Address: server.Addr()}

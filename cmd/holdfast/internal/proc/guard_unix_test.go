@@ -8,6 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,9 +22,29 @@ import (
 // TestMain makes this program its own guardian, as the tool does.
 func TestMain(m *testing.M) {
 	if IsGuardian(os.Args) {
-		os.Exit(RunGuardian(os.Args, func(string, string) {}))
+		os.Exit(RunGuardian(os.Args, func(_, text string) { sayLate(os.Getenv(envSays), text) }))
 	}
 	os.Exit(m.Run())
+}
+
+// envSays names the file for a guardian's message. The id of the command is in the file .pid beside it.
+const envSays = "HOLDFAST_TEST_GUARDIAN_SAYS"
+
+// sayLate writes a message after the command has ended.
+func sayLate(file, text string) {
+	if file == "" {
+		return
+	}
+	pid, _ := os.ReadFile(file + ".pid")
+	command, _ := strconv.Atoi(strings.TrimSpace(string(pid)))
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		if errors.Is(syscall.Kill(command, 0), syscall.ESRCH) {
+			os.WriteFile(file, []byte(text), 0o600) //nolint:errcheck // the test reads it
+			return
+		}
+	}
 }
 
 // patience is when a test gives up waiting for the end of processes.
@@ -131,6 +154,19 @@ func TestWithoutAWrapperACommandIsToldToEnd(t *testing.T) {
 	assert.Must(t, g.orders.Close())
 	awaitEnd(t, g)
 	assert.Equal(t, g.Code(), 9, "code")
+}
+
+// A command may end sooner than its guardian has written why.
+func TestAGuardianEndsAfterItsMessage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "said")
+	t.Setenv(envSays, file)
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo $$ > "+file+".pid; echo up >&0; sleep 1000 & wait")
+	assert.Must(t, g.orders.Close())
+	awaitEnd(t, g)
+	<-g.left
+	said, err := os.ReadFile(file)
+	assert.Must(t, err)
+	assert.Contains(t, string(said), "holdfast was killed")
 }
 
 func TestWithoutAWrapperACommandIsKilledAfterItsGrace(t *testing.T) {

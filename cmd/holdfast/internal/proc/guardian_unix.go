@@ -43,12 +43,16 @@ type guardian struct {
 	stopping bool
 	told     bool // the rest was told, after the command's end
 	killing  bool
-	giveUp   int64 // when killing has taken too long
+	giveUp   int64         // when killing has taken too long
+	said     chan struct{} // closed once the message is written; nil: there is none
 }
 
 // lingers is how long a guardian goes on killing. What is left then cannot be killed: it
 // belongs to another user, or hangs in the kernel.
 const lingers = 10 * time.Second
+
+// speaks is how long a guardian waits at its end for its message, if nobody reads standard error.
+const speaks = 2 * time.Second
 
 // RunGuardian is the guardian's process, from beginning to end. message writes one in a
 // format that the wrapper named. It returns the exit code.
@@ -128,6 +132,7 @@ func (g *guardian) run(in *os.File) int {
 		case <-timer.C:
 		}
 		if g.over() {
+			g.finishSaying()
 			return 0
 		}
 		timer.Reset(g.check())
@@ -232,9 +237,30 @@ func (g *guardian) bereaved() {
 	now := int64(instant())
 	g.killAt = min(g.killAt, now+g.start.Grace)
 	if !g.gone {
-		go g.message(g.start.Format, "holdfast was killed: its guardian stops the command")
+		g.say("holdfast was killed: its guardian stops the command")
 	}
 	g.stop()
+}
+
+// say writes a message and does not wait: whoever reads standard error may be slow, and the
+// command must end.
+func (g *guardian) say(text string) {
+	g.said = make(chan struct{})
+	go func() {
+		defer close(g.said)
+		g.message(g.start.Format, text)
+	}()
+}
+
+// finishSaying waits for the message, which the end of this process would cut off.
+func (g *guardian) finishSaying() {
+	if g.said == nil {
+		return
+	}
+	select {
+	case <-g.said:
+	case <-time.After(speaks):
+	}
 }
 
 // emptied notes that nothing is left below us. Only Linux gives us the processes that lost
