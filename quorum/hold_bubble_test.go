@@ -156,6 +156,72 @@ func TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn(t *testing.T) {
 	}
 }
 
+// lateGrants makes servers 3 and 4 grant only after servers 0 to 2 have won the lock.
+func lateGrants(w *world, c *holdfast.Client) *holdfast.Lease {
+	w.kill(3, 4)
+	l := w.lock(c, "x")
+	synctest.Wait()
+	for _, p := range w.peers[3:] {
+		p.revive(true)
+		p.slow(time.Microsecond, time.Microsecond) // their grants begin after the renewal
+	}
+	time.Sleep(ttl / 2) // the first renewal
+	w.wantOn("x", "11111")
+	return l
+}
+
+// Two servers fall silent, and of the others some have held for too short a time to vouch for it.
+// The silent ones held meanwhile, or they have lost their memories and do not count for others.
+func TestTwoSilentServersCostNoLeaseWhenOthersJoinedJustBefore(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		l := lateGrants(w, w.client())
+		for _, p := range w.peers[1:3] {
+			p.Stall()
+		}
+		time.Sleep(3 * ttl)
+		assert.NoError(t, l.Err())
+		w.release(l)
+	})
+}
+
+// Two servers come back empty. Before the next renewal finds that, two others fall silent.
+func TestTwoSilentServersCostNoLeaseWhenOthersCameBackJustBefore(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		l := w.lock(w.client(), "x")
+		w.kill(3, 4)
+		time.Sleep(2*ttl + ttl/6) // not the instant of a renewal
+		for _, p := range w.peers[3:] {
+			p.revive(true)
+		}
+		for _, p := range w.peers[1:3] {
+			p.Stall()
+		}
+		time.Sleep(3 * ttl)
+		assert.NoError(t, l.Err())
+		w.release(l)
+	})
+}
+
+// A server has been silent for longer than a lease when two others come back empty and one more
+// falls silent. Nothing shows that a majority held all the time.
+func TestAServerThatIsSilentForALeaseDoesNotVouch(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		l := w.lock(w.client(), "x")
+		resume := w.peers[1].Stall()
+		time.Sleep(2*ttl + ttl/6)
+		w.kill(3, 4)
+		for _, p := range w.peers[3:] {
+			p.revive(true)
+		}
+		resumeToo := w.peers[2].Stall()
+		time.Sleep(ttl)
+		assert.Is(t, l.Err(), holdfast.ErrLost)
+		resume()
+		resumeToo()
+		assert.Equal(t, strings.Count(w.on("x")[3:], "1"), 0, "holds on servers that came back")
+	})
+}
+
 func TestAServerWithoutMemoryIsNotCountedUntilAllIsOverThatItMayHaveForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()

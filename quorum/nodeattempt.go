@@ -3,6 +3,7 @@ package quorum
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -32,6 +33,7 @@ type nodeAttempt struct {
 	askedAt         time.Duration // before the last request was sent that may have queued it
 	countsFrom      time.Duration // the hold counts from here: the node's TTL began no earlier
 	heldSince       time.Duration // the node has held without a break since then, as far as it told
+	heldUntil       time.Duration // what it has confirmed does not expire before then
 }
 
 // send sends an action to the node once no earlier request of the attempt is under way there.
@@ -82,6 +84,7 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 		}
 	case a.Kind == wire.Granted:
 		na.noteGrant(a.Token, a.Waiting, sent)
+		na.heldUntil = max(na.heldUntil, leasetime.Deadline(sent, na.r.acq.ttl))
 	case a.Kind == wire.Queued:
 		if na.holds {
 			return // the push has overtaken this answer

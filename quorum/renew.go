@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -24,8 +25,9 @@ type renewal struct {
 }
 
 // renew extends leases on all nodes. A lease goes on if a majority has held it without a break
-// since the start of the renewal before: at no instant could others have had a majority. Nodes
-// that do not hold it are asked to hold from now on.
+// since the start of the renewal before: at no instant could others have had a majority. A node
+// that is silent now counts until its hold expires, see outcome. Nodes that do not hold the lease
+// are asked to hold from now on.
 func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) {
 	leases, timeout, err := s.parseRenewals(ctx, keys, args)
 	if err != nil {
@@ -156,6 +158,44 @@ func (ren *renewal) note(i int, r wire.Renewal) {
 	}
 }
 
+// outcome is what the votes mean together. Too few nodes may vouch for all of the time, though a
+// majority holds. The lease goes on nevertheless if nodes that are silent now fill the gap, until
+// that majority held. If such a node has forgotten its hold, it has not counted for others since.
+func (ren *renewal) outcome() majority.Outcome {
+	found := majority.Tally(ren.votes)
+	if found != majority.Unknown || ren.attempts == nil || slices.Contains(ren.votes, majority.Evicted) {
+		return found
+	}
+	ren.acq.mu.Lock()
+	defer ren.acq.mu.Unlock()
+	var began []time.Duration
+	for i, na := range ren.attempts {
+		switch {
+		case ren.votes[i] == majority.Held:
+			began = append(began, 0)
+		case ren.votes[i] == majority.TooRecent && na.holds:
+			began = append(began, na.heldSince)
+		}
+	}
+	slices.Sort(began)
+	if m := ren.acq.s.majority; len(began) >= m && ren.heldUntil(began[m-1]) >= m {
+		return majority.Renewed
+	}
+	return majority.Unknown
+}
+
+// heldUntil counts the nodes that have held without a break from the start of the renewal before
+// until t, as far as is known: those that say so, and silent ones. acq.mu is held.
+func (ren *renewal) heldUntil(t time.Duration) (n int) {
+	for i, na := range ren.attempts {
+		silent := ren.votes[i] == majority.Silent && na.holds && na.heldSince <= ren.since && na.heldUntil >= t
+		if silent || ren.votes[i] == majority.Held {
+			n++
+		}
+	}
+	return n
+}
+
 // allRenewed reports whether all leases are known to go on.
 func allRenewed(leases []renewal) bool {
 	for l := range leases {
@@ -173,10 +213,11 @@ func (s *Store) renewAnswer(
 	each, unknown := make([]string, len(leases)), 0
 	for l := range leases {
 		one := &leases[l]
-		switch majority.Tally(one.votes) {
+		switch one.outcome() {
 		case majority.Renewed:
 			each[l] = strconv.Itoa(one.noteRenewed(start, timeout))
 		case majority.Unknown:
+			one.restoreMissing(start, timeout)
 			each[l] = "?"
 			unknown++
 		case majority.Ended:
@@ -219,6 +260,7 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
 	acq.renewedAt = max(acq.renewedAt, start)
+	ren.noteHolds(start)
 	if ren.votes[acq.round.coordinator] != majority.Silent {
 		acq.waiters = ren.waiters[acq.round.coordinator]
 	}
@@ -232,11 +274,7 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 		}
 		switch ren.votes[i] {
 		case majority.NotHeld:
-			// The node's answer does not include a grant since the start, nor a request that
-			// is under way.
-			if (!na.holds || na.heldSince < start) && len(na.gate) == 0 {
-				acq.restore(i, timeout)
-			}
+			ren.restoreOn(i, start, timeout)
 		case majority.TooRecent:
 			if !na.holds { // its grant had not been heard of
 				na.noteGrant(na.token, waiters, start)
@@ -248,6 +286,43 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 		}
 	}
 	return waiters
+}
+
+// noteHolds records for how long the nodes hold that have just extended. acq.mu is held.
+func (ren *renewal) noteHolds(start time.Duration) {
+	for i, na := range ren.attempts {
+		if ren.votes[i] == majority.Held || ren.votes[i] == majority.TooRecent {
+			na.heldUntil = max(na.heldUntil, leasetime.Deadline(start, ren.ttl))
+		}
+	}
+}
+
+// restoreMissing restores a lease of which too few nodes have answered, if it may yet go on: before
+// the silent nodes may hold it no more, a majority must hold it.
+func (ren *renewal) restoreMissing(start, timeout time.Duration) {
+	if ren.attempts == nil {
+		return
+	}
+	acq := ren.acq
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	ren.noteHolds(start)
+	if acq.phase != held || !acq.round.live() || ren.heldUntil(acq.s.now()) < acq.s.majority {
+		return
+	}
+	for i, na := range acq.round.attempts {
+		if na == ren.attempts[i] && ren.votes[i] == majority.NotHeld {
+			ren.restoreOn(i, start, timeout)
+		}
+	}
+}
+
+// restoreOn restores the lease on a node that does not hold it. The node's answer does not include
+// a grant since the start, nor a request that is under way. acq.mu is held.
+func (ren *renewal) restoreOn(i int, start, timeout time.Duration) {
+	if na := ren.attempts[i]; (!na.holds || na.heldSince < start) && len(na.gate) == 0 {
+		ren.acq.restore(i, timeout)
+	}
 }
 
 // restore asks a node to hold what the others hold: the node was away, did not answer, had

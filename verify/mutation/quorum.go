@@ -213,12 +213,24 @@ var inQuorum = slices.Concat(in("quorum/round.go", by{uniting}, []mutant{{
 	mut:  "if na := ren.attempts[i]; na.holds {",
 }, {
 	name: "quorum: a lease is not restored on a server that did not answer",
-	old:  "if (!na.holds || na.heldSince < start) && len(na.gate) == 0 {",
-	mut:  "if na.holds && na.heldSince < start && len(na.gate) == 0 {",
+	old:  "; (!na.holds || na.heldSince < start) && len(na.gate) == 0 {",
+	mut:  "; na.holds && na.heldSince < start && len(na.gate) == 0 {",
 }, {
 	name: "quorum: a restored lease leaves the old attempt on the server",
 	old:  "_, _ = before.cancel(timeout) // a failed cancel becomes a pending one",
 	mut:  "_ = before",
+}, {
+	name: "quorum: silent servers fill no gap",
+	old:  "if found != majority.Unknown || ren.attempts == nil ||",
+	mut:  "if found != majority.Renewed || ren.attempts == nil ||",
+}, {
+	name: "quorum: a server that was silent for a lease fills a gap",
+	old:  " && na.heldSince <= ren.since && na.heldUntil >= t\n",
+	mut:  " && na.heldSince <= ren.since && na.heldUntil >= 0*t\n",
+}, {
+	name: "quorum: a lease is not restored while too few servers answer",
+	old:  "one.restoreMissing(start, timeout)",
+	mut:  "_ = one.restoreMissing",
 }, {
 	name: "quorum: renewals do not keep the marks",
 	old:  "s.statesOf(p).refresh() //",
