@@ -90,7 +90,7 @@ func (r *Run) decide(res *Result, holds []*Hold) {
 	for _, h := range holds {
 		first, last = min(first, h.Asked), max(last, h.At, h.Trusted())
 	}
-	if r.lossBetween(first-int64(r.Setup.TTL), last) {
+	if r.lossBetween(first-int64(r.Setup.TTL), last) || r.fell(holds) {
 		res.Excused++
 		return
 	}
@@ -103,6 +103,18 @@ func (r *Run) decide(res *Result, holds []*Hold) {
 		res.Undecided++
 	case porcupine.Ok:
 	}
+}
+
+// fell reports whether tokens fell under faults under which they may, see TokensInTime.
+func (r *Run) fell(holds []*Hold) bool {
+	for _, next := range holds {
+		for _, h := range holds {
+			if h.Token > next.Token && h.Over != nil && h.Over.At < next.Asked && r.behind(h, next, next.Asked) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // operations are the calls that make up the holds. A hold that was evicted was over
