@@ -72,7 +72,7 @@ func TestDoctorSaysWhyOneOfSeveralServersCannotBeRead(t *testing.T) {
 	}{
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true,
 			"TLS fails: failed to verify certificate: x509: certificate signed by unknown authority",
-			"name the authority by --cacert"},
+			"name the authority with --cacert"},
 		{io.EOF, false, "no server answers: " + hungUp,
 			"start the server, or correct its address; if it has TLS, write rediss:// in place of redis://"},
 		{io.EOF, true, "no server answers: " + hungUp, "start the server, or correct its address"},
