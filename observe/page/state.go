@@ -111,11 +111,11 @@ func clockOf(s holdfast.LockInfo) (now time.Time, ok bool) {
 }
 
 // newLock converts a state that was read at now. before is what was known of the lock, or
-// nil.
+// nil. It leaves out waiters that are silent: the next request about the lock removes them.
 func newLock(s holdfast.LockInfo, now time.Time, before *lockJSON) *lockJSON {
 	l := &lockJSON{
 		ID: idOf(s), Name: s.Name, Kind: kindOf(s), Held: s.Held(), Fence: strconv.FormatUint(s.Fence, 10),
-		Holders: []holderJSON{}, Waiting: len(s.Waiters), Waiters: []waiterJSON{}, Limit: s.Limit, read: now,
+		Holders: []holderJSON{}, Waiters: []waiterJSON{}, Limit: s.Limit, read: now,
 	}
 	if before == nil {
 		before = new(lockJSON)
@@ -131,8 +131,11 @@ func newLock(s holdfast.LockInfo, now time.Time, before *lockJSON) *lockJSON {
 		waited[w.ID] = w.since
 	}
 	for _, w := range s.Waiters {
-		l.Waiters = append(l.Waiters, newWaiter(w, now, waited))
+		if !w.Silent {
+			l.Waiters = append(l.Waiters, newWaiter(w, now, waited))
+		}
 	}
+	l.Waiting = len(l.Waiters)
 	if e := s.LastEviction; e != nil {
 		l.LastEviction = &evictionJSON{stamp(e.At), e.By, e.Reason}
 	}

@@ -236,6 +236,13 @@ func TestTwoClocksDoNotMakeAWaiterSeemToChange(t *testing.T) {
 	assert.True(t, first.Waiters[0].Since != third.Waiters[0].Since, "another wait has the same beginning")
 }
 
+func TestASilentWaiterDoesNotCount(t *testing.T) {
+	l := newLock(holdfast.LockInfo{Name: "a", Waiters: []holdfast.Waiter{
+		{Position: 1, HolderID: "c/1", Silent: true}, {Position: 2, HolderID: "c/2"},
+	}}, time.Unix(1_000_000, 0), nil)
+	assert.True(t, l.Waiting == 1 && len(l.Waiters) == 1 && l.Waiters[0].ID == "c/2", "%+v", l)
+}
+
 func TestKeepWatchingReadsWhileNobodyLooks(t *testing.T) {
 	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
 		if w.pass(time.Minute); w.reads() < 59 {

@@ -215,7 +215,7 @@ func index(used bool) int {
 
 // take reports whether to keep a lock.
 func (q *quota) take(s holdfast.LockInfo) bool {
-	i := index(s.Held() || len(s.Waiters) > 0)
+	i := index(s.Held() || slices.ContainsFunc(s.Waiters, func(w holdfast.Waiter) bool { return !w.Silent }))
 	if q.all[i] <= 0 {
 		return false
 	}
