@@ -77,7 +77,7 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 			"often half a minute", "CONFIG SET appendfsync always")
 	case read && save == "":
 		found = problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
-			"and the server may grant it to others while its holder still trusts it", mend)
+			"and the server may grant a lock to others while its holder still trusts it", mend)
 	case read:
 		found = warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
 			"a restart loses the locks granted since the last snapshot", strconv.Quote(save)), mend)
