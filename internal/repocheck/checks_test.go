@@ -83,6 +83,18 @@ func TestNoRequire(t *testing.T) {
 	want(t, NoRequire("go.mod", "module m\n\nrequire (\n\tx v1\n)\nrequire y v1\n"), "go.mod:3", "go.mod:6")
 }
 
+func TestOneVersion(t *testing.T) {
+	mods := map[string]string{
+		"a/go.mod": "module example.org/a\n\nrequire (\n\texample.org/x v1.2.0\n" +
+			"\texample.org/y v1.0.0 // indirect\n)\n",
+		"b/go.mod": "module example.org/b\n\nrequire example.org/y v1.1.0\n",
+		"c/go.mod": "module example.org/c\n\nrequire example.org/x v1.2.0\n",
+	}
+	want(t, OneVersion(mods))
+	mods["c/go.mod"] = "module example.org/c\n\nrequire example.org/x v1.1.9\n"
+	want(t, OneVersion(mods), "c/go.mod:3: requires example.org/x v1.1.9, and a/go.mod requires v1.2.0")
+}
+
 // source is a Go file with one function of n lines, braces included.
 func source(name string, n int) string {
 	return "package p\n\nfunc " + name + "() {\n" + strings.Repeat("\tx()\n", n-2) + "}\n"

@@ -8,8 +8,10 @@ package repocheck
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -134,6 +136,37 @@ func NoRequire(file, text string) []Problem {
 	for n, line := range lines(text) {
 		if requireLine.MatchString(line) {
 			problems = append(problems, Problem{file, n + 1, "requires a module; the root is standard library only"})
+		}
+	}
+	return problems
+}
+
+var requirement = regexp.MustCompile(`^(?:require)?\s+(\S+\.\S+) (v\S+)$`)
+
+// OneVersion reports direct requirements that differ between modules of the workspace. In the
+// workspace all tests run with the newest version, and users build each module with its own.
+func OneVersion(mods map[string]string) []Problem {
+	type place struct {
+		file    string
+		line    int
+		version string
+	}
+	places := map[string][]place{}
+	for _, file := range slices.Sorted(maps.Keys(mods)) {
+		for n, line := range lines(mods[file]) {
+			if m := requirement.FindStringSubmatch(line); m != nil {
+				places[m[1]] = append(places[m[1]], place{file, n + 1, m[2]})
+			}
+		}
+	}
+	var problems []Problem
+	for module, all := range places {
+		for _, p := range all[1:] {
+			if p.version != all[0].version {
+				problems = append(problems, Problem{p.file, p.line, fmt.Sprintf(
+					"requires %s %s, and %s requires %s: the tests run with one of them only",
+					module, p.version, all[0].file, all[0].version)})
+			}
 		}
 	}
 	return problems

@@ -145,12 +145,15 @@ func TestScriptsHaveTranscripts(t *testing.T) {
 func TestWorkspaceIsComplete(t *testing.T) {
 	files := readTree(t)
 	var modules []string
-	for file := range files {
+	mods := map[string]string{}
+	for file, text := range files {
 		if path.Base(file) == "go.mod" && !strings.Contains(file, "testdata/") {
 			modules = append(modules, path.Dir(file))
+			mods[file] = text
 		}
 	}
 	report(t, Workspace(files["go.work"], modules))
+	report(t, OneVersion(mods))
 	report(t, NoRequire("go.mod", files["go.mod"]))
 }
 
