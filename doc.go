@@ -52,5 +52,5 @@
 // [Hint] says what to do about an error.
 package holdfast
 
-// Version is the version of the library. Clients register with it.
+// Version is the version of the library. Clients report it when they register.
 const Version = "0.1.0-dev"

@@ -379,7 +379,7 @@ var hints = map[string]string{
 		"see INFO replication",
 	"TRYAGAIN":    "a slot is moving to another node: try again in a moment",
 	"LOADING":     "the server is loading its data: try again in a moment",
-	"BUSY":        "a script blocks the server: SCRIPT KILL ends it, if it has not written yet",
+	"BUSY":        "a script is blocking the server: SCRIPT KILL ends it, if it has not written yet",
 	"MISCONF":     "the server cannot write to its disk and refuses writes: see the server's log",
 	"MOVED":       "this server is a node of a Cluster: build the store from your client library's Cluster client",
 	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",

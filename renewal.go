@@ -187,7 +187,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 	case err != nil:
 		return invalid("%v", err)
 	case h.lock.owner != "":
-		return invalid("the lease of %q has an owner's name: its other entries would trust it for too long; "+
+		return invalid("the lease of %q belongs to an owner name: its other entries would trust it for too long; "+
 			"use a lock without Owner to shorten it", h.lock.name)
 	case ls.ended() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())

@@ -22,9 +22,9 @@ func TestDemoRefusesWhatItCannotDo(t *testing.T) {
 		args string
 		want string
 	}{
-		{"--workers 1", "--workers 1: write 2 to 64"},
-		{"--duration 0.5", "--duration 500ms: write 1s to 10m"},
-		{"--duration 1h", "--duration 1h0m0s: write 1s to 10m"},
+		{"--workers 1", "--workers 1: it must be from 2 to 64"},
+		{"--duration 0.5", "--duration 500ms: it must be from 1s to 10m"},
+		{"--duration 1h", "--duration 1h0m0s: it must be from 1s to 10m"},
 		{"--server etcd", `--server "etcd": write auto, redis-server, valkey-server or embedded`},
 		{"now", `demo takes no arguments: "now" is one too many`},
 	} {

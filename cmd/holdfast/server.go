@@ -199,7 +199,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 	if len(texts) == 0 {
 		text, _ := lookup("REDIS_URL")
 		if texts, source = strings.Fields(text), "REDIS_URL"; len(texts) == 0 && text != "" {
-			return nil, usageError("REDIS_URL: it names no server", urlHint+eachServer(source))
+			return nil, usageError("REDIS_URL is set, but names no server", urlHint+eachServer(source))
 		}
 	} else if !onCommandLine {
 		source = "HOLDFAST_REDIS"

@@ -117,7 +117,7 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 				"end what is left of the command (ps shows the guardian as lock-guardian), and try again"}
 		case !runs && !told && waited >= dying:
 			told = true
-			r.say.noticef("holdfast (process %d) has ended; waiting for the end of its command", pid)
+			r.say.noticef("holdfast (process %d) has ended; waiting for its command to end", pid)
 		}
 		if sig := r.sleep(step); sig != nil {
 			return sig, nil
@@ -302,7 +302,7 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 	goOn := e.ResumeAtOnce
 	if s.identity == "" || s.saved.Lock != s.identity {
 		goOn = e.Resume
-		r.say.noticef("%q: resuming term %d when its former lease would have ended", o.names[0], term)
+		r.say.noticef("%q: waiting to resume term %d until its former lease would have ended", o.names[0], term)
 	}
 	l, err := goOn(ctx, s.saved.HolderID, term)
 	if errors.Is(err, holdfast.ErrNotHeld) {

@@ -214,7 +214,7 @@ func ifSilent(w holdfast.Waiter) string {
 	if !w.Silent {
 		return ""
 	}
-	return ", silent: not heard of for too long"
+	return ", silent: not heard from for too long"
 }
 
 func printHolder(b *strings.Builder, h holdfast.Holder) {

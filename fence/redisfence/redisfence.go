@@ -216,7 +216,7 @@ func tag(key string) string {
 func parse(text string) (uint64, error) {
 	seen, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("redisfence: the guard has the token %q", text)
+		return 0, fmt.Errorf("redisfence: the guard's token %q is not a number", text)
 	}
 	return seen, nil
 }

@@ -90,7 +90,7 @@ func (p *Page) refuse(w http.ResponseWriter, r *http.Request) {
 	case p.cfg.Authorize != nil:
 		answerError(w, http.StatusForbidden, "you are not allowed to see the locks", "")
 	case p.cfg.Token == "":
-		answerError(w, http.StatusForbidden, "the page serves its own machine only",
+		answerError(w, http.StatusForbidden, "the page can be opened only on the machine it runs on",
 			"open it at http://127.0.0.1 or http://localhost, or set a token")
 	case r.URL.Path == "/" && r.Method == http.MethodGet:
 		w.Header().Set("Location", "login") // relative: the page may be mounted anywhere

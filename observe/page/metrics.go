@@ -60,7 +60,7 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 	put("holdfast_server_up", "gauge", "Whether the last read of the locks succeeded. If not, the figures are old.", up)
 	put("holdfast_server_locks", "gauge", "Locks and jobs that have a record on the server.", m.locks)
 	put("holdfast_server_unreadable", "gauge", "Records of locks and jobs that cannot be read.", m.reads.unreadable)
-	b.WriteString("# HELP holdfast_server_locks_held Locks that are held, and jobs that run.\n" +
+	b.WriteString("# HELP holdfast_server_locks_held Locks that are held, and jobs that are running.\n" +
 		"# TYPE holdfast_server_locks_held gauge\n")
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "holdfast_server_locks_held{kind=%q} %d\n", k, m.held[k])

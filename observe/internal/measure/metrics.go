@@ -143,12 +143,12 @@ var Metrics = [...]Metric{
 	},
 	RenewRemaining: {
 		"holdfast.renew.remaining", Histogram, "s",
-		"When a renewal was confirmed: how long the lease would have lasted without it.",
+		"Time left on the lease when its renewal was confirmed.",
 		[]Key{KeyMode, KeyGroup}, leftTimes,
 	},
 	RenewRemainingRatio: {
 		"holdfast.renew.remaining_ratio", Histogram, "1",
-		"When a renewal was confirmed: how long the lease would have lasted without it, as a fraction of the TTL.",
+		"Time left on the lease when its renewal was confirmed, as a fraction of the TTL.",
 		[]Key{KeyMode, KeyGroup}, ratios,
 	},
 	Lost: {

@@ -56,9 +56,9 @@ type Options struct {
 func (o Options) Check() error {
 	switch {
 	case o.Workers < MinWorkers || o.Workers > MaxWorkers:
-		return fmt.Errorf("--workers %d: write %d to %d", o.Workers, MinWorkers, MaxWorkers)
+		return fmt.Errorf("--workers %d: it must be from %d to %d", o.Workers, MinWorkers, MaxWorkers)
 	case o.Duration < MinDuration || o.Duration > MaxDuration:
-		return fmt.Errorf("--duration %v: write 1s to 10m", o.Duration)
+		return fmt.Errorf("--duration %v: it must be from 1s to 10m", o.Duration)
 	}
 	switch o.Server {
 	case ServerAuto, ServerRedis, ServerValkey, ServerEmbedded:

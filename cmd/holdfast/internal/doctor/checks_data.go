@@ -37,7 +37,7 @@ func checkMemory(f *Facts, _ bool) []Finding {
 	if most > 0 {
 		apart, _ := number(f.Info, "mem_not_counted_for_evict")
 		used -= apart
-		fact := fmt.Sprintf("%d %% of maxmemory is used (%s of %s)", used*100/most, megabytes(used), megabytes(most))
+		fact := fmt.Sprintf("%d%% of maxmemory is used (%s of %s)", used*100/most, megabytes(used), megabytes(most))
 		const mend = "CONFIG SET maxmemory BYTES, or give the locks a server of their own"
 		switch evicts := f.Info["maxmemory_policy"] != "noeviction"; {
 		case used >= most && !evicts:
@@ -45,14 +45,14 @@ func checkMemory(f *Facts, _ bool) []Finding {
 		case used*10 >= most*9 && !evicts:
 			return warning(fact+": when it is full, the server refuses acquisitions (OOM)", mend)
 		case used*10 >= most*9:
-			return warning(fact+": the server deletes keys, see the finding on eviction", mend)
+			return warning(fact+": when it is full, the server deletes keys; see the finding on eviction", mend)
 		}
 		return nil
 	}
 	resident, _ := number(f.Info, "used_memory_rss")
 	machine, _ := number(f.Info, "total_system_memory")
 	if machine > 0 && resident*10 >= machine*9 {
-		return warning(fmt.Sprintf("the server uses %d %% of the machine's memory: the system may kill it (OOM killer)",
+		return warning(fmt.Sprintf("the server uses %d%% of the machine's memory: the system may kill it (OOM killer)",
 			resident*100/machine), "CONFIG SET maxmemory BYTES, below what the machine has, with noeviction")
 	}
 	return nil
@@ -74,7 +74,7 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 			"CONFIG SET appendfsync always")
 	case log:
 		found = warning("appendfsync is "+when+": a crash of the machine loses what the system had not written, "+
-			"often half a minute", "CONFIG SET appendfsync always")
+			"often the last half minute", "CONFIG SET appendfsync always")
 	case read && save == "":
 		found = problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
 			"and the server may grant a lock to others while its holder still trusts it", mend)
@@ -135,7 +135,7 @@ func checkReplicas(f *Facts, quorum bool) []Finding {
 		return nil
 	}
 	all, replicas := lagging(f), Count(int(have), "replica")
-	const ack = "in programs, holdfast.WaitReplicas(N, timeout) with N = all replicas"
+	const ack = "in programs, use holdfast.WaitReplicas(N, timeout), where N is the number of replicas"
 	switch {
 	case quorum:
 		all = append(all, warning(fmt.Sprintf("this server of a quorum has %s: if one is promoted, "+
@@ -266,7 +266,7 @@ func checkCounts(f *Facts, _ bool) []Finding {
 	if f.Out == "" {
 		return nil
 	}
-	mend := "if nobody knows why it lost its data, look for a restart, a FLUSHALL or a changed clock"
+	mend := "if this is unexpected, look for a restart, a FLUSHALL or a changed clock"
 	if strings.HasPrefix(f.Out, "refuses ") {
 		mend = "find out why it refuses: the password, the user's rights, or the kind of server"
 	}

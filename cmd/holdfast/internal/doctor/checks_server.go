@@ -48,12 +48,12 @@ func checkRole(f *Facts, quorum bool) []Finding {
 		return problem("a Sentinel answers at this address: it has no locks",
 			"write redis+sentinel://HOST:PORT/NAME; SENTINEL MASTERS lists the names")
 	case quorum && f.Mode() == "cluster":
-		return problem("this server belongs to a Cluster: the servers of a quorum are independent",
+		return problem("this server belongs to a Cluster: the servers of a quorum must be independent",
 			"name independent servers, or only the Cluster, by one of its nodes")
 	case f.Role() != "replica":
 		return nil
 	}
-	mend := "use the address of the primary, or give the tool the Sentinels"
+	mend := "use the address of the primary, or give the tool the addresses of the Sentinels"
 	if host := f.Info["master_host"]; host != "" {
 		mend = "use the address of the primary: " + net.JoinHostPort(host, f.Info["master_port"])
 	}
@@ -132,7 +132,7 @@ func checkPushes(f *Facts, _ bool) (all []Finding) {
 			f.user(), p.Prefix, p.Channel, late), fmt.Sprintf("ACL SETUSER %s &%s:*", f.user(), p.Prefix))...)
 	}
 	if full := checkClients(f, false) != nil; p.Unheard != "" && !full {
-		fact := fmt.Sprintf("a subscription got no answer (%s): if clients get none, %s", p.Unheard, late)
+		fact := fmt.Sprintf("a subscription got no answer (%s): if this happens to clients, too, %s", p.Unheard, late)
 		const mend = "look for a proxy or a firewall that closes connections, and run doctor again"
 		all = append(all, warning(fact, mend)...)
 	}
@@ -148,7 +148,7 @@ func checkWrites(f *Facts, _ bool) []Finding {
 	mends := map[string]string{
 		"OOM":         "free memory, or CONFIG SET maxmemory BYTES",
 		"MISCONF":     "fix the disk (INFO persistence, the server's log); BGSAVE then ends the refusals",
-		"NOREPLICAS":  "connect the replicas again, or CONFIG SET min-replicas-to-write N with fewer",
+		"NOREPLICAS":  "connect the replicas again, or CONFIG SET min-replicas-to-write N with a smaller N",
 		"READONLY":    "use the address of the primary",
 		"CLUSTERDOWN": "fix the Cluster: redis-cli --cluster check HOST:PORT",
 	}
@@ -190,7 +190,7 @@ func checkLatency(f *Facts, _ bool) []Finding {
 	}
 	half, most, longest := f.Latency()
 	ttl := max((tripsInTTL*longest + time.Second - 1).Truncate(time.Second), time.Second)
-	fact := fmt.Sprintf("of %d round trips, half took up to %s, 95 %% up to %s, and the longest %s",
+	fact := fmt.Sprintf("of %d round trips, half took up to %s, 95%% up to %s, and the longest %s",
 		len(f.Pings), Brief(half), Brief(most), Brief(longest))
 	switch {
 	case most >= 100*time.Millisecond:
