@@ -113,20 +113,20 @@ var cases = []struct {
 		"CONFIG SET maxmemory-policy noeviction"},
 	{"may evict one day", with("maxmemory=0, maxmemory_policy=allkeys-lru"), "eviction info", "as soon as"},
 
-	{"nearly full", with("used_memory=95000000"), "memory warning", "90 %"},
+	{"nearly full", with("used_memory=95000000"), "memory warning", "90%"},
 	{"nearly full, but for replicas", with("used_memory=95000000, mem_not_counted_for_evict=20000000"), "", ""},
 	{"full of keys", with("used_memory=104857600"), "memory problem", "OOM"},
 	{
 		"evicting", with("used_memory=104857600, maxmemory_policy=volatile-lru"),
 		"eviction problem memory warning", "see the finding on eviction",
 	},
-	{"the machine is full", with("maxmemory=0, used_memory_rss=8589934000"), "memory warning", "99 %"},
+	{"the machine is full", with("maxmemory=0, used_memory_rss=8589934000"), "memory warning", "99%"},
 	{"no limit", with("maxmemory=0"), "", ""},
 
 	{"saves nothing", with("aof_enabled=0"), "persistence problem", "every lock"},
 	{"snapshots", with("aof_enabled=0, :save=3600 1"), "persistence warning", "3600 1"},
 	{"every second", with(":appendfsync=everysec"), "persistence warning", "last second"},
-	{"whenever", with(":appendfsync=no"), "persistence warning", "half a minute"},
+	{"whenever", with(":appendfsync=no"), "persistence warning", "the last half minute"},
 	{"no log, and CONFIG is forbidden", func(f *Facts) { set(f, "aof_enabled=0"); f.Config = nil },
 		"persistence warning", "no append-only file"},
 
