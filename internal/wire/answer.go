@@ -69,19 +69,19 @@ func Parse(s string) (Answer, error) {
 	case Queued:
 		if a.Place, err = parseCount(first); err == nil {
 			left, now, _ := strings.Cut(second, " ")
-			if a.Left, err = parseMillis(left); err == nil {
+			if a.Left, err = parseLeft(left); err == nil {
 				a.Now, err = parseToken(now)
 			}
 		}
 	case Busy:
-		a.Left, err = parseMillis(first)
+		a.Left, err = parseLeft(first)
 		if a.Holder = second; second == "-" {
 			a.Holder = ""
 		}
 	case Kept:
-		a.Left, err = parseMillis(rest)
+		a.Left, err = parseLeft(rest)
 	case Lessened:
-		if a.Left, err = parseMillis(first); err == nil {
+		if a.Left, err = parseLeft(first); err == nil {
 			permits, waiting, _ := strings.Cut(second, " ")
 			if a.Count, err = parseCount(permits); err == nil {
 				a.Waiting, err = parseCount(waiting)
@@ -174,6 +174,16 @@ func parseMillis(word string) (time.Duration, error) {
 		err = strconv.ErrRange
 	}
 	return time.Duration(n) * time.Millisecond, err
+}
+
+// parseLeft reads the time until an instant of a record. A longer time than maxMillis is read as
+// maxMillis: if a server's clock was centuries ahead and is put right, its locks have such times
+// left, and an operator must still see and evict them.
+func parseLeft(word string) (time.Duration, error) {
+	if n, err := strconv.ParseInt(word, 10, 64); err == nil && n > maxMillis {
+		word = strconv.FormatInt(maxMillis, 10)
+	}
+	return parseMillis(word)
 }
 
 // Renewal is the outcome for one lease of a renew.

@@ -105,6 +105,12 @@ func (r *reader) millis() time.Duration {
 	return d
 }
 
+func (r *reader) left() time.Duration {
+	d, err := parseLeft(r.word())
+	r.bad = r.bad || err != nil
+	return d
+}
+
 func (r *reader) instant() time.Time {
 	n, err := strconv.ParseInt(r.word(), 10, 64)
 	r.bad = r.bad || err != nil
@@ -133,7 +139,7 @@ func ParseRecord(answer string) (Record, error) {
 			kept := len(r.words) > 2 && r.words[2] == KeptHolder
 			h := HolderLine{
 				Mode: r.word(), Attempt: r.word(), Owner: r.name(), Weight: r.count(),
-				Token: r.token(), Since: r.instant(), Left: r.millis(), Entries: r.count(),
+				Token: r.token(), Since: r.instant(), Left: r.left(), Entries: r.count(),
 			}
 			if kept {
 				h.Owner, h.Entries, h.Kept = "", 1, true
@@ -142,7 +148,7 @@ func ParseRecord(answer string) (Record, error) {
 		case "waiter":
 			rec.Waiters = append(rec.Waiters, WaiterLine{
 				Place: r.count(), Mode: r.word(), Attempt: r.word(), Owner: r.name(),
-				Weight: r.count(), Joined: r.instant(), Left: r.millis(),
+				Weight: r.count(), Joined: r.instant(), Left: r.left(),
 			})
 		case "leader":
 			value, marked := strings.CutPrefix(r.word(), "=")

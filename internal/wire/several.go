@@ -24,7 +24,7 @@ func ParseAll(answer string, n int) (AllAnswer, error) {
 		}
 	case "busy":
 		g.Busy = r.count() - 1
-		g.Left, g.Holder = r.millis(), r.name()
+		g.Left, g.Holder = r.left(), r.name()
 		r.bad = r.bad || g.Busy < 0 || g.Busy >= n
 	default:
 		r.bad = true
@@ -69,9 +69,9 @@ func ParseRun(answer string) (RunAnswer, error) {
 	var t RunAnswer
 	switch kind := r.word(); kind {
 	case "granted":
-		t.Granted, t.Token, t.Left = true, r.token(), r.millis()
+		t.Granted, t.Token, t.Left = true, r.token(), r.left()
 	case "busy", "early":
-		t.Busy, t.Left, t.Attempt = kind == "busy", r.millis(), r.name()
+		t.Busy, t.Left, t.Attempt = kind == "busy", r.left(), r.name()
 	case "other":
 		p := r.plan()
 		t.Other = &p
@@ -102,7 +102,7 @@ func ParseLeader(answer string) (LeaderLine, error) {
 	if l.Known {
 		l.Token, l.Since = r.token(), r.instant()
 	}
-	l.Left = r.millis()
+	l.Left = r.left()
 	if l.Known {
 		l.Attempt = r.word()
 		value, marked := strings.CutPrefix(r.word(), "=")
@@ -131,7 +131,7 @@ func ParseResume(answer string) (ResumeLine, error) {
 	}
 	r := reader{words: strings.Fields(answer)}
 	kind := r.word()
-	l := ResumeLine{Held: true, Token: r.token(), Waiting: r.count(), Left: r.millis()}
+	l := ResumeLine{Held: true, Token: r.token(), Waiting: r.count(), Left: r.left()}
 	value, marked := strings.CutPrefix(r.word(), "=")
 	l.Value = Decode(value)
 	if kind != "resumed" || !marked || r.bad || len(r.words) > 0 {

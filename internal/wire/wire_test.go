@@ -61,6 +61,7 @@ func TestAnswersAreReadExactly(t *testing.T) {
 		"queued 2 29984 1795252066322": {Kind: Queued, Place: 2, Left: 29984 * time.Millisecond, Now: 1795252066322},
 		"busy 0 -":                     {Kind: Busy},
 		"busy 12 c/1":                  {Kind: Busy, Left: 12 * time.Millisecond, Holder: "c/1"},
+		"queued 1 9223372036854 7":     {Kind: Queued, Place: 1, Left: 100 * 365 * 24 * time.Hour, Now: 7},
 		"conflict 3":                   {Kind: Conflict, Count: 3},
 		"released":                     {Kind: Released},
 		"held 2":                       {Kind: Held, Count: 2},
@@ -79,7 +80,6 @@ func TestAnswersOfAnotherProtocolAreErrors(t *testing.T) {
 		"", " ", "OK", "granted", "granted x 0", "granted -1 0", "granted 1", "granted 1 -1",
 		"granted 9007199254740992 0",
 		"queued 1", "queued 1 5", "queued 1 -5 7", "queued 1 99999999999999999999 7", "queued 1 5 -7",
-		"queued 1 9223372036854 7", "busy 9223372036854 -",
 		"busy", "held", "released 1", "evicted -1", "GRANTED 1 0", "set", "idle 1",
 	} {
 		got, err := Parse(s)
@@ -101,6 +101,16 @@ func FuzzParse(f *testing.F) {
 		_, _, _ = ParsePush("granted c/7 " + s)
 		_, _, _ = ParseClient(s)
 	})
+}
+
+// A server's clock was set to the year 2255, a lock was taken, and the clock was put right.
+func TestALeaseThatLastsForCenturiesIsRead(t *testing.T) {
+	rec, err := ParseRecord("lock 1795252066322 77 1 600000 0 0\n" +
+		"holder x c/1 - 1 77 9000000000000 7204747963678 1\n" +
+		"waiter 1 x d/4 - 1 9000000000000 7204747963678")
+	assert.Must(t, err)
+	assert.Equal(t, rec.Holders[0].Left, 100*365*24*time.Hour, "the holder's time left")
+	assert.Equal(t, rec.Waiters[0].Left, 100*365*24*time.Hour, "the waiter's time left")
 }
 
 func TestRenewalsAreReadInOrder(t *testing.T) {
