@@ -12,6 +12,14 @@ import (
 
 const envPrefix = "HOLDFAST_"
 
+// envPageToken is the secret of the page of serve.
+const envPageToken = envPrefix + "TOKEN"
+
+// noFlagVariables set no flag, although they are called like one. The --token of extend and release
+// would take the secret of the page, and show it in an error: its variable is HOLDFAST_LOCK_TOKEN.
+// Programs that install holdfast keep its version in such a variable.
+var noFlagVariables = []string{envPageToken, envPrefix + "HELP", envPrefix + "VERSION"}
+
 const environmentText = `Every flag can be set in the environment: HOLDFAST_MAX_RUN sets --max-run. For a flag
 without a value, write 1 or true. A flag on the command line wins. An empty variable
 counts as not set; an empty flag is refused.
@@ -33,6 +41,7 @@ The password is in the URL of one of those variables, in the file of --password-
 (HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read its
 command lines, so holdfast warns of a password in --redis, but accepts it. The Sentinels'
 password is in the file of --sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
+HOLDFAST_TOKEN is the token of the page of holdfast serve, and sets no flag.
 
 A command under holdfast run finds these variables:
   HOLDFAST_LOCK_HELD         true
@@ -92,8 +101,9 @@ func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 	}
 	var problems []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		value, ok := lookup(envName(f.Name))
-		if !ok || value == "" || given[f.Name] || f.Name == "help" {
+		name := envName(f.Name)
+		value, ok := lookup(name)
+		if !ok || value == "" || given[f.Name] || slices.Contains(noFlagVariables, name) {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {

@@ -65,7 +65,7 @@ func newServe(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8380", "address of the page")
-	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that viewers need (default: HOLDFAST_TOKEN)")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that viewers need (default: "+envPageToken+")")
 	flags.BoolVar(&o.allowEvict, "allow-evict", false, "let viewers evict holders")
 	flags.Var(&o.interval, "interval", "how often to read the locks")
 	flags.BoolVar(&o.keep, "keep-watching", false, "read the locks even while nobody is looking")
@@ -75,7 +75,7 @@ func newServe(a *app) *cobra.Command {
 }
 
 func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) error {
-	token, err := secret("--token-file", o.tokenFile, "HOLDFAST_TOKEN", os.LookupEnv)
+	token, err := secret("--token-file", o.tokenFile, envPageToken, os.LookupEnv)
 	if err != nil {
 		return err
 	}
