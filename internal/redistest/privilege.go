@@ -76,26 +76,26 @@ func readManual() (string, error) {
 	return "", fmt.Errorf("servers are secured by what %s says, which is not above this directory: %w", manual, err)
 }
 
-var userLine = regexp.MustCompile("ACL SETUSER locks on >SECRET ((?:[^`\n]|\n +)+)")
+// userLine is pasted into redis-cli, which takes a command on one line.
+var userLine = regexp.MustCompile("(?m)^ACL SETUSER locks on >SECRET (.+) (\\+pubsub\\|numsub .+)$")
 
-// manualUser returns the user that the manual makes, for a tenant. In a Cluster, the line for
-// the Cluster replaces the last line.
+// manualUser returns the user that the manual makes, for a tenant. In a Cluster, the row for
+// the Cluster replaces what is there for pushes.
 func manualUser(text, tenant string, cluster bool) ([]string, error) {
 	found := userLine.FindStringSubmatch(text)
 	if found == nil {
 		return nil, fmt.Errorf("%s has no line ACL SETUSER locks on >SECRET …", manual)
 	}
-	lines := strings.Split(strings.TrimSpace(found[1]), "\n")
-	var rules []string
+	pushes := strings.Fields(found[2])
 	if cluster {
-		lines = lines[:len(lines)-1]
 		row, err := manualRow(text, "in a Cluster")
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, strings.Join(row, " "))
+		pushes = row
 	}
-	for rule := range strings.FieldsSeq(strings.ReplaceAll(strings.Join(lines, " "), `\`, "")) {
+	var rules []string
+	for _, rule := range append(strings.Fields(found[1]), pushes...) {
 		if tenant == "" {
 			rule = strings.Replace(rule, "holdfast:*", "*", 1)
 		}
