@@ -38,14 +38,14 @@ func checkMemory(f *Facts, _ bool) []Finding {
 		apart, _ := number(f.Info, "mem_not_counted_for_evict")
 		used -= apart
 		fact := fmt.Sprintf("%d%% of maxmemory is used (%s of %s)", used*100/most, megabytes(used), megabytes(most))
-		const mend = "CONFIG SET maxmemory BYTES, or give the locks a server of their own"
+		const fix = "CONFIG SET maxmemory BYTES, or give the locks a server of their own"
 		switch evicts := f.Info["maxmemory_policy"] != "noeviction"; {
 		case used >= most && !evicts:
-			return problem(fact+": the server refuses acquisitions (OOM); renewals and releases work", mend)
+			return problem(fact+": the server refuses acquisitions (OOM); renewals and releases work", fix)
 		case used*10 >= most*9 && !evicts:
-			return warning(fact+": when it is full, the server refuses acquisitions (OOM)", mend)
+			return warning(fact+": when it is full, the server refuses acquisitions (OOM)", fix)
 		case used*10 >= most*9:
-			return warning(fact+": when it is full, the server deletes keys; see the finding on eviction", mend)
+			return warning(fact+": when it is full, the server deletes keys; see the finding on eviction", fix)
 		}
 		return nil
 	}
@@ -64,7 +64,7 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 	log := f.Info["aof_enabled"] == "1"
 	save, read := f.Config["save"]
 	when := f.Config["appendfsync"]
-	const mend = "CONFIG SET appendonly yes, and CONFIG SET appendfsync always (everysec: up to a second is lost)"
+	const fix = "CONFIG SET appendonly yes, and CONFIG SET appendfsync always (everysec: up to a second is lost)"
 	var found []Finding
 	switch {
 	case log && (when == "always" || when == ""):
@@ -77,12 +77,12 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 			"often the last half minute", "CONFIG SET appendfsync always")
 	case read && save == "":
 		found = problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
-			"and the server may grant a lock to others while its holder still trusts it", mend)
+			"and the server may grant a lock to others while its holder still trusts it", fix)
 	case read:
 		found = warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
-			"a restart loses the locks granted since the last snapshot", strconv.Quote(save)), mend)
+			"a restart loses the locks granted since the last snapshot", strconv.Quote(save)), fix)
 	default:
-		found = warning("the server has no append-only file: a restart loses locks", mend)
+		found = warning("the server has no append-only file: a restart loses locks", fix)
 	}
 	if quorum {
 		return info("a restart of this server may lose locks: the quorum then does without it for MaxTTL", "")
@@ -92,7 +92,7 @@ func checkPersistence(f *Facts, quorum bool) []Finding {
 
 // checkSaves finds a disk that fails: the server then refuses writes (MISCONF), or ends.
 func checkSaves(f *Facts, _ bool) (all []Finding) {
-	const mend = "fix the disk (space, permissions, the server's log), then BGSAVE"
+	const fix = "fix the disk (space, permissions, the server's log), then BGSAVE"
 	if f.Info["aof_enabled"] == "1" && f.Info["aof_last_write_status"] == "err" {
 		all = problem("the last write to the append-only file failed: the server refuses writes (MISCONF)",
 			"fix the disk: free space, or restore its permissions")
@@ -106,10 +106,10 @@ func checkSaves(f *Facts, _ bool) (all []Finding) {
 		return all
 	}
 	if f.Config["stop-writes-on-bgsave-error"] == "no" {
-		return append(all, warning("the last background save failed: a restart would load an old snapshot", mend)...)
+		return append(all, warning("the last background save failed: a restart would load an old snapshot", fix)...)
 	}
 	return append(all, problem("the last background save failed, and stop-writes-on-bgsave-error is yes: "+
-		"the server refuses writes (MISCONF), so no lock can be acquired or renewed", mend)...)
+		"the server refuses writes (MISCONF), so no lock can be acquired or renewed", fix)...)
 }
 
 // checkReplicas is about a replica that is promoted without the last grants.
@@ -192,18 +192,18 @@ func checkCluster(f *Facts, _ bool) (all []Finding) {
 		return nil
 	}
 	down := f.Cluster["cluster_state"] != "ok"
-	const mend = "redis-cli --cluster check HOST:PORT, then redis-cli --cluster fix HOST:PORT"
+	const fix = "redis-cli --cluster check HOST:PORT, then redis-cli --cluster fix HOST:PORT"
 	if n, ok := number(f.Cluster, "cluster_slots_assigned"); ok && n < slots {
 		fact := fmt.Sprintf("%d of %d slots are assigned: the locks in the others cannot be acquired", n, slots)
 		if down {
 			fact = fmt.Sprintf("%d of %d slots are assigned, and the Cluster is down: it cannot serve locks", n, slots)
 		}
-		all = problem(fact, mend)
+		all = problem(fact, fix)
 	} else if n, _ := number(f.Cluster, "cluster_slots_fail"); n > 0 || down {
 		all = problem(fmt.Sprintf("the Cluster's state is %s, with %d slots on nodes that failed",
-			f.Cluster["cluster_state"], n), mend)
+			f.Cluster["cluster_state"], n), fix)
 	} else if n, _ := number(f.Cluster, "cluster_slots_pfail"); n > 0 {
-		all = warning(fmt.Sprintf("%d slots are on nodes that do not answer this node", n), mend)
+		all = warning(fmt.Sprintf("%d slots are on nodes that do not answer this node", n), fix)
 	}
 	if f.Config["cluster-require-full-coverage"] == "yes" {
 		all = append(all, info("cluster-require-full-coverage is yes: if one shard fails, "+
@@ -250,7 +250,7 @@ func checkClocks(nodes []Facts) []Finding {
 		Fact: fmt.Sprintf("the clock of %s is %s ahead of that of %s, with an error of %s: "+
 			"after a failover between these servers, leases end early or late, and tokens may not rise",
 			last.Address, Brief(apart), first.Address, Brief(unsure)),
-		Mend: "on every server, run an NTP service that slews the clock and never steps it",
+		Fix: "on every server, run an NTP service that slews the clock and never steps it",
 	}
 	switch {
 	case apart-unsure <= time.Second:
@@ -266,11 +266,11 @@ func checkCounts(f *Facts, _ bool) []Finding {
 	if f.Out == "" {
 		return nil
 	}
-	mend := "if this is unexpected, look for a restart, a FLUSHALL or a changed clock"
+	fix := "if this is unexpected, look for a restart, a FLUSHALL or a changed clock"
 	if strings.HasPrefix(f.Out, "refuses ") {
-		mend = "find out why it refuses: the password, the user's rights, or the kind of server"
+		fix = "find out why it refuses: the password, the user's rights, or the kind of server"
 	}
-	return warning("the quorum does without this server: it "+f.Out, mend)
+	return warning("the quorum does without this server: it "+f.Out, fix)
 }
 
 // checkSame finds two names of one server: it would count twice in a quorum.
@@ -282,7 +282,7 @@ func checkSame(nodes []Facts) (all []Finding) {
 			all = append(all, Finding{
 				Check: nameSame, Severity: Problem,
 				Fact: fmt.Sprintf("%s and %s are the same server: a quorum counts it twice", other, nodes[i].Address),
-				Mend: "name each server of the quorum once",
+				Fix:  "name each server of the quorum once",
 			})
 			continue
 		}

@@ -9,13 +9,13 @@ import (
 )
 
 // problem, warning and info make a list of one finding; examineNode adds the check's name.
-func problem(fact, mend string) []Finding {
-	return []Finding{{Severity: Problem, Fact: fact, Mend: mend}}
+func problem(fact, fix string) []Finding {
+	return []Finding{{Severity: Problem, Fact: fact, Fix: fix}}
 }
-func warning(fact, mend string) []Finding {
-	return []Finding{{Severity: Warning, Fact: fact, Mend: mend}}
+func warning(fact, fix string) []Finding {
+	return []Finding{{Severity: Warning, Fact: fact, Fix: fix}}
 }
-func info(fact, mend string) []Finding { return []Finding{{Severity: Info, Fact: fact, Mend: mend}} }
+func info(fact, fix string) []Finding { return []Finding{{Severity: Info, Fact: fact, Fix: fix}} }
 
 // checkState finds a server that refuses nearly everything for now.
 func checkState(f *Facts, _ bool) []Finding {
@@ -53,11 +53,11 @@ func checkRole(f *Facts, quorum bool) []Finding {
 	case f.Role() != "replica":
 		return nil
 	}
-	mend := "use the address of the primary, or give the tool the addresses of the Sentinels"
+	fix := "use the address of the primary, or give the tool the addresses of the Sentinels"
 	if host := f.Info["master_host"]; host != "" {
-		mend = "use the address of the primary: " + net.JoinHostPort(host, f.Info["master_port"])
+		fix = "use the address of the primary: " + net.JoinHostPort(host, f.Info["master_port"])
 	}
-	return problem("this server is a replica: locks are acquired on the primary only", mend)
+	return problem("this server is a replica: locks are acquired on the primary only", fix)
 }
 
 // modeSentinel is the mode of a Sentinel. It has no keys, so only checkRole has a word on it.
@@ -133,8 +133,8 @@ func checkPushes(f *Facts, _ bool) (all []Finding) {
 	}
 	if full := checkClients(f, false) != nil; p.Unheard != "" && !full {
 		fact := fmt.Sprintf("a subscription got no answer (%s): if this happens to clients, too, %s", p.Unheard, late)
-		const mend = "look for a proxy or a firewall that closes connections, and run doctor again"
-		all = append(all, warning(fact, mend)...)
+		const fix = "look for a proxy or a firewall that closes connections, and run doctor again"
+		all = append(all, warning(fact, fix)...)
 	}
 	return all
 }
@@ -145,7 +145,7 @@ func checkWrites(f *Facts, _ bool) []Finding {
 		return nil
 	}
 	why := f.Probe.Writes
-	mends := map[string]string{
+	fixes := map[string]string{
 		"OOM":         "free memory, or CONFIG SET maxmemory BYTES",
 		"MISCONF":     "fix the disk (INFO persistence, the server's log); BGSAVE then ends the refusals",
 		"NOREPLICAS":  "connect the replicas again, or CONFIG SET min-replicas-to-write N with a smaller N",
@@ -153,11 +153,11 @@ func checkWrites(f *Facts, _ bool) []Finding {
 		"CLUSTERDOWN": "fix the Cluster: redis-cli --cluster check HOST:PORT",
 	}
 	word, _, _ := strings.Cut(why, " ")
-	mend := mends[word]
-	if mend == "" {
-		mend = "fix what the answer reports"
+	fix := fixes[word]
+	if fix == "" {
+		fix = "fix what the answer reports"
 	}
-	return problem("the server refuses writes, so no lock can be acquired: "+why, mend)
+	return problem("the server refuses writes, so no lock can be acquired: "+why, fix)
 }
 
 // checkClock compares the server's clock with ours. Leases do not depend on it; it shows that
@@ -225,13 +225,13 @@ func checkScripts(f *Facts, _ bool) (all []Finding) {
 		}
 	}
 	if count > 0 {
-		mend := "SLOWLOG GET shows them: shorten them, or move their program to another server"
+		fix := "SLOWLOG GET shows them: shorten them, or move their program to another server"
 		if ours == count {
-			mend = "they are Holdfast's, and take microseconds elsewhere: look for swapping, forks and a busy processor"
+			fix = "they are Holdfast's, and take microseconds elsewhere: look for swapping, forks and a busy processor"
 		}
 		all = warning(fmt.Sprintf("%s took 10ms or longer in the last day, %d by Holdfast; "+
 			"the longest took %s (%s): the server answers nobody during such a script",
-			Count(count, "script"), ours, Brief(worst.Took), worst.Script), mend)
+			Count(count, "script"), ours, Brief(worst.Took), worst.Script), fix)
 	}
 	limit, read := number(f.Config, "busy-reply-threshold")
 	if !read {
@@ -261,11 +261,11 @@ func checkClients(f *Facts, _ bool) []Finding {
 	}
 	fact := fmt.Sprintf("%d of %d connections (maxclients) are in use: a client that finds none free cannot renew",
 		now, most)
-	const mend = "CONFIG SET maxclients N, or find the program that opens so many (CLIENT LIST)"
+	const fix = "CONFIG SET maxclients N, or find the program that opens so many (CLIENT LIST)"
 	if now*100 >= most*95 {
-		return problem(fact, mend)
+		return problem(fact, fix)
 	}
-	return warning(fact, mend)
+	return warning(fact, fix)
 }
 
 // checkConnections is about how long connections live. Subscriptions are exempt from timeout,
@@ -289,14 +289,14 @@ func checkLogin(f *Facts, _ bool) []Finding {
 	if !open {
 		return nil
 	}
-	const mend = "ACL SETUSER default off, after creating a user with the rights that " +
+	const fix = "ACL SETUSER default off, after creating a user with the rights that " +
 		"holdfast doctor --acl prints; or CONFIG SET requirepass SECRET"
 	switch {
 	case !f.Local:
-		return problem("the default user needs no password, at an address that other machines can reach", mend)
+		return problem("the default user needs no password, at an address that other machines can reach", fix)
 	case f.Config["protected-mode"] == "no" && !boundToLoopback(f.Config["bind"]):
 		return problem("the default user needs no password, bind is "+strconv.Quote(f.Config["bind"])+
-			" and protected-mode is no: other machines can reach the server, too", mend)
+			" and protected-mode is no: other machines can reach the server, too", fix)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ var cases = []struct {
 	name   string
 	change func(*Facts)
 	want   string // CHECK SEVERITY, one after the other
-	words  string // in a fact or in how to mend it
+	words  string // in a fact or in how to fix it
 }{
 	{"loading", with("loading=1"), "state problem", "still loading"},
 	{
@@ -221,7 +221,7 @@ var cases = []struct {
 
 	{"no answer", func(f *Facts) { f.Unreachable = errors.New("refused") }, "reachable problem", "refused"},
 	{"a wrong authority", func(f *Facts) {
-		f.Unreachable, f.Secure, f.Mend = errors.New("unknown authority"), true, "name it"
+		f.Unreachable, f.Secure, f.Fix = errors.New("unknown authority"), true, "name it"
 	}, "reachable problem", "TLS fails: unknown authority"},
 	{"a wrong password", func(f *Facts) { f.Unreachable = errors.New("WRONGPASS x") }, "reachable problem", "password"},
 	{"CONFIG is forbidden", func(f *Facts) {
@@ -253,7 +253,7 @@ func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 		assert.True(t, strings.Contains(text, c.words), "%s: %q is not in %s", c.name, c.words, text)
 		for _, one := range found {
 			seen[one.Check] = true
-			assert.False(t, one.Server != "redis://a" || one.Fact == "" || one.Severity != Info && one.Mend == "",
+			assert.False(t, one.Server != "redis://a" || one.Fact == "" || one.Severity != Info && one.Fix == "",
 				"%s: %+v", c.name, one)
 		}
 	}

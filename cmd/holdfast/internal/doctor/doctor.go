@@ -1,5 +1,5 @@
 // Package doctor reads how servers are set up, and says what threatens locks there and how to
-// mend it.
+// fix it.
 //
 // [Read] asks one server, and keeps what it answered as it was written. [Examine] decides: it
 // and its checks are pure functions of these facts. docs/operating.md has a table of the checks.
@@ -36,7 +36,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Server   string   `json:"server"` // address; empty if the finding is about several servers
 	Fact     string   `json:"fact"`
-	Mend     string   `json:"fix"` // the command or setting; empty if there is nothing to do
+	Fix      string   `json:"fix"` // the command or setting; empty if there is nothing to do
 }
 
 // The sources of facts. The value is the command that the user must be permitted to run.
@@ -52,9 +52,9 @@ const (
 // Facts are what one server answered. A check reads them and nothing else.
 type Facts struct {
 	Address     string // without user and password
-	Unreachable error  // no answer came; then there are no other facts, but Secure and Mend
+	Unreachable error  // no answer came; then there are no other facts, but Secure and Fix
 	Secure      bool   // Unreachable says why TLS failed
-	Mend        string // what to do if Unreachable; empty: there is nothing special about it
+	Fix         string // what to do if Unreachable; empty: there is nothing special about it
 	Refusal     string // what the server answered to every request, such as "LOADING …"
 
 	Local    bool // the connection does not leave this machine
@@ -189,14 +189,14 @@ func examineNode(f *Facts, quorum bool) ([]Finding, map[string]string) {
 	if err := f.Unreachable; err != nil {
 		one := Finding{
 			Check: nameReachable, Severity: Problem, Server: f.Address,
-			Fact: "no server answers: " + err.Error(), Mend: cmp.Or(f.Mend, "start the server, or correct its address"),
+			Fact: "no server answers: " + err.Error(), Fix: cmp.Or(f.Fix, "start the server, or correct its address"),
 		}
 		if f.Secure {
 			one.Fact = "TLS fails: " + err.Error()
 		}
 		if login(err) {
 			one.Fact = "the server refuses our user or password: " + err.Error()
-			one.Mend = "correct the user in the URL, and the password"
+			one.Fix = "correct the user in the URL, and the password"
 		}
 		return []Finding{one}, results
 	}
@@ -263,7 +263,7 @@ func unread(f *Facts) []Finding {
 		one := Finding{Check: nameUnread, Severity: Info, Server: f.Address, Fact: fact}
 		if strings.HasPrefix(u.Why, "NOPERM") {
 			rule := "+" + strings.ToLower(strings.ReplaceAll(u.Source, " ", "|"))
-			one.Mend = fmt.Sprintf("ACL SETUSER %s %s, or run doctor as a user who is allowed to", f.user(), rule)
+			one.Fix = fmt.Sprintf("ACL SETUSER %s %s, or run doctor as a user who is allowed to", f.user(), rule)
 		}
 		all = append(all, one)
 	}
