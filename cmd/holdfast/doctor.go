@@ -33,7 +33,8 @@ fix it, the worst first. docs/operating.md has a table of the checks.
 doctor leaves nothing behind: it tries each command that Holdfast needs on a key and a
 channel of its own under the prefix, and then deletes the key. It goes on if the
 server's user may not run a command. doctor sees the most with +info +config|get
-+slowlog|get +acl|whoami +acl|getuser +client|info, and in a Cluster +cluster|info.
++slowlog|get +acl|whoami +acl|getuser +acl|dryrun +client|info, and in a Cluster
++cluster|info.
 
 --acl prints the command that makes a user with the least privilege for the prefix, and
 asks no server. The user's name is the one in --redis, or locks. The form of the URL says

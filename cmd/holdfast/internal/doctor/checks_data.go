@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,33 +62,85 @@ func checkMemory(f *Facts, _ bool) []Finding {
 // checkPersistence says which locks a restart forgets. A quorum counts a server that has
 // restarted out until all leases have expired, so it does not need the disk.
 func checkPersistence(f *Facts, quorum bool) []Finding {
+	found := append(checkLoad(f), checkSaved(f)...)
+	if quorum && len(found) > 0 {
+		return info("a restart of this server may lose locks: the quorum then does without it for MaxTTL", "")
+	}
+	return found
+}
+
+// loads are the versions from which on a server loads its append-only file with all permissions.
+// Older ones run each MULTI of it, and so the writes of each script, with those of the default user,
+// and drop what that user may not do (redis/redis#14541, valkey-io/valkey#3983).
+var loads = map[string][]int{"redis": {8, 6, 2}, "valkey": {9, 1, 2}}
+
+// loadsAsDefault reports whether a restart needs the permissions of the default user, as far as is
+// known.
+func (f *Facts) loadsAsDefault() bool {
+	product, version := f.Product()
+	least, known := loads[product]
+	return known && (f.Info == nil || f.Info["aof_enabled"] == "1") && olderThan(version, least)
+}
+
+// checkLoad finds a default user with whom a restart does not load what scripts wrote. That the user
+// is off does not matter.
+func checkLoad(f *Facts) []Finding {
+	if len(f.Unloaded) == 0 || !f.loadsAsDefault() {
+		return nil
+	}
+	fact := fmt.Sprintf("the default user lacks %s, and the server loads its append-only file with "+
+		"the rights of this user: a restart ", strings.Join(f.Unloaded, " "))
+	switch {
+	case slices.Contains(f.Unloaded, "+hset") || f.Unloaded[0] == f.keys():
+		return problem(fact+"loses every lock that was granted since the file was last rewritten", giveDefault(f))
+	case slices.Contains(f.Unloaded, "+hdel"):
+		return warning(fact+"brings back what was deleted from the records of locks", giveDefault(f))
+	}
+	return warning(fact+"leaves records that never expire", giveDefault(f))
+}
+
+// giveDefault is how the default user gets the rights to load the file. If it is off, nobody can use
+// them. If it needs no password, everybody can.
+func giveDefault(f *Facts) string {
+	const all = "default off ~* &* +@all"
+	const keep = ", then ACL SAVE or CONFIG REWRITE"
+	switch u := f.Default; {
+	case u == nil || u.open():
+		return "give the programs of the default user a user of their own (holdfast doctor --acl), then ACL SETUSER " +
+			all + keep
+	case u.On: // programs may use it
+		rules := "+hset +hdel +pexpireat"
+		if !u.AllKeys { // the server refuses a pattern after ~*
+			rules = f.keys() + " " + rules
+		}
+		return "ACL SETUSER default " + rules + keep
+	}
+	return "ACL SETUSER " + all + keep + "; or in the configuration or ACL file: user " + all
+}
+
+// checkSaved says what the server writes to its disk.
+func checkSaved(f *Facts) []Finding {
 	log := f.Info["aof_enabled"] == "1"
 	save, read := f.Config["save"]
 	when := f.Config["appendfsync"]
-	const fix = "CONFIG SET appendonly yes, and CONFIG SET appendfsync always (everysec: up to a second is lost)"
-	var found []Finding
+	const fix = "CONFIG SET appendonly yes appendfsync always; with everysec, up to a second is lost"
 	switch {
 	case log && (when == "always" || when == ""):
 		return nil
 	case log && when == "everysec":
-		found = warning("appendfsync is everysec: a crash of the machine loses the locks of the last second or two",
+		return warning("appendfsync is everysec: a crash of the machine loses the locks of the last second or two",
 			"CONFIG SET appendfsync always")
 	case log:
-		found = warning("appendfsync is "+when+": a crash of the machine loses what the system had not written, "+
+		return warning("appendfsync is "+when+": a crash of the machine loses what the system had not written, "+
 			"often the last half minute", "CONFIG SET appendfsync always")
 	case read && save == "":
-		found = problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
+		return problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
 			"and the server may grant a lock to others while its holder still trusts it", fix)
 	case read:
-		found = warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
+		return warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
 			"a restart loses the locks granted since the last snapshot", strconv.Quote(save)), fix)
-	default:
-		found = warning("the server has no append-only file: a restart loses locks", fix)
 	}
-	if quorum {
-		return info("a restart of this server may lose locks: the quorum then does without it for MaxTTL", "")
-	}
-	return found
+	return warning("the server has no append-only file: a restart loses locks", fix)
 }
 
 // checkSaves finds a disk that fails: the server then refuses writes (MISCONF), or ends.
@@ -135,6 +188,10 @@ func checkReplicas(f *Facts, quorum bool) []Finding {
 		return nil
 	}
 	all, replicas := lagging(f), Count(int(have), "replica")
+	first := ""
+	if len(all) == int(have) { // otherwise the server would refuse writes at once
+		first = "when a replica has caught up, "
+	}
 	const ack = "in programs, use holdfast.WaitReplicas(N, timeout), where N is the number of replicas"
 	switch {
 	case quorum:
@@ -144,7 +201,7 @@ func checkReplicas(f *Facts, quorum bool) []Finding {
 	case read && want == 0:
 		all = append(all, warning(fmt.Sprintf("%s, and min-replicas-to-write is 0: "+
 			"a primary that is cut off goes on granting, and a replica is promoted without the last grants", replicas),
-			"CONFIG SET min-replicas-to-write 1 and CONFIG SET min-replicas-max-lag 10; "+ack)...)
+			first+"CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 10; "+ack)...)
 	default:
 		all = append(all, info(fmt.Sprintf("%s: replication is asynchronous, "+
 			"so a replica may be promoted without the last grants", replicas), ack)...)

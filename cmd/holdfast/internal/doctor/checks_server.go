@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,20 @@ func checkRole(f *Facts, quorum bool) []Finding {
 const modeSentinel = "sentinel"
 
 // oldest are the versions from which on the scripts run.
-var oldest = map[string][2]int{"redis": {7, 0}, "valkey": {7, 2}}
+var oldest = map[string][]int{"redis": {7, 0, 0}, "valkey": {7, 2, 0}}
+
+// olderThan reports whether a version such as 7.2.4 is known, and comes before another.
+func olderThan(version string, other []int) bool {
+	have := make([]int, len(other))
+	for i, part := range strings.SplitN(version, ".", len(other)) {
+		n, err := strconv.Atoi(part)
+		if err != nil && i == 0 {
+			return false
+		}
+		have[i] = n
+	}
+	return slices.Compare(have, other) < 0
+}
 
 func checkVersion(f *Facts, _ bool) []Finding {
 	product, version := f.Product()
@@ -78,16 +92,15 @@ func checkVersion(f *Facts, _ bool) []Finding {
 	} else if version == "" {
 		return info("the server does not report its version", "")
 	}
-	major, rest, _ := strings.Cut(version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	first, err := strconv.Atoi(major)
-	second, _ := strconv.Atoi(minor)
-	if err == nil && (first < least[0] || first == least[0] && second < least[1]) {
+	if olderThan(version, least) {
 		return problem(fmt.Sprintf("the server is %s %s: the scripts need %s %d.%d or later",
 			product, version, product, least[0], least[1]), "upgrade the server")
 	}
 	return nil
 }
+
+// known is what to do about a command that the server does not know.
+const known = "remove rename-command for it from the server's configuration, or find out which proxy refuses it"
 
 // checkPermissions is about what locks cannot work without.
 func checkPermissions(f *Facts, quorum bool) (all []Finding) {
@@ -100,10 +113,11 @@ func checkPermissions(f *Facts, quorum bool) (all []Finding) {
 		return all
 	}
 	if len(p.Missing) > 0 {
-		all = append(all, problem(fmt.Sprintf(
-			"commands that the user %s may not run, or that the server does not know: %s",
-			f.user(), strings.Join(p.Missing, " ")),
+		all = append(all, problem(fmt.Sprintf("the user %s may not run %s", f.user(), strings.Join(p.Missing, " ")),
 			fmt.Sprintf("ACL SETUSER %s +%s", f.user(), strings.Join(p.Missing, " +")))...)
+	}
+	if len(p.Unknown) > 0 {
+		all = append(all, problem("the server does not know "+strings.Join(p.Unknown, " "), known)...)
 	}
 	if p.Key != "" {
 		all = append(all, problem(fmt.Sprintf("the user %s may not use keys that begin with %s: (%s)",
@@ -127,6 +141,9 @@ func checkPushes(f *Facts, _ bool) (all []Finding) {
 		all = warning(fmt.Sprintf("the user %s may not run %s: %s", f.user(), strings.Join(p.Pushes, " "), late),
 			fmt.Sprintf("ACL SETUSER %s +%s", f.user(), strings.Join(p.Pushes, " +")))
 	}
+	if len(p.UnknownPushes) > 0 {
+		all = append(all, warning("the server does not know "+strings.Join(p.UnknownPushes, " ")+": "+late, known)...)
+	}
 	if p.Channel != "" {
 		all = append(all, warning(fmt.Sprintf("the user %s may not use channels that begin with %s: (%s): %s",
 			f.user(), p.Prefix, p.Channel, late), fmt.Sprintf("ACL SETUSER %s &%s:*", f.user(), p.Prefix))...)
@@ -147,7 +164,7 @@ func checkWrites(f *Facts, _ bool) []Finding {
 	why := f.Probe.Writes
 	fixes := map[string]string{
 		"OOM":         "free memory, or CONFIG SET maxmemory BYTES",
-		"MISCONF":     "fix the disk (INFO persistence, the server's log); BGSAVE then ends the refusals",
+		"MISCONF":     "fix the disk (INFO persistence, the server's log), then BGSAVE",
 		"NOREPLICAS":  "connect the replicas again, or CONFIG SET min-replicas-to-write N with a smaller N",
 		"READONLY":    "use the address of the primary",
 		"CLUSTERDOWN": "fix the Cluster: redis-cli --cluster check HOST:PORT",
@@ -261,7 +278,7 @@ func checkClients(f *Facts, _ bool) []Finding {
 	}
 	fact := fmt.Sprintf("%d of %d connections (maxclients) are in use: a client that finds none free cannot renew",
 		now, most)
-	const fix = "CONFIG SET maxclients N, or find the program that opens so many (CLIENT LIST)"
+	fix := fmt.Sprintf("CONFIG SET maxclients %d, or find the program that opens so many (CLIENT LIST)", 2*most)
 	if now*100 >= most*95 {
 		return problem(fact, fix)
 	}
@@ -285,12 +302,12 @@ func checkConnections(f *Facts, _ bool) (all []Finding) {
 
 // checkLogin finds a server on which everybody may forge and evict locks.
 func checkLogin(f *Facts, _ bool) []Finding {
-	open := f.OpenDefault || !f.Password && f.User == "default"
+	open := f.Default.open() || !f.Password && f.User == "default"
 	if !open {
 		return nil
 	}
-	const fix = "ACL SETUSER default off, after creating a user with the rights that " +
-		"holdfast doctor --acl prints; or CONFIG SET requirepass SECRET"
+	const fix = "create a user with the line that holdfast doctor --acl prints, then ACL SETUSER default off; " +
+		"or CONFIG SET requirepass SECRET"
 	switch {
 	case !f.Local:
 		return problem("the default user needs no password, at an address that other machines can reach", fix)

@@ -46,6 +46,7 @@ const (
 	sourceCluster = "CLUSTER INFO"
 	sourceSlow    = "SLOWLOG GET"
 	sourceUsers   = "ACL GETUSER"
+	sourceRights  = "ACL DRYRUN"
 	sourceTime    = "TIME"
 )
 
@@ -57,7 +58,8 @@ type Facts struct {
 	Fix         string // what to do if Unreachable; empty: there is nothing special about it
 	Refusal     string // what the server answered to every request, such as "LOADING …"
 
-	Local    bool // the connection does not leave this machine
+	Prefix   string // of the locks
+	Local    bool   // the connection does not leave this machine
 	TLS      bool
 	Password bool   // we sent one
 	User     string // our user, as the server calls it
@@ -67,11 +69,14 @@ type Facts struct {
 	Cluster map[string]string // CLUSTER INFO; nil if the server is not a node of a Cluster
 	Hello   map[string]string
 
-	OpenDefault bool            // ACL GETUSER: the default user needs no password
-	Pings       []time.Duration // round trips, in order of length
-	Clock       *Clock
-	Slow        []SlowScript
-	Probe       *Probe // nil if it was not possible
+	Default *DefaultUser // nil if that is not known
+	// Unloaded are the rules that the default user lacks to write what scripts write, as in +hset.
+	// Read asks for them if a restart needs them: see [Facts.loadsAsDefault].
+	Unloaded []string
+	Pings    []time.Duration // round trips, in order of length
+	Clock    *Clock
+	Slow     []SlowScript
+	Probe    *Probe // nil if it was not possible
 
 	Out    string // why this server of a quorum does not count for new locks; empty if it counts
 	Unread []Unread
@@ -86,6 +91,16 @@ type Clock struct {
 	Offset time.Duration // how far it is ahead of ours
 	Error  time.Duration // the true offset is not further away than this
 }
+
+// DefaultUser is what ACL GETUSER says of the default user.
+type DefaultUser struct {
+	On      bool // it may log in
+	NoPass  bool // it needs no password
+	AllKeys bool // ~*
+}
+
+// open reports whether everybody may log in as this user.
+func (u *DefaultUser) open() bool { return u != nil && u.On && u.NoPass }
 
 // SlowScript is an entry of the slow log.
 type SlowScript struct {
@@ -119,7 +134,7 @@ var checks = []check{
 	{"writes", nil, nil, checkWrites},
 	{"eviction", []string{sourceInfo}, nil, checkEviction},
 	{"memory", []string{sourceInfo}, nil, checkMemory},
-	{"persistence", []string{sourceInfo}, []string{sourceConfig}, checkPersistence},
+	{"persistence", []string{sourceInfo}, []string{sourceConfig, sourceRights}, checkPersistence},
 	{"saves", []string{sourceInfo}, []string{sourceConfig}, checkSaves},
 	{"replicas", []string{sourceInfo}, []string{sourceConfig}, checkReplicas},
 	{"cluster", []string{sourceInfo, sourceCluster}, []string{sourceConfig}, checkCluster},
@@ -269,6 +284,9 @@ func unread(f *Facts) []Finding {
 	}
 	return all
 }
+
+// keys is the rule for the keys of the locks.
+func (f *Facts) keys() string { return "~" + f.Prefix + ":*" }
 
 // user is our user's name for a command.
 func (f *Facts) user() string {
