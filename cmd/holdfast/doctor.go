@@ -33,7 +33,8 @@ fix it, the worst first. docs/operating.md has a table of the checks.
 doctor leaves nothing behind: it tries each command that Holdfast needs on a key and a
 channel of its own under the prefix, and then deletes the key. It goes on if the
 server's user may not run a command. doctor sees the most with +info +config|get
-+slowlog|get +acl|whoami +acl|getuser +client|info, and in a Cluster +cluster|info.
++slowlog|get +acl|whoami +acl|getuser +acl|dryrun +client|info, and in a Cluster
++cluster|info.
 
 --acl prints the command that makes a user with the least privilege for the prefix, and
 asks no server. The user's name is the one in --redis, or locks. The form of the URL says
@@ -53,7 +54,7 @@ is a warning. For others, see holdfast help exit-codes.
   warnings  how many
   infos     how many
   findings  list, worst first, of: check, severity (problem, warning or info), server
-            (address; empty if it is about several), fact, mend (empty if there is
+            (address; empty if it is about several), fact, fix (empty if there is
             nothing to do)
 Later versions may add fields, checks and findings. They do not rename or remove any
 field, and do not change a type.`
@@ -260,21 +261,21 @@ func unreached(f *doctor.Facts, secure bool) {
 	}
 	if refused := adapter.TLSRefusal(f.Unreachable); refused != nil {
 		var why string
-		why, f.Mend = tlsFailure(refused)
+		why, f.Fix = tlsFailure(refused)
 		f.Unreachable, f.Secure = errors.New(why), true
 		return
 	}
 	why := cause(f.Unreachable)
 	f.Unreachable = errors.New(why)
 	if other := otherScheme(why, secure); other != "" {
-		f.Mend = "start the server, or correct its address" + other
+		f.Fix = "start the server, or correct its address" + other
 	}
 }
 
 // text is the report for people.
 func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 	var b strings.Builder
-	var mends strings.Builder
+	var fixes strings.Builder
 	servers := map[doctor.Finding][]string{} // of what is said of several
 	for _, f := range r.Findings {
 		one := f
@@ -295,10 +296,10 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 		}
 		servers[one] = nil
 		fmt.Fprintf(&b, "%s: %s: %s%s\n", f.Severity, f.Check, where, oneLine(f.Fact))
-		if f.Mend != "" {
-			fmt.Fprintf(&b, "  fix: %s\n", oneLine(f.Mend))
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "  fix: %s\n", oneLine(f.Fix))
 		}
-		mends.WriteString(f.Mend + "\n")
+		fixes.WriteString(f.Fix + "\n")
 	}
 	if d.say.level == levelQuiet {
 		return b.String()
@@ -306,10 +307,10 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 	for i := range fleet.Nodes {
 		describe(&b, &fleet.Nodes[i], r.Checks[i], d.say.level == levelVerbose)
 	}
-	if strings.Contains(mends.String(), "CONFIG SET ") {
+	if strings.Contains(fixes.String(), "CONFIG SET ") {
 		b.WriteString("hint: CONFIG SET lasts until the server restarts; CONFIG REWRITE keeps it\n")
 	}
-	if strings.Contains(mends.String(), "ACL SETUSER ") {
+	if strings.Contains(fixes.String(), "ACL SETUSER ") {
 		b.WriteString("hint: ACL SETUSER lasts until the server restarts; ACL SAVE or CONFIG REWRITE keeps it\n")
 	}
 	fmt.Fprintf(&b, "%s, %s, %s\n", doctor.Count(r.Count(doctor.Problem), "problem"),

@@ -66,9 +66,9 @@ func TestDoctorFailsOnlyIfNobodyAnswers(t *testing.T) {
 // A server of several that runs, and whose TLS fails, is not to be started.
 func TestDoctorSaysWhyOneOfSeveralServersCannotBeRead(t *testing.T) {
 	for _, c := range []struct {
-		err        error
-		secure     bool
-		fact, mend string
+		err       error
+		secure    bool
+		fact, fix string
 	}{
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true,
 			"TLS fails: failed to verify certificate: x509: certificate signed by unknown authority",
@@ -80,6 +80,6 @@ func TestDoctorSaysWhyOneOfSeveralServersCannotBeRead(t *testing.T) {
 		f := doctor.Facts{Unreachable: c.err}
 		unreached(&f, c.secure)
 		found := doctor.Examine(doctor.Fleet{Nodes: []doctor.Facts{f, {}}, Quorum: true}).Findings[0]
-		assert.Equal(t, found.Fact+"\n"+found.Mend, c.fact+"\n"+c.mend, "%v", c.err)
+		assert.Equal(t, found.Fact+"\n"+found.Fix, c.fact+"\n"+c.fix, "%v", c.err)
 	}
 }

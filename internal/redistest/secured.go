@@ -198,7 +198,7 @@ func (s *Server) clientRules() []string {
 }
 
 // limitClients gives the clients of a secured server that has loaded its log their permissions. Before
-// Redis 8.6 and Valkey 9.1.2, a server loads each transaction of its log with the permissions of the default
+// Redis 8.6.2 and Valkey 9.1.2, a server loads each transaction of its log with the permissions of the default
 // user. It drops those that this user may not do (redis/redis#14541).
 func (s *Server) limitClients() error {
 	if !s.secured || !s.keepsLog() {

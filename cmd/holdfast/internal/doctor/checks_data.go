@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,14 +39,14 @@ func checkMemory(f *Facts, _ bool) []Finding {
 		apart, _ := number(f.Info, "mem_not_counted_for_evict")
 		used -= apart
 		fact := fmt.Sprintf("%d%% of maxmemory is used (%s of %s)", used*100/most, megabytes(used), megabytes(most))
-		const mend = "CONFIG SET maxmemory BYTES, or give the locks a server of their own"
+		const fix = "CONFIG SET maxmemory BYTES, or give the locks a server of their own"
 		switch evicts := f.Info["maxmemory_policy"] != "noeviction"; {
 		case used >= most && !evicts:
-			return problem(fact+": the server refuses acquisitions (OOM); renewals and releases work", mend)
+			return problem(fact+": the server refuses acquisitions (OOM); renewals and releases work", fix)
 		case used*10 >= most*9 && !evicts:
-			return warning(fact+": when it is full, the server refuses acquisitions (OOM)", mend)
+			return warning(fact+": when it is full, the server refuses acquisitions (OOM)", fix)
 		case used*10 >= most*9:
-			return warning(fact+": when it is full, the server deletes keys; see the finding on eviction", mend)
+			return warning(fact+": when it is full, the server deletes keys; see the finding on eviction", fix)
 		}
 		return nil
 	}
@@ -61,38 +62,90 @@ func checkMemory(f *Facts, _ bool) []Finding {
 // checkPersistence says which locks a restart forgets. A quorum counts a server that has
 // restarted out until all leases have expired, so it does not need the disk.
 func checkPersistence(f *Facts, quorum bool) []Finding {
-	log := f.Info["aof_enabled"] == "1"
-	save, read := f.Config["save"]
-	when := f.Config["appendfsync"]
-	const mend = "CONFIG SET appendonly yes, and CONFIG SET appendfsync always (everysec: up to a second is lost)"
-	var found []Finding
-	switch {
-	case log && (when == "always" || when == ""):
-		return nil
-	case log && when == "everysec":
-		found = warning("appendfsync is everysec: a crash of the machine loses the locks of the last second or two",
-			"CONFIG SET appendfsync always")
-	case log:
-		found = warning("appendfsync is "+when+": a crash of the machine loses what the system had not written, "+
-			"often the last half minute", "CONFIG SET appendfsync always")
-	case read && save == "":
-		found = problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
-			"and the server may grant a lock to others while its holder still trusts it", mend)
-	case read:
-		found = warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
-			"a restart loses the locks granted since the last snapshot", strconv.Quote(save)), mend)
-	default:
-		found = warning("the server has no append-only file: a restart loses locks", mend)
-	}
-	if quorum {
+	found := append(checkLoad(f), checkSaved(f)...)
+	if quorum && len(found) > 0 {
 		return info("a restart of this server may lose locks: the quorum then does without it for MaxTTL", "")
 	}
 	return found
 }
 
+// loads are the versions from which on a server loads its append-only file with all permissions.
+// Older ones run each MULTI of it, and so the writes of each script, with those of the default user,
+// and drop what that user may not do (redis/redis#14541, valkey-io/valkey#3983).
+var loads = map[string][]int{"redis": {8, 6, 2}, "valkey": {9, 1, 2}}
+
+// loadsAsDefault reports whether a restart needs the permissions of the default user, as far as is
+// known.
+func (f *Facts) loadsAsDefault() bool {
+	product, version := f.Product()
+	least, known := loads[product]
+	return known && (f.Info == nil || f.Info["aof_enabled"] == "1") && olderThan(version, least)
+}
+
+// checkLoad finds a default user with whom a restart does not load what scripts wrote. That the user
+// is off does not matter.
+func checkLoad(f *Facts) []Finding {
+	if len(f.Unloaded) == 0 || !f.loadsAsDefault() {
+		return nil
+	}
+	fact := fmt.Sprintf("the default user lacks %s, and the server loads its append-only file with "+
+		"the rights of this user: a restart ", strings.Join(f.Unloaded, " "))
+	switch {
+	case slices.Contains(f.Unloaded, "+hset") || f.Unloaded[0] == f.keys():
+		return problem(fact+"loses every lock that was granted since the file was last rewritten", giveDefault(f))
+	case slices.Contains(f.Unloaded, "+hdel"):
+		return warning(fact+"brings back what was deleted from the records of locks", giveDefault(f))
+	}
+	return warning(fact+"leaves records that never expire", giveDefault(f))
+}
+
+// giveDefault is how the default user gets the rights to load the file. If it is off, nobody can use
+// them. If it needs no password, everybody can.
+func giveDefault(f *Facts) string {
+	const all = "default off ~* &* +@all"
+	const keep = ", then ACL SAVE or CONFIG REWRITE"
+	switch u := f.Default; {
+	case u == nil || u.open():
+		return "give the programs of the default user a user of their own (holdfast doctor --acl), then ACL SETUSER " +
+			all + keep
+	case u.On: // programs may use it
+		rules := "+hset +hdel +pexpireat"
+		if !u.AllKeys { // the server refuses a pattern after ~*
+			rules = f.keys() + " " + rules
+		}
+		return "ACL SETUSER default " + rules + keep
+	}
+	return "ACL SETUSER " + all + keep + "; or in the configuration or ACL file: user " + all
+}
+
+// checkSaved says what the server writes to its disk.
+func checkSaved(f *Facts) []Finding {
+	log := f.Info["aof_enabled"] == "1"
+	save, read := f.Config["save"]
+	when := f.Config["appendfsync"]
+	const fix = "CONFIG SET appendonly yes appendfsync always; with everysec, up to a second is lost"
+	switch {
+	case log && (when == "always" || when == ""):
+		return nil
+	case log && when == "everysec":
+		return warning("appendfsync is everysec: a crash of the machine loses the locks of the last second or two",
+			"CONFIG SET appendfsync always")
+	case log:
+		return warning("appendfsync is "+when+": a crash of the machine loses what the system had not written, "+
+			"often the last half minute", "CONFIG SET appendfsync always")
+	case read && save == "":
+		return problem("the server saves nothing (appendonly no, save \"\"): a restart loses every lock, "+
+			"and the server may grant a lock to others while its holder still trusts it", fix)
+	case read:
+		return warning(fmt.Sprintf("the server saves snapshots only (appendonly no, save %s): "+
+			"a restart loses the locks granted since the last snapshot", strconv.Quote(save)), fix)
+	}
+	return warning("the server has no append-only file: a restart loses locks", fix)
+}
+
 // checkSaves finds a disk that fails: the server then refuses writes (MISCONF), or ends.
 func checkSaves(f *Facts, _ bool) (all []Finding) {
-	const mend = "fix the disk (space, permissions, the server's log), then BGSAVE"
+	const fix = "fix the disk (space, permissions, the server's log), then BGSAVE"
 	if f.Info["aof_enabled"] == "1" && f.Info["aof_last_write_status"] == "err" {
 		all = problem("the last write to the append-only file failed: the server refuses writes (MISCONF)",
 			"fix the disk: free space, or restore its permissions")
@@ -106,10 +159,10 @@ func checkSaves(f *Facts, _ bool) (all []Finding) {
 		return all
 	}
 	if f.Config["stop-writes-on-bgsave-error"] == "no" {
-		return append(all, warning("the last background save failed: a restart would load an old snapshot", mend)...)
+		return append(all, warning("the last background save failed: a restart would load an old snapshot", fix)...)
 	}
 	return append(all, problem("the last background save failed, and stop-writes-on-bgsave-error is yes: "+
-		"the server refuses writes (MISCONF), so no lock can be acquired or renewed", mend)...)
+		"the server refuses writes (MISCONF), so no lock can be acquired or renewed", fix)...)
 }
 
 // checkReplicas is about a replica that is promoted without the last grants.
@@ -135,6 +188,10 @@ func checkReplicas(f *Facts, quorum bool) []Finding {
 		return nil
 	}
 	all, replicas := lagging(f), Count(int(have), "replica")
+	first := ""
+	if len(all) == int(have) { // otherwise the server would refuse writes at once
+		first = "when a replica has caught up, "
+	}
 	const ack = "in programs, use holdfast.WaitReplicas(N, timeout), where N is the number of replicas"
 	switch {
 	case quorum:
@@ -144,7 +201,7 @@ func checkReplicas(f *Facts, quorum bool) []Finding {
 	case read && want == 0:
 		all = append(all, warning(fmt.Sprintf("%s, and min-replicas-to-write is 0: "+
 			"a primary that is cut off goes on granting, and a replica is promoted without the last grants", replicas),
-			"CONFIG SET min-replicas-to-write 1 and CONFIG SET min-replicas-max-lag 10; "+ack)...)
+			first+"CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 10; "+ack)...)
 	default:
 		all = append(all, info(fmt.Sprintf("%s: replication is asynchronous, "+
 			"so a replica may be promoted without the last grants", replicas), ack)...)
@@ -192,18 +249,18 @@ func checkCluster(f *Facts, _ bool) (all []Finding) {
 		return nil
 	}
 	down := f.Cluster["cluster_state"] != "ok"
-	const mend = "redis-cli --cluster check HOST:PORT, then redis-cli --cluster fix HOST:PORT"
+	const fix = "redis-cli --cluster check HOST:PORT, then redis-cli --cluster fix HOST:PORT"
 	if n, ok := number(f.Cluster, "cluster_slots_assigned"); ok && n < slots {
 		fact := fmt.Sprintf("%d of %d slots are assigned: the locks in the others cannot be acquired", n, slots)
 		if down {
 			fact = fmt.Sprintf("%d of %d slots are assigned, and the Cluster is down: it cannot serve locks", n, slots)
 		}
-		all = problem(fact, mend)
+		all = problem(fact, fix)
 	} else if n, _ := number(f.Cluster, "cluster_slots_fail"); n > 0 || down {
 		all = problem(fmt.Sprintf("the Cluster's state is %s, with %d slots on nodes that failed",
-			f.Cluster["cluster_state"], n), mend)
+			f.Cluster["cluster_state"], n), fix)
 	} else if n, _ := number(f.Cluster, "cluster_slots_pfail"); n > 0 {
-		all = warning(fmt.Sprintf("%d slots are on nodes that do not answer this node", n), mend)
+		all = warning(fmt.Sprintf("%d slots are on nodes that do not answer this node", n), fix)
 	}
 	if f.Config["cluster-require-full-coverage"] == "yes" {
 		all = append(all, info("cluster-require-full-coverage is yes: if one shard fails, "+
@@ -250,7 +307,7 @@ func checkClocks(nodes []Facts) []Finding {
 		Fact: fmt.Sprintf("the clock of %s is %s ahead of that of %s, with an error of %s: "+
 			"after a failover between these servers, leases end early or late, and tokens may not rise",
 			last.Address, Brief(apart), first.Address, Brief(unsure)),
-		Mend: "on every server, run an NTP service that slews the clock and never steps it",
+		Fix: "on every server, run an NTP service that slews the clock and never steps it",
 	}
 	switch {
 	case apart-unsure <= time.Second:
@@ -266,11 +323,11 @@ func checkCounts(f *Facts, _ bool) []Finding {
 	if f.Out == "" {
 		return nil
 	}
-	mend := "if this is unexpected, look for a restart, a FLUSHALL or a changed clock"
+	fix := "if this is unexpected, look for a restart, a FLUSHALL or a changed clock"
 	if strings.HasPrefix(f.Out, "refuses ") {
-		mend = "find out why it refuses: the password, the user's rights, or the kind of server"
+		fix = "find out why it refuses: the password, the user's rights, or the kind of server"
 	}
-	return warning("the quorum does without this server: it "+f.Out, mend)
+	return warning("the quorum does without this server: it "+f.Out, fix)
 }
 
 // checkSame finds two names of one server: it would count twice in a quorum.
@@ -282,7 +339,7 @@ func checkSame(nodes []Facts) (all []Finding) {
 			all = append(all, Finding{
 				Check: nameSame, Severity: Problem,
 				Fact: fmt.Sprintf("%s and %s are the same server: a quorum counts it twice", other, nodes[i].Address),
-				Mend: "name each server of the quorum once",
+				Fix:  "name each server of the quorum once",
 			})
 			continue
 		}

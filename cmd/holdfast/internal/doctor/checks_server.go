@@ -3,19 +3,20 @@ package doctor
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // problem, warning and info make a list of one finding; examineNode adds the check's name.
-func problem(fact, mend string) []Finding {
-	return []Finding{{Severity: Problem, Fact: fact, Mend: mend}}
+func problem(fact, fix string) []Finding {
+	return []Finding{{Severity: Problem, Fact: fact, Fix: fix}}
 }
-func warning(fact, mend string) []Finding {
-	return []Finding{{Severity: Warning, Fact: fact, Mend: mend}}
+func warning(fact, fix string) []Finding {
+	return []Finding{{Severity: Warning, Fact: fact, Fix: fix}}
 }
-func info(fact, mend string) []Finding { return []Finding{{Severity: Info, Fact: fact, Mend: mend}} }
+func info(fact, fix string) []Finding { return []Finding{{Severity: Info, Fact: fact, Fix: fix}} }
 
 // checkState finds a server that refuses nearly everything for now.
 func checkState(f *Facts, _ bool) []Finding {
@@ -53,18 +54,31 @@ func checkRole(f *Facts, quorum bool) []Finding {
 	case f.Role() != "replica":
 		return nil
 	}
-	mend := "use the address of the primary, or give the tool the addresses of the Sentinels"
+	fix := "use the address of the primary, or give the tool the addresses of the Sentinels"
 	if host := f.Info["master_host"]; host != "" {
-		mend = "use the address of the primary: " + net.JoinHostPort(host, f.Info["master_port"])
+		fix = "use the address of the primary: " + net.JoinHostPort(host, f.Info["master_port"])
 	}
-	return problem("this server is a replica: locks are acquired on the primary only", mend)
+	return problem("this server is a replica: locks are acquired on the primary only", fix)
 }
 
 // modeSentinel is the mode of a Sentinel. It has no keys, so only checkRole has a word on it.
 const modeSentinel = "sentinel"
 
 // oldest are the versions from which on the scripts run.
-var oldest = map[string][2]int{"redis": {7, 0}, "valkey": {7, 2}}
+var oldest = map[string][]int{"redis": {7, 0, 0}, "valkey": {7, 2, 0}}
+
+// olderThan reports whether a version such as 7.2.4 is known, and comes before another.
+func olderThan(version string, other []int) bool {
+	have := make([]int, len(other))
+	for i, part := range strings.SplitN(version, ".", len(other)) {
+		n, err := strconv.Atoi(part)
+		if err != nil && i == 0 {
+			return false
+		}
+		have[i] = n
+	}
+	return slices.Compare(have, other) < 0
+}
 
 func checkVersion(f *Facts, _ bool) []Finding {
 	product, version := f.Product()
@@ -78,16 +92,15 @@ func checkVersion(f *Facts, _ bool) []Finding {
 	} else if version == "" {
 		return info("the server does not report its version", "")
 	}
-	major, rest, _ := strings.Cut(version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	first, err := strconv.Atoi(major)
-	second, _ := strconv.Atoi(minor)
-	if err == nil && (first < least[0] || first == least[0] && second < least[1]) {
+	if olderThan(version, least) {
 		return problem(fmt.Sprintf("the server is %s %s: the scripts need %s %d.%d or later",
 			product, version, product, least[0], least[1]), "upgrade the server")
 	}
 	return nil
 }
+
+// known is what to do about a command that the server does not know.
+const known = "remove rename-command for it from the server's configuration, or find out which proxy refuses it"
 
 // checkPermissions is about what locks cannot work without.
 func checkPermissions(f *Facts, quorum bool) (all []Finding) {
@@ -100,10 +113,11 @@ func checkPermissions(f *Facts, quorum bool) (all []Finding) {
 		return all
 	}
 	if len(p.Missing) > 0 {
-		all = append(all, problem(fmt.Sprintf(
-			"commands that the user %s may not run, or that the server does not know: %s",
-			f.user(), strings.Join(p.Missing, " ")),
+		all = append(all, problem(fmt.Sprintf("the user %s may not run %s", f.user(), strings.Join(p.Missing, " ")),
 			fmt.Sprintf("ACL SETUSER %s +%s", f.user(), strings.Join(p.Missing, " +")))...)
+	}
+	if len(p.Unknown) > 0 {
+		all = append(all, problem("the server does not know "+strings.Join(p.Unknown, " "), known)...)
 	}
 	if p.Key != "" {
 		all = append(all, problem(fmt.Sprintf("the user %s may not use keys that begin with %s: (%s)",
@@ -127,14 +141,17 @@ func checkPushes(f *Facts, _ bool) (all []Finding) {
 		all = warning(fmt.Sprintf("the user %s may not run %s: %s", f.user(), strings.Join(p.Pushes, " "), late),
 			fmt.Sprintf("ACL SETUSER %s +%s", f.user(), strings.Join(p.Pushes, " +")))
 	}
+	if len(p.UnknownPushes) > 0 {
+		all = append(all, warning("the server does not know "+strings.Join(p.UnknownPushes, " ")+": "+late, known)...)
+	}
 	if p.Channel != "" {
 		all = append(all, warning(fmt.Sprintf("the user %s may not use channels that begin with %s: (%s): %s",
 			f.user(), p.Prefix, p.Channel, late), fmt.Sprintf("ACL SETUSER %s &%s:*", f.user(), p.Prefix))...)
 	}
 	if full := checkClients(f, false) != nil; p.Unheard != "" && !full {
 		fact := fmt.Sprintf("a subscription got no answer (%s): if this happens to clients, too, %s", p.Unheard, late)
-		const mend = "look for a proxy or a firewall that closes connections, and run doctor again"
-		all = append(all, warning(fact, mend)...)
+		const fix = "look for a proxy or a firewall that closes connections, and run doctor again"
+		all = append(all, warning(fact, fix)...)
 	}
 	return all
 }
@@ -145,19 +162,19 @@ func checkWrites(f *Facts, _ bool) []Finding {
 		return nil
 	}
 	why := f.Probe.Writes
-	mends := map[string]string{
+	fixes := map[string]string{
 		"OOM":         "free memory, or CONFIG SET maxmemory BYTES",
-		"MISCONF":     "fix the disk (INFO persistence, the server's log); BGSAVE then ends the refusals",
+		"MISCONF":     "fix the disk (INFO persistence, the server's log), then BGSAVE",
 		"NOREPLICAS":  "connect the replicas again, or CONFIG SET min-replicas-to-write N with a smaller N",
 		"READONLY":    "use the address of the primary",
 		"CLUSTERDOWN": "fix the Cluster: redis-cli --cluster check HOST:PORT",
 	}
 	word, _, _ := strings.Cut(why, " ")
-	mend := mends[word]
-	if mend == "" {
-		mend = "fix what the answer reports"
+	fix := fixes[word]
+	if fix == "" {
+		fix = "fix what the answer reports"
 	}
-	return problem("the server refuses writes, so no lock can be acquired: "+why, mend)
+	return problem("the server refuses writes, so no lock can be acquired: "+why, fix)
 }
 
 // checkClock compares the server's clock with ours. Leases do not depend on it; it shows that
@@ -225,13 +242,13 @@ func checkScripts(f *Facts, _ bool) (all []Finding) {
 		}
 	}
 	if count > 0 {
-		mend := "SLOWLOG GET shows them: shorten them, or move their program to another server"
+		fix := "SLOWLOG GET shows them: shorten them, or move their program to another server"
 		if ours == count {
-			mend = "they are Holdfast's, and take microseconds elsewhere: look for swapping, forks and a busy processor"
+			fix = "they are Holdfast's, and take microseconds elsewhere: look for swapping, forks and a busy processor"
 		}
 		all = warning(fmt.Sprintf("%s took 10ms or longer in the last day, %d by Holdfast; "+
 			"the longest took %s (%s): the server answers nobody during such a script",
-			Count(count, "script"), ours, Brief(worst.Took), worst.Script), mend)
+			Count(count, "script"), ours, Brief(worst.Took), worst.Script), fix)
 	}
 	limit, read := number(f.Config, "busy-reply-threshold")
 	if !read {
@@ -261,11 +278,11 @@ func checkClients(f *Facts, _ bool) []Finding {
 	}
 	fact := fmt.Sprintf("%d of %d connections (maxclients) are in use: a client that finds none free cannot renew",
 		now, most)
-	const mend = "CONFIG SET maxclients N, or find the program that opens so many (CLIENT LIST)"
+	fix := fmt.Sprintf("CONFIG SET maxclients %d, or find the program that opens so many (CLIENT LIST)", 2*most)
 	if now*100 >= most*95 {
-		return problem(fact, mend)
+		return problem(fact, fix)
 	}
-	return warning(fact, mend)
+	return warning(fact, fix)
 }
 
 // checkConnections is about how long connections live. Subscriptions are exempt from timeout,
@@ -285,18 +302,18 @@ func checkConnections(f *Facts, _ bool) (all []Finding) {
 
 // checkLogin finds a server on which everybody may forge and evict locks.
 func checkLogin(f *Facts, _ bool) []Finding {
-	open := f.OpenDefault || !f.Password && f.User == "default"
+	open := f.Default.open() || !f.Password && f.User == "default"
 	if !open {
 		return nil
 	}
-	const mend = "ACL SETUSER default off, after creating a user with the rights that " +
-		"holdfast doctor --acl prints; or CONFIG SET requirepass SECRET"
+	const fix = "create a user with the line that holdfast doctor --acl prints, then ACL SETUSER default off; " +
+		"or CONFIG SET requirepass SECRET"
 	switch {
 	case !f.Local:
-		return problem("the default user needs no password, at an address that other machines can reach", mend)
+		return problem("the default user needs no password, at an address that other machines can reach", fix)
 	case f.Config["protected-mode"] == "no" && !boundToLoopback(f.Config["bind"]):
 		return problem("the default user needs no password, bind is "+strconv.Quote(f.Config["bind"])+
-			" and protected-mode is no: other machines can reach the server, too", mend)
+			" and protected-mode is no: other machines can reach the server, too", fix)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // healthy are the facts of a server on which there is nothing to find.
 func healthy() Facts {
 	return Facts{
-		Address: "redis://a", Local: true, Password: true, User: "default",
+		Address: "redis://a", Prefix: "holdfast", Local: true, Password: true, User: "default",
 		Info: map[string]string{
 			"redis_version": "7.2.4", "role": "master", "run_id": "a", "loading": "0", "maxmemory": "104857600",
 			"maxmemory_policy": "noeviction", "used_memory": "1048576", "mem_not_counted_for_evict": "0",
@@ -64,7 +64,7 @@ var cases = []struct {
 	name   string
 	change func(*Facts)
 	want   string // CHECK SEVERITY, one after the other
-	words  string // in a fact or in how to mend it
+	words  string // in a fact or in how to fix it
 }{
 	{"loading", with("loading=1"), "state problem", "still loading"},
 	{
@@ -96,13 +96,17 @@ var cases = []struct {
 	{"the keys", func(f *Facts) { f.Probe.Key = "NOPERM No permissions to access a key" },
 		"permissions problem", "ACL SETUSER default ~holdfast:*"},
 	{"no Lua", func(f *Facts) { f.Probe.Scripts = "ERR no scripts" }, "permissions problem", "Lua"},
+	{"a command is renamed", func(f *Facts) { f.Probe.Unknown = []string{"hset"} },
+		"permissions problem", "does not know hset"},
+	{"a command of pushes is renamed", func(f *Facts) { f.Probe.UnknownPushes = []string{"publish"} },
+		"pushes warning", "does not know publish"},
 	{"no publish", func(f *Facts) { f.Probe.Pushes = []string{"publish"} }, "pushes warning", "+publish"},
 	{"the channels", func(f *Facts) { f.Probe.Channel = "NOPERM a channel" }, "pushes warning", "&holdfast:*"},
 	{"no subscription", func(f *Facts) { f.Probe.Unheard = "broken pipe" }, "pushes warning", "proxy"},
 	{"no connection for a subscription", func(f *Facts) {
 		set(f, "connected_clients=99, maxclients=100")
 		f.Probe.Unheard = "broken pipe"
-	}, "clients problem", "maxclients N"},
+	}, "clients problem", "CONFIG SET maxclients 200"},
 	{"no probe", func(f *Facts) { f.Probe = nil }, "", ""},
 	{"no memory left", func(f *Facts) { f.Probe.Writes = "OOM command not allowed" }, "writes problem", "free memory"},
 	{"no disk left", func(f *Facts) { f.Probe.Writes = "MISCONF Redis is" }, "writes problem", "fix the disk"},
@@ -127,6 +131,28 @@ var cases = []struct {
 	{"snapshots", with("aof_enabled=0, :save=3600 1"), "persistence warning", "3600 1"},
 	{"every second", with(":appendfsync=everysec"), "persistence warning", "last second"},
 	{"whenever", with(":appendfsync=no"), "persistence warning", "the last half minute"},
+	{"a default user who cannot load the log", func(f *Facts) {
+		f.Default, f.Unloaded = &DefaultUser{AllKeys: true}, []string{"+hset", "+hdel", "+pexpireat"}
+	}, "persistence problem", "ACL SETUSER default off ~* &* +@all, then ACL SAVE or CONFIG REWRITE; " +
+		"or in the configuration or ACL file: user default off ~* &* +@all"},
+	{"a default user without keys, with a password", func(f *Facts) {
+		f.Default, f.Unloaded = &DefaultUser{On: true}, []string{"~holdfast:*"}
+	}, "persistence problem", "ACL SETUSER default ~holdfast:* +hset +hdel +pexpireat, then"},
+	{"a default user who may not delete", func(f *Facts) {
+		f.Default, f.Unloaded = &DefaultUser{On: true, AllKeys: true}, []string{"+hdel", "+pexpireat"}
+	}, "persistence warning", "ACL SETUSER default +hset +hdel +pexpireat, then"},
+	{"a default user about whom nothing is known", func(f *Facts) { f.Unloaded = []string{"+pexpireat"} },
+		"persistence warning", "a user of their own (holdfast doctor --acl), then ACL SETUSER default off ~* &* +@all, then"},
+	{"both a log that is late and a user who cannot load it", func(f *Facts) {
+		set(f, ":appendfsync=everysec")
+		f.Unloaded = []string{"+hset"}
+	}, "persistence problem persistence warning", "everysec"},
+	{"the log is loaded by another user", func(f *Facts) {
+		set(f, "redis_version=8.6.2")
+		f.Unloaded = []string{"+hset"}
+	}, "", ""},
+	{"ACL DRYRUN is forbidden", func(f *Facts) { f.Unread = []Unread{{sourceRights, "NOPERM no"}} },
+		"unread info", "partly checked: persistence Fix:ACL SETUSER default +acl|dryrun"},
 	{"no log, and CONFIG is forbidden", func(f *Facts) { set(f, "aof_enabled=0"); f.Config = nil },
 		"persistence warning", "no append-only file"},
 
@@ -145,6 +171,8 @@ var cases = []struct {
 	{"too few replicas", with(":min-replicas-to-write=2, connected_slaves=1"), "replicas problem", "connect 1 more"},
 	{"replicas that lag", with(":min-replicas-to-write=1, connected_slaves=1, min_slaves_good_slaves=0"),
 		"replicas problem", "NOREPLICAS"},
+	{"the only replica copies", with("connected_slaves=1, slave0=ip=x,port=1,state=wait_bgsave,lag=0"),
+		"replicas warning replicas warning", "when a replica has caught up, CONFIG SET min-replicas-to-write 1"},
 	{"a replica copies", with(":min-replicas-to-write=1, connected_slaves=2, min_slaves_good_slaves=1, " +
 		"slave0=ip=x,port=1,state=online,lag=1, " +
 		"slave1=ip=10.0.0.2,port=6379,state=wait_bgsave,lag=0"), "replicas warning replicas info", "10.0.0.2:6379"},
@@ -200,7 +228,7 @@ var cases = []struct {
 		"login problem", "default off",
 	},
 	{
-		"open to others, as ACL says", func(f *Facts) { f.Local, f.TLS, f.OpenDefault = false, true, true },
+		"open to others, as ACL says", func(f *Facts) { f.Local, f.TLS, f.Default = false, true, &DefaultUser{On: true, NoPass: true} },
 		"login problem", "",
 	},
 	{"open, as nothing is protected", func(f *Facts) { f.Password = false; set(f, ":bind=* -::*, :protected-mode=no") },
@@ -221,7 +249,7 @@ var cases = []struct {
 
 	{"no answer", func(f *Facts) { f.Unreachable = errors.New("refused") }, "reachable problem", "refused"},
 	{"a wrong authority", func(f *Facts) {
-		f.Unreachable, f.Secure, f.Mend = errors.New("unknown authority"), true, "name it"
+		f.Unreachable, f.Secure, f.Fix = errors.New("unknown authority"), true, "name it"
 	}, "reachable problem", "TLS fails: unknown authority"},
 	{"a wrong password", func(f *Facts) { f.Unreachable = errors.New("WRONGPASS x") }, "reachable problem", "password"},
 	{"CONFIG is forbidden", func(f *Facts) {
@@ -253,7 +281,7 @@ func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 		assert.True(t, strings.Contains(text, c.words), "%s: %q is not in %s", c.name, c.words, text)
 		for _, one := range found {
 			seen[one.Check] = true
-			assert.False(t, one.Server != "redis://a" || one.Fact == "" || one.Severity != Info && one.Mend == "",
+			assert.False(t, one.Server != "redis://a" || one.Fact == "" || one.Severity != Info && one.Fix == "",
 				"%s: %+v", c.name, one)
 		}
 	}
@@ -312,6 +340,10 @@ func TestServersAreComparedWithEachOther(t *testing.T) {
 			a.Clock.Offset, b.Clock.Offset, a.Clock.Error = time.Second, -11*time.Second, 500*time.Millisecond
 		}, "clocks problem clock warning"},
 		{"one clock", false, func(a, _ *Facts) { a.Clock = nil }, ""},
+		{"a log that is not loaded", true, func(a, b *Facts) {
+			b.Info["run_id"] = "b"
+			a.Unloaded = []string{"+hset"}
+		}, "persistence info"},
 		{"nothing saved", true, func(a, b *Facts) { b.Info["run_id"] = "b"; set(a, "aof_enabled=0") },
 			"persistence info"},
 		{"a replica in a quorum", true, func(a, b *Facts) { b.Info["run_id"] = "b"; set(a, "connected_slaves=1") },
@@ -345,7 +377,10 @@ func TestARefusalIsSorted(t *testing.T) {
 			"NOPERM this user has no permissions to run the 'hset' command",
 			"ERR The user executing the script can't run this command or subcommand",
 			"ERR ACL failure in script: User access a key has no permissions to run the 'publish' command",
+		},
+		unknownCommand: {
 			"ERR unknown command 'evalsha', with args beginning with:",
+			"ERR Unknown Redis command called from script script: 0123",
 		},
 		refusedKey: {
 			"NOPERM this user has no permissions to access one of the keys used as arguments",

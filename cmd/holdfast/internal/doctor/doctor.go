@@ -1,5 +1,5 @@
 // Package doctor reads how servers are set up, and says what threatens locks there and how to
-// mend it.
+// fix it.
 //
 // [Read] asks one server, and keeps what it answered as it was written. [Examine] decides: it
 // and its checks are pure functions of these facts. docs/operating.md has a table of the checks.
@@ -36,7 +36,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Server   string   `json:"server"` // address; empty if the finding is about several servers
 	Fact     string   `json:"fact"`
-	Mend     string   `json:"fix"` // the command or setting; empty if there is nothing to do
+	Fix      string   `json:"fix"` // the command or setting; empty if there is nothing to do
 }
 
 // The sources of facts. The value is the command that the user must be permitted to run.
@@ -46,18 +46,20 @@ const (
 	sourceCluster = "CLUSTER INFO"
 	sourceSlow    = "SLOWLOG GET"
 	sourceUsers   = "ACL GETUSER"
+	sourceRights  = "ACL DRYRUN"
 	sourceTime    = "TIME"
 )
 
 // Facts are what one server answered. A check reads them and nothing else.
 type Facts struct {
 	Address     string // without user and password
-	Unreachable error  // no answer came; then there are no other facts, but Secure and Mend
+	Unreachable error  // no answer came; then there are no other facts, but Secure and Fix
 	Secure      bool   // Unreachable says why TLS failed
-	Mend        string // what to do if Unreachable; empty: there is nothing special about it
+	Fix         string // what to do if Unreachable; empty: there is nothing special about it
 	Refusal     string // what the server answered to every request, such as "LOADING …"
 
-	Local    bool // the connection does not leave this machine
+	Prefix   string // of the locks
+	Local    bool   // the connection does not leave this machine
 	TLS      bool
 	Password bool   // we sent one
 	User     string // our user, as the server calls it
@@ -67,11 +69,14 @@ type Facts struct {
 	Cluster map[string]string // CLUSTER INFO; nil if the server is not a node of a Cluster
 	Hello   map[string]string
 
-	OpenDefault bool            // ACL GETUSER: the default user needs no password
-	Pings       []time.Duration // round trips, in order of length
-	Clock       *Clock
-	Slow        []SlowScript
-	Probe       *Probe // nil if it was not possible
+	Default *DefaultUser // nil if that is not known
+	// Unloaded are the rules that the default user lacks to write what scripts write, as in +hset.
+	// Read asks for them if a restart needs them: see [Facts.loadsAsDefault].
+	Unloaded []string
+	Pings    []time.Duration // round trips, in order of length
+	Clock    *Clock
+	Slow     []SlowScript
+	Probe    *Probe // nil if it was not possible
 
 	Out    string // why this server of a quorum does not count for new locks; empty if it counts
 	Unread []Unread
@@ -86,6 +91,16 @@ type Clock struct {
 	Offset time.Duration // how far it is ahead of ours
 	Error  time.Duration // the true offset is not further away than this
 }
+
+// DefaultUser is what ACL GETUSER says of the default user.
+type DefaultUser struct {
+	On      bool // it may log in
+	NoPass  bool // it needs no password
+	AllKeys bool // ~*
+}
+
+// open reports whether everybody may log in as this user.
+func (u *DefaultUser) open() bool { return u != nil && u.On && u.NoPass }
 
 // SlowScript is an entry of the slow log.
 type SlowScript struct {
@@ -119,7 +134,7 @@ var checks = []check{
 	{"writes", nil, nil, checkWrites},
 	{"eviction", []string{sourceInfo}, nil, checkEviction},
 	{"memory", []string{sourceInfo}, nil, checkMemory},
-	{"persistence", []string{sourceInfo}, []string{sourceConfig}, checkPersistence},
+	{"persistence", []string{sourceInfo}, []string{sourceConfig, sourceRights}, checkPersistence},
 	{"saves", []string{sourceInfo}, []string{sourceConfig}, checkSaves},
 	{"replicas", []string{sourceInfo}, []string{sourceConfig}, checkReplicas},
 	{"cluster", []string{sourceInfo, sourceCluster}, []string{sourceConfig}, checkCluster},
@@ -189,14 +204,14 @@ func examineNode(f *Facts, quorum bool) ([]Finding, map[string]string) {
 	if err := f.Unreachable; err != nil {
 		one := Finding{
 			Check: nameReachable, Severity: Problem, Server: f.Address,
-			Fact: "no server answers: " + err.Error(), Mend: cmp.Or(f.Mend, "start the server, or correct its address"),
+			Fact: "no server answers: " + err.Error(), Fix: cmp.Or(f.Fix, "start the server, or correct its address"),
 		}
 		if f.Secure {
 			one.Fact = "TLS fails: " + err.Error()
 		}
 		if login(err) {
 			one.Fact = "the server refuses our user or password: " + err.Error()
-			one.Mend = "correct the user in the URL, and the password"
+			one.Fix = "correct the user in the URL, and the password"
 		}
 		return []Finding{one}, results
 	}
@@ -263,12 +278,15 @@ func unread(f *Facts) []Finding {
 		one := Finding{Check: nameUnread, Severity: Info, Server: f.Address, Fact: fact}
 		if strings.HasPrefix(u.Why, "NOPERM") {
 			rule := "+" + strings.ToLower(strings.ReplaceAll(u.Source, " ", "|"))
-			one.Mend = fmt.Sprintf("ACL SETUSER %s %s, or run doctor as a user who is allowed to", f.user(), rule)
+			one.Fix = fmt.Sprintf("ACL SETUSER %s %s, or run doctor as a user who is allowed to", f.user(), rule)
 		}
 		all = append(all, one)
 	}
 	return all
 }
+
+// keys is the rule for the keys of the locks.
+func (f *Facts) keys() string { return "~" + f.Prefix + ":*" }
 
 // user is our user's name for a command.
 func (f *Facts) user() string {

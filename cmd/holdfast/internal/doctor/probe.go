@@ -22,13 +22,16 @@ import (
 type Probe struct {
 	Prefix  string
 	Cluster bool
-	Missing []string // commands that were refused, as rules without the +
+	Missing []string // commands that the user may not run, as rules without the +
 	Pushes  []string // the same, of commands that only pushes need
-	Key     string   // why the key was refused, or ""
-	Channel string   // why the channel was refused, or ""
-	Unheard string   // why a subscription got no answer, or ""
-	Scripts string   // why no script can run, or ""
-	Writes  string   // why the server refuses writes for now, or ""
+	Unknown []string // commands that the server does not know: renamed, or hidden by a proxy
+	// UnknownPushes is the same, of commands that only pushes need.
+	UnknownPushes []string
+	Key           string // why the key was refused, or ""
+	Channel       string // why the channel was refused, or ""
+	Unheard       string // why a subscription got no answer, or ""
+	Scripts       string // why no script can run, or ""
+	Writes        string // why the server refuses writes for now, or ""
 }
 
 // probeScript tries the calls in ARGV on KEYS[1]. It answers those that were refused, each with
@@ -94,14 +97,11 @@ func (r *reader) tryScript(ctx context.Context, p *Probe, key, channel string) e
 		tail = append(tail, line)
 	}
 	_, err := r.do(ctx, append([]any{"evalsha", probeDigest}, tail...)...)
-	if err != nil && classify(err.Error()) == refusedCommand {
-		p.Missing = append(p.Missing, "evalsha")
-	} else if err != nil && !strings.HasPrefix(err.Error(), "NOSCRIPT") {
+	if err != nil && !p.lacks(right{rule: "evalsha"}, err.Error()) && !strings.HasPrefix(err.Error(), "NOSCRIPT") {
 		return err
 	}
 	reply, err := r.do(ctx, append([]any{"eval", probeScript}, tail...)...)
-	if err != nil && classify(err.Error()) == refusedCommand {
-		p.Missing = append(p.Missing, "eval")
+	if err != nil && p.lacks(right{rule: "eval"}, err.Error()) {
 		return nil
 	}
 	answers, _ := reply.([]any)
@@ -136,12 +136,8 @@ func (p *Probe) refuse(name, why string) {
 			p.Key = why
 		case refusedChannel:
 			p.Channel = why
-		case refusedCommand:
-			if one.push {
-				p.Pushes = append(p.Pushes, one.rule)
-			} else {
-				p.Missing = append(p.Missing, one.rule)
-			}
+		case refusedCommand, unknownCommand:
+			p.lacks(one, why)
 		case refusedOther:
 			if state.MatchString(why) {
 				p.Writes = why
@@ -149,6 +145,25 @@ func (p *Probe) refuse(name, why string) {
 		}
 		return
 	}
+}
+
+// lacks notes that a command was refused to this user, or that the server does not know it. It
+// reports whether that is what the answer says.
+func (p *Probe) lacks(one right, why string) bool {
+	list := &p.Missing
+	switch kind := classify(why); {
+	case kind == refusedCommand && one.push:
+		list = &p.Pushes
+	case kind == refusedCommand:
+	case kind == unknownCommand && one.push:
+		list = &p.UnknownPushes
+	case kind == unknownCommand:
+		list = &p.Unknown
+	default:
+		return false
+	}
+	*list = append(*list, one.rule)
+	return true
 }
 
 // sort decides what an error of the whole script means.
@@ -178,8 +193,7 @@ func (r *reader) trySubscription(ctx context.Context, p *Probe, channel string) 
 	case err == nil:
 	case !errors.As(err, &refused), strings.HasPrefix(err.Error(), tooMany):
 		p.Unheard = err.Error()
-	case classify(err.Error()) == refusedCommand:
-		p.Pushes = append(p.Pushes, rule)
+	case p.lacks(right{rule: rule, push: true}, err.Error()):
 	case state.MatchString(err.Error()):
 		p.Writes = cmp.Or(p.Writes, err.Error())
 	default:
@@ -196,6 +210,7 @@ type refusal int
 const (
 	refusedOther refusal = iota
 	refusedCommand
+	unknownCommand
 	refusedKey
 	refusedChannel
 )
@@ -203,8 +218,8 @@ const (
 // The words of the servers. A user may have any name, so the sentence about commands, which
 // contains it, is looked for first.
 var (
-	aboutCommand = regexp.MustCompile(
-		`(?i)no permissions to run the|can't run this command|unknown (redis |server )?command`)
+	aboutCommand = regexp.MustCompile(`(?i)no permissions to run the|can't run this command`)
+	notKnown     = regexp.MustCompile(`(?i)unknown (redis |server )?command`)
 	aboutKey     = regexp.MustCompile(`(?i)access (a|one of the|at least one of the) keys?\b`)
 	aboutChannel = regexp.MustCompile(`(?i)\bchannels?\b`)
 	// state is a refusal of writes that may end.
@@ -215,6 +230,8 @@ func classify(why string) refusal {
 	switch {
 	case aboutCommand.MatchString(why):
 		return refusedCommand
+	case notKnown.MatchString(why):
+		return unknownCommand
 	case aboutKey.MatchString(why):
 		return refusedKey
 	case aboutChannel.MatchString(why):

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -63,7 +64,7 @@ type reader struct {
 // refusal makes Read fail. If no answer comes, Facts.Unreachable says why.
 func Read(ctx context.Context, n Node, prefix string) Facts {
 	r := &reader{node: n, facts: Facts{
-		Address: n.Address, Local: Local(n.Host), TLS: n.TLS, Password: n.Password, User: n.User,
+		Address: n.Address, Prefix: prefix, Local: Local(n.Host), TLS: n.TLS, Password: n.Password, User: n.User,
 	}}
 	r.all(ctx, prefix)
 	if r.err != nil {
@@ -100,7 +101,10 @@ func (r *reader) all(ctx context.Context, prefix string) {
 	if f.Info["cluster_enabled"] == "1" || f.Hello["mode"] == "cluster" {
 		f.Cluster = fields(text(r.read(ctx, sourceCluster, "cluster", "info")))
 	}
-	f.OpenDefault = openUser(r.read(ctx, sourceUsers, "acl", "getuser", "default"))
+	f.Default = defaultUser(r.read(ctx, sourceUsers, "acl", "getuser", "default"))
+	if f.loadsAsDefault() {
+		r.load(ctx)
+	}
 	r.latency(ctx)
 	r.clock(ctx)
 	r.slow(ctx)
@@ -261,21 +265,51 @@ func slowScript(entry any) (SlowScript, bool) {
 	return one, true
 }
 
-// openUser reads the answer to ACL GETUSER: whether the user may connect without a password.
-func openUser(reply any) bool {
-	var flags any
+// load asks whether the default user may write what scripts write. The server judges by all rules
+// of the user: categories, key patterns and selectors. It runs nothing.
+func (r *reader) load(ctx context.Context) {
+	key := wire.Key(r.facts.Prefix, "doctor")
+	// The log has PEXPIREAT where a script calls PEXPIRE.
+	for _, write := range [][]any{{"hset", key, "f", "v"}, {"hdel", key, "f"}, {"pexpireat", key, 1}} {
+		reply, err := r.do(ctx, append([]any{"acl", "dryrun", "default"}, write...)...)
+		rule := r.facts.keys()
+		switch answer := text(reply); {
+		case err != nil:
+			r.facts.Unread = append(r.facts.Unread, Unread{sourceRights, err.Error()})
+			return
+		case answer == "OK":
+			continue
+		case classify(answer) == refusedCommand:
+			rule = "+" + text(write[0])
+		}
+		if !slices.Contains(r.facts.Unloaded, rule) {
+			r.facts.Unloaded = append(r.facts.Unloaded, rule)
+		}
+	}
+}
+
+// defaultUser reads the answer to ACL GETUSER.
+func defaultUser(reply any) *DefaultUser {
+	var flags, keys any
 	switch v := reply.(type) {
 	case []any:
 		for i := 0; i+1 < len(v); i += 2 {
-			if text(v[i]) == "flags" {
+			switch text(v[i]) {
+			case "flags":
 				flags = v[i+1]
+			case "keys":
+				keys = v[i+1]
 			}
 		}
 	case map[any]any:
-		flags = v["flags"]
+		flags, keys = v["flags"], v["keys"]
+	default:
+		return nil
 	}
 	words, _ := flags.([]any)
-	return slices.Contains(words, any("on")) && slices.Contains(words, any("nopass"))
+	return &DefaultUser{
+		On: slices.Contains(words, any("on")), NoPass: slices.Contains(words, any("nopass")), AllKeys: text(keys) == "~*",
+	}
 }
 
 // localEnd reads the server's end of our connection in CLIENT INFO.
