@@ -142,7 +142,7 @@ var cases = []struct {
 		f.Default, f.Unloaded = &DefaultUser{On: true, AllKeys: true}, []string{"+hdel", "+pexpireat"}
 	}, "persistence warning", "ACL SETUSER default +hset +hdel +pexpireat, then"},
 	{"a default user about whom nothing is known", func(f *Facts) { f.Unloaded = []string{"+pexpireat"} },
-		"persistence warning", "a user of their own (holdfast doctor --acl), then ACL SETUSER default off ~* &* +@all, then"},
+		"persistence warning", "(holdfast doctor --acl), then ACL SETUSER default off ~* &* +@all, then"},
 	{"both a log that is late and a user who cannot load it", func(f *Facts) {
 		set(f, ":appendfsync=everysec")
 		f.Unloaded = []string{"+hset"}
@@ -228,8 +228,9 @@ var cases = []struct {
 		"login problem", "default off",
 	},
 	{
-		"open to others, as ACL says", func(f *Facts) { f.Local, f.TLS, f.Default = false, true, &DefaultUser{On: true, NoPass: true} },
-		"login problem", "",
+		"open to others, as ACL says", func(f *Facts) {
+			f.Local, f.TLS, f.Default = false, true, &DefaultUser{On: true, NoPass: true}
+		}, "login problem", "",
 	},
 	{"open, as nothing is protected", func(f *Facts) { f.Password = false; set(f, ":bind=* -::*, :protected-mode=no") },
 		"login problem", "protected-mode"},

@@ -308,7 +308,8 @@ func defaultUser(reply any) *DefaultUser {
 	}
 	words, _ := flags.([]any)
 	return &DefaultUser{
-		On: slices.Contains(words, any("on")), NoPass: slices.Contains(words, any("nopass")), AllKeys: text(keys) == "~*",
+		On:     slices.Contains(words, any("on")),
+		NoPass: slices.Contains(words, any("nopass")), AllKeys: text(keys) == "~*",
 	}
 }
 
