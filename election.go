@@ -335,7 +335,7 @@ func (l *Leadership) Value() string {
 
 // Proclaim changes the value that the leader publishes.
 //
-// If the error is an [ErrNotHeld], the leadership is lost. After an [ErrUnknownOutcome],
+// If the error is an [ErrNotHeld], the leadership has ended. After an [ErrUnknownOutcome],
 // observers may see the old value or the new one, until the next Proclaim. The leadership
 // continues.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {

@@ -471,8 +471,8 @@ func readClient(
 
 // Eviction names the operator and the reason. The server stores both for others to read.
 type Eviction struct {
-	By     string // a person or a job; at most 128 bytes
-	Reason string // at most 512 bytes
+	By     string // a person or a job; 1 to 128 bytes
+	Reason string // 1 to 512 bytes
 	// Token, if it is not 0, is the token that a holder must have, as LockInfo shows it. If
 	// another client has acquired the lock in the meantime, Evict leaves that client's hold
 	// alone.
@@ -483,8 +483,9 @@ type Eviction struct {
 // tokens then refuses the evicted holder's writes. The server grants the next waiter at
 // once.
 //
-// A holder learns of the eviction with its next renewal, up to a third of its TTL later.
-// Until then it believes that it holds the lock. The leases of this client end at once.
+// A holder learns of the eviction by a push, if its client has waited for a lock before, or
+// with its next renewal, up to a third of its TTL later. Until then it believes that it holds
+// the lock. The leases of this client end at once.
 //
 // All holds end in one step, during which the server serves nobody else. If there are thousands
 // of readers or permits, that takes time: a tenth of a second for 10,000.

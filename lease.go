@@ -305,9 +305,10 @@ func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 
 // Extend makes the lease last for ttl from now, and every later renewal asks for ttl too.
 // Extend never shortens a lease, and never extends it past [MaxHold]. Leases that share a
-// hold are extended together. After [Lease.Shorten], a longer ttl is an [ErrInvalid].
+// hold are extended together. ttl has the limits of [TTL]. After [Lease.Shorten], a longer ttl
+// is an [ErrInvalid].
 //
-// If the error is an [ErrNotHeld], the lease is lost. After any other error the lease keeps
+// If the error is an [ErrNotHeld], the lease has ended. After any other error the lease keeps
 // its old deadline and its renewal.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	ls := l.state
@@ -442,7 +443,8 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 // [MinHold] has passed, whichever is later. For an exclusive lock, the rest of its lease does
 // not count. The lease of a reader or of permits lasts at least as long as before, because
 // ReleaseAfter does not shorten it. Only an operator can free the lock earlier. While other
-// leases share the hold ([Reentrant]), ReleaseAfter does what Release does.
+// leases share the hold ([Reentrant]), ReleaseAfter does what Release does. delay is at most
+// 365 days.
 //
 // The errors are those of [Lease.Release]. After an [ErrUnknownOutcome] the lock stays held for
 // the delay, or until the lease ends.

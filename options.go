@@ -13,29 +13,29 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MutexOption is an option of [Client.Mutex]: every [Option] and every [LockOption], and
+// MutexOption is an option of [Client.Mutex]: every [Option], [LockOption] and [QueueOption], and
 // [Reentrant], [Owner] and [MinHold].
 type MutexOption interface {
 	set(*lockOptions) error
 	forMutex()
 }
 
-// RWMutexOption is an option of [Client.RWMutex]: every [Option] and every
-// [LockOption], and [ReadTTL].
+// RWMutexOption is an option of [Client.RWMutex]: every [Option], [LockOption] and
+// [QueueOption], and [ReadTTL].
 type RWMutexOption interface {
 	set(*lockOptions) error
 	forRWMutex()
 }
 
-// SemaphoreOption is an option of [Client.Semaphore]: every [Option] and every
-// [LockOption].
+// SemaphoreOption is an option of [Client.Semaphore]: every [Option], [LockOption] and
+// [QueueOption].
 type SemaphoreOption interface {
 	set(*lockOptions) error
 	forSemaphore()
 }
 
-// MultiMutexOption is an option of [Client.MultiMutex]: every [Option]. It
-// applies to each of the locks.
+// MultiMutexOption is an option of [Client.MultiMutex]: every [Option] and [QueueOption].
+// It applies to each of the locks.
 type MultiMutexOption interface {
 	set(*lockOptions) error
 	forMultiMutex()
@@ -48,8 +48,8 @@ type PeriodicOption interface {
 	forPeriodic()
 }
 
-// ElectionOption is an option of [Client.Election]: every [Option] and every
-// [LockOption].
+// ElectionOption is an option of [Client.Election]: every [Option], [LockOption] and
+// [QueueOption].
 type ElectionOption interface {
 	set(*lockOptions) error
 	forElection()

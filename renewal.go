@@ -162,14 +162,14 @@ func (h *hold) renewal(ttl time.Duration) request.Renewal {
 // if the process dies, the lock is free that soon. From then on, nothing makes the lease last
 // longer than that. Each renewal asks for ttl, and [Lease.Extend] with a longer ttl is refused.
 // A lease without renewal ends then. Leases that share a hold are shortened together, and no
-// other goroutine of the process gets the hold.
+// other goroutine of the process gets the hold. ttl has the limits of [TTL].
 //
 // The trust deadline moves before the client sends anything, and stays there whatever the
 // error is. If a renewal is under way, Shorten waits for it first, because it may ask for more.
 // When an extension or a conversion that is under way has its answer, the lease on the server is
 // shortened again.
 //
-// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] the lease is
+// If the error is an [ErrNotHeld], the lease has ended. After an [ErrUnknownOutcome] it is
 // held, and the server may keep it for as long as before; Shorten may be repeated. A renewal
 // that got no answer, and that the server runs late, can have the same effect. The next waiter
 // learns of the earlier end by a push. If the push is lost, the waiter polls when the lease
@@ -244,7 +244,7 @@ func shortenAgain(ctx context.Context, h *hold, ttl time.Duration) {
 // The request names what remains, so it may be repeated, and copies of it do no harm. Whatever
 // the error is, use no more than n permits from then on. If the server did not answer, the error is
 // an [ErrUnknownOutcome], and the client repeats the request in the background until the
-// lease's present deadline. If the error is an [ErrNotHeld], the lease is lost.
+// lease's present deadline. If the error is an [ErrNotHeld], the lease has ended.
 //
 // n is at least 1 and at most the permits that the lease has. Otherwise, and for a lease that is
 // not a semaphore's, the error is an [ErrInvalid]. To give all permits up, release the lease.

@@ -96,20 +96,21 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) er
 
 // Downgrade turns the writer's lease of an [RWMutex] into a reader's lease. No writer gets
 // the lock in between. Readers at the head of the wait queue get it at the same time. For a
-// reader's lease, Downgrade does nothing.
+// reader's lease, Downgrade does nothing. For a lease of another kind, the error is an [ErrInvalid].
 //
 // The lease and its context continue, with a higher token and the readers' TTL. The
 // remaining time is not shortened. Leases that were acquired under it with [RWMutex.RLock]
 // continue as independent readers' leases.
 //
-// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] it is
+// If the error is an [ErrNotHeld], the lease has ended. After an [ErrUnknownOutcome] it is
 // held, by a reader or still by the writer. Then the caller may read and must not write,
 // until another Downgrade or Upgrade succeeds. After any other error nothing has changed.
 func (l *Lease) Downgrade(ctx context.Context) error { return l.state.changeMode(ctx, down) }
 
 // Upgrade turns a reader's lease of an [RWMutex] into the writer's lease, if it is the only
 // reader. It never waits. The upgrade comes before all waiters, because they wait for that
-// reader anyway. For a writer's lease, Upgrade does nothing.
+// reader anyway. For a writer's lease, Upgrade does nothing. For a lease of another kind, the
+// error is an [ErrInvalid].
 //
 // If there are other readers, in this process or elsewhere, the error is a [*HeldError]. So
 // if two readers upgrade, at most one becomes the writer, and neither waits for the other.
@@ -118,7 +119,7 @@ func (l *Lease) Downgrade(ctx context.Context) error { return l.state.changeMode
 //
 // The lease and its context continue, with a token higher than all before.
 //
-// If the error is an [ErrNotHeld], the lease is lost. After an [ErrUnknownOutcome] it is
+// If the error is an [ErrNotHeld], the lease has ended. After an [ErrUnknownOutcome] it is
 // held by a reader. It may keep other readers out until it is released, or until another
 // Upgrade or Downgrade succeeds. After any other error it is the same reader's lease as
 // before.

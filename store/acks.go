@@ -38,14 +38,17 @@ func (a Acks) Covers(need Acks) bool {
 
 func (a Acks) String() string {
 	var parts []string
-	add := func(n int, what string) {
-		if n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+what)
+	add := func(n int, one, several string) {
+		switch {
+		case n == 1:
+			parts = append(parts, one)
+		case n > 1:
+			parts = append(parts, strconv.Itoa(n)+" "+several)
 		}
 	}
-	add(a.Replicas, "replicas")
-	add(a.LocalAOF, "disk of the primary")
-	add(a.ReplicaAOF, "disks of replicas")
+	add(a.Replicas, "1 replica", "replicas")
+	add(a.LocalAOF, "the primary's disk", "")
+	add(a.ReplicaAOF, "1 replica's disk", "disks of replicas")
 	if len(parts) == 0 {
 		return "nobody"
 	}
