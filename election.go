@@ -197,7 +197,7 @@ func (e *Election) resume(
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
 		if needsCancel {
-			c.canceller.Cancel(lk.toCancel(id), c.now()+lk.ttl)
+			c.canceller.CancelUnknown(lk.toCancel(id))
 		}
 		return nil, 0, err
 	}

@@ -213,7 +213,7 @@ type unanswered struct {
 func (g *givenBack) add(attempt string, now, ttl time.Duration) {
 	*g = slices.DeleteFunc(*g, func(u unanswered) bool { return u.until < now })
 	if attempt != "" {
-		*g = append(*g, unanswered{attempt, now + ttl})
+		*g = append(*g, unanswered{attempt, now + ttl + request.Outage})
 	}
 }
 
@@ -282,7 +282,7 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
-		c.canceller.CancelBy(script.CancelRun, lk.toCancel(attemptOf(h)), c.now()+lk.ttl)
+		c.canceller.CancelRun(lk.toCancel(attemptOf(h)))
 		lk.reportFailure(told, err)
 		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
@@ -305,7 +305,7 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	c.registration.Start()
 	attempt, number := c.newAttemptID()
-	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, lk.toCancel(attempt), c.now()+lk.ttl) }
+	cancelRun := func() { c.canceller.CancelRun(lk.toCancel(attempt)) }
 	sent := c.now()
 	line, err := p.askRun(ctx, attempt, first)
 	if request.Definite(err) {
