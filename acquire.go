@@ -290,7 +290,7 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 func (at *attempt) cancel() {
 	c, a := at.c, at.lock.toCancel(at.id)
 	if at.waiter == nil {
-		c.canceller.Cancel(a, c.now()+a.TTL)
+		c.canceller.CancelUnknown(a)
 		return
 	}
 	c.canceller.CancelWaiter(a, at.number)

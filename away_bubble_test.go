@@ -262,6 +262,51 @@ func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// A single call reports at once that the server is out of memory, or that a replica has not
+// acknowledged. A loop lasts for as long as its program, and somebody mends that in the end.
+func TestALoopOutlastsWhatEndsASingleCall(t *testing.T) {
+	faults := map[string]func(w *world) (end func()){
+		"out of memory": refusing("OOM"),
+		"no replica":    func(w *world) func() { return func() { w.SetAcks(store.Acks{Replicas: 1}) } },
+	}
+	acks := holdfast.WaitReplicas(1, time.Second)
+	loops := map[string]func(ctx context.Context, c *holdfast.Client, ran func()) error{
+		"leaders": func(ctx context.Context, c *holdfast.Client, ran func()) error {
+			return c.Election("a", acks).Loop(ctx, "me", func(ctx context.Context, _ *holdfast.Leadership) error {
+				ran()
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		},
+		"job": func(ctx context.Context, c *holdfast.Client, ran func()) error {
+			return c.Periodic("a", time.Hour, acks).Loop(ctx, func(context.Context) error { ran(); return nil })
+		},
+	}
+	for kind, loop := range loops {
+		for fault, begin := range faults {
+			runBubble(t, kind+"/"+fault, func(t *testing.T, w *world) {
+				w.SetAcks(store.Acks{Replicas: 1})
+				if fault == "no replica" {
+					w.SetAcks(store.Acks{})
+				}
+				time.AfterFunc(30*time.Minute, begin(w))
+				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+				defer cancel()
+				seen := new(recorder)
+				start, runs := time.Now(), 0
+				var late time.Duration
+				err := loop(ctx, w.client(holdfast.Config{Observer: seen}), func() {
+					runs, late = runs+1, time.Since(start)-30*time.Minute
+				})
+				assert.Is(t, err, context.DeadlineExceeded)
+				assert.Equal(t, runs, 1, "runs")
+				assert.AtMost(t, late, 3*time.Second, "after the fault had ended, it took")
+				assert.Equal(t, len(seen.all(holdfast.EventAway)), 1, "reports of a server that is away")
+			})
+		}
+	}
+}
+
 // The same is true of a refusal while the call waits already, for example when the slot moves away.
 func TestARefusalThatWillNotPassEndsAWait(t *testing.T) {
 	waits := map[string]func(ctx context.Context, c *holdfast.Client) error{

@@ -197,7 +197,7 @@ func (e *Election) resume(
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
 		if needsCancel {
-			c.canceller.Cancel(lk.toCancel(id), c.now()+lk.ttl)
+			c.canceller.CancelUnknown(lk.toCancel(id))
 		}
 		return nil, 0, err
 	}
@@ -278,8 +278,9 @@ type lead struct {
 func (l lead) Release(ctx context.Context) error { return l.leadership.Resign(ctx) }
 
 // Loop repeats Do. After a loss of the leadership it waits until f has returned, and
-// campaigns again. While the server is away it keeps trying. Loop ends when ctx ends, when
-// f returns and still leads, or when the server refuses. The error is that of the last Do.
+// campaigns again. While the server is away or out of memory, or replicas do not acknowledge,
+// it keeps trying. Loop ends when ctx ends, when f returns and still leads, or when the server
+// refuses for another reason. The error is that of the last Do.
 func (e *Election) Loop(
 	ctx context.Context, value string, f func(ctx context.Context, lead *Leadership) error,
 ) error {
@@ -295,9 +296,8 @@ func (e *Election) Loop(
 				return err
 			}
 		}
-		c := e.lock.client
-		again := errors.Is(err, ErrHeld) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrLost) || isTransient(c, err)
-		if ctx.Err() != nil || !again || !c.sender.Pause(ctx, failures) {
+		lk := &e.lock
+		if ctx.Err() != nil || !loopOutlasts(ctx, lk, err, failures) || !lk.client.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
@@ -307,6 +307,24 @@ func (e *Election) Loop(
 // may succeed.
 func isTransient(c *Client, err error) bool {
 	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome)) && !elsewhere(c, err)
+}
+
+// loopOutlasts reports whether a loop goes on after err. Before that it reports that the server is
+// away. A single call ends at once if the server is out of memory or a replica does not
+// acknowledge, so that somebody acts. A loop would end for good, and both pass.
+func loopOutlasts(ctx context.Context, lk *lock, err error, failures int) bool {
+	refused := request.Refusal(err)
+	switch {
+	case errors.Is(err, ErrHeld), errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
+		return true
+	case isTransient(lk.client, err), errors.Is(err, ErrNotAcked), refused != nil && refused.Code == "OOM":
+	default:
+		return false
+	}
+	if failures == 0 {
+		(&retries{c: lk.client, lock: lk}).report(ctx, err)
+	}
+	return true
 }
 
 // Term returns the fencing token of the leadership. Every later leader has a higher one.

@@ -315,7 +315,7 @@ func (r *releasing) reopen(ctx context.Context) error {
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelBy(script.CancelRun, lk.toCancel(attemptOf(r.hold)), c.now()+lk.ttl)
+			c.canceller.CancelRun(lk.toCancel(attemptOf(r.hold)))
 		}
 		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:

@@ -303,7 +303,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 	}
 	cancelAll := func() {
 		for i := range locks {
-			c.canceller.Cancel(locks[i].toCancel(attempt), c.now()+first.ttl)
+			c.canceller.CancelUnknown(locks[i].toCancel(attempt))
 		}
 	}
 	sent := c.now()

@@ -146,8 +146,10 @@ func interrupted(ctx context.Context, lk *lock) error {
 }
 
 // Loop runs f in each period in which this process is the first, until ctx ends or f
-// returns an error. While the server is away, Loop keeps trying. If a run lost its lease,
-// Loop continues, and treats f's error as a consequence of the loss.
+// returns an error. While the server is away or out of memory, or replicas do not
+// acknowledge, Loop keeps trying. It ends when the server refuses for another reason, for
+// example a missing permission. If a run lost its lease, Loop continues, and treats f's error
+// as a consequence of the loss.
 //
 // A period is measured from its beginning, however long a run takes. So a run that is
 // shorter than the period delays no later run. After a longer run the next one begins at
@@ -172,8 +174,7 @@ func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		seen := lk.client.now() // before the run, which may take long
 		if err != nil {
 			back.add(result.HolderID, seen, lk.ttl)
-			again := isTransient(lk.client, err) || errors.Is(err, ErrLost)
-			if ctx.Err() != nil || !again || !lk.client.sender.Pause(ctx, failures) {
+			if ctx.Err() != nil || !loopOutlasts(ctx, lk, err, failures) || !lk.client.sender.Pause(ctx, failures) {
 				return err
 			}
 			failures++
@@ -213,7 +214,7 @@ type unanswered struct {
 func (g *givenBack) add(attempt string, now, ttl time.Duration) {
 	*g = slices.DeleteFunc(*g, func(u unanswered) bool { return u.until < now })
 	if attempt != "" {
-		*g = append(*g, unanswered{attempt, now + ttl})
+		*g = append(*g, unanswered{attempt, now + ttl + request.Outage})
 	}
 }
 
@@ -282,7 +283,7 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
-		c.canceller.CancelBy(script.CancelRun, lk.toCancel(attemptOf(h)), c.now()+lk.ttl)
+		c.canceller.CancelRun(lk.toCancel(attemptOf(h)))
 		lk.reportFailure(told, err)
 		return RunResult{HolderID: attemptOf(h)}, nil, err
 	}
@@ -305,7 +306,7 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	}
 	c.registration.Start()
 	attempt, number := c.newAttemptID()
-	cancelRun := func() { c.canceller.CancelBy(script.CancelRun, lk.toCancel(attempt), c.now()+lk.ttl) }
+	cancelRun := func() { c.canceller.CancelRun(lk.toCancel(attempt)) }
 	sent := c.now()
 	line, err := p.askRun(ctx, attempt, first)
 	if request.Definite(err) {

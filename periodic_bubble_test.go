@@ -175,6 +175,38 @@ func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 	}
 }
 
+// A server that was stopped carries out what it had received. That may be after any lease that
+// the request would have given, and the cancels have not arrived.
+func TestARunThatAStoppedServerGrantsLaterIsCancelledWithItsPeriod(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t}
+		c := w.client()
+		j.do(c.Periodic("warm", time.Hour))
+		grantedLater(w, 5*time.Minute, func() {
+			assert.Is(t, assert.Err(c.Periodic("job", time.Hour).Do(t.Context(), j.run)), holdfast.ErrUnknownOutcome)
+		})
+		turn := j.do(w.client().Periodic("job", time.Hour))
+		assert.True(t, turn.Ran && j.count() == 2, "%+v after %d runs", turn, j.count())
+	})
+}
+
+func TestALoopRunsInThePeriodThatAStoppedServerGaveToItsOldRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		j := &job{t: t}
+		c := w.client()
+		j.do(c.Periodic("warm", time.Hour))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		grantedLater(w, 5*time.Minute, func() {
+			go func() { ended <- c.Periodic("job", 24*time.Hour).Loop(ctx, j.run) }()
+		})
+		time.Sleep(time.Minute) // each of its requests in the meantime is cancelled, ten in a second
+		assert.Equal(t, j.count(), 2, "runs")
+		cancel()
+		assert.Is(t, <-ended, context.Canceled)
+	})
+}
+
 func TestARunThatLosesItsLeaseIsToldAndKeepsItsPeriod(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

@@ -98,7 +98,7 @@ func (h *hold) confirm(ctx context.Context) error {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
 			untilEnd(ctx, c, func() { _ = h.release(ctx, releaseMode{}) })
 		} else {
-			c.canceller.Cancel(lk.toCancel(attemptOf(h)), c.now()+lk.ttl)
+			c.canceller.CancelUnknown(lk.toCancel(attemptOf(h)))
 		}
 	}
 	switch {

@@ -55,6 +55,75 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 	})
 }
 
+// grantedLater lets a server stop for a time. It has received the request that call sends, and
+// carries it out when it goes on. It receives nothing else while it is stopped.
+func grantedLater(w *world, stopped time.Duration, call func()) {
+	resume := w.Stall()
+	w.net.slow(slowly("", 0, 0))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	synctest.Wait()
+	w.net.slow(nil)
+	<-done
+	time.Sleep(stopped)
+	resume()
+	time.Sleep(2 * time.Second) // the longest pause between two cancels, and a little more
+	synctest.Wait()
+}
+
+func TestAnAcquisitionThatAStoppedServerGrantsLaterIsCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		grantedLater(w, 5*time.Minute, func() {
+			assert.Is(t, assert.Err(c.Mutex("a").TryLock(t.Context())), holdfast.ErrUnknownOutcome)
+		})
+		assert.MustTrue(t, w.state("a").Fence != 0, "the request has not arrived")
+		w.wantFree("a")
+	})
+}
+
+func TestAPositionThatAStoppedServerGivesLaterIsCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, c := w.client(holdfast.Config{TTL: time.Hour}), w.client()
+		held := mustLock(t, a.Mutex("a"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		<-w.waiting(c.Mutex("a"), ctx) // subscribes
+		cancel()
+		grantedLater(w, 5*time.Minute, func() {
+			over, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			assert.Is(t, assert.Err(c.Mutex("a").Lock(over)), holdfast.ErrUnknownOutcome)
+		})
+		s := w.state("a")
+		assert.True(t, len(s.Waiters) == 0, "waiters: %+v", s.Waiters)
+		release(t, held)
+		w.wantFree("a")
+	})
+}
+
+// The network may carry a request to the server after its cancels, when it carries anything again.
+func TestAnAcquisitionThatIsLateAfterAnOutageIsCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		resume := w.Stall()
+		w.net.slow(slowly("acquire", 2*time.Minute+ttl/2, 0))
+		assert.Is(t, assert.Err(c.Mutex("a").TryLock(t.Context())), holdfast.ErrUnknownOutcome)
+		w.net.slow(nil)
+		time.Sleep(2*time.Minute - 3*time.Second)
+		resume()
+		time.Sleep(ttl / 2)
+		synctest.Wait()
+		assert.MustTrue(t, w.state("a").Fence != 0, "the request has not arrived")
+		time.Sleep(2 * time.Second)
+		w.wantFree("a")
+	})
+}
+
 func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPosition(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()

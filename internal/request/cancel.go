@@ -33,8 +33,9 @@ func (a Attempt) Owned(args ...string) []string {
 // Canceller cancels, in the background, attempts that are no longer wanted or whose outcome
 // is unknown.
 type Canceller struct {
-	sender  *Sender
-	pending atomic.Int64 // messages that Until is sending
+	sender     *Sender
+	pending    atomic.Int64 // messages that Until is sending
+	outlasting atomic.Int64 // those of them that go on for an [Outage]
 
 	mu     sync.Mutex
 	former []*formerWaiter // in the order in which they were given up
@@ -46,7 +47,7 @@ type Canceller struct {
 type formerWaiter struct {
 	Attempt
 	number uint64
-	gone   time.Duration // from then on the server has neither its position nor its grant
+	gone   time.Duration // from then on the server has neither its position nor its grant, and gives it none
 	again  chan struct{} // receives when the client must cancel it again at once
 }
 
@@ -57,15 +58,25 @@ const maxFormerWaiters = 1 << 12
 // NewCanceller makes one.
 func NewCanceller(s *Sender) *Canceller { return &Canceller{sender: s} }
 
-// Cancel releases what an attempt of unknown outcome may have been granted. A cancel may
-// find nothing because the request of the attempt arrives after it. So Cancel sends again
-// until the record says what became of the attempt, or until the instant at which a late
-// grant would have expired.
-func (c *Canceller) Cancel(a Attempt, until time.Duration) { c.CancelBy(script.Cancel, a, until) }
+// Cancel releases a hold that may be left on the server, although its release got no answer or
+// its lease is over here. It sends until the record says what became of the hold, or until the
+// instant at which the hold has certainly expired.
+func (c *Canceller) Cancel(a Attempt, until time.Duration) {
+	c.Until(Message{Known: until, Silent: until, Send: c.cancel(script.Cancel, a)})
+}
 
-// CancelBy is Cancel with another script that has the arguments and the answers of cancel.
-func (c *Canceller) CancelBy(action *script.Script, a Attempt, until time.Duration) {
-	c.Until(Message{Known: until, Silent: until, Send: c.cancel(action, a)})
+// CancelUnknown releases what an attempt of unknown outcome may have been granted, or may yet be
+// granted: its request may arrive after the cancel. So CancelUnknown sends again until the record
+// says what became of the attempt, or for a TTL: by then a grant at this moment would have expired.
+// After a silence of the server it goes on, see [Outage].
+func (c *Canceller) CancelUnknown(a Attempt) { c.cancelUnknown(script.Cancel, a) }
+
+// CancelRun is CancelUnknown for the run of a job. It also gives the period back.
+func (c *Canceller) CancelRun(a Attempt) { c.cancelUnknown(script.CancelRun, a) }
+
+func (c *Canceller) cancelUnknown(action *script.Script, a Attempt) {
+	until := c.sender.Now() + a.TTL
+	c.Until(Message{Known: until, Silent: until, Late: a.TTL, Send: c.cancel(action, a)})
 }
 
 func (c *Canceller) cancel(action *script.Script, a Attempt) func(context.Context) (bool, error) {
@@ -86,7 +97,8 @@ func (c *Canceller) CancelWaiter(a Attempt, number uint64) {
 	until := now + a.TTL
 	gone := until + leasetime.WaiterTTL(a.TTL)
 	c.Until(Message{
-		Known: until, Silent: gone, Send: c.cancel(script.Cancel, a), again: c.remember(a, number, now, gone),
+		Known: until, Silent: gone, Late: a.TTL, Send: c.cancel(script.Cancel, a),
+		again: c.remember(a, number, now, gone+Outage),
 	})
 }
 
@@ -143,12 +155,25 @@ func (c *Canceller) Stray(number uint64) {
 // message behind for each failed attempt.
 const share = 100 * time.Millisecond
 
+// Outage is for how much longer a cancel is sent to a server that does not answer. A server that
+// was stopped, or cut off, may carry out what it has received, or what the network kept for
+// it, after that. Then its grant begins, although it is long over for the client: a lock is held
+// by nobody for a TTL, and a job does not run for a period.
+const Outage = 10 * time.Minute
+
+// maxOutage limits how many cancels are sent for so much longer: the first ones, because a server
+// receives more of what is sent at the beginning of an outage.
+const maxOutage = 256
+
 // Message is a request that Until sends until the server knows of it.
 type Message struct {
 	Send   func(ctx context.Context) (known bool, err error)
 	Known  time.Duration // after this instant the server need not know of it
 	Silent time.Duration // until this instant it is sent to a server that does not answer
+	Late   time.Duration // if not 0: what it cancels may arrive after a silence, and is then watched for this long
 	again  <-chan struct{}
+
+	outlasts bool // Silent is over, and it is sent for an [Outage]
 }
 
 // Until sends a message in the background. It stops when the server knows of it or refuses
@@ -166,12 +191,21 @@ func (c *Canceller) send(m Message) bool {
 	s := c.sender
 	return s.Life.Go(cancelLabel, func() {
 		c.pending.Add(1)
-		defer c.pending.Add(-1)
+		defer func() {
+			c.pending.Add(-1)
+			if m.outlasts {
+				c.outlasting.Add(-1)
+			}
+		}()
 		for tries := 0; ; tries++ {
 			known, err := m.Send(s.Life.Context())
 			until := m.Known
 			if err != nil {
-				until = m.Silent
+				until = c.silent(&m)
+			} else if m.Late = 0; m.outlasts {
+				// The outage is over. If the server falls silent again, that is another one.
+				m.outlasts = false
+				c.outlasting.Add(-1)
 			}
 			switch {
 			case err == nil && known, err != nil && !Transient(err):
@@ -190,6 +224,22 @@ func (c *Canceller) send(m Message) bool {
 			}
 		}
 	})
+}
+
+// silent notes that the server has not answered a message, and returns until when to send it.
+func (c *Canceller) silent(m *Message) (until time.Duration) {
+	now := c.sender.Now()
+	if m.Late == 0 {
+		return m.Silent
+	}
+	m.Known = max(m.Known, now+m.Late)
+	if now >= m.Silent && !m.outlasts {
+		if m.outlasts = c.outlasting.Add(1) <= maxOutage; !m.outlasts {
+			c.outlasting.Add(-1)
+			return m.Silent
+		}
+	}
+	return m.Silent + Outage
 }
 
 // Pending returns how many messages are being sent in the background.

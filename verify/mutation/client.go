@@ -109,6 +109,14 @@ var inClient = slices.Concat(in("wait.go", by{rules}, []mutant{{
 	name: "a cancel that came before its request is enough",
 	old:  "		return answer.Kind != wire.None, err\n",
 	mut:  "		return answer.Kind != wire.None || err == nil, err\n",
+}, {
+	name: "a cancel ends with the TTL although the server is silent",
+	old:  "	return m.Silent + Outage\n",
+	mut:  "	return m.Silent\n",
+}, {
+	name: "after an outage, one answer ends a cancel",
+	old:  "	m.Known = max(m.Known, now+m.Late)\n",
+	mut:  "",
 }}), in("internal/request/cancel.go", by{requesting}, []mutant{{
 	name: "the goroutine that reads pushes sends a cancel itself after the end",
 	old:  "	c.send(Message{Known: now,",
