@@ -295,8 +295,7 @@ func (r *releasing) mayWaitForBatch(ctx context.Context) bool {
 
 // later repeats the release in the background until the lease has ended. If a
 // release_after gets no answer, the lock may be free at the lease's end, before the minimum
-// time has passed. An entry of a named owner does not end with its lease: the other entries may
-// keep the hold. So its release is repeated for longer.
+// time has passed. The other entries of a named owner may keep the hold: so it goes on for longer.
 func (r *releasing) later(action *script.Script, args []string) {
 	c, lk := r.lock.client, r.lock
 	until, late := max(c.now(), r.Deadline()), time.Duration(0)
@@ -304,18 +303,17 @@ func (r *releasing) later(action *script.Script, args []string) {
 		late = lk.ttl
 	}
 	switch {
-	case action == script.Release && late > 0:
+	case action != script.Release:
+		again := func(ctx context.Context) (known bool, err error) {
+			_, err = c.sender.Ask(ctx, action, lk.keys(), args)
+			return true, err
+		}
+		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
+	case late > 0:
 		c.canceller.CancelUnknown(lk.toCancel(attemptOf(r.hold)))
-		return
-	case action == script.Release:
+	default:
 		c.canceller.Cancel(lk.toCancel(attemptOf(r.hold)), until)
-		return
 	}
-	again := func(ctx context.Context) (known bool, err error) {
-		_, err = c.sender.Ask(ctx, action, lk.keys(), args)
-		return true, err
-	}
-	c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
 }
 
 // reopen gives up the run and its period. Without an answer the period may stay marked. The
