@@ -302,6 +302,7 @@ func Hint(err error) string {
 	var silent *request.SilenceError
 	var cycle *DeadlockError
 	var stopped *endedError
+	var part *lostPartError
 	var advice interface{ Hint() string } // a store may know what to do
 	switch {
 	case err == nil:
@@ -338,6 +339,8 @@ func Hint(err error) string {
 		return ownLease
 	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):
 		return "wait for the lock, or look up its holder with Inspect"
+	case errors.As(err, &part):
+		return "nothing has run under the locks: try again"
 	case errors.Is(err, errLate):
 		return "try again; if it happens often, use a longer TTL"
 	case errors.Is(err, ErrClosed):

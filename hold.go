@@ -273,6 +273,9 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
 	case h.lock.minHold > 0:
 		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
+	case h.lock.owner != "":
+		// The other entries of the owner may keep the hold, and this entry with it.
+		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(attemptOf(h)))
 	default:
 		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
 	}
@@ -292,19 +295,25 @@ func (r *releasing) mayWaitForBatch(ctx context.Context) bool {
 
 // later repeats the release in the background until the lease has ended. If a
 // release_after gets no answer, the lock may be free at the lease's end, before the minimum
-// time has passed.
+// time has passed. The other entries of a named owner may keep the hold: so it goes on for longer.
 func (r *releasing) later(action *script.Script, args []string) {
 	c, lk := r.lock.client, r.lock
-	until := max(c.now(), r.Deadline())
-	if action == script.Release {
+	until, late := max(c.now(), r.Deadline()), time.Duration(0)
+	if lk.owner != "" {
+		late = lk.ttl
+	}
+	switch {
+	case action != script.Release:
+		again := func(ctx context.Context) (known bool, err error) {
+			_, err = c.sender.Ask(ctx, action, lk.keys(), args)
+			return true, err
+		}
+		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
+	case late > 0:
+		c.canceller.CancelUnknown(lk.toCancel(attemptOf(r.hold)))
+	default:
 		c.canceller.Cancel(lk.toCancel(attemptOf(r.hold)), until)
-		return
 	}
-	again := func(ctx context.Context) (known bool, err error) {
-		_, err = c.sender.Ask(ctx, action, lk.keys(), args)
-		return true, err
-	}
-	c.canceller.Until(request.Message{Known: until, Silent: until, Send: again})
 }
 
 // reopen gives up the run and its period. Without an answer the period may stay marked. The

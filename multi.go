@@ -70,11 +70,14 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 	return m
 }
 
-// Lock acquires all of the locks and returns one lease of them. It waits like [Mutex.Lock].
+// Lock acquires all of the locks and returns one lease of them. It waits like [Mutex.Lock]. If
+// the server is away for so long that a lock is lost which the call has already, it begins
+// again.
 //
 // After an error the caller holds nothing and is in no wait queue. If the server may have
 // granted a lock, the library releases it in the background. The errors are those of
-// [Mutex.Lock], and name the lock that was the cause.
+// [Mutex.Lock], and name the lock that was the cause. It is an [ErrLost] if an operator has
+// evicted the call from one of the locks, or MaxHold has ended its lease, before it had all.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
@@ -127,10 +130,8 @@ func (m *MultiMutex) usable(ctx context.Context) error {
 // take acquires all of the locks. limit bounds the wait: 0 means one try, below 0 means
 // until ctx ends.
 //
-// take waits for a lock only if all locks that it holds come earlier in the order, local
-// turns included. The order is the same for all callers. A request for several locks never
-// waits. So the wait-for relation follows that order and has no cycle. take keeps each lock
-// that it waited for, so it waits for each lock at most once.
+// If a lock is lost while the call waits for another one, the server was away for longer than a
+// lease, or has lost the record. A call that waits begins again then, as that for one lock does.
 func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease, error) {
 	c := m.client
 	if !c.life.BeginCall() {
@@ -144,43 +145,79 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 		defer cancel()
 	}
 	told := &call{ctx: ctx, start: c.now()}
-	retry := &retries{c: c, lock: &m.locks[0], try: limit == 0}
+	for losses := 0; ; losses++ {
+		l, err := m.takeInOrder(waits, ctx, limit == 0, told)
+		var part *lostPartError
+		if err == nil || limit == 0 || !errors.As(err, &part) || !part.passes() {
+			return l, err
+		}
+		c.sender.Pause(waits, losses) // if the wait ends, the next request says so
+	}
+}
+
+// lostPartError says that one of several locks was lost before the call had all of them.
+type lostPartError struct {
+	when string
+	lost error
+}
+
+func (e *lostPartError) Error() string { return "holdfast: " + e.when + ": " + e.lost.Error() }
+
+func (e *lostPartError) Unwrap() error { return e.lost }
+
+// passes reports whether the lock may be acquired again: neither an operator nor an option has
+// ended the lease.
+func (e *lostPartError) passes() bool {
+	var lost *LostError
+	return errors.As(e.lost, &lost) && (lost.Reason == LossExpired || lost.Reason == LossNotHeld)
+}
+
+// takeInOrder acquires all of the locks, unless one is lost meanwhile. ctx bounds the wait. parent is
+// the parent of the lease's context.
+//
+// It waits for a lock only if all locks that it holds come earlier in the order, local
+// turns included. The order is the same for all callers. A request for several locks never
+// waits. So the wait-for relation follows that order and has no cycle. It keeps each lock
+// that it waited for, so it waits for each lock at most once.
+func (m *MultiMutex) takeInOrder(ctx, parent context.Context, try bool, told *call) (*MultiLease, error) {
+	c := m.client
+	retry := &retries{c: c, lock: &m.locks[0], try: try}
 	var taken []*Lease
 	busy := len(m.locks) // the locks before this index may all be free
 	for len(taken) < len(m.locks) {
 		n := len(taken)
 		if n == busy {
-			l, err := acquireNext(waits, under(ctx, taken), &m.locks[n], taken)
+			l, err := acquireNext(ctx, under(parent, taken), &m.locks[n], taken)
 			if err != nil {
-				giveBack(ctx, c, taken)
+				giveBack(parent, c, taken)
 				return nil, err
 			}
 			taken, busy = append(taken, l), len(m.locks)
 			continue
 		}
-		leases, held, err := takeAll(waits, under(ctx, taken), c, group(m.locks[n:busy]), told.start)
+		leases, held, err := takeAll(ctx, under(parent, taken), c, group(m.locks[n:busy]), told.start)
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
-		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && retry.pauseAfter(waits, err):
+		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && retry.pauseAfter(ctx, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
-				giveBack(ctx, c, taken)
-				return nil, fmt.Errorf("holdfast: while the server was unreachable: %w", err)
+				giveBack(parent, c, taken)
+				return nil, &lostPartError{"while the server was unreachable", err}
 			}
-		case limit == 0 || !errors.Is(err, ErrHeld):
-			giveBack(ctx, c, taken)
-			err = asHeldErrorOf(waits, ctx, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(waits, err))
+		case try || !errors.Is(err, ErrHeld):
+			giveBack(parent, c, taken)
+			err = asHeldErrorOf(ctx, parent, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(ctx, err))
 			m.locks[n+held].reportFailure(told, err)
 			return nil, err
 		default:
 			busy = n + held
 		}
 	}
-	l := newMultiLease(ctx, under(ctx, taken), taken)
+	l := newMultiLease(parent, under(parent, taken), taken)
 	if err := l.Err(); err != nil {
-		untilEnd(ctx, c, func() { _ = l.Release(ctx) })
-		return nil, fmt.Errorf("holdfast: the locks were not all held at the same time: %w", err)
+		untilEnd(parent, c, func() { _ = l.Release(parent) })
+		return nil, &lostPartError{"the locks were not all held at the same time", err}
 	}
 	return l, nil
 }
@@ -210,7 +247,7 @@ func acquireNext(ctx, parent context.Context, lk *lock, taken []*Lease) (*Lease,
 	l, err := lk.acquireAs(ctx, parent, false)
 	if err != nil {
 		if lost := context.Cause(ctx); errors.Is(lost, ErrLost) {
-			err = fmt.Errorf("holdfast: while waiting for %q: %w", lk.name, lost)
+			err = &lostPartError{fmt.Sprintf("while waiting for %q", lk.name), lost}
 		}
 		return nil, err
 	}

@@ -149,6 +149,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 			evict(t, c, "a", 0)
 			err := <-done
 			wantLost(t, err, holdfast.LossEvicted)
+			assert.Equal(t, holdfast.Hint(err), "nothing has run under the locks: try again", "hint")
 			return err
 		},
 	} {
@@ -163,6 +164,44 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 			release(t, held)
 		})
 	}
+}
+
+// A wait for several locks outlasts a server that is silent for longer than a lease, as the wait for
+// one lock does. What it had already is lost, so it begins again.
+func TestAWaitForSeveralLocksOutlastsTheLossOfThoseItHas(t *testing.T) {
+	away := map[string]func(w *world) (back func()){
+		"silent": func(w *world) func() { return w.Stall() },
+		"empty":  func(w *world) func() { return func() { w.Restart() } },
+	}
+	for name, begin := range away {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			holder, c := w.client(holdfast.Config{TTL: time.Hour}), w.client()
+			held := mustLock(t, holder.Mutex("b"))
+			done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
+			back := begin(w)
+			time.Sleep(3 * ttl)
+			back()
+			time.Sleep(ttl)
+			if name == "silent" {
+				assert.True(t, w.state("a").Held() && len(w.state("b").Waiters) == 1, "it does not wait any more")
+				release(t, held)
+			}
+			assert.Must(t, <-done)
+			synctest.Wait()
+			for _, lock := range []string{"a", "b", "c"} {
+				w.wantFree(lock)
+			}
+		})
+	}
+	runBubble(t, "out of time", func(t *testing.T, w *world) {
+		held := keep(mustLock(t, w.client(holdfast.Config{TTL: time.Hour}).Mutex("b")))
+		m := w.client().MultiMutex([]string{"a", "b"}, holdfast.MaxWait(3*ttl))
+		time.AfterFunc(time.Second, func() { time.AfterFunc(2*ttl, w.Stall()) })
+		start := time.Now()
+		_, err := m.Lock(t.Context())
+		busy := wantHeld(t, err, time.Since(start))
+		assert.True(t, busy.HeldBy == held.HolderID() && busy.Waited == 3*ttl, "%+v", busy)
+	})
 }
 
 func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // within locks under the context of another lease.
@@ -417,4 +420,51 @@ func TestNamesOfOwnersThatCannotWorkAreRefused(t *testing.T) {
 		}
 		assert.Equal(t, w.client(holdfast.Config{Prefix: "p"}).Mutex("a b").Key(), "p:{a%20b}", "the key")
 	})
+}
+
+// cutStore is a server that one client cannot reach for a while.
+type cutStore struct {
+	*memstore.Store
+	cut atomic.Bool
+}
+
+func (s *cutStore) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	if s.cut.Load() {
+		return "", errLink
+	}
+	return s.Store.Run(ctx, action, keys, args)
+}
+
+// The other entries of an owner keep the hold. So an entry whose release does not arrive would
+// remain for as long as there is another, and nobody else would get the lock.
+func TestAnEntryEndsThoughItsReleaseArrivesAfterItsLease(t *testing.T) {
+	for name, options := range map[string][]holdfast.MutexOption{
+		"release":       {holdfast.Owner("ann")},
+		"release after": {holdfast.Owner("ann"), holdfast.MinHold(time.Second)},
+	} {
+		for when, lost := range map[string]bool{"in time": false, "after the loss": true} {
+			runBubble(t, name+"/"+when, func(t *testing.T, w *world) {
+				link := &cutStore{Store: w.Store}
+				c, err := holdfast.New(link, holdfast.Config{})
+				assert.Must(t, err)
+				defer func() { _ = c.Close(context.Background()) }()
+				away, stays := mustLock(t, c.Mutex("a", options...)), mustLock(t, w.client().Mutex("a", options...))
+				link.cut.Store(true)
+				if lost {
+					<-away.Context().Done()
+					assert.Is(t, away.Release(t.Context()), holdfast.ErrNotHeld)
+				} else {
+					assert.Is(t, away.Release(t.Context()), holdfast.ErrUnknownOutcome)
+				}
+				time.Sleep(5 * ttl)
+				assert.Equal(t, w.state("a").Holders[0].Entries, 2, "entries while one client cannot reach the server")
+				link.cut.Store(false)
+				time.Sleep(2 * time.Second)
+				assert.Equal(t, w.state("a").Holders[0].Entries, 1, "entries")
+				release(t, stays)
+				time.Sleep(time.Second)
+				w.wantFree("a")
+			})
+		}
+	}
 }
