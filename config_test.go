@@ -3,7 +3,9 @@ package holdfast_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,9 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{&holdfast.LostError{Reason: holdfast.LossExpired}, "token"},
 		{fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, &net.OpError{Op: "dial", Err: errLink}), "address"},
 		{holdfast.ErrUnknownOutcome, "TTL"},
+		{&holdfast.HeldError{}, ""},
+		{&holdfast.HeldError{Err: fmt.Errorf("rueidis: a:1: %w", os.ErrDeadlineExceeded)}, "over the network"},
+		{&holdfast.HeldError{Err: io.EOF}, "over the network"},
 		{wire.BadAnswer("nonsense"), "update"},
 	} {
 		hint := holdfast.Hint(test.err)

@@ -303,6 +303,7 @@ func Hint(err error) string {
 	var cycle *DeadlockError
 	var stopped *endedError
 	var part *lostPartError
+	var held *HeldError
 	var advice interface{ Hint() string } // a store may know what to do
 	switch {
 	case err == nil:
@@ -355,14 +356,19 @@ func Hint(err error) string {
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server is running and that the address is right"
 	case errors.As(err, &silent) && !errors.Is(err, ErrUnknownOutcome):
-		return "check that the server is running and that requests can reach it over the network"
+		return noAnswerHint
 	case errors.Is(err, wire.ErrAnswer):
 		return "update this program if others use a newer Holdfast; otherwise find out what else writes to the key"
 	case errors.Is(err, ErrUnknownOutcome):
 		return unknownHint(err)
+	case errors.As(err, &held) && held.Err != nil: // a broken connection, or a timeout of the client library
+		return noAnswerHint
 	}
 	return ""
 }
+
+// noAnswerHint is the hint for a call that could not ask the server.
+const noAnswerHint = "check that the server is running and that requests can reach it over the network"
 
 // ownLease is the hint for a call under the context of a lease of its own lock.
 const ownLease = "do not acquire a lock under the context of its own lease: hand the lease to the code that needs it"
