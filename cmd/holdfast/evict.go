@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,12 +36,17 @@ evict asks you to type the lock's name. Without a terminal, it needs --yes. With
 has acquired the lock in the meantime, that one keeps it.
 
 Exit code: 0 if holds were ended, or if the lock is free. 75 if --if-token names another
-token than the holder's. For others, see holdfast help exit-codes.`
+token than the holder's. For others, see holdfast help exit-codes.
+
+--json prints one object when the lock is free, or its holds have ended; with any other
+exit code it prints nothing. It asks for the name on standard error. The object has the
+fields of holdfast status --json, as the lock was before, and:
+  ended  how many holds were ended; 0 if the lock was free`
 
 // evictOptions are the flags of evict.
 type evictOptions struct {
 	reason, by, token string
-	yes               bool
+	yes, asJSON       bool
 }
 
 func newEvict(a *app) *cobra.Command {
@@ -51,13 +57,15 @@ func newEvict(a *app) *cobra.Command {
 		Short: "End the holds of a stuck lock",
 		Long:  evictLong,
 		Example: `  holdfast evict nightly --reason "hangs since noon"
-  holdfast evict nightly --yes --if-token 1838518888063655936 --reason deploy`,
+  holdfast evict nightly --yes --if-token 1838518888063655936 --reason deploy
+  holdfast evict nightly --yes --json --reason deploy | jq -r '.holders[].host'`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.reason, "reason", "", "why; the server stores it for others to read (required)")
 	flags.StringVar(&o.by, "by", "", "who evicts (default: USER@HOST)")
 	flags.StringVar(&o.token, "if-token", "", "only if the holder has this token")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
 	level := verbosity(a, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -96,27 +104,30 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	state, err := s.client.Inspect(ctx, name)
 	var job holdfast.JobInfo
-	if err == nil && !state.Held() {
+	if err == nil && (o.asJSON || !state.Held()) {
 		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run
 	}
 	cancel()
 	switch {
 	case err != nil:
 		return s.explain(name, err)
-	case job.Run != nil:
+	case !state.Held() && job.Run != nil:
 		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks", name, briefly(*job.Run))
 		return usageError(text, "stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {
 			a.mayBePattern(name)
 		}
-		_, err := fmt.Fprintf(w, "%s is free: there is nothing to evict\n", oneLine(name))
-		return err
+		return o.print(w, a.server.prefix, state, job, 0)
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
 		// Evict the present holder, and not a client that acquires the lock while we ask.
 		e.Token = state.Holders[0].Token
 	}
-	if err := o.confirm(state, in, w); err != nil {
+	ask := w
+	if o.asJSON {
+		ask = os.Stderr // the object is all that a script reads
+	}
+	if err := o.confirm(state, in, ask); err != nil {
 		return err
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
@@ -130,8 +141,28 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
 			"holdfast status " + operand(name) + " shows who holds it now"}
 	}
-	_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
-		oneLine(name), n, plural(n, "hold", "holds"), waitingOn(state))
+	return o.print(w, a.server.prefix, state, job, n)
+}
+
+// evictedJSON is the JSON of evict: a contract, described in evictLong.
+type evictedJSON struct {
+	stateJSON
+	Ended int `json:"ended"`
+}
+
+// print tells how many holds of a lock have ended. state is the lock before.
+func (o *evictOptions) print(
+	w io.Writer, prefix string, state holdfast.LockInfo, job holdfast.JobInfo, n int,
+) (err error) {
+	switch name := oneLine(state.Name); {
+	case o.asJSON:
+		err = json.NewEncoder(w).Encode(evictedJSON{stateWithJob(state, job, wire.Key(prefix, state.Name)), n})
+	case n == 0:
+		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
+	default:
+		_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
+			name, n, plural(n, "hold", "holds"), waitingOn(state))
+	}
 	return err
 }
 

@@ -37,7 +37,8 @@ again. s changes the order, r reverses it, p stops and continues the display, q 
 
 A record that cannot be read has the kind "unreadable"; its details say why.
 
---once reads the locks once and prints one screen. It needs no terminal.
+--once reads the locks once and prints one screen. It needs no terminal. With --json, it
+prints what holdfast list -o json --sort FIELD prints.
 
 Exit code: 0 after q or --once, 128 + the signal's number when a signal ends it. For
 others, see holdfast help exit-codes.`
@@ -47,6 +48,7 @@ type topOptions struct {
 	interval commandline.Span
 	sort     string
 	once     bool
+	asJSON   bool
 	pattern  string
 }
 
@@ -58,12 +60,14 @@ func newTop(a *app) *cobra.Command {
 		Long:  topLong,
 		Example: `  holdfast top
   holdfast top 'order/*' --interval 250ms --sort waiting
-  holdfast top --once                           one screen, for a ticket`,
+  holdfast top --once                           one screen, for a ticket
+  holdfast top --once --json --sort waiting | head -3 | jq -r .name`,
 	}
 	flags := cmd.Flags()
 	flags.Var(&o.interval, "interval", "how often to read the locks")
 	flags.StringVar(&o.sort, "sort", "name", "order of the rows: "+strings.Join(top.Sorts, ", "))
 	flags.BoolVar(&o.once, "once", false, "print one screen, and end")
+	flags.BoolVar(&o.asJSON, "json", false, "with --once: print one JSON object per lock")
 	rename(flags, map[string]string{"sort": "FIELD"})
 	cmd.RunE = func(_ *cobra.Command, args []string) (err error) {
 		o.pattern, err = onePattern(args)
@@ -75,6 +79,11 @@ func newTop(a *app) *cobra.Command {
 		case !slices.Contains(top.Sorts, o.sort):
 			return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
 				"write one of "+strings.Join(top.Sorts, ", "))
+		case o.asJSON && !o.once:
+			return usageError("top --json needs --once",
+				"write top --once --json; holdfast watch --json prints each change")
+		case o.asJSON:
+			return topJSON(a, o, stdout)
 		case o.once:
 			return topOnce(a, o, stdout)
 		case !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())):
@@ -120,6 +129,11 @@ func topLock(state holdfast.LockInfo, r row, bad *exitError) top.Lock {
 	printState(&b, state, job, true) //nolint:errcheck // a Builder takes everything
 	l.Detail = strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	return l
+}
+
+// topJSON prints the locks of one screen as list prints them.
+func topJSON(a *app, o *topOptions, w io.Writer) error {
+	return runList(a, &listOptions{output: "json", sort: o.sort, pattern: o.pattern}, w)
 }
 
 // topLook is what the terminal can show.
