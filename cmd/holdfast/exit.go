@@ -129,9 +129,10 @@ holdfast acquire, extend and release exit with one of these, too.
 holdfast status exits with 0, 64, 69, 70, 74, 75, 76 or 77.
 holdfast evict exits with one of these, or with 1.
 holdfast list and inspect exit with 0, 64, 69, 70, 74, 76 or 77.
-holdfast watch and top exit with one of these, or with 128+n.
+holdfast watch, top and serve exit with one of these, or with 128+n.
 holdfast doctor exits with 0, 1, 64, 69, 70, 74 or 77.
-holdfast demo and holdfast verify exit with 0, 1, 64, 74 or 128+n.`)
+holdfast demo exits with 0, 1, 64, 74 or 128+n. So does holdfast verify, or with
+126 or 127 if it cannot start holdfast-verify.`)
 	return b.String()
 }
 

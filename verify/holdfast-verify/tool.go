@@ -163,7 +163,14 @@ func (s *serverFlags) locate(lookup func(string) (string, bool), warn func(text,
 	u, bad := url.Parse(text)
 	if err != nil || bad != nil { // the errors may have the password in them
 		return place{}, usageError("--redis, HOLDFAST_REDIS or REDIS_URL: not a valid URL",
-			"write redis://HOST:PORT/DB, rediss://HOST:PORT for TLS, or unix://PATH")
+			"write redis://HOST:PORT/DB, or rediss://HOST:PORT for TLS")
+	}
+	switch {
+	case options.Network == "unix":
+		return place{}, usageError("verify cannot use a Unix socket", "name the port of the server, as in redis://HOST:PORT")
+	case u.Hostname() == "" || strings.HasSuffix(u.Host, ":"): // the client library would take localhost
+		return place{}, usageError("the URL names no host, or no port after the colon: a variable in it may be empty",
+			"write redis://HOST:PORT")
 	}
 	if _, ok := u.User.Password(); ok && s.written {
 		warn("every user of this machine can read the password in --redis while verify runs",

@@ -40,7 +40,6 @@ func TestThePasswordIsOnlyInTheFullURL(t *testing.T) {
 			"redis://:q@f:7", "redis://f:7",
 		},
 		{[]string{"-u", "valkeys://h"}, nil, "rediss://h", "rediss://h"},
-		{[]string{"-u", "unix:///run/redis.sock"}, nil, "unix:///run/redis.sock", "unix:///run/redis.sock"},
 	} {
 		p, said, err := located(t, c.args, c.env)
 		assert.True(t, p.full == c.full && p.public == c.public && err == nil && said == "",
@@ -70,6 +69,10 @@ func TestWhatIsNotOneServerIsRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://a redis://b redis://c": "one server of yours",
 		"redis+sentinel://a,b/n":        "one server of yours",
+		"unix:///run/redis.sock":        "a Unix socket",
+		"redis://:s3cret@:6379":         "no host",
+		"redis://":                      "no host",
+		"redis://a:":                    "no port",
 		"http://:s3cret@a":              "not a valid URL",
 		"redis://:s3cret@a:b":           "not a valid URL",
 	} {

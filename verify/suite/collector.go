@@ -2,6 +2,8 @@ package suite
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ type collector struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	heard   map[string]int // by address: how often the subscription was confirmed
+	refused error          // by a server before its first confirmation
 }
 
 // collectorName is how the collector's connections are told from others.
@@ -72,9 +75,24 @@ func (c *collector) listen(ctx context.Context, rdb *redis.Client, addr, prefix 
 			c.mu.Unlock()
 		}
 		if err != nil {
+			c.refuse(addr, err)
 			history.Sleep(ctx, 2*time.Millisecond)
 		}
 	}
+}
+
+// refuse notes that a server refuses the subscription. Once it has confirmed one, that is a
+// fault's doing and passes.
+func (c *collector) refuse(addr string, err error) {
+	var refusal redis.Error
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heard[addr] > 0 || c.refused != nil || !errors.As(err, &refusal) {
+		return
+	}
+	c.refused = fmt.Errorf("subscribing to the notes of %s: %w", addr, err)
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // times is how often the subscription at addr was confirmed.
@@ -89,10 +107,13 @@ func (c *collector) times(addr string) int {
 func (c *collector) await(ctx context.Context, addr string, n int) error {
 	for {
 		c.mu.Lock()
-		got, changed := c.heard[addr], c.changed
+		got, changed, refused := c.heard[addr], c.changed, c.refused
 		c.mu.Unlock()
-		if got > n {
+		switch {
+		case got > n:
 			return nil
+		case refused != nil:
+			return refused
 		}
 		select {
 		case <-changed:

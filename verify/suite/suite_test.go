@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -149,4 +150,38 @@ func TestAUsersServerIsLeftWhole(t *testing.T) {
 		}
 	}
 	assert.AtLeast(t, len(o.Faults), 5, "only %v are left", o.Faults)
+}
+
+// withRights is a run on a server of the user's, as a user who has what the manual gives it,
+// but for one command.
+func withRights(t *testing.T, but string) (*report.Document, error) {
+	t.Helper()
+	s := redistest.Start(t, redistest.Needs("for `holdfast verify`"))
+	rights := slices.DeleteFunc(s.Rights(t), func(rule string) bool { return rule == but })
+	args := []any{"ACL", "SETUSER", "app", "on", ">pw"}
+	for _, rule := range rights {
+		args = append(args, rule)
+	}
+	s.Do(t, args...)
+	out, err := suite.Run(t.Context(), suite.Options{
+		URL: strings.Replace(s.URL(), "://", "://app:pw@", 1), Prefix: redistest.Prefix() + ":verify",
+		Argv: []string{os.Args[0]}, TTL: time.Second, Duration: 3 * time.Second, Clients: 2,
+		Works: []string{workload.Mutex}, Faults: []string{"kill"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return report.Make(out), nil
+}
+
+func TestAUserWithTheRightsOfTheManualIsEnough(t *testing.T) {
+	doc, err := withRights(t, "")
+	assert.Must(t, err)
+	assert.True(t, doc.OK && doc.Acquisitions > 0, "%s", doc.Text())
+}
+
+// The subscription to the servers' notes repeats itself for as long as a server may come back.
+func TestAServerThatRefusesTheNotesEndsTheRun(t *testing.T) {
+	_, err := withRights(t, "+subscribe")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "NOPERM"), "%v", err)
 }
