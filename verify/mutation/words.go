@@ -17,7 +17,7 @@ var inWords = slices.Concat(in("cmd/holdfast/run.go", by{wiring}, []mutant{{
 	mut:  "r.server.nameIn(r.server.old, name)",
 }}), in("cmd/holdfast/evict.go", by{wiring}, []mutant{{
 	name: "evict calls a job that runs free",
-	old:  "	case job.Run != nil:\n",
+	old:  "	case !state.Held() && job.Run != nil:\n",
 	mut:  "	case false:\n",
 }}), in("cmd/holdfast/say.go", by{wording}, []mutant{{
 	name: "a character that turns the text around it is printed",
