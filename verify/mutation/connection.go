@@ -91,7 +91,7 @@ var inConnections = slices.Concat(in("wait.go", by{outlasting}, []mutant{{
 }}), in("multi.go", by{outlasting}, []mutant{{
 	name: "several locks do not outlast the server",
 	old:  "case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && retry.pauseAfter(ctx, err):",
-	mut:  "case false && retry.pauseAfter(waits, err):",
+	mut:  "case false && retry.pauseAfter(ctx, err):",
 }}), in("periodic.go", by{outlasting}, []mutant{{
 	name: "a job that waits does not outlast the server",
 	old:  "case err != nil && isTransient(lk.client, err) && retry.pauseAfter(waits, err):",
