@@ -306,8 +306,6 @@ func Hint(err error) string {
 	var held *HeldError
 	var advice interface{ Hint() string } // a store may know what to do
 	switch {
-	case err == nil:
-		return ""
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
 		return Hint(stopped.last)
 	case errors.As(err, &lacks):

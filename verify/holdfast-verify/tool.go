@@ -128,6 +128,18 @@ type place struct {
 	public string // without
 }
 
+// checkHost refuses addresses that verify cannot use.
+func checkHost(u *url.URL, options *redis.Options) error {
+	switch {
+	case options.Network == "unix":
+		return usageError("verify cannot use a Unix socket", "name the port of the server, as in redis://HOST:PORT")
+	case u.Hostname() == "" || strings.HasSuffix(u.Host, ":"): // the client library would take localhost
+		return usageError("the URL names no host, or no port after the colon: a variable in it may be empty",
+			"write redis://HOST:PORT")
+	}
+	return nil
+}
+
 // locate reads the address and the password from flags, environment and file.
 func (s *serverFlags) locate(lookup func(string) (string, bool), warn func(text, hint string)) (place, error) {
 	if err := wire.CheckPrefix(s.prefix); err != nil {
@@ -165,12 +177,8 @@ func (s *serverFlags) locate(lookup func(string) (string, bool), warn func(text,
 		return place{}, usageError("--redis, HOLDFAST_REDIS or REDIS_URL: not a valid URL",
 			"write redis://HOST:PORT/DB, or rediss://HOST:PORT for TLS")
 	}
-	switch {
-	case options.Network == "unix":
-		return place{}, usageError("verify cannot use a Unix socket", "name the port of the server, as in redis://HOST:PORT")
-	case u.Hostname() == "" || strings.HasSuffix(u.Host, ":"): // the client library would take localhost
-		return place{}, usageError("the URL names no host, or no port after the colon: a variable in it may be empty",
-			"write redis://HOST:PORT")
+	if err := checkHost(u, options); err != nil {
+		return place{}, err
 	}
 	if _, ok := u.User.Password(); ok && s.written {
 		warn("every user of this machine can read the password in --redis while verify runs",
