@@ -369,7 +369,7 @@ func (at *attempt) cancelAfter(err *error) {
 // together with the readers of this process, or from the server.
 func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := lk.client
-	if l, err := lk.readUnder(parent); l != nil || err != nil {
+	if l, err := lk.readUnder(ctx, parent, try); l != nil || err != nil {
 		return l, WakeNone, err
 	}
 	if !lk.shares() {
@@ -415,20 +415,36 @@ func fits(h *hold, lk *lock) bool {
 func (h *hold) suits(lk *lock) bool { return fits(h, lk) && h.lock.tags == lk.tags }
 
 // readUnder adds a reader to a read-write lock under the context of a lease of it. It sends
-// no request and does not queue, because all waiters wait for that lease anyway. If ctx
-// belongs to no such lease, it returns nil and nil.
-func (lk *lock) readUnder(parent context.Context) (*Lease, error) {
+// no request and does not queue, because all waiters wait for that lease anyway. While that lease is
+// being converted, readUnder waits for the answer to that. If ctx belongs to no such lease, it returns
+// nil and nil.
+func (lk *lock) readUnder(ctx, parent context.Context, try bool) (*Lease, error) {
 	c := lk.client
-	for held := leaseOf(parent); held != nil; held = held.outerLease() {
+	for held := leaseOf(parent); held != nil; {
 		if !held.of(c, lk) || held.ended() != nil {
+			held = held.outerLease()
 			continue
 		}
 		h := held.hold
 		if !h.lock.rw.any() {
 			return nil, held.deadlock()
 		}
-		if ls := newLeaseState(parent, h, true); h.addMember(ls, held) {
+		ls := newLeaseState(parent, h, true)
+		switch how, converting := h.joinUnder(ls, held); {
+		case how == admitted:
 			return ls.handle(), nil
+		case how == refused:
+			held = held.outerLease()
+		case try:
+			return nil, &HeldError{Name: lk.name, HeldBy: attemptOf(h)}
+		default:
+			select {
+			case <-converting:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-c.life.Closing():
+				return nil, ErrClosed
+			}
 		}
 	}
 	return nil, nil

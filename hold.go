@@ -397,7 +397,7 @@ type holdExtra struct {
 	less       int32         // how many permits of a semaphore its user has given back
 	extending  int32         // extensions that are under way or have an unknown outcome
 	unsettled  conversion    // a conversion that is under way or has an unknown outcome
-	converting bool          // a conversion is under way
+	converting chan struct{} // closed when the conversion that is under way has ended; nil: none is
 	dropped    bool          // the program has dropped one of the leases
 }
 
@@ -441,13 +441,54 @@ func (m *members) leases() (all []*leaseState) {
 	return all
 }
 
-// mayHandOver reports whether the client knows the state of the hold on the server, and the
-// hold may have one more lease.
+// joining is how one more lease begins under a hold.
+type joining uint8
+
+const (
+	asAgreed    joining = iota // of the grant itself, of a hand-over or of a reservation: that was decided before
+	asSuccessor                // after a hand-over inside the process
+	asSharer                   // a reader of this process, beside the readers that the hold has
+	underLease                 // a re-entry, or a reader under the context of a lease of the hold
+)
+
+// admission is the answer to whoever wants to join a hold.
+type admission uint8
+
+const (
+	refused admission = iota // now and later
+	notNow                   // a conversion or an extension must end first
+	admitted
+)
+
+// admits is the one rule for whoever joins the hold; beside is the lease for underLease. The caller holds m.mu.
+//
+// What it rules out is a reader beside a writer. For example: a reader upgrades its lease, and the request is
+// on its way. The server grants it, because it knows of one reader. A reader that joins the hold meanwhile is
+// one that the server cannot see. So nothing joins while a conversion is under way. If the outcome of a
+// conversion is unknown, a lease under the converted one may still begin: the next conversion counts it. The
+// same holds for reservations, so whoever has one is admitted unless the hold has ended.
+func (m *members) admits(how joining, beside *leaseState) admission {
+	x := m.peek()
+	switch {
+	case x.lost != nil || m.closed:
+		return refused
+	case how == asAgreed:
+		return admitted
+	case how == underLease && !m.has(beside), how != underLease && m.noNewLease,
+		how == asSharer && (!m.shared || m.reading() == 0):
+		return refused
+	case x.converting != nil, how != underLease && x.unsettled != still,
+		how == asSuccessor && x.extending > 0: // the next lease has not asked for that TTL
+		return notNow
+	}
+	return admitted
+}
+
+// mayHandOver reports whether the hold may go to the next goroutine of this process.
 func (m *members) mayHandOver() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := m.peek()
-	return x.lost == nil && x.unsettled == still && x.extending == 0 && !m.noNewLease
+	return m.admits(asSuccessor, nil) == admitted
 }
 
 // has reports whether a lease, or one of its re-entry, still has its part of the hold. The caller
@@ -458,12 +499,10 @@ func (m *members) has(ls *leaseState) bool {
 }
 
 // reserve adds a reservation for one more reader. The reader redeems it or gives it back.
-// It reports false if the hold has ended or a conversion is under way.
 func (m *members) reserve() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := m.peek()
-	if x.lost != nil || m.closed || m.noNewLease || !m.shared || x.unsettled != still || m.reading() == 0 {
+	if m.admits(asSharer, nil) != admitted {
 		return false
 	}
 	m.more().reserved++
@@ -472,29 +511,27 @@ func (m *members) reserve() bool {
 
 // redeem turns a reservation into a lease of a reader. If the hold was lost or the client
 // has closed, it drops the reservation and reports false.
-func (m *members) redeem(ls *leaseState) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	x := m.more()
-	x.reserved--
-	if x.lost != nil || m.closed {
+func (h *hold) redeem(ls *leaseState) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.more().reserved--
+	if h.admits(asAgreed, nil) != admitted {
 		return false
 	}
-	m.addReader(ls)
+	h.addReader(ls)
 	return true
 }
 
-// addMember adds a lease beside held, under whose context it was acquired.
-func (m *members) addMember(ls, held *leaseState) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	x := m.peek()
-	_, reads := x.readers[held]
-	if x.lost != nil || m.closed || !reads && m.lease != held {
-		return false
+// joinUnder adds a reader under the context of held. If a conversion is under way, the reader asks again
+// when that has ended.
+func (h *hold) joinUnder(ls, held *leaseState) (how admission, converting <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if how = h.admits(underLease, held); how == admitted {
+		ls.token.Store(h.token()) // of the mode that the hold has now
+		h.addReader(ls)
 	}
-	m.addReader(ls)
-	return true
+	return how, h.peek().converting
 }
 
 func (m *members) addReader(ls *leaseState) {
@@ -512,11 +549,11 @@ func (m *members) isShared() bool {
 	return m.shared
 }
 
-// joinable reports whether readers may find and join the hold.
+// joinable reports whether readers may find the hold, to join it now or after a conversion.
 func (m *members) joinable() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.peek().lost == nil && !m.closed && !m.noNewLease && m.shared && m.reading() > 0
+	return m.admits(asSharer, nil) != refused
 }
 
 // of reports whether the lease is one of this lock.

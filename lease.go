@@ -177,7 +177,7 @@ func (h *hold) newLease(parent context.Context) *Lease {
 	ls.init(parent, h, local)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.peek().lost != nil || h.closed {
+	if h.admits(asAgreed, nil) != admitted {
 		return nil
 	}
 	h.lease, h.departed = ls, false

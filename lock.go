@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -307,7 +308,13 @@ func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
 	inner := newLeaseState(parent, h, true)
 	inner.root = root
 	inner.token.Store(ls.token.Load())
-	if err := root.addReentry(inner); err != nil {
+	h.mu.Lock()
+	joins := h.admits(underLease, root)
+	h.mu.Unlock()
+	if joins == refused {
+		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, cmp.Or(ls.ended(), ErrReleased))
+	}
+	if err := root.addReentry(inner); err != nil { // it may have ended since
 		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, err)
 	}
 	h.lock.client.events.tellGrant(inner, Event{})

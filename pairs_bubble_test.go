@@ -60,6 +60,7 @@ type actor struct {
 	token    uint64
 	one      *holdfast.Lease // nil if it holds several locks
 	again    func(context.Context) (*holdfast.Lease, error)
+	under    []*holdfast.Lease // acquired under the context of one, in this pair; guarded by mu
 	writes   bool        // it surely writes; guarded by mu
 	longer   atomic.Bool // it was extended
 	shorter  atomic.Bool // it was shortened
@@ -210,9 +211,23 @@ func (a *actor) turn() {
 		a.together(2, func(int) { a.op(a.n(10)) })
 		if up, down := a.upgraded.Swap(false), a.lowered.Swap(false); up && !down {
 			a.in(true, 0) // its token is that of the reader
+			a.noReaderBeside()
 		}
+		under := a.under
+		a.under = nil
+		a.together(len(under), func(i int) { _ = a.try("release another", pairLate, under[i].Release) })
 	}
 	a.together(len(all), func(i int) { _ = a.try("release", pairLate, all[i].Release) })
+}
+
+// noReaderBeside checks that no reader of the time before an upgrade is left beside the writer. A reader that
+// was acquired under the writer has the token of that one.
+func (a *actor) noReaderBeside() {
+	for _, inner := range a.under {
+		if inner.Token() < a.one.Token() && inner.Err() == nil && a.one.Err() == nil {
+			a.t.Errorf("%s is a writer with token %d beside a reader with token %d", a.name, a.one.Token(), inner.Token())
+		}
+	}
 }
 
 // op makes one call.
@@ -237,7 +252,9 @@ func (a *actor) op(op int) {
 		})
 	case op == 7 && a.one != nil:
 		if inner, err := a.again(a.one.Context()); err == nil {
-			_ = a.try("release another", pairLate, keep(inner).Release)
+			a.mu.Lock()
+			a.under = append(a.under, keep(inner))
+			a.mu.Unlock()
 		}
 	case op == 8 && a.evicts:
 		_ = a.try("evict", 0, func(ctx context.Context) error {

@@ -160,14 +160,18 @@ func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 	var others *HeldError
 	steps, repeats, err := h.beginConversion(ls, want)
 	for i, want := range steps {
-		if err = ls.convert(ctx, want, repeats && i == 0); err != nil {
+		if i > 0 && want == up {
+			err = h.onlyReader() // the first step may have made readers of leases under ls
+		}
+		if err == nil {
+			err = ls.convert(ctx, want, repeats && i == 0)
+		}
+		if err != nil {
 			break
 		}
 	}
 	if len(steps) > 0 {
-		h.mu.Lock()
-		h.more().converting = false
-		h.mu.Unlock()
+		h.endConversion()
 	}
 	if errors.As(err, &others) {
 		return fmt.Errorf("%w: %w", errOthersRead, err)
@@ -186,7 +190,6 @@ var errOthersRead = errors.New("holdfast: cannot upgrade: other readers hold the
 func (h *hold) beginConversion(
 	ls *leaseState, want conversion,
 ) (steps []conversion, repeats bool, err error) {
-	now := h.lock.client.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.more()
@@ -194,15 +197,13 @@ func (h *hold) beginConversion(
 	switch {
 	case !h.has(ls):
 		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
-	case x.converting:
+	case x.converting != nil:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
 		return nil, false, invalid("the lease of %q was acquired under the writer's lease: "+
 			"convert the writer's lease instead", h.lock.name)
-	case h.shared && want == up && h.reading() > 1:
-		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h)}
-	case h.shared && want == up && x.keptUntil > now:
-		return nil, false, &HeldError{Name: h.lock.name, HeldBy: attemptOf(h), Remaining: x.keptUntil - now}
+	case want == up && h.othersRead() != nil:
+		return nil, false, h.othersRead()
 	case x.unsettled == still && h.shared == (want == down):
 		return nil, false, nil
 	}
@@ -210,8 +211,39 @@ func (h *hold) beginConversion(
 	if repeats && x.unsettled != want {
 		steps = []conversion{x.unsettled, want}
 	}
-	x.converting, x.unsettled = true, steps[0]
+	x.converting, x.unsettled = make(chan struct{}), steps[0]
 	return steps, repeats, nil
+}
+
+// endConversion lets whoever waits for the end of the conversion ask again whether it may join.
+func (h *hold) endConversion() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.more()
+	close(x.converting)
+	x.converting = nil
+}
+
+// othersRead returns the error for an upgrade beside other readers of this process, or nil. The caller
+// holds h.mu.
+func (h *hold) othersRead() error {
+	x, left := h.peek(), time.Duration(0)
+	if h.reading() <= 1 {
+		if left = x.keptUntil - h.lock.client.now(); left <= 0 {
+			return nil
+		}
+	}
+	if !h.shared {
+		return nil
+	}
+	return &HeldError{Name: h.lock.name, HeldBy: attemptOf(h), Remaining: left}
+}
+
+// onlyReader is othersRead for a conversion that is under way.
+func (h *hold) onlyReader() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.othersRead()
 }
 
 // convert asks the server for one conversion. If a request gets no answer, the client sends
