@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -47,7 +48,7 @@ type pairs struct {
 }
 
 // pairKinds are the ways to acquire the lock. A writer and a reader are those of an RWMutex.
-var pairKinds = []string{"writer", "reader", "several locks", "no renewal", "mutex", "mutex"}
+var pairKinds = []string{"writer", "reader", "several locks", "no renewal", "permits", "mutex", "mutex"}
 
 // actor is a goroutine with a lease.
 type actor struct {
@@ -61,11 +62,11 @@ type actor struct {
 	one      *holdfast.Lease // nil if it holds several locks
 	again    func(context.Context) (*holdfast.Lease, error)
 	under    []*holdfast.Lease // acquired under the context of one, in this pair; guarded by mu
-	writes   bool        // it surely writes; guarded by mu
-	longer   atomic.Bool // it was extended
-	shorter  atomic.Bool // it was shortened
-	upgraded atomic.Bool // in this pair
-	lowered  atomic.Bool // in this pair, perhaps
+	writes   bool              // it surely writes; guarded by mu
+	longer   atomic.Bool       // it was extended
+	shorter  atomic.Bool       // it was shortened
+	upgraded atomic.Bool       // in this pair
+	lowered  atomic.Bool       // in this pair, perhaps
 }
 
 func (ps *pairs) n(n int) int {
@@ -164,6 +165,10 @@ func (a *actor) acquire(ctx context.Context) (err error) {
 		lock, a.again = rw.Lock, rw.RLock
 	case "reader":
 		lock, a.again = rw.RLock, rw.RLock
+	case "permits":
+		s := a.client.Semaphore("a", 3)
+		lock = func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 2) }
+		a.again = func(ctx context.Context) (*holdfast.Lease, error) { return s.TryAcquire(ctx, 1) }
 	case "no renewal":
 		lock = a.client.Mutex("a", holdfast.Reentrant(), holdfast.NoRenewal()).Lock
 	case "several locks":
@@ -185,7 +190,7 @@ func (a *actor) turn() {
 	if a.try("lock: "+a.kind, 0, a.acquire) != nil {
 		return
 	}
-	a.in(a.kind != "reader", a.token)
+	a.in(a.kind != "reader" && a.kind != "permits", a.token)
 	time.Sleep(a.upTo(2 * time.Millisecond))
 	if left := a.all.Remaining(); a.kind != "reader" && left > pairTTL {
 		a.t.Errorf("%s has %v, of the goroutine before", a.name, left)
@@ -208,7 +213,7 @@ func (a *actor) turn() {
 		}
 	}
 	for range 1 + a.n(2) {
-		a.together(2, func(int) { a.op(a.n(10)) })
+		a.together(2, func(int) { a.op() })
 		if up, down := a.upgraded.Swap(false), a.lowered.Swap(false); up && !down {
 			a.in(true, 0) // its token is that of the reader
 			a.noReaderBeside()
@@ -230,39 +235,83 @@ func (a *actor) noReaderBeside() {
 	}
 }
 
-// op makes one call.
-func (a *actor) op(op int) {
-	time.Sleep(a.upTo(200 * time.Microsecond))
-	converts := a.kind == "writer" || a.kind == "reader"
-	switch {
-	case op < 2 && a.kind != "reader":
+// pairCall is a call on a lease, with the name of its method.
+type pairCall struct {
+	name string
+	of   func(a *actor) bool // whether the lease has the call; nil: every lease has
+	do   func(a *actor)
+}
+
+func (a *actor) isOne() bool    { return a.one != nil }
+func (a *actor) converts() bool { return a.kind == "writer" || a.kind == "reader" }
+
+// pairCalls are all calls that may change a lease or what it holds. The second group is of calls that are no
+// methods of a lease and meet it all the same.
+var pairCalls = []pairCall{
+	{"Extend", func(a *actor) bool { return a.kind != "reader" }, func(a *actor) {
 		a.longer.Store(true)
 		err := a.try("extend", 0, func(ctx context.Context) error { return a.all.Extend(ctx, 3*pairTTL) })
 		if errors.Is(err, holdfast.ErrInvalid) && !a.shorter.Load() {
 			a.t.Errorf("%s: a lease that was not shortened: %v", a.name, err)
 		}
-	case op == 2:
+	}},
+	{"Shorten", nil, func(a *actor) {
 		a.shorter.Store(true)
 		_ = a.try("shorten", 0, func(ctx context.Context) error { return a.all.Shorten(ctx, pairTTL/4) })
-	case op <= 5 && converts:
-		a.convert(op == 3)
-	case op == 6 && a.one != nil:
+	}},
+	{"Upgrade", (*actor).converts, func(a *actor) { a.convert(true) }},
+	{"Downgrade", (*actor).converts, func(a *actor) { a.convert(false) }},
+	{"KeepPermits", func(a *actor) bool { return a.kind == "permits" }, func(a *actor) {
+		_ = a.try("keep permits", 0, func(ctx context.Context) error { return a.one.KeepPermits(ctx, 1) })
+	}},
+	{"ReleaseAfter", (*actor).isOne, func(a *actor) {
 		_ = a.try("release after", pairLate, func(ctx context.Context) error {
 			return a.one.ReleaseAfter(ctx, 20*time.Millisecond)
 		})
-	case op == 7 && a.one != nil:
+	}},
+	{"ReleaseWhenDone", nil, func(a *actor) {
+		ctx, cancel := context.WithCancel(a.t.Context())
+		_ = a.all.ReleaseWhenDone(ctx)
+		cancel()
+	}},
+	{"Release", nil, func(a *actor) { _ = a.try("release", pairLate, a.all.Release) }},
+
+	{"join", (*actor).isOne, func(a *actor) {
 		if inner, err := a.again(a.one.Context()); err == nil {
 			a.mu.Lock()
 			a.under = append(a.under, keep(inner))
 			a.mu.Unlock()
 		}
-	case op == 8 && a.evicts:
+	}},
+	{"evict", func(a *actor) bool { return a.evicts }, func(a *actor) {
 		_ = a.try("evict", 0, func(ctx context.Context) error {
 			_, err := a.client.Evict(ctx, "a", holdfast.Eviction{By: "op", Reason: "pairs"})
 			return err
 		})
-	default:
-		_ = a.try("release", pairLate, a.all.Release)
+	}},
+}
+
+// Every method of a lease that may ask the server is one of the calls that meet.
+func TestEveryCallOnALeaseMeetsTheOthers(t *testing.T) {
+	lease, ctx := reflect.TypeFor[*holdfast.Lease](), reflect.TypeFor[context.Context]()
+	for i := range lease.NumMethod() {
+		m := lease.Method(i)
+		if m.Type.NumIn() < 2 || m.Type.In(1) != ctx {
+			continue
+		}
+		known := slices.ContainsFunc(pairCalls, func(c pairCall) bool { return c.name == m.Name })
+		assert.True(t, known, "Lease.%s is not in pairCalls: what if it meets another call?", m.Name)
+	}
+}
+
+// op makes one call.
+func (a *actor) op() {
+	time.Sleep(a.upTo(200 * time.Microsecond))
+	for {
+		if c := pairCalls[a.n(len(pairCalls))]; c.of == nil || c.of(a) {
+			c.do(a)
+			return
+		}
 	}
 }
 
