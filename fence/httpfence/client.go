@@ -1,6 +1,7 @@
 package httpfence
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -22,16 +23,37 @@ func Set(r *http.Request, token uint64) { r.Header.Set(Header, strconv.FormatUin
 // Transport gives each request the token of the lease that its context belongs to, see
 // [holdfast.LeaseOf]. A request that has a token keeps it. A request whose context belongs to no
 // lease is sent without one, and a [Guard] then refuses it if it writes.
+//
+// Tokens of different locks say nothing about each other. So if the context belongs to leases of several
+// locks, Lock must name the one that guards what the request is about. Otherwise the error is a
+// [fence.ErrInvalid], and nothing is sent.
 type Transport struct {
 	// Base sends the requests. Default: [http.DefaultTransport].
 	Base http.RoundTripper
+	// Lock names the lock whose token a request gets. If the context belongs to no lease of that lock, the
+	// request is sent without a token. Default: the only lock whose leases the context belongs to.
+	Lock func(*http.Request) string
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if lease, ok := holdfast.LeaseOf(r.Context()); ok && r.Header.Get(Header) == "" {
-		r = r.Clone(r.Context()) // a RoundTripper must not change what it was given
-		Set(r, lease.Token)
+	if r.Header.Get(Header) == "" {
+		var lock []string
+		if t.Lock != nil {
+			lock = []string{t.Lock(r)}
+		}
+		lease, ok := holdfast.LeaseOf(r.Context(), lock...)
+		if ok && lock == nil && lease.Others > 0 {
+			if r.Body != nil {
+				_ = r.Body.Close() // as a RoundTripper must
+			}
+			return nil, fmt.Errorf("%w: the request's context belongs to leases of %d locks: "+
+				"set Transport.Lock to name the one that guards the resource", fence.ErrInvalid, lease.Others+1)
+		}
+		if ok {
+			r = r.Clone(r.Context()) // a RoundTripper must not change what it was given
+			Set(r, lease.Token)
+		}
 	}
 	if t.Base == nil {
 		return http.DefaultTransport.RoundTrip(r)

@@ -21,9 +21,11 @@
 package httpfence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -36,13 +38,23 @@ type Guard struct {
 	// Memory remembers the tokens for several instances of the service, and over a restart:
 	// sqlfence.Guard.Memory or a redisfence.Guard. Without one, a restart forgets them, and then a
 	// late caller is accepted until a newer one has come.
+	//
+	// Without one, the Guard keeps the tokens of at most [MostResources] resources. Of those with the
+	// oldest tokens it keeps only the highest token, and judges every resource that it does not know
+	// by that. So it accepts no late caller. It may refuse a caller that acquired its lock before that
+	// token was given: this caller gets through when it has acquired the lock again. If the locks of
+	// the callers are on servers whose clocks differ, use a Memory.
 	Memory fence.Memory
 	// Resource names what a request is about. Default: the path of its URL.
 	Resource func(*http.Request) string
 
-	mu        sync.Mutex // guards resources
+	mu        sync.Mutex // guards the fields below, and the resources
 	resources map[string]*resource
+	forgotten uint64 // the highest token of the resources that were forgotten
 }
+
+// MostResources is how many resources a [Guard] without a Memory knows by name.
+const MostResources = 10_000
 
 // resource is what this process knows about one.
 type resource struct {
@@ -151,10 +163,11 @@ func (g *Guard) enter(ctx context.Context, name string, token uint64) (context.C
 	}
 	r := g.resources[name]
 	if r == nil {
-		r = &resource{active: make(map[*caller]struct{}), changed: make(chan struct{})}
+		r = &resource{highest: g.forgotten, active: make(map[*caller]struct{}), changed: make(chan struct{})}
 		g.resources[name] = r
 	}
 	r.users++
+	g.forgetOldest()
 	for {
 		if err := fence.Judge(name, token, r.highest); err != nil {
 			g.leave(name, r)
@@ -204,6 +217,28 @@ func (r *resource) wake() {
 	r.changed = make(chan struct{})
 }
 
+// forgetOldest forgets a tenth of the resources if there are too many: those with the oldest tokens that
+// nobody uses. Anybody can name a resource, so without a bound their number is that of the names that
+// callers make up. g.mu is locked.
+func (g *Guard) forgetOldest() {
+	if len(g.resources) <= MostResources {
+		return
+	}
+	var idle []string
+	for name, r := range g.resources {
+		if r.users == 0 {
+			idle = append(idle, name)
+		}
+	}
+	slices.SortFunc(idle, func(a, b string) int {
+		return cmp.Compare(g.resources[a].highest, g.resources[b].highest)
+	})
+	for _, name := range idle[:min(len(idle), MostResources/10)] {
+		g.forgotten = max(g.forgotten, g.resources[name].highest)
+		delete(g.resources, name)
+	}
+}
+
 // leave forgets a resource that nobody uses, if a Memory remembers its token. g.mu is locked.
 func (g *Guard) leave(name string, r *resource) {
 	if r.users--; r.users == 0 && g.Memory != nil && g.resources[name] == r {
@@ -218,10 +253,11 @@ func (g *Guard) leave(name string, r *resource) {
 func (g *Guard) Reset(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r := g.resources[name]; r != nil {
+	switch r := g.resources[name]; {
+	case r != nil:
 		r.highest = 0
-		if r.users == 0 {
-			delete(g.resources, name)
-		}
+	case g.Memory == nil && g.forgotten > 0:
+		// Known by name, so that it is not judged by the forgotten ones.
+		g.resources[name] = &resource{active: make(map[*caller]struct{}), changed: make(chan struct{})}
 	}
 }

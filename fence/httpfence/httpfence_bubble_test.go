@@ -3,8 +3,10 @@ package httpfence_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -239,4 +241,63 @@ func TestTheTransportSendsTheLeasesToken(t *testing.T) {
 		assert.True(t, token == wanted.Get(httpfence.Header), "%s: sent %q, want %d", c.name, token, c.token)
 		assert.Equal(t, r.Header.Get(httpfence.Header), before, "%s: the caller's request was changed", c.name)
 	}
+}
+
+// A context may belong to leases of several locks. Their tokens say nothing about each other, so the transport
+// sends the one of the lock that it is told, and none if it is not told.
+func TestTheTransportSendsTheTokenOfTheNamedLock(t *testing.T) {
+	locks, err := holdfast.New(memstore.New(), holdfast.Config{})
+	assert.Must(t, err)
+	defer locks.Close(context.Background())
+	outer, err := locks.Mutex("job").Lock(t.Context())
+	assert.Must(t, err)
+	inner, err := locks.Mutex("invoice").Lock(outer.Context())
+	assert.Must(t, err)
+	var sent *http.Request
+	base := transportFunc(func(r *http.Request) (*http.Response, error) {
+		sent = r
+		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+	})
+	for _, c := range []struct {
+		lock  string
+		token string
+	}{
+		{"job", strconv.FormatUint(outer.Token(), 10)}, {"invoice", strconv.FormatUint(inner.Token(), 10)}, {"other", ""},
+	} {
+		r, err := http.NewRequestWithContext(inner.Context(), http.MethodPut, "http://service/a", nil)
+		assert.Must(t, err)
+		named := httpfence.Transport{Base: base, Lock: func(*http.Request) string { return c.lock }}
+		answer, err := named.RoundTrip(r)
+		assert.Must(t, err)
+		answer.Body.Close()
+		assert.Equal(t, sent.Header.Get(httpfence.Header), c.token, "the token for %s", c.lock)
+	}
+	sent = nil
+	r, err := http.NewRequestWithContext(inner.Context(), http.MethodPut, "http://service/a", nil)
+	assert.Must(t, err)
+	_, err = httpfence.Transport{Base: base}.RoundTrip(r)
+	assert.True(t, errors.Is(err, fence.ErrInvalid) && sent == nil, "two locks and no name: %v, sent %v", err, sent)
+}
+
+type transportFunc func(r *http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A guard without a memory keeps a bounded number of names. It refuses what is older than what it has
+// forgotten, and a caller that has acquired its lock again gets through.
+func TestAGuardThatForgetsNamesAcceptsNoLateCaller(t *testing.T) {
+	guard := &httpfence.Guard{}
+	h := guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	put := func(n, token int) int {
+		return call(t.Context(), h, "PUT", fmt.Sprint("/", n), strconv.Itoa(token)).code
+	}
+	for n := range httpfence.MostResources + 1 {
+		assert.Equal(t, put(n, 100+n), 200, "resource %d", n)
+	}
+	assert.Equal(t, put(0, 99), 412, "a late caller of a name that was forgotten")
+	assert.Equal(t, put(-1, 99), 412, "a name that was never known, with an older token than a forgotten one")
+	assert.Equal(t, put(-1, 100+httpfence.MostResources), 200, "the same after its lock was acquired again")
+	assert.Equal(t, put(5000, 5099), 412, "a late caller of a name that is known")
+	guard.Reset("/1")
+	assert.Equal(t, put(1, 1), 200, "after a reset")
 }

@@ -6,10 +6,11 @@
 //	err = guard.Put(ctx, "invoice/42", lease.Token(), data)
 //	data, err := guard.Get(ctx, "invoice/42")
 //
-// The token stands in the first line of the object, with a random word. The guard reads the object and
-// writes it on the condition that it is still the same. The random word makes every version
-// different. A token in the metadata would not do: with S3, a version with the same content has the
-// same ETag, so a late writer could take a new version for the old one that it has read.
+// The token stands in the first line of the object, with the random words of the last calls that wrote it.
+// The guard reads the object and writes it on the condition that it is still the same. The random word makes
+// every version different. A token in the metadata would not do: with S3, a version with the same content has
+// the same ETag, so a late writer could take a new version for the old one that it has read. The words of the
+// calls before tell a writer whose answer was lost that its write took effect, though others came after it.
 //
 // So other programs read the object with [Guard.Get], or skip its first line. The guard holds the
 // whole object in memory: it is for states and pointers. To publish large data, write them
@@ -22,9 +23,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/backoff"
 )
 
 // What a [Bucket] answers.
@@ -59,28 +65,33 @@ type Guard struct {
 // state is what an object has.
 type state struct {
 	token   uint64
-	word    string // random, from the call that wrote it
+	words   []string // random, one of each call that wrote it, the last one first; none: no guard wrote it
 	content []byte
 	version string // "": there is no object
 }
 
 const mark = "holdfast-fence "
 
-// encode is the object that a call writes.
-func encode(token uint64, word string, content []byte) []byte {
-	return append(fmt.Appendf(nil, "%s%d %s\n", mark, token, word), content...)
+// mostWords is how many calls an object remembers.
+const mostWords = 64
+
+// encode is the object that a call writes after s.
+func encode(token uint64, word string, s state, content []byte) []byte {
+	words := append([]string{word}, s.words...)
+	words = words[:min(len(words), mostWords)]
+	return append(fmt.Appendf(nil, "%s%d %s\n", mark, token, strings.Join(words, " ")), content...)
 }
 
 func decode(body []byte, version string) state {
 	s := state{content: body, version: version}
 	line, content, found := bytes.Cut(body, []byte("\n"))
 	rest, marked := bytes.CutPrefix(line, []byte(mark))
-	number, word, two := bytes.Cut(rest, []byte(" "))
+	number, words, two := bytes.Cut(rest, []byte(" "))
 	token, err := strconv.ParseUint(string(number), 10, 64)
 	if !found || !marked || !two || err != nil {
 		return s
 	}
-	s.token, s.word, s.content = token, string(word), content
+	s.token, s.words, s.content = token, strings.Fields(string(words)), content
 	return s
 }
 
@@ -121,7 +132,8 @@ func (g Guard) Put(ctx context.Context, key string, token uint64, content []byte
 // never depends on an old read. If the object has seen a higher token, f is not called, and the
 // error is a [*fence.StaleError]. If f fails, nothing is written, and Update returns its error.
 //
-// After any other error the outcome is unknown: f may have to find out whether its change is there.
+// After any other error the outcome is unknown: f may have to find out whether its change is there. If Update
+// returns nil, f's change has been made once.
 func (g Guard) Update(
 	ctx context.Context, key string, token uint64, f func(content []byte) ([]byte, error),
 ) error {
@@ -129,6 +141,7 @@ func (g Guard) Update(
 		return err
 	}
 	return g.change(ctx, key, func(s state) (uint64, []byte, error) {
+		// Not a late copy of this call: change knows those before it asks.
 		if err := fence.Judge(key, token, s.token); err != nil {
 			return 0, nil, err
 		}
@@ -137,26 +150,74 @@ func (g Guard) Update(
 	})
 }
 
-// change writes what f makes of an object. It tries again while others write, which ends: each
-// further try means that one of them has succeeded.
+// change writes what f makes of an object, and tries again while others write. Each try may be sent more than
+// once by the client library of the store. For example: the first copy takes effect and its answer is lost,
+// another call writes after it, and the second copy gets ErrChanged. The object then remembers the call.
 func (g Guard) change(ctx context.Context, key string, f func(state) (uint64, []byte, error)) error {
-	word := rand.Text()
-	for {
-		s, err := g.read(ctx, key)
-		if err != nil {
-			return err
+	word, refusals := rand.Text()[:13], 0 // 65 random bits
+	s, err := g.read(ctx, key)
+	for err == nil {
+		token, content, refused := f(s)
+		if refused != nil {
+			return refused
 		}
-		if s.word == word {
-			return nil // an earlier try has arrived, though its answer was lost, and was sent again
-		}
-		token, content, err := f(s)
-		if err != nil {
-			return err
-		}
-		err = g.Bucket.Put(ctx, key, encode(token, word, content), s.version)
+		err = g.Bucket.Put(ctx, key, encode(token, word, s, content), s.version)
 		if !errors.Is(err, ErrChanged) {
 			return err
 		}
+		before := s
+		if s, err = g.read(ctx, key); err != nil {
+			return fmt.Errorf("%w: %w", errUnknown, err)
+		}
+		switch {
+		case slices.Contains(s.words, word):
+			return nil
+		case !s.sameAs(before):
+			refusals = 0
+			if !s.remembersAllSince(before) {
+				return errUnknown
+			}
+		default: // nobody has written, and the store says so
+			if refusals++; refusals == mostRefusals {
+				return fmt.Errorf("objectfence: the store refuses the version %q that it has just named for %q: "+
+					"its conditional requests cannot guard the object", s.version, key)
+			}
+			err = pause(ctx, refusals)
+		}
+	}
+	return err
+}
+
+// mostRefusals is how often a store may refuse the version that it has named. A replica that is late may
+// name one that has gone.
+const mostRefusals = 5
+
+// errUnknown says that a write may have taken effect.
+var errUnknown = errors.New("objectfence: too many others have written since, or a program without a guard: " +
+	"it is not known whether the write took effect; read the object to find out")
+
+// sameAs reports whether nobody has written since.
+func (s state) sameAs(before state) bool {
+	return s.version == before.version || len(s.words) > 0 && len(before.words) > 0 && s.words[0] == before.words[0]
+}
+
+// remembersAllSince reports whether every call that has written since is among the words.
+func (s state) remembersAllSince(before state) bool {
+	if len(before.words) == 0 {
+		return 0 < len(s.words) && len(s.words) < mostWords
+	}
+	return slices.Contains(s.words, before.words[0])
+}
+
+// pause gives a replica that is late its time.
+func pause(ctx context.Context, refusals int) error {
+	timer := time.NewTimer(backoff.Default.After(refusals, mathrand.Float64()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errUnknown, context.Cause(ctx))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 
@@ -154,6 +155,77 @@ func TestAWriteThatIsSentTwiceSucceedsOnce(t *testing.T) {
 	want(t, "a lost answer", guard.Put(t.Context(), "a", 5, []byte("y")), errLost)
 	content(t, guard, "y")
 }
+
+// The answer is lost, others write with the same token or a higher one, and the second copy is refused. The
+// first copy took effect, so the call has succeeded, and f runs once.
+func TestAWriteWhoseAnswerIsLostTakesEffectOnceThoughOthersFollow(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		others int
+		token  uint64
+		want   error
+	}{
+		{"the same token", 1, 5, nil},
+		{"the next holder", 1, 6, nil},
+		{"as many as are remembered", 63, 5, nil},
+		{"too many", 64, 5, errors.ErrUnsupported},
+	} {
+		b := newBucket()
+		guard := objectfence.Guard{Bucket: b}
+		want(t, "the first", guard.Put(t.Context(), "a", 5, nil), nil)
+		add := func(token uint64, text string) error {
+			return guard.Update(t.Context(), "a", token, func(old []byte) ([]byte, error) {
+				return append(old, text...), nil
+			})
+		}
+		b.lose = func() error {
+			b.mu.Unlock()
+			defer b.mu.Lock()
+			for range c.others {
+				want(t, "another", add(c.token, "o"), nil)
+			}
+			return objectfence.ErrChanged
+		}
+		err := add(5, "x")
+		assert.Equal(t, err == nil, c.want == nil, "%s: %v", c.name, err)
+		content(t, guard, "x"+strings.Repeat("o", c.others))
+	}
+}
+
+// A store whose conditions never hold is told apart from one in which others write.
+func TestAStoreWhoseConditionsNeverHoldIsRefused(t *testing.T) {
+	for _, named := range []string{"the same version", "always another version"} {
+		b := newBucket()
+		guard := objectfence.Guard{Bucket: b}
+		want(t, "the first", guard.Put(t.Context(), "a", 5, nil), nil)
+		reads := 0
+		broken := objectfence.Guard{Bucket: bucketOf{
+			get: func(ctx context.Context, key string) ([]byte, string, error) {
+				body, version, err := b.Get(ctx, key)
+				if reads++; named != "the same version" {
+					version = strings.Repeat("w", reads)
+				}
+				return body, version, err
+			},
+			put: func() error { return objectfence.ErrChanged },
+		}}
+		err := broken.Put(t.Context(), "a", 5, []byte("x"))
+		assert.True(t, err != nil && strings.Contains(err.Error(), "cannot guard") && reads < 10,
+			"%s: %d reads, %v", named, reads, err)
+	}
+}
+
+// bucketOf is a store that answers by functions.
+type bucketOf struct {
+	get func(ctx context.Context, key string) ([]byte, string, error)
+	put func() error
+}
+
+func (b bucketOf) Get(ctx context.Context, key string) ([]byte, string, error) {
+	return b.get(ctx, key)
+}
+
+func (b bucketOf) Put(context.Context, string, []byte, string) error { return b.put() }
 
 func TestAnObjectThatWasNeverGuardedIsAllContent(t *testing.T) {
 	b := newBucket()

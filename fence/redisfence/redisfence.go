@@ -72,6 +72,10 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("redisfence: command %d (%s): %s", e.Number, e.Name, e.Message)
 }
 
+// mostWords is how many words a [Command] may have: Lua passes at most 8,000 values to a call, and fails
+// beyond that, in the middle of the commands.
+const mostWords = 7000
+
 // width is how many digits a stored token has, so that tokens can be compared as text: numbers in
 // a script are exact only up to 2^53.
 const width = 20
@@ -129,8 +133,8 @@ func define(name, text string) *script.Script {
 // accepted, so the commands must be safe to repeat. If only the client library repeats a
 // request, it takes effect once, unless another call under the same token comes between.
 //
-// If keys are in different slots of a Cluster, the error is a [fence.ErrInvalid], and nothing was
-// sent.
+// If keys are in different slots of a Cluster, or a command has more than 7,000 words, the error is a
+// [fence.ErrInvalid], and nothing was sent.
 func (g Guard) Do(ctx context.Context, resource string, token uint64, commands ...Command) error {
 	keys, err := g.keys(resource, token, commands)
 	if err != nil {
@@ -175,8 +179,12 @@ func (g Guard) keys(resource string, token uint64, commands []Command) ([]string
 	}
 	keys, group := []string{own}, g.Store.Group(own)
 	for _, c := range commands {
-		if c.Name == "" {
+		switch words := 1 + len(c.Keys) + len(c.Args); {
+		case c.Name == "":
 			return nil, fmt.Errorf("%w: a Command needs a Name", fence.ErrInvalid)
+		case words > mostWords:
+			return nil, fmt.Errorf("%w: %s has %d words, and a Command may have %d: split it into several",
+				fence.ErrInvalid, c.Name, words, mostWords)
 		}
 		for _, key := range c.Keys {
 			if g.Store.Group(key) != group {

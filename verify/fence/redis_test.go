@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,20 @@ func TestCommandsRunInOrderUntilOneIsRefused(t *testing.T) {
 	} {
 		want(t, what, bad, fence.ErrInvalid)
 	}
+}
+
+// A command of too many words would fail in the middle of the others. So it is refused before anything is sent.
+func TestACommandOfTooManyWordsChangesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	guard := redisfence.Guard{Store: adapters["goredis"](t, server.Addr())}
+	most := redisfence.Write("RPUSH", "most", slices.Repeat([]string{"x"}, 6998)...)
+	want(t, "the most words", guard.Do(within(t), "a", 1, most, most), nil)
+	assert.Equal[any](t, server.Do(t, "LLEN", "most"), int64(2*6998), "what the commands have written")
+	more := redisfence.Write("RPUSH", "more", slices.Repeat([]string{"x"}, 6999)...)
+	err := guard.Do(within(t), "a", 2, redisfence.Write("SET", "b", "1"), more)
+	want(t, "one word more", err, fence.ErrInvalid)
+	assert.Equal[any](t, server.Do(t, "EXISTS", "b", "more"), int64(0), "what was written")
 }
 
 // If the answer is lost, the client library sends the request again: it takes effect once.
