@@ -82,7 +82,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, invalid("the store is nil: create one, for example with goredis.New(rdb)")
 	}
-	plain, foreign := s.(store.PlainTokens)
+	plain, foreign := store.As[store.PlainTokens](s)
 	if foreign = foreign && plain.PlainTokens(); foreign {
 		cfg.MaxLocalHandOvers = cmp.Or(cfg.MaxLocalHandOvers, foreignHandOvers)
 	}
@@ -102,7 +102,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.events.observer, c.events.log, c.events.logs = cfg.Observer, c.log, cfg.Logger != nil
-	if fake, ok := s.(store.Simulated); ok {
+	if fake, ok := store.As[store.Simulated](s); ok {
 		if now := fake.Clock(); now != nil {
 			c.now, c.simulated = now, true
 		}
@@ -304,7 +304,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	c.life.Wait(ctx)
 	c.hub.Stop()
 	c.renewer.Stop()
-	if s, ok := c.store.(store.IdleCloser); ok {
+	if s, ok := store.As[store.IdleCloser](c.store); ok {
 		s.CloseIdleConnections()
 	}
 	c.events.lastNews()

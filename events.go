@@ -197,16 +197,14 @@ func (s *timedStore) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {
 	start := s.now()
-	answer, got, err := s.Store.(store.Acker).RunAcked(ctx, action, keys, args, need, limit)
+	acker, _ := store.As[store.Acker](s.Store)
+	answer, got, err := acker.RunAcked(ctx, action, keys, args, need, limit)
 	s.observer.ObserveRequest(Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
 	return answer, got, err
 }
 
-// Batches implements [store.Batcher].
-func (s *timedStore) Batches() bool {
-	b, ok := s.Store.(store.Batcher)
-	return ok && b.Batches()
-}
+// Unwrap implements [store.Wrapper].
+func (s *timedStore) Unwrap() store.Store { return s.Store }
 
 // news is a report about a hold, for the log handler or the observer.
 type news struct {

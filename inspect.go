@@ -214,7 +214,7 @@ var errListed = errors.New("the caller has seen enough")
 
 func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, error) bool) error {
 	match, err := scan.Match(pattern)
-	scanner, able := c.store.(store.Scanner)
+	scanner, able := store.As[store.Scanner](c.store)
 	switch {
 	case ctx == nil:
 		return errNoContext

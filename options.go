@@ -152,7 +152,7 @@ func choose[O interface{ set(o *lockOptions) error }](
 // validate refuses options that contradict each other or the client's configuration. It is
 // the only function that does this, because an option alone knows only its own values.
 func (o *lockOptions) validate(c *Client) error {
-	_, acker := c.store.(store.Acker)
+	_, acker := store.As[store.Acker](c.store)
 	switch {
 	case o.noRenewal && o.maxRenewals > 0:
 		return invalid("NoRenewal and MaxRenewals cannot be combined: leave one of them out")

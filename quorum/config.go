@@ -66,7 +66,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 		}
 		s.nodes = append(s.nodes, &node{Store: st, store: s, number: i + 1})
 	}
-	if fake, ok := nodes[0].(store.Simulated); ok && fake.Clock() != nil {
+	if fake, ok := store.As[store.Simulated](nodes[0]); ok && fake.Clock() != nil {
 		s.clock, s.simulated = fake.Clock(), true
 	}
 	return s, nil

@@ -114,14 +114,24 @@ func (l *lazy) Server(ctx context.Context) (store.ServerInfo, error) {
 	return s.Server(ctx)
 }
 
-// CloseIdleConnections implements [store.IdleCloser].
-func (l *lazy) CloseIdleConnections() {
-	l.mu.Lock()
-	st := l.store
-	l.mu.Unlock()
-	if s, ok := st.(store.IdleCloser); ok {
-		s.CloseIdleConnections()
+// Scan implements [store.Scanner]: it opens the node.
+func (l *lazy) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
+	s, err := l.get(ctx)
+	if err != nil {
+		return err
 	}
+	scanner, ok := store.As[store.Scanner](s)
+	if !ok {
+		return refuse(ErrUnsupported, "UNSUPPORTED", "the node's store cannot scan keys")
+	}
+	return scanner.Scan(ctx, prefix, visit)
+}
+
+// Unwrap implements [store.Wrapper]. It opens nothing.
+func (l *lazy) Unwrap() store.Store {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.store
 }
 
 // Group implements [store.Store]: a node is one server, so all keys are together.

@@ -16,7 +16,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 	}
 	failed := make(map[int]error)
 	for i, n := range s.nodes {
-		scanner, ok := n.Store.(store.Scanner)
+		scanner, ok := store.As[store.Scanner](n.Store)
 		if !ok {
 			return refuse(ErrUnsupported, "UNSUPPORTED", "the store of %s cannot scan keys", n.name())
 		}

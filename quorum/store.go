@@ -197,7 +197,7 @@ func (s *Store) Close() {
 // CloseIdleConnections implements [store.IdleCloser] for the nodes that do.
 func (s *Store) CloseIdleConnections() {
 	for _, n := range s.nodes {
-		if own, ok := n.Store.(store.IdleCloser); ok {
+		if own, ok := store.As[store.IdleCloser](n.Store); ok {
 			own.CloseIdleConnections()
 		}
 	}

@@ -237,18 +237,14 @@ func (b *base) Listen(ctx context.Context, channel string, l store.Listener) (st
 	if verb == "SPUBLISH" || !b.Store.Sharded() {
 		return b.Store.Listen(ctx, channel, l)
 	}
-	if all, ok := b.Store.(store.Broadcaster); ok {
+	if all, ok := store.As[store.Broadcaster](b.Store); ok {
 		return all.ListenBroadcast(ctx, channel, l)
 	}
 	return nil, ErrUnsupported
 }
 
-// CloseIdleConnections implements [store.IdleCloser] for a store that does.
-func (b *base) CloseIdleConnections() {
-	if own, ok := b.Store.(store.IdleCloser); ok {
-		own.CloseIdleConnections()
-	}
-}
+// Unwrap implements [store.Wrapper].
+func (b *base) Unwrap() store.Store { return b.Store }
 
 // left reads a remaining time as Redis tells it. A key without a TTL never expires by itself.
 func left(ms int64) time.Duration {

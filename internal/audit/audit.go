@@ -53,7 +53,7 @@ func wrapped(st store.Store, wrap func(*script.Script) *script.Script) store.Sto
 	for _, action := range script.All() {
 		a.actions[action] = wrap(action)
 	}
-	if acker, ok := st.(store.Acker); ok {
+	if acker, ok := store.As[store.Acker](st); ok {
 		return &acking{a, acker}
 	}
 	return a
@@ -114,18 +114,8 @@ func (a *audited) of(action *script.Script) *script.Script {
 	return action // it is no script of the protocol
 }
 
-// Batches implements [store.Batcher].
-func (a *audited) Batches() bool {
-	g, ok := a.Store.(store.Batcher)
-	return ok && g.Batches()
-}
-
-// CloseIdleConnections implements [holdfast.IdleCloser].
-func (a *audited) CloseIdleConnections() {
-	if own, ok := a.Store.(store.IdleCloser); ok {
-		own.CloseIdleConnections()
-	}
-}
+// Unwrap implements [store.Wrapper].
+func (a *audited) Unwrap() store.Store { return a.Store }
 
 type acking struct {
 	*audited

@@ -178,7 +178,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) { return s
 // nobody waits.
 func (s *Store) CloseIdleConnections() {
 	s.endIdleTopics()
-	if own, ok := s.inner.(store.IdleCloser); ok {
+	if own, ok := store.As[store.IdleCloser](s.inner); ok {
 		own.CloseIdleConnections()
 	}
 }

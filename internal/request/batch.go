@@ -51,7 +51,7 @@ var (
 func (s *Sender) inBackground(send func()) bool { return s.Life.Go(batchLabel, send) }
 
 func (b *batchers) open(s *Sender) {
-	if g, ok := s.Store.(store.Batcher); ok && g.Batches() {
+	if g, ok := store.As[store.Batcher](s.Store); ok && g.Batches() {
 		b.acquires = make(map[string]*Batcher)
 		b.releases = batch.New(s.release, s.inBackground)
 	}

@@ -116,7 +116,8 @@ func (s *Sender) RunAcked(
 	if !need.Wanted() {
 		answer, err = s.Store.Run(limited, action, keys, args)
 	} else {
-		answer, got, err = s.Store.(store.Acker).RunAcked(limited, action, keys, args, need.Need, need.Limit)
+		acker, _ := store.As[store.Acker](s.Store) // without one, the client refuses the option
+		answer, got, err = acker.RunAcked(limited, action, keys, args, need.Need, need.Limit)
 	}
 	return answer, got, InTime(ctx, err)
 }

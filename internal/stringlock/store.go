@@ -129,7 +129,7 @@ func (s *several) Server(ctx context.Context) (info store.ServerInfo, err error)
 // CloseIdleConnections implements [store.IdleCloser].
 func (s *several) CloseIdleConnections() {
 	for _, one := range s.list {
-		if own, ok := one.(store.IdleCloser); ok {
+		if own, ok := store.As[store.IdleCloser](one); ok {
 			own.CloseIdleConnections()
 		}
 	}
