@@ -5,11 +5,13 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/ctrlflow"
 	"golang.org/x/tools/go/analysis/passes/inspect"
 	"golang.org/x/tools/go/cfg"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 // LostLease finds leases that are dropped, or not released on some path.
@@ -171,6 +173,11 @@ func leaseUses(pass *analysis.Pass, v *types.Var, body ast.Node, defined *ast.Id
 				released = true
 			}
 		case *ast.BinaryExpr: // a comparison with nil
+		case *ast.AssignStmt: // to the blank identifier
+			blank := len(up.Lhs) == 1 && len(up.Rhs) == 1 && up.Rhs[0] == id
+			if name, ok := up.Lhs[0].(*ast.Ident); !blank || !ok || name.Name != "_" {
+				escapes = true
+			}
 		default:
 			escapes = true
 		}
@@ -257,26 +264,48 @@ func (p *path) assignsErr(n ast.Node) bool {
 	return false
 }
 
-// withoutLease reports whether there is no lease if the condition has this value. A
-// condition about the error that it does not know may say so, too.
+// withoutLease reports whether there is no lease, or may be none, if the condition has this value. A
+// condition about the error that it does not know may say anything.
+//
+// For example: if errors.Is(err, ErrHeld) is true, there is no lease. If it is false, there may be one, so that
+// path goes on. Of ok(err) nothing is known, and neither path goes on.
 func (p *path) withoutLease(condition ast.Node, value, fresh bool) bool {
 	c, ok := condition.(ast.Expr)
 	if !ok {
 		return false
 	}
-	about := fresh && uses(p.pass, p.err, c)
-	if b, ok := ast.Unparen(c).(*ast.BinaryExpr); ok && (b.Op == token.EQL || b.Op == token.NEQ) {
-		x := variable(p.pass, b.X)
-		if isNil := p.pass.TypesInfo.Types[b.Y].IsNil(); isNil && x != nil {
-			if x == p.lease {
-				return value == (b.Op == token.EQL)
+	switch c := ast.Unparen(c).(type) {
+	case *ast.UnaryExpr:
+		if c.Op == token.NOT {
+			return p.withoutLease(c.X, !value, fresh)
+		}
+	case *ast.BinaryExpr:
+		switch c.Op {
+		case token.LAND, token.LOR:
+			x, y := p.withoutLease(c.X, value, fresh), p.withoutLease(c.Y, value, fresh)
+			if value == (c.Op == token.LAND) {
+				return x || y // both have this value
 			}
-			if about && x == p.err {
-				return value == (b.Op == token.NEQ)
+			return x && y
+		case token.EQL, token.NEQ:
+			if variable(p.pass, c.Y) == p.lease || fresh && variable(p.pass, c.Y) == p.err {
+				c = &ast.BinaryExpr{X: c.Y, Op: c.Op, Y: c.X}
+			}
+			if x := variable(p.pass, c.X); x != nil && (x == p.lease || fresh && x == p.err) {
+				isNil := p.pass.TypesInfo.Types[c.Y].IsNil()
+				lease := x == p.lease
+				same := value == (c.Op == token.EQL)
+				return same == (isNil == lease) && (isNil || same) // an error that equals another one is no nil
 			}
 		}
+	case *ast.CallExpr:
+		f := typeutil.StaticCallee(p.pass.TypesInfo, c)
+		known := f != nil && f.Pkg() != nil && f.Pkg().Path() == "errors" && (f.Name() == "Is" || f.Name() == "As")
+		if known && fresh && variable(p.pass, c.Args[0]) == p.err {
+			return value
+		}
 	}
-	return about
+	return fresh && uses(p.pass, p.err, c)
 }
 
 // deferRelease puts the idiom behind the check of the error, if there is one, outside of
@@ -296,15 +325,19 @@ func deferRelease(pass *analysis.Pass, v *types.Var, a acquired) []analysis.Sugg
 	if !ok {
 		return nil
 	}
-	for i, s := range block.List[:len(block.List)-1] {
-		check, ok := block.List[i+1].(*ast.IfStmt)
-		if s != a.stmt || !ok || check.Else != nil || len(check.Body.List) == 0 {
-			continue
-		}
-		p := path{pass: pass, lease: v, err: variable(pass, a.stmt.Lhs[1])}
-		_, returns := check.Body.List[len(check.Body.List)-1].(*ast.ReturnStmt)
-		if p.err == nil || !returns || !p.withoutLease(check.Cond, true, true) {
+	at := slices.Index(block.List, ast.Stmt(a.stmt))
+	p := path{pass: pass, lease: v, err: variable(pass, a.stmt.Lhs[1])}
+	for _, s := range block.List[at+1:] {
+		check, ok := s.(*ast.IfStmt)
+		if !ok || p.err == nil || check.Else != nil || len(check.Body.List) == 0 {
 			return nil
+		}
+		_, returns := check.Body.List[len(check.Body.List)-1].(*ast.ReturnStmt)
+		if !returns || !p.withoutLease(check.Cond, true, true) {
+			return nil
+		}
+		if !isCheckOf(pass, p.err, check.Cond) {
+			continue // one kind of error; the check of all others follows
 		}
 		text := fmt.Sprintf("\ndefer %s.%s(%s)", v.Name(), verb(v), ctx.Name)
 		return []analysis.SuggestedFix{{
@@ -313,4 +346,10 @@ func deferRelease(pass *analysis.Pass, v *types.Var, a acquired) []analysis.Sugg
 		}}
 	}
 	return nil
+}
+
+// isCheckOf reports whether a condition is err != nil.
+func isCheckOf(pass *analysis.Pass, err *types.Var, c ast.Expr) bool {
+	b, ok := ast.Unparen(c).(*ast.BinaryExpr)
+	return ok && b.Op == token.NEQ && variable(pass, b.X) == err && pass.TypesInfo.Types[b.Y].IsNil()
 }

@@ -165,10 +165,16 @@ func outerIn(pass *analysis.Pass, do string, outer *types.Var, work *ast.FuncLit
 	}
 }
 
-// mayHaveOuter: log lines, and what must outlive the lease on purpose.
+// mayHaveOuter: log lines, what only reads a value of the context, and what must outlive the lease on purpose.
 func mayHaveOuter(pass *analysis.Pass, call *ast.CallExpr) bool {
 	f := typeutil.Callee(pass.TypesInfo, call)
-	if f == nil || f.Pkg() == nil {
+	if f == nil {
+		return false
+	}
+	if sig, ok := f.Type().(*types.Signature); ok && readsValue(sig) {
+		return true
+	}
+	if f.Pkg() == nil {
 		return false
 	}
 	switch f.Pkg().Path() {
@@ -178,4 +184,18 @@ func mayHaveOuter(pass *analysis.Pass, call *ast.CallExpr) bool {
 		return f.Name() == "WithoutCancel" || f.Name() == "AfterFunc" || f.Name() == "Cause"
 	}
 	return false
+}
+
+// readsValue reports whether a function has the context alone and returns neither an error nor a context, as
+// trace.SpanFromContext does. Work that can take time can fail.
+func readsValue(sig *types.Signature) bool {
+	if sig.Params().Len() != 1 || sig.Results().Len() == 0 {
+		return false
+	}
+	for r := range sig.Results().Variables() {
+		if isContext(r.Type()) || types.Identical(r.Type(), types.Universe.Lookup("error").Type()) {
+			return false
+		}
+	}
+	return true
 }

@@ -1,7 +1,18 @@
 // Package holdfast has the calls of the library that the tests of vet need.
 package holdfast
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// ErrHeld says that another client holds the lock.
+var ErrHeld = errors.New("held")
+
+// HeldError is an ErrHeld.
+type HeldError struct{}
+
+func (e *HeldError) Error() string { return "held" }
 
 type (
 	Client     struct{}
