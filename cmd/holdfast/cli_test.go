@@ -98,24 +98,54 @@ func TestTheServerIsFoundInOrder(t *testing.T) {
 	}
 }
 
+// Nothing that could not be parsed is quoted, whichever character in a password makes it another URL.
+func TestNoPartOfAPasswordIsInAnError(t *testing.T) {
+	for _, form := range []string{
+		"redis://default:%s@host", "redis://:%s@host:6379/0", "rediss://%s@host", "u:%s@host", "%s@host",
+		"redis+sentinel://u:%s@a,b/name", "redis+cluster://u:%s@a,b", "unix://u:%s@/run/redis.sock",
+		"redis://host?password=%s", "redis://host?%s", "redis://host/%s", "redis://host:%s", "%s://host", "redis://u:%s",
+	} {
+		for _, between := range []string{"/", "?", "#", "%", "@", ":", "&", "=", " ", "%2", "://", ""} {
+			a := &app{say: &printer{w: io.Discard}}
+			_ = newRoot(a)
+			text := fmt.Sprintf(form, "s3cr"+between+"t-w0rd")
+			a.server.urls.Set(text)
+			s, err := a.locate(func(string) (string, bool) { return "", false })
+			said := ""
+			switch {
+			case err != nil:
+				said = err.Error() + hintOf(err)
+			case strings.Contains(form, ":%s@"): // elsewhere it may be a user, a host or a scheme
+				said = s.address + s.public
+			}
+			assert.False(t, strings.Contains(said, "s3cr") || strings.Contains(said, "t-w0rd"), "%s: %s", text, said)
+		}
+	}
+}
+
 func TestWhatIsNoServerIsRefused(t *testing.T) {
 	for urls, want := range map[string]string{
 		"redis://a redis://b":                              "names 2 servers",
 		"redis://a,b":                                      "several hosts need the form",
 		"redis+sentinel://a,b":                             "the primary's name is missing",
 		"redis+cluster://a/3":                              "no database but 0",
-		"redis+ring://a":                                   "not a supported URL scheme",
+		"redis+ring://a":                                   "not one of the schemes that are supported",
 		"redis://a redis://b redis+sentinel://c/n":         "independent primaries",
 		"redis://a redis://b redis+cluster://:s3cret@c::9": "independent primaries",
-		"http://:s3cret@a":                                 "not a valid URL",
-		"a:99999":                                          "no port 99999",
+		"http://:s3cret@a":                                 "not one of the schemes that are supported",
+		"redis://a?tls=s3cret":                             "the parameter tls, which",
+		"redis://a?db=s3cret":                              "the parameter db of the URL has a value",
+		"rediss://a?skip_verify=true":                      "accept any server's certificate",
+		"redis://a/s3cret":                                 "not the number of a database",
+		"redis://default:8/s3cret@a":                       "percent-encoded",
+		"a:99999":                                          "the port is not a number",
 		"redis://:6379":                                    "names no host",
 		"redis:///0":                                       "names no host",
 		"rediss://:s3cret@":                                "names no host",
 		"a:":                                               "no port after the colon",
 		"redis+sentinel://a,/n":                            "names no host",
 		"redis+cluster://,b":                               "names no host",
-		"redis+sentinel://a,b:99999/n":                     "no port 99999",
+		"redis+sentinel://a,b:99999/n":                     "the port is not a number",
 	} {
 		a := &app{say: &printer{w: io.Discard}}
 		_ = newRoot(a)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -82,9 +83,39 @@ func (p urlParts) withoutPassword() string {
 	return p.String()
 }
 
-// parseTarget reads a URL, or a bare HOST:PORT. Its error does not repeat the URL: there
-// may be a password in it.
+// checkURL refuses a URL that net/url would take for another one than its writer meant. For example, in
+// redis://default:8/secret@host the password is 8/secret, and net/url sees the host default, the port 8 and the
+// database secret@host.
+func checkURL(text string) error {
+	_, rest, found := strings.Cut(text, "://")
+	if !found {
+		rest = text
+	}
+	hosts, behind := rest, ""
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		hosts, behind = rest[:end], rest[end:]
+	}
+	socket := strings.HasPrefix(text, "unix:")
+	user, hasUser := "", false
+	if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
+		user, hasUser = hosts[:at], true
+	}
+	_, err := url.PathUnescape(user)
+	switch {
+	case !socket && strings.Contains(behind, "@"), socket && hosts != "" && !hasUser, err != nil,
+		strings.Contains(user, "@"):
+		return errors.New("a user name or a password in a URL must be percent-encoded " +
+			"(/ is %2F, ? is %3F, # is %23, % is %25, @ is %40); or put the password into HOLDFAST_PASSWORD")
+	}
+	return nil
+}
+
+// parseTarget reads a URL, or a bare HOST:PORT. Its errors repeat nothing that could not be parsed: that may be
+// a part of a password.
 func parseTarget(text string) (*target, error) {
+	if err := checkURL(text); err != nil {
+		return nil, err
+	}
 	t := &target{parts: splitURL(text)}
 	single := t.parts
 	scheme, form, _ := strings.Cut(t.parts.scheme, "+")
@@ -108,7 +139,7 @@ func parseTarget(text string) (*target, error) {
 			return nil, errors.New("a Cluster has no database but 0")
 		}
 	default:
-		return nil, fmt.Errorf("%q is not a supported URL scheme", single.scheme)
+		return nil, errNoScheme
 	}
 	for host := range strings.SplitSeq(t.parts.hosts, ",") {
 		// The client library would take localhost, where each machine has locks of its own.
@@ -118,16 +149,9 @@ func parseTarget(text string) (*target, error) {
 	}
 	single.scheme = scheme
 	single.hosts, _, _ = strings.Cut(single.hosts, ",")
-	options, err := redis.ParseURL(single.String())
+	options, err := parseOptions(single)
 	if err != nil {
-		if bad, ok := errors.AsType[*url.Error](err); ok {
-			err = bad.Err
-		}
-		why := strings.TrimPrefix(err.Error(), "redis: ")
-		if u, parseErr := url.Parse(single.String()); parseErr != nil || u.User != nil {
-			why = "not a valid URL"
-		}
-		return nil, errors.New(why)
+		return nil, err
 	}
 	options.DialTimeout = 3 * time.Second
 	options.DialerRetries = 1
@@ -138,10 +162,61 @@ func parseTarget(text string) (*target, error) {
 	for _, addr := range t.addrs() {
 		_, port, err := net.SplitHostPort(addr)
 		if _, bad := strconv.ParseUint(port, 10, 16); err == nil && bad != nil && options.Network != "unix" {
-			return nil, fmt.Errorf("there is no port %s", oneLine(port))
+			return nil, errors.New("the port is not a number up to 65535")
 		}
 	}
 	return t, nil
+}
+
+var errNoScheme = errors.New("the URL has not one of the schemes that are supported")
+
+// parseOptions reads the URL of one server. go-redis' own errors quote what they do not understand.
+func parseOptions(u urlParts) (*redis.Options, error) {
+	query := u.query
+	u.query = ""
+	plain := u.String()
+	if _, err := redis.ParseURL(plain); err != nil {
+		switch parsed, bad := url.Parse(plain); {
+		case bad != nil:
+			return nil, errors.New("not a valid URL")
+		case !slices.Contains([]string{"redis", "rediss", "unix"}, parsed.Scheme):
+			return nil, errNoScheme
+		case parsed.Scheme != "unix" && strings.Trim(parsed.Path, "/") != "":
+			return nil, errors.New("the path of the URL is not the number of a database, as in redis://HOST:PORT/0")
+		}
+		return nil, errors.New("not a valid URL")
+	}
+	parameters, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, errors.New("the parameters of the URL cannot be read: they are NAME=VALUE, with & between them")
+	}
+	for name, values := range parameters {
+		one, err := redis.ParseURL(plain + "?" + url.Values{name: values}.Encode())
+		switch {
+		case err != nil && !isParameter(name):
+			return nil, errors.New("a parameter of the URL has a name that cannot be one")
+		case err != nil && strings.Contains(err.Error(), "unexpected option"):
+			return nil, fmt.Errorf("the URL has the parameter %s, which holdfast does not know", name)
+		case err != nil:
+			return nil, fmt.Errorf("the parameter %s of the URL has a value that cannot be used", name)
+		case one.TLSConfig != nil && one.TLSConfig.InsecureSkipVerify:
+			return nil, errors.New("skip_verify in the URL would accept any server's certificate: " +
+				"name the certificate of the authority by --cacert")
+		}
+	}
+	if u.query = query; query == "" {
+		return redis.ParseURL(plain)
+	}
+	options, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, errors.New("the parameters of the URL cannot be used together")
+	}
+	return options, nil
+}
+
+// isParameter reports whether a text looks like the name of a parameter, and not like a secret.
+func isParameter(name string) bool {
+	return len(name) <= 40 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") == ""
 }
 
 // addrs are the hosts of the URL, each with a port.
