@@ -2,7 +2,6 @@ package compat
 
 import (
 	"context"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -80,41 +79,29 @@ func passNative(open func(testing.TB, []string) store.Store) func(testing.TB, []
 // more than the time on a machine that does other work.
 func BenchmarkPair(b *testing.B) {
 	for _, c := range contenders {
-		for _, ctx := range []struct {
-			name string
-			of   func(context.Context) (context.Context, context.CancelFunc)
-		}{
-			{"background", func(ctx context.Context) (context.Context, context.CancelFunc) {
-				return context.WithoutCancel(ctx), func() {}
-			}},
-			{"cancellable", context.WithCancel},
-		} {
-			b.Run(strings.Join([]string{c.wire, c.library, ctx.name}, "/"), func(b *testing.B) {
-				servers := redistest.Primaries(b, c.servers, redistest.AllowAll())
-				pass := c.open(b, redistest.Addrs(servers))
-				ctx, cancel := ctx.of(b.Context())
-				defer cancel()
-				for range steady {
-					must(b, pass(ctx))
-				}
-				for _, server := range servers {
-					server.ResetStats(b)
-				}
-				b.ReportAllocs()
-				before := processorTime(b)
-				for b.Loop() {
-					must(b, pass(ctx))
-				}
-				micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 / float64(b.N) }
-				b.ReportMetric(micros(processorTime(b)-before), "client-µs/op")
-				var busy time.Duration
-				for _, server := range servers {
-					took := server.CommandTimes(b)
-					busy += took["set"] + took["evalsha"]
-				}
-				b.ReportMetric(micros(busy), "server-µs/op")
-			})
-		}
+		b.Run(c.wire+"/"+c.library, func(b *testing.B) {
+			servers := redistest.Primaries(b, c.servers, redistest.AllowAll())
+			pass := c.open(b, redistest.Addrs(servers))
+			for range steady {
+				must(b, pass(b.Context()))
+			}
+			for _, server := range servers {
+				server.ResetStats(b)
+			}
+			b.ReportAllocs()
+			before := processorTime(b)
+			for b.Loop() {
+				must(b, pass(b.Context()))
+			}
+			micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 / float64(b.N) }
+			b.ReportMetric(micros(processorTime(b)-before), "client-µs/op")
+			var busy time.Duration
+			for _, server := range servers {
+				took := server.CommandTimes(b)
+				busy += took["set"] + took["evalsha"]
+			}
+			b.ReportMetric(micros(busy), "server-µs/op")
+		})
 	}
 }
 
