@@ -246,8 +246,13 @@ func TestAJavaServiceIsWaitedFor(t *testing.T) {
 // Each page shows its files as they are.
 func TestThePagesShowTheFiles(t *testing.T) {
 	for page, files := range map[string][]string{
-		"redsync.md":     {"redsync/calls.go", "redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go"},
-		"redislock.md":   {"redislock/calls.go", "redislock/before.go", "redislock/shared.go", "redislock/during.go", "redislock/after.go"},
+		"redsync.md": {
+			"redsync/calls.go", "redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go",
+		},
+		"redislock.md": {
+			"redislock/calls.go", "redislock/before.go", "redislock/shared.go", "redislock/during.go",
+			"redislock/after.go",
+		},
 		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
 		"redisson.md": {
 			"redisson/Before.java", "redisson/shared.go", "redisson/during.go", "redisson/after.go",

@@ -68,9 +68,9 @@ func (h mutexHold) Unlock(ctx context.Context) string {
 
 func init() { //nolint:gochecknoinits // the table of another file
 	lockers["redsync"] = openRedsync
-	lockers["holdfast/redsync"] = openOurs(func(servers []store.Store) store.Store { return redsync.NewStore(servers...) })
+	lockers["holdfast/redsync"] = openOurs(func(all []store.Store) store.Store { return redsync.NewStore(all...) })
 	lockers["redislock"] = openRedislock
-	lockers["holdfast/redislock"] = openOurs(func(servers []store.Store) store.Store { return redislock.NewStore(servers[0]) })
+	lockers["holdfast/redislock"] = openOurs(func(all []store.Store) store.Store { return redislock.NewStore(all[0]) })
 }
 
 // lockerFunc is a Locker that is a function.

@@ -15,7 +15,7 @@ func Calls(ctx context.Context, client *holdfast.Client, charge func(context.Con
 		holdfast.TTL(30*time.Second),                          // the TTL of Obtain
 		holdfast.Tries(11, 100*time.Millisecond),              // LimitRetry(LinearBackoff(…), 10)
 		holdfast.Tags(map[string]string{"server": "billing"}), // Metadata
-		holdfast.NoRenewal(),                                  // redislock does not renew; without it, Extend is not needed
+		holdfast.NoRenewal(),                                  // without it, the lease is renewed
 	)
 	lease, err := mutex.Lock(ctx) // Obtain
 	if held := (*holdfast.HeldError)(nil); errors.As(err, &held) {

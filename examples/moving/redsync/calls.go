@@ -14,7 +14,7 @@ func Calls(ctx context.Context, client *holdfast.Client, charge func(context.Con
 	mutex := client.Mutex("order/42", // NewMutex
 		holdfast.TTL(30*time.Second),             // WithExpiry
 		holdfast.Tries(10, 150*time.Millisecond), // WithTries, WithRetryDelay; without it, Lock waits in the queue
-		holdfast.NoRenewal(),                     // redsync does not renew; without it, Extend is not needed
+		holdfast.NoRenewal(),                     // without it, the lease is renewed
 	)
 	lease, err := mutex.Lock(ctx) // LockContext
 	if held := (*holdfast.HeldError)(nil); errors.As(err, &held) {
