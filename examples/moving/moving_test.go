@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	bsm "github.com/bsm/redislock"
 	gored "github.com/go-redsync/redsync/v4"
@@ -88,16 +89,32 @@ func moves(t *testing.T) map[string]stages {
 			},
 		},
 		"rueidislock": {
-			func(ctx context.Context, f func(context.Context) error) error {
+			again(func(ctx context.Context, f func(context.Context) error) error {
 				return rueidislock.Before(ctx, other, "rueidislock", f)
-			},
-			func(ctx context.Context, f func(context.Context) error) error {
+			}),
+			again(func(ctx context.Context, f func(context.Context) error) error {
 				return rueidislock.During(ctx, other, client, "rueidislock", f)
-			},
+			}),
 			func(ctx context.Context, f func(context.Context) error) error {
 				return rueidislock.After(ctx, client, "rueidislock", f)
 			},
 		},
+	}
+}
+
+// again asks once more if a wait lasts for long: under load rueidislock misses that a lock is released, and
+// then waits for ever.
+func again(stage enter) enter {
+	return func(ctx context.Context, charge func(context.Context) error) error {
+		for {
+			ran := false
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			err := stage(limited, func(ctx context.Context) error { ran = true; return charge(ctx) })
+			cancel()
+			if ran || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+		}
 	}
 }
 
