@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	bsm "github.com/bsm/redislock"
 	gored "github.com/go-redsync/redsync/v4"
@@ -88,16 +89,32 @@ func moves(t *testing.T) map[string]stages {
 			},
 		},
 		"rueidislock": {
-			func(ctx context.Context, f func(context.Context) error) error {
+			again(func(ctx context.Context, f func(context.Context) error) error {
 				return rueidislock.Before(ctx, other, "rueidislock", f)
-			},
-			func(ctx context.Context, f func(context.Context) error) error {
+			}),
+			again(func(ctx context.Context, f func(context.Context) error) error {
 				return rueidislock.During(ctx, other, client, "rueidislock", f)
-			},
+			}),
 			func(ctx context.Context, f func(context.Context) error) error {
 				return rueidislock.After(ctx, client, "rueidislock", f)
 			},
 		},
+	}
+}
+
+// again asks once more if a wait lasts for long: under load rueidislock misses that a lock is released, and
+// then waits for ever.
+func again(stage enter) enter {
+	return func(ctx context.Context, charge func(context.Context) error) error {
+		for {
+			ran := false
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			err := stage(limited, func(ctx context.Context) error { ran = true; return charge(ctx) })
+			cancel()
+			if ran || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+		}
 	}
 }
 
@@ -149,21 +166,25 @@ func TestTheStagesOfAMoveExcludeTheirNeighbours(t *testing.T) {
 	}
 }
 
-// The old API on the old keys: such a program needs no stage between it and the old one.
+// Such a program needs no stage between it and the old one.
 func TestOldProgramsAndThoseThatShareTheirKeysExcludeEachOther(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
 	t.Cleanup(func() { rdb.Close() })
-	rs, locks := compatredsync.New(goredis.New(rdb)), compatredislock.New(goredis.New(rdb))
-	t.Cleanup(rs.Close)
-	t.Cleanup(locks.Close)
 	oldSync, oldLocks := gored.New(pool.NewPool(rdb)), bsm.New(rdb)
+	shared := func(connect func(redis.UniversalClient) (*holdfast.Client, error)) *holdfast.Client {
+		client, err := connect(rdb)
+		assert.Must(t, err)
+		t.Cleanup(func() { client.Close(context.Background()) })
+		return client
+	}
+	newSync, newLocks := shared(redsync.Connect), shared(redislock.Connect)
 	for name, pair := range map[string][2]enter{
 		"redsync": {
 			func(ctx context.Context, f func(context.Context) error) error {
 				return redsync.Before(ctx, oldSync, "redsync", f)
 			},
 			func(ctx context.Context, f func(context.Context) error) error {
-				return redsync.Shared(ctx, rs, "redsync", f)
+				return redsync.Shared(ctx, newSync, "redsync", f)
 			},
 		},
 		"redislock": {
@@ -171,7 +192,7 @@ func TestOldProgramsAndThoseThatShareTheirKeysExcludeEachOther(t *testing.T) {
 				return redislock.Before(ctx, oldLocks, "redislock", f)
 			},
 			func(ctx context.Context, f func(context.Context) error) error {
-				return redislock.Shared(ctx, locks, "redislock", f)
+				return redislock.Shared(ctx, newLocks, "redislock", f)
 			},
 		},
 	} {
@@ -179,6 +200,30 @@ func TestOldProgramsAndThoseThatShareTheirKeysExcludeEachOther(t *testing.T) {
 			t.Errorf("%s: %d times inside, want 20; two at once: %t", name, times, together)
 		}
 	}
+}
+
+// What replaces the calls of the old libraries: it works if the lock is free, and says so if it is held, or if
+// it is lost meanwhile.
+func TestTheCallsThatReplaceTheOldOnes(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	client := clientOf(t, goredis.New(rdb))
+	nothing := func(context.Context) error { return nil }
+	for name, calls := range map[string]func(context.Context, *holdfast.Client, func(context.Context) error) error{
+		"redsync": redsync.Calls, "redislock": redislock.Calls,
+	} {
+		assert.NoError(t, calls(t.Context(), client, nothing))
+		err := calls(t.Context(), client, func(context.Context) error {
+			assert.Is(t, calls(t.Context(), clientOf(t, goredis.New(rdb)), nothing), holdfast.ErrHeld)
+			_, err := client.Evict(t.Context(), "order/42", holdfast.Eviction{By: "a test", Reason: "a loss"})
+			return err
+		})
+		assert.True(t, errors.Is(err, holdfast.ErrNotHeld), "%s: %v", name, err)
+	}
+	assert.NoError(t, redislock.Several(t.Context(), client, func(context.Context) error {
+		assert.Is(t, assert.Err(client.Mutex("order/43").TryLock(t.Context())), holdfast.ErrHeld)
+		return nil
+	}))
 }
 
 // The work's error comes back through all stages, and both locks are free then.
@@ -218,8 +263,13 @@ func TestAJavaServiceIsWaitedFor(t *testing.T) {
 // Each page shows its files as they are.
 func TestThePagesShowTheFiles(t *testing.T) {
 	for page, files := range map[string][]string{
-		"redsync.md":     {"redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go"},
-		"redislock.md":   {"redislock/before.go", "redislock/shared.go", "redislock/during.go", "redislock/after.go"},
+		"redsync.md": {
+			"redsync/calls.go", "redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go",
+		},
+		"redislock.md": {
+			"redislock/calls.go", "redislock/before.go", "redislock/shared.go", "redislock/during.go",
+			"redislock/after.go",
+		},
 		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
 		"redisson.md": {
 			"redisson/Before.java", "redisson/shared.go", "redisson/during.go", "redisson/after.go",

@@ -3,7 +3,6 @@
 // PX by hand does, too. On several servers a lock belongs to the client that has its key on a
 // majority of them.
 //
-// [Wire] puts such locks under the library's engine, see package neighbour. [Holds] has what the
-// modules with the originals' API need: single requests to all servers, their replies one by one,
-// and holds whose loss is signalled.
+// [Nodes] sends a script to each server, and counts their replies. [Wire] puts such locks under the
+// library's engine, see package neighbour.
 package stringlock

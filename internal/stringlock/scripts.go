@@ -16,7 +16,6 @@ var (
 	acquireScript = load("acquire")
 	releaseScript = load("release")
 	extendScript  = load("extend")
-	leftScript    = load("left")
 	readScript    = load("read")
 	evictScript   = load("evict")
 )

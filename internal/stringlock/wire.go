@@ -66,7 +66,7 @@ func (w *Wire) Wakes(string) int { return 1 }
 // So each try has a value of its own: else a late release would delete the key of the next try.
 func (w *Wire) lock(a neighbour.Attempt) *claim {
 	if w.nodes.Len() == 1 {
-		return &claim{Lock: Lock{Keys: []string{a.Name}, Value: a.ID, TTL: a.TTL}}
+		return &claim{Lock: Lock{a.Name, a.ID, a.TTL}}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,10 +96,7 @@ const minSweep = 256
 // newClaim makes the claim of a try.
 func (w *Wire) newClaim(a neighbour.Attempt) *claim {
 	value := a.ID + "." + strconv.FormatUint(w.tries.Add(1), 10)
-	return &claim{
-		Lock:  Lock{Keys: []string{a.Name}, Value: value, TTL: a.TTL},
-		until: clock.Now() + a.TTL + a.Record,
-	}
+	return &claim{Lock: Lock{a.Name, value, a.TTL}, until: clock.Now() + a.TTL + a.Record}
 }
 
 // keep remembers the claim of an attempt that holds the lock.
@@ -126,15 +123,15 @@ func (w *Wire) drop(a neighbour.Attempt) {
 // Acquire implements [neighbour.Wire]. If too few servers answer, the outcome is unknown. If the
 // lock is not granted on several servers, Acquire releases what it got, and waits for that.
 func (w *Wire) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighbour.Outcome, error) {
-	n, limit, start := w.nodes, w.limit(ctx), clock.Now()
+	n, limit := w.nodes, w.limit(ctx)
 	c := w.lock(a)
 	if c == nil {
 		c = w.newClaim(a)
 	}
-	replies := n.Acquire(ctx, limit, c.Lock, Wait{})
+	replies := n.Acquire(ctx, limit, c.Lock)
 	held, failed := Count(replies, Held), Failed(replies)
 	switch {
-	case held >= n.Quorum() && clock.Now()-start < a.TTL:
+	case held >= n.Quorum(): // if that came too late, the client cancels it
 		for _, r := range replies {
 			if r.Unknown() {
 				c.doubt = append(c.doubt, r.Node)
@@ -250,7 +247,7 @@ func (w *Wire) release(ctx context.Context, a neighbour.Attempt) (held bool, err
 	if c == nil {
 		return false, nil
 	}
-	replies := w.nodes.Release(ctx, w.limit(ctx), c.Lock, Wait{})
+	replies := w.nodes.Release(ctx, w.limit(ctx), c.Lock)
 	held = Count(replies, Held) >= w.nodes.Quorum()
 	if !held && Count(replies, Held)+Failed(replies) >= w.nodes.Quorum() {
 		return false, w.nodes.tooFew(replies) // the client releases again
@@ -278,7 +275,7 @@ func (w *Wire) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbou
 	var asking sync.WaitGroup
 	for i, a := range holds {
 		if c := w.lock(a); c != nil {
-			asking.Go(func() { each[i] = w.nodes.Extend(ctx, limit, c.Lock, How{Longer: true}, Wait{}) })
+			asking.Go(func() { each[i] = w.nodes.Extend(ctx, limit, c.Lock, true) })
 		}
 	}
 	asking.Wait()
@@ -306,7 +303,7 @@ func (w *Wire) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration
 		return false, nil
 	}
 	c.TTL = left
-	replies := w.nodes.Extend(ctx, w.limit(ctx), c.Lock, How{}, Wait{})
+	replies := w.nodes.Extend(ctx, w.limit(ctx), c.Lock, false)
 	switch held := Count(replies, Held); {
 	case held >= w.nodes.Quorum():
 		return true, nil

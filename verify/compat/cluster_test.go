@@ -9,14 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// In a Cluster the messages are in the slot of the key, and the keys of a lock are in one slot.
+// In a Cluster the messages are in the slot of the key.
 func TestInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.AllowAll())
@@ -47,13 +46,4 @@ func TestInACluster(t *testing.T) {
 		}
 	}
 	assert.True(t, pushed != 0, "no waiter was woken by a message")
-	c := redislock.New(goredis.New(rdb))
-	t.Cleanup(c.Close)
-	lock, err := c.ObtainMulti(ctx, []string{"{x}1", "{x}2"}, 1e10, nil)
-	must(t, err)
-	must(t, lock.Release(ctx))
-	m := redsync.New(goredis.New(rdb)).NewMutex("key")
-	must(t, m.Lock())
-	ok, err := m.Unlock()
-	assert.True(t, ok, "%v", err)
 }

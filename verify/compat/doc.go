@@ -1,4 +1,3 @@
-// Package compat compares the modules compat/redsync and compat/redislock with the originals: the
-// names at compile time, the behaviour in one table that runs against both, and the exclusion of
-// both in mixed programs.
+// Package compat holds locks on the wires of compat/redsync and compat/redislock beside the original
+// libraries, on real servers.
 package compat

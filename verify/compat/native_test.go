@@ -8,80 +8,10 @@ import (
 	"testing"
 	"time"
 
-	originalredislock "github.com/bsm/redislock"
-	originalredsync "github.com/go-redsync/redsync/v4"
-
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/compat/redislock"
-	"github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/goredis"
 )
-
-// wires are the stores for native locks, each with the original on the same servers.
-var wires = map[string]struct {
-	servers int
-	store   func(t testing.TB, addrs []string) store.Store
-	try     func(t testing.TB, addrs []string) (release func() error, err error)
-}{
-	"redsync":           {1, redsyncStore, originalTry},
-	"redsync, of three": {3, redsyncStore, originalTry},
-	"redislock":         {1, redislockStore, originalObtain},
-}
-
-func redsyncStore(t testing.TB, addrs []string) store.Store {
-	s := redsync.NewStore(pools(t, addrs)...)
-	t.Cleanup(s.Close)
-	return s
-}
-
-func redislockStore(t testing.TB, addrs []string) store.Store {
-	s := redislock.NewStore(goredis.New(client(t, addrs[0])))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// native makes a client of native locks.
-func native(t testing.TB, s store.Store, cfg holdfast.Config) *holdfast.Client {
-	c, err := holdfast.New(s, cfg)
-	must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
-}
-
-func originalTry(t testing.TB, addrs []string) (func() error, error) {
-	m := original(t, addrs...).NewMutex("key", originalredsync.WithExpiry(time.Minute),
-		originalredsync.WithTimeoutFactor(0.5))
-	return func() error { _, err := m.Unlock(); return err }, m.TryLock()
-}
-
-func originalObtain(t testing.TB, addrs []string) (func() error, error) {
-	l, err := originalredislock.Obtain(context.Background(), client(t, addrs[0]), "key", time.Minute, nil)
-	return func() error { return l.Release(context.Background()) }, err
-}
-
-// world is one wire on its servers, with a client.
-type world struct {
-	servers []*redistest.Server
-	addrs   []string
-	try     func() (release func() error, err error)
-	client  func(cfg holdfast.Config) *holdfast.Client
-}
-
-func onWires(t *testing.T, test func(t *testing.T, w world)) {
-	for name, wire := range wires {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := world{servers: redistest.Primaries(t, wire.servers, redistest.AllowAll())}
-			w.addrs = redistest.Addrs(w.servers)
-			w.try = func() (func() error, error) { return wire.try(t, w.addrs) }
-			w.client = func(cfg holdfast.Config) *holdfast.Client { return native(t, wire.store(t, w.addrs), cfg) }
-			test(t, w)
-		})
-	}
-}
 
 func TestNativeLocksAndTheOriginalExcludeEachOther(t *testing.T) {
 	onWires(t, func(t *testing.T, w world) {
@@ -128,6 +58,75 @@ func TestANativeTryThatFailsLeavesNothing(t *testing.T) {
 		assert.Is(t, err, holdfast.ErrHeld)
 		for _, server := range w.servers[:minority] {
 			assert.True(t, free(t, server), "the try left its key")
+		}
+	})
+}
+
+// An acquisition whose answers are lost is taken back, although the caller's context has ended. redsync and
+// redislock keep the key for its whole TTL.
+func TestAnAcquisitionWithoutAnAnswerIsTakenBack(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		proxies, addrs := proxied(t, w)
+		c := w.clientAt(addrs, holdfast.Config{TTL: time.Hour})
+		lease, err := c.Mutex("key").Lock(t.Context()) // the servers know the scripts: the next one is one request
+		must(t, err)
+		must(t, lease.Release(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, proxy := range proxies {
+			proxy.DropReplies(1, "EVALSHA")
+			proxy.Hook(func(e redistest.Event) {
+				if e.Stage == redistest.Dropped {
+					cancel()
+				}
+			})
+		}
+		assert.Is(t, assert.Err(c.Mutex("key").TryLock(ctx)), context.Canceled)
+		for _, server := range w.servers {
+			redistest.Await(t, "the key to go", func() bool { return free(t, server) })
+		}
+	})
+}
+
+// proxied has a proxy before each server.
+func proxied(t *testing.T, w world) (proxies []*redistest.Proxy, addrs []string) {
+	for _, server := range w.servers {
+		proxies = append(proxies, redistest.NewProxy(t, server.Addr()))
+		addrs = append(addrs, proxies[len(proxies)-1].Addr())
+	}
+	return proxies, addrs
+}
+
+// A grant that arrives after its own end is none, and is taken back.
+func TestALateGrantIsNone(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		proxies, addrs := proxied(t, w)
+		c := w.clientAt(addrs, holdfast.Config{})
+		lease, err := c.Mutex("key").Lock(t.Context())
+		must(t, err)
+		must(t, lease.Release(t.Context()))
+		for _, proxy := range proxies {
+			proxy.Delay(200 * time.Millisecond)
+		}
+		_, err = c.Mutex("key", holdfast.TTL(100*time.Millisecond)).TryLock(t.Context())
+		assert.Is(t, err, holdfast.ErrLost)
+		for _, server := range w.servers {
+			redistest.Await(t, "the key to go", func() bool { return free(t, server) })
+		}
+	})
+}
+
+// A key of another kind never becomes free, and the originals wait for it for ever.
+func TestAKeyOfAnotherKindIsRefusedAndLeftAlone(t *testing.T) {
+	onWires(t, func(t *testing.T, w world) {
+		for _, server := range w.servers {
+			server.Do(t, "LPUSH", "key", "other")
+		}
+		_, err := w.client(holdfast.Config{}).Mutex("key").Lock(t.Context())
+		var refused *holdfast.ServerError
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "%v", err)
+		for _, server := range w.servers {
+			assert.Equal[any](t, server.Do(t, "LLEN", "key"), int64(1), "elements of the list")
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"sync/atomic"
 	"time"
 
 	originalredislock "github.com/bsm/redislock"
@@ -23,8 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// The libraries whose locks are string keys. A process of ours uses the API of the original and
-// native locks by turns: both are on the same keys.
+// The libraries whose locks are string keys.
 
 // rdb makes a client of a server. Its limits are the same for all libraries.
 func (c Config) rdb(addr string) *redis.Client {
@@ -47,60 +45,32 @@ func (c Config) pause() time.Duration {
 // timeoutFactor is redsync's limit of a request, as a fraction of the TTL.
 const timeoutFactor = 0.25
 
-// mutex is a Mutex of redsync, or one with its API.
-type mutex interface {
-	LockContext(ctx context.Context) error
-	UnlockContext(ctx context.Context) (bool, error)
-	Until() time.Time
-	Value() string
-}
+// mutexHold is a hold of redsync.
+type mutexHold struct{ *originalredsync.Mutex }
 
-// mutexHold is a hold of a mutex.
-type mutexHold struct {
-	mutex
-
-	lost    func() <-chan struct{} // nil: the library does not tell
-	expired error
-}
-
-// Holds implements [Hold]. A careful user of redsync looks at Until.
-func (h *mutexHold) Holds() bool {
-	if h.lost == nil {
-		return time.Now().Before(h.Until())
-	}
-	return !ended(h.lost())
-}
+// Holds implements [Hold]. redsync does not tell of a loss: a careful user looks at Until.
+func (h mutexHold) Holds() bool { return time.Now().Before(h.Until()) }
 
 // Holder implements [Hold].
-func (h *mutexHold) Holder() string { return h.Value() }
+func (h mutexHold) Holder() string { return h.Value() }
 
 // Unlock implements [Hold].
-func (h *mutexHold) Unlock(ctx context.Context) string {
+func (h mutexHold) Unlock(ctx context.Context) string {
 	ok, err := h.UnlockContext(ctx)
 	switch {
 	case ok:
 		return Released
-	case errors.Is(err, h.expired):
+	case errors.Is(err, originalredsync.ErrLockAlreadyExpired):
 		return NotHeld
 	}
 	return Unknown
 }
 
-// ended reports whether the channel is closed.
-func ended(lost <-chan struct{}) bool {
-	select {
-	case <-lost:
-		return true
-	default:
-		return false
-	}
-}
-
 func init() { //nolint:gochecknoinits // the table of another file
 	lockers["redsync"] = openRedsync
-	lockers["holdfast/redsync"] = openCompatRedsync
+	lockers["holdfast/redsync"] = openOurs(func(all []store.Store) store.Store { return redsync.NewStore(all...) })
 	lockers["redislock"] = openRedislock
-	lockers["holdfast/redislock"] = openCompatRedislock
+	lockers["holdfast/redislock"] = openOurs(func(all []store.Store) store.Store { return redislock.NewStore(all[0]) })
 }
 
 // lockerFunc is a Locker that is a function.
@@ -122,45 +92,29 @@ func openRedsync(cfg Config) (Locker, error) {
 		if err := m.LockContext(ctx); err != nil {
 			return nil, err
 		}
-		return &mutexHold{mutex: m, expired: originalredsync.ErrLockAlreadyExpired}, nil
+		return mutexHold{m}, nil
 	}), nil
 }
 
-func openCompatRedsync(cfg Config) (Locker, error) {
-	var pools, again []redsync.Pool
-	for _, addr := range cfg.Addresses {
-		rdb := cfg.rdb(addr)
-		pools, again = append(pools, goredis.New(rdb)), append(again, goredis.New(rdb))
-	}
-	rs := redsync.New(pools...)
-	return byTurns(cfg, redsync.NewStore(again...), func(ctx context.Context, name string) (Hold, error) {
-		m := rs.NewMutex(name, redsync.WithExpiry(cfg.TTL()), redsync.WithTries(endless),
-			redsync.WithTimeoutFactor(timeoutFactor), redsync.WithRenewal(),
-			redsync.WithRetryDelayFunc(func(int) time.Duration { return cfg.pause() }))
-		if err := m.LockContext(ctx); err != nil {
-			return nil, err
+// openOurs opens a client of this library on the wire of an original.
+func openOurs(storeOf func([]store.Store) store.Store) func(Config) (Locker, error) {
+	return func(cfg Config) (Locker, error) {
+		var servers []store.Store
+		for _, addr := range cfg.Addresses {
+			servers = append(servers, goredis.New(cfg.rdb(addr)))
 		}
-		return &mutexHold{mutex: m, lost: m.Lost, expired: redsync.ErrLockAlreadyExpired}, nil
-	})
-}
-
-// byTurns locks by the API of an original, and by native locks.
-func byTurns(cfg Config, s store.Store, api lockerFunc) (Locker, error) {
-	client, err := holdfast.New(s, holdfast.Config{TTL: cfg.TTL(), RequestTimeout: cfg.TTL() / 4})
-	if err != nil {
-		return nil, err
-	}
-	var count atomic.Uint64
-	return lockerFunc(func(ctx context.Context, name string) (Hold, error) {
-		if count.Add(1)%2 == 0 {
-			return api(ctx, name)
-		}
-		lease, err := client.Mutex(name).Lock(ctx)
+		client, err := holdfast.New(storeOf(servers), holdfast.Config{TTL: cfg.TTL(), RequestTimeout: cfg.TTL() / 4})
 		if err != nil {
 			return nil, err
 		}
-		return leaseHold{lease, len(cfg.Addresses)}, nil
-	}), nil
+		return lockerFunc(func(ctx context.Context, name string) (Hold, error) {
+			lease, err := client.Mutex(name).Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return leaseHold{lease, len(servers)}, nil
+		}), nil
+	}
 }
 
 // leaseHold is a hold of a native lock.
@@ -192,38 +146,25 @@ func (h leaseHold) Unlock(ctx context.Context) string {
 	return Unknown
 }
 
-// obtained is a lock of redislock, or one with its API.
-type obtained interface {
-	Token() string
-	Release(ctx context.Context) error
-}
-
-// obtainedHold is a hold of redislock's API.
+// obtainedHold is a hold of redislock.
 type obtainedHold struct {
-	obtained
+	*originalredislock.Lock
 
-	till    time.Time              // a careful user counts from before the call
-	lost    func() <-chan struct{} // nil: the library does not tell
-	notHeld error
+	till time.Time // a careful user counts from before the call
 }
 
 // Holds implements [Hold].
-func (h *obtainedHold) Holds() bool {
-	if h.lost == nil {
-		return time.Now().Before(h.till)
-	}
-	return !ended(h.lost())
-}
+func (h obtainedHold) Holds() bool { return time.Now().Before(h.till) }
 
 // Holder implements [Hold].
-func (h *obtainedHold) Holder() string { return h.Token() }
+func (h obtainedHold) Holder() string { return h.Token() }
 
 // Unlock implements [Hold].
-func (h *obtainedHold) Unlock(ctx context.Context) string {
+func (h obtainedHold) Unlock(ctx context.Context) string {
 	switch err := h.Release(ctx); {
 	case err == nil:
 		return Released
-	case errors.Is(err, h.notHeld):
+	case errors.Is(err, originalredislock.ErrLockNotHeld):
 		return NotHeld
 	}
 	return Unknown
@@ -231,58 +172,28 @@ func (h *obtainedHold) Unlock(ctx context.Context) string {
 
 var errNoAnswer = errors.New("no answer")
 
-// obtaining calls obtain until it succeeds, each time for one try: redislock does not say when the
-// try began that succeeded.
-func obtaining(
-	ctx context.Context, cfg Config, notObtained error, obtain func() (obtained, error),
-) (obtained, time.Time, error) {
-	for {
-		start := time.Now()
-		l, err := obtain()
-		var network net.Error
-		switch {
-		case errors.As(err, &network):
-			return nil, start, errNoAnswer // without its ports, equal errors are one line of a report
-		case err == nil || !errors.Is(err, notObtained):
-			return l, start.Add(cfg.TTL() * 99 / 100), err
-		}
-		select {
-		case <-time.After(cfg.pause()):
-		case <-ctx.Done():
-			return nil, start, ctx.Err()
-		}
-	}
-}
-
+// openRedislock obtains a lock by calls of one try each: redislock does not say when the try began
+// that succeeded.
 func openRedislock(cfg Config) (Locker, error) {
 	c := originalredislock.New(cfg.rdb(cfg.Address))
 	return lockerFunc(func(ctx context.Context, name string) (Hold, error) {
-		l, till, err := obtaining(ctx, cfg, originalredislock.ErrNotObtained, func() (obtained, error) {
-			return c.Obtain(ctx, name, cfg.TTL(), nil)
-		})
-		if err != nil {
-			return nil, err
-		}
-		return &obtainedHold{obtained: l, till: till, notHeld: originalredislock.ErrLockNotHeld}, nil
-	}), nil
-}
-
-func openCompatRedislock(cfg Config) (Locker, error) {
-	rdb := cfg.rdb(cfg.Address)
-	c := redislock.New(goredis.New(rdb))
-	return byTurns(cfg, redislock.NewStore(goredis.New(rdb)), func(ctx context.Context, name string) (Hold, error) {
-		var lost func() <-chan struct{}
-		l, till, err := obtaining(ctx, cfg, redislock.ErrNotObtained, func() (obtained, error) {
-			l, err := c.Obtain(ctx, name, cfg.TTL(), &redislock.Options{Renew: true})
-			if err != nil {
+		for {
+			start := time.Now()
+			l, err := c.Obtain(ctx, name, cfg.TTL(), nil)
+			var network net.Error
+			switch {
+			case err == nil:
+				return obtainedHold{l, start.Add(cfg.TTL() * 99 / 100)}, nil
+			case errors.As(err, &network):
+				return nil, errNoAnswer // without its ports, equal errors are one line of a report
+			case !errors.Is(err, originalredislock.ErrNotObtained):
 				return nil, err
 			}
-			lost = l.Lost
-			return l, nil
-		})
-		if err != nil {
-			return nil, err
+			select {
+			case <-time.After(cfg.pause()):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
-		return &obtainedHold{obtained: l, till: till, lost: lost, notHeld: redislock.ErrLockNotHeld}, nil
-	})
+	}), nil
 }

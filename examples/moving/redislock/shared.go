@@ -2,24 +2,22 @@ package redislock
 
 import (
 	"context"
-	"errors"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redislock"
+	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// Shared is Before with another import, and with what that adds: the lock is renewed, and charge
-// hears of its loss. Instances of Before and of Shared exclude each other.
-func Shared(ctx context.Context, locks *redislock.Client, order string, charge func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	lock, err := locks.Obtain(ctx, "order:"+order, 30*time.Second, &redislock.Options{
-		RetryStrategy: redislock.LinearBackoff(50 * time.Millisecond),
-		Renew:         true,
-	})
-	if err != nil {
-		return err
-	}
-	err = charge(lock.Context()) // ends before another instance can get the lock
-	return errors.Join(err, lock.Release(ctx))
+// Connect returns a client on redislock's keys: its Mutex is the lock of that key.
+func Connect(rdb redis.UniversalClient) (*holdfast.Client, error) {
+	return holdfast.New(redislock.NewStore(goredis.New(rdb)), holdfast.Config{})
+}
+
+// Shared charges an order under the lock of Before. Instances of Before and of Shared exclude each other.
+// The lease is renewed, and if it is lost, the context of charge ends first.
+func Shared(ctx context.Context, old *holdfast.Client, order string, charge func(context.Context) error) error {
+	return old.Mutex("order:"+order, holdfast.MaxWait(time.Minute)).Do(ctx, charge)
 }
