@@ -65,10 +65,10 @@ RUNTESTS = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/runtests .
 DAILY = $(if $(filter file,$(origin MODULES)),$(filter-out ./bench/etcd,$(MODULES)),$(MODULES))
 
 # Only the tests of one module need promtool.
-PROMTOOL = $(if $(filter verify/observe ./verify/observe,$(MODULES)),promtool)
+PROMTOOL = $(if $(filter tests% ./tests%,$(MODULES)),promtool)
 
 # Only the tests of these modules need database servers.
-DATABASES = $(if $(filter . bench/sql ./bench/sql verify/fence ./verify/fence examples ./examples,$(MODULES)),databases)
+DATABASES = $(if $(filter . tests% ./tests% examples ./examples,$(MODULES)),databases)
 
 .PHONY: test
 test: servers $(PROMTOOL) $(DATABASES) ## vet and test the modules (not bench/etcd); installs a redis-server if there is none
@@ -93,7 +93,7 @@ test-long: servers $(PROMTOOL) $(DATABASES) ## all tests with the race detector,
 # Without the race detector, which make test has: with it a handshake of TLS takes
 # as long as the shortest requests may, on a machine that has other work.
 SECURED = HOLDFAST_TEST_SERVERS=secured $(GO) test
-OPEN_ONLY = /(bench|examples|fence|lineage)(/|$$)
+OPEN_ONLY = /(bench|examples|fence|lineage|moving|sqlbench)(/|$$)
 
 .PHONY: test-secured
 test-secured: servers $(PROMTOOL) $(DATABASES) ## test every module on secured servers: TLS, least privilege, a tenant's prefix
@@ -141,15 +141,15 @@ test-java: ## compile the Java code of docs/moving against Redisson; installs a 
 # Not part of test: client-go and what it needs are over 700 packages, which take 280 s of processor time.
 .PHONY: test-kubernetes
 test-kubernetes: ## compile integrate/leaderelection against client-go, and run both electors (minutes, the first time)
-	@cd verify/integrate/testdata/kubernetes && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) test ./...
+	@cd tests/integrate/testdata/kubernetes && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) test ./...
 
 # Not part of test: it needs Maven, which fetches Redisson, and Java.
 REDISSON = sh scripts/redisson.sh
 
 .PHONY: test-redisson
 test-redisson: servers ## try our locks against those of real Redisson; installs Maven and Java if there is none
-	@cd compat/redisson/crossing && $(GO) vet -tags redisson ./...
-	@$(REDISSON) $(GO) test -C compat/redisson/crossing -tags redisson -timeout 20m $(TESTFLAGS) ./...
+	@cd tests/redisson/crossing && $(GO) vet -tags redisson ./...
+	@$(REDISSON) $(GO) test -C tests/redisson/crossing -tags redisson -timeout 20m $(TESTFLAGS) ./...
 
 # Two libraries share locks under faults, and the original alone meets the same ones.
 NEIGHBOUR ?= redisson
@@ -157,12 +157,12 @@ SEED ?= 1
 
 .PHONY: fleet
 fleet: servers ## another library's processes and ours under faults (NEIGHBOUR=redisson DURATION=10m SEED=1)
-	@mkdir -p bin && $(GO) build -C verify/neighbours -o $(CURDIR)/bin/fleet ./fleet
+	@mkdir -p bin && $(GO) build -C tests/neighbours -o $(CURDIR)/bin/fleet ./fleet
 	@$(if $(filter redisson,$(NEIGHBOUR)),$(REDISSON)) bin/fleet -neighbour $(NEIGHBOUR) -duration $(DURATION) -seed $(SEED)
 
 .PHONY: rate-redisson
 rate-redisson: servers ## pairs of lock and unlock a second: Redisson, ours, and both together (a minute)
-	@mkdir -p bin && $(GO) build -C verify/neighbours -o $(CURDIR)/bin/rate ./rate
+	@mkdir -p bin && $(GO) build -C tests/neighbours -o $(CURDIR)/bin/rate ./rate
 	@$(REDISSON) bin/rate $(RATEFLAGS)
 
 .PHONY: test-isolated
@@ -336,7 +336,7 @@ ETCD := $(CURDIR)/bin/bench-etcd
 # Redis's locks by other libraries, by ours with their API, and by native locks on their keys.
 .PHONY: bench-neighbours
 bench-neighbours: servers ## throughput and cost of redsync and redislock, and of ours on their keys (two minutes)
-	@cd verify/compat && $(GO) test -count 1 -run '^TestThroughput$$' -bench '^BenchmarkPair$$' -benchtime 2000x . -each 2s
+	@cd tests/compat && $(GO) test -count 1 -run '^TestThroughput$$' -bench '^BenchmarkPair$$' -benchtime 2000x . -each 2s
 
 
 # The peers at every workload, the kinds of lock, the curves and the server's

@@ -233,7 +233,7 @@ func (l *Lease) HolderID() string { return attemptOf(l.state.hold) }
 // Token returns the fencing token. It is higher than the token of every lease granted before on
 // this lock. Only leases that share a hold ([Reentrant], [Owner], readers of one process) have
 // the same token. A resource that remembers the highest token can refuse a late writer: the
-// module fence has guards that do this. If a write depends on a read, show the token with the
+// package fence has guards that do this. If a write depends on a read, show the token with the
 // read too. Otherwise the resource accepts a late write that comes between the two, and your
 // write then replaces it.
 //

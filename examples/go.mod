@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/holdfast-go/holdfast v0.0.0
-	github.com/holdfast-go/holdfast/fence v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/ncruces/go-sqlite3 v0.32.0
@@ -30,6 +29,5 @@ require (
 // tree beside this one, with and without the workspace.
 replace (
 	github.com/holdfast-go/holdfast => ..
-	github.com/holdfast-go/holdfast/fence => ../fence
 	github.com/holdfast-go/holdfast/store/goredis => ../store/goredis
 )

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that PostgreSQL, MariaDB and an S3 server (versitygw, in bin) are there for the tests
-# of the module fence. Says nothing when they are. Otherwise it installs the databases with the
+# of the guards in fence. Says nothing when they are. Otherwise it installs the databases with the
 # package manager of this system and builds versitygw, or says what to do and exits 1.
 #
 # The tests start their own servers on free ports and stop them again: only the programs are

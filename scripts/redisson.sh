@@ -1,5 +1,5 @@
 #!/bin/sh
-# redisson.sh COMMAND…: compiles the Java program of compat/redisson/crossing against Redisson,
+# redisson.sh COMMAND…: compiles the Java program of tests/redisson/crossing against Redisson,
 # and runs COMMAND with HOLDFAST_REDISSON, the class path with both. Needs Maven, which fetches
 # Redisson, and a Java compiler; installs both with apt-get where they are missing.
 # HOLDFAST_INSTALL=no   never install, only say what is missing.
@@ -7,7 +7,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-java=$here/compat/redisson/crossing/java
+java=$here/tests/redisson/crossing/java
 out=$here/bin/redisson
 say() { printf '%s\n' "redisson: $*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }

@@ -9,6 +9,6 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-javac -Werror -cp "$HOLDFAST_REDISSON" -d "$dir" "$here"/examples/moving/redisson/*.java
+javac -Werror -cp "$HOLDFAST_REDISSON" -d "$dir" "$here"/tests/moving/redisson/*.java
 version=$(printf '%s' "$HOLDFAST_REDISSON" | sed 's/.*redisson-\([0-9.]*\)\.jar.*/\1/')
 printf '%s\n' "test-java: compiled against Redisson $version" >&2

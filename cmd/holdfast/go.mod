@@ -7,7 +7,6 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
 	github.com/holdfast-go/holdfast v0.0.0
-	github.com/holdfast-go/holdfast/compat/redisson v0.0.0
 	github.com/holdfast-go/holdfast/store/goredis v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -30,6 +29,5 @@ require (
 // tree beside this one, with and without the workspace.
 replace (
 	github.com/holdfast-go/holdfast => ../..
-	github.com/holdfast-go/holdfast/compat/redisson => ../../compat/redisson
 	github.com/holdfast-go/holdfast/store/goredis => ../../store/goredis
 )

@@ -18,7 +18,7 @@ import (
 const ttl = 10 * time.Second
 
 // world has the servers of both forms. In these tests the old form is a native lock on another server:
-// the bridge sees mutexes only. verify/integrate has those of other libraries.
+// the bridge sees mutexes only. tests/integrate has those of other libraries.
 type world struct {
 	t           *testing.T
 	old, native *memstore.Store

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
-	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
+
+// Of the program: goredis.New(rdb), with a client of the Java programs' server.
+var server store.Store = memstore.New()
 
 // The Mutex is the RLock "order:42" of the Java programs on the same server.
 func ExampleNew() {
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	defer rdb.Close()
-	client, err := holdfast.New(redisson.New(goredis.New(rdb), redisson.Config{}), holdfast.Config{})
+	client, err := holdfast.New(redisson.New(server, redisson.Config{}), holdfast.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

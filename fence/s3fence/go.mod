@@ -2,18 +2,11 @@ module github.com/holdfast-go/holdfast/fence/s3fence
 
 go 1.25.0
 
-// Nothing is published yet: the modules of this repository are taken from the
-// tree beside this one, with and without the workspace.
-replace (
-	github.com/holdfast-go/holdfast => ../../
-	github.com/holdfast-go/holdfast/fence => ../
-)
-
 require (
 	github.com/aws/aws-sdk-go-v2 v1.48.0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.9
 	github.com/aws/smithy-go v1.28.9
-	github.com/holdfast-go/holdfast/fence v0.0.0
+	github.com/holdfast-go/holdfast v0.0.0
 )
 
 require (
@@ -26,3 +19,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/internal/presigned-url v1.14.11 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/s3shared v1.20.11 // indirect
 )
+
+// Nothing is published yet: the modules of this repository are taken from the
+// tree beside this one, with and without the workspace.
+replace github.com/holdfast-go/holdfast => ../../

@@ -58,7 +58,9 @@ func races(importPath string) bool {
 	case "bench", "cmd", "examples", "packaging", "script", "vet":
 		return false
 	case "verify":
-		return slices.Contains([]string{"rules", "topology", "quorum", "compat"}, rest)
+		return slices.Contains([]string{"rules", "topology", "quorum"}, rest)
+	case "tests":
+		return slices.Contains([]string{"compat", "redisson"}, rest)
 	case "internal":
 		return !slices.Contains([]string{
 			"leasetime", "majority", "repocheck", "runtests", "slot", "transcript", "versions", "wire",

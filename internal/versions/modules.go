@@ -12,10 +12,7 @@ import (
 const modulePath = "github.com/holdfast-go/holdfast"
 
 // unpublished are the modules that nobody installs: they measure, test, show and package.
-var unpublished = []string{
-	"bench", "bench/etcd", "bench/sql", "compat/redisson/crossing", "examples", "examples/moving", "packaging",
-	"verify/compat", "verify/fence", "verify/integrate", "verify/neighbours", "verify/observe", "verify/sql",
-}
+var unpublished = []string{"bench", "bench/etcd", "examples", "packaging", "tests"}
 
 // module is a module of the repository.
 type module struct {
