@@ -272,7 +272,7 @@ tidy: ## go mod tidy in every module
 .PHONY: build
 build: ## build the tool as bin/holdfast, and the fault suite as bin/holdfast-verify
 	@mkdir -p bin
-	cd cmd/holdfast && CGO_ENABLED=0 GOWORK=off $(GO) build -tags nethttpomithttp2 -trimpath -ldflags '-s -w -funcalign=16' -o ../../bin/holdfast .
+	cd cmd/holdfast && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/holdfast .
 	cd verify && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../bin/holdfast-verify ./holdfast-verify
 
 # Where make install puts things. DESTDIR is for those who make packages.

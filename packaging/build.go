@@ -157,7 +157,7 @@ func (p *packager) build(ctx context.Context, to platform, dir string) error {
 	}
 	for _, each := range programs {
 		if _, err := output(ctx, filepath.Join(p.source, each.module), env, p.goTool, "build",
-			"-tags=nethttpomithttp2", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -funcalign=16 -buildid=",
+			"-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=",
 			"-o", filepath.Join(dir, to.program(each.name)), each.pkg); err != nil {
 			return err
 		}

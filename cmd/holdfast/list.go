@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
-	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/scan"
 )
 
@@ -162,23 +161,23 @@ type row struct {
 }
 
 // sorts compare two rows.
-var sorts = map[string]func(a, b *row) int{
-	"name": func(a, b *row) int { return strings.Compare(a.state.Name, b.state.Name) },
-	"age":  func(a, b *row) int { return cmp.Compare(oldest(b), oldest(a)) },
-	"lease": func(a, b *row) int {
+var sorts = map[string]func(a, b row) int{
+	"name": func(a, b row) int { return strings.Compare(a.state.Name, b.state.Name) },
+	"age":  func(a, b row) int { return cmp.Compare(oldest(b), oldest(a)) },
+	"lease": func(a, b row) int {
 		return cmp.Compare(remaining(a), remaining(b))
 	},
-	"waiting": func(a, b *row) int { return cmp.Compare(b.state.Waiting, a.state.Waiting) },
+	"waiting": func(a, b row) int { return cmp.Compare(b.state.Waiting, a.state.Waiting) },
 }
 
-func oldest(r *row) (age int64) {
+func oldest(r row) (age int64) {
 	for _, h := range r.state.Holders {
 		age = max(age, h.AgeMS)
 	}
 	return age
 }
 
-func remaining(r *row) (left int64) {
+func remaining(r row) (left int64) {
 	for _, h := range r.state.Holders {
 		left = max(left, h.RemainingMS)
 	}
@@ -318,8 +317,8 @@ func newRow(s stateJSON, job bool) row {
 		if n := len(s.Holders) - 1; n > 0 {
 			c["HOLDER"] += fmt.Sprintf(" +%d", n)
 		}
-		c["AGE"] = length(time.Duration(oldest(&r)) * time.Millisecond)
-		c["LEASE"] = length(time.Duration(remaining(&r)) * time.Millisecond)
+		c["AGE"] = length(time.Duration(oldest(r)) * time.Millisecond)
+		c["LEASE"] = length(time.Duration(remaining(r)) * time.Millisecond)
 	}
 	switch {
 	case job:
@@ -395,7 +394,7 @@ func (l *lister) print(ctx context.Context) error {
 
 // begin prints the header and the first rows.
 func (l *lister) begin(held []row) error {
-	order.Stable(held, func(a, b *row) int {
+	slices.SortStableFunc(held, func(a, b row) int {
 		return cmp.Or(sorts[cmp.Or(l.sort, "name")](a, b), sorts["name"](a, b))
 	})
 	l.measure(held)

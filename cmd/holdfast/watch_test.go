@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 func TestChangesAreTold(t *testing.T) {
@@ -76,7 +76,7 @@ func TestRowsAreSorted(t *testing.T) {
 	rows := []row{at("a", 5, 9, 0), at("b", 7, 3, 2), at("c", 6, 4, 1)}
 	for field, want := range map[string]string{"name": "abc", "age": "bca", "lease": "bca", "waiting": "bca"} {
 		got := ""
-		order.Stable(rows, sorts[field])
+		slices.SortStableFunc(rows, sorts[field])
 		for _, r := range rows {
 			got += r.state.Name
 		}

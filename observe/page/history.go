@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // The bounds of what the page remembers. What is older, or too much, goes: the oldest first.
@@ -253,7 +251,7 @@ func (h *history) cutoff(from time.Time) time.Time {
 			times = append(times, c.at)
 		}
 	}
-	order.Stable(times, func(a, b *time.Time) int { return a.Compare(*b) })
+	slices.SortFunc(times, time.Time.Compare)
 	extra := min(h.size()-inTotal*9/10, len(times)-1)
 	if extra < 0 || times[extra].Before(from) {
 		return from
