@@ -75,7 +75,7 @@ func (p *packager) debian(arch string, items []item) (name string, data []byte, 
 	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
 	version := strings.Replace(p.version, "-", "~", 1) // a version in development comes before its release
 	info := &nfpm.Info{
-		Name: "holdfast", Version: version, Arch: arch, Section: "admin", Maintainer: maintainer,
+		Name: "holdfast", Version: version, Platform: "linux", Arch: arch, Section: "admin", Maintainer: maintainer,
 		Homepage: "https://github.com/holdfast-go/holdfast", Description: description,
 		MTime: p.date, DisableGlobbing: true,
 	}
