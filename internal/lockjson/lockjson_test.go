@@ -138,7 +138,8 @@ func TestTheStateIsTheContract(t *testing.T) {
 func TestAFreeLockHasListsAndNoNulls(t *testing.T) {
 	got, err := json.Marshal(Of(holdfast.LockInfo{Name: "a"}, "k"))
 	assert.Must(t, err)
-	assert.Equal(t, string(got), `{"name":"a","key":"k","held":false,"fence":"0","holders":[],"waiting":0,"waiters":[],`+
+	assert.Equal(t, string(got), `{"name":"a","key":"k","held":false,"fence":"0","holders":[],"waiting":0,`+
+		`"waiters":[],`+
 		`"last_eviction":null,"limit":0,"used":0,"leader":null,"job":null}`, "the state")
 	assert.True(t, OfJob(holdfast.JobInfo{Name: "a"}) == nil, "a job that nobody has run has a state")
 }

@@ -125,7 +125,8 @@ func newHolder(h holdfast.Holder, now time.Time, before *lockJSON) holderJSON {
 		now = at
 	}
 	j := holderJSON{
-		Holder: lockjson.OfHolder(h), LeaseMS: h.Remaining.Milliseconds(), since: h.Since, expires: now.Add(h.Remaining),
+		Holder: lockjson.OfHolder(h), LeaseMS: h.Remaining.Milliseconds(),
+		since: h.Since, expires: now.Add(h.Remaining),
 	}
 	j.Expires = lockjson.Stamp(j.expires)
 	for _, b := range before.Holders {
