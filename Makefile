@@ -236,19 +236,19 @@ soak: servers ## a mixed load with faults, and whether memory returns to where i
 # waiting. Short pauses between acquisitions, few clients with much to do, and rounds that
 # are long enough for what a round costs at its ends. What broke leaves its history in
 # bin/verify, and the run goes on.
-RECORD := docs/track-record/rounds.jsonl
+RECORD ?= bin/track-record/rounds.jsonl
 RECORDFLAGS ?= --round 90s --rest 0.05 --clients 3 --calm 1s
 
 .PHONY: track-record
 track-record: servers ## add to the track record: all topologies at once, for DURATION (TOPOLOGIES='quorum')
-	@mkdir -p bin/verify && cd verify && $(GO) build -o ../bin/verify/holdfast-verify ./holdfast-verify
+	@mkdir -p bin/verify $(dir $(RECORD)) && $(GO) build -C verify -o ../bin/verify/holdfast-verify ./holdfast-verify
 	@rm -f bin/verify/track-record.broken; \
 	for topology in $(TOPOLOGIES); do \
 		{ bin/verify/holdfast-verify --topology $$topology --duration $(DURATION) $(RECORDFLAGS) \
 			--pairs --record $(RECORD) --dir bin/verify $(VERIFYFLAGS) 2>&1 >bin/verify/$$topology.txt || \
 			echo $$topology >>bin/verify/track-record.broken; } | sed "s/^/$$topology: /" & \
 	done; wait; \
-	bin/verify/holdfast-verify --summary $(RECORD) >docs/track-record/record.md; \
+	bin/verify/holdfast-verify --summary $(RECORD) >$(basename $(RECORD)).md; \
 	if [ -f bin/verify/track-record.broken ]; then \
 		echo "== track-record: BROKEN on" $$(cat bin/verify/track-record.broken) >&2; exit 1; fi
 
@@ -272,7 +272,7 @@ tidy: ## go mod tidy in every module
 .PHONY: build
 build: ## build the tool as bin/holdfast, and the fault suite as bin/holdfast-verify
 	@mkdir -p bin
-	cd cmd/holdfast && CGO_ENABLED=0 GOWORK=off $(GO) build -tags nethttpomithttp2 -trimpath -ldflags '-s -w -funcalign=16' -o ../../bin/holdfast .
+	cd cmd/holdfast && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/holdfast .
 	cd verify && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../bin/holdfast-verify ./holdfast-verify
 
 # Where make install puts things. DESTDIR is for those who make packages.

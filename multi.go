@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
-	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -61,7 +61,7 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 		}
 		m.locks = append(m.locks, lk)
 	}
-	order.Stable(m.locks, func(a, b *lock) int { return strings.Compare(a.key(), b.key()) })
+	slices.SortFunc(m.locks, func(a, b lock) int { return strings.Compare(a.key(), b.key()) })
 	for i := range m.locks[1:] {
 		if m.locks[i].key() == m.locks[i+1].key() {
 			m.err = invalid("the name %q is given twice: give each name once", m.locks[i].name)

@@ -85,7 +85,7 @@ func (p *packager) run(ctx context.Context, list []string) error {
 				return err
 			}
 		}
-		names, err := p.pack(ctx, to, bin, texts)
+		names, err := p.pack(to, bin, texts)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (p *packager) build(ctx context.Context, to platform, dir string) error {
 	}
 	for _, each := range programs {
 		if _, err := output(ctx, filepath.Join(p.source, each.module), env, p.goTool, "build",
-			"-tags=nethttpomithttp2", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -funcalign=16 -buildid=",
+			"-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=",
 			"-o", filepath.Join(dir, to.program(each.name)), each.pkg); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (p *packager) texts(ctx context.Context, program, work string) ([]item, err
 }
 
 // pack writes the files of one platform, and returns their names.
-func (p *packager) pack(ctx context.Context, to platform, bin string, texts []item) ([]string, error) {
+func (p *packager) pack(to platform, bin string, texts []item) ([]string, error) {
 	var binaries []item
 	for _, each := range programs {
 		name := to.program(each.name)
@@ -249,7 +249,7 @@ func (p *packager) pack(ctx context.Context, to platform, bin string, texts []it
 		for _, b := range binaries { // for the Containerfile
 			files = append(files, item{to.String() + "/" + b.name, b.data, b.mode})
 		}
-		name, data, err := p.debian(ctx, to.arch, slices.Concat(binaries, texts))
+		name, data, err := p.debian(to.arch, slices.Concat(binaries, texts))
 		if err != nil {
 			return nil, err
 		}

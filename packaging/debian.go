@@ -3,14 +3,16 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goreleaser/nfpm/v2"
+	"github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
 )
 
 // debianPlace is where Debian wants a file of an archive.
@@ -36,22 +38,6 @@ func debianPlace(name string) string {
 	return "/usr/bin/" + name
 }
 
-// control is what Debian knows of a package. A version in development comes before its release.
-const control = `Package: holdfast
-Version: %s
-Architecture: %s
-Maintainer: %s
-Installed-Size: %d
-Suggests: valkey-server | redis-server
-Section: admin
-Priority: optional
-Homepage: https://github.com/holdfast-go/holdfast
-Description: distributed locks on Redis and Valkey
- Holdfast runs a command while it holds a lock on a Redis or Valkey server.
- It also lists and inspects locks, checks the server for what threatens
- them, and shows them on a web page.
-`
-
 // maintainer is who answers for the package.
 const maintainer = "The Holdfast authors <authors@holdfast.example>"
 
@@ -74,19 +60,28 @@ const changes = `holdfast (%s) unstable; urgency=medium
  -- %s  %s
 `
 
+// description is what Debian knows of a package: a line, and a paragraph.
+const description = `distributed locks on Redis and Valkey
+Holdfast runs a command while it holds a lock on a Redis or Valkey server.
+It also lists and inspects locks, checks the server for what threatens
+them, and shows them on a web page.`
+
 // debian makes a Debian package. It installs the service of the web page, and does not start it.
-// dpkg-deb sets every date in it to that of the commit.
-func (p *packager) debian(ctx context.Context, arch string, items []item) (name string, data []byte, err error) {
+func (p *packager) debian(arch string, items []item) (name string, data []byte, err error) {
 	dir, err := os.MkdirTemp("", "debian")
 	if err != nil {
 		return "", nil, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
-	root := filepath.Join(dir, "root")
-	version := strings.Replace(p.version, "-", "~", 1)
+	version := strings.Replace(p.version, "-", "~", 1) // a version in development comes before its release
+	info := &nfpm.Info{
+		Name: "holdfast", Version: version, Platform: "linux", Arch: arch, Section: "admin", Maintainer: maintainer,
+		Homepage: "https://github.com/holdfast-go/holdfast", Description: description,
+		MTime: p.date, DisableGlobbing: true,
+	}
+	info.Suggests, info.Deb.Compression = []string{"valkey-server | redis-server"}, "xz"
 	items = append(slices.Clip(items), item{"copyright", []byte(licence), 0o644},
 		item{"changelog", fmt.Appendf(nil, changes, version, maintainer, p.date.Format(time.RFC1123Z)), 0o644})
-	size := 0
 	for _, i := range items {
 		if i.name == "LICENSE" {
 			continue // Debian has it
@@ -97,30 +92,17 @@ func (p *packager) debian(ctx context.Context, arch string, items []item) (name 
 				return "", nil, err
 			}
 		}
-		size += len(i.data)
-		if err := write(filepath.Join(root, filepath.FromSlash(place)), i.data, i.mode); err != nil {
+		source := filepath.Join(dir, filepath.FromSlash(place))
+		if err := write(source, i.data, i.mode); err != nil {
 			return "", nil, err
 		}
+		info.Contents = append(info.Contents, &files.Content{
+			Source: source, Destination: place, FileInfo: &files.ContentFileInfo{Mode: i.mode},
+		})
 	}
-	text := fmt.Sprintf(control, version, arch, maintainer, (size+1023)/1024)
-	if err := write(filepath.Join(root, "DEBIAN", "control"), []byte(text), 0o644); err != nil {
-		return "", nil, err
-	}
-	if err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			return os.Chmod(path, 0o755) // whatever the umask is
-		}
-		return err
-	}); err != nil {
-		return "", nil, err
-	}
-	name = "holdfast_" + version + "_" + arch + ".deb"
-	env := []string{"SOURCE_DATE_EPOCH=" + strconv.FormatInt(p.date.Unix(), 10)}
-	if _, err := output(ctx, dir, env, "dpkg-deb", "--root-owner-group", "-Zxz", "--build", "root", name); err != nil {
-		return "", nil, fmt.Errorf("a Debian package needs the program dpkg-deb: %w", err)
-	}
-	data, err = os.ReadFile(filepath.Join(dir, name))
-	return name, data, err
+	var out bytes.Buffer
+	err = deb.Default.Package(info, &out)
+	return deb.Default.ConventionalFileName(info), out.Bytes(), err
 }
 
 // write writes a file with this mode, whatever the umask is, and the directories above it.

@@ -68,6 +68,19 @@ func TestEveryFileHasAPlaceInTheDebianPackage(t *testing.T) {
 	}
 }
 
+func TestADebianPackageIsTheSameAnywhere(t *testing.T) {
+	p := packager{version: "0.1.0-dev", date: date}
+	items := []item{{"holdfast", []byte("program"), 0o755}, {"man/man1/holdfast.1", []byte("manual"), 0o644}}
+	name, first, err := p.debian("amd64", items)
+	assert.Must(t, err)
+	assert.Equal(t, name, "holdfast_0.1.0~dev_amd64.deb", "its name")
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("SOURCE_DATE_EPOCH", "1")
+	_, second, err := p.debian("amd64", items)
+	assert.Must(t, err)
+	assert.True(t, len(first) > 0 && bytes.Equal(first, second), "%d and %d bytes differ", len(first), len(second))
+}
+
 func TestTheVersionIsTheLibrarys(t *testing.T) {
 	version, err := versionOf("..")
 	assert.False(t, err != nil || !strings.HasPrefix(version, "0.") && !strings.HasPrefix(version, "1."),

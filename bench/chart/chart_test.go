@@ -144,3 +144,18 @@ func TestASheetIsXMLWithEveryPoint(t *testing.T) {
 	assert.True(t, assert.Err(drawSheet(f, []panel{{"none", "", []line{{"locks", "a-calls", "a"}}}})) != nil,
 		"a panel of one size was drawn")
 }
+
+func TestASoakIsDrawnBesideItsFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "soak.csv")
+	assert.Must(t, os.WriteFile(file, []byte("seconds,phase,goroutines,heap,server,keys\n"+
+		"6,start,7,1048576,2097152,0\n60,load,90,3145728,2097152,40\n120,load,80,2097152,-1,40\n"), 0o600))
+	assert.Must(t, saveSoak(file, "an hour & more"))
+	svg, err := os.ReadFile(filepath.Join(dir, "soak.svg"))
+	assert.Must(t, err)
+	mustBeXML(t, string(svg))
+	assert.Equal(t, strings.Count(string(svg), "<polyline"), len(gauges), "a line for each gauge")
+	assert.True(t, strings.Contains(string(svg), "an hour &amp; more"), "the title is missing")
+	assert.Must(t, os.WriteFile(file, []byte("seconds,phase\n6,start\n7,load\n"), 0o600))
+	assert.True(t, saveSoak(file, "") != nil, "a file without gauges was drawn")
+}

@@ -7,6 +7,10 @@
 //
 //	go run ./chart -curves -page ../docs/scaling.md results/curves.txt
 //
+// With -soak it draws the samples of make soak beside their file, and nothing else:
+//
+//	go run ./chart -soak ../bin/soak.csv -title "An hour on Redis 7.0"
+//
 // Without files it draws from the existing figures. In the page it replaces the text
 // between the marks <!-- NAME --> and <!-- end -->.
 package main
@@ -26,7 +30,16 @@ func main() {
 	into := flag.String("into", "../docs/benchmarks", "the directory of figures.json and the plots")
 	page := flag.String("page", "../docs/benchmarks.md", "the page that has the tables")
 	curves := flag.Bool("curves", false, "draw the curves over size, from curves.json")
+	soak := flag.String("soak", "", "a `file` of samples of make soak to draw")
+	title := flag.String("title", "A mixed load with faults", "the title of the soak")
 	flag.Parse()
+	if *soak != "" {
+		if err := saveSoak(*soak, *title); err != nil {
+			fmt.Fprintln(os.Stderr, "chart:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := draw(pick(*curves), *into, *page, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
@@ -38,8 +51,8 @@ type book struct {
 	figures string
 	// adds: a run replaces what it has measured, and keeps the rest.
 	adds bool
-	// plots returns the SVGs by name. dir is the directory of the figures.
-	plots func(f *figures.Figures, dir string) (map[string]string, error)
+	// plots returns the SVGs by name.
+	plots func(f *figures.Figures) (map[string]string, error)
 }
 
 func pick(curves bool) book {
@@ -49,7 +62,7 @@ func pick(curves bool) book {
 	return book{"figures.json", false, drawPlots}
 }
 
-func drawPlots(f *figures.Figures, _ string) (map[string]string, error) {
+func drawPlots(f *figures.Figures) (map[string]string, error) {
 	svgs := make(map[string]string)
 	for _, p := range plots {
 		svg, err := p.draw(f)
@@ -61,7 +74,7 @@ func drawPlots(f *figures.Figures, _ string) (map[string]string, error) {
 	return svgs, nil
 }
 
-func drawSheets(f *figures.Figures, dir string) (map[string]string, error) {
+func drawSheets(f *figures.Figures) (map[string]string, error) {
 	svgs := make(map[string]string)
 	for _, s := range sheets {
 		svg, err := drawSheet(f, s.panels)
@@ -69,13 +82,6 @@ func drawSheets(f *figures.Figures, dir string) (map[string]string, error) {
 			return nil, err
 		}
 		svgs[s.name] = svg
-	}
-	for _, s := range soaks {
-		svg, err := drawSoak(filepath.Join(dir, s.file+".csv"), s.title)
-		if err != nil {
-			return nil, err
-		}
-		svgs[s.file] = svg
 	}
 	return svgs, nil
 }
@@ -88,7 +94,7 @@ func draw(b book, into, page string, files []string) error {
 	if err != nil {
 		return err
 	}
-	svgs, err := b.plots(f, into)
+	svgs, err := b.plots(f)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestThePagesAreWhatWasMeasured(t *testing.T) {
 		if filled, err := fill(string(page), f); err != nil || filled != string(page) {
 			t.Errorf("docs/%s differs from its figures (%v): run make bench-page or make bench-curves-page", name, err)
 		}
-		svgs, err := b.plots(f, filepath.Join(docs, "benchmarks"))
+		svgs, err := b.plots(f)
 		assert.NoError(t, err)
 		for plot, svg := range svgs {
 			kept, err := os.ReadFile(filepath.Join(docs, "benchmarks", plot+".svg"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,12 +159,6 @@ func stormTable(f *figures.Figures) string {
 	return b.String()
 }
 
-// soaks are the runs of make soak that docs/scaling.md shows.
-var soaks = []struct{ file, title string }{
-	{"soak", "An hour of mixed load with faults, Redis 7.0"},
-	{"soak-valkey", "Half an hour on Valkey 9"},
-}
-
 // gauges of a soak: the column of the file, the title, and what a unit of it is.
 var gauges = []struct {
 	column, title string
@@ -171,6 +166,16 @@ var gauges = []struct {
 }{
 	{"goroutines", "goroutines", 1}, {"heap", "heap in use after a collection, MiB", 1 << 20},
 	{"server", "memory of the server, MiB", 1 << 20}, {"keys", "keys on the server", 1},
+}
+
+// saveSoak draws the samples of a soak beside their file.
+func saveSoak(file, title string) error {
+	svg, err := drawSoak(file, title)
+	if err != nil {
+		return err
+	}
+	//nolint:gosec // for everybody to read
+	return os.WriteFile(strings.TrimSuffix(file, filepath.Ext(file))+".svg", []byte(svg), 0o644)
 }
 
 // drawSoak draws the samples of a soak: four gauges over its minutes.
@@ -184,10 +189,10 @@ func drawSoak(file, title string) (string, error) {
 		return "", fmt.Errorf("%s: no samples: %w", file, err)
 	}
 	at := make(map[string]int)
-	for i, name := range rows[0] {
+	header, rows := rows[0], rows[1:]
+	for i, name := range header {
 		at[name] = i
 	}
-	rows = rows[1:]
 	const tall, gap = 150, 34
 	high := float64(gap + tall*len(gauges) + 10)
 	var b strings.Builder
@@ -197,6 +202,9 @@ func drawSoak(file, title string) (string, error) {
 	fmt.Fprintf(&b, `<rect class="back" width="%d" height="%.0f" rx="6"/>`+"\n", 2*panelWide, high)
 	classed(&b, 14, 22, "start", "text", title, ` font-size="14" font-weight="600"`)
 	for i, g := range gauges {
+		if !slices.Contains(header, g.column) {
+			return "", fmt.Errorf("%s has no column %q: is it a file of make soak?", file, g.column)
+		}
 		var line []moment
 		for _, row := range rows {
 			x, err := strconv.ParseFloat(row[at["seconds"]], 64)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/commandline"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -206,7 +207,7 @@ func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error
 	if asJSON {
 		return json.NewEncoder(w).Encode(takenJSON{
 			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), r.owner, time.Duration(r.ttl).Milliseconds(),
-			stamp(l.Deadline()),
+			lockjson.Stamp(l.Deadline()),
 		})
 	}
 	owner := ""

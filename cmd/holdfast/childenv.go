@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -52,7 +53,7 @@ func environment(base []string, g heldLock, passURL bool) []string {
 		fmt.Sprintf("HOLDFAST_LOCK_TTL_MS=%d", g.ttl.Milliseconds()),
 		"HOLDFAST_LOCK_MODE=" + g.mode,
 		fmt.Sprintf("HOLDFAST_LOCK_PID=%d", os.Getpid()),
-		"HOLDFAST_LOCK_ACQUIRED_AT=" + stamp(g.at),
+		"HOLDFAST_LOCK_ACQUIRED_AT=" + lockjson.Stamp(g.at),
 		envChain + "=" + g.chain,
 	}
 	if g.permits > 0 {

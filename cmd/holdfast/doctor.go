@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/internal/adapter"
-	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/quorum"
 )
 
@@ -206,7 +205,7 @@ func nodesOf(ctx context.Context, n node, t *target) []doctor.Node {
 	if err != nil || len(nodes) == 0 {
 		return []doctor.Node{nodeOf(n.address, t.single().(*redis.Client))}
 	}
-	order.Stable(nodes, func(a, b *doctor.Node) int { return strings.Compare(a.Address, b.Address) })
+	slices.SortFunc(nodes, func(a, b doctor.Node) int { return strings.Compare(a.Address, b.Address) })
 	return nodes
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/commandline"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -245,7 +246,7 @@ type leaderJSON struct {
 func (o *electOptions) leads(w io.Writer, term uint64, client string) error {
 	if o.asJSON {
 		return json.NewEncoder(w).Encode(leaderJSON{
-			stamp(time.Now()), o.names[0], "leading", wire.Number(term), o.value, client,
+			lockjson.Stamp(time.Now()), o.names[0], "leading", wire.Number(term), o.value, client,
 		})
 	}
 	_, err := fmt.Fprintln(w, term)
@@ -285,7 +286,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 
 // observed prints one line.
 func (o *electOptions) observed(w io.Writer, now holdfast.Leader, unknown bool) error {
-	line := leaderJSON{Time: stamp(time.Now()), Name: o.names[0], State: "none"}
+	line := leaderJSON{Time: lockjson.Stamp(time.Now()), Name: o.names[0], State: "none"}
 	text := "none"
 	switch {
 	case unknown:

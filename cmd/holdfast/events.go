@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 const eventsText = `holdfast run --events-fd N writes events to the open file descriptor N, one JSON object
@@ -81,7 +82,7 @@ func (e *events) emit(ev event) {
 	if e.file == nil {
 		return
 	}
-	ev.Time, ev.Name = stamp(time.Now()), e.names[0]
+	ev.Time, ev.Name = lockjson.Stamp(time.Now()), e.names[0]
 	if len(e.names) > 1 {
 		ev.Names = e.names
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -146,7 +147,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 
 // evictedJSON is the JSON of evict: a contract, described in evictLong.
 type evictedJSON struct {
-	stateJSON
+	lockjson.State
 	Ended int `json:"ended"`
 }
 

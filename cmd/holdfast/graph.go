@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // graphJSON is a line of list --graph -o json: a contract. A line has a lock and its waiters, or
@@ -47,7 +47,7 @@ func (l *lister) printGraph(ctx context.Context) error {
 	if listErr != nil && len(locks) == 0 {
 		return listErr
 	}
-	order.Stable(locks, func(a, b *holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(locks, func(a, b holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
 	deadlocks, err := confirmed(ctx, l.server.client, holdfast.Deadlocks(locks))
 	if err != nil {
 		return cmp.Or(listErr, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
 )
@@ -131,7 +132,7 @@ func (s *server) whereIs(ctx context.Context, key string) string {
 // The JSON of inspect: a contract, described in inspectLong.
 type (
 	inspectJSON struct {
-		stateJSON
+		lockjson.State
 		Deadlock []graphDeadlockJSON `json:"deadlock"`
 		Nodes    []nodeJSON          `json:"nodes"`
 	}

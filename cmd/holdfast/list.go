@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
-	"github.com/holdfast-go/holdfast/internal/order"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/scan"
 )
 
@@ -156,29 +156,29 @@ func onePattern(args []string) (string, error) {
 
 // row is one line of the table.
 type row struct {
-	state stateJSON
+	state lockjson.State
 	job   bool
 	cells map[string]string
 }
 
 // sorts compare two rows.
-var sorts = map[string]func(a, b *row) int{
-	"name": func(a, b *row) int { return strings.Compare(a.state.Name, b.state.Name) },
-	"age":  func(a, b *row) int { return cmp.Compare(oldest(b), oldest(a)) },
-	"lease": func(a, b *row) int {
+var sorts = map[string]func(a, b row) int{
+	"name": func(a, b row) int { return strings.Compare(a.state.Name, b.state.Name) },
+	"age":  func(a, b row) int { return cmp.Compare(oldest(b), oldest(a)) },
+	"lease": func(a, b row) int {
 		return cmp.Compare(remaining(a), remaining(b))
 	},
-	"waiting": func(a, b *row) int { return cmp.Compare(b.state.Waiting, a.state.Waiting) },
+	"waiting": func(a, b row) int { return cmp.Compare(b.state.Waiting, a.state.Waiting) },
 }
 
-func oldest(r *row) (age int64) {
+func oldest(r row) (age int64) {
 	for _, h := range r.state.Holders {
 		age = max(age, h.AgeMS)
 	}
 	return age
 }
 
-func remaining(r *row) (left int64) {
+func remaining(r row) (left int64) {
 	for _, h := range r.state.Holders {
 		left = max(left, h.RemainingMS)
 	}
@@ -283,9 +283,9 @@ func (l *lister) scan(ctx context.Context) (err error) {
 
 // row is the row of a lock or job. bad is why its record cannot be read.
 func (s *server) row(state holdfast.LockInfo, bad *exitError) row {
-	lines := jsonState(state, s.keyOf(state))
+	lines := lockjson.Of(state, s.keyOf(state))
 	if state.Job != nil {
-		lines.Job = jsonJob(*state.Job)
+		lines.Job = lockjson.OfJob(*state.Job)
 	}
 	r := newRow(lines, state.Job != nil)
 	if bad != nil {
@@ -297,10 +297,10 @@ func (s *server) row(state holdfast.LockInfo, bad *exitError) row {
 
 // wants reports whether a row is listed.
 func (l *lister) wants(r row) bool {
-	known := func(h holderJSON) bool { return h.App != "" || h.Host != "" }
+	known := func(h lockjson.Holder) bool { return h.App != "" || h.Host != "" }
 	switch {
 	case l.stale:
-		return slices.ContainsFunc(r.state.Holders, func(h holderJSON) bool { return !known(h) && !h.Released })
+		return slices.ContainsFunc(r.state.Holders, func(h lockjson.Holder) bool { return !known(h) && !h.Released })
 	case l.all, r.state.Error != "":
 		return true
 	}
@@ -308,18 +308,18 @@ func (l *lister) wants(r row) bool {
 }
 
 // newRow makes the cells of a row.
-func newRow(s stateJSON, job bool) row {
+func newRow(s lockjson.State, job bool) row {
 	c := map[string]string{"NAME": oneLine(s.Name), "WAITING": strconv.Itoa(s.Waiting), "KIND": "free", "TOKEN": "-"}
 	r := row{state: s, job: job, cells: c}
 	if len(s.Holders) > 0 {
 		h := s.Holders[0]
 		c["KIND"], c["TOKEN"], c["OWNER"], c["ID"] = h.Mode, h.Token, oneLine(h.Owner), h.ClientID
-		c["HOLDER"], c["TAGS"] = h.who(), tagText(h.Tags)
+		c["HOLDER"], c["TAGS"] = oneLine(h.Who()), tagText(h.Tags)
 		if n := len(s.Holders) - 1; n > 0 {
 			c["HOLDER"] += fmt.Sprintf(" +%d", n)
 		}
-		c["AGE"] = length(time.Duration(oldest(&r)) * time.Millisecond)
-		c["LEASE"] = length(time.Duration(remaining(&r)) * time.Millisecond)
+		c["AGE"] = length(time.Duration(oldest(r)) * time.Millisecond)
+		c["LEASE"] = length(time.Duration(remaining(r)) * time.Millisecond)
 	}
 	switch {
 	case job:
@@ -340,10 +340,10 @@ func newRow(s stateJSON, job bool) row {
 
 // foreignRow is the row of another library's lock.
 func foreignRow(f survey.Foreign) row {
-	holder := holderJSON{Mode: "exclusive", Owner: f.Holder, RemainingMS: f.Remaining.Milliseconds(), Token: "0",
-		Tags: someTags(nil)}
-	s := stateJSON{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []waiterJSON{}, Foreign: f.Kind,
-		Holders: []holderJSON{holder}}
+	holder := lockjson.Holder{Mode: "exclusive", Owner: f.Holder, RemainingMS: f.Remaining.Milliseconds(), Token: "0",
+		Tags: lockjson.Tags(nil)}
+	s := lockjson.State{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []lockjson.Waiter{}, Foreign: f.Kind,
+		Holders: []lockjson.Holder{holder}}
 	return row{state: s, cells: map[string]string{
 		"NAME": oneLine(f.Key), "KIND": f.Kind, "HOLDER": oneLine(f.Holder), "LEASE": length(f.Remaining), "TOKEN": "-",
 		"WAITING": "-",
@@ -395,7 +395,7 @@ func (l *lister) print(ctx context.Context) error {
 
 // begin prints the header and the first rows.
 func (l *lister) begin(held []row) error {
-	order.Stable(held, func(a, b *row) int {
+	slices.SortStableFunc(held, func(a, b row) int {
 		return cmp.Or(sorts[cmp.Or(l.sort, "name")](a, b), sorts["name"](a, b))
 	})
 	l.measure(held)

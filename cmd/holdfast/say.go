@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // level is how much the user wants to read.
@@ -110,7 +112,7 @@ func (p *printer) put(level, text, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.json {
-		b, err := json.Marshal(line{stamp(time.Now()), level, text, hint})
+		b, err := json.Marshal(line{lockjson.Stamp(time.Now()), level, text, hint})
 		if err == nil {
 			fmt.Fprintf(p.w, "%s\n", b) //nolint:errcheck // there is no other place for it
 		}
@@ -157,6 +159,3 @@ func oneLine(text string) string {
 	}
 	return b.String()
 }
-
-// stamp is how times are written in JSON and in the environment.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -272,7 +273,7 @@ func awaitHoldersCmd(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	poll(ts, args[0]+" has "+args[1]+" holders", func() bool {
 		state, ok := look(ts, args[0])
-		unknown := slices.ContainsFunc(state.Holders, func(h holderJSON) bool { return h.PID == 0 })
+		unknown := slices.ContainsFunc(state.Holders, func(h lockjson.Holder) bool { return h.PID == 0 })
 		return ok && len(state.Holders) == n && !unknown
 	})
 }
@@ -432,7 +433,7 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 	case args[1] == "app":
 		poll(ts, fmt.Sprintf("%s holds %s", args[2], args[3]), func() bool {
 			state, _ := look(ts, args[3])
-			i := slices.IndexFunc(state.Holders, func(h holderJSON) bool { return h.App == args[2] })
+			i := slices.IndexFunc(state.Holders, func(h lockjson.Holder) bool { return h.App == args[2] })
 			if i >= 0 {
 				pid = state.Holders[i].PID
 			}
@@ -462,7 +463,7 @@ func stopped(pid int) bool {
 }
 
 // look is what holdfast status says, past the proxy.
-func look(ts *testscript.TestScript, name string) (state stateJSON, ok bool) {
+func look(ts *testscript.TestScript, name string) (state lockjson.State, ok bool) {
 	_ = ts.Exec("holdfast", "status", "--json", "-u", worldOf(ts).direct, "--", name) // 75 if held
 	err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &state)
 	return state, err == nil

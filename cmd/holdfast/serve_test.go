@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -99,9 +100,9 @@ func (s *served) lock(name string) *holdfast.Lease {
 type pageEvent struct {
 	name  string
 	Locks []struct {
-		Name    string       `json:"name"`
-		Held    bool         `json:"held"`
-		Holders []holderJSON `json:"holders"`
+		Name    string            `json:"name"`
+		Held    bool              `json:"held"`
+		Holders []lockjson.Holder `json:"holders"`
 	} `json:"locks"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -287,147 +288,9 @@ func length(d time.Duration) string {
 	return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 }
 
-// The JSON of status: a contract, described in statusLong.
-type (
-	stateJSON struct {
-		Name         string        `json:"name"`
-		Key          string        `json:"key"`
-		Held         bool          `json:"held"`
-		Fence        string        `json:"fence"`
-		Holders      []holderJSON  `json:"holders"`
-		Waiting      int           `json:"waiting"`
-		Waiters      []waiterJSON  `json:"waiters"`
-		LastEviction *evictionJSON `json:"last_eviction"`
-		Limit        int           `json:"limit"`
-		Used         int           `json:"used"`
-		Leader       *valueJSON    `json:"leader"`
-		Job          *jobJSON      `json:"job"`
-		Foreign      string        `json:"foreign,omitempty"` // of list --foreign only
-		Error        string        `json:"error,omitempty"`   // of list only: why the record cannot be read
-	}
-	clientJSON struct {
-		ClientID string `json:"client_id"`
-		App      string `json:"app"`
-		Host     string `json:"host"`
-		PID      int    `json:"pid"`
-		Version  string `json:"version"`
-	}
-	holderJSON struct {
-		Mode string `json:"mode"`
-		clientJSON
-		Token       string            `json:"token"`
-		Since       string            `json:"since"`
-		AgeMS       int64             `json:"age_ms"`
-		RemainingMS int64             `json:"remaining_ms"`
-		ID          string            `json:"id"`
-		Owner       string            `json:"owner"`
-		Permits     int               `json:"permits"`
-		Entries     int               `json:"entries"`
-		Released    bool              `json:"released"`
-		Tags        map[string]string `json:"tags"`
-	}
-	waiterJSON struct {
-		Position int    `json:"position"`
-		Mode     string `json:"mode"`
-		clientJSON
-		WaitedMS int64             `json:"waited_ms"`
-		ID       string            `json:"id"`
-		Owner    string            `json:"owner"`
-		Tags     map[string]string `json:"tags"`
-		Silent   bool              `json:"silent"`
-	}
-	evictionJSON struct {
-		At     string `json:"at"`
-		By     string `json:"by"`
-		Reason string `json:"reason"`
-	}
-	valueJSON struct {
-		Value string `json:"value"`
-		Term  string `json:"term"`
-	}
-	jobJSON struct {
-		PeriodMS int64       `json:"period_ms"`
-		Aligned  bool        `json:"aligned"`
-		OffsetMS int64       `json:"offset_ms"`
-		Next     string      `json:"next"`
-		DueMS    int64       `json:"due_ms"`
-		LastRun  string      `json:"last_run"`
-		Run      *holderJSON `json:"run"`
-	}
-)
-
-// who names a holder, or a waiter.
-func (c clientJSON) who() string {
-	if c.App == "" && c.Host == "" {
-		return "client " + oneLine(c.ClientID)
-	}
-	return oneLine(fmt.Sprintf("%s@%s:%d", c.App, c.Host, c.PID))
-}
-
-func stateWithJob(s holdfast.LockInfo, job holdfast.JobInfo, key string) stateJSON {
-	j := jsonState(s, key)
-	j.Job = jsonJob(job)
-	return j
-}
-
-func jsonState(s holdfast.LockInfo, key string) stateJSON {
-	j := stateJSON{
-		Name: s.Name, Key: key, Held: s.Held(), Fence: strconv.FormatUint(s.Fence, 10),
-		Holders: jsonHolders(s.Holders), Waiting: waitingOn(s), Waiters: []waiterJSON{}, Limit: s.Limit,
-	}
-	for _, h := range s.Holders {
-		if h.Mode == "permits" {
-			j.Used += h.Permits
-		}
-	}
-	for _, w := range s.Waiters {
-		j.Waiters = append(j.Waiters, waiterJSON{
-			Position: w.Position, Mode: w.Mode, clientJSON: jsonClient(w.Client, w.ClientID),
-			WaitedMS: w.Waited.Milliseconds(), ID: w.HolderID, Owner: w.Owner,
-			Tags: someTags(w.Tags), Silent: w.Silent,
-		})
-	}
-	if e := s.LastEviction; e != nil {
-		j.LastEviction = &evictionJSON{stamp(e.At), e.By, e.Reason}
-	}
-	if l := s.Leader; l != nil {
-		j.Leader = &valueJSON{l.Value, strconv.FormatUint(l.Term, 10)}
-	}
-	return j
-}
-
-func jsonHolders(holders []holdfast.Holder) []holderJSON {
-	list := []holderJSON{}
-	for _, h := range holders {
-		list = append(list, holderJSON{
-			Mode: h.Mode, clientJSON: jsonClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
-			Since: stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
-			ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released,
-			Tags: someTags(h.Tags),
-		})
-	}
-	return list
-}
-
-func jsonJob(j holdfast.JobInfo) *jobJSON {
-	if !j.Known() {
-		return nil
-	}
-	job := &jobJSON{
-		PeriodMS: j.Schedule.Period.Milliseconds(), Aligned: j.Schedule.Aligned,
-		OffsetMS: j.Schedule.Offset.Milliseconds(), Next: stamp(j.Next), DueMS: j.Due.Milliseconds(),
-		LastRun: j.HolderID,
-	}
-	if j.Run != nil {
-		job.Run = &jsonHolders([]holdfast.Holder{*j.Run})[0]
-	}
-	return job
-}
-
-func jsonClient(info *holdfast.ClientInfo, id string) clientJSON {
-	j := clientJSON{ClientID: id}
-	if info != nil {
-		j.App, j.Host, j.PID, j.Version = info.App, info.Host, info.PID, info.Version
-	}
+// stateWithJob is what status prints as JSON: statusLong describes it.
+func stateWithJob(s holdfast.LockInfo, job holdfast.JobInfo, key string) lockjson.State {
+	j := lockjson.Of(s, key)
+	j.Job = lockjson.OfJob(job)
 	return j
 }

@@ -52,11 +52,3 @@ func tagWord(text string) string {
 	}
 	return text
 }
-
-// someTags are tags as JSON: never null.
-func someTags(tags map[string]string) map[string]string {
-	if tags == nil {
-		return map[string]string{}
-	}
-	return tags
-}

@@ -111,8 +111,8 @@ func topLock(state holdfast.LockInfo, r row, bad *exitError) top.Lock {
 	l := top.Lock{
 		Name: r.cells["NAME"], Kind: r.cells["KIND"], Holder: r.cells["HOLDER"], Token: r.cells["TOKEN"],
 		Value: r.cells["VALUE"], Held: r.state.Held, Waiting: r.state.Waiting,
-		Age:  time.Duration(oldest(&r)) * time.Millisecond,
-		Left: time.Duration(remaining(&r)) * time.Millisecond,
+		Age:  time.Duration(oldest(r)) * time.Millisecond,
+		Left: time.Duration(remaining(r)) * time.Millisecond,
 	}
 	if bad != nil {
 		l.Detail = []string{oneLine(plain(bad))}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -70,7 +71,9 @@ func (s *server) keyOf(state holdfast.LockInfo) string {
 func unreadableEvents(bad, told map[string]string, at time.Time) (events []watchEvent) {
 	for _, name := range slices.Sorted(maps.Keys(bad)) {
 		if _, known := told[name]; !known {
-			events = append(events, watchEvent{Time: stamp(at), Event: "unreadable", Name: name, Reason: bad[name]})
+			events = append(events, watchEvent{
+				Time: lockjson.Stamp(at), Event: "unreadable", Name: name, Reason: bad[name],
+			})
 		}
 	}
 	return events

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/commandline"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -201,7 +202,7 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, is := before[name], after[name]
 		add := func(e watchEvent) {
-			e.Time, e.Name = stamp(at), name
+			e.Time, e.Name = lockjson.Stamp(at), name
 			events = append(events, e)
 		}
 		known := was.LastEviction

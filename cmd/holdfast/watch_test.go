@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/internal/order"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 func TestChangesAreTold(t *testing.T) {
@@ -70,13 +71,13 @@ func TestWatchKeepsWhatItDidNotRead(t *testing.T) {
 
 func TestRowsAreSorted(t *testing.T) {
 	at := func(name string, age, left int64, waiting int) row {
-		holders := []holderJSON{{AgeMS: age, RemainingMS: left}}
-		return newRow(stateJSON{Name: name, Waiting: waiting, Holders: holders}, false)
+		holders := []lockjson.Holder{{AgeMS: age, RemainingMS: left}}
+		return newRow(lockjson.State{Name: name, Waiting: waiting, Holders: holders}, false)
 	}
 	rows := []row{at("a", 5, 9, 0), at("b", 7, 3, 2), at("c", 6, 4, 1)}
 	for field, want := range map[string]string{"name": "abc", "age": "bca", "lease": "bca", "waiting": "bca"} {
 		got := ""
-		order.Stable(rows, sorts[field])
+		slices.SortStableFunc(rows, sorts[field])
 		for _, r := range rows {
 			got += r.state.Name
 		}
@@ -90,7 +91,7 @@ func TestAFreeLockWithWaitersThatAreGoneIsNotListed(t *testing.T) {
 	gone := holdfast.LockInfo{Name: "a", Fence: 1, Waiters: []holdfast.Waiter{{Position: 1, Silent: true}}}
 	waits := holdfast.LockInfo{Name: "a", Fence: 1, Waiters: append(gone.Waiters, holdfast.Waiter{Position: 2})}
 	l := &lister{listOptions: &listOptions{}}
-	list := func(s holdfast.LockInfo) bool { return l.wants(newRow(jsonState(s, "k"), false)) }
+	list := func(s holdfast.LockInfo) bool { return l.wants(newRow(lockjson.Of(s, "k"), false)) }
 	assert.False(t, list(gone), "a lock whose waiters are gone is listed")
 	assert.True(t, list(waits), "a lock with a live waiter is not listed")
 	l.all = true

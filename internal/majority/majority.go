@@ -212,21 +212,9 @@ func Rank[T int | uint64 | time.Duration](values []T, n int) T {
 }
 
 // reachedBy is the greatest value that at least count of the values reach. There are at least
-// that many. A sort would be longer: the compiler makes one for each type.
+// that many.
 func reachedBy[T int | uint64 | time.Duration](values []T, count int) T {
-	greatest := slices.Min(values) // all reach it
-	for _, v := range values {
-		reach := 0
-		for _, other := range values {
-			if other >= v {
-				reach++
-			}
-		}
-		if reach >= count {
-			greatest = max(greatest, v)
-		}
-	}
-	return greatest
+	return slices.Sorted(slices.Values(values))[len(values)-count]
 }
 
 // RequestTimeout bounds one request to one server: by the configured timeout, a tenth of the

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/order"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -84,7 +83,7 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 		h.line.Since = now.Add(-h.age)
 		list = append(list, h.line)
 	}
-	order.Stable(list, func(a, b *wire.HolderLine) int { return cmp.Compare(a.Token, b.Token) })
+	slices.SortStableFunc(list, func(a, b wire.HolderLine) int { return cmp.Compare(a.Token, b.Token) })
 	return list
 }
 

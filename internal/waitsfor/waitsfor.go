@@ -12,8 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // ID names a node. Two acquisitions never have the same one.
@@ -24,11 +22,9 @@ type ID struct {
 
 // sorted returns the IDs in the order of their locks.
 func sorted(ids iter.Seq[ID]) []ID {
-	list := slices.Collect(ids)
-	order.Stable(list, func(a, b *ID) int {
+	return slices.SortedFunc(ids, func(a, b ID) int {
 		return cmp.Or(strings.Compare(a.Lock, b.Lock), strings.Compare(a.Attempt, b.Attempt))
 	})
-	return list
 }
 
 // Node says what a node waits for. Without Needs and Pool it waits for nothing.

@@ -2,11 +2,10 @@ package wire
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // Record is the answer of inspect on one lock. Times since 1970 are by the server's clock.
@@ -238,8 +237,8 @@ func merged(pages []Record) Record {
 	for _, w := range waiting {
 		rec.Waiters = append(rec.Waiters, w)
 	}
-	order.Stable(rec.Holders, func(a, b *HolderLine) int { return cmp.Compare(a.Token, b.Token) })
-	order.Stable(rec.Waiters, func(a, b *WaiterLine) int { return cmp.Compare(a.Place, b.Place) })
+	slices.SortStableFunc(rec.Holders, func(a, b HolderLine) int { return cmp.Compare(a.Token, b.Token) })
+	slices.SortStableFunc(rec.Waiters, func(a, b WaiterLine) int { return cmp.Compare(a.Place, b.Place) })
 	for i := range rec.Waiters {
 		rec.Waiters[i].Place = i + 1
 	}

@@ -107,7 +107,7 @@ var loginForm string
 
 // loginPage is the form. Everybody may see it, so it does not name the server. It is no
 // html/template: a program that links one keeps every exported method of all that it links,
-// and the tool would have 34 MB in place of 15.
+// and the tool would be twice as large.
 func loginPage(wrong bool) string {
 	attribute, note := "", ""
 	if wrong {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // maxBody is how long what a viewer sends may be.
@@ -120,7 +121,7 @@ func (w *watcher) detail(s holdfast.LockInfo) detailJSON {
 	l := newLock(s, now, was)
 	l.Lost = w.past.lost(l.ID, now)
 	w.waits.mark(l)
-	return detailJSON{stamp(now), l.at(now), w.past.json(l.ID, now)}
+	return detailJSON{lockjson.Stamp(now), l.at(now), w.past.json(l.ID, now)}
 }
 
 func (p *Page) inspect(ctx context.Context, name string, job bool) (holdfast.LockInfo, error) {

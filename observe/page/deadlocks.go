@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // waitJSON is one of the waits of a deadlock, as holdfast inspect -o json names it.
@@ -45,7 +46,7 @@ func newWaitGraph(states []reading, before waitGraph) waitGraph {
 		var waits []waitJSON
 		for _, w := range cycle {
 			ids = append(ids, w.Name+" "+w.HolderID)
-			waits = append(waits, waitJSON{newClient(w.Client, w.ClientID).who(), w.Holds, w.Name, w.Breaks})
+			waits = append(waits, waitJSON{lockjson.OfClient(w.Client, w.ClientID).Who(), w.Holds, w.Name, w.Breaks})
 		}
 		suspected := strings.Join(ids, "\n")
 		g.suspected = append(g.suspected, suspected)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/order"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // The bounds of what the page remembers. What is older, or too much, goes: the oldest first.
@@ -105,7 +105,7 @@ func (h *history) note(was, is *lockJSON, now time.Time) (lost uint64) {
 	for _, holder := range is.Holders {
 		if !t.has(holder.Token) {
 			t.holds = append(t.holds, &hold{
-				token: holder.Token, mode: holder.Mode, who: holder.who(), start: holder.since,
+				token: holder.Token, mode: holder.Mode, who: holder.Who(), start: holder.since,
 			})
 		}
 	}
@@ -253,7 +253,7 @@ func (h *history) cutoff(from time.Time) time.Time {
 			times = append(times, c.at)
 		}
 	}
-	order.Stable(times, func(a, b *time.Time) int { return a.Compare(*b) })
+	slices.SortFunc(times, time.Time.Compare)
 	extra := min(h.size()-inTotal*9/10, len(times)-1)
 	if extra < 0 || times[extra].Before(from) {
 		return from
@@ -293,16 +293,16 @@ func stampOrEmpty(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return stamp(t)
+	return lockjson.Stamp(t)
 }
 
 func (h *history) json(id string, now time.Time) timelineJSON {
 	j := timelineJSON{
-		From: stamp(now.Add(-window)), To: stamp(now),
+		From: lockjson.Stamp(now.Add(-window)), To: lockjson.Stamp(now),
 		Holds: []holdJSON{}, Waiting: []countJSON{}, Watched: []spanJSON{},
 	}
 	for _, s := range h.watched {
-		j.Watched = append(j.Watched, spanJSON{stamp(s.from), stampOrEmpty(s.to)})
+		j.Watched = append(j.Watched, spanJSON{lockjson.Stamp(s.from), stampOrEmpty(s.to)})
 	}
 	t := h.locks[id]
 	if t == nil {
@@ -314,10 +314,10 @@ func (h *history) json(id string, now time.Time) timelineJSON {
 	})
 	for _, o := range byStart {
 		end := stampOrEmpty(o.end)
-		j.Holds = append(j.Holds, holdJSON{o.token, o.mode, o.who, stamp(o.start), end, o.how, o.note})
+		j.Holds = append(j.Holds, holdJSON{o.token, o.mode, o.who, lockjson.Stamp(o.start), end, o.how, o.note})
 	}
 	for _, c := range t.waiting {
-		j.Waiting = append(j.Waiting, countJSON{stamp(c.at), c.n})
+		j.Waiting = append(j.Waiting, countJSON{lockjson.Stamp(c.at), c.n})
 	}
 	return j
 }

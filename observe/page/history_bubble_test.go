@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
@@ -129,7 +130,8 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	step := func(name string) {
 		token++
 		held := &lockJSON{ID: name, Held: true, read: now, Holders: []holderJSON{{
-			Token: strconv.Itoa(token << 10), since: now, expires: now.Add(time.Minute), LeaseMS: 60_000,
+			Holder: lockjson.Holder{Token: strconv.Itoa(token << 10)},
+			since:  now, expires: now.Add(time.Minute), LeaseMS: 60_000,
 		}}}
 		h.note(nil, held, now)
 		h.note(held, &lockJSON{ID: name, read: now}, now.Add(time.Millisecond))

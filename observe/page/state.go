@@ -2,97 +2,64 @@ package page
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
-// The JSON of the API: a contract, described in docs/page.md. The fields that the command
-// holdfast status --json has, too, are named as there. Times are by the server's clock,
-// and so they change only if the lock does: age_ms, remaining_ms and waited_ms are in
-// answers, and not in the stream.
+// The JSON of the API: a contract, described in docs/page.md. Holders, waiters and jobs have the
+// fields of holdfast status --json. Times are by the server's clock, and so they change only if the
+// lock does: age_ms, remaining_ms and waited_ms are in answers, and not in the stream. The fields of
+// those names here hide the embedded ones.
 type (
 	lockJSON struct {
-		ID           string        `json:"id"` // "lock:NAME" or "job:NAME"
-		Name         string        `json:"name"`
-		Kind         string        `json:"kind"` // free, exclusive, shared, permits, leader or job
-		Held         bool          `json:"held"`
-		Fence        string        `json:"fence"`
-		Holders      []holderJSON  `json:"holders"`
-		Waiting      int           `json:"waiting"`
-		Waiters      []waiterJSON  `json:"waiters"` // in the list and in the stream, the first 20
-		LastEviction *evictionJSON `json:"last_eviction"`
-		Limit        int           `json:"limit"`
-		Used         int           `json:"used"`
-		Leader       *leaderJSON   `json:"leader"`
-		Job          *jobJSON      `json:"job"`
-		Lost         int           `json:"lost"` // leases lost in the last minutes, as the page saw it
-		Deadlock     []waitJSON    `json:"deadlock"`
+		ID           string             `json:"id"` // "lock:NAME" or "job:NAME"
+		Name         string             `json:"name"`
+		Kind         string             `json:"kind"` // free, exclusive, shared, permits, leader or job
+		Held         bool               `json:"held"`
+		Fence        string             `json:"fence"`
+		Holders      []holderJSON       `json:"holders"`
+		Waiting      int                `json:"waiting"`
+		Waiters      []waiterJSON       `json:"waiters"` // in the list and in the stream, the first 20
+		LastEviction *lockjson.Eviction `json:"last_eviction"`
+		Limit        int                `json:"limit"`
+		Used         int                `json:"used"`
+		Leader       *lockjson.Leader   `json:"leader"`
+		Job          *jobJSON           `json:"job"`
+		Lost         int                `json:"lost"` // leases lost in the last minutes, as the page saw it
+		Deadlock     []waitJSON         `json:"deadlock"`
 
 		read time.Time
 	}
-	clientJSON struct {
-		ClientID string `json:"client_id"`
-		App      string `json:"app"`
-		Host     string `json:"host"`
-		PID      int    `json:"pid"`
-		Version  string `json:"version"`
-	}
 	holderJSON struct {
-		Mode string `json:"mode"`
-		clientJSON
-		Token       string            `json:"token"`
-		Since       string            `json:"since"`
-		Expires     string            `json:"expires"`
-		LeaseMS     int64             `json:"lease_ms"` // the longest time to expiry that the page saw
-		AgeMS       *int64            `json:"age_ms,omitempty"`
-		RemainingMS *int64            `json:"remaining_ms,omitempty"`
-		ID          string            `json:"id"`
-		Owner       string            `json:"owner"`
-		Permits     int               `json:"permits"`
-		Entries     int               `json:"entries"`
-		Released    bool              `json:"released"`
-		Tags        map[string]string `json:"tags"`
+		lockjson.Holder
+		Expires     string `json:"expires"`
+		LeaseMS     int64  `json:"lease_ms"` // the longest time to expiry that the page saw
+		AgeMS       *int64 `json:"age_ms,omitempty"`
+		RemainingMS *int64 `json:"remaining_ms,omitempty"`
 
 		since, expires time.Time
 	}
 	waiterJSON struct {
-		Position int    `json:"position"`
-		Mode     string `json:"mode"`
-		clientJSON
-		Since    string            `json:"since"`
-		WaitedMS *int64            `json:"waited_ms,omitempty"`
-		ID       string            `json:"id"`
-		Owner    string            `json:"owner"`
-		Tags     map[string]string `json:"tags"`
-		Holds    []string          `json:"holds"` // locks that the code of the waiter holds
+		lockjson.Waiter
+		Since    string   `json:"since"`
+		WaitedMS *int64   `json:"waited_ms,omitempty"`
+		Silent   *bool    `json:"silent,omitempty"` // never: a silent waiter is left out
+		Holds    []string `json:"holds"`            // locks that the code of the waiter holds
 
 		since time.Time
 	}
-	evictionJSON struct {
-		At     string `json:"at"`
-		By     string `json:"by"`
-		Reason string `json:"reason"`
-	}
-	leaderJSON struct {
-		Value string `json:"value"`
-		Term  string `json:"term"`
-	}
 	jobJSON struct {
-		PeriodMS int64  `json:"period_ms"`
-		Aligned  bool   `json:"aligned"`
-		OffsetMS int64  `json:"offset_ms"`
-		Next     string `json:"next"`
-		LastRun  string `json:"last_run"`
+		lockjson.Job
+		DueMS *int64           `json:"due_ms,omitempty"` // never: next tells it
+		Run   *lockjson.Holder `json:"run,omitempty"`    // never: the run is the lock's holder
 	}
 )
 
 // shownWaiters is how many waiters of a lock the list and the stream name.
 const shownWaiters = 20
-
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 func idOf(s holdfast.LockInfo) string {
 	if s.Job != nil {
@@ -115,16 +82,15 @@ func clockOf(s holdfast.LockInfo) (now time.Time, ok bool) {
 func newLock(s holdfast.LockInfo, now time.Time, before *lockJSON) *lockJSON {
 	l := &lockJSON{
 		ID: idOf(s), Name: s.Name, Kind: kindOf(s), Held: s.Held(), Fence: strconv.FormatUint(s.Fence, 10),
-		Holders: []holderJSON{}, Waiters: []waiterJSON{}, Limit: s.Limit, read: now,
+		Holders: []holderJSON{}, Waiters: []waiterJSON{}, Limit: s.Limit,
+		Used: lockjson.Used(s), LastEviction: lockjson.OfEviction(s.LastEviction), Leader: lockjson.OfLeader(s.Leader),
+		read: now,
 	}
 	if before == nil {
 		before = new(lockJSON)
 	}
 	for _, h := range s.Holders {
 		l.Holders = append(l.Holders, newHolder(h, now, before))
-		if h.Mode == "permits" {
-			l.Used += h.Permits
-		}
 	}
 	waited := map[string]time.Time{}
 	for _, w := range before.Waiters {
@@ -136,17 +102,8 @@ func newLock(s holdfast.LockInfo, now time.Time, before *lockJSON) *lockJSON {
 		}
 	}
 	l.Waiting = len(l.Waiters)
-	if e := s.LastEviction; e != nil {
-		l.LastEviction = &evictionJSON{stamp(e.At), e.By, e.Reason}
-	}
-	if v := s.Leader; v != nil {
-		l.Leader = &leaderJSON{v.Value, strconv.FormatUint(v.Term, 10)}
-	}
-	if j := s.Job; j != nil {
-		l.Job = &jobJSON{
-			PeriodMS: j.Schedule.Period.Milliseconds(), Aligned: j.Schedule.Aligned,
-			OffsetMS: j.Schedule.Offset.Milliseconds(), Next: stamp(j.Next), LastRun: j.HolderID,
-		}
+	if s.Job != nil && s.Job.Known() {
+		l.Job = &jobJSON{Job: *lockjson.OfJob(*s.Job)}
 	}
 	return l
 }
@@ -168,11 +125,10 @@ func newHolder(h holdfast.Holder, now time.Time, before *lockJSON) holderJSON {
 		now = at
 	}
 	j := holderJSON{
-		Mode: h.Mode, clientJSON: newClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
-		ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released,
-		Tags: someTags(h.Tags), since: h.Since, expires: now.Add(h.Remaining), LeaseMS: h.Remaining.Milliseconds(),
+		Holder: lockjson.OfHolder(h), LeaseMS: h.Remaining.Milliseconds(),
+		since: h.Since, expires: now.Add(h.Remaining),
 	}
-	j.Since, j.Expires = stamp(j.since), stamp(j.expires)
+	j.Expires = lockjson.Stamp(j.expires)
 	for _, b := range before.Holders {
 		if b.Token == j.Token {
 			j.LeaseMS = max(j.LeaseMS, b.LeaseMS)
@@ -185,39 +141,12 @@ func newHolder(h holdfast.Holder, now time.Time, before *lockJSON) holderJSON {
 // tells the server's. What was computed first is kept, so that a lock does not seem to
 // change because these differ.
 func newWaiter(w holdfast.Waiter, now time.Time, waited map[string]time.Time) waiterJSON {
-	j := waiterJSON{
-		Position: w.Position, Mode: w.Mode, clientJSON: newClient(w.Client, w.ClientID), ID: w.HolderID,
-		Owner: w.Owner, Tags: someTags(w.Tags), since: now.Add(-w.Waited),
-	}
+	j := waiterJSON{Waiter: lockjson.OfWaiter(w), since: now.Add(-w.Waited)}
 	if since, ok := waited[j.ID]; ok && since.Sub(j.since).Abs() < time.Second {
 		j.since = since
 	}
-	j.Since = stamp(j.since)
+	j.Since = lockjson.Stamp(j.since)
 	return j
-}
-
-// someTags are tags as JSON: never null.
-func someTags(tags map[string]string) map[string]string {
-	if tags == nil {
-		return map[string]string{}
-	}
-	return tags
-}
-
-func newClient(info *holdfast.ClientInfo, id string) clientJSON {
-	j := clientJSON{ClientID: id}
-	if info != nil {
-		j.App, j.Host, j.PID, j.Version = info.App, info.Host, info.PID, info.Version
-	}
-	return j
-}
-
-// who names a holder or a waiter.
-func (c clientJSON) who() string {
-	if c.App == "" && c.Host == "" {
-		return "client " + c.ClientID
-	}
-	return fmt.Sprintf("%s@%s:%d", c.App, c.Host, c.PID)
 }
 
 // used reports whether a client holds the lock or waits for it.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // maxLocks is about how many locks in use a page knows at most, and twice as many as free
@@ -372,7 +373,7 @@ type totalsJSON struct {
 }
 
 func (w *watcher) heading() newsJSON {
-	n := newsJSON{Seq: w.seq, Now: stamp(w.now()), Read: readJSON{
+	n := newsJSON{Seq: w.seq, Now: lockjson.Stamp(w.now()), Read: readJSON{
 		TookMS: inMillis(w.reads.took), Error: w.reads.err, Cut: w.reads.cut, Unreadable: w.reads.shown,
 	}, Nodes: w.nodes}
 	n.Totals.Unreadable = w.reads.unreadable

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // Severity says how bad a finding is.
@@ -195,7 +193,7 @@ func Examine(fleet Fleet) Report {
 	if fleet.Quorum {
 		r.Findings = append(r.Findings, checkSame(fleet.Nodes)...)
 	}
-	order.Stable(r.Findings, func(a, b *Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 	return r
 }
 

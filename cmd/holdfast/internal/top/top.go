@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/order"
 )
 
 // Lock is one lock as the server has shown it. Its texts are safe for a terminal.
@@ -39,15 +37,15 @@ type past struct {
 // Sorts are the orders of the rows. The key s goes through them.
 var Sorts = []string{"name", "waiting", "lease", "age"}
 
-var compare = map[string]func(a, b *Lock) int{
-	"name":    func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) },
-	"waiting": func(a, b *Lock) int { return cmp.Compare(b.Waiting, a.Waiting) },
-	"lease":   func(a, b *Lock) int { return cmp.Compare(left(a), left(b)) },
-	"age":     func(a, b *Lock) int { return cmp.Compare(b.Age, a.Age) },
+var compare = map[string]func(a, b Lock) int{
+	"name":    func(a, b Lock) int { return strings.Compare(a.Name, b.Name) },
+	"waiting": func(a, b Lock) int { return cmp.Compare(b.Waiting, a.Waiting) },
+	"lease":   func(a, b Lock) int { return cmp.Compare(left(a), left(b)) },
+	"age":     func(a, b Lock) int { return cmp.Compare(b.Age, a.Age) },
 }
 
 // left sorts what is not held behind all that is.
-func left(l *Lock) time.Duration {
+func left(l Lock) time.Duration {
 	if !l.Held {
 		return 1<<63 - 1
 	}
@@ -93,7 +91,7 @@ func (m Model) State(at time.Time, locks []Lock) Model {
 		return m
 	}
 	m.at, m.locks = at, slices.Clone(locks)
-	order.Stable(m.locks, compare["name"])
+	slices.SortStableFunc(m.locks, compare["name"])
 	known := make(map[string]past, len(locks))
 	for _, l := range m.locks {
 		p := m.past[l.Name]
@@ -123,7 +121,7 @@ func (m Model) visible() []Lock {
 			list = append(list, l)
 		}
 	}
-	order.Stable(list, compare[m.sort])
+	slices.SortStableFunc(list, compare[m.sort])
 	if m.reverse {
 		slices.Reverse(list)
 	}
