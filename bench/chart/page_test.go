@@ -20,7 +20,7 @@ func TestThePagesAreWhatWasMeasured(t *testing.T) {
 		f, err := figures.Load(filepath.Join(docs, "benchmarks", b.figures))
 		assert.Must(t, err)
 		if filled, err := fill(string(page), f); err != nil || filled != string(page) {
-			t.Errorf("docs/%s differs from its figures (%v): run make bench-page or make bench-curves-page", name, err)
+			t.Errorf("docs/%s differs from its figures (%v): run make bench-page", name, err)
 		}
 		svgs, err := b.plots(f, filepath.Join(docs, "benchmarks"))
 		assert.NoError(t, err)

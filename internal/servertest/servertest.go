@@ -95,7 +95,7 @@ var MariaDB = Kind{
 var VersityGW = Kind{
 	Name: "the Versity S3 Gateway", Superuser: "test", program: "versitygw",
 	places:  []string{"../../bin", "../bin", "bin"}, // of the repository
-	install: "make databases",
+	install: "sh scripts/databases.sh",
 	args: func(data string, port int) []string {
 		return []string{
 			"--port", "127.0.0.1:" + strconv.Itoa(port), "--access", "test", "--secret", Secret, "--quiet",
