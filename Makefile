@@ -74,8 +74,10 @@ TWICE = . quorum
 
 # The tests of these wait longest for servers. The others are compiled meanwhile.
 FIRST = verify/quorum cmd/holdfast verify/oracle verify/topology verify/suite bench verify/lineage
+# The tests of these build what the others have compiled by then.
+LAST = examples packaging internal/versions
 
-export GO RACE RACED TWICE FIRST GOTESTSUM TESTFLAGS
+export GO RACE RACED TWICE FIRST LAST GOTESTSUM TESTFLAGS
 
 ##@ Test
 
