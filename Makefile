@@ -73,7 +73,7 @@ RACED = . quorum memstore store/goredis store/rueidis verify/rules \
 TWICE = . quorum
 
 # The tests of these wait longest for servers. The others are compiled meanwhile.
-FIRST = verify/quorum cmd/holdfast verify/oracle verify/topology verify/suite bench verify/lineage
+FIRST = cmd/holdfast verify/quorum verify/topology verify/suite bench verify/lineage
 # The tests of these build what the others have compiled by then.
 LAST = examples packaging internal/versions
 

@@ -5,15 +5,15 @@
 #
 #   sh scripts/test.sh NAME MODULE…    NAME is what the last line calls the run
 #
-# RACED='. quorum'       packages to test with the race detector; RACED=all: all of them
-# TWICE='. quorum'       of those, what is also tested without it: random tests are short with it
-# FIRST='verify/rules'   packages whose tests wait longest; the others are compiled meanwhile
-# LEFT_OUT='bench/etcd'  packages, with those under them, that are not tested
-# ALONE=yes              vets each module without the workspace, as its users build it
-# RACE=                  without the race detector, where there is no C compiler
-# TESTFLAGS='-run Name'  more flags for go test; then nothing is vetted
-# GOTESTSUM=PROGRAM
-# GOTESTSUM_FORMAT=NAME  how gotestsum prints: standard-verbose, testname, …
+#   RACED      packages to test with the race detector; all: all of them
+#   TWICE      of those, what is also tested without it: random tests are short with it
+#   FIRST      packages whose tests wait longest; the others are compiled meanwhile
+#   LAST       packages whose tests build what the others have compiled by then
+#   LEFT_OUT   packages that are not tested, with those under them
+#   ALONE      yes: vets each module without the workspace, as its users build it
+#   RACE       empty: without the race detector, where there is no C compiler
+#   TESTFLAGS  more flags for go test, such as -run Name; then nothing is vetted
+#   GOTESTSUM  the program; GOTESTSUM_FORMAT is how it prints: standard-verbose, testname, …
 
 set -u
 
@@ -97,14 +97,12 @@ rm -rf "$out" && mkdir -p "$out"
 # shellcheck disable=SC2086 # lists of words
 {
 	paths ${RACED:-} >"$out/raced"
-	paths ${TWICE:-} >"$out/twice"
-	paths ${FIRST:-} >"$out/first"
+	without "$out/raced" <"$out/packages" >"$out/rest"
+	paths ${TWICE:-} >>"$out/rest"
+	paths ${FIRST:-} | grep -xF -f "$out/rest" >"$out/first"
+	paths ${LAST:-} | grep -xF -f "$out/rest" >"$out/last"
+	without "$out/first" <"$out/rest" | without "$out/last" | cat "$out/first" - "$out/last" >"$out/plain"
 }
-without "$out/raced" <"$out/packages" | cat - "$out/twice" >"$out/rest"
-{
-	grep -xF -f "$out/first" "$out/rest"
-	without "$out/first" <"$out/rest"
-} >"$out/plain"
 
 lane raced ${RACE--race} &
 plain "$@"
@@ -112,7 +110,7 @@ wait
 
 cat "$out"/*.json 2>/dev/null >"$out/events"
 echo "== $name: the slowest tests"
-"$GOTESTSUM" tool slowest --num 10 --threshold 500ms --jsonfile "$out/events" | sed "s|^$root/||"
+"$GOTESTSUM" tool slowest --num 10 --threshold 500ms --jsonfile "$out/events" | sed "s|^$root/||; / 0s$/d"
 note=
 [ -n "${RACE--race}" ] || note=', without the race detector'
 took=$(($(date +%s) - begun))

@@ -3,7 +3,7 @@
 // interface, with its data in a temporary directory, and is gone when it is stopped.
 //
 // It never skips a test: if a server's programs are missing, the error says what to install.
-// scripts/databases.sh does so for make test.
+// scripts/databases.sh does so for make test-all.
 package servertest
 
 import (
