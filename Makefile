@@ -81,12 +81,15 @@ export GO RACE RACED TWICE FIRST LAST GOTESTSUM TESTFLAGS
 
 ##@ Test
 
+# The transcripts are the scripts against memstore and against one server; the other tests of script take minutes.
+QUICK = CGO_ENABLED=0 $(GO) test -trimpath -buildvcs=false -vet=off
+
 .PHONY: quick
-quick: ## vet and test the library without the race detector, on memstore and one server (a minute)
+quick: ## vet and test the library without the race detector, on memstore and one server (less than a minute)
 	$(NEEDS_SERVER)
-	@CGO_ENABLED=0 $(GO) vet -trimpath . ./memstore ./quorum
-	@CGO_ENABLED=0 $(GO) test -trimpath -buildvcs=false -vet=off $(TESTFLAGS) . ./memstore ./script \
-		./internal/localqueue ./internal/pushes ./internal/renewer ./internal/request
+	@CGO_ENABLED=0 $(GO) vet -trimpath . ./memstore ./script
+	@$(QUICK) -run 'TestTranscripts|TestHeader' ./script
+	@$(QUICK) $(TESTFLAGS) . ./memstore ./internal/localqueue ./internal/pushes ./internal/renewer ./internal/request
 
 .PHONY: test
 test: $(GOTESTSUM) ## vet and test what changes with the library; installs a redis-server if there is none
