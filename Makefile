@@ -133,7 +133,7 @@ test-long: $(GOTESTSUM) ## all with the race detector, on secured servers too, a
 # examples, which are programs for a server as it comes. And without the race detector: with it a handshake of TLS
 # takes as long as the shortest requests may, on a machine that has other work.
 SERVERS ?=
-OPEN_ONLY = /(bench|examples|fence|lineage)(/|$$)
+OPEN_ONLY = /(bench|examples|fence|lineage|moving|sqlbench)(/|$$)
 
 .PHONY: test-servers
 test-servers: ## run what depends on the server on newer ones (an hour), or on SERVERS=secured: TLS, few rights, a prefix
@@ -210,7 +210,7 @@ RECORD ?=
 .PHONY: verify
 verify: ## run the fault suite over all topologies (DURATION=2m TOPOLOGIES='sentinel cluster' RECORD=bin/rounds.jsonl)
 	$(NEEDS_SERVER)
-	@mkdir -p bin/verify && $(GO) build -C verify -o ../bin/verify/holdfast-verify ./holdfast-verify
+	@mkdir -p bin/verify $(dir $(RECORD)) && $(GO) build -C verify -o ../bin/verify/holdfast-verify ./holdfast-verify
 	@DURATION='$(DURATION)' TOPOLOGIES='$(TOPOLOGIES)' VERIFYFLAGS='$(VERIFYFLAGS)' RECORD='$(RECORD)' sh scripts/verify.sh
 
 # A mixed load on one server for DURATION, with the faults of networks and servers. Samples go

@@ -186,6 +186,13 @@ func TestLinks(t *testing.T) {
 	want(t, Links("README.md", "[a](faults.md) [b](docs/)", exists), "faults.md")
 }
 
+func TestCommands(t *testing.T) {
+	const makefile = "GO ?= go\n\ntest: bin/x ## help\n\tgo test\ntest-all:\n"
+	want(t, Commands("a.md", "Run `make test`, `make test-all MODULES=x` or make gone.\n", makefile))
+	want(t, Commands("a.md", "Run\n`make gone` or `make test-al`.\n", makefile),
+		"a.md:2: names make gone", "a.md:2: names make test-al,")
+}
+
 func TestGuarantees(t *testing.T) {
 	tests := map[string]bool{"TestA": true, "TestB": true, "FuzzC": true}
 	for _, good := range []string{

@@ -143,6 +143,12 @@ func TestMarkdownLinksLead(t *testing.T) {
 	})
 }
 
+func TestPagesNameCommandsThatExist(t *testing.T) {
+	files := readTree(t)
+	delete(files, "CHANGELOG.md") // it also speaks of versions that had others
+	files.each(t, ".md", func(file, text string) []Problem { return Commands(file, text, files["Makefile"]) })
+}
+
 func TestScriptsHaveTranscripts(t *testing.T) {
 	texts := map[string]string{}
 	for file, text := range readTree(t) {

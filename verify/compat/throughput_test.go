@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
-// each is how long a figure is measured. make bench-neighbours measures for longer.
+// each is how long a figure is measured. -each 2s measures for longer.
 var each = flag.Duration("each", 20*time.Millisecond, "how long TestThroughput measures a figure")
 
 // pass locks and unlocks once.
