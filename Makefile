@@ -67,7 +67,7 @@ LATER = internal/servertest internal/versions verify/holdfast-verify verify/line
 	verify/suite verify/topology
 
 # The race detector is for packages whose goroutines can race. Their tests take three to ten times as long with it. So
-# random tests in virtual time are short with it, and are also run without it.
+# random tests in virtual time are short with it, and make test-all also runs them without it.
 RACED = . quorum memstore store/goredis store/rueidis verify/rules \
 	internal/adapter internal/batch internal/lifecycle internal/localqueue internal/pushes internal/renewer internal/request
 TWICE = . quorum
@@ -95,7 +95,7 @@ quick: ## vet and test the library without the race detector, on memstore and on
 test: $(GOTESTSUM) ## vet and test what changes with the library; installs a redis-server if there is none
 	$(NEEDS_SERVER)
 ifeq ($(origin MODULES),file)
-	@LEFT_OUT='$(LATER)' sh scripts/test.sh test $(LIBRARY)
+	@LEFT_OUT='$(LATER)' TWICE= sh scripts/test.sh test $(LIBRARY)
 else
 	$(NEEDS_DATABASES)
 	$(NEEDS_PROMTOOL)
