@@ -27,7 +27,7 @@ func TestThePagesAreWhatWasMeasured(t *testing.T) {
 		for plot, svg := range svgs {
 			kept, err := os.ReadFile(filepath.Join(docs, "benchmarks", plot+".svg"))
 			assert.True(t, err == nil && string(kept) == svg,
-				"%s.svg differs from its figures (%v): run make bench-page and bench-curves-page", plot, err)
+				"%s.svg differs from its figures (%v): run make bench-page", plot, err)
 			assert.True(t, strings.Contains(string(page), "benchmarks/"+plot+".svg"),
 				"docs/%s does not show %s.svg", name, plot)
 		}
