@@ -50,7 +50,7 @@ lane() {
 	shift
 	[ -s "$out/$lane" ] || return 0
 	# shellcheck disable=SC2046,SC2086 # lists of words
-	"$GOTESTSUM" --jsonfile "$out/$lane.json" --hide-summary=skipped -- -vet=off -p 3 "$@" ${TESTFLAGS:-} $(cat "$out/$lane") &&
+	"$GOTESTSUM" --jsonfile "$out/$lane.json" --hide-summary=skipped -- -vet=off -p 3 -timeout 20m "$@" ${TESTFLAGS:-} $(cat "$out/$lane") &&
 		return
 	sed -n 's/^{.*"Action":"fail","Package":"\([^"]*\)","Elapsed.*/\1/p' "$out/$lane.json" | sed "s|^$root/||" >>"$out/failed"
 	[ -s "$out/failed" ] || echo "$lane" >>"$out/failed"
