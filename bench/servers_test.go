@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkServers is the cost of the scripts on the server of HOLDFAST_TEST_SERVER, for the
-// table of servers in docs/scaling.md. make bench-servers runs it on each.
+// table of servers in docs/scaling.md. make bench WHAT=servers runs it on each.
 //
 //	SERVER/evalsha  server µs of acquire, release, join, turn, and of a renewal in a request of
 //	                128; raw-set and raw-release are SET NX PX and compare-and-delete, which is

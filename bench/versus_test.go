@@ -68,7 +68,7 @@ func handOver(clients int) crew.Job {
 // patient is how long after the end of a shift a member may still wait.
 const patient = 10 * time.Second
 
-// etcdProgram is what make bench-etcd builds.
+// etcdProgram is what make bench WHAT=peers builds.
 var etcdProgram = flag.String("etcd", "", "the program of bench/etcd: measure etcd's lock too")
 
 // BenchmarkVersus compares Holdfast with every rival at the same work, in alternate

@@ -1,6 +1,6 @@
 //go:build dist
 
-// The tests of what make dist makes, by the programs that read it: make test-dist installs them.
+// The tests of what make dist makes, by the programs that read it: make test-beside BESIDE=packages installs them.
 package main
 
 import (

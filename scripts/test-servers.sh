@@ -3,7 +3,7 @@
 # unpacks: the adapters' conformance, the transcripts of the scripts, the rules,
 # the topologies, the classic locks and the newest commands of docs/lineage.md, and
 # a short run of the fault suite. Prints a table, and leaves
-# what was said in bin/servers/. make test runs all of it, and more, on the
+# what was said in bin/servers/. make test-all runs all of it, and more, on the
 # server of this system.
 #
 # SERVERS='sid/redis-server'   only these

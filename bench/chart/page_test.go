@@ -20,14 +20,14 @@ func TestThePagesAreWhatWasMeasured(t *testing.T) {
 		f, err := figures.Load(filepath.Join(docs, "benchmarks", b.figures))
 		assert.Must(t, err)
 		if filled, err := fill(string(page), f); err != nil || filled != string(page) {
-			t.Errorf("docs/%s differs from its figures (%v): run make bench-page or make bench-curves-page", name, err)
+			t.Errorf("docs/%s differs from its figures (%v): run make bench-page", name, err)
 		}
 		svgs, err := b.plots(f)
 		assert.NoError(t, err)
 		for plot, svg := range svgs {
 			kept, err := os.ReadFile(filepath.Join(docs, "benchmarks", plot+".svg"))
 			assert.True(t, err == nil && string(kept) == svg,
-				"%s.svg differs from its figures (%v): run make bench-page and bench-curves-page", plot, err)
+				"%s.svg differs from its figures (%v): run make bench-page", plot, err)
 			assert.True(t, strings.Contains(string(page), "benchmarks/"+plot+".svg"),
 				"docs/%s does not show %s.svg", name, plot)
 		}

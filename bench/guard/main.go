@@ -84,7 +84,7 @@ func guard(ctx context.Context, out io.Writer, file string, record bool) error {
 	}
 	if lost > 0 {
 		return fmt.Errorf("%d of %d ratios are worse than recorded: find out why, "+
-			"or record the new ones with make bench-record and say why in the commit", lost, len(verdicts))
+			"or record the new ones with make bench-check RECORD=yes and say why in the commit", lost, len(verdicts))
 	}
 	return nil
 }

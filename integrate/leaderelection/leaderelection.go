@@ -1,7 +1,7 @@
 // Package leaderelection runs callbacks for the leader of a [holdfast.Election], in the form that
 // programs of Kubernetes know from client-go: OnStartedLeading, OnStoppedLeading, OnNewLeader.
 // It imports nothing of Kubernetes. [LeaderCallbacks] has the fields of client-go's, so a value of one
-// converts to the other. `make test-kubernetes` compiles that, and runs both electors.
+// converts to the other. `make test-beside BESIDE=kubernetes` compiles that, and runs both electors.
 //
 // Three things differ from client-go:
 //

@@ -126,3 +126,26 @@ func Guarantees(file, text string, tests map[string]bool) []Problem {
 	sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
 	return problems
 }
+
+var (
+	madeOnPage = regexp.MustCompile("`make ([a-z][a-z-]*)")
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+)
+
+// Commands reports targets of make that a page names in backquotes and that makefile does not have.
+func Commands(file, text, makefile string) []Problem {
+	there := map[string]bool{}
+	for _, m := range makeTarget.FindAllStringSubmatch(makefile, -1) {
+		there[m[1]] = true
+	}
+	var problems []Problem
+	for n, line := range lines(text) {
+		for _, m := range madeOnPage.FindAllStringSubmatch(line, -1) {
+			if !there[m[1]] {
+				text := fmt.Sprintf("names make %s, which the Makefile does not have", m[1])
+				problems = append(problems, Problem{file, n + 1, text})
+			}
+		}
+	}
+	return problems
+}

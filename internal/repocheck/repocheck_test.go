@@ -1,7 +1,6 @@
 package repocheck
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -29,15 +28,26 @@ import (
 //   - Every test name in backquotes on the page exists, wherever it is.
 
 // tree is the repository: paths relative to its root, with their contents.
-// Binary files have none: only that they exist counts.
 type tree map[string]string
 
-// readTree reads every file that git tracks or would track. Without git or a clone, it
+// readTree reads the repository. Binary files have no content: only that they exist counts.
+func readTree(t *testing.T) tree {
+	t.Helper()
+	files := readAll(t)
+	for name, text := range files {
+		if strings.Contains(text, "\x00") {
+			files[name] = ""
+		}
+	}
+	return files
+}
+
+// readAll reads every file that git tracks or would track. Without git or a clone, it
 // reads every file except what make builds.
 //
 // The walk comes first, and git only filters it: go test caches a result by the files and
 // directories that the test opened, and does not see those that git opened.
-func readTree(t *testing.T) tree {
+func readAll(t *testing.T) tree {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	known := gitFiles(root)
@@ -60,9 +70,6 @@ func readTree(t *testing.T) tree {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return err
-		}
-		if bytes.ContainsRune(text, 0) {
-			text = nil
 		}
 		files[rel] = string(text)
 		return nil
@@ -111,6 +118,10 @@ func TestGoFilesKeepTheLimits(t *testing.T) {
 	readTree(t).each(t, ".go", GoFile)
 }
 
+func TestNothingHeavyIsCommitted(t *testing.T) {
+	readAll(t).each(t, "", func(file, text string) []Problem { return Weight(file, []byte(text)) })
+}
+
 func TestNoUnfinishedWork(t *testing.T) {
 	readTree(t).each(t, "", Markers)
 }
@@ -130,6 +141,12 @@ func TestMarkdownLinksLead(t *testing.T) {
 	files.each(t, ".md", func(file, text string) []Problem {
 		return Links(file, text, func(target string) bool { return there[target] })
 	})
+}
+
+func TestPagesNameCommandsThatExist(t *testing.T) {
+	files := readTree(t)
+	delete(files, "CHANGELOG.md") // it also speaks of versions that had others
+	files.each(t, ".md", func(file, text string) []Problem { return Commands(file, text, files["Makefile"]) })
 }
 
 func TestScriptsHaveTranscripts(t *testing.T) {

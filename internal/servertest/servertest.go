@@ -3,7 +3,7 @@
 // interface, with its data in a temporary directory, and is gone when it is stopped.
 //
 // It never skips a test: if a server's programs are missing, the error says what to install.
-// scripts/databases.sh does so for make test.
+// scripts/databases.sh does so for make test-all.
 package servertest
 
 import (
@@ -95,7 +95,7 @@ var MariaDB = Kind{
 var VersityGW = Kind{
 	Name: "the Versity S3 Gateway", Superuser: "test", program: "versitygw",
 	places:  []string{"../../bin", "../bin", "bin"}, // of the repository
-	install: "make databases",
+	install: "sh scripts/databases.sh",
 	args: func(data string, port int) []string {
 		return []string{
 			"--port", "127.0.0.1:" + strconv.Itoa(port), "--access", "test", "--secret", Secret, "--quiet",

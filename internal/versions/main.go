@@ -28,7 +28,7 @@ import (
 
 func main() {
 	r := release{out: os.Stdout, today: time.Now().UTC().Format(time.DateOnly)}
-	flag.StringVar(&r.check, "check", "make test", "the command that must succeed; empty: none")
+	flag.StringVar(&r.check, "check", "make test-all", "the command that must succeed; empty: none")
 	flag.StringVar(&r.proxy, "proxy", "", "make a module proxy of files in this directory")
 	flag.StringVar(&r.goTool, "go", "go", "the go command")
 	flag.Parse()

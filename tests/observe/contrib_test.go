@@ -172,7 +172,7 @@ func promtool(t *testing.T, dir, input string, args ...string) string {
 	if err != nil {
 		own, absErr := filepath.Abs(filepath.Join(repository, "bin", "promtool"))
 		if tool, err = exec.LookPath(own); errors.Join(err, absErr) != nil {
-			t.Fatalf("there is no promtool, neither on PATH nor in bin: run make promtool (%v)", err)
+			t.Fatalf("there is no promtool, neither on PATH nor in bin: run sh scripts/promtool.sh (%v)", err)
 		}
 	}
 	cmd := exec.Command(tool, args...)

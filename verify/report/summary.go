@@ -112,8 +112,8 @@ func Summary(record []Entry) string {
 	var b strings.Builder
 	b.WriteString("# The record\n\n`holdfast verify --summary` prints this page from the recorded rounds. " +
 		"docs/track-record/faults.md says what a round is.\n\n" +
-		"`make track-record DURATION=60m` adds rounds. To repeat one round, run " +
-		"`holdfast verify --topology NAME --seed SEED` with the flags of `RECORDFLAGS` in the Makefile. " +
+		"`make verify RECORD=bin/rounds.jsonl DURATION=60m` adds rounds. To repeat one round, run " +
+		"`holdfast verify --topology NAME --seed SEED` with the flags of `scripts/verify.sh`. " +
 		"Minutes are the sum over all rounds; the topologies run at the same time.\n\n" +
 		"| topology | rounds, minutes | acquisitions | a second | faults | a minute" +
 		" | with another fault | with two others | possible pairs that occurred" +

@@ -3,5 +3,5 @@
 package sim
 
 // usual is how many worlds a test run lives through. The race detector makes them seven
-// times as slow: make test lives through all of them, without it.
+// times as slow: make test lives through a thousand, without it.
 const usual = 200

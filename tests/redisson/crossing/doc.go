@@ -3,5 +3,5 @@
 // with the same commands. Each test runs in both directions: either side holds what the other wants.
 //
 // The tests need Maven and a Java compiler. They have the build tag redisson, and
-// make test-redisson runs them.
+// make test-beside BESIDE=redisson runs them.
 package crossing

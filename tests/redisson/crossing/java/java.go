@@ -20,7 +20,7 @@ const env = "HOLDFAST_REDISSON"
 func Command() (*exec.Cmd, error) {
 	classes := os.Getenv(env)
 	if classes == "" {
-		return nil, fmt.Errorf("%s is not set: run make test-redisson, or scripts/redisson.sh COMMAND", env)
+		return nil, fmt.Errorf("%s is not set: run make test-beside BESIDE=redisson, or redisson.sh", env)
 	}
 	binary, err := exec.LookPath("java")
 	if err != nil {
