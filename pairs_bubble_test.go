@@ -230,7 +230,7 @@ func (a *actor) turn() {
 func (a *actor) noReaderBeside() {
 	for _, inner := range a.under {
 		if inner.Token() < a.one.Token() && inner.Err() == nil && a.one.Err() == nil {
-			a.t.Errorf("%s is a writer with token %d beside a reader with token %d", a.name, a.one.Token(), inner.Token())
+			a.t.Errorf("%s is a writer with token %d beside a reader with %d", a.name, a.one.Token(), inner.Token())
 		}
 	}
 }

@@ -1,8 +1,12 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -22,4 +26,24 @@ func ExampleServerError_Transient() {
 	forbidden := &store.ServerError{Code: "NOPERM", Message: "NOPERM this user has no permissions"}
 	fmt.Println(loading.Transient(), forbidden.Transient())
 	// Output: true false
+}
+
+// A store in front of another one, which counts its requests. It has the optional interfaces of that one.
+type counting struct {
+	store.Store
+	requests atomic.Int64
+}
+
+func (c *counting) Run(ctx context.Context, s *script.Script, keys, args []string) (string, error) {
+	c.requests.Add(1)
+	return c.Store.Run(ctx, s, keys, args)
+}
+
+func (c *counting) Unwrap() store.Store { return c.Store }
+
+func ExampleAs() {
+	wrapped := &counting{Store: memstore.New()}
+	_, batches := store.As[store.Batcher](wrapped)
+	fmt.Println(batches)
+	// Output: true
 }

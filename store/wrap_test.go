@@ -34,7 +34,8 @@ func TestAWrapperHidesNoInterface(t *testing.T) {
 	_, ok = store.As[store.Scanner](wrapper{batching{}})
 	assert.True(t, ok, "a wrapper hides a Scanner")
 	for what, s := range map[string]store.Store{
-		"nothing": nil, "a store without it": bare{}, "a wrapper of one without it": wrapper{bare{}}, "an empty wrapper": wrapper{},
+		"nothing": nil, "a store without it": bare{},
+		"a wrapper of one without it": wrapper{bare{}}, "an empty wrapper": wrapper{},
 	} {
 		_, ok = store.As[store.Acker](s)
 		assert.False(t, ok, "%s is an Acker", what)

@@ -262,7 +262,9 @@ func TestTheTransportSendsTheTokenOfTheNamedLock(t *testing.T) {
 		lock  string
 		token string
 	}{
-		{"job", strconv.FormatUint(outer.Token(), 10)}, {"invoice", strconv.FormatUint(inner.Token(), 10)}, {"other", ""},
+		{"job", strconv.FormatUint(outer.Token(), 10)},
+		{"invoice", strconv.FormatUint(inner.Token(), 10)},
+		{"other", ""},
 	} {
 		r, err := http.NewRequestWithContext(inner.Context(), http.MethodPut, "http://service/a", nil)
 		assert.Must(t, err)
