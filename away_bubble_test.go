@@ -82,7 +82,7 @@ func releaseIf(ctx context.Context, l *holdfast.MultiLease) error {
 func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		t.Run(kind, func(t *testing.T) {
-			for ms := 1; ms < 140; ms += 3 {
+			for ms := 1; ms < 140; ms += 7 {
 				bubble(t, func(t *testing.T, w *world) {
 					limit := time.Duration(ms) * time.Millisecond
 					l := mustLock(t, w.client().Mutex("a"))

@@ -402,7 +402,7 @@ func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 // Many goroutines of several processes want sets of names, and others want single names.
 // All of them get their locks, and no lock is held twice.
 func TestSetsOfLocksNeverOverlapAndNeverHang(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) { sets(t, w, rand.New(rand.NewPCG(seed, 1))) })
 		})
