@@ -222,27 +222,6 @@ func TestTriesThatEndWhileTheServerIsAwayReportItsError(t *testing.T) {
 	}
 }
 
-// A try returns at once, and its error shows no context of the library.
-func TestATryOfAServerThatIsAwayAnswersAtOnce(t *testing.T) {
-	for name, begin := range outages {
-		for how, warm := range map[string]bool{"first call": false, "later": true} {
-			runBubble(t, name+"/"+how, func(t *testing.T, w *world) {
-				c := w.client()
-				if warm {
-					release(t, mustLock(t, c.Mutex("warm")))
-				}
-				defer begin(w)()
-				start := time.Now()
-				_, err := c.Mutex("a").TryLock(t.Context())
-				if err == nil || errors.Is(err, holdfast.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v", err)
-				}
-				assert.AtMost(t, time.Since(start), 3*time.Second, "it took")
-			})
-		}
-	}
-}
-
 // An error that will not pass is returned at once, also by a call that waits.
 func TestARefusalThatWillNotPassIsToldAtOnce(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
