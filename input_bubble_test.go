@@ -53,8 +53,9 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 			"not valid UTF-8: encode binary names":     lock(c.Mutex("a\xff").Lock(ctx)),
 			"the limit is 512: shorten":                lock(c.Mutex(strings.Repeat("x", 513)).Lock(ctx)),
 			"the TTL is 9ms: it must be at least 10ms": lock(c.Mutex("a", holdfast.TTL(9*time.Millisecond)).Lock(ctx)),
-			"whole milliseconds: use 1.001s":           lock(c.Mutex("a", holdfast.TTL(1001500*time.Microsecond)).Lock(ctx)),
-			"MaxWait is -1s: use 0":                    lock(c.Mutex("a", holdfast.MaxWait(-time.Second)).Lock(ctx)),
+			"whole milliseconds: use 1.001s": lock(
+				c.Mutex("a", holdfast.TTL(1001500*time.Microsecond)).Lock(ctx)),
+			"MaxWait is -1s: use 0": lock(c.Mutex("a", holdfast.MaxWait(-time.Second)).Lock(ctx)),
 		} {
 			assert.True(t, errors.Is(err, holdfast.ErrInvalid) && strings.Contains(err.Error(), says),
 				"%v: it does not say %q", err, says)
