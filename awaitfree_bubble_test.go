@@ -347,20 +347,6 @@ func TestPermitsAreAwaited(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAnElectionsLeadersIsAwaited(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		l := mustCampaign(t, w.client().Election("e"), "one")
-		next := campaigning(t, w.client().Election("e"), "two")
-		done := awaiting(t.Context(), w.client().Election("e").AwaitFree)
-		resign(t, l)
-		l = <-next
-		wantStillWaiting(t, done)
-		start := time.Now()
-		resign(t, l)
-		wantFreeAfter(t, done, start, 0, time.Millisecond)
-	})
-}
-
 // Databases of one server share their channels. The news of a namesake in another database is
 // that of another record.
 func TestAWatcherIgnoresTheNewsOfAnotherDatabase(t *testing.T) {

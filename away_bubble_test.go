@@ -82,7 +82,7 @@ func releaseIf(ctx context.Context, l *holdfast.MultiLease) error {
 func TestTheEndOfAWaitIsNoErrorOfARequest(t *testing.T) {
 	for kind := range takers(nilClient(t)) {
 		t.Run(kind, func(t *testing.T) {
-			for ms := 1; ms < 140; ms += 3 {
+			for ms := 1; ms < 140; ms += 7 {
 				bubble(t, func(t *testing.T, w *world) {
 					limit := time.Duration(ms) * time.Millisecond
 					l := mustLock(t, w.client().Mutex("a"))
@@ -219,27 +219,6 @@ func TestTriesThatEndWhileTheServerIsAwayReportItsError(t *testing.T) {
 			held := wantHeld(t, err, time.Since(start))
 			assert.True(t, held.Err != nil && held.Tries == 3, "%+v", held)
 		})
-	}
-}
-
-// A try returns at once, and its error shows no context of the library.
-func TestATryOfAServerThatIsAwayAnswersAtOnce(t *testing.T) {
-	for name, begin := range outages {
-		for how, warm := range map[string]bool{"first call": false, "later": true} {
-			runBubble(t, name+"/"+how, func(t *testing.T, w *world) {
-				c := w.client()
-				if warm {
-					release(t, mustLock(t, c.Mutex("warm")))
-				}
-				defer begin(w)()
-				start := time.Now()
-				_, err := c.Mutex("a").TryLock(t.Context())
-				if err == nil || errors.Is(err, holdfast.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v", err)
-				}
-				assert.AtMost(t, time.Since(start), 3*time.Second, "it took")
-			})
-		}
 	}
 }
 

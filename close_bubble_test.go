@@ -74,23 +74,6 @@ func TestDoneIsClosedWhenTheFirstCloseBegins(t *testing.T) {
 	}
 }
 
-func TestAClosedClientRefusesEverything(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		assert.Must(t, c.Close(t.Context()))
-		_, err := c.Mutex("a").Lock(t.Context())
-		assert.Is(t, err, holdfast.ErrClosed)
-		_, err = c.Mutex("a").TryLock(t.Context())
-		assert.Is(t, err, holdfast.ErrClosed)
-		_, err = c.Inspect(t.Context(), "a")
-		assert.Is(t, err, holdfast.ErrClosed)
-		_, err = c.Evict(t.Context(), "a", holdfast.Eviction{By: "ann", Reason: "test"})
-		assert.Is(t, err, holdfast.ErrClosed)
-		assert.Is(t, c.Mutex("a").Do(t.Context(), func(context.Context) error { return nil }), holdfast.ErrClosed)
-		assert.True(t, len(w.net.sent) == 0, "sent %v", w.net.sent)
-	})
-}
-
 func TestCloseEndsEveryWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -184,26 +167,6 @@ func TestCloseWaitsForPendingCancels(t *testing.T) {
 		assert.MustTrue(t, w.state("a").Held(), "nothing is to be undone")
 		assert.NoError(t, c.Close(t.Context()))
 		w.wantFree("a")
-	})
-}
-
-func TestCloseIsBoundedByItsContextAndSaysWhatItCouldNotDo(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		const n = 200
-		c := w.client()
-		for i := range n {
-			mustLock(t, c.Mutex(fmt.Sprint(i)))
-		}
-		resume := w.Stall()
-		defer resume()
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		start := time.Now()
-		err := c.Close(ctx)
-		assert.Is(t, err, holdfast.ErrUnknownOutcome)
-		want := "the release of 200 of 200 leases"
-		assert.True(t, err != nil && fmt.Sprint(err)[:len(want)] == want, "it says %v", err)
-		assert.AtMost(t, time.Since(start), 10*time.Second, "closing took, given 2s")
 	})
 }
 
@@ -370,40 +333,6 @@ func TestCloseDoesNotWaitForeverForPendingCancels(t *testing.T) {
 		assert.AtMost(t, time.Since(start), 5*time.Second, "it took")
 		w.FailRequest(nil)
 	})
-}
-
-// A release takes the time of two requests at most, for every kind of hold.
-func TestAReleaseIsBounded(t *testing.T) {
-	for name, begin := range outages {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			c := w.client(holdfast.Config{RequestTimeout: time.Second})
-			lead, err := c.Election("e").Campaign(t.Context(), "me")
-			assert.Must(t, err)
-			sem, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
-			assert.Must(t, err)
-			leases := []*holdfast.Lease{
-				keep(sem), mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b", holdfast.Owner("ann"))),
-				mustLock(t, c.Mutex("m", holdfast.MinHold(time.Millisecond))),
-			}
-			all, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
-			assert.Must(t, err)
-			back := begin(w)
-			bounded := func(what string, limit time.Duration, do func(context.Context) error) {
-				start := time.Now()
-				err := do(context.Background())
-				took := time.Since(start)
-				assert.True(t, took <= limit && err != nil && !errors.Is(err, context.DeadlineExceeded),
-					"%s: %v after %v", what, err, took)
-			}
-			for _, l := range leases {
-				bounded(l.Name(), 2*time.Second, l.Release)
-			}
-			bounded("several", 2*time.Second, all.Release)
-			bounded("lead", 3*time.Second, lead.Resign)
-			back()
-			time.Sleep(ttl)
-		})
-	}
 }
 
 // The second of two resignations returns after the leadership has ended. Observers are

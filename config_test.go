@@ -25,14 +25,14 @@ func TestAConfigThatCannotWorkIsRefusedWithTheFieldsName(t *testing.T) {
 		{holdfast.Config{TTL: 10 * time.Millisecond, MaxLocalHandOvers: -1, App: "a", Prefix: "a:b/c"}, ""},
 		{holdfast.Config{Prefix: "a b"}, "Config.Prefix"},
 		{holdfast.Config{Prefix: strings.Repeat("a", 65)}, "Config.Prefix"},
-		{holdfast.Config{TTL: 9 * time.Millisecond}, "Config.TTL"},
+		{holdfast.Config{TTL: 9 * time.Millisecond}, "at least 10ms"},
 		{holdfast.Config{TTL: -time.Second}, "Config.TTL"},
-		{holdfast.Config{TTL: time.Second + time.Microsecond}, "Config.TTL"},
+		{holdfast.Config{TTL: time.Second + time.Microsecond}, "whole milliseconds"},
 		{holdfast.Config{TTL: 400 * 24 * time.Hour}, "Config.TTL"},
-		{holdfast.Config{Retention: time.Microsecond}, "Config.Retention"},
+		{holdfast.Config{Retention: time.Microsecond}, "from 1ms"},
 		{holdfast.Config{Retention: 25 * time.Hour}, "Config.Retention"},
 		{holdfast.Config{RequestTimeout: time.Microsecond}, "Config.RequestTimeout"},
-		{holdfast.Config{TTL: time.Second, RequestTimeout: 501 * time.Millisecond}, "Config.RequestTimeout"},
+		{holdfast.Config{TTL: time.Second, RequestTimeout: 501 * time.Millisecond}, "more than half of the TTL"},
 		{holdfast.Config{App: strings.Repeat("a", 129)}, "Config.App"},
 	} {
 		c, err := holdfast.New(memstore.New(), test.cfg)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -376,16 +375,4 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 		_, err = a.Mutex("w", breaks, holdfast.Tries(2, time.Second)).Lock(t.Context())
 		assert.Is(t, err, holdfast.ErrInvalid)
 	})
-}
-
-// A list of deadlocks needs no server.
-func TestDeadlocksOfStates(t *testing.T) {
-	found := holdfast.Deadlocks(nil)
-	assert.True(t, found == nil, "%v", found)
-	var many []holdfast.LockInfo
-	for i := range 1000 {
-		many = append(many, holdfast.LockInfo{Name: fmt.Sprint(i), Holders: []holdfast.Holder{{HolderID: "c/1"}}})
-	}
-	found = holdfast.Deadlocks(many)
-	assert.True(t, found == nil, "%v", found)
 }

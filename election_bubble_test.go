@@ -115,23 +115,6 @@ func TestCandidatesFollowOneAnotherInOrderOfArrival(t *testing.T) {
 	})
 }
 
-func TestACrashedLeaderIsFollowedWithinItsLease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		lead := mustCampaign(t, c.Election("e"), "one")
-		next := campaigning(t, w.client().Election("e"), "two")
-		start := time.Now()
-		c.Abandon()
-		second := <-next
-		if took := time.Since(start); took > ttl+100*time.Millisecond || second.Term() <= lead.Term() {
-			t.Errorf("took %v, term %d after %d", took, second.Term(), lead.Term())
-		}
-		assert.Is(t, lead.Err(), holdfast.ErrClosed)
-		wantLeader(t, w.client().Election("e"), "two", second.Term())
-		resign(t, second)
-	})
-}
-
 func TestALeaderThatIsCutOffIsToldBeforeAnotherLeads(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		cut := &network{Store: w.Store, sent: map[string]int{}}

@@ -76,26 +76,6 @@ func TestALeaderThatIsResumedElsewhereNeverBelievesBesideTheOther(t *testing.T) 
 	}
 }
 
-func TestOfTwoThatResumeOneTermOneLeads(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		former := crashed(t, w, "here")
-		errs := make(chan error, 2)
-		for range 2 {
-			go func() {
-				l, err := resumed(t, w.client().Election("e"), former)
-				if err == nil {
-					err = l.Resign(t.Context())
-				}
-				errs <- err
-			}()
-		}
-		first, second := <-errs, <-errs
-		assert.MustTrue(t, (first == nil) != (second == nil), "%v and %v", first, second)
-		assert.Is(t, errors.Join(first, second), holdfast.ErrNotHeld)
-		w.wantFree("e")
-	})
-}
-
 func TestNothingToResumeIsAnError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		former := crashed(t, w, "here")

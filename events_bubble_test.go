@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -176,51 +175,6 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 	})
 }
 
-// A goroutine that waits for its process, then for the server, reports two waits. Its grant
-// ends both.
-func TestAWaitInTwoPartsBeginsOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		events := &recorder{}
-		c := w.client(holdfast.Config{Observer: events, MaxLocalHandOvers: 1})
-		other := w.client()
-		l := mustLock(t, c.Mutex("a"))
-		local := w.waiting(c.Mutex("a"), t.Context())
-		synctest.Wait()
-		foreign := w.waiting(other.Mutex("a"), t.Context())
-		synctest.Wait()
-		second := w.waiting(c.Mutex("a"), t.Context())
-		synctest.Wait()
-		release(t, l)
-		release(t, (<-local).Lease)
-		synctest.Wait()
-		release(t, (<-foreign).Lease)
-		release(t, (<-second).Lease)
-		open := 0
-		for _, e := range events.all() {
-			switch e.Kind {
-			case holdfast.EventWait:
-				if !e.Waited {
-					open++
-				}
-			case holdfast.EventGrant, holdfast.EventFail:
-				if e.Waited {
-					open--
-				}
-			default:
-			}
-		}
-		waits, parts := events.all(holdfast.EventWait), 0
-		for _, e := range waits {
-			if e.Waited {
-				parts++
-			}
-		}
-		if open != 0 || parts == 0 {
-			t.Errorf("%d waits never end, %d of %d have two parts: %s", open, parts, len(waits), story(events.all()))
-		}
-	})
-}
-
 // requests is an observer that also receives the requests.
 type requests struct {
 	recorder
@@ -262,22 +216,6 @@ func TestARequestObserverReceivesEveryRequest(t *testing.T) {
 				"%s was sent %d times, and reported %d times", action, n, count[action])
 		}
 		assert.True(t, count["renew"] != 0, "no renewal is reported")
-	})
-}
-
-func TestALostLeaseIsLoggedWithoutSecrets(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		var log bytes.Buffer
-		c := w.client(holdfast.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		l := mustLock(t, c.Mutex("a"))
-		w.Flush()
-		<-l.Context().Done()
-		synctest.Wait()
-		token := fmt.Sprint("token=", l.Token())
-		for _, want := range []string{"level=WARN", "lease lost", "lock=a", `reason="not held"`, token} {
-			assert.Contains(t, log.String(), want)
-		}
-		assert.False(t, strings.Contains(log.String(), "error="), "a loss that the server told of: %v", &log)
 	})
 }
 

@@ -72,23 +72,6 @@ func TestAReleaseReportsAnEvictionThatWasNotNoticed(t *testing.T) {
 	})
 }
 
-func TestALeaderAndAReaderAreToldOfTheirEviction(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		lead, err := c.Election("e").Campaign(t.Context(), "here")
-		assert.Must(t, err)
-		reader := must(t, c.RWMutex("rw").RLock)
-		evict(t, w.client(), "e", 0)
-		evict(t, w.client(), "rw", 0)
-		err = lead.Proclaim(t.Context(), "there")
-		assert.Is(t, err, holdfast.ErrNotHeld)
-		wantEvicted(t, err)
-		wantEvicted(t, ended(lead.Context()))
-		wantEvicted(t, reader.Upgrade(t.Context()))
-		wantEvicted(t, ended(keep(reader).Context()))
-	})
-}
-
 // C16: after an eviction the lock is free for all clients, also in the process that
 // evicts and in the process that held it.
 func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
@@ -154,22 +137,6 @@ func TestABusyProcessNoticesAnEviction(t *testing.T) {
 		cancel()
 		busy.Wait()
 		assert.AtMost(t, before, 1000, "releases at the server: the other hand-overs are local")
-	})
-}
-
-// A waiter in the process that evicts is granted in the same step.
-func TestAWaiterOfTheEvictingProcessGetsTheLockAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		l := mustLock(t, c.Mutex("a"))
-		next := w.waiting(c.Mutex("a"), t.Context())
-		time.Sleep(time.Second)
-		start := time.Now()
-		evict(t, c, "a", 0)
-		got := <-next
-		assert.True(t, got.err == nil && got.at.Equal(start), "%v after %v", got.err, got.at.Sub(start))
-		wantEvicted(t, l.Err())
-		release(t, got.Lease)
 	})
 }
 

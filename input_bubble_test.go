@@ -48,7 +48,14 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 				c.Mutex("a", holdfast.Tries(0, time.Second)).Lock(ctx)),
 			"MaxRenewals is 0: it must be at least 1, use NoRenewal": lock(
 				c.Mutex("a", holdfast.MaxRenewals(0)).Lock(ctx)),
-			"the owner's name is empty: use a name": lock(c.Mutex("a", holdfast.Owner("")).Lock(ctx)),
+			"the owner's name is empty: use a name":    lock(c.Mutex("a", holdfast.Owner("")).Lock(ctx)),
+			"the name is empty: give the lock a name":  lock(c.Mutex("").TryLock(ctx)),
+			"not valid UTF-8: encode binary names":     lock(c.Mutex("a\xff").Lock(ctx)),
+			"the limit is 512: shorten":                lock(c.Mutex(strings.Repeat("x", 513)).Lock(ctx)),
+			"the TTL is 9ms: it must be at least 10ms": lock(c.Mutex("a", holdfast.TTL(9*time.Millisecond)).Lock(ctx)),
+			"whole milliseconds: use 1.001s": lock(
+				c.Mutex("a", holdfast.TTL(1001500*time.Microsecond)).Lock(ctx)),
+			"MaxWait is -1s: use 0": lock(c.Mutex("a", holdfast.MaxWait(-time.Second)).Lock(ctx)),
 		} {
 			assert.True(t, errors.Is(err, holdfast.ErrInvalid) && strings.Contains(err.Error(), says),
 				"%v: it does not say %q", err, says)

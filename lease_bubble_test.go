@@ -3,8 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,19 +48,6 @@ func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
 		assert.Is(t, ended(ctx), holdfast.ErrClosed)
 		assert.Is(t, l.Err(), holdfast.ErrClosed)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
-	})
-}
-
-func TestALeaseIsHeldForAsLongAsItIsRenewed(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		l := mustLock(t, w.client().Mutex("a"))
-		time.Sleep(2 * time.Hour)
-		assert.True(t, l.Err() == nil && l.Remaining() >= ttl/2 && len(w.state("a").Holders) == 1,
-			"after two hours: %v, %v left", l.Err(), l.Remaining())
-		until := time.Until(l.Deadline())
-		assert.True(t, until == l.Remaining(), "the deadline is in %v, %v are left", until, l.Remaining())
-		release(t, l)
-		assert.AtMost(t, w.net.count("renew"), 2*60*7, "renewals in two hours")
 	})
 }
 
@@ -181,43 +166,6 @@ func TestExtendMovesTheDeadlineAndEveryLaterRenewal(t *testing.T) {
 	})
 }
 
-func TestExtendReportsALossAndLeavesTheLeaseAfterAnyOtherError(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		l := mustLock(t, w.client().Mutex("a"))
-		w.FailRequest(only("renew", 1, errLink))
-		assert.Is(t, l.Extend(t.Context(), time.Hour), holdfast.ErrUnknownOutcome, errLink)
-		assert.True(t, l.Err() == nil && l.Remaining() == trusted,
-			"after an unknown outcome: %v, %v left", l.Err(), l.Remaining())
-		w.Flush()
-		err := l.Extend(t.Context(), time.Hour)
-		assert.Is(t, err, holdfast.ErrNotHeld)
-		wantLost(t, err, holdfast.LossNotHeld)
-		wantLost(t, ended(l.Context()), holdfast.LossNotHeld)
-
-		l = mustLock(t, w.client().Mutex("b"))
-		evict(t, w.client(), "b", 0)
-		wantLost(t, l.Extend(t.Context(), time.Hour), holdfast.LossEvicted)
-	})
-}
-
-func TestExtendMayBeCalledWhileARenewalIsUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		w.net.slow(func(string) (there, back time.Duration) { return time.Millisecond, time.Millisecond })
-		l := mustLock(t, w.client().Mutex("a"))
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				for range 200 {
-					time.Sleep(500 * time.Millisecond)
-					assert.NoError(t, l.Extend(t.Context(), ttl+time.Duration(i)*time.Second))
-				}
-			})
-		}
-		all.Wait()
-		release(t, l)
-	})
-}
-
 func TestALeaseWithoutRenewalEndsWithItsTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -261,61 +209,6 @@ func TestReleaseAfterKeepsEverybodyOutForTheDelay(t *testing.T) {
 
 		l = mustLock(t, a.Mutex("a"))
 		assert.NoError(t, l.ReleaseAfter(t.Context(), 0))
-		w.wantFree("a")
-	})
-}
-
-func TestReleaseAfterReportsWhatReleaseReports(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		l := mustLock(t, c.Mutex("lost"))
-		w.Flush()
-		wantLost(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.LossNotHeld)
-		w.wantFree("lost")
-
-		l = mustLock(t, c.Mutex("lost before"))
-		w.Flush()
-		<-l.Context().Done()
-		err := l.ReleaseAfter(t.Context(), time.Minute)
-		wantLost(t, err, holdfast.LossNotHeld)
-		assert.Is(t, err, holdfast.ErrNotHeld)
-
-		l = mustLock(t, c.Mutex("unknown"))
-		w.FailRequest(only("release_after", 2, errLink)) // the first call sends two requests
-		assert.Is(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrUnknownOutcome)
-
-		l = mustLock(t, c.Mutex("closed"))
-		_ = c.Close(t.Context())
-		assert.Is(t, l.ReleaseAfter(t.Context(), time.Minute), holdfast.ErrClosed)
-		if s := w.state("unknown"); !s.Held() || !s.Holders[0].Released || s.Holders[0].Remaining > time.Minute {
-			t.Error("after an unknown outcome the lock is still held")
-		}
-	})
-}
-
-func TestALeaseMayBeUsedByManyGoroutines(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		l := mustLock(t, w.client().Mutex("a"))
-		var all sync.WaitGroup
-		released := make(chan error, 20)
-		for range 20 {
-			all.Go(func() {
-				_, _, _ = l.Context(), l.Remaining(), l.Err()
-				_ = l.Extend(t.Context(), ttl)
-				released <- l.Release(t.Context())
-			})
-		}
-		all.Wait()
-		close(released)
-		first := 0
-		for err := range released {
-			if err == nil {
-				first++
-			} else if !strings.Contains(err.Error(), holdfast.ErrReleased.Error()) {
-				t.Error(err)
-			}
-		}
-		assert.Equal(t, first, 1, "releases that worked")
 		w.wantFree("a")
 	})
 }

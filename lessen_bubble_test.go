@@ -154,23 +154,6 @@ func TestAReleaseThatFailsAtTheEndOfAContextIsLoggedAndRepeated(t *testing.T) {
 	})
 }
 
-// The lease is lost first: the server has forgotten nothing, only its answers are lost. The
-// end of the context frees what the server still keeps.
-func TestTheEndOfAContextFreesALostLease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
-		l := mustLock(t, w.client().Mutex("a"))
-		assert.Must(t, l.ReleaseWhenDone(ctx))
-		w.LoseReply(only("renew", -1, errLink))
-		wantLost(t, ended(l.Context()), holdfast.LossExpired)
-		assert.MustTrue(t, w.state("a").Held(), "the server should believe that it is held")
-		cancel()
-		synctest.Wait()
-		w.wantFree("a")
-		wantLost(t, l.Err(), holdfast.LossExpired)
-	})
-}
-
 // A lease may wait for its own context, or for one of a lease that ends with it.
 func TestALeaseMayWaitForAContextOfItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -213,30 +196,6 @@ func TestAShortenedLeaseIsRenewedAndEndsSoonAfterACrash(t *testing.T) {
 		release(t, mustLock(t, other.Mutex("a")))
 		assert.AtMost(t, time.Since(start), short+50*time.Millisecond, "the lock was free after")
 	})
-}
-
-// The waiter was told that the lease lasts for 30 s. The holder shortens it and crashes.
-func TestTheNextWaiterIsToldOfAShorterLease(t *testing.T) {
-	for name, drops := range map[string]int{"pushed": 0, "the push is lost": 1} {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			c := w.client()
-			l := mustLock(t, c.Mutex("a"))
-			next := w.waiting(w.client().Mutex("a"), t.Context())
-			start := time.Now()
-			w.DropPushes(drops)
-			assert.Must(t, l.Shorten(t.Context(), short))
-			c.Abandon()
-			got := <-next
-			assert.Must(t, got.err)
-			most := short
-			if drops > 0 {
-				most = ttl
-			}
-			took := time.Since(start)
-			assert.True(t, took >= short && took <= most+50*time.Millisecond, "granted after %v", took)
-			release(t, keep(got.Lease))
-		})
-	}
 }
 
 // No reply comes. The server may have shortened the lease or not: the user trusts the shorter

@@ -73,18 +73,6 @@ func TestAHoldEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestALimitDoesNotAffectAnEarlierRelease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		mu := w.client().Mutex("a", holdfast.MaxHold(time.Minute), holdfast.MaxRenewals(50))
-		for range 3 {
-			l := mustLock(t, mu)
-			time.Sleep(50 * time.Second)
-			release(t, l)
-			w.wantFree("a")
-		}
-	})
-}
-
 func TestNothingExtendsAHoldPastItsLimit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a", holdfast.MaxHold(time.Minute)))

@@ -45,67 +45,6 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 	})
 }
 
-// crowd makes n goroutines of c acquire and release the lock, one after the other.
-func crowd(t *testing.T, c *holdfast.Client, n int) {
-	t.Helper()
-	first := mustLock(t, c.Mutex("a"))
-	var all sync.WaitGroup
-	last := first.Token()
-	for range n {
-		all.Go(func() {
-			l := mustLock(t, c.Mutex("a"))
-			assert.More(t, l.Token(), last, "token")
-			last = l.Token()
-			release(t, l)
-		})
-	}
-	synctest.Wait()
-	release(t, first)
-	all.Wait()
-}
-
-func TestLocalHandOversAreBoundedByCount(t *testing.T) {
-	for name, test := range map[string]struct{ limit, waiters, grants int }{
-		"by default":   {0, 2047, 2}, // 1,024 leases each
-		"by the user":  {9, 99, 10},
-		"never passed": {-1, 20, 21},
-	} {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			crowd(t, w.client(holdfast.Config{MaxLocalHandOvers: test.limit}), test.waiters)
-			if n := w.net.count("release"); n != test.grants {
-				t.Errorf("%d goroutines shared %d grants, want %d", test.waiters+1, n, test.grants)
-			}
-			w.wantFree("a")
-		})
-	}
-}
-
-func TestAProcessDoesNotStarveAnother(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		greedy, other := w.client(), w.client()
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					l := mustLock(t, greedy.Mutex("a"))
-					time.Sleep(100 * time.Microsecond)
-					release(t, l)
-				}
-			})
-		}
-		time.Sleep(time.Second)
-		for range 20 {
-			start := time.Now()
-			release(t, mustLock(t, other.Mutex("a")))
-			assert.AtMost(t, time.Since(start), 50*time.Millisecond, "the other process waited")
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-		all.Wait()
-	})
-}
-
 func TestAHoldWithOtherOptionsIsNotHandedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -237,21 +176,6 @@ func TestALossAfterALocalHandOverEndsTheLeaseThatHasTheHold(t *testing.T) {
 		wantLost(t, ended(got.Context()), holdfast.LossNotHeld)
 		assert.Is(t, l.Err(), holdfast.ErrReleased)
 		assert.Is(t, got.Release(t.Context()), holdfast.ErrNotHeld)
-	})
-}
-
-func TestAWaiterInTheLocalQueueMayGiveUp(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		l := mustLock(t, c.Mutex("a"))
-		ctx, cancel := context.WithCancel(t.Context())
-		impatient := w.waiting(c.Mutex("a"), ctx)
-		patient := w.waiting(c.Mutex("a"), t.Context())
-		cancel()
-		assert.Is(t, (<-impatient).err, context.Canceled)
-		release(t, l)
-		release(t, (<-patient).Lease)
-		w.wantFree("a")
 	})
 }
 

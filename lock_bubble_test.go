@@ -3,7 +3,6 @@ package holdfast_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,22 +46,6 @@ func TestTryLockSaysWhoHoldsTheLockAndForHowLong(t *testing.T) {
 		assert.Equal(t, w.net.count("acquire"), 2, "requests: a try against the own process needs none")
 		release(t, l)
 		release(t, must(t, b.Mutex("a").TryLock))
-	})
-}
-
-func TestAReleaseWakesTheNextByPushAndNobodyPolls(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		a, b := w.client(), w.client()
-		l := mustLock(t, a.Mutex("a"))
-		var next *holdfast.Lease
-		go func() { next = mustLock(t, b.Mutex("a")) }()
-		time.Sleep(time.Second)
-		release(t, l)
-		synctest.Wait()
-		assert.MustTrue(t, next != nil && w.net.count("poll") == 0,
-			"granted: %v after %d polls", next != nil, w.net.count("poll"))
-		assert.More(t, next.Token(), l.Token(), "token")
-		release(t, next)
 	})
 }
 
@@ -298,18 +281,5 @@ func TestTokensRiseOverEveryKindOfChange(t *testing.T) {
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		time.Sleep(time.Hour)
 		turn(a, "after the record was forgotten")
-	})
-}
-
-func TestNamesOfAnyKindAreLocksOfTheirOwn(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		names := []string{"a", "a b", "a%20b", "{a}", "日本語", "a\nb", "client:x"}
-		for _, name := range names {
-			l := mustLock(t, c.Mutex(name))
-			if s := w.state(name); len(s.Holders) != 1 || s.Holders[0].HolderID != l.HolderID() {
-				t.Errorf("%q: %v", name, fmt.Sprint(s.Holders))
-			}
-		}
 	})
 }

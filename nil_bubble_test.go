@@ -219,20 +219,3 @@ func TestDurationsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	})
 }
-
-// A refusal that says which duration to use names one that would be accepted.
-func TestADurationThatIsRefusedIsNotReplacedByAnother(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		_, long := c.Mutex("a", holdfast.TTL(1<<62)).TryLock(t.Context())
-		run := func(period time.Duration) error {
-			_, err := c.Periodic("a", period).Do(t.Context(), func(context.Context) error { return nil })
-			return err
-		}
-		for _, err := range []error{long, run(1 << 62), run(1), run(-1)} {
-			assert.Is(t, err, holdfast.ErrInvalid)
-			assert.True(t, !strings.Contains(err.Error(), "whole milliseconds"),
-				"its advice would be refused too: %v", err)
-		}
-	})
-}

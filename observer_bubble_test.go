@@ -58,7 +58,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 		"log": 0, "loss": holdfast.EventLost, "renewal": holdfast.EventRenew,
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
-			const many = 3000 / few
+			const many = 1000 / few
 			b := newBlocker(blocks)
 			c := w.client(b.config())
 			var leases []*holdfast.Lease

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-var pairWorlds = flag.Int("pairs", 300, "how many worlds TestTwoCallsOnALeaseAtOnce lives through")
+var pairWorlds = flag.Int("pairs", 150, "how many worlds TestTwoCallsOnALeaseAtOnce lives through")
 
 const (
 	pairTTL  = time.Second

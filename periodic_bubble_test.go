@@ -77,31 +77,6 @@ func TestAJobRunsOncePerPeriodWhoeverComesFirst(t *testing.T) {
 	})
 }
 
-func TestThePeriodIsKeptThoughTheProcessDied(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		j := &job{t: t, take: time.Hour}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = c.Periodic("job", time.Hour).Do(t.Context(), j.run)
-		}()
-		synctest.Wait()
-		c.Abandon()
-		<-done
-		other := w.client().Periodic("job", time.Hour)
-		for range 59 {
-			time.Sleep(time.Minute)
-			turn := j.do(other)
-			assert.MustTrue(t, !turn.Ran, "made up for in the same period")
-		}
-		time.Sleep(time.Minute)
-		j.take = 0
-		turn := j.do(other)
-		assert.True(t, turn.Ran && j.count() == 2, "in the next period: %+v after %d runs", turn, j.count())
-	})
-}
-
 func TestARunLongerThanItsPeriodIsFollowedWhenItEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t, take: 90 * time.Second}

@@ -27,7 +27,7 @@ func loop(t *testing.T, p *holdfast.Periodic, during time.Duration, f func(ctx c
 }
 
 func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
-	const period, periods = time.Minute, 3000
+	const period, periods = time.Minute, 1000
 	for name, options := range map[string][]holdfast.PeriodicOption{
 		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
@@ -56,7 +56,7 @@ func TestALoopCountsPeriodsFromTheirBeginning(t *testing.T) {
 // Runs of every length, many of them longer than a period. The next run begins with its
 // period, or at once if the period has begun.
 func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
-	const period, runs = time.Minute, 2000 / few
+	const period, runs = time.Minute, 1000 / few
 	for name, options := range map[string][]holdfast.PeriodicOption{
 		"each with its run": nil, "at fixed times": {holdfast.StartAt(17 * time.Second)},
 	} {
@@ -91,7 +91,7 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 // If a job fails, any process runs it again in its period, also a loop that waits for
 // fixed times.
 func TestAFailedRunOfALoopIsRetriedInItsPeriod(t *testing.T) {
-	const period, periods = time.Hour, 1000 / few
+	const period, periods = time.Hour, 300 / few
 	errJob := errors.New("no luck")
 	bubble(t, func(t *testing.T, w *world) {
 		done := make(map[int64]int) // successes by period

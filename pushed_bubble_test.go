@@ -47,25 +47,6 @@ func TestAFalsePushDoesDamageForOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestAPushFromBeforeTheLastAnswerIsNotTrusted(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		l := mustLock(t, w.client().Mutex("a"))
-		next := w.waiting(w.client().Mutex("a"), t.Context())
-		time.Sleep(time.Minute + time.Second) // a heartbeat
-		polls := w.net.count("poll")
-		w.pushed("a", 10*time.Second, ttl)
-		synctest.Wait()
-		select {
-		case got := <-next:
-			t.Fatalf("a lease until %v of a grant from before", got.Remaining())
-		default:
-		}
-		assert.Equal(t, w.net.count("poll")-polls, 1, "polls that ask whether it is true")
-		release(t, l)
-		release(t, (<-next).Lease)
-	})
-}
-
 // A pushed lease is short until it is confirmed, and no call waits for that. It counts
 // from its grant and not from the last answer.
 func TestAPushedLeaseIsShortUntilItIsConfirmed(t *testing.T) {

@@ -107,7 +107,7 @@ func (s *storm) run(t *testing.T, clients, workers int, faults bool) {
 // up is released. The order of cancellation and grant does not matter.
 func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
 	served, gaveUp := int32(0), int32(0)
-	for seed := range uint64(400) {
+	for seed := range uint64(200) {
 		bubble(t, func(t *testing.T, w *world) {
 			s := &storm{w: w, rng: rand.New(rand.NewPCG(seed, 7))}
 			s.run(t, 3, 4, seed%2 == 1)
@@ -116,7 +116,7 @@ func TestACancellationThatRacesWithAGrantLeaksNothing(t *testing.T) {
 		})
 		assert.MustTrue(t, !t.Failed(), "seed %d", seed)
 	}
-	assert.True(t, served >= 400 && gaveUp >= 400,
+	assert.True(t, served >= 200 && gaveUp >= 200,
 		"%d were served and %d gave up: the race was not run", served, gaveUp)
 }
 
@@ -128,7 +128,7 @@ func TestACancellationAtTheInstantOfTheHandOverLeaksNothing(t *testing.T) {
 			w.client(), w.client(holdfast.Config{MaxLocalHandOvers: -1}),
 			w.client(holdfast.Config{MaxLocalHandOvers: 1}),
 		}
-		for i := range 1000 {
+		for i := range 400 {
 			l := mustLock(t, clients[i%3].Mutex("a"))
 			ctx, cancel := context.WithCancel(t.Context())
 			next := make([]<-chan outcome, 3)

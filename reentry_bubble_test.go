@@ -57,24 +57,6 @@ func TestALockIsReenteredUnderItsLeaseWithoutTheNetwork(t *testing.T) {
 	})
 }
 
-func TestDoReenters(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		mu := w.client().Mutex("a", holdfast.Reentrant())
-		depth := 0
-		var recurse func(ctx context.Context) error
-		recurse = func(ctx context.Context) error {
-			if depth++; depth == 5 {
-				return ctx.Err()
-			}
-			return mu.Do(ctx, recurse)
-		}
-		if err := mu.Do(t.Context(), recurse); err != nil || depth != 5 || w.net.count("acquire") != 1 {
-			t.Errorf("%v at depth %d after %d acquisitions", err, depth, w.net.count("acquire"))
-		}
-		w.wantFree("a")
-	})
-}
-
 // The hint names the option where it would help: for a kind that has it, and for that lease.
 func TestTheHintOfADeadlockFitsTheKind(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -212,21 +194,6 @@ func TestALossWhileALeaseOfTheHoldIsBeingReleasedPassesTheTurnOnOnce(t *testing.
 	})
 }
 
-func TestCloseEndsEveryLeaseOfTheHold(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		mu := c.Mutex("a", holdfast.Reentrant())
-		outer := mustLock(t, mu)
-		inner := within(t, mu, outer)
-		assert.NoError(t, c.Close(t.Context()))
-		for _, l := range []*holdfast.Lease{outer, inner} {
-			assert.Is(t, ended(l.Context()), holdfast.ErrClosed)
-			assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
-		}
-		w.wantFree("a")
-	})
-}
-
 func TestManyGoroutinesEnterAndReleaseAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		mu := w.client().Mutex("a", holdfast.Reentrant())
@@ -318,26 +285,6 @@ func TestWaitersOfOneOwnerAreGrantedTogether(t *testing.T) {
 		assert.Equal(t, len(stranger), 0, "a stranger was let in")
 		release(t, second.Lease)
 		release(t, (<-stranger).Lease)
-	})
-}
-
-func TestACrashedEntryKeepsTheLockUntilTheOwnersLeaseEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		crashed, b := w.client(), w.client()
-		alice := holdfast.Owner("alice")
-		mustLock(t, crashed.Mutex("a", alice))
-		l := mustLock(t, b.Mutex("a", alice))
-		crashed.Abandon()
-		time.Sleep(time.Hour)
-		assert.Must(t, l.Err())
-		next := w.waiting(w.client().Mutex("a"), t.Context())
-		start := time.Now()
-		release(t, l)
-		got := <-next
-		if waited := got.at.Sub(start); got.err != nil || waited < time.Second || waited > ttl+time.Second {
-			t.Errorf("%v, %v after the last live entry left", got.err, waited)
-		}
-		release(t, got.Lease)
 	})
 }
 

@@ -173,20 +173,6 @@ func TestAWaitingWriterIsNotStarvedByArrivingReaders(t *testing.T) {
 	}
 }
 
-func TestAReaderWaitsBehindAWriterOfItsOwnProcess(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		m := w.client().RWMutex("a")
-		reader := must(t, m.RLock)
-		writer := taking(t, m.Lock)
-		later := taking(t, m.RLock)
-		waits(t, "a reader behind the writer", later)
-		release(t, reader)
-		release(t, done(t, "the writer", writer))
-		release(t, done(t, "the later reader", later))
-		w.wantFree("a")
-	})
-}
-
 func TestReadersJoinWithoutTheServerWhileItsAnswerIsFresh(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -376,33 +362,6 @@ func TestAReaderThatReleasesLaterKeepsTheLockForAll(t *testing.T) {
 			t.Errorf("%v after %v", got.err, waited)
 		}
 		release(t, got.Lease)
-	})
-}
-
-func TestAWaitingReaderThatGivesUpLeavesNothingBehind(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		writer := must(t, w.client().RWMutex("a").Lock)
-		var all sync.WaitGroup
-		for i := range 10 {
-			all.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Second)
-				defer cancel()
-				_, err := c.RWMutex("a").RLock(ctx)
-				assert.Is(t, err, context.DeadlineExceeded)
-			})
-		}
-		synctest.Wait()
-		assert.Equal(t, len(w.state("a").Waiters), 1, "waiters at the server for one process")
-		all.Wait()
-		if _, err := c.RWMutex("a").TryRLock(t.Context()); err == nil {
-			t.Error("a try beside a writer succeeded")
-		} else {
-			assert.Is(t, err, holdfast.ErrHeld)
-		}
-		release(t, writer)
-		synctest.Wait() // for the cancels of the last one
-		w.wantFree("a")
 	})
 }
 

@@ -142,31 +142,6 @@ func TestPermitsOfACrashedHolderComeBack(t *testing.T) {
 	})
 }
 
-func TestProcessesThatDisagreeOnTheLimitAreTold(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		a, b := w.client().Semaphore("a", 3), w.client().Semaphore("a", 5)
-		l := must(t, permits(a, 1))
-		_, err := b.Acquire(t.Context(), 1)
-		wantLimit(t, err, 3, 5)
-		_, err = b.TryAcquire(t.Context(), 4)
-		wantLimit(t, err, 3, 5)
-		if holdfast.Hint(err) == "" || w.state("a").Limit != 3 {
-			t.Errorf("no hint, or a limit of %d", w.state("a").Limit)
-		}
-		release(t, l)
-		// The limit of an unused semaphore is not in force.
-		l = must(t, permits(b, 5))
-		_, err = a.Acquire(t.Context(), 1)
-		wantLimit(t, err, 5, 3)
-		// Neither is the limit of a holder that has died.
-		resume := w.Stall()
-		time.Sleep(2 * ttl)
-		resume()
-		release(t, must(t, permits(a, 3)))
-		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
-	})
-}
-
 func TestARaisedLimitGrantsWaitersAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client().Semaphore("a", 2), w.client().Semaphore("a", 2)
@@ -265,23 +240,6 @@ func TestImpossiblePermitsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			assert.Is(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
 		}
 		assert.True(t, s.Limit() == 3 && len(w.net.sent) == 0, "sent %v", w.net.sent)
-	})
-}
-
-func TestPermitsThatOnlyTheCallerCouldReleaseAreADeadlock(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		s := w.client().Semaphore("a", 3)
-		outer := must(t, permits(s, 1))
-		inner, err := s.Acquire(outer.Context(), 1)
-		assert.Must(t, err)
-		_, err = s.Acquire(keep(inner).Context(), 2)
-		assert.Is(t, err, holdfast.ErrDeadlock)
-		last, err := s.Acquire(inner.Context(), 1)
-		assert.Must(t, err)
-		for _, l := range []*holdfast.Lease{outer, inner, keep(last)} {
-			release(t, l)
-		}
-		w.wantFree("a")
 	})
 }
 

@@ -52,22 +52,6 @@ func TestTheTagsOfHoldersAndWaitersAreShown(t *testing.T) {
 	})
 }
 
-func TestEveryKindShowsItsTags(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		_, err := c.RWMutex("read", tagged("r")).RLock(t.Context())
-		_, err2 := c.Semaphore("permits", 3, tagged("p")).Acquire(t.Context(), 2)
-		_, err3 := c.MultiMutex([]string{"m1", "m2"}, tagged("m")).Lock(t.Context())
-		_, err4 := c.Election("lead", tagged("e")).Campaign(t.Context(), "")
-		assert.MustTrue(t, err == nil && err2 == nil && err3 == nil && err4 == nil,
-			"%v %v %v %v", err, err2, err3, err4)
-		time.Sleep(time.Second)
-		for name, want := range map[string]string{"read": "r", "permits": "p", "m1": "m", "m2": "m", "lead": "e"} {
-			wantTags(t, w.state(name), want, "")
-		}
-	})
-}
-
 // A hold passes from one goroutine to the next, and the tags change with the lease.
 func TestTagsChangeWithALocalHandOver(t *testing.T) {
 	for _, values := range [][]string{{"1", "2"}, {"1", ""}, {"", "1"}, {"1", "2", "1"}, {"", "1", ""}} {

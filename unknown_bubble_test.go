@@ -23,20 +23,6 @@ func slowly(action string, there, back time.Duration) func(string) (time.Duratio
 	}
 }
 
-func TestAnAcquisitionOfUnknownOutcomeIsCancelledInTheBackground(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		w.LoseReply(only("acquire", 1, errLink))
-		l, err := c.Mutex("a").TryLock(t.Context())
-		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
-		assert.True(t, l == nil && !errors.Is(err, holdfast.ErrHeld),
-			"want no lease, and not ErrHeld, got %v, %v", l, err)
-		synctest.Wait()
-		w.wantFree("a")
-		release(t, mustLock(t, c.Mutex("a")))
-	})
-}
-
 func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -124,26 +110,6 @@ func TestAnAcquisitionThatIsLateAfterAnOutageIsCancelled(t *testing.T) {
 	})
 }
 
-func TestAnAcquisitionThatTimedOutWhileItJoinedLeavesNoPosition(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		a, b := w.client(), w.client()
-		l := mustLock(t, a.Mutex("a"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_ = w.waiting(b.Mutex("a"), ctx) // subscribes
-		time.Sleep(2 * time.Second)
-		cancel()
-		w.net.slow(slowly("acquire", 0, time.Hour))
-		held := wantOver(t, time.Second, b.Mutex("a", holdfast.MaxWait(time.Second)).Lock)
-		assert.True(t, held.HeldBy == l.HolderID() && held.Err == nil,
-			"want the holder's ID and no error inside, got %+v", held)
-		synctest.Wait()
-		s := w.state("a")
-		assert.True(t, len(s.Waiters) == 0, "waiters: %+v", s.Waiters)
-		release(t, l)
-		w.wantFree("a")
-	})
-}
-
 func TestAnAnswerThatComesTooLateIsNotTrusted(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.client(holdfast.Config{TTL: time.Second, RequestTimeout: 500 * time.Millisecond})
@@ -182,56 +148,6 @@ func TestAContextThatEndsDuringTheRequestCancelsIt(t *testing.T) {
 		assert.Is(t, err, context.DeadlineExceeded, holdfast.ErrUnknownOutcome)
 		time.Sleep(10 * time.Second)
 		w.wantFree("a")
-	})
-}
-
-func TestARefusalIsDefiniteAndCancelsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		w.PlantForeign("holdfast:{planted}")
-		w.PlantNewerFormat("holdfast:{later}")
-		for name, code := range map[string]string{"planted": "WRONGTYPE", "later": "FORMAT"} {
-			var refused *holdfast.ServerError
-			_, err := c.Mutex(name).Lock(t.Context())
-			if !errors.As(err, &refused) || refused.Code != code || errors.Is(err, holdfast.ErrUnknownOutcome) {
-				t.Errorf("%s: %v", name, err)
-			}
-			assert.True(t, holdfast.Hint(err) != "", "%s: no hint", code)
-			_, err = c.Inspect(t.Context(), name)
-			assert.True(t, errors.As(err, &refused), "inspection of %s: %v", name, err)
-			_, err = c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
-			assert.True(t, errors.As(err, &refused), "eviction from %s: %v", name, err)
-		}
-		synctest.Wait()
-		assert.Equal(t, w.net.count("cancel"), 0, "cancels after refusals")
-	})
-}
-
-// A request has a time limit, also if its caller's context is never cancelled.
-func TestASilentServerIsGivenUpAfterTheRequestTimeout(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client(holdfast.Config{RequestTimeout: time.Second})
-		release(t, mustLock(t, c.Mutex("warm")))
-		resume := w.Stall()
-		defer resume()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		for what, f := range map[string]func() error{
-			"TryLock": func() error { _, err := c.Mutex("a").TryLock(ctx); return err },
-			"Inspect": func() error { _, err := c.Inspect(ctx, "a"); return err },
-			"Evict": func() error {
-				_, err := c.Evict(ctx, "a", holdfast.Eviction{By: "ann", Reason: "test"})
-				return err
-			},
-		} {
-			start := time.Now()
-			err := f()
-			if !errors.Is(err, holdfast.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded) ||
-				time.Since(start) != time.Second {
-				t.Errorf("%s: %v after %v", what, err, time.Since(start))
-			}
-			assert.True(t, holdfast.Hint(err) != "", "%s: no hint", what)
-		}
 	})
 }
 

@@ -241,26 +241,6 @@ func TestAHoldThatMayBeAReadersIsNotHandedToAWriter(t *testing.T) {
 	})
 }
 
-func TestAConversionOfALostLeaseIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		for name, evict := range map[string]bool{"expired": false, "evicted": true} {
-			l := must(t, w.client().RWMutex(name).Lock)
-			if evict {
-				e := holdfast.Eviction{By: "test", Reason: "test"}
-				assert.Must(t, assert.Err(w.client().Evict(t.Context(), name, e)))
-			} else {
-				resume := w.Stall()
-				time.Sleep(ttl)
-				resume()
-			}
-			err := l.Downgrade(t.Context())
-			assert.Is(t, err, holdfast.ErrNotHeld, holdfast.ErrLost)
-			assert.True(t, l.Err() != nil && errors.Is(l.Release(t.Context()), holdfast.ErrNotHeld),
-				"%s: the lease: %v", name, l.Err())
-		}
-	})
-}
-
 func TestAConversionOfAnotherKindIsInvalid(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

@@ -2,7 +2,6 @@ package holdfast_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -81,62 +80,6 @@ func TestAWaiterWithoutASubscriptionIsSkippedAndKeepsItsPosition(t *testing.T) {
 		release(t, one.Lease)
 		release(t, (<-second).Lease)
 	})
-}
-
-func TestADeadHoldersLockIsGrantedWhenItsLeaseExpires(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		dead := w.client()
-		mustLock(t, dead.Mutex("a"))
-		next := w.waiting(w.client().Mutex("a"), t.Context())
-		time.Sleep(time.Minute)
-		dead.Abandon()
-		start := time.Now()
-		got := <-next
-		waited := got.at.Sub(start)
-		assert.True(t, got.err == nil && waited <= ttl+time.Second, "%v after %v", got.err, waited)
-		release(t, got.Lease)
-	})
-}
-
-func TestADeadWaiterDelaysTheQueueByAtMostItsLease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		dead := w.client()
-		l := mustLock(t, w.client().Mutex("a"))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		gone := w.waiting(dead.Mutex("a"), ctx)
-		next := w.waiting(w.client().Mutex("a"), t.Context())
-		w.FailRequest(only("cancel", -1, errLink)) // it is dead: it sends nothing any more
-		dead.Abandon()
-		assert.Is(t, (<-gone).err, holdfast.ErrClosed)
-		start := time.Now()
-		release(t, l)
-		got := <-next
-		waited := got.at.Sub(start)
-		assert.True(t, got.err == nil && waited <= ttl, "%v after %v", got.err, waited)
-		release(t, got.Lease)
-	})
-}
-
-func TestAWaiterOutlastsAServerThatIsAwayForAMinute(t *testing.T) {
-	for name, fault := range map[string]error{
-		"silent":  errLink,
-		"loading": &holdfast.ServerError{Code: "LOADING", Message: "LOADING the data"},
-	} {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			a, b := w.client(), w.client()
-			l := mustLock(t, a.Mutex("a"))
-			next := w.waiting(b.Mutex("a"), t.Context())
-			w.FailRequest(func(string, []string) error { return fault })
-			time.Sleep(time.Minute)
-			wantLost(t, l.Err(), holdfast.LossExpired)
-			w.FailRequest(nil)
-			got := <-next
-			assert.Must(t, got.err)
-			assert.AtMost(t, w.net.count("poll"), 100, "polls of a server that was away for a minute")
-			release(t, got.Lease)
-		})
-	}
 }
 
 // The server says that the lock is free later, and falls silent. The waiter asks again as
@@ -295,24 +238,6 @@ func TestPushesOfStrangersChangeNothing(t *testing.T) {
 		assert.Equal(t, len(next), 0, "a stranger's push granted the lock")
 		release(t, l)
 		release(t, (<-next).Lease)
-	})
-}
-
-func TestARefusalEndsTheWaitAndLeavesNoPosition(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		a, b := w.client(), w.client()
-		l := mustLock(t, a.Mutex("a"))
-		next := w.waiting(b.Mutex("a"), t.Context())
-		w.FailRequest(only("poll", 1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM not allowed"}))
-		got := <-next
-		var refused *holdfast.ServerError
-		assert.True(t, errors.As(got.err, &refused) && !errors.Is(got.err, holdfast.ErrUnknownOutcome),
-			"got %v", got.err)
-		synctest.Wait()
-		s := w.state("a")
-		assert.True(t, len(s.Waiters) == 0, "who was refused still waits: %+v", s.Waiters)
-		release(t, l)
-		w.wantFree("a")
 	})
 }
 

@@ -56,20 +56,6 @@ func TestAReleaseTellsTheWatchers(t *testing.T) {
 	})
 }
 
-// A holder that is killed sends nothing. Its lease ends by itself.
-func TestTheEndOfADeadHoldersLeaseTellsTheWatchers(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		p := start(t, w.Addr(), "x", 3*time.Second)
-		p.Token(t, "held")
-		c, _ := w.local(t, holdfast.Config{TTL: 3 * time.Second})
-		done := w.awaiting(t, c, "x")
-		p.Die(t)
-		wantFree(t, done)
-		s := state(t, c, "x")
-		assert.True(t, !s.Held(), "it is held by %+v", s.Holders)
-	})
-}
-
 // The watcher's connections are cut, and the release falls into the gap. It asks as soon as
 // its subscription stands again.
 func TestAWatcherAsksAfterACut(t *testing.T) {

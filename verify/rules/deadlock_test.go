@@ -60,28 +60,6 @@ func TestADeadlockOfTwoProcessesIsBroken(t *testing.T) {
 	})
 }
 
-// Without BreakDeadlock both calls wait on. Both report the deadlock, and the state of the locks
-// shows it to an operator. An eviction ends it.
-func TestADeadlockIsShown(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		cfg := holdfast.Config{TTL: 3 * time.Second}
-		d := w.crossed(t, w.Addr(), cfg)
-		operator, _ := w.local(t, cfg)
-		d.seenByA.Await(t, holdfast.EventDeadlock, "y", 1)
-		d.seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
-
-		found := holdfast.Deadlocks([]holdfast.LockInfo{state(t, operator, "x"), state(t, operator, "y")})
-		assert.MustTrue(t, len(found) == 1 && len(found[0]) == 2, "the locks show the deadlocks %v", found)
-		who := holdfast.Eviction{By: "a test", Reason: "deadlock"}
-		assert.Must(t, assert.Err(operator.Evict(harness.Within(t), "x", who)))
-		// The call ends with its lease's context: by the next renewal its client knows.
-		got := redistest.Next(t, "the call under the evicted lease", d.older)
-		assert.True(t, got.Err != nil, "the call under the evicted lease got the lock")
-		harness.Release(t, harness.Granted(t, d.younger))
-		harness.Release(t, d.y)
-	})
-}
-
 // While the deadlock is being looked for, one process has no link to the server for a while, and
 // the server loses what both clients have said. The deadlock is found all the same, and only one
 // call fails.

@@ -1,8 +1,9 @@
-// Package rules holds the tests of what Holdfast promises, one for each
-// promise and named after it, with the fault that threatens it really
-// injected: a link that goes silent, an answer that is lost after the action
-// took effect, a process that is stopped or killed, a server that forgets
-// everything, is paused or has no memory left.
+// Package rules holds the tests of those promises of Holdfast that a real
+// server, link, process or clock may break, with the fault really injected: a
+// link that goes silent, an answer that is lost after the action took effect,
+// a process that is stopped or killed, a server that forgets everything, is
+// paused or has no memory left. All that the library decides by itself is
+// tested in virtual time, in the root.
 //
 // Every test runs against a real server, and where the client under the
 // library can make a difference, with both of them. The promises are the

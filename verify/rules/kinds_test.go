@@ -3,7 +3,6 @@ package rules_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -76,38 +75,6 @@ func TestAKilledReaderEndsAlone(t *testing.T) {
 			t.Errorf("the only reader left upgrades: %v, token %d after %d", err, l.Token(), token)
 		}
 		harness.Release(t, l)
-	})
-}
-
-// If several readers upgrade at once, none of them waits for another. A writer that
-// downgrades lets waiting readers in, and no writer.
-func TestConversionsNeverWaitAndLetNobodyInBetween(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{})
-		b, _ := w.local(t, holdfast.Config{})
-		readers := []*holdfast.Lease{harness.Acquire(t, a.RWMutex("x").RLock), harness.Acquire(t, b.RWMutex("x").RLock)}
-		var all sync.WaitGroup
-		for _, l := range readers {
-			all.Go(func() {
-				assert.Is(t, l.Upgrade(harness.Within(t)), holdfast.ErrHeld)
-			})
-		}
-		all.Wait()
-		harness.Release(t, readers[0])
-		l := readers[1]
-		assert.Must(t, l.Upgrade(harness.Within(t)))
-		reader := harness.Acquiring(harness.Within(t), a.RWMutex("x").RLock)
-		queued(t, a, 1)
-		writer := harness.Acquiring(harness.Within(t), a.RWMutex("x").Lock)
-		queued(t, a, 2)
-		assert.Must(t, l.Downgrade(harness.Within(t)))
-		other := harness.Granted(t, reader)
-		if s := state(t, a, "x"); len(s.Holders) != 2 || len(s.Waiters) != 1 {
-			t.Errorf("%d hold and %d wait", len(s.Holders), len(s.Waiters))
-		}
-		harness.Release(t, l)
-		harness.Release(t, other)
-		harness.Release(t, harness.Granted(t, writer))
 	})
 }
 

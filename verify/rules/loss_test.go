@@ -2,7 +2,6 @@ package rules_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -142,91 +141,5 @@ func keepAsking(t *testing.T, w *world, got func(*holdfast.Lease)) {
 	t.Cleanup(func() {
 		close(stop)
 		<-over
-	})
-}
-
-// Rule 1. A silence that is shorter than the lease costs nothing: the renewal
-// is tried again inside the old deadline.
-func TestARenewalIsTriedAgainInsideTheOldDeadline(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := redistest.NewProxy(t, w.Addr())
-		cfg := holdfast.Config{TTL: 3 * time.Second, RequestTimeout: 400 * time.Millisecond}
-		c, seen := w.client(t, proxy.Addr(), cfg)
-		l := harness.Lock(t, c.Mutex("x"))
-		seen.Renewed(t, "x")
-		proxy.BlackHole()
-		seen.Renewal(t, "x", func(err error) bool { return err != nil })
-		proxy.Pass()
-		seen.Renewed(t, "x")
-		assert.NoError(t, l.Err())
-		harness.Release(t, l)
-	})
-}
-
-// Rule 1. A renewal that took effect, but whose answer was lost, counts from
-// nothing: the holder trusts only what was confirmed.
-func TestAnUnconfirmedRenewalProlongsNoTrust(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := redistest.NewProxy(t, w.Addr())
-		c, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: 3 * time.Second})
-		watcher, _ := w.local(t, holdfast.Config{})
-		l := harness.Lock(t, c.Mutex("x"))
-		seen.Renewed(t, "x")
-		// From the next renewal on, requests get through and no answer does.
-		proxy.Hook(func(e redistest.Event) {
-			if e.Stage == redistest.Executed && keyOf(e.Request) == harness.Key("x") {
-				proxy.BlackHole()
-			}
-		})
-		harness.Lost(t, l, holdfast.LossExpired)
-		// The server still believes in the hold, for another second: the renewal
-		// took effect.
-		assert.True(t, state(t, watcher, "x").Held(), "the server's lease ended before the holder's trust")
-		proxy.Hook(nil)
-		proxy.Pass()
-		// Giving it up after the loss frees it, without waiting for its end.
-		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
-		redistest.Await(t, "the lock is free", func() bool { return !state(t, watcher, "x").Held() })
-	})
-}
-
-// Rule 1. One silent lock-holder's trouble is no other's: Extend and Remaining
-// tell of the loss at once, without a server.
-func TestALostLeaseIsNotExtended(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := redistest.NewProxy(t, w.Addr())
-		c, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: 600 * time.Millisecond})
-		l := harness.Lock(t, c.Mutex("x"))
-		proxy.BlackHole()
-		harness.Lost(t, l, holdfast.LossExpired)
-		err := l.Extend(harness.Within(t), time.Second)
-		assert.True(t, errors.Is(err, holdfast.ErrNotHeld) && errors.Is(err, holdfast.ErrLost),
-			"Extend: %v; want ErrNotHeld and ErrLost", err)
-		assert.AtMost(t, time.Until(l.Deadline()), 0, "how far the deadline of a lost lease is ahead")
-		proxy.Pass()
-	})
-}
-
-// D16. A lease is renewed for as long as it is held, not for as long as the
-// context lives under which it was waited for; and a lease of less than a
-// second is that long and not none or a default.
-func TestALeaseOutlivesTheContextOfItsAcquisition(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		const ttl = 900 * time.Millisecond
-		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		ctx, cancel := context.WithCancel(harness.Within(t))
-		l, err := c.Mutex("x", holdfast.TTL(ttl)).Lock(ctx)
-		cancel()
-		assert.Must(t, err)
-		if s := state(t, c, "x"); len(s.Holders) != 1 || s.Holders[0].Remaining > ttl || s.Holders[0].Remaining <= 0 {
-			t.Errorf("the server's lease is %+v", s.Holders)
-		}
-		left := l.Remaining()
-		assert.True(t, left <= ttl && left > 0, "the lease is to be trusted for %v", left)
-		for range 4 { // longer than the lease
-			seen.Renewed(t, "x")
-		}
-		assert.NoError(t, l.Err())
-		harness.Release(t, l)
 	})
 }

@@ -105,28 +105,6 @@ func TestALateAcquireIsUndoneAfterItArrives(t *testing.T) {
 	})
 }
 
-// Rule 3. If the answer to an acquisition is lost, the next goroutine of the process gets the
-// lock, although the server may have granted it to the first.
-func TestALostAnswerDoesNotBlockTheNextOfTheProcess(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := redistest.NewProxy(t, w.Addr())
-		a, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute, RequestTimeout: 500 * time.Millisecond})
-		w.warm(t, a)
-		lostInTime := once(proxy, redistest.Executed, script.Acquire.SHA1, proxy.BlackHole)
-		ctx, giveUp := context.WithCancel(harness.Within(t))
-		defer giveUp()
-		first := harness.Acquiring(ctx, a.Mutex("x").Lock)
-		redistest.Next(t, "the request", lostInTime)
-		second := harness.Waiting(t, seen, a.Mutex("x"))
-		giveUp() // until then it would try again
-		o := redistest.Next(t, "Lock", first)
-		assert.True(t, errors.Is(o.Err, holdfast.ErrUnknownOutcome), "Lock: %v", o.Err)
-		proxy.Hook(nil)
-		proxy.Pass()
-		harness.Release(t, harness.Granted(t, second))
-	})
-}
-
 // Rule 3. A release whose answer is lost is repeated, and the repetition is
 // answered as the first was.
 func TestALostAnswerToAReleaseIsAskedForAgain(t *testing.T) {
@@ -196,24 +174,6 @@ func TestReleaseSurvivesACancelledContext(t *testing.T) {
 		assert.True(t, errors.Is(err, context.Canceled) && !errors.Is(err, holdfast.ErrNotHeld),
 			"Do: %v; want the end of its context, and not ErrNotHeld", err)
 		assert.False(t, state(t, a, "x").Held(), "the lock is held after Do")
-	})
-}
-
-// Rule 3 and the bad input of the issue. Only the first release gives up.
-func TestASecondReleaseSaysSoAndTouchesNobody(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{})
-		b, _ := w.local(t, holdfast.Config{})
-		l := harness.Lock(t, a.Mutex("x"))
-		harness.Release(t, l)
-		next := harness.Lock(t, b.Mutex("x"))
-		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrReleased)
-		assert.Is(t, l.ReleaseAfter(harness.Within(t), time.Second), holdfast.ErrReleased)
-		err := l.Extend(harness.Within(t), time.Minute)
-		assert.True(t, errors.Is(err, holdfast.ErrNotHeld) && errors.Is(err, holdfast.ErrReleased), "Extend: %v", err)
-		s := state(t, b, "x")
-		assert.True(t, s.Held() && s.Holders[0].HolderID == next.HolderID(), "the state is %+v", s)
-		harness.Release(t, next)
 	})
 }
 

@@ -111,49 +111,6 @@ func TestAStaleHoldersRenewalLeavesTheNextAlone(t *testing.T) {
 	})
 }
 
-// Rule 5. A server that forgets everything has ended every lease; the tokens
-// of later ones are higher all the same.
-func TestAForgetfulServerIsALoss(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: 1500 * time.Millisecond})
-		l := harness.Lock(t, a.Mutex("x"))
-		w.Do(t, "FLUSHALL")
-		harness.Lost(t, l, holdfast.LossNotHeld)
-		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
-		next := harness.Lock(t, a.Mutex("x"))
-		assert.More(t, next.Token(), l.Token(), "token")
-		harness.Release(t, next)
-	})
-}
-
-// Rule 5. A lock that an operator evicts goes to the next waiter with a higher token. The
-// old holder learns of it, and a resource refuses its writes.
-func TestAnEvictedHolderIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: 3 * time.Second})
-		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		l := harness.Lock(t, a.Mutex("x"))
-		got := harness.Waiting(t, seen, b.Mutex("x"))
-		eviction := holdfast.Eviction{By: "ann of ops", Reason: "stuck {since} noon\n"}
-		n, err := b.Evict(harness.Within(t), "x", eviction)
-		assert.MustTrue(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
-		next := harness.Granted(t, got)
-		var r resource
-		assert.True(t, r.write(next.Token()) && !r.write(l.Token()), "tokens %d, then %d", l.Token(), next.Token())
-		harness.Lost(t, l, holdfast.LossEvicted)
-		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
-		s := state(t, b, "x")
-		if s.LastEviction == nil || s.LastEviction.By != eviction.By || s.LastEviction.Reason != eviction.Reason {
-			t.Errorf("the record says of the eviction: %+v", s.LastEviction)
-		}
-		// Named by its token, only the holder that was meant is evicted.
-		eviction.Token = l.Token()
-		n, err = b.Evict(harness.Within(t), "x", eviction)
-		assert.True(t, n == 0 && err == nil, "Evict of who is gone: %d, %v", n, err)
-		harness.Release(t, next)
-	})
-}
-
 // Rule 6. A Mutex shared by goroutines keeps nothing of theirs: the first
 // one's late release does not free what the second one holds.
 func TestALeaseBelongsToOneAcquisition(t *testing.T) {
@@ -235,17 +192,4 @@ func TestOneHolderAtATime(t *testing.T) {
 			assert.More(t, tokens[i], tokens[i-1], "token")
 		}
 	})
-}
-
-// D15. No two clients have one identity, even in one process on one store.
-func TestEveryClientIsSomebodyElse(t *testing.T) {
-	s := harness.GoRedis.Server(t, redistest.ClosedAddr(t), harness.Login{}, 0)
-	seen := map[string]bool{}
-	for range 100 {
-		c, err := holdfast.New(s, holdfast.Config{})
-		assert.Must(t, err)
-		assert.True(t, len(c.ID()) == 22 && !seen[c.ID()], "identity %q", c.ID())
-		seen[c.ID()] = true
-		c.Abandon()
-	}
 }

@@ -2,7 +2,6 @@ package rules_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -34,23 +33,6 @@ func servedInOrder(t *testing.T, l *holdfast.Lease, got []<-chan harness.Outcome
 		l = next
 	}
 	harness.Release(t, l)
-}
-
-// Rule 8. Fifty clients are served in the order in which they came, not in
-// that of their names, seconds or luck.
-func TestWaitersAreServedInOrderOfArrival(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		const waiters = 50
-		store := w.open(t, harness.Login{})
-		client := func() (*holdfast.Client, *harness.Watch) {
-			return harness.Client(t, store, holdfast.Config{TTL: 10 * time.Second})
-		}
-		c, _ := client()
-		l := harness.Lock(t, c.Mutex("x"))
-		got := queue(t, waiters, client)
-		assert.MustEqual(t, len(state(t, c, "x").Waiters), waiters, "waiters")
-		servedInOrder(t, l, got)
-	})
 }
 
 // Rule 8. The same inside one process.
@@ -90,64 +72,6 @@ func TestADeadWaiterIsSkipped(t *testing.T) {
 		harness.Release(t, next)
 		// The position of the dead waiter delays nobody, and ends with its waiter TTL.
 		harness.Release(t, harness.Lock(t, holder.Mutex("x")))
-	})
-}
-
-// Rule 8. A waiter that gives up blocks nobody, and leaves nothing behind.
-func TestACancelledWaiterLeavesTheQueue(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		store := w.open(t, harness.Login{})
-		c, _ := harness.Client(t, store, holdfast.Config{})
-		l := harness.Lock(t, c.Mutex("x"))
-		const waiters = 9
-		var got []<-chan harness.Outcome
-		var leave []context.CancelFunc
-		for range waiters {
-			b, seen := harness.Client(t, store, holdfast.Config{})
-			ctx, cancel := context.WithCancel(harness.Within(t))
-			leave = append(leave, cancel)
-			got = append(got, harness.Acquiring(ctx, b.Mutex("x").Lock))
-			seen.Await(t, holdfast.EventWait, "x", 1)
-		}
-		for i := 0; i < waiters; i += 2 { // the first and the last too
-			leave[i]()
-			o := redistest.Next(t, "Lock", got[i])
-			assert.True(t, errors.Is(o.Err, context.Canceled) && !errors.Is(o.Err, holdfast.ErrUnknownOutcome),
-				"Lock: %v", o.Err)
-		}
-		redistest.Await(t, "they have left", func() bool { return len(state(t, c, "x").Waiters) == waiters/2 })
-		for i := 1; i < waiters; i += 2 {
-			harness.Release(t, l)
-			l = harness.Granted(t, got[i])
-		}
-		harness.Release(t, l)
-		for _, field := range w.Do(t, "HKEYS", harness.Key("x")).([]any) {
-			switch field {
-			case "lock", "birth", "lost":
-			default:
-				t.Errorf("the record keeps %v", field)
-			}
-		}
-	})
-}
-
-// Rule 8. A waiter whose time limit has passed leaves the queue, too. Its error says that
-// it was not served, and is no error of the server.
-func TestTheWaitLimitEndsTheWaiting(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		holder, _ := w.local(t, holdfast.Config{})
-		b, _ := w.local(t, holdfast.Config{})
-		const limit = time.Second // the request that joins the queue is answered well before
-		l := harness.Lock(t, holder.Mutex("x"))
-		_, err := b.Mutex("x", holdfast.MaxWait(limit)).Lock(harness.Within(t))
-		var held *holdfast.HeldError
-		assert.True(t, errors.As(err, &held) && held.Waited >= limit && errors.Is(err, holdfast.ErrHeld),
-			"Lock: %v", err)
-		redistest.Await(t, "it has left", func() bool { return len(state(t, holder, "x").Waiters) == 0 })
-		_, err = b.Mutex("x", holdfast.MaxWait(0)).Lock(harness.Within(t))
-		assert.True(t, errors.As(err, &held) && held.HeldBy == l.HolderID() && held.Remaining > 0,
-			"Lock with a limit of 0: %v", err)
-		harness.Release(t, l)
 	})
 }
 

@@ -101,18 +101,6 @@ func TestAKilledLeaderResumesAfterItsRestart(t *testing.T) {
 	})
 }
 
-// The lease is far longer than the patience of the test, so it does not wait for its end.
-func TestAKilledLeaderResumesAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		saved := killedLeader(t, w, time.Hour)
-		c, _ := w.local(t, holdfast.Config{TTL: time.Hour})
-		l, err := c.Election("e").ResumeAtOnce(harness.Within(t), saved.holder, saved.number)
-		assert.Must(t, err)
-		wantLeads(t, c, l, saved)
-		resign(t, l)
-	})
-}
-
 // The lease of the killed leader has ended, and another candidate leads: it is not deposed.
 func TestALeaderThatRestartsTooLateDeposesNobody(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
@@ -191,29 +179,6 @@ func TestALostAnswerToAResumptionIsAskedForAgain(t *testing.T) {
 		case err := <-failed:
 			t.Fatalf("Resume: %v", err)
 		}
-	})
-}
-
-// The answer to a resumption is lost, and the caller gives up. The client gives the
-// leadership up in the background, long before its lease would have ended.
-func TestAResumptionOfUnknownOutcomeIsCancelled(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		saved := killedLeader(t, w, time.Hour)
-		proxy := redistest.NewProxy(t, w.Addr())
-		c, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Hour, RequestTimeout: 500 * time.Millisecond})
-		w.warm(t, c)
-		other, _ := w.local(t, holdfast.Config{TTL: time.Hour})
-		resumed := once(proxy, redistest.Executed, script.Resume.SHA1, proxy.BlackHole)
-		ctx, cancel := context.WithCancel(harness.Within(t))
-		led, failed := resuming(ctx, c.Election("e"), saved)
-		redistest.Next(t, "the resumption", resumed)
-		cancel()
-		err := redistest.Next(t, "Resume", failed)
-		assert.True(t, errors.Is(err, context.Canceled) && len(led) == 0, "Resume: %v", err)
-		proxy.Hook(nil)
-		proxy.Cut()
-		proxy.Pass()
-		redistest.Await(t, "nobody leads", func() bool { return !state(t, other, "e").Held() })
 	})
 }
 

@@ -67,43 +67,6 @@ func (r *register) enter(t *testing.T, name string, token uint64) {
 
 func (r *register) leave() { r.inside.Add(-1) }
 
-// Several locks cost one request to take, and nobody is given a part of them.
-func TestSeveralLocksAreOneStepOfTheServer(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: 5 * time.Second})
-		b, seen := w.local(t, holdfast.Config{TTL: 5 * time.Second})
-		w.warm(t, a)
-		l, err := a.MultiMutex([]string{"z", "x", "y"}).Lock(harness.Within(t))
-		assert.Must(t, err)
-		for _, name := range []string{"x", "y", "z"} {
-			if s := state(t, b, name); len(s.Holders) != 1 || s.Fence != l.Token(name) {
-				t.Errorf("%s: %+v, want token %d", name, s, l.Token(name))
-			}
-		}
-		_, err = b.MultiMutex([]string{"w", "y"}).TryLock(harness.Within(t))
-		var held *holdfast.HeldError
-		assert.True(t, errors.As(err, &held) && held.Name == "y" && !state(t, b, "w").Held(),
-			"TryLock: %v; want that y is held, and that nothing is left of w", err)
-		got := make(chan error, 1)
-		go func() {
-			next, err := b.MultiMutex([]string{"v", "x", "y", "z"}).Lock(harness.Within(t))
-			if err == nil {
-				err = next.Release(harness.Within(t))
-			}
-			got <- err
-		}()
-		seen.Await(t, holdfast.EventWait, "x", 1)
-		n, err := a.Evict(harness.Within(t), "y", holdfast.Eviction{By: "test", Reason: "test"})
-		assert.MustTrue(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
-		redistest.Next(t, "the end of the lease", l.Context().Done())
-		var lost *holdfast.LostError
-		err = l.Release(harness.Within(t))
-		assert.True(t, errors.As(err, &lost) && lost.Name == "y" && errors.Is(err, holdfast.ErrNotHeld),
-			"Release: %v", err)
-		assert.NoError(t, redistest.Next(t, "the next", got))
-	})
-}
-
 // The server is out of memory: new acquisitions are refused as a whole, a leader goes on.
 func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

@@ -22,26 +22,6 @@ func (w *world) unsubscribe(t *testing.T, proxy *redistest.Proxy, c *holdfast.Cl
 	redistest.Await(t, "nobody listens", func() bool { return w.listeners(t, c) == 0 })
 }
 
-// Rule 4. The subscription breaks just before the hand-over and cannot come
-// back: nobody hears the push, and the waiter gets the lock when its timer
-// fires, at the latest when the holder's lease would have ended.
-func TestALostPushCostsAPollAndNotTheLock(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		proxy := redistest.NewProxy(t, w.Addr())
-		holder, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
-		b, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: time.Minute})
-		l := harness.Lock(t, holder.Mutex("x"))
-		got := harness.Waiting(t, seen, b.Mutex("x"))
-
-		w.unsubscribe(t, proxy, b)
-		harness.Release(t, l)
-		next := harness.Granted(t, got)
-		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePoll, "the grant came by")
-		proxy.RefuseNew(false) // rueidis may send any request over a new connection
-		harness.Release(t, next)
-	})
-}
-
 // Rule 4. The subscription breaks and comes back: the waiter polls at once,
 // long before any timer of its own.
 func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
