@@ -68,25 +68,29 @@ func TestARenewalPassesAllOtherRequests(t *testing.T) {
 			<-cancelled
 		}
 	})
-	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), PoolSize: 2, PoolTimeout: time.Minute})
+	rdb := dialling(t, &redis.Options{
+		Addr: proxy.Addr(), PoolSize: 2, PoolTimeout: time.Minute, ReadTimeout: time.Hour,
+	})
 	st := goredis.New(rdb)
 	occupy(t, s, rdb, 2)
 	ctx, end := context.WithCancel(t.Context())
 	var all sync.WaitGroup
+	t.Cleanup(func() {
+		end()
+		close(cancelled)
+		all.Wait()
+	})
 	for range 20 {
 		all.Go(func() {
 			_, _ = st.Run(ctx, script.Cancel, []string{"holdfast:{x}"}, []string{"cancelled/1", "1000", "push:"})
 		})
 	}
 	for range 100 { // while the others come
-		ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience/4)
 		_, err := st.Run(ctx, script.Renew, []string{"holdfast:{x}"}, []string{"600000", "1000", "renewed/1"})
 		cancel()
 		assert.Must(t, err)
 	}
-	end()
-	close(cancelled)
-	all.Wait()
 }
 
 // Locks that are held for a moment need no additional connection.
