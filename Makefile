@@ -120,7 +120,7 @@ test-servers: servers ## run what depends on the server on newer ones: Redis 8, 
 # whole takes a quarter of an hour on an idle machine.
 .PHONY: mutation
 mutation: servers ## break the library in over 300 ways, and see that the tests notice each
-	cd verify && $(GO) run ./mutation -write
+	cd verify && $(GO) run ./mutation
 
 # Not part of test, which needs Go and a server only: this needs a browser and Node.
 .PHONY: test-page
