@@ -194,3 +194,60 @@ func TestAHoldCountsFromItsLastRenewal(t *testing.T) {
 		assert.Equal(t, acq.round.mayHold(), 2, "servers that may hold")
 	})
 }
+
+// A silent server answers no waiter. So it is the last that may become coordinator.
+func TestASilentServerIsTheLastThatMayBeCoordinator(t *testing.T) {
+	inside(t, func(s *Store, acq *acquisition) {
+		before := s.order(acq.key)
+		s.nodes[before[0]].noteAnswers(false, s.now(), 0)
+		assert.EqualSlices(t, s.order(acq.key), append(before[1:len(before):len(before)], before[0]), "while it is silent")
+		s.nodes[before[0]].noteAnswers(true, s.now(), 0)
+		assert.EqualSlices(t, s.order(acq.key), before, "when it has answered")
+	})
+}
+
+// If the coordinator has granted, and a majority has another holder, the coordinator was cut off. But the
+// readers of several servers need not be the same ones.
+func TestReadersOnOtherServersDoNotContradictTheCoordinator(t *testing.T) {
+	for holder, want := range map[string]comparison{"d/1.7": heldByOthers, "": plausible} {
+		inside(t, func(_ *Store, acq *acquisition) {
+			for _, na := range acq.round.attempts {
+				na.reply, na.lastAnswer = majority.Busy, wire.Answer{Kind: wire.Busy, Holder: holder}
+			}
+			coordinator := acq.round.attempts[acq.round.coordinator]
+			coordinator.reply, coordinator.lastAnswer = majority.Granted, wire.Answer{Kind: wire.Granted}
+			got, _ := acq.round.compare(true)
+			assert.Equal(t, got, want, "with %q as the holder on the others", holder)
+		})
+	}
+}
+
+// A waiter whose turn it is may find out that a mark is wrong. It has the mark corrected at once, and does
+// not give up its turn for that.
+func TestAWaiterWhoseTurnItIsHasWrongMarksCorrected(t *testing.T) {
+	inside(t, func(s *Store, acq *acquisition) {
+		ns := acq.states
+		acq.phase, ns.identified, ns.lastRead = collecting, true, s.now()
+		s.life.Go(grantLabel, func() { acq.awaitCollect(acq.round, second) })
+		ns.mu.Lock()
+		ns.marksWrong = true
+		ns.mu.Unlock()
+		acq.notify()
+		synctest.Wait()
+		assert.False(t, ns.haveWrongMarks(), "nobody has read the marks again")
+	})
+}
+
+// The push of a grant may arrive after a poll has confirmed it, and say less: an earlier time, and the token
+// from before the second phase.
+func TestAnOlderWordOfAGrantTakesNothingBack(t *testing.T) {
+	inside(t, func(_ *Store, acq *acquisition) {
+		acq.hold()
+		na := acq.round.attempts[0]
+		na.noteGrant(30, 0, 12*second)
+		na.noteGrant(20, 0, 11*second)
+		assert.Equal(t, na.countsFrom, 12*second, "the hold counts from")
+		assert.Equal(t, na.token, 30, "its token")
+		assert.Equal(t, na.heldSince, 10*second, "it vouches from")
+	})
+}
