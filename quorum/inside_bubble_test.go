@@ -43,7 +43,7 @@ func (n *silentNode) Listen(ctx context.Context, channel string, l store.Listene
 
 // inside runs f with a store over three servers, the last of which is silent, and with an acquisition
 // whose lease of 9 s counts from 10 s on the store's clock. Nothing has been sent.
-func inside(t *testing.T, f func(s *Store, acq *acquisition)) {
+func inside(t *testing.T, f func(t *testing.T, s *Store, acq *acquisition)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -57,7 +57,7 @@ func inside(t *testing.T, f func(s *Store, acq *acquisition)) {
 		assert.Must(t, err)
 		acq := s.acquisition("c/1", d)
 		acq.newRound()
-		f(s, acq)
+		f(t, s, acq)
 		synctest.Wait()
 	})
 }
@@ -84,7 +84,7 @@ func (acq *acquisition) renewAt13(votes ...majority.Vote) {
 // A push has no request of its own. The server may have granted at any time since the request that
 // queued the attempt, so the lease must not count from the push's arrival.
 func TestAPushedGrantCountsFromTheRequestThatQueuedIt(t *testing.T) {
-	inside(t, func(s *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		na := acq.round.attempts[acq.round.coordinator]
 		na.queued, na.askedAt, acq.phase = true, 10*second, asking
 		time.Sleep(2 * second)
@@ -96,7 +96,7 @@ func TestAPushedGrantCountsFromTheRequestThatQueuedIt(t *testing.T) {
 // Answers can overtake each other. The newer reading knows of a loss of memory that the older one
 // has not seen.
 func TestAnOlderReadingDoesNotReplaceANewerOne(t *testing.T) {
-	inside(t, func(_ *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
 		ns := acq.states
 		assert.Must(t, ns.noteRead(0, 9*second, "9000 run -"))
 		assert.Must(t, ns.noteRead(0, 8*second, "5000 run -"))
@@ -108,7 +108,7 @@ func TestAnOlderReadingDoesNotReplaceANewerOne(t *testing.T) {
 
 // If the grants took as long as the lease, the first of them may be over.
 func TestAGrantThatIsOverBeforeItIsBelievedIsNone(t *testing.T) {
-	inside(t, func(_ *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
 		deadline := leasetime.Deadline(0, acq.ttl)
 		for _, age := range []time.Duration{deadline - 1, deadline} {
 			acq.phase, acq.countsFrom = asking, acq.s.now()-age
@@ -121,7 +121,7 @@ func TestAGrantThatIsOverBeforeItIsBelievedIsNone(t *testing.T) {
 // A request that is under way at a server may bring its hold: to replace the attempt would cancel it.
 func TestALeaseIsNotRestoredBesideARequestThatIsUnderWay(t *testing.T) {
 	for _, busy := range []bool{false, true} {
-		inside(t, func(_ *Store, acq *acquisition) {
+		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
 			acq.hold()
 			na := acq.round.attempts[2]
 			na.holds = false
@@ -138,7 +138,7 @@ func TestALeaseIsNotRestoredBesideARequestThatIsUnderWay(t *testing.T) {
 // An acquisition that is swept while its waiter lives loses the waiter's position. A waiter's last use
 // is at most a lease and the life of its position ago.
 func TestLiveAcquisitionsAreNotSwept(t *testing.T) {
-	inside(t, func(s *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		longest := s.cfg.MaxTTL + leasetime.WaiterTTL(s.cfg.MaxTTL)
 		time.Sleep(longest)
 		acq.touch()
@@ -158,7 +158,7 @@ func TestLiveAcquisitionsAreNotSwept(t *testing.T) {
 // A server that does not answer a cancel may hold until a TTL after the last renewal. Until then the
 // store must go on cancelling.
 func TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast(t *testing.T) {
-	inside(t, func(s *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		acq.hold()
 		acq.renewAt13(majority.Held, majority.Held, majority.Held)
 		_, _ = acq.round.attempts[2].cancel(second)
@@ -172,7 +172,7 @@ func TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast(t *testing.T) {
 
 // A push may be lost before a node's first subscription stands. So its waiters must poll then.
 func TestWaitersPollWhenANodesSubscriptionStands(t *testing.T) {
-	inside(t, func(s *Store, _ *acquisition) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		var resumed atomic.Int32
 		stop, err := s.Listen(context.Background(), "push:c", store.Listener{Resumed: func() { resumed.Add(1) }})
 		assert.Must(t, err)
@@ -185,7 +185,7 @@ func TestWaitersPollWhenANodesSubscriptionStands(t *testing.T) {
 // A renewal moves the time from which each hold counts. Otherwise a lease that has been renewed would
 // count as one that may be over, a TTL after its grant.
 func TestAHoldCountsFromItsLastRenewal(t *testing.T) {
-	inside(t, func(_ *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
 		acq.hold()
 		acq.renewAt13(majority.Held, majority.Held, majority.Silent)
 		time.Sleep(7 * second) // at 20 s a TTL since the grant is over
@@ -197,7 +197,7 @@ func TestAHoldCountsFromItsLastRenewal(t *testing.T) {
 
 // A silent server answers no waiter. So it is the last that may become coordinator.
 func TestASilentServerIsTheLastThatMayBeCoordinator(t *testing.T) {
-	inside(t, func(s *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		before := s.order(acq.key)
 		s.nodes[before[0]].noteAnswers(false, s.now(), 0)
 		assert.EqualSlices(t, s.order(acq.key), append(before[1:len(before):len(before)], before[0]), "while it is silent")
@@ -210,7 +210,7 @@ func TestASilentServerIsTheLastThatMayBeCoordinator(t *testing.T) {
 // readers of several servers need not be the same ones.
 func TestReadersOnOtherServersDoNotContradictTheCoordinator(t *testing.T) {
 	for holder, want := range map[string]comparison{"d/1.7": heldByOthers, "": plausible} {
-		inside(t, func(_ *Store, acq *acquisition) {
+		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
 			for _, na := range acq.round.attempts {
 				na.reply, na.lastAnswer = majority.Busy, wire.Answer{Kind: wire.Busy, Holder: holder}
 			}
@@ -225,7 +225,7 @@ func TestReadersOnOtherServersDoNotContradictTheCoordinator(t *testing.T) {
 // A waiter whose turn it is may find out that a mark is wrong. It has the mark corrected at once, and does
 // not give up its turn for that.
 func TestAWaiterWhoseTurnItIsHasWrongMarksCorrected(t *testing.T) {
-	inside(t, func(s *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		ns := acq.states
 		acq.phase, ns.identified, ns.lastRead = collecting, true, s.now()
 		s.life.Go(grantLabel, func() { acq.awaitCollect(acq.round, second) })
@@ -241,7 +241,7 @@ func TestAWaiterWhoseTurnItIsHasWrongMarksCorrected(t *testing.T) {
 // The push of a grant may arrive after a poll has confirmed it, and say less: an earlier time, and the token
 // from before the second phase.
 func TestAnOlderWordOfAGrantTakesNothingBack(t *testing.T) {
-	inside(t, func(_ *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
 		acq.hold()
 		na := acq.round.attempts[0]
 		na.noteGrant(30, 0, 12*second)
