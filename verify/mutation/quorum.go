@@ -133,11 +133,6 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAcquiresThatArriveAfterTheReleaseAreCancelled",
 	old:  "if err == nil && pending.times > 0 {",
 	mut:  "if answer == \"none\" {",
-}, {
-	name: "quorum: a late queue entry is kept when it is granted",
-	by:   "TestALateQueueEntryDelaysNobody",
-	old:  "	if !known {\n		return // its cancel",
-	mut:  "	if known || !known {\n		return // its cancel",
 }}), in("internal/majority/majority.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: the greatest token drawn is the lease's though few have it",
 	by:   "TestTokenIsAboveAllThatWereDrawn",
@@ -223,6 +218,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAHoldCountsFromItsLastRenewal",
 	old:  "na.countsFrom, na.unconfirmed = max(na.countsFrom, start), false",
 	mut:  "na.unconfirmed = false",
+}, {
+	name: "quorum: an eviction is outlived with the help of silent servers",
+	by:   "TestSilentServersDoNotOutliveAnEviction",
+	old:  " || slices.Contains(ren.votes, majority.Evicted) {",
+	mut:  " || slices.Contains(ren.votes, majority.Evicted) && false {",
 }}), in("quorum/marks.go", quorum, []mutant{{
 	name: "quorum: one server under two names has two votes",
 	by:   "TestTheSameServerIsForgottenOnceTheMistakeIsCorrected",
@@ -233,6 +233,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAnOlderReadingDoesNotReplaceANewerOne",
 	old:  "if ns.nodes[i].askedAt > sent {",
 	mut:  "if ns.nodes[i].askedAt > sent && false {",
+}, {
+	name: "quorum: a new reading ends a probation",
+	by:   "TestANewReadingDoesNotEndAProbation",
+	old:  "askedAt: sent, countsFrom: ns.nodes[i].countsFrom,",
+	mut:  "askedAt: sent,",
 }}), in("quorum/nodeattempt.go", quorum, []mutant{{
 	name: "quorum: what a server may yet grant is not cancelled",
 	by:   "TestAFailedCancelIsSentAgainLater",
@@ -253,6 +258,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast",
 	old:  "until := max(na.askedAt, na.countsFrom) + acq.ttl",
 	mut:  "until := na.askedAt + acq.ttl",
+}, {
+	name: "quorum: a grant vouches from its sending",
+	by:   "TestALateQueuedDoesNotUndoAGrant",
+	old:  "\t\tna.heldSince = acq.s.now()\n",
+	mut:  "\t\tna.heldSince = sent\n",
 }}), in("quorum/errors.go", quorum, []mutant{{
 	name: "quorum: a cancel that a node refuses for a while is forgotten",
 	by:   "TestACancelThatIsRefusedForAWhileIsSentAgain",
@@ -288,6 +298,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAPushedGrantCountsFromTheRequestThatQueuedIt",
 	old:  "na.noteGrant(a.Token, a.Waiting, na.askedAt)",
 	mut:  "na.noteGrant(a.Token, a.Waiting, s.now())",
+}, {
+	name: "quorum: a push of an earlier identity counts",
+	by:   "TestAfterAServerForgotTheNextRequestHasANewIdentity",
+	old:  "!r.live() || r.attempts[i].id != id {",
+	mut:  "!r.live() {",
 }}), in("quorum/coordinator.go", quorum, []mutant{{
 	name: "quorum: a waiter behind dead ones does not check the coordinator",
 	by:   "TestACoordinatorWithADeadQueueHasNoVeto",
@@ -342,7 +357,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	name: "quorum: live acquisitions are swept",
 	by:   "TestLiveAcquisitionsAreNotSwept",
 	old:  "> s.cfg.MaxTTL+leasetime.WaiterTTL(s.cfg.MaxTTL) {",
-	mut:  "> s.cfg.MaxTTL {",
+	mut:  "> leasetime.WaiterTTL(s.cfg.MaxTTL) {",
 }}), in("quorum/subscription.go", quorum, []mutant{{
 	name: "quorum: waiters are not told that a server's subscription stands",
 	by:   "TestWaitersPollWhenANodesSubscriptionStands",

@@ -43,16 +43,6 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestManyWaitersShareOneSubscription",
 	old:  "	case <-s.made:\n		err = s.err\n	case <-ctx.Done():\n		err = ctx.Err()\n	}\n",
 	mut:  "	case <-ctx.Done():\n		err = ctx.Err()\n	default:\n	}\n",
-}, {
-	name: "a late subscription is not for waiters that exist already",
-	by:   "TestAWaiterWithoutASubscriptionGetsItWhenItIsConfirmed",
-	old:  "			w.sub = s\n			s.users++\n			w.tellResumed()\n",
-	mut:  "",
-}, {
-	name: "the hub tells nobody of a push for nobody",
-	by:   "TestAPushForNoWaiterIsReported",
-	old:  "		h.stray(number) ",
-	mut:  "		",
 }}), in("internal/localqueue/queue.go", library, []mutant{{
 	name: "a goroutine that gives up keeps the turn",
 	by:   "TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing",
@@ -118,11 +108,6 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestAReleaseTellsAllWatchersAtOnce",
 	old:  "		if f.subscribe(ctx) {\n			continue",
 	mut:  "		if f.subscribe(ctx) && false {\n			continue",
-}, {
-	name: "a watcher takes any news for its own",
-	by:   "TestReadersAndWritersWaitForWhatIsInTheirWay",
-	old:  "	case news.Mode == \"\" || news.Mode == wire.Shared && f.want == wire.Shared,\n",
-	mut:  "	case news.Mode != wire.PermitMode,\n",
 }, {
 	name: "a watcher misses what happened while its subscription was broken",
 	by:   "TestAWatcherIsToldThoughThePushIsLostOrTheHolderDies",
