@@ -251,3 +251,35 @@ func TestAnOlderWordOfAGrantTakesNothingBack(t *testing.T) {
 		assert.Equal(t, na.heldSince, 10*second, "it vouches from")
 	})
 }
+
+// A collecting that fails is counted, so that the next one has more time. If joining again fails, too, the
+// waiter is told to poll.
+func TestAFailedCollectIsCountedAndEndsInAPoll(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		var resumed atomic.Int32
+		stop, err := s.Listen(context.Background(), "push:c", store.Listener{Resumed: func() { resumed.Add(1) }})
+		assert.Must(t, err)
+		defer stop()
+		time.Sleep(time.Minute)
+		s.nodes[2].noteAnswers(false, s.now(), 0) // waiters are told of its silence, too
+		before := resumed.Load()
+		acq.phase = collecting
+		acq.backOff(acq.round, second) // too few servers count to join again
+		assert.Equal(t, acq.failedCollects, 1, "failed collects")
+		assert.Equal(t, resumed.Load()-before, 1, "how often waiters were told to poll")
+	})
+}
+
+// A push may overtake the answer that queued its attempt. Then it is the waiter's turn, and nobody tells it
+// again.
+func TestAPushThatOvertakesTheAnswerIsAWaitersTurn(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		acq.mu.Lock()
+		acq.round.attempts[acq.round.coordinator].noteGrant(20, 0, 10*second)
+		acq.mu.Unlock()
+		acq.keepPosition(acq.round, second)
+		acq.mu.Lock()
+		defer acq.mu.Unlock()
+		assert.Equal(t, acq.phase, collecting, "the phase")
+	})
+}
