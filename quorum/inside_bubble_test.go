@@ -283,3 +283,39 @@ func TestAPushThatOvertakesTheAnswerIsAWaitersTurn(t *testing.T) {
 		assert.Equal(t, acq.phase, collecting, "the phase")
 	})
 }
+
+// A grant whose token cannot be written is given up, on every server.
+func TestAGrantWhoseTokenCannotBeWrittenIsGivenUp(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		acq.hold()
+		acq.phase = asking
+		for _, n := range s.nodes[:2] {
+			n.Store.(*memstore.Store).FailRequest(func(string, []string) error { return errBroken })
+		}
+		r := acq.round
+		_, err := acq.conclude(context.Background(), r, majority.Won, second)
+		assert.Is(t, err, errBroken)
+		synctest.Wait()
+		acq.mu.Lock()
+		defer acq.mu.Unlock()
+		assert.Equal(t, acq.phase, idle, "the phase")
+		for i, na := range r.attempts {
+			assert.True(t, na.ended, "the attempt on server %d goes on", i)
+		}
+	})
+}
+
+// If a waiter polls that has its lease already, only those servers confirm it that vouch for all of the time.
+func TestARepeatedPollCountsOnlyServersThatVouch(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		acq.hold()
+		attempts := acq.round.attempts
+		attempts[1].heldSince, attempts[2].heldSince = 11*second, 11*second
+		for _, want := range []bool{false, true} {
+			_, won, err := acq.complete(context.Background(), acq.round, second)
+			assert.Must(t, err)
+			assert.Equal(t, won, want, "it is confirmed")
+			attempts[1].heldSince = 10 * second
+		}
+	})
+}

@@ -356,3 +356,18 @@ func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 		assert.True(t, got[1] != Counts, "it was stepped itself, by %v: %v", by, got)
 	}
 }
+
+// If two sets of servers of the same size agree, the earlier clock counts: then no lease ends too early.
+func TestOfTwoClocksTheEarlierOneCounts(t *testing.T) {
+	at := func(clock time.Duration) Reading {
+		return Reading{OK: true, Low: clock, High: clock, Mark: Mark{At: clock}}
+	}
+	all := []bool{true, true, true, true}
+	early, late := []bool{true, true, false, false}, []bool{false, false, true, true}
+	for first, want := range map[time.Duration][]bool{0: early, 2 * time.Hour: late} {
+		readings := []Reading{at(first), at(first), at(time.Hour), at(time.Hour)}
+		_, in, n := agree(0, forever, readings, all)
+		assert.EqualSlices(t, in, want, "with the first at %v, these agree", first)
+		assert.Equal(t, n, 2, "how many agree")
+	}
+}

@@ -84,11 +84,6 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	by:   "TestALeaseIsNotShortenedWhereOthersTrustIt",
 	old:  "	case h.lock.owner != \"\":\n",
 	mut:  "	case h.lock.owner == \"-\":\n",
-}, {
-	name: "permits without an answer stay taken",
-	by:   "TestPermitsWithoutAReplyComeBackInTheBackground",
-	old:  "		less.later()\n",
-	mut:  "",
 }}), in("election.go", library, []mutant{{
 	name: "a leader resumes while the former still believes",
 	by:   "TestARestartedLeaderResumesItsTerm",

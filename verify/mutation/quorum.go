@@ -303,6 +303,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAfterAServerForgotTheNextRequestHasANewIdentity",
 	old:  "!r.live() || r.attempts[i].id != id {",
 	mut:  "!r.live() {",
+}, {
+	name: "quorum: a poll of a lease counts servers that joined later",
+	by:   "TestARepeatedPollCountsOnlyServersThatVouch",
+	old:  "\tif at == held {\n\t\tcounts = r.confirmed()\n\t}\n",
+	mut:  "\t_ = at\n",
 }}), in("quorum/coordinator.go", quorum, []mutant{{
 	name: "quorum: a waiter behind dead ones does not check the coordinator",
 	by:   "TestACoordinatorWithADeadQueueHasNoVeto",
