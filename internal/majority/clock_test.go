@@ -371,3 +371,27 @@ func TestOfTwoClocksTheEarlierOneCounts(t *testing.T) {
 		assert.Equal(t, n, 2, "how many agree")
 	}
 }
+
+// A comparison that was inexact says less of the quorum's clock.
+func TestTheErrorOfAComparisonCounts(t *testing.T) {
+	exact := Reading{OK: true}.quorumClock(0, forever)
+	inexact := Reading{OK: true, Mark: Mark{Error: time.Second}}.quorumClock(0, forever)
+	assert.Equal(t, exact.low-inexact.low, time.Second, "the clock may be earlier by")
+	assert.Equal(t, inexact.high-exact.high, time.Second, "the clock may be later by")
+}
+
+// A probation ends by the earliest clock that may be right: then no server counts too early.
+func TestAProbationEndsByTheEarliestClock(t *testing.T) {
+	const now = time.Hour
+	one := Reading{OK: true, High: time.Second, Mark: Mark{
+		Epoch: 1, Name: "q", Born: now - longest + time.Second/2, At: now,
+	}}
+	readings := []Reading{one, one, one}
+	for what, s := range map[string]Survey{
+		"Assess": Assess(now, readings, longest, fresh), "Vouch": Vouch(now, readings, one.Mark, longest),
+	} {
+		for i := range readings {
+			assert.Equal(t, s.Standings[i], OnProbation, "%s: server %d", what, i)
+		}
+	}
+}
