@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -130,4 +131,70 @@ func TestWhichStandingsCount(t *testing.T) {
 		assert.Equal(t, n.counts(time.Minute), want, "standing %d", standing)
 		assert.False(t, n.counts(time.Minute-1), "standing %d counts before its time", standing)
 	}
+}
+
+// A token is an instant. It is ahead if no right clock reaches it within half of MaxTTL.
+func TestWhichTokensAreAhead(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		acq.hold()
+		for i := range s.nodes {
+			assert.Must(t, acq.states.noteRead(i, 9*second, "10000 run -")) // as ours, or up to 1 s ahead
+		}
+		latest := uint64((10*second + s.cfg.MaxTTL/2) / time.Microsecond)
+		acq.round.attempts[0].token, acq.round.attempts[1].token = latest, latest+1
+		assert.EqualSlices(t, acq.round.tokensAhead(), []bool{false, true, false}, "ahead")
+	})
+}
+
+// The client may count its lease from a poll that says that it waits. So no older hold may count.
+func TestAWaitersLeaseCountsFromItsLastPoll(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		args := []string{"d/1", "60000", "70000", "x", "0", "push:"}
+		_, err := s.nodes[0].Run(t.Context(), script.Acquire, []string{acq.key}, args)
+		assert.Must(t, err)
+		acq.round.coordinator, acq.waiterTTL = 0, "27000"
+		assert.Must(t, acq.round.attempts[0].acquire(second, acq.waiterTTL))
+		acq.phase = waiting
+		time.Sleep(second)
+		_, err = acq.pollCoordinator(t.Context(), acq.round)
+		assert.Must(t, err)
+		assert.Equal(t, acq.phase, waiting, "the phase")
+		assert.Equal(t, acq.countsFrom, 11*second, "a lease counts from")
+	})
+}
+
+// If the coordinator does not answer a poll, the waiter looks for another one.
+func TestAPollWithoutAnAnswerLooksForAnotherCoordinator(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		r := acq.round
+		r.coordinator, acq.waiterTTL, acq.phase = silent, "27000", waiting
+		r.attempts[silent].queued = true
+		_, err := acq.pollCoordinator(t.Context(), r)
+		assert.True(t, err != nil && acq.round != r, "it waits on: %v", err) // too few servers count
+	})
+}
+
+// A request to acquire that is repeated does not begin anew.
+func TestARepeatedRequestKeepsItsRound(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		acq.hold()
+		r := acq.round
+		_, err := acq.acquire(t.Context(), "27000")
+		assert.Must(t, err)
+		assert.True(t, acq.round == r, "another round has begun")
+	})
+}
+
+// A server that falls silent may have the queue of some waiters: they poll at once.
+func TestWaitersPollWhenAServerFallsSilent(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		told := 0
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Resumed: func() { told++ }})
+		assert.Must(t, err)
+		time.Sleep(time.Minute)
+		told = 0
+		s.nodes[0].noteAnswers(false, s.now(), 0)
+		assert.Equal(t, told, 1, "how often they were told")
+		stop()
+	})
 }

@@ -395,3 +395,15 @@ func TestAProbationEndsByTheEarliestClock(t *testing.T) {
 		}
 	}
 }
+
+// An inexact reading would make the comparison of all worse. It counts only when the last one is very old.
+func TestInexactReadingsAreNotCompared(t *testing.T) {
+	const today = time.Hour
+	one := func(wrong, age time.Duration) Reading { return Reading{High: 2 * wrong, Mark: Mark{At: today - age}} }
+	for r, want := range map[Reading]bool{
+		one(0, fresh): true, one(0, fresh-1): false,
+		one(Tolerance(fresh)+1, fresh): false, one(Tolerance(fresh)+1, longest/4): true,
+	} {
+		assert.Equal(t, comparisonDue(today, []Reading{r}, []bool{true}, longest, fresh), want, "%+v", r)
+	}
+}
