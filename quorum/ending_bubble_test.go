@@ -198,3 +198,13 @@ func TestWaitersPollWhenAServerFallsSilent(t *testing.T) {
 		stop()
 	})
 }
+
+// An acquisition that ends late does not end the one that has its name by then.
+func TestAnAcquisitionForgetsOnlyItself(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.forget(acq)
+		next := s.acquisition("c/1", acq.acquireArgs)
+		s.forget(acq)
+		assert.True(t, next != acq && s.find(acq.key, "c/1") == next, "the next one is forgotten")
+	})
+}
