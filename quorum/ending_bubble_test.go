@@ -208,3 +208,28 @@ func TestAnAcquisitionForgetsOnlyItself(t *testing.T) {
 		assert.True(t, next != acq && s.find(acq.key, "c/1") == next, "the next one is forgotten")
 	})
 }
+
+// What an attempt has on a server stays, and only the others are asked again.
+func TestOnlyServersThatHaveNothingAreAskedAgain(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		waits, holds, other := acq.round.attempts[0], acq.round.attempts[1], acq.round.attempts[2]
+		waits.queued, waits.reply = true, majority.Queued
+		holds.holds, holds.reply = true, majority.Granted
+		other.reply = majority.Busy
+		assert.EqualSlices(t, acq.round.reopen(), []*nodeAttempt{other}, "asked again")
+		replies, _ := acq.round.replies()
+		assert.EqualSlices(t, replies, []majority.Reply{majority.Queued, majority.Granted, majority.Open}, "replies")
+	})
+}
+
+// Only what a majority had granted is released; anything else is cancelled.
+func TestOnlyAnAcquisitionThatWasWonIsReleased(t *testing.T) {
+	for _, at := range []phase{asking, idle, waiting, collecting, held, ended} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.phase = at
+			_, _, won := s.end(acq)
+			assert.Equal(t, won, at == held, "in phase %d it was won", at)
+			assert.Equal(t, acq.phase, ended, "its phase")
+		})
+	}
+}

@@ -407,3 +407,10 @@ func TestInexactReadingsAreNotCompared(t *testing.T) {
 		assert.Equal(t, comparisonDue(today, []Reading{r}, []bool{true}, longest, fresh), want, "%+v", r)
 	}
 }
+
+// Servers left behind are heard only if they confirm each of the others.
+func TestAConfirmationIsOfEachServer(t *testing.T) {
+	whole := []bool{true, false, true}
+	assert.True(t, containsAll(whole, []bool{true, false, false}), "a part is not found")
+	assert.False(t, containsAll(whole, []bool{true, true, false}), "one that is not there is found")
+}
