@@ -161,7 +161,7 @@ test-beside: ## test beside programs of others, which it installs (BESIDE='brows
 	@sh scripts/test-beside.sh $(BESIDE)
 
 .PHONY: mutation
-mutation: ## break the library in many ways, and see that the tests notice each (a quarter of an hour)
+mutation: ## break the library in over 200 ways, and see that the tests notice each (ten minutes)
 	$(NEEDS_SERVER)
 	cd verify && $(GO) run ./mutation
 
@@ -200,8 +200,8 @@ cover: ## measure which lines the tests of all modules reach, in bin/cover.html
 # It goes over all topologies, for DURATION each, and half a minute more with a thousand waiters, which leave nothing to
 # others. It leaves pages for a browser, and the histories of broken rounds, in bin/verify.
 #
-# RECORD=FILE adds rounds to a track record instead, and writes its summary beside the file, with the ending .md. All topologies
-# run at the same time, since most of a fault is waiting, and the pairs of faults that the record lacks come first.
+# RECORD=FILE adds rounds to a track record instead, and writes its summary beside the file, with the ending .md. All
+# topologies run at the same time, since most of a fault is waiting, and the pairs that the record lacks come first.
 DURATION ?= 2m
 TOPOLOGIES ?= standalone durable everysec sentinel cluster quorum
 VERIFYFLAGS ?=

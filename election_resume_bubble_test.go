@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // crashed is a leadership whose process has died: nobody renews it, and nobody releases it.
@@ -74,6 +75,21 @@ func TestALeaderThatIsResumedElsewhereNeverBelievesBesideTheOther(t *testing.T) 
 			resign(t, l)
 		})
 	}
+}
+
+// A resumption counts only when it is acknowledged, like any grant. Otherwise it is given back.
+func TestAResumptionThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		acks := holdfast.WaitReplicas(1, limit)
+		w.SetAcks(store.Acks{Replicas: 1})
+		former := crashed(t, w, "here", acks)
+		w.SetAcks(store.Acks{})
+		l, err := resumed(t, w.client().Election("e", acks), former)
+		assert.Is(t, err, holdfast.ErrNotAcked)
+		assert.True(t, l == nil, "it leads: %v", l)
+		synctest.Wait()
+		w.wantFree("e")
+	})
 }
 
 func TestNothingToResumeIsAnError(t *testing.T) {

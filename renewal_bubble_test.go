@@ -75,6 +75,25 @@ func TestAPushedGrantIsAcknowledgedOrHandedOn(t *testing.T) {
 	})
 }
 
+// Acknowledgements may take longer than a pushed lease lasts. So a waiter that wants them does not
+// trust the push: it asks for its whole TTL first.
+func TestAPushedGrantIsNotTrustedBeforeItsAcknowledgements(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const slow = 4 * time.Second
+		held := mustLock(t, w.client().Mutex("x"))
+		c := w.client(holdfast.Config{RequestTimeout: slow + time.Second})
+		next := w.waiting(c.Mutex("x", holdfast.WaitReplicas(1, slow)), t.Context())
+		synctest.Wait()
+		release(t, held)
+		time.Sleep(slow - time.Millisecond)
+		w.SetAcks(store.Acks{Replicas: 1})
+		got := <-next
+		assert.Must(t, got.err)
+		assert.Equal(t, got.Remaining(), trusted-slow, "trusted for")
+		release(t, got.Lease)
+	})
+}
+
 // Renewals count only when they are acknowledged. Otherwise they are retried until the
 // old deadline.
 func TestARenewalThatTooFewAcknowledgeIsNone(t *testing.T) {

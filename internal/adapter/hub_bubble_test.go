@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -210,6 +211,35 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 		assert.True(t, got.resumed == 1, "it was told %d times", got.resumed)
 		ended(f, got.stop)
 	})
+}
+
+// A node refuses a channel whose slot has moved. The redirection names the channel, or only its slot. The
+// channel goes to the named node, and others that wait for their confirmation stay.
+func TestAChannelFollowsARedirection(t *testing.T) {
+	for _, named := range []string{"a", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			nodes := play()
+			h := &Hub{Driver: Driver{Session: nodes.session, Nodes: func(
+				_ context.Context, channels []string, _ bool,
+			) ([]string, error) {
+				return slices.Repeat([]string{"one"}, len(channels)), nil
+			}}}
+			moves, stays := startListen(t.Context(), h, "a"), startListen(t.Context(), h, "b")
+			one := <-nodes.feeds
+			one.Changes() // both are asked for
+			one.Moved(named, slot.Of("a"), "two")
+			synctest.Wait()
+			assert.MustTrue(t, len(nodes.feeds) == 1, "named %q: the channel stays where its slot was", named)
+			two := <-nodes.feeds
+			assert.Equal(t, two.Node, "two", "the channel goes to")
+			subscribe, _ := confirmAll(two)
+			assert.EqualSlices(t, subscribe, []string{"a"}, "the new node is asked for")
+			one.Confirmed("b")
+			synctest.Wait()
+			ended(two, moves.stop)
+			ended(one, stays.stop)
+		})
+	}
 }
 
 // If a channel gets a new listener before UNSUBSCRIBE is sent, it remains subscribed.

@@ -148,6 +148,23 @@ func TestASilentServerDelaysNoRequestForLong(t *testing.T) {
 	})
 }
 
+// If more is queued than a batch takes, the rest waits no longer for a silent server than the batch did.
+func TestASilentServerDoesNotKeepTheRestOfAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(spawn)
+		_, items := s.crowd(t, 4+32+5)
+		start := time.Now()
+		for i, want := range []int{32, 5} {
+			assert.Equal(t, len(<-s.out), want, "requests in batch %d", i+1)
+			assert.Equal(t, time.Since(start), time.Duration(i+1)*10*time.Millisecond, "batch %d was sent after", i+1)
+		}
+		close(s.back)
+		for _, b := range items {
+			<-b.Answer
+		}
+	})
+}
+
 // A request that leaves in time is not sent. One that was sent cannot leave.
 func TestACancelledRequestIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -356,3 +356,61 @@ func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 		assert.True(t, got[1] != Counts, "it was stepped itself, by %v: %v", by, got)
 	}
 }
+
+// If two sets of servers of the same size agree, the earlier clock counts: then no lease ends too early.
+func TestOfTwoClocksTheEarlierOneCounts(t *testing.T) {
+	at := func(clock time.Duration) Reading {
+		return Reading{OK: true, Low: clock, High: clock, Mark: Mark{At: clock}}
+	}
+	all := []bool{true, true, true, true}
+	early, late := []bool{true, true, false, false}, []bool{false, false, true, true}
+	for first, want := range map[time.Duration][]bool{0: early, 2 * time.Hour: late} {
+		readings := []Reading{at(first), at(first), at(time.Hour), at(time.Hour)}
+		_, in, n := agree(0, forever, readings, all)
+		assert.EqualSlices(t, in, want, "with the first at %v, these agree", first)
+		assert.Equal(t, n, 2, "how many agree")
+	}
+}
+
+// A comparison that was inexact says less of the quorum's clock.
+func TestTheErrorOfAComparisonCounts(t *testing.T) {
+	exact := Reading{OK: true}.quorumClock(0, forever)
+	inexact := Reading{OK: true, Mark: Mark{Error: time.Second}}.quorumClock(0, forever)
+	assert.Equal(t, exact.low-inexact.low, time.Second, "the clock may be earlier by")
+	assert.Equal(t, inexact.high-exact.high, time.Second, "the clock may be later by")
+}
+
+// A probation ends by the earliest clock that may be right: then no server counts too early.
+func TestAProbationEndsByTheEarliestClock(t *testing.T) {
+	const now = time.Hour
+	one := Reading{OK: true, High: time.Second, Mark: Mark{
+		Epoch: 1, Name: "q", Born: now - longest + time.Second/2, At: now,
+	}}
+	readings := []Reading{one, one, one}
+	for what, s := range map[string]Survey{
+		"Assess": Assess(now, readings, longest, fresh), "Vouch": Vouch(now, readings, one.Mark, longest),
+	} {
+		for i := range readings {
+			assert.Equal(t, s.Standings[i], OnProbation, "%s: server %d", what, i)
+		}
+	}
+}
+
+// An inexact reading would make the comparison of all worse. It counts only when the last one is very old.
+func TestInexactReadingsAreNotCompared(t *testing.T) {
+	const today = time.Hour
+	one := func(wrong, age time.Duration) Reading { return Reading{High: 2 * wrong, Mark: Mark{At: today - age}} }
+	for r, want := range map[Reading]bool{
+		one(0, fresh): true, one(0, fresh-1): false,
+		one(Tolerance(fresh)+1, fresh): false, one(Tolerance(fresh)+1, longest/4): true,
+	} {
+		assert.Equal(t, comparisonDue(today, []Reading{r}, []bool{true}, longest, fresh), want, "%+v", r)
+	}
+}
+
+// Servers left behind are heard only if they confirm each of the others.
+func TestAConfirmationIsOfEachServer(t *testing.T) {
+	whole := []bool{true, false, true}
+	assert.True(t, containsAll(whole, []bool{true, false, false}), "a part is not found")
+	assert.False(t, containsAll(whole, []bool{true, true, false}), "one that is not there is found")
+}

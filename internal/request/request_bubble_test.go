@@ -325,6 +325,22 @@ func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
 	})
 }
 
+// A position outlives a lease. So a push may come when a TTL is over, and others have given up
+// meanwhile.
+func TestAPushLongAfterAnAttemptWasAbandonedIsAnsweredWithACancel(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		c := request.NewCanceller(b.Sender)
+		c.CancelWaiter(attempt("c/1"), 1)
+		time.Sleep(ttl + time.Second)
+		c.CancelWaiter(attempt("c/2"), 2)
+		time.Sleep(2 * ttl) // nobody sends either cancel any more
+		b.acquire(t, "c/1")
+		c.Stray(1)
+		synctest.Wait()
+		assert.Equal(t, b.acquire(t, "c/3").Kind, wire.Granted, "what became of the late grant: the next attempt is")
+	})
+}
+
 func TestAPushWakesTheCancelThatIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		c := request.NewCanceller(b.Sender)

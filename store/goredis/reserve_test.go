@@ -2,6 +2,8 @@ package goredis_test
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,6 +55,42 @@ func occupied(t *testing.T, s *redistest.Server) (st store.Store, take func()) {
 func TestAFullPoolCostsNoLease(t *testing.T) {
 	assert.True(t, !library.FullPoolCostsNoLease(t).(*goredis.Store).Reserved(),
 		"connections that nothing uses are kept")
+}
+
+// Requests that release a hold or keep a position may go over the store's own connections, and any number of
+// them may be under way for long. Renewals go out all the same.
+func TestARenewalPassesAllOtherRequests(t *testing.T) {
+	s := redistest.Start(t, adaptertest.Free)
+	proxy := redistest.NewProxy(t, s.Addr())
+	cancelled := make(chan struct{})
+	proxy.Hook(func(e redistest.Event) {
+		if e.Stage == redistest.Arrived && slices.Contains(e.Request, "cancelled/1") {
+			<-cancelled
+		}
+	})
+	rdb := dialling(t, &redis.Options{
+		Addr: proxy.Addr(), PoolSize: 2, PoolTimeout: time.Minute, ReadTimeout: time.Hour,
+	})
+	st := goredis.New(rdb)
+	occupy(t, s, rdb, 2)
+	ctx, end := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		end()
+		close(cancelled)
+		all.Wait()
+	})
+	for range 20 {
+		all.Go(func() {
+			_, _ = st.Run(ctx, script.Cancel, []string{"holdfast:{x}"}, []string{"cancelled/1", "1000", "push:"})
+		})
+	}
+	for range 100 { // while the others come
+		ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience/4)
+		_, err := st.Run(ctx, script.Renew, []string{"holdfast:{x}"}, []string{"600000", "1000", "renewed/1"})
+		cancel()
+		assert.Must(t, err)
+	}
 }
 
 // Locks that are held for a moment need no additional connection.

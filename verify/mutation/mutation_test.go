@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-// Every mutant can still be made: what it replaces occurs once in its file. It is the fast
-// part of the run, and fails as soon as the code has moved away from under a mutant.
-func TestEveryMutantFindsItsPlace(t *testing.T) {
+// Every mutant can still be made: what it replaces occurs once in its file, and the test that is to catch
+// it exists. This is the fast part of the run. It fails as soon as the code has moved away from under a
+// mutant.
+func TestEveryMutantFindsItsPlaceAndItsTest(t *testing.T) {
 	root, err := findRoot()
 	assert.Must(t, err)
 	names := map[string]bool{}
@@ -22,25 +21,26 @@ func TestEveryMutantFindsItsPlace(t *testing.T) {
 		assert.Must(t, err)
 		_, err = m.apply(string(text))
 		assert.True(t, err == nil, "%s: %v", m.name, err)
-		assert.True(t, !names[m.name] && len(m.by) != 0,
-			"%s: its name is not its own, or no check is to catch it", m.name)
+		assert.False(t, names[m.name], "%s: its name is not its own", m.name)
 		names[m.name] = true
+		assert.True(t, hasTest(t, filepath.Join(root, m.tests.module, m.tests.pkg), m.by),
+			"%s: %s has no %s", m.name, m.tests.pkg, m.by)
 	}
-	assert.AtLeast(t, len(mutants), 150, "mutants")
 }
 
-// The table in the documentation is of the mutants that there are.
-func TestTheTableHasEveryMutant(t *testing.T) {
-	root, err := findRoot()
+func hasTest(t *testing.T, dir, test string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	assert.Must(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "track-record", "mutations.md"))
-	assert.Must(t, err)
-	for _, m := range mutants {
-		assert.True(t, strings.Contains(string(page), "\n| "+m.name+" | `"+m.file+"` | "),
-			"%q is not in the table: run make mutation", m.name)
+	name, _, _ := strings.Cut(test, "/")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		assert.Must(t, err)
+		if strings.Contains(string(text), "\nfunc "+name+"(") {
+			return true
+		}
 	}
-	n := strings.Count(string(page), "\n| ") - 1
-	assert.True(t, n == len(mutants), "the table has %d mutants, there are %d: run make mutation", n, len(mutants))
+	return false
 }
 
 // A place that is not there, or is there twice, is no mutant.
@@ -72,32 +72,9 @@ func TestTheTestThatFailedIsFound(t *testing.T) {
 		"%q is a mutant that hung, not a test that failed", hung)
 }
 
-// The test that noticed a mutant last time is asked first, and by itself.
-func TestWhatNoticedAMutantLastTimeIsAskedFirst(t *testing.T) {
-	by := []check{{"a", ".", []string{"-run=X|Y", "./a"}}, {"b", ".", []string{"./b"}}}
-	for last, want := range map[caught]string{
-		{"a", "TestY"}: "[{a . [-run=^TestY$ ./a]}]",
-		{"b", "TestZ"}: "[{b . [-run=^TestZ$ ./b]}]",
-		{"c", "TestY"}: "[]",
-		{}:             "[]",
-	} {
-		assert.Equal(t, fmt.Sprint(again(by, last)), want, "%v", last)
+// Only the test that is to catch a mutant runs, and of a subtest's test no other.
+func TestATestIsMatchedExactly(t *testing.T) {
+	for test, want := range map[string]string{"TestA": "^TestA$", "TestA/B": "^TestA$/^B$"} {
+		assert.Equal(t, exactly(test), want, "%s", test)
 	}
-	assert.Equal(t, by[0].args[0], "-run=X|Y", "the check itself was changed")
-}
-
-// What is written is read again, and what was not tried keeps its row.
-func TestThePageIsReadAsItIsWritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "page.md")
-	first, second := mutants[0], mutants[1]
-	for _, v := range []verdict{
-		{first, caught{"unit tests", "TestA"}}, {second, caught{"oracle", "TestB"}},
-		{mutants[2], caught{"oracle", "TestB"}}, {second, caught{"oracle", "TestC"}}, {mutants[2], caught{}},
-	} {
-		assert.Must(t, writePage(path, v))
-	}
-	got, want := readPage(path), map[string]caught{
-		first.name: {"unit tests", "TestA"}, second.name: {"oracle", "TestC"},
-	}
-	assert.True(t, maps.Equal(got, want), "read %v, want %v", got, want)
 }

@@ -1,8 +1,12 @@
 package adaptertest
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +23,7 @@ func (l Library) Requests(t *testing.T) {
 	t.Run("RunReturnsWhenTheContextEnds", l.runReturnsWhenTheContextEnds)
 	t.Run("RunSendsAgainOnABrokenConnection", l.runSendsAgain)
 	t.Run("ARefusalAfterALostAnswerIsNotDefinite", l.refusalAfterALostAnswer)
+	t.Run("TheDisksThatHaveItAreCounted", l.countsDisks)
 	t.Run("Server", l.server)
 }
 
@@ -230,4 +235,64 @@ func (l Library) refusedConnection(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), addr), "Listen: %v", err)
 	_, err = s.Server(t.Context())
 	assert.True(t, err != nil && strings.Contains(err.Error(), addr), "Server: %v", err)
+}
+
+// countsDisks tests which of WAITAOF's numbers is the primary's own disk. The servers of these tests may
+// be too old for it, so the test is the server.
+func (l Library) countsDisks(t *testing.T) {
+	addr, asked := answers(t, map[string]string{
+		"HELLO": "%1\r\n+proto\r\n:3\r\n", "EVALSHA": "+x\r\n", "WAITAOF": "*2\r\n:3\r\n:4\r\n",
+	})
+	s := l.store(t, addr, Client{}).(store.Acker)
+	need := store.Acks{LocalAOF: 1, ReplicaAOF: 2}
+	_, got, err := s.RunAcked(t.Context(), Echo, nil, []string{"x"}, need, time.Second)
+	assert.Must(t, err)
+	assert.Equal(t, redistest.Next(t, "a WAITAOF", asked["WAITAOF"]), "WAITAOF 1 2 1000", "the server was asked")
+	assert.Equal(t, got, store.Acks{LocalAOF: 3, ReplicaAOF: 4}, "acknowledged")
+}
+
+// answers is a server that answers each command with these bytes, and all others with OK. It tells how it
+// was asked.
+func answers(t *testing.T, with map[string]string) (addr string, asked map[string]chan string) {
+	t.Helper()
+	asked = make(map[string]chan string)
+	for name := range with {
+		asked[name] = make(chan string, 100)
+	}
+	listener := redistest.Listen(t)
+	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // it ends the accepting, whatever it says
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn, with, asked)
+		}
+	}()
+	return listener.Addr().String(), asked
+}
+
+func serve(conn net.Conn, with map[string]string, asked map[string]chan string) {
+	defer conn.Close() //nolint:errcheck // the client has gone
+	in := bufio.NewScanner(conn)
+	for in.Scan() { // *COUNT, and then $LENGTH and a word for each: no word has a line end
+		n, _ := strconv.Atoi(strings.TrimPrefix(in.Text(), "*"))
+		words := make([]string, n)
+		for i := range words {
+			in.Scan()
+			in.Scan()
+			words[i] = in.Text()
+		}
+		name := strings.ToUpper(words[0])
+		answer, known := with[name]
+		if known {
+			asked[name] <- strings.ToUpper(strings.Join(words, " "))
+		} else {
+			answer = "+OK\r\n"
+		}
+		if _, err := io.WriteString(conn, answer); err != nil {
+			return
+		}
+	}
 }

@@ -1,0 +1,67 @@
+package main
+
+import "slices"
+
+// inStores are those of requests and subscriptions over a client library.
+var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/adapter"), []mutant{{
+	name: "what is not subscribed to after a break is believed to be",
+	by:   "TestResumedIsCalledWhenASubscriptionIsRestored",
+	old:  "\t\tc.subscribeSent, c.confirmed = false, false\n\t\tf.toSubscribe = append(f.toSubscribe, name)\n",
+	mut:  "\t\tc.subscribeSent, c.confirmed = true, true\n",
+}, {
+	name: "a slot that has moved leaves its channels where they were",
+	by:   "TestAChannelFollowsItsSlot",
+	old: "\tif c := h.channels[name]; c != nil && c.feed == f && c.subscribeSent && h.Driver.Nodes != nil {\n" +
+		"\t\th.unassign(name, c, \"\")\n\t}\n",
+	mut: "",
+}, {
+	name: "a redirection leaves the channels of its slot where they were",
+	by:   "TestAChannelFollowsARedirection",
+	old:  "!c.confirmed && slot.Of(name) == n {",
+	mut:  "!c.confirmed && slot.Of(name) == n && false {",
+}}), in("internal/adapter/retry.go", unit("./internal/adapter"), []mutant{{
+	name: "a request that may have run counts as one that was never sent",
+	by:   "TestARefusalAfterABrokenConnectionProvesNothing",
+	old:  "\t\tif failure != NotSent {\n\t\t\tbroke = err\n\t\t}\n",
+	mut:  "",
+}}), in("store/goredis/errors.go", goredis, []mutant{{
+	name: "goredis: a refusal after a broken connection is definite",
+	by:   "TestRequests",
+	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
+	mut:  "\t\treturn refusal\n",
+}}), in("store/goredis/goredis.go", goredis, []mutant{{
+	name: "goredis: a subscription stays at a server that has become a replica",
+	by:   "TestASubscriptionFollowsTheAddressToAnotherServer",
+	old:  "if adapter.FromReplica(refusal) && s.cluster == nil {",
+	mut:  "if false {",
+}}), in("store/goredis/reserve.go", goredis, []mutant{{
+	name: "goredis: renewals wait for the user's own requests",
+	by:   "TestAFullPoolCostsNoLease",
+	old:  "\tcase script.Renew.Name:\n\t\treturn renewing\n",
+	mut:  "",
+}, {
+	name: "goredis: other requests use all connections that are kept for renewals",
+	by:   "TestARenewalPassesAllOtherRequests",
+	old:  "\treserveShared = 6\n",
+	mut:  "\treserveShared = reserveSize\n",
+}}), in("store/rueidis/errors.go", rueidis, []mutant{{
+	name: "rueidis: a refusal after a broken connection is definite",
+	by:   "TestRequests",
+	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
+	mut:  "\t\treturn refusal\n",
+}}), in("store/rueidis/session.go", rueidis, []mutant{{
+	name: "rueidis: a subscription stays at a server that has become a replica",
+	by:   "TestASubscriptionFollowsTheAddressToAnotherServer",
+	old:  "\t\t\tif atReplica(f, sub.conn) {\n",
+	mut:  "\t\t\tif false {\n",
+}}), in("store/goredis/acks.go", goredis, []mutant{{
+	name: "goredis: WAITAOF's numbers are swapped",
+	by:   "TestRequests/TheDisksThatHaveItAreCounted",
+	old:  "need.LocalAOF, need.ReplicaAOF, limit",
+	mut:  "need.ReplicaAOF, need.LocalAOF, limit",
+}}), in("store/rueidis/acks.go", rueidis, []mutant{{
+	name: "rueidis: WAITAOF's numbers are swapped",
+	by:   "TestRequests/TheDisksThatHaveItAreCounted",
+	old:  "strconv.Itoa(w.need.LocalAOF), strconv.Itoa(w.need.ReplicaAOF)",
+	mut:  "strconv.Itoa(w.need.ReplicaAOF), strconv.Itoa(w.need.LocalAOF)",
+}}))
