@@ -64,6 +64,55 @@ func TestReadersOfTheProcessJoinAWriterThatDowngraded(t *testing.T) {
 	})
 }
 
+// The server grants an upgrade because it knows of one reader. So no reader begins under that lease while the
+// request is on its way: Lock waits for the answer, and then its reader is one under the writer.
+func TestNoReaderBeginsUnderALeaseThatIsBeingUpgraded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		l := must(t, m.RLock)
+		old := l.Token()
+		w.net.slow(func(action string) (there, back time.Duration) {
+			if action == "convert" {
+				return time.Second, time.Second
+			}
+			return 0, 0
+		})
+		upgraded := make(chan error, 1)
+		go func() { upgraded <- l.Upgrade(t.Context()) }()
+		synctest.Wait()
+		_, err := m.TryRLock(l.Context())
+		assert.Is(t, err, holdfast.ErrHeld)
+		under := taking(t, func(context.Context) (*holdfast.Lease, error) { return m.RLock(l.Context()) })
+		waits(t, "a reader under the lease", under)
+		assert.Must(t, <-upgraded)
+		inner := done(t, "the reader under the writer", under)
+		assert.True(t, inner.Token() == l.Token() && l.Token() > old,
+			"the tokens: inner %d, the writer %d, the reader before %d", inner.Token(), l.Token(), old)
+		release(t, inner)
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
+// If the outcome of a downgrade is unknown, an upgrade asks for that first. It makes readers of the leases under
+// the writer's, and then those are other readers.
+func TestAnUpgradeAfterALostDowngradeCountsTheReadersThatItMakes(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		m := w.client().RWMutex("a")
+		l := must(t, m.Lock)
+		inner, err := m.RLock(l.Context())
+		assert.Must(t, err)
+		w.LoseReply(only("convert", 2, errLink))
+		assert.Is(t, l.Downgrade(t.Context()), holdfast.ErrUnknownOutcome)
+		w.LoseReply(nil)
+		assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrHeld)
+		release(t, keep(inner))
+		assert.Must(t, l.Upgrade(t.Context()))
+		release(t, l)
+		w.wantFree("a")
+	})
+}
+
 func TestOnlyTheOnlyReaderUpgrades(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

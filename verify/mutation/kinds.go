@@ -10,7 +10,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	mut:  "func (m *members) alone() bool { return m.shared && len(m.peek().readers) == 0 }",
 }, {
 	name: "a reader joins under a lease that is being upgraded",
-	by:   "TestTwoCallsOnALeaseAtOnce",
+	by:   "TestNoReaderBeginsUnderALeaseThatIsBeingUpgraded",
 	old:  "case x.converting != nil, how",
 	mut:  "case x.converting != nil && how != underLease, how",
 }}), in("hold.go", worlds, []mutant{{
@@ -27,6 +27,11 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	name: "a reader of two becomes a writer at once",
 	by:   "TestAConflictIsRefusedWithWhatToDo",
 	old:  "	case want == up && h.othersRead() != nil:\n		return nil, false, h.othersRead()\n",
+	mut:  "",
+}, {
+	name: "an upgrade that begins with a downgrade does not look for readers again",
+	by:   "TestAnUpgradeAfterALostDowngradeCountsTheReadersThatItMakes",
+	old:  "			err = h.onlyReader() // the first step may have made readers of leases under ls\n",
 	mut:  "",
 }, {
 	name: "a step keeps its token",
