@@ -378,7 +378,7 @@ func (s *Store) tellEvicted(name string) {
 }
 
 // permissions is check_acl for the commands of a wire.
-var permissions = NewScript("check_acl", `#!lua flags=no-writes
+var permissions = NewScript("check_acl", Repeats, `#!lua flags=no-writes
 local check = redis.acl_check_cmd
 if not check then return 'unknown' end
 local missing = {}

@@ -11,6 +11,7 @@
 --
 -- HOLDS  I1 I2 I4 I5. The originals set a key only if it does not exist, so a grant of theirs and one of
 --        this script cannot both be. The same value again gets the same answer.
+-- REPEATS no: after the release a late copy sets the keys again, for nobody.
 -- WHY    Two steps could find two keys free and set only one. One key that is free needs one command,
 --        whose answer is what the key had.
 if not KEYS[2] and not ARGV[3] then

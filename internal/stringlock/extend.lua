@@ -11,6 +11,7 @@
 -- ANSWER taken    a key has another value; nothing changed
 --
 -- HOLDS  I2 I4 I5. With again the caller says that its lease is not over yet.
+-- REPEATS no: with again, a late copy sets keys anew that were deleted.
 -- WHY    Between a comparison and a new TTL another client could get the lock.
 local missing = {}
 for _, key in ipairs(KEYS) do

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- left — read how long the value stays.
 --
 -- KEYS   n key    the lock's keys
@@ -8,6 +9,7 @@
 -- ANSWER taken        a key has another value
 --
 -- HOLDS  I4. It changes nothing.
+-- REPEATS yes: it changes nothing.
 -- WHY    The TTL must be that of the value.
 local missing, least = false, nil
 for _, key in ipairs(KEYS) do

@@ -11,6 +11,7 @@
 --
 -- HOLDS  I4 I5 I9. The messages come after all deletions. Each is the value, so that a client that hears
 --        several servers can tell which messages are of one release.
+-- REPEATS no: a copy finds no keys, and is answered expired. No value is used again, so it does nothing.
 -- WHY    Between a comparison and a deletion another client could get the lock. Keys of the holder that are
 --        left go too, because its work has ended.
 local missing, taken, told = false, false, {}

@@ -22,7 +22,7 @@ func (s *Store) RunAcked(
 	}
 	var got store.Acks
 	words, key, how := s.words.of(action, keys, args), firstOf(keys), urgencyOf(action)
-	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
+	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		p := newAcked(ctx, words, need, limit)
 		err := s.process(ctx, how, key, commands{p.action, p.waits})
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {

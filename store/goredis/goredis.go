@@ -123,7 +123,7 @@ func (s *Store) Run(
 	}
 	words := s.words.of(action, keys, args)
 	key, how := firstOf(keys), urgencyOf(action)
-	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
+	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
 		err := s.process(ctx, how, key, commands{first: cmd})
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
@@ -295,7 +295,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	}
 	info := store.ServerInfo{Address: s.addr()}
 	var reply any
-	_, err, broke := s.retry.Do(ctx, func() (string, error) {
+	_, err, broke := s.retry.Do(ctx, true, func() (string, error) {
 		cmd := redis.NewCmd(ctx, "hello")
 		err := s.process(ctx, ordinary, "", commands{first: cmd})
 		if err == nil {

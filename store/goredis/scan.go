@@ -51,7 +51,7 @@ func (s *Store) scan(
 	send func(cmd redis.Cmder) error,
 ) error {
 	return adapter.ScanKeys(prefix, func(cursor uint64, pattern string) (keys []string, next uint64, err error) {
-		_, err, broke := retry.Do(ctx, func() (string, error) {
+		_, err, broke := retry.Do(ctx, true, func() (string, error) {
 			cmd := redis.NewScanCmd(ctx, nil, "scan", cursor, "match", pattern, "count", adapter.ScanPage)
 			err := send(cmd)
 			if err == nil {

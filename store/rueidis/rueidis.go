@@ -99,7 +99,7 @@ func (s *Store) Run(
 	if s.unusable != nil {
 		return "", s.unusable
 	}
-	text, err, broke := s.retry.Do(ctx, func() (string, error) {
+	text, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		text, err := s.do(ctx, s.eval(s.client.B(), action, false, keys, args)).text()
 		if refusal := serverError(err); refusal != nil && refusal.Code == "NOSCRIPT" {
 			text, err = s.do(ctx, s.eval(s.client.B(), action, true, keys, args)).text()
@@ -247,7 +247,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	info := store.ServerInfo{Address: s.addr()}
 	var fields map[string]rueidis.RedisMessage
 	try := -1
-	_, err, broke := s.retry.Do(ctx, func() (string, error) {
+	_, err, broke := s.retry.Do(ctx, true, func() (string, error) {
 		try++
 		hello := s.client.B().Arbitrary("HELLO")
 		if s.mode == rueidis.ClientModeCluster {
