@@ -117,6 +117,7 @@ type attempt struct {
 	askedAt time.Duration // before the client sent the last request that may have led to a grant
 
 	unanswered  int  // how many acquires got no answer
+	askedAgain  bool // a call that does not wait has asked once more, see withdrawn
 	answered    bool // the last acquire was answered
 	needsCancel bool // the server may have a hold or a position of the attempt
 
@@ -207,7 +208,8 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 			// confirmation, and only then join the queue.
 			a, err = at.join(ctx)
 		}
-		if err == nil || errors.Is(err, wire.ErrAnswer) || !retry.pauseAfter(ctx, err) {
+		if err == nil || errors.Is(err, wire.ErrAnswer) ||
+			!retry.pauseAfter(ctx, err) && !(retry.try && at.withdrawn(ctx, err)) {
 			return a, err
 		}
 		if at.needsCancel {
@@ -215,6 +217,35 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 		}
 		a, err = at.ask(ctx, script.Acquire)
 	}
+}
+
+// withdrawn reports whether a call that does not wait may ask once more. Its connection broke, or was
+// given up, before the request's time was over, and the server has answered the cancel. Without that
+// answer the next attempt could find the lock held by this one, and call it held.
+func (at *attempt) withdrawn(ctx context.Context, err error) bool {
+	if at.askedAgain || !at.needsCancel || !isBreak(err) {
+		return false
+	}
+	at.askedAgain = true
+	return at.lock.withdraw(ctx, script.Cancel, at.id)
+}
+
+// isBreak reports whether the outcome of a request is unknown although its time is not over.
+func isBreak(err error) bool {
+	return err != nil && !request.Definite(err) && !request.IsSilence(err) && !request.IsContextEnd(err) &&
+		!errors.Is(err, wire.ErrAnswer)
+}
+
+// withdraw cancels an attempt and reports whether the server has answered.
+func (lk *lock) withdraw(ctx context.Context, action *script.Script, id string) bool {
+	c, a := lk.client, lk.toCancel(id)
+	_, err := c.sender.RunWithin(ctx, lk.requestLimit(), action, a.Keys, a.Owned(a.ID, c.retention, a.ChannelPrefix))
+	return err == nil
+}
+
+// requestLimit is the time limit of one request about a lease of this lock.
+func (lk *lock) requestLimit() time.Duration {
+	return leasetime.RequestLimit(lk.client.sender.Timeout, lk.ttl)
 }
 
 // ask sends acquire or poll for the attempt.

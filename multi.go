@@ -344,7 +344,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		}
 	}
 	sent := c.now()
-	answer, err := c.sender.Run(ctx, script.AcquireAll, keys, args)
+	answer, err := c.sender.RunWithin(ctx, first.requestLimit(), script.AcquireAll, keys, args)
 	if request.Definite(err) {
 		return nil, 0, wrap("lock", first.name, err)
 	}

@@ -344,7 +344,8 @@ func (s *Store) evict(ctx context.Context, names []string, in *arguments) (strin
 	in.text() // who it was
 	in.text() // and why
 	only := in.number()
-	in.skipRecord()
+	in.skipRecord() // with the ID of the request
+	in.owner()      // and its bound: the neighbour's record has no place for either, so it is sent once
 	if !in.ok() {
 		return "", nil
 	}

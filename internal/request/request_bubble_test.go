@@ -128,7 +128,7 @@ func TestARequestWithoutAnAnswerIsSentOnceMore(t *testing.T) {
 			bubble(t, func(t *testing.T, b *bench) {
 				b.count(func(string) error { return c.errs[b.sent.Load()-1] })
 				args := []string{"c/1", "60000", base}
-				_, err := b.AskResend(t.Context(), new(request.Buffer), script.Cancel, []string{key}, args)
+				_, err := b.AskResend(t.Context(), new(request.Buffer), time.Minute, script.Cancel, []string{key}, args)
 				if b.sent.Load() != c.sent || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Errorf("%v after %d requests", err, b.sent.Load())
 				}
