@@ -542,7 +542,7 @@ func evictOnce(ctx context.Context, c *Client, key string, token uint64) ([]stri
 		case request.Refusal(err) != nil:
 			return nil, nil
 		case err != nil:
-			return nil, request.Unsent(err)
+			return nil, err
 		}
 		token = record.Fence
 	}
