@@ -7,10 +7,17 @@ func (s *Store) SetSilence(d time.Duration) { s.feeds.silence = d }
 
 // Reserved reports whether the store has connections of its own.
 func (s *Store) Reserved() bool {
-	r := &s.single.reserve
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.own != nil
+	o := s.single.own
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pool != nil
+}
+
+// Connections is how many connections the store has of its own.
+func (s *Store) Connections() int {
+	s.single.connsMu.Lock()
+	defer s.single.connsMu.Unlock()
+	return len(s.single.conns)
 }
 
 // Timed reports whether the store keeps a timer for its next request.

@@ -43,7 +43,7 @@ import (
 
 // Store runs actions on Redis or Valkey through a go-redis client.
 type Store struct {
-	single   *noRetry // one server, or the primary behind Sentinel
+	single   *server  // one server, or the primary behind Sentinel
 	cluster  *cluster // or a Cluster
 	unusable error    // or neither: why
 
@@ -81,7 +81,7 @@ func New(rdb redis.UniversalClient) *Store {
 	}
 	switch rdb := rdb.(type) {
 	case *redis.Client:
-		s.single = newNoRetry(rdb)
+		s.single = newServer(rdb)
 		s.retry.Tries = rdb.Options().MaxRetries
 		s.retry.Failover = behindSentinel(rdb)
 	case *redis.ClusterClient:
@@ -99,7 +99,7 @@ func New(rdb redis.UniversalClient) *Store {
 
 // behindSentinel reports whether NewFailoverClient made the client: it has this name instead
 // of an address.
-func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "FailoverClient" }
+func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == failoverAddr }
 
 // Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole text if the server
 // does not know the script.
@@ -157,7 +157,7 @@ func firstOf(keys []string) string {
 // the first error, or the context's as soon as the context ends; then cmds must no longer be
 // touched.
 //
-// go-redis handles deadlines: noRetry makes it set them on the socket, and it watches Done
+// go-redis handles deadlines: own makes it set them on the socket, and it watches Done
 // while it connects. But nothing wakes a read when a context is cancelled before its deadline.
 // Hence the goroutine, for three cases: a context that can be cancelled; a Cluster, where a
 // redirection may cost another connection; and while the server leaves requests unanswered,
@@ -186,11 +186,11 @@ func (s *Store) send(ctx context.Context, how urgency, key string, cmds commands
 	case s.cluster != nil:
 		return await(ctx, deadline, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
 	case ctx.Done() == nil && deadline == nil:
-		return s.single.sendUrgent(ctx, how, cmds)
+		return s.single.send(ctx, how, cmds)
 	case ctx.Done() == nil && s.steady.Reached():
-		return s.single.sendUrgent(adapter.Bounded(ctx, deadline), how, cmds)
+		return s.single.send(adapter.Bounded(ctx, deadline), how, cmds)
 	}
-	return await(ctx, deadline, func(ctx context.Context) error { return s.single.sendUrgent(ctx, how, cmds) })
+	return await(ctx, deadline, func(ctx context.Context) error { return s.single.send(ctx, how, cmds) })
 }
 
 // await runs send in a goroutine of its own and returns its error, or the context's as soon as
@@ -246,7 +246,7 @@ func (s *Store) CloseIdleConnections() {
 	case s.cluster != nil:
 		s.cluster.closeIdle()
 	default:
-		s.single.reserve.close()
+		s.single.close()
 	}
 }
 

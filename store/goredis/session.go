@@ -198,14 +198,16 @@ func (s *Store) checkDemotion(f *adapter.Feed) (again <-chan time.Time, err erro
 	if channel == "" {
 		return time.After(checkClientEvery), nil
 	}
-	both := s.single.pool.Pipeline()
+	defer s.single.put()
+	own := s.single.get()
+	both := own.pool.Pipeline()
 	hello, count := both.Do(f.Context, "hello"), both.PubSubNumSub(f.Context, channel)
 	_, _ = both.Exec(f.Context) // each has its own error
 	var info store.ServerInfo
 	describe(&info, hello.Val())
 	switch {
 	case info.Role == "replica":
-		s.single.leave(f.Context, true)
+		own.leave(f.Context, true)
 		return time.After(checkClientEvery), nil
 	case count.Err() != nil && serverError(count.Err()) == nil:
 		return time.After(checkClientEvery), nil
@@ -233,7 +235,8 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 	if s.cluster != nil {
 		return f.Node != "" && s.cluster.misplaced(f, channel)
 	}
-	count, err := s.single.client.PubSubNumSub(f.Context, channel).Result()
+	defer s.single.put()
+	count, err := s.single.get().pool.PubSubNumSub(f.Context, channel).Result()
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
 }
 

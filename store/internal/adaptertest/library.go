@@ -73,7 +73,7 @@ var (
 
 func action(text string) *script.Script {
 	sum := sha1.Sum([]byte(text))
-	return &script.Script{Name: "test", Text: text, SHA1: hex.EncodeToString(sum[:])}
+	return &script.Script{Name: "test", Text: text, SHA1: hex.EncodeToString(sum[:]), Repeats: true}
 }
 
 // start starts a server for clients of the library.
