@@ -69,6 +69,18 @@ func (c *cluster) closeIdle() {
 	}
 }
 
+// serverAt returns the node of a subscription, nil if it is not known.
+func (c *cluster) serverAt(f *adapter.Feed) *server {
+	if f.Node == "" {
+		return nil
+	}
+	node := c.node(f.Context, f.Node)
+	if node == nil {
+		return nil
+	}
+	return c.clientFor(node)
+}
+
 // node returns the node at addr, nil if the client does not know it.
 func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
 	var mu sync.Mutex
