@@ -83,6 +83,8 @@ func TestStopAtAServerThatRefuses(t *testing.T)                      { library.S
 func TestStopAtANodeThatRefuses(t *testing.T)                        { library.StopsAtANodeThatRefuses(t) }
 func TestCloseLeavesNoTimer(t *testing.T)                            { library.CloseLeavesNoTimer(t) }
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)               { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestADeadConnectionCostsLittle(t *testing.T)                    { library.DeadConnectionsCostLittle(t) }
+func TestASlowServerGetsNothingTwice(t *testing.T)                   { library.SlowServerGetsNothingTwice(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T)             { library.UnusableClients(t) }
 
 // open returns a store on addr. change may change the client's options.

@@ -43,6 +43,9 @@ func opened(t testing.TB, addr string, c adaptertest.Client) (store.Store, func(
 		if change := protocols[c.Protocol]; change != nil {
 			change(o)
 		}
+		if c.Watched {
+			*o = rueidisstore.Watch(*o)
+		}
 	})
 	return s, nil
 }
@@ -77,6 +80,8 @@ func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) { library.F
 
 func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNoTimer(t) }
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestADeadConnectionCostsLittle(t *testing.T)        { library.DeadConnectionsCostLittle(t) }
+func TestASlowServerGetsNothingTwice(t *testing.T)       { library.SlowServerGetsNothingTwice(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }
 
 // When the last refusals of an old server arrive, the client's connection may lead to the new

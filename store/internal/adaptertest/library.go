@@ -52,6 +52,7 @@ type Client struct {
 	User, Password string
 	Protocol       string // one of Library.Protocols
 	Waits          bool   // waits for an answer as long as the context allows
+	Watched        bool   // its connections are watched, if the library needs that
 }
 
 // Free lets clients run the scripts of these tests, which are not Holdfast's, on any key.

@@ -1,0 +1,194 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// dead is a client whose connections a router has forgotten.
+type dead struct {
+	t     *testing.T
+	proxy *redistest.Proxy
+	c     *holdfast.Client
+	other *holdfast.Client // past the router
+	leak  []*holdfast.Lease
+}
+
+// limit is the time limit of a request in these tests. On a busy machine everything takes longer, so each
+// call has a limit of its own that only a lost request exceeds.
+const limit = 4 * time.Second
+
+func (l Library) dead(t *testing.T) *dead {
+	server := l.start(t)
+	d := &dead{t: t, proxy: redistest.NewProxy(t, server.Addr())}
+	for addr, c := range map[string]**holdfast.Client{d.proxy.Addr(): &d.c, server.Addr(): &d.other} {
+		made, err := holdfast.New(l.store(t, addr, Client{Watched: true}), holdfast.Config{RequestTimeout: limit})
+		assert.Must(t, err)
+		*c = made
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = made.Close(ctx)
+		})
+	}
+	return d
+}
+
+// use makes n goroutines hold a lock at the same time, so that the client has as many connections as it
+// makes for that.
+func (d *dead) use(n int) {
+	d.t.Helper()
+	var all, held sync.WaitGroup
+	held.Add(n)
+	for i := range n {
+		all.Go(func() {
+			l, err := d.c.Mutex(fmt.Sprint("use-", i)).Lock(d.t.Context())
+			held.Done()
+			held.Wait()
+			if err == nil {
+				err = l.Release(d.t.Context())
+			}
+			if err != nil {
+				d.t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// deadCalls are the calls of the API, each with what it needs before its connection dies.
+var deadCalls = map[string]func(d *dead) (call func(ctx context.Context) error){
+	"Lock": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.Mutex("a").Lock(ctx)) }
+	},
+	"TryLock": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.Mutex("a").TryLock(ctx)) }
+	},
+	"MaxWait": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			return assert.Err(d.c.Mutex("a", holdfast.MaxWait(limit)).Lock(ctx))
+		}
+	},
+	"several": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.MultiMutex([]string{"a", "b"}).TryLock(ctx)) }
+	},
+	"Periodic": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			ran, err := d.c.Periodic("job", time.Hour).Do(ctx, func(context.Context) error { return nil })
+			if err == nil && !ran.Ran {
+				err = fmt.Errorf("not run: %+v", ran)
+			}
+			return err
+		}
+	},
+	"Release": func(d *dead) func(ctx context.Context) error {
+		l, err := d.c.Mutex("a").Lock(d.t.Context())
+		assert.Must(d.t, err)
+		return l.Release
+	},
+	"Extend": func(d *dead) func(ctx context.Context) error {
+		l, err := d.c.Mutex("a").Lock(d.t.Context())
+		assert.Must(d.t, err)
+		return func(ctx context.Context) error { return l.Extend(ctx, time.Minute) }
+	},
+	"Evict": func(d *dead) func(ctx context.Context) error {
+		assert.Must(d.t, assert.Err(d.other.Mutex("a").Lock(d.t.Context())))
+		return func(ctx context.Context) error {
+			n, err := d.c.Evict(ctx, "a", holdfast.Eviction{By: "ops", Reason: "test"})
+			if err == nil && n != 1 {
+				err = fmt.Errorf("%d holds ended", n)
+			}
+			return err
+		}
+	},
+	"Inspect": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.Inspect(ctx, "a")) }
+	},
+	"push": func(d *dead) func(ctx context.Context) error {
+		held, err := d.other.Mutex("a").Lock(d.t.Context())
+		assert.Must(d.t, err)
+		got := make(chan error, 1)
+		go func() { got <- assert.Err(d.c.Mutex("a").Lock(d.t.Context())) }()
+		redistest.Await(d.t, "it waits", func() bool {
+			info, err := d.other.Inspect(d.t.Context(), "a")
+			return err == nil && len(info.Waiters) == 1
+		})
+		return func(ctx context.Context) error {
+			if err := held.Release(ctx); err != nil {
+				return err
+			}
+			select {
+			case err := <-got:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	},
+}
+
+// DeadConnectionsCostLittle tests that a call succeeds within the limit of one request although a router
+// has forgotten all connections of the client, one or ten.
+func (l Library) DeadConnectionsCostLittle(t *testing.T) {
+	for name, prepare := range deadCalls {
+		for _, n := range []int{1, 10} {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				t.Parallel()
+				d := l.dead(t)
+				d.use(n)
+				call := prepare(d)
+				assert.True(t, d.proxy.Forget() > 0, "there is no connection")
+				ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+				defer cancel()
+				began := time.Now()
+				assert.NoError(t, call(ctx))
+				t.Logf("%v", time.Since(began))
+				assert.AtMost(t, time.Since(began), 3*limit, "it took")
+			})
+		}
+	}
+	t.Run("a short lease", l.deadConnectionCostsNoLease)
+}
+
+// deadConnectionCostsNoLease tests that a lease that is shorter than the limit of a request outlives
+// the connection over which it was granted.
+func (l Library) deadConnectionCostsNoLease(t *testing.T) {
+	t.Parallel()
+	d := l.dead(t)
+	lease, err := d.c.Mutex("a", holdfast.TTL(3*time.Second)).Lock(t.Context())
+	assert.Must(t, err)
+	granted := time.Now()
+	d.proxy.Forget()
+	redistest.Await(t, "it is renewed beyond its TTL, or lost", func() bool {
+		return lease.Err() != nil || time.Since(granted) > 4*time.Second
+	})
+	assert.NoError(t, lease.Err())
+	assert.NoError(t, lease.Release(t.Context()))
+}
+
+// SlowServerGetsNothingTwice tests that a server that answers later than a connection is doubted gets each
+// request once, and loses no connection.
+func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
+	for _, delay := range []time.Duration{400 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
+			d := l.dead(t)
+			d.use(1)
+			asked, cut := d.proxy.Count(redistest.Arrived, "EVALSHA"), d.proxy.Count(redistest.Answered, "EVALSHA")
+			d.proxy.Delay(delay)
+			lease, err := d.c.Mutex("a").TryLock(t.Context())
+			assert.Must(t, err)
+			assert.Must(t, lease.Release(t.Context()))
+			asked = d.proxy.Count(redistest.Arrived, "EVALSHA") - asked
+			assert.Equal(t, asked, 2, "requests")
+			assert.Equal(t, d.proxy.Count(redistest.Answered, "EVALSHA")-cut, 2, "answers")
+		})
+	}
+}
