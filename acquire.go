@@ -548,7 +548,7 @@ func heldIn(err error) error {
 func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}

@@ -116,11 +116,11 @@ func (a Acks) Total() time.Duration {
 }
 
 // RunAcked is [Sender.Run] for a write that waits for acknowledgements. got are those that
-// came. If there are fewer than needed, the script has run all the same.
+// came. If there are fewer than needed, the script has run all the same. limit is the time limit.
 func (s *Sender) RunAcked(
-	ctx context.Context, need Acks, action *script.Script, keys, args []string,
+	ctx context.Context, limit time.Duration, need Acks, action *script.Script, keys, args []string,
 ) (answer string, got store.Acks, err error) {
-	limited := timelimit.Within(ctx, s.Timeout)
+	limited := timelimit.Within(ctx, limit)
 	if !need.Wanted() {
 		answer, err = s.Store.Run(limited, action, keys, args)
 	} else {
