@@ -13,7 +13,7 @@ import (
 )
 
 // RunAcked implements [store.Acker]: it sends the action, WAIT and WAITAOF in one pipeline.
-// The client's ReadTimeout must be longer than limit.
+// The limit must be shorter than a minute, or than the client's ReadTimeout if that is longer.
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {

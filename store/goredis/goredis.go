@@ -6,20 +6,30 @@
 // The store works with a single server, with a primary behind Sentinel
 // (redis.NewFailoverClient) and with a Cluster (redis.NewClusterClient).
 //
-// The store borrows the client, and its owner closes it. Requests use the client's connection
-// pool and its hooks. Subscriptions share one connection of their own (per node in a Cluster).
-// When the last subscription has been stopped, the store holds nothing but idle connections.
+// The store borrows the client, and its owner closes it. All requests use connections of the store's own,
+// made with the client's options (Dialer, TLSConfig, credentials, Limiter, …) and used with its hooks; only a
+// DialHook does not see them. So it does not matter whether the application uses all connections of
+// the client's pool, for example with BLPOP, or has let them rest for so long that a router has
+// forgotten them. Subscriptions share one connection, which the client makes (per node in a Cluster).
 //
-// Renewals never wait for a connection that the application is using. They use a few
-// connections of the store's own, made from the client's options when the first lease is
-// renewed, and closed when they have been idle for two minutes. While the client's pool is
-// full, releases and polls use them too.
+// The store has as few connections as it has requests at the same time, usually one or two. To one
+// server it has at most as many as the client's PoolSize, four more that only renewals use, and one for
+// questions. If grants wait for acknowledgements, there are also up to PipelinePoolSize for those. All
+// are closed when nothing has used them for two minutes, and when the last client of the store is closed. The
+// client's statistics do not show them. If the client's owner closes it, the store's own connections
+// serve on, so a holder can still release its lock; new subscriptions fail.
+//
+// If a request has no answer after a second, after a quarter of a second if its connection had rested, or
+// after a quarter of its time, the store asks on another connection. If the server answers there, the silent
+// connection is dead: its requests end, and those that may be repeated are sent again. If the server does
+// not answer there either, it is slow, and all requests go on waiting. So a slow server gets nothing
+// twice. While somebody waits for a lock, the subscription is asked every two seconds in the same way.
 //
 // By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout, whatever
 // the context says. It also sends a command up to four times without telling its caller. Both
 // matter to a lock: the first delays the news that a lease is lost, and the second turns a
-// request that took effect into a refusal. So the store returns when the context ends, and
-// repeats requests itself, see [Store.Run].
+// request that took effect into a refusal, or lets it take effect twice. So the store returns when the
+// context ends, and repeats requests itself, see [Store.Run].
 package goredis
 
 import (
@@ -104,11 +114,11 @@ func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == failo
 // Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole text if the server
 // does not know the script.
 //
-// If a connection breaks before the answer, Run sends the action again, as often as the
-// client's MaxRetries allows. After such a break a refusal proves nothing about the first
+// If a connection breaks before the answer, or is given up, Run sends the action again if the script
+// may be repeated, as often as the client's MaxRetries allows. After such a break a refusal proves nothing about the first
 // request, so Run does not return it as a [*store.ServerError].
 //
-// In a Cluster, and behind Sentinel, Run repeats the action until ctx's deadline: a lost
+// In a Cluster, and behind Sentinel, Run tries until ctx's deadline what was not sent, or may be repeated: a lost
 // primary may have a successor by then, and a moving slot a node. It follows MOVED and ASK at
 // once.
 //
