@@ -1,6 +1,10 @@
 package goredis
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // SetSilence changes how soon a silent connection is given up.
 func (s *Store) SetSilence(d time.Duration) { s.feeds.silence = d }
@@ -18,6 +22,17 @@ func (s *Store) Connections() int {
 	s.single.connsMu.Lock()
 	defer s.single.connsMu.Unlock()
 	return len(s.single.conns)
+}
+
+// Stats are those of the store's own connections.
+func (s *Store) Stats() redis.PoolStats {
+	o := s.single.own
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pool == nil {
+		return redis.PoolStats{}
+	}
+	return *o.pool.pool.PoolStats()
 }
 
 // Timed reports whether the store keeps a timer for its next request.

@@ -50,8 +50,11 @@ func opened(t testing.TB, addr string, c adaptertest.Client) (store.Store, func(
 		}
 	})
 	return s, func() int {
-		stats := rdb.PoolStats()
-		return int(stats.TotalConns) - int(stats.IdleConns)
+		used := 0
+		for _, stats := range []redis.PoolStats{*rdb.PoolStats(), s.Stats()} {
+			used += int(stats.TotalConns) - int(stats.IdleConns)
+		}
+		return used
 	}
 }
 
