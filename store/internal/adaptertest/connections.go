@@ -10,14 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // dead is a client whose connections a router has forgotten.
 type dead struct {
-	t     *testing.T
-	proxy *redistest.Proxy
-	c     *holdfast.Client
-	other *holdfast.Client // past the router
+	t      *testing.T
+	proxy  *redistest.Proxy // in front of one server
+	forget func() int       // forgets the connections
+	c      *holdfast.Client
+	other  *holdfast.Client // past the router
 }
 
 // limit is the time limit of a request in these tests. On a busy machine everything takes longer, so each
@@ -26,9 +29,17 @@ const limit = 4 * time.Second
 
 func (l Library) dead(t *testing.T) *dead {
 	server := l.start(t)
-	d := &dead{t: t, proxy: redistest.NewProxy(t, server.Addr())}
-	for addr, c := range map[string]**holdfast.Client{d.proxy.Addr(): &d.c, server.Addr(): &d.other} {
-		made, err := holdfast.New(l.store(t, addr, Client{Watched: true}), holdfast.Config{RequestTimeout: limit})
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := deadOver(t, l.store(t, proxy.Addr(), Client{Watched: true}), l.store(t, server.Addr(), Client{}))
+	d.proxy, d.forget = proxy, proxy.Forget
+	return d
+}
+
+// deadOver makes one over a store behind the router and one past it.
+func deadOver(t *testing.T, behind, past store.Store) *dead {
+	d := &dead{t: t}
+	for st, c := range map[store.Store]**holdfast.Client{behind: &d.c, past: &d.other} {
+		made, err := holdfast.New(st, holdfast.Config{RequestTimeout: limit, Prefix: redistest.Prefix()})
 		assert.Must(t, err)
 		*c = made
 		t.Cleanup(func() {
@@ -140,20 +151,86 @@ func (l Library) DeadConnectionsCostLittle(t *testing.T) {
 		for _, n := range []int{1, 10} {
 			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
 				t.Parallel()
-				d := l.dead(t)
-				d.use(n)
-				call := prepare(d)
-				assert.True(t, d.proxy.Forget() > 0, "there is no connection")
-				ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
-				defer cancel()
-				began := time.Now()
-				assert.NoError(t, call(ctx))
-				t.Logf("%v", time.Since(began))
-				assert.AtMost(t, time.Since(began), 3*limit, "it took")
+				l.dead(t).try(t, n, prepare)
 			})
 		}
 	}
 	t.Run("a short lease", l.deadConnectionCostsNoLease)
+}
+
+// try makes a call when n goroutines have used the connections, and a router has forgotten them.
+func (d *dead) try(t *testing.T, n int, prepare func(d *dead) func(ctx context.Context) error) {
+	d.use(n)
+	call := prepare(d)
+	assert.True(t, d.forget() > 0, "there is no connection")
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	began := time.Now()
+	assert.NoError(t, call(ctx))
+	assert.AtMost(t, time.Since(began), 3*limit, "it took")
+}
+
+// DeadConnectionsEverywhere is [Library.DeadConnectionsCostLittle] behind Sentinel, in a Cluster and
+// over a quorum.
+func (l Library) DeadConnectionsEverywhere(t *testing.T) {
+	for topology, open := range map[string]func(t *testing.T) func(t *testing.T) *dead{
+		"Sentinel": func(t *testing.T) func(t *testing.T) *dead {
+			group := redistest.StartSentinel(t, append([]redistest.Option{Free}, l.Needs...)...)
+			group.AwaitReady()
+			return func(t *testing.T) *dead {
+				router := new(redistest.Router)
+				d := deadOver(t, l.OpenSentinelBehind(t, router, group), l.OpenSentinel(t, group))
+				d.forget = router.Forget
+				return d
+			}
+		},
+		"Cluster": func(t *testing.T) func(t *testing.T) *dead {
+			cluster := redistest.StartCluster(t, append([]redistest.Option{Free}, l.Needs...)...)
+			return func(t *testing.T) *dead {
+				router := new(redistest.Router)
+				d := deadOver(t, l.OpenClusterBehind(t, router, cluster), l.OpenCluster(t, cluster))
+				d.forget = router.Forget
+				return d
+			}
+		},
+		"quorum": func(t *testing.T) func(t *testing.T) *dead { return l.deadQuorum },
+	} {
+		t.Run(topology, func(t *testing.T) {
+			t.Parallel()
+			opened := open(t)
+			for _, name := range []string{"Lock", "TryLock", "Release", "push"} {
+				t.Run(name, func(t *testing.T) { opened(t).try(t, 1, deadCalls[name]) })
+			}
+		})
+	}
+}
+
+// deadQuorum is dead over three servers.
+func (l Library) deadQuorum(t *testing.T) *dead {
+	var behind, past []store.Store
+	var proxies []*redistest.Proxy
+	for range 3 {
+		server := l.start(t)
+		proxy := redistest.NewProxy(t, server.Addr())
+		proxies = append(proxies, proxy)
+		behind = append(behind, l.store(t, proxy.Addr(), Client{Watched: true}))
+		past = append(past, l.store(t, server.Addr(), Client{}))
+	}
+	var over [2]store.Store
+	for i, nodes := range [][]store.Store{behind, past} {
+		q, err := quorum.New(nodes, quorum.Config{})
+		assert.Must(t, err)
+		t.Cleanup(q.Close)
+		over[i] = q
+	}
+	d := deadOver(t, over[0], over[1])
+	d.forget = func() (forgotten int) {
+		for _, proxy := range proxies {
+			forgotten += proxy.Forget()
+		}
+		return forgotten
+	}
+	return d
 }
 
 // deadConnectionCostsNoLease tests that a lease that is shorter than the limit of a request outlives
@@ -164,7 +241,7 @@ func (l Library) deadConnectionCostsNoLease(t *testing.T) {
 	lease, err := d.c.Mutex("a", holdfast.TTL(3*time.Second)).Lock(t.Context())
 	assert.Must(t, err)
 	granted := time.Now()
-	d.proxy.Forget()
+	d.forget()
 	redistest.Await(t, "it is renewed beyond its TTL, or lost", func() bool {
 		return lease.Err() != nil || time.Since(granted) > 4*time.Second
 	})

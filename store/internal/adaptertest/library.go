@@ -26,6 +26,10 @@ type Library struct {
 	OpenSentinel func(t testing.TB, group *redistest.Sentinel) store.Store
 	OpenCluster  func(t testing.TB, cluster *redistest.Cluster) store.Store
 
+	// OpenSentinelBehind and OpenClusterBehind do that with a router between the client and all servers.
+	OpenSentinelBehind func(t testing.TB, router *redistest.Router, group *redistest.Sentinel) store.Store
+	OpenClusterBehind  func(t testing.TB, router *redistest.Router, cluster *redistest.Cluster) store.Store
+
 	// OpenRefused returns a store that finds a closed port when it connects again.
 	OpenRefused func(t *testing.T) store.Store
 
