@@ -71,18 +71,30 @@ func (c *cluster) closeIdle() {
 
 // serverAt returns the node of a subscription, nil if it is not known.
 func (c *cluster) serverAt(f *adapter.Feed) *server {
-	if f.Node == "" {
-		return nil
-	}
-	node := c.node(f.Context, f.Node)
-	if node == nil {
-		return nil
-	}
-	return c.clientFor(node)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clients[f.Node]
 }
 
-// node returns the node at addr, nil if the client does not know it.
+// forget is called when the client of a node was closed, because the node has left the Cluster.
+func (c *cluster) forget(addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.clients[addr]; v != nil {
+		v.close()
+		delete(c.clients, addr)
+	}
+}
+
+// node returns the node at addr, nil if the client does not know it. go-redis may read the slots again for
+// that, over a connection that may be dead. So nodes that have been used are known here.
 func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
+	c.mu.Lock()
+	known := c.clients[addr]
+	c.mu.Unlock()
+	if known != nil {
+		return known.client
+	}
 	var mu sync.Mutex
 	var found *redis.Client
 	_ = c.client.ForEachShard(ctx, func(_ context.Context, node *redis.Client) error {
@@ -139,6 +151,7 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *server, a
 			c.client.ReloadState(ctx)
 		}
 		if refusal != nil && refusal.Code == "CLIENT" || errors.Is(err, redis.ErrClosed) {
+			c.forget(node.Options().Addr)
 			return notSentError{redis.ErrClosed} // the node has left the Cluster
 		}
 		_, to, ask, redirected := adapter.Redirection(refusal)

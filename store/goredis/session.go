@@ -81,6 +81,9 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	defer unhook()
 
 	if err := s.sendChanges(f, ps); err != nil {
+		if s.cluster != nil && errors.Is(err, redis.ErrClosed) {
+			s.cluster.forget(f.Node)
+		}
 		end(err)
 		return false, err
 	}
