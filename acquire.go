@@ -116,8 +116,8 @@ type attempt struct {
 	number  uint64        // the number in id
 	askedAt time.Duration // before the client sent the last request that may have led to a grant
 
-	unanswered  int  // how many acquires got no answer
-	askedAgain  bool // a call that does not wait has asked once more, see withdrawn
+	unanswered  int // how many acquires got no answer
+	again       again
 	answered    bool // the last acquire was answered
 	needsCancel bool // the server may have a hold or a position of the attempt
 
@@ -172,7 +172,7 @@ func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, er
 	}
 	c.registration.Start()
 	id, number := c.newAttemptID()
-	at := &attempt{c: c, lock: lk, id: id, number: number}
+	at := &attempt{c: c, lock: lk, id: id, number: number, again: again{began: c.now()}}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
 	if !retry.try && c.hub.Active() {
@@ -219,15 +219,27 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 	}
 }
 
-// withdrawn reports whether a call that does not wait may ask once more. Its connection broke, or was
-// given up, before the request's time was over, and the server has answered the cancel. Without that
-// answer the next attempt could find the lock held by this one, and call it held.
+// withdrawn reports whether a call that does not wait may ask anew. Its connection broke, or was given up,
+// before the request's time was over, and the server has answered the cancel. Without that answer the
+// next attempt could find the lock held by this one, and call it held.
 func (at *attempt) withdrawn(ctx context.Context, err error) bool {
-	if at.askedAgain || !at.needsCancel || !isBreak(err) {
-		return false
-	}
-	at.askedAgain = true
-	return at.lock.withdraw(ctx, script.Cancel, at.id)
+	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && at.lock.withdraw(ctx, script.Cancel, at.id)
+}
+
+// again bounds how often a call that does not wait asks anew because a connection broke: a client may have
+// several connections that are dead.
+type again struct {
+	began time.Duration // of the call
+	asked int
+}
+
+// maxAgain is how often a call asks anew at most.
+const maxAgain = 3
+
+// may reports whether the call may ask anew, and counts that.
+func (a *again) may(lk *lock) bool {
+	a.asked++
+	return a.asked <= maxAgain && lk.client.now()-a.began < lk.requestLimit()
 }
 
 // isBreak reports whether the outcome of a request is unknown although its time is not over.

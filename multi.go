@@ -336,9 +336,9 @@ func askAll(ctx context.Context, retry *retries, locks []lock) (holds []*hold, b
 		return nil, 0, wrap("lock", first.name, err)
 	}
 	c.registration.Start()
-	all := allOf(locks)
+	all, anew := allOf(locks), again{began: c.now()}
 	answer, err := all.ask(ctx, retry.failures)
-	if isBreak(err) && all.withdrawn(ctx) {
+	for isBreak(err) && anew.may(first) && all.withdrawn(ctx) {
 		all.cancel() // for a late copy
 		all = allOf(locks)
 		answer, err = all.ask(ctx, retry.failures)

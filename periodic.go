@@ -308,8 +308,9 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	attempt, number := c.newAttemptID()
 	cancelRun := func() { c.canceller.CancelRun(lk.toCancel(attempt)) }
 	sent := c.now()
+	anew := again{began: sent}
 	line, err := p.askRun(ctx, attempt, first)
-	if isBreak(err) && lk.withdraw(ctx, script.CancelRun, attempt) {
+	for isBreak(err) && anew.may(lk) && lk.withdraw(ctx, script.CancelRun, attempt) {
 		cancelRun() // for a late copy
 		attempt, number = c.newAttemptID()
 		sent = c.now()

@@ -158,8 +158,8 @@ func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 
 func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
-		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 2, errLink)) },
-		"request lost": func(w *world) { w.FailRequest(only("begin_run", 2, errLink)) },
+		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 4, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("begin_run", 4, errLink)) },
 		"request late": func(w *world) { w.net.slow(slowly("begin_run", 10*time.Second, 0)) },
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {

@@ -26,7 +26,7 @@ func slowly(action string, there, back time.Duration) func(string) (time.Duratio
 func TestAnAcquisitionOfUnknownOutcomeIsCancelledInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.LoseReply(only("acquire", 2, errLink))
+		w.LoseReply(only("acquire", 4, errLink))
 		l, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
 		assert.True(t, l == nil && !errors.Is(err, holdfast.ErrHeld),

@@ -277,9 +277,8 @@ func (o *own) probe(pool *redis.Client) {
 		o.retire()
 		asked := o.now()
 		ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
-		err := pool.Ping(ctx).Err()
+		answered := o.ping(ctx, pool)
 		cancel()
-		answered := err == nil || serverError(err) != nil
 		if answered {
 			o.giveUp(asked)
 		}
@@ -333,7 +332,15 @@ func (o *own) answers(ctx context.Context) bool {
 	defer o.put()
 	pool := o.get().pool
 	o.retire()
+	return o.ping(ctx, pool)
+}
+
+// ping asks on a connection that is not retired. A refusal is an answer, too.
+func (o *own) ping(ctx context.Context, pool *redis.Client) bool {
 	err := pool.Ping(ctx).Err()
+	for tries := 0; err != nil && errors.Is(err, errRetired) && tries < cap(o.others)+spareForRenewals; tries++ {
+		err = pool.Ping(ctx).Err()
+	}
 	return err == nil || serverError(err) != nil
 }
 
