@@ -118,7 +118,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 		c.pushChannel = c.channelPrefix + c.id
 	}
 	c.renewer = renewer.New(renewer.Config{
-		Now: c.now, Timeout: cfg.RequestTimeout,
+		Now: c.now, Timeout: cfg.RequestTimeout, Late: request.ErrLate,
 		Renew: func(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
 			return renewHolds(ctx, c, batch)
 		},
@@ -162,7 +162,7 @@ func (c *Client) listen(
 			return
 		}
 		message(payload)
-	}, Resumed: resumed})
+	}, Resumed: resumed, Awaited: func() bool { return c.hub.Awaited() }})
 }
 
 // pushReader returns what reads the pushes to the client with this ID. It takes no others.

@@ -181,9 +181,9 @@ type releaseMode struct {
 
 // release tells the server that the hold has ended. The server grants the next waiter in
 // the same step. The caller has removed the hold from the renewer. Only a deadline of ctx
-// that is still ahead bounds release. If a request gets no answer, the client sends it once
-// more, because a repeated release does no harm. After that it continues in the background
-// until the lease has ended.
+// that is still ahead bounds release. If the connection breaks, the client sends the request once
+// more, because a repeated release does no harm. Both have one time limit. After that it continues in
+// the background until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
 	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
 	return r.run(timelimit.Lasting(ctx))
@@ -225,7 +225,7 @@ func (r *releasing) run(ctx context.Context) error {
 		}
 	}
 	args = lk.owned(args)
-	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
+	a, err := c.sender.AskResend(limit, &r.buf, lk.requestLimit(), action, lk.keys(), args)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
@@ -320,7 +320,8 @@ func (r *releasing) later(action *script.Script, args []string) {
 // client retries in the background for one TTL.
 func (r *releasing) reopen(ctx context.Context) error {
 	c, lk := r.lock.client, r.lock
-	a, err := c.sender.Ask(ctx, script.CancelRun, lk.keys(), []string{attemptOf(r.hold), c.retention, lk.channelPrefix})
+	a, err := wire.Parsed(c.sender.RunWithin(ctx, lk.requestLimit(), script.CancelRun, lk.keys(),
+		[]string{attemptOf(r.hold), c.retention, lk.channelPrefix}))
 	switch {
 	case err != nil:
 		if request.Transient(err) {

@@ -26,7 +26,8 @@ func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewe
 	}
 	// All leases of one group need the same acknowledgements, or none needs any.
 	first := batch[0].Hold.(*hold).lock
-	renewals, got, err := c.sender.Renew(ctx, first.ack, holds)
+	limit, _ := ctx.Deadline() // the renewer has set it
+	renewals, got, err := c.sender.Renew(ctx, time.Until(limit), first.ack, holds)
 	if err == nil {
 		err = first.acked(got)
 	}
@@ -135,7 +136,11 @@ func (m *members) endExtension() {
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.lock.client
-	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	limit := h.lock.requestLimit()
+	if h.Patient() {
+		limit = c.sender.Timeout
+	}
+	r, got, err := c.sender.Renew(ctx, limit, h.lock.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}
@@ -152,6 +157,9 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 	}
 	return "", nil
 }
+
+// Patient reports whether a renewal waits for acknowledgements.
+func (h *hold) Patient() bool { return h.lock.ack.Wanted() }
 
 // renewal returns the request for ttl from now on.
 func (h *hold) renewal(ttl time.Duration) request.Renewal {

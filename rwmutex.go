@@ -269,7 +269,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	var sent time.Duration
 	ask := func() (wire.Answer, error) {
 		sent = c.now()
-		answer, got, err := c.sender.RunAcked(ctx, lk.ack, script.Convert, lk.keys(), args)
+		answer, got, err := c.sender.RunAcked(ctx, c.sender.Timeout, lk.ack, script.Convert, lk.keys(), args)
 		if err == nil {
 			err = lk.acked(got)
 		}

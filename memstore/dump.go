@@ -119,6 +119,12 @@ func (r *record) fields() map[string]string {
 	if r.evicted != nil {
 		f["evicted"] = r.evicted.String()
 	}
+	if r.eviction.request != "" {
+		f["eviction"] = fmt.Sprint(r.eviction.request, " ", r.eviction.ended)
+	}
+	if r.undone != "" {
+		f["undone"] = r.undone
+	}
 	if r.mark != nil {
 		f["period"] = r.mark.String()
 	}

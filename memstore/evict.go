@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -16,12 +17,19 @@ func evict(st *step, args *arguments) string {
 	e := &eviction{when: st.now, by: args.text(), reason: args.text()}
 	only := args.whole() // 0: whatever is held
 	st.retention, st.channelPrefix = args.whole(), args.text()
+	request, upto := "", int64(math.MaxInt64)
+	if args.left() {
+		request, upto = args.text(), args.whole()
+	}
 
-	if st.fence == 0 {
+	switch {
+	case st.fence == 0:
 		return "free"
+	case request != "" && st.eviction.request == request:
+		return fmt.Sprintf("evicted %d", st.eviction.ended)
 	}
 	st.expire()
-	over := st.takeAway(e, only)
+	over := st.takeAway(e, only, upto)
 	switch {
 	case len(over) > 0:
 		for _, token := range over {
@@ -35,6 +43,9 @@ func evict(st *step, args *arguments) string {
 			}
 		}
 		e.attempts = e.attempts[:min(len(e.attempts), mostNamed)]
+		if request != "" {
+			st.eviction = evictionRequest{request, len(over)}
+		}
 		st.serveQueue("")
 		return fmt.Sprintf("evicted %d", len(over))
 	case only != 0:
@@ -44,15 +55,21 @@ func evict(st *step, args *arguments) string {
 	return "free"
 }
 
-// takeAway ends these holds, notes their attempts in e and returns their tokens, both in
+// evictionRequest is the last request that has ended holds. A copy of it gets the same answer.
+type evictionRequest struct {
+	request string
+	ended   int
+}
+
+// takeAway ends these holds, none with a token above upto, notes their attempts in e and returns their tokens, both in
 // the order of the tokens.
-func (st *step) takeAway(e *eviction, only int64) (over []int64) {
-	if st.holder != nil && (only == 0 || only == st.fence) {
+func (st *step) takeAway(e *eviction, only, upto int64) (over []int64) {
+	if st.holder != nil && st.fence <= upto && (only == 0 || only == st.fence) {
 		over, e.attempts = []int64{st.fence}, slices.Clone(st.holder.attempts())
 		st.holder = nil
 	}
 	for _, attempt := range st.byToken() {
-		if h := st.shares[attempt]; only == 0 || only == h.token {
+		if h := st.shares[attempt]; h.token <= upto && (only == 0 || only == h.token) {
 			over, e.attempts = append(over, h.token), append(e.attempts, attempt)
 			st.removeShare(attempt)
 		}

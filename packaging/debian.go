@@ -72,7 +72,7 @@ func (p *packager) debian(arch string, items []item) (name string, data []byte, 
 	if err != nil {
 		return "", nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	defer os.RemoveAll(dir)                            //nolint:errcheck // it is a temporary directory
 	version := strings.Replace(p.version, "-", "~", 1) // a version in development comes before its release
 	info := &nfpm.Info{
 		Name: "holdfast", Version: version, Platform: "linux", Arch: arch, Section: "admin", Maintainer: maintainer,

@@ -22,6 +22,7 @@
 --        keeps its position; the lease counts from the later time. A limit is in force
 --        while permits are held or an attempt waits. The step decides that after it has
 --        ended expired holds and served the queue. If none is in force, this request sets it.
+-- REPEATS no: after the release a late copy is granted the lock, for nobody.
 -- WHY    If a read and a grant were two steps, two clients could both see the lock free.
 --        If the token were drawn apart from its grant, tokens could be out of order.
 

@@ -11,6 +11,7 @@
 --
 -- HOLDS  I1 I3 I5. For what it does not grant, the client sends acquire: a repeated
 --        request, a lock that is held, a key that holds no record.
+-- REPEATS no: as acquire.
 -- WHY    Starting a script is most of its cost. So the acquisitions of many goroutines of
 --        a process share one start. They remain independent of each other.
 

@@ -16,6 +16,7 @@
 --
 -- HOLDS  I5 I6 I7. The caller gets no position in the queue, so it delays nobody. As poll does, it
 --        ends expired holds and serves the queue.
+-- REPEATS yes: it grants nothing.
 -- WHY    If the answer and the mark were two steps, the lock could become free in between, and
 --        nobody would be told. Only a lock that is not free gets the mark.
 

@@ -22,6 +22,7 @@
 --        even if the run is short or its process crashes. If the same attempt sends it
 --        again, it gets the same token. A request with another period or offset never
 --        judges the mark of a job.
+-- REPEATS no: after a cancel_run or the period a late copy begins a run of nobody.
 -- WHY    If reading the mark and granting were two steps, two processes could run in one
 --        period. The server's clock counts the periods, so the processes' clocks do not matter.
 

@@ -13,6 +13,7 @@
 -- ERROR  FORMAT     the record has a later format
 --
 -- HOLDS  I5 I6 I7. If the lock was granted in the meantime, the next waiter gets it at once.
+-- REPEATS yes: a copy can only take from an attempt that is not wanted any more.
 -- WHY    Between two steps the queue could grant the lock to the attempt that leaves.
 
 local key, attempt, retention = KEYS[1], ARGV[1], tonumber(ARGV[2])

@@ -6,12 +6,13 @@
 -- ARGV   2 retention       ms for which the record outlives its last lease
 -- ARGV   3 channel_prefix  prefix of the push channels
 --
--- ANSWER released   the run has ended, and its period is due again
+-- ANSWER released   the run has ended, and its period is due again, by this request or by an earlier copy of it
 -- ANSWER none       the record does not know the run; its request may still be under way
 -- ERROR  FORMAT     the record has a later format
 --
 -- HOLDS  I4 I5. It leaves a period alone that another run has begun. The mark remains, due
 --        from now on, because it also holds the period and offset of the job.
+-- REPEATS yes: undone remembers the attempt that it gave back; another run has another attempt.
 -- WHY    If the hold ended first and the mark later, nobody could run in between. After a
 --        crash in between, nobody would run for a whole period.
 
@@ -31,7 +32,11 @@ if holds(attempt) then
   end_exclusive()
   known = true
 end
-if not known then return 'none' end
+if not known then
+  local undone = read_field('undone')
+  return undone == attempt and 'released' or 'none'
+end
+fields.undone = attempt
 expire()
 serve_queue()
 return commit('released')

@@ -18,6 +18,7 @@
 -- HOLDS  I1 I2 I3 I4 I5 I7. A conversion is a grant with a new token. After a downgrade the first
 --        readers of the queue get the lock too. An upgrade goes before the queue, because
 --        everybody in it waits for that reader.
+-- REPEATS yes: a copy that comes after a later conversion names an old token.
 -- WHY    Between a release and an acquisition another writer could get the lock. An upgrade is
 --        refused at once instead of waiting, so two readers never wait for each
 --        other. The token stops a late copy from undoing a later conversion.

@@ -7,6 +7,8 @@
 -- ARGV   3 only            the token of the one hold to end; 0: all holds
 -- ARGV   4 retention       ms for which the record outlives its last lease
 -- ARGV   5 channel_prefix  prefix of the push channels
+-- ARGV   6 request         optional: the ID of this eviction, which no other one has
+-- ARGV   7 upto            optional: no hold with a higher token ends. It was granted after the operator decided
 --
 -- ANSWER evicted <holds>  so many holds have ended, and the fence has risen above them
 -- ANSWER free             nobody held the lock
@@ -16,18 +18,23 @@
 -- HOLDS  I3 I7. The same step grants the next waiter. It reads all shared holders and all
 --        holders of permits, however many: they end at one moment. Each evicted holder is
 --        pushed: evicted <attempt>. The record names the first 256 of them.
+-- REPEATS yes: the record remembers the last request; only and upto spare every hold that was granted later.
 -- WHY    The fence rises before the next grant. So a resource that checks tokens can
 --        reject the evicted holder at once.
 
 local key, by, reason, only = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local retention, channel_prefix = tonumber(ARGV[4]), ARGV[5]
+local request, upto = ARGV[6], tonumber(ARGV[7])
 
 --include record
 
 if not fence then return 'free' end
+local evicted_by, count = string.match(request and read_field('eviction') or '', '^(%S+) (%d+)$')
+if request and evicted_by == request then return 'evicted ' .. count end
 expire()
+upto = upto or fence
 local over, names = {}, {}
-if holder and (only == '0' or text(fence) == only) then
+if holder and fence <= upto and (only == '0' or text(fence) == only) then
   for _, attempt in ipairs(words(entries or holder)) do names[#names + 1] = attempt end
   over[1] = text(fence)
   end_exclusive()
@@ -37,7 +44,7 @@ elseif used > 0 then
     local value = fields[all[i]] or all[i + 1]
     if value ~= '' and string.sub(all[i], 1, 2) == 'h:' then
       local h = parse_share(value)
-      if only == '0' or h[4] == only then
+      if tonumber(h[4]) <= upto and (only == '0' or h[4] == only) then
         fields[all[i]] = ''
         gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3)}
       else
@@ -64,5 +71,6 @@ for _, attempt in ipairs(names) do send(attempt, 'evicted ' .. attempt) end
 -- The renewal of a hold that has ended reads all of these names.
 local named = math.min(#names, 256)
 fields.evicted = text(now) .. ' ' .. by .. ' ' .. reason .. ' ' .. table.concat(names, ' ', 1, named)
+if request then fields.eviction = request .. ' ' .. #over end
 serve_queue()
 return commit('evicted ' .. #over)

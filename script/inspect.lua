@@ -21,6 +21,7 @@
 --        counts what it shows, and <position> is the waiter's place. The pages up to the <next> 0
 --        show each holder and waiter that was there all the time, and some of them twice. <next>
 --        means nothing to a server with another <run>; - stands for an unknown one.
+-- REPEATS yes: it changes nothing.
 -- WHY    One step shows up to about 256 holders and waiters, of the same moment. With all of
 --        them, it would keep the server busy for as long as there are many.
 

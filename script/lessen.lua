@@ -15,6 +15,7 @@
 -- HOLDS  I1 I2 I5 I6 I7. Nothing becomes more, so copies may come in any order and at any time. If
 --        the lock may be free earlier than the waiters were told, the first waiter that receives
 --        pushes is pushed: kept <attempt> <left>.
+-- REPEATS yes: it names what is to remain, and more never comes back.
 -- WHY    A release of some permits that named their number would release them twice if it came
 --        twice. So the request names what remains.
 

@@ -9,6 +9,7 @@
 -- ANSWER node <now> <run> <mark>  now: in ms; run: the server's run ID, - if it may not be asked; mark: - for none
 --
 -- HOLDS  I2. After a restart there is no mark, even if the server has read it from its disk.
+-- REPEATS no: after the loss of all data a late copy gives the server its old mark back.
 -- WHY    A server that has lost its memory would grant the same locks again. Its mark is then
 --        lost as well, or belongs to another run.
 

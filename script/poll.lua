@@ -16,6 +16,7 @@
 --
 -- HOLDS  I5 I6 I7. It ends expired holds and serves the queue. So if a holder has died, one
 --        live waiter is enough to move the queue on.
+-- REPEATS yes: an attempt that has left the queue and holds nothing is answered gone.
 -- WHY    A push can be lost. A poll finds a grant whose push did not arrive.
 
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -16,6 +16,7 @@
 --
 -- HOLDS  I2 I4 I5. The value is written with its token. So nobody sees the next leader with
 --        the value of the one before. A late request does not reverse a later one.
+-- REPEATS yes: a copy has an older number, or the token of a former leader.
 -- WHY    Between a read and a write another client could become the leader.
 
 local key, attempt, token, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]

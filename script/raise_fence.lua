@@ -14,6 +14,7 @@
 -- ERROR  FORMAT                             the record has a later format
 --
 -- HOLDS  I2 I3 I4 I5. It neither lowers a token nor extends a lease.
+-- REPEATS yes: the fence never falls, and only the attempt that holds raises it.
 -- WHY    The servers of a quorum count separately. The client writes the highest of their
 --        tokens to a majority before it trusts the grant. So every later majority
 --        includes a server that counts on from there. The mark vouches for the hold, so it

@@ -10,6 +10,7 @@
 -- LINE   note <field> <value>   of each note that was asked for and exists, in order
 --
 -- HOLDS  Writes nothing. I11: it reads no more notes than the caller names.
+-- REPEATS yes: it changes nothing.
 -- WHY    A lock's record names attempts. People look for the program that made them.
 
 local key, asked = KEYS[1], #ARGV

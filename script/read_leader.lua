@@ -8,6 +8,7 @@
 -- ERROR  FORMAT        the record has a later format
 --
 -- HOLDS  Writes nothing. A value is shown only with the token under which it was proclaimed.
+-- REPEATS yes: it changes nothing.
 -- WHY    One step, so that leader, token and value are of the same moment.
 
 local key, retention, channel_prefix = KEYS[1], 0, ''

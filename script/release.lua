@@ -14,6 +14,7 @@
 -- ERROR  FORMAT          the record has a later format
 --
 -- HOLDS  I3 I4 I5 I7. The same step grants the next waiter.
+-- REPEATS yes: a copy finds the hold ended; the token says whether it was released.
 -- WHY    The record remembers lost holds and not released ones. Losses are rare, so it costs
 --        nothing to tell a repeated release from a lost hold. If a hold has expired and
 --        nobody took the lock since, it is still in the record. Its release answers

@@ -18,6 +18,7 @@
 --
 -- HOLDS  I3 I4 I5 I7. If the lock is free earlier than the waiters were told, the first waiter
 --        that receives pushes is pushed: kept <attempt> <left>. Nobody renews a kept lock.
+-- REPEATS yes: as release.
 -- WHY    A holder that only stops renewing cannot make its lease end earlier. A holder that
 --        extends its lease instead could be overtaken by a late renewal of its own.
 

@@ -9,6 +9,7 @@
 --
 -- HOLDS  I4 I5 I7. For what it does not release, the client sends release: a lock with
 --        waiters, a repeated request, a hold that has ended.
+-- REPEATS yes: as release.
 -- WHY    As in acquire_free.
 
 -- byte makes no text, and a text costs more than all else that a key needs here.

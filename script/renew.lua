@@ -13,6 +13,7 @@
 --
 -- HOLDS  I2 I4 I5. It never shortens a lease. It does not revive an expired lease: a late
 --        renewal must not block the lock when nobody uses it.
+-- REPEATS yes: a copy extends only a hold that its attempt still has.
 -- WHY    PEXPIRE comes first because it needs no memory. After it the script may write even
 --        if the server is full. So leases survive on a full server.
 

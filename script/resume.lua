@@ -18,6 +18,7 @@
 -- HOLDS  I1 I2 I3 I4 I5 I7. The hold gets a new token, and the value goes on under it. The former
 --        hold is lost; its client is pushed: evicted <former>. A second process that resumes
 --        the same term gets gone.
+-- REPEATS yes: a copy names the hold that it took over, which is not there any more.
 -- WHY    The server cannot know whether the former leader still runs. So it answers until when
 --        that one may believe in its lease, and the caller waits until then. The lease counts
 --        from the later copy, because the caller counts it from there.

@@ -26,6 +26,7 @@ import (
 //	-- ERROR  CODE        meaning        FORMAT first if record is included, and only then
 //	--
 //	-- HOLDS  invariants
+//	-- REPEATS yes: or no: reason         see Script.Repeats
 //	-- WHY    reason for one step
 type header struct {
 	title string
@@ -35,7 +36,7 @@ type header struct {
 var (
 	firstLine = regexp.MustCompile(`^#!lua( flags=(allow-oom|no-writes))?$`)
 	titleLine = regexp.MustCompile(`^-- (\w+) — .*\.$`)
-	itemLine  = regexp.MustCompile(`^-- (KEYS|ARGV|ANSWER|LINE|EACH|ERROR|HOLDS|WHY) +(\S.*)$`)
+	itemLine  = regexp.MustCompile(`^-- (KEYS|ARGV|ANSWER|LINE|EACH|ERROR|HOLDS|REPEATS|WHY) +(\S.*)$`)
 )
 
 // split parses a script's header and returns what stands below it.
@@ -89,7 +90,7 @@ func part(t *testing.T) string {
 func TestHeaderIsComplete(t *testing.T) {
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
 		assert.Equal(t, h.title, s.Name, "the title names")
-		for _, kind := range []string{"KEYS", "ANSWER", "HOLDS", "WHY"} {
+		for _, kind := range []string{"KEYS", "ANSWER", "HOLDS", "REPEATS", "WHY"} {
 			assert.True(t, len(h.items[kind]) != 0, "the header has no %s", kind)
 		}
 		included := strings.Contains(body, "--include record")

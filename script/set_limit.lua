@@ -15,6 +15,7 @@
 --        enough permits were released. A waiter that wants more than the limit leaves the
 --        queue when it comes to its turn, or when it asks. Its poll is answered gone, and
 --        its next acquire is answered with the limit.
+-- REPEATS no: a late copy takes a later change back.
 -- WHY    If the limit is higher, waiters may hold. The same step grants the lock to them.
 
 local key, permits, retention, channel_prefix = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

@@ -344,7 +344,8 @@ func (s *Store) evict(ctx context.Context, names []string, in *arguments) (strin
 	in.text() // who it was
 	in.text() // and why
 	only := in.number()
-	in.skipRecord()
+	in.skipRecord() // with the ID of the request
+	in.owner()      // and its bound: the neighbour's record has no place for either, so it is sent once
 	if !in.ok() {
 		return "", nil
 	}
@@ -378,7 +379,7 @@ func (s *Store) tellEvicted(name string) {
 }
 
 // permissions is check_acl for the commands of a wire.
-var permissions = NewScript("check_acl", `#!lua flags=no-writes
+var permissions = NewScript("check_acl", Repeats, `#!lua flags=no-writes
 local check = redis.acl_check_cmd
 if not check then return 'unknown' end
 local missing = {}

@@ -19,6 +19,8 @@ type link struct {
 	number int           // of the proxy's connections
 	done   chan struct{} // closed by close
 
+	forgotten bool // nothing passes any more, see [Proxy.Forget]; guarded by the mu of the proxy
+
 	mu      sync.Mutex // guards what follows; no I/O while it is held
 	server  net.Conn
 	closed  bool

@@ -112,6 +112,26 @@ func (p *Proxy) Lead(target string) { p.update(func() { p.target = target }) }
 // open and new ones are accepted, but nothing arrives.
 func (p *Proxy) BlackHole() { p.update(func() { p.fault.blackHole = true }) }
 
+// Forget lets nothing through any more on the connections that exist, as a router does that has
+// forgotten them: what is sent over them is swallowed, without a reset. New connections work. The result
+// is how many there were.
+func (p *Proxy) Forget() (forgotten int) {
+	p.update(func() {
+		for l := range p.links {
+			l.forgotten = true
+			forgotten++
+		}
+	})
+	return forgotten
+}
+
+// Made returns how many connections were made so far.
+func (p *Proxy) Made() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.made
+}
+
 // Delay holds every answer and pushed message back for d.
 func (p *Proxy) Delay(d time.Duration) { p.update(func() { p.fault.delay = d }) }
 
@@ -276,7 +296,7 @@ func (p *Proxy) swallow(request []string) (drop, cut bool) {
 func (p *Proxy) gate(l *link) (was, there bool) {
 	for {
 		p.mu.Lock()
-		shut, switched := p.worst().blackHole, p.switched
+		shut, switched := p.worst().blackHole || l.forgotten, p.switched
 		p.mu.Unlock()
 		if !shut {
 			return was, true

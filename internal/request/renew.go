@@ -18,8 +18,8 @@ type Renewal struct {
 }
 
 // Renew renews holds of one group that need the same acknowledgements. Its errors are those
-// of [Sender.Run], and wire.ErrAnswer; got is as in [Sender.RunAcked].
-func (s *Sender) Renew(ctx context.Context, need Acks, holds []Renewal) (
+// of [Sender.Run], and wire.ErrAnswer; got is as in [Sender.RunAcked]. limit is the time limit.
+func (s *Sender) Renew(ctx context.Context, limit time.Duration, need Acks, holds []Renewal) (
 	renewals []wire.Renewal, got store.Acks, err error,
 ) {
 	keys := make([]string, len(holds))
@@ -32,7 +32,7 @@ func (s *Sender) Renew(ctx context.Context, need Acks, holds []Renewal) (
 		}
 		keys[i], args = h.Key, append(args, wire.LeaseWord(h.Attempt, ttl, h.Owner, args[1]))
 	}
-	answer, got, err := s.RunAcked(ctx, need, script.Renew, keys, args)
+	answer, got, err := s.RunAcked(ctx, limit, need, script.Renew, keys, args)
 	if err != nil {
 		return nil, got, err
 	}

@@ -6,6 +6,7 @@ package request
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
@@ -44,6 +45,13 @@ func New(cfg Config) *Sender {
 // may have run.
 func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	return s.run(timelimit.Within(ctx, s.Timeout), ctx, action, keys, args)
+}
+
+// RunWithin is [Sender.Run] with another time limit.
+func (s *Sender) RunWithin(
+	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
+) (string, error) {
+	return s.run(timelimit.Within(ctx, limit), ctx, action, keys, args)
 }
 
 // run is Run for a context that has its time limit already. caller is that context without.
@@ -108,11 +116,11 @@ func (a Acks) Total() time.Duration {
 }
 
 // RunAcked is [Sender.Run] for a write that waits for acknowledgements. got are those that
-// came. If there are fewer than needed, the script has run all the same.
+// came. If there are fewer than needed, the script has run all the same. limit is the time limit.
 func (s *Sender) RunAcked(
-	ctx context.Context, need Acks, action *script.Script, keys, args []string,
+	ctx context.Context, limit time.Duration, need Acks, action *script.Script, keys, args []string,
 ) (answer string, got store.Acks, err error) {
-	limited := timelimit.Within(ctx, s.Timeout)
+	limited := timelimit.Within(ctx, limit)
 	if !need.Wanted() {
 		answer, err = s.Store.Run(limited, action, keys, args)
 	} else {
@@ -122,17 +130,18 @@ func (s *Sender) RunAcked(
 	return answer, got, InTime(ctx, err)
 }
 
-// WithinResend returns ctx with the time limit of a request that began at start and is sent once
-// more.
+// WithinResend returns ctx with the time limit of a request that began at start and is followed by
+// another one.
 func (s *Sender) WithinResend(ctx context.Context, start time.Duration) context.Context {
 	return timelimit.Within(ctx, start+2*s.Timeout-s.Now())
 }
 
-// WithResend sends a request, and once more if no answer comes: again. The script must tolerate
-// that. If the second copy is refused, the outcome of the first is still unknown.
+// WithResend sends a request, and once more if its connection broke: again. The script must tolerate
+// that. If the server was silent for all of the first one's time, a second copy would only add to its
+// load. If the second copy is refused, the outcome of the first is still unknown.
 func WithResend(ctx context.Context, ask, again func() (wire.Answer, error)) (wire.Answer, error) {
 	a, err := ask()
-	if err == nil || Definite(err) || ctx.Err() != nil {
+	if err == nil || Definite(err) || ctx.Err() != nil || IsSilence(err) {
 		return a, err
 	}
 	second, failed := again()
@@ -142,11 +151,20 @@ func WithResend(ctx context.Context, ask, again func() (wire.Answer, error)) (wi
 	return second, failed
 }
 
-// AskResend is [Sender.Ask] with [WithResend]. The first request is in b.
-func (s *Sender) AskResend(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
+// IsSilence reports whether the server did not answer within a time limit of the library.
+func IsSilence(err error) bool {
+	var silent *SilenceError
+	return errors.As(err, &silent)
+}
+
+// AskResend is [Sender.Ask] with [WithResend], and one time limit for both. The first request is in b.
+func (s *Sender) AskResend(
+	ctx context.Context, b *Buffer, limit time.Duration, a *script.Script, keys, args []string,
+) (wire.Answer, error) {
+	end := s.Now() + limit
 	return WithResend(ctx,
-		func() (wire.Answer, error) { return s.AskWithin(ctx, b, s.Timeout, a, keys, args) },
-		func() (wire.Answer, error) { return s.Ask(ctx, a, keys, args) })
+		func() (wire.Answer, error) { return s.AskWithin(ctx, b, limit, a, keys, args) },
+		func() (wire.Answer, error) { return s.AskWithin(ctx, new(Buffer), end-s.Now(), a, keys, args) })
 }
 
 // Pause waits before the next try. failures counts the failures before the last one. Pause

@@ -136,6 +136,9 @@ func (p *player) act(c *command) ([]string, error) {
 	case "evict":
 		args = []string{c.opt("by", "ops"), c.opt("reason", "stuck"), c.opt("token", "0"),
 			c.opt("retention", "600s"), p.base()}
+		if request := c.opt("request", ""); request != "" {
+			args = append(args, request, c.opt("upto", "0"))
+		}
 	case "acquire_free", "release_idle":
 		keys, args = p.several(c)
 	case "convert":
@@ -303,7 +306,7 @@ func (p *player) parse(line string) (*command, error) {
 			c.words = append(c.words, word)
 			continue
 		}
-		if strings.HasPrefix(value, "T") && name == "token" {
+		if strings.HasPrefix(value, "T") && (name == "token" || name == "upto") {
 			token, err := p.symbols.token(value)
 			if err != nil {
 				return nil, err

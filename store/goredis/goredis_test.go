@@ -21,6 +21,18 @@ var library = adaptertest.Library{
 	Open:         opened,
 	OpenSentinel: openedSentinel,
 	OpenCluster:  openedCluster,
+	OpenSentinelBehind: func(t testing.TB, router *redistest.Router, group *redistest.Sentinel) store.Store {
+		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(), Dialer: router.Dial,
+		})
+		t.Cleanup(func() { rdb.Close() })
+		return goredis.New(rdb)
+	},
+	OpenClusterBehind: func(t testing.TB, router *redistest.Router, cluster *redistest.Cluster) store.Store {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: router.Dial})
+		t.Cleanup(func() { rdb.Close() })
+		return goredis.New(rdb)
+	},
 	OpenRefused: func(t *testing.T) store.Store {
 		return goredis.New(dialling(t, &redis.Options{Addr: redistest.ClosedAddr(t)}))
 	},
@@ -50,8 +62,11 @@ func opened(t testing.TB, addr string, c adaptertest.Client) (store.Store, func(
 		}
 	})
 	return s, func() int {
-		stats := rdb.PoolStats()
-		return int(stats.TotalConns) - int(stats.IdleConns)
+		used := 0
+		for _, stats := range []redis.PoolStats{*rdb.PoolStats(), s.Stats()} {
+			used += int(stats.TotalConns) - int(stats.IdleConns)
+		}
+		return used
 	}
 }
 
@@ -83,6 +98,9 @@ func TestStopAtAServerThatRefuses(t *testing.T)                      { library.S
 func TestStopAtANodeThatRefuses(t *testing.T)                        { library.StopsAtANodeThatRefuses(t) }
 func TestCloseLeavesNoTimer(t *testing.T)                            { library.CloseLeavesNoTimer(t) }
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)               { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestADeadConnectionCostsLittle(t *testing.T)                    { library.DeadConnectionsCostLittle(t) }
+func TestASlowServerGetsNothingTwice(t *testing.T)                   { library.SlowServerGetsNothingTwice(t) }
+func TestADeadConnectionCostsLittleEverywhere(t *testing.T)          { library.DeadConnectionsEverywhere(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T)             { library.UnusableClients(t) }
 
 // open returns a store on addr. change may change the client's options.
