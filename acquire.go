@@ -223,41 +223,7 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 // before the request's time was over, and the server has answered the cancel. Without that answer the
 // next attempt could find the lock held by this one, and call it held.
 func (at *attempt) withdrawn(ctx context.Context, err error) bool {
-	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && at.lock.withdraw(ctx, script.Cancel, at.id)
-}
-
-// again bounds how often a call that does not wait asks anew because a connection broke: a client may have
-// several connections that are dead.
-type again struct {
-	began time.Duration // of the call
-	asked int
-}
-
-// maxAgain is how often a call asks anew at most.
-const maxAgain = 3
-
-// may reports whether the call may ask anew, and counts that.
-func (a *again) may(lk *lock) bool {
-	a.asked++
-	return a.asked <= maxAgain && lk.client.now()-a.began < lk.requestLimit()
-}
-
-// isBreak reports whether the outcome of a request is unknown although its time is not over.
-func isBreak(err error) bool {
-	return err != nil && !request.Definite(err) && !request.IsSilence(err) && !request.IsContextEnd(err) &&
-		!errors.Is(err, wire.ErrAnswer)
-}
-
-// withdraw cancels an attempt and reports whether the server has answered.
-func (lk *lock) withdraw(ctx context.Context, action *script.Script, id string) bool {
-	c, a := lk.client, lk.toCancel(id)
-	_, err := c.sender.RunWithin(ctx, lk.requestLimit(), action, a.Keys, a.Owned(a.ID, c.retention, a.ChannelPrefix))
-	return err == nil
-}
-
-// requestLimit is the time limit of one request about a lease of this lock.
-func (lk *lock) requestLimit() time.Duration {
-	return leasetime.RequestLimit(lk.client.sender.Timeout, lk.ttl)
+	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && withdraw(ctx, at.lock, script.Cancel, at.id)
 }
 
 // ask sends acquire or poll for the attempt.
@@ -576,7 +542,7 @@ func heldIn(err error) error {
 func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{renewalOf(h, ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}

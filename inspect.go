@@ -490,8 +490,9 @@ type Eviction struct {
 // All holds end in one step, during which the server serves nobody else. If there are thousands
 // of readers or permits, that takes time: a tenth of a second for 10,000.
 //
-// Evict ends no hold that was granted after it was called. It returns the number of holds that it
-// ended. It is 0 if the lock was free, or if no hold had the given Token. After an [ErrUnknownOutcome], check the result with
+// Evict ends no hold that is granted after the call. It returns how many it has ended. It is 0 if
+// the lock was free, or if no hold had the given Token. After an [ErrUnknownOutcome], check the
+// result with
 // [Client.Inspect].
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
@@ -530,24 +531,6 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		}
 	}
 	return a.Count, nil
-}
-
-// evictOnce returns the arguments that make copies of an eviction harmless: the ID that the record
-// remembers, and the highest token that a hold may have to be ended. Without a token the record is read
-// for that. If the server refuses to show the record, the script says why.
-func evictOnce(ctx context.Context, c *Client, key string, token uint64) ([]string, error) {
-	if token == 0 {
-		record, err := c.sender.RecordUntil(ctx, []string{key}, func(*wire.Record) bool { return true })
-		switch {
-		case request.Refusal(err) != nil:
-			return nil, nil
-		case err != nil:
-			return nil, err
-		}
-		token = record.Fence
-	}
-	id, _ := c.newAttemptID()
-	return []string{id, wire.Number(token)}, nil
 }
 
 // holdsOf returns the client's holds of a lock. If token, the server's part, is not 0, it

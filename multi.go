@@ -405,7 +405,7 @@ func (all *allAttempt) ask(ctx context.Context, unanswered int) (string, error) 
 // withdrawn cancels the attempt, and reports whether the servers have answered.
 func (all *allAttempt) withdrawn(ctx context.Context) bool {
 	for i := range all.locks {
-		if !all.locks[i].withdraw(ctx, script.Cancel, all.id) {
+		if !withdraw(ctx, &all.locks[i], script.Cancel, all.id) {
 			return false
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewer.Outcome, error) {
 	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
-		holds[i] = l.Hold.(*hold).renewal(l.For)
+		holds[i] = renewalOf(l.Hold.(*hold), l.For)
 	}
 	// All leases of one group need the same acknowledgements, or none needs any.
 	first := batch[0].Hold.(*hold).lock
@@ -136,11 +136,11 @@ func (m *members) endExtension() {
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.lock.client
-	limit := h.lock.requestLimit()
+	limit := requestLimit(h.lock)
 	if h.Patient() {
 		limit = c.sender.Timeout
 	}
-	r, got, err := c.sender.Renew(ctx, limit, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	r, got, err := c.sender.Renew(ctx, limit, h.lock.ack, []request.Renewal{renewalOf(h, ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}
@@ -161,8 +161,8 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 // Patient reports whether a renewal waits for acknowledgements.
 func (h *hold) Patient() bool { return h.lock.ack.Wanted() }
 
-// renewal returns the request for ttl from now on.
-func (h *hold) renewal(ttl time.Duration) request.Renewal {
+// renewalOf returns the request for ttl from now on.
+func renewalOf(h *hold, ttl time.Duration) request.Renewal {
 	return request.Renewal{Key: h.lock.key(), Attempt: attemptOf(h), Owner: h.lock.owner, TTL: ttl}
 }
 

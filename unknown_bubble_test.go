@@ -274,7 +274,8 @@ func TestATryAsksOnceMoreAfterABrokenConnection(t *testing.T) {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			fault(w)
 			l, err := w.client().Mutex("a").TryLock(t.Context())
-			assert.MustTrue(t, err == nil && w.net.count("acquire") == 2, "%v after %d requests", err, w.net.count("acquire"))
+			sent := w.net.count("acquire")
+			assert.MustTrue(t, err == nil && sent == 2, "%v after %d requests", err, sent)
 			release(t, l)
 			w.wantFree("a")
 		})

@@ -71,6 +71,7 @@ func (s *Sender) Ask(ctx context.Context, action *script.Script, keys, args []st
 // the answer, a store may still read what was sent.
 type Buffer struct {
 	Args    [7]string
+	End     time.Duration // for [Sender.AskResend]
 	limited timelimit.Limited
 }
 
@@ -157,14 +158,11 @@ func IsSilence(err error) bool {
 	return errors.As(err, &silent)
 }
 
-// AskResend is [Sender.Ask] with [WithResend], and one time limit for both. The first request is in b.
-func (s *Sender) AskResend(
-	ctx context.Context, b *Buffer, limit time.Duration, a *script.Script, keys, args []string,
-) (wire.Answer, error) {
-	end := s.Now() + limit
+// AskResend is [Sender.Ask] with [WithResend]. Both requests end at b.End. The first one is in b.
+func (s *Sender) AskResend(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
 	return WithResend(ctx,
-		func() (wire.Answer, error) { return s.AskWithin(ctx, b, limit, a, keys, args) },
-		func() (wire.Answer, error) { return s.AskWithin(ctx, new(Buffer), end-s.Now(), a, keys, args) })
+		func() (wire.Answer, error) { return s.AskWithin(ctx, b, b.End-s.Now(), a, keys, args) },
+		func() (wire.Answer, error) { return s.AskWithin(ctx, new(Buffer), b.End-s.Now(), a, keys, args) })
 }
 
 // Pause waits before the next try. failures counts the failures before the last one. Pause

@@ -115,10 +115,10 @@ func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == failo
 // does not know the script.
 //
 // If a connection breaks before the answer, or is given up, Run sends the action again if the script
-// may be repeated, as often as the client's MaxRetries allows. After such a break a refusal proves nothing about the first
-// request, so Run does not return it as a [*store.ServerError].
+// may be repeated, as often as the client's MaxRetries allows. After such a break a refusal proves
+// nothing about the first request, so Run does not return it as a [*store.ServerError].
 //
-// In a Cluster, and behind Sentinel, Run tries until ctx's deadline what was not sent, or may be repeated: a lost
+// In a Cluster, and behind Sentinel, Run tries that until ctx's deadline, and what was not sent: a lost
 // primary may have a successor by then, and a moving slot a node. It follows MOVED and ASK at
 // once.
 //
