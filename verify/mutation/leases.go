@@ -103,8 +103,9 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 }}), in("lease.go", library, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
 	by:   "TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease",
-	old:  "	if h.admits(asAgreed, nil) != admitted {\n		return nil\n	}\n	h.lease, h.departed = ls, false\n",
-	mut:  "	h.lease, h.departed = ls, false\n",
+	old: "	if h.admits(asAgreed, nil) != admitted {\n		return nil\n	}\n" +
+		"	h.lease, h.departed = ls, false\n",
+	mut: "	h.lease, h.departed = ls, false\n",
 }, {
 	name: "a check after the deadline does not end the lease",
 	by:   "TestAfterTheDeadlineTheContextIsDone",
