@@ -100,6 +100,7 @@ func TestCloseLeavesNoTimer(t *testing.T)                            { library.C
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)               { library.TriesAtARefusedPortLeaveNothing(t) }
 func TestADeadConnectionCostsLittle(t *testing.T)                    { library.DeadConnectionsCostLittle(t) }
 func TestASlowServerGetsNothingTwice(t *testing.T)                   { library.SlowServerGetsNothingTwice(t) }
+func TestASilentServerGetsNothingTwice(t *testing.T)                 { library.SilentServerGetsNothingTwice(t) }
 func TestADeadConnectionCostsLittleEverywhere(t *testing.T)          { library.DeadConnectionsEverywhere(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T)             { library.UnusableClients(t) }
 

@@ -46,7 +46,7 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	mut:  "		<-o.others\n",
 }, {
 	name: "goredis: a connection is given up although the server has not answered elsewhere",
-	by:   "TestASlowServerGetsNothingTwice",
+	by:   "TestASilentServerGetsNothingTwice",
 	old:  "		if answered {\n			o.giveUp(asked)\n",
 	mut:  "		if true {\n			o.giveUp(asked)\n",
 }}), in("store/rueidis/errors.go", rueidis, []mutant{{

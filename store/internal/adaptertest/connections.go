@@ -280,3 +280,24 @@ func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
 		})
 	}
 }
+
+// SilentServerGetsNothingTwice: while the server answers nobody, a new connection learns nothing either, and so
+// nothing is given up. The answer counts, however late it is.
+func (l Library) SilentServerGetsNothingTwice(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, l.start(t).Addr())
+	st := l.store(t, proxy.Addr(), Client{Watched: true})
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	ask := func() error { return assert.Err(st.Run(ctx, script.Inspect, []string{"holdfast:{x}"}, nil)) }
+	assert.Must(t, ask())
+	var asked atomic.Int32
+	proxy.Hook(func(e redistest.Event) {
+		if e.Stage == redistest.Arrived && len(e.Request) > 1 && e.Request[1] == script.Inspect.SHA1 {
+			asked.Add(1)
+		}
+	})
+	proxy.Delay(5 * time.Second) // longer than a question of a new connection may take
+	assert.Must(t, ask())
+	assert.Equal(t, asked.Load(), 1, "requests")
+}
