@@ -31,11 +31,10 @@ local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6
 --include record
 
 expire()
-local mark, offset = read_field('period'), offset
+local mark, offset = read_period(), offset
 local next_run, last_run, agreed, agreed_offset = 0, '-', text(period), offset
 if mark then
-  next_run, last_run, agreed, agreed_offset = string.match(mark, '^(%-?%d+) (%S+) (%d+) (%S+)$')
-  next_run = tonumber(next_run)
+  next_run, last_run, agreed, agreed_offset = tonumber(mark[1]), mark[2], mark[3], mark[4]
   -- Without an offset the request takes that of the job.
   if offset == '-' and first ~= 'change' then offset = agreed_offset end
 end

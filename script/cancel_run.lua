@@ -20,12 +20,11 @@ local channel_prefix = ARGV[3]
 
 --include record
 
-local mark = read_field('period')
-local last_run, plan = string.match(mark or '', '^%S+ (%S+) (.+)$')
-local known = last_run == attempt
+local mark = read_period()
+local known = mark and mark[2] == attempt
 if known then
   extend_record(0)
-  fields.period = text(now) .. ' - ' .. plan
+  fields.period = text(now) .. ' - ' .. mark[3] .. ' ' .. mark[4]
 end
 if holds(attempt) then
   end_exclusive()

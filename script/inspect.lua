@@ -41,14 +41,14 @@ for _ = 1, sweep_pages do
       -- An empty field counts as absent, see commit.
     elseif kind == 'h:' then
       seen = seen + 1
-      local h = parse_share(value)
+      local h = parse_share(page[2][i], value)
       if h[2] > now then
         live = live + h[3]
         shared[#shared + 1] = {tonumber(h[4]), attempt, h}
       end
     elseif kind == 'w:' and mode ~= 'p' then
       seen = seen + 1
-      local w = words(value)
+      local w = parse_waiter(page[2][i], value)
       queue[#queue + 1] = {tonumber(w[1]), attempt, w}
     end
   end
@@ -74,12 +74,11 @@ for i, q in ipairs(queue) do
   add('waiter', paged and w[1] or text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
 -- A holder under an owner's name does not lead.
-local said = holder and not entries and expiry > now and read_field('leader')
-local token, value = string.match(said or '', '^(%d+) %d+ (.+)$')
-if token == text(fence) then add('leader', value) end
-local period = read_field('period')
-if period then add('period', period) end
-local evicted = read_field('evicted')
+local said = holder and not entries and expiry > now and read_leader()
+if said and said[3] and said[1] == text(fence) then add('leader', said[3]) end
+local period = read_period()
+if period then add('period', table.concat(period, ' ')) end
+local evicted = read_eviction()
 if evicted then add('evicted', evicted) end
 if paged then
   local run = server_run()

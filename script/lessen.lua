@@ -25,8 +25,7 @@ local retention, channel_prefix = tonumber(ARGV[4]), ARGV[5]
 
 local function shorter(till) return ttl > 0 and math.min(till, now + ttl) or till end
 
-local share = read_field('h:' .. attempt)
-local h = share and parse_share(share)
+local h = read_share(attempt)
 local mine = holds(attempt) and expiry > now
 if not mine and not (h and h[2] > now) then return 'gone' end
 expire()

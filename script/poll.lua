@@ -25,7 +25,7 @@ local waiter_ttl, channel_prefix, owner = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
 expire()
 clear_silent(attempt)
-local waiter = waiting > 0 and read_field('w:' .. attempt)
+local waiter = waiting > 0 and read_waiter(attempt)
 -- Only a waiter may become an entry of its owner's hold. So a late poll does not bring
 -- back an attempt that was cancelled.
 local mine = reacquire(attempt, owner, ttl, waiter)
@@ -34,7 +34,7 @@ if not mine and waiting > 0 then
   -- This step may have granted the lock to another attempt of the same owner.
   if owner and not mine then mine = reacquire(attempt, owner, ttl, waiter) end
   -- The queue may have removed it, because the limit was lowered.
-  waiter = waiting > 0 and read_field('w:' .. attempt)
+  waiter = waiting > 0 and read_waiter(attempt)
   if waiter and not mine then return commit(keep_waiting(attempt, waiter, waiter_ttl)) end
 end
 if mine then return commit('granted ' .. mine .. ' ' .. text(waiting)) end

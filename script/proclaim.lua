@@ -24,8 +24,8 @@ local value, watch, retention, channel_prefix = ARGV[4], ARGV[5], tonumber(ARGV[
 --include record
 
 if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone' end
-local said = words(read_field('leader') or '')
-if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
+local said = read_leader()
+if said and said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
 extend_record(0)
 local proclaimed = token .. ' ' .. number
 fields.leader = value == '' and proclaimed or proclaimed .. ' ' .. value

@@ -15,11 +15,9 @@ local key, retention, channel_prefix = KEYS[1], 0, ''
 --include record
 
 -- A holder under an owner's name does not lead. A kept lock has one: %kept.
-local value = holder and not entries and expiry > now and read_field('leader')
-local token, said
-if value then token, said = string.match(value, '^(%d+) %d+ (.+)$') end
-if token and token == text(fence) then
-  return 'leader ' .. token .. ' ' .. text(math.min(now, math.floor(fence / 1000))) .. ' ' ..
-    ms_until_free() .. ' ' .. holder .. ' ' .. said
+local said = holder and not entries and expiry > now and read_leader()
+if said and said[3] and said[1] == text(fence) then
+  return 'leader ' .. said[1] .. ' ' .. text(math.min(now, math.floor(fence / 1000))) .. ' ' ..
+    ms_until_free() .. ' ' .. holder .. ' ' .. said[3]
 end
 return 'none ' .. ms_until_free()

@@ -11,16 +11,15 @@
 --        waiters, a repeated request, a hold that has ended.
 -- WHY    As in acquire_free.
 
--- byte makes no text, and a text costs more than all else that a key needs here.
-local call, byte, sub = redis.pcall, string.byte, string.sub
+local call, match, sub = redis.pcall, string.match, string.sub
 local each = {}
 for i, key in ipairs(KEYS) do
-  local attempt, space = ARGV[i], 32
   local lock, done = call('HGET', key, 'lock'), nil
-  local first = type(lock) == 'string' and byte(lock)
-  -- If the first byte is no digit, a later format wrote it.
-  local known = first and first >= 48 and first <= 57
-  if known and byte(lock, 17) == space and byte(lock, -#attempt - 1) == space and sub(lock, -#attempt) == attempt then
+  -- space: where the fence ends. rest: where the attempt begins, after the lease. What has
+  -- another form is for release, which refuses it if no version wrote it.
+  local space, rest
+  if type(lock) == 'string' then space, rest = match(lock, '^[1-9]%d+() %-?%d+ ()') end
+  if space == 17 and rest <= 36 and sub(lock, rest) == ARGV[i] then
     done = call('HSET', key, 'lock', sub(lock, 1, 16))
   end
   each[i] = type(done) == 'number' and '1' or '-'
