@@ -36,7 +36,7 @@ elseif used > 0 then
   for i = 1, #all, 2 do
     local value = fields[all[i]] or all[i + 1]
     if value ~= '' and string.sub(all[i], 1, 2) == 'h:' then
-      local h = parse_share(all[i], value)
+      local h = read_share(string.sub(all[i], 3), value)
       if only == '0' or h[4] == only then
         fields[all[i]] = ''
         gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(all[i], 3)}

@@ -41,14 +41,14 @@ for _ = 1, sweep_pages do
       -- An empty field counts as absent, see commit.
     elseif kind == 'h:' then
       seen = seen + 1
-      local h = parse_share(page[2][i], value)
+      local h = read_share(attempt, value)
       if h[2] > now then
         live = live + h[3]
         shared[#shared + 1] = {tonumber(h[4]), attempt, h}
       end
     elseif kind == 'w:' and mode ~= 'p' then
       seen = seen + 1
-      local w = parse_waiter(page[2][i], value)
+      local w = read_waiter(attempt, value)
       queue[#queue + 1] = {tonumber(w[1]), attempt, w}
     end
   end
@@ -74,12 +74,15 @@ for i, q in ipairs(queue) do
   add('waiter', paged and w[1] or text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
 -- A holder under an owner's name does not lead.
-local said = holder and not entries and expiry > now and read_leader()
+local said = holder and not entries and expiry > now and read_words('leader', '^([1-9]%d*) (%d+) (=%S*)$', '^([1-9]%d*) (%d+)$')
 if said and said[3] and said[1] == text(fence) then add('leader', said[3]) end
-local period = read_period()
+local period = read_words('period', '^(%-?%d+) (%S+) ([1-9]%d*) (%-?%d*)$')
 if period then add('period', table.concat(period, ' ')) end
-local evicted = read_eviction()
-if evicted then add('evicted', evicted) end
+local evicted = read_words('evicted', '^([1-9]%d*) (%S+ %S.*)$')
+if evicted then
+  if string.find(evicted[2] .. ' ', '%s%s') or string.find(evicted[2], '[^%S ]') then refuse('evicted') end
+  add('evicted', evicted[1], evicted[2])
+end
 if paged then
   local run = server_run()
   add('page', next_cursor, run ~= '' and run or '-')

@@ -60,32 +60,9 @@ end
 
 -- The numbers of a record have no 0 in front, but where it marks a provisional hold. A time or
 -- a count has at most 15 digits, and a length of time 14. So sums of them are exact numbers in
--- Lua, and adding 1 makes a larger one. A token is below most_token for the same reason.
+-- Lua, and adding 1 makes a larger one. A token is below most_token for the same reason. Each
+-- function here costs a step a tenth of a microsecond, so that the checks are written out.
 local most_token = 9000000000000000
-local function count_of(word, field)
-  if #word > 15 then refuse(field) end
-  return tonumber(word, 10)
-end
-local function ms_of(word, field)
-  if #word > 14 then refuse(field) end
-  return tonumber(word, 10)
-end
-local function token_of(word, field)
-  if #word > 16 or tonumber(word, 10) >= most_token then refuse(field) end
-  return tonumber(word, 10)
-end
-
--- check_words refuses a list of words that are not separated by one space each, or is longer
--- than most bytes. A word without a slash is no attempt.
-local function check_words(list, most, field)
-  if #list > most or string.find(list, '^ ') or string.find(list, ' $') or string.find(list, '  ', 1, true) or
-    string.find(list, '[^%S ]') then
-    refuse(field)
-  end
-end
-
--- is_attempt reports whether a word can be an attempt: CLIENT/NUMBER.
-local function is_attempt(word) return #word <= 512 and string.find(word, '^[^%s/]+/%S+$') ~= nil end
 
 local fence, holder, expiry = nil, false, nil
 local used, shared_mode, soonest = 0, false, nil
@@ -100,7 +77,8 @@ if lock_field then
   if not word then
     return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
   end
-  fence = token_of(word, 'lock')
+  fence = tonumber(word)
+  if #word > 16 or fence >= most_token then refuse('lock') end
   local at, marks = '', ''
   if rest ~= '' then
     local lease, name
@@ -111,7 +89,7 @@ if lock_field then
       expiry = math.floor(fence / 1000) + tonumber(lease, 10)
       provisional = string.find(lease, '^%-?0%d') ~= nil
     end
-    if (holder and at == '' and not is_attempt(holder)) or (not holder and (at ~= '' or lease ~= '0')) then
+    if (holder and at == '' and not string.find(holder, '^[^/]+/.')) or (not holder and (at ~= '' or lease ~= '0')) then
       refuse('lock')
     end
     watched = string.sub(marks, -1) == '!'
@@ -123,48 +101,49 @@ if lock_field then
     refuse('lock')
   end
   if (at == '@') ~= (entries and true or false) then refuse('entries') end
-  if not string.find(got[2] or '', '^[1-9]%d*$') then refuse('birth') end
-  birth = token_of(got[2], 'birth')
-  if birth > fence + 1 then refuse('birth') end
+  birth = string.find(got[2] or '', '^[1-9]%d*$') and tonumber(got[2])
+  if not birth or birth > fence + 1 then refuse('birth') end
 end
 if lost then
-  check_words(lost, 271, 'lost')
-  for word in string.gmatch(lost, '%S+') do
-    if not string.find(word, '^[1-9]%d*$') or token_of(word, 'lost') > fence then refuse('lost') end
+  if #lost > 271 or string.find(lost, '[^%d ]') or string.find(' ' .. lost .. ' ', '  ', 1, true) then refuse('lost') end
+  for word in string.gmatch(lost, '%d+') do
+    if string.sub(word, 1, 1) == '0' or tonumber(word) > fence then refuse('lost') end
   end
 end
 if entries then
-  check_words(entries, 1048576, 'entries')
-  if string.find(' ' .. entries .. ' ', ' [^/ ]* ') then refuse('entries') end
+  local list = ' ' .. entries .. ' '
+  if #list > 1048576 or string.find(list, '%s%s') or string.find(list, '[^%S ]') or string.find(list, ' [^/ ]* ') then
+    refuse('entries')
+  end
 end
 if got[5] then
-  if not string.find(got[5], '^[1-9]%d*$') then refuse('limit') end
-  limit = count_of(got[5], 'limit')
+  limit = #got[5] <= 15 and string.find(got[5], '^[1-9]%d*$') and tonumber(got[5])
+  if not limit then refuse('limit') end
 end
 if got[6] then
   local n, kind, bound, sweep = string.match(got[6], '^([1-9]%d*) ([sp]) ([1-9]%d*)(.*)$')
-  if not n then refuse('shares') end
-  used, shared_mode, soonest = count_of(n, 'shares'), kind, count_of(bound, 'shares')
+  if not n or #n > 15 or #bound > 15 then refuse('shares') end
+  used, shared_mode, soonest = tonumber(n), kind, tonumber(bound)
   if sweep ~= '' then
     local from, run, least = string.match(sweep, '^ >([1-9]%d*):(%w*):(%d*)$')
-    if not from or #from > 18 or #run > 64 or string.find(least, '^0') then refuse('shares') end
-    sweep_cursor, sweep_run, found = from, run, least ~= '' and count_of(least, 'shares') or nil
+    if not from or #from > 18 or #run > 64 or #least > 15 or string.find(least, '^0') then refuse('shares') end
+    sweep_cursor, sweep_run, found = from, run, tonumber(least)
   end
   if kind == 'p' and not limit then refuse('limit') end
 end
 if got[7] then
-  local n, first, last, clients = string.match(got[7], '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
-  if not n then refuse('queue') end
-  waiting, head, tail, silent = count_of(n, 'queue'), count_of(first, 'queue'), count_of(last, 'queue'), clients
-  if silent ~= '' then
-    local till, place, rest = string.match(silent, '^ ~([1-9]%d*):([1-9]%d*)(.*)$')
-    if till then poll_at, poll_place, silent = count_of(till, 'queue'), count_of(place, 'queue'), rest end
-    local from, others = string.match(silent, '^ >([1-9]%d*)(.*)$')
-    if from then cursor, silent = count_of(from, 'queue'), others end
-    if silent ~= '' then
-      check_words(string.sub(silent, 2), 2048, 'queue')
-      local _, clients = string.gsub(silent, ' ', '')
-      if clients > 16 or not string.find(silent, '^ [^ ~>]') then refuse('queue') end
+  local n, first, last, more = string.match(got[7], '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
+  if not n or #n > 15 or #first > 15 or #last > 15 then refuse('queue') end
+  waiting, head, tail, silent = tonumber(n), tonumber(first), tonumber(last), more
+  if more ~= '' then
+    local till, place, others = string.match(more, '^ ~([1-9]%d*):([1-9]%d*)(.*)$')
+    if till then poll_at, poll_place, silent = tonumber(till), tonumber(place), others end
+    local from, rest = string.match(silent, '^ >([1-9]%d*)(.*)$')
+    if from then cursor, silent = tonumber(from), rest end
+    local _, spaces = string.gsub(silent, ' ', '')
+    if (till and #till > 15) or #silent > 2048 or spaces > 16 or string.find(silent .. ' ', '%s%s') or
+      string.find(silent, '[^%S ]') or string.find(silent, '^[^ ]') or string.find(silent, '^ [~>]') then
+      refuse('queue')
     end
   end
   if waiting > tail - head + 1 or poll_place > tail or cursor > tail + 1 then refuse('queue') end
@@ -424,90 +403,61 @@ local function words(value)
   return list
 end
 
--- parse_share reads a field h:ATTEMPT: mode, expiry, weight, token, since and owner. If its
--- expiry begins with 0, the hold is provisional.
-local function parse_share(field, value)
-  local mode, till, weight, token, since, rest = string.match(value,
-    '^([sp]) (0?[1-9]%d*) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
+-- read_share reads the shared hold of an attempt: mode, expiry, weight, token, since and owner;
+-- nil if it has none. If the expiry begins with 0, the hold is provisional. value is the field,
+-- if the step has read it already.
+local function read_share(attempt, value)
+  local field = 'h:' .. attempt
+  value = value or read_field(field)
+  if not value then return nil end
+  local mode, mark, till, weight, token, since, rest = string.match(value,
+    '^([sp]) (0?)([1-9]%d*) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
   local owner = rest and string.match(rest, '^ (%S+)$')
-  if mode ~= (shared_mode or '') or (rest ~= '' and not owner) or #rest > 2048 or #since > 15 or
-    not is_attempt(string.sub(field, 3)) or token_of(token, field) > fence then
+  if not mode or mode ~= shared_mode or #till > 15 or #weight > 15 or tonumber(weight) > used or
+    (mode == 's' and weight ~= '1') or tonumber(token) > fence or #since > 15 or (rest ~= '' and not owner) or
+    #rest > 2048 or not string.find(attempt, '^[^%s/]+/%S+$') then
     refuse(field)
   end
-  local provisional = string.sub(till, 1, 1) == '0'
-  if provisional then till = string.sub(till, 2) end
-  local h = {mode, count_of(till, field), weight, token, since, owner, provisional = provisional}
-  local n = count_of(weight, field)
-  if n > used or (mode == 's' and n ~= 1) then refuse(field) end
-  return h
-end
-
--- read_share reads the shared hold of an attempt, or nil if it has none.
-local function read_share(attempt)
-  local share = read_field('h:' .. attempt)
-  return share and parse_share('h:' .. attempt, share)
+  return {mode, tonumber(till), weight, token, since, owner, provisional = mark ~= ''}
 end
 
 -- attempt_at reads the attempt at a place of the queue.
 local function attempt_at(place)
   local attempt = read_field('#' .. place)
-  if attempt and not is_attempt(attempt) then refuse('#' .. place) end
+  if attempt and not string.find(attempt, '^[^%s/]+/%S+$') then refuse('#' .. place) end
   return attempt
 end
 
--- parse_waiter reads a field w:ATTEMPT: place, mode, weight, ttl, expiry of the place, time of
--- joining, and owner.
-local function parse_waiter(field, value)
+-- read_waiter reads an attempt that waits: place, mode, weight, ttl, expiry of the place, time of
+-- joining, and owner; nil if it does not wait. value is the field, if the step has read it
+-- already.
+local function read_waiter(attempt, value)
+  local field = 'w:' .. attempt
+  value = value or read_field(field)
+  if not value then return nil end
   local place, mode, weight, ttl, till, joined, rest = string.match(value,
     '^([1-9]%d*) ([xsp]) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
   local owner = rest and string.match(rest, '^ (%S+)$')
-  if not place or (rest ~= '' and not owner) or #rest > 2048 or #joined > 15 or #weight > 15 or
-    (mode ~= 'p' and weight ~= '1') or (mode == 'p' and not limit) or not is_attempt(string.sub(field, 3)) then
+  if not place or waiting == 0 or tonumber(place) < head or tonumber(place) > tail or #weight > 15 or #ttl > 14 or
+    #till > 15 or #joined > 15 or (mode ~= 'p' and weight ~= '1') or (mode == 'p' and not limit) or
+    (rest ~= '' and not owner) or #rest > 2048 or not string.find(attempt, '^[^%s/]+/%S+$') then
     refuse(field)
   end
-  ms_of(ttl, field)
-  count_of(till, field)
-  local at = count_of(place, field)
-  if waiting == 0 or at < head or at > tail then refuse(field) end
   return {place, mode, weight, ttl, till, joined, owner}
 end
 
--- read_waiter reads the waiter that an attempt is, or nil if it does not wait.
-local function read_waiter(attempt)
-  local waiter = read_field('w:' .. attempt)
-  return waiter and parse_waiter('w:' .. attempt, waiter)
-end
-
--- read_leader reads the last proclamation: its token, its number, and its value if there is one.
-local function read_leader()
-  local said = read_field('leader')
-  if not said then return nil end
-  local token, number, value = string.match(said, '^([1-9]%d*) (%d+) ?(%S*)$')
-  if not token or #said > 65536 or string.find(said, ' $') then refuse('leader') end
-  token_of(token, 'leader')
-  count_of(number, 'leader')
-  return {token, number, value ~= '' and value or nil}
-end
-
--- read_period reads the period of a job: next, attempt, period and offset.
-local function read_period()
-  local mark = read_field('period')
-  if not mark then return nil end
-  local upcoming, attempt, length, offset = string.match(mark, '^(%-?%d+) (%S+) ([1-9]%d*) (%-?%d*)$')
-  if not upcoming or #upcoming > 16 or #attempt > 512 or #offset > 16 or offset == '' then refuse('period') end
-  ms_of(length, 'period')
-  return {upcoming, attempt, length, offset}
-end
-
--- read_eviction reads the last eviction: when, by whom, why, and the attempts.
-local function read_eviction()
-  local evicted = read_field('evicted')
-  if not evicted then return nil end
-  check_words(evicted, 65536, 'evicted')
-  local at = string.match(evicted, '^([1-9]%d*) %S+ %S')
-  if not at then refuse('evicted') end
-  count_of(at, 'evicted')
-  return evicted
+-- read_words reads a field by one pattern or the other, and returns what that captures; nil if
+-- there is no such field. A number has at most 16 digits.
+local function read_words(field, pattern, other)
+  local value = read_field(field)
+  if not value then return nil end
+  local list = {string.match(value, pattern)}
+  if not list[1] and other then list = {string.match(value, other)} end
+  if not list[1] or #value > 65536 then refuse(field) end
+  for _, word in ipairs(list) do
+    if #word > 16 and string.find(word, '^%-?%d+$') then refuse(field) end
+  end
+  return list
 end
 
 -- server_run is the ID of the server's run, or empty if the user may not ask for it.
@@ -539,7 +489,7 @@ local function sweep()
       if value == '' then
         fields[field] = ''
       else
-        local h = parse_share(field, value)
+        local h = read_share(string.sub(field, 3), value)
         if h[2] <= now then
           fields[field] = ''
           over = over + h[3]
@@ -701,8 +651,8 @@ local function each_waiter(visit)
     local attempt = attempt_at(place)
     if attempt then
       -- Each place that is taken has its waiter, and each waiter its place.
-      local w = parse_waiter('w:' .. attempt, read_field('w:' .. attempt) or '')
-      if tonumber(w[1]) ~= place then refuse('#' .. place) end
+      local w = read_waiter(attempt)
+      if not w or tonumber(w[1]) ~= place then refuse('#' .. place) end
       if visit(attempt, place, w) then break end
     end
     place = place + 1

@@ -15,11 +15,11 @@ local call, match, sub = redis.pcall, string.match, string.sub
 local each = {}
 for i, key in ipairs(KEYS) do
   local lock, done = call('HGET', key, 'lock'), nil
-  -- space: where the fence ends. rest: where the attempt begins, after the lease. What has
+  -- space: where the fence ends. from: where the attempt begins, after the lease. What has
   -- another form is for release, which refuses it if no version wrote it.
-  local space, rest
-  if type(lock) == 'string' then space, rest = match(lock, '^[1-9]%d+() %-?%d+ ()') end
-  if space == 17 and rest <= 36 and sub(lock, rest) == ARGV[i] then
+  local space, from
+  if type(lock) == 'string' then space, from = match(lock, '^[1-9]%d+() %-?%d+ ()') end
+  if space == 17 and from <= 36 and sub(lock, from) == ARGV[i] then
     done = call('HSET', key, 'lock', sub(lock, 1, 16))
   end
   each[i] = type(done) == 'number' and '1' or '-'

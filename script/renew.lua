@@ -103,10 +103,11 @@ local each = {}
 for i, key in ipairs(KEYS) do
   local word = ARGV[i + 2]
   local lock = redis.pcall('HGET', key, 'lock')
-  local fence, space, lease, rest
-  if type(lock) == 'string' then fence, space, lease, rest = match(lock, '^([1-9]%d+)() (%-?[1-9]%d*) ()') end
-  if space == 17 and rest <= 35 and sub(lock, rest) == word then
-    fence, lease = tonumber(fence), tonumber(lease)
+  local fence, lease, from
+  if type(lock) == 'string' then fence, lease, from = match(lock, '^([1-9]%d+) (%-?[1-9]%d*) ()') end
+  if from and from <= 35 and #fence == 16 and find(lock, word, from, true) == from and from + #word > #lock then
+    -- An addition makes numbers of texts for half the price of tonumber.
+    fence, lease = fence + 0, lease + 0
   else
     fence = nil
   end
