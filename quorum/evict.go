@@ -77,7 +77,7 @@ func (s *Store) tokensOnNodes(
 	ctx context.Context, keys []string, token, attempt string,
 ) (list []string, of string, err error) {
 	list = slices.Repeat([]string{token}, len(s.nodes))
-	if token == "0" {
+	if token == "0" || token == wire.Force {
 		return list, "", nil
 	}
 	_, own, err := s.readRecord(ctx, keys)

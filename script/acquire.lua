@@ -15,7 +15,7 @@
 --                                          may have expired; now: the server's time in ms; no grant is older
 -- ANSWER busy <left> <holder>              the lock is not free; holder is - unless exclusive
 -- ANSWER conflict <limit>                  another limit is in force, or weight is above the limit asked for
--- ERROR  FORMAT                            the record has a later format
+-- ERROR  FORMAT                            the record has a later format, or no version wrote it
 -- ERROR  ERR                               mode has no such form, or asks for no permit
 --
 -- HOLDS  I1 I2 I3 I5 I6. If the same attempt sends it again, it gets the same token, or

@@ -16,7 +16,7 @@
 -- ANSWER early <left> <attempt>   this period has had its run, by attempt; - if no run is known
 -- ANSWER busy <left> <holder>     a run is due, but an earlier one still goes on
 -- ANSWER other <period> <offset>  the job has another period or offset, which is kept
--- ERROR  FORMAT                   the record has a later format
+-- ERROR  FORMAT                   the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I3 I5. The step that grants the run also marks the period. So the mark exists
 --        even if the run is short or its process crashes. If the same attempt sends it

@@ -10,7 +10,7 @@
 -- ANSWER withdrawn  the attempt was in the wait queue and has left it
 -- ANSWER released   the attempt held the lock; its hold, or its entry, has ended
 -- ANSWER none       the record does not know the attempt; its request may still be under way
--- ERROR  FORMAT     the record has a later format
+-- ERROR  FORMAT     the record has a later format, or no version wrote it
 --
 -- HOLDS  I5 I6 I7. If the lock was granted in the meantime, the next waiter gets it at once.
 -- WHY    Between two steps the queue could grant the lock to the attempt that leaves.

@@ -8,7 +8,7 @@
 --
 -- ANSWER released   the run has ended, and its period is due again
 -- ANSWER none       the record does not know the run; its request may still be under way
--- ERROR  FORMAT     the record has a later format
+-- ERROR  FORMAT     the record has a later format, or no version wrote it
 --
 -- HOLDS  I4 I5. It leaves a period alone that another run has begun. The mark remains, due
 --        from now on, because it also holds the period and offset of the job.

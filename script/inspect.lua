@@ -14,7 +14,7 @@
 -- LINE   leader <value>                                                  the holder has proclaimed this
 -- LINE   period <next> <attempt> <period> <offset>                       of a periodic job: see begin_run
 -- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
--- ERROR  FORMAT  the record has a later format
+-- ERROR  FORMAT  the record has a later format, or no version wrote it
 --
 -- HOLDS  I11. Writes nothing. Times are ms of the server's clock; left is relative; - stands for
 --        no owner. A page shows some of the shared holders and waiters, and all else. Its <used>

@@ -10,7 +10,7 @@
 --
 -- ANSWER lessened <left> <permits> <waiting>  what the hold has now; 1 permit if it is not of permits
 -- ANSWER gone                                 it does not hold; nothing has changed
--- ERROR  FORMAT                               the record has a later format
+-- ERROR  FORMAT                               the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I5 I6 I7. Nothing becomes more, so copies may come in any order and at any time. If
 --        the lock may be free earlier than the waiters were told, the first waiter that receives

@@ -12,7 +12,7 @@
 -- ANSWER granted <token> <waiting>      the attempt holds the lock for ttl from now on
 -- ANSWER queued <position> <left> <now> it still waits; left and now: as in acquire
 -- ANSWER gone                           it neither waits nor holds: send acquire again
--- ERROR  FORMAT                         the record has a later format
+-- ERROR  FORMAT                         the record has a later format, or no version wrote it
 --
 -- HOLDS  I5 I6 I7. It ends expired holds and serves the queue. So if a holder has died, one
 --        live waiter is enough to move the queue on.

@@ -12,7 +12,7 @@
 -- ANSWER proclaimed   the value is written, and the observers were pushed
 -- ANSWER late         this leader has made a later proclamation; nothing has changed
 -- ANSWER gone         the attempt does not hold the lock with this token any more
--- ERROR  FORMAT       the record has a later format
+-- ERROR  FORMAT       the record has a later format, or no version wrote it
 --
 -- HOLDS  I2 I4 I5. The value is written with its token. So nobody sees the next leader with
 --        the value of the one before. A late request does not reverse a later one.

@@ -11,7 +11,7 @@
 -- ANSWER raised <token> <now> <run> <mark>  the hold has this token, and the next grant a higher one; the rest is
 --                                           the answer of mark_server
 -- ANSWER gone                               the attempt does not hold the lock
--- ERROR  FORMAT                             the record has a later format
+-- ERROR  FORMAT                             the record has a later format, or no version wrote it
 --
 -- HOLDS  I2 I3 I4 I5. It neither lowers a token nor extends a lease.
 -- WHY    The servers of a quorum count separately. The client writes the highest of their

@@ -5,7 +5,7 @@
 --
 -- ANSWER leader <token> <since> <left> <attempt> <value>   left: ms until its lease expires unless renewed
 -- ANSWER none <left>   nobody leads; left: ms until a holder that has proclaimed nothing may expire, or 0
--- ERROR  FORMAT        the record has a later format
+-- ERROR  FORMAT        the record has a later format, or no version wrote it
 --
 -- HOLDS  Writes nothing. A value is shown only with the token under which it was proclaimed.
 -- WHY    One step, so that leader, token and value are of the same moment.

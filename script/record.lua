@@ -83,10 +83,11 @@ if lock_field then
   if rest ~= '' then
     local lease, name
     lease, at, name, marks = string.match(rest, '^ (%-?%d+) (@?)(%S+)( ?%+?!?)$')
-    if not lease or #lease > 17 or #name > 2048 or marks == ' ' then refuse('lock') end
+    local ms = lease and tonumber(lease, 10)
+    if not ms or #lease > 17 or ms >= 1e15 or ms <= -1e15 or #name > 2048 or marks == ' ' then refuse('lock') end
     if name ~= '-' then
       holder = name
-      expiry = math.floor(fence / 1000) + tonumber(lease, 10)
+      expiry = math.floor(fence / 1000) + ms
       provisional = string.find(lease, '^%-?0%d') ~= nil
     end
     if (holder and at == '' and not string.find(holder, '^[^/]+/.')) or (not holder and (at ~= '' or lease ~= '0')) then

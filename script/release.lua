@@ -11,7 +11,7 @@
 -- ANSWER released        the hold has ended, by this request or by an earlier copy of it
 -- ANSWER held <entries>  this entry has ended; the owner has others
 -- ANSWER gone            the hold had ended before: it expired, was evicted, or the record was lost
--- ERROR  FORMAT          the record has a later format
+-- ERROR  FORMAT          the record has a later format, or no version wrote it
 --
 -- HOLDS  I3 I4 I5 I7. The same step grants the next waiter.
 -- WHY    The record remembers lost holds and not released ones. Losses are rare, so it costs

@@ -13,7 +13,7 @@
 -- ANSWER resumed <token> <waiting> <left> <value>  it holds, now or since an earlier copy of this request; left: ms
 --                                                  until the former lease has ended, at most; value: = if none
 -- ANSWER gone                                      the former does not hold with this token; nothing has changed
--- ERROR  FORMAT                                    the record has a later format
+-- ERROR  FORMAT                                    the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I3 I4 I5 I7. The hold gets a new token, and the value goes on under it. The former
 --        hold is lost; its client is pushed: evicted <former>. A second process that resumes

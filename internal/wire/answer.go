@@ -300,5 +300,8 @@ const (
 // Permits is the mode word of so many permits out of limit.
 func Permits(n, limit int) string { return "p:" + strconv.Itoa(n) + ":" + strconv.Itoa(limit) }
 
+// Force stands in an eviction for the token of the one hold to end: the record goes, whatever it is.
+const Force = "force"
+
 // Number writes a token.
 func Number(n uint64) string { return strconv.FormatUint(n, 10) }
