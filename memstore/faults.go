@@ -176,5 +176,5 @@ func refuseRecord(key string, fields map[string]string) error {
 	case lock == "" || lock[0] < '0' || lock[0] > '9':
 		return refuse("FORMAT", "the record "+key+" was written by a newer Holdfast")
 	}
-	return refuse("FORMAT", "the record "+key+" is damaged: no Holdfast wrote its field "+damaged)
+	return refuse("FORMAT", "the record "+key+" is damaged: "+damaged)
 }

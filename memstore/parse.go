@@ -31,8 +31,9 @@ var (
 	waiterForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([xsp]) ([1-9]\d{0,14}) ([1-9]\d{0,13}) ([1-9]\d{0,14}) ` +
 		`([1-9]\d{0,14})(?: ([^\s\v]+))?$`)
 	evictedForm = regexp.MustCompile(`^([1-9]\d{0,15}) ([^\s\v]+) ([^\s\v]+)((?: [^\s\v]+)*)$`)
-	periodForm  = regexp.MustCompile(`^(-\d{1,15}|\d{1,16}) ([^\s\v]+) ([1-9]\d{0,15}) (-|-\d{1,15}|\d{1,16})$`)
-	leaderForm  = regexp.MustCompile(`^([1-9]\d{0,15}) (\d{1,16})(?: (=[^\s\v]*))?$`)
+	periodForm  = regexp.MustCompile(`^(0|-?[1-9]\d{0,14}|[1-9]\d{15}) (-|[^\s\v/]+/[^\s\v]+) ([1-9]\d{0,15}) ` +
+		`(-|0|-?[1-9]\d{0,14}|[1-9]\d{15})$`)
+	leaderForm  = regexp.MustCompile(`^([1-9]\d{0,15}) (0|[1-9]\d{0,15})(?: (=[^\s\v]*))?$`)
 	attemptForm = regexp.MustCompile(`^[^\s\v/]+/[^\s\v]+$`)
 	tokenForm   = regexp.MustCompile(`^[1-9]\d{0,15}$`)
 	limitForm   = regexp.MustCompile(`^[1-9]\d{0,14}$`)
@@ -44,10 +45,11 @@ type parser struct {
 	fields map[string]string
 	record *record
 	bad    string // the first field that no version wrote
+	odd    string // the first field that does not agree with others, though each has a known form
 }
 
 // parse reads a record. If a field is of no form that a version writes, or does not agree with
-// another, it returns its name, and no record. It ignores fields of later versions.
+// others, it says which, and returns no record. It ignores fields of later versions.
 func parse(fields map[string]string) (r *record, damaged string) {
 	p := &parser{fields: maps.Clone(fields), record: &record{}}
 	maps.DeleteFunc(p.fields, func(_, value string) bool { return value == "" }) // as if absent
@@ -56,8 +58,11 @@ func parse(fields map[string]string) (r *record, damaged string) {
 	p.shares()
 	p.queue()
 	p.rest()
-	if p.bad != "" {
-		return nil, p.bad
+	switch {
+	case p.bad != "":
+		return nil, "no Holdfast wrote its field " + p.bad
+	case p.odd != "":
+		return nil, "its field " + p.odd + " does not agree with others"
 	}
 	return p.record, ""
 }
@@ -79,6 +84,12 @@ func (p *parser) must(ok bool, field string) {
 	}
 }
 
+func (p *parser) agrees(ok bool, field string) {
+	if !ok && p.odd == "" {
+		p.odd = field
+	}
+}
+
 // parsed reads digits that a form has matched; none are 0.
 func parsed(digits string) int64 {
 	n, _ := strconv.ParseInt(digits, 10, 64)
@@ -95,11 +106,12 @@ func (p *parser) lock() {
 	r.fence = parsed(parts[1])
 	p.must(r.fence < mostToken, "lock")
 	entries, named := p.fields["entries"]
-	p.must(named == (parts[5] == "@"), "entries")
+	p.agrees(named == (parts[5] == "@"), "entries")
 	_, shares := p.fields["shares"]
 	_, queue := p.fields["queue"]
 	more := strings.Contains(marks, "+")
-	p.must(more == (shares || queue) && marks != " ", "lock")
+	p.must(marks != " ", "lock")
+	p.agrees(more == (shares || queue), "lock")
 	r.watched = strings.HasSuffix(marks, "!")
 	if name == "" {
 		return
@@ -108,15 +120,18 @@ func (p *parser) lock() {
 		p.must(parts[2]+parts[3]+parts[4] == "0" && parts[5] == "" && more, "lock")
 		return
 	}
-	p.must(!shares && (parts[5] == "@" || attemptForm.MatchString(name)), "lock")
+	p.agrees(!shares, "lock")
+	p.must(parts[5] == "@" || attemptForm.MatchString(name), "lock")
 	lease := parsed(parts[2] + parts[4])
 	r.holder = &holder{name: name, expiry: r.fence/1000 + lease, provisional: parts[3] == "0"}
 	p.must(max(lease, -lease) < mostTime && len(parts[2]+parts[3]+parts[4]) <= 17 && len(name) <= mostName, "lock")
 	if named {
 		r.holder.entries = strings.Split(entries, " ")
-		p.must(len(entries) <= 1<<20-2 && !slices.ContainsFunc(r.holder.entries, func(e string) bool {
+		alone := len(r.holder.entries) == 1
+		odd := slices.ContainsFunc(r.holder.entries, func(e string) bool {
 			return e == "" || !strings.Contains(e, "/") || strings.ContainsAny(e, "\t\n\v\f\r")
-		}), "entries")
+		})
+		p.must(!odd && (name != keptHolder || alone) && len(entries) <= 1<<20-2, "entries")
 	}
 }
 
@@ -126,12 +141,14 @@ func (p *parser) tokens() {
 	if birth := p.match("birth", tokenForm); birth != nil {
 		r.birth = parsed(birth[0])
 	}
-	p.must(r.birth > 0 && r.birth <= r.fence+1, "birth")
+	p.must(r.birth > 0, "birth")
+	p.agrees(r.birth <= r.fence+1, "birth")
 	if lost, is := p.fields["lost"]; is {
 		words := strings.Split(lost, " ")
 		p.must(len(lost) <= 271, "lost")
 		for _, word := range words {
-			p.must(tokenForm.MatchString(word) && parsed(word) <= r.fence, "lost")
+			p.must(tokenForm.MatchString(word), "lost")
+			p.agrees(parsed(word) <= r.fence, "lost")
 			r.lost = append(r.lost, parsed(word))
 		}
 	}
@@ -146,7 +163,7 @@ func (p *parser) shares() {
 	if parts := p.match("shares", sharesForm); parts != nil {
 		used, r.kind, r.soonest = parsed(parts[1]), mode(parts[2]), parsed(parts[3])
 		r.shares = map[string]*share{}
-		p.must(r.kind == shared || r.limit > 0, "limit")
+		p.agrees(r.kind == shared || r.limit > 0, "limit")
 		if parts[5] == sweepRun {
 			r.sweep = sweep{past: parsed(parts[4]), found: parsed(parts[6])}
 		}
@@ -157,20 +174,19 @@ func (p *parser) shares() {
 			continue
 		}
 		parts := p.match(field, shareForm)
-		if parts == nil || r.shares == nil {
-			p.must(false, field)
+		if p.agrees(r.shares != nil, field); parts == nil || r.shares == nil {
 			continue
 		}
 		h := &share{
 			mode: mode(parts[1]), expiry: parsed(parts[3]), weight: parsed(parts[4]), token: parsed(parts[5]),
 			since: parsed(parts[6]), owner: parts[7], provisional: parts[2] != "",
 		}
-		p.must(h.mode == r.kind && h.weight <= used && (h.mode == permit || h.weight == 1) && h.token <= r.fence &&
-			len(h.owner) < mostName && attemptForm.MatchString(attempt), field)
-		p.must(h.expiry >= r.soonest, "shares")
+		p.must((h.mode == permit || h.weight == 1) && len(h.owner) < mostName && attemptForm.MatchString(attempt), field)
+		p.agrees(h.mode == r.kind && h.weight <= used && h.token <= r.fence, field)
+		p.agrees(h.expiry >= r.soonest, "shares")
 		r.shares[attempt] = h
 	}
-	p.must(r.used() == used, "shares")
+	p.agrees(r.used() == used, "shares")
 }
 
 func (p *parser) queue() {
@@ -187,6 +203,7 @@ func (p *parser) queue() {
 	for field := range p.fields {
 		if strings.HasPrefix(field, "#") {
 			places++
+			p.must(attemptForm.MatchString(p.fields[field]), field)
 		}
 		attempt, is := strings.CutPrefix(field, "w:")
 		if !is {
@@ -202,12 +219,12 @@ func (p *parser) queue() {
 			},
 			place: parsed(parts[1]), expiry: parsed(parts[5]), joined: parsed(parts[6]),
 		}
-		p.must(waiting > 0 && q.head <= w.place && w.place <= q.tail && attemptForm.MatchString(attempt) &&
-			(w.mode == permit || w.weight == 1) && len(w.owner) < mostName && (w.mode != permit || p.record.limit > 0), field)
-		p.must(p.fields["#"+text(w.place)] == attempt, "#"+text(w.place))
+		p.must(attemptForm.MatchString(attempt) && (w.mode == permit || w.weight == 1) && len(w.owner) < mostName, field)
+		p.agrees(waiting > 0 && q.head <= w.place && w.place <= q.tail && (w.mode != permit || p.record.limit > 0), field)
+		p.agrees(p.fields["#"+text(w.place)] == attempt, "#"+text(w.place))
 		q.waiters = append(q.waiters, w)
 	}
-	p.must(q.len() == waiting && places == len(q.waiters), "queue")
+	p.agrees(q.len() == waiting && places == len(q.waiters), "queue")
 	slices.SortFunc(q.waiters, func(a, b *waiter) int { return cmp.Compare(a.place, b.place) })
 }
 

@@ -162,7 +162,9 @@ end
 -- A reader that re-enters under its owner's name does not queue behind a writer, because
 -- that writer waits for the reader.
 if blocked and owner and mode == 's' and shared_mode == 's' then
-  local function ours(field, value) return string.sub(field, 1, 2) == 'h:' and value ~= '' and read_share(string.sub(field, 3), value)[6] == owner end
+  local function ours(field, value)
+    return string.sub(field, 1, 2) == 'h:' and value ~= '' and read_share(string.sub(field, 3), value)[6] == owner
+  end
   local all = call('HGETALL', key)
   for i = 1, #all, 2 do
     if ours(all[i], fields[all[i]] or all[i + 1]) then blocked = false end

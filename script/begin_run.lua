@@ -31,7 +31,7 @@ local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6
 --include record
 
 expire()
-local mark, offset = read_words('period', '^(%-?%d+) (%S+) ([1-9]%d*) (%-?%d*)$'), offset
+local mark, offset = read_words('period', period_run, period_due), offset
 local next_run, last_run, agreed, agreed_offset = 0, '-', text(period), offset
 if mark then
   next_run, last_run, agreed, agreed_offset = tonumber(mark[1]), mark[2], mark[3], mark[4]

@@ -20,7 +20,7 @@ local channel_prefix = ARGV[3]
 
 --include record
 
-local mark = read_words('period', '^(%-?%d+) (%S+) ([1-9]%d*) (%-?%d*)$')
+local mark = read_words('period', period_run, period_due)
 local known = mark and mark[2] == attempt
 if known then
   extend_record(0)

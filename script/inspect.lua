@@ -74,9 +74,9 @@ for i, q in ipairs(queue) do
   add('waiter', paged and w[1] or text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
 -- A holder under an owner's name does not lead.
-local said = holder and not entries and expiry > now and read_words('leader', '^([1-9]%d*) (%d+) (=%S*)$', '^([1-9]%d*) (%d+)$')
+local said = holder and not entries and expiry > now and read_words('leader', leader, leader_gone)
 if said and said[3] and said[1] == text(fence) then add('leader', said[3]) end
-local period = read_words('period', '^(%-?%d+) (%S+) ([1-9]%d*) (%-?%d*)$')
+local period = read_words('period', period_run, period_due)
 if period then add('period', table.concat(period, ' ')) end
 local evicted = read_words('evicted', '^([1-9]%d*) (%S+ %S.*)$')
 if evicted then

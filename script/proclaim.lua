@@ -24,7 +24,7 @@ local value, watch, retention, channel_prefix = ARGV[4], ARGV[5], tonumber(ARGV[
 --include record
 
 if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone' end
-local said = read_words('leader', '^([1-9]%d*) (%d+) (=%S*)$', '^([1-9]%d*) (%d+)$')
+local said = read_words('leader', leader, leader_gone)
 if said and said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
 extend_record(0)
 local proclaimed = token .. ' ' .. number

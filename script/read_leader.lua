@@ -15,7 +15,7 @@ local key, retention, channel_prefix = KEYS[1], 0, ''
 --include record
 
 -- A holder under an owner's name does not lead. A kept lock has one: %kept.
-local said = holder and not entries and expiry > now and read_words('leader', '^([1-9]%d*) (%d+) (=%S*)$', '^([1-9]%d*) (%d+)$')
+local said = holder and not entries and expiry > now and read_words('leader', leader, leader_gone)
 if said and said[3] and said[1] == text(fence) then
   return 'leader ' .. said[1] .. ' ' .. text(math.min(now, math.floor(fence / 1000))) .. ' ' ..
     ms_until_free() .. ' ' .. holder .. ' ' .. said[3]

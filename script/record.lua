@@ -106,14 +106,16 @@ if lock_field then
   if not birth or birth > fence + 1 then refuse('birth') end
 end
 if lost then
-  if #lost > 271 or string.find(lost, '[^%d ]') or string.find(' ' .. lost .. ' ', '  ', 1, true) then refuse('lost') end
+  local list = ' ' .. lost .. ' '
+  if #list > 273 or string.find(list, '[^%d ]') or string.find(list, '  ', 1, true) then refuse('lost') end
   for word in string.gmatch(lost, '%d+') do
     if string.sub(word, 1, 1) == '0' or tonumber(word) > fence then refuse('lost') end
   end
 end
 if entries then
   local list = ' ' .. entries .. ' '
-  if #list > 1048576 or string.find(list, '%s%s') or string.find(list, '[^%S ]') or string.find(list, ' [^/ ]* ') then
+  if #list > 1048576 or string.find(list, '%s%s') or string.find(list, '[^%S ]') or string.find(list, ' [^/ ]* ') or
+    (holder == '%kept' and string.find(entries, ' ', 1, true)) then
     refuse('entries')
   end
 end
@@ -143,7 +145,7 @@ if got[7] then
     if from then cursor, silent = tonumber(from), rest end
     local _, spaces = string.gsub(silent, ' ', '')
     if (till and #till > 15) or #silent > 2048 or spaces > 16 or string.find(silent .. ' ', '%s%s') or
-      string.find(silent, '[^%S ]') or string.find(silent, '^[^ ]') or string.find(silent, '^ [~>]') then
+      string.find(silent, '[^%S ]') or string.find(silent, '^[^ ]') or string.find(silent, ' [~>]') then
       refuse('queue')
     end
   end
@@ -456,10 +458,15 @@ local function read_words(field, pattern, other)
   if not list[1] and other then list = {string.match(value, other)} end
   if not list[1] or #value > 65536 then refuse(field) end
   for _, word in ipairs(list) do
-    if #word > 16 and string.find(word, '^%-?%d+$') then refuse(field) end
+    if string.find(word, '^%-?%d+$') and (#word > 16 or string.find(word, '^%-?0%d')) then refuse(field) end
   end
   return list
 end
+
+-- The forms of the fields leader and period, with and without the optional part.
+local leader, leader_gone = '^([1-9]%d*) (%d+) (=%S*)$', '^([1-9]%d*) (%d+)$'
+local period_run, period_due =
+  '^(%-?%d+) ([^%s/]+/%S+) ([1-9]%d*) ([%-%d]%d*)$', '^(%-?%d+) (%-) ([1-9]%d*) ([%-%d]%d*)$'
 
 -- server_run is the ID of the server's run, or empty if the user may not ask for it.
 local function server_run()
@@ -685,7 +692,8 @@ end
 -- the two windows. The caller gets its answer without a push.
 local function grant_same_owner(caller)
   each_waiter(function(attempt, place, w)
-    if attempt ~= caller and w[7] == holder and tonumber(w[5]) > now and notify(attempt, text(fence), tonumber(w[4])) then
+    if attempt ~= caller and w[7] == holder and tonumber(w[5]) > now and
+      notify(attempt, text(fence), tonumber(w[4])) then
       leave_queue(attempt, place)
       extend_record(tonumber(w[4]))
       entries = entries .. ' ' .. attempt

@@ -33,8 +33,9 @@ end
 if not owner then
   local call = redis.call
   local lock = call('HGET', key, 'lock')
-  -- fence: sixteen digits. rest: where the attempt begins, after the lease.
-  local fence, rest = string.match(lock or '', '^([1-9]%d+) %-?%d+ ()')
+  -- fence: sixteen digits, and below most_token in record.lua. rest: where the attempt begins,
+  -- after the lease.
+  local fence, rest = string.match(lock or '', '^([1-8]%d+) %-?%d+ ()')
   if not fence or #fence ~= 16 or rest > 36 then lock = nil end
   if lock and string.sub(lock, rest) == attempt then
     -- An exclusive hold without waiters.

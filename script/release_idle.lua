@@ -18,7 +18,7 @@ for i, key in ipairs(KEYS) do
   -- space: where the fence ends. from: where the attempt begins, after the lease. What has
   -- another form is for release, which refuses it if no version wrote it.
   local space, from
-  if type(lock) == 'string' then space, from = match(lock, '^[1-9]%d+() %-?%d+ ()') end
+  if type(lock) == 'string' then space, from = match(lock, '^[1-8]%d+() %-?%d+ ()') end
   if space == 17 and from <= 36 and sub(lock, from) == ARGV[i] then
     done = call('HSET', key, 'lock', sub(lock, 1, 16))
   end

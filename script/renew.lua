@@ -38,10 +38,16 @@ local function renew(key, lock, attempt, ttl, owner)
     error(lock.err)
   end
   -- This script does not write to a record of a later format, or to one that no version wrote.
-  local word, lease, holder, more = match(lock or '', '^([1-9]%d*) ?(%-?%d*) ?(%S*)( ?%+?!?)$')
-  if not word or #word > 16 or #lease > 17 or tonumber(word) >= 9000000000000000 then return '-' end
+  -- See record.lua, which has the same rules.
+  local word, rest = match(lock or '', '^([1-9]%d*)(.*)$')
+  local lease, holder, more = '0', '', ''
+  if word and rest ~= '' then lease, holder, more = match(rest, '^ (%-?%d+) (%S+)( ?%+?!?)$') end
+  if not (word and lease) or #word > 16 or #lease > 17 or tonumber(word) >= 9e15 or more == ' ' or
+    math.abs(tonumber(lease, 10)) >= 1e15 then
+    return '-'
+  end
   local fence = tonumber(word)
-  local expiry = math.floor(fence / 1000) + (tonumber(lease, 10) or 0)
+  local expiry = math.floor(fence / 1000) + tonumber(lease, 10)
   local ahead = math.max(0, math.ceil((fence - micros) / 1000))
   local life = string.format('%d', math.max(ttl, ahead) + retention)
   local mine = holder == attempt
@@ -77,9 +83,13 @@ local function renew(key, lock, attempt, ttl, owner)
   local share = not mine and more ~= '' and call('HGET', key, 'h:' .. attempt)
   -- An empty field counts as absent, see commit in record.lua.
   if share and share ~= '' then
-    local mode, till, rest = match(share, '^([sp]) (0?[1-9]%d*) ([1-9]%d* [1-9]%d* [1-9]%d*.*)$')
-    if not mode or #till > 16 then return '-' end
-    local over = tonumber(till, 10)
+    local mode, till, rest, weight, token, since, name = match(share,
+      '^([sp]) (0?[1-9]%d*) (([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*))$')
+    local over = mode and tonumber(till, 10)
+    if not mode or over >= 1e15 or #weight > 15 or (mode == 's' and weight ~= '1') or tonumber(token) > fence or
+      #since > 15 or (name ~= '' and not find(name, '^ %S+$')) then
+      return '-'
+    end
     if over > now then
       extend_record(key, life)
       if now + ttl > over or string.find(till, '^0') then
@@ -90,7 +100,8 @@ local function renew(key, lock, attempt, ttl, owner)
     end
   end
   local evicted = call('HGET', key, 'evicted')
-  if evicted and #evicted <= 65536 and find(evicted .. ' ', ' ' .. attempt .. ' ', 1, true) then return 'evicted' end
+  local names = match(evicted or '', '^[1-9]%d* %S+ %S+()')
+  if names and #evicted <= 65536 and find(evicted .. ' ', ' ' .. attempt .. ' ', names, true) then return 'evicted' end
   return '-'
 end
 
@@ -104,7 +115,7 @@ for i, key in ipairs(KEYS) do
   local word = ARGV[i + 2]
   local lock = redis.pcall('HGET', key, 'lock')
   local fence, lease, from
-  if type(lock) == 'string' then fence, lease, from = match(lock, '^([1-9]%d+) (%-?[1-9]%d*) ()') end
+  if type(lock) == 'string' then fence, lease, from = match(lock, '^([1-8]%d+) (%-?[1-9]%d*) ()') end
   if from and from <= 34 and #fence == 16 and find(lock, word, from, true) == from and from + #word > #lock then
     -- An addition makes numbers of texts for half the price of tonumber.
     fence, lease = fence + 0, lease + 0

@@ -31,7 +31,7 @@ local again = holds(attempt)
 if not again and not (holds(former) and text(fence) == token) or expiry <= now then return 'gone' end
 if again then reacquire(attempt, nil, ttl, false) end
 local left, value = expiry - now, '='
-local said = read_words('leader', '^([1-9]%d*) (%d+) (=%S*)$', '^([1-9]%d*) (%d+)$') or {}
+local said = read_words('leader', leader, leader_gone) or {}
 if again then
   if said[1] == text(fence) then value = said[3] or '=' end
 else
