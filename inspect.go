@@ -477,6 +477,11 @@ type Eviction struct {
 	// another client has acquired the lock in the meantime, Evict leaves that client's hold
 	// alone.
 	Token uint64
+	// Force removes the lock's record, whatever is in it: also a damaged record, one of a later
+	// version, or data of another program at the lock's key. No holder and no waiter remains. A
+	// client that waits joins the queue again with its next poll. Tokens keep rising, unless the
+	// fence itself is damaged and was ahead of the server's clock. Token must be 0.
+	Force bool
 }
 
 // Evict ends all holds of a lock, and raises the lock's fence. A resource that checks
@@ -491,8 +496,8 @@ type Eviction struct {
 // of readers or permits, that takes time: a tenth of a second for 10,000.
 //
 // Evict returns the number of holds that it ended. It is 0 if the lock was free, or if no
-// hold had the given Token. After an [ErrUnknownOutcome], check the result with
-// [Client.Inspect].
+// hold had the given Token. With Force it is 1, or 0 if there was no record. After an
+// [ErrUnknownOutcome], check the result with [Client.Inspect].
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return 0, err
@@ -502,15 +507,20 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, invalid("Eviction.By or Reason is empty: name the operator and the reason")
 	case len(e.By) > 128 || len(e.Reason) > 512:
 		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")
+	case e.Force && e.Token != 0:
+		return 0, invalid("Eviction has Force and a Token: Force removes the record, whoever holds the lock")
 	}
 	token := e.Token >> c.handOverBits
 	if token == 0 && e.Token != 0 {
 		return 0, nil // no hold has so low a token, and the script takes 0 for any
 	}
 	key := wire.Key(c.cfg.Prefix, name)
-	ours := holdsOf(c, key, token)
+	ours, only := holdsOf(c, key, token), wire.Number(token)
+	if e.Force {
+		only = wire.Force
+	}
 	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, []string{
-		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(token), c.retention,
+		wire.Encode(e.By), wire.Encode(e.Reason), only, c.retention,
 		wire.ChannelPrefix(c.cfg.Prefix, name, c.sharded),
 	})
 	if err != nil {

@@ -23,23 +23,43 @@
 local key, by, reason, only = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local retention, channel_prefix = tonumber(ARGV[4]), ARGV[5]
 
--- With force, the step believes nothing but the fence, if it is one. The key may hold anything.
--- PEXPIRE deletes it, because users who may lock may not always run DEL.
+-- With force, the step believes nothing but the fence, if it is one. It writes as commit does. If
+-- the key holds no hash, PEXPIRE deletes it first, because users who lock may not run DEL.
 if only == 'force' then
   local call = redis.call
   if call('PTTL', key) == -2 then return 'free' end
   local last, clock = redis.pcall('HGET', key, 'lock'), call('TIME')
-  local now = string.format('%d', clock[1] * 1000 + math.floor(clock[2] / 1000))
-  local micros = clock[1] * 1000000 + clock[2]
-  local word = type(last) == 'string' and string.match(last, '^%d+') or '0'
-  -- 9e15: see most_token in record.lua.
+  local other = type(last) == 'table'
+  if other and not string.find(last.err, 'WRONGTYPE', 1, true) then return last end
+  local micros, word = clock[1] * 1000000 + clock[2], string.match(not other and last or '', '^%d+') or '0'
+  -- Above most_token of record.lua, it is no fence.
   local fence = #word <= 16 and tonumber(word) < 8999999999999999 and tonumber(word) or 0
-  local token = math.max(micros, fence + 1)
-  local life = string.format('%d', math.max(0, math.ceil((token - micros) / 1000)) + retention)
-  token = string.format('%d', token)
-  call('PEXPIRE', key, '-1')
-  call('HSET', key, 'lock', token, 'birth', token, 'evicted', now .. ' ' .. by .. ' ' .. reason)
+  fence = math.max(micros, fence + 1)
+  local life = string.format('%d', math.ceil((fence - micros) / 1000) + retention)
+  local token = string.format('%d', fence)
+  local said = string.format('%d', math.floor(micros / 1000)) .. ' ' .. by .. ' ' .. reason
+  local gone, all = {}, not other and call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local field = all[i]
+    if field ~= 'lock' and field ~= 'birth' and field ~= 'evicted' then gone[#gone + 1] = field end
+  end
+  if other then
+    local check, known, may = redis.acl_check_cmd, true, true
+    if check then known, may = pcall(check, 'hset', key, 'f', 'v') end
+    if known and may then call('PEXPIRE', key, '-1') end
+  else
+    call('PEXPIRE', key, life)
+    -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.
+    if call('PTTL', key) == -2 then return 'free' end
+  end
+  for first = 1, #gone, 500 do
+    local part = {'lock', token, 'birth', token, 'evicted', said}
+    for i = first, math.min(first + 499, #gone) do part[#part + 1], part[#part + 2] = gone[i], '' end
+    call('HSET', key, unpack(part))
+  end
+  if #gone == 0 then call('HSET', key, 'lock', token, 'birth', token, 'evicted', said) end
   call('PEXPIRE', key, life)
+  for first = 1, #gone, 500 do redis.pcall('HDEL', key, unpack(gone, first, math.min(first + 499, #gone))) end
   return 'evicted 1'
 end
 
