@@ -192,6 +192,7 @@ type Renewal struct {
 	Evicted bool
 	Unknown bool // too few of the servers that were asked have answered
 	Waiting int
+	Err     error // nothing is known of this lease, though of others in the request
 }
 
 // ParseRenewals reads the answer of a renew of n leases.
