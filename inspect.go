@@ -30,7 +30,8 @@ type LockInfo struct {
 	Fence        uint64        // the highest fencing token in the record; 0 if there is none
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
 	Holders      []Holder      // empty: the lock is free
-	Waiters      []Waiter      // in order of arrival
+	Waiting      int           // how many wait, with those that have lost their position since
+	Waiters      []Waiter      // in order of arrival; empty in an answer of InspectHolders
 	Leader       *Leader       // the holder, if it has proclaimed a value in an election; else nil
 	LastEviction *EvictionInfo // nil if the record has none
 	Job          *JobInfo      // not nil in an answer of List: the record is that of a periodic job
@@ -114,20 +115,32 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	return readLock(ctx, c, name, new(registrations), nil)
+	return readLock(ctx, c, name, newRegistrations(allNames), nil)
 }
 
-// readLock reads a lock, or no more of it than enough wants, see [wire.ReadRecord].
+// InspectHolders is [Client.Inspect] without the waiters: LockInfo.Waiting counts them. It makes the
+// same few requests, however many wait.
+func (c *Client) InspectHolders(ctx context.Context, name string) (LockInfo, error) {
+	if err := checkReadable(ctx, c, name); err != nil {
+		return LockInfo{Name: name}, err
+	}
+	return readLock(ctx, c, name, newRegistrations(0), nil, wire.HoldersOnly)
+}
+
+// readLock reads a lock, or no more of it than enough and mode want, see [wire.ReadRecord].
 func readLock(
-	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool,
+	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool, mode ...string,
 ) (LockInfo, error) {
 	info := LockInfo{Name: name}
-	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough)
+	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough, mode...)
 	if err != nil {
 		return info, wrap("inspecting", name, err)
 	}
+	if len(mode) > 0 {
+		r.Waiters = nil // a quorum has read them to count them
+	}
 	said := known.of(ctx, c, &r)
-	info.Fence, info.Limit = r.Fence<<c.handOverBits, r.Limit
+	info.Fence, info.Limit, info.Waiting = r.Fence<<c.handOverBits, r.Limit, r.Waiting
 	info.Holders = holdersOf(c, &r, said)
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
@@ -156,7 +169,7 @@ func (c *Client) InspectJob(ctx context.Context, name string) (JobInfo, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return JobInfo{Name: name}, err
 	}
-	return readJob(ctx, c, name, new(registrations))
+	return readJob(ctx, c, name, newRegistrations(allNames))
 }
 
 func readJob(ctx context.Context, c *Client, name string, known *registrations) (JobInfo, error) {
@@ -188,7 +201,7 @@ const earlyRefusals = 100
 //
 // A record stays for a while after the last use of its lock ([Config.Retention]), so many of
 // the locks are free. The order is arbitrary. Each state was true when List read it, and locks
-// may change during the listing. A lock that exists the whole time is listed. If a key has the
+// may change during the listing. Of each lock, the first 100 waiters have a Client and Tags. A lock that exists the whole time is listed. If a key has the
 // name of a record and holds other data, it is not a lock, and List leaves it out.
 //
 // List reads the server's keys a page at a time. So it blocks no server for long, however many
@@ -279,7 +292,7 @@ func readRecords(
 ) (<-chan listed, <-chan error) {
 	records, answers, scanned := make(chan scan.Record), make(chan listed), make(chan error, 1)
 	var readers sync.WaitGroup
-	known := new(registrations)
+	known := newRegistrations(listedNames)
 	for range listReaders {
 		readers.Go(func() {
 			for r := range records {
@@ -337,7 +350,7 @@ func mayConcernAll(err error) bool {
 // refusesAll reports whether the server refuses to read even what does not exist: no lock has an
 // empty name.
 func refusesAll(ctx context.Context, c *Client) bool {
-	_, err := readLock(ctx, c, "", new(registrations), nil)
+	_, err := readLock(ctx, c, "", newRegistrations(allNames), nil)
 	return mayConcernAll(err)
 }
 
@@ -375,14 +388,23 @@ func ownerName(owner, attempt string) string {
 
 // registrations are what clients reported about themselves, read once for each client.
 type registrations struct {
-	clients     sync.Map // by client ID: *registration
-	holdersOnly bool     // those of waiters are not read
+	mu      sync.Mutex
+	clients map[string]*registration // by client ID
+
+	waiters int // how many waiters of each lock have names, at most
 }
 
+// registration is what is known of a client.
 type registration struct {
-	once sync.Once
-	line wire.ClientLine
-	info *ClientInfo // nil if nothing is known of the client
+	noted bool
+	info  *ClientInfo // nil if nothing is known of the client
+}
+
+// allNames is for records of which every client is named, and listedNames for one of many records.
+const allNames, listedNames = 1 << 30, 100
+
+func newRegistrations(waiters int) *registrations {
+	return &registrations{clients: make(map[string]*registration), waiters: waiters}
 }
 
 // said is what the clients in a record have said, by client ID.
@@ -427,46 +449,69 @@ func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) sai
 		id, number := wire.Client(h.Attempt), wire.NumberOf(h.Attempt)
 		fields[id] = append(fields[id], wire.WaitsField(number), wire.InnerField(number))
 	}
-	for _, w := range r.Waiters {
-		if !reg.holdersOnly {
+	for i, w := range r.Waiters {
+		if i < reg.waiters {
 			note(w.Attempt)
 		}
 	}
-	all := make(said, len(fields))
-	for id, wanted := range fields {
-		entry, _ := reg.clients.LoadOrStore(id, new(registration))
-		one, notes := entry.(*registration), map[string]string(nil)
-		one.once.Do(func() { one.line, one.info = readClient(ctx, c, id, nil) })
-		if one.line.Noted {
-			notes = make(map[string]string)
-			for part := range slices.Chunk(wanted, 64) {
-				line, _ := readClient(ctx, c, id, part)
-				maps.Copy(notes, line.Notes)
-			}
-		}
+	all := reg.read(ctx, c, fields)
+	for id, one := range all {
 		if id == c.id {
-			notes = c.waitNotes.Current(notes, wanted)
+			one.notes = c.waitNotes.Current(one.notes, fields[id])
+			all[id] = one
 		}
-		all[id] = clientSaid{one.info, notes}
 	}
 	return all
 }
 
-// readClient reads what a client has said. If it cannot read that, the info is nil.
-func readClient(
-	ctx context.Context, c *Client, id string, fields []string,
-) (line wire.ClientLine, info *ClientInfo) {
-	answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, fields)
-	if err != nil {
-		return line, nil
+// mostNotes is how many notes of one client a request asks for.
+const mostNotes = 64
+
+// read reads the clients that it does not know yet, and the notes of those that have written any.
+func (reg *registrations) read(ctx context.Context, c *Client, fields map[string][]string) said {
+	all := make(said, len(fields))
+	var asked []request.ClientNotes
+	reg.mu.Lock()
+	for id, wanted := range fields {
+		one := reg.clients[id]
+		if one != nil {
+			all[id] = clientSaid{info: one.info}
+		}
+		if one != nil && !one.noted {
+			continue
+		}
+		for part := range slices.Chunk(wanted, mostNotes) {
+			asked = append(asked, request.ClientNotes{ID: id, Fields: part})
+		}
 	}
-	line, ok, err := wire.ParseClient(answer)
-	if err != nil || !ok {
-		return wire.ClientLine{}, nil
+	reg.mu.Unlock()
+	if len(asked) == 0 {
+		return all
 	}
-	return line, &ClientInfo{
-		App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
+	lines := c.sender.ReadClients(ctx, asked)
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	for i, line := range lines {
+		id := asked[i].ID
+		one := all[id]
+		if line != nil {
+			one.info = &ClientInfo{
+				App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
+			}
+			if one.notes == nil {
+				one.notes = make(map[string]string, len(line.Notes))
+			}
+			maps.Copy(one.notes, line.Notes)
+		}
+		all[id] = one
+		reg.clients[id] = &registration{noted: line != nil && line.Noted, info: one.info}
 	}
+	return all
+}
+
+// clientInfo is what a client has said of itself, nil if nothing is known.
+func clientInfo(ctx context.Context, c *Client, id string) *ClientInfo {
+	return newRegistrations(0).read(ctx, c, map[string][]string{id: {""}})[id].info
 }
 
 // Eviction names the operator and the reason. The server stores both for others to read.

@@ -120,7 +120,7 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 	case "register_client":
 		return s.registerClient(keys[0], args)
 	case "read_client":
-		return s.readClient(keys[0], args)
+		return s.readClient(keys, args)
 	case "raise_fence":
 		return s.raiseFence(keys, args)
 	case "mark_server":

@@ -2,8 +2,9 @@
 -- inspect — read one lock, changing nothing.
 --
 -- KEYS   1 key   the lock's record
--- ARGV   1 mode  optional: p if the caller counts permits. Then the answer has no waiters. A store
---                over several servers refuses it, because each of them counts its own permits
+-- ARGV   1 mode  optional: h if the caller asks for holders only, p if it counts permits. Then the answer
+--                has no waiters, but <waiting>. A store over several servers refuses p, because each of
+--                them counts its own permits
 -- ARGV   2 from  optional: the <next> of an earlier answer, to go on from there
 --
 -- ANSWER absent                                                          there is no record
@@ -32,7 +33,10 @@ if not fence then return 'absent' end
 local lines = {}
 local function add(...) lines[#lines + 1] = table.concat({...}, ' ') end
 local live, shared, queue, seen, next_cursor = 0, {}, {}, 0, from or '0'
-for _ = 1, sweep_pages do
+-- Without shared holders, and if nobody asks for the waiters, no page has anything to show.
+local pages = sweep_pages
+if (mode == 'p' or mode == 'h') and used == 0 then pages, next_cursor = 0, '0' end
+for _ = 1, pages do
   local page = call('HSCAN', key, next_cursor, 'COUNT', sweep_page)
   next_cursor = page[1]
   for i = 1, #page[2], 2 do
@@ -46,7 +50,7 @@ for _ = 1, sweep_pages do
         live = live + h[3]
         shared[#shared + 1] = {tonumber(h[4]), attempt, h}
       end
-    elseif kind == 'w:' and mode ~= 'p' then
+    elseif kind == 'w:' and mode ~= 'p' and mode ~= 'h' then
       seen = seen + 1
       local w = read_waiter(attempt, value)
       queue[#queue + 1] = {tonumber(w[1]), attempt, w}

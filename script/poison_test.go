@@ -94,7 +94,7 @@ var poisonRequests = map[*script.Script][]string{
 	script.Renew:          {"600000 30000 h/1", "600000 30000 k/1_30000_own"},
 	script.Poll:           {"l/1 30000 600000 60000 p:", "m/1 30000 600000 60000 p: own", "h/1 30000 600000 60000 p:"},
 	script.Cancel:         {"h/1 600000 p:", "l/1 600000 p:", "k/1 600000 p: own"},
-	script.Inspect:        {"", "p"},
+	script.Inspect:        {"", "p", "h"},
 	script.Evict:          {"ann why 0 600000 p:", "ann why T 600000 p:", "ann why force 600000 p:"},
 	script.Convert:        {"h/1 T s 30000 600000 p:", "h/1 T x 30000 600000 p:"},
 	script.SetLimit:       {"2 600000 p:"},

@@ -115,7 +115,11 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	}
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	state, err := s.client.Inspect(ctx, name)
+	inspect := s.client.InspectHolders
+	if o.asJSON {
+		inspect = s.client.Inspect
+	}
+	state, err := inspect(ctx, name)
 	var job holdfast.JobInfo
 	if err == nil && (o.asJSON || !state.Held()) {
 		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run

@@ -90,7 +90,7 @@ func newStatus(a *app) *cobra.Command {
 }
 
 func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
-	return a.look(name, func(
+	return a.look(name, asJSON || a.say.level == levelVerbose, func(
 		ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo,
 	) (err error) {
 		switch {
@@ -110,9 +110,10 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	})
 }
 
-// look reads a lock and the job of the same name, and calls show with them.
+// look reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
+// for those, too.
 func (a *app) look(
-	name string, show func(context.Context, *server, holdfast.LockInfo, holdfast.JobInfo) error,
+	name string, waiters bool, show func(context.Context, *server, holdfast.LockInfo, holdfast.JobInfo) error,
 ) error {
 	if err := wire.CheckName(name); err != nil {
 		return usageError("lock name: "+err.Error(), "")
@@ -124,7 +125,11 @@ func (a *app) look(
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
-	state, err := s.client.Inspect(ctx, name)
+	inspect := s.client.InspectHolders
+	if waiters {
+		inspect = s.client.Inspect
+	}
+	state, err := inspect(ctx, name)
 	if err != nil {
 		return s.explain(name, err)
 	}
@@ -201,6 +206,9 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 
 // waitingOn is how many wait for a lock. The next request about it removes the others.
 func waitingOn(s holdfast.LockInfo) (n int) {
+	if len(s.Waiters) == 0 {
+		return s.Waiting // they were not asked for
+	}
 	for _, w := range s.Waiters {
 		if !w.Silent {
 			n++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -37,6 +38,20 @@ var apart = map[*script.Script]func(t *testing.T, s *request.Sender, keys []stri
 	},
 	script.ReleaseIdle: func(t *testing.T, s *request.Sender, keys []string) []bool {
 		return alone(t, s, script.ReleaseIdle, keys, attempts(keys, "c/1"))
+	},
+	script.ReadClient: func(t *testing.T, s *request.Sender, keys []string) (served []bool) {
+		var asked []request.ClientNotes
+		for i := range keys {
+			id := fmt.Sprint(i)
+			said := []string{"60000", "app", "host", "1", "v1", "5"}
+			_, err := s.Run(t.Context(), script.RegisterClient, []string{wire.ClientKey("p", id)}, said)
+			assert.True(t, (err == nil) == (i != 77), "registering %d: %v", i, err)
+			asked = append(asked, request.ClientNotes{ID: id})
+		}
+		for _, line := range s.ReadClients(t.Context(), asked) {
+			served = append(served, line != nil)
+		}
+		return served
 	},
 	script.AcquireAll: nil,
 }
@@ -79,7 +94,7 @@ func TestOneKeyWithoutPermissionEndsNoOther(t *testing.T) {
 		}
 		requests := 0
 		m.FailRequest(func(_ string, keys []string) error {
-			if requests++; slices.Contains(keys, "p:{77}") {
+			if requests++; slices.Contains(keys, "p:{77}") || slices.Contains(keys, "p:client:77") {
 				return &store.ServerError{Code: "NOPERM", Message: "NOPERM No permissions to access a key"}
 			}
 			return nil

@@ -298,6 +298,9 @@ const (
 	PermitMode = "p"
 )
 
+// HoldersOnly asks inspect for no waiters, only for their number.
+const HoldersOnly = "h"
+
 // Permits is the mode word of so many permits out of limit.
 func Permits(n, limit int) string { return "p:" + strconv.Itoa(n) + ":" + strconv.Itoa(limit) }
 
