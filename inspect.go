@@ -201,8 +201,9 @@ const earlyRefusals = 100
 //
 // A record stays for a while after the last use of its lock ([Config.Retention]), so many of
 // the locks are free. The order is arbitrary. Each state was true when List read it, and locks
-// may change during the listing. Of each lock, the first 100 waiters have a Client and Tags. A lock that exists the whole time is listed. If a key has the
-// name of a record and holds other data, it is not a lock, and List leaves it out.
+// may change during the listing. A lock that exists the whole time is listed. Of each lock, the
+// first 100 waiters have a Client and Tags. If a key has the name of a record and holds other data,
+// it is not a lock, and List leaves it out.
 //
 // List reads the server's keys a page at a time. So it blocks no server for long, however many
 // other keys there are. In a Cluster it reads every primary, and over a quorum every server.

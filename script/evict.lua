@@ -43,14 +43,13 @@ if only == 'force' then
     local field = all[i]
     if field ~= 'lock' and field ~= 'birth' and field ~= 'evicted' then gone[#gone + 1] = field end
   end
+  call('PEXPIRE', key, life)
+  -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.
+  if call('PTTL', key) == -2 then return 'free' end
   if other then
     local check, known, may = redis.acl_check_cmd, true, true
     if check then known, may = pcall(check, 'hset', key, 'f', 'v') end
     if known and may then call('PEXPIRE', key, '-1') end
-  else
-    call('PEXPIRE', key, life)
-    -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.
-    if call('PTTL', key) == -2 then return 'free' end
   end
   for first = 1, #gone, 500 do
     local part = {'lock', token, 'birth', token, 'evicted', said}

@@ -17,7 +17,8 @@ import (
 )
 
 const statusLong = `status shows whether a lock is held: the holder, the time since the grant, when the
-lease expires, the number of waiters, and the last eviction. For a semaphore, it shows
+lease expires, the number of waiters, and the last eviction. With -v or --json, it reads
+every waiter, and does not count those that are silent. For a semaphore, it shows
 the permits in use; for an election, the leader's value; for a periodic job, the run
 under way and the next period. It changes nothing.
 
