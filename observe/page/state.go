@@ -22,7 +22,7 @@ type (
 		Fence        string        `json:"fence"`
 		Holders      []holderJSON  `json:"holders"`
 		Waiting      int           `json:"waiting"`
-		Waiters      []waiterJSON  `json:"waiters"` // in the list and in the stream, the first 20
+		Waiters      []waiterJSON  `json:"waiters"` // the first 500; in the list and in the stream, the first 20
 		LastEviction *evictionJSON `json:"last_eviction"`
 		Limit        int           `json:"limit"`
 		Used         int           `json:"used"`
@@ -89,8 +89,9 @@ type (
 	}
 )
 
-// shownWaiters is how many waiters of a lock the list and the stream name.
-const shownWaiters = 20
+// shownWaiters is how many waiters of a lock the list and the stream name, and keptWaiters how many
+// the page keeps: the memory of the page does not grow with a queue.
+const shownWaiters, keptWaiters = 20, 500
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
@@ -131,11 +132,13 @@ func newLock(s holdfast.LockInfo, now time.Time, before *lockJSON) *lockJSON {
 		waited[w.ID] = w.since
 	}
 	for _, w := range s.Waiters {
-		if !w.Silent {
+		if w.Silent {
+			continue
+		}
+		if l.Waiting++; l.Waiting <= keptWaiters {
 			l.Waiters = append(l.Waiters, newWaiter(w, now, waited))
 		}
 	}
-	l.Waiting = len(l.Waiters)
 	if e := s.LastEviction; e != nil {
 		l.LastEviction = &evictionJSON{stamp(e.At), e.By, e.Reason}
 	}
