@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,7 +30,7 @@ type LockInfo struct {
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
 	Holders      []Holder      // empty: the lock is free
 	Waiting      int           // how many wait, with those that have lost their position since
-	Waiters      []Waiter      // in order of arrival; empty in an answer of InspectHolders
+	Waiters      []Waiter      // in order of arrival; empty with [HoldersOnly]
 	Leader       *Leader       // the holder, if it has proclaimed a value in an election; else nil
 	LastEviction *EvictionInfo // nil if the record has none
 	Job          *JobInfo      // not nil in an answer of List: the record is that of a periodic job
@@ -109,22 +108,23 @@ func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Ho
 
 var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
+// InspectOption is an option of [Client.Inspect].
+type InspectOption int
+
+// HoldersOnly leaves out the waiters: LockInfo.Waiting counts them. So an answer costs two or three
+// requests for an exclusive holder, however many wait.
+const HoldersOnly InspectOption = 1
+
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
-func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
+func (c *Client) Inspect(ctx context.Context, name string, options ...InspectOption) (LockInfo, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return LockInfo{Name: name}, err
+	}
+	if slices.Contains(options, HoldersOnly) {
+		return readLock(ctx, c, name, newRegistrations(0), nil, wire.HoldersOnly)
 	}
 	return readLock(ctx, c, name, newRegistrations(allNames), nil)
-}
-
-// InspectHolders is [Client.Inspect] without the waiters: LockInfo.Waiting counts them. It makes the
-// same few requests, however many wait.
-func (c *Client) InspectHolders(ctx context.Context, name string) (LockInfo, error) {
-	if err := checkReadable(ctx, c, name); err != nil {
-		return LockInfo{Name: name}, err
-	}
-	return readLock(ctx, c, name, newRegistrations(0), nil, wire.HoldersOnly)
 }
 
 // readLock reads a lock, or no more of it than enough and mode want, see [wire.ReadRecord].
@@ -385,134 +385,6 @@ func ownerName(owner, attempt string) string {
 		return owner
 	}
 	return attempt
-}
-
-// registrations are what clients reported about themselves, read once for each client.
-type registrations struct {
-	mu      sync.Mutex
-	clients map[string]*registration // by client ID
-
-	waiters int // how many waiters of each lock have names, at most
-}
-
-// registration is what is known of a client.
-type registration struct {
-	noted bool
-	info  *ClientInfo // nil if nothing is known of the client
-}
-
-// allNames is for records of which every client is named, and listedNames for one of many records.
-const allNames, listedNames = 1 << 30, 100
-
-func newRegistrations(waiters int) *registrations {
-	return &registrations{clients: make(map[string]*registration), waiters: waiters}
-}
-
-// said is what the clients in a record have said, by client ID.
-type said map[string]clientSaid
-
-type clientSaid struct {
-	info  *ClientInfo
-	notes map[string]string
-}
-
-func (s said) client(attempt string) *ClientInfo { return s[wire.Client(attempt)].info }
-
-func (s said) tags(attempt string) map[string]string {
-	return wire.ParseTags(s[wire.Client(attempt)].notes[wire.TagsField(wire.NumberOf(attempt))])
-}
-
-func (s said) waits(attempt string) (list []LeaseWait) {
-	notes, number := s[wire.Client(attempt)].notes, wire.NumberOf(attempt)
-	for _, field := range []string{wire.WaitsField(number), wire.InnerField(number)} {
-		for _, w := range wire.ParseWaits(notes[field]) {
-			wait := LeaseWait{Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID, looks: w.Looks}
-			if _, local := wire.LocalClient(w.ID); local {
-				wait.HolderID = ""
-			}
-			list = append(list, wait)
-		}
-	}
-	return list
-}
-
-// of returns what the clients in a record have said. What it cannot read is missing, because
-// a state without names is better than none. The notes are read for each record, unless the
-// client has never written any.
-func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) said {
-	fields := make(map[string][]string)
-	note := func(attempt string) {
-		id := wire.Client(attempt)
-		fields[id] = append(fields[id], wire.TagsField(wire.NumberOf(attempt)))
-	}
-	for _, h := range r.Holders {
-		note(h.Attempt)
-		id, number := wire.Client(h.Attempt), wire.NumberOf(h.Attempt)
-		fields[id] = append(fields[id], wire.WaitsField(number), wire.InnerField(number))
-	}
-	for i, w := range r.Waiters {
-		if i < reg.waiters {
-			note(w.Attempt)
-		}
-	}
-	all := reg.read(ctx, c, fields)
-	for id, one := range all {
-		if id == c.id {
-			one.notes = c.waitNotes.Current(one.notes, fields[id])
-			all[id] = one
-		}
-	}
-	return all
-}
-
-// mostNotes is how many notes of one client a request asks for.
-const mostNotes = 64
-
-// read reads the clients that it does not know yet, and the notes of those that have written any.
-func (reg *registrations) read(ctx context.Context, c *Client, fields map[string][]string) said {
-	all := make(said, len(fields))
-	var asked []request.ClientNotes
-	reg.mu.Lock()
-	for id, wanted := range fields {
-		one := reg.clients[id]
-		if one != nil {
-			all[id] = clientSaid{info: one.info}
-		}
-		if one != nil && !one.noted {
-			continue
-		}
-		for part := range slices.Chunk(wanted, mostNotes) {
-			asked = append(asked, request.ClientNotes{ID: id, Fields: part})
-		}
-	}
-	reg.mu.Unlock()
-	if len(asked) == 0 {
-		return all
-	}
-	lines := c.sender.ReadClients(ctx, asked)
-	reg.mu.Lock()
-	defer reg.mu.Unlock()
-	for i, line := range lines {
-		id := asked[i].ID
-		one := all[id]
-		if line != nil {
-			one.info = &ClientInfo{
-				App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
-			}
-			if one.notes == nil {
-				one.notes = make(map[string]string, len(line.Notes))
-			}
-			maps.Copy(one.notes, line.Notes)
-		}
-		all[id] = one
-		reg.clients[id] = &registration{noted: line != nil && line.Noted, info: one.info}
-	}
-	return all
-}
-
-// clientInfo is what a client has said of itself, nil if nothing is known.
-func clientInfo(ctx context.Context, c *Client, id string) *ClientInfo {
-	return newRegistrations(0).read(ctx, c, map[string][]string{id: {""}})[id].info
 }
 
 // Eviction names the operator and the reason. The server stores both for others to read.

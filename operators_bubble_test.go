@@ -46,11 +46,11 @@ func TestOperatorsCallsCostFewRequests(t *testing.T) {
 			release(t, mustLock(t, client.Mutex("warm")))
 			requests := func() int { return w.net.count("inspect") + w.net.count("read_client") }
 			before := requests()
-			held, err := client.InspectHolders(t.Context(), "a")
+			held, err := client.Inspect(t.Context(), "a", holdfast.HoldersOnly)
 			assert.Must(t, err)
 			assert.True(t, held.Waiting == c.waiters && len(held.Waiters) == 0 && held.Holders[0].Client.App == "app0",
 				"%d waiting, %d shown, %v", held.Waiting, len(held.Waiters), held.Holders)
-			assert.AtMost(t, requests()-before, 2, "requests of InspectHolders")
+			assert.AtMost(t, requests()-before, 2, "requests for the holder")
 			before = requests()
 			all, err := client.Inspect(t.Context(), "a")
 			assert.Must(t, err)
@@ -68,14 +68,14 @@ func TestOperatorsCallsCostFewRequests(t *testing.T) {
 	}
 }
 
-// A client says what it likes of itself. Who looks keeps two hundred bytes of each name.
+// A client says what it likes of itself. Others keep two hundred bytes of each name.
 func TestALongNameOfAClientIsCut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		plantCrowd(t, w, "a", 1)
 		_, err := w.Run(t.Context(), script.RegisterClient, []string{"holdfast:client:" + id22(0)},
 			[]string{"900000", strings.Repeat("é", 5000), "host", "1", "v1", "5"})
 		assert.Must(t, err)
-		held, err := w.client().InspectHolders(t.Context(), "a")
+		held, err := w.client().Inspect(t.Context(), "a", holdfast.HoldersOnly)
 		assert.Must(t, err)
 		assert.Equal(t, held.Holders[0].Client.App, strings.Repeat("é", 100)+"…", "the name")
 	})
@@ -85,7 +85,8 @@ func TestALongNameOfAClientIsCut(t *testing.T) {
 func TestADamagedRecordIsRemovedByForce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		w.PlantRecord("holdfast:{a}", map[string]string{"lock": "5 0 - +", "birth": "5", "queue": "1 1 9007199254740992"})
+		endless := map[string]string{"lock": "5 0 - +", "birth": "5", "queue": "1 1 9007199254740992"}
+		w.PlantRecord("holdfast:{a}", endless)
 		_, err := c.Mutex("a").TryLock(t.Context())
 		assert.True(t, strings.Contains(err.Error(), "is damaged: ") && strings.Contains(holdfast.Hint(err), "--force"),
 			"%v; hint: %s", err, holdfast.Hint(err))

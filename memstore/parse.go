@@ -181,7 +181,8 @@ func (p *parser) shares() {
 			mode: mode(parts[1]), expiry: parsed(parts[3]), weight: parsed(parts[4]), token: parsed(parts[5]),
 			since: parsed(parts[6]), owner: parts[7], provisional: parts[2] != "",
 		}
-		p.must((h.mode == permit || h.weight == 1) && len(h.owner) < mostName && attemptForm.MatchString(attempt), field)
+		p.must((h.mode == permit || h.weight == 1) && len(h.owner) < mostName, field)
+		p.must(attemptForm.MatchString(attempt), field)
 		p.agrees(h.mode == r.kind && h.weight <= used && h.token <= r.fence, field)
 		p.agrees(h.expiry >= r.soonest, "shares")
 		r.shares[attempt] = h
@@ -196,8 +197,8 @@ func (p *parser) queue() {
 		waiting, q.head, q.tail = parsed(parts[1]), parsed(parts[2]), parsed(parts[3])
 		q.pollAt, q.pollPlace, q.cursor = parsed(parts[4]), parsed(parts[5]), parsed(parts[6])
 		q.silent = strings.Fields(parts[7])
-		p.must(waiting <= q.tail-q.head+1 && q.pollPlace <= q.tail && q.cursor <= q.tail+1 && len(parts[7]) <= 2048,
-			"queue")
+		p.must(waiting <= q.tail-q.head+1 && q.pollPlace <= q.tail && q.cursor <= q.tail+1, "queue")
+		p.must(len(parts[7]) <= mostName, "queue")
 	}
 	places := 0
 	for field := range p.fields {
@@ -215,12 +216,15 @@ func (p *parser) queue() {
 		}
 		w := &waiter{
 			request: request{
-				attempt: attempt, mode: mode(parts[2]), weight: parsed(parts[3]), ttl: parsed(parts[4]), owner: parts[7],
+				attempt: attempt, mode: mode(parts[2]), weight: parsed(parts[3]), ttl: parsed(parts[4]),
+				owner: parts[7],
 			},
 			place: parsed(parts[1]), expiry: parsed(parts[5]), joined: parsed(parts[6]),
 		}
-		p.must(attemptForm.MatchString(attempt) && (w.mode == permit || w.weight == 1) && len(w.owner) < mostName, field)
-		p.agrees(waiting > 0 && q.head <= w.place && w.place <= q.tail && (w.mode != permit || p.record.limit > 0), field)
+		p.must(attemptForm.MatchString(attempt), field)
+		p.must((w.mode == permit || w.weight == 1) && len(w.owner) < mostName, field)
+		p.agrees(waiting > 0 && q.head <= w.place && w.place <= q.tail, field)
+		p.agrees(w.mode != permit || p.record.limit > 0, field)
 		p.agrees(p.fields["#"+text(w.place)] == attempt, "#"+text(w.place))
 		q.waiters = append(q.waiters, w)
 	}

@@ -61,7 +61,8 @@ func poisonToken(back int64) string { return strconv.FormatInt((poisonNow-back)*
 var healthy = map[string]map[string]string{
 	"free":      {"lock": "T", "birth": "T", "lost": "T", "evicted": "~-500 ann why h/1"},
 	"exclusive": {"lock": "T 30000 h/1", "birth": "T", "leader": "T 3 =a", "evicted": "~-500 ann why k/1"},
-	"pushed":    {"lock": "T 012000 h/1 +", "birth": "T", "queue": "1 1 1", "#1": "l/1", "w:l/1": "1 x 1 30000 ~9000 ~-9"},
+	"pushed": {"lock": "T 012000 h/1 +", "birth": "T", "queue": "1 1 1", "#1": "l/1",
+		"w:l/1": "1 x 1 30000 ~9000 ~-9"},
 	"expired": {"lock": "T 09000 h/1 +", "birth": "T", "queue": "1 1 1", "#1": "l/1",
 		"w:l/1": "1 x 1 30000 ~9000 ~-9"},
 	"kept": {"lock": "T 30000 @%kept", "birth": "T", "entries": "h/1"},

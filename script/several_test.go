@@ -39,7 +39,7 @@ func TestOneKeyOfSeveralIsRefusedAlone(t *testing.T) {
 		h, _ := split(t, s)
 		several := h.items["KEYS"][0][0] == "n"
 		on, known := onSeveral[s]
-		assert.MustTrue(t, several == known, "%s works on several keys: %v; it is in onSeveral: %v", s.Name, several, known)
+		assert.MustTrue(t, several == known, "%s: on several keys: %v, in onSeveral: %v", s.Name, several, known)
 		if !several {
 			continue
 		}

@@ -115,11 +115,11 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	}
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	inspect := s.client.InspectHolders
-	if o.asJSON {
-		inspect = s.client.Inspect
+	var options []holdfast.InspectOption
+	if !o.asJSON {
+		options = append(options, holdfast.HoldersOnly)
 	}
-	state, err := inspect(ctx, name)
+	state, err := s.client.Inspect(ctx, name, options...)
 	var job holdfast.JobInfo
 	if err == nil && (o.asJSON || !state.Held()) {
 		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run

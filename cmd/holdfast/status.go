@@ -126,11 +126,11 @@ func (a *app) look(
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
-	inspect := s.client.InspectHolders
-	if waiters {
-		inspect = s.client.Inspect
+	var options []holdfast.InspectOption
+	if !waiters {
+		options = append(options, holdfast.HoldersOnly)
 	}
-	state, err := inspect(ctx, name)
+	state, err := s.client.Inspect(ctx, name, options...)
 	if err != nil {
 		return s.explain(name, err)
 	}

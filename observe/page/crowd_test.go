@@ -15,8 +15,8 @@ func TestThePageKeepsTheFirstWaiters(t *testing.T) {
 		state.Waiters = append(state.Waiters, holdfast.Waiter{HolderID: fmt.Sprint(i), Silent: i == 0})
 	}
 	l := newLock(state, time.Now(), nil)
-	if l.Waiting != 4999 || len(l.Waiters) != keptWaiters || l.Waiters[0].ID != "1" || len(l.first().Waiters) != shownWaiters {
-		t.Errorf("it counts %d, keeps %d from %s on, and shows %d", l.Waiting, len(l.Waiters), l.Waiters[0].ID,
-			len(l.first().Waiters))
+	kept, listed := len(l.Waiters), len(l.first().Waiters)
+	if l.Waiting != 4999 || kept != keptWaiters || l.Waiters[0].ID != "1" || listed != shownWaiters {
+		t.Errorf("it counts %d, keeps %d from %s on, and lists %d", l.Waiting, kept, l.Waiters[0].ID, listed)
 	}
 }
