@@ -108,12 +108,16 @@ func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Ho
 
 var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
-// InspectOption is an option of [Client.Inspect].
-type InspectOption int
+// InspectOption is an option of [Client.Inspect]: [HoldersOnly].
+type InspectOption interface{ forInspect() }
+
+type holdersOnly struct{}
+
+func (holdersOnly) forInspect() {}
 
 // HoldersOnly leaves out the waiters: LockInfo.Waiting counts them. So an answer costs two or three
 // requests for an exclusive holder, however many wait.
-const HoldersOnly InspectOption = 1
+func HoldersOnly() InspectOption { return holdersOnly{} }
 
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
@@ -121,7 +125,7 @@ func (c *Client) Inspect(ctx context.Context, name string, options ...InspectOpt
 	if err := checkReadable(ctx, c, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	if slices.Contains(options, HoldersOnly) {
+	if slices.Contains(options, HoldersOnly()) {
 		return readLock(ctx, c, name, newRegistrations(0), nil, wire.HoldersOnly)
 	}
 	return readLock(ctx, c, name, newRegistrations(allNames), nil)

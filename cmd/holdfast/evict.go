@@ -117,7 +117,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	var options []holdfast.InspectOption
 	if !o.asJSON {
-		options = append(options, holdfast.HoldersOnly)
+		options = append(options, holdfast.HoldersOnly())
 	}
 	state, err := s.client.Inspect(ctx, name, options...)
 	var job holdfast.JobInfo

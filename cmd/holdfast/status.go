@@ -128,7 +128,7 @@ func (a *app) look(
 	defer cancel()
 	var options []holdfast.InspectOption
 	if !waiters {
-		options = append(options, holdfast.HoldersOnly)
+		options = append(options, holdfast.HoldersOnly())
 	}
 	state, err := s.client.Inspect(ctx, name, options...)
 	if err != nil {
