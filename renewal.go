@@ -42,6 +42,8 @@ func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewe
 			outcomes[i].Waiting = r.Waiting
 		case r.Unknown:
 			outcomes[i].Err = errTooFew
+		case r.Err != nil:
+			outcomes[i].Err = r.Err
 		case r.Evicted:
 			outcomes[i].Lost = renewer.Evicted
 			asking.Go(func() { batch[i].Hold.(*hold).readEviction(ctx) }) // the operator and the reason

@@ -3,11 +3,61 @@ package memstore
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 )
 
 // mostNamed is how many of the holders that an eviction has ended the record names.
 const mostNamed = 256
+
+// forced is the word of an eviction that removes the record, whatever it is.
+const forced = "force"
+
+// force removes what is at the key, and puts a record without holders there. It believes
+// nothing but the fence.
+//
+// Answers: evicted 1 · free.
+func (s *Store) force(key string, args *arguments) (string, error) {
+	e := &eviction{by: args.text(), reason: args.text()}
+	_ = args.text()
+	retention := args.whole()
+	_ = args.text() // the channel prefix: nobody is told
+	request := ""
+	if args.left() {
+		request = args.text()
+		_ = args.whole()
+	}
+	if args.wrong != "" {
+		return "", args.problem("evict")
+	}
+	at := s.lookup(key)
+	if at == nil {
+		return "free", nil
+	}
+	micros := s.now().UnixMicro()
+	var fence int64
+	if at.record != nil {
+		if request != "" && at.record.eviction == (evictionRequest{request, 1}) {
+			return "evicted 1", nil
+		}
+		fence = at.record.fence
+	} else if word := digits.FindString(at.planted["lock"]); len(word) <= 16 {
+		fence = parsed(word)
+	}
+	if fence >= mostToken-1 {
+		fence = 0
+	}
+	r := &record{fence: max(micros, fence+1), evicted: e}
+	if request != "" {
+		r.eviction = evictionRequest{request, 1}
+	}
+	r.birth, e.when = r.fence, micros/1000
+	st := &step{record: r, micros: micros, now: micros / 1000, retention: retention}
+	s.entries[key] = &entry{record: r, expires: st.lifeEnd(0)}
+	return "evicted 1", nil
+}
+
+var digits = regexp.MustCompile(`^\d*`)
 
 // evict ends all holds of the lock, or the one with the given token. The fence rises above
 // all of them before the next waiter is granted.

@@ -31,7 +31,7 @@ for i, key in ipairs(KEYS) do
       done = call('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
     end
     if known == 0 and type(done) == 'number' then call('PEXPIRE', key, record_ttl) end
-  elseif #last == 16 and find(last, '^%d+$') and fence > tonumber(last) then
+  elseif #last == 16 and find(last, '^[1-9]%d+$') and fence > tonumber(last) then
     known = call('PEXPIRE', key, record_ttl)
     if type(known) == 'number' then done = call('HSET', key, 'lock', hold .. ARGV[i + 2]) end
     -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.

@@ -19,7 +19,7 @@ local now = string.format('%d', clock[1] * 1000 + math.floor(clock[2] / 1000))
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
 local got = redis.call('HMGET', key, 'run', 'mark')
-local mark = got[1] == run and got[2] or '-'
+local mark = got[1] == run and string.match(got[2] or '', '^%S+$') or '-'
 -- PEXPIRE comes first and last, see register_client.
 redis.call('PEXPIRE', key, ttl)
 if new and old == mark then

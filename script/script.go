@@ -92,6 +92,16 @@ const (
 	readClock   = "call('TIME')"
 )
 
+// run runs a step. If the step refuses a record that no version wrote, it ends by an error in
+// the middle of its functions, which becomes the answer here: see refuse in record.lua. The error
+// of a command is a text with its code in front, and stays as it was.
+const run = `local done, answer = pcall(step)
+if done then return answer end
+if type(answer) == 'table' and answer.damaged then return redis.error_reply(answer.damaged) end
+if type(answer) == 'string' and string.find(answer, '^%u+ ') then return redis.error_reply(answer) end
+error(answer, 0)
+`
+
 // record is record.lua as the server runs it. All programs pay for its assembly when they
 // start, so that it is done once.
 var record = strip(source("record"))
@@ -104,9 +114,10 @@ func load(name string) *Script {
 	repeats := verdict(name, source(name))
 	if short, long, found := strings.Cut(text, includeMark+"\n"); found {
 		if long, rest, several := strings.Cut(long, endMark+"\n"); several {
+			rest = strings.TrimSuffix(rest, "return step()\n") + run
 			text = short + strings.Replace(record, readClock, "instant", 1) + long + rest
 		} else {
-			text = short + "local function step()\n" + record + long + "end\nreturn step()\n"
+			text = short + "local function step()\n" + record + long + "end\n" + run
 		}
 	}
 	sum := sha1.Sum([]byte(text))

@@ -266,7 +266,7 @@ func TestPlainLua(t *testing.T) {
 func TestNoTextIsCompared(t *testing.T) {
 	var (
 		compared = regexp.MustCompile(`(\S+) (?:<=|>=|<|>) (\S+)`)
-		number   = regexp.MustCompile(`^\(?(\d+|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|` +
+		number   = regexp.MustCompile(`^\(?(\d+(?:e\d+)?|ms|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|` +
 			`place|first|bound|latest|permits|fence|spaces|asked_limit|limit|n|at|` +
 			`head|cursor|tail|last|reached|over|till|poll_at|.*_window|h\[2\]|a\[1\])[,)]?$`)
 	)

@@ -8,7 +8,7 @@
 --
 -- ANSWER set <used>  the limit is in force; so many permits are held now, perhaps more than the limit
 -- ANSWER idle        no permit is held and nobody waits: the next acquisition sets the limit
--- ERROR  FORMAT      the record has a later format
+-- ERROR  FORMAT      the record has a later format, or no version wrote it
 -- ERROR  ERR         permits is less than 1
 --
 -- HOLDS  I1 I2 I5 I6 I7. A lower limit takes no permit away: the lock grants nothing until

@@ -90,9 +90,9 @@ func (s *Sender) Record(ctx context.Context, keys []string, mode ...string) (wir
 
 // RecordUntil is [Sender.Record] that reads no further than to a page that enough accepts.
 func (s *Sender) RecordUntil(
-	ctx context.Context, keys []string, enough func(page *wire.Record) bool,
+	ctx context.Context, keys []string, enough func(page *wire.Record) bool, mode ...string,
 ) (wire.Record, error) {
-	return wire.ReadRecord(s.inspect(ctx, keys), enough)
+	return wire.ReadRecord(s.inspect(ctx, keys), enough, mode...)
 }
 
 func (s *Sender) inspect(ctx context.Context, keys []string) func(args []string) (string, error) {
