@@ -19,6 +19,11 @@ type link struct {
 	number int           // of the proxy's connections
 	done   chan struct{} // closed by close
 
+	forgotten bool // nothing passes any more, see [Proxy.Forget]; guarded by the mu of the proxy
+
+	made, used time.Time // when it was accepted, and when something last passed; used is guarded as forgotten is
+	setup      [][]byte  // the requests that log in and choose the database; of the goroutine that reads requests
+
 	mu      sync.Mutex // guards what follows; no I/O while it is held
 	server  net.Conn
 	closed  bool
@@ -34,7 +39,8 @@ func (p *Proxy) accept(serving *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
-		l := &link{proxy: p, client: c, done: make(chan struct{})}
+		now := time.Now()
+		l := &link{proxy: p, client: c, done: make(chan struct{}), made: now, used: now}
 		if p.identity != nil {
 			l.client = tls.Server(c, p.identity.server)
 		}
@@ -102,6 +108,7 @@ func (l *link) requests(serving *sync.WaitGroup) {
 			return
 		}
 		p.note(Forwarded, words)
+		l.keep(frame, words, serving)
 	}
 }
 
