@@ -12,7 +12,6 @@ type Imposition struct {
 	fault  fault
 	lifted chan struct{} // closed by Lift
 
-
 	forgotten, copied int // guarded by the proxy's mutex
 }
 
