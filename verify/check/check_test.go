@@ -165,6 +165,14 @@ func TestAGrantToALateCopyIsNobodysHold(t *testing.T) {
 			note(20, "cancel", "l", "c1/1", held(20, "c3/1")).
 			hold(hold{client: 3, lock: "l", owner: "c3/1", token: token(20), asked: 9, got: 21, over: 25}).
 			note(24.95, "release", "l", "c3/1", free(20)),
+		"as an owner's entry beside another": newStory().
+			note(1, "acquire", "l", "c1/1", in(1, "a", "c1/1")).
+			note(2, "acquire", "l", "c2/1", in(1, "a", "c1/1", "c2/1")).
+			entry(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5}, "a").
+			note(4.95, "release", "l", "c1/1", in(1, "a", "c2/1")).
+			note(6, "acquire", "l", "c1/1", in(1, "a", "c1/1", "c2/1")).
+			entry(hold{client: 2, lock: "l", owner: "c2/1", token: token(1), asked: 1.5, got: 2.5, over: 9}, "a").
+			note(8.95, "release", "l", "c2/1", in(1, "a", "c1/1")),
 	} {
 		for check, r := range s.results() {
 			assert.True(t, r.Passed() && r.Excused == 0, "%s: %s: %+v", name, check, r)

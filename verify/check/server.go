@@ -303,7 +303,8 @@ func (a *account) end(n audit.Note, g *granted) {
 // begin takes in a hold that is in the record: a grant, a renewal, or nothing
 // new.
 func (a *account) begin(n audit.Note, g *granted) {
-	if h := a.find(g); h != nil {
+	// An entry of an owner that has left may come back under the same token, by a late copy of its request.
+	if h := a.find(g); h != nil && !h.released {
 		if g.due < h.due && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
 				n.Action, n.Caller, g.attempt)

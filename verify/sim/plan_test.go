@@ -52,6 +52,9 @@ type object struct {
 // lateness is how many leases a request, or a copy of it, may be on its way.
 const lateness = 2
 
+// latest is how many leases later a copy of a request arrives at most, if something on the way repeats requests.
+const latest = 8
+
 func (w *world) draw() plan {
 	p := plan{
 		kind:      w.rng.IntN(kinds),
