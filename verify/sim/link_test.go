@@ -162,8 +162,12 @@ func (w *world) dispatch(c *call) {
 	}
 	wait := max(l.paused-w.now(), 0)
 	there, back := wait+w.travel(), w.travel()
-	if c.action != nil && w.now() < w.copies && w.chance(0.7) {
-		w.again(c, there+w.upTo(pick(w, w.ttl/10, w.ttl, latest*w.ttl)))
+	repeats := w.repeats
+	if w.now() < w.copies {
+		repeats = 0.7
+	}
+	if c.action != nil && w.chance(repeats) {
+		w.again(c, there+w.upTo(pick(w, 2*w.work, w.ttl, latest*w.ttl)))
 	}
 	lost, cut := w.chance(w.loss), w.chance(0.5)
 	switch {

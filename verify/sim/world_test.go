@@ -227,7 +227,7 @@ func (w *world) run(d time.Duration) {
 // every waiter must be served.
 func (w *world) calmDown() {
 	w.quiet = true
-	w.loss, w.refusal, w.double, w.late, w.copies = 0, 0, 0, 0, 0
+	w.loss, w.refusal, w.double, w.late, w.repeats, w.copies = 0, 0, 0, 0, 0, 0
 	for _, l := range w.links {
 		l.swallows = 0
 	}
