@@ -25,7 +25,7 @@ var networkFaults = []Fault{
 		Side: OnNetwork, inject: reorder},
 	{Name: "reply-lost", About: "the server executes requests of a client, and the answers are lost",
 		Side: OnNetwork, inject: replyLost},
-	{Name: "forget", About: "connections of a client that rest, or are old, swallow what is sent on them; new ones work",
+	{Name: "forget", About: "resting or old connections of a client swallow what is sent on them; new ones work",
 		Side: OnNetwork, inject: forget},
 	{Name: "late", About: "requests of a client arrive once more, up to four leases later",
 		Side: OnNetwork, inject: late},
