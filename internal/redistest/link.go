@@ -21,15 +21,16 @@ type link struct {
 
 	forgotten bool // nothing passes any more, see [Proxy.Forget]; guarded by the mu of the proxy
 
-	made, used time.Time // when it was accepted, and when something last passed; used is guarded as forgotten is
-	setup      [][]byte  // the requests that log in and choose the database; of the goroutine that reads requests
-
 	mu      sync.Mutex // guards what follows; no I/O while it is held
 	server  net.Conn
 	closed  bool
 	pending [][]string // requests without an answer yet, oldest first
 	resp3   bool       // the client said HELLO 3: pushes have a type of their own
 	pushes  bool       // RESP2 in subscribed mode: what comes are pushes
+
+	made  time.Time // when it was accepted
+	used  time.Time // when something last passed; guarded as forgotten is
+	setup [][]byte  // the requests that log in and choose the database; of the goroutine that reads requests
 }
 
 // accept takes connections until the listener is closed.
