@@ -68,6 +68,10 @@ type fault struct {
 	drops     int      // answers yet to be swallowed
 	dropCut   bool     // close the connection with each of them
 	dropOnly  []string // of these commands; of all if empty
+
+	rest, age time.Duration // after which a connection is forgotten; 0: never
+	late      func() (time.Duration, bool)
+	lateOnly  []string // the commands of which late makes copies
 }
 
 // NewProxy starts a proxy to target. It passes everything, and ends with the test.
@@ -91,7 +95,11 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	serving.Go(func() { p.accept(&serving) })
 	t.Cleanup(func() {
 		l.Close() //nolint:errcheck // it ends the accepting, whatever it says
-		p.update(func() { p.closed = true })
+		var imposed []*Imposition
+		p.update(func() { p.closed, imposed = true, slices.Clone(p.imposed) })
+		for _, i := range imposed {
+			i.Lift()
+		}
 		p.Cut()
 		serving.Wait()
 	})
@@ -294,6 +302,7 @@ func (p *Proxy) swallow(request []string) (drop, cut bool) {
 // gate waits while the proxy is a black hole. It returns whether it was one, and whether the
 // connection is still open.
 func (p *Proxy) gate(l *link) (was, there bool) {
+	p.use(l)
 	for {
 		p.mu.Lock()
 		shut, switched := p.worst().blackHole || l.forgotten, p.switched
