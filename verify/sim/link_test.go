@@ -219,9 +219,6 @@ func (w *world) again(c *call, delay time.Duration) {
 			return
 		}
 		w.counts["late copies that arrived"]++
-		if twin.action == script.Evict { // without a token it ends the hold that it finds, whosever that is
-			w.excuse = max(w.excuse, w.now()+8*w.ttl)
-		}
 		had := w.holds(twin)
 		w.note("  " + w.plain(w.execute(twin).answer))
 		if !had && w.holds(twin) {
