@@ -306,10 +306,11 @@ type lessening struct {
 	permits int           // 0: as many as before
 }
 
-// run sends the request, and once more if no answer comes. what names the call in errors.
+// run sends the request, and once more if the connection breaks. what names the call in errors.
 func (l lessening) run(ctx context.Context, what string) error {
-	ask := func() (wire.Answer, error) { return l.ask(ctx) }
-	a, err := request.WithResend(ctx, ask, ask)
+	c := l.lock.client
+	ask := func(limit time.Duration) (wire.Answer, error) { return l.ask(ctx, limit) }
+	a, err := c.sender.WithResend(ctx, c.now()+c.sender.Timeout, ask, ask)
 	switch {
 	case err != nil:
 		return wrap(what, l.lock.name, err)
@@ -323,10 +324,10 @@ func (l lessening) run(ctx context.Context, what string) error {
 	return nil
 }
 
-func (l lessening) ask(ctx context.Context) (wire.Answer, error) {
+func (l lessening) ask(ctx context.Context, limit time.Duration) (wire.Answer, error) {
 	c, lk := l.lock.client, l.lock
-	return c.sender.Ask(ctx, script.Lessen, lk.keys(),
-		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix})
+	return wire.Parsed(c.sender.RunWithin(ctx, limit, script.Lessen, lk.keys(),
+		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix}))
 }
 
 // later repeats the request in the background until the lease has ended.
@@ -334,7 +335,7 @@ func (l lessening) later() {
 	c := l.lock.client
 	until := max(c.now(), l.Deadline())
 	c.canceller.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
-		_, err := l.ask(ctx)
+		_, err := l.ask(ctx, c.sender.Timeout)
 		return true, err
 	}})
 }

@@ -137,32 +137,34 @@ func (s *Sender) WithinResend(ctx context.Context, start time.Duration) context.
 	return timelimit.Within(ctx, start+2*s.Timeout-s.Now())
 }
 
-// WithResend sends a request, and once more if its connection broke: again. The script must tolerate
-// that. If the server was silent for all of the first one's time, a second copy would only add to its
-// load. If the second copy is refused, the outcome of the first is still unknown.
-func WithResend(ctx context.Context, ask, again func() (wire.Answer, error)) (wire.Answer, error) {
-	a, err := ask()
-	if err == nil || Definite(err) || ctx.Err() != nil || IsSilence(err) {
+// WithResend sends a request, and once more if no answer comes before end: again. Both get the time that is
+// left until then. The script must tolerate that. If the second copy is refused, the outcome of the first
+// is still unknown.
+func (s *Sender) WithResend(
+	ctx context.Context, end time.Duration, ask, again func(limit time.Duration) (wire.Answer, error),
+) (wire.Answer, error) {
+	a, err := ask(end - s.Now())
+	if err == nil || Definite(err) || ctx.Err() != nil || s.Now() >= end {
 		return a, err
 	}
-	second, failed := again()
+	second, failed := again(end - s.Now())
 	if Definite(failed) {
 		return a, err
 	}
 	return second, failed
 }
 
+// AskResend is [Sender.Ask] with [Sender.WithResend]. Both requests end at b.End. The first one is in b.
+func (s *Sender) AskResend(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
+	return s.WithResend(ctx, b.End,
+		func(d time.Duration) (wire.Answer, error) { return s.AskWithin(ctx, b, d, a, keys, args) },
+		func(d time.Duration) (wire.Answer, error) { return s.AskWithin(ctx, new(Buffer), d, a, keys, args) })
+}
+
 // IsSilence reports whether the server did not answer within a time limit of the library.
 func IsSilence(err error) bool {
 	var silent *SilenceError
 	return errors.As(err, &silent)
-}
-
-// AskResend is [Sender.Ask] with [WithResend]. Both requests end at b.End. The first one is in b.
-func (s *Sender) AskResend(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
-	return WithResend(ctx,
-		func() (wire.Answer, error) { return s.AskWithin(ctx, b, b.End-s.Now(), a, keys, args) },
-		func() (wire.Answer, error) { return s.AskWithin(ctx, new(Buffer), b.End-s.Now(), a, keys, args) })
 }
 
 // Pause waits before the next try. failures counts the failures before the last one. Pause

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,6 +165,25 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	redistest.Next(t, "Resumed", rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
 	assert.Equal(t, redistest.Next(t, "a message", rec.Messages), "hello", "the message")
+}
+
+// While nobody waits for a push, nothing is sent.
+func TestASubscriptionIsAskedOnlyWhileSomebodyWaits(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Start(t, adaptertest.Free).Addr())
+	s, _ := open(t, proxy.Addr(), nil)
+	s.SetSilence(20 * time.Millisecond)
+	var waiting atomic.Bool
+	var looks atomic.Int32
+	stop, err := s.Listen(t.Context(), "channel", store.Listener{Awaited: func() bool {
+		looks.Add(1)
+		return waiting.Load()
+	}})
+	assert.Must(t, err)
+	t.Cleanup(stop)
+	redistest.Await(t, "it has looked for long", func() bool { return looks.Load() >= 20 })
+	assert.Equal(t, proxy.Count(redistest.Arrived, "PING"), 0, "questions while nobody waits")
+	waiting.Store(true)
+	proxy.Await(t, redistest.Answered, "PING", 2)
 }
 
 // After a replica has answered, the subscription is checked until a primary counts it: although
