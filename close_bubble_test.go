@@ -335,6 +335,40 @@ func TestCloseDoesNotWaitForeverForPendingCancels(t *testing.T) {
 	})
 }
 
+// If the server is silent, a release takes the time of one request, for every kind of hold.
+func TestAReleaseIsBounded(t *testing.T) {
+	for name, begin := range outages {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c := w.client(holdfast.Config{RequestTimeout: time.Second})
+			lead, err := c.Election("e").Campaign(t.Context(), "me")
+			assert.Must(t, err)
+			sem, err := c.Semaphore("s", 2).Acquire(t.Context(), 1)
+			assert.Must(t, err)
+			leases := []*holdfast.Lease{
+				keep(sem), mustLock(t, c.Mutex("a")), mustLock(t, c.Mutex("b", holdfast.Owner("ann"))),
+				mustLock(t, c.Mutex("m", holdfast.MinHold(time.Millisecond))),
+			}
+			all, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
+			assert.Must(t, err)
+			back := begin(w)
+			bounded := func(what string, limit time.Duration, do func(context.Context) error) {
+				start := time.Now()
+				err := do(context.Background())
+				took := time.Since(start)
+				assert.True(t, took <= limit && err != nil && !errors.Is(err, context.DeadlineExceeded),
+					"%s: %v after %v", what, err, took)
+			}
+			for _, l := range leases {
+				bounded(l.Name(), time.Second, l.Release)
+			}
+			bounded("several", time.Second, all.Release)
+			bounded("lead", 2*time.Second, lead.Resign)
+			back()
+			time.Sleep(ttl)
+		})
+	}
+}
+
 // The second of two resignations returns after the leadership has ended. Observers are
 // told before there can be a next leader.
 func TestTwoResignAtTheSameTime(t *testing.T) {

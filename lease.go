@@ -356,7 +356,9 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 // keep the lock. With [MinHold] the lock stays held until that time has passed.
 //
 // Release works although ctx has ended, and does not stop when ctx is cancelled. It is
-// bounded by the deadline of ctx, if that is still ahead, and by [Config.RequestTimeout].
+// bounded by the deadline of ctx, if that is still ahead. If the server does not answer, it takes
+// [Config.RequestTimeout] at most. If the server answers that the hold is gone, Release asks why,
+// within the same time again.
 //
 // If the server did not answer, the client repeats the release in the background, and the
 // lock is free within its TTL at the latest.
