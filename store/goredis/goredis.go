@@ -15,9 +15,9 @@
 // The store has as few connections as it has requests at the same time, usually one or two. To one
 // server it has at most as many as the client's PoolSize, four more that only renewals use, and one for
 // questions. If grants wait for acknowledgements, there are also up to PipelinePoolSize for those. All
-// are closed when nothing has used them for two minutes, and when the last client of the store is closed. The
-// client's statistics do not show them. If the client's owner closes it, the store's own connections
-// serve on, so a holder can still release its lock; new subscriptions fail.
+// are closed when nothing has used them for two minutes, or when a Holdfast client is closed and no
+// other one uses them. The redis client's statistics do not show them. If the redis client is closed, the
+// store's own connections serve on, so a holder can still release its lock; new subscriptions fail.
 //
 // If a request has no answer after a second, after a quarter of a second if its connection had rested, or
 // after a quarter of its time, the store asks on another connection. If the server answers there, the silent
