@@ -62,14 +62,15 @@ func (s *serverFlags) add(flags *pflag.FlagSet) {
 
 // server is where the locks are: one server, what Sentinels or a Cluster name, or a quorum.
 type server struct {
-	client  *holdfast.Client
-	old     *holdfast.Client // of another library's form, beside client; nil: there is no bridge
-	oldName string           // of the lock there; empty: the same as here
-	byName  bool             // client has the locks of another library, whose keys are their names
-	nodes   []node           // more than one in a quorum
-	quorum  *quorum.Store
-	store   store.Store // what the client has, for the scripts that no lease of this process sends
-	targets []*target
+	client   *holdfast.Client
+	old      *holdfast.Client // of another library's form, beside client; nil: there is no bridge
+	oldStore store.Store      // what old has
+	oldName  string           // of the lock there; empty: the same as here
+	byName   bool             // client has the locks of another library, whose keys are their names
+	nodes    []node           // more than one in a quorum
+	quorum   *quorum.Store
+	store    store.Store // what the client has, for the scripts that no lease of this process sends
+	targets  []*target
 	// sentinel is the login at the Sentinels.
 	sentinel *redis.Options
 	address  string       // without user and password

@@ -22,7 +22,7 @@ import (
 func (r *run) start(path string, argv []string, limited bool) (*supervisor, error) {
 	shared := term.IsTerminal(int(os.Stdin.Fd())) && !r.signalGroup
 	spec := proc.Spec{
-		Path: path, Args: argv, Env: environment(os.Environ(), r.held, r.passURL), Group: !shared,
+		Path: path, Args: argv, Env: r.environment(), Group: !shared,
 	}
 	if !r.noStdin {
 		spec.Stdin = os.Stdin
@@ -176,7 +176,7 @@ func (s *supervisor) showLoss() {
 	}
 	argv := shell(s.lostExec)
 	hook, err := proc.Start(proc.Spec{Path: argv[0], Args: argv, Group: true, DieWithParent: true,
-		Env: environment(os.Environ(), s.held, s.passURL)})
+		Env: s.environment()})
 	if err != nil {
 		s.say.warnf("", "--on-lost-exec: %v", err)
 		return
