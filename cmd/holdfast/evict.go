@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -156,7 +155,7 @@ func (o *evictOptions) print(
 ) (err error) {
 	switch name := oneLine(state.Name); {
 	case o.asJSON:
-		err = json.NewEncoder(w).Encode(evictedJSON{stateWithJob(state, job, wire.Key(prefix, state.Name)), n})
+		err = writeJSON(w, evictedJSON{stateWithJob(state, job, wire.Key(prefix, state.Name)), n})
 	case n == 0:
 		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
 	default:
