@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -358,28 +359,29 @@ func (t *target) askSentinel(ctx context.Context, addr string, login *redis.Opti
 	return s.GetMasterAddrByName(ctx, t.primary).Result()
 }
 
-// explainSentinel asks the Sentinels why there is no answer. It returns nil if they name a
-// primary: then that one does not answer.
-func (t *target) explainSentinel(login *redis.Options) error {
+// findPrimary asks the Sentinels for the primary, and says why if none of them names one.
+func (t *target) findPrimary(login *redis.Options) (primary string, why error) {
 	refused, asked := "", strings.Join(t.addrs(), ", ")
 	for _, addr := range t.addrs() {
-		_, err := t.askSentinel(context.Background(), addr, login)
+		found, err := t.askSentinel(context.Background(), addr, login)
 		switch {
+		case err == nil && len(found) == 2:
+			return net.JoinHostPort(found[0], found[1]), nil
 		case err == nil:
-			return nil
+			return "the primary", nil
 		case errors.Is(err, redis.Nil):
-			return &exitError{codeUnreachable, fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary)),
+			return "", &exitError{codeUnreachable, fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary)),
 				"SENTINEL MASTERS on a Sentinel lists the names"}
 		case strings.Contains(err.Error(), "unknown command"):
-			return &exitError{codeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
+			return "", &exitError{codeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
 				"name the Sentinels, usually at port 26379, or write redis://HOST:PORT for one server"}
 		case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
-			return &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login", addr),
+			return "", &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, cmp.Or(login.Username, "default")),
 				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file"}
 		}
 		refused = cause(err)
 	}
-	return &exitError{codeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
+	return "", &exitError{codeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
 		"check that the Sentinels run at these addresses and that this machine can reach them"}
 }
 
