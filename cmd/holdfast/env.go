@@ -41,7 +41,8 @@ The password is in the URL of one of those variables, in the file of --password-
 (HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read its
 command lines, so holdfast warns of a password in --redis, but accepts it. The Sentinels'
 password is in the file of --sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
-HOLDFAST_TOKEN is the token of the page of holdfast serve, and sets no flag.
+HOLDFAST_TOKEN, HOLDFAST_SCRAPE_TOKEN and HOLDFAST_EVICT_TOKEN are tokens of the page of
+holdfast serve, and set no flag.
 
 A command under holdfast run finds these variables:
   HOLDFAST_LOCK_HELD         true
