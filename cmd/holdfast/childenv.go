@@ -59,6 +59,18 @@ func flagVariables(root *cobra.Command) (variables []string) {
 	return variables
 }
 
+// isSecret reports whether a variable is hidden from those who can read the environment of this process. REDIS_URL
+// is not: the command has it, too.
+func isSecret(name, value string) bool {
+	switch name {
+	case "HOLDFAST_PASSWORD", "HOLDFAST_SENTINEL_PASSWORD", envPageToken, envScrapeToken, envEvictToken:
+		return true
+	case "HOLDFAST_REDIS":
+		return passwordInURL.MatchString(value)
+	}
+	return false
+}
+
 // environment is the environment of a command. Our variables replace those of an outer
 // run: of two with one name, some programs take the first. The command does not inherit options.
 //

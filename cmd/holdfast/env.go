@@ -39,8 +39,10 @@ servers in the same order.
 
 The password is in the URL of one of those variables, in the file of --password-file
 (HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read its
-command lines, so holdfast warns of a password in --redis, but accepts it. The Sentinels'
-password is in the file of --sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
+command lines, so holdfast warns of a password in --redis, but accepts it. The file is
+read again for each new connection, and so are those of --cacert, --cert and --key: a
+password can change while a run holds a lock. The Sentinels' password is in the file of
+--sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
 HOLDFAST_TOKEN, HOLDFAST_SCRAPE_TOKEN and HOLDFAST_EVICT_TOKEN are tokens of the page of
 holdfast serve, and set no flag.
 

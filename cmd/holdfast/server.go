@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -77,7 +76,6 @@ type server struct {
 	looked   atomic.Int64 // how many keys the servers have looked at, about
 	prefix   string
 	byHand   bool   // the user named it
-	full     string // the URL with the password, wherever that came from; empty for a quorum
 	public   string // what a holdfast inside a command is told: the URLs without their passwords
 }
 
@@ -228,9 +226,6 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 		addresses, public = append(addresses, t.address()), append(public, t.parts.withoutPassword())
 	}
 	s.address = strings.Join(addresses, " ")
-	if len(texts) == 1 {
-		s.full = withPassword(s.targets[0])
-	}
 	if source != "REDIS_URL" {
 		s.public = strings.Join(public, " ")
 	}
@@ -259,15 +254,6 @@ func (s *serverFlags) onCommandLine(lookup func(string) (string, bool)) bool {
 	return s.urlFlag.Changed && strings.Join(strings.Fields(value), " ") != s.urls.String()
 }
 
-// withPassword is a URL with the password that was found for it.
-func withPassword(t *target) string {
-	parts := t.parts
-	if t.options.Password != "" {
-		parts.user = url.UserPassword(t.options.Username, t.options.Password).String()
-	}
-	return parts.String()
-}
-
 // password sets the password if the URL has none. The user named a password file
 // explicitly, so that wins over the URL.
 func (a *app) password(options *redis.Options, lookup func(string) (string, bool)) error {
@@ -276,6 +262,9 @@ func (a *app) password(options *redis.Options, lookup func(string) (string, bool
 	}
 	var err error
 	options.Password, err = secret("--password-file", a.server.passwordFile, "HOLDFAST_PASSWORD", lookup)
+	if err == nil && a.server.passwordFile != "" {
+		options.CredentialsProviderContext = loginOf(options.Username, a.server.passwordFile, options.Password)
+	}
 	return err
 }
 
