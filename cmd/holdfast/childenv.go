@@ -59,7 +59,7 @@ func flagVariables(root *cobra.Command) (variables []string) {
 	return variables
 }
 
-// isSecret reports whether a variable is hidden from those who can read the environment of this process. REDIS_URL
+// isSecret reports whether a variable is hidden in the environment that other processes can read. REDIS_URL
 // is not: the command has it, too.
 func isSecret(name, value string) bool {
 	switch name {
