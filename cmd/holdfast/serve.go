@@ -56,7 +56,7 @@ type serveOptions struct {
 	listen, tokenFile, scrapeFile, evictFile string
 	interval                                 commandline.Span
 	noToken, allowEvict, keep                bool
-	proxies                                  []string
+	proxies                                  proxiesFlag
 	userHeader                               string
 }
 
@@ -86,15 +86,15 @@ func newServe(a *app) *cobra.Command {
 	flags.StringVar(&o.evictFile, "evict-token-file", "",
 		"file with the token that an eviction needs (default: "+envEvictToken+", or the token of viewers)")
 	flags.BoolVar(&o.noToken, "no-token", false, "show the locks to every user of this machine")
-	flags.StringSliceVar(&o.proxies, "proxy", []string{"127.0.0.0/8", "::1"},
-		"addresses or networks of proxies, whose X-Forwarded headers are believed")
+	flags.Var(&o.proxies, "proxy",
+		"addresses or networks of proxies, whose X-Forwarded headers are believed (default: this machine)")
 	flags.StringVar(&o.userHeader, "user-header", "", "header in which a proxy says who the user is, for evictions")
 	flags.BoolVar(&o.allowEvict, "allow-evict", false, "let viewers evict holders")
 	flags.Var(&o.interval, "interval", "how often to read the locks")
 	flags.BoolVar(&o.keep, "keep-watching", false, "read the locks even while nobody is looking")
 	rename(flags, map[string]string{
 		"listen": "HOST:PORT", "token-file": "FILE", "scrape-token-file": "FILE", "evict-token-file": "FILE",
-		"proxy": "ADDRESS", "user-header": "NAME",
+		"user-header": "NAME",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), a, o, cmd.OutOrStdout()) }
 	return cmd
@@ -157,16 +157,8 @@ func (o *serveOptions) access() (cfg page.Config, link string, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return cfg, "", err
 	}
-	for _, text := range o.proxies {
-		network, err := netip.ParsePrefix(text)
-		if one, alone := netip.ParseAddr(text); alone == nil {
-			network, err = one.Prefix(one.BitLen())
-		}
-		if err != nil {
-			return cfg, "", usageError(fmt.Sprintf("--proxy %s: this is no address", oneLine(text)),
-				"write an address or a network, as in --proxy 10.0.0.5 or --proxy 10.0.0.0/8")
-		}
-		cfg.Proxies = append(cfg.Proxies, network)
+	if cfg.Proxies = o.proxies; cfg.Proxies == nil {
+		cfg.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
 	if o.userHeader != "" {
 		cfg.Who = o.viewer(cfg.Proxies)
@@ -176,6 +168,36 @@ func (o *serveOptions) access() (cfg page.Config, link string, err error) {
 		return cfg, "login?token=" + cfg.Token, nil
 	}
 	return cfg, "", nil
+}
+
+// proxiesFlag is the value of --proxy: addresses or networks, with commas between them.
+type proxiesFlag []netip.Prefix
+
+func (f *proxiesFlag) String() string {
+	texts := make([]string, len(*f))
+	for i, network := range *f {
+		texts[i] = network.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// Type is what the help calls the value.
+func (f *proxiesFlag) Type() string { return "ADDRESS" }
+
+// Set adds to the value.
+func (f *proxiesFlag) Set(list string) error {
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		network, err := netip.ParsePrefix(text)
+		if one, alone := netip.ParseAddr(text); alone == nil {
+			network, err = one.Prefix(one.BitLen())
+		}
+		if err != nil {
+			return fmt.Errorf("%q is no address: write one as in 10.0.0.5, or a network as in 10.0.0.0/8", text)
+		}
+		*f = append(*f, network)
+	}
+	return nil
 }
 
 // viewer is the user whom a proxy names. A header that somebody else sent, or that came twice, names nobody.
