@@ -73,7 +73,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 	if lk.usesLocalQueue() {
 		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
-			return nil, wake, err
+			return nil, wake, lk.endedHere(ctx, err)
 		}
 		if turn.Waited {
 			wake = WakeLocal
@@ -392,7 +392,7 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wa
 		}
 		switch {
 		case err != nil:
-			return nil, wake, err
+			return nil, wake, lk.endedHere(ctx, err)
 		case turn.None():
 			return lk.readAlone(ctx, parent, try)
 		case !turn.Joined:

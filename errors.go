@@ -18,8 +18,9 @@ import (
 
 // The errors that callers distinguish with errors.Is.
 var (
-	// ErrHeld: another holder has the lock, or had it until the caller's wait limit passed.
-	// The error is a *HeldError.
+	// ErrHeld: another holder has the lock, or had it until the caller's wait limit or the deadline of
+	// its context passed. In the last case the error is a context.DeadlineExceeded, too. The error is a
+	// *HeldError.
 	ErrHeld = errors.New("holdfast: lock is held")
 	// ErrLost: the lease ended before it was released. The error is a *LostError.
 	ErrLost = errors.New("holdfast: lease lost")
@@ -148,6 +149,10 @@ type LostError struct {
 	Name    string
 	Reason  LossReason
 	Evicted *EvictionInfo // the eviction that ended the lease; nil if none is known
+
+	// Err says why the last renewal failed, if the reason is LossExpired; nil if nothing is known. It
+	// is not in the chain of the error: what errors.Is finds is about the lease, and not about a request.
+	Err error
 }
 
 // LossReason is the reason of a loss.
@@ -165,6 +170,9 @@ func (e *LostError) Error() string {
 	s := fmt.Sprintf("holdfast: lease of %q lost: ", e.Name)
 	switch e.Reason {
 	case LossExpired:
+		if e.Err != nil {
+			return s + "no renewal was confirmed in time; the last one failed: " + e.Err.Error()
+		}
 		return s + "no renewal was confirmed in time"
 	case LossEvicted:
 		if by := e.Evicted; by != nil {
@@ -246,6 +254,13 @@ type endedError struct {
 	last    error  // why the last request failed; nil if it was answered, or stopped by the end of the context
 	unknown bool   // a request may have taken effect
 	silent  string // what the store says of the request that may have: which server has not answered
+
+	held *HeldError // what the server or this process said of the lock at last; nil if that is not known
+}
+
+// isHeld reports whether the lock was held until the deadline of the call.
+func (e *endedError) isHeld() bool {
+	return e.held != nil && errors.Is(e.end, context.DeadlineExceeded)
 }
 
 // whyLast returns why the last request failed. If only the end of the context stopped it, that is
@@ -263,6 +278,9 @@ func (e *endedError) Error() string {
 		s += "outcome unknown: "
 	}
 	s += e.end.Error()
+	if e.isHeld() {
+		s += ": " + strings.TrimPrefix(e.held.Error(), "holdfast: ")
+	}
 	switch {
 	case e.last != nil:
 		s += "; the last request failed: " + e.last.Error()
@@ -272,7 +290,18 @@ func (e *endedError) Error() string {
 	return s
 }
 
-func (e *endedError) Is(target error) bool { return e.unknown && target == ErrUnknownOutcome }
+func (e *endedError) Is(target error) bool {
+	return e.unknown && target == ErrUnknownOutcome || e.isHeld() && target == ErrHeld
+}
+
+// As finds the [HeldError] of a call that waited until its deadline.
+func (e *endedError) As(target any) bool {
+	held, ok := target.(**HeldError)
+	if ok = ok && e.isHeld(); ok {
+		*held = e.held
+	}
+	return ok
+}
 
 func (e *endedError) Unwrap() error { return e.end }
 
@@ -304,6 +333,7 @@ func Hint(err error) string {
 	var stopped *endedError
 	var part *lostPartError
 	var held *HeldError
+	var lost *LostError
 	var advice interface{ Hint() string } // a store may know what to do
 	switch {
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
@@ -346,11 +376,14 @@ func Hint(err error) string {
 		return "the program has closed this client: make another client"
 	case errors.Is(err, ErrNotHeld) && errors.Is(err, ErrReleased):
 		return "the program has released this lease: acquire the lock again"
+	case errors.As(err, &lost) && lost.Err != nil && Hint(lost.Err) != "":
+		return Hint(lost.Err) + "; then " + lostHint
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return "check what your code wrote after the loss; " +
-			"if each write carries the token, the resource can refuse late writes"
+		return lostHint
 	case errors.As(err, &advice):
 		return advice.Hint()
+	case err != nil && strings.Contains(err.Error(), "connection pool"): // go-redis: its pool is full, whatever the server does
+		return "all connections of the client library's pool are in use: raise its PoolSize, or find what keeps them"
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server is running and that the address is right"
 	case errors.As(err, &silent) && !errors.Is(err, ErrUnknownOutcome):
@@ -367,6 +400,10 @@ func Hint(err error) string {
 
 // noAnswerHint is the hint for a call that could not ask the server.
 const noAnswerHint = "check that the server is running and that requests can reach it over the network"
+
+// lostHint is the hint for a lease that was lost.
+const lostHint = "check what your code wrote after the loss; " +
+	"if each write carries the token, the resource can refuse late writes"
 
 // ownLease is the hint for a call under the context of a lease of its own lock.
 const ownLease = "do not acquire a lock under the context of its own lease: hand the lease to the code that needs it"
@@ -399,8 +436,20 @@ var hints = map[string]string{
 	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 
+// Hints for servers that do not run our scripts.
+const (
+	forbiddenHint = "Holdfast needs EVALSHA and EVAL: remove rename-command for them from the server's configuration, " +
+		"or find out which proxy refuses them"
+	unreadableHint = "Holdfast needs Redis 7.0 or Valkey 7.2, or later; in tests, use memstore in place of miniredis"
+)
+
 // hintsOfTexts has one sentence for each text that follows the code ERR or FORMAT.
 var hintsOfTexts = map[string]string{
+	"unknown command 'eval":  forbiddenHint,
+	"unknown command `eval":  forbiddenHint,
+	"unknown command 'EVAL":  forbiddenHint,
+	"unknown command `EVAL":  forbiddenHint,
+	"Error compiling script": unreadableHint,
 	"is damaged: ": "find out which program wrote to the lock's key (ACL); " +
 		"holdfast evict --force, or Eviction.Force, removes the record",
 	"DB index is out of range":              "there is no such database on the server: choose a lower number, or none",

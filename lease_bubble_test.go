@@ -73,6 +73,36 @@ func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
 	})
 }
 
+// A loss says why the last renewal failed. A renewal that was confirmed later ends that.
+func TestALossSaysWhyTheLastRenewalFailed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		refusal := &holdfast.ServerError{Code: "MISCONF", Message: "MISCONF cannot save"}
+		for _, reason := range []error{refusal, nil} {
+			l := mustLock(t, c.Mutex("a"))
+			w.FailRequest(only("renew", -1, refusal))
+			if reason == nil {
+				w.FailRequest(only("renew", 1, refusal))
+				time.Sleep(ttl) // the second try was confirmed
+				assert.NoError(t, l.Err())
+				defer w.Stall()()
+			}
+			var lost *holdfast.LostError
+			err := ended(l.Context())
+			assert.MustTrue(t, errors.As(err, &lost) && lost.Reason == holdfast.LossExpired, "lost by %v", err)
+			if reason != nil {
+				assert.Is(t, lost.Err, refusal)
+				assert.Contains(t, err.Error(), "MISCONF cannot save")
+				assert.False(t, errors.As(err, new(*holdfast.ServerError)), "the loss is a refusal")
+				w.FailRequest(nil)
+				_ = l.Release(t.Context())
+			} else {
+				assert.False(t, errors.As(lost.Err, new(*holdfast.ServerError)), "it says %v", lost.Err)
+			}
+		}
+	})
+}
+
 func TestALostLeaseThatTheServerStillKnowsIsFreedByItsRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))

@@ -112,9 +112,18 @@ func TestAContextThatEndsEndsTheWaitAndLeavesNoPosition(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			_, err := c.Mutex("a", holdfast.MaxWait(time.Hour)).Lock(ctx)
 			cancel()
-			assert.Is(t, err, context.DeadlineExceeded)
-			assert.True(t, !errors.Is(err, holdfast.ErrHeld) && strings.Contains(err.Error(), `lock "a"`),
+			assert.Is(t, err, context.DeadlineExceeded, holdfast.ErrHeld)
+			var held *holdfast.HeldError
+			assert.True(t, errors.As(err, &held) && held.Name == "a" && strings.Contains(err.Error(), `lock "a" is held`),
 				"it says %q", err)
+			assert.True(t, c == a || held.Remaining > 0 && held.Waited == 5*time.Second, "it has %+v", held)
+
+			// A caller that gives up says nothing of the lock.
+			ctx, cancel = context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err = c.Mutex("a").Lock(ctx)
+			assert.Is(t, err, context.Canceled)
+			assert.True(t, !errors.Is(err, holdfast.ErrHeld) && !errors.As(err, &held), "it says %q", err)
 		}
 		synctest.Wait()
 		s := w.state("a")

@@ -54,8 +54,8 @@ func reportLoss(c *Client, live []*leaseState, err *LostError) {
 				level = slog.LevelDebug
 			}
 			attributes := []any{"lock", h.lock.name, "reason", string(err.Reason), "token", token}
-			if failed := lastFailure(h); failed != nil && err.Reason == LossExpired {
-				attributes = append(attributes, "error", failed, "hint", Hint(failed))
+			if err.Err != nil {
+				attributes = append(attributes, "error", err.Err, "hint", Hint(err.Err))
 			}
 			item.log = func(log *slog.Logger) {
 				log.Log(c.life.Context(), level, "holdfast: lease lost", attributes...)
@@ -65,21 +65,17 @@ func reportLoss(c *Client, live []*leaseState, err *LostError) {
 	}
 }
 
-// lastFailure returns why the last renewal failed, or nil.
-func lastFailure(h *hold) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.peek().failed
-}
-
 // loss returns the error for a lost hold. If the hold was evicted, that is the reason. The
 // caller holds h.mu.
 func (h *hold) loss(reason LossReason) *LostError {
-	evicted := h.peek().evicted
-	if evicted != nil {
-		reason = LossEvicted
+	lost := &LostError{Name: h.lock.name, Reason: reason, Evicted: h.peek().evicted}
+	if lost.Evicted != nil {
+		lost.Reason = LossEvicted
 	}
-	return &LostError{Name: h.lock.name, Reason: reason, Evicted: evicted}
+	if lost.Reason == LossExpired {
+		lost.Err = h.peek().failed
+	}
+	return lost
 }
 
 func (h *hold) lostFor(reason renewer.Reason) *LostError {

@@ -208,7 +208,7 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, W
 	}
 	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
-		return nil, WakeNone, retry.ended(ctx, err)
+		return nil, WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
 	}
 	l, w, err := lk.takePermits(ctx, parent, retry)
 	turn.PassOn()

@@ -29,6 +29,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	c, lk := at.c, at.lock
 	due, failures := c.now()+at.pollAfter(a), 0
 	var silence error // the error of the last poll; nil if it was answered
+	began, said := c.now(), a
 	for {
 		wake := WakePush
 		var pushed pushes.Grant
@@ -46,7 +47,9 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			if silence != nil {
 				return nil, &endedError{name: lk.name, end: ctx.Err(), last: silence}
 			}
-			return nil, ctx.Err()
+			return nil, &endedError{name: lk.name, end: ctx.Err(), held: &HeldError{
+				Name: lk.name, Waited: c.now() - began, Remaining: max(said.Left-(c.now()-at.queuedSentAt), 0),
+			}}
 		case <-c.life.Closing():
 			at.cancel()
 			return nil, ErrClosed
@@ -77,7 +80,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		a, err := at.poll(ctx)
 		switch {
 		case err == nil && a.Kind == wire.Queued:
-			due, failures, silence = c.now()+at.pollAfter(a), 0, nil
+			due, failures, silence, said = c.now()+at.pollAfter(a), 0, nil, a
 		case err == nil:
 			return at.handleAnswer(ctx, a)
 		case request.Ended(ctx) != nil || !request.Transient(err) || elsewhere(c, err):
@@ -523,6 +526,14 @@ func (h *hold) passTurnOn() {
 	if h.hasTurn.Swap(false) {
 		h.lock.turn().PassOn()
 	}
+}
+
+// endedHere returns the error of a call that has waited for another goroutine of this process.
+func (lk *lock) endedHere(ctx context.Context, err error) error {
+	if err == ctx.Err() { //nolint:errorlint // only the bare error: every other says more
+		return &endedError{name: lk.name, end: err, held: &HeldError{Name: lk.name}}
+	}
+	return err
 }
 
 // onLocalWait is called when a goroutine begins to wait for another goroutine of this

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -205,7 +204,7 @@ type takenJSON struct {
 func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error) {
 	token := wire.Number(l.Token())
 	if asJSON {
-		return json.NewEncoder(w).Encode(takenJSON{
+		return writeJSON(w, takenJSON{
 			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), r.owner, time.Duration(r.ttl).Milliseconds(),
 			lockjson.Stamp(l.Deadline()),
 		})

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -38,13 +41,44 @@ type heldLock struct {
 	server         string // its URL without the password; empty: the command finds it by itself
 }
 
+// flagVariables are the variables that set a flag of some command. A command under a lock does not inherit
+// them: they are options of this run, and would be those of each run inside it. The flags of all commands say
+// where the locks are, and hold inside, too.
+func flagVariables(root *cobra.Command) (variables []string) {
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if name := envName(f.Name); !slices.Contains(noFlagVariables, name) {
+				variables = append(variables, name)
+			}
+		})
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+	}
+	walk(root)
+	return variables
+}
+
+// isSecret reports whether a variable is hidden in the environment that other processes can read. REDIS_URL
+// is not: the command has it, too.
+func isSecret(name, value string) bool {
+	switch name {
+	case "HOLDFAST_PASSWORD", "HOLDFAST_SENTINEL_PASSWORD", envPageToken, envScrapeToken, envEvictToken:
+		return true
+	case "HOLDFAST_REDIS":
+		return passwordInURL.MatchString(value)
+	}
+	return false
+}
+
 // environment is the environment of a command. Our variables replace those of an outer
-// run: of two with one name, some programs take the first.
+// run: of two with one name, some programs take the first. The command does not inherit options.
 //
 // Without --pass-url, the password is not in it. The rest of the URL is: a holdfast
 // inside the command might fall back to another server otherwise. It would lock nothing,
 // and nobody would notice.
-func environment(base []string, g heldLock, passURL bool) []string {
+func environment(base []string, g heldLock, options []string, passURL bool) []string {
 	ours := []string{
 		envHeld + "=true",
 		envLock + "=" + strings.Join(g.names, "\n"),
@@ -70,12 +104,10 @@ func environment(base []string, g heldLock, passURL bool) []string {
 		switch name {
 		case "HOLDFAST_REDIS", "HOLDFAST_PASSWORD", "HOLDFAST_SENTINEL_PASSWORD":
 			return !passURL
-		case "HOLDFAST_EVENTS_FD": // the command does not inherit it
-			return true
 		case envPermits, envLimit, envOwner, envID: // of a lock around ours
 			return true
 		}
-		return slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+		return slices.Contains(options, name) || slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })
 	}
 	return append(slices.DeleteFunc(slices.Clone(base), drop), ours...)
 }
@@ -89,26 +121,20 @@ func (g heldLock) tokenTexts() []string {
 	return texts
 }
 
-// link names one lock on one server in a chain, with the owner name under which it is held.
-// No part has a space: the key and the owner are encoded, and so is the address here.
-func link(address, key, owner string) string {
-	text := strings.ReplaceAll(address, " ", "%20") + "#" + key
-	if owner != "" {
-		text += "@" + wire.Owner(owner)
-	}
-	return text
-}
+// link is the word of a chain for one lock: its key, behind a mark that no encoded name has.
+func link(key string) string { return "#" + key }
 
 // clientOf is the word of a chain behind a link: the ID of the client that holds the lock. With
-// it nobody can renew or release the lock. An older holdfast does not look at it.
+// it nobody can renew or release the lock.
 func clientOf(id string) string { return "=" + id }
 
-// outerHolds are the holds in a chain that are on this server, under this prefix of the keys.
-func outerHolds(chain, address, prefix string) (holds []waitsfor.Outer) {
+// around are the holds in a chain that are under this prefix of the keys. They may be on another server:
+// a chain has no addresses, because one server has many. The library looks for the client at the server.
+func around(chain, prefix string) (holds []waitsfor.Outer) {
 	words := strings.Fields(chain)
 	for i, word := range words[:max(len(words)-1, 0)] {
 		client, ours := strings.CutPrefix(words[i+1], clientOf(""))
-		rest, same := strings.CutPrefix(word, link(address, prefix+":{", ""))
+		rest, same := strings.CutPrefix(word, link(prefix+":{"))
 		name, _, whole := strings.Cut(rest, "}") // an encoded name has none
 		if ours && same && whole && client != "" {
 			holds = append(holds, waitsfor.Outer{Lock: wire.Decode(name), Client: client})
@@ -117,11 +143,26 @@ func outerHolds(chain, address, prefix string) (holds []waitsfor.Outer) {
 	return holds
 }
 
-// within reports whether a chain has the lock already, so that a run inside would wait for
-// the run around it. A run under the same owner name would not.
-func within(chain, address, key, owner string) bool {
-	plain, ours := link(address, key, ""), link(address, key, owner)
-	return slices.ContainsFunc(strings.Fields(chain), func(held string) bool {
-		return held == plain || strings.HasPrefix(held, plain+"@") && held != ours
+// clientsOf are the clients of all runs in a chain, whatever they hold.
+func clientsOf(chain string) (clients []string) {
+	for word := range strings.FieldsSeq(chain) {
+		if client, found := strings.CutPrefix(word, clientOf("")); found && client != "" {
+			clients = append(clients, client)
+		}
+	}
+	return clients
+}
+
+// heldAround returns whether the record of a lock has a hold of one of these clients that a run with this
+// owner name would wait for. A hold that is released, and kept for a while, ends by itself.
+func heldAround(r *wire.Record, clients []string, owner string) bool {
+	return slices.ContainsFunc(r.Holders, func(h wire.HolderLine) bool {
+		return !h.Kept && slices.Contains(clients, wire.Client(h.Attempt)) && (h.Owner == "" || h.Owner != owner)
 	})
+}
+
+// settled returns whether a page of a record shows all that heldAround needs. If the holders are shared,
+// the next page may have more of them.
+func settled(r *wire.Record, clients []string, owner string) bool {
+	return heldAround(r, clients, owner) || len(r.Holders) > 0 && r.Holders[0].Mode == wire.Exclusive
 }

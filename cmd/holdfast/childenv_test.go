@@ -1,36 +1,86 @@
 package main
 
 import (
+	"io"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// What the runs around this one hold is read from the chain: of this server and prefix only, and
-// whatever the names are. A word of an older holdfast, without a client, is no such hold.
+// What the runs around this one hold is read from the chain, whatever the names are: of this prefix only.
 func TestTheHoldsOfOuterRuns(t *testing.T) {
-	const here, there = "redis://h:1", "redis://h:2"
 	odd := "a b}{#@=%\n日本"
 	words := []string{
-		link(here, wire.Key("p", odd), ""), clientOf("c1"),
-		link(here, wire.Key("p", "y"), "an owner"), clientOf("c2"),
-		link(there, wire.Key("p", "z"), ""), clientOf("c3"),
-		link(here, wire.Key("q", "z"), ""), clientOf("c4"),
-		link(here, wire.Key("p", "old"), ""),
-		link(here, wire.Key("p", "last"), ""), clientOf("c5"),
+		link(wire.Key("p", odd)), clientOf("c1"),
+		link(wire.Key("p", "y")), clientOf("c2"),
+		link(wire.Key("q", "z")), clientOf("c4"),
+		foreignLink("old"), clientOf("c3"),
+		link(wire.Key("p", "last")), clientOf("c5"),
 	}
 	want := []waitsfor.Outer{{Lock: odd, Client: "c1"}, {Lock: "y", Client: "c2"}, {Lock: "last", Client: "c5"}}
 	chain := strings.Join(words, " ")
-	assert.EqualSlices(t, outerHolds(chain, here, "p"), want, "outerHolds")
-	for _, chain := range []string{"", "=", "x", "= =", link(here, wire.Key("p", "a"), "") + " ="} {
-		got := outerHolds(chain, here, "p")
-		assert.True(t, got == nil, "%q: %q", chain, got)
+	assert.EqualSlices(t, around(chain, "p"), want, "around")
+	assert.EqualSlices(t, clientsOf(chain), []string{"c1", "c2", "c4", "c3", "c5"}, "clientsOf")
+	for _, chain := range []string{"", "=", "x", "= =", link(wire.Key("p", "a")) + " ="} {
+		got, clients := around(chain, "p"), clientsOf(chain)
+		assert.True(t, got == nil && clients == nil, "%q: %q, %q", chain, got, clients)
 	}
-	if !within(chain, here, wire.Key("p", "old"), "") || !within(chain, here, wire.Key("p", odd), "") ||
-		within(chain, here, wire.Key("p", "z"), "") || within(chain, here, wire.Key("p", "y"), "an owner") {
-		t.Error("a lock of an outer run is not found, or another one is")
+}
+
+// A run waits for itself if a live hold in the record is one of a run around it, and of another owner.
+func TestAHoldOfARunAroundThisOne(t *testing.T) {
+	record := func(holders ...wire.HolderLine) *wire.Record { return &wire.Record{Holders: holders} }
+	for _, c := range []struct {
+		name        string
+		record      *wire.Record
+		owner       string
+		held, ended bool
+	}{
+		{"a free lock", record(), "", false, false},
+		{"an outer run", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7"}), "", true, true},
+		{"another client", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c11/7"}), "", false, true},
+		{"readers", record(wire.HolderLine{Mode: wire.Shared, Attempt: "x/1"}), "", false, false},
+		{"a later reader", record(wire.HolderLine{Mode: wire.Shared, Attempt: "x/1"},
+			wire.HolderLine{Mode: wire.Shared, Attempt: "c2/1"}), "", true, true},
+		{"a hold that is kept", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Kept: true}), "", false, true},
+		{"our owner", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Owner: "o"}), "o", false, true},
+		{"another owner", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Owner: "p"}), "o", true, true},
+	} {
+		clients := []string{"c1", "c2"}
+		assert.Equal(t, heldAround(c.record, clients, c.owner), c.held, "%s: held", c.name)
+		assert.Equal(t, settled(c.record, clients, c.owner), c.ended, "%s: settled", c.name)
 	}
+}
+
+// The variables of every flag of every command end with this run, but for those of the flags that all commands
+// have, and of no flag.
+func TestACommandInheritsNoOptions(t *testing.T) {
+	root := newRoot(&app{log: "text", say: &printer{w: io.Discard}})
+	var base, kept []string
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { kept = append(kept, envName(f.Name)+"=1") })
+	kept = append(kept, envPageToken+"=1", "HOLDFAST_VERSION=1", "REDIS_URL=x", "HOME=/")
+	base = append(base, kept...)
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { base = append(base, envName(f.Name)+"=1") })
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+	}
+	walk(root)
+	for _, known := range []string{"SHARED", "MIN_HOLD", "OWNER", "PERMITS", "WAIT", "STATE", "JSON", "EVENTS_FD"} {
+		assert.True(t, slices.Contains(base, envPrefix+known+"=1"), "no command has the flag of %s", known)
+	}
+	got := environment(base, heldLock{}, flagVariables(root), true)
+	got = slices.DeleteFunc(got, func(entry string) bool { return strings.HasPrefix(entry, "HOLDFAST_LOCK_") })
+	slices.Sort(got)
+	slices.Sort(kept)
+	assert.EqualSlices(t, slices.Compact(got), slices.Compact(kept), "what a command inherits")
 }

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +87,7 @@ func (a *app) completeNames(cmd *cobra.Command, at int, wanted func(holdfast.Loc
 // is none: a completion has no place for an error.
 func (a *app) names(cmd *cobra.Command, typed string, wanted func(holdfast.LockInfo) bool) []string {
 	a.say = &printer{w: io.Discard}
+	a.server.urls = unique(a.server.urls) // cobra reads the flags twice, and each --redis is one server more
 	if a.prepare(cmd) != nil {
 		return nil
 	}
@@ -101,7 +103,9 @@ func (a *app) names(cmd *cobra.Command, typed string, wanted func(holdfast.LockI
 			continue // what else is found is right
 		}
 		// What begins or ends with a blank loses it on the way to the shell.
-		odd := strings.ContainsAny(state.Name, "\t\r\n") || strings.TrimSpace(state.Name) != state.Name
+		// One that begins with a dash would be read as flags, unless -- stands before it.
+		flag := strings.HasPrefix(state.Name, "-") && !slices.Contains(os.Args, "--")
+		odd := flag || strings.ContainsAny(state.Name, "\t\r\n") || strings.TrimSpace(state.Name) != state.Name
 		if wanted(state) && !odd {
 			names = append(names, state.Name)
 		}
@@ -111,6 +115,16 @@ func (a *app) names(cmd *cobra.Command, typed string, wanted func(holdfast.LockI
 	}
 	slices.Sort(names)
 	return names
+}
+
+// unique leaves out what came before.
+func unique(texts []string) (one []string) {
+	for _, text := range texts {
+		if !slices.Contains(one, text) {
+			one = append(one, text)
+		}
+	}
+	return one
 }
 
 // globOf is a pattern that matches a text.

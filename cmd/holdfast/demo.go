@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -90,7 +89,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	case err != nil:
 		return &exitError{codeFailed, err, ""}
 	case asJSON:
-		err = json.NewEncoder(out).Encode(result)
+		err = writeJSON(out, result)
 	default:
 		look := demo.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && colors(os.Getenv)}
 		_, err = fmt.Fprint(out, result.Text(look))

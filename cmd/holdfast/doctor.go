@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -135,7 +134,7 @@ func (d *diagnosis) run(w io.Writer) error {
 	}
 	report := doctor.Examine(fleet)
 	if d.json {
-		err = json.NewEncoder(w).Encode(jsonReport(fleet, report))
+		err = writeJSON(w, jsonReport(fleet, report))
 	} else {
 		_, err = io.WriteString(w, d.text(fleet, report))
 	}

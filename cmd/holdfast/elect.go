@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,8 +42,8 @@ ended, if the machine has not been restarted. In all other cases, for example wi
 copy of FILE, it leads when the former lease would have ended (--ttl). --wait and -n do
 not limit that. A second process that uses FILE fails (exit code 75, or that of -E). So
 give each process a FILE of its own, on a local disk. FILE.lock beside it stays: leave
-it there. If FILE is damaged or belongs to another election, holdfast leaves it as it is
-and fails (exit code 64).
+it there. If FILE is damaged or belongs to another election, or if FILE or FILE.lock is a
+link or not a file of holdfast, holdfast leaves it as it is and fails (exit code 64).
 
 With --observe, elect only watches. It prints the leader and every change of it, each as
 one line, until a signal ends it:
@@ -245,7 +244,7 @@ type leaderJSON struct {
 // leads prints that elect itself leads.
 func (o *electOptions) leads(w io.Writer, term uint64, client string) error {
 	if o.asJSON {
-		return json.NewEncoder(w).Encode(leaderJSON{
+		return writeJSON(w, leaderJSON{
 			lockjson.Stamp(time.Now()), o.names[0], "leading", wire.Number(term), o.value, client,
 		})
 	}
@@ -297,7 +296,7 @@ func (o *electOptions) observed(w io.Writer, now holdfast.Leader, unknown bool) 
 		text = strings.TrimRight(line.Term+" "+oneLine(now.Value), " ")
 	}
 	if o.asJSON {
-		return json.NewEncoder(w).Encode(line)
+		return writeJSON(w, line)
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

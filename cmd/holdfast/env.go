@@ -39,9 +39,12 @@ servers in the same order.
 
 The password is in the URL of one of those variables, in the file of --password-file
 (HOLDFAST_PASSWORD_FILE), or in HOLDFAST_PASSWORD. Every user of a machine can read its
-command lines, so holdfast warns of a password in --redis, but accepts it. The Sentinels'
-password is in the file of --sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
-HOLDFAST_TOKEN is the token of the page of holdfast serve, and sets no flag.
+command lines, so holdfast warns of a password in --redis, but accepts it. The file is
+read again for each new connection, and so are those of --cacert, --cert and --key: a
+password can change while a run holds a lock. The Sentinels' password is in the file of
+--sentinel-password-file, or in HOLDFAST_SENTINEL_PASSWORD.
+HOLDFAST_TOKEN, HOLDFAST_SCRAPE_TOKEN and HOLDFAST_EVICT_TOKEN are tokens of the page of
+holdfast serve, and set no flag.
 
 A command under holdfast run finds these variables:
   HOLDFAST_LOCK_HELD         true
@@ -57,10 +60,10 @@ A command under holdfast run finds these variables:
   HOLDFAST_LOCK_ACQUIRED_AT  the time of the grant: UTC, by this machine's clock
   HOLDFAST_LOCK_PID          the process ID of holdfast. With a guardian, it is not the
                              command's parent
-  HOLDFAST_LOCK_CHAIN        the locks held around the command. With it, a run inside a
-                             run of the same lock fails, instead of waiting for itself,
-                             and a deadlock of such runs is found. Nobody can release a
-                             lock with it
+  HOLDFAST_LOCK_CHAIN        the locks held around the command, and by which clients. With
+                             it, a run inside a run of the same lock fails, instead of
+                             waiting for itself, and a deadlock of such runs is found.
+                             Nobody can release a lock with it
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast that
                              the command starts
 holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN (with
@@ -69,6 +72,10 @@ under holdfast run has no HOLDFAST_LOCK_ID: its lock belongs to holdfast run.
 
 With several locks, HOLDFAST_LOCK_NAME, _KEY and _TOKEN have one line for each lock, in
 the order of the command line.
+
+The command does not find variables that set other flags of this run, as HOLDFAST_SHARED
+or HOLDFAST_WAIT do: they would hold for each run inside it. It finds those of the flags
+that all commands have, such as HOLDFAST_PREFIX.
 
 holdfast removes HOLDFAST_PASSWORD and HOLDFAST_SENTINEL_PASSWORD. With --pass-url, it
 leaves these variables as they are. REDIS_URL belongs to the command: holdfast passes it

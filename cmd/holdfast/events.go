@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -86,8 +85,8 @@ func (e *events) emit(ev event) {
 	if len(e.names) > 1 {
 		ev.Names = e.names
 	}
-	if b, err := json.Marshal(ev); err == nil {
-		e.file.Write(append(b, '\n')) //nolint:errcheck // see above
+	if b, err := jsonText(ev); err == nil {
+		e.file.Write(b) //nolint:errcheck // see above
 	}
 }
 

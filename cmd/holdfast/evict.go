@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -197,7 +196,7 @@ func (o *evictOptions) print(
 	switch name := oneLine(state.Name); {
 	case o.asJSON:
 		before := stateWithJob(state, job, wire.Key(prefix, state.Name))
-		err = json.NewEncoder(w).Encode(evictedJSON{before, n, o.force && n > 0})
+		err = writeJSON(w, evictedJSON{before, n, o.force && n > 0})
 	case n == 0:
 		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
 	case o.force:

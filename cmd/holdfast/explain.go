@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -63,12 +64,8 @@ func (s *server) explainAny(names []string, err error) error {
 func (s *server) explainKey(key string, err error) error {
 	var refused *holdfast.ServerError
 	switch {
-	case errors.As(err, &refused) && refused.Code == "NOAUTH":
-		return &exitError{codeRefused, fmt.Errorf("%s requires a password", s.address),
-			"put it into HOLDFAST_PASSWORD, or into a file for --password-file"}
-	case errors.As(err, &refused) && refused.Code == "WRONGPASS":
-		return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password", s.address),
-			"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
+	case errors.As(err, &refused) && (refused.Code == "NOAUTH" || refused.Code == "WRONGPASS"):
+		return s.explainLogin(refused.Code)
 	case errors.As(err, &refused) && refused.Code == "TLS":
 		why, hint := tlsFailure(refused)
 		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, why), hint}
@@ -99,7 +96,7 @@ func (s *server) explainKey(key string, err error) error {
 		return s.explainQuorum(few, codeOf(err))
 	}
 	if s.targets[0].topology == bySentinel && codeOf(err) != codeRefused {
-		if better := s.targets[0].explainSentinel(s.sentinel); better != nil {
+		if _, better := s.targets[0].findPrimary(s.sentinel); better != nil {
 			return better
 		}
 	}
@@ -107,6 +104,51 @@ func (s *server) explainKey(key string, err error) error {
 		return err
 	}
 	return s.explainAway(err)
+}
+
+// explainLogin says which server refuses which login.
+func (s *server) explainLogin(code string) error {
+	where := s.address
+	switch {
+	case s.targets[0].topology == bySentinel:
+		// The client library logs in at the Sentinels first, and its error does not say where it was refused.
+		primary, refused := s.targets[0].findPrimary(s.sentinel)
+		if refused != nil {
+			return refused
+		}
+		where = primary + ", the primary of " + where
+	case len(s.nodes) > 1:
+		if refusing := s.refuseLogin(); len(refusing) > 0 {
+			where = strings.Join(refusing, ", ")
+		}
+	}
+	if code == "NOAUTH" {
+		return &exitError{codeRefused, fmt.Errorf("%s requires a password", where),
+			"put it into HOLDFAST_PASSWORD, or into a file for --password-file"}
+	}
+	return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password (user %s)", where, s.user()),
+		"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
+}
+
+// refuseLogin are the servers of a quorum that refuse the login.
+func (s *server) refuseLogin() (addresses []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	refused := make([]bool, len(s.nodes))
+	var all sync.WaitGroup
+	for i, n := range s.nodes {
+		all.Go(func() {
+			err := n.rdb.Ping(ctx).Err()
+			refused[i] = redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
+		})
+	}
+	all.Wait()
+	for i, n := range s.nodes {
+		if refused[i] {
+			addresses = append(addresses, n.address)
+		}
+	}
+	return addresses
 }
 
 // tlsFailure is why TLS failed, and what to do about it.

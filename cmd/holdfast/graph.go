@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -115,7 +114,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 }
 
 func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
-	out, held := json.NewEncoder(w), heldByWaiters(locks)
+	held := heldByWaiters(locks)
 	for _, s := range locks {
 		if waitingOn(s) == 0 || s.Job != nil {
 			continue
@@ -130,12 +129,12 @@ func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfa
 				append([]string{}, held[q.HolderID]...),
 			})
 		}
-		if err := out.Encode(line); err != nil {
+		if err := writeJSON(w, line); err != nil {
 			return err
 		}
 	}
 	for _, cycle := range deadlocks {
-		if err := out.Encode(graphJSON{Deadlock: cycleJSON(cycle)}); err != nil {
+		if err := writeJSON(w, graphJSON{Deadlock: cycleJSON(cycle)}); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -75,11 +74,11 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		key := wire.Key(s.prefix, name)
 		switch {
 		case foreign != nil && asJSON:
-			return json.NewEncoder(w).Encode(foreignRow(*foreign).state)
+			return writeJSON(w, foreignRow(*foreign).state)
 		case foreign != nil:
 			return printForeign(w, name, *foreign)
 		case asJSON:
-			return json.NewEncoder(w).Encode(inspectJSON{
+			return writeJSON(w, inspectJSON{
 				stateWithJob(state, job, key), cycleJSON(cycle), s.nodesAsJSON(ctx),
 			})
 		}

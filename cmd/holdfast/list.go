@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -474,7 +473,7 @@ func (l *lister) printHeader(rows bool) error {
 func (l *lister) printRow(r row) error {
 	switch l.output {
 	case "json":
-		return json.NewEncoder(l.w).Encode(r.state)
+		return writeJSON(l.w, r.state)
 	case "name":
 		_, err := fmt.Fprintln(l.w, oneLine(r.state.Name))
 		return err

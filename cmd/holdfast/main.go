@@ -18,5 +18,6 @@ func main() {
 	if proc.IsGuardian(os.Args) {
 		os.Exit(proc.RunGuardian(os.Args, guardianSays))
 	}
+	_ = proc.HideEnvironment(isSecret) // where it is not possible, everything works all the same
 	os.Exit(execute(os.Args[1:]))
 }

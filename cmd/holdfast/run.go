@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 const runLong = `run waits for the lock, runs the command while holding the lock, and releases it.
@@ -210,18 +211,18 @@ func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
 	if r.server, err = a.openOn(&r.wireFlags, r.config(), r.uses()...); err != nil {
 		return false, 0, "", err
 	}
-	if err := r.nested(a.server.prefix); err != nil {
-		return false, int(r.busyCode), "busy", err
-	}
+	r.surround()
 	sig, err := r.acquire()
 	var dead *holdfast.DeadlockError
-	switch {
+	switch nested := (*nestedError)(nil); {
 	case sig != nil:
 		r.say.infof("%v while waiting for %s: holdfast left the wait queue", sig, quoted(r.names))
 		return false, codeSignal + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
 		r.showBusy(err)
 		return false, int(r.busyCode), "busy", nil
+	case errors.As(err, &nested):
+		return false, int(r.busyCode), "busy", &nested.exitError
 	case errors.As(err, &dead):
 		return false, int(r.busyCode), "busy", deadlockError(int(r.busyCode), dead)
 	case err != nil:
@@ -292,48 +293,71 @@ func (r *run) logger() *slog.Logger {
 	return slog.New(logHandler{say: r.say})
 }
 
-// nested refuses to wait for a lock that an outer run holds: that would never end. Between
-// readers, and with permits, it ends unless a third client waits in between.
-func (r *run) nested(prefix string) error {
+// surround notes what the command will find about its lock, and which runs there are around this one.
+func (r *run) surround() {
 	chain := strings.Fields(os.Getenv(envChain))
 	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl), server: r.server.public}
 	if r.permits > 0 {
 		h.permits, h.limit = r.weight, r.permits
 	}
 	for _, name := range r.names {
-		key := wire.Key(prefix, name)
+		key := wire.Key(r.server.prefix, name)
 		if r.foreign() && !r.bridge {
 			key = name
 		}
 		h.keys = append(h.keys, key)
-		for _, word := range r.links(key, name) {
-			if within(os.Getenv(envChain), r.server.address, word, r.owner) {
-				hint := "run the inner command without holdfast, or use another lock name"
-				if r.mode() == "exclusive" && !r.foreign() && r.server.quorum == nil && len(r.names) == 1 {
-					hint += "; two runs with the same --owner NAME hold the lock together"
-				}
-				return &exitError{codeBusy,
-					fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name), hint}
-			}
-			chain = append(chain, link(r.server.address, word, r.owner), clientOf(r.server.client.ID()))
+		if r.server.old != nil {
+			chain = append(chain, foreignLink(r.server.nameIn(r.server.old, name)), clientOf(r.server.old.ID()))
 		}
+		word := link(key)
+		if r.server.byName {
+			word = foreignLink(name)
+		}
+		chain = append(chain, word, clientOf(r.server.client.ID()))
 	}
-	r.outer = outerHolds(os.Getenv(envChain), r.server.address, prefix)
+	r.outer = around(os.Getenv(envChain), r.server.prefix)
 	h.chain = strings.Join(chain, " ")
 	r.held = h
+}
+
+// foreignLink is the word of a chain for a lock in another library's form. No native key is like it.
+func foreignLink(name string) string { return link("{" + wire.Encode(name) + "}") }
+
+// insideItself refuses to wait for a lock that an outer run holds: that would never end. Between
+// readers, and with permits, it ends unless a third client waits in between. The environment names the
+// clients of the outer runs, and the server says whether one of them holds the lock: an outer run may have
+// ended, and a server has many addresses. If the server does not say, the acquisition meets the same failure.
+func (r *run) insideItself(ctx context.Context) error {
+	clients := clientsOf(os.Getenv(envChain))
+	if len(clients) == 0 {
+		return nil
+	}
+	for _, name := range r.names {
+		for _, form := range r.server.forms() {
+			key := wire.Key(r.server.prefix, r.server.nameIn(form.client, name))
+			record, err := wire.ReadRecord(func(args []string) (string, error) {
+				limited, cancel := context.WithTimeout(ctx, closeTimeout)
+				defer cancel()
+				return form.store.Run(limited, script.Inspect, []string{key}, args)
+			}, func(page *wire.Record) bool { return settled(page, clients, r.owner) })
+			if err == nil && heldAround(&record, clients, r.owner) {
+				return r.wouldDeadlock(name)
+			}
+		}
+	}
 	return nil
 }
 
-// links are the words of a lock for link: its key, or what no native key is like for the key of
-// another library, or both.
-func (r *run) links(key, name string) (words []string) {
-	if r.foreign() {
-		words = append(words, "{"+wire.Encode(r.server.nameIn(r.server.old, name))+"}")
+// nestedError refuses a run inside a run of the same lock.
+type nestedError struct{ exitError }
+
+func (r *run) wouldDeadlock(name string) error {
+	hint := "run the inner command without holdfast, or use another lock name"
+	if r.mode() == "exclusive" && !r.foreign() && r.server.quorum == nil && len(r.names) == 1 {
+		hint += "; two runs with the same --owner NAME hold the lock together"
 	}
-	if !r.foreign() || r.bridge {
-		words = append(words, key)
-	}
-	return words
+	return &nestedError{exitError{codeBusy,
+		fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name), hint}}
 }
 
 // acquire acquires the lock. It returns the signal that ended the waiting, if one
@@ -360,6 +384,10 @@ func (r *run) acquire() (os.Signal, error) {
 	var err error
 	done := make(chan struct{})
 	go func() {
+		defer close(done)
+		if err = r.insideItself(ctx); err != nil {
+			return
+		}
 		var get acquirer
 		switch {
 		case r.get != nil:
@@ -378,7 +406,6 @@ func (r *run) acquire() (os.Signal, error) {
 				held.Waited = clock.Now() - began
 			}
 		}
-		close(done)
 	}()
 	sig := r.waitOn(ctx, done)
 	cancel()
@@ -428,6 +455,11 @@ func (r *run) confirm() error {
 		return err
 	}
 	return nil
+}
+
+// environment is the environment of what runs under the lock.
+func (r *run) environment() []string {
+	return environment(os.Environ(), r.held, r.variables, r.passURL)
 }
 
 // waitOn waits until done is closed, or until a signal comes that ends us. It shows

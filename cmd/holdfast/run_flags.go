@@ -24,9 +24,10 @@ const (
 
 // runOptions are the flags of run.
 type runOptions struct {
-	verb    string // the command's name
-	names   []string
-	command []string
+	verb      string // the command's name
+	names     []string
+	command   []string
+	variables []string // flagVariables of the tool
 	kindFlags
 	wireFlags
 
@@ -129,7 +130,7 @@ func (o *runOptions) perform(
 		if err := level(); err != nil {
 			return err
 		}
-		o.limited = cmd.Flags().Changed("wait")
+		o.limited, o.variables = cmd.Flags().Changed("wait"), flagVariables(cmd.Root())
 		if err := o.checkSkip(cmd.Flags()); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -112,9 +111,9 @@ func (p *printer) put(level, text, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.json {
-		b, err := json.Marshal(line{lockjson.Stamp(time.Now()), level, text, hint})
+		b, err := jsonText(line{lockjson.Stamp(time.Now()), level, text, hint})
 		if err == nil {
-			fmt.Fprintf(p.w, "%s\n", b) //nolint:errcheck // there is no other place for it
+			p.w.Write(b) //nolint:errcheck // there is no other place for it
 		}
 		return
 	}

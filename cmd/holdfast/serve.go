@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,9 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,11 +28,21 @@ is left of their leases, the waiters in order, and what happened in the last min
 It also has a JSON API and metrics for Prometheus; docs/page.md describes both. It prints
 the page's address, and serves until a signal ends it.
 
-The page changes nothing, unless you write --allow-evict. Without --listen, only this
-machine can open it. To listen on another address, put a token of 16 bytes or more into a
-file and name it by --token-file, or into HOLDFAST_TOKEN. A browser asks for the token; a program sends the header
-"Authorization: Bearer TOKEN". serve speaks HTTP: across a network, put a proxy with TLS
-in front of it. Other users of this machine can open a page without a token, too.
+A viewer needs a token. Without one, serve makes one at its start, and prints an address
+that has it: open that in a browser. For a token of your own, put 16 bytes or more into a
+file for --token-file, or into HOLDFAST_TOKEN. A browser asks for the token; a program
+sends the header "Authorization: Bearer TOKEN". With --no-token, every user of this
+machine sees the locks, and so does everybody who reaches a proxy on it.
+
+The page changes nothing, unless you write --allow-evict. Then viewers may evict holders;
+with --evict-token-file or HOLDFAST_EVICT_TOKEN, only those with that token. The token of
+--scrape-token-file or HOLDFAST_SCRAPE_TOKEN reads the metrics, and nothing else.
+
+serve speaks HTTP: across a network, put a proxy with TLS in front of it. --proxy names
+the addresses of proxies, and from them serve believes X-Forwarded-For and
+X-Forwarded-Proto. If the proxy authenticates users, name the header in which it says who
+the user is, as in --user-header X-Forwarded-User: evictions are in that name. The proxy
+must remove the header from what viewers send.
 
 serve reads the locks as holdfast list does, while somebody looks at the page, and a few
 seconds longer. With --keep-watching, it reads them all the time, so that the timelines
@@ -40,9 +53,11 @@ holdfast help exit-codes.`
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
-	listen, tokenFile string
-	interval          commandline.Span
-	allowEvict, keep  bool
+	listen, tokenFile, scrapeFile, evictFile string
+	interval                                 commandline.Span
+	noToken, allowEvict, keep                bool
+	proxies                                  proxiesFlag
+	userHeader                               string
 }
 
 func newServe(a *app) *cobra.Command {
@@ -52,7 +67,7 @@ func newServe(a *app) *cobra.Command {
 		SuggestFor: []string{"web", "page", "ui", "dashboard"},
 		Short:      "Show the locks on a web page",
 		Long:       serveLong,
-		Example: `  holdfast serve                                http://127.0.0.1:8380/
+		Example: `  holdfast serve                                prints http://127.0.0.1:8380/login?token=...
   holdfast serve --allow-evict
   holdfast serve --listen :8380 --token-file /etc/holdfast/page-token`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -66,45 +81,137 @@ func newServe(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8380", "address of the page")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that viewers need (default: "+envPageToken+")")
+	flags.StringVar(&o.scrapeFile, "scrape-token-file", "",
+		"file with a token for the metrics only (default: "+envScrapeToken+")")
+	flags.StringVar(&o.evictFile, "evict-token-file", "",
+		"file with the token that an eviction needs (default: "+envEvictToken+", or the token of viewers)")
+	flags.BoolVar(&o.noToken, "no-token", false, "show the locks to every user of this machine")
+	flags.Var(&o.proxies, "proxy",
+		"addresses or networks of proxies, whose X-Forwarded headers are believed (default: this machine)")
+	flags.StringVar(&o.userHeader, "user-header", "", "header in which a proxy says who the user is, for evictions")
 	flags.BoolVar(&o.allowEvict, "allow-evict", false, "let viewers evict holders")
 	flags.Var(&o.interval, "interval", "how often to read the locks")
 	flags.BoolVar(&o.keep, "keep-watching", false, "read the locks even while nobody is looking")
-	rename(flags, map[string]string{"listen": "HOST:PORT", "token-file": "FILE"})
+	rename(flags, map[string]string{
+		"listen": "HOST:PORT", "token-file": "FILE", "scrape-token-file": "FILE", "evict-token-file": "FILE",
+		"user-header": "NAME",
+	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), a, o, cmd.OutOrStdout()) }
 	return cmd
 }
 
 func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) error {
-	token, err := secret("--token-file", o.tokenFile, envPageToken, os.LookupEnv)
+	cfg, link, err := o.access()
 	if err != nil {
 		return err
 	}
 	if err := checkListen(parent, o.listen); err != nil {
 		return err
 	}
-	if token == "" && !thisMachine(o.listen) {
-		return usageError(fmt.Sprintf("--listen %s: others can reach this address, and there is no token", o.listen),
-			"put a token into a file for --token-file or into HOLDFAST_TOKEN, or listen on 127.0.0.1")
+	if !thisMachine(o.listen) {
+		if o.noToken {
+			return usageError(fmt.Sprintf("--listen %s: others can reach this address, and --no-token is for this machine",
+				o.listen), "leave --no-token out, or listen on 127.0.0.1")
+		}
+		a.say.warnf("put a proxy with TLS in front of it, and listen on 127.0.0.1",
+			"--listen %s: the page speaks HTTP without TLS, so others can read the locks and the tokens on the network",
+			o.listen)
 	}
 	s, err := a.open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
 	defer s.closeSoon()
-	title := s.title()
+	cfg.Title = s.title()
 	if s.prefix != defaultPrefix {
-		title += ", prefix " + s.prefix
+		cfg.Title += ", prefix " + s.prefix
 	}
-	p, err := page.New(s.client, page.Config{
-		Token: token, AllowEvict: o.allowEvict, Interval: time.Duration(o.interval), KeepWatching: o.keep,
-		Title: title, Logger: slog.New(serveLog{a.say}), Nodes: s.pageNodes(),
-	})
+	cfg.AllowEvict, cfg.Interval, cfg.KeepWatching = o.allowEvict, time.Duration(o.interval), o.keep
+	cfg.Logger, cfg.Nodes = slog.New(serveLog{a.say}), s.pageNodes()
+	p, err := page.New(s.client, cfg)
 	if err != nil {
-		text := strings.NewReplacer("page: ", "", "Config.Token", "the token", "Config.Interval", "--interval")
+		text := strings.NewReplacer("page: ", "", "Config.ScrapeToken", "the token for the metrics",
+			"Config.EvictToken is set, and Config.AllowEvict is not", "there is a token for evictions, and no --allow-evict",
+			"Config.EvictToken", "the token for evictions", "Config.Token", "the token",
+			"Config.Interval", "--interval", "Config.NoToken", "--no-token", "Config.AllowEvict", "--allow-evict")
 		return usageError(text.Replace(err.Error()), "holdfast serve --help lists the flags")
 	}
 	defer p.Close()
-	return o.serve(parent, p, w)
+	return o.serve(parent, p, link, w)
+}
+
+// Secrets of the page of serve, beside envPageToken.
+const (
+	envScrapeToken = envPrefix + "SCRAPE_TOKEN"
+	envEvictToken  = envPrefix + "EVICT_TOKEN"
+)
+
+// access says who may see the page. link is the path of the address that is printed: if nobody has set a token,
+// with one that is made here.
+func (o *serveOptions) access() (cfg page.Config, link string, err error) {
+	var errs [3]error
+	cfg.NoToken = o.noToken
+	cfg.Token, errs[0] = secret("--token-file", o.tokenFile, envPageToken, os.LookupEnv)
+	cfg.ScrapeToken, errs[1] = secret("--scrape-token-file", o.scrapeFile, envScrapeToken, os.LookupEnv)
+	cfg.EvictToken, errs[2] = secret("--evict-token-file", o.evictFile, envEvictToken, os.LookupEnv)
+	if err := errors.Join(errs[:]...); err != nil {
+		return cfg, "", err
+	}
+	if cfg.Proxies = o.proxies; cfg.Proxies == nil {
+		cfg.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	}
+	if o.userHeader != "" {
+		cfg.Who = o.viewer(cfg.Proxies)
+	}
+	if cfg.Token == "" && !cfg.NoToken {
+		cfg.Token = rand.Text()
+		return cfg, "login?token=" + cfg.Token, nil
+	}
+	return cfg, "", nil
+}
+
+// proxiesFlag is the value of --proxy: addresses or networks, with commas between them.
+type proxiesFlag []netip.Prefix
+
+func (f *proxiesFlag) String() string {
+	texts := make([]string, len(*f))
+	for i, network := range *f {
+		texts[i] = network.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// Type is what the help calls the value.
+func (f *proxiesFlag) Type() string { return "ADDRESS" }
+
+// Set adds to the value.
+func (f *proxiesFlag) Set(list string) error {
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		network, err := netip.ParsePrefix(text)
+		if one, alone := netip.ParseAddr(text); alone == nil {
+			network, err = one.Prefix(one.BitLen())
+		}
+		if err != nil {
+			return fmt.Errorf("%q is no address: write one as in 10.0.0.5, or a network as in 10.0.0.0/8", text)
+		}
+		*f = append(*f, network)
+	}
+	return nil
+}
+
+// viewer is the user whom a proxy names. A header that somebody else sent, or that came twice, names nobody.
+func (o *serveOptions) viewer(proxies []netip.Prefix) func(*http.Request) string {
+	return func(r *http.Request) string {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		named := r.Header.Values(o.userHeader)
+		if err != nil || len(named) != 1 || !slices.ContainsFunc(proxies, func(p netip.Prefix) bool {
+			return p.Contains(from.Addr().Unmap())
+		}) {
+			return ""
+		}
+		return named[0]
+	}
 }
 
 // pageNodes reads the servers of a quorum for the page; nil for any other topology.
@@ -124,7 +231,7 @@ func (s *server) pageNodes() func(context.Context) []page.Node {
 }
 
 // serve answers requests until a signal.
-func (o *serveOptions) serve(parent context.Context, p *page.Page, w io.Writer) error {
+func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, w io.Writer) error {
 	ctx, stop := commandline.Signalled(parent)
 	defer stop()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
@@ -134,12 +241,15 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, w io.Writer) 
 	}
 	server := &http.Server{
 		Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what strangers send is no news
+		WriteTimeout: time.Minute,                                             // of what is no stream
+		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what strangers send is no news
 	}
 	server.RegisterOnShutdown(p.Close)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	if _, err := fmt.Fprintf(w, "http://%s/\n", l.Addr()); err != nil {
+	go func() {
+		ended <- server.Serve(&fewConnections{Listener: l, free: make(chan struct{}, mostConnections)})
+	}()
+	if _, err := fmt.Fprintf(w, "http://%s/%s\n", l.Addr(), link); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	select {
@@ -156,6 +266,41 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, w io.Writer) 
 		return silent(codeSignal + int(by.Signal))
 	}
 	return nil
+}
+
+// mostConnections is how many connections the page has at once. Each takes some memory.
+const mostConnections = 2048
+
+// fewConnections is a listener that closes what is too much. It does not make others wait: who opens
+// connections and says nothing would keep everybody out.
+type fewConnections struct {
+	net.Listener
+	free chan struct{}
+}
+
+func (l *fewConnections) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.free <- struct{}{}:
+			return &countedConnection{Conn: c, end: sync.OnceFunc(func() { <-l.free })}, nil
+		default:
+			c.Close() //nolint:errcheck // nothing was sent over it
+		}
+	}
+}
+
+type countedConnection struct {
+	net.Conn
+	end func()
+}
+
+func (c *countedConnection) Close() error {
+	defer c.end()
+	return c.Conn.Close()
 }
 
 // checkListen refuses what is not an address to listen on.

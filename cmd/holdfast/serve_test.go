@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ type served struct {
 	server *redistest.Server
 	said   bytes.Buffer
 	url    string
+	web    *http.Client // that shows the token of the link
 	end    func()
 }
 
@@ -71,12 +73,22 @@ func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *serve
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	assert.Must(t, err)
-	s.url = strings.TrimSpace(line)
+	address, link, _ := strings.Cut(strings.TrimSpace(line), "login?token=")
+	s.url, s.web = address, &http.Client{Transport: withToken(link)}
 	s.end = func() {
 		cancel()
 		assert.NoError(t, <-ended)
 	}
 	return s
+}
+
+// withToken sends the token that serve has printed.
+type withToken string
+
+func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(w))
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // lock acquires a lock as another process would.
@@ -111,7 +123,7 @@ func (s *served) events() (<-chan pageEvent, func()) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), redistest.Patience)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"api/events", nil)
 	assert.Must(s.t, err)
-	answer, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine below closes it
+	answer, err := s.web.Do(r) //nolint:bodyclose // the goroutine below closes it
 	assert.Must(s.t, err)
 	list := make(chan pageEvent)
 	go func() {
@@ -150,7 +162,7 @@ func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
 	evict := func(token string) int {
 		body := strings.NewReader(
 			fmt.Sprintf(`{"name":"order/42","typed":"order/42","by":"ann","reason":"stuck","token":%q}`, token))
-		answer, err := http.Post(s.url+"api/evict", "application/json", body)
+		answer, err := s.web.Post(s.url+"api/evict", "application/json", body)
 		assert.Must(t, err)
 		defer answer.Body.Close()
 		return answer.StatusCode
@@ -177,7 +189,7 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "--interval", "50ms")
 	up := func() bool {
-		answer, err := http.Get(s.url + "metrics")
+		answer, err := s.web.Get(s.url + "metrics")
 		assert.Must(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
@@ -207,7 +219,7 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 		Title string     `json:"title"`
 		Nodes []nodeJSON `json:"nodes"`
 	}) {
-		answer, err := http.Get(s.url + "api/locks")
+		answer, err := s.web.Get(s.url + "api/locks")
 		assert.Must(t, err)
 		defer answer.Body.Close()
 		assert.Must(t, json.NewDecoder(answer.Body).Decode(&list))
@@ -224,4 +236,26 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 		return n[0].Answers && !n[1].Answers && n[2].Answers
 	})
 	s.end()
+}
+
+// A proxy names the user by a header. Nobody else is believed, and two names are none.
+func TestOnlyAProxyNamesTheUser(t *testing.T) {
+	o := &serveOptions{userHeader: "X-User"}
+	who := o.viewer([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.5/32")})
+	for _, c := range []struct {
+		from  string
+		named []string
+		want  string
+	}{
+		{"127.0.0.1:1", []string{"ann"}, "ann"},
+		{"[::ffff:10.0.0.5]:1", []string{"ann"}, "ann"},
+		{"10.0.0.6:1", []string{"ann"}, ""},
+		{"[::1]:1", []string{"ann"}, ""},
+		{"127.0.0.1:1", []string{"ann", "bob"}, ""},
+		{"127.0.0.1:1", nil, ""},
+		{"@", []string{"ann"}, ""},
+	} {
+		r := &http.Request{RemoteAddr: c.from, Header: http.Header{"X-User": c.named}}
+		assert.Equal(t, who(r), c.want, "%+v", c)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -62,21 +61,21 @@ func (s *serverFlags) add(flags *pflag.FlagSet) {
 
 // server is where the locks are: one server, what Sentinels or a Cluster name, or a quorum.
 type server struct {
-	client  *holdfast.Client
-	old     *holdfast.Client // of another library's form, beside client; nil: there is no bridge
-	oldName string           // of the lock there; empty: the same as here
-	byName  bool             // client has the locks of another library, whose keys are their names
-	nodes   []node           // more than one in a quorum
-	quorum  *quorum.Store
-	store   store.Store // what the client has, for the scripts that no lease of this process sends
-	targets []*target
+	client   *holdfast.Client
+	old      *holdfast.Client // of another library's form, beside client; nil: there is no bridge
+	oldStore store.Store      // what old has
+	oldName  string           // of the lock there; empty: the same as here
+	byName   bool             // client has the locks of another library, whose keys are their names
+	nodes    []node           // more than one in a quorum
+	quorum   *quorum.Store
+	store    store.Store // what the client has, for the scripts that no lease of this process sends
+	targets  []*target
 	// sentinel is the login at the Sentinels.
 	sentinel *redis.Options
 	address  string       // without user and password
 	looked   atomic.Int64 // how many keys the servers have looked at, about
 	prefix   string
 	byHand   bool   // the user named it
-	full     string // the URL with the password, wherever that came from; empty for a quorum
 	public   string // what a holdfast inside a command is told: the URLs without their passwords
 }
 
@@ -227,9 +226,6 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 		addresses, public = append(addresses, t.address()), append(public, t.parts.withoutPassword())
 	}
 	s.address = strings.Join(addresses, " ")
-	if len(texts) == 1 {
-		s.full = withPassword(s.targets[0])
-	}
 	if source != "REDIS_URL" {
 		s.public = strings.Join(public, " ")
 	}
@@ -258,15 +254,6 @@ func (s *serverFlags) onCommandLine(lookup func(string) (string, bool)) bool {
 	return s.urlFlag.Changed && strings.Join(strings.Fields(value), " ") != s.urls.String()
 }
 
-// withPassword is a URL with the password that was found for it.
-func withPassword(t *target) string {
-	parts := t.parts
-	if t.options.Password != "" {
-		parts.user = url.UserPassword(t.options.Username, t.options.Password).String()
-	}
-	return parts.String()
-}
-
 // password sets the password if the URL has none. The user named a password file
 // explicitly, so that wins over the URL.
 func (a *app) password(options *redis.Options, lookup func(string) (string, bool)) error {
@@ -275,6 +262,9 @@ func (a *app) password(options *redis.Options, lookup func(string) (string, bool
 	}
 	var err error
 	options.Password, err = secret("--password-file", a.server.passwordFile, "HOLDFAST_PASSWORD", lookup)
+	if err == nil && a.server.passwordFile != "" {
+		options.CredentialsProviderContext = loginOf(options.Username, a.server.passwordFile, options.Password)
+	}
 	return err
 }
 

@@ -59,9 +59,6 @@ func badState(hint, format string, args ...any) error {
 // openState locks the file and reads it. It returns the signal that ended the wait for a
 // guardian that is still at work, if one did.
 func (r *run) openState(path, prefix string) (*stateFile, os.Signal, error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // the file is replaced, and not the link
-	}
 	s := &stateFile{path: path}
 	sig, err := s.acquire(r)
 	if err == nil && sig == nil {
@@ -77,13 +74,26 @@ func (r *run) openState(path, prefix string) (*stateFile, os.Signal, error) {
 	return s, nil, nil
 }
 
+// openLock opens the file of the lock, or makes it. It changes no file but one that it has made: a link to a file
+// of somebody else is not followed, and what has other contents than such a file is left as it is.
+func (s *stateFile) openLock() error {
+	name := s.path + ".lock"
+	var err error
+	if s.lock, err = proc.OpenOwn(name, os.O_RDWR|os.O_CREATE); err != nil {
+		return s.unwritable(err)
+	}
+	if pid, err := s.user(); err != nil || pid < 0 {
+		return badState("give --state another FILE, or remove "+name+" if nobody needs it",
+			"%s is not the lock file of a state file", name)
+	}
+	return nil
+}
+
 // acquire gets the lock of the file. If the process that used the file has ended, it waits for
 // that one's guardian.
 func (s *stateFile) acquire(r *run) (os.Signal, error) {
-	name := s.path + ".lock"
-	var err error
-	if s.lock, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, s.unwritable(err)
+	if err := s.openLock(); err != nil {
+		return nil, err
 	}
 	const step = 20 * time.Millisecond
 	told := false
@@ -92,7 +102,7 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 		switch {
 		case err != nil:
 			return nil, badState("put the file on a file system that supports file locks",
-				"cannot lock %s: %v", name, err)
+				"cannot lock %s.lock: %v", s.path, err)
 		case mine:
 			s.identity = proc.Identity(s.lock)
 			err = s.lock.Truncate(0)
@@ -104,7 +114,8 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 			}
 			return nil, nil
 		}
-		pid := s.user()
+		pid, _ := s.user()
+		pid = max(pid, 0)
 		runs := pid == 0 || proc.Runs(pid)
 		switch {
 		case runs && waited >= dying:
@@ -125,17 +136,18 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 	}
 }
 
-// user is the process that has the lock, as it has written into the lock file; 0: not known.
-func (s *stateFile) user() int {
-	text, err := os.ReadFile(s.path + ".lock")
-	if err != nil {
-		return 0
+// user is the process that has the lock, as it has written into the lock file; 0: not known, -1: the file has
+// something else. It reads by the open file: the name may be that of another file now.
+func (s *stateFile) user() (int, error) {
+	text, err := io.ReadAll(io.NewSectionReader(s.lock, 0, maxState))
+	if err != nil || len(text) == 0 {
+		return 0, err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid < 1 {
-		return 0
+	pid, err := strconv.Atoi(strings.TrimSuffix(string(text), "\n"))
+	if err != nil || pid < 1 || len(text) > len("18446744073709551615\n") {
+		return -1, nil //nolint:nilerr // the contents are the answer
 	}
-	return pid
+	return pid, nil
 }
 
 func processText(pid int) string {
@@ -146,6 +158,9 @@ func processText(pid int) string {
 }
 
 func (s *stateFile) unwritable(err error) error {
+	if errors.Is(err, proc.ErrNotOwn) {
+		return badState("name a file that holdfast makes", "%s.lock is not a regular file", s.path)
+	}
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
@@ -155,16 +170,12 @@ func (s *stateFile) unwritable(err error) error {
 
 // read reads the file. It accepts nothing that it would not have written.
 func (s *stateFile) read(election, prefix string) error {
-	info, err := os.Stat(s.path)
+	f, err := proc.OpenOwn(s.path, os.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err == nil && !info.Mode().IsRegular():
-		return badState("name a file", "%s is not a regular file", s.path)
-	}
-	var f *os.File
-	if err == nil {
-		f, err = os.Open(s.path)
+	case errors.Is(err, proc.ErrNotOwn):
+		return badState("name a file that holdfast makes", "%s is not a regular file", s.path)
 	}
 	const own = "name another file; or, if nobody needs this one, remove it; holdfast then starts a new campaign"
 	var text []byte
@@ -212,7 +223,7 @@ func (s *stateFile) tryToWrite() error {
 // save writes the term of a leadership. When it returns, the term survives a crash of the
 // machine. After an error the file is as it was.
 func (s *stateFile) save(election, prefix string, l *holdfast.Leadership) error {
-	text, err := json.Marshal(savedTerm{
+	text, err := jsonText(savedTerm{
 		stateFormat, election, prefix, l.HolderID(), wire.Number(l.Term()), s.identity,
 	})
 	if err != nil {
@@ -222,7 +233,7 @@ func (s *stateFile) save(election, prefix string, l *holdfast.Leadership) error 
 	if err != nil {
 		return s.unwritable(err)
 	}
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(text)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), s.path)

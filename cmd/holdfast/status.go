@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -97,7 +96,7 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	) (err error) {
 		switch {
 		case asJSON:
-			err = json.NewEncoder(w).Encode(stateWithJob(state, job, wire.Key(a.server.prefix, name)))
+			err = writeJSON(w, stateWithJob(state, job, wire.Key(a.server.prefix, name)))
 		case a.say.level > levelQuiet:
 			err = printState(w, state, job, a.say.level == levelVerbose)
 			if f := s.foreignBeside(ctx, state, job); err == nil && f != nil {

@@ -22,7 +22,7 @@ import (
 func (r *run) start(path string, argv []string, limited bool) (*supervisor, error) {
 	shared := term.IsTerminal(int(os.Stdin.Fd())) && !r.signalGroup
 	spec := proc.Spec{
-		Path: path, Args: argv, Env: environment(os.Environ(), r.held, r.passURL), Group: !shared,
+		Path: path, Args: argv, Env: r.environment(), Group: !shared,
 	}
 	if !r.noStdin {
 		spec.Stdin = os.Stdin
@@ -85,7 +85,8 @@ type supervisor struct {
 
 	guarded time.Duration // the lease's end that the guardian knows
 
-	shown    bool // the loss was printed
+	failed   error // of the last renewal; nil: it was confirmed
+	shown    bool  // the loss was printed
 	lostHook *proc.Child
 }
 
@@ -104,7 +105,10 @@ func (s *supervisor) wait() {
 			s.pass(sig)
 		case <-gone:
 			gone = nil
-		case <-s.waiting: // perhaps a renewal: the guardian learns of it
+		case e := <-s.waiting: // perhaps a renewal: the guardian learns of it
+			if e.Kind == holdfast.EventRenew {
+				s.failed = e.Err
+			}
 		case <-timer.C:
 		}
 		timer.Reset(s.check())
@@ -150,16 +154,7 @@ func (s *supervisor) showLoss() {
 		return
 	}
 	s.shown = true
-	why := "no renewal was confirmed in time"
-	var lost *holdfast.LostError
-	switch {
-	case s.noRenew && (s.lease.Err() == nil || errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossExpired):
-		why = fmt.Sprintf("its lease of %v expires (--no-renew)", &s.ttl)
-	case errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossEvicted:
-		why = "an operator evicted the holder"
-	case errors.As(s.lease.Err(), &lost) && lost.Reason == holdfast.LossNotHeld:
-		why = "the server no longer knows the lease"
-	}
+	why, hint := s.whyLost()
 	then := "holdfast stops the command"
 	switch {
 	case s.child == nil:
@@ -170,18 +165,49 @@ func (s *supervisor) showLoss() {
 		then = "the command goes on (--on-lost=ignore)"
 	}
 	text := fmt.Sprintf("%s is lost: %s; %s", lostName(s.lease.Err(), s.names), why, then)
-	s.say.put("error", text, hintOf(holdfast.ErrLost))
+	s.say.put("error", text, hint)
 	if s.lostExec == "" {
 		return
 	}
 	argv := shell(s.lostExec)
 	hook, err := proc.Start(proc.Spec{Path: argv[0], Args: argv, Group: true, DieWithParent: true,
-		Env: environment(os.Environ(), s.held, s.passURL)})
+		Env: s.environment()})
 	if err != nil {
 		s.say.warnf("", "--on-lost-exec: %v", err)
 		return
 	}
 	s.lostHook = hook
+}
+
+// whyLost says why the lock is lost, and what to do about it. It asks nobody: there is no time for that.
+func (s *supervisor) whyLost() (why, hint string) {
+	var lost *holdfast.LostError
+	known := errors.As(s.lease.Err(), &lost)
+	hint = hintOf(holdfast.ErrLost)
+	switch {
+	case s.noRenew && (s.lease.Err() == nil || known && lost.Reason == holdfast.LossExpired):
+		return fmt.Sprintf("its lease of %v expires (--no-renew)", &s.ttl), hint
+	case known && lost.Reason == holdfast.LossEvicted:
+		return "an operator evicted the holder", hint
+	case known && lost.Reason == holdfast.LossNotHeld:
+		return "the server no longer knows the lease", hint
+	}
+	why = "no renewal was confirmed in time"
+	failed := s.failed // the command is stopped before the lease ends, and so before there is a loss
+	if known && lost.Err != nil {
+		failed = lost.Err
+	}
+	if failed == nil {
+		return why, hint
+	}
+	if short := cause(failed); short != noAnswer { // that is what the loss says already
+		why += " (" + s.server.title() + ": " + short + ")"
+	}
+	if refused, ok := errors.AsType[*holdfast.ServerError](failed); ok {
+		why = fmt.Sprintf("%s refuses renewals: %s", s.server.title(), refused.Message)
+		hint = hintOf(&holdfast.LostError{Err: failed})
+	}
+	return why, hint
 }
 
 // endGroup ends what is left of a command that we stopped, or that its guardian stopped, at

@@ -1,14 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -262,30 +260,14 @@ func (t *target) trust(s *serverFlags) error {
 		return usageError("--cacert, --cert and --key are for TLS, and "+t.address()+" does not use TLS",
 			"write rediss:// in place of redis://")
 	}
-	if s.caFile != "" {
-		pem, err := os.ReadFile(s.caFile)
-		if err == nil {
-			t.options.TLSConfig.RootCAs = x509.NewCertPool()
-			if !t.options.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
-				err = fmt.Errorf("%s has no certificate", s.caFile)
-			}
-		}
-		if err != nil {
-			return usageError(fmt.Sprintf("--cacert: %v", err), "name a file with certificates in PEM form")
-		}
-	}
 	if (s.certFile == "") != (s.keyFile == "") {
 		return usageError("--cert and --key go together, and one is missing", "name both files, in PEM form")
 	}
-	if s.certFile == "" {
-		return nil
+	var err error
+	if t.options.TLSConfig, err = s.readTrust(t.options.TLSConfig); err == nil {
+		t.options.Dialer = s.dialer(t.options)
 	}
-	pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
-	if err != nil {
-		return usageError(fmt.Sprintf("--cert and --key: %v", err), "name both files, in PEM form")
-	}
-	t.options.TLSConfig.Certificates = []tls.Certificate{pair}
-	return nil
+	return err
 }
 
 // probeTimeout bounds the question whether a server belongs to a Cluster. If it gets no
@@ -298,12 +280,14 @@ func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.Univ
 	o := t.options
 	switch t.topology {
 	case bySentinel:
-		return redis.NewFailoverClient(&redis.FailoverOptions{
+		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: t.primary, SentinelAddrs: t.addrs(),
 			SentinelUsername: sentinel.Username, SentinelPassword: sentinel.Password,
-			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
 			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
 		})
+		rdb.Options().CredentialsProviderContext = o.CredentialsProviderContext // FailoverOptions have no such field
+		return rdb
 	case inCluster:
 		return t.clusterClient()
 	case oneServer:
@@ -350,7 +334,8 @@ func modeOf(hello any) any {
 // askSentinel asks one Sentinel for the host and the port of the primary.
 func (t *target) askSentinel(ctx context.Context, addr string, login *redis.Options) ([]string, error) {
 	s := redis.NewSentinelClient(&redis.Options{
-		Addr: addr, Username: login.Username, Password: login.Password, TLSConfig: t.options.TLSConfig,
+		Addr: addr, Username: login.Username, Password: login.Password,
+		TLSConfig: t.options.TLSConfig, Dialer: t.options.Dialer,
 		DialTimeout: probeTimeout, ReadTimeout: probeTimeout, MaxRetries: -1, DialerRetries: 1,
 		MaintNotificationsConfig: t.options.MaintNotificationsConfig,
 	})
@@ -358,28 +343,29 @@ func (t *target) askSentinel(ctx context.Context, addr string, login *redis.Opti
 	return s.GetMasterAddrByName(ctx, t.primary).Result()
 }
 
-// explainSentinel asks the Sentinels why there is no answer. It returns nil if they name a
-// primary: then that one does not answer.
-func (t *target) explainSentinel(login *redis.Options) error {
+// findPrimary asks the Sentinels for the primary, and says why if none of them names one.
+func (t *target) findPrimary(login *redis.Options) (primary string, why error) {
 	refused, asked := "", strings.Join(t.addrs(), ", ")
 	for _, addr := range t.addrs() {
-		_, err := t.askSentinel(context.Background(), addr, login)
+		found, err := t.askSentinel(context.Background(), addr, login)
 		switch {
+		case err == nil && len(found) == 2:
+			return net.JoinHostPort(found[0], found[1]), nil
 		case err == nil:
-			return nil
+			return "the primary", nil
 		case errors.Is(err, redis.Nil):
-			return &exitError{codeUnreachable, fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary)),
+			return "", &exitError{codeUnreachable, fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary)),
 				"SENTINEL MASTERS on a Sentinel lists the names"}
 		case strings.Contains(err.Error(), "unknown command"):
-			return &exitError{codeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
+			return "", &exitError{codeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
 				"name the Sentinels, usually at port 26379, or write redis://HOST:PORT for one server"}
 		case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
-			return &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login", addr),
+			return "", &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, cmp.Or(login.Username, "default")),
 				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file"}
 		}
 		refused = cause(err)
 	}
-	return &exitError{codeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
+	return "", &exitError{codeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
 		"check that the Sentinels run at these addresses and that this machine can reach them"}
 }
 
@@ -393,8 +379,9 @@ func (t *target) single() redis.UniversalClient {
 func (t *target) clusterClient() redis.UniversalClient {
 	o := t.options
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: t.addrs(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-		DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
+		Addrs: t.addrs(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
+		CredentialsProviderContext: o.CredentialsProviderContext,
+		DialTimeout:                o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
 		MaintNotificationsConfig: o.MaintNotificationsConfig,
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -31,7 +30,7 @@ func newVersion() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := versionJSON{holdfast.Version, commandline.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
-				return json.NewEncoder(stdout).Encode(v)
+				return writeJSON(stdout, v)
 			}
 			_, err := fmt.Fprintf(stdout, "holdfast %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
 			return err

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -243,7 +242,7 @@ func writeEvents(w io.Writer, events []watchEvent, asJSON bool) error {
 	for _, e := range events {
 		var err error
 		if asJSON {
-			err = json.NewEncoder(w).Encode(e)
+			err = writeJSON(w, e)
 		} else {
 			_, err = fmt.Fprintln(w, e)
 		}

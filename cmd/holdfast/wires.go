@@ -80,8 +80,8 @@ func (s *server) openWire(f *wireFlags, servers []store.Store, cfg holdfast.Conf
 		s.store, s.byName = f.storeOf(servers), true
 		return nil
 	}
-	s.oldName = f.oldName
-	s.old, err = holdfast.New(f.storeOf(servers), cfg)
+	s.oldName, s.oldStore = f.oldName, f.storeOf(servers)
+	s.old, err = holdfast.New(s.oldStore, cfg)
 	return err
 }
 
@@ -100,6 +100,20 @@ func (s *server) nameIn(c *holdfast.Client, name string) string {
 	return name
 }
 
+// form is one form of a lock: a client, and its store.
+type form struct {
+	client *holdfast.Client
+	store  store.Store
+}
+
+// forms are the forms of a lock, in the order in which a bridge acquires them.
+func (s *server) forms() []form {
+	if s.old == nil {
+		return []form{{s.client, s.store}}
+	}
+	return []form{{s.old, s.oldStore}, {s.client, s.store}}
+}
+
 // bridged acquires both forms.
 func (s *server) bridged(name string, options []holdfast.QueueOption) acquirer {
 	own := optionsOf[holdfast.MutexOption](options)
@@ -109,10 +123,8 @@ func (s *server) bridged(name string, options []holdfast.QueueOption) acquirer {
 
 // holders describes who holds a lock in any form, after a blank; empty if nobody does, as far as known.
 func (s *server) holders(ctx context.Context, name, before string) string {
-	for _, c := range []*holdfast.Client{s.old, s.client} {
-		if c == nil {
-			continue
-		}
+	for _, form := range s.forms() {
+		c := form.client
 		if state, err := c.Inspect(ctx, s.nameIn(c, name), holdfast.HoldersOnly()); err == nil && state.Held() {
 			return before + heldBy(state)
 		}

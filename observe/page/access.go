@@ -1,16 +1,18 @@
 package page
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed" // the form
 	"encoding/hex"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // open are the paths that need no token: they tell nothing about locks.
@@ -30,52 +32,138 @@ func setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// allowed reports whether the request may see the locks.
-func (p *Page) allowed(r *http.Request) bool {
-	switch {
-	case p.cfg.Authorize != nil:
-		return p.cfg.Authorize(r)
-	case p.cfg.Token != "":
-		return p.showsToken(r)
-	}
-	// A name that another site points at this machine is not localhost: so that site's
-	// scripts, which run in a browser here, get no answer.
-	return isLoopback(r.RemoteAddr) && isLoopback(r.Host)
+// role is what a viewer may do. Each role may do what those before it may.
+type role int
+
+const (
+	nobody  role = iota
+	scraper      // reads the metrics
+	reader       // sees the locks
+	evictor      // evicts holders
+)
+
+// access is what a request may do, and until when its session lasts; zero: it has none.
+type access struct {
+	role  role
+	until time.Time
 }
 
-// isLoopback reports whether an address, or a Host, is this machine.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(address, "["), "]")
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+type accessKey struct{}
+
+func accessOf(r *http.Request) access {
+	a, _ := r.Context().Value(accessKey{}).(access)
+	return a
 }
 
-const cookieName = "holdfast_page"
+func (a access) with(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), accessKey{}, a))
+}
 
-func (p *Page) showsToken(r *http.Request) bool {
-	if shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return same(shown, p.cfg.Token)
+// mayUse reports whether a role may use a path. The path of an eviction says itself who may not.
+func (a access) mayUse(path string) bool {
+	return a.role >= reader || a.role == scraper && path == "/metrics"
+}
+
+// best is the role of a viewer with all rights of the page but those of an eviction token.
+func (cfg *Config) best() role {
+	if cfg.AllowEvict && cfg.EvictToken == "" {
+		return evictor
 	}
-	for _, c := range r.CookiesNamed(cookieName) {
-		if same(c.Value, p.session()) {
-			return true
+	return reader
+}
+
+// tokens are the tokens, each with the role that it gives.
+func (cfg *Config) tokens() map[role]string {
+	list := map[role]string{scraper: cfg.ScrapeToken, evictor: cfg.EvictToken}
+	list[cfg.best()] = cfg.Token
+	return list
+}
+
+// needsToken reports whether viewers show a token.
+func (cfg *Config) needsToken() bool { return cfg.Authorize == nil && !cfg.NoToken }
+
+// roleOf is the role that a token gives.
+func (cfg *Config) roleOf(shown string) role {
+	found := nobody
+	for role, token := range cfg.tokens() {
+		if token != "" && same(shown, token) { // all of them are compared, so that the time tells nothing
+			found = max(found, role)
 		}
 	}
-	return false
+	return found
 }
 
-// session is the value of the cookie. It depends on the token alone, so that it survives a
-// restart, and does not tell the token.
-func (p *Page) session() string {
-	mac := hmac.New(sha256.New, []byte(p.cfg.Token))
-	mac.Write([]byte("holdfast page, session 1"))
-	return hex.EncodeToString(mac.Sum(nil))
+// check says what a request may do. It refuses a client that has shown too many wrong tokens.
+func (p *Page) check(r *http.Request) (access, error) {
+	switch {
+	case p.cfg.Authorize != nil:
+		if p.cfg.Authorize(r) {
+			return access{role: p.cfg.best()}, nil
+		}
+		return access{}, nil
+	case p.cfg.NoToken:
+		// A name that another site points at this machine is not localhost: so that site's
+		// scripts, which run in a browser here, get no answer.
+		if isLoopback(r.RemoteAddr) && isLoopback(r.Host) {
+			return access{role: reader}, nil
+		}
+		return access{}, nil
+	}
+	if shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		role, err := p.judge(r, shown)
+		return access{role: role}, err
+	}
+	best := access{}
+	for _, c := range r.CookiesNamed(cookieName) {
+		if a := p.session(c.Value); a.role > best.role {
+			best = a
+		}
+	}
+	return best, nil
+}
+
+// judge is what a token that a client shows is worth. After some wrong ones, those of this client are not
+// looked at for a while: who guesses learns nothing. Sessions go on.
+func (p *Page) judge(r *http.Request, shown string) (role, error) {
+	from, now := p.cfg.clientOf(r), time.Now()
+	if p.wrong.full(from, now) {
+		return nobody, errTooManyTries
+	}
+	role := p.cfg.roleOf(shown)
+	if role == nobody {
+		p.wrong.count(from, now)
+		p.cfg.Logger.Warn("page: a viewer sent a wrong token", "from", from)
+	}
+	return role, nil
+}
+
+const (
+	cookieName = "holdfast_page"
+	// sessionTime is how long a viewer is logged in: for a day's work.
+	sessionTime = 12 * time.Hour
+)
+
+// newSession is the value of a cookie: the role, when the session ends, and a proof of both. It depends on
+// the role's token, so that it survives a restart, ends with the token, and does not tell it.
+func (p *Page) newSession(role role, until time.Time) string {
+	said := fmt.Sprintf("%d.%d", role, until.Unix())
+	mac := hmac.New(sha256.New, []byte(p.cfg.tokens()[role]))
+	mac.Write([]byte("holdfast page, session 2 " + said)) //nolint:errcheck // a hash takes everything
+	return said + "." + hex.EncodeToString(mac.Sum(nil))
+}
+
+// session reads a cookie.
+func (p *Page) session(value string) access {
+	first, rest, _ := strings.Cut(value, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(first)
+	seconds, bad := strconv.ParseInt(second, 10, 64)
+	a := access{role(n), time.Unix(seconds, 0)}
+	if err != nil || bad != nil || a.role < reader || a.role > evictor || p.cfg.tokens()[a.role] == "" ||
+		!same(value, p.newSession(a.role, a.until)) || !time.Now().Before(a.until) {
+		return access{}
+	}
+	return a
 }
 
 // same compares secrets in a time that depends on neither.
@@ -85,19 +173,21 @@ func same(a, b string) bool {
 }
 
 // refuse sends a browser to the form, and tells a program why there is no answer.
-func (p *Page) refuse(w http.ResponseWriter, r *http.Request) {
+func (p *Page) refuse(w http.ResponseWriter, r *http.Request, a access) {
 	switch {
 	case p.cfg.Authorize != nil:
 		answerError(w, http.StatusForbidden, "you are not allowed to see the locks", "")
-	case p.cfg.Token == "":
+	case p.cfg.NoToken:
 		answerError(w, http.StatusForbidden, "the page can be opened only on the machine it runs on",
 			"open it at http://127.0.0.1 or http://localhost, or set a token")
+	case a.role == scraper:
+		answerError(w, http.StatusForbidden, "this token is for the metrics only", "")
 	case r.URL.Path == "/" && r.Method == http.MethodGet:
 		w.Header().Set("Location", "login") // relative: the page may be mounted anywhere
 		w.WriteHeader(http.StatusSeeOther)
 	default:
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		answerError(w, http.StatusUnauthorized, "the token is missing or wrong",
+		answerError(w, http.StatusUnauthorized, "the token is missing or wrong, or the session is over",
 			`send the header "Authorization: Bearer TOKEN"`)
 	}
 }
@@ -108,21 +198,27 @@ var loginForm string
 // loginPage is the form. Everybody may see it, so it does not name the server. It is no
 // html/template: a program that links one keeps every exported method of all that it links,
 // and the tool would be twice as large.
-func loginPage(wrong bool) string {
+func loginPage(wrong string) string {
 	attribute, note := "", ""
-	if wrong {
+	if wrong != "" {
 		attribute = `aria-invalid="true" aria-describedby="wrong"`
-		note = `<p id="wrong" class="error" role="alert">That is not the token.</p>`
+		note = `<p id="wrong" class="error" role="alert">` + wrong + `</p>`
 	}
 	return strings.NewReplacer("{{invalid}}", attribute, "{{wrong}}", note).Replace(loginForm)
 }
 
-func (p *Page) showLogin(w http.ResponseWriter, _ *http.Request) {
-	p.writeLogin(w, http.StatusOK, false)
+// showLogin shows the form, or logs in with the token of a link: a program that makes a token at its start
+// prints such a link.
+func (p *Page) showLogin(w http.ResponseWriter, r *http.Request) {
+	if shown := r.URL.Query().Get("token"); shown != "" && p.cfg.needsToken() {
+		p.logIn(w, r, shown)
+		return
+	}
+	p.writeLogin(w, http.StatusOK, "")
 }
 
-func (p *Page) writeLogin(w http.ResponseWriter, status int, wrong bool) {
-	if p.cfg.Token == "" {
+func (p *Page) writeLogin(w http.ResponseWriter, status int, wrong string) {
+	if !p.cfg.needsToken() {
 		answerError(w, http.StatusNotFound, "the page has no token: there is nothing to log in to", "")
 		return
 	}
@@ -135,14 +231,30 @@ func (p *Page) writeLogin(w http.ResponseWriter, status int, wrong bool) {
 
 func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if p.cfg.Token == "" || !same(r.PostFormValue("token"), p.cfg.Token) {
-		p.cfg.Logger.Warn("page: a viewer sent a wrong token", "from", r.RemoteAddr)
-		p.writeLogin(w, http.StatusForbidden, true)
+	p.logIn(w, r, r.PostFormValue("token"))
+}
+
+// logIn begins a session if the token is right.
+func (p *Page) logIn(w http.ResponseWriter, r *http.Request, shown string) {
+	if !p.cfg.needsToken() {
+		p.writeLogin(w, http.StatusNotFound, "")
 		return
 	}
+	role, err := p.judge(r, shown)
+	switch {
+	case err != nil:
+		w.Header().Set("Retry-After", triesAgain)
+		p.writeLogin(w, http.StatusTooManyRequests, "Too many wrong tokens: wait a minute.")
+		return
+	case role < reader:
+		p.writeLogin(w, http.StatusForbidden, "That is not the token.")
+		return
+	}
+	until := time.Now().Add(sessionTime)
 	// Without a Path, the cookie belongs to the path where the page is mounted.
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // without TLS, a browser would drop a cookie that is Secure
-		Name: cookieName, Value: p.session(), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+		Name: cookieName, Value: p.newSession(role, until), Expires: until,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: p.cfg.overTLS(r),
 	})
 	w.Header().Set("Location", "./")
 	w.WriteHeader(http.StatusSeeOther)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -20,10 +21,21 @@ func newPage(t *testing.T, cfg Config) (*Page, *holdfast.Client) {
 	client, err := holdfast.New(memstore.New(), holdfast.Config{})
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
-	p, err := New(client, cfg)
+	p, err := New(client, forAll(cfg))
 	assert.Must(t, err)
 	t.Cleanup(p.Close)
 	return p, client
+}
+
+// forAll lets everybody see the locks, and evict, unless the settings say who may.
+func forAll(cfg Config) Config {
+	if cfg.Token == "" && cfg.Authorize == nil {
+		cfg.NoToken = !cfg.AllowEvict
+		if cfg.AllowEvict {
+			cfg.Authorize = func(*http.Request) bool { return true }
+		}
+	}
+	return cfg
 }
 
 func serve(p http.Handler, r *http.Request) *httptest.ResponseRecorder {
@@ -39,7 +51,7 @@ var guarded = []string{
 }
 
 func TestWithoutATokenOnlyThisMachineIsServed(t *testing.T) {
-	p, _ := newPage(t, Config{AllowEvict: true})
+	p, _ := newPage(t, Config{})
 	for _, c := range []struct {
 		from, host string
 		ok         bool
@@ -82,11 +94,12 @@ func TestATokenIsNeededForEveryPath(t *testing.T) {
 			"basic":         func(r *http.Request) { r.SetBasicAuth("x", token) },
 			"wrong cookie":  cookie(cookieName, "x"),
 			"token cookie":  cookie(cookieName, url.QueryEscape(token)),
-			"other's, too":  cookie("other", p.session()),
+			"other's, too":  cookie("other", p.newSession(evictor, time.Now().Add(time.Hour))),
 			"empty session": cookie(cookieName, ""),
 		} {
 			r := request(method, path, nil)
 			set(r)
+			p.wrong = tries{} // their number is another test
 			w := serve(p, r)
 			want := http.StatusUnauthorized
 			if path == "/" {
@@ -199,4 +212,21 @@ func TestAuthorizeDecidesInPlaceOfTheToken(t *testing.T) {
 	w := serve(p, r)
 	assert.True(t, w.Code == http.StatusOK && asked == 2, "ann: %d, asked %d times", w.Code, asked)
 	assert.Equal(t, serve(p, request("GET", "/login", nil)).Code, http.StatusNotFound, "a form without a token")
+}
+
+// A proxy on this machine makes every request look as if it came from here.
+func TestABareProxyDoesNotOpenThePage(t *testing.T) {
+	p, _ := newPage(t, Config{Token: token, AllowEvict: true})
+	backend := httptest.NewServer(p)
+	defer backend.Close()
+	for _, path := range guarded {
+		method, path, _ := strings.Cut(path, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, backend.URL+path, nil)
+		assert.Must(t, err)
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		assert.Must(t, err)
+		answer.Body.Close()
+		assert.True(t, answer.StatusCode == http.StatusUnauthorized || path == "/" && answer.StatusCode == http.StatusSeeOther,
+			"%s %s: %d", method, path, answer.StatusCode)
+	}
 }

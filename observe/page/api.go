@@ -55,10 +55,21 @@ func (w *watcher) fresh(ctx context.Context) {
 type aboutJSON struct {
 	Title      string `json:"title"`
 	Version    string `json:"version"`
-	AllowEvict bool   `json:"allow_evict"`
+	AllowEvict bool   `json:"allow_evict"` // for this viewer
+	Who        string `json:"who"`         // the viewer, see Config.Who; empty if that is not known
 }
 
-func (p *Page) about() aboutJSON { return aboutJSON{p.cfg.Title, holdfast.Version, p.cfg.AllowEvict} }
+func (p *Page) about(r *http.Request) aboutJSON {
+	return aboutJSON{p.cfg.Title, holdfast.Version, accessOf(r).role == evictor, p.who(r)}
+}
+
+// who is the viewer's name, if somebody has authenticated it.
+func (p *Page) who(r *http.Request) string {
+	if p.cfg.Who == nil {
+		return ""
+	}
+	return p.cfg.Who(r)
+}
 
 // listJSON is the answer of api/locks.
 type listJSON struct {
@@ -70,7 +81,7 @@ type listJSON struct {
 func (p *Page) getLocks(w http.ResponseWriter, r *http.Request) {
 	p.watcher.look()
 	p.watcher.fresh(r.Context())
-	answer(w, http.StatusOK, p.watcher.list(p.about()))
+	answer(w, http.StatusOK, p.watcher.list(p.about(r)))
 }
 
 func (w *watcher) list(about aboutJSON) listJSON {

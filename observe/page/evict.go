@@ -15,7 +15,7 @@ import (
 type evictRequest struct {
 	Name   string `json:"name"`
 	Typed  string `json:"typed"` // the name, as the viewer typed it
-	By     string `json:"by"`
+	By     string `json:"by"`    // not believed if Config.Who names the viewer
 	Reason string `json:"reason"`
 	Token  string `json:"token"` // of the hold that the viewer saw
 }
@@ -24,6 +24,10 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 	if !p.cfg.AllowEvict {
 		answerError(w, http.StatusForbidden, "this page is not set up to evict holders",
 			"start it with --allow-evict, or use holdfast evict")
+		return
+	}
+	if accessOf(r).role < evictor {
+		answerError(w, http.StatusForbidden, "your token lets you see the locks, and not evict", "log in with the other token")
 		return
 	}
 	// A form of another site cannot have this type.
@@ -41,6 +45,13 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 		answerError(w, http.StatusBadRequest, "the request is not JSON of the right form: "+err.Error(), "")
 		return
 	}
+	if p.cfg.Who != nil {
+		if e.By = p.cfg.Who(r); e.By == "" {
+			answerError(w, http.StatusForbidden, "nobody has said who you are, so you may not evict",
+				"open the page through the proxy that knows you")
+			return
+		}
+	}
 	token, err := strconv.ParseUint(e.Token, 10, 64)
 	switch {
 	case e.Name == "" || e.Typed != e.Name:
@@ -56,7 +67,7 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 	n, err := p.client.Evict(r.Context(), e.Name, holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token})
 	p.watcher.hurry()
 	p.cfg.Logger.Info("page: eviction", "lock", e.Name, "by", e.By, "reason", e.Reason, "token", e.Token,
-		"from", r.RemoteAddr, "ended", n, "err", err)
+		"from", p.cfg.clientOf(r), "ended", n, "err", err)
 	switch {
 	case err != nil:
 		p.answerFailure(w, err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -96,13 +97,13 @@ func TestAnotherSiteCannotEvict(t *testing.T) {
 		"a GET":         func(r *http.Request) { r.Method = http.MethodGet },
 	} {
 		code := evictWith(t, p, steps(l), func(r *http.Request) {
-			r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})
+			r.AddCookie(&http.Cookie{Name: cookieName, Value: p.newSession(evictor, time.Now().Add(time.Hour))})
 			change(r)
 		})
 		assert.True(t, code >= 400 && l.Err() == nil, "%s: %d; the lease: %v", what, code, l.Err())
 	}
 	code := evictWith(t, p, steps(l), func(r *http.Request) {
-		r.AddCookie(&http.Cookie{Name: cookieName, Value: p.session()})
+		r.AddCookie(&http.Cookie{Name: cookieName, Value: p.newSession(evictor, time.Now().Add(time.Hour))})
 	})
 	assert.Equal(t, code, http.StatusOK, "the page itself")
 }

@@ -82,7 +82,7 @@ func ExamplePage_Close() {
 		return
 	}
 	defer client.Close(context.Background())
-	p, err := page.New(client, page.Config{KeepWatching: true})
+	p, err := page.New(client, page.Config{NoToken: true, KeepWatching: true})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -20,25 +20,40 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
 
-// Config has the settings of a page. The zero value serves this machine only, and evicts
-// nothing.
+// Config has the settings of a page. It says who may see the locks: by Token, by Authorize, or by NoToken.
 type Config struct {
 	// Token is what a viewer must show: in the form of the page, or in the header
-	// "Authorization: Bearer TOKEN". It has 16 bytes or more. If Token is empty and Authorize
-	// is nil, the page answers only requests that come from this machine and whose Host is
-	// localhost or a loopback address.
+	// "Authorization: Bearer TOKEN". It has 16 bytes or more. A session in a browser ends after 12 hours.
 	Token string
 
-	// Authorize, if it is set, decides in place of Token whether to answer a request. Use it
+	// ScrapeToken, if it is set, reads the metrics and nothing else. EvictToken, if it is set, is needed
+	// to evict, and may all that Token may. Each has 16 bytes or more.
+	ScrapeToken, EvictToken string
+
+	// NoToken makes the page answer without a token: only requests that come from this machine, and whose
+	// Host is localhost or a loopback address. A proxy on this machine makes such requests for everybody
+	// who reaches it. So a page without a token evicts nothing.
+	NoToken bool
+
+	// Authorize, if it is set, decides in place of tokens whether to answer a request. Use it
 	// in a server that knows its users already. The page then checks neither the address of
 	// the viewer nor the Host.
 	Authorize func(*http.Request) bool
+
+	// Who, if it is set, names the viewer of a request: the user whom a proxy or your server has
+	// authenticated. Evictions are then in this name, whatever the viewer types. Nobody evicts without a name.
+	Who func(*http.Request) string
+
+	// Proxies are the addresses of proxies in front of the page. From them, and from nobody else, it believes
+	// X-Forwarded-For (for limits and the log) and X-Forwarded-Proto (for cookies). Default: none.
+	Proxies []netip.Prefix
 
 	// AllowEvict lets viewers evict holders. Without it, the page changes nothing.
 	AllowEvict bool
@@ -76,6 +91,8 @@ type Page struct {
 	watcher *watcher
 	mux     *http.ServeMux
 	guard   *http.CrossOriginProtection
+	wrong   tries
+	streams streams
 	ended   context.Context // ends with Close
 	end     context.CancelFunc
 }
@@ -89,10 +106,11 @@ func New(client *holdfast.Client, cfg Config) (*Page, error) {
 	switch {
 	case client == nil:
 		return nil, errors.New("page: the client is nil")
-	case cfg.Token != "" && len(cfg.Token) < minToken:
-		return nil, fmt.Errorf("page: Config.Token has %d bytes: it needs %d or more", len(cfg.Token), minToken)
 	case cfg.Interval < 0 || cfg.Interval > 0 && cfg.Interval < minInterval:
 		return nil, fmt.Errorf("page: Config.Interval is %v: it must be %v or more", cfg.Interval, minInterval)
+	}
+	if err := cfg.checkAccess(); err != nil {
+		return nil, err
 	}
 	if cfg.Interval == 0 {
 		cfg.Interval = time.Second
@@ -108,6 +126,34 @@ func New(client *holdfast.Client, cfg Config) (*Page, error) {
 		p.watcher.look()
 	}
 	return p, nil
+}
+
+// checkAccess refuses settings by which everybody could see the locks, or evict, by mistake.
+func (cfg *Config) checkAccess() error {
+	tokens := []struct{ field, token string }{
+		{"Config.Token", cfg.Token}, {"Config.ScrapeToken", cfg.ScrapeToken}, {"Config.EvictToken", cfg.EvictToken},
+	}
+	for i, t := range tokens {
+		if t.token != "" && len(t.token) < minToken {
+			return fmt.Errorf("page: %s has %d bytes: it needs %d or more", t.field, len(t.token), minToken)
+		}
+		for _, other := range tokens[:i] {
+			if t.token != "" && t.token == other.token {
+				return fmt.Errorf("page: %s and %s are the same: each has its own rights", other.field, t.field)
+			}
+		}
+	}
+	switch {
+	case cfg.Authorize == nil && !cfg.NoToken && cfg.Token == "":
+		return errors.New("page: Config says not who may see the locks: set Token, Authorize or NoToken")
+	case cfg.NoToken && (cfg.Authorize != nil || cfg.Token != "" || cfg.ScrapeToken != "" || cfg.EvictToken != ""):
+		return errors.New("page: Config.NoToken contradicts the other fields that say who may see the locks")
+	case cfg.NoToken && cfg.AllowEvict:
+		return errors.New("page: Config.AllowEvict needs a token or Authorize: without one, everybody could evict")
+	case cfg.EvictToken != "" && !cfg.AllowEvict:
+		return errors.New("page: Config.EvictToken is set, and Config.AllowEvict is not")
+	}
+	return nil
 }
 
 // Close ends the streams of all viewers and the reads of the locks, and waits until the
@@ -167,22 +213,36 @@ func nothingHere(w http.ResponseWriter, _ *http.Request) {
 	answerError(w, http.StatusNotFound, "there is nothing at this path", "docs/page.md lists the paths")
 }
 
+// bodyTime is how long a viewer may take to send a request's body.
+const bodyTime = 10 * time.Second
+
 // ServeHTTP implements [http.Handler].
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
+	if r.ContentLength != 0 {
+		// The server clears the deadline before the next request. Writers that cannot have one, as in
+		// tests, are not slow.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	}
 	if r.URL.Path == "" {
 		p.addSlash(w, r)
 		return
 	}
-	if !p.allowed(r) && !open[r.URL.Path] {
-		p.refuse(w, r)
+	a, err := p.check(r)
+	if err != nil && !open[r.URL.Path] {
+		w.Header().Set("Retry-After", triesAgain)
+		answerError(w, http.StatusTooManyRequests, err.Error(), "wait a minute, and send the right one")
+		return
+	}
+	if !a.mayUse(r.URL.Path) && !open[r.URL.Path] {
+		p.refuse(w, r, a)
 		return
 	}
 	if err := p.guard.Check(r); err != nil {
 		answerError(w, http.StatusForbidden, "the request comes from another site", "")
 		return
 	}
-	p.mux.ServeHTTP(w, r)
+	p.mux.ServeHTTP(w, a.with(r))
 }
 
 // addSlash redirects from the page's path without a slash: its links are relative.

@@ -21,7 +21,17 @@ const (
 // viewer that is too far behind gets another snapshot. So does one that connects again,
 // because this may be another process by now. "tick" says that nothing has changed.
 func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
-	v := &viewer{page: p, out: http.NewResponseController(w), w: w}
+	from := p.cfg.clientOf(r)
+	if !p.streams.begin(from) {
+		answerError(w, http.StatusTooManyRequests, "too many streams are open", "close other windows of the page")
+		return
+	}
+	defer p.streams.end(from)
+	var over <-chan time.Time // the end of the session
+	if until := accessOf(r).until; !until.IsZero() {
+		over = time.After(time.Until(until))
+	}
+	v := &viewer{page: p, out: http.NewResponseController(w), w: w, about: p.about(r)}
 	leave := p.watcher.join()
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -43,6 +53,8 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 			if v.send("tick", 0, encode(p.watcher.head())) != nil {
 				return
 			}
+		case <-over:
+			return
 		case <-r.Context().Done():
 			return
 		case <-p.ended.Done():
@@ -54,6 +66,7 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 // viewer is one stream.
 type viewer struct {
 	page  *Page
+	about aboutJSON
 	w     http.ResponseWriter
 	out   *http.ResponseController
 	begun bool
@@ -86,7 +99,7 @@ func (v *viewer) missing() (news <-chan struct{}, name string, parts [][]byte) {
 	whole := !v.begun || n > uint64(len(w.changes))
 	v.begun, v.sent = true, w.seq
 	if whole {
-		return w.news, "snapshot", [][]byte{w.snapshot(v.page.about())}
+		return w.news, "snapshot", [][]byte{w.snapshot(v.about)}
 	}
 	return w.news, "change", slices.Clone(w.changes[uint64(len(w.changes))-n:])
 }

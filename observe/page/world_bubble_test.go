@@ -34,7 +34,7 @@ func bubble(t *testing.T, cfg Config, f func(*testing.T, *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, store: memstore.New()}
 		w.client = w.newClient("worker")
-		p, err := New(w.newClient("page"), cfg)
+		p, err := New(w.newClient("page"), forAll(cfg))
 		assert.Must(t, err)
 		defer p.Close()
 		w.page = p

@@ -218,6 +218,8 @@ function askEvict(h) {
     ["lock", el("strong", "", evicting.name)], ["holder", who(h)], ["held for", span(ago(time(h.since)))], ["token", el("code", "", h.token)],
   ]).childNodes);
   byId("evict-typed").value = byId("evict-reason").value = "";
+  byId("evict-by").readOnly = state.about.who !== "";
+  if (state.about.who) byId("evict-by").value = state.about.who;
   try { byId("evict-by").value ||= localStorage.getItem("holdfast-by") ?? ""; } catch { /* then the user types it */ }
   byId("evict-error").hidden = byId("evict-over").hidden = true;
   ready();

@@ -25,7 +25,7 @@ function connect() {
   on("snapshot", (news) => {
     seq = news.seq;
     state.locks = new Map(news.locks.map((l) => [l.id, l]));
-    state.about = { title: news.title, version: news.version, evict: news.allow_evict };
+    state.about = { title: news.title, version: news.version, evict: news.allow_evict, who: news.who };
     byId("where").textContent = news.title;
     document.title = news.title ? `Holdfast: ${news.title}` : "Holdfast";
     detail.refresh();

@@ -38,7 +38,7 @@ const focused = () => page.evaluate(() => document.activeElement.id || document.
 
 test("it loads, and shows the locks that are held", async () => {
   world.hold("nightly", "--app", "report");
-  await page.goto(world.url);
+  await page.goto(world.link);
   await text("#live-text", "live");
   await cell("nightly", ".c-holder", /^report@.+:\d+$/);
   await cell("nightly", ".c-kind", /^exclusive$/);
@@ -289,7 +289,7 @@ test("it shows the servers of a quorum, and opens the list when one of them is d
   await world.end(world.page);
   await world.serve([], { HOLDFAST_REDIS: urls });
   allowed = ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET"];
-  await page.goto(world.url);
+  await page.goto(world.link);
   await text("#nodes-state", "Quorum: 3 of 3 servers count");
   await text("#where", "a quorum of 3 servers");
   assert.equal(await page.locator("#nodes").isVisible(), false);

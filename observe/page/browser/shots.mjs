@@ -27,7 +27,7 @@ const turns = ["checkout-1", "checkout-2", "checkout-3"].map(async (app, i) => {
     const c = world.spawn(tool, ["run", "--ttl", "10s", "--app", app, "--tag", `attempt=${n + 1}`, "order/1042", "--", "sleep", 9 + 4 * i + (n % 3) * 5]);
     if (i === 1 && n === 2) {
       for (;;) {
-        const { lock } = await (await fetch(world.url + "api/lock?name=order/1042")).json();
+        const { lock } = await (await fetch(world.url + "api/lock?name=order/1042", { headers: { Authorization: `Bearer ${world.token}` } })).json();
         if (lock.holders[0]?.app === app) break;
         await sleep(500);
       }
@@ -38,7 +38,7 @@ const turns = ["checkout-1", "checkout-2", "checkout-3"].map(async (app, i) => {
   }
 });
 
-await page.goto(world.url);
+await page.goto(world.link);
 await page.waitForFunction(() => document.querySelector("#live-text").textContent === "live");
 await sleep(seconds * 1000);
 await page.screenshot({ path: join(dir, "page-light.png") });

@@ -38,6 +38,8 @@ export class World {
     w.redisPort = await freePort();
     w.pagePort = await freePort();
     w.url = `http://127.0.0.1:${w.pagePort}/`;
+    w.token = "a token of the tests"; // the same after a restart of the page
+    w.link = `${w.url}login?token=${encodeURIComponent(w.token)}`;
     await w.startRedis();
     return w;
   }
@@ -85,6 +87,7 @@ export class World {
   async lock(name, urls) { await this.spawn(tool, ["run", name, "--", "true"], { HOLDFAST_REDIS: urls }).ended; }
 
   async serve(args = [], env = {}) {
+    env = { HOLDFAST_TOKEN: this.token, ...env };
     this.page = this.spawn(tool, ["serve", "--listen", `127.0.0.1:${this.pagePort}`, "--interval", "200ms", ...args], env);
     await answers(this.pagePort);
   }

@@ -99,6 +99,43 @@ func checkVersion(f *Facts, _ bool) []Finding {
 	return nil
 }
 
+// patched is the first version of each series that has none of the flaws. All series after the last one have
+// none from the start. Of a series before that, which is not here, no version was repaired.
+var patched = map[string][][]int{
+	"redis":  {{7, 2, 11}, {7, 4, 6}, {8, 0, 4}, {8, 2, 2}},
+	"valkey": {{7, 2, 11}, {8, 0, 6}, {8, 1, 4}},
+}
+
+// flaws are those by which a user who may run scripts takes over a server.
+const flaws = "CVE-2024-31449, CVE-2024-46981, CVE-2025-46817, CVE-2025-46818, CVE-2025-46819 and CVE-2025-49844"
+
+// checkPatches finds a server that every user who may run scripts can take over, as its version says. A
+// distribution repairs its packages without raising the version, so it is no problem for certain.
+func checkPatches(f *Facts, _ bool) []Finding {
+	product, version := f.Product()
+	series := patched[product]
+	if version == "" || series == nil || olderThan(version, oldest[product]) {
+		return nil
+	}
+	const ask = "ask the distribution whether its package has the fixes"
+	for _, first := range series {
+		if olderThan(version, []int{first[0], first[1], 0}) || !olderThan(version, []int{first[0], first[1] + 1, 0}) {
+			continue
+		}
+		if !olderThan(version, first) {
+			return nil
+		}
+		return warning(fmt.Sprintf("a user who may run scripts can take over %s %s by flaws of its Lua (%s), "+
+			"unless a distribution has fixed its package", product, version, flaws),
+			fmt.Sprintf("upgrade to %s %d.%d.%d or later, or %s", product, first[0], first[1], first[2], ask))
+	}
+	if olderThan(version, series[len(series)-1]) {
+		return info(fmt.Sprintf("%s %s has flaws of its Lua (%s) that only distributions have fixed in this series",
+			product, version, flaws), ask+", or upgrade the server")
+	}
+	return nil
+}
+
 // known is what to do about a command that the server does not know.
 const known = "remove rename-command for it from the server's configuration, or find out which proxy refuses it"
 

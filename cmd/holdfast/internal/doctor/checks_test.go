@@ -18,7 +18,7 @@ func healthy() Facts {
 	return Facts{
 		Address: "redis://a", Prefix: "holdfast", Local: true, Password: true, User: "default",
 		Info: map[string]string{
-			"redis_version": "7.2.4", "role": "master", "run_id": "a", "loading": "0", "maxmemory": "104857600",
+			"redis_version": "7.2.11", "role": "master", "run_id": "a", "loading": "0", "maxmemory": "104857600",
 			"maxmemory_policy": "noeviction", "used_memory": "1048576", "mem_not_counted_for_evict": "0",
 			"total_system_memory": "8589934592", "used_memory_rss": "2097152", "aof_enabled": "1",
 			"aof_last_write_status": "ok", "aof_last_bgrewrite_status": "ok", "rdb_last_bgsave_status": "ok",
@@ -85,8 +85,16 @@ var cases = []struct {
 		"role problem", "Sentinels"},
 
 	{"too old", with("redis_version=6.2.14"), "version problem", "redis 7.0 or later"},
-	{"the oldest", with("redis_version=7.0.0"), "", ""},
-	{"valkey", with("valkey_version=7.2.5, redis_version=7.2.4"), "", ""},
+	{"the oldest", with("redis_version=7.0.0"), "patches info", "ask the distribution"},
+	{"valkey", with("valkey_version=7.2.11, redis_version=7.2.4"), "", ""},
+	{"flaws of Lua", with("redis_version=7.2.10"), "patches warning", "upgrade to redis 7.2.11 or later"},
+	{"flaws of Lua, the last series", with("redis_version=8.2.1"), "patches warning", "CVE-2025-49844"},
+	{"flaws of Lua in valkey", with("valkey_version=8.0.5"), "patches warning", "valkey 8.0.6"},
+	{"a series between", with("redis_version=8.1.9"), "patches info", "ask the distribution"},
+	{"a fixed series", with("redis_version=7.4.6"), "", ""},
+	{"a fixed valkey", with("valkey_version=8.1.4"), "", ""},
+	{"a later series", with("redis_version=8.4.0"), "", ""},
+	{"a later valkey", with("valkey_version=9.0.0"), "", ""},
 	{"too old a valkey", with("valkey_version=7.1.0"), "version problem", "valkey 7.2"},
 	{"no version", with("redis_version="), "version info", "does not report"},
 	{"another product", with("server_name=other, redis_version=1.0"), "version info", "other 1.0"},

@@ -127,6 +127,7 @@ var checks = []check{
 	{"state", nil, []string{sourceInfo}, checkState},
 	{"role", nil, []string{sourceInfo}, checkRole},
 	{"version", nil, []string{sourceInfo}, checkVersion},
+	{"patches", nil, []string{sourceInfo}, checkPatches},
 	{"permissions", nil, nil, checkPermissions},
 	{"pushes", nil, nil, checkPushes},
 	{"writes", nil, nil, checkWrites},

@@ -133,8 +133,12 @@ func isRefusal(err error) bool {
 	var refused redis.Error
 	var network net.Error
 	return errors.As(err, &refused) && !errors.Is(err, redis.Nil) && !errors.As(err, &network) &&
-		!errors.Is(err, io.EOF) && !login(err)
+		!errors.Is(err, io.EOF) && !login(err) && !strings.HasPrefix(err.Error(), noPrimary)
 }
+
+// noPrimary begins the client library's error if no Sentinel names a primary. Behind it is what one of them said,
+// for example that it refuses the login: that is no answer of the primary.
+const noPrimary = "redis: all sentinels"
 
 // login reports whether err refuses our user or password: nothing can be read then.
 func login(err error) bool {

@@ -215,6 +215,10 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
+// guardianEnvironment has nothing of ours: others can read it, and the guardian needs none of it. The command's
+// comes with the order to start. A test adds to it.
+var guardianEnvironment = []string{}
+
 // launch starts the guardian. It reads orders and writes reports on descriptors that are
 // free here: so those that we have inherited reach the command under their own numbers.
 func (w *Guardian) launch(self string, toRead, toWrite, keep *os.File) error {
@@ -239,6 +243,7 @@ func (w *Guardian) launch(self string, toRead, toWrite, keep *os.File) error {
 	}
 	w.process = &exec.Cmd{
 		Path: self, Args: args,
+		Env:   guardianEnvironment,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		// In a group of its own, a terminal and a signal to our group do not reach it. It
 		// stays in our session: a group whose parent is in another session cannot be

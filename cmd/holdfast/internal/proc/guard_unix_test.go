@@ -159,7 +159,8 @@ func TestWithoutAWrapperACommandIsToldToEnd(t *testing.T) {
 // A command may end sooner than its guardian has written why.
 func TestAGuardianEndsAfterItsMessage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
-	t.Setenv(envSays, file)
+	guardianEnvironment = []string{envSays + "=" + file}
+	defer func() { guardianEnvironment = []string{} }()
 	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo $$ > "+file+".pid; echo up >&0; sleep 1000 & wait")
 	assert.Must(t, g.orders.Close())
 	awaitEnd(t, g)
