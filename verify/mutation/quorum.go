@@ -23,6 +23,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestALateGrantIsNotKeptOnAMinority",
 	old:  " && now-na.countsFrom < r.acq.ttl {\n",
 	mut:  " && now >= 0 {\n",
+}, {
+	name: "quorum: a server that joined later may have held since the grant",
+	by:   "TestWhichServersMayHoldAndWhichConfirm",
+	old:  "na.holds && na.heldSince <= r.acq.renewedAt && now-na.countsFrom",
+	mut:  "na.holds && now-na.countsFrom",
 }}), in("internal/majority/clock.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: a server that has lost its memory counts at once",
 	by:   "TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown",
@@ -133,6 +138,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAcquiresThatArriveAfterTheReleaseAreCancelled",
 	old:  "if err == nil && pending.times > 0 {",
 	mut:  "if answer == \"none\" {",
+}, {
+	name: "quorum: cancels that are added while others are sent are lost",
+	by:   "TestACancelThatIsAddedWhileOthersAreSentIsSent",
+	old:  "n.cancels = append(remaining, n.cancels...)",
+	mut:  "n.cancels = remaining",
 }}), in("internal/majority/majority.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: the greatest token drawn is the lease's though few have it",
 	by:   "TestTokenIsAboveAllThatWereDrawn",
@@ -263,6 +273,16 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestALateQueuedDoesNotUndoAGrant",
 	old:  "\t\tna.heldSince = acq.s.now()\n",
 	mut:  "\t\tna.heldSince = sent\n",
+}, {
+	name: "quorum: a hold counts from the server's answer",
+	by:   "TestAHoldCountsFromItsRequest",
+	old:  "na.noteAnswer(a, sent, err)",
+	mut:  "na.noteAnswer(a, acq.s.now(), err)",
+}, {
+	name: "quorum: a server is told another one's token at the release",
+	by:   "TestEachServerIsToldItsOwnToken",
+	old:  "own := append([]string{na.id, wire.Number(token)}, args[2:]...)",
+	mut:  "own := append([]string{na.id, args[1]}, args[2:]...)\n\t_ = token",
 }}), in("quorum/errors.go", quorum, []mutant{{
 	name: "quorum: a cancel that a node refuses for a while is forgotten",
 	by:   "TestACancelThatIsRefusedForAWhileIsSentAgain",
