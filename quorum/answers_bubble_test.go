@@ -335,3 +335,102 @@ func TestSeveralLocksAreAskedForAsEachIs(t *testing.T) {
 		assert.True(t, s.find("h:{y}", "c/2") != nil && s.find("h:{z}", "c/2") != nil, "the other one is not")
 	})
 }
+
+// Each server may have another token for the hold that is to end, and a server with another holder keeps it.
+func TestAnEvictionTellsEachServerItsOwnToken(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		told := make([]string, 3)
+		held := []string{"d/1.7 d 1 30", "d/1.8 d 1 29", "e/1.2 e 1 31"}
+		s.say(func(i int, action string, args []string) (string, error) {
+			if action == "inspect" {
+				return "lock 10000 30 0 0 0 0\nholder x " + held[i] + " 9000 5000 1", nil
+			}
+			told[i] = strings.Join(args, " ")
+			return "evicted 1", nil
+		})
+		answer, err := s.evict(t.Context(), []string{acq.key}, []string{"ops", "test", "30", "7000", "push:"})
+		assert.True(t, answer == "evicted 1" && err == nil, "%q, %v", answer, err)
+		for i, token := range []string{"30", "29", "30"} {
+			assert.Equal(t, told[i], "ops test "+token+" 7000 push:", "server %d is told", i)
+		}
+	})
+}
+
+// A lock is shown with the holders of a majority and the waiters of its coordinator, by the names that their
+// clients know.
+func TestALockIsShownAsItsClientsKnowIt(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(i int, _ string, _ []string) (string, error) {
+			return fmt.Sprintf("lock 10000 %d 1 0 0 0\nholder x c/1.%d c 1 30 9000 5000 1\n"+
+				"waiter 1 x d/%d.9 d 1 9500 4000", 28+i, i, i), nil
+		})
+		answer, err := s.inspect(t.Context(), []string{acq.key}, nil)
+		assert.Must(t, err)
+		want := fmt.Sprintf("lock 10000 29 1 0 0 0\nholder x c/1 c 1 30 9000 5000 1\nwaiter 1 x d/%d d 1 9500 4000",
+			s.order(acq.key)[0])
+		assert.Equal(t, answer, want, "it is shown as")
+	})
+}
+
+// Requests to a late server are sent in the order in which they came.
+func TestRequestsToALateServerKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w lateWindow
+		for range 4 {
+			assert.Must(t, w.enter(script.Acquire, second, nil))
+		}
+		w.leave(true) // two of the other three are too many now
+		for range 3 {
+			go func() { assert.NoError(t, w.enter(script.Acquire, time.Minute, nil)) }()
+		}
+		synctest.Wait()
+		assert.Must(t, w.enter(script.Renew, second, nil)) // a holder does not wait
+		partly := false
+		for range 4 {
+			before := slices.Clone(w.waiting)
+			w.leave(false)
+			left := len(w.waiting)
+			assert.EqualSlices(t, w.waiting, before[len(before)-left:], "still waiting")
+			partly = partly || left > 0 && left < len(before)
+		}
+		assert.True(t, partly && len(w.waiting) == 0, "partly: %v, waiting: %d", partly, len(w.waiting))
+	})
+}
+
+// A node is opened once, for all who need it, and after a failure not at once again.
+func TestALazyNodeIsOpenedOnce(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, _ *acquisition) {
+		opens, fails := 0, true
+		l := &lazy{open: func() (store.Store, error) {
+			opens++
+			time.Sleep(10 * time.Millisecond)
+			if fails {
+				return nil, errBroken
+			}
+			return memstore.New(), nil
+		}}
+		get := func(want error, tries int) {
+			t.Helper()
+			var all sync.WaitGroup
+			for range 2 {
+				all.Go(func() {
+					_, err := l.get(t.Context())
+					assert.True(t, errors.Is(err, want) && (want == nil || errors.Is(err, store.ErrNotSent)), "%v", err)
+				})
+			}
+			all.Wait()
+			assert.Equal(t, opens, tries, "it was opened")
+		}
+		get(errBroken, 1)
+		time.Sleep(retryPause - 1)
+		get(errBroken, 1)
+		time.Sleep(1)
+		get(errBroken, 2)
+		time.Sleep(retryPause)
+		assert.True(t, l.Unwrap() == nil, "it is open")
+		fails = false
+		get(nil, 3)
+		get(nil, 3)
+		assert.True(t, l.Unwrap() != nil, "it is not open")
+	})
+}

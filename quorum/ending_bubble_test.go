@@ -233,3 +233,32 @@ func TestOnlyAnAcquisitionThatWasWonIsReleased(t *testing.T) {
 		})
 	}
 }
+
+// A subscription that ends leaves the others of its channel, and takes only itself out.
+func TestASubscriptionEndsAlone(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		told := make([]int, 3)
+		var stops []func()
+		for i, channel := range []string{"push:c", "push:c", "push:d"} {
+			stop, err := s.Listen(t.Context(), channel, store.Listener{
+				Message: func(string) { told[i]++ }, Resumed: func() {},
+			})
+			assert.Must(t, err)
+			stops = append(stops, stop)
+		}
+		time.Sleep(time.Minute) // the silent server listens, too
+		want := func(want ...int) {
+			t.Helper()
+			acq.pushGrant("granted 20 0")
+			assert.EqualSlices(t, told, want, "how often each was told")
+		}
+		want(1, 1, 0)
+		stops[0]()
+		want(1, 2, 0)
+		stops[1]()
+		want(1, 2, 0)
+		assert.True(t, len(s.subscriptions) == 1 && len(s.subscriptionsTo("push:d")) == 1, "%v", s.subscriptions)
+		stops[2]()
+		assert.Equal(t, len(s.subscriptions), 0, "channels")
+	})
+}

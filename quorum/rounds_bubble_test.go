@@ -296,3 +296,28 @@ func TestTheCoordinatorSaysHowManyWait(t *testing.T) {
 		assert.Equal(t, acq.waiters, r.coordinator+5, "how many wait")
 	})
 }
+
+// A contradiction that is over is forgotten at once. One of another server is kept while a waiter checks its own
+// coordinator.
+func TestACheckedCoordinatorMayBeOneAgain(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		order := s.order(acq.key)
+		first, second, third := order[0], order[1], order[2]
+		for range 2 {
+			s.noteContradiction(acq.key, first, "d/1", acq.ttl)
+			s.noteContradiction(acq.key, third, "e/1", acq.ttl)
+			time.Sleep(6 * time.Second)
+		}
+		assert.True(t, s.isContradicted(acq.key, first) && s.isContradicted(acq.key, third), "they are not contradicted")
+		time.Sleep(s.cfg.MaxTTL - 6*time.Second)
+		s.say(func(i int, _ string, _ []string) (string, error) {
+			holder := map[int]string{first: "d/1.7", second: "d/1.8", third: "e/1.9"}[i]
+			return "lock 10000 20 0 0 0 0\nholder x " + holder + " d 1 20 9000 5000 1", nil
+		})
+		acq.round.coordinator = first
+		assert.False(t, acq.checkCoordinator(t.Context(), acq.round), "it is contradicted")
+		time.Sleep(time.Second)
+		assert.False(t, s.isContradicted(acq.key, first), "what is over is remembered")
+		assert.True(t, s.isContradicted(acq.key, third), "what still lasts is forgotten")
+	})
+}
