@@ -414,3 +414,21 @@ func TestAConfirmationIsOfEachServer(t *testing.T) {
 	assert.True(t, containsAll(whole, []bool{true, false, false}), "a part is not found")
 	assert.False(t, containsAll(whole, []bool{true, true, false}), "one that is not there is found")
 }
+
+// A server that was away for longer than any lease has forgotten nothing, unless its clock was set forward. It
+// is told from a new one by its mark, and the next comparison includes it.
+func TestAServerThatWasAwayGoesOn(t *testing.T) {
+	for by, standing := range map[time.Duration]Standing{0: Counts, -time.Hour: Counts, time.Hour: OnProbation} {
+		s := founders(5, 5)
+		s.look()
+		back := s.silent(4)
+		for range 10 {
+			s.pass(longest / 4)
+			want(t, "without it", s.look(), Counts, Counts, Counts, Counts, Unread)
+		}
+		back()
+		s.step(4, by)
+		want(t, "it is back, set by "+by.String(), s.look(), Counts, Counts, Counts, Counts, standing)
+		assert.Equal(t, s.list[4].Mark.At, s.list[0].Mark.At, "compared at")
+	}
+}
