@@ -308,3 +308,24 @@ func TestEachServerIsToldItsOwnToken(t *testing.T) {
 		assert.Equal(t, told[0], na.id+" 7000 push:", "what it has is cancelled")
 	})
 }
+
+// A poll without an answer tells nothing of when a hold began. A push that arrives after it is of a grant from
+// before, so it counts from the last request that was answered.
+func TestAPollWithoutAnAnswerMovesNoHold(t *testing.T) {
+	for _, holds := range []bool{false, true} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.phase = waiting
+			na := acq.round.attempts[0]
+			if na.askedAt = 10 * second; holds {
+				na.noteGrant(20, 0, 10*second)
+			} else {
+				na.noteAnswer(wire.Answer{Kind: wire.Queued, Place: 1}, 10*second, nil)
+			}
+			s.say(func(int, string, []string) (string, error) { return "", errBroken })
+			time.Sleep(2 * second)
+			assert.Is(t, na.poll(second), errBroken)
+			s.handlePush(0, "granted "+na.id+" 20 0")
+			assert.Equal(t, na.countsFrom, 10*second, "held before: %v, the hold counts from", holds)
+		})
+	}
+}

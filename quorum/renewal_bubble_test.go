@@ -261,3 +261,23 @@ func TestEachLeaseOfARenewalHasItsOwnOutcome(t *testing.T) {
 		assert.True(t, err != nil, "renewed by one server")
 	})
 }
+
+// A renewal waits for a silent server only while it needs that one: it may be back.
+func TestARenewalWaitsForASilentServerThatItNeeds(t *testing.T) {
+	for other, want := range map[string]time.Duration{"!": 100 * time.Millisecond, "renewed 1": 2 * time.Millisecond} {
+		inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+			s.say(func(i int, _ string, _ []string) (string, error) {
+				if i == 1 {
+					time.Sleep(100 * time.Millisecond)
+				} else if i == 2 && other == "!" {
+					return "", errBroken
+				}
+				return "renewed 1", nil
+			})
+			s.nodes[1].noteAnswers(false, s.now(), 0)
+			answer, err := s.renew(t.Context(), []string{"h:{a}"}, []string{"7000", "4000", "a/1"})
+			assert.True(t, answer == "renewed 1" && err == nil, "%q, %v", answer, err)
+			assert.Equal(t, s.now()-10*second, want, "with %q from another one, it has waited", other)
+		})
+	}
+}
