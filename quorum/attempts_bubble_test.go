@@ -134,9 +134,9 @@ func TestAPushThatGrantsForLessMustBeConfirmed(t *testing.T) {
 }
 
 // A server whose push arrives when the lease is held gets its token; the coordinator's push is the waiter's
-// turn.
+// turn; any other may complete a majority.
 func TestWhatAPushLeadsTo(t *testing.T) {
-	for _, at := range []phase{waiting, held} {
+	for _, at := range []phase{waiting, collecting, held} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			raised := ""
 			s.say(func(_ int, action string, args []string) (string, error) {
@@ -156,6 +156,7 @@ func TestWhatAPushLeadsTo(t *testing.T) {
 				return
 			}
 			assert.True(t, raised == "" && acq.phase == collecting, "raised to %q, phase %d", raised, acq.phase)
+			assert.Equal(t, len(acq.changed), int(at-waiting), "in phase %d, who collects is woken", at)
 		})
 	}
 }
@@ -328,4 +329,24 @@ func TestAPollWithoutAnAnswerMovesNoHold(t *testing.T) {
 			assert.Equal(t, na.countsFrom, 10*second, "held before: %v, the hold counts from", holds)
 		})
 	}
+}
+
+// Waiters that will be told to poll need not be told twice.
+func TestWaitersAreToldOnceAfterAPause(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		told := 0
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Resumed: func() { told++ }})
+		assert.Must(t, err)
+		defer stop()
+		time.Sleep(time.Minute)
+		told = 0
+		for i, want := range []int{1, 1, 1} {
+			s.nodes[i].noteAnswers(false, s.now(), 0)
+			assert.Equal(t, told, want, "after server %d they were told", i)
+		}
+		time.Sleep(s.cfg.Timeout)
+		assert.Equal(t, told, 2, "after the pause they were told")
+		time.Sleep(time.Minute)
+		assert.Equal(t, told, 2, "in all they were told")
+	})
 }
