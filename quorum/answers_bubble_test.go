@@ -434,3 +434,26 @@ func TestALazyNodeIsOpenedOnce(t *testing.T) {
 		assert.True(t, l.Unwrap() != nil, "it is not open")
 	})
 }
+
+// A request whose turn comes at the moment in which it gives up is sent, or leaves its place to others.
+func TestNoPlaceAtALateServerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 32 { // each time another one may be first
+			var w lateWindow
+			for range 4 {
+				assert.Must(t, w.enter(script.Acquire, second, nil))
+			}
+			w.leave(true)
+			time.AfterFunc(second, func() {
+				for range 3 {
+					w.leave(false)
+				}
+			})
+			if err := w.enter(script.Acquire, second, nil); err == nil {
+				w.leave(false)
+			}
+			synctest.Wait()
+			assert.True(t, w.window.Idle() && len(w.waiting) == 0, "a place is taken, or somebody waits")
+		}
+	})
+}

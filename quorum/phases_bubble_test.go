@@ -231,3 +231,48 @@ func TestTheTokenIsWrittenWhereItIsGranted(t *testing.T) {
 		})
 	}
 }
+
+// A lease that is polled is confirmed with the number of waiters that the coordinator knows, however late it
+// answers. A silent coordinator is not waited for.
+func TestAConfirmationWaitsForTheCoordinator(t *testing.T) {
+	for _, isSilent := range []bool{false, true} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			acq.token, acq.waiters = 20, 9
+			coordinator := acq.round.coordinator
+			s.say(func(i int, _ string, _ []string) (string, error) {
+				if i == coordinator {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return fmt.Sprintf("granted 20 %d", i), nil
+			})
+			want, waited := fmt.Sprintf("granted 20 %d", coordinator), 100*time.Millisecond
+			if isSilent {
+				s.nodes[coordinator].noteAnswers(false, s.now(), 0)
+				want, waited = "granted 20 9", 0
+			}
+			answer, err := acq.poll(t.Context())
+			assert.True(t, answer == want && err == nil, "%q, %v, want %q", answer, err, want)
+			assert.Equal(t, s.now()-10*second, waited, "it has waited")
+		})
+	}
+}
+
+// An attempt that is cancelled before it has asked anybody asks nobody afterwards.
+func TestAnAttemptThatIsCancelledEarlyAsksNobody(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		log := &sentLog{}
+		s.say(func(i int, action string, _ []string) (string, error) {
+			log.add(i, action)
+			return "granted 20 0", nil
+		})
+		other := s.acquisition("c/2", acq.acquireArgs)
+		answer, err := s.cancel(t.Context(), []string{acq.key}, []string{"c/2", "7000", "push:"})
+		assert.True(t, answer == "withdrawn" && err == nil, "%q, %v", answer, err)
+		_, err = other.acquire(t.Context(), "0") // it has waited for its turn
+		assert.Is(t, err, errInvalidCall)
+		for i := range 3 {
+			log.want(t, i)
+		}
+	})
+}

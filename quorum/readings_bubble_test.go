@@ -242,3 +242,24 @@ func TestARepeatedAcquireIsAnsweredByItsPhase(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// Of several prefixes, the one for which a server counts last tells whether it counts, and the newest reading
+// tells of its clock.
+func TestWhichOfSeveralStatesIsTold(t *testing.T) {
+	state := func(askedAt, from time.Duration, standing majority.Standing) *nodeStates {
+		return &nodeStates{nodes: []nodeState{{
+			Reading: majority.Reading{OK: askedAt > 0}, askedAt: askedAt, countsFrom: from, standing: standing,
+		}}}
+	}
+	counts, soon := state(9, 0, majority.Counts), state(7, 20, majority.OnProbation)
+	late, unread := state(8, 30, majority.OnProbation), state(0, 90, majority.OnProbation)
+	for _, states := range [][]*nodeStates{
+		{counts, soon, late, unread}, {unread, late, soon, counts}, {soon, unread, counts, late}, {late, counts, unread, soon},
+	} {
+		worst, newest := worstOf(states, 0, 10)
+		assert.Equal(t, worst.countsFrom, 30, "it counts from")
+		assert.Equal(t, newest.askedAt, 9, "the newest reading was asked for at")
+	}
+	worst, _ := worstOf([]*nodeStates{unread}, 0, 10)
+	assert.False(t, worst.OK, "what was never read is told")
+}

@@ -213,6 +213,8 @@ func TestALeaseIsRestoredWhileItMayGoOn(t *testing.T) {
 			ren.restoreMissing(13*second, second)
 			acq.mu.Lock()
 			assert.Equal(t, acq.round.attempts[1] != na, test.want, "%+v: it is restored", test)
+			deadline := leasetime.Deadline(13*second, acq.ttl)
+			assert.Equal(t, acq.round.attempts[0].heldUntil, deadline, "%+v: the other one holds until", test)
 			acq.mu.Unlock()
 			synctest.Wait()
 		})
