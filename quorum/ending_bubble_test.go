@@ -36,6 +36,7 @@ func TestARoundThatIsOverKeepsNothing(t *testing.T) {
 				_, err = acq.conclude(context.Background(), r, majority.TooFew, second)
 			}
 			assert.True(t, err != nil, "no error, although too few servers count")
+			assert.True(t, r.ended, "follows: %v, its goroutines wait on, and take what wakes those of the next", follows)
 			r.wantEnded(t)
 		})
 	}

@@ -260,6 +260,8 @@ func TestWhichOfSeveralStatesIsTold(t *testing.T) {
 		assert.Equal(t, worst.countsFrom, 30, "it counts from")
 		assert.Equal(t, newest.askedAt, 9, "the newest reading was asked for at")
 	}
-	worst, _ := worstOf([]*nodeStates{unread}, 0, 10)
+	worst, _ := worstOf([]*nodeStates{counts, state(7, 0, majority.Stranger)}, 0, 10)
+	assert.Equal(t, worst.standing, majority.Stranger, "beside one for which it counts")
+	worst, _ = worstOf([]*nodeStates{unread}, 0, 10)
 	assert.False(t, worst.OK, "what was never read is told")
 }
