@@ -276,3 +276,40 @@ func TestAnAttemptThatIsCancelledEarlyAsksNobody(t *testing.T) {
 		}
 	})
 }
+
+// Whatever its client does with an acquisition is a use of it. What is not used is swept, and a waiter that is
+// swept loses its position.
+func TestWhatIsAUseOfAnAcquisition(t *testing.T) {
+	for what, use := range map[string]func(t *testing.T, s *Store, acq *acquisition){
+		"a poll": func(t *testing.T, s *Store, acq *acquisition) {
+			acq.phase, acq.round.attempts[acq.round.coordinator].queued = waiting, true
+			args := []string{"c/1", "9000", "7000", "27000", "push:"}
+			answer, err := s.poll(t.Context(), []string{acq.key}, args)
+			assert.True(t, answer == "queued 2 2000 0" && err == nil, "%q, %v", answer, err)
+		},
+		"a round": func(_ *testing.T, _ *Store, acq *acquisition) { acq.newRound() },
+		"a grant": func(t *testing.T, _ *Store, acq *acquisition) {
+			acq.countsFrom = acq.s.now()
+			assert.Must(t, assert.Err(acq.granted(acq.round, 20, nil, second)))
+		},
+		"a renewal": func(t *testing.T, s *Store, acq *acquisition) {
+			assert.Must(t, assert.Err(s.renew(t.Context(), []string{acq.key}, []string{"7000", "9000", "c/1"})))
+		},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(_ int, action string, _ []string) (string, error) {
+				switch action {
+				case "poll":
+					return "queued 2 2000 0", nil
+				case "renew":
+					return "renewed 0", nil
+				}
+				return asMemory, nil
+			})
+			time.Sleep(second)
+			use(t, s, acq)
+			assert.Equal(t, acq.touched.Load(), int64(11*second), "%s: last used at", what)
+			acq.phase = ended
+		})
+	}
+}

@@ -265,3 +265,23 @@ func TestWhichOfSeveralStatesIsTold(t *testing.T) {
 	worst, _ = worstOf([]*nodeStates{unread}, 0, 10)
 	assert.False(t, worst.OK, "what was never read is told")
 }
+
+// Who did not answer is what it was: nothing is known that ends its probation.
+func TestAServerThatWasNotReadStaysOnProbation(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		ns := acq.states
+		for i := range 2 {
+			assert.Must(t, ns.noteRead(i, 10*second, "10000 run"+string(rune('a'+i))+" 1:q:-3600000:0:10000:0"))
+		}
+		for i := range 3 {
+			ns.nodes[i].setProbation(10*second, 70*second, majority.Stranger)
+		}
+		ns.decideMarks(10 * second)
+		for i, want := range []bool{true, true, false} {
+			assert.Equal(t, ns.nodes[i].counts(s.now()), want, "server %d counts", i)
+		}
+		assert.Equal(t, ns.probation(2), 60*second, "it does not count for another")
+		assert.Must(t, ns.noteRead(2, 10*second, "10000 runc 1:q:-3600000:0:10000:0"))
+		assert.Equal(t, ns.nodes[2].standing, majority.Stranger, "as long as no more is known, it is")
+	})
+}

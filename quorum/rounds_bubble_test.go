@@ -321,3 +321,42 @@ func TestACheckedCoordinatorMayBeOneAgain(t *testing.T) {
 		assert.True(t, s.isContradicted(acq.key, third), "what still lasts is forgotten")
 	})
 }
+
+// A server that may not be coordinator becomes the last one that may.
+func TestAPassedCoordinatorIsTheLastInTheOrder(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		r := acq.round
+		r.order, r.coordinator = []int{2, 0, 1}, 0
+		before := r.order
+		r.passCoordinator()
+		assert.EqualSlices(t, r.order, []int{2, 1, 0}, "the order")
+		assert.EqualSlices(t, before, []int{2, 0, 1}, "the order of others")
+	})
+}
+
+// If a majority contradicts the coordinator for long, the next one that does not fail decides.
+func TestTheNextServerDecidesForAContradictedOne(t *testing.T) {
+	for _, lasts := range []bool{false, true} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			r := acq.round
+			first, next := r.order[0], r.order[1]
+			s.noteContradiction(acq.key, first, "d/1", acq.ttl)
+			if lasts {
+				time.Sleep(6 * second)
+			}
+			for i, na := range r.attempts {
+				if na.noteGrant(20, i, acq.s.now()); i == first {
+					na.holds, na.reply = false, majority.Busy
+					na.lastAnswer = wire.Answer{Kind: wire.Busy, Holder: "d/1.7"}
+				}
+			}
+			d, all := acq.decide(r, false)
+			assert.True(t, all, "an answer is to come")
+			if lasts {
+				assert.True(t, d == majority.Won && r.coordinator == next, "decision %d by %d", d, r.coordinator)
+			} else {
+				assert.True(t, d == majority.Taken && r.coordinator == first, "decision %d by %d", d, r.coordinator)
+			}
+		})
+	}
+}
