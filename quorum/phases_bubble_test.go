@@ -313,3 +313,25 @@ func TestWhatIsAUseOfAnAcquisition(t *testing.T) {
 		})
 	}
 }
+
+// As long as clocks differ, further answers may tell which are right.
+func TestTheThirdAnswerTellsWhichClockIsRight(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(i int, action string, _ []string) (string, error) {
+			if action != "raise_fence" {
+				return "", errBroken
+			}
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			clock := []int{15000, 10010, 10020}[i]
+			return fmt.Sprintf("raised 21 %d run%d 1:q:-3600000:0:10000:0", clock, i), nil
+		})
+		acq.hold()
+		acq.phase = asking
+		for _, na := range acq.round.attempts {
+			na.token = 21
+		}
+		answer, err := acq.writeToken(t.Context(), acq.round, second)
+		assert.True(t, answer == "granted 21 0" && err == nil, "%q, %v", answer, err)
+		assert.Equal(t, s.now(), 10*second+20*time.Millisecond, "granted at")
+	})
+}
