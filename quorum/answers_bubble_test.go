@@ -457,3 +457,14 @@ func TestNoPlaceAtALateServerIsLost(t *testing.T) {
 		}
 	})
 }
+
+// What a holder sends waits for nothing: a lease that is lost or released late costs more than a request of a
+// waiter.
+func TestWhoseRequestsWaitForALateServer(t *testing.T) {
+	for action, want := range map[*script.Script]bool{
+		script.Release: false, script.ReleaseAfter: false, script.Renew: false, script.RaiseFence: false,
+		script.MarkServer: false, script.Acquire: true, script.Poll: true, script.Cancel: true, script.Inspect: true,
+	} {
+		assert.Equal(t, limited(action), want, "%s waits", action.Name)
+	}
+}
