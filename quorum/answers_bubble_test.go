@@ -468,3 +468,16 @@ func TestWhoseRequestsWaitForALateServer(t *testing.T) {
 		assert.Equal(t, limited(action), want, "%s waits", action.Name)
 	}
 }
+
+// A request that waited for a node to be opened, until its time was over, was not sent.
+func TestARequestToANodeThatIsNotOpenWasNotSent(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, _ *acquisition) {
+		hang := make(chan struct{})
+		l := Lazy(func() (store.Store, error) { <-hang; return nil, errBroken })
+		defer close(hang)
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		_, err := l.Run(ctx, script.Acquire, nil, nil)
+		assert.True(t, notSent(err) && errors.Is(err, context.DeadlineExceeded), "%v", err)
+	})
+}
