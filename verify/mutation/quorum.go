@@ -248,6 +248,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestANewReadingDoesNotEndAProbation",
 	old:  "askedAt: sent, countsFrom: ns.nodes[i].countsFrom,",
 	mut:  "askedAt: sent,",
+}, {
+	name: "quorum: a server that was not read is on probation no more",
+	by:   "TestAServerThatWasNotReadStaysOnProbation",
+	old:  "if s.Standings[i] == majority.Unread {",
+	mut:  "if s.Standings[i] == majority.Unread && false {",
 }}), in("quorum/nodeattempt.go", quorum, []mutant{{
 	name: "quorum: what a server may yet grant is not cancelled",
 	by:   "TestAFailedCancelIsSentAgainLater",
@@ -283,6 +288,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestEachServerIsToldItsOwnToken",
 	old:  "own := append([]string{na.id, wire.Number(token)}, args[2:]...)",
 	mut:  "own := append([]string{na.id, args[1]}, args[2:]...)\n\t_ = token",
+}, {
+	name: "quorum: a poll without an answer moves the time from which a hold counts",
+	by:   "TestAPollWithoutAnAnswerMovesNoHold",
+	old:  "if acquires && !na.queued && !na.holds {",
+	mut:  "if acquires {",
 }}), in("quorum/errors.go", quorum, []mutant{{
 	name: "quorum: a cancel that a node refuses for a while is forgotten",
 	by:   "TestACancelThatIsRefusedForAWhileIsSentAgain",
@@ -328,6 +338,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestARepeatedPollCountsOnlyServersThatVouch",
 	old:  "\tif at == held {\n\t\tcounts = r.confirmed()\n\t}\n",
 	mut:  "\t_ = at\n",
+}, {
+	name: "quorum: a waiter's polls do not keep its acquisition",
+	by:   "TestWhatIsAUseOfAnAcquisition",
+	old:  "	acq.touch()\n	acq.mu.Lock()\n	at, r := acq.phase",
+	mut:  "	acq.mu.Lock()\n	at, r := acq.phase",
 }}), in("quorum/coordinator.go", quorum, []mutant{{
 	name: "quorum: a waiter behind dead ones does not check the coordinator",
 	by:   "TestACoordinatorWithADeadQueueHasNoVeto",
@@ -388,4 +403,9 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestWaitersPollWhenANodesSubscriptionStands",
 	old:  "\t\t\tif try > 0 {\n",
 	mut:  "\t\t\tif try < 0 {\n",
+}, {
+	name: "quorum: a subscription that ends takes out the others of its channel",
+	by:   "TestASubscriptionEndsAlone",
+	old:  "\t\tif other != sub {\n",
+	mut:  "\t\tif other == sub {\n",
 }}))
