@@ -360,3 +360,47 @@ func TestTheNextServerDecidesForAContradictedOne(t *testing.T) {
 		})
 	}
 }
+
+// However a round ends, what arrives for it later is cancelled, and its goroutines end.
+func TestHoweverARoundEndsNothingOfItGoesOn(t *testing.T) {
+	for what, end := range map[string]func(t *testing.T, s *Store, acq *acquisition){
+		"an end":            func(_ *testing.T, s *Store, acq *acquisition) { s.end(acq) },
+		"a kept end":        func(_ *testing.T, _ *Store, acq *acquisition) { acq.endKept() },
+		"a loss":            func(_ *testing.T, s *Store, acq *acquisition) { s.endLost(&renewal{acq: acq}) },
+		"a cancelled round": func(_ *testing.T, _ *Store, acq *acquisition) { acq.cancelRound(acq.round, second) },
+		"one that is waited for": func(t *testing.T, _ *Store, acq *acquisition) {
+			assert.Is(t, acq.cancelRoundAndWait(t.Context(), acq.round, second, errForgot), errForgot)
+		},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			s.sayEach("released", "released", "released")
+			r := acq.round
+			end(t, s, acq)
+			assert.True(t, r.ended && !r.live(), "%s: the round goes on", what)
+			<-r.done
+			assert.True(t, acq.phase == ended || acq.phase == idle, "%s: the phase is %d", what, acq.phase)
+		})
+	}
+}
+
+// All have replied if only silent servers have not: one that refuses has replied, too.
+func TestWhenAllHaveReplied(t *testing.T) {
+	for reply, want := range map[majority.Reply]bool{
+		majority.Open: false, majority.Failed: true, majority.Busy: true, majority.Queued: true, majority.Granted: true,
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			r := acq.round
+			for _, na := range r.attempts {
+				na.noteGrant(20, 0, acq.s.now())
+			}
+			last := r.attempts[r.order[2]]
+			last.holds, last.reply = reply == majority.Granted, reply
+			_, all := acq.decide(r, false)
+			assert.Equal(t, all, want, "reply %d: all have replied", reply)
+			s.nodes[r.order[2]].noteAnswers(false, s.now(), 0)
+			_, all = acq.decide(r, false)
+			assert.True(t, all, "reply %d: a silent server is waited for", reply)
+		})
+	}
+}
