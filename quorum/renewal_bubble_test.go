@@ -283,3 +283,34 @@ func TestARenewalWaitsForASilentServerThatItNeeds(t *testing.T) {
 		})
 	}
 }
+
+// A server on which a lease is restored gets the lease's token, and first loses what an earlier request led to
+// there.
+func TestWhatIsSentToRestoreALease(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		log := &sentLog{}
+		s.say(func(i int, action string, args []string) (string, error) {
+			log.add(i, action+" "+args[0])
+			switch action {
+			case "acquire":
+				return "granted 20 0", nil
+			case "raise_fence":
+				log.add(i, args[1])
+				return "", errBroken
+			}
+			return "released", nil
+		})
+		acq.hold()
+		acq.token = 50
+		before := acq.round.attempts[0]
+		before.holds, before.queued = false, true
+		acq.renewAt13(majority.NotHeld, majority.Held, majority.Held)
+		synctest.Wait()
+		acq.mu.Lock()
+		defer acq.mu.Unlock()
+		next := acq.round.attempts[0]
+		log.want(t, 0, "cancel "+before.id, "acquire "+next.id, "raise_fence "+next.id, "50")
+		log.want(t, 1)
+		assert.True(t, next.holds && next.heldSince == 13*second, "%+v", next)
+	})
+}
