@@ -377,7 +377,7 @@ func TestHoweverARoundEndsNothingOfItGoesOn(t *testing.T) {
 			s.sayEach("released", "released", "released")
 			r := acq.round
 			end(t, s, acq)
-			assert.True(t, r.ended && !r.live(), "%s: the round goes on", what)
+			assert.MustTrue(t, r.ended && !r.live(), "%s: the round goes on", what)
 			<-r.done
 			assert.True(t, acq.phase == ended || acq.phase == idle, "%s: the phase is %d", what, acq.phase)
 		})
