@@ -122,6 +122,7 @@ func TestAWaiterIsToldWhenAKeptLockWillBeFree(t *testing.T) {
 		assert.Equal(t, <-told, "kept c/1 "+want, "told")
 		for i, na := range acq.round.attempts {
 			is := i == acq.round.coordinator
+			assert.False(t, na.holds, "server %d: it is taken for a grant", i)
 			assert.Equal(t, wire.Millis(na.lastAnswer.Left) == want, is, "server %d: it is free in %v", i, na.lastAnswer.Left)
 		}
 	})

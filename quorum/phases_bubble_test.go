@@ -74,12 +74,13 @@ func TestAWaiterHasOnePosition(t *testing.T) {
 func TestATryAsksBusyServersAFewTimesMore(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		log, coordinator := &sentLog{}, s.order(acq.key)[0]
-		s.say(func(i int, action string, _ []string) (string, error) {
-			log.add(i, action)
-			switch {
-			case action == "cancel":
+		s.say(func(i int, action string, args []string) (string, error) {
+			if action == "cancel" {
+				log.add(i, action)
 				return "released", nil
-			case i == coordinator:
+			}
+			log.add(i, action+" "+args[4])
+			if i == coordinator {
 				return "granted 20 0", nil
 			}
 			return fmt.Sprintf("busy 4000 d/%d.1", i), nil
@@ -91,10 +92,10 @@ func TestATryAsksBusyServersAFewTimesMore(t *testing.T) {
 		synctest.Wait()
 		for i := range 3 {
 			if i == coordinator {
-				log.want(t, i, "acquire", "cancel")
+				log.want(t, i, "acquire 0", "cancel")
 				continue
 			}
-			log.want(t, i, slices.Repeat([]string{"acquire"}, maxReasks+1)...)
+			log.want(t, i, slices.Repeat([]string{"acquire 0"}, maxReasks+1)...)
 		}
 	})
 }
