@@ -265,6 +265,7 @@ func TestWhenAServerIsSilent(t *testing.T) {
 		time.Sleep(second)
 		n.noteAnswers(false, 11*second, 0)
 		assert.Equal(t, n.changedAt, 10*second, "silent since")
+		assert.True(t, n.roundTrip == second && n.answeredAt == 10*second, "%v, %v: a failure is an answer", n.roundTrip, n.answeredAt)
 		n.noteAnswers(true, 10*second, 2*second)
 		assert.True(t, !n.isSilent() && n.changedAt == 11*second && n.roundTrip == 2*second, "%v, %v", n.changedAt, n.roundTrip)
 	})
