@@ -194,7 +194,8 @@ func TestOneServerThatKnowsAClientIsEnough(t *testing.T) {
 				return said[i], nil
 			})
 			answer, err := s.readClient(t.Context(), []string{acq.key}, nil)
-			assert.True(t, answer == want && (err == nil) == (want != ""), "%v: %q, %v, want %q", said, answer, err, want)
+			assert.True(t, answer == want && (err == nil) == (want != ""), "%v: %q, %v, want %q", said, answer,
+				err, want)
 		})
 	}
 }
@@ -281,7 +282,8 @@ func TestATryThatFailsWaitsUntilItsOwnHoldIsCancelled(t *testing.T) {
 			began := s.now()
 			answer, err := acq.conclude(t.Context(), acq.round, majority.Taken, second)
 			first := acq.round.order[0]
-			assert.True(t, err == nil && answer == fmt.Sprintf("busy %d000 d/%d", first+1, first), "%q, %v", answer, err)
+			assert.True(t, err == nil && answer == fmt.Sprintf("busy %d000 d/%d", first+1, first), "%q, %v",
+				answer, err)
 			assert.Equal(t, s.now()-began > 0, holds, "holds: %v, it has waited", holds)
 			assert.True(t, s.find(acq.key, "c/1") == nil, "it is still known")
 			acq.round.wantEnded(t)

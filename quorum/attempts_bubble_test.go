@@ -111,7 +111,8 @@ func TestWhatAnAnswerMeansToAnAttempt(t *testing.T) {
 			}
 			na.noteAnswer(test.a, 9*second, test.err)
 			assert.Equal(t, na.reply, test.want, "%+v: the reply", test)
-			assert.True(t, na.holds == (test.has == "holds") && na.queued == (test.has == "queued"), "%+v: %+v", test, na)
+			assert.True(t, na.holds == (test.has == "holds") && na.queued == (test.has == "queued"),
+				"%+v: %+v", test, na)
 			if na.reply == majority.Queued && test.err == nil {
 				assert.True(t, na.lastAnswer == test.a && na.askedAt == 9*second, "%+v: %+v", test, na)
 			}
@@ -121,7 +122,8 @@ func TestWhatAnAnswerMeansToAnAttempt(t *testing.T) {
 
 // A pushed grant counts for all of its lease only if the push says so, or says nothing.
 func TestAPushThatGrantsForLessMustBeConfirmed(t *testing.T) {
-	for lease, want := range map[string]bool{"": false, " 10000 2000": true, " 10000 8999": true, " 10000 9000": false} {
+	for lease, want := range map[string]bool{"": false, " 10000 2000": true, " 10000 8999": true,
+		" 10000 9000": false} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			na := acq.round.attempts[0]
 			s.say(func(int, string, []string) (string, error) { return "", errBroken })
@@ -265,9 +267,11 @@ func TestWhenAServerIsSilent(t *testing.T) {
 		time.Sleep(second)
 		n.noteAnswers(false, 11*second, 0)
 		assert.Equal(t, n.changedAt, 10*second, "silent since")
-		assert.True(t, n.roundTrip == second && n.answeredAt == 10*second, "%v, %v: a failure is an answer", n.roundTrip, n.answeredAt)
+		assert.Equal(t, n.roundTrip, second, "a failure changes the round trip to")
+		assert.Equal(t, n.answeredAt, 10*second, "a failure changes the last answer to")
 		n.noteAnswers(true, 10*second, 2*second)
-		assert.True(t, !n.isSilent() && n.changedAt == 11*second && n.roundTrip == 2*second, "%v, %v", n.changedAt, n.roundTrip)
+		assert.True(t, !n.isSilent() && n.changedAt == 11*second, "silent, or not since %v", n.changedAt)
+		assert.Equal(t, n.roundTrip, 2*second, "the round trip")
 	})
 }
 
@@ -306,7 +310,8 @@ func TestEachServerIsToldItsOwnToken(t *testing.T) {
 		}
 		na := acq.round.attempts[0]
 		na.holds, na.queued = false, true
-		assert.True(t, errors.Is(na.release(second, []string{"c/1", "99", "7000", "push:"}), errForgot), "it held nothing")
+		assert.True(t, errors.Is(na.release(second, []string{"c/1", "99", "7000", "push:"}), errForgot),
+			"it held nothing")
 		assert.Equal(t, told[0], na.id+" 7000 push:", "what it has is cancelled")
 	})
 }

@@ -37,7 +37,8 @@ func TestARoundThatIsOverKeepsNothing(t *testing.T) {
 				_, err = acq.conclude(context.Background(), r, majority.TooFew, second)
 			}
 			assert.True(t, err != nil, "no error, although too few servers count")
-			assert.True(t, r.ended, "follows: %v, its goroutines wait on, and take what wakes those of the next", follows)
+			assert.True(t, r.ended,
+				"follows: %v, its goroutines wait on, and take what wakes those of the next", follows)
 			r.wantEnded(t)
 		})
 	}
@@ -123,7 +124,8 @@ func TestAWaiterIsToldWhenAKeptLockWillBeFree(t *testing.T) {
 		for i, na := range acq.round.attempts {
 			is := i == acq.round.coordinator
 			assert.False(t, na.holds, "server %d: it is taken for a grant", i)
-			assert.Equal(t, wire.Millis(na.lastAnswer.Left) == want, is, "server %d: it is free in %v", i, na.lastAnswer.Left)
+			assert.Equal(t, wire.Millis(na.lastAnswer.Left) == want, is, "server %d: it is free in %v", i,
+				na.lastAnswer.Left)
 		}
 	})
 }
@@ -279,7 +281,8 @@ func TestNobodyWaitsForASilentServer(t *testing.T) {
 			return err
 		},
 		"a release that is repeated": func(t *testing.T, s *Store, acq *acquisition) error {
-			_, err := s.releaseAgain(t.Context(), time.Minute, []string{acq.key}, []string{"c/1", "20", "7000", "push:"})
+			_, err := s.releaseAgain(t.Context(), time.Minute, []string{acq.key}, []string{"c/1", "20", "7000",
+				"push:"})
 			return err
 		},
 		"what is known of a client": func(t *testing.T, s *Store, acq *acquisition) error {
@@ -294,7 +297,9 @@ func TestNobodyWaitsForASilentServer(t *testing.T) {
 			acq.hold()
 			return acq.cancelRoundAndWait(t.Context(), acq.round, time.Minute, nil)
 		},
-		"a reading": func(t *testing.T, s *Store, acq *acquisition) error { return s.identify(t.Context(), acq.states) },
+		"a reading": func(t *testing.T, s *Store, acq *acquisition) error {
+			return s.identify(t.Context(), acq.states)
+		},
 		"an acquire": func(t *testing.T, _ *Store, acq *acquisition) error {
 			acq.waiterTTL = "0"
 			_, err := acq.runRounds(t.Context())

@@ -220,7 +220,8 @@ func TestTheTokenIsWrittenWhereItIsGranted(t *testing.T) {
 			}
 			acq.round.attempts[2].countsFrom-- // it does not count
 			answer, err := acq.writeToken(t.Context(), acq.round, second)
-			assert.True(t, answer == test.want && (err == nil) == (test.want != ""), "%s: %q, %v", test.name, answer, err)
+			assert.True(t, answer == test.want && (err == nil) == (test.want != ""), "%s: %q, %v", test.name,
+				answer, err)
 			assert.Equal(t, acq.phase == held, test.want != "", "%s: it is held", test.name)
 			synctest.Wait()
 			log.want(t, 0, "31")

@@ -25,7 +25,8 @@ func TestAReadThatBeganBeforeIsNotEnough(t *testing.T) {
 			reads++
 			mu.Unlock()
 			time.Sleep(100 * time.Millisecond)
-			return []string{"node 9000 a 1:q:-3600000:0:9000:5000", "node 9000 b 1:q:-3600000:0:9000:5000", ""}[i], errAt(i)
+			return []string{"node 9000 a 1:q:-3600000:0:9000:5000", "node 9000 b 1:q:-3600000:0:9000:5000",
+				""}[i], errAt(i)
 		})
 		ns := acq.states
 		ns.mu.Lock()
@@ -123,7 +124,8 @@ func TestWhoVouchesRemembers(t *testing.T) {
 		ok, why, sure := ns.vouch(10*second, []bool{true, true, true})
 		assert.True(t, ok == 2 && len(why) == 1 && why[2] != nil && sure, "%d, %v, %v", ok, why, sure)
 		left := ns.probation(2)
-		assert.True(t, left > s.cfg.MaxTTL-second && left <= s.cfg.MaxTTL+second, "it does not count for another %v", left)
+		assert.True(t, left > s.cfg.MaxTTL-second && left <= s.cfg.MaxTTL+second,
+			"it does not count for another %v", left)
 		ns.nodes[2].setProbation(10*second, time.Hour, majority.OnProbation)
 		ns.vouch(10*second, []bool{true, true, true})
 		assert.Equal(t, ns.probation(2), time.Hour-10*second, "it does not count for another")
@@ -192,10 +194,12 @@ func TestARequestLeavesTimeForTheRest(t *testing.T) {
 // What an acquire asks for, and what of it is refused.
 func TestWhatAnAcquireAsksFor(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		assert.True(t, acq.retention == "7000" && acq.ttl == 9*second && acq.channelPrefix == "push:", "%+v", acq.acquireArgs)
+		assert.Equal(t, acq.retention, "7000", "the retention")
+		assert.True(t, acq.ttl == 9*second && acq.channelPrefix == "push:", "%+v", acq.acquireArgs)
 		assert.True(t, acq.states == s.statesOf("h"), "the states are those of another prefix")
 		for _, test := range []struct{ ttl, recordTTL, mode string }{
-			{"0", "9000", "x"}, {"9000", "8999", "x"}, {"9000", "-", "x"}, {"9000", "9000", "p:1:2"}, {"60001", "90000", "x"},
+			{"0", "9000", "x"}, {"9000", "8999", "x"}, {"9000", "-", "x"}, {"9000", "9000", "p:1:2"},
+			{"60001", "90000", "x"},
 		} {
 			_, err := s.parse([]string{"h:{x}"}, []string{"c/1", test.ttl, test.recordTTL, test.mode, "0", "push:"})
 			assert.True(t, isRefusal(err), "%+v: %v", test, err)
@@ -254,7 +258,8 @@ func TestWhichOfSeveralStatesIsTold(t *testing.T) {
 	counts, soon := state(9, 0, majority.Counts), state(7, 20, majority.OnProbation)
 	late, unread := state(8, 30, majority.OnProbation), state(0, 90, majority.OnProbation)
 	for _, states := range [][]*nodeStates{
-		{counts, soon, late, unread}, {unread, late, soon, counts}, {soon, unread, counts, late}, {late, counts, unread, soon},
+		{counts, soon, late, unread}, {unread, late, soon, counts},
+		{soon, unread, counts, late}, {late, counts, unread, soon},
 	} {
 		worst, newest := worstOf(states, 0, 10)
 		assert.Equal(t, worst.countsFrom, 30, "it counts from")

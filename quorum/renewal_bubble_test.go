@@ -314,3 +314,21 @@ func TestWhatIsSentToRestoreALease(t *testing.T) {
 		assert.True(t, next.holds && next.heldSince == 13*second, "%+v", next)
 	})
 }
+
+// A grant that a renewal is the first to tell of counts from the start of that renewal.
+func TestAGrantThatARenewalTellsOfCountsFromItsStart(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		acq.hold()
+		acq.round.attempts[1].holds = false
+		time.Sleep(4 * second)
+		votes := []majority.Vote{majority.Held, majority.TooRecent, majority.Held}
+		ren := renewal{acq: acq, attempts: acq.round.attempts, ttl: acq.ttl, votes: votes, waiters: make([]int, 3)}
+		ren.noteRenewed(13*second, second)
+		acq.mu.Lock()
+		defer acq.mu.Unlock()
+		for i, na := range acq.round.attempts {
+			assert.Equal(t, na.countsFrom, 13*second, "the hold of server %d counts from", i)
+		}
+		assert.Equal(t, acq.renewedAt, 13*second, "the lease was renewed at")
+	})
+}

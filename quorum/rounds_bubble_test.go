@@ -111,7 +111,8 @@ func TestAContradictionLastsBeforeItCounts(t *testing.T) {
 		note := func(after time.Duration, holder string, want bool) {
 			t.Helper()
 			time.Sleep(after)
-			assert.Equal(t, s.noteContradiction(acq.key, 0, holder, acq.ttl), want, "%s, after %v, it lasts", holder, after)
+			assert.Equal(t, s.noteContradiction(acq.key, 0, holder, acq.ttl), want, "%s, after %v, it lasts",
+				holder, after)
 			assert.Equal(t, s.isContradicted(acq.key, 0), want, "%s, after %v, it is contradicted", holder, after)
 		}
 		note(0, "d/1", false)
@@ -308,7 +309,8 @@ func TestACheckedCoordinatorMayBeOneAgain(t *testing.T) {
 			s.noteContradiction(acq.key, third, "e/1", acq.ttl)
 			time.Sleep(6 * time.Second)
 		}
-		assert.True(t, s.isContradicted(acq.key, first) && s.isContradicted(acq.key, third), "they are not contradicted")
+		assert.True(t, s.isContradicted(acq.key, first) && s.isContradicted(acq.key, third),
+			"they are not contradicted")
 		time.Sleep(s.cfg.MaxTTL - 6*time.Second)
 		s.say(func(i int, _ string, _ []string) (string, error) {
 			holder := map[int]string{first: "d/1.7", second: "d/1.8", third: "e/1.9"}[i]

@@ -290,7 +290,10 @@ func TestOneRecordOfSeveral(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(1000+s, 0) }
 	one := func(now int64, fence uint64, since int64, left time.Duration, waiters ...string) wire.Record {
 		r := wire.Record{Now: at(now), Fence: fence, Holders: []wire.HolderLine{
-			{Mode: wire.Shared, Attempt: "A/1", Weight: 1, Entries: int(fence), Token: fence, Since: at(since), Left: left},
+			{
+				Mode: wire.Shared, Attempt: "A/1", Weight: 1, Entries: int(fence), Token: fence,
+				Since: at(since), Left: left,
+			},
 		}}
 		for i, w := range waiters {
 			r.Waiters = append(r.Waiters, wire.WaiterLine{Place: i + 1, Attempt: w})
