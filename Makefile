@@ -25,6 +25,8 @@ LINT_VERSION := 2.15.0
 GOLANGCI_LINT ?= $(CURDIR)/bin/golangci-lint-$(LINT_VERSION)
 GOTESTSUM_VERSION := 1.13.0
 GOTESTSUM ?= $(CURDIR)/bin/gotestsum-$(GOTESTSUM_VERSION)
+GOVULNCHECK_VERSION := 1.9.0
+GOVULNCHECK ?= $(CURDIR)/bin/govulncheck-$(GOVULNCHECK_VERSION)
 
 ifndef VERSION
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -178,6 +180,11 @@ lint: $(GOLANGCI_LINT) ## run golangci-lint and holdfast-vet over every module, 
 	@mkdir -p bin && cd vet && GOWORK=off $(GO) build -o ../bin/holdfast-vet ./holdfast-vet
 	$(call each,lint,$(GOLANGCI_LINT) run ./... && GOWORK=off $(GO) mod tidy -diff && \
 		$(GO) vet -vettool=$(CURDIR)/bin/holdfast-vet ./...)
+
+# Without the workspace: with the versions that each go.mod names, as users get them.
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## look for known vulnerabilities that code of any module reaches; asks vuln.go.dev
+	$(call each,vuln,GOWORK=off $(GOVULNCHECK) ./...)
 
 .PHONY: tidy
 tidy: ## gofmt, and go mod tidy in every module
@@ -333,3 +340,7 @@ $(CURDIR)/bin/golangci-lint-%:
 $(CURDIR)/bin/gotestsum-%:
 	@CGO_ENABLED=0 GOWORK=off GOBIN=$(CURDIR)/bin $(GO) install -trimpath gotest.tools/gotestsum@v$*
 	@mv bin/gotestsum $@
+
+$(CURDIR)/bin/govulncheck-%:
+	@CGO_ENABLED=0 GOWORK=off GOBIN=$(CURDIR)/bin $(GO) install -trimpath golang.org/x/vuln/cmd/govulncheck@v$*
+	@mv bin/govulncheck $@

@@ -116,7 +116,8 @@ type attempt struct {
 	number  uint64        // the number in id
 	askedAt time.Duration // before the client sent the last request that may have led to a grant
 
-	unanswered  int  // how many acquires got no answer
+	unanswered  int // how many acquires got no answer
+	again       again
 	answered    bool // the last acquire was answered
 	needsCancel bool // the server may have a hold or a position of the attempt
 
@@ -171,7 +172,7 @@ func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, er
 	}
 	c.registration.Start()
 	id, number := c.newAttemptID()
-	at := &attempt{c: c, lock: lk, id: id, number: number}
+	at := &attempt{c: c, lock: lk, id: id, number: number, again: again{began: c.now()}}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
 	if !retry.try && c.hub.Active() {
@@ -207,7 +208,8 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 			// confirmation, and only then join the queue.
 			a, err = at.join(ctx)
 		}
-		if err == nil || errors.Is(err, wire.ErrAnswer) || !retry.pauseAfter(ctx, err) {
+		if err == nil || errors.Is(err, wire.ErrAnswer) ||
+			!retry.pauseAfter(ctx, err) && !(retry.try && at.withdrawn(ctx, err)) {
 			return a, err
 		}
 		if at.needsCancel {
@@ -215,6 +217,13 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 		}
 		a, err = at.ask(ctx, script.Acquire)
 	}
+}
+
+// withdrawn reports whether a call that does not wait may ask anew. Its connection broke, or was given up,
+// before the request's time was over, and the server has answered the cancel. Without that answer the
+// next attempt could find the lock held by this one, and call it held.
+func (at *attempt) withdrawn(ctx context.Context, err error) bool {
+	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && withdraw(ctx, at.lock, script.Cancel, at.id)
 }
 
 // ask sends acquire or poll for the attempt.
@@ -533,7 +542,7 @@ func heldIn(err error) error {
 func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{renewalOf(h, ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}

@@ -544,7 +544,7 @@ func marksOf(locks []LockInfo) map[waitsfor.Edge]int64 {
 func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfor.ID) error {
 	for i := range cycle {
 		if one := &cycle[i]; one.Client == nil {
-			_, one.Client = readClient(ctx, w.lock.client, one.ClientID, nil)
+			one.Client = clientInfo(ctx, w.lock.client, one.ClientID)
 		}
 	}
 	err := &DeadlockError{Name: id.Lock, Cycle: cycle}
@@ -567,7 +567,7 @@ func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfo
 
 // readAround reads a lock, and on from there the locks that its holders wait for.
 func readAround(ctx context.Context, c *Client, name string) (locks []LockInfo, err error) {
-	known := &registrations{holdersOnly: true} // there may be many waiters
+	known := newRegistrations(0) // there may be many waiters
 	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
 		info, err := readLock(ctx, c, names[i], known, nil)

@@ -47,7 +47,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	case l.Term == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
-	_, l.Client = readClient(ctx, lk.client, l.ClientID, nil)
+	l.Client = clientInfo(ctx, lk.client, l.ClientID)
 	return l, nil
 }
 

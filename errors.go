@@ -313,8 +313,8 @@ func Hint(err error) string {
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
 		return permissionHint(&request.PermissionError{Err: refused})
 	case errors.As(err, &refused):
-		for text, hint := range hintsOfERR {
-			if refused.Code == "ERR" && strings.Contains(refused.Message, text) {
+		for text, hint := range hintsOfTexts {
+			if (refused.Code == "ERR" || refused.Code == "FORMAT") && strings.Contains(refused.Message, text) {
 				return hint
 			}
 		}
@@ -399,8 +399,10 @@ var hints = map[string]string{
 	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }
 
-// hintsOfERR has one sentence for each text that follows the code ERR.
-var hintsOfERR = map[string]string{
+// hintsOfTexts has one sentence for each text that follows the code ERR or FORMAT.
+var hintsOfTexts = map[string]string{
+	"is damaged: ": "find out which program wrote to the lock's key (ACL); " +
+		"holdfast evict --force, or Eviction.Force, removes the record",
 	"DB index is out of range":              "there is no such database on the server: choose a lower number, or none",
 	"SELECT is not allowed in cluster mode": "a Cluster has no database but 0: leave the number out",
 	"This instance has cluster support disabled": "the server is not in a Cluster: make the store from your client " +

@@ -249,6 +249,17 @@ func ExampleClient_Inspect() {
 	// exclusive true
 }
 
+func ExampleHoldersOnly() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+	defer func() { _ = lease.Release(ctx) }()
+
+	state, err := client.Inspect(ctx, "report", holdfast.HoldersOnly())
+	fmt.Println(err, len(state.Holders), state.Waiting)
+	// Output: <nil> 1 0
+}
+
 func ExampleClient_List() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

@@ -181,9 +181,8 @@ type releaseMode struct {
 
 // release tells the server that the hold has ended. The server grants the next waiter in
 // the same step. The caller has removed the hold from the renewer. Only a deadline of ctx
-// that is still ahead bounds release. If a request gets no answer, the client sends it once
-// more, because a repeated release does no harm. After that it continues in the background
-// until the lease has ended.
+// that is still ahead bounds release. If the connection breaks, a second copy goes out, within the same time
+// limit. After that the client goes on in the background until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
 	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
 	return r.run(timelimit.Lasting(ctx))
@@ -220,11 +219,11 @@ func (r *releasing) run(ctx context.Context) error {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
-			limit = c.sender.WithinResend(ctx, r.start) // includes the wait for the batch
-			// Not released, or not known. A release finds out, because it may run twice.
+			limit = c.sender.WithinResend(ctx, r.start) // not released, or not known: a release finds out
 		}
 	}
 	args = lk.owned(args)
+	r.buf.End = c.now() + requestLimit(lk)
 	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
 	switch {
 	case err != nil:
@@ -320,7 +319,8 @@ func (r *releasing) later(action *script.Script, args []string) {
 // client retries in the background for one TTL.
 func (r *releasing) reopen(ctx context.Context) error {
 	c, lk := r.lock.client, r.lock
-	a, err := c.sender.Ask(ctx, script.CancelRun, lk.keys(), []string{attemptOf(r.hold), c.retention, lk.channelPrefix})
+	args := []string{attemptOf(r.hold), c.retention, lk.channelPrefix}
+	a, err := wire.Parsed(c.sender.RunWithin(ctx, requestLimit(lk), script.CancelRun, lk.keys(), args))
 	switch {
 	case err != nil:
 		if request.Transient(err) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,7 +29,8 @@ type LockInfo struct {
 	Fence        uint64        // the highest fencing token in the record; 0 if there is none
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
 	Holders      []Holder      // empty: the lock is free
-	Waiters      []Waiter      // in order of arrival
+	Waiting      int           // how many wait, with those that have lost their position since
+	Waiters      []Waiter      // in order of arrival; empty with [HoldersOnly]
 	Leader       *Leader       // the holder, if it has proclaimed a value in an election; else nil
 	LastEviction *EvictionInfo // nil if the record has none
 	Job          *JobInfo      // not nil in an answer of List: the record is that of a periodic job
@@ -108,26 +108,43 @@ func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Ho
 
 var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
+// InspectOption is an option of [Client.Inspect]: [HoldersOnly].
+type InspectOption interface{ forInspect() }
+
+type holdersOnly struct{}
+
+func (holdersOnly) forInspect() {}
+
+// HoldersOnly leaves out the waiters: LockInfo.Waiting counts them. So an answer costs two or three
+// requests for an exclusive holder, however many wait.
+func HoldersOnly() InspectOption { return holdersOnly{} }
+
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
-func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
+func (c *Client) Inspect(ctx context.Context, name string, options ...InspectOption) (LockInfo, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	return readLock(ctx, c, name, new(registrations), nil)
+	if slices.Contains(options, HoldersOnly()) {
+		return readLock(ctx, c, name, newRegistrations(0), nil, wire.HoldersOnly)
+	}
+	return readLock(ctx, c, name, newRegistrations(allNames), nil)
 }
 
-// readLock reads a lock, or no more of it than enough wants, see [wire.ReadRecord].
+// readLock reads a lock, or no more of it than enough and mode want, see [wire.ReadRecord].
 func readLock(
-	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool,
+	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool, mode ...string,
 ) (LockInfo, error) {
 	info := LockInfo{Name: name}
-	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough)
+	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough, mode...)
 	if err != nil {
 		return info, wrap("inspecting", name, err)
 	}
+	if len(mode) > 0 {
+		r.Waiters = nil // a quorum has read them to count them
+	}
 	said := known.of(ctx, c, &r)
-	info.Fence, info.Limit = r.Fence<<c.handOverBits, r.Limit
+	info.Fence, info.Limit, info.Waiting = r.Fence<<c.handOverBits, r.Limit, r.Waiting
 	info.Holders = holdersOf(c, &r, said)
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
@@ -156,7 +173,7 @@ func (c *Client) InspectJob(ctx context.Context, name string) (JobInfo, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return JobInfo{Name: name}, err
 	}
-	return readJob(ctx, c, name, new(registrations))
+	return readJob(ctx, c, name, newRegistrations(allNames))
 }
 
 func readJob(ctx context.Context, c *Client, name string, known *registrations) (JobInfo, error) {
@@ -188,8 +205,9 @@ const earlyRefusals = 100
 //
 // A record stays for a while after the last use of its lock ([Config.Retention]), so many of
 // the locks are free. The order is arbitrary. Each state was true when List read it, and locks
-// may change during the listing. A lock that exists the whole time is listed. If a key has the
-// name of a record and holds other data, it is not a lock, and List leaves it out.
+// may change during the listing. A lock that exists the whole time is listed. Of each lock, the
+// first 100 waiters have a Client and Tags. If a key has the name of a record and holds other data,
+// it is not a lock, and List leaves it out.
 //
 // List reads the server's keys a page at a time. So it blocks no server for long, however many
 // other keys there are. In a Cluster it reads every primary, and over a quorum every server.
@@ -279,7 +297,7 @@ func readRecords(
 ) (<-chan listed, <-chan error) {
 	records, answers, scanned := make(chan scan.Record), make(chan listed), make(chan error, 1)
 	var readers sync.WaitGroup
-	known := new(registrations)
+	known := newRegistrations(listedNames)
 	for range listReaders {
 		readers.Go(func() {
 			for r := range records {
@@ -337,7 +355,7 @@ func mayConcernAll(err error) bool {
 // refusesAll reports whether the server refuses to read even what does not exist: no lock has an
 // empty name.
 func refusesAll(ctx context.Context, c *Client) bool {
-	_, err := readLock(ctx, c, "", new(registrations), nil)
+	_, err := readLock(ctx, c, "", newRegistrations(allNames), nil)
 	return mayConcernAll(err)
 }
 
@@ -373,102 +391,6 @@ func ownerName(owner, attempt string) string {
 	return attempt
 }
 
-// registrations are what clients reported about themselves, read once for each client.
-type registrations struct {
-	clients     sync.Map // by client ID: *registration
-	holdersOnly bool     // those of waiters are not read
-}
-
-type registration struct {
-	once sync.Once
-	line wire.ClientLine
-	info *ClientInfo // nil if nothing is known of the client
-}
-
-// said is what the clients in a record have said, by client ID.
-type said map[string]clientSaid
-
-type clientSaid struct {
-	info  *ClientInfo
-	notes map[string]string
-}
-
-func (s said) client(attempt string) *ClientInfo { return s[wire.Client(attempt)].info }
-
-func (s said) tags(attempt string) map[string]string {
-	return wire.ParseTags(s[wire.Client(attempt)].notes[wire.TagsField(wire.NumberOf(attempt))])
-}
-
-func (s said) waits(attempt string) (list []LeaseWait) {
-	notes, number := s[wire.Client(attempt)].notes, wire.NumberOf(attempt)
-	for _, field := range []string{wire.WaitsField(number), wire.InnerField(number)} {
-		for _, w := range wire.ParseWaits(notes[field]) {
-			wait := LeaseWait{Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID, looks: w.Looks}
-			if _, local := wire.LocalClient(w.ID); local {
-				wait.HolderID = ""
-			}
-			list = append(list, wait)
-		}
-	}
-	return list
-}
-
-// of returns what the clients in a record have said. What it cannot read is missing, because
-// a state without names is better than none. The notes are read for each record, unless the
-// client has never written any.
-func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) said {
-	fields := make(map[string][]string)
-	note := func(attempt string) {
-		id := wire.Client(attempt)
-		fields[id] = append(fields[id], wire.TagsField(wire.NumberOf(attempt)))
-	}
-	for _, h := range r.Holders {
-		note(h.Attempt)
-		id, number := wire.Client(h.Attempt), wire.NumberOf(h.Attempt)
-		fields[id] = append(fields[id], wire.WaitsField(number), wire.InnerField(number))
-	}
-	for _, w := range r.Waiters {
-		if !reg.holdersOnly {
-			note(w.Attempt)
-		}
-	}
-	all := make(said, len(fields))
-	for id, wanted := range fields {
-		entry, _ := reg.clients.LoadOrStore(id, new(registration))
-		one, notes := entry.(*registration), map[string]string(nil)
-		one.once.Do(func() { one.line, one.info = readClient(ctx, c, id, nil) })
-		if one.line.Noted {
-			notes = make(map[string]string)
-			for part := range slices.Chunk(wanted, 64) {
-				line, _ := readClient(ctx, c, id, part)
-				maps.Copy(notes, line.Notes)
-			}
-		}
-		if id == c.id {
-			notes = c.waitNotes.Current(notes, wanted)
-		}
-		all[id] = clientSaid{one.info, notes}
-	}
-	return all
-}
-
-// readClient reads what a client has said. If it cannot read that, the info is nil.
-func readClient(
-	ctx context.Context, c *Client, id string, fields []string,
-) (line wire.ClientLine, info *ClientInfo) {
-	answer, err := c.sender.Run(ctx, script.ReadClient, []string{wire.ClientKey(c.cfg.Prefix, id)}, fields)
-	if err != nil {
-		return line, nil
-	}
-	line, ok, err := wire.ParseClient(answer)
-	if err != nil || !ok {
-		return wire.ClientLine{}, nil
-	}
-	return line, &ClientInfo{
-		App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
-	}
-}
-
 // Eviction names the operator and the reason. The server stores both for others to read.
 type Eviction struct {
 	By     string // a person or a job; 1 to 128 bytes
@@ -477,6 +399,11 @@ type Eviction struct {
 	// another client has acquired the lock in the meantime, Evict leaves that client's hold
 	// alone.
 	Token uint64
+	// Force removes the lock's record, whatever is in it: also a damaged record, one of a later
+	// version, or data of another program at the lock's key. No holder and no waiter remains. A
+	// client that waits joins the queue again with its next poll. Tokens keep rising, unless the
+	// fence itself is damaged and was ahead of the server's clock. Token must be 0.
+	Force bool
 }
 
 // Evict ends all holds of a lock, and raises the lock's fence. A resource that checks
@@ -490,9 +417,9 @@ type Eviction struct {
 // All holds end in one step, during which the server serves nobody else. If there are thousands
 // of readers or permits, that takes time: a tenth of a second for 10,000.
 //
-// Evict returns the number of holds that it ended. It is 0 if the lock was free, or if no
-// hold had the given Token. After an [ErrUnknownOutcome], check the result with
-// [Client.Inspect].
+// Evict ends no hold that is granted after the call. It returns how many it has ended. It is 0 if
+// the lock was free, or if no hold had the given Token. With Force it is 1, or 0 if there was no
+// record. After an [ErrUnknownOutcome], check the result with [Client.Inspect].
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
 	if err := checkReadable(ctx, c, name); err != nil {
 		return 0, err
@@ -502,17 +429,26 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, invalid("Eviction.By or Reason is empty: name the operator and the reason")
 	case len(e.By) > 128 || len(e.Reason) > 512:
 		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")
+	case e.Force && e.Token != 0:
+		return 0, invalid("Eviction has Force and a Token: Force removes the record, whoever holds the lock")
 	}
 	token := e.Token >> c.handOverBits
 	if token == 0 && e.Token != 0 {
 		return 0, nil // no hold has so low a token, and the script takes 0 for any
 	}
 	key := wire.Key(c.cfg.Prefix, name)
-	ours := holdsOf(c, key, token)
-	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, []string{
-		wire.Encode(e.By), wire.Encode(e.Reason), wire.Number(token), c.retention,
+	ours, only := holdsOf(c, key, token), wire.Number(token)
+	if e.Force {
+		only = wire.Force
+	}
+	once, err := evictOnce(ctx, c, key, token, e.Force)
+	if err != nil {
+		return 0, wrap("eviction from", name, err)
+	}
+	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, append([]string{
+		wire.Encode(e.By), wire.Encode(e.Reason), only, c.retention,
 		wire.ChannelPrefix(c.cfg.Prefix, name, c.sharded),
-	})
+	}, once...))
 	if err != nil {
 		return 0, wrap("eviction from", name, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -195,7 +196,7 @@ func (m *MultiMutex) takeInOrder(ctx, parent context.Context, try bool, told *ca
 			taken, busy = append(taken, l), len(m.locks)
 			continue
 		}
-		leases, held, err := takeAll(ctx, under(parent, taken), c, group(m.locks[n:busy]), told.start)
+		leases, held, err := takeAll(ctx, under(parent, taken), retry, group(m.locks[n:busy]), told.start)
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
@@ -279,8 +280,9 @@ func group(list []lock) []lock {
 // index of the lock that was the cause. After a HeldError nothing was changed. takeAll
 // first gets the local turns, without a wait.
 func takeAll(
-	ctx, parent context.Context, c *Client, locks []lock, start time.Duration,
+	ctx, parent context.Context, retry *retries, locks []lock, start time.Duration,
 ) (leases []*Lease, busy int, err error) {
+	c := retry.c
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
 			if _, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
@@ -289,7 +291,7 @@ func takeAll(
 			}
 		}
 	}
-	holds, busy, err := askAll(ctx, c, locks)
+	holds, busy, err := askAll(ctx, retry, locks)
 	if err != nil {
 		leaveAll(locks)
 		return nil, busy, err
@@ -321,7 +323,8 @@ func takeAll(
 
 // askAll asks the server for the locks. After an error the server keeps nothing, or a
 // cancel runs in the background.
-func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy int, err error) {
+func askAll(ctx context.Context, retry *retries, locks []lock) (holds []*hold, busy int, err error) {
+	c := retry.c
 	if c.life.IsClosing() {
 		return nil, 0, ErrClosed
 	}
@@ -333,18 +336,13 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		return nil, 0, wrap("lock", first.name, err)
 	}
 	c.registration.Start()
-	attempt, number := c.newAttemptID()
-	keys, args := make([]string, len(locks)), []string{attempt, first.ttlMS, c.retention}
-	for i := range locks {
-		keys[i], args = locks[i].key(), append(args, locks[i].channelPrefix)
+	all, anew := allOf(locks), again{began: c.now()}
+	answer, err := all.ask(ctx, retry.failures)
+	for isBreak(err) && anew.may(first) && all.withdrawn(ctx) {
+		all.cancel() // for a late copy
+		all = allOf(locks)
+		answer, err = all.ask(ctx, retry.failures)
 	}
-	cancelAll := func() {
-		for i := range locks {
-			c.canceller.CancelUnknown(locks[i].toCancel(attempt))
-		}
-	}
-	sent := c.now()
-	answer, err := c.sender.Run(ctx, script.AcquireAll, keys, args)
 	if request.Definite(err) {
 		return nil, 0, wrap("lock", first.name, err)
 	}
@@ -353,7 +351,7 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		g, err = wire.ParseAll(answer, len(locks))
 	}
 	if err != nil {
-		cancelAll()
+		all.cancel()
 		if end := request.Ended(ctx); end != nil {
 			return nil, 0, &endedError{name: first.name, end: end, unknown: true, silent: request.Interrupted(err)}
 		}
@@ -363,18 +361,62 @@ func askAll(ctx context.Context, c *Client, locks []lock) (holds []*hold, busy i
 		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, HeldBy: g.Holder, Remaining: g.Left}
 	}
 	for i, a := range g.Locks {
-		g := grant{number: number, token: a.Token, waiting: a.Waiting, since: sent}
+		g := grant{number: all.number, token: a.Token, waiting: a.Waiting, since: all.sent}
 		h, err := newHold(&locks[i], g)
 		if err != nil {
 			for _, other := range holds {
 				c.renewer.Remove(&other.Item)
 			}
-			cancelAll()
+			all.cancel()
 			return nil, i, err
 		}
 		holds = append(holds, h)
 	}
 	return confirmAll(ctx, c, holds)
+}
+
+// allAttempt is one attempt at several locks.
+type allAttempt struct {
+	locks  []lock
+	id     string
+	number uint64
+	sent   time.Duration
+}
+
+func allOf(locks []lock) *allAttempt {
+	all := &allAttempt{locks: locks}
+	all.id, all.number = locks[0].client.newAttemptID()
+	return all
+}
+
+// ask sends the request. unanswered is how many of the call got no answer before.
+func (all *allAttempt) ask(ctx context.Context, unanswered int) (string, error) {
+	first := &all.locks[0]
+	c := first.client
+	keys, args := make([]string, len(all.locks)), []string{all.id, first.ttlMS, c.retention}
+	for i := range all.locks {
+		keys[i], args = all.locks[i].key(), append(args, all.locks[i].channelPrefix)
+	}
+	all.sent = c.now()
+	limit := leasetime.AcquireLimit(c.sender.Timeout, first.ttl, unanswered)
+	return c.sender.RunWithin(ctx, limit, script.AcquireAll, keys, args)
+}
+
+// withdrawn cancels the attempt, and reports whether the servers have answered.
+func (all *allAttempt) withdrawn(ctx context.Context) bool {
+	for i := range all.locks {
+		if !withdraw(ctx, &all.locks[i], script.Cancel, all.id) {
+			return false
+		}
+	}
+	return true
+}
+
+// cancel cancels the attempt in the background.
+func (all *allAttempt) cancel() {
+	for i := range all.locks {
+		all.locks[i].client.canceller.CancelUnknown(all.locks[i].toCancel(all.id))
+	}
 }
 
 // confirmAll waits until all grants are acknowledged, or releases all of them.

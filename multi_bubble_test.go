@@ -259,8 +259,8 @@ func TestAfterALossTheOtherLocksAreNotHandedOverLocally(t *testing.T) {
 
 func TestSeveralLocksOfUnknownOutcomeAreCancelled(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
-		"reply lost":   func(w *world) { w.LoseReply(only("acquire_all", 1, errLink)) },
-		"request lost": func(w *world) { w.FailRequest(only("acquire_all", 1, errLink)) },
+		"reply lost":   func(w *world) { w.LoseReply(only("acquire_all", 4, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("acquire_all", 4, errLink)) },
 		"request late": func(w *world) { w.net.slow(slowly("acquire_all", 10*time.Second, 0)) },
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {

@@ -88,7 +88,7 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 	if err := checkReadable(ctx, c, m.lock.name); err != nil {
 		return nil, err
 	}
-	info, err := readLock(ctx, c, m.lock.name, &registrations{holdersOnly: true}, anyHolder)
+	info, err := readLock(ctx, c, m.lock.name, newRegistrations(0), anyHolder, wire.HoldersOnly)
 	if err != nil || !info.Held() {
 		return nil, err
 	}

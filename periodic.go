@@ -308,7 +308,14 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	attempt, number := c.newAttemptID()
 	cancelRun := func() { c.canceller.CancelRun(lk.toCancel(attempt)) }
 	sent := c.now()
+	anew := again{began: sent}
 	line, err := p.askRun(ctx, attempt, first)
+	for isBreak(err) && anew.may(lk) && withdraw(ctx, lk, script.CancelRun, attempt) {
+		cancelRun() // for a late copy
+		attempt, number = c.newAttemptID()
+		sent = c.now()
+		line, err = p.askRun(ctx, attempt, first)
+	}
 	if request.Definite(err) {
 		return RunResult{}, nil, wrap("running", lk.name, err)
 	}
@@ -346,7 +353,7 @@ func (p *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunA
 	if asked := p.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
 	}
-	answer, err := c.sender.Run(ctx, script.BeginRun, lk.keys(), []string{
+	answer, err := c.sender.RunWithin(ctx, requestLimit(lk), script.BeginRun, lk.keys(), []string{
 		attempt, lk.ttlMS, c.retention, wire.Millis(p.period), offset, first, lk.channelPrefix,
 	})
 	if err != nil {

@@ -133,8 +133,8 @@ func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
 
 func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
-		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 1, errLink)) },
-		"request lost": func(w *world) { w.FailRequest(only("begin_run", 1, errLink)) },
+		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 4, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("begin_run", 4, errLink)) },
 		"request late": func(w *world) { w.net.slow(slowly("begin_run", 10*time.Second, 0)) },
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
@@ -146,6 +146,23 @@ func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
 			w.net.slow(nil)
 			turn := j.do(w.client().Periodic("job", time.Hour))
 			assert.True(t, turn.Ran && j.count() == 1, "%+v after %d runs", turn, j.count())
+		})
+	}
+}
+
+// A connection that broke costs no run: the period of the first request is given back before the second.
+func TestARunIsAskedForOnceMoreAfterABrokenConnection(t *testing.T) {
+	for name, fault := range map[string]func(w *world){
+		"reply lost":   func(w *world) { w.LoseReply(only("begin_run", 1, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("begin_run", 1, errLink)) },
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			fault(w)
+			j := &job{t: t}
+			turn := j.do(w.client().Periodic("job", time.Hour))
+			assert.True(t, turn.Ran && j.count() == 1, "%+v after %d runs", turn, j.count())
+			turn = j.do(w.client().Periodic("job", time.Hour))
+			assert.True(t, !turn.Ran && j.count() == 1, "%+v after %d runs", turn, j.count())
 		})
 	}
 }

@@ -293,7 +293,7 @@ func TestAnEntryOfUnknownOutcomeIsCancelled(t *testing.T) {
 		a, b := w.client(), w.client()
 		alice := holdfast.Owner("alice")
 		l := mustLock(t, a.Mutex("a", alice))
-		w.LoseReply(only("acquire", 1, errLink))
+		w.LoseReply(only("acquire", 4, errLink))
 		_, err := b.Mutex("a", alice).TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		synctest.Wait()

@@ -22,11 +22,12 @@ import (
 func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewer.Outcome, error) {
 	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
-		holds[i] = l.Hold.(*hold).renewal(l.For)
+		holds[i] = renewalOf(l.Hold.(*hold), l.For)
 	}
 	// All leases of one group need the same acknowledgements, or none needs any.
 	first := batch[0].Hold.(*hold).lock
-	renewals, got, err := c.sender.Renew(ctx, first.ack, holds)
+	limit, _ := ctx.Deadline() // the renewer has set it
+	renewals, got, err := c.sender.Renew(ctx, time.Until(limit), first.ack, holds)
 	if err == nil {
 		err = first.acked(got)
 	}
@@ -41,6 +42,8 @@ func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewe
 			outcomes[i].Waiting = r.Waiting
 		case r.Unknown:
 			outcomes[i].Err = errTooFew
+		case r.Err != nil:
+			outcomes[i].Err = r.Err
 		case r.Evicted:
 			outcomes[i].Lost = renewer.Evicted
 			asking.Go(func() { batch[i].Hold.(*hold).readEviction(ctx) }) // the operator and the reason
@@ -135,7 +138,11 @@ func (m *members) endExtension() {
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.lock.client
-	r, got, err := c.sender.Renew(ctx, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	limit := requestLimit(h.lock)
+	if h.Patient() {
+		limit = c.sender.Timeout
+	}
+	r, got, err := c.sender.Renew(ctx, limit, h.lock.ack, []request.Renewal{renewalOf(h, ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}
@@ -153,8 +160,11 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 	return "", nil
 }
 
-// renewal returns the request for ttl from now on.
-func (h *hold) renewal(ttl time.Duration) request.Renewal {
+// Patient reports whether a renewal waits for acknowledgements.
+func (h *hold) Patient() bool { return h.lock.ack.Wanted() }
+
+// renewalOf returns the request for ttl from now on.
+func renewalOf(h *hold, ttl time.Duration) request.Renewal {
 	return request.Renewal{Key: h.lock.key(), Attempt: attemptOf(h), Owner: h.lock.owner, TTL: ttl}
 }
 
@@ -296,10 +306,11 @@ type lessening struct {
 	permits int           // 0: as many as before
 }
 
-// run sends the request, and once more if no answer comes. what names the call in errors.
+// run sends the request, and once more if the connection breaks. what names the call in errors.
 func (l lessening) run(ctx context.Context, what string) error {
-	ask := func() (wire.Answer, error) { return l.ask(ctx) }
-	a, err := request.WithResend(ctx, ask, ask)
+	c := l.lock.client
+	ask := func(limit time.Duration) (wire.Answer, error) { return l.ask(ctx, limit) }
+	a, err := c.sender.WithResend(ctx, c.now()+c.sender.Timeout, ask, ask)
 	switch {
 	case err != nil:
 		return wrap(what, l.lock.name, err)
@@ -313,10 +324,10 @@ func (l lessening) run(ctx context.Context, what string) error {
 	return nil
 }
 
-func (l lessening) ask(ctx context.Context) (wire.Answer, error) {
+func (l lessening) ask(ctx context.Context, limit time.Duration) (wire.Answer, error) {
 	c, lk := l.lock.client, l.lock
-	return c.sender.Ask(ctx, script.Lessen, lk.keys(),
-		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix})
+	return wire.Parsed(c.sender.RunWithin(ctx, limit, script.Lessen, lk.keys(),
+		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix}))
 }
 
 // later repeats the request in the background until the lease has ended.
@@ -324,7 +335,7 @@ func (l lessening) later() {
 	c := l.lock.client
 	until := max(c.now(), l.Deadline())
 	c.canceller.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
-		_, err := l.ask(ctx)
+		_, err := l.ask(ctx, c.sender.Timeout)
 		return true, err
 	}})
 }

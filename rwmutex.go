@@ -267,9 +267,9 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	}
 	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration
-	ask := func() (wire.Answer, error) {
+	ask := func(limit time.Duration) (wire.Answer, error) {
 		sent = c.now()
-		answer, got, err := c.sender.RunAcked(ctx, lk.ack, script.Convert, lk.keys(), args)
+		answer, got, err := c.sender.RunAcked(ctx, limit, lk.ack, script.Convert, lk.keys(), args)
 		if err == nil {
 			err = lk.acked(got)
 		}
@@ -278,7 +278,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 		}
 		return wire.Parse(answer)
 	}
-	a, err := request.WithResend(ctx, ask, ask)
+	a, err := c.sender.WithResend(ctx, c.now()+c.sender.Timeout, ask, ask)
 	switch {
 	case err != nil && !request.Definite(err):
 		return wrap("converting", lk.name, err)

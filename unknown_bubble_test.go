@@ -263,3 +263,35 @@ func TestACallUnderAnEndedContextHasAKnownOutcome(t *testing.T) {
 }
 
 func errorOf[T any](_ T, err error) error { return err }
+
+// A call that does not wait asks once more if its connection broke. The first attempt is cancelled
+// before, so that the second does not find its own ghost and call the lock held.
+func TestATryAsksOnceMoreAfterABrokenConnection(t *testing.T) {
+	for name, fault := range map[string]func(w *world){
+		"reply lost":   func(w *world) { w.LoseReply(only("acquire", 1, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("acquire", 1, errLink)) },
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			fault(w)
+			l, err := w.client().Mutex("a").TryLock(t.Context())
+			sent := w.net.count("acquire")
+			assert.MustTrue(t, err == nil && sent == 2, "%v after %d requests", err, sent)
+			release(t, l)
+			w.wantFree("a")
+		})
+	}
+}
+
+func TestATryThatCannotCancelAsksNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.LoseReply(func(action string, _ []string) error {
+			if action == "acquire" || action == "cancel" {
+				return errLink
+			}
+			return nil
+		})
+		_, err := w.client().Mutex("a").TryLock(t.Context())
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
+		assert.Equal(t, w.net.count("acquire"), 1, "acquisitions")
+	})
+}

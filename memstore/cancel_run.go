@@ -16,9 +16,13 @@ func cancelRun(st *step, args *arguments) string {
 		st.holder = nil
 		known = true
 	}
-	if !known {
+	switch {
+	case !known && st.undone == attempt:
+		return "released"
+	case !known:
 		return "none"
 	}
+	st.undone = attempt
 	st.expire()
 	st.serveQueue("")
 	return "released"

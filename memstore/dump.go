@@ -30,6 +30,8 @@ func (s *Store) Dump(key string) map[string]string {
 		return fields
 	case at.badge != nil:
 		return map[string]string{"run": at.badge.run, "mark": at.badge.mark}
+	case at.planted != nil:
+		return maps.Clone(at.planted)
 	case at.foreign == laterFormat:
 		return map[string]string{"lock": laterFormat}
 	}
@@ -119,6 +121,12 @@ func (r *record) fields() map[string]string {
 	if r.evicted != nil {
 		f["evicted"] = r.evicted.String()
 	}
+	if r.eviction.request != "" {
+		f["eviction"] = fmt.Sprint(r.eviction.request, " ", r.eviction.ended)
+	}
+	if r.undone != "" {
+		f["undone"] = r.undone
+	}
 	if r.mark != nil {
 		f["period"] = r.mark.String()
 	}
@@ -161,16 +169,19 @@ func confirmable(ms int64, provisional bool) string {
 	return "0" + text(ms)
 }
 
+// sweepRun stands for the server's run in a sweep of this package.
+const sweepRun = "memstore"
+
 // A sweep of this package goes on at a token, and not at a cursor of HSCAN.
 func (s sweep) String() string {
 	if s.past == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" >%d:memstore:%s", s.past, strings.TrimPrefix(text(s.found), "0"))
+	return fmt.Sprintf(" >%d:%s:%s", s.past, sweepRun, strings.TrimPrefix(text(s.found), "0"))
 }
 
 func (e *eviction) String() string {
-	return text(e.when) + " " + e.by + " " + e.reason + " " + strings.Join(e.attempts, " ")
+	return strings.Join(append([]string{text(e.when), e.by, e.reason}, e.attempts...), " ")
 }
 
 // owned writes words, and after them the owner if there is one.

@@ -204,6 +204,15 @@ func ExampleStore_PlantNewerFormat() {
 	// Output: true
 }
 
+func ExampleStore_PlantRecord() {
+	st := memstore.New()
+	st.PlantRecord("holdfast:{report}", map[string]string{"lock": "5 0 - +", "birth": "5", "queue": "1 1 abc"})
+	_, err := party(st).Mutex("report").Lock(context.Background())
+	var refusal *store.ServerError
+	fmt.Println(errors.As(err, &refusal) && refusal.Code == "FORMAT")
+	// Output: true
+}
+
 func ExampleStore_SetAcks() {
 	ctx := context.Background()
 	st := memstore.New()

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
@@ -145,4 +146,35 @@ func (s *Store) PlantNewerFormat(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries[key] = &entry{foreign: laterFormat}
+}
+
+// PlantRecord puts a hash with these fields at key, as a program without Holdfast may write them. If
+// they are a record as the scripts write it, it is one. If not, every script on it refuses it with
+// the code FORMAT, and only an eviction with Force removes it. The scripts refuse what they read, and
+// this store refuses the whole record. Without the field lock it is no record: the code is WRONGTYPE.
+func (s *Store) PlantRecord(key string, fields map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := &entry{expires: s.now().UnixMilli() + plantedLife}
+	if r, damaged := parse(fields); damaged == "" {
+		at.record = r
+	} else {
+		at.planted = maps.Clone(fields)
+	}
+	s.entries[key] = at
+}
+
+// plantedLife is the TTL of what PlantRecord puts at a key, in ms.
+const plantedLife = 600_000
+
+// refuseRecord is the refusal of a record that no version wrote.
+func refuseRecord(key string, fields map[string]string) error {
+	_, damaged := parse(fields)
+	switch lock, is := fields["lock"]; {
+	case !is:
+		return refuse("WRONGTYPE", "the hash "+key+" is not a lock")
+	case lock == "" || lock[0] < '0' || lock[0] > '9':
+		return refuse("FORMAT", "the record "+key+" was written by a newer Holdfast")
+	}
+	return refuse("FORMAT", "the record "+key+" is damaged: "+damaged)
 }

@@ -13,7 +13,11 @@ import (
 // one for the last eviction. Of a large record it shows a page. The scripts come to the shares
 // and waiters in another order.
 func inspect(st *step, a *arguments) string {
-	counts := len(a.words) > 0 && a.text() == "p"
+	mode := ""
+	if len(a.words) > 0 {
+		mode = a.text()
+	}
+	counts := mode == "p" || mode == "h"
 	from := ""
 	if a.left() {
 		from = a.text()

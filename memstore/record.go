@@ -38,6 +38,9 @@ type record struct {
 	watched bool      // somebody watches for the lock to become free
 	evicted *eviction // the last one
 
+	eviction evictionRequest // the last one that had an ID
+	undone   string          // the run that was cancelled last
+
 	mark *mark // the period that has had its run; never changed in place
 	said *said // the leader's last proclamation; never changed in place
 }

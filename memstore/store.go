@@ -32,11 +32,12 @@ type Store struct {
 
 // entry is the value at a key: one of its fields is set.
 type entry struct {
-	record  *record // a lock's
-	client  *client // a client's own
-	badge   *badge  // a quorum's
-	foreign string  // what PlantForeign or PlantNewerFormat has put there
-	expires int64   // ms; 0: never
+	record  *record           // a lock's
+	client  *client           // a client's own
+	badge   *badge            // a quorum's
+	foreign string            // what PlantForeign or PlantNewerFormat has put there
+	planted map[string]string // a damaged record, by PlantRecord
+	expires int64             // ms; 0: never
 }
 
 // New returns an empty store that follows Go's clock.
@@ -102,6 +103,10 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 	}
 	args := &arguments{words: words}
 	switch name {
+	case "evict":
+		if len(words) > 2 && words[2] == forced {
+			return s.force(keys[0], args)
+		}
 	case "renew":
 		return s.renew(keys, args)
 	case "acquire_free":
@@ -115,7 +120,7 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 	case "register_client":
 		return s.registerClient(keys[0], args)
 	case "read_client":
-		return s.readClient(keys[0], args)
+		return s.readClient(keys, args)
 	case "raise_fence":
 		return s.raiseFence(keys, args)
 	case "mark_server":
@@ -155,6 +160,8 @@ func (s *Store) open(key string) (*step, error) {
 	switch {
 	case at.foreign == laterFormat:
 		return nil, refuse("FORMAT", "the record "+key+" was written by a newer Holdfast")
+	case at.planted != nil:
+		return nil, refuseRecord(key, at.planted)
 	case at.record == nil:
 		return nil, refuse("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 	}

@@ -2,60 +2,40 @@ package main
 
 import (
 	"bytes"
-	"cmp"
-	"debug/buildinfo"
-	"runtime/debug"
-	"slices"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// bill is the bill of materials of binaries: the Go release and every module in them, as the
-// binaries themselves tell. Modules of this repository have its version.
-func bill(name, version string, date time.Time, binaries []item) ([]byte, error) {
-	const ours = "github.com/holdfast-go/holdfast"
-	parts := map[string]cyclonedx.Component{}
-	add := func(path, version, sum string) {
-		c := cyclonedx.Component{
-			BOMRef: "pkg:golang/" + path + "@" + version, Type: cyclonedx.ComponentTypeLibrary,
-			Name: path, Version: version, PackageURL: "pkg:golang/" + path + "@" + version,
-		}
-		if sum != "" {
-			c.Properties = &[]cyclonedx.Property{{Name: "go.sum", Value: sum}}
-		}
-		parts[c.BOMRef] = c
-	}
+// bill is the bill of materials of a platform's programs: the programs, the Go release, and every module
+// in them.
+func bill(name, version string, date time.Time, binaries []item, parts []part) ([]byte, error) {
+	list := make([]cyclonedx.Component, 0, len(binaries)+len(parts))
 	for _, b := range binaries {
-		info, err := buildinfo.Read(bytes.NewReader(b.data))
+		sum := sha256.Sum256(b.data)
+		list = append(list, cyclonedx.Component{
+			BOMRef: name + "/" + b.name, Type: cyclonedx.ComponentTypeApplication, Name: b.name, Version: version,
+			Hashes: hashes(sum[:]), Licenses: licences(ourLicence),
+		})
+	}
+	for _, p := range parts {
+		c, err := component(p)
 		if err != nil {
 			return nil, err
 		}
-		add("std", strings.TrimPrefix(info.GoVersion, "go"), "")
-		for _, m := range slices.Concat([]*debug.Module{&info.Main}, info.Deps) {
-			switch {
-			case m.Path == ours || strings.HasPrefix(m.Path, ours+"/"):
-				add(m.Path, "v"+version, "")
-			case m.Replace != nil:
-				add(m.Replace.Path, m.Replace.Version, m.Replace.Sum)
-			default:
-				add(m.Path, m.Version, m.Sum)
-			}
-		}
-	}
-	list := make([]cyclonedx.Component, 0, len(parts))
-	for _, c := range parts {
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b cyclonedx.Component) int { return cmp.Compare(a.BOMRef, b.BOMRef) })
-
 	b := cyclonedx.NewBOM()
 	b.Metadata = &cyclonedx.Metadata{
 		Timestamp: date.Format(time.RFC3339),
 		Component: &cyclonedx.Component{
 			BOMRef: name, Type: cyclonedx.ComponentTypeApplication, Name: "holdfast", Version: version,
-			Licenses: &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}},
+			Licenses: licences(ourLicence),
 		},
 	}
 	b.Components = &list
@@ -64,4 +44,41 @@ func bill(name, version string, date time.Time, binaries []item) ([]byte, error)
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// component is a part in the bill. The hash of a module is that of go.sum, in hexadecimal digits as the
+// format wants it: SHA-256 over the names and the SHA-256 of its files. The hash of the module's zip file
+// would be of no use here: proxies compress the same files differently, and so the same commit would no
+// longer give the same bill.
+func component(p part) (cyclonedx.Component, error) {
+	ref := "pkg:golang/" + p.String()
+	c := cyclonedx.Component{
+		BOMRef: ref, Type: cyclonedx.ComponentTypeLibrary, Name: p.path, Version: p.version, PackageURL: ref,
+		Licenses: licences(p.licence),
+	}
+	if p.sum != "" {
+		coded, found := strings.CutPrefix(p.sum, "h1:")
+		sum, err := base64.StdEncoding.DecodeString(coded)
+		if !found || err != nil || len(sum) != sha256.Size {
+			return c, fmt.Errorf("%s: %q is not a sum of go.sum", p, p.sum)
+		}
+		c.Hashes = hashes(sum)
+		c.Properties = &[]cyclonedx.Property{{Name: "go.sum", Value: p.sum}}
+	}
+	if p.commit != "" {
+		c.Properties = &[]cyclonedx.Property{{Name: "vcs.revision", Value: p.commit}}
+	}
+	return c, nil
+}
+
+func hashes(sum []byte) *[]cyclonedx.Hash {
+	return &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
+}
+
+// licences is an SPDX expression in the bill: one identifier has a field of its own.
+func licences(expression string) *cyclonedx.Licenses {
+	if strings.Contains(expression, " ") {
+		return &cyclonedx.Licenses{{Expression: expression}}
+	}
+	return &cyclonedx.Licenses{{License: &cyclonedx.License{ID: expression}}}
 }

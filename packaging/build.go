@@ -85,7 +85,7 @@ func (p *packager) run(ctx context.Context, list []string) error {
 				return err
 			}
 		}
-		names, err := p.pack(to, bin, texts)
+		names, err := p.pack(ctx, to, bin, texts)
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (p *packager) texts(ctx context.Context, program, work string) ([]item, err
 }
 
 // pack writes the files of one platform, and returns their names.
-func (p *packager) pack(to platform, bin string, texts []item) ([]string, error) {
+func (p *packager) pack(ctx context.Context, to platform, bin string, texts []item) ([]string, error) {
 	var binaries []item
 	for _, each := range programs {
 		name := to.program(each.name)
@@ -231,6 +231,11 @@ func (p *packager) pack(to platform, bin string, texts []item) ([]string, error)
 		}
 		binaries = append(binaries, item{name, data, 0o755})
 	}
+	parts, err := p.parts(ctx, binaries)
+	if err != nil {
+		return nil, err
+	}
+	texts = append(slices.Clip(texts), item{notices, noticesText(parts), 0o644})
 	base := "holdfast_" + p.version + "_" + to.String()
 	pack, ending := tarball, ".tar.gz"
 	if to.os == "windows" {
@@ -240,16 +245,18 @@ func (p *packager) pack(to platform, bin string, texts []item) ([]string, error)
 	if err := pack(&archive, base, slices.Concat(binaries, texts), p.date); err != nil {
 		return nil, err
 	}
-	materials, err := bill(base, p.version, p.date, binaries)
+	materials, err := bill(base, p.version, p.date, binaries, parts)
 	if err != nil {
 		return nil, err
 	}
 	files := []item{{base + ending, archive.Bytes(), 0o644}, {base + ".cdx.json", materials, 0o644}}
 	if to.os == "linux" {
-		for _, b := range binaries { // for the Containerfile
-			files = append(files, item{to.String() + "/" + b.name, b.data, b.mode})
+		for _, f := range slices.Concat(binaries, texts) { // for the Containerfile
+			if f.mode&0o111 != 0 || f.name == "LICENSE" || f.name == notices {
+				files = append(files, item{to.String() + "/" + f.name, f.data, f.mode})
+			}
 		}
-		name, data, err := p.debian(to.arch, slices.Concat(binaries, texts))
+		name, data, err := p.debian(to.arch, slices.Concat(binaries, texts, []item{debianCopyright(parts)}))
 		if err != nil {
 			return nil, err
 		}
@@ -263,6 +270,19 @@ func (p *packager) pack(to platform, bin string, texts []item) ([]string, error)
 		names = append(names, f.name)
 	}
 	return names, nil
+}
+
+// parts lists what the binaries are linked with, with the licences.
+func (p *packager) parts(ctx context.Context, binaries []item) ([]part, error) {
+	list, err := linked(p.version, binaries)
+	if err != nil {
+		return nil, err
+	}
+	from, err := p.origin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return from.licensed(list)
 }
 
 // checksums is the file that sha256sum --check reads.

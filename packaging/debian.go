@@ -41,17 +41,6 @@ func debianPlace(name string) string {
 // maintainer is who answers for the package.
 const maintainer = "The Holdfast authors <authors@holdfast.example>"
 
-// licence is what Debian wants to read of one that it has a copy of.
-const licence = `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
-Upstream-Name: holdfast
-Source: https://github.com/holdfast-go/holdfast
-
-Files: *
-Copyright: The Holdfast authors
-License: Apache-2.0
- On Debian systems, the text of this licence is in /usr/share/common-licenses/Apache-2.0.
-`
-
 // changes is a changelog in Debian's form.
 const changes = `holdfast (%s) unstable; urgency=medium
 
@@ -72,7 +61,7 @@ func (p *packager) debian(arch string, items []item) (name string, data []byte, 
 	if err != nil {
 		return "", nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
+	defer os.RemoveAll(dir)                            //nolint:errcheck // it is a temporary directory
 	version := strings.Replace(p.version, "-", "~", 1) // a version in development comes before its release
 	info := &nfpm.Info{
 		Name: "holdfast", Version: version, Platform: "linux", Arch: arch, Section: "admin", Maintainer: maintainer,
@@ -80,11 +69,11 @@ func (p *packager) debian(arch string, items []item) (name string, data []byte, 
 		MTime: p.date, DisableGlobbing: true,
 	}
 	info.Suggests, info.Deb.Compression = []string{"valkey-server | redis-server"}, "xz"
-	items = append(slices.Clip(items), item{"copyright", []byte(licence), 0o644},
+	items = append(slices.Clip(items),
 		item{"changelog", fmt.Appendf(nil, changes, version, maintainer, p.date.Format(time.RFC1123Z)), 0o644})
 	for _, i := range items {
-		if i.name == "LICENSE" {
-			continue // Debian has it
+		if i.name == "LICENSE" || i.name == notices {
+			continue // Debian has the first, and the file copyright has the terms of the others
 		}
 		place := debianPlace(i.name)
 		if strings.HasSuffix(place, ".gz") {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,32 +134,70 @@ func TestEachBinaryIsOfItsPlatform(t *testing.T) {
 	}
 }
 
+// dependencies are the modules that go version finds in the binaries of this machine's kind.
+func dependencies(t *testing.T) (list []part) {
+	t.Helper()
+	dir := "linux_" + runtime.GOARCH
+	said := succeed(t, dist, "go", "version", "-m", dir+"/holdfast", dir+"/holdfast-verify")
+	for _, found := range regexp.MustCompile(`(?m)^\tdep\t(\S+)\t(\S+)`).FindAllStringSubmatch(said, -1) {
+		list = append(list, part{path: found[1], version: found[2]})
+	}
+	assert.MustTrue(t, len(list) >= 8, "go version -m names only %d modules:\n%s", len(list), said)
+	return list
+}
+
 func TestTheBillListsWhatTheBinariesName(t *testing.T) {
-	var bill struct {
-		Components []struct{ Name, Version, PURL string }
-	}
-	text, err := os.ReadFile(filepath.Join(dist, "holdfast_"+version+"_linux_amd64.cdx.json"))
-	assert.Must(t, err)
-	assert.Must(t, json.Unmarshal(text, &bill))
-	listed := map[string]bool{}
-	for _, c := range bill.Components {
-		listed[c.Name+" "+c.Version] = true
-	}
-	said := succeed(t, dist, "go", "version", "-m", "linux_amd64/holdfast", "linux_amd64/holdfast-verify")
-	names := regexp.MustCompile(`(?m)^\tdep\t(\S+)\t(\S+)`).FindAllStringSubmatch(said, -1)
-	assert.MustTrue(t, len(names) >= 8, "go version -m names only %d modules:\n%s", len(names), said)
-	for _, found := range names {
-		want := found[2]
-		if strings.HasPrefix(found[1], "github.com/holdfast-go/") {
-			want = "v" + version
+	dir := "linux_" + runtime.GOARCH
+	list := components(t, []byte(read(t, filepath.Join(dist, "holdfast_"+version+"_"+dir+".cdx.json"))))
+	want := append(dependencies(t), part{path: standard, version: strings.TrimPrefix(runtime.Version(), "go")})
+	for _, p := range want {
+		own := strings.HasPrefix(p.path, ours)
+		if own {
+			p.version = "v" + version
 		}
-		if !listed[found[1]+" "+want] {
-			t.Errorf("the bill lacks %s %s", found[1], want)
+		c, found := list[p.path+" "+p.version]
+		if !found || len(c.Licenses) != 1 || c.Licenses[0].License.ID+c.Licenses[0].Expression == "" {
+			t.Errorf("the bill lacks %s, or its licence: %+v", p, c)
+		}
+		if !own && p.path != standard && (len(c.Hashes) != 1 || len(c.Hashes[0].Content) != 64) {
+			t.Errorf("the bill lacks the hash of %s: %+v", p, c)
 		}
 	}
-	if release := "std " + strings.TrimPrefix(runtime.Version(), "go"); !listed[release] {
-		t.Errorf("the bill lacks %s", release)
+	for _, name := range []string{"holdfast", "holdfast-verify"} {
+		c := list[name+" "+version]
+		said := succeed(t, dist, "sha256sum", dir+"/"+name)
+		assert.True(t, len(c.Hashes) == 1 && strings.HasPrefix(said, c.Hashes[0].Content+" "),
+			"sha256sum says %s, the bill %+v", said, c)
 	}
+}
+
+// Whoever gets a binary gets the terms of all code in it.
+func TestTheTermsOfAllCodeAreWithTheBinaries(t *testing.T) {
+	dir, base := t.TempDir(), "holdfast_"+version+"_linux_"+runtime.GOARCH
+	succeed(t, dir, "tar", "-xzf", filepath.Join(dist, base+".tar.gz"))
+	archive := read(t, filepath.Join(dir, base, notices))
+	image := read(t, filepath.Join(dist, "linux_"+runtime.GOARCH, notices))
+	assert.True(t, archive == image, "the archive and the directory for the Containerfile differ")
+	var files []string
+	for _, paragraph := range fields(t, read(t, filepath.Join(unpacked(t), "usr/share/doc/holdfast/copyright"))) {
+		files = append(files, paragraph["Files"])
+		assert.True(t, paragraph["Format"] != "" || paragraph["Copyright"] != "" && paragraph["License"] != "",
+			"copyright lacks fields: %v", paragraph)
+	}
+	release := part{path: standard, version: strings.TrimPrefix(runtime.Version(), "go")}
+	for _, p := range append(dependencies(t), release) {
+		if strings.HasPrefix(p.path, ours) {
+			continue // LICENSE
+		}
+		assert.Contains(t, archive, "\n"+p.String()+"/LICENSE")
+		assert.True(t, slices.Contains(files, p.String()+"/*"), "copyright lacks %s", p)
+	}
+	for _, name := range []string{filepath.Join(dir, base), filepath.Join(dist, "linux_"+runtime.GOARCH)} {
+		assert.Equal(t, read(t, filepath.Join(name, "LICENSE")), read(t, "../LICENSE"), "our licence")
+	}
+	windows := succeed(t, dist, "unzip", "-p", "holdfast_"+version+"_windows_amd64.zip", "*/"+notices)
+	assert.Contains(t, windows, "\ngithub.com/inconshreveable/mousetrap@") // only there
+	assert.False(t, strings.Contains(archive, "mousetrap"), "terms of a module that is not linked")
 }
 
 func TestTheDebianPackageRuns(t *testing.T) {
@@ -255,22 +294,18 @@ func TestKubernetesAcceptsTheRecipes(t *testing.T) {
 // commands are the command lines of the recipes that run a job: each up to its --.
 func commands(t *testing.T) map[string][]string {
 	t.Helper()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("recipes", name))
-		assert.Must(t, err)
-		return string(text)
-	}
 	list := map[string][]string{}
 	for n, found := range regexp.MustCompile(`(?m)^\S+ \S+ \S+ \S+ \S+ +root +/usr/bin/holdfast (.*) -- `).
-		FindAllStringSubmatch(read("holdfast.cron"), -1) {
+		FindAllStringSubmatch(read(t, "recipes/holdfast.cron"), -1) {
 		list["holdfast.cron "+string(rune('1'+n))] = strings.Fields(found[1])
 	}
-	found := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/holdfast (.*) -- `).FindStringSubmatch(read("nightly.service"))
+	found := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/holdfast (.*) -- `).
+		FindStringSubmatch(read(t, "recipes/nightly.service"))
 	list["nightly.service"] = strings.Fields(found[1])
-	object, err := decode([]byte(read("cronjob.yaml")))
+	object, err := decode([]byte(read(t, "recipes/cronjob.yaml")))
 	assert.Must(t, err)
 	list["cronjob.yaml"] = object.(*batchv1.CronJob).Spec.JobTemplate.Spec.Template.Spec.Containers[0].Command[1:]
-	if object, err = decode([]byte(read("leader.yaml"))); err != nil {
+	if object, err = decode([]byte(read(t, "recipes/leader.yaml"))); err != nil {
 		t.Fatal(err)
 	}
 	list["leader.yaml"] = object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Command[1:]

@@ -5,8 +5,10 @@ go 1.26.0
 require github.com/CycloneDX/cyclonedx-go v0.12.0
 
 require (
+	github.com/google/licensecheck v0.3.1
 	github.com/goreleaser/nfpm/v2 v2.45.2
 	github.com/holdfast-go/holdfast v0.0.0
+	golang.org/x/mod v0.42.0
 	k8s.io/api v0.35.0
 	k8s.io/apimachinery v0.35.0
 	sigs.k8s.io/yaml v1.6.0

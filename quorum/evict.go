@@ -13,18 +13,27 @@ import (
 
 // evict ends the holds on all nodes that answer, which must be a majority. The holder's next
 // renewal then finds that it holds nothing. The number of ended holds is that of a majority.
+//
+// Each node gets an ID of its own request, and its own bound: the nodes count their tokens separately.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
-	if len(args) != 5 {
-		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 arguments, not %d", len(args))
+	if len(args) != 5 && len(args) != 7 {
+		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 or 7 arguments, not %d", len(args))
 	}
 	ended, attempt := make(map[int]int), ""
 	for tries := 0; ; tries++ {
-		tokens, of, err := s.tokensOnNodes(ctx, keys, args[2], attempt)
+		tokens, fences, of, err := s.tokensOnNodes(ctx, keys, args[2], attempt)
 		if err != nil {
 			return "", err
 		}
 		attempt = of
-		changed, err := s.evictTokens(ctx, keys, args, tokens, ended)
+		each := make([][]string, len(s.nodes))
+		for i := range each {
+			each[i] = append(slices.Clone(args[:2]), tokens[i], args[3], args[4])
+			if len(args) == 7 {
+				each[i] = append(each[i], fmt.Sprintf("%s.%d", args[5], tries), fences[i])
+			}
+		}
+		changed, err := s.evictTokens(ctx, keys, each, ended)
 		if err != nil {
 			return "", err
 		}
@@ -43,13 +52,11 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 // evictTokens evicts the holder on each node by the holder's token there, and adds the number
 // of ended holds to ended. It returns the tokens of other holders that it met.
 func (s *Store) evictTokens(
-	ctx context.Context, keys, args, tokens []string, ended map[int]int,
+	ctx context.Context, keys []string, args [][]string, ended map[int]int,
 ) (changed []uint64, err error) {
 	timeout := s.requestTimeout(ctx, 0)
 	answers, err := askEach(ctx, s, func(ctx context.Context, i int, n *node) (string, error) {
-		own := slices.Clone(args)
-		own[2] = tokens[i]
-		return n.call(ctx.Done(), timeout, script.Evict, keys, own)
+		return n.call(ctx.Done(), timeout, script.Evict, keys, args[i])
 	})
 	if err != nil {
 		return nil, err
@@ -72,17 +79,24 @@ func (s *Store) evictTokens(
 
 // tokensOnNodes returns the tokens that the nodes have for the hold with this token on the
 // majority. A node that granted late, or that the second phase did not reach, has another one.
-// If attempt is known already, the hold is that attempt's.
+// If attempt is known already, the hold is that attempt's. fences are the highest tokens of the nodes; a
+// node that did not answer has none, and nothing ends there.
 func (s *Store) tokensOnNodes(
 	ctx context.Context, keys []string, token, attempt string,
-) (list []string, of string, err error) {
-	list = slices.Repeat([]string{token}, len(s.nodes))
-	if token == "0" {
-		return list, "", nil
+) (list, fences []string, of string, err error) {
+	list, fences = slices.Repeat([]string{token}, len(s.nodes)), slices.Repeat([]string{"0"}, len(s.nodes))
+	if token == wire.Force {
+		return list, fences, "", nil // what cannot be read has no fence either
 	}
 	_, own, err := s.readRecord(ctx, keys)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
+	}
+	for i, r := range own {
+		fences[i] = wire.Number(r.Fence)
+	}
+	if token == "0" {
+		return list, fences, "", nil
 	}
 	for _, r := range own {
 		for _, h := range r.Holders {
@@ -98,5 +112,5 @@ func (s *Store) tokensOnNodes(
 			}
 		}
 	}
-	return list, attempt, nil
+	return list, fences, attempt, nil
 }

@@ -200,7 +200,8 @@ func TestASilentServerIsTheLastThatMayBeCoordinator(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		before := s.order(acq.key)
 		s.nodes[before[0]].noteAnswers(false, s.now(), 0)
-		assert.EqualSlices(t, s.order(acq.key), append(before[1:len(before):len(before)], before[0]), "while it is silent")
+		turned := append(before[1:len(before):len(before)], before[0])
+		assert.EqualSlices(t, s.order(acq.key), turned, "while it is silent")
 		s.nodes[before[0]].noteAnswers(true, s.now(), 0)
 		assert.EqualSlices(t, s.order(acq.key), before, "when it has answered")
 	})

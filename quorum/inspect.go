@@ -11,7 +11,7 @@ import (
 // inspect reads the lock as a majority sees it. Holders are those of a majority; waiters are
 // those of the coordinator's queue.
 func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error) {
-	if len(args) > 0 {
+	if len(args) > 0 && args[0] != wire.HoldersOnly {
 		return "", refusePermits()
 	}
 	merged, _, err := s.readRecord(ctx, keys)

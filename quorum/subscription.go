@@ -81,6 +81,7 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 				}
 			},
 			Resumed: sub.resumed,
+			Awaited: sub.listener.Awaited,
 		})
 		cancel()
 		if try == 0 {

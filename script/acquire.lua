@@ -15,13 +15,14 @@
 --                                          may have expired; now: the server's time in ms; no grant is older
 -- ANSWER busy <left> <holder>              the lock is not free; holder is - unless exclusive
 -- ANSWER conflict <limit>                  another limit is in force, or weight is above the limit asked for
--- ERROR  FORMAT                            the record has a later format
+-- ERROR  FORMAT                            the record has a later format, or no version wrote it
 -- ERROR  ERR                               mode has no such form, or asks for no permit
 --
 -- HOLDS  I1 I2 I3 I5 I6. If the same attempt sends it again, it gets the same token, or
 --        keeps its position; the lease counts from the later time. A limit is in force
 --        while permits are held or an attempt waits. The step decides that after it has
 --        ended expired holds and served the queue. If none is in force, this request sets it.
+-- REPEATS no: after the release a late copy is granted the lock, for nobody.
 -- WHY    If a read and a grant were two steps, two clients could both see the lock free.
 --        If the token were drawn apart from its grant, tokens could be out of order.
 
@@ -38,11 +39,12 @@ end
 -- token and nothing else, so one HGET tells all. Only the new lease needs the record, so
 -- PEXPIRE sets the TTL without comparing it. As in commit it comes first. If the key did
 -- not exist, it comes again at the end. A token has 16 digits until the year 2286. What is
--- not a number was written by a later format. A hash without the field lock is not ours.
+-- not a number was written by a later format. A hash without the field lock is not ours. A fence
+-- ahead of the clock is for the slow path, and so is one that is too large.
 if mode == 'x' and not owner then
   local call = redis.call
   local last = call('HGET', key, 'lock')
-  if (not last and call('PTTL', key) == -2) or (last and #last == 16 and string.find(last, '^%d+$')) then
+  if (not last and call('PTTL', key) == -2) or (last and #last == 16 and string.find(last, '^[1-9]%d+$')) then
     local token = clock_token()
     local hold = token .. ' ' .. ttl .. ' ' .. attempt
     if not last then
@@ -80,11 +82,13 @@ if mode ~= 'x' and not owner then
     local till = now + ttl
     local used, shared_mode, soonest = 0, kind, till
     if sum then
-      used, shared_mode, soonest = string.match(sum, '^(%d+) (%a) (%d+)$')
+      -- The slow path refuses what no version wrote: its numbers are too long, or are none.
+      used, shared_mode, soonest = string.match(sum, '^([1-9]%d*) ([sp]) ([1-9]%d*)$')
+      if not used or #used > 15 or #soonest > 15 then used, soonest = 0, 0 end
       used, soonest = tonumber(used), tonumber(soonest)
     end
     local open = not last and call('PTTL', key) == -2
-    local fence = last and string.match(last, '^%d+')
+    local fence = last and string.match(last, '^[1-9]%d*')
     if fence and #fence == 16 and tonumber(token) > tonumber(fence) then
       if sum then
         open = string.sub(last, 17) == ' 0 - +' and shared_mode == kind and soonest > tonumber(now)
@@ -137,7 +141,7 @@ if mine then return granted(mine) end
 
 if asked_limit and weight > asked_limit then return commit('conflict ' .. text(asked_limit)) end
 
-local waiter = waiting > 0 and read_field('w:' .. attempt)
+local waiter = waiting > 0 and read_waiter(attempt)
 local blocked = false
 if waiting > 0 then
   mine, blocked = serve_queue(waiter and attempt)
@@ -147,7 +151,7 @@ if waiting > 0 then
 end
 
 -- The queue may have removed it, because the limit was lowered.
-waiter = waiting > 0 and read_field('w:' .. attempt)
+waiter = waiting > 0 and read_waiter(attempt)
 if waiter then return commit(keep_waiting(attempt, waiter, waiter_ttl)) end
 
 if asked_limit and limit ~= asked_limit then
@@ -159,7 +163,9 @@ end
 -- A reader that re-enters under its owner's name does not queue behind a writer, because
 -- that writer waits for the reader.
 if blocked and owner and mode == 's' and shared_mode == 's' then
-  local function ours(field, value) return string.sub(field, 1, 2) == 'h:' and words(value)[6] == owner end
+  local function ours(field, value)
+    return string.sub(field, 1, 2) == 'h:' and value ~= '' and read_share(string.sub(field, 3), value)[6] == owner
+  end
   local all = call('HGETALL', key)
   for i = 1, #all, 2 do
     if ours(all[i], fields[all[i]] or all[i + 1]) then blocked = false end

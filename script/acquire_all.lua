@@ -11,11 +11,12 @@
 --                                       the attempt holds all of them for ttl from now on
 -- ANSWER busy <index> <left> <holder>   the index-th lock is not free, and the attempt holds none; left: ms
 --                                       until the holders may have expired; holder is - unless exclusive
--- ERROR  FORMAT                         a record has a later format; nothing has changed
+-- ERROR  FORMAT                         a record has a later format, or no version wrote it; nothing has changed
 --
 -- HOLDS  I1 I2 I3 I5 I6. If the same attempt sends it again, it gets the same tokens, and the
 --        leases count from the later time. If one of the locks was lost in between, the
 --        repeated request releases the others.
+-- REPEATS no: as acquire.
 -- WHY    If two clients took the same locks one by one, each could get half of them. The step
 --        reads all records before it writes. So if one key holds something else, the
 --        server refuses while nothing has changed.

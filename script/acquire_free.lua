@@ -11,6 +11,7 @@
 --
 -- HOLDS  I1 I3 I5. For what it does not grant, the client sends acquire: a repeated
 --        request, a lock that is held, a key that holds no record.
+-- REPEATS no: as acquire.
 -- WHY    Starting a script is most of its cost. So the acquisitions of many goroutines of
 --        a process share one start. They remain independent of each other.
 
@@ -30,7 +31,7 @@ for i, key in ipairs(KEYS) do
       done = call('HSET', key, 'lock', hold .. ARGV[i + 2], 'birth', token)
     end
     if known == 0 and type(done) == 'number' then call('PEXPIRE', key, record_ttl) end
-  elseif #last == 16 and find(last, '^%d+$') and fence > tonumber(last) then
+  elseif #last == 16 and find(last, '^[1-9]%d+$') and fence > tonumber(last) then
     known = call('PEXPIRE', key, record_ttl)
     if type(known) == 'number' then done = call('HSET', key, 'lock', hold .. ARGV[i + 2]) end
     -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.

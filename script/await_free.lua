@@ -11,11 +11,12 @@
 -- ANSWER busy <left> <birth>  it would not; left: ms until the present holders may have expired; birth: of this
 --                             record. The news of another database's record has another one
 -- ANSWER conflict <limit>     another limit is in force, so a try would be refused
--- ERROR  FORMAT               the record has a later format
+-- ERROR  FORMAT               the record has a later format, or no version wrote it
 -- ERROR  ERR                  mode has no such form, or asks for no permit
 --
 -- HOLDS  I5 I6 I7. The caller gets no position in the queue, so it delays nobody. As poll does, it
 --        ends expired holds and serves the queue.
+-- REPEATS yes: it grants nothing.
 -- WHY    If the answer and the mark were two steps, the lock could become free in between, and
 --        nobody would be told. Only a lock that is not free gets the mark.
 

@@ -16,12 +16,13 @@
 -- ANSWER early <left> <attempt>   this period has had its run, by attempt; - if no run is known
 -- ANSWER busy <left> <holder>     a run is due, but an earlier one still goes on
 -- ANSWER other <period> <offset>  the job has another period or offset, which is kept
--- ERROR  FORMAT                   the record has a later format
+-- ERROR  FORMAT                   the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I3 I5. The step that grants the run also marks the period. So the mark exists
 --        even if the run is short or its process crashes. If the same attempt sends it
 --        again, it gets the same token. A request with another period or offset never
 --        judges the mark of a job.
+-- REPEATS no: after a cancel_run or the period a late copy begins a run of nobody.
 -- WHY    If reading the mark and granting were two steps, two processes could run in one
 --        period. The server's clock counts the periods, so the processes' clocks do not matter.
 
@@ -31,11 +32,10 @@ local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6
 --include record
 
 expire()
-local mark, offset = read_field('period'), offset
+local mark, offset = read_words('period', period_run, period_due), offset
 local next_run, last_run, agreed, agreed_offset = 0, '-', text(period), offset
 if mark then
-  next_run, last_run, agreed, agreed_offset = string.match(mark, '^(%-?%d+) (%S+) (%d+) (%S+)$')
-  next_run = tonumber(next_run)
+  next_run, last_run, agreed, agreed_offset = tonumber(mark[1]), mark[2], mark[3], mark[4]
   -- Without an offset the request takes that of the job.
   if offset == '-' and first ~= 'change' then offset = agreed_offset end
 end

@@ -6,12 +6,13 @@
 -- ARGV   2 retention       ms for which the record outlives its last lease
 -- ARGV   3 channel_prefix  prefix of the push channels
 --
--- ANSWER released   the run has ended, and its period is due again
+-- ANSWER released   the run has ended, and its period is due again, by this request or by an earlier copy of it
 -- ANSWER none       the record does not know the run; its request may still be under way
--- ERROR  FORMAT     the record has a later format
+-- ERROR  FORMAT     the record has a later format, or no version wrote it
 --
 -- HOLDS  I4 I5. It leaves a period alone that another run has begun. The mark remains, due
 --        from now on, because it also holds the period and offset of the job.
+-- REPEATS yes: undone remembers the attempt that it gave back; another run has another attempt.
 -- WHY    If the hold ended first and the mark later, nobody could run in between. After a
 --        crash in between, nobody would run for a whole period.
 
@@ -20,18 +21,22 @@ local channel_prefix = ARGV[3]
 
 --include record
 
-local mark = read_field('period')
-local last_run, plan = string.match(mark or '', '^%S+ (%S+) (.+)$')
-local known = last_run == attempt
+local mark = read_words('period', period_run, period_due)
+local known = mark and mark[2] == attempt
 if known then
   extend_record(0)
-  fields.period = text(now) .. ' - ' .. plan
+  fields.period = text(now) .. ' - ' .. mark[3] .. ' ' .. mark[4]
 end
 if holds(attempt) then
   end_exclusive()
   known = true
 end
-if not known then return 'none' end
+if not known then
+  local undone = read_field('undone')
+  if undone and not string.find(undone, '^[^%s/]+/%S+$') then refuse('undone') end
+  return undone == attempt and 'released' or 'none'
+end
+fields.undone = attempt
 expire()
 serve_queue()
 return commit('released')

@@ -9,6 +9,7 @@
 -- ANSWER unknown             the server cannot tell
 --
 -- HOLDS  Writes nothing.
+-- REPEATS yes: it changes nothing.
 -- WHY    A server does not roll a script back. If it refuses a command in the middle, the writes
 --        before it remain, such as a key without a TTL.
 

@@ -13,11 +13,12 @@
 -- ANSWER granted <token> <waiting>  it holds in this mode, now or since an earlier copy of this request
 -- ANSWER busy <left> <holder>       there are other holders, or other entries of its owner; nothing has changed
 -- ANSWER gone                       it does not hold, or holds with another token; nothing has changed
--- ERROR  FORMAT                     the record has a later format
+-- ERROR  FORMAT                     the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I3 I4 I5 I7. A conversion is a grant with a new token. After a downgrade the first
 --        readers of the queue get the lock too. An upgrade goes before the queue, because
 --        everybody in it waits for that reader.
+-- REPEATS yes: a copy that comes after a later conversion names an old token.
 -- WHY    Between a release and an acquisition another writer could get the lock. An upgrade is
 --        refused at once instead of waiting, so two readers never wait for each
 --        other. The token stops a late copy from undoing a later conversion.

@@ -2,8 +2,9 @@
 -- inspect — read one lock, changing nothing.
 --
 -- KEYS   1 key   the lock's record
--- ARGV   1 mode  optional: p if the caller counts permits. Then the answer has no waiters. A store
---                over several servers refuses it, because each of them counts its own permits
+-- ARGV   1 mode  optional: h if the caller asks for holders only, p if it counts permits. Then the answer
+--                has no waiters, but <waiting>. A store over several servers refuses p, because each of
+--                them counts its own permits
 -- ARGV   2 from  optional: the <next> of an earlier answer, to go on from there
 --
 -- ANSWER absent                                                          there is no record
@@ -14,13 +15,14 @@
 -- LINE   leader <value>                                                  the holder has proclaimed this
 -- LINE   period <next> <attempt> <period> <offset>                       of a periodic job: see begin_run
 -- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
--- ERROR  FORMAT  the record has a later format
+-- ERROR  FORMAT  the record has a later format, or no version wrote it
 --
 -- HOLDS  I11. Writes nothing. Times are ms of the server's clock; left is relative; - stands for
 --        no owner. A page shows some of the shared holders and waiters, and all else. Its <used>
 --        counts what it shows, and <position> is the waiter's place. The pages up to the <next> 0
 --        show each holder and waiter that was there all the time, and some of them twice. <next>
 --        means nothing to a server with another <run>; - stands for an unknown one.
+-- REPEATS yes: it changes nothing.
 -- WHY    One step shows up to about 256 holders and waiters, of the same moment. With all of
 --        them, it would keep the server busy for as long as there are many.
 
@@ -32,7 +34,10 @@ if not fence then return 'absent' end
 local lines = {}
 local function add(...) lines[#lines + 1] = table.concat({...}, ' ') end
 local live, shared, queue, seen, next_cursor = 0, {}, {}, 0, from or '0'
-for _ = 1, sweep_pages do
+-- Without shared holders, and if nobody asks for the waiters, no page has anything to show.
+local pages = sweep_pages
+if (mode == 'p' or mode == 'h') and used == 0 then pages, next_cursor = 0, '0' end
+for _ = 1, pages do
   local page = call('HSCAN', key, next_cursor, 'COUNT', sweep_page)
   next_cursor = page[1]
   for i = 1, #page[2], 2 do
@@ -41,14 +46,14 @@ for _ = 1, sweep_pages do
       -- An empty field counts as absent, see commit.
     elseif kind == 'h:' then
       seen = seen + 1
-      local h = parse_share(value)
+      local h = read_share(attempt, value)
       if h[2] > now then
         live = live + h[3]
         shared[#shared + 1] = {tonumber(h[4]), attempt, h}
       end
-    elseif kind == 'w:' and mode ~= 'p' then
+    elseif kind == 'w:' and mode ~= 'p' and mode ~= 'h' then
       seen = seen + 1
-      local w = words(value)
+      local w = read_waiter(attempt, value)
       queue[#queue + 1] = {tonumber(w[1]), attempt, w}
     end
   end
@@ -74,13 +79,15 @@ for i, q in ipairs(queue) do
   add('waiter', paged and w[1] or text(i), w[2], q[2], w[7] or '-', w[3], w[6], text(math.max(w[5] - now, 0)))
 end
 -- A holder under an owner's name does not lead.
-local said = holder and not entries and expiry > now and read_field('leader')
-local token, value = string.match(said or '', '^(%d+) %d+ (.+)$')
-if token == text(fence) then add('leader', value) end
-local period = read_field('period')
-if period then add('period', period) end
-local evicted = read_field('evicted')
-if evicted then add('evicted', evicted) end
+local said = holder and not entries and expiry > now and read_words('leader', leader, leader_gone)
+if said and said[3] and said[1] == text(fence) then add('leader', said[3]) end
+local period = read_words('period', period_run, period_due)
+if period then add('period', table.concat(period, ' ')) end
+local evicted = read_words('evicted', '^([1-9]%d*) (%S+ %S.*)$')
+if evicted then
+  if string.find(evicted[2] .. ' ', '%s%s') or string.find(evicted[2], '[^%S ]') then refuse('evicted') end
+  add('evicted', evicted[1], evicted[2])
+end
 if paged then
   local run = server_run()
   add('page', next_cursor, run ~= '' and run or '-')

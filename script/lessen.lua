@@ -10,11 +10,12 @@
 --
 -- ANSWER lessened <left> <permits> <waiting>  what the hold has now; 1 permit if it is not of permits
 -- ANSWER gone                                 it does not hold; nothing has changed
--- ERROR  FORMAT                               the record has a later format
+-- ERROR  FORMAT                               the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I5 I6 I7. Nothing becomes more, so copies may come in any order and at any time. If
 --        the lock may be free earlier than the waiters were told, the first waiter that receives
 --        pushes is pushed: kept <attempt> <left>.
+-- REPEATS yes: it names what is to remain, and more never comes back.
 -- WHY    A release of some permits that named their number would release them twice if it came
 --        twice. So the request names what remains.
 
@@ -25,8 +26,7 @@ local retention, channel_prefix = tonumber(ARGV[4]), ARGV[5]
 
 local function shorter(till) return ttl > 0 and math.min(till, now + ttl) or till end
 
-local share = read_field('h:' .. attempt)
-local h = share and parse_share(share)
+local h = read_share(attempt)
 local mine = holds(attempt) and expiry > now
 if not mine and not (h and h[2] > now) then return 'gone' end
 expire()

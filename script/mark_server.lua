@@ -9,6 +9,7 @@
 -- ANSWER node <now> <run> <mark>  now: in ms; run: the server's run ID, - if it may not be asked; mark: - for none
 --
 -- HOLDS  I2. After a restart there is no mark, even if the server has read it from its disk.
+-- REPEATS no: after the loss of all data a late copy gives the server its old mark back.
 -- WHY    A server that has lost its memory would grant the same locks again. Its mark is then
 --        lost as well, or belongs to another run.
 
@@ -18,7 +19,7 @@ local now = string.format('%d', clock[1] * 1000 + math.floor(clock[2] / 1000))
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
 local got = redis.call('HMGET', key, 'run', 'mark')
-local mark = got[1] == run and got[2] or '-'
+local mark = got[1] == run and string.match(got[2] or '', '^%S+$') or '-'
 -- PEXPIRE comes first and last, see register_client.
 redis.call('PEXPIRE', key, ttl)
 if new and old == mark then

@@ -12,10 +12,11 @@
 -- ANSWER proclaimed   the value is written, and the observers were pushed
 -- ANSWER late         this leader has made a later proclamation; nothing has changed
 -- ANSWER gone         the attempt does not hold the lock with this token any more
--- ERROR  FORMAT       the record has a later format
+-- ERROR  FORMAT       the record has a later format, or no version wrote it
 --
 -- HOLDS  I2 I4 I5. The value is written with its token. So nobody sees the next leader with
 --        the value of the one before. A late request does not reverse a later one.
+-- REPEATS yes: a copy has an older number, or the token of a former leader.
 -- WHY    Between a read and a write another client could become the leader.
 
 local key, attempt, token, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -24,8 +25,8 @@ local value, watch, retention, channel_prefix = ARGV[4], ARGV[5], tonumber(ARGV[
 --include record
 
 if not holds(attempt) or text(fence) ~= token or expiry <= now then return 'gone' end
-local said = words(read_field('leader') or '')
-if said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
+local said = read_words('leader', leader, leader_gone)
+if said and said[1] == token and tonumber(said[2]) > tonumber(number) then return 'late' end
 extend_record(0)
 local proclaimed = token .. ' ' .. number
 fields.leader = value == '' and proclaimed or proclaimed .. ' ' .. value

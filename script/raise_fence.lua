@@ -11,9 +11,10 @@
 -- ANSWER raised <token> <now> <run> <mark>  the hold has this token, and the next grant a higher one; the rest is
 --                                           the answer of mark_server
 -- ANSWER gone                               the attempt does not hold the lock
--- ERROR  FORMAT                             the record has a later format
+-- ERROR  FORMAT                             the record has a later format, or no version wrote it
 --
 -- HOLDS  I2 I3 I4 I5. It neither lowers a token nor extends a lease.
+-- REPEATS yes: the fence never falls, and only the attempt that holds raises it.
 -- WHY    The servers of a quorum count separately. The client writes the highest of their
 --        tokens to a majority before it trusts the grant. So every later majority
 --        includes a server that counts on from there. The mark vouches for the hold, so it
@@ -31,7 +32,7 @@ local function raised(own)
   local run = server_run()
   if run == '' then run = '-' end
   local got = call('HMGET', mark_key, 'run', 'mark')
-  local mark = got[1] == run and got[2] or '-'
+  local mark = got[1] == run and string.match(got[2] or '', '^%S+$') or '-'
   return commit('raised ' .. own .. ' ' .. text(now) .. ' ' .. run .. ' ' .. mark)
 end
 
@@ -43,10 +44,8 @@ if holds(attempt, owner) then
   end
   return raised(text(fence))
 end
-local share = read_field('h:' .. attempt)
-if not share then return 'gone' end
-local h = parse_share(share)
-if h[2] <= now then return 'gone' end
+local h = read_share(attempt)
+if not h or h[2] <= now then return 'gone' end
 if token > tonumber(h[4]) then
   fence = math.max(fence, token)
   h[4] = text(token)

@@ -9,6 +9,9 @@
 -- One run of a script is a step. A step first computes and then writes: it collects its
 -- changes in locals, and commit writes them. A refusal before commit changes nothing.
 --
+-- A step believes no field that it has not checked. If no version wrote what it reads, it
+-- answers FORMAT and changes nothing: see refuse. Every loop over places is bounded by a count.
+--
 -- Fields of the record (docs/protocol.md has them byte by byte):
 --
 --   lock       FENCE [LEASE HOLDER [+][!]]: the fence, which is the highest token; the
@@ -40,49 +43,118 @@ local function text(n) return string.format('%d', n) end
 -- Each element of an array costs the server half a microsecond on its way into Lua.
 -- So values that scripts read together are one field.
 local got = call('HMGET', key, 'lock', 'birth', 'lost', 'entries', 'limit', 'shares', 'queue')
-local lock_field, birth, lost, limit = got[1], tonumber(got[2]), got[3], tonumber(got[5])
+local lock_field = got[1]
 -- An empty field counts as absent, see commit.
-local entries = got[4] ~= '' and got[4]
+for i = 2, 7 do if got[i] == '' then got[i] = false end end
+local lost, entries = got[3], got[4]
 if not lock_field and call('PTTL', key) ~= -2 then
   return redis.error_reply('WRONGTYPE the hash ' .. key .. ' is not a lock')
 end
-local fence, holder, expiry
+
+-- refuse ends the step with the error FORMAT, because no version wrote this field. Nothing has
+-- been written by then, so the record stays as it is. The end of each script catches the error.
+local function refuse(field)
+  field = string.gsub(string.sub(field, 1, 80), '[%c ]', '?')
+  error({damaged = 'FORMAT the record ' .. key .. ' is damaged: no Holdfast wrote its field ' .. field})
+end
+
+-- The numbers of a record have no 0 in front, but where it marks a provisional hold. A time or
+-- a count has at most 15 digits, and a length of time 14. So sums of them are exact numbers in
+-- Lua, and adding 1 makes a larger one. A token is below most_token for the same reason. Each
+-- function here costs a step a tenth of a microsecond, so that the checks are written out.
+local most_token = 9000000000000000
+
+local fence, holder, expiry = nil, false, nil
 local used, shared_mode, soonest = 0, false, nil
 local sweep_cursor, sweep_run, found = '0', '', nil
 local waiting, head, tail, silent = 0, 1, 0, ''
 local poll_at, poll_place, cursor = 0, 0, 0
 -- A provisional hold was granted by a push that its holder has not confirmed yet.
 local provisional = false
+local watched, birth, limit = false, nil, nil
 if lock_field then
-  local word, lease, name = string.match(lock_field, '^(%d+) ?(%-?%d*) ?@?(%S*)')
+  local word, rest = string.match(lock_field, '^(%d+)(.*)$')
   if not word then
     return redis.error_reply('FORMAT the record ' .. key .. ' was written by a newer Holdfast')
   end
-  fence, holder = tonumber(word), name ~= '' and name ~= '-' and name
-  if holder then
-    expiry = math.floor(fence / 1000) + tonumber(lease, 10)
-    provisional = string.find(lease, '^%-?0%d') ~= nil
+  fence = tonumber(word)
+  if #word > 16 or fence >= most_token then refuse('lock') end
+  local at, marks = '', ''
+  if rest ~= '' then
+    local lease, name
+    lease, at, name, marks = string.match(rest, '^ (%-?%d+) (@?)(%S+)( ?%+?!?)$')
+    local ms = lease and tonumber(lease, 10)
+    if not ms or #lease > 17 or ms >= 1e15 or ms <= -1e15 or #name > 2048 or marks == ' ' then refuse('lock') end
+    if name ~= '-' then
+      holder = name
+      expiry = math.floor(fence / 1000) + ms
+      provisional = string.find(lease, '^%-?0%d') ~= nil
+    end
+    if (holder and at == '' and not string.find(holder, '^[^/]+/.')) or (not holder and (at ~= '' or lease ~= '0')) then
+      refuse('lock')
+    end
+    watched = string.sub(marks, -1) == '!'
+  end
+  -- The marks, and the other fields, agree with each other.
+  local more = string.sub(marks, 2, 2) == '+'
+  if string.sub(word, 1, 1) == '0' or more ~= ((got[6] or got[7]) and true or false) or (holder and got[6]) or
+    (rest ~= '' and not (holder or more)) then
+    refuse('lock')
+  end
+  if (at == '@') ~= (entries and true or false) then refuse('entries') end
+  birth = string.find(got[2] or '', '^[1-9]%d*$') and tonumber(got[2])
+  if not birth or birth > fence + 1 then refuse('birth') end
+end
+if lost then
+  local list = ' ' .. lost .. ' '
+  if #list > 273 or string.find(list, '[^%d ]') or string.find(list, '  ', 1, true) then refuse('lost') end
+  for word in string.gmatch(lost, '%d+') do
+    if string.sub(word, 1, 1) == '0' or tonumber(word) > fence then refuse('lost') end
   end
 end
-if got[6] and got[6] ~= '' then
-  local n, kind, bound, sweep = string.match(got[6], '^(%d+) (%a) (%d+)(.*)$')
-  used, shared_mode, soonest = tonumber(n), kind, tonumber(bound)
-  local from, run, least = string.match(sweep, '^ >(%d+):(%w*):(%d*)$')
-  if from then sweep_cursor, sweep_run, found = from, run, tonumber(least) end
+if entries then
+  local list = ' ' .. entries .. ' '
+  if #list > 1048576 or string.find(list, '%s%s') or string.find(list, '[^%S ]') or string.find(list, ' [^/ ]* ') or
+    (holder == '%kept' and string.find(entries, ' ', 1, true)) then
+    refuse('entries')
+  end
 end
-if got[7] and got[7] ~= '' then
-  local n, first, last, clients = string.match(got[7], '^(%d+) (%d+) (%d+)(.*)$')
-  waiting, head, tail, silent = tonumber(n), tonumber(first), tonumber(last), clients
-  local till, place, rest = string.match(clients, '^ ~(%d+):(%d+)(.*)$')
-  if till then poll_at, poll_place, silent = tonumber(till), tonumber(place), rest end
-  local from, others = string.match(silent, '^ >(%d+)(.*)$')
-  if from then cursor, silent = tonumber(from), others end
+if got[5] then
+  limit = #got[5] <= 15 and string.find(got[5], '^[1-9]%d*$') and tonumber(got[5])
+  if not limit then refuse('limit') end
+end
+if got[6] then
+  local n, kind, bound, sweep = string.match(got[6], '^([1-9]%d*) ([sp]) ([1-9]%d*)(.*)$')
+  if not n or #n > 15 or #bound > 15 then refuse('shares') end
+  used, shared_mode, soonest = tonumber(n), kind, tonumber(bound)
+  if sweep ~= '' then
+    local from, run, least = string.match(sweep, '^ >([1-9]%d*):(%w*):(%d*)$')
+    if not from or #from > 18 or #run > 64 or #least > 15 or string.find(least, '^0') then refuse('shares') end
+    sweep_cursor, sweep_run, found = from, run, tonumber(least)
+  end
+  if kind == 'p' and not limit then refuse('limit') end
+end
+if got[7] then
+  local n, first, last, more = string.match(got[7], '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
+  if not n or #n > 15 or #first > 15 or #last > 15 then refuse('queue') end
+  waiting, head, tail, silent = tonumber(n), tonumber(first), tonumber(last), more
+  if more ~= '' then
+    local till, place, others = string.match(more, '^ ~([1-9]%d*):([1-9]%d*)(.*)$')
+    if till then poll_at, poll_place, silent = tonumber(till), tonumber(place), others end
+    local from, rest = string.match(silent, '^ >([1-9]%d*)(.*)$')
+    if from then cursor, silent = tonumber(from), rest end
+    local _, spaces = string.gsub(silent, ' ', '')
+    if (till and #till > 15) or #silent > 2048 or spaces > 16 or string.find(silent .. ' ', '%s%s') or
+      string.find(silent, '[^%S ]') or string.find(silent, '^[^ ]') or string.find(silent, ' [~>]') then
+      refuse('queue')
+    end
+  end
+  if waiting > tail - head + 1 or poll_place > tail or cursor > tail + 1 then refuse('queue') end
 end
 
 -- Somebody may watch for the lock to become free. The mark in the field lock sends every
 -- script to its slow path, so a lock that nobody watches costs nothing more. before is what
 -- the record was at the beginning of the step.
-local watched = lock_field and string.find(lock_field, ' %+?!$') ~= nil
 local before = watched and {
   holder = holder, used = used, waiting = waiting, limit = limit, fence = fence, till = expiry or soonest,
   birth = birth or 0,
@@ -242,7 +314,7 @@ end
 
 -- note_lost remembers the token of a hold that did not end by a release.
 local function note_lost(token)
-  local list = lost and (lost .. ' ' .. token) or token
+  local list = lost and lost .. ' ' .. token or token
   local _, spaces = string.gsub(list, ' ', '')
   if spaces >= 16 then
     local first, rest = string.match(list, '^(%S+) (.*)$')
@@ -334,13 +406,67 @@ local function words(value)
   return list
 end
 
--- parse_share reads a field h:ATTEMPT. If its expiry begins with 0, the hold is provisional.
-local function parse_share(value)
-  local h = words(value)
-  h.provisional = string.sub(h[2], 1, 1) == '0'
-  h[2] = tonumber(h[2], 10)
-  return h
+-- read_share reads the shared hold of an attempt: mode, expiry, weight, token, since and owner;
+-- nil if it has none. If the expiry begins with 0, the hold is provisional. value is the field,
+-- if the step has read it already.
+local function read_share(attempt, value)
+  local field = 'h:' .. attempt
+  value = value or read_field(field)
+  if not value then return nil end
+  local mode, mark, till, weight, token, since, rest = string.match(value,
+    '^([sp]) (0?)([1-9]%d*) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
+  local owner = rest and string.match(rest, '^ (%S+)$')
+  if not mode or mode ~= shared_mode or #till > 15 or #weight > 15 or tonumber(weight) > used or
+    (mode == 's' and weight ~= '1') or tonumber(token) > fence or #since > 15 or (rest ~= '' and not owner) or
+    #rest > 2048 or not string.find(attempt, '^[^%s/]+/%S+$') then
+    refuse(field)
+  end
+  return {mode, tonumber(till), weight, token, since, owner, provisional = mark ~= ''}
 end
+
+-- attempt_at reads the attempt at a place of the queue.
+local function attempt_at(place)
+  local attempt = read_field('#' .. place)
+  if attempt and not string.find(attempt, '^[^%s/]+/%S+$') then refuse('#' .. place) end
+  return attempt
+end
+
+-- read_waiter reads an attempt that waits: place, mode, weight, ttl, expiry of the place, time of
+-- joining, and owner; nil if it does not wait. value is the field, if the step has read it
+-- already.
+local function read_waiter(attempt, value)
+  local field = 'w:' .. attempt
+  value = value or read_field(field)
+  if not value then return nil end
+  local place, mode, weight, ttl, till, joined, rest = string.match(value,
+    '^([1-9]%d*) ([xsp]) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
+  local owner = rest and string.match(rest, '^ (%S+)$')
+  if not place or waiting == 0 or tonumber(place) < head or tonumber(place) > tail or #weight > 15 or #ttl > 14 or
+    #till > 15 or #joined > 15 or (mode ~= 'p' and weight ~= '1') or (mode == 'p' and not limit) or
+    (rest ~= '' and not owner) or #rest > 2048 or not string.find(attempt, '^[^%s/]+/%S+$') then
+    refuse(field)
+  end
+  return {place, mode, weight, ttl, till, joined, owner}
+end
+
+-- read_words reads a field by one pattern or the other, and returns what that captures; nil if
+-- there is no such field. A number has at most 16 digits.
+local function read_words(field, pattern, other)
+  local value = read_field(field)
+  if not value then return nil end
+  local list = {string.match(value, pattern)}
+  if not list[1] and other then list = {string.match(value, other)} end
+  if not list[1] or #value > 65536 then refuse(field) end
+  for _, word in ipairs(list) do
+    if string.find(word, '^%-?%d+$') and (#word > 16 or string.find(word, '^%-?0%d')) then refuse(field) end
+  end
+  return list
+end
+
+-- The forms of the fields leader and period, with and without the optional part.
+local leader, leader_gone = '^([1-9]%d*) (%d+) (=%S*)$', '^([1-9]%d*) (%d+)$'
+local period_run, period_due =
+  '^(%-?%d+) ([^%s/]+/%S+) ([1-9]%d*) ([%-%d]%d*)$', '^(%-?%d+) (%-) ([1-9]%d*) ([%-%d]%d*)$'
 
 -- server_run is the ID of the server's run, or empty if the user may not ask for it.
 local function server_run()
@@ -371,16 +497,14 @@ local function sweep()
       if value == '' then
         fields[field] = ''
       else
-        -- For many holders, a table for each would double the time of the step.
-        local word, weight, token = string.match(value, '^%a (%d+) (%d+) (%d+)')
-        local till = tonumber(word, 10)
-        if till <= now then
+        local h = read_share(string.sub(field, 3), value)
+        if h[2] <= now then
           fields[field] = ''
-          over = over + weight
-          gone[#gone + 1] = {tonumber(token), token, string.sub(field, 3), string.sub(word, 1, 1) == '0'}
+          over = over + h[3]
+          gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(field, 3), h.provisional}
         else
-          kept, live = kept + 1, live + weight
-          found = math.min(found or till, till)
+          kept, live = kept + 1, live + h[3]
+          found = math.min(found or h[2], h[2])
         end
       end
     end
@@ -474,8 +598,8 @@ end
 
 -- stop_waiting removes an attempt from the queue if it waits.
 local function stop_waiting(attempt)
-  local waits = waiting > 0 and read_field('w:' .. attempt)
-  if waits then leave_queue(attempt, words(waits)[1]) end
+  local waits = waiting > 0 and read_waiter(attempt)
+  if waits then leave_queue(attempt, waits[1]) end
 end
 
 -- channel_of returns the push command and the channel for a waiter, or nil if no push can
@@ -519,7 +643,7 @@ local function read_ahead(from, to)
   for i = 1, #there, 2 do subscribers[there[i]] = there[i + 1] end
 end
 
--- each_waiter calls visit(attempt, place) for the waiters in order, until visit returns
+-- each_waiter calls visit(attempt, place, waiter) for the waiters in order, until visit returns
 -- true. It covers the places near HEAD. Then it goes on from CURSOR, past waiters that
 -- earlier steps have skipped and that have not polled since. It returns the place at
 -- which it ended.
@@ -532,8 +656,13 @@ local function each_waiter(visit)
       read_ahead(place, known)
       ahead = math.min(4 * ahead, head_window)
     end
-    local attempt = read_field('#' .. place)
-    if attempt and visit(attempt, place) then break end
+    local attempt = attempt_at(place)
+    if attempt then
+      -- Each place that is taken has its waiter, and each waiter its place.
+      local w = read_waiter(attempt)
+      if not w or tonumber(w[1]) ~= place then refuse('#' .. place) end
+      if visit(attempt, place, w) then break end
+    end
     place = place + 1
     if place == head + head_window then place = math.max(place, cursor) end
   end
@@ -562,9 +691,9 @@ end
 -- got it: they hold it together. It skips waiters that no push can reach, and those beyond
 -- the two windows. The caller gets its answer without a push.
 local function grant_same_owner(caller)
-  each_waiter(function(attempt, place)
-    local w = words(attempt ~= caller and read_field('w:' .. attempt) or '')
-    if w[1] and w[7] == holder and tonumber(w[5]) > now and notify(attempt, text(fence), tonumber(w[4])) then
+  each_waiter(function(attempt, place, w)
+    if attempt ~= caller and w[7] == holder and tonumber(w[5]) > now and
+      notify(attempt, text(fence), tonumber(w[4])) then
       leave_queue(attempt, place)
       extend_record(tonumber(w[4]))
       entries = entries .. ' ' .. attempt
@@ -592,17 +721,14 @@ local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > 
 local unfinished = false
 local function serve_queue(caller)
   local mine, blocked, pushed = nil, false, false
-  local own = caller and words(read_field('w:' .. caller))
+  local own = caller and read_waiter(caller)
   if own then cursor = math.min(cursor, tonumber(own[1])) end
   if own and above_limit(own) then
     leave_queue(caller, own[1])
     caller = nil
   end
-  local reached = holder and head or each_waiter(function(attempt, place)
-    -- w: place, mode, weight, ttl, expiry of the place, time of joining, [owner]
-    local w = words(read_field('w:' .. attempt) or '')
+  local reached = holder and head or each_waiter(function(attempt, place, w)
     local ttl = tonumber(w[4])
-    if not ttl then return false end
     if attempt ~= caller and tonumber(w[5]) <= now or above_limit(w) then
       leave_queue(attempt, place)
     elseif not compatible(w[2], tonumber(w[3])) then
@@ -628,8 +754,8 @@ local function serve_queue(caller)
   if (unfinished or (sweeping() and waiting > 0)) and (mine or not caller or not ask_to_poll(caller, 1)) then
     -- One of the last waiters: a waiter beyond the windows may be due.
     local from, at = math.max(reached, tail - head_window + 1), tail
-    read_ahead(from, tail)
-    while at >= from and not (read_field('#' .. at) and ask_to_poll(read_field('#' .. at), 1)) do at = at - 1 end
+    if from <= tail then read_ahead(from, tail) end
+    while at >= from and not (attempt_at(at) and ask_to_poll(attempt_at(at), 1)) do at = at - 1 end
   end
   -- A pushed grant may expire unconfirmed, and nobody else notices. So the step asks one
   -- waiter to poll at that time: the last one, or the next one if the last has the same
@@ -642,12 +768,12 @@ local function serve_queue(caller)
   end
   if till > now and waiting > 0 and not (poll_at > now and poll_place >= reached) then
     local unconfirmed = pushed or (provisional and words(entries or holder)[1]) or '/'
-    local client, other, at = string.match(unconfirmed, '^[^/]*/'), read_field('#' .. tail), tail
+    local client, other, at = string.match(unconfirmed, '^[^/]*/'), attempt_at(tail), tail
     if not other or string.sub(other, 1, #client) == client then
       other, at = false, reached - 1
       while at < math.min(tail, reached + head_window - 1) and not other do
         at = at + 1
-        other = read_field('#' .. at)
+        other = attempt_at(at)
       end
     end
     if other and string.sub(other, 1, #client) ~= client and
@@ -717,8 +843,7 @@ end
 -- live_share reads the shared hold of an attempt. If it has expired, and no sweep has come to
 -- it yet, this ends it.
 local function live_share(attempt)
-  local share = read_field('h:' .. attempt)
-  local h = share and parse_share(share)
+  local h = read_share(attempt)
   if not h or h[2] > now then return h end
   fields['h:' .. attempt] = ''
   set_shares(used - h[3])
@@ -748,8 +873,7 @@ local function reacquire(attempt, owner, ttl, enters)
 end
 
 -- keep_waiting extends the time for which a waiter keeps its position. It returns the answer.
-local function keep_waiting(attempt, waiter, waiter_ttl)
-  local w = words(waiter)
+local function keep_waiting(attempt, w, waiter_ttl)
   w[5] = text(now + waiter_ttl)
   extend_record(waiter_ttl)
   fields['w:' .. attempt] = table.concat(w, ' ')

@@ -13,6 +13,7 @@
 -- ANSWER announced
 --
 -- HOLDS  I2. The record holds no secret. An empty value removes the note.
+-- REPEATS yes: a late copy may bring an older note back, and notes are for people only.
 -- WHY    It is apart from the locks: a client writes it once, and not with each
 --        acquisition. A note belongs to an attempt by its number, which is never used again.
 --        So a note that remains for too long describes nothing else.

@@ -11,9 +11,10 @@
 -- ANSWER released        the hold has ended, by this request or by an earlier copy of it
 -- ANSWER held <entries>  this entry has ended; the owner has others
 -- ANSWER gone            the hold had ended before: it expired, was evicted, or the record was lost
--- ERROR  FORMAT          the record has a later format
+-- ERROR  FORMAT          the record has a later format, or no version wrote it
 --
 -- HOLDS  I3 I4 I5 I7. The same step grants the next waiter.
+-- REPEATS yes: a copy finds the hold ended; the token says whether it was released.
 -- WHY    The record remembers lost holds and not released ones. Losses are rare, so it costs
 --        nothing to tell a repeated release from a lost hold. If a hold has expired and
 --        nobody took the lock since, it is still in the record. Its release answers
@@ -28,27 +29,31 @@ local function clock_token()
   return clock[1] .. string.sub('00000' .. clock[2], -6)
 end
 
--- The fast paths. Each leaves the record as the slow path would.
+-- The fast paths. Each leaves the record as the slow path would. What does not have the form of
+-- what they read is for the slow path, which refuses it if no version wrote it.
 if not owner then
   local call = redis.call
   local lock = call('HGET', key, 'lock')
-  -- If the first byte is no digit, a later format wrote it. The slow path answers that.
-  if lock and not string.find(lock, '^%d') then lock = nil end
-  if lock and string.sub(lock, -#attempt - 1) == ' ' .. attempt and string.sub(lock, 17, 17) == ' ' then
+  -- fence: sixteen digits, and below most_token in record.lua. rest: where the attempt begins,
+  -- after the lease.
+  local fence, rest = string.match(lock or '', '^([1-8]%d+) %-?%d+ ()')
+  if not fence or #fence ~= 16 or rest > 36 then lock = nil end
+  if lock and string.sub(lock, rest) == attempt then
     -- An exclusive hold without waiters.
-    call('HSET', key, 'lock', string.sub(lock, 1, 16))
+    call('HSET', key, 'lock', fence)
     return 'released'
   elseif lock and #lock == 22 and string.sub(lock, 17) == ' 0 - +' then
     -- A shared hold or permits, without waiters. If there are other holds, the step asks
     -- whether one of them has expired.
     local got = call('HMGET', key, 'shares', 'queue', 'h:' .. attempt)
-    local weight = got[3] and string.match(got[3], '^%a %d+ (%d+) ')
-    local used, shared_mode, soonest = string.match(got[1] or '', '^(%d+) (%a) (%d+)$')
-    if weight and used and (got[2] or '') == '' then
+    local kind, weight = string.match(got[3] or '', '^([sp]) 0?[1-9]%d* ([1-9]%d*) [1-9]%d* [1-9]%d*')
+    local used, shared_mode, soonest = string.match(got[1] or '', '^([1-9]%d*) ([sp]) ([1-9]%d*)$')
+    if kind and kind == shared_mode and (got[2] or '') == '' and #used <= 15 and #soonest <= 15 and
+      tonumber(weight) <= tonumber(used) then
       -- One HSET is the whole change, as in commit. It makes fields that go empty.
       local rest = used - weight
       if rest == 0 then
-        call('HSET', key, 'lock', string.sub(lock, 1, 16), 'h:' .. attempt, '', 'shares', '')
+        call('HSET', key, 'lock', fence, 'h:' .. attempt, '', 'shares', '')
         redis.pcall('HDEL', key, 'h:' .. attempt, 'shares')
         return 'released'
       end
@@ -59,19 +64,25 @@ if not owner then
         return 'released'
       end
     end
-  elseif lock and string.sub(lock, -#attempt - 3) == ' ' .. attempt .. ' +' then
+  elseif lock and string.sub(lock, rest) == attempt .. ' +' then
     -- An exclusive hold with waiters, the first of which wants an exclusive hold and receives
     -- pushes. The slow path serves every other queue.
     local queue = call('HGET', key, 'queue')
-    local waiting, head, tail, poll_at, poll_place = string.match(queue or '', '^(%d+) (%d+) (%d+) ?~?(%d*):?(%d*)$')
-    local next_attempt = head and call('HGET', key, '#' .. head)
-    local ttl, waiter_expiry
-    if next_attempt then
-      ttl, waiter_expiry = string.match(call('HGET', key, 'w:' .. next_attempt) or '', '^%d+ x %d+ (%d+) (%d+) %d+$')
+    local waiting, head, tail, watch = string.match(queue or '', '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
+    local poll_at, poll_place = '', ''
+    if watch and watch ~= '' then poll_at, poll_place = string.match(watch, '^ ~([1-9]%d*):([1-9]%d*)$') end
+    -- The loop below counts places, and counts with more digits do not grow.
+    local known = poll_at and waiting and #head <= 15 and #tail <= 15 and #poll_at <= 15 and #poll_place <= 15 and
+      tonumber(waiting) <= tail - head + 1
+    local next_attempt = known and call('HGET', key, '#' .. head)
+    local place, ttl, waiter_expiry
+    if next_attempt and string.find(next_attempt, '^[^/%s]+/%S+$') then
+      place, ttl, waiter_expiry = string.match(call('HGET', key, 'w:' .. next_attempt) or '',
+        '^(%d+) x 1 ([1-9]%d*) ([1-9]%d*) [1-9]%d*$')
     end
-    if ttl then
+    if place and place == head and #ttl <= 14 and #waiter_expiry <= 15 then
       local token = clock_token()
-      local now, fence = string.sub(token, 1, -4), string.match(lock, '^%d+')
+      local now = string.sub(token, 1, -4)
       if tonumber(waiter_expiry) > tonumber(now) and tonumber(token) > tonumber(fence) then
         waiting = string.format('%d', waiting - 1)
         local place, following = head, nil
@@ -81,7 +92,8 @@ if not owner then
         end
         -- A waiter must poll when this grant may expire unconfirmed, see serve_queue. The
         -- waiter that gets the lock polls no more.
-        local watch, client = '', string.match(next_attempt, '^[^/]*/')
+        local client = string.match(next_attempt, '^[^/]*/')
+        watch = ''
         if poll_place == head then poll_at = '' end
         if poll_at ~= '' then watch = ' ~' .. poll_at .. ':' .. poll_place end
         local poller_told = following and not (poll_at ~= '' and tonumber(poll_at) > tonumber(now) and
@@ -144,13 +156,13 @@ if holds(attempt, owner) then
   local rest = remove_entry(attempt)
   if rest > 0 then return commit('held ' .. rest) end
 else
-  local share = read_field('h:' .. attempt)
+  local share = read_share(attempt)
   if not share then
     if owner and entries and holder == owner and text(fence) == token then return 'held ' .. #words(entries) end
     return was_released(token) and 'released' or 'gone'
   end
   fields['h:' .. attempt] = ''
-  set_shares(used - words(share)[3])
+  set_shares(used - share[3])
 end
 expire()
 serve_queue()

@@ -14,10 +14,11 @@
 -- ANSWER released        released and free: the minimum time is over
 -- ANSWER held <entries>  this entry has ended; the owner has others, and holds for min_hold and keep at least
 -- ANSWER gone            the hold had ended before: it expired, was evicted, or the record was lost
--- ERROR  FORMAT          the record has a later format
+-- ERROR  FORMAT          the record has a later format, or no version wrote it
 --
 -- HOLDS  I3 I4 I5 I7. If the lock is free earlier than the waiters were told, the first waiter
 --        that receives pushes is pushed: kept <attempt> <left>. Nobody renews a kept lock.
+-- REPEATS yes: as release.
 -- WHY    A holder that only stops renewing cannot make its lease end earlier. A holder that
 --        extends its lease instead could be overtaken by a late renewal of its own.
 

@@ -9,18 +9,18 @@
 --
 -- HOLDS  I4 I5 I7. For what it does not release, the client sends release: a lock with
 --        waiters, a repeated request, a hold that has ended.
+-- REPEATS yes: as release.
 -- WHY    As in acquire_free.
 
--- byte makes no text, and a text costs more than all else that a key needs here.
-local call, byte, sub = redis.pcall, string.byte, string.sub
+local call, match, sub = redis.pcall, string.match, string.sub
 local each = {}
 for i, key in ipairs(KEYS) do
-  local attempt, space = ARGV[i], 32
   local lock, done = call('HGET', key, 'lock'), nil
-  local first = type(lock) == 'string' and byte(lock)
-  -- If the first byte is no digit, a later format wrote it.
-  local known = first and first >= 48 and first <= 57
-  if known and byte(lock, 17) == space and byte(lock, -#attempt - 1) == space and sub(lock, -#attempt) == attempt then
+  -- space: where the fence ends. from: where the attempt begins, after the lease. What has
+  -- another form is for release, which refuses it if no version wrote it.
+  local space, from
+  if type(lock) == 'string' then space, from = match(lock, '^[1-8]%d+() %-?%d+ ()') end
+  if space == 17 and from <= 36 and sub(lock, from) == ARGV[i] then
     done = call('HSET', key, 'lock', sub(lock, 1, 16))
   end
   each[i] = type(done) == 'number' and '1' or '-'

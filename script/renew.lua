@@ -13,11 +13,12 @@
 --
 -- HOLDS  I2 I4 I5. It never shortens a lease. It does not revive an expired lease: a late
 --        renewal must not block the lock when nobody uses it.
+-- REPEATS yes: a copy extends only a hold that its attempt still has.
 -- WHY    PEXPIRE comes first because it needs no memory. After it the script may write even
 --        if the server is full. So leases survive on a full server.
 
 local retention, common_ttl = tonumber(ARGV[1]), tonumber(ARGV[2])
-local call, find, sub, byte = redis.call, string.find, string.sub, string.byte
+local call, find, sub, match = redis.call, string.find, string.sub, string.match
 local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
@@ -34,28 +35,38 @@ local function vanished(key, field, value) return call('HSET', key, field, value
 local function renew(key, lock, attempt, ttl, owner)
   if type(lock) == 'table' then
     -- If another program has overwritten one key, one lease is lost and not all.
-    if string.find(lock.err, 'WRONGTYPE', 1, true) then return '-' end
+    if find(lock.err, 'WRONGTYPE', 1, true) then return '-' end
     error(lock.err)
   end
-  -- This script does not write to a record of a later format.
-  local word, lease, holder, more = string.match(lock or '', '^(%d+) ?(%-?%d*) ?(%S*)( ?%+?!?)$')
-  if not word then return '-' end
+  -- This script does not write to a record of a later format, or to one that no version wrote.
+  -- See record.lua, which has the same rules.
+  local word, rest = match(lock or '', '^([1-9]%d*)(.*)$')
+  local lease, holder, more = '0', '', ''
+  if word and rest ~= '' then lease, holder, more = match(rest, '^ (%-?%d+) (%S+)( ?%+?!?)$') end
+  if not (word and lease) or #word > 16 or #lease > 17 or tonumber(word) >= 9e15 or more == ' ' or
+    math.abs(tonumber(lease, 10)) >= 1e15 then
+    return '-'
+  end
   local fence = tonumber(word)
-  local expiry = math.floor(fence / 1000) + (tonumber(lease, 10) or 0)
+  local expiry = math.floor(fence / 1000) + tonumber(lease, 10)
   local ahead = math.max(0, math.ceil((fence - micros) / 1000))
   local life = string.format('%d', math.max(ttl, ahead) + retention)
   local mine = holder == attempt
   if owner ~= '' then
     local entries = holder == '@' .. owner and call('HGET', key, 'entries')
+    if entries and #entries > 1048576 then return '-' end
     mine = entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true)
   end
   local waiting = '0'
   if more ~= '' then
-    local queue = call('HGET', key, 'queue') or ''
-    waiting = string.match(queue, '^%d+') or '0'
+    local queue, first, last = call('HGET', key, 'queue') or '', nil, nil
+    if queue ~= '' then
+      waiting, first, last = match(queue, '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)')
+      if not waiting or #first > 15 or #last > 15 or tonumber(waiting) > last - first + 1 then return '-' end
+    end
     -- The client has sent a request, so it is not silent.
     local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
-    local from, to = string.find(queue .. ' ', client, 1, true)
+    local from, to = find(queue .. ' ', client, 1, true)
     if from then
       call('HSET', key, 'queue', string.sub(queue, 1, from - 1) .. string.sub(queue, to))
     end
@@ -73,8 +84,13 @@ local function renew(key, lock, attempt, ttl, owner)
   local share = not mine and more ~= '' and call('HGET', key, 'h:' .. attempt)
   -- An empty field counts as absent, see commit in record.lua.
   if share and share ~= '' then
-    local mode, till, rest = string.match(share, '^(%a) (%d+) (.*)$')
-    local over = tonumber(till, 10)
+    local mode, till, rest, weight, token, since, name = match(share,
+      '^([sp]) (0?[1-9]%d*) (([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*))$')
+    local over = mode and tonumber(till, 10)
+    if not mode or over >= 1e15 or #weight > 15 or (mode == 's' and weight ~= '1') or tonumber(token) > fence or
+      #since > 15 or (name ~= '' and not find(name, '^ %S+$')) then
+      return '-'
+    end
     if over > now then
       extend_record(key, life)
       if now + ttl > over or string.find(till, '^0') then
@@ -85,7 +101,8 @@ local function renew(key, lock, attempt, ttl, owner)
     end
   end
   local evicted = call('HGET', key, 'evicted')
-  if evicted and string.find(evicted .. ' ', ' ' .. attempt .. ' ', 1, true) then return 'evicted' end
+  local names = match(evicted or '', '^[1-9]%d* %S+ %S+()')
+  if names and #evicted <= 65536 and find(evicted .. ' ', ' ' .. attempt .. ' ', names, true) then return 'evicted' end
   return '-'
 end
 
@@ -93,21 +110,21 @@ end
 -- attempt then, and before it are sixteen digits, a space, the lease and a space. A lease that
 -- begins with 0 is provisional. Here, handling text costs as much as the calls. So the path
 -- handles little of it: it does what renew does for such a hold, and leaves all else to renew.
+-- So it is with all that has another form.
 local each = {}
 for i, key in ipairs(KEYS) do
   local word = ARGV[i + 2]
   local lock = redis.pcall('HGET', key, 'lock')
-  local from = type(lock) == 'string' and #lock > 18 and find(lock, word, 19, true)
-  local fence, lease
-  if from and from + #word > #lock then
-    -- If the first byte is no digit, a later format wrote it.
-    local first, second = byte(lock, 1), byte(lock, 18)
-    if first > 47 and first < 58 and second ~= 48 then
-      fence, lease = tonumber(sub(lock, 1, 17)), tonumber(sub(lock, 17, from - 1))
-    end
+  local fence, lease, from
+  if type(lock) == 'string' then fence, lease, from = match(lock, '^([1-8]%d+) (%-?[1-9]%d*) ()') end
+  if from and from <= 34 and #fence == 16 and find(lock, word, from, true) == from and from + #word > #lock then
+    -- An addition makes numbers of texts for half the price of tonumber.
+    fence, lease = fence + 0, lease + 0
+  else
+    fence = nil
   end
   local since, expiry = 0, 0
-  if fence and lease and fence <= micros then
+  if fence and fence <= micros then
     -- The lease counts from this millisecond.
     since = (fence - fence % 1000) / 1000
     expiry = since + lease

@@ -13,11 +13,12 @@
 -- ANSWER resumed <token> <waiting> <left> <value>  it holds, now or since an earlier copy of this request; left: ms
 --                                                  until the former lease has ended, at most; value: = if none
 -- ANSWER gone                                      the former does not hold with this token; nothing has changed
--- ERROR  FORMAT                                    the record has a later format
+-- ERROR  FORMAT                                    the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I3 I4 I5 I7. The hold gets a new token, and the value goes on under it. The former
 --        hold is lost; its client is pushed: evicted <former>. A second process that resumes
 --        the same term gets gone.
+-- REPEATS yes: a copy names the hold that it took over, which is not there any more.
 -- WHY    The server cannot know whether the former leader still runs. So it answers until when
 --        that one may believe in its lease, and the caller waits until then. The lease counts
 --        from the later copy, because the caller counts it from there.
@@ -31,7 +32,7 @@ local again = holds(attempt)
 if not again and not (holds(former) and text(fence) == token) or expiry <= now then return 'gone' end
 if again then reacquire(attempt, nil, ttl, false) end
 local left, value = expiry - now, '='
-local said = words(read_field('leader') or '')
+local said = read_words('leader', leader, leader_gone) or {}
 if again then
   if said[1] == text(fence) then value = said[3] or '=' end
 else

@@ -60,6 +60,12 @@ type Script struct {
 	Name string // the file's name without .lua
 	Text string // the text that the server runs: without comments, and with record.lua in it
 	SHA1 string // lower-case hex digest of Text
+
+	// Repeats says that a store may send the script again after a connection broke: a second
+	// copy has the effect and the answer of one, at once and at any time later, even after
+	// other requests. A store never repeats any other script. Its client, which knows that the
+	// script may have run, decides what to do.
+	Repeats bool
 }
 
 // Declaration is the first line of Text, such as "#!lua flags=allow-oom". If a server
@@ -86,6 +92,16 @@ const (
 	readClock   = "call('TIME')"
 )
 
+// run runs a step. If the step refuses a record that no version wrote, it ends by an error in
+// the middle of its functions, which becomes the answer here: see refuse in record.lua. The error
+// of a command is a text with its code in front, and stays as it was.
+const run = `local done, answer = pcall(step)
+if done then return answer end
+if type(answer) == 'table' and answer.damaged then return redis.error_reply(answer.damaged) end
+if type(answer) == 'string' and string.find(answer, '^%u+ ') then return redis.error_reply(answer) end
+error(answer, 0)
+`
+
 // record is record.lua as the server runs it. All programs pay for its assembly when they
 // start, so that it is done once.
 var record = strip(source("record"))
@@ -95,15 +111,27 @@ var record = strip(source("record"))
 // commit can begin the step anew.
 func load(name string) *Script {
 	text := strip(source(name))
+	repeats := verdict(name, source(name))
 	if short, long, found := strings.Cut(text, includeMark+"\n"); found {
 		if long, rest, several := strings.Cut(long, endMark+"\n"); several {
+			rest = strings.TrimSuffix(rest, "return step()\n") + run
 			text = short + strings.Replace(record, readClock, "instant", 1) + long + rest
 		} else {
-			text = short + "local function step()\n" + record + long + "end\nreturn step()\n"
+			text = short + "local function step()\n" + record + long + "end\n" + run
 		}
 	}
 	sum := sha1.Sum([]byte(text))
-	return &Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+	return &Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:]), Repeats: repeats}
+}
+
+// verdict reads Repeats from the header of a script. Nobody may forget it.
+func verdict(name, source string) (repeats bool) {
+	_, rest, _ := strings.Cut(source, "\n-- REPEATS ")
+	word, _, _ := strings.Cut(rest, ":")
+	if word != "yes" && word != "no" {
+		panic("BUG: the header of the script " + name + " does not say whether it may be repeated")
+	}
+	return word == "yes"
 }
 
 func source(name string) string {

@@ -26,6 +26,7 @@ import (
 //	-- ERROR  CODE        meaning        FORMAT first if record is included, and only then
 //	--
 //	-- HOLDS  invariants
+//	-- REPEATS yes: or no: reason         see Script.Repeats
 //	-- WHY    reason for one step
 type header struct {
 	title string
@@ -35,7 +36,7 @@ type header struct {
 var (
 	firstLine = regexp.MustCompile(`^#!lua( flags=(allow-oom|no-writes))?$`)
 	titleLine = regexp.MustCompile(`^-- (\w+) — .*\.$`)
-	itemLine  = regexp.MustCompile(`^-- (KEYS|ARGV|ANSWER|LINE|EACH|ERROR|HOLDS|WHY) +(\S.*)$`)
+	itemLine  = regexp.MustCompile(`^-- (KEYS|ARGV|ANSWER|LINE|EACH|ERROR|HOLDS|REPEATS|WHY) +(\S.*)$`)
 )
 
 // split parses a script's header and returns what stands below it.
@@ -89,7 +90,7 @@ func part(t *testing.T) string {
 func TestHeaderIsComplete(t *testing.T) {
 	each(t, func(t *testing.T, s *script.Script, h header, body string) {
 		assert.Equal(t, h.title, s.Name, "the title names")
-		for _, kind := range []string{"KEYS", "ANSWER", "HOLDS", "WHY"} {
+		for _, kind := range []string{"KEYS", "ANSWER", "HOLDS", "REPEATS", "WHY"} {
 			assert.True(t, len(h.items[kind]) != 0, "the header has no %s", kind)
 		}
 		included := strings.Contains(body, "--include record")
@@ -265,7 +266,7 @@ func TestPlainLua(t *testing.T) {
 func TestNoTextIsCompared(t *testing.T) {
 	var (
 		compared = regexp.MustCompile(`(\S+) (?:<=|>=|<|>) (\S+)`)
-		number   = regexp.MustCompile(`^\(?(\d+|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|` +
+		number   = regexp.MustCompile(`^\(?(\d+(?:e\d+)?|ms|#.+|tonumber\(.*|now|micros|expiry|soonest|waiting|used|` +
 			`place|first|bound|latest|permits|fence|spaces|asked_limit|limit|n|at|` +
 			`head|cursor|tail|last|reached|over|till|poll_at|.*_window|h\[2\]|a\[1\])[,)]?$`)
 	)

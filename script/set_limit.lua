@@ -8,13 +8,14 @@
 --
 -- ANSWER set <used>  the limit is in force; so many permits are held now, perhaps more than the limit
 -- ANSWER idle        no permit is held and nobody waits: the next acquisition sets the limit
--- ERROR  FORMAT      the record has a later format
+-- ERROR  FORMAT      the record has a later format, or no version wrote it
 -- ERROR  ERR         permits is less than 1
 --
 -- HOLDS  I1 I2 I5 I6 I7. A lower limit takes no permit away: the lock grants nothing until
 --        enough permits were released. A waiter that wants more than the limit leaves the
 --        queue when it comes to its turn, or when it asks. Its poll is answered gone, and
 --        its next acquire is answered with the limit.
+-- REPEATS no: a late copy takes a later change back.
 -- WHY    If the limit is higher, waiters may hold. The same step grants the lock to them.
 
 local key, permits, retention, channel_prefix = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

@@ -16,3 +16,21 @@ func TestTranscripts(t *testing.T) {
 func TestTranscriptsOnServer(t *testing.T) {
 	transcript.Run(t, ".", transcript.Server(transcript.Start(t)))
 }
+
+// A script that says so may be sent again at once. The second copy gets the answer of the first.
+func TestARepeatedScriptIsAnsweredAsOnce(t *testing.T) {
+	transcript.RunTwice(t, ".", transcript.Memory)
+}
+
+func TestARepeatedScriptIsAnsweredAsOnceOnServer(t *testing.T) {
+	transcript.RunTwice(t, ".", transcript.Server(transcript.Start(t)))
+}
+
+// A script that says so may arrive at any time later. Every other one would do harm.
+func TestALateCopyOfAScriptDoesNoHarm(t *testing.T) {
+	transcript.RunLate(t, ".", transcript.Memory)
+}
+
+func TestALateCopyOfAScriptDoesNoHarmOnServer(t *testing.T) {
+	transcript.RunLate(t, ".", transcript.Server(transcript.Start(t)))
+}

@@ -107,6 +107,9 @@ type Listener struct {
 	// Resumed is called when the subscription is restored after a break, in which messages may
 	// have been lost.
 	Resumed func()
+	// Awaited reports whether somebody waits for a message now; nil: somebody always does. Only then
+	// must a store notice soon that the connection of the subscription is dead. Awaited returns at once.
+	Awaited func() bool
 }
 
 // ServerInfo describes a server by its answer to HELLO. Fields that the server does not tell

@@ -36,18 +36,25 @@ evict asks you to type the lock's name. Without a terminal, it needs --yes. With
 --if-token, it ends only the hold with that token, as status shows it: if another client
 has acquired the lock in the meantime, that one keeps it.
 
+With --force, evict removes the lock's record, whatever is in it: a record that is
+damaged (error FORMAT), or data of another program at the lock's key (WRONGTYPE). Use it
+if no other command can read the record. All holds end, and nobody waits any more: a
+client that waits joins the queue again with its next poll. Tokens keep rising.
+
 Exit code: 0 if holds were ended, or if the lock is free. 75 if --if-token names another
 token than the holder's. For others, see holdfast help exit-codes.
 
 --json prints one object when the lock is free, or its holds have ended; with any other
 exit code it prints nothing. It asks for the name on standard error. The object has the
 fields of holdfast status --json, as the lock was before, and:
-  ended  how many holds were ended; 0 if the lock was free`
+  ended    how many holds were ended; 0 if the lock was free. With --force 1 or 0
+  removed  true if --force has removed the record; what could not be read is empty`
 
 // evictOptions are the flags of evict.
 type evictOptions struct {
 	reason, by, token string
 	yes, asJSON       bool
+	force             bool
 }
 
 func newEvict(a *app) *cobra.Command {
@@ -59,13 +66,15 @@ func newEvict(a *app) *cobra.Command {
 		Long:  evictLong,
 		Example: `  holdfast evict nightly --reason "hangs since noon"
   holdfast evict nightly --yes --if-token 1838518888063655936 --reason deploy
-  holdfast evict nightly --yes --json --reason deploy | jq -r '.holders[].host'`,
+  holdfast evict nightly --yes --json --reason deploy | jq -r '.holders[].host'
+  holdfast evict nightly --force --reason "the record is damaged"`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.reason, "reason", "", "why; the server stores it for others to read (required)")
 	flags.StringVar(&o.by, "by", "", "who evicts (default: USER@HOST)")
 	flags.StringVar(&o.token, "if-token", "", "only if the holder has this token")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&o.force, "force", false, "remove the lock's record, whatever is in it")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
 	level := verbosity(a, flags)
@@ -86,7 +95,11 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	if err := wire.CheckName(name); err != nil {
 		return usageError("lock name: "+err.Error(), "")
 	}
-	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason}
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, Force: o.force}
+	if o.force && o.token != "" {
+		return usageError("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
+			"leave one out")
+	}
 	if o.reason == "" {
 		return usageError("--reason is missing: others will want to know why", `write --reason "hangs since noon"`)
 	}
@@ -103,13 +116,19 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	}
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	state, err := s.client.Inspect(ctx, name)
+	var options []holdfast.InspectOption
+	if !o.asJSON {
+		options = append(options, holdfast.HoldersOnly())
+	}
+	state, err := s.client.Inspect(ctx, name, options...)
 	var job holdfast.JobInfo
 	if err == nil && (o.asJSON || !state.Held()) {
 		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run
 	}
 	cancel()
 	switch {
+	case o.force && (err == nil || hasNoRecord(err)):
+		return o.remove(a, s, state, err, in, w)
 	case err != nil:
 		return s.explain(name, err)
 	case !state.Held() && job.Run != nil:
@@ -124,11 +143,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		// Evict the present holder, and not a client that acquires the lock while we ask.
 		e.Token = state.Holders[0].Token
 	}
-	ask := w
-	if o.asJSON {
-		ask = os.Stderr // the object is all that a script reads
-	}
-	if err := o.confirm(state, in, ask); err != nil {
+	if err := o.confirm(state, nil, in, w); err != nil {
 		return err
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
@@ -145,10 +160,34 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	return o.print(w, a.server.prefix, state, job, n)
 }
 
+// hasNoRecord reports whether err says that the lock's key has no record that this program can read.
+func hasNoRecord(err error) bool {
+	refused, is := errors.AsType[*holdfast.ServerError](err)
+	return errors.Is(err, wire.ErrAnswer) || is && (refused.Code == "FORMAT" || refused.Code == "WRONGTYPE")
+}
+
+// remove removes the record of a lock. cannot is why it cannot be read, nil if it can.
+func (o *evictOptions) remove(
+	a *app, s *server, state holdfast.LockInfo, cannot error, in io.Reader, w io.Writer,
+) error {
+	if err := o.confirm(state, cannot, in, w); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+	defer cancel()
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, Force: true}
+	n, err := s.client.Evict(ctx, state.Name, e)
+	if err != nil {
+		return s.explain(state.Name, err)
+	}
+	return o.print(w, a.server.prefix, state, holdfast.JobInfo{}, n)
+}
+
 // evictedJSON is the JSON of evict: a contract, described in evictLong.
 type evictedJSON struct {
 	lockjson.State
-	Ended int `json:"ended"`
+	Ended   int  `json:"ended"`
+	Removed bool `json:"removed,omitempty"`
 }
 
 // print tells how many holds of a lock have ended. state is the lock before.
@@ -157,9 +196,12 @@ func (o *evictOptions) print(
 ) (err error) {
 	switch name := oneLine(state.Name); {
 	case o.asJSON:
-		err = json.NewEncoder(w).Encode(evictedJSON{stateWithJob(state, job, wire.Key(prefix, state.Name)), n})
+		before := stateWithJob(state, job, wire.Key(prefix, state.Name))
+		err = json.NewEncoder(w).Encode(evictedJSON{before, n, o.force && n > 0})
 	case n == 0:
 		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
+	case o.force:
+		_, err = fmt.Fprintf(w, "%s: the record was removed\n", name)
 	default:
 		_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
 			name, n, plural(n, "hold", "holds"), waitingOn(state))
@@ -167,10 +209,13 @@ func (o *evictOptions) print(
 	return err
 }
 
-// confirm shows who holds the lock, and asks for the lock's name.
-func (o *evictOptions) confirm(state holdfast.LockInfo, in io.Reader, w io.Writer) error {
+// confirm shows who holds the lock, or why nobody knows, and asks for the lock's name.
+func (o *evictOptions) confirm(state holdfast.LockInfo, cannot error, in io.Reader, w io.Writer) error {
 	if o.yes {
 		return nil
+	}
+	if o.asJSON {
+		w = os.Stderr // the object is all that a script reads
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return usageError("evict asks you to type the lock's name, but standard input is not a terminal",
@@ -179,6 +224,12 @@ func (o *evictOptions) confirm(state holdfast.LockInfo, in io.Reader, w io.Write
 	var b strings.Builder
 	for _, h := range state.Holders {
 		fmt.Fprintf(&b, "%s is held %s.\n", oneLine(state.Name), briefly(h))
+	}
+	if cannot != nil {
+		fmt.Fprintf(&b, "The record of %s cannot be read: %s\n", oneLine(state.Name), oneLine(cannot.Error()))
+	}
+	if o.force {
+		fmt.Fprintf(&b, "This removes the record, with all holders and waiters.\n")
 	}
 	fmt.Fprintf(&b, "The holder may be at work. To evict, type the lock's name: ")
 	if _, err := io.WriteString(w, b.String()); err != nil {

@@ -35,7 +35,7 @@ func (s *server) isWrong(c *holdfast.Client, name string, err error) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_, err = c.Inspect(ctx, name)
+	_, err = c.Inspect(ctx, name, holdfast.HoldersOnly())
 	return isWrongType(err)
 }
 

@@ -25,7 +25,7 @@ var another = map[string][]string{
 	"read": {"shared"}, "reader": {"shared"}, "write": {"exclusive"}, "writer": {"exclusive"},
 	"concurrency": {"permits"}, "count": {"permits"}, "limit": {"permits"}, "max": {"permits"},
 	"semaphore": {"permits"}, "d": {"interval"}, "n": {"interval"}, "delay": {"interval"},
-	"f": {"yes"}, "force": {"yes"}, "j": {"json"}, "o": {"json"}, "output": {"json"}, "label": {"tag"}, "meta": {"tag"},
+	"f": {"yes"}, "j": {"json"}, "o": {"json"}, "output": {"json"}, "label": {"tag"}, "meta": {"tag"},
 }
 
 // arguments are words that other tools have for flags, and that are arguments here.

@@ -64,7 +64,9 @@ func newInspect(a *app) *cobra.Command {
 }
 
 func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
-	return a.look(name, func(ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo) error {
+	return a.look(name, true, func(
+		ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo,
+	) error {
 		foreign := s.foreignBeside(ctx, state, job)
 		cycle, err := deadlockOf(ctx, s.client, state)
 		if err != nil {

@@ -243,8 +243,8 @@ func heldBy(s holdfast.LockInfo) string {
 		}
 		text += fmt.Sprintf(" (%d of %d permits in use)", used, s.Limit)
 	}
-	if s.Holders[0].Mode != "exclusive" && len(s.Waiters) > 0 {
-		text += fmt.Sprintf("; %d waiting", len(s.Waiters)) // a reader waits behind a writer that waits
+	if s.Holders[0].Mode != "exclusive" && s.Waiting > 0 {
+		text += fmt.Sprintf("; %d waiting", s.Waiting) // a reader waits behind a writer that waits
 	}
 	return text
 }

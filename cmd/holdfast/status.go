@@ -18,7 +18,8 @@ import (
 )
 
 const statusLong = `status shows whether a lock is held: the holder, the time since the grant, when the
-lease expires, the number of waiters, and the last eviction. For a semaphore, it shows
+lease expires, the number of waiters, and the last eviction. With -v or --json, it reads
+every waiter, and does not count those that are silent. For a semaphore, it shows
 the permits in use; for an election, the leader's value; for a periodic job, the run
 under way and the next period. It changes nothing.
 
@@ -91,7 +92,7 @@ func newStatus(a *app) *cobra.Command {
 }
 
 func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
-	return a.look(name, func(
+	return a.look(name, asJSON || a.say.level == levelVerbose, func(
 		ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo,
 	) (err error) {
 		switch {
@@ -111,9 +112,10 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	})
 }
 
-// look reads a lock and the job of the same name, and calls show with them.
+// look reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
+// for those, too.
 func (a *app) look(
-	name string, show func(context.Context, *server, holdfast.LockInfo, holdfast.JobInfo) error,
+	name string, waiters bool, show func(context.Context, *server, holdfast.LockInfo, holdfast.JobInfo) error,
 ) error {
 	if err := wire.CheckName(name); err != nil {
 		return usageError("lock name: "+err.Error(), "")
@@ -125,7 +127,11 @@ func (a *app) look(
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
-	state, err := s.client.Inspect(ctx, name)
+	var options []holdfast.InspectOption
+	if !waiters {
+		options = append(options, holdfast.HoldersOnly())
+	}
+	state, err := s.client.Inspect(ctx, name, options...)
 	if err != nil {
 		return s.explain(name, err)
 	}
@@ -202,6 +208,9 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 
 // waitingOn is how many wait for a lock. The next request about it removes the others.
 func waitingOn(s holdfast.LockInfo) (n int) {
+	if len(s.Waiters) == 0 {
+		return s.Waiting // they were not asked for
+	}
 	for _, w := range s.Waiters {
 		if !w.Silent {
 			n++

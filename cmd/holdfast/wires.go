@@ -113,7 +113,7 @@ func (s *server) holders(ctx context.Context, name, before string) string {
 		if c == nil {
 			continue
 		}
-		if state, err := c.Inspect(ctx, s.nameIn(c, name)); err == nil && state.Held() {
+		if state, err := c.Inspect(ctx, s.nameIn(c, name), holdfast.HoldersOnly()); err == nil && state.Held() {
 			return before + heldBy(state)
 		}
 	}

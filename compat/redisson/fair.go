@@ -73,7 +73,7 @@ local function int(n) return string.format('%.0f', n) end
 // If the lock is free and somebody else is first, that waiter may be dead. It counts as dead at
 // its time, and no message will tell. Redisson asks without a pause until then; here the waiter
 // asks again after a second, or at that time.
-var acquireFair = neighbour.NewScript("acquire", `#!lua
+var acquireFair = neighbour.NewScript("acquire", neighbour.Once, `#!lua
 `+acquiring+purge+`
 local wait, joins = tonumber(ARGV[3]), ARGV[4] == '1'
 if redis.call('HEXISTS', key, holder) == 1 then
@@ -120,7 +120,7 @@ func (f *fair) Acquire(ctx context.Context, a neighbour.Attempt, wait bool) (nei
 
 // A waiter that gives up makes those behind it due earlier, as Redisson does. If the lock is
 // free, the first waiter is told: the one that gave up may have been told before.
-var releaseFair = neighbour.NewScript("release", `#!lua flags=allow-oom
+var releaseFair = neighbour.NewScript("release", neighbour.Once, `#!lua flags=allow-oom
 `+releasing+purge+`
 local channel, wait, gives_up = ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
 local answer = 'released'
@@ -153,7 +153,7 @@ func (f *fair) leave(ctx context.Context, a neighbour.Attempt, givesUp string) (
 	return f.release(ctx, releaseFair, a, f.keys(a.Name), f.lock.Channel(a), f.wait(), givesUp)
 }
 
-var inspectFair = neighbour.NewScript("inspect", `#!lua flags=no-writes
+var inspectFair = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
 `+isLock+`
 local fields = redis.call('HKEYS', KEYS[1])
 if foreign(fields) then return wrong end
@@ -196,7 +196,7 @@ func (f *fair) Inspect(ctx context.Context, name string) (neighbour.State, error
 	return state, nil
 }
 
-var evictFair = neighbour.NewScript("evict", `#!lua flags=allow-oom
+var evictFair = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
 `+isLock+purge+`
 local fields = redis.call('HKEYS', key)
 if #fields == 0 then return '0' end

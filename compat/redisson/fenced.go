@@ -24,7 +24,7 @@ func (f *fenced) Traits() neighbour.Traits {
 
 // The counter comes first: if its key holds something else, nothing is written. While the
 // attempt holds the lock, nobody else raises the counter, so a repeated request reads its token.
-var acquireFenced = neighbour.NewScript("acquire", `#!lua
+var acquireFenced = neighbour.NewScript("acquire", neighbour.Once, `#!lua
 `+acquiring+`
 local counter = KEYS[2]
 if redis.call('HEXISTS', key, holder) == 1 then
@@ -47,7 +47,7 @@ func (f *fenced) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neig
 	return f.acquire(ctx, acquireFenced, a, []string{key, prefixed(tokenPrefix, key)})
 }
 
-var readToken = neighbour.NewScript("inspect", `#!lua flags=no-writes
+var readToken = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
 return redis.call('GET', KEYS[1]) or '0'`)
 
 // Inspect implements [neighbour.Wire]. It asks for the counter before and after the lock: if the
@@ -85,7 +85,7 @@ func (f *fenced) token(ctx context.Context, name string) (uint64, error) {
 	return token, nil
 }
 
-var evictFenced = neighbour.NewScript("evict", `#!lua flags=allow-oom
+var evictFenced = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
 `+isLock+`
 local fields = redis.call('HKEYS', KEYS[1])
 if #fields == 0 then return '0' end

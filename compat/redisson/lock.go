@@ -43,7 +43,7 @@ func (l *lock) Channel(a neighbour.Attempt) string { return prefixed(lockChannel
 
 const lockChannel = "redisson_lock__channel"
 
-var acquireLock = neighbour.NewScript("acquire", `#!lua
+var acquireLock = neighbour.NewScript("acquire", neighbour.Once, `#!lua
 `+acquiring+`
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
@@ -65,7 +65,7 @@ func (l *lock) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighb
 
 // Redisson looks at the memory of a release first, because its threads use their field again. The message
 // is sent only if the key is gone with its last field.
-var releaseLock = neighbour.NewScript("release", `#!lua flags=allow-oom
+var releaseLock = neighbour.NewScript("release", neighbour.Once, `#!lua flags=allow-oom
 `+releasing+`
 if redis.call('HDEL', key, holder) == 0 then return gone() end
 released()
@@ -82,7 +82,7 @@ func (l *lock) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err
 	return l.Release(ctx, a)
 }
 
-var renewLock = neighbour.NewScript("renew", `#!lua flags=allow-oom
+var renewLock = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
 local answer = ''
 for i, key in ipairs(KEYS) do
   local holder, ttl = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
@@ -103,7 +103,7 @@ func (l *lock) Renew(ctx context.Context, holds []neighbour.Attempt) ([]neighbou
 	})
 }
 
-var keepLock = neighbour.NewScript("release_after", `#!lua flags=allow-oom
+var keepLock = neighbour.NewScript("release_after", neighbour.Once, `#!lua flags=allow-oom
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 'gone' end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 'kept'`)
@@ -124,7 +124,7 @@ end
 local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
 `
 
-var inspectLock = neighbour.NewScript("inspect", `#!lua flags=no-writes
+var inspectLock = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
 `+isLock+`
 local fields = redis.call('HKEYS', KEYS[1])
 if foreign(fields) then return wrong end
@@ -184,7 +184,7 @@ func hashOf(s *script.Script, answer string, parts []json.RawMessage) (ttl time.
 	return left(ms), fields, nil
 }
 
-var evictLock = neighbour.NewScript("evict", `#!lua flags=allow-oom
+var evictLock = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
 `+isLock+`
 local fields = redis.call('HKEYS', KEYS[1])
 if #fields == 0 then return '0' end

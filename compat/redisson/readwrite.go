@@ -55,7 +55,7 @@ end
 `
 
 // A hash without a mode is another lock, or other data. Redisson would write into it.
-var acquireRead = neighbour.NewScript("acquire", `#!lua
+var acquireRead = neighbour.NewScript("acquire", neighbour.Once, `#!lua
 `+acquiring+longer+`
 local own = KEYS[2]
 local mode = redis.call('HGET', key, 'mode')
@@ -73,7 +73,7 @@ if redis.call('EXISTS', key) == 0 then
 end
 return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
 
-var acquireWrite = neighbour.NewScript("acquire", `#!lua
+var acquireWrite = neighbour.NewScript("acquire", neighbour.Once, `#!lua
 `+acquiring+`
 holder = holder .. ':write'
 if redis.call('HEXISTS', key, holder) == 1 then
@@ -101,7 +101,7 @@ func (rw *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (
 //
 // For a reader this is Redisson's own rule: the hash lives as long as the longest key of its
 // readers. It is deleted if none has one.
-var releaseReadWrite = neighbour.NewScript("release", `#!lua flags=allow-oom
+var releaseReadWrite = neighbour.NewScript("release", neighbour.Once, `#!lua flags=allow-oom
 `+releasing+`
 local channel, own, prefix = KEYS[2], KEYS[3], ARGV[5]
 if redis.call('HDEL', key, holder .. ':write') == 1 then
@@ -151,7 +151,7 @@ func (rw *readWrite) Cancel(ctx context.Context, a neighbour.Attempt) (found boo
 }
 
 // The lease of a reader has ended with its own key, although other readers keep the hash.
-var renewReadWrite = neighbour.NewScript("renew", `#!lua flags=allow-oom
+var renewReadWrite = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
 `+longer+`
 local answer = ''
 for i = 1, #KEYS / 2 do
@@ -176,7 +176,7 @@ func (rw *readWrite) Renew(ctx context.Context, holds []neighbour.Attempt) ([]ne
 	})
 }
 
-var keepReadWrite = neighbour.NewScript("release_after", `#!lua flags=allow-oom
+var keepReadWrite = neighbour.NewScript("release_after", neighbour.Once, `#!lua flags=allow-oom
 if redis.call('HEXISTS', KEYS[1], ARGV[1] .. ':write') == 0 then return 'gone' end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 'kept'`)
@@ -199,7 +199,7 @@ end
 local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
 `
 
-var inspectReadWrite = neighbour.NewScript("inspect", `#!lua flags=no-writes
+var inspectReadWrite = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
 `+isReadWrite+`
 local fields = redis.call('HKEYS', KEYS[1])
 if foreign(fields) then return wrong end
@@ -227,7 +227,7 @@ func readWriteState(ttl time.Duration, fields []string) neighbour.State {
 	return state
 }
 
-var evictReadWrite = neighbour.NewScript("evict", `#!lua flags=allow-oom
+var evictReadWrite = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
 `+isReadWrite+`
 local fields = redis.call('HKEYS', KEYS[1])
 if #fields == 0 then return '0' end

@@ -196,7 +196,7 @@ const (
 )
 
 // probeScript asks for sharded pub/sub as Redisson does when it starts.
-var probeScript = neighbour.NewScript("probe", `#!lua flags=no-writes
+var probeScript = neighbour.NewScript("probe", neighbour.Repeats, `#!lua flags=no-writes
 local answer = redis.pcall('PUBSUB', 'SHARDNUMSUB', '0')
 if answer.err then return 'no' end
 return 'yes'`)

@@ -69,7 +69,7 @@ local function give_back(n, verb)
 end
 `
 
-var acquirePermits = neighbour.NewScript("acquire", `#!lua
+var acquirePermits = neighbour.NewScript("acquire", neighbour.Once, `#!lua
 `+acquiring+permits+`
 local want, limit, verb = tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local member = ARGV[3] .. ':' .. holder
@@ -111,7 +111,7 @@ func (s *semaphore) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (n
 	return s.acquire(ctx, acquirePermits, a, keys, strconv.Itoa(a.Count), strconv.Itoa(a.Limit), verb)
 }
 
-var releasePermits = neighbour.NewScript("release", `#!lua flags=allow-oom
+var releasePermits = neighbour.NewScript("release", neighbour.Once, `#!lua flags=allow-oom
 `+releasing+permits+`
 local _, bad = number()
 if bad then return bad end
@@ -130,7 +130,7 @@ func (s *semaphore) Cancel(ctx context.Context, a neighbour.Attempt) (found bool
 	return s.Release(ctx, a)
 }
 
-var renewPermits = neighbour.NewScript("renew", `#!lua flags=allow-oom
+var renewPermits = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
 `+clock+`
 local answer = ''
 for i, held in ipairs(KEYS) do
@@ -158,7 +158,7 @@ func (s *semaphore) Keep(context.Context, neighbour.Attempt, time.Duration) (hel
 	return false, nil
 }
 
-var inspectPermits = neighbour.NewScript("inspect", `#!lua flags=no-writes
+var inspectPermits = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
 `+permits+`
 local free, bad = number()
 if bad then return bad end
@@ -202,7 +202,7 @@ func (s *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, 
 	return state, nil
 }
 
-var evictPermits = neighbour.NewScript("evict", `#!lua flags=allow-oom
+var evictPermits = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
 `+permits+`
 local _, bad = number()
 if bad then return bad end

@@ -16,12 +16,14 @@ import (
 	"crypto/rand"
 	"crypto/sha1" // EVALSHA addresses scripts by SHA-1; nothing relies on it for security.
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Runner runs a script. The stores of Holdfast for one server, Sentinel and Cluster are Runners. A
@@ -120,7 +122,7 @@ return 'ok'
 
 func define(name, text string) *script.Script {
 	sum := sha1.Sum([]byte(text))
-	return &script.Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+	return &script.Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:]), Repeats: name == "fence_read"}
 }
 
 // Do shows token to the resource and runs the commands, in one step. If the resource has seen a
@@ -130,8 +132,9 @@ func define(name, text string) *script.Script {
 // [*CommandError]: those before it took effect, because Redis does not roll back. If the server
 // refuses the whole step, the error is a *store.ServerError, and nothing has changed. After any
 // other error the outcome is unknown. Do it again under the same lease: an equal token is
-// accepted, so the commands must be safe to repeat. If only the client library repeats a
-// request, it takes effect once, unless another call under the same token comes between.
+// accepted, so the commands must be safe to repeat. If only the
+// connection breaks, Do sends the step once more. It takes effect once, unless another call under the same
+// token comes between.
 //
 // If keys are in different slots of a Cluster, or a command has more than 7,000 words, the error is a
 // [fence.ErrInvalid], and nothing was sent.
@@ -145,7 +148,7 @@ func (g Guard) Do(ctx context.Context, resource string, token uint64, commands .
 		args = append(args, c.Name, strconv.Itoa(len(c.Keys)), strconv.Itoa(len(c.Args)))
 		args = append(args, c.Args...)
 	}
-	answer, err := g.Store.Run(ctx, writeScript, keys, args)
+	answer, err := g.write(ctx, keys, args)
 	if err != nil {
 		return fmt.Errorf("redisfence: writing %s: %w", resource, err)
 	}
@@ -166,6 +169,25 @@ func (g Guard) Do(ctx context.Context, resource string, token uint64, commands .
 		}
 	}
 	return fmt.Errorf("redisfence: the script answered %q", answer)
+}
+
+// write sends the step, and once more if its connection broke: the guard's key has the answer to the
+// last call. No store repeats it by itself, because a copy that arrives after another call would take
+// effect again.
+func (g Guard) write(ctx context.Context, keys, args []string) (string, error) {
+	definite := func(err error) bool {
+		var refused *store.ServerError
+		return errors.As(err, &refused) || errors.Is(err, store.ErrNotSent)
+	}
+	answer, err := g.Store.Run(ctx, writeScript, keys, args)
+	if err == nil || definite(err) || ctx.Err() != nil {
+		return answer, err
+	}
+	second, failed := g.Store.Run(ctx, writeScript, keys, args)
+	if definite(failed) {
+		return "", err // the outcome of the first is still unknown
+	}
+	return second, failed
 }
 
 // keys are those of the script: the guard's, and those of the commands.

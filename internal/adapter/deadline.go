@@ -130,9 +130,9 @@ func (b bounded) Err() error {
 	}
 }
 
-// lingerTime is how long a connection may go on waiting for an answer after its caller has
+// LingerTime is how long a connection may go on waiting for an answer after its caller has
 // stopped.
-const lingerTime = time.Second
+const LingerTime = time.Second
 
 // Lingering is a context for the socket of a request. It ends when its caller has left, with
 // left: then nothing new is begun. But its deadline, for what has begun, is later than that of
@@ -156,7 +156,7 @@ func (l lingering) Deadline() (time.Time, bool) {
 	if !ok {
 		return deadline, false
 	}
-	return deadline.Add(lingerTime), true
+	return deadline.Add(LingerTime), true
 }
 
 func (l lingering) Done() <-chan struct{} { return l.left }

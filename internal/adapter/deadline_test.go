@@ -13,7 +13,7 @@ func TestLingering(t *testing.T) {
 	parent, cancel := context.WithDeadline(t.Context(), at)
 	left := make(chan struct{})
 	ctx := Lingering(parent, left)
-	if deadline, ok := ctx.Deadline(); !ok || !deadline.Equal(at.Add(lingerTime)) {
+	if deadline, ok := ctx.Deadline(); !ok || !deadline.Equal(at.Add(LingerTime)) {
 		t.Errorf("the deadline is %v after the caller's, %v", deadline.Sub(at), ok)
 	}
 	cancel()

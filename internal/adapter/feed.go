@@ -351,6 +351,27 @@ func (f *Feed) HasConfirmed(name string) bool {
 	return c != nil && c.feed == f && c.confirmed
 }
 
+// Awaited reports whether a listener waits for a message now.
+func (f *Feed) Awaited() bool {
+	h := f.hub
+	h.mu.Lock()
+	var asked []func() bool
+	for _, c := range h.channels {
+		if c.feed != f {
+			continue
+		}
+		for _, sub := range c.subs {
+			if sub.listener.Awaited == nil {
+				h.mu.Unlock()
+				return true
+			}
+			asked = append(asked, sub.listener.Awaited)
+		}
+	}
+	h.mu.Unlock()
+	return slices.ContainsFunc(asked, func(awaited func() bool) bool { return awaited() })
+}
+
 // Deliver passes a message to the listeners. It leaves out those whose subscription is not
 // confirmed yet: the message may belong to an earlier one.
 func (f *Feed) Deliver(name, payload string) {

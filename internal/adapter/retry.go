@@ -38,7 +38,7 @@ func SocketFailure(err error) Failure {
 	return Broken
 }
 
-// Retry repeats a request. Every action may run twice.
+// Retry repeats a request.
 type Retry struct {
 	// Tries bounds how often the request is sent again after its connection broke.
 	Tries int
@@ -62,7 +62,12 @@ const (
 // Do calls send until it succeeds or another call would be of no use. It returns the last
 // error. If an earlier request got no answer, broke says why; a refusal proves nothing about
 // that earlier request.
-func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer string, err, broke error) {
+//
+// If the request must not run twice, or late (repeats is false), Do sends nothing more after a
+// request that got no answer: only whoever knows of the unknown outcome may do that.
+func (r Retry) Do(
+	ctx context.Context, repeats bool, send func() (string, error),
+) (answer string, err, broke error) {
 	var unsent error // why a request was not sent, or was refused: the end of ctx is not a reason
 	for retries := 0; ; retries++ {
 		if answer, err = send(); err == nil {
@@ -80,6 +85,9 @@ func (r Retry) Do(ctx context.Context, send func() (string, error)) (answer stri
 			tries = maxTriesLost
 		case r.Failover:
 			tries = maxTries
+		}
+		if !repeats && (failure == Broken || failure == Lost) {
+			return "", err, broke
 		}
 		if failure == Final || failure != Broken && !r.Failover || retries >= tries {
 			return "", err, broke

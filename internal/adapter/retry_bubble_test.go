@@ -71,11 +71,11 @@ var (
 func TestARefusalAfterABrokenConnectionProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &trial{errs: []error{errReset, errFull}}
-		_, err, broke := retry(false).Do(t.Context(), tr.send)
+		_, err, broke := retry(false).Do(t.Context(), true, tr.send)
 		assert.True(t, errors.Is(err, errFull) && errors.Is(broke, errReset),
 			"ended with %v after %v; want errFull after errReset", err, broke)
 		tr = &trial{errs: []error{errNoPort, errFull}}
-		if _, err, broke := retry(true).Do(t.Context(), tr.send); !errors.Is(err, errFull) || broke != nil {
+		if _, err, broke := retry(true).Do(t.Context(), true, tr.send); !errors.Is(err, errFull) || broke != nil {
 			t.Errorf("a request that found nobody ended with %v after %v", err, broke)
 		}
 	})
@@ -86,7 +86,7 @@ func TestARequestWithFailoverOutlastsTheChangeOfThePrimary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for patient, want := range map[bool]int{true: 4, false: 1} {
 			tr := &trial{errs: []error{errReplica, errNoPort, errReplica}}
-			answer, err, broke := retry(patient).Do(t.Context(), tr.send)
+			answer, err, broke := retry(patient).Do(t.Context(), true, tr.send)
 			assert.True(t, tr.sent == want && (err == nil) == patient && (answer == "done") == patient && broke == nil,
 				"patient %v: sent %d times, %q, %v after %v", patient, tr.sent, answer, err, broke)
 		}
@@ -99,9 +99,31 @@ func TestNothingIsSentAgainAfterItsDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		tr := &trial{errs: []error{errReset, errReset, errReset}, took: 2 * time.Second}
-		_, err, _ := retry(true).Do(ctx, tr.send)
+		_, err, _ := retry(true).Do(ctx, true, tr.send)
 		assert.True(t, tr.sent == 1 && errors.Is(err, context.DeadlineExceeded), "sent %d times: %v", tr.sent, err)
 	})
+}
+
+// A request that must not run late is sent again only if it has certainly not run.
+func TestOnlyARepeatableRequestIsSentAgainAfterABrokenConnection(t *testing.T) {
+	for _, c := range []struct {
+		errs    []error
+		repeats bool
+		sent    int
+	}{
+		{[]error{errReset}, true, 2},
+		{[]error{errReset}, false, 1},
+		{[]error{errNoPort}, false, 2},
+		{[]error{errReplica, errNoPort}, false, 3},
+		{[]error{errNoPort, errReset}, false, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr := &trial{errs: c.errs}
+			_, err, broke := retry(true).Do(t.Context(), c.repeats, tr.send)
+			assert.True(t, tr.sent == c.sent && (err == nil) == (c.sent > len(c.errs)) && broke == nil,
+				"%v, repeatable %v: sent %d times: %v, %v", c.errs, c.repeats, tr.sent, err, broke)
+		})
+	}
 }
 
 // The last try ends with the context, while it connects. Why the one before failed says more.
@@ -111,7 +133,7 @@ func TestTheEndOfTheContextDoesNotHideWhyNothingWasSent(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			connecting := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
 			tr := &trial{errs: []error{why, connecting}, took: 2 * time.Second}
-			_, err, broke := retry(true).Do(ctx, tr.send)
+			_, err, broke := retry(true).Do(ctx, true, tr.send)
 			cancel()
 			assert.True(t, tr.sent == 2 && errors.Is(err, why) && broke == nil,
 				"sent %d times: %v, %v", tr.sent, err, broke)

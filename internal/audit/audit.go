@@ -93,7 +93,7 @@ func noted(action *script.Script, channel string) string {
 // made is a script with another text.
 func made(action *script.Script, text string) *script.Script {
 	sum := sha1.Sum([]byte(text))
-	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+	return &script.Script{Name: action.Name, Text: text, SHA1: hex.EncodeToString(sum[:]), Repeats: action.Repeats}
 }
 
 // code is a script without its header.

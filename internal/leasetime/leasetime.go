@@ -43,12 +43,24 @@ func Slack(ttl time.Duration) time.Duration {
 	return ttl / 20
 }
 
-// AcquireLimit is the time limit of an acquisition. unanswered is how many of this call got no answer
-// before: each of them doubles the limit, as long as a quarter of the lease remains. With one
-// limit for all, a client of a server that answers a little later than that would ask anew
-// behind its own grants, for as long as the server is that slow.
+// RequestLimit is the time limit of one request about a lease of ttl: limit, but no more than a third
+// of the lease, so that two more requests fit into it.
+func RequestLimit(limit, ttl time.Duration) time.Duration {
+	return min(limit, max(ttl/3, MinTTL))
+}
+
+// RenewalLimit is the time limit of a renewal that was due so long before it is sent. It is a third of
+// the lease, but no less than the tries before it took together: a client that is slow to read answers
+// gets one in the end. After RequestLimit the renewal counts as late, and the next one may go out.
+func RenewalLimit(ttl, overdue time.Duration) time.Duration { return max(ttl/3, overdue) }
+
+// AcquireLimit is the time limit of an acquisition: RequestLimit for the first one. unanswered is how
+// many of this call got no answer before: each of them doubles it, as long as a quarter of the lease
+// remains, or up to limit. With one limit for all, a client of a server that answers a little later than
+// that would ask anew behind its own grants, for as long as the server is that slow.
 func AcquireLimit(limit, ttl time.Duration, unanswered int) time.Duration {
-	for longest := ttl - ttl/4; unanswered > 0 && limit < longest; unanswered-- {
+	longest := max(limit, ttl-ttl/4)
+	for limit = RequestLimit(limit, ttl); unanswered > 0 && limit < longest; unanswered-- {
 		limit = min(2*limit, longest)
 	}
 	return limit

@@ -174,7 +174,8 @@ func TestAnAcquisitionIsGivenMoreTimeAfterOneWithoutAnAnswer(t *testing.T) {
 		{time.Second, 30 * time.Second, 4, 16 * time.Second},
 		{time.Second, 30 * time.Second, 5, 22500 * time.Millisecond},
 		{time.Second, 30 * time.Second, 1 << 30, 22500 * time.Millisecond},
-		{time.Second, time.Second, 1, time.Second}, // a limit that was longer stays
+		{time.Second, 900 * time.Millisecond, 0, 300 * time.Millisecond}, // a third of its own lease
+		{time.Second, 900 * time.Millisecond, 1, 600 * time.Millisecond},
 	} {
 		assert.Equal(t, AcquireLimit(c.limit, c.ttl, c.unanswered), c.want,
 			"AcquireLimit(%v, %v, %d)", c.limit, c.ttl, c.unanswered)

@@ -184,8 +184,8 @@ func cancelled(found, waiting bool, unsure int) (answer string, over bool) {
 	return "none", true
 }
 
-// release gives a hold up. If an earlier request for the same got no answer, a hold that is gone
-// was released by that.
+// release gives a hold up. If an earlier request for the same got no answer, a hold that is gone before its
+// lease is over was released by that.
 func (s *Store) release(ctx context.Context, names []string, in *arguments) (string, error) {
 	id := in.text()
 	in.text() // the token: an attempt's ID is enough
@@ -212,7 +212,7 @@ func (s *Store) left(name, id string, held bool, err error, word string) (string
 	case held:
 		s.remove(key)
 		return word, nil
-	case e != nil && e.leaving:
+	case e != nil && e.leaving && time.Now().Before(e.trusted):
 		s.remove(key)
 		return "released", nil
 	}
@@ -271,7 +271,8 @@ func (s *Store) renew(ctx context.Context, names []string, in *arguments) (strin
 		switch r {
 		case Renewed:
 			if e := s.entries[attemptKey{holds[i].Name, holds[i].ID}]; e != nil {
-				e.until = time.Now().Add(holds[i].TTL + record)
+				e.trusted = time.Now().Add(holds[i].TTL)
+				e.until = e.trusted.Add(record)
 			}
 			answer = append(answer, "0")
 		case Unsure:
@@ -344,7 +345,8 @@ func (s *Store) evict(ctx context.Context, names []string, in *arguments) (strin
 	in.text() // who it was
 	in.text() // and why
 	only := in.number()
-	in.skipRecord()
+	in.skipRecord() // with the ID of the request
+	in.owner()      // and its bound: the neighbour's record has no place for either, so it is sent once
 	if !in.ok() {
 		return "", nil
 	}
@@ -378,7 +380,7 @@ func (s *Store) tellEvicted(name string) {
 }
 
 // permissions is check_acl for the commands of a wire.
-var permissions = NewScript("check_acl", `#!lua flags=no-writes
+var permissions = NewScript("check_acl", Repeats, `#!lua flags=no-writes
 local check = redis.acl_check_cmd
 if not check then return 'unknown' end
 local missing = {}

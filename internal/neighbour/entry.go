@@ -24,6 +24,7 @@ type entry struct {
 	held          time.Time
 	unsure        int       // so many requests to acquire got no answer, and may still arrive
 	leaving       bool      // a request to release got no answer, and may have arrived
+	trusted       time.Time // the lease is over for the client at the latest then
 	until         time.Time // without a further request, the entry is of no use after this
 }
 
@@ -107,6 +108,7 @@ func (s *Store) update(e *entry, change func(e *entry)) {
 func (s *Store) granted(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	e.trusted = time.Now().Add(e.TTL)
 	s.leaveTopic(e)
 	e.waiting = false
 	if e.held.IsZero() {

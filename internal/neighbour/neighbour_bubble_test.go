@@ -314,6 +314,12 @@ func TestAReleaseWithoutAnAnswerIsRepeated(t *testing.T) {
 		b.says("gone")(b.release("c/1"))
 		_, _ = b.acquire("c/2", "x", "0")
 		b.says("gone")(b.release("c/2")) // lost, and not released
+		_, _ = b.acquire("c/3", "x", "0")
+		b.err = errSilent
+		_, _ = b.release("c/3")
+		b.err = nil
+		time.Sleep(time.Minute)
+		b.says("gone")(b.release("c/3")) // its lease was over meanwhile: perhaps it was lost
 	})
 }
 

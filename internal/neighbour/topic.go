@@ -103,6 +103,11 @@ func (s *Store) makeTopic(t *topic) {
 	stop, err := s.inner.Listen(ctx, t.channel, store.Listener{
 		Message: func(payload string) { s.wakeAll(t, payload) },
 		Resumed: func() { s.wakeAll(t, "") },
+		Awaited: func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(t.waiters) > 0
+		},
 	})
 	s.mu.Lock()
 	t.stop, t.err, t.failed = stop, err, time.Now()

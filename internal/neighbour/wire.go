@@ -158,10 +158,24 @@ type Waiter struct {
 	Left time.Duration // until its position ends
 }
 
+// Verdict says whether a store may send a script again after a connection broke, see
+// [script.Script]. On a wire only a script that cannot write is repeated: what a late copy of
+// another one does depends on what the neighbour's own clients have done meanwhile.
+type Verdict bool
+
+// The verdicts.
+const (
+	Repeats Verdict = true
+	Once    Verdict = false
+)
+
 // NewScript makes a script of a wire. Its answer must be a string. The name says which action
-// it is part of: a store sends "renew", "release" and "cancel" before others.
-func NewScript(name, text string) *script.Script {
+// it is part of: no other request delays a "renew".
+func NewScript(name string, verdict Verdict, text string) *script.Script {
 	text = strings.TrimSpace(text) + "\n"
+	if declared, _, _ := strings.Cut(text, "\n"); verdict == Repeats && declared != "#!lua flags=no-writes" {
+		panic("BUG: the script " + name + " may write, and so must not be repeated")
+	}
 	sum := sha1.Sum([]byte(text))
-	return &script.Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+	return &script.Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:]), Repeats: bool(verdict)}
 }

@@ -91,6 +91,13 @@ func New(listen Listen, read Read, stray func(number uint64), timeout, idleTimeo
 // not, there is nothing to [Hub.Await].
 func (h *Hub) Active() bool { return h.active.Load() }
 
+// Awaited reports whether an attempt waits for a push.
+func (h *Hub) Awaited() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.waiters) > 0
+}
+
 // Await registers a waiter if the channel's subscription is confirmed; otherwise it returns
 // nil. Register the waiter before you send the request that may queue it: a push can
 // overtake the answer.

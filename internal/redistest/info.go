@@ -174,3 +174,27 @@ func Next[T any](t testing.TB, what string, c <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// KillEndless ends each script that computes for longer than the server's busy-reply-threshold, so
+// that its test fails and does not hang. It goes on until the test ends.
+func (s *Server) KillEndless(t testing.TB) {
+	t.Helper()
+	stop, done := make(chan struct{}), make(chan struct{})
+	conn, tick := s.Dial(t), time.NewTicker(time.Second)
+	t.Cleanup(func() {
+		tick.Stop()
+		close(stop)
+		<-done
+	})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				conn.try("SCRIPT", "KILL") //nolint:errcheck // without a script that runs it is an error
+			}
+		}
+	}()
+}

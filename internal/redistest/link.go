@@ -19,12 +19,18 @@ type link struct {
 	number int           // of the proxy's connections
 	done   chan struct{} // closed by close
 
+	forgotten bool // nothing passes any more, see [Proxy.Forget]; guarded by the mu of the proxy
+
 	mu      sync.Mutex // guards what follows; no I/O while it is held
 	server  net.Conn
 	closed  bool
 	pending [][]string // requests without an answer yet, oldest first
 	resp3   bool       // the client said HELLO 3: pushes have a type of their own
 	pushes  bool       // RESP2 in subscribed mode: what comes are pushes
+
+	made  time.Time // when it was accepted
+	used  time.Time // when something last passed; guarded as forgotten is
+	setup [][]byte  // the requests that log in and choose the database; of the goroutine that reads requests
 }
 
 // accept takes connections until the listener is closed.
@@ -34,7 +40,8 @@ func (p *Proxy) accept(serving *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
-		l := &link{proxy: p, client: c, done: make(chan struct{})}
+		now := time.Now()
+		l := &link{proxy: p, client: c, done: make(chan struct{}), made: now, used: now}
 		if p.identity != nil {
 			l.client = tls.Server(c, p.identity.server)
 		}
@@ -102,6 +109,7 @@ func (l *link) requests(serving *sync.WaitGroup) {
 			return
 		}
 		p.note(Forwarded, words)
+		l.keep(frame, words, serving)
 	}
 }
 

@@ -68,6 +68,10 @@ type fault struct {
 	drops     int      // answers yet to be swallowed
 	dropCut   bool     // close the connection with each of them
 	dropOnly  []string // of these commands; of all if empty
+
+	rest, age time.Duration // after which a connection is forgotten; 0: never
+	late      func() (time.Duration, bool)
+	lateOnly  []string // the commands of which late makes copies
 }
 
 // NewProxy starts a proxy to target. It passes everything, and ends with the test.
@@ -91,7 +95,11 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	serving.Go(func() { p.accept(&serving) })
 	t.Cleanup(func() {
 		l.Close() //nolint:errcheck // it ends the accepting, whatever it says
-		p.update(func() { p.closed = true })
+		var imposed []*Imposition
+		p.update(func() { p.closed, imposed = true, slices.Clone(p.imposed) })
+		for _, i := range imposed {
+			i.Lift()
+		}
 		p.Cut()
 		serving.Wait()
 	})
@@ -111,6 +119,26 @@ func (p *Proxy) Lead(target string) { p.update(func() { p.target = target }) }
 // BlackHole lets nothing through in either direction, as a lost route does. Connections remain
 // open and new ones are accepted, but nothing arrives.
 func (p *Proxy) BlackHole() { p.update(func() { p.fault.blackHole = true }) }
+
+// Forget lets nothing through any more on the connections that exist, as a router does that has
+// forgotten them: what is sent over them is swallowed, without a reset. New connections work. The result
+// is how many there were.
+func (p *Proxy) Forget() (forgotten int) {
+	p.update(func() {
+		for l := range p.links {
+			l.forgotten = true
+			forgotten++
+		}
+	})
+	return forgotten
+}
+
+// Made returns how many connections were made so far.
+func (p *Proxy) Made() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.made
+}
 
 // Delay holds every answer and pushed message back for d.
 func (p *Proxy) Delay(d time.Duration) { p.update(func() { p.fault.delay = d }) }
@@ -274,9 +302,10 @@ func (p *Proxy) swallow(request []string) (drop, cut bool) {
 // gate waits while the proxy is a black hole. It returns whether it was one, and whether the
 // connection is still open.
 func (p *Proxy) gate(l *link) (was, there bool) {
+	p.use(l)
 	for {
 		p.mu.Lock()
-		shut, switched := p.worst().blackHole, p.switched
+		shut, switched := p.worst().blackHole || l.forgotten, p.switched
 		p.mu.Unlock()
 		if !shut {
 			return was, true

@@ -9,8 +9,10 @@
 package renewer
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -61,8 +63,12 @@ type Config struct {
 	Renewed func(it *Item, r Report)
 	// Lost is called once for each lease that is lost. The renewer has removed it by then.
 	Lost func(it *Item, reason Reason)
-	// Timeout limits one request. The old deadlines of the leases in it limit it too.
+	// Timeout is after how long a request counts as late, and the next one may be sent. A third of the
+	// TTL of each lease, and its old deadline, count too. An answer is taken for longer, see
+	// [leasetime.RenewalLimit].
 	Timeout time.Duration
+	// Late is the error of a request that is late; nil: the end of a context.
+	Late error
 }
 
 const (
@@ -439,45 +445,103 @@ func (r *Renewer) ask(it *Item, now time.Duration) Asked {
 	return Asked{it, it.TTLFor(now, it.TTL)}
 }
 
-// renew sends one batch and notes the outcome of each lease.
-func (r *Renewer) renew(g *group, batch []Asked) {
-	sent := r.cfg.Now()
-	bound := r.cfg.Timeout
-	r.mu.Lock()
-	for _, a := range batch {
+// sending is a batch that was sent.
+type sending struct {
+	g     *group
+	batch []Asked
+	sent  time.Duration
+	bound time.Duration // after that it counts as late
+	whole bool          // the bound is all of the time that a request may have
+	late  bool          // it counts as late, or has ended; guarded by the renewer's mu
+}
+
+// limit sets after how long the batch counts as late, and returns how long an answer is taken. r.mu is
+// held.
+func (s *sending) limit(timeout time.Duration) (limit time.Duration) {
+	limit, whole := time.Duration(math.MaxInt64), timeout
+	for _, a := range s.batch {
 		// A renewal that arrives after the old deadline has no effect. So the request
 		// ends then, by the clock of the client.
-		bound = min(bound, a.Deadline()-sent)
+		left := a.Deadline() - s.sent
 		if a.unconfirmed {
-			bound = min(bound, leasetime.ConfirmWithin(a.Deadline()-sent))
+			left = leasetime.ConfirmWithin(left)
 		}
+		if !patient(a.Hold) {
+			left = min(left, leasetime.RenewalLimit(a.TTL, s.sent-a.due))
+			whole = leasetime.RequestLimit(whole, a.TTL)
+		}
+		limit = max(min(limit, left), 0)
 	}
-	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(r.ctx, max(bound, 0))
-	outcomes, err := r.cfg.Renew(ctx, batch)
-	cancel()
+	s.bound = min(timeout, limit)
+	s.whole = s.bound >= whole
+	return limit
+}
 
+// patient reports whether a renewal waits for more than the server, such as acknowledgements.
+func patient(h Hold) bool {
+	waits, ok := h.(interface{ Patient() bool })
+	return ok && waits.Patient()
+}
+
+// renew sends one batch and notes the outcome of each lease. If the request is late, its leases are
+// renewed by the next one. Its answer counts all the same.
+func (r *Renewer) renew(g *group, batch []Asked) {
+	s := &sending{g: g, batch: batch, sent: r.cfg.Now()}
+	r.mu.Lock()
+	limit := s.limit(r.cfg.Timeout)
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(r.ctx, limit)
+	defer cancel()
+	if s.bound < limit {
+		r.work.Add(1)
+		timer := time.AfterFunc(s.bound, func() {
+			defer r.work.Done()
+			r.noteLate(s)
+		})
+		defer func() {
+			if timer.Stop() {
+				r.work.Done()
+			}
+		}()
+	}
+	outcomes, err := r.cfg.Renew(ctx, batch)
+	r.note(s, outcomes, err)
+}
+
+// noteLate notes that a request has no answer in time.
+func (r *Renewer) noteLate(s *sending) {
+	r.mu.Lock()
+	late := !r.stopped && !s.late
+	r.mu.Unlock()
+	if late {
+		r.note(s, nil, cmp.Or(r.cfg.Late, context.DeadlineExceeded))
+	}
+}
+
+// note notes the outcome of each lease of a batch. err is that of all of them.
+func (r *Renewer) note(s *sending, outcomes []Outcome, err error) {
 	now := r.cfg.Now()
 	var lost, held []int
 	if err != nil {
-		outcomes = slices.Repeat([]Outcome{{Err: err}}, len(batch))
+		outcomes = slices.Repeat([]Outcome{{Err: err}}, len(s.batch))
 	}
-	reports := make([]Report, len(batch))
+	reports := make([]Report, len(s.batch))
 	r.mu.Lock()
-	for i, a := range batch {
-		a.step = idle
-		if waits := r.awaited[a.Item]; waits != nil {
-			close(waits)
-			delete(r.awaited, a.Item)
+	wasLate := s.late
+	s.late = true
+	for i, a := range s.batch {
+		if !wasLate {
+			a.step = idle
+			r.endAwaited(a.Item)
 		}
 		switch {
-		case a.index < 0: // released or lost meanwhile
+		case a.index < 0, wasLate && outcomes[i].Err != nil: // released or lost meanwhile, or known to be late
 			continue
 		case outcomes[i].Err != nil:
 			a.next = a.Deadline()
 			if !a.noRenewalFollows() { // StopRenewal may have been called meanwhile
 				a.next = min(a.retryAt(now), a.Deadline())
-				if now-sent >= r.cfg.Timeout && now >= r.lastCall(a.Item) {
+				if now-s.sent >= r.cfg.Timeout && now >= r.lastCall(a.Item) {
 					a.next = now // after a pause it might be too late
 				}
 			}
@@ -486,26 +550,38 @@ func (r *Renewer) renew(g *group, batch []Asked) {
 			lost = append(lost, i)
 			continue
 		default:
-			reports[i] = a.report(outcomes[i].Waiting, sent, now)
+			reports[i] = a.report(outcomes[i].Waiting, s.sent, now)
 			if a.Limits != nil && !a.unconfirmed {
 				a.Limits.renewals++
 			}
 			a.unconfirmed = false
-			a.countFrom(sent, a.For)
+			a.countFrom(s.sent, a.For)
 		}
 		heap.Fix(&r.queue, int(a.index))
 		held = append(held, i)
 	}
 	if !r.stopped {
-		r.leave(g, sent, now, r.outcome(g, sent, now, bound, err))
+		if !wasLate {
+			r.leave(s.g, s.sent, now, r.outcome(s, now, err))
+		} else if err == nil {
+			s.g.answered = max(s.g.answered, s.sent)
+		}
 		r.arm(now)
 	}
 	r.mu.Unlock()
 	for _, i := range lost {
-		r.cfg.Lost(batch[i].Item, outcomes[i].Lost)
+		r.cfg.Lost(s.batch[i].Item, outcomes[i].Lost)
 	}
 	for _, i := range held {
 		reports[i].Err = outcomes[i].Err
-		r.cfg.Renewed(batch[i].Item, reports[i])
+		r.cfg.Renewed(s.batch[i].Item, reports[i])
+	}
+}
+
+// endAwaited tells those that wait for the end of a renewal. r.mu is held.
+func (r *Renewer) endAwaited(it *Item) {
+	if waits := r.awaited[it]; waits != nil {
+		close(waits)
+		delete(r.awaited, it)
 	}
 }

@@ -156,18 +156,21 @@ func TestLossIsSignalledExactlyAtTheTrustDeadline(t *testing.T) {
 	}
 }
 
-func TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline(t *testing.T) {
+// An answer is taken for a third of the lease, and never after the old deadline. The next try does not
+// wait for that.
+func TestARenewalIsBoundedByAThirdOfTheLeaseAndTheOldDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = hang
-		it := s.add(t, "", 28*time.Second) // so that the last try begins less than 3 s before the end
+		const ttl = 28 * time.Second // so that the last try begins less than 3 s before the end
+		it := s.add(t, "", ttl)
 		end := it.Deadline()
 		time.Sleep(2 * ttl)
 		seen := s.seen()
 		for i, r := range seen {
-			want := min(3*time.Second, end-r.at)
+			want := min(ttl/3, end-r.at)
 			assert.True(t, r.bound == want, "try %d at %v may take %v, want %v", i, r.at, r.bound, want)
 		}
-		if last := seen[len(seen)-1]; len(seen) < 4 || last.at >= end || last.bound == 3*time.Second {
+		if last := seen[len(seen)-1]; len(seen) < 4 || last.at >= end || last.bound >= 3*time.Second {
 			t.Errorf("%d tries, the last at %v of %v, bounded by %v", len(seen), last.at, end, last.bound)
 		}
 	})
@@ -250,7 +253,48 @@ func TestAnAnswerAfterTheLossDoesNotReviveTheLease(t *testing.T) {
 		end := it.Deadline()
 		time.Sleep(3 * ttl)
 		s.wantLost(t, it, Expired, end)
-		assert.True(t, len(s.renewals(it)) == 0, "told as renewed: %v", s.renewals(it))
+		for _, r := range s.renewals(it) {
+			assert.True(t, r.err != nil, "told as renewed: %v", r)
+		}
+	})
+}
+
+// A server that answers after longer than the timeout keeps its leases: the answer counts, and the next
+// request was sent meanwhile.
+func TestALateAnswerStillRenewsTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(ctx context.Context, batch []Asked) ([]Outcome, error) {
+			select {
+			case <-time.After(5 * time.Second):
+				return make([]Outcome, len(batch)), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		it := s.add(t, "", ttl)
+		time.Sleep(10 * ttl)
+		_, lost := s.lossOf(it)
+		assert.False(t, lost, "the lease was lost")
+		tries := s.seen()
+		assert.AtMost(t, tries[1].at-tries[0].at, 4*time.Second, "the next try came after")
+	})
+}
+
+// A short lease has time for three renewals, although one may take longer than the lease lasts.
+func TestARenewalOfAShortLeaseLeavesTimeForAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		lost := true // the first request, or its answer
+		s.answer = func(ctx context.Context, batch []Asked) ([]Outcome, error) {
+			if lost {
+				lost = false
+				return hang(ctx, batch)
+			}
+			return make([]Outcome, len(batch)), nil
+		}
+		it := s.add(t, "", 2*time.Second)
+		time.Sleep(4 * time.Second)
+		_, gone := s.lossOf(it)
+		assert.False(t, gone, "the lease was lost")
 	})
 }
 

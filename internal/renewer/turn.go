@@ -71,14 +71,14 @@ func (r *Renewer) startWaiting(g *group, now time.Duration) {
 	}
 }
 
-// outcome says how a request ended that was sent at sent with the limit bound. It is late only if it had
-// all of the time of a request, and if no request that was sent well after it was answered. Otherwise the
-// group answers, and has only lost this one.
-func (r *Renewer) outcome(g *group, sent, now, bound time.Duration, err error) window.Outcome {
+// outcome says how a request ended. It is late only if it had all of the time of a request, and if no
+// request that was sent well after it was answered. Otherwise the group answers, and has only lost this
+// one.
+func (r *Renewer) outcome(s *sending, now time.Duration, err error) window.Outcome {
 	switch {
-	case err == nil || now-sent < bound:
+	case err == nil || now-s.sent < s.bound:
 		return window.Answered
-	case bound < r.cfg.Timeout || g.answered-sent > r.cfg.Timeout/4:
+	case !s.whole || s.g.answered-s.sent > r.cfg.Timeout/4:
 		return window.Neither
 	}
 	return window.Late

@@ -74,6 +74,24 @@ func TestWeight(t *testing.T) {
 	want(t, Weight("a.txt", nil))
 }
 
+func TestPinned(t *testing.T) {
+	commit := strings.Repeat("0a", 20)
+	want(t, Pinned("ci.yml", "steps:\n  - uses: a/b@"+commit+" # v7.0.1\n    name: x\n  - name: y\n    uses: a/b/c@"+
+		commit+"  # v1\n  - uses: ./of/ours\n  - run: echo # uses: a/b@v1\n"))
+	want(t, Pinned("ci.yml", "steps:\n  - uses: a/b@v5\n"), "ci.yml:2: uses a/b@v5, which is not pinned")
+	for _, bad := range []string{
+		"a/b@main", "a/b", "a/b@" + commit[:39], "a/b@" + commit + "0", "a/b@v1 # " + commit, "docker://a/b:1",
+		`"a/b@v1"`, "$" + "{{ x }}",
+	} {
+		want(t, Pinned("ci.yml", "  - uses: "+bad+"\n"), "not pinned by a commit")
+		want(t, Pinned("ci.yml", "    \"uses\" : "+bad+"\n"), "not pinned by a commit")
+	}
+	want(t, Pinned("ci.yml", "  - {name: x, uses: a/b@v1}\n"), "not pinned by a commit")
+	for _, bad := range []string{"", " # latest", " # v"} {
+		want(t, Pinned("ci.yml", "- uses: a/b@"+commit+bad+"\n"), "uses b without the release")
+	}
+}
+
 func TestTranscripts(t *testing.T) {
 	want(t, Transcripts(map[string]string{
 		"script/take.lua":   "--include record\nreturn 1\n",

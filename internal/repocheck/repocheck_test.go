@@ -149,6 +149,18 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 	files.each(t, ".md", func(file, text string) []Problem { return Commands(file, text, files["Makefile"]) })
 }
 
+func TestWorkflowsPinTheirActions(t *testing.T) {
+	actions := 0
+	for file, text := range readTree(t) {
+		ext := path.Ext(file)
+		if strings.HasPrefix(file, ".github/") && (ext == ".yml" || ext == ".yaml") {
+			report(t, Pinned(file, text))
+			actions += strings.Count(text, "uses:")
+		}
+	}
+	assert.True(t, actions > 0, "no workflow uses an action: what was read?")
+}
+
 func TestScriptsHaveTranscripts(t *testing.T) {
 	texts := map[string]string{}
 	for file, text := range readTree(t) {

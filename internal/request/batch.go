@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/batch"
@@ -112,11 +113,15 @@ func (s *Sender) sendAll(batch []*item, action *script.Script, keys, args []stri
 }
 
 // RunSeveral sends a script about several locks. each has one character for every lock, in
-// order: 1 if the lock was acquired or released, and - if not.
+// order: 1 if the lock was acquired or released, and - if not. If the server refuses the request
+// because of one key, nothing has happened, and each is sent alone.
 func (s *Sender) RunSeveral(
 	ctx context.Context, action *script.Script, keys, args []string,
 ) (token uint64, each string, err error) {
 	answer, err := s.Run(ctx, action, keys, args)
+	if ConcernsAKey(err) && len(keys) > 1 {
+		return 0, strings.Repeat("-", len(keys)), nil
+	}
 	if err != nil {
 		return 0, "", err
 	}

@@ -74,6 +74,9 @@ func (e *SilenceError) Is(target error) bool {
 	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
 }
 
+// ErrLate is the error of a request that has no answer yet, and whose answer is still taken.
+var ErrLate error = &SilenceError{text: "no answer in time", err: context.DeadlineExceeded}
+
 // InTime turns the error of a context into a [SilenceError], unless ctx itself has ended. ctx
 // is the caller's context or one that is derived from it.
 func InTime(ctx context.Context, err error) error {

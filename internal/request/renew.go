@@ -18,8 +18,72 @@ type Renewal struct {
 }
 
 // Renew renews holds of one group that need the same acknowledgements. Its errors are those
-// of [Sender.Run], and wire.ErrAnswer; got is as in [Sender.RunAcked].
-func (s *Sender) Renew(ctx context.Context, need Acks, holds []Renewal) (
+// of [Sender.Run], and wire.ErrAnswer; got is as in [Sender.RunAcked]. limit is the time limit.
+//
+// A server refuses a whole request if the user lacks the permission for one of its keys. Then
+// Renew asks for the halves, and so on: only the holds that the server refuses have an error.
+func (s *Sender) Renew(ctx context.Context, limit time.Duration, need Acks, holds []Renewal) (
+	renewals []wire.Renewal, got store.Acks, err error,
+) {
+	renewals, got, err = s.renewTogether(ctx, limit, need, holds)
+	if !ConcernsAKey(err) || len(holds) == 1 {
+		return renewals, got, err
+	}
+	return s.renewApart(ctx, limit, need, holds, err)
+}
+
+// renewApart renews the parts of what the server has refused together, and says which holds it
+// refuses. Large parts come first. So if few holds are refused, all others are renewed in time.
+func (s *Sender) renewApart(ctx context.Context, limit time.Duration, need Acks, holds []Renewal, refusal error) (
+	renewals []wire.Renewal, got store.Acks, err error,
+) {
+	type part struct{ from, to int }
+	renewals = make([]wire.Renewal, len(holds))
+	var acks []store.Acks
+	parts := []part{{0, len(holds) / 2}, {len(holds) / 2, len(holds)}}
+	for sent := 0; len(parts) > 0; sent++ {
+		p := parts[0]
+		parts = parts[1:]
+		err := refusal
+		var some []wire.Renewal
+		if sent < mostParts {
+			some, got, err = s.renewTogether(ctx, limit, need, holds[p.from:p.to])
+		}
+		switch middle := (p.from + p.to) / 2; {
+		case err == nil:
+			acks = append(acks, got)
+			copy(renewals[p.from:], some)
+		case ConcernsAKey(err) && p.to-p.from > 1 && sent < mostParts:
+			parts = append(parts, part{p.from, middle}, part{middle, p.to})
+		default:
+			for i := p.from; i < p.to; i++ {
+				renewals[i].Err = err
+			}
+		}
+	}
+	if len(acks) == 0 {
+		return nil, store.Acks{}, refusal
+	}
+	got = acks[0]
+	for _, other := range acks {
+		got.Replicas, got.LocalAOF = min(got.Replicas, other.Replicas), min(got.LocalAOF, other.LocalAOF)
+		got.ReplicaAOF = min(got.ReplicaAOF, other.ReplicaAOF)
+	}
+	return renewals, got, nil
+}
+
+// mostParts bounds the requests for the parts of a renewal. It is enough for four refused holds
+// of 128. If the server refuses all, more requests would help nobody.
+const mostParts = 60
+
+// ConcernsAKey reports whether the server has refused a request because of a key: another key
+// might have been served.
+func ConcernsAKey(err error) bool {
+	refused := Refusal(err)
+	return refused != nil && (refused.Code == "NOPERM" || refused.Code == "WRONGTYPE" || refused.Code == "FORMAT")
+}
+
+func (s *Sender) renewTogether(ctx context.Context, limit time.Duration, need Acks, holds []Renewal) (
 	renewals []wire.Renewal, got store.Acks, err error,
 ) {
 	keys := make([]string, len(holds))
@@ -32,7 +96,7 @@ func (s *Sender) Renew(ctx context.Context, need Acks, holds []Renewal) (
 		}
 		keys[i], args = h.Key, append(args, wire.LeaseWord(h.Attempt, ttl, h.Owner, args[1]))
 	}
-	answer, got, err := s.RunAcked(ctx, need, script.Renew, keys, args)
+	answer, got, err := s.RunAcked(ctx, limit, need, script.Renew, keys, args)
 	if err != nil {
 		return nil, got, err
 	}

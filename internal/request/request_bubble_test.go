@@ -128,7 +128,7 @@ func TestARequestWithoutAnAnswerIsSentOnceMore(t *testing.T) {
 			bubble(t, func(t *testing.T, b *bench) {
 				b.count(func(string) error { return c.errs[b.sent.Load()-1] })
 				args := []string{"c/1", "60000", base}
-				_, err := b.AskResend(t.Context(), new(request.Buffer), script.Cancel, []string{key}, args)
+				_, err := b.AskResend(t.Context(), &request.Buffer{End: time.Hour}, script.Cancel, []string{key}, args)
 				if b.sent.Load() != c.sent || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Errorf("%v after %d requests", err, b.sent.Load())
 				}
@@ -163,7 +163,7 @@ func TestRenewalsAreOneRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.acquire(t, "c/1")
 		before := b.sent.Load()
-		got, _, err := b.Renew(t.Context(), request.Acks{}, []request.Renewal{
+		got, _, err := b.Renew(t.Context(), time.Minute, request.Acks{}, []request.Renewal{
 			{Key: key, Attempt: "c/1", TTL: 2 * ttl}, {Key: "holdfast:{b}", Attempt: "c/2", TTL: ttl},
 		})
 		if err != nil || b.sent.Load() != before+1 || len(got) != 2 || !got[0].Held || got[1].Held {
@@ -173,7 +173,8 @@ func TestRenewalsAreOneRequest(t *testing.T) {
 			t.Errorf("%v are left", left)
 		}
 		b.count(func(string) error { return errLink })
-		if _, _, err := b.Renew(t.Context(), request.Acks{}, []request.Renewal{{Key: key}}); !errors.Is(err, errLink) {
+		_, _, err = b.Renew(t.Context(), time.Minute, request.Acks{}, []request.Renewal{{Key: key}})
+		if !errors.Is(err, errLink) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -188,7 +189,8 @@ func TestAcknowledgementsAreCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.mem.SetAcks(store.Acks{Replicas: 1})
 		b.acquire(t, "c/1")
-		_, got, err := b.RunAcked(t.Context(), need, script.Renew, []string{key},
+		_, got, err := b.RunAcked(
+			t.Context(), time.Minute, need, script.Renew, []string{key},
 			[]string{"60000", wire.Millis(ttl), "c/1"})
 		assert.True(t, err == nil && got.Replicas == 1,
 			"want one replica and no error, got %+v, %v", got, err)

@@ -6,6 +6,7 @@ package request
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
@@ -46,6 +47,13 @@ func (s *Sender) Run(ctx context.Context, action *script.Script, keys, args []st
 	return s.run(timelimit.Within(ctx, s.Timeout), ctx, action, keys, args)
 }
 
+// RunWithin is [Sender.Run] with another time limit.
+func (s *Sender) RunWithin(
+	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
+) (string, error) {
+	return s.run(timelimit.Within(ctx, limit), ctx, action, keys, args)
+}
+
 // run is Run for a context that has its time limit already. caller is that context without.
 func (s *Sender) run(limited, caller context.Context, a *script.Script, keys, args []string) (_ string, err error) {
 	defer s.explain(caller, &err)
@@ -63,6 +71,7 @@ func (s *Sender) Ask(ctx context.Context, action *script.Script, keys, args []st
 // the answer, a store may still read what was sent.
 type Buffer struct {
 	Args    [7]string
+	End     time.Duration // for [Sender.AskResend]
 	limited timelimit.Limited
 }
 
@@ -81,9 +90,9 @@ func (s *Sender) Record(ctx context.Context, keys []string, mode ...string) (wir
 
 // RecordUntil is [Sender.Record] that reads no further than to a page that enough accepts.
 func (s *Sender) RecordUntil(
-	ctx context.Context, keys []string, enough func(page *wire.Record) bool,
+	ctx context.Context, keys []string, enough func(page *wire.Record) bool, mode ...string,
 ) (wire.Record, error) {
-	return wire.ReadRecord(s.inspect(ctx, keys), enough)
+	return wire.ReadRecord(s.inspect(ctx, keys), enough, mode...)
 }
 
 func (s *Sender) inspect(ctx context.Context, keys []string) func(args []string) (string, error) {
@@ -108,11 +117,11 @@ func (a Acks) Total() time.Duration {
 }
 
 // RunAcked is [Sender.Run] for a write that waits for acknowledgements. got are those that
-// came. If there are fewer than needed, the script has run all the same.
+// came. If there are fewer than needed, the script has run all the same. limit is the time limit.
 func (s *Sender) RunAcked(
-	ctx context.Context, need Acks, action *script.Script, keys, args []string,
+	ctx context.Context, limit time.Duration, need Acks, action *script.Script, keys, args []string,
 ) (answer string, got store.Acks, err error) {
-	limited := timelimit.Within(ctx, s.Timeout)
+	limited := timelimit.Within(ctx, limit)
 	if !need.Wanted() {
 		answer, err = s.Store.Run(limited, action, keys, args)
 	} else {
@@ -122,31 +131,40 @@ func (s *Sender) RunAcked(
 	return answer, got, InTime(ctx, err)
 }
 
-// WithinResend returns ctx with the time limit of a request that began at start and is sent once
-// more.
+// WithinResend returns ctx with the time limit of a request that began at start and is followed by
+// another one.
 func (s *Sender) WithinResend(ctx context.Context, start time.Duration) context.Context {
 	return timelimit.Within(ctx, start+2*s.Timeout-s.Now())
 }
 
-// WithResend sends a request, and once more if no answer comes: again. The script must tolerate
-// that. If the second copy is refused, the outcome of the first is still unknown.
-func WithResend(ctx context.Context, ask, again func() (wire.Answer, error)) (wire.Answer, error) {
-	a, err := ask()
-	if err == nil || Definite(err) || ctx.Err() != nil {
+// WithResend sends a request, and once more if no answer comes before end: again. Both get the time that is
+// left until then. The script must tolerate that. If the second copy is refused, the outcome of the first
+// is still unknown.
+func (s *Sender) WithResend(
+	ctx context.Context, end time.Duration, ask, again func(limit time.Duration) (wire.Answer, error),
+) (wire.Answer, error) {
+	a, err := ask(end - s.Now())
+	if err == nil || Definite(err) || ctx.Err() != nil || s.Now() >= end {
 		return a, err
 	}
-	second, failed := again()
+	second, failed := again(end - s.Now())
 	if Definite(failed) {
 		return a, err
 	}
 	return second, failed
 }
 
-// AskResend is [Sender.Ask] with [WithResend]. The first request is in b.
+// AskResend is [Sender.Ask] with [Sender.WithResend]. Both requests end at b.End. The first one is in b.
 func (s *Sender) AskResend(ctx context.Context, b *Buffer, a *script.Script, keys, args []string) (wire.Answer, error) {
-	return WithResend(ctx,
-		func() (wire.Answer, error) { return s.AskWithin(ctx, b, s.Timeout, a, keys, args) },
-		func() (wire.Answer, error) { return s.Ask(ctx, a, keys, args) })
+	return s.WithResend(ctx, b.End,
+		func(d time.Duration) (wire.Answer, error) { return s.AskWithin(ctx, b, d, a, keys, args) },
+		func(d time.Duration) (wire.Answer, error) { return s.AskWithin(ctx, new(Buffer), d, a, keys, args) })
+}
+
+// IsSilence reports whether the server did not answer within a time limit of the library.
+func IsSilence(err error) bool {
+	var silent *SilenceError
+	return errors.As(err, &silent)
 }
 
 // Pause waits before the next try. failures counts the failures before the last one. Pause

@@ -10,6 +10,7 @@
 --
 -- HOLDS  I1 I2 I4 I5. The originals set a key only if it does not exist, so a grant of theirs and one of
 --        this script cannot both be. The same value again gets the same answer.
+-- REPEATS no: after the release a late copy sets the key again, for nobody.
 -- WHY    A key that is free needs one command, whose answer is what the key had. That answer can also be an
 --        error: of a key of another kind, or of a server without memory. So the key is read again.
 local had = redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])

@@ -10,6 +10,7 @@
 -- ERROR  WRONGTYPE  the key is not a string
 --
 -- HOLDS  I9. The message comes after the deletion.
+-- REPEATS no: a copy deletes the key of the next holder.
 -- WHY    A read first, so that a key of another kind is left as it is.
 if not redis.call('GET', KEYS[1]) then return 'free' end
 redis.call('DEL', KEYS[1])

@@ -10,6 +10,7 @@
 -- ANSWER taken    the key has another value; nothing changed
 --
 -- HOLDS  I2 I4 I5. A key that is gone stays gone: another client may have had the lock meanwhile.
+-- REPEATS no: a late copy can shorten the lease that a later renewal has made longer.
 -- WHY    Between a comparison and a new TTL another client could get the lock.
 local value = redis.pcall('GET', KEYS[1])
 if not value then return 'expired' end

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- read — show who has a lock.
 --
 -- KEYS   1 key  the lock's key
@@ -7,6 +8,7 @@
 -- ERROR  WRONGTYPE            the key is not a string
 --
 -- HOLDS  I4. It changes nothing.
+-- REPEATS yes: it changes nothing.
 -- WHY    The TTL must be that of the value.
 local value = redis.call('GET', KEYS[1])
 if not value then return 'free' end

@@ -11,6 +11,7 @@
 --
 -- HOLDS  I4 I5 I9. The message comes after the deletion. It is the value, so that a client that hears
 --        several servers can tell which messages are of one release.
+-- REPEATS no: a copy finds no key, and is answered expired. No value is used again, so it does nothing.
 -- WHY    Between a comparison and a deletion another client could get the lock.
 local value = redis.pcall('GET', KEYS[1])
 if not value then return 'expired' end

@@ -35,7 +35,19 @@ func load(name string) *script.Script {
 	if name == extendScriptName {
 		name = script.Renew.Name
 	}
-	return neighbour.NewScript(name, code.String())
+	return neighbour.NewScript(name, verdict(string(source)), code.String())
+}
+
+// verdict reads from the header of a script whether it may be repeated.
+func verdict(source string) neighbour.Verdict {
+	_, rest, _ := strings.Cut(source, "\n-- REPEATS ")
+	switch word, _, _ := strings.Cut(rest, ":"); word {
+	case "yes":
+		return neighbour.Repeats
+	case "no":
+		return neighbour.Once
+	}
+	panic("BUG: the header of a script does not say whether it may be repeated:\n" + source)
 }
 
 // extendScriptName is the file of the script that stores send before others, as they do renew.

@@ -88,6 +88,7 @@ func (s *several) Listen(ctx context.Context, channel string, l store.Listener) 
 			defer mu.Unlock()
 			l.Resumed()
 		},
+		Awaited: l.Awaited,
 	}
 	stops, failed := make([]func(), len(s.list)), make([]error, len(s.list))
 	var all sync.WaitGroup

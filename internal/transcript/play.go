@@ -109,6 +109,15 @@ func (p *player) acquire(c *command) []string {
 		c.opt("waiter_ttl", "0"), p.base()}
 }
 
+func (p *player) evict(c *command) []string {
+	args := []string{c.opt("by", "ops"), c.opt("reason", "stuck"), c.opt("token", "0"), c.opt("retention", "600s"),
+		p.base()}
+	if request := c.opt("request", ""); request != "" {
+		args = append(args, request, c.opt("upto", "0"))
+	}
+	return args
+}
+
 func (p *player) awaitFree(c *command) []string {
 	return []string{c.opt("mode", "x"), c.opt("watches", "0"), c.opt("retention", "600s"), p.base()}
 }
@@ -134,8 +143,7 @@ func (p *player) act(c *command) ([]string, error) {
 			args = []string{mode}
 		}
 	case "evict":
-		args = []string{c.opt("by", "ops"), c.opt("reason", "stuck"), c.opt("token", "0"),
-			c.opt("retention", "600s"), p.base()}
+		args = p.evict(c)
 	case "acquire_free", "release_idle":
 		keys, args = p.several(c)
 	case "convert":
@@ -303,7 +311,7 @@ func (p *player) parse(line string) (*command, error) {
 			c.words = append(c.words, word)
 			continue
 		}
-		if strings.HasPrefix(value, "T") && name == "token" {
+		if strings.HasPrefix(value, "T") && (name == "token" || name == "upto") {
 			token, err := p.symbols.token(value)
 			if err != nil {
 				return nil, err

@@ -192,6 +192,7 @@ type Renewal struct {
 	Evicted bool
 	Unknown bool // too few of the servers that were asked have answered
 	Waiting int
+	Err     error // nothing is known of this lease, though of others in the request
 }
 
 // ParseRenewals reads the answer of a renew of n leases.
@@ -297,8 +298,14 @@ const (
 	PermitMode = "p"
 )
 
+// HoldersOnly asks inspect for no waiters, only for their number.
+const HoldersOnly = "h"
+
 // Permits is the mode word of so many permits out of limit.
 func Permits(n, limit int) string { return "p:" + strconv.Itoa(n) + ":" + strconv.Itoa(limit) }
+
+// Force stands in an eviction for the token of the one hold to end: the record goes, whatever it is.
+const Force = "force"
 
 // Number writes a token.
 func Number(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -254,6 +254,59 @@ type ClientLine struct {
 	Noted              bool              // the client has written notes
 }
 
+// ParseClients reads the answer of read_client about n clients, in order: nil stands for an
+// unknown one.
+func ParseClients(answer string, n int) ([]*ClientLine, error) {
+	var list []*ClientLine
+	for line := range strings.SplitSeq(answer, "\n") {
+		kind, _, _ := strings.Cut(line, " ")
+		switch kind {
+		case "unknown":
+			list = append(list, nil)
+			continue
+		case "client":
+			c, _, err := ParseClient(line)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, &c)
+			continue
+		}
+		if len(list) == 0 || list[len(list)-1] == nil {
+			return nil, BadAnswer(answer)
+		}
+		list[len(list)-1].add(line)
+	}
+	if len(list) != n {
+		return nil, BadAnswer(answer)
+	}
+	return list, nil
+}
+
+// add reads a line that follows that of the client.
+func (c *ClientLine) add(line string) {
+	switch r := (reader{words: strings.Split(line, " ")}); r.word() {
+	case "note":
+		if c.Notes == nil {
+			c.Notes = make(map[string]string)
+		}
+		c.Notes[r.word()] = r.word()
+	case "noted":
+		c.Noted = true
+	}
+}
+
+// mostName is the longest name of a program, in bytes, that is kept: a client says what it likes.
+const mostName = 200
+
+// short cuts a name, so that one client cannot fill the memory or the screen of whoever looks.
+func short(name string) string {
+	if len(name) <= mostName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:mostName], "") + "…"
+}
+
 // ParseClient reads the answer of read_client; known is false for "unknown". It ignores lines
 // of an unknown kind, because a later minor version may add some.
 func ParseClient(answer string) (c ClientLine, known bool, err error) {
@@ -265,17 +318,10 @@ func ParseClient(answer string) (c ClientLine, known bool, err error) {
 	if r.word() != "client" {
 		return ClientLine{}, false, BadAnswer(answer)
 	}
-	c = ClientLine{App: r.name(), Host: r.name(), PID: r.count(), Version: r.name(), Started: r.instant()}
+	c = ClientLine{App: short(r.name()), Host: short(r.name()), PID: r.count(), Version: short(r.name()),
+		Started: r.instant()}
 	for _, line := range lines[1:] {
-		switch r.words = strings.Split(line, " "); r.word() {
-		case "note":
-			if c.Notes == nil {
-				c.Notes = make(map[string]string)
-			}
-			c.Notes[r.word()] = r.word()
-		case "noted":
-			c.Noted = true
-		}
+		c.add(line)
 	}
 	if r.bad {
 		return ClientLine{}, false, BadAnswer(answer)

@@ -22,7 +22,7 @@ type (
 		Fence        string             `json:"fence"`
 		Holders      []holderJSON       `json:"holders"`
 		Waiting      int                `json:"waiting"`
-		Waiters      []waiterJSON       `json:"waiters"` // in the list and in the stream, the first 20
+		Waiters      []waiterJSON       `json:"waiters"` // the first 500; in the list and in the stream, the first 20
 		LastEviction *lockjson.Eviction `json:"last_eviction"`
 		Limit        int                `json:"limit"`
 		Used         int                `json:"used"`
@@ -58,8 +58,9 @@ type (
 	}
 )
 
-// shownWaiters is how many waiters of a lock the list and the stream name.
-const shownWaiters = 20
+// shownWaiters is how many waiters of a lock the list and the stream name, and keptWaiters how many
+// the page keeps: the memory of the page does not grow with a queue.
+const shownWaiters, keptWaiters = 20, 500
 
 func idOf(s holdfast.LockInfo) string {
 	if s.Job != nil {
@@ -97,11 +98,13 @@ func newLock(s holdfast.LockInfo, now time.Time, before *lockJSON) *lockJSON {
 		waited[w.ID] = w.since
 	}
 	for _, w := range s.Waiters {
-		if !w.Silent {
+		if w.Silent {
+			continue
+		}
+		if l.Waiting++; l.Waiting <= keptWaiters {
 			l.Waiters = append(l.Waiters, newWaiter(w, now, waited))
 		}
 	}
-	l.Waiting = len(l.Waiters)
 	if s.Job != nil && s.Job.Known() {
 		l.Job = &jobJSON{Job: *lockjson.OfJob(*s.Job)}
 	}

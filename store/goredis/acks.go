@@ -13,7 +13,7 @@ import (
 )
 
 // RunAcked implements [store.Acker]: it sends the action, WAIT and WAITAOF in one pipeline.
-// The client's ReadTimeout must be longer than limit.
+// The limit must be shorter than a minute, or than the client's ReadTimeout if that is longer.
 func (s *Store) RunAcked(
 	ctx context.Context, action *script.Script, keys, args []string, need store.Acks, limit time.Duration,
 ) (string, store.Acks, error) {
@@ -22,7 +22,7 @@ func (s *Store) RunAcked(
 	}
 	var got store.Acks
 	words, key, how := s.words.of(action, keys, args), firstOf(keys), urgencyOf(action)
-	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
+	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		p := newAcked(ctx, words, need, limit)
 		err := s.process(ctx, how, key, commands{p.action, p.waits})
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {

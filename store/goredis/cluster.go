@@ -24,7 +24,7 @@ type cluster struct {
 	client *redis.ClusterClient
 
 	mu      sync.Mutex // guards clients; no I/O while it is held
-	clients map[string]*noRetry
+	clients map[string]*server
 }
 
 // notSentError says that a request found no node to go to.
@@ -32,10 +32,16 @@ type notSentError struct{ error }
 
 func (e notSentError) Unwrap() error { return e.error }
 
+// once is a command that go-redis does not send again by itself.
+type once struct{ redis.Cmder }
+
+// NoRetry implements a method that [redis.Cmder] may have.
+func (once) NoRetry() bool { return true }
+
 var errUnknownNode = errors.New("the node that the slot has moved to is not known yet")
 
 // clientFor returns the client for requests to a node.
-func (c *cluster) clientFor(node *redis.Client) *noRetry {
+func (c *cluster) clientFor(node *redis.Client) *server {
 	addr := node.Options().Addr
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,9 +49,12 @@ func (c *cluster) clientFor(node *redis.Client) *noRetry {
 		return v
 	}
 	if c.clients == nil {
-		c.clients = make(map[string]*noRetry)
+		c.clients = make(map[string]*server)
 	}
-	v := newNoRetry(node)
+	if v := c.clients[addr]; v != nil {
+		v.close() // its client was closed, too
+	}
+	v := newServer(node)
 	c.clients[addr] = v
 	return v
 }
@@ -56,12 +65,36 @@ func (c *cluster) closeIdle() {
 	views := slices.Collect(maps.Values(c.clients))
 	c.mu.Unlock()
 	for _, v := range views {
-		v.reserve.close()
+		v.close()
 	}
 }
 
-// node returns the node at addr, nil if the client does not know it.
+// serverAt returns the node of a subscription, nil if it is not known.
+func (c *cluster) serverAt(f *adapter.Feed) *server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clients[f.Node]
+}
+
+// forget is called when the client of a node was closed, because the node has left the Cluster.
+func (c *cluster) forget(addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.clients[addr]; v != nil {
+		v.close()
+		delete(c.clients, addr)
+	}
+}
+
+// node returns the node at addr, nil if the client does not know it. go-redis may read the slots again for
+// that, over a connection that may be dead. So nodes that have been used are known here.
 func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
+	c.mu.Lock()
+	known := c.clients[addr]
+	c.mu.Unlock()
+	if known != nil {
+		return known.client
+	}
 	var mu sync.Mutex
 	var found *redis.Client
 	_ = c.client.ForEachShard(ctx, func(_ context.Context, node *redis.Client) error {
@@ -77,19 +110,19 @@ func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
 
 // process runs cmds on the node that owns key, and follows redirections.
 func (c *cluster) process(ctx context.Context, how urgency, key string, cmds commands) error {
-	err := c.follow(ctx, key, func(v *noRetry, asking bool) error {
+	err := c.follow(ctx, key, func(v *server, asking bool) error {
 		if asking {
 			behind := append([]redis.Cmder{cmds.first}, cmds.more...)
-			return v.sendUrgent(ctx, how, commands{redis.NewStatusCmd(ctx, "asking"), behind})
+			return v.send(ctx, how, commands{redis.NewStatusCmd(ctx, "asking"), behind})
 		}
-		return v.sendUrgent(ctx, how, cmds)
+		return v.send(ctx, how, cmds)
 	})
 	if !errors.Is(err, errUnknownNode) || len(cmds.more) > 0 {
 		return err
 	}
 	// The slot moves to a node that had none, which only ClusterClient itself finds. It may
-	// send twice, so a refusal is not a definite answer.
-	err = c.client.Process(ctx, cmds.first)
+	// follow several redirections, so a refusal is not a definite answer.
+	err = c.client.Process(ctx, once{cmds.first})
 	if serverError(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
 		return errors.New(err.Error())
 	}
@@ -97,7 +130,7 @@ func (c *cluster) process(ctx context.Context, how urgency, key string, cmds com
 }
 
 // follow calls send with the node that owns key, and with each node that it is redirected to.
-func (c *cluster) follow(ctx context.Context, key string, send func(v *noRetry, asking bool) error) error {
+func (c *cluster) follow(ctx context.Context, key string, send func(v *server, asking bool) error) error {
 	node, err := c.client.MasterForKey(ctx, key)
 	switch {
 	case errors.Is(err, redis.ErrClosed):
@@ -118,6 +151,7 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *noRetry, 
 			c.client.ReloadState(ctx)
 		}
 		if refusal != nil && refusal.Code == "CLIENT" || errors.Is(err, redis.ErrClosed) {
+			c.forget(node.Options().Addr)
 			return notSentError{redis.ErrClosed} // the node has left the Cluster
 		}
 		_, to, ask, redirected := adapter.Redirection(refusal)

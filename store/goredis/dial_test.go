@@ -18,7 +18,7 @@ import (
 func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 	server := redistest.Start(t, adaptertest.Free)
 	proxy := redistest.NewProxy(t, server.Addr())
-	s, rdb := open(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = time.Hour })
+	s, _ := open(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = time.Hour })
 	hellos := func(stage redistest.Stage) int64 { return proxy.Count(stage, "HELLO") }
 	tooShort := func() {
 		proxy.BlackHole()
@@ -29,7 +29,7 @@ func TestAConnectionOutlivesTheRequestThatItIsMadeFor(t *testing.T) {
 		assert.MustTrue(t, errors.Is(err, context.DeadlineExceeded), "Run through a black hole: %v", err)
 	}
 	redistest.Await(t, "a connection stands", func() bool {
-		switch stats := rdb.PoolStats(); {
+		switch stats := s.Stats(); {
 		case stats.TotalConns > stats.IdleConns:
 			return false // another goroutine uses one
 		case stats.IdleConns > 0 && hellos(redistest.Answered) > 0:

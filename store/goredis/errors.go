@@ -69,7 +69,7 @@ func classify(_ context.Context, err error) adapter.Failure {
 	switch {
 	case errors.As(err, &unsent):
 		return adapter.NotSent
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errGivenUp):
 		return adapter.Broken
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.Nil):
 		return adapter.Final

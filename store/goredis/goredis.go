@@ -6,20 +6,30 @@
 // The store works with a single server, with a primary behind Sentinel
 // (redis.NewFailoverClient) and with a Cluster (redis.NewClusterClient).
 //
-// The store borrows the client, and its owner closes it. Requests use the client's connection
-// pool and its hooks. Subscriptions share one connection of their own (per node in a Cluster).
-// When the last subscription has been stopped, the store holds nothing but idle connections.
+// The store borrows the client, and its owner closes it. All requests use connections of the store's own,
+// made with the client's options (Dialer, TLSConfig, credentials, Limiter, …) and used with its hooks; only a
+// DialHook does not see them. So it does not matter whether the application uses all connections of
+// the client's pool, for example with BLPOP, or has let them rest for so long that a router has
+// forgotten them. Subscriptions share one connection, which the client makes (per node in a Cluster).
 //
-// Renewals never wait for a connection that the application is using. They use a few
-// connections of the store's own, made from the client's options when the first lease is
-// renewed, and closed when they have been idle for two minutes. While the client's pool is
-// full, releases and polls use them too.
+// The store has as few connections as it has requests at the same time, usually one or two. To one
+// server it has at most as many as the client's PoolSize, four more that only renewals use, and one for
+// questions. If grants wait for acknowledgements, there are also up to PipelinePoolSize for those. All
+// are closed when nothing has used them for two minutes, and when the last client of the store is closed. The
+// client's statistics do not show them. If the client's owner closes it, the store's own connections
+// serve on, so a holder can still release its lock; new subscriptions fail.
+//
+// If a request has no answer after a second, after a quarter of a second if its connection had rested, or
+// after a quarter of its time, the store asks on another connection. If the server answers there, the silent
+// connection is dead: its requests end, and those that may be repeated are sent again. If the server does
+// not answer there either, it is slow, and all requests go on waiting. So a slow server gets nothing
+// twice. While somebody waits for a lock, the subscription is asked every two seconds in the same way.
 //
 // By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout, whatever
 // the context says. It also sends a command up to four times without telling its caller. Both
 // matter to a lock: the first delays the news that a lease is lost, and the second turns a
-// request that took effect into a refusal. So the store returns when the context ends, and
-// repeats requests itself, see [Store.Run].
+// request that took effect into a refusal, or lets it take effect twice. So the store returns when the
+// context ends, and repeats requests itself, see [Store.Run].
 package goredis
 
 import (
@@ -43,7 +53,7 @@ import (
 
 // Store runs actions on Redis or Valkey through a go-redis client.
 type Store struct {
-	single   *noRetry // one server, or the primary behind Sentinel
+	single   *server  // one server, or the primary behind Sentinel
 	cluster  *cluster // or a Cluster
 	unusable error    // or neither: why
 
@@ -81,7 +91,7 @@ func New(rdb redis.UniversalClient) *Store {
 	}
 	switch rdb := rdb.(type) {
 	case *redis.Client:
-		s.single = newNoRetry(rdb)
+		s.single = newServer(rdb)
 		s.retry.Tries = rdb.Options().MaxRetries
 		s.retry.Failover = behindSentinel(rdb)
 	case *redis.ClusterClient:
@@ -99,16 +109,16 @@ func New(rdb redis.UniversalClient) *Store {
 
 // behindSentinel reports whether NewFailoverClient made the client: it has this name instead
 // of an address.
-func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == "FailoverClient" }
+func behindSentinel(rdb *redis.Client) bool { return rdb.Options().Addr == failoverAddr }
 
 // Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole text if the server
 // does not know the script.
 //
-// If a connection breaks before the answer, Run sends the action again, as often as the
-// client's MaxRetries allows. After such a break a refusal proves nothing about the first
-// request, so Run does not return it as a [*store.ServerError].
+// If a connection breaks before the answer, or is given up, Run sends the action again if the script
+// may be repeated, as often as the client's MaxRetries allows. After such a break a refusal proves
+// nothing about the first request, so Run does not return it as a [*store.ServerError].
 //
-// In a Cluster, and behind Sentinel, Run repeats the action until ctx's deadline: a lost
+// In a Cluster, and behind Sentinel, Run tries that until ctx's deadline, and what was not sent: a lost
 // primary may have a successor by then, and a moving slot a node. It follows MOVED and ASK at
 // once.
 //
@@ -123,7 +133,7 @@ func (s *Store) Run(
 	}
 	words := s.words.of(action, keys, args)
 	key, how := firstOf(keys), urgencyOf(action)
-	answer, err, broke := s.retry.Do(ctx, func() (string, error) {
+	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
 		err := s.process(ctx, how, key, commands{first: cmd})
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
@@ -157,7 +167,7 @@ func firstOf(keys []string) string {
 // the first error, or the context's as soon as the context ends; then cmds must no longer be
 // touched.
 //
-// go-redis handles deadlines: noRetry makes it set them on the socket, and it watches Done
+// go-redis handles deadlines: own makes it set them on the socket, and it watches Done
 // while it connects. But nothing wakes a read when a context is cancelled before its deadline.
 // Hence the goroutine, for three cases: a context that can be cancelled; a Cluster, where a
 // redirection may cost another connection; and while the server leaves requests unanswered,
@@ -186,11 +196,11 @@ func (s *Store) send(ctx context.Context, how urgency, key string, cmds commands
 	case s.cluster != nil:
 		return await(ctx, deadline, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
 	case ctx.Done() == nil && deadline == nil:
-		return s.single.sendUrgent(ctx, how, cmds)
+		return s.single.send(ctx, how, cmds)
 	case ctx.Done() == nil && s.steady.Reached():
-		return s.single.sendUrgent(adapter.Bounded(ctx, deadline), how, cmds)
+		return s.single.send(adapter.Bounded(ctx, deadline), how, cmds)
 	}
-	return await(ctx, deadline, func(ctx context.Context) error { return s.single.sendUrgent(ctx, how, cmds) })
+	return await(ctx, deadline, func(ctx context.Context) error { return s.single.send(ctx, how, cmds) })
 }
 
 // await runs send in a goroutine of its own and returns its error, or the context's as soon as
@@ -246,7 +256,7 @@ func (s *Store) CloseIdleConnections() {
 	case s.cluster != nil:
 		s.cluster.closeIdle()
 	default:
-		s.single.reserve.close()
+		s.single.close()
 	}
 }
 
@@ -295,7 +305,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	}
 	info := store.ServerInfo{Address: s.addr()}
 	var reply any
-	_, err, broke := s.retry.Do(ctx, func() (string, error) {
+	_, err, broke := s.retry.Do(ctx, true, func() (string, error) {
 		cmd := redis.NewCmd(ctx, "hello")
 		err := s.process(ctx, ordinary, "", commands{first: cmd})
 		if err == nil {

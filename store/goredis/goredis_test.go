@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,18 @@ var library = adaptertest.Library{
 	Open:         opened,
 	OpenSentinel: openedSentinel,
 	OpenCluster:  openedCluster,
+	OpenSentinelBehind: func(t testing.TB, router *redistest.Router, group *redistest.Sentinel) store.Store {
+		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: redistest.SentinelName, SentinelAddrs: group.Addrs(), Dialer: router.Dial,
+		})
+		t.Cleanup(func() { rdb.Close() })
+		return goredis.New(rdb)
+	},
+	OpenClusterBehind: func(t testing.TB, router *redistest.Router, cluster *redistest.Cluster) store.Store {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: router.Dial})
+		t.Cleanup(func() { rdb.Close() })
+		return goredis.New(rdb)
+	},
 	OpenRefused: func(t *testing.T) store.Store {
 		return goredis.New(dialling(t, &redis.Options{Addr: redistest.ClosedAddr(t)}))
 	},
@@ -50,8 +63,11 @@ func opened(t testing.TB, addr string, c adaptertest.Client) (store.Store, func(
 		}
 	})
 	return s, func() int {
-		stats := rdb.PoolStats()
-		return int(stats.TotalConns) - int(stats.IdleConns)
+		used := 0
+		for _, stats := range []redis.PoolStats{*rdb.PoolStats(), s.Stats()} {
+			used += int(stats.TotalConns) - int(stats.IdleConns)
+		}
+		return used
 	}
 }
 
@@ -83,6 +99,10 @@ func TestStopAtAServerThatRefuses(t *testing.T)                      { library.S
 func TestStopAtANodeThatRefuses(t *testing.T)                        { library.StopsAtANodeThatRefuses(t) }
 func TestCloseLeavesNoTimer(t *testing.T)                            { library.CloseLeavesNoTimer(t) }
 func TestTriesAtARefusedPortLeaveNothing(t *testing.T)               { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestADeadConnectionCostsLittle(t *testing.T)                    { library.DeadConnectionsCostLittle(t) }
+func TestASlowServerGetsNothingTwice(t *testing.T)                   { library.SlowServerGetsNothingTwice(t) }
+func TestASilentServerGetsNothingTwice(t *testing.T)                 { library.SilentServerGetsNothingTwice(t) }
+func TestADeadConnectionCostsLittleEverywhere(t *testing.T)          { library.DeadConnectionsEverywhere(t) }
 func TestAStoreOfNoClientRefusesEverything(t *testing.T)             { library.UnusableClients(t) }
 
 // open returns a store on addr. change may change the client's options.
@@ -145,6 +165,25 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	redistest.Next(t, "Resumed", rec.Resumed)
 	server.Do(t, "PUBLISH", "channel", "hello")
 	assert.Equal(t, redistest.Next(t, "a message", rec.Messages), "hello", "the message")
+}
+
+// While nobody waits for a push, nothing is sent.
+func TestASubscriptionIsAskedOnlyWhileSomebodyWaits(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Start(t, adaptertest.Free).Addr())
+	s, _ := open(t, proxy.Addr(), nil)
+	s.SetSilence(20 * time.Millisecond)
+	var waiting atomic.Bool
+	var looks atomic.Int32
+	stop, err := s.Listen(t.Context(), "channel", store.Listener{Awaited: func() bool {
+		looks.Add(1)
+		return waiting.Load()
+	}})
+	assert.Must(t, err)
+	t.Cleanup(stop)
+	redistest.Await(t, "it has looked for long", func() bool { return looks.Load() >= 20 })
+	assert.Equal(t, proxy.Count(redistest.Arrived, "PING"), 0, "questions while nobody waits")
+	waiting.Store(true)
+	proxy.Await(t, redistest.Answered, "PING", 2)
 }
 
 // After a replica has answered, the subscription is checked until a primary counts it: although

@@ -35,7 +35,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 	err := adapter.ScanNodes(ctx, <-found, addr, visit, func(primary *redis.Client, visit func([]string) error) error {
 		return s.scan(ctx, s.retry.OfOneNode(), prefix, visit, func(cmd redis.Cmder) error {
 			return await(ctx, deadline, func(ctx context.Context) error {
-				return s.cluster.clientFor(primary).sendUrgent(ctx, ordinary, commands{first: cmd})
+				return s.cluster.clientFor(primary).send(ctx, ordinary, commands{first: cmd})
 			})
 		})
 	})
@@ -51,7 +51,7 @@ func (s *Store) scan(
 	send func(cmd redis.Cmder) error,
 ) error {
 	return adapter.ScanKeys(prefix, func(cursor uint64, pattern string) (keys []string, next uint64, err error) {
-		_, err, broke := retry.Do(ctx, func() (string, error) {
+		_, err, broke := retry.Do(ctx, true, func() (string, error) {
 			cmd := redis.NewScanCmd(ctx, nil, "scan", cursor, "match", pattern, "count", adapter.ScanPage)
 			err := send(cmd)
 			if err == nil {

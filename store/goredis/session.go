@@ -14,12 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// maxSilence is how long the server may be silent before it gets a PING, and again before the
-// connection is given up. Otherwise a connection whose other end has vanished would stay open
-// for minutes. An idle client costs one PING a minute, and a hundred idle waiters less than
-// two commands a second. No waiter depends on a dead connection meanwhile, because every
-// waiter also polls.
-const maxSilence = 30 * time.Second
+// maxSilence is how long a connection may be silent while somebody waits for a push, before it gets a
+// PING. If it has no answer after half as long again, and the server answers elsewhere, it is given up.
+// So a waiter whose connection a router has forgotten is served within some seconds. While nobody waits,
+// nothing is sent.
+const maxSilence = 2 * time.Second
+
+// serverSilence is how many times maxSilence a subscription lasts at a server that does not answer
+// elsewhere either.
+const serverSilence = 15
 
 // A server that was replaced and lives on keeps its subscriptions, but receives no pushes. So
 // a subscription checks that it is where pushes come from. In a Cluster it compares with what
@@ -78,6 +81,9 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	defer unhook()
 
 	if err := s.sendChanges(f, ps); err != nil {
+		if s.cluster != nil && errors.Is(err, redis.ErrClosed) {
+			s.cluster.forget(f.Node)
+		}
 		end(err)
 		return false, err
 	}
@@ -133,7 +139,7 @@ func endsSession(f *adapter.Feed, err error) bool {
 func (s *Store) writeChanges(
 	f *adapter.Feed, ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error),
 ) {
-	tick := time.NewTicker(s.feeds.silence)
+	tick := time.NewTicker(s.feeds.silence / 2)
 	defer tick.Stop()
 	var check <-chan time.Time
 	if s.retry.Failover {
@@ -144,7 +150,7 @@ func (s *Store) writeChanges(
 		defer tick.Stop()
 		check = tick.C
 	}
-	asked := false
+	silent := 0 // ticks in a row
 	var again <-chan time.Time
 	defer func() {
 		if again != nil {
@@ -165,14 +171,14 @@ func (s *Store) writeChanges(
 		case <-again:
 			again, err = s.checkDemotion(f)
 		case <-tick.C:
+			if silent++; heard.Swap(false) || !f.Awaited() {
+				silent = 0
+			}
 			switch {
-			case heard.Swap(false):
-				asked = false
-			case asked:
-				err = errSilent
-			default:
-				asked = true
+			case silent == 2:
 				err = ps.Ping(f.Context)
+			case silent > 2 && (silent > 2*serverSilence || s.answersElsewhere(f)):
+				err = errSilent
 			}
 		}
 		if err != nil {
@@ -180,6 +186,20 @@ func (s *Store) writeChanges(
 			return
 		}
 	}
+}
+
+// answersElsewhere reports whether f's server answers on another connection. If not, a new subscription
+// would only add to its load.
+func (s *Store) answersElsewhere(f *adapter.Feed) bool {
+	at := s.single
+	if s.cluster != nil {
+		if at = s.cluster.serverAt(f); at == nil {
+			return true
+		}
+	}
+	ctx, cancel := context.WithTimeout(f.Context, s.feeds.silence/2)
+	defer cancel()
+	return at.answers(ctx)
 }
 
 // check returns an error if f's subscriptions are not where pushes come from.
@@ -198,14 +218,16 @@ func (s *Store) checkDemotion(f *adapter.Feed) (again <-chan time.Time, err erro
 	if channel == "" {
 		return time.After(checkClientEvery), nil
 	}
-	both := s.single.pool.Pipeline()
+	defer s.single.put()
+	own := s.single.get()
+	both := own.pool.Pipeline()
 	hello, count := both.Do(f.Context, "hello"), both.PubSubNumSub(f.Context, channel)
 	_, _ = both.Exec(f.Context) // each has its own error
 	var info store.ServerInfo
 	describe(&info, hello.Val())
 	switch {
 	case info.Role == "replica":
-		s.single.leave(f.Context, true)
+		own.leave(f.Context, true)
 		return time.After(checkClientEvery), nil
 	case count.Err() != nil && serverError(count.Err()) == nil:
 		return time.After(checkClientEvery), nil
@@ -233,7 +255,8 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 	if s.cluster != nil {
 		return f.Node != "" && s.cluster.misplaced(f, channel)
 	}
-	count, err := s.single.client.PubSubNumSub(f.Context, channel).Result()
+	defer s.single.put()
+	count, err := s.single.get().pool.PubSubNumSub(f.Context, channel).Result()
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
 }
 

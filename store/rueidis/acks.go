@@ -33,7 +33,7 @@ func (s *Store) RunAcked(
 		err  error
 	}
 	var last reply
-	text, err, broke := s.retry.Do(ctx, func() (string, error) {
+	text, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		deadline := s.deadlines.Of(ctx)
 		defer deadline.Leave()
 		r, err := awaitAny(ctx, deadline, func() (r reply) {

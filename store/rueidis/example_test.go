@@ -38,6 +38,21 @@ func ExampleNew() {
 	}
 }
 
+// A watched client gives a connection that a router has forgotten up after a quarter of a second.
+func ExampleWatch() {
+	rdb, err := rueidis.NewClient(holdfastrueidis.Watch(rueidis.ClientOption{InitAddress: []string{"localhost:6379"}}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rdb.Close()
+	client, err := holdfast.New(holdfastrueidis.New(rdb), holdfast.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(context.Background())
+	fmt.Println(client.Mutex("report").Name())
+}
+
 // A primary behind Sentinel. A grant counts when a replica has it.
 func ExampleNew_sentinel() {
 	rdb, err := rueidis.NewClient(rueidis.ClientOption{

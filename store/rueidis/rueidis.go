@@ -17,8 +17,9 @@
 // lead to the new one. From then on its requests share one pipelined connection.
 //
 // A rueidis client gives up a connection that is silent for its ConnWriteTimeout, 10 s by
-// default. Until then requests on it fail one by one as their contexts end. A lease must
-// outlive that and the reconnecting: for leases under half a minute set ConnWriteTimeout to a
+// default. Until then requests on it fail one by one as their contexts end. So a connection that a router
+// has forgotten costs that, and perhaps a lease. [Watch] makes it a quarter of a second. Without
+// Watch, a lease must outlive ConnWriteTimeout and the reconnecting: for leases under half a minute set it to a
 // few seconds.
 package rueidis
 
@@ -83,7 +84,8 @@ const retries = 3
 // Run implements [store.Store]. It sends EVALSHA, and EVAL with the whole text if the server
 // does not know the script.
 //
-// If a connection breaks before the answer, Run sends the action again, a few times. The store
+// If a connection breaks before the answer, Run sends the action again if the script may be repeated, a
+// few times. The store
 // does that itself, because rueidis (ToRetryable) would not report it: after such a break a
 // refusal proves nothing about the first request, so Run does not return it as a
 // [*store.ServerError].
@@ -99,7 +101,7 @@ func (s *Store) Run(
 	if s.unusable != nil {
 		return "", s.unusable
 	}
-	text, err, broke := s.retry.Do(ctx, func() (string, error) {
+	text, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		text, err := s.do(ctx, s.eval(s.client.B(), action, false, keys, args)).text()
 		if refusal := serverError(err); refusal != nil && refusal.Code == "NOSCRIPT" {
 			text, err = s.do(ctx, s.eval(s.client.B(), action, true, keys, args)).text()
@@ -247,7 +249,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	info := store.ServerInfo{Address: s.addr()}
 	var fields map[string]rueidis.RedisMessage
 	try := -1
-	_, err, broke := s.retry.Do(ctx, func() (string, error) {
+	_, err, broke := s.retry.Do(ctx, true, func() (string, error) {
 		try++
 		hello := s.client.B().Arbitrary("HELLO")
 		if s.mode == rueidis.ClientModeCluster {

@@ -2,8 +2,10 @@ package rueidis_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +25,15 @@ var library = adaptertest.Library{
 	Open:         opened,
 	OpenSentinel: openedSentinel,
 	OpenCluster:  openedCluster,
+	OpenSentinelBehind: func(t testing.TB, router *redistest.Router, group *redistest.Sentinel) store.Store {
+		return rueidisstore.New(behind(t, router, rueidis.ClientOption{
+			DisableCache: redistest.Secured(),
+			InitAddress:  group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
+		}))
+	},
+	OpenClusterBehind: func(t testing.TB, router *redistest.Router, cluster *redistest.Cluster) store.Store {
+		return rueidisstore.New(behind(t, router, rueidis.ClientOption{InitAddress: cluster.Addrs()}))
+	},
 	OpenRefused:  func(t *testing.T) store.Store { return dialled(t, refusedDial(t)) },
 	OpenOccupied: occupied,
 	Unusable: func() map[string]store.Store {
@@ -43,6 +54,9 @@ func opened(t testing.TB, addr string, c adaptertest.Client) (store.Store, func(
 		if change := protocols[c.Protocol]; change != nil {
 			change(o)
 		}
+		if c.Watched {
+			*o = rueidisstore.Watch(*o)
+		}
 	})
 	return s, nil
 }
@@ -53,6 +67,15 @@ func openedSentinel(t testing.TB, group *redistest.Sentinel) store.Store {
 		DisableCache: redistest.Secured(), // the cache would need more permissions at the Sentinels
 		InitAddress:  group.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.SentinelName},
 	}))
+}
+
+// behind connects over a router, and watches the connections.
+func behind(t testing.TB, router *redistest.Router, opts rueidis.ClientOption) rueidis.Client {
+	t.Helper()
+	opts.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		return router.Dial(ctx, "tcp", addr)
+	}
+	return connect(t, rueidisstore.Watch(opts))
 }
 
 func openedCluster(t testing.TB, cluster *redistest.Cluster) store.Store {
@@ -75,9 +98,12 @@ func TestStopAtANodeThatRefuses(t *testing.T)   { library.StopsAtANodeThatRefuse
 
 func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) { library.FollowsTheAddress(t) }
 
-func TestCloseLeavesNoTimer(t *testing.T)                { library.CloseLeavesNoTimer(t) }
-func TestTriesAtARefusedPortLeaveNothing(t *testing.T)   { library.TriesAtARefusedPortLeaveNothing(t) }
-func TestAStoreOfNoClientRefusesEverything(t *testing.T) { library.UnusableClients(t) }
+func TestCloseLeavesNoTimer(t *testing.T)                   { library.CloseLeavesNoTimer(t) }
+func TestTriesAtARefusedPortLeaveNothing(t *testing.T)      { library.TriesAtARefusedPortLeaveNothing(t) }
+func TestADeadConnectionCostsLittle(t *testing.T)           { library.DeadConnectionsCostLittle(t) }
+func TestASlowServerGetsNothingTwice(t *testing.T)          { library.SlowServerGetsNothingTwice(t) }
+func TestADeadConnectionCostsLittleEverywhere(t *testing.T) { library.DeadConnectionsEverywhere(t) }
+func TestAStoreOfNoClientRefusesEverything(t *testing.T)    { library.UnusableClients(t) }
 
 // When the last refusals of an old server arrive, the client's connection may lead to the new
 // one. Whatever else is under way there must not fail.

@@ -43,7 +43,7 @@ func (s *Store) scan(
 	send func(cmd rueidis.Completed) answer,
 ) error {
 	return adapter.ScanKeys(prefix, func(cursor uint64, pattern string) (keys []string, next uint64, err error) {
-		_, err, broke := retry.Do(ctx, func() (string, error) {
+		_, err, broke := retry.Do(ctx, true, func() (string, error) {
 			// rueidis would repeat what it knows to be only a reading, while ctx allows.
 			a := send(s.client.B().Arbitrary("SCAN", strconv.FormatUint(cursor, 10), "MATCH", pattern,
 				"COUNT", strconv.Itoa(adapter.ScanPage)).Build())

@@ -151,6 +151,35 @@ func TestALegalHistoryPasses(t *testing.T) {
 	}
 }
 
+// After the release a late copy of the acquisition may hold the lock for nobody, until its lease ends or a copy of
+// another request ends it.
+func TestAGrantToALateCopyIsNobodysHold(t *testing.T) {
+	for name, s := range map[string]*story{
+		"until its lease ends": legal().
+			note(10, "acquire", "l", "c1/1", held(10, "c1/1")).
+			note(111, "acquire", "l", "c3/1", held(111, "c3/1")).
+			hold(hold{client: 3, lock: "l", owner: "c3/1", token: token(111), asked: 9, got: 112, over: 115}).
+			note(114.95, "release", "l", "c3/1", free(111)),
+		"until it is cancelled": legal().
+			note(10, "acquire", "l", "c1/1", held(10, "c1/1")).
+			note(20, "cancel", "l", "c1/1", held(20, "c3/1")).
+			hold(hold{client: 3, lock: "l", owner: "c3/1", token: token(20), asked: 9, got: 21, over: 25}).
+			note(24.95, "release", "l", "c3/1", free(20)),
+		"as an owner's entry beside another": newStory().
+			note(1, "acquire", "l", "c1/1", in(1, "a", "c1/1")).
+			note(2, "acquire", "l", "c2/1", in(1, "a", "c1/1", "c2/1")).
+			entry(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0.5, got: 1.5, over: 5}, "a").
+			note(4.95, "release", "l", "c1/1", in(1, "a", "c2/1")).
+			note(6, "acquire", "l", "c1/1", in(1, "a", "c1/1", "c2/1")).
+			entry(hold{client: 2, lock: "l", owner: "c2/1", token: token(1), asked: 1.5, got: 2.5, over: 9}, "a").
+			note(8.95, "release", "l", "c2/1", in(1, "a", "c1/1")),
+	} {
+		for check, r := range s.results() {
+			assert.True(t, r.Passed() && r.Excused == 0, "%s: %s: %+v", name, check, r)
+		}
+	}
+}
+
 // illegalStory is a history that must not be, with the check that says so.
 type illegalStory struct {
 	name, check string
@@ -201,6 +230,13 @@ var illegal = []illegalStory{
 	{"trust for longer than the lease", "trust-is-backed", newStory().
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), got: 1.5, over: 150, how: history.NotHeld})},
+	{"trust that only the grant to a late copy could back", "trust-is-backed", newStory().
+		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), got: 1.5, over: 150, how: history.NotHeld}).
+		note(102, "acquire", "l", "c1/1", held(102, "c1/1"))},
+	{"a late copy that is granted the lock beside its holder", "server-exclusion", legal().
+		note(10, "acquire", "l", "c3/1", held(10, "c3/1")).
+		note(11, "acquire", "l", "c1/1", held(11, "c1/1"))},
 	{"a later hold with a lower token", "tokens-in-time", newStory().
 		hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(3), asked: 0, got: 1, over: 2}).
 		hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(2.5), asked: 3, got: 4, over: 5})},

@@ -89,7 +89,7 @@ func (r *Run) Backed() Result {
 				continue
 			}
 			res.Examined++
-			g := byAttempt[h.Owner]
+			g := byAttempt.of(h.Owner, h.Token)
 			switch {
 			case r.blindBetween(h.Since, h.Trusted()) && (g == nil || h.Trusted() > r.machine(g.till)+slack),
 				g == nil && r.lossBetween(h.Since, h.At):
@@ -352,7 +352,7 @@ func (r *Run) ReleasesTrue() Result {
 				continue
 			}
 			res.Examined++
-			g := byAttempt[h.Owner]
+			g := byAttempt.of(h.Owner, h.Token)
 			switch {
 			case g != nil && r.machine(g.till) <= h.Over.At+slack:
 			case r.excuse(h.Since, h.Over.At, h.Proc), r.blindBetween(h.Over.Asked, h.Over.At):

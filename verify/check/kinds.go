@@ -26,7 +26,7 @@ func (r *Run) Owners() Result {
 				continue
 			}
 			res.Examined++
-			if g := known[h.Owner]; g != nil && g.name == "" {
+			if g := known.of(h.Owner, h.Token); g != nil && g.name == "" {
 				res.findf(h.At, lock, "client %d entered as %q, and the server has %s as nobody's entry",
 					h.Proc, h.Name, h.Owner)
 			}
@@ -190,10 +190,11 @@ func (r *Run) learned(res *Result) (longest time.Duration) {
 	for _, lock := range r.locks() {
 		known := r.byAttempt(lock)
 		for _, h := range r.Holds[lock] {
-			if g := known[h.Owner]; g == nil || !g.evicted || h.Trusted() < h.At {
+			g := known.of(h.Owner, h.Token)
+			if g == nil || !g.evicted || h.Trusted() < h.At {
 				continue
 			}
-			late := time.Duration(h.Trusted() - r.machine(known[h.Owner].till))
+			late := time.Duration(h.Trusted() - r.machine(g.till))
 			longest = max(longest, late)
 			if late > r.Setup.TTL+time.Duration(r.Setup.SkewError) {
 				res.findf(h.Trusted(), lock, "client %d trusted %s for %v after it was evicted", h.Proc, h.Owner, late)

@@ -186,7 +186,7 @@ func (r *Run) inside(res *Result) (longest time.Duration) {
 func (r *Run) troubled(proc int, from, till int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
 		met := len(f.Procs) == 0 || slices.Contains(f.Procs, proc)
-		return met && f.From <= till && from <= f.Till
+		return met && f.From <= till && from <= f.Till+int64(aftermath(f))
 	})
 }
 

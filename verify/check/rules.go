@@ -108,7 +108,7 @@ func (r *Run) freeUntil(n audit.Note, attempt string, since, limit int64, res *R
 // shortly before that somebody still connects anew.
 func (r *Run) anyFault(from, till int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
-		return f.From <= till && from <= f.Till+int64(r.Setup.TTL)
+		return f.From <= till && from <= f.Till+int64(r.Setup.TTL+aftermath(f))
 	})
 }
 
@@ -187,7 +187,7 @@ func (r *Run) Dropped() Result {
 		if e.Kind != history.Drop || closed[e.Owner] {
 			continue
 		}
-		g := r.byAttempt(e.Lock)[e.Owner]
+		g := r.byAttempt(e.Lock).of(e.Owner, e.Token)
 		switch {
 		case g == nil:
 			if r.lossBetween(e.Asked, e.At) || r.blindBetween(e.Asked, e.At) {

@@ -151,14 +151,34 @@ func (r *Run) Grants(lock string) (list []Grant) {
 	return list
 }
 
-// byAttempt are the holds of a lock by the server's account. Of an attempt that
-// stepped or was granted twice, the last counts.
-func (r *Run) byAttempt(lock string) map[string]*granted {
-	found := make(map[string]*granted)
+// attempts are the grants of a lock by the server's account, in its order, by attempt.
+type attempts map[string][]*granted
+
+// byAttempt lists them.
+func (r *Run) byAttempt(lock string) attempts {
+	found := make(attempts)
 	for _, g := range r.follow().holds[r.key(lock)] {
-		found[g.attempt] = g
+		found[g.attempt] = append(found[g.attempt], g)
 	}
 	return found
+}
+
+// of is the grant behind a hold with a token: the one with that token, or what conversions have made of it; nil
+// if there is none. When the hold is over, a late copy of a request may have granted the lock to the attempt once
+// more, for nobody. If the token is that of no grant, the last one counts.
+func (a attempts) of(attempt string, token uint64) *granted {
+	all := a[attempt]
+	at := slices.IndexFunc(all, func(g *granted) bool { return g.token == token>>10 })
+	if at < 0 {
+		at = len(all) - 1
+	}
+	if at < 0 {
+		return nil
+	}
+	for at+1 < len(all) && all[at+1].by == "convert" {
+		at++
+	}
+	return all[at]
 }
 
 // evicted reports whether an operator ended a hold; where the server's account may
@@ -283,7 +303,8 @@ func (a *account) end(n audit.Note, g *granted) {
 // begin takes in a hold that is in the record: a grant, a renewal, or nothing
 // new.
 func (a *account) begin(n audit.Note, g *granted) {
-	if h := a.find(g); h != nil {
+	// An entry of an owner that has left may come back under the same token, by a late copy of its request.
+	if h := a.find(g); h != nil && !h.released {
 		if g.due < h.due && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
 				n.Action, n.Caller, g.attempt)

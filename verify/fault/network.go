@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -23,6 +25,10 @@ var networkFaults = []Fault{
 		Side: OnNetwork, inject: reorder},
 	{Name: "reply-lost", About: "the server executes requests of a client, and the answers are lost",
 		Side: OnNetwork, inject: replyLost},
+	{Name: "forget", About: "resting or old connections of a client swallow what is sent on them; new ones work",
+		Side: OnNetwork, inject: forget},
+	{Name: "late", About: "requests of a client arrive once more, up to four leases later",
+		Side: OnNetwork, inject: late},
 }
 
 // onProxies imposes something on all links of one client, or, one time in four, of all
@@ -142,4 +148,79 @@ func replyLost(ctx context.Context, w World, rng *rand.Rand, span *history.Fault
 	return onProxies(ctx, w, rng, span, d, func(i *redistest.Imposition) {
 		i.DropRepliesAndCut(n, "EVALSHA", "EVAL")
 	}, 0)
+}
+
+// forget is a balancer that forgets connections. What it has forgotten stays dead after the fault.
+func forget(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	rest, age := between(rng, leases(w, 0.02), leases(w, 0.4)), time.Duration(0)
+	if rng.IntN(3) == 0 { // a connection that many share never rests
+		rest, age = 0, between(rng, leases(w, 0.2), leases(w, 1))
+	}
+	d := between(rng, leases(w, 0.5), leases(w, 2))
+	var imposed []*redistest.Imposition
+	err := onProxies(ctx, w, rng, span, d, func(i *redistest.Imposition) {
+		i.Forget(rest, age)
+		imposed = append(imposed, i)
+	}, 0)
+	n := total(imposed, (*redistest.Imposition).Forgotten)
+	span.Text = strings.TrimSpace(fmt.Sprintf("%s %d connections forgotten", span.Text, n))
+	if err == nil && n == 0 {
+		err = errors.New("no connection was forgotten")
+	}
+	return err
+}
+
+// late is a proxy that sends requests again. The fault lasts until the last copy is sent.
+func late(ctx context.Context, w World, rng *rand.Rand, span *history.FaultSpan) error {
+	d := between(rng, leases(w, 0.5), leases(w, 2))
+	c := &copies{
+		rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), till: time.Now().Add(d),
+		chance: []float64{0.03, 0.1, 0.3}[rng.IntN(3)], left: mostCopies, longest: leases(w, latest),
+	}
+	var imposed []*redistest.Imposition
+	err := onProxies(ctx, w, rng, span, d+c.longest, func(i *redistest.Imposition) {
+		i.CopyLate(c.after, "EVALSHA", "EVAL")
+		imposed = append(imposed, i)
+	}, 0)
+	n := total(imposed, (*redistest.Imposition).Copied)
+	span.Text = strings.TrimSpace(fmt.Sprintf("%s %d late copies", span.Text, n))
+	if err == nil && n == 0 {
+		err = errors.New("no copy was sent")
+	}
+	return err
+}
+
+// total adds up a count of all impositions.
+func total(imposed []*redistest.Imposition, count func(*redistest.Imposition) int) (n int) {
+	for _, i := range imposed {
+		n += count(i)
+	}
+	return n
+}
+
+const (
+	latest     = 4   // leases that a copy comes later, at most
+	mostCopies = 300 // of one fault: each is a connection of its own
+)
+
+// copies draws which requests are sent once more, and how much later.
+type copies struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	till    time.Time // later requests are not copied
+	chance  float64
+	left    int
+	longest time.Duration
+}
+
+// after draws a delay. Short ones are as likely as long ones: each doubling of the time has the same chance.
+func (c *copies) after() (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 0 || c.rng.Float64() >= c.chance || time.Now().After(c.till) {
+		return 0, false
+	}
+	c.left--
+	times := float64(c.longest) / float64(time.Millisecond)
+	return time.Duration(math.Pow(times, c.rng.Float64()) * float64(time.Millisecond)), true
 }

@@ -33,7 +33,7 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 }}), in("internal/renewer/renewer.go", worlds, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
 	by:   "TestWorlds",
-	old:  "			a.countFrom(sent, a.For)\n",
+	old:  "			a.countFrom(s.sent, a.For)\n",
 	mut:  "			a.countFrom(now, a.For)\n",
 }, {
 	name: "a lease is renewed after its release",
@@ -52,9 +52,9 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 	mut:  "",
 }, {
 	name: "a renewal may take longer than the lease lasts",
-	by:   "TestARenewalIsBoundedByTheTimeoutAndTheOldDeadline",
-	old:  "		bound = min(bound, a.Deadline()-sent)\n		if a.unconfirmed",
-	mut:  "		if a.unconfirmed",
+	by:   "TestARenewalIsBoundedByAThirdOfTheLeaseAndTheOldDeadline",
+	old:  "		left := a.Deadline() - s.sent\n",
+	mut:  "		left := time.Duration(math.MaxInt64)\n",
 }, {
 	name: "a shortened lease is trusted until its old deadline",
 	by:   "TestAShortenedLeaseStaysShort",
@@ -103,8 +103,9 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 }}), in("lease.go", library, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",
 	by:   "TestAGrantThatIsConfirmedAsTheClientClosesIsNoLease",
-	old:  "	if h.admits(asAgreed, nil) != admitted {\n		return nil\n	}\n	h.lease, h.departed = ls, false\n",
-	mut:  "	h.lease, h.departed = ls, false\n",
+	old: "	if h.admits(asAgreed, nil) != admitted {\n		return nil\n	}\n" +
+		"	h.lease, h.departed = ls, false\n",
+	mut: "	h.lease, h.departed = ls, false\n",
 }, {
 	name: "a check after the deadline does not end the lease",
 	by:   "TestAfterTheDeadlineTheContextIsDone",

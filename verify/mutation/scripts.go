@@ -268,8 +268,18 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }}), in("script/evict.lua", transcripts, []mutant{{
 	name: "an eviction by an old token takes the permits of others",
 	by:   "TestTranscriptsOnServer",
-	old:  "if only == '0' or h[4] == only then",
-	mut:  "if true then",
+	old:  "if tonumber(h[4]) <= upto and (only == '0' or h[4] == only) then",
+	mut:  "if tonumber(h[4]) <= upto then",
+}, {
+	name: "a late eviction ends a hold that was granted after it",
+	by:   "TestALateCopyOfAScriptDoesNoHarmOnServer",
+	old:  "if holder and fence <= upto and (",
+	mut:  "if holder and (",
+}, {
+	name: "an eviction that is sent twice ends the next holder, too",
+	by:   "TestARepeatedScriptIsAnsweredAsOnceOnServer",
+	old:  "if request and evicted_by == request then return 'evicted ' .. count end\n",
+	mut:  "",
 }}), in("script/evict.lua", oracle, []mutant{{
 	name: "an evicted holder is not pushed",
 	by:   "TestProtocol",

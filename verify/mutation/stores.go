@@ -34,16 +34,21 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	by:   "TestASubscriptionFollowsTheAddressToAnotherServer",
 	old:  "if adapter.FromReplica(refusal) && s.cluster == nil {",
 	mut:  "if false {",
-}}), in("store/goredis/reserve.go", goredis, []mutant{{
-	name: "goredis: renewals wait for the user's own requests",
-	by:   "TestAFullPoolCostsNoLease",
-	old:  "\tcase script.Renew.Name:\n\t\treturn renewing\n",
-	mut:  "",
-}, {
+}}), in("internal/adapter/retry.go", goredis, []mutant{{
+	name: "a request that must not run twice is sent again",
+	by:   "TestRequests",
+	old:  "if !repeats && (failure == Broken || failure == Lost) {",
+	mut:  "if false {",
+}}), in("store/goredis/own.go", goredis, []mutant{{
 	name: "goredis: other requests use all connections that are kept for renewals",
 	by:   "TestARenewalPassesAllOtherRequests",
-	old:  "\treserveShared = 6\n",
-	mut:  "\treserveShared = reserveSize\n",
+	old:  "		defer func() { <-o.others }()\n",
+	mut:  "		<-o.others\n",
+}, {
+	name: "goredis: a connection is given up although the server has not answered elsewhere",
+	by:   "TestASilentServerGetsNothingTwice",
+	old:  "		if answered {\n			o.giveUp(asked)\n",
+	mut:  "		if true {\n			o.giveUp(asked)\n",
 }}), in("store/rueidis/errors.go", rueidis, []mutant{{
 	name: "rueidis: a refusal after a broken connection is definite",
 	by:   "TestRequests",

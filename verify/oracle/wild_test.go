@@ -95,7 +95,11 @@ func (m *wild) Renew(rt *rapid.T) {
 func (m *wild) Inspect(*rapid.T) { m.step(script.Inspect) }
 
 func (m *wild) Evict(rt *rapid.T) {
-	m.step(script.Evict, "ann", "test", m.token(rt), 60_000, base)
+	words := []any{"ann", "test", m.token(rt), 60_000, base}
+	if request := pick(rt, "", "o/1", "o/2"); request != "" {
+		words = append(words, request, m.token(rt))
+	}
+	m.step(script.Evict, words...)
 }
 
 func (m *wild) Convert(rt *rapid.T) {

@@ -1,8 +1,9 @@
 // Package sim runs the library in worlds that never were. Several processes, each with
 // several goroutines, lock, wait, give up, extend, step and release over memstore, on a
 // network that delays, loses and doubles what it is given; they crash and pause,
-// subscriptions break, the server falls silent or refuses, its clock is fast, slow or
-// set; faults come alone, in twos and in threes. All of it happens in virtual time, a
+// subscriptions break, routers forget connections, requests arrive once more long after
+// their answers, the server falls silent or refuses, its clock is fast, slow or set;
+// faults come alone, in twos and in threes. All of it happens in virtual time, a
 // few milliseconds a world, and all of it follows from one number, the seed.
 //
 // One goroutine, the scheduler, decides what happens next. Every request, answer,

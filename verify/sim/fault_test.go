@@ -17,7 +17,7 @@ func (w *world) upset() {
 	if w.kind == calm || w.kind == lossy {
 		return
 	}
-	faults := []func(){w.crash, w.pause, w.cut, w.deafen, w.silence, w.part, w.refuse}
+	faults := []func(){w.crash, w.pause, w.cut, w.deafen, w.silence, w.part, w.refuse, w.forgets, w.repeat}
 	if w.kind == wild {
 		faults = append(faults, w.suspend, w.ahead, w.evict)
 		// A clock that is set back and a lost memory together may repeat a token.
@@ -57,6 +57,7 @@ func (w *world) met() {
 var breaks = []string{
 	"crashes", "pauses", "suspensions", "broken subscriptions", "half-open connections", "silences of the server",
 	"bad networks", "steps of the clock", "evictions", "losses of memory", "refusing servers",
+	"forgotten connections", "late copies",
 }
 
 // alive are the processes that have not crashed.
@@ -135,6 +136,27 @@ func (w *world) deafen() {
 	l.halfOpen = true
 	lasts := w.lasts("half-open connections", w.upTo(2*w.ttl))
 	w.in(lasts, fmt.Sprintf("%s hears again", l), func() { l.halfOpen = false })
+}
+
+// forgets lets a router forget the connections of a process. New ones work.
+func (w *world) forgets() {
+	l := w.victim()
+	l.swallows = 1 + w.rng.IntN(10)
+	lasts := w.lasts("forgotten connections", w.upTo(2*w.ttl))
+	for _, s := range l.subs {
+		if s.unsub != nil {
+			s.rest(w.upTo(lasts))
+		}
+	}
+	w.in(lasts, fmt.Sprintf("%s has new connections", l), func() { l.swallows = 0 })
+}
+
+// repeat is a proxy that sends requests once more, when their clients may have long had an answer, and have given
+// back what they got.
+func (w *world) repeat() {
+	d := w.upTo(4 * w.ttl)
+	w.copies = max(w.copies, w.now()+d)
+	w.lasts("late copies", d+latest*w.ttl)
 }
 
 // silence lets the server answer nobody.

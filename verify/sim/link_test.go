@@ -24,6 +24,7 @@ type link struct {
 	dead     bool          // nothing passes any more
 	paused   time.Duration // nothing arrives and nothing leaves until then
 	halfOpen bool          // pushes get lost, and the server does not know
+	swallows int           // requests that go over connections that a router has forgotten
 	subs     []*sub
 	belief
 
@@ -155,8 +156,19 @@ func (w *world) dispatch(c *call) {
 			}
 		})
 	}
+	if l.swallows > 0 {
+		w.swallow(c)
+		return
+	}
 	wait := max(l.paused-w.now(), 0)
 	there, back := wait+w.travel(), w.travel()
+	repeats := w.repeats
+	if w.now() < w.copies {
+		repeats = 0.7
+	}
+	if c.action != nil && w.chance(repeats) {
+		w.again(c, there+w.upTo(pick(w, 2*w.work, w.ttl, latest*w.ttl)))
+	}
 	lost, cut := w.chance(w.loss), w.chance(0.5)
 	switch {
 	case lost && cut:
@@ -180,6 +192,48 @@ func (w *world) dispatch(c *call) {
 		w.counts["doubled requests"]++
 		w.reach(c, there+w.upTo(lateness*w.ttl), back)
 	}
+}
+
+// swallow lets a request vanish without a word. Sometimes the store gives the connection up before the caller's
+// time is over.
+func (w *world) swallow(c *call) {
+	c.link.swallows--
+	w.counts["swallowed requests"]++
+	w.note("  it is swallowed")
+	if c.due > 0 && w.chance(0.5) {
+		w.in(w.upTo(max(c.due-w.now(), 0)), fmt.Sprintf("%s gives up the connection of %s", c.link, c.says), func() {
+			c.tell(reply{err: errLink})
+		})
+	}
+}
+
+// again has a copy of a request arrive once more, later. Nobody hears its answer.
+func (w *world) again(c *call, delay time.Duration) {
+	twin := &call{link: c.link, says: c.says, action: c.action, keys: c.keys, args: c.args, told: true}
+	w.in(delay, fmt.Sprintf("a late copy of %s's %s arrives", c.link, c.says), func() {
+		if w.down > w.now() {
+			return
+		}
+		if err := w.refused(twin); err != nil {
+			w.note("  " + err.Error())
+			return
+		}
+		w.counts["late copies that arrived"]++
+		had := w.holds(twin)
+		w.note("  " + w.plain(w.execute(twin).answer))
+		if !had && w.holds(twin) {
+			w.counts["grants to late copies"]++
+		}
+	})
+}
+
+// holds says whether the attempt of an acquisition has the lock.
+func (w *world) holds(c *call) bool {
+	if c.action != script.Acquire {
+		return false
+	}
+	r := w.locks[c.keys[0]]
+	return r != nil && r.holds[c.args[0]].expiry > w.serverNow()
 }
 
 // reach has a request arrive at the server, and its answer come back.
@@ -248,6 +302,7 @@ type sub struct {
 	channel string
 	to      store.Listener
 	unsub   func()        // at the server; nil while it is broken
+	number  int           // of the connection that it has; what comes over an earlier one is swallowed
 	ended   atomic.Bool   // by the client
 	last    time.Duration // when the last message was heard: they come in order
 }
@@ -272,8 +327,16 @@ func (l *link) Listen(ctx context.Context, channel string, to store.Listener) (f
 // stand subscribes at the server.
 func (s *sub) stand() {
 	w := s.link.w
+	s.number++
+	number := s.number
 	s.unsub, _ = w.store.Listen(context.Background(), s.channel, store.Listener{Message: func(payload string) {
-		w.arrive(s.link, fmt.Sprintf("%s is pushed %s", s.link, payload), func() { w.push(s, payload) })
+		w.arrive(s.link, fmt.Sprintf("%s is pushed %s", s.link, payload), func() {
+			if s.number != number {
+				w.counts["swallowed pushes"]++
+				return
+			}
+			w.push(s, payload)
+		})
 	}})
 }
 
@@ -290,6 +353,22 @@ func (s *sub) fall() {
 		s.unsub()
 		s.unsub = nil
 	}
+}
+
+// rest lets the connection be forgotten: pushes are swallowed, and the server counts the subscription for longer
+// than the client has it. After a while the store notices, and subscribes over another connection.
+func (s *sub) rest(while time.Duration) {
+	w, old := s.link.w, s.unsub
+	s.number++
+	number := s.number
+	w.in(while, fmt.Sprintf("%s subscribes over a new connection", s.link), func() {
+		if s.unsub == nil || s.number != number || s.link.dead || s.ended.Load() {
+			return
+		}
+		s.stand()
+		w.in(w.travel(), fmt.Sprintf("%s resumes", s.link), s.to.Resumed)
+		w.in(w.upTo(2*w.ttl), "the server misses a subscriber", old)
+	})
 }
 
 // push brings a message to a process.

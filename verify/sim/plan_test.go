@@ -33,6 +33,7 @@ type plan struct {
 	loss    float64 // of requests, of answers and of pushes, each
 	double  float64
 	late    float64 // takes up to two leases on its way
+	repeats float64 // of requests that come once more, up to eight leases later
 	refusal float64
 
 	rate    float64       // of the server's clock
@@ -51,6 +52,9 @@ type object struct {
 
 // lateness is how many leases a request, or a copy of it, may be on its way.
 const lateness = 2
+
+// latest is how many leases later a copy of a request arrives at most, if something on the way repeats requests.
+const latest = 8
 
 func (w *world) draw() plan {
 	p := plan{
@@ -88,7 +92,7 @@ func (w *world) draw() plan {
 	p.rate = 1 + (w.rng.Float64()-0.5)*0.018
 	if p.kind != deadly {
 		p.loss, p.refusal = pick(w, 0, 0.02, 0.1), pick(w, 0, 0.02)
-		p.double, p.late = pick(w, 0, 0.05), pick(w, 0, 0.02)
+		p.double, p.late, p.repeats = pick(w, 0, 0.05), pick(w, 0, 0.02), pick(w, 0, 0, 0.1)
 	}
 	return p
 }

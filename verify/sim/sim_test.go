@@ -98,6 +98,8 @@ var bites = []string{
 	"lost requests", "lost answers", "lost pushes", "doubled requests", "late messages", "refusals",
 	"crashes", "pauses", "suspensions", "broken subscriptions", "half-open connections",
 	"silences of the server", "bad networks", "steps of the clock", "evictions", "losses of memory", "refused requests",
+	"forgotten connections", "swallowed requests", "swallowed pushes",
+	"late copies", "late copies that arrived", "grants to late copies",
 }
 
 // A seed has one history, byte for byte, so that a failure can be repeated. Seeds are rare in

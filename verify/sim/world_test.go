@@ -32,6 +32,8 @@ type world struct {
 	health time.Duration // the last fault was over by then
 	excuse time.Duration // until then a broken assumption explains what is believed
 
+	copies time.Duration // until then copies are made of requests
+
 	refuses time.Duration // until then the server refuses
 	word    string        // with this word
 	spans   []span
@@ -225,7 +227,10 @@ func (w *world) run(d time.Duration) {
 // every waiter must be served.
 func (w *world) calmDown() {
 	w.quiet = true
-	w.loss, w.refusal, w.double, w.late = 0, 0, 0, 0
+	w.loss, w.refusal, w.double, w.late, w.repeats, w.copies = 0, 0, 0, 0, 0, 0
+	for _, l := range w.links {
+		l.swallows = 0
+	}
 	w.in(w.patience(), "too late", func() {
 		for _, u := range w.users {
 			if !u.done() {

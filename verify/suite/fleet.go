@@ -182,7 +182,7 @@ func (p *process) replace(squeezed bool) error {
 	}
 	<-p.Ended()
 	for _, proxy := range p.proxies {
-		proxy.Cut() // none of its requests arrives from now on
+		proxy.Cut() // from now on none of its requests arrives, but for late copies
 	}
 	next, err := p.fleet.start(p.number, squeezed)
 	if err != nil {

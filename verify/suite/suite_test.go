@@ -32,9 +32,9 @@ func TestSmoke(t *testing.T) {
 	some := make(chan struct{}, 3)
 	for _, o := range []suite.Options{
 		{Topology: fault.Sentinel, Works: []string{workload.Mutex, workload.Crowd, workload.Election},
-			Faults: []string{"stop", "failover", "half-open"}},
+			Faults: []string{"stop", "failover", "half-open", "forget"}},
 		{Topology: fault.Cluster, Works: []string{workload.Mutex, workload.Semaphore, workload.Period},
-			Faults: []string{"stop", "failover", "migrate"}},
+			Faults: []string{"stop", "failover", "migrate", "late"}},
 		{Topology: fault.Standalone, TTL: time.Second, Duration: 16 * time.Second, Faults: []string{
 			"stop-writer", "kill", "cut", "reply-lost", "server-kill", "flush-all", "clock-forward", "evict"}},
 		{Topology: fault.Durable, TTL: time.Second, Duration: 16 * time.Second,
@@ -42,9 +42,9 @@ func TestSmoke(t *testing.T) {
 				"read-only", "master-down", "no-replicas", "save-failed", "memory", "loading", "busy",
 				"no-auth", "no-perm"}},
 		{Topology: fault.EverySec, Works: []string{workload.Mutex, workload.ReadWrite},
-			Faults: []string{"stop", "server-kill", "reorder"}},
+			Faults: []string{"stop", "server-kill", "reorder", "late"}},
 		{Topology: fault.Quorum, TTL: 3 * time.Second, Works: []string{workload.Mutex, workload.ReadWrite},
-			Faults: []string{"stop", "server-kill", "clock-back", "cut"}},
+			Faults: []string{"stop", "server-kill", "clock-back", "cut", "forget"}},
 	} {
 		all.Go(func() {
 			some <- struct{}{} // with more at a time the machine would be the fault

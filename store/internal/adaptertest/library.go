@@ -26,6 +26,10 @@ type Library struct {
 	OpenSentinel func(t testing.TB, group *redistest.Sentinel) store.Store
 	OpenCluster  func(t testing.TB, cluster *redistest.Cluster) store.Store
 
+	// OpenSentinelBehind and OpenClusterBehind do that with a router between the client and all servers.
+	OpenSentinelBehind func(t testing.TB, router *redistest.Router, group *redistest.Sentinel) store.Store
+	OpenClusterBehind  func(t testing.TB, router *redistest.Router, cluster *redistest.Cluster) store.Store
+
 	// OpenRefused returns a store that finds a closed port when it connects again.
 	OpenRefused func(t *testing.T) store.Store
 
@@ -52,6 +56,7 @@ type Client struct {
 	User, Password string
 	Protocol       string // one of Library.Protocols
 	Waits          bool   // waits for an answer as long as the context allows
+	Watched        bool   // its connections are watched, if the library needs that
 }
 
 // Free lets clients run the scripts of these tests, which are not Holdfast's, on any key.
@@ -73,7 +78,7 @@ var (
 
 func action(text string) *script.Script {
 	sum := sha1.Sum([]byte(text))
-	return &script.Script{Name: "test", Text: text, SHA1: hex.EncodeToString(sum[:])}
+	return &script.Script{Name: "test", Text: text, SHA1: hex.EncodeToString(sum[:]), Repeats: true}
 }
 
 // start starts a server for clients of the library.

@@ -22,6 +22,7 @@ func (l Library) Requests(t *testing.T) {
 	t.Run("TheScriptIsLoadedWhenTheServerForgotIt", l.loadsTheScript)
 	t.Run("RunReturnsWhenTheContextEnds", l.runReturnsWhenTheContextEnds)
 	t.Run("RunSendsAgainOnABrokenConnection", l.runSendsAgain)
+	t.Run("RunSendsOnceWhatMustNotRunLate", l.runSendsOnce)
 	t.Run("ARefusalAfterALostAnswerIsNotDefinite", l.refusalAfterALostAnswer)
 	t.Run("TheDisksThatHaveItAreCounted", l.countsDisks)
 	t.Run("Server", l.server)
@@ -119,6 +120,22 @@ func (l Library) runSendsAgain(t *testing.T) {
 	server.Restart()
 	got, err = s.Run(t.Context(), Incr, []string{"n"}, nil)
 	assert.True(t, got == "1" && err == nil, "after the restart: %q, %v", got, err)
+}
+
+// A script that must not run late is sent once. Its outcome is unknown if the connection breaks.
+func (l Library) runSendsOnce(t *testing.T) {
+	server := l.start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := l.store(t, proxy.Addr(), Client{})
+	once := *Incr
+	once.Repeats = false
+	assert.Must(t, assert.Err(s.Run(t.Context(), &once, []string{"n"}, nil)))
+	proxy.DropRepliesAndCut(1, "EVALSHA")
+	_, err := s.Run(t.Context(), &once, []string{"n"}, nil)
+	var refused *store.ServerError
+	assert.True(t, err != nil && !errors.As(err, &refused) && !errors.Is(err, store.ErrNotSent), "got %v", err)
+	got := server.Do(t, "GET", "n")
+	assert.True(t, got == "2", "it has run %v times", got)
 }
 
 // A request whose answer was lost may have taken effect, so a refusal of its repetition is not

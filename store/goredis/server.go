@@ -11,42 +11,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 )
 
-// noRetry is a view of a client that sends each command once and gives up at the context's
-// deadline. It has the client's connection pool and hooks. The client itself is not changed.
-type noRetry struct {
-	hooked
-	client  *redis.Client
-	addr    string
-	reserve reserve
+// server is one server, with the store's own connections to it. Each command is sent once, and given
+// up at the context's deadline. The client itself is not changed.
+type server struct {
+	*own
+	addr string
 }
 
 // failoverAddr is the address in the options of a client that asks Sentinels for it.
 const failoverAddr = "FailoverClient"
 
-// newNoRetry returns a view of rdb.
-//
-// go-redis has no public function for such a view. WithTimeout returns a client with options
-// of its own on the same pool, but drops the hooks: users would lose the traces and counts of
-// their requests. Conn has the hooks, but shares the options. So Conn's hooks are put in front
-// of WithTimeout's client, and the Conn itself never takes a connection.
-func newNoRetry(rdb *redis.Client) *noRetry {
-	opts := rdb.Options()
-	view := rdb.WithTimeout(opts.ReadTimeout)
-	own := view.Options()
-	if own == opts {
-		panic("BUG: goredis: in this version of go-redis WithTimeout shares the client's options")
-	}
-	own.WriteTimeout = opts.WriteTimeout // WithTimeout has changed it too
-	own.ContextTimeoutEnabled = true
-	own.MaxRetries = 0
-	return &noRetry{hooked: newHooked(rdb, view), client: rdb, addr: opts.Addr, reserve: reserve{
-		client:         rdb,
-		followsPrimary: opts.Addr == failoverAddr,
-		made:           time.Now(),
-	}}
-}
+func newServer(rdb *redis.Client) *server { return &server{newOwn(rdb), rdb.Options().Addr} }
 
 // hooked is a pool of connections with a client's hooks in front.
+//
+// go-redis has no public function for that. Conn has the hooks, and shares the options. So Conn's hooks
+// are put in front of the pool's client, and the Conn itself never takes a connection.
 type hooked struct {
 	conn *redis.Conn // has the hooks, and takes no connection itself
 	pool *redis.Client

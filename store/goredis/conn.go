@@ -1,0 +1,194 @@
+package goredis
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
+)
+
+// A connection is in doubt if it has not answered a request for so long, and at most for a part of the
+// time that the request has.
+const (
+	doubtAfter  = time.Second
+	doubtRested = 250 * time.Millisecond // if it had rested
+	doubtShare  = 4
+	// restedAfter is for how long a connection has not been used then.
+	restedAfter = 2 * time.Second
+	// lastLook is how long to look for an answer after the deadline. If the processor is busy, the
+	// answer may have been there for long: Go says that a deadline has passed before it looks.
+	lastLook = time.Millisecond
+)
+
+// conn is a connection that knows when it has answered. go-redis sets the deadline, writes one request
+// and reads its answer, from one goroutine at a time.
+type conn struct {
+	net.Conn
+	own      *own
+	asked    atomic.Int64 // when the present request was written, in ns since own.made; 0: it is idle
+	answered atomic.Int64 // when it has answered last
+	retired  atomic.Bool  // it was idle and may be dead: nothing more is written
+	doubted  atomic.Bool  // the present request has no answer for long
+	over     atomic.Bool  // it was given up, and has no answer
+	silent   bool         // the present request may be silent by right; of go-redis' goroutine
+
+	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
+	deadline time.Time  // of reading, as go-redis has set it
+	early    bool       // the socket's deadline is earlier: then the connection is in doubt
+	givenUp  bool
+}
+
+var errRetired error = notSentError{errors.New("the connection has rested for too long")}
+
+func (c *conn) Write(b []byte) (int, error) {
+	if c.retired.Load() {
+		return 0, errRetired
+	}
+	c.silent = c.own.patient.Load() > 0 && waits(b)
+	c.doubted.Store(false)
+	c.asked.Store(int64(c.own.now()))
+	return c.Conn.Write(b)
+}
+
+// waits reports whether a request contains WAIT or WAITAOF, which answer when their time is over. No
+// argument of the library's scripts contains the end of a line.
+func waits(request []byte) bool {
+	return bytes.Contains(request, []byte("\r\nwait\r\n")) || bytes.Contains(request, []byte("\r\nwaitaof\r\n"))
+}
+
+// SetReadDeadline implements [net.Conn]. The socket's deadline is that of the doubt, if that is
+// earlier.
+func (c *conn) SetReadDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline, c.early = at, false
+	if c.givenUp {
+		return nil // it has passed
+	}
+	if patience := c.patience(at); patience > 0 {
+		c.early = true
+		at = time.Now().Add(patience)
+	}
+	return c.Conn.SetReadDeadline(at)
+}
+
+// patience is how long to read before the connection is in doubt; 0: as long as the request.
+func (c *conn) patience(deadline time.Time) time.Duration {
+	asked := c.asked.Load()
+	if asked == 0 || c.silent || c.doubted.Load() {
+		return 0
+	}
+	wait := doubtAfter
+	if time.Duration(asked-c.answered.Load()) > restedAfter {
+		wait = doubtRested
+	}
+	if deadline.IsZero() {
+		return wait
+	}
+	// A request whose caller may leave lingers on its connection, see adapter.Lingering.
+	left := time.Until(deadline)
+	return min(wait, max((left-adapter.LingerTime)/doubtShare, left/(2*doubtShare), 0))
+}
+
+// SetDeadline implements [net.Conn]. go-redis calls it while the connection is idle.
+func (c *conn) SetDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline, c.early = at, false
+	if c.givenUp {
+		return nil
+	}
+	return c.Conn.SetDeadline(at)
+}
+
+// Read reads. If nothing comes for a while, the connection is in doubt.
+func (c *conn) Read(b []byte) (int, error) {
+	if c.over.Load() {
+		return 0, errGivenUp // go-redis reads once more after it has looked for pushes
+	}
+	n, err := c.read(b)
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	if c.endPatience() {
+		c.doubted.Store(true)
+		c.own.doubt()
+		if n, err = c.read(b); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+	}
+	givenUp := c.lookOnce()
+	if n, err = c.read(b); n == 0 && givenUp {
+		c.over.Store(true)
+		return 0, errGivenUp
+	}
+	return n, err
+}
+
+// endPatience gives the present request the rest of its time. It reports false if that is over.
+func (c *conn) endPatience() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.early || c.givenUp {
+		return false
+	}
+	c.early = false
+	return c.Conn.SetReadDeadline(c.deadline) == nil
+}
+
+// lookOnce makes one more read possible, and reports whether the connection was given up.
+func (c *conn) lookOnce() (givenUp bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.Conn.SetReadDeadline(time.Now().Add(lastLook))
+	return c.givenUp
+}
+
+func (c *conn) read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.answered.Store(int64(c.own.now()))
+		c.asked.Store(0)
+		if c.givenUp { // at the last moment
+			c.givenUp = false
+			_ = c.Conn.SetReadDeadline(c.deadline)
+		}
+	}
+	return n, err
+}
+
+// giveUp ends the present read, if its request is in doubt and was sent before that.
+func (c *conn) giveUp(before time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if asked := c.asked.Load(); asked != 0 && time.Duration(asked) < before && c.doubted.Load() {
+		c.givenUp = true
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+func (c *conn) Close() error {
+	c.own.forget(c)
+	return c.Conn.Close()
+}
+
+// plainConn lets go-redis look at the socket of a connection without TLS before it uses that again.
+type plainConn struct {
+	*conn
+	raw syscall.Conn
+}
+
+func (c *plainConn) SyscallConn() (syscall.RawConn, error) {
+	if c.retired.Load() {
+		return nil, errRetired
+	}
+	return c.raw.SyscallConn()
+}

@@ -1,0 +1,155 @@
+package goredis
+
+import (
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
+
+// wire is a connection in virtual time, with the other end in the hands of the test.
+type wire struct {
+	t     *testing.T
+	own   *own
+	conn  net.Conn
+	other net.Conn
+}
+
+func inBubble(t *testing.T, f func(w *wire)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{t: t, own: &own{made: time.Now(), conns: make(map[*conn]struct{})}} // without a pool
+		near, far := net.Pipe()
+		w.conn, w.other = w.own.watch(near), far
+		go func() {
+			for b := make([]byte, 1024); ; {
+				if _, err := far.Read(b); err != nil {
+					return
+				}
+			}
+		}()
+		f(w)
+		_ = w.conn.Close()
+		_ = far.Close()
+	})
+}
+
+// ask sends a request with so much time, and returns the error of reading the answer, and when that came.
+func (w *wire) ask(request string, limit time.Duration) (took time.Duration, err error) {
+	w.t.Helper()
+	start := time.Now()
+	assert.Must(w.t, assert.Err(w.conn.Write([]byte(request))))
+	assert.Must(w.t, w.conn.SetReadDeadline(start.Add(limit)))
+	_, err = w.conn.Read(make([]byte, 64))
+	return time.Since(start), err
+}
+
+func (w *wire) doubted() bool { return w.own.inDoubt() }
+
+// A request is in doubt after a second, or after a part of its time. A connection that has rested is in
+// doubt earlier.
+func TestDoubtBeginsAfterAPartOfTheTime(t *testing.T) {
+	for _, c := range []struct {
+		rest, limit, doubt time.Duration
+	}{
+		{0, time.Minute, time.Second},
+		{3 * time.Second, time.Minute, 250 * time.Millisecond},
+		{0, 3 * time.Second, 500 * time.Millisecond},
+		{3 * time.Second, time.Second, 125 * time.Millisecond},
+	} {
+		inBubble(t, func(w *wire) {
+			time.Sleep(c.rest)
+			go func() {
+				time.Sleep(c.doubt - time.Millisecond)
+				assert.False(t, w.doubted(), "%+v: in doubt too early", c)
+				time.Sleep(2 * time.Millisecond)
+				assert.True(t, w.doubted(), "%+v: not in doubt", c)
+			}()
+			took, err := w.ask("*1\r\n$4\r\nping\r\n", c.limit)
+			assert.True(t, errors.Is(err, os.ErrDeadlineExceeded), "%v", err)
+			assert.Equal(t, took, c.limit+lastLook, "it waits for all of its time")
+		})
+	}
+}
+
+// An answer that comes after the doubt is taken, and the connection is as good as before.
+func TestALateAnswerEndsTheDoubt(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		go func() {
+			time.Sleep(2 * time.Second)
+			_, _ = w.other.Write([]byte("+PONG\r\n"))
+		}()
+		_, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.Must(t, err)
+		w.own.giveUp(w.own.now())
+		assert.False(t, w.doubted(), "it is still in doubt")
+		go func() { _, _ = w.other.Write([]byte("+PONG\r\n")) }()
+		_, err = w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.Must(t, err)
+	})
+}
+
+// A connection that is given up ends its request, and every read after that: go-redis reads once more.
+func TestAConnectionThatIsGivenUpFailsAtOnce(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		go func() {
+			time.Sleep(1500 * time.Millisecond)
+			w.own.giveUp(w.own.now())
+		}()
+		took, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.True(t, errors.Is(err, errGivenUp), "%v", err)
+		assert.Equal(t, took, 1500*time.Millisecond+lastLook, "it ended")
+		_, err = w.conn.Read(make([]byte, 64))
+		assert.True(t, errors.Is(err, errGivenUp), "%v", err)
+	})
+}
+
+// A request that was sent after the question, or is not in doubt, goes on.
+func TestOnlyOlderRequestsInDoubtAreGivenUp(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		before := w.own.now()
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			w.own.giveUp(w.own.now()) // it is not in doubt yet
+			time.Sleep(time.Second)
+			w.own.giveUp(before) // it was sent later
+			time.Sleep(time.Second)
+			_, _ = w.other.Write([]byte("+PONG\r\n"))
+		}()
+		time.Sleep(time.Millisecond)
+		_, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.NoError(t, err)
+	})
+}
+
+// WAIT is silent by right.
+func TestARequestForAcknowledgementsIsNeverInDoubt(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		w.own.patient.Add(1)
+		go func() {
+			time.Sleep(10 * time.Second)
+			assert.False(t, w.doubted(), "it is in doubt")
+			w.own.giveUp(w.own.now())
+			_, _ = w.other.Write([]byte(":1\r\n"))
+		}()
+		_, err := w.ask("*1\r\n$7\r\nevalsha\r\n*3\r\n$4\r\nwait\r\n$1\r\n1\r\n$5\r\n20000\r\n", time.Minute)
+		assert.NoError(t, err)
+	})
+}
+
+// What rested while another connection was in doubt is not written to any more.
+func TestARestedConnectionIsRetired(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		w.own.retire()
+		assert.NoError(t, assert.Err(w.conn.Write([]byte("x"))))
+		w.conn.(*conn).asked.Store(0)
+		time.Sleep(time.Second)
+		w.own.retire()
+		_, err := w.conn.Write([]byte("x"))
+		assert.True(t, errors.Is(err, errRetired), "%v", err)
+	})
+}

@@ -1,0 +1,303 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// dead is a client whose connections a router has forgotten.
+type dead struct {
+	t      *testing.T
+	proxy  *redistest.Proxy // in front of one server
+	forget func() int       // forgets the connections
+	c      *holdfast.Client
+	other  *holdfast.Client // past the router
+}
+
+// limit is the time limit of a request in these tests. On a busy machine everything takes longer, so each
+// call has a limit of its own that only a lost request exceeds.
+const limit = 4 * time.Second
+
+func (l Library) dead(t *testing.T) *dead {
+	server := l.start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	d := deadOver(t, l.store(t, proxy.Addr(), Client{Watched: true}), l.store(t, server.Addr(), Client{}))
+	d.proxy, d.forget = proxy, proxy.Forget
+	return d
+}
+
+// deadOver makes one over a store behind the router and one past it.
+func deadOver(t *testing.T, behind, past store.Store) *dead {
+	d := &dead{t: t}
+	for st, c := range map[store.Store]**holdfast.Client{behind: &d.c, past: &d.other} {
+		made, err := holdfast.New(st, holdfast.Config{RequestTimeout: limit, Prefix: redistest.Prefix()})
+		assert.Must(t, err)
+		*c = made
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = made.Close(ctx)
+		})
+	}
+	return d
+}
+
+// use makes n goroutines hold a lock at the same time, so that the client has as many connections as it
+// makes for that.
+func (d *dead) use(n int) {
+	d.t.Helper()
+	var all, held sync.WaitGroup
+	held.Add(n)
+	for i := range n {
+		all.Go(func() {
+			l, err := d.c.Mutex(fmt.Sprint("use-", i)).Lock(d.t.Context())
+			held.Done()
+			held.Wait()
+			if err == nil {
+				err = l.Release(d.t.Context())
+			}
+			if err != nil {
+				d.t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// deadCalls are the calls of the API, each with what it needs before its connection dies.
+var deadCalls = map[string]func(d *dead) (call func(ctx context.Context) error){
+	"Lock": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.Mutex("a").Lock(ctx)) }
+	},
+	"TryLock": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.Mutex("a").TryLock(ctx)) }
+	},
+	"MaxWait": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			return assert.Err(d.c.Mutex("a", holdfast.MaxWait(limit)).Lock(ctx))
+		}
+	},
+	"several": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.MultiMutex([]string{"a", "b"}).TryLock(ctx)) }
+	},
+	"Periodic": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			ran, err := d.c.Periodic("job", time.Hour).Do(ctx, func(context.Context) error { return nil })
+			if err == nil && !ran.Ran {
+				err = fmt.Errorf("not run: %+v", ran)
+			}
+			return err
+		}
+	},
+	"Release": func(d *dead) func(ctx context.Context) error {
+		l, err := d.c.Mutex("a").Lock(d.t.Context())
+		assert.Must(d.t, err)
+		return l.Release
+	},
+	"Extend": func(d *dead) func(ctx context.Context) error {
+		l, err := d.c.Mutex("a").Lock(d.t.Context())
+		assert.Must(d.t, err)
+		return func(ctx context.Context) error { return l.Extend(ctx, time.Minute) }
+	},
+	"Evict": func(d *dead) func(ctx context.Context) error {
+		assert.Must(d.t, assert.Err(d.other.Mutex("a").Lock(d.t.Context())))
+		return func(ctx context.Context) error {
+			n, err := d.c.Evict(ctx, "a", holdfast.Eviction{By: "ops", Reason: "test"})
+			if err == nil && n != 1 {
+				err = fmt.Errorf("%d holds ended", n)
+			}
+			return err
+		}
+	},
+	"Inspect": func(d *dead) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return assert.Err(d.c.Inspect(ctx, "a")) }
+	},
+	"push": func(d *dead) func(ctx context.Context) error {
+		held, err := d.other.Mutex("a").Lock(d.t.Context())
+		assert.Must(d.t, err)
+		got := make(chan error, 1)
+		go func() { got <- assert.Err(d.c.Mutex("a").Lock(d.t.Context())) }()
+		redistest.Await(d.t, "it waits", func() bool {
+			info, err := d.other.Inspect(d.t.Context(), "a")
+			return err == nil && len(info.Waiters) == 1
+		})
+		return func(ctx context.Context) error {
+			if err := held.Release(ctx); err != nil {
+				return err
+			}
+			select {
+			case err := <-got:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	},
+}
+
+// DeadConnectionsCostLittle tests that a call succeeds within the limit of one request although a router
+// has forgotten all connections of the client, one or ten.
+func (l Library) DeadConnectionsCostLittle(t *testing.T) {
+	for name, prepare := range deadCalls {
+		for _, n := range []int{1, 10} {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				t.Parallel()
+				l.dead(t).try(t, n, prepare)
+			})
+		}
+	}
+	t.Run("a short lease", l.deadConnectionCostsNoLease)
+}
+
+// try makes a call when n goroutines have used the connections, and a router has forgotten them.
+func (d *dead) try(t *testing.T, n int, prepare func(d *dead) func(ctx context.Context) error) {
+	d.use(n)
+	call := prepare(d)
+	assert.True(t, d.forget() > 0, "there is no connection")
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	began := time.Now()
+	assert.NoError(t, call(ctx))
+	assert.AtMost(t, time.Since(began), 3*limit, "it took")
+}
+
+// DeadConnectionsEverywhere is [Library.DeadConnectionsCostLittle] behind Sentinel, in a Cluster and
+// over a quorum.
+func (l Library) DeadConnectionsEverywhere(t *testing.T) {
+	for topology, open := range map[string]func(t *testing.T) func(t *testing.T) *dead{
+		"Sentinel": func(t *testing.T) func(t *testing.T) *dead {
+			group := redistest.StartSentinel(t, append([]redistest.Option{Free}, l.Needs...)...)
+			group.AwaitReady()
+			return func(t *testing.T) *dead {
+				router := new(redistest.Router)
+				d := deadOver(t, l.OpenSentinelBehind(t, router, group), l.OpenSentinel(t, group))
+				d.forget = router.Forget
+				return d
+			}
+		},
+		"Cluster": func(t *testing.T) func(t *testing.T) *dead {
+			cluster := redistest.StartCluster(t, append([]redistest.Option{Free}, l.Needs...)...)
+			return func(t *testing.T) *dead {
+				router := new(redistest.Router)
+				d := deadOver(t, l.OpenClusterBehind(t, router, cluster), l.OpenCluster(t, cluster))
+				d.forget = router.Forget
+				return d
+			}
+		},
+		"quorum": func(t *testing.T) func(t *testing.T) *dead { return l.deadQuorum },
+	} {
+		t.Run(topology, func(t *testing.T) {
+			t.Parallel()
+			opened := open(t)
+			for _, name := range []string{"Lock", "TryLock", "Release", "push"} {
+				t.Run(name, func(t *testing.T) { opened(t).try(t, 1, deadCalls[name]) })
+			}
+		})
+	}
+}
+
+// deadQuorum is dead over three servers.
+func (l Library) deadQuorum(t *testing.T) *dead {
+	var behind, past []store.Store
+	var proxies []*redistest.Proxy
+	for range 3 {
+		server := l.start(t)
+		proxy := redistest.NewProxy(t, server.Addr())
+		proxies = append(proxies, proxy)
+		behind = append(behind, l.store(t, proxy.Addr(), Client{Watched: true}))
+		past = append(past, l.store(t, server.Addr(), Client{}))
+	}
+	var over [2]store.Store
+	for i, nodes := range [][]store.Store{behind, past} {
+		q, err := quorum.New(nodes, quorum.Config{})
+		assert.Must(t, err)
+		t.Cleanup(q.Close)
+		over[i] = q
+	}
+	d := deadOver(t, over[0], over[1])
+	d.forget = func() (forgotten int) {
+		for _, proxy := range proxies {
+			forgotten += proxy.Forget()
+		}
+		return forgotten
+	}
+	return d
+}
+
+// deadConnectionCostsNoLease tests that a lease that is shorter than the limit of a request outlives
+// the connection over which it was granted.
+func (l Library) deadConnectionCostsNoLease(t *testing.T) {
+	t.Parallel()
+	d := l.dead(t)
+	lease, err := d.c.Mutex("a", holdfast.TTL(3*time.Second)).Lock(t.Context())
+	assert.Must(t, err)
+	granted := time.Now()
+	d.forget()
+	redistest.Await(t, "it is renewed beyond its TTL, or lost", func() bool {
+		return lease.Err() != nil || time.Since(granted) > 4*time.Second
+	})
+	assert.NoError(t, lease.Err())
+	assert.NoError(t, lease.Release(t.Context()))
+}
+
+// SlowServerGetsNothingTwice tests that a server that answers later than a connection is doubted gets each
+// request once, and loses no connection.
+func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
+	for _, delay := range []time.Duration{400 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
+			d := l.dead(t)
+			d.use(1)
+			var asked, answered atomic.Int32 // the client also says in the background who it is
+			d.proxy.Hook(func(e redistest.Event) {
+				if len(e.Request) < 2 || e.Request[1] != script.Acquire.SHA1 && e.Request[1] != script.Release.SHA1 {
+					return
+				}
+				switch e.Stage {
+				case redistest.Arrived:
+					asked.Add(1)
+				case redistest.Answered:
+					answered.Add(1)
+				}
+			})
+			d.proxy.Delay(delay)
+			lease, err := d.c.Mutex("a").TryLock(t.Context())
+			assert.Must(t, err)
+			assert.Must(t, lease.Release(t.Context()))
+			assert.Equal(t, asked.Load(), 2, "requests")
+			redistest.Await(t, "both were answered", func() bool { return answered.Load() == 2 })
+		})
+	}
+}
+
+// SilentServerGetsNothingTwice: while the server answers nobody, a new connection learns nothing either, and so
+// nothing is given up. The answer counts, however late it is.
+func (l Library) SilentServerGetsNothingTwice(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, l.start(t).Addr())
+	st := l.store(t, proxy.Addr(), Client{Watched: true})
+	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+	defer cancel()
+	ask := func() error { return assert.Err(st.Run(ctx, script.Inspect, []string{"holdfast:{x}"}, nil)) }
+	assert.Must(t, ask())
+	var asked atomic.Int32
+	proxy.Hook(func(e redistest.Event) {
+		if e.Stage == redistest.Arrived && len(e.Request) > 1 && e.Request[1] == script.Inspect.SHA1 {
+			asked.Add(1)
+		}
+	})
+	proxy.Delay(5 * time.Second) // longer than a question of a new connection may take
+	assert.Must(t, ask())
+	assert.Equal(t, asked.Load(), 1, "requests")
+}

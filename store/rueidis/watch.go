@@ -1,0 +1,176 @@
+package rueidis
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// doubtAfter is how long a connection may owe an answer before the first question elsewhere.
+	doubtAfter = 250 * time.Millisecond
+	// doubtAgain is how long a connection in doubt goes on if the server did not answer elsewhere
+	// either, and how long one question may take.
+	doubtAgain = time.Second
+)
+
+// Watch returns option with a dialer that watches the connections of the client. Without it, rueidis
+// gives a dead connection up after ConnWriteTimeout, 10 s by default. With it, a connection that a
+// router has forgotten is closed after a quarter of a second, and rueidis makes another one:
+//
+//	rdb, err := rueidis.NewClient(holdfastrueidis.Watch(rueidis.ClientOption{InitAddress: addrs}))
+//
+// If a request has no answer for that long, the watch makes one more connection to the same
+// address by the same dialer, sends PING over it, and closes it. If the server answers there, it
+// would have answered the request before, so the connection is dead. If it does not, the server is slow
+// or gone: nothing is closed, and nothing is sent twice. There is at most one such question at a time for
+// each connection, and none while requests are answered.
+//
+// Only scripts and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
+// or WAIT, never closes its connection. But all requests that share a dead connection end with it.
+//
+// Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
+func Watch(option rueidis.ClientOption) rueidis.ClientOption {
+	dial := dialerOf(option)
+	option.DialCtxFn = func(ctx context.Context, dst string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		c, err := dial(ctx, dst, d, cfg)
+		if err != nil {
+			return nil, err
+		}
+		w := &watched{Conn: c, made: time.Now(), again: func(ctx context.Context) (net.Conn, error) {
+			return dial(ctx, dst, d, cfg)
+		}}
+		w.life, w.end = context.WithCancel(context.Background())
+		return w, nil
+	}
+	return option
+}
+
+type dialer func(ctx context.Context, dst string, d *net.Dialer, cfg *tls.Config) (net.Conn, error)
+
+// dialerOf returns what rueidis dials with.
+func dialerOf(option rueidis.ClientOption) dialer {
+	switch {
+	case option.DialCtxFn != nil:
+		return option.DialCtxFn
+	case option.DialFn != nil:
+		return func(_ context.Context, dst string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+			return option.DialFn(dst, d, cfg)
+		}
+	}
+	return func(ctx context.Context, dst string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+		if cfg != nil {
+			return (&tls.Dialer{NetDialer: d, Config: cfg}).DialContext(ctx, "tcp", dst)
+		}
+		return d.DialContext(ctx, "tcp", dst)
+	}
+}
+
+// watched is a connection that knows since when it owes an answer.
+type watched struct {
+	net.Conn
+	made  time.Time
+	again func(context.Context) (net.Conn, error)
+	life  context.Context // ends with the connection
+	end   context.CancelFunc
+	owes  atomic.Int64 // since when nothing has come although something was asked, in ns since made; 0: nothing is owed
+	armed atomic.Bool  // the timer runs, or a question is under way
+
+	mu    sync.Mutex // guards timer
+	timer *time.Timer
+}
+
+func (w *watched) now() int64 { return max(int64(time.Since(w.made)), 1) }
+
+// Write implements [net.Conn].
+func (w *watched) Write(b []byte) (int, error) {
+	if answersAtOnce(b) && w.owes.CompareAndSwap(0, w.now()) {
+		w.arm(doubtAfter)
+	}
+	return w.Conn.Write(b)
+}
+
+// answersAtOnce reports whether a write begins with a command that the server answers at once, and has none
+// that waits for acknowledgements.
+func answersAtOnce(b []byte) bool {
+	first := b[:min(len(b), 24)]
+	return (bytes.Contains(first, []byte("\r\nEVALSHA\r\n")) || bytes.Contains(first, []byte("\r\nEVAL\r\n")) ||
+		bytes.Contains(first, []byte("\r\nPING\r\n"))) && !bytes.Contains(b, []byte("\r\nWAIT"))
+}
+
+// Read implements [net.Conn].
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if n > 0 {
+		w.owes.Store(0)
+	}
+	return n, err
+}
+
+// Close implements [net.Conn].
+func (w *watched) Close() error {
+	w.end()
+	w.mu.Lock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.mu.Unlock()
+	return w.Conn.Close()
+}
+
+// arm makes look run after d, unless it will run anyway.
+func (w *watched) arm(d time.Duration) {
+	if !w.armed.CompareAndSwap(false, true) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer == nil {
+		w.timer = time.AfterFunc(d, w.look)
+	} else {
+		w.timer.Reset(d)
+	}
+}
+
+// look closes the connection if it is in doubt and the server answers elsewhere.
+func (w *watched) look() {
+	owes, next := w.owes.Load(), time.Duration(0)
+	if owes != 0 && w.life.Err() == nil {
+		if next = doubtAfter - time.Duration(w.now()-owes); next <= 0 {
+			if w.answersElsewhere() && w.owes.Load() == owes {
+				_ = w.Close()
+				return
+			}
+			next = doubtAgain
+		}
+	}
+	w.armed.Store(false)
+	if w.owes.Load() != 0 && w.life.Err() == nil {
+		w.arm(max(next, doubtAfter/8))
+	}
+}
+
+// answersElsewhere makes a connection and sends PING. A refusal is an answer, too.
+func (w *watched) answersElsewhere() bool {
+	ctx, cancel := context.WithTimeout(w.life, doubtAgain)
+	defer cancel()
+	c, err := w.again(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Close() //nolint:errcheck // it is over either way
+	unhook := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer unhook()
+	if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+		return false
+	}
+	n, err := c.Read(make([]byte, 64))
+	return n > 0 && (err == nil || errors.Is(err, net.ErrClosed))
+}
