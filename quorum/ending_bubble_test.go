@@ -315,6 +315,8 @@ func TestNobodyWaitsForASilentServer(t *testing.T) {
 				switch action {
 				case "evict":
 					return "free", nil
+				case "inspect":
+					return "absent", nil
 				case "mark_server":
 					return asMemory, nil
 				case "acquire":
