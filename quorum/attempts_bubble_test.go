@@ -356,3 +356,14 @@ func TestWaitersAreToldOnceAfterAPause(t *testing.T) {
 		assert.Equal(t, told, 2, "in all they were told")
 	})
 }
+
+// An answer that is not of this protocol says nothing of who holds.
+func TestAnAnswerThatIsNoneIsAFailure(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.sayEach("mumble", "mumble", "mumble")
+		na := acq.round.attempts[0]
+		assert.Is(t, na.acquire(second, "0"), wire.ErrAnswer)
+		assert.Equal(t, na.reply, majority.Failed, "the reply")
+		assert.Equal(t, na.unanswered, 1, "acquires that may have taken the lock")
+	})
+}

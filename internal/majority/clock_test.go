@@ -432,3 +432,14 @@ func TestAServerThatWasAwayGoesOn(t *testing.T) {
 		assert.Equal(t, s.list[4].Mark.At, s.list[0].Mark.At, "compared at")
 	}
 }
+
+// A server is left behind if it was compared longer before the last one than a lease can be.
+func TestWhichServersAreLeftBehind(t *testing.T) {
+	at := func(at time.Duration) Reading { return Reading{OK: true, Mark: Mark{Epoch: 1, Name: "q", At: at}} }
+	readings := []Reading{at(time.Hour), at(time.Hour - longest), at(time.Hour - longest - 1), {}, at(0)}
+	readings[4].Mark.Name = "another"
+	of, current, n := members(readings, Mark{Epoch: 1, Name: "q"}, longest)
+	assert.EqualSlices(t, of, []bool{true, true, true, false, false}, "members")
+	assert.EqualSlices(t, current, []bool{true, true, false, false, false}, "current")
+	assert.Equal(t, n, 2, "how many are current")
+}
