@@ -337,3 +337,15 @@ func TestTheThirdAnswerTellsWhichClockIsRight(t *testing.T) {
 		assert.Equal(t, s.now(), 10*second+20*time.Millisecond, "granted at")
 	})
 }
+
+// A second phase that ends after its round brings nothing: what the round has is being cancelled.
+func TestASecondPhaseOfAnEndedRoundIsNotBelieved(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		acq.hold()
+		acq.phase = asking
+		r := acq.round
+		r.end()
+		assert.Is(t, assert.Err(acq.granted(r, 20, nil, second)), errEnded)
+		assert.Equal(t, acq.phase, asking, "the phase")
+	})
+}
