@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -36,6 +37,8 @@ func TestARoundThatIsOverKeepsNothing(t *testing.T) {
 				_, err = acq.conclude(context.Background(), r, majority.TooFew, second)
 			}
 			assert.True(t, err != nil, "no error, although too few servers count")
+			assert.True(t, r.ended,
+				"follows: %v, its goroutines wait on, and take what wakes those of the next", follows)
 			r.wantEnded(t)
 		})
 	}
@@ -118,6 +121,12 @@ func TestAWaiterIsToldWhenAKeptLockWillBeFree(t *testing.T) {
 		assert.MustTrue(t, len(told) == 1, "told %d times", len(told))
 		want := []string{"5000", "6000", "7000"}[acq.round.coordinator]
 		assert.Equal(t, <-told, "kept c/1 "+want, "told")
+		for i, na := range acq.round.attempts {
+			is := i == acq.round.coordinator
+			assert.False(t, na.holds, "server %d: it is taken for a grant", i)
+			assert.Equal(t, wire.Millis(na.lastAnswer.Left) == want, is, "server %d: it is free in %v", i,
+				na.lastAnswer.Left)
+		}
 	})
 }
 
@@ -230,6 +239,95 @@ func TestOnlyAnAcquisitionThatWasWonIsReleased(t *testing.T) {
 			_, _, won := s.end(acq)
 			assert.Equal(t, won, at == held, "in phase %d it was won", at)
 			assert.Equal(t, acq.phase, ended, "its phase")
+		})
+	}
+}
+
+// A subscription that ends leaves the others of its channel, and takes only itself out.
+func TestASubscriptionEndsAlone(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		told := make([]int, 3)
+		var stops []func()
+		for i, channel := range []string{"push:c", "push:c", "push:d"} {
+			stop, err := s.Listen(t.Context(), channel, store.Listener{
+				Message: func(string) { told[i]++ }, Resumed: func() {},
+			})
+			assert.Must(t, err)
+			stops = append(stops, stop)
+		}
+		time.Sleep(time.Minute) // the silent server listens, too
+		want := func(want ...int) {
+			t.Helper()
+			acq.pushGrant("granted 20 0")
+			assert.EqualSlices(t, told, want, "how often each was told")
+		}
+		want(1, 1, 0)
+		stops[0]()
+		want(1, 2, 0)
+		stops[1]()
+		want(1, 2, 0)
+		assert.True(t, len(s.subscriptions) == 1 && len(s.subscriptionsTo("push:d")) == 1, "%v", s.subscriptions)
+		stops[2]()
+		assert.Equal(t, len(s.subscriptions), 0, "channels")
+	})
+}
+
+// A server that is known to be silent is not waited for, whatever is asked, if the others are a majority.
+func TestNobodyWaitsForASilentServer(t *testing.T) {
+	for what, ask := range map[string]func(t *testing.T, s *Store, acq *acquisition) error{
+		"a release": func(t *testing.T, s *Store, acq *acquisition) error {
+			acq.hold()
+			_, err := s.release(t.Context(), []string{acq.key}, []string{"c/1", "20", "7000", "push:"})
+			return err
+		},
+		"a release that is repeated": func(t *testing.T, s *Store, acq *acquisition) error {
+			_, err := s.releaseAgain(t.Context(), time.Minute, []string{acq.key}, []string{"c/1", "20", "7000",
+				"push:"})
+			return err
+		},
+		"what is known of a client": func(t *testing.T, s *Store, acq *acquisition) error {
+			_, err := s.readClient(t.Context(), []string{acq.key}, nil)
+			return err
+		},
+		"an eviction": func(t *testing.T, s *Store, acq *acquisition) error {
+			_, err := s.evict(t.Context(), []string{acq.key}, []string{"ops", "test", "0", "7000", "push:"})
+			return err
+		},
+		"a round that is cancelled": func(t *testing.T, _ *Store, acq *acquisition) error {
+			acq.hold()
+			return acq.cancelRoundAndWait(t.Context(), acq.round, time.Minute, nil)
+		},
+		"a reading": func(t *testing.T, s *Store, acq *acquisition) error {
+			return s.identify(t.Context(), acq.states)
+		},
+		"an acquire": func(t *testing.T, _ *Store, acq *acquisition) error {
+			acq.waiterTTL = "0"
+			_, err := acq.runRounds(t.Context())
+			return err
+		},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			first := s.order(acq.key)[0]
+			s.say(func(i int, action string, args []string) (string, error) {
+				if i == first {
+					time.Sleep(second)
+				}
+				switch action {
+				case "evict":
+					return "free", nil
+				case "inspect":
+					return "absent", nil
+				case "mark_server":
+					return asMemory, nil
+				case "acquire":
+					return "busy 4000 d/1.1", nil
+				}
+				return "released", nil
+			})
+			acq.round.coordinator = first
+			s.nodes[first].noteAnswers(false, s.now(), 0)
+			assert.NoError(t, ask(t, s, acq))
+			assert.Equal(t, s.now(), 10*second, "%s has waited until", what)
 		})
 	}
 }

@@ -414,3 +414,32 @@ func TestAConfirmationIsOfEachServer(t *testing.T) {
 	assert.True(t, containsAll(whole, []bool{true, false, false}), "a part is not found")
 	assert.False(t, containsAll(whole, []bool{true, true, false}), "one that is not there is found")
 }
+
+// A server that was away for longer than any lease has forgotten nothing, unless its clock was set forward. It
+// is told from a new one by its mark, and the next comparison includes it.
+func TestAServerThatWasAwayGoesOn(t *testing.T) {
+	for by, standing := range map[time.Duration]Standing{0: Counts, -time.Hour: Counts, time.Hour: OnProbation} {
+		s := founders(5, 5)
+		s.look()
+		back := s.silent(4)
+		for range 10 {
+			s.pass(longest / 4)
+			want(t, "without it", s.look(), Counts, Counts, Counts, Counts, Unread)
+		}
+		back()
+		s.step(4, by)
+		want(t, "it is back, set by "+by.String(), s.look(), Counts, Counts, Counts, Counts, standing)
+		assert.Equal(t, s.list[4].Mark.At, s.list[0].Mark.At, "compared at")
+	}
+}
+
+// A server is left behind if it was compared longer before the last one than a lease can be.
+func TestWhichServersAreLeftBehind(t *testing.T) {
+	at := func(at time.Duration) Reading { return Reading{OK: true, Mark: Mark{Epoch: 1, Name: "q", At: at}} }
+	readings := []Reading{at(time.Hour), at(time.Hour - longest), at(time.Hour - longest - 1), {}, at(0)}
+	readings[4].Mark.Name = "another"
+	of, current, n := members(readings, Mark{Epoch: 1, Name: "q"}, longest)
+	assert.EqualSlices(t, of, []bool{true, true, true, false, false}, "members")
+	assert.EqualSlices(t, current, []bool{true, true, false, false, false}, "current")
+	assert.Equal(t, n, 2, "how many are current")
+}

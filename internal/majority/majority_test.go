@@ -284,3 +284,65 @@ func TestThePaceIsThatOfAMajority(t *testing.T) {
 	assert.True(t, requests == 18 && Pace(p, 2*ms) >= 2*ms,
 		"it fell in %d requests to %v, want 18 requests, and no fall below the cost", requests, p)
 }
+
+// What several servers say of a lock becomes one record.
+func TestOneRecordOfSeveral(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(1000+s, 0) }
+	one := func(now int64, fence uint64, since int64, left time.Duration, waiters ...string) wire.Record {
+		r := wire.Record{Now: at(now), Fence: fence, Holders: []wire.HolderLine{
+			{
+				Mode: wire.Shared, Attempt: "A/1", Weight: 1, Entries: int(fence), Token: fence,
+				Since: at(since), Left: left,
+			},
+		}}
+		for i, w := range waiters {
+			r.Waiters = append(r.Waiters, wire.WaiterLine{Place: i + 1, Attempt: w})
+		}
+		return r
+	}
+	evicted := func(r wire.Record, s int64) wire.Record {
+		r.Evicted = &wire.EvictedLine{At: at(s)}
+		return r
+	}
+	r := Merge([]wire.Record{
+		one(100, 7, 90, 3*time.Second, "A/1", "B/1", "C/1"), evicted(one(50, 9, 45, time.Second, "D/1"), 2),
+		evicted(one(70, 8, 50, 2*time.Second), 1), {Absent: true},
+	}, 5)
+	assert.True(t, !r.Absent && r.Now.Equal(at(100)), "%+v", r)
+	assert.Equal(t, r.Fence, 7, "the fence that a majority has")
+	assert.MustEqual(t, len(r.Holders), 1, "holders")
+	h := r.Holders[0]
+	assert.Equal(t, h.Token, 7, "the token that a majority has")
+	assert.Equal(t, h.Left, time.Second, "a majority holds for another")
+	assert.Equal(t, h.Entries, 9, "entries")
+	assert.True(t, h.Since.Equal(at(80)), "held since %v", h.Since)
+	assert.Equal(t, r.Used, 1, "readers")
+	assert.True(t, r.Evicted != nil && r.Evicted.At.Equal(at(2)), "the last eviction: %+v", r.Evicted)
+	assert.MustEqual(t, r.Waiting, 2, "waiters")
+	for i, w := range r.Waiters {
+		assert.True(t, w.Attempt == []string{"B/1", "C/1"}[i] && w.Place == i+1, "waiter %d: %+v", i, w)
+	}
+	r = Merge([]wire.Record{{Absent: true}, one(50, 9, 45, 0), {Absent: true}}, 5)
+	assert.True(t, !r.Absent && r.Now.Equal(at(50)) && r.Fence == 0 && len(r.Holders) == 0, "%+v", r)
+	assert.True(t, Merge([]wire.Record{{Absent: true}, {Absent: true}, {Absent: true}}, 5).Absent, "it is absent")
+}
+
+// Holders are listed in the order of their tokens.
+func TestHoldersAreListedByToken(t *testing.T) {
+	r := wire.Record{Holders: []wire.HolderLine{{Attempt: "A/1", Token: 9}, {Attempt: "B/1", Token: 7}}}
+	got := Merge([]wire.Record{r, r, r}, 5).Holders
+	assert.True(t, len(got) == 2 && got[0].Attempt == "B/1" && got[1].Attempt == "A/1", "%+v", got)
+}
+
+// A majority that says no can be outvoted by nobody.
+func TestCount(t *testing.T) {
+	for _, test := range []struct {
+		yes, no  int
+		has, can bool
+	}{
+		{3, 0, true, true}, {2, 2, false, true}, {2, 3, false, false}, {3, 2, true, true}, {0, 2, false, true},
+	} {
+		has, can := Count(test.yes, test.no, 5)
+		assert.True(t, has == test.has && can == test.can, "%+v: has %v, can %v", test, has, can)
+	}
+}

@@ -23,6 +23,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestALateGrantIsNotKeptOnAMinority",
 	old:  " && now-na.countsFrom < r.acq.ttl {\n",
 	mut:  " && now >= 0 {\n",
+}, {
+	name: "quorum: a server that joined later may have held since the grant",
+	by:   "TestWhichServersMayHoldAndWhichConfirm",
+	old:  "na.holds && na.heldSince <= r.acq.renewedAt && now-na.countsFrom",
+	mut:  "na.holds && now-na.countsFrom",
 }}), in("internal/majority/clock.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: a server that has lost its memory counts at once",
 	by:   "TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown",
@@ -133,6 +138,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAcquiresThatArriveAfterTheReleaseAreCancelled",
 	old:  "if err == nil && pending.times > 0 {",
 	mut:  "if answer == \"none\" {",
+}, {
+	name: "quorum: cancels that are added while others are sent are lost",
+	by:   "TestACancelThatIsAddedWhileOthersAreSentIsSent",
+	old:  "n.cancels = append(remaining, n.cancels...)",
+	mut:  "n.cancels = remaining",
 }}), in("internal/majority/majority.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: the greatest token drawn is the lease's though few have it",
 	by:   "TestTokenIsAboveAllThatWereDrawn",
@@ -238,6 +248,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestANewReadingDoesNotEndAProbation",
 	old:  "askedAt: sent, countsFrom: ns.nodes[i].countsFrom,",
 	mut:  "askedAt: sent,",
+}, {
+	name: "quorum: a server that was not read is on probation no more",
+	by:   "TestAServerThatWasNotReadStaysOnProbation",
+	old:  "if s.Standings[i] == majority.Unread {",
+	mut:  "if s.Standings[i] == majority.Unread && false {",
 }}), in("quorum/nodeattempt.go", quorum, []mutant{{
 	name: "quorum: what a server may yet grant is not cancelled",
 	by:   "TestAFailedCancelIsSentAgainLater",
@@ -263,6 +278,21 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestALateQueuedDoesNotUndoAGrant",
 	old:  "\t\tna.heldSince = acq.s.now()\n",
 	mut:  "\t\tna.heldSince = sent\n",
+}, {
+	name: "quorum: a hold counts from the server's answer",
+	by:   "TestAHoldCountsFromItsRequest",
+	old:  "na.noteAnswer(a, sent, err)",
+	mut:  "na.noteAnswer(a, acq.s.now(), err)",
+}, {
+	name: "quorum: a server is told another one's token at the release",
+	by:   "TestEachServerIsToldItsOwnToken",
+	old:  "own := append([]string{na.id, wire.Number(token)}, args[2:]...)",
+	mut:  "own := append([]string{na.id, args[1]}, args[2:]...)\n\t_ = token",
+}, {
+	name: "quorum: a poll without an answer moves the time from which a hold counts",
+	by:   "TestAPollWithoutAnAnswerMovesNoHold",
+	old:  "if acquires && !na.queued && !na.holds {",
+	mut:  "if acquires {",
 }}), in("quorum/errors.go", quorum, []mutant{{
 	name: "quorum: a cancel that a node refuses for a while is forgotten",
 	by:   "TestACancelThatIsRefusedForAWhileIsSentAgain",
@@ -308,6 +338,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestARepeatedPollCountsOnlyServersThatVouch",
 	old:  "\tif at == held {\n\t\tcounts = r.confirmed()\n\t}\n",
 	mut:  "\t_ = at\n",
+}, {
+	name: "quorum: a waiter's polls do not keep its acquisition",
+	by:   "TestWhatIsAUseOfAnAcquisition",
+	old:  "	acq.touch()\n	acq.mu.Lock()\n	at, r := acq.phase",
+	mut:  "	acq.mu.Lock()\n	at, r := acq.phase",
 }}), in("quorum/coordinator.go", quorum, []mutant{{
 	name: "quorum: a waiter behind dead ones does not check the coordinator",
 	by:   "TestACoordinatorWithADeadQueueHasNoVeto",
@@ -368,4 +403,9 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestWaitersPollWhenANodesSubscriptionStands",
 	old:  "\t\t\tif try > 0 {\n",
 	mut:  "\t\t\tif try < 0 {\n",
+}, {
+	name: "quorum: a subscription that ends takes out the others of its channel",
+	by:   "TestASubscriptionEndsAlone",
+	old:  "\t\tif other != sub {\n",
+	mut:  "\t\tif other == sub {\n",
 }}))

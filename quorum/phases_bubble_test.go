@@ -1,0 +1,351 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/majority"
+)
+
+// The tests of this file look at what is sent to which server as an acquisition goes from phase to phase.
+
+// sentLog is what was sent to each server, oldest first.
+type sentLog struct {
+	mu   sync.Mutex
+	sent [3][]string
+}
+
+func (l *sentLog) add(i int, what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent[i] = append(l.sent[i], what)
+}
+
+func (l *sentLog) want(t *testing.T, i int, want ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	assert.EqualSlices(t, l.sent[i], want, "sent to server %d", i)
+}
+
+// Only the coordinator is asked for a position. Where a waiter has none, what it was granted is cancelled.
+func TestAWaiterHasOnePosition(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		log, coordinator := &sentLog{}, s.order(acq.key)[0]
+		s.say(func(i int, action string, args []string) (string, error) {
+			switch action {
+			case "acquire":
+				log.add(i, "acquire "+args[4])
+				if i == coordinator {
+					time.Sleep(10 * time.Millisecond)
+					return "queued 2 5000 0", nil
+				}
+				return "granted 20 0", nil
+			case "cancel":
+				log.add(i, "cancel")
+				return "released", nil
+			}
+			return asMemory, nil
+		})
+		acq.waiterTTL = "27000"
+		answer, err := acq.runRounds(t.Context())
+		assert.True(t, answer == "queued 2 3000 0" && err == nil, "%q, %v", answer, err)
+		assert.Equal(t, acq.phase, waiting, "the phase")
+		synctest.Wait()
+		for i := range 3 {
+			if i == coordinator {
+				log.want(t, i, "acquire 27000")
+				continue
+			}
+			log.want(t, i, "acquire 0", "cancel")
+			assert.True(t, acq.round.attempts[i].reply == majority.Busy, "server %d: %+v", i, acq.round.attempts[i])
+		}
+	})
+}
+
+// If a client that does not wait is granted by the coordinator, the others may be cancelling. They are asked
+// some times more, and the coordinator is not.
+func TestATryAsksBusyServersAFewTimesMore(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		log, coordinator := &sentLog{}, s.order(acq.key)[0]
+		s.say(func(i int, action string, args []string) (string, error) {
+			if action == "cancel" {
+				log.add(i, action)
+				return "released", nil
+			}
+			log.add(i, action+" "+args[4])
+			if i == coordinator {
+				return "granted 20 0", nil
+			}
+			return fmt.Sprintf("busy 4000 d/%d.1", i), nil
+		})
+		acq.waiterTTL = "0"
+		answer, err := acq.runRounds(t.Context())
+		next := s.order(acq.key)[1]
+		assert.True(t, answer == fmt.Sprintf("busy 4000 d/%d", next) && err == nil, "%q, %v", answer, err)
+		synctest.Wait()
+		for i := range 3 {
+			if i == coordinator {
+				log.want(t, i, "acquire 0", "cancel")
+				continue
+			}
+			log.want(t, i, slices.Repeat([]string{"acquire 0"}, maxReasks+1)...)
+		}
+	})
+}
+
+// If a majority has granted, the others have a moment to do so, too.
+func TestTheOthersHaveAMomentToGrant(t *testing.T) {
+	for after, want := range map[time.Duration]bool{time.Millisecond: true, 5 * time.Millisecond: false} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			last := s.order(acq.key)[2]
+			s.say(func(i int, action string, _ []string) (string, error) {
+				if action == "acquire" && i == last {
+					time.Sleep(after)
+				}
+				return asMemory, nil
+			})
+			acq.waiterTTL = "0"
+			assert.Must(t, s.identify(t.Context(), acq.states))
+			began := s.now()
+			answer, err := acq.runRounds(t.Context())
+			assert.True(t, strings.HasPrefix(answer, "granted ") && err == nil, "%q, %v", answer, err)
+			assert.Equal(t, acq.round.attempts[last].holds, want, "after %v, it holds", after)
+			assert.Equal(t, s.now()-began, min(after, 2*time.Millisecond), "after %v, it has waited", after)
+		})
+	}
+}
+
+// When its turn has come, a waiter joins the queues of the other servers. What it has it keeps.
+func TestAWaiterWhoseTurnItIsAsksTheOthers(t *testing.T) {
+	for _, at := range []phase{waiting, asking, idle, held, ended} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			log, r := &sentLog{}, acq.round
+			s.say(func(i int, action string, args []string) (string, error) {
+				if action == "acquire" {
+					log.add(i, "acquire "+args[4])
+					return "busy 4000 d/1.1", nil
+				}
+				return "none", nil
+			})
+			acq.waiterTTL, acq.phase = "27000", at
+			r.attempts[r.coordinator].holds, r.attempts[r.coordinator].reply = true, majority.Granted
+			acq.collect(r)
+			synctest.Wait()
+			acq.mu.Lock()
+			defer acq.mu.Unlock()
+			for i := range 3 {
+				if i == r.coordinator || at != waiting && at != asking {
+					log.want(t, i)
+				} else {
+					log.want(t, i, "acquire 27000")
+				}
+			}
+		})
+	}
+}
+
+// A poll extends what the round has on each server. Servers on which it has nothing are asked for more only
+// while it collects.
+func TestWhatAPollAsksFor(t *testing.T) {
+	for _, at := range []phase{collecting, held} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			log := &sentLog{}
+			s.say(func(i int, action string, args []string) (string, error) {
+				if action == "cancel" {
+					return "none", nil
+				}
+				log.add(i, action)
+				return "", errBroken
+			})
+			acq.hold()
+			acq.phase = at
+			queued, nothing := acq.round.attempts[1], acq.round.attempts[2]
+			queued.holds, queued.queued, queued.reply = false, true, majority.Queued
+			nothing.holds, nothing.reply = false, majority.Busy
+			answer, err := acq.pollAll(t.Context(), acq.round)
+			log.want(t, 0, "poll")
+			log.want(t, 1, "poll")
+			if at == collecting {
+				assert.True(t, answer == "queued 1 3000 0" && err == nil, "%q, %v", answer, err)
+				log.want(t, 2, "acquire")
+				return
+			}
+			log.want(t, 2)
+			assert.True(t, answer == "gone" && err == nil, "%q, %v", answer, err) // one server may hold
+		})
+	}
+}
+
+// The token is above those of all grants that count, and is written to the servers that gave them.
+func TestTheTokenIsWrittenWhereItIsGranted(t *testing.T) {
+	const mark = " 10000 run%d 1:q:-3600000:0:10000:0"
+	for _, test := range []struct {
+		name    string
+		answers [2]string
+		want    string
+	}{
+		{"all is well", [2]string{"raised 31" + mark, "raised 31" + mark}, "granted 31 4"},
+		{"one has forgotten", [2]string{"raised 31" + mark, "gone"}, ""},
+		{"one does not answer", [2]string{"raised 31" + mark, "!"}, ""},
+		{"one is new", [2]string{"raised 31" + mark, "raised 31 10000 run%d -"}, ""},
+		{"both are one", [2]string{"raised 31 10000 run 1:q:-3600000:0:10000:0",
+			"raised 31 10000 run 1:q:-3600000:0:10000:0"}, ""},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			log := &sentLog{}
+			s.say(func(i int, action string, args []string) (string, error) {
+				if action != "raise_fence" {
+					return "", errBroken
+				}
+				log.add(i, args[1])
+				if i == 2 || test.answers[i] == "!" {
+					return "", errBroken
+				}
+				if strings.Contains(test.answers[i], "%d") {
+					return fmt.Sprintf(test.answers[i], i), nil
+				}
+				return test.answers[i], nil
+			})
+			acq.hold()
+			acq.phase, acq.waiters = asking, 4
+			for i, na := range acq.round.attempts {
+				na.token = []uint64{20, 30, 40}[i]
+			}
+			acq.round.attempts[2].countsFrom-- // it does not count
+			answer, err := acq.writeToken(t.Context(), acq.round, second)
+			assert.True(t, answer == test.want && (err == nil) == (test.want != ""), "%s: %q, %v", test.name,
+				answer, err)
+			assert.Equal(t, acq.phase == held, test.want != "", "%s: it is held", test.name)
+			synctest.Wait()
+			log.want(t, 0, "31")
+			log.want(t, 1, "31")
+			if test.want != "" {
+				log.want(t, 2, "31") // it holds, too, though it does not count
+				assert.True(t, acq.token == 31 && acq.renewedAt == 10*second, "%d, %v", acq.token, acq.renewedAt)
+			}
+		})
+	}
+}
+
+// A lease that is polled is confirmed with the number of waiters that the coordinator knows, however late it
+// answers. A silent coordinator is not waited for.
+func TestAConfirmationWaitsForTheCoordinator(t *testing.T) {
+	for _, isSilent := range []bool{false, true} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			acq.token, acq.waiters = 20, 9
+			coordinator := acq.round.coordinator
+			s.say(func(i int, _ string, _ []string) (string, error) {
+				if i == coordinator {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return fmt.Sprintf("granted 20 %d", i), nil
+			})
+			want, waited := fmt.Sprintf("granted 20 %d", coordinator), 100*time.Millisecond
+			if isSilent {
+				s.nodes[coordinator].noteAnswers(false, s.now(), 0)
+				want, waited = "granted 20 9", 0
+			}
+			answer, err := acq.poll(t.Context())
+			assert.True(t, answer == want && err == nil, "%q, %v, want %q", answer, err, want)
+			assert.Equal(t, s.now()-10*second, waited, "it has waited")
+		})
+	}
+}
+
+// An attempt that is cancelled before it has asked anybody asks nobody afterwards.
+func TestAnAttemptThatIsCancelledEarlyAsksNobody(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		log := &sentLog{}
+		s.say(func(i int, action string, _ []string) (string, error) {
+			log.add(i, action)
+			return "granted 20 0", nil
+		})
+		other := s.acquisition("c/2", acq.acquireArgs)
+		answer, err := s.cancel(t.Context(), []string{acq.key}, []string{"c/2", "7000", "push:"})
+		assert.True(t, answer == "withdrawn" && err == nil, "%q, %v", answer, err)
+		_, err = other.acquire(t.Context(), "0") // it has waited for its turn
+		assert.Is(t, err, errInvalidCall)
+		for i := range 3 {
+			log.want(t, i)
+		}
+	})
+}
+
+// Whatever its client does with an acquisition is a use of it. What is not used is swept, and a waiter that is
+// swept loses its position.
+func TestWhatIsAUseOfAnAcquisition(t *testing.T) {
+	for what, use := range map[string]func(t *testing.T, s *Store, acq *acquisition){
+		"a poll": func(t *testing.T, s *Store, acq *acquisition) {
+			acq.phase, acq.round.attempts[acq.round.coordinator].queued = waiting, true
+			args := []string{"c/1", "9000", "7000", "27000", "push:"}
+			answer, err := s.poll(t.Context(), []string{acq.key}, args)
+			assert.True(t, answer == "queued 2 2000 0" && err == nil, "%q, %v", answer, err)
+		},
+		"a round": func(_ *testing.T, _ *Store, acq *acquisition) { acq.newRound() },
+		"a grant": func(t *testing.T, _ *Store, acq *acquisition) {
+			acq.countsFrom = acq.s.now()
+			assert.Must(t, assert.Err(acq.granted(acq.round, 20, nil, second)))
+		},
+		"a renewal": func(t *testing.T, s *Store, acq *acquisition) {
+			assert.Must(t, assert.Err(s.renew(t.Context(), []string{acq.key}, []string{"7000", "9000", "c/1"})))
+		},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(_ int, action string, _ []string) (string, error) {
+				switch action {
+				case "poll":
+					return "queued 2 2000 0", nil
+				case "renew":
+					return "renewed 0", nil
+				}
+				return asMemory, nil
+			})
+			time.Sleep(second)
+			use(t, s, acq)
+			assert.Equal(t, acq.touched.Load(), int64(11*second), "%s: last used at", what)
+			acq.phase = ended
+		})
+	}
+}
+
+// As long as clocks differ, further answers may tell which are right.
+func TestTheThirdAnswerTellsWhichClockIsRight(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(i int, action string, _ []string) (string, error) {
+			if action != "raise_fence" {
+				return "", errBroken
+			}
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			clock := []int{15000, 10010, 10020}[i]
+			return fmt.Sprintf("raised 21 %d run%d 1:q:-3600000:0:10000:0", clock, i), nil
+		})
+		acq.hold()
+		acq.phase = asking
+		for _, na := range acq.round.attempts {
+			na.token = 21
+		}
+		answer, err := acq.writeToken(t.Context(), acq.round, second)
+		assert.True(t, answer == "granted 21 0" && err == nil, "%q, %v", answer, err)
+		assert.Equal(t, s.now(), 10*second+20*time.Millisecond, "granted at")
+	})
+}
+
+// A second phase that ends after its round brings nothing: what the round has is being cancelled.
+func TestASecondPhaseOfAnEndedRoundIsNotBelieved(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		acq.hold()
+		acq.phase = asking
+		r := acq.round
+		r.end()
+		assert.Is(t, assert.Err(acq.granted(r, 20, nil, second)), errEnded)
+		assert.Equal(t, acq.phase, asking, "the phase")
+	})
+}
