@@ -80,7 +80,10 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{refused("ERR", "ERR Error compiling script (new function): user_script:1: unexpected symbol"), "memstore"},
 		{fmt.Errorf("%w: redis: connection pool timeout", holdfast.ErrUnreachable), "PoolSize"},
 		{&holdfast.LostError{Reason: holdfast.LossExpired}, "check what your code wrote"},
-		{&holdfast.LostError{Reason: holdfast.LossExpired, Err: refused("MISCONF", "MISCONF x")}, "disk and refuses writes"},
+		{
+			&holdfast.LostError{Reason: holdfast.LossExpired, Err: refused("MISCONF", "MISCONF x")},
+			"disk and refuses writes",
+		},
 		{&holdfast.LostError{Err: refused("WRONGPASS", "WRONGPASS x")}, "user name"},
 		{refused("NOPERM", "NOPERM User x has no permissions to run the 'evalsha' command"), "+evalsha"},
 		{refused("NOPERM", "NOPERM No permissions to access a key"), "~holdfast"},

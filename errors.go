@@ -343,12 +343,7 @@ func Hint(err error) string {
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
 		return permissionHint(&request.PermissionError{Err: refused})
 	case errors.As(err, &refused):
-		for text, hint := range hintsOfTexts {
-			if (refused.Code == "ERR" || refused.Code == "FORMAT") && strings.Contains(refused.Message, text) {
-				return hint
-			}
-		}
-		return hints[refused.Code]
+		return refusalHint(refused)
 	case errors.Is(err, ErrNotAcked):
 		return "run INFO replication on the primary: the replicas must be connected and up to date"
 	case errors.Is(err, errOthersRead):
@@ -382,7 +377,7 @@ func Hint(err error) string {
 		return lostHint
 	case errors.As(err, &advice):
 		return advice.Hint()
-	case err != nil && strings.Contains(err.Error(), "connection pool"): // go-redis: its pool is full, whatever the server does
+	case err != nil && strings.Contains(err.Error(), "connection pool"): // go-redis: its pool is full
 		return "all connections of the client library's pool are in use: raise its PoolSize, or find what keeps them"
 	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
 		return "check that the server is running and that the address is right"
@@ -438,8 +433,8 @@ var hints = map[string]string{
 
 // Hints for servers that do not run our scripts.
 const (
-	forbiddenHint = "Holdfast needs EVALSHA and EVAL: remove rename-command for them from the server's configuration, " +
-		"or find out which proxy refuses them"
+	forbiddenHint = "Holdfast needs EVALSHA and EVAL: remove rename-command for them from the server's " +
+		"configuration, or find out which proxy refuses them"
 	unreadableHint = "Holdfast needs Redis 7.0 or Valkey 7.2, or later; in tests, use memstore in place of miniredis"
 )
 
@@ -456,6 +451,16 @@ var hintsOfTexts = map[string]string{
 	"SELECT is not allowed in cluster mode": "a Cluster has no database but 0: leave the number out",
 	"This instance has cluster support disabled": "the server is not in a Cluster: make the store from your client " +
 		"library's client for a single server or for Sentinel",
+}
+
+// refusalHint says what to do about a refusal.
+func refusalHint(refused *ServerError) string {
+	for text, hint := range hintsOfTexts {
+		if (refused.Code == "ERR" || refused.Code == "FORMAT") && strings.Contains(refused.Message, text) {
+			return hint
+		}
+	}
+	return hints[refused.Code]
 }
 
 // releaseText is what the error of a release says that the call did.

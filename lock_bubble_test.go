@@ -114,8 +114,8 @@ func TestAContextThatEndsEndsTheWaitAndLeavesNoPosition(t *testing.T) {
 			cancel()
 			assert.Is(t, err, context.DeadlineExceeded, holdfast.ErrHeld)
 			var held *holdfast.HeldError
-			assert.True(t, errors.As(err, &held) && held.Name == "a" && strings.Contains(err.Error(), `lock "a" is held`),
-				"it says %q", err)
+			says := strings.Contains(err.Error(), `lock "a" is held`)
+			assert.True(t, errors.As(err, &held) && held.Name == "a" && says, "it says %q", err)
 			assert.True(t, c == a || held.Remaining > 0 && held.Waited == 5*time.Second, "it has %+v", held)
 
 			// A caller that gives up says nothing of the lock.

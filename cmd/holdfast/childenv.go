@@ -107,7 +107,8 @@ func environment(base []string, g heldLock, options []string, passURL bool) []st
 		case envPermits, envLimit, envOwner, envID: // of a lock around ours
 			return true
 		}
-		return slices.Contains(options, name) || slices.ContainsFunc(ours, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+		replaced := func(o string) bool { return strings.HasPrefix(o, name+"=") }
+		return slices.Contains(options, name) || slices.ContainsFunc(ours, replaced)
 	}
 	return append(slices.DeleteFunc(slices.Clone(base), drop), ours...)
 }

@@ -49,7 +49,10 @@ func TestAHoldOfARunAroundThisOne(t *testing.T) {
 		{"readers", record(wire.HolderLine{Mode: wire.Shared, Attempt: "x/1"}), "", false, false},
 		{"a later reader", record(wire.HolderLine{Mode: wire.Shared, Attempt: "x/1"},
 			wire.HolderLine{Mode: wire.Shared, Attempt: "c2/1"}), "", true, true},
-		{"a hold that is kept", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Kept: true}), "", false, true},
+		{
+			"a hold that is kept", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Kept: true}),
+			"", false, true,
+		},
 		{"our owner", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Owner: "o"}), "o", false, true},
 		{"another owner", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Owner: "p"}), "o", true, true},
 	} {

@@ -75,7 +75,8 @@ func TestEachTokenHasItsRights(t *testing.T) {
 func TestALinkLogsIn(t *testing.T) {
 	p, _ := newPage(t, Config{Token: token})
 	w := serve(p, request("GET", "/login?token="+url.QueryEscape(token), nil))
-	assert.True(t, w.Code == http.StatusSeeOther && w.Header().Get("Location") == "./" && len(w.Result().Cookies()) == 1,
+	cookies := w.Result().Cookies()
+	assert.True(t, w.Code == http.StatusSeeOther && w.Header().Get("Location") == "./" && len(cookies) == 1,
 		"%d to %s", w.Code, w.Header().Get("Location"))
 	w = serve(p, request("GET", "/login?token=wrong", nil))
 	assert.True(t, w.Code == http.StatusForbidden && len(w.Result().Cookies()) == 0, "a wrong one: %d", w.Code)
@@ -106,7 +107,9 @@ func TestASessionEnds(t *testing.T) {
 		later := w.page.newSession(reader, time.Now().Add(time.Hour))
 		said, proof := later[:strings.LastIndex(later, ".")], later[strings.LastIndex(later, "."):]
 		role, _, _ := strings.Cut(said, ".")
-		for _, forged := range []string{role + ".99999999999" + proof, "3" + said[1:] + proof, said, said + ".", said + ".x"} {
+		for _, forged := range []string{
+			role + ".99999999999" + proof, "3" + said[1:] + proof, said, said + ".", said + ".x",
+		} {
 			assert.Equal(t, get("/metrics", forged), http.StatusUnauthorized, "the session %s", forged)
 		}
 	})
@@ -190,7 +193,8 @@ func TestAnEvictionIsInTheNameOfTheViewer(t *testing.T) {
 		r.Header.Set("X-User", "carol")
 	})
 	s, err := client.Inspect(t.Context(), "a")
-	assert.True(t, err == nil && code == http.StatusOK && s.LastEviction.By == "carol", "%d: %+v, %v", code, s.LastEviction, err)
+	assert.True(t, err == nil && code == http.StatusOK && s.LastEviction.By == "carol",
+		"%d: %+v, %v", code, s.LastEviction, err)
 }
 
 // A cookie is for TLS only if the viewer's connection has TLS. Only a proxy that is named says so.
