@@ -201,8 +201,10 @@ func TestWaitersPollWhenAServerFallsSilent(t *testing.T) {
 		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Resumed: func() { told++ }})
 		assert.Must(t, err)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		told = 0
 		s.nodes[0].noteAnswers(false, s.now(), 0)
+		synctest.Wait()
 		assert.Equal(t, told, 1, "how often they were told")
 		stop()
 	})

@@ -131,7 +131,8 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 	p, err := page.New(s.client, cfg)
 	if err != nil {
 		text := strings.NewReplacer("page: ", "", "Config.ScrapeToken", "the token for the metrics",
-			"Config.EvictToken is set, and Config.AllowEvict is not", "there is a token for evictions, and no --allow-evict",
+			"Config.EvictToken is set, and Config.AllowEvict is not",
+			"there is a token for evictions, and no --allow-evict",
 			"Config.EvictToken", "the token for evictions", "Config.Token", "the token",
 			"Config.Interval", "--interval", "Config.NoToken", "--no-token", "Config.AllowEvict", "--allow-evict")
 		return usageError(text.Replace(err.Error()), "holdfast serve --help lists the flags")

@@ -354,13 +354,15 @@ func (t *target) findPrimary(login *redis.Options) (primary string, why error) {
 		case err == nil:
 			return "the primary", nil
 		case errors.Is(err, redis.Nil):
-			return "", &exitError{codeUnreachable, fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary)),
+			unknown := fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary))
+			return "", &exitError{codeUnreachable, unknown,
 				"SENTINEL MASTERS on a Sentinel lists the names"}
 		case strings.Contains(err.Error(), "unknown command"):
 			return "", &exitError{codeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
 				"name the Sentinels, usually at port 26379, or write redis://HOST:PORT for one server"}
 		case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
-			return "", &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, cmp.Or(login.Username, "default")),
+			user := cmp.Or(login.Username, "default")
+			return "", &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, user),
 				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file"}
 		}
 		refused = cause(err)

@@ -226,7 +226,8 @@ func TestABareProxyDoesNotOpenThePage(t *testing.T) {
 		answer, err := http.DefaultTransport.RoundTrip(r)
 		assert.Must(t, err)
 		answer.Body.Close()
-		assert.True(t, answer.StatusCode == http.StatusUnauthorized || path == "/" && answer.StatusCode == http.StatusSeeOther,
+		toLogin := path == "/" && answer.StatusCode == http.StatusSeeOther
+		assert.True(t, answer.StatusCode == http.StatusUnauthorized || toLogin,
 			"%s %s: %d", method, path, answer.StatusCode)
 	}
 }

@@ -104,7 +104,9 @@ func (t *tries) count(client string, now time.Time) {
 		t.from = map[string][]time.Time{}
 	}
 	if t.from[client] == nil && len(t.from) >= mostClients {
-		maps.DeleteFunc(t.from, func(_ string, list []time.Time) bool { return now.Sub(list[len(list)-1]) >= triesTime })
+		maps.DeleteFunc(t.from, func(_ string, list []time.Time) bool {
+			return now.Sub(list[len(list)-1]) >= triesTime
+		})
 		if len(t.from) >= mostClients {
 			client = others
 		}

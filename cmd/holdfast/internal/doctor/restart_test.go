@@ -50,7 +50,9 @@ func TestARestartLosesWhatDoctorSays(t *testing.T) {
 				c.want, c.after = "", "lock"
 			}
 			found := Examine(Fleet{Nodes: []Facts{f}}).Findings
-			found = slices.DeleteFunc(found, func(f Finding) bool { return f.Check == "latency" || f.Check == "patches" })
+			found = slices.DeleteFunc(found, func(f Finding) bool {
+				return f.Check == "latency" || f.Check == "patches"
+			})
 			assert.Equal(t, named(found), c.want, "%+v", found)
 			takeLock(t, n)
 			assert.Equal(t, left(t, s), "lock", "before the restart")

@@ -55,7 +55,8 @@ func read(t *testing.T, n Node) Facts {
 	return Read(ctx, n, redistest.Prefix())
 }
 
-// examine reads a server, and runs the checks. How fast this machine is now, and what its server's version is, is left out.
+// examine reads a server, and runs the checks. How fast this machine is now, and what its server's version is,
+// is left out.
 func examine(t *testing.T, n Node) Report {
 	t.Helper()
 	r := Examine(Fleet{Nodes: []Facts{read(t, n)}})
