@@ -110,8 +110,9 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 	}
 	if !thisMachine(o.listen) {
 		if o.noToken {
-			return usageError(fmt.Sprintf("--listen %s: others can reach this address, and --no-token is for this machine",
-				o.listen), "leave --no-token out, or listen on 127.0.0.1")
+			return usageError(fmt.Sprintf(
+				"--listen %s: others can reach this address, and --no-token is for this machine", o.listen),
+				"leave --no-token out, or listen on 127.0.0.1")
 		}
 		a.say.warnf("put a proxy with TLS in front of it, and listen on 127.0.0.1",
 			"--listen %s: the page speaks HTTP without TLS, so others can read the locks and the tokens on the network",

@@ -27,7 +27,8 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if accessOf(r).role < evictor {
-		answerError(w, http.StatusForbidden, "your token lets you see the locks, and not evict", "log in with the other token")
+		answerError(w, http.StatusForbidden, "your token lets you see the locks, and not evict",
+			"log in with the other token")
 		return
 	}
 	// A form of another site cannot have this type.
