@@ -69,7 +69,8 @@ LATER = internal/servertest internal/versions verify/holdfast-verify verify/line
 	verify/suite verify/topology
 
 # The race detector is for packages whose goroutines can race. Their tests take three to ten times as long with it. So
-# random tests in virtual time are short with it, and make test-all also runs them without it.
+# random tests in virtual time are short with it, and make test-all also runs them without it. The tests of single
+# decisions in quorum set and read its fields, so they run without it only.
 RACED = . quorum memstore store/goredis store/rueidis verify/rules \
 	internal/adapter internal/batch internal/lifecycle internal/localqueue internal/pushes internal/renewer internal/request
 TWICE = . quorum
@@ -97,7 +98,7 @@ quick: ## vet and test the library without the race detector, on memstore and on
 test: $(GOTESTSUM) ## vet and test what changes with the library; installs a redis-server if there is none
 	$(NEEDS_SERVER)
 ifeq ($(origin MODULES),file)
-	@LEFT_OUT='$(LATER)' TWICE= sh scripts/test.sh test $(LIBRARY)
+	@LEFT_OUT='$(LATER)' TWICE=quorum sh scripts/test.sh test $(LIBRARY)
 else
 	$(NEEDS_DATABASES)
 	$(NEEDS_PROMTOOL)

@@ -44,6 +44,10 @@ type conn struct {
 	givenUp  bool
 }
 
+// noLogin begins the answer of a server that has got a password since. go-redis takes such a connection for one
+// that is logged in, and would use it first, because it is the newest. Older ones are served on.
+var noLogin = []byte("-NOAUTH ")
+
 var errRetired error = notSentError{errors.New("the connection has rested for too long")}
 
 func (c *conn) Write(b []byte) (int, error) {
@@ -153,6 +157,9 @@ func (c *conn) lookOnce() (givenUp bool) {
 func (c *conn) read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
+		if bytes.HasPrefix(b[:n], noLogin) {
+			c.retired.Store(true)
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.answered.Store(int64(c.own.now()))

@@ -366,8 +366,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("script/mark_server.lua", transcripts, []mutant{{
 	name: "quorum: a mark that the disk brought back is believed",
 	by:   "TestAMarkIsOfOneRunOfItsServer",
-	old:  "got[1] == run and got[2] or '-'",
-	mut:  "got[2] or '-'",
+	old:  "got[1] == run and string.match(got[2] or '', '^%S+$') or '-'",
+	mut:  "string.match(got[2] or '', '^%S+$') or '-'",
 }, {
 	name: "quorum: a mark is written over another client's",
 	by:   "TestTranscriptsOnServer",
@@ -376,8 +376,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("script/raise_fence.lua", transcripts, []mutant{{
 	name: "quorum: a mark that the disk brought back vouches for a token",
 	by:   "TestAMarkIsOfOneRunOfItsServer",
-	old:  "got[1] == run and got[2] or '-'",
-	mut:  "got[2] or '-'",
+	old:  "got[1] == run and string.match(got[2] or '', '^%S+$') or '-'",
+	mut:  "string.match(got[2] or '', '^%S+$') or '-'",
 }, {
 	name: "quorum: a token is raised for an attempt that no longer holds",
 	by:   "TestTranscriptsOnServer",
@@ -391,8 +391,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }, {
 	name: "quorum: a reader's token is raised beyond its lease",
 	by:   "TestTranscriptsOnServer",
-	old:  "if h[2] <= now then return 'gone' end\n",
-	mut:  "",
+	old:  "if not h or h[2] <= now then return 'gone' end\n",
+	mut:  "if not h then return 'gone' end\n",
 }}), in("quorum/acquisition.go", quorum, []mutant{{
 	name: "quorum: live acquisitions are swept",
 	by:   "TestLiveAcquisitionsAreNotSwept",
