@@ -46,7 +46,6 @@ func TestARenewalSaysForHowLongEachServerHolds(t *testing.T) {
 		unheard := acq.round.attempts[1]
 		unheard.holds = false // its grant was not heard of, and the renewal says that it has it
 		acq.renewAt13(majority.Held, majority.TooRecent, majority.Silent)
-		synctest.Wait()
 		deadline := leasetime.Deadline(13*second, acq.ttl)
 		assert.Equal(t, acq.round.attempts[0].heldUntil, deadline, "the first holds until")
 		assert.Equal(t, unheard.heldUntil, deadline, "the second holds until")
