@@ -36,6 +36,7 @@ type conn struct {
 	retired  atomic.Bool  // it was idle and may be dead: nothing more is written
 	doubted  atomic.Bool  // the present request has no answer for long
 	over     atomic.Bool  // it was given up, and has no answer
+	noLogin  atomic.Bool  // the server wants a login that this connection does not have
 	silent   bool         // the present request may be silent by right; of go-redis' goroutine
 
 	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
@@ -158,7 +159,7 @@ func (c *conn) read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		if bytes.HasPrefix(b[:n], noLogin) {
-			c.retired.Store(true)
+			c.noLogin.Store(true)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -194,7 +195,7 @@ type plainConn struct {
 }
 
 func (c *plainConn) SyscallConn() (syscall.RawConn, error) {
-	if c.retired.Load() {
+	if c.retired.Load() || c.noLogin.Load() {
 		return nil, errRetired
 	}
 	return c.raw.SyscallConn()

@@ -165,6 +165,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "  if fence and fence <= micros then\n",
 	mut:  "  if fence then\n",
 }, {
+	name: "renew writes to a record of a later format",
+	by:   "FuzzRecordsOfLaterFormats",
+	old:  "match(lock, '^([1-8]%d+) (%-?[1-9]%d*) ()')",
+	mut:  "match(lock, '^(.%d+) (%-?[1-9]%d*) ()')",
+}, {
 	name: "renew writes to a record that no version wrote",
 	by:   "FuzzPoisonedRecords",
 	old:  "  if not (word and lease) or #word > 16 or #lease > 17 or tonumber(word) >= 9e15 or more == ' ' or\n",
@@ -252,9 +257,9 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	mut:  "  fields.limit = text(limit)\n",
 }}), in("script/acquire_free.lua", transcripts, []mutant{{
 	name: "a batch takes a lock that is held",
-	by:   "TestEveryPrefixOfAScriptIsSafe",
-	old:  "elseif #last == 16 and find(last, '^[1-9]%d+$') and",
-	mut:  "elseif",
+	by:   "TestTranscriptsOnServer",
+	old:  "elseif #last == 16 and find(last, '^[1-9]%d+$') and fence > tonumber(last) then",
+	mut:  "elseif #last >= 16 and find(last, '^[1-9]%d+') and fence > tonumber(string.sub(last, 1, 16)) then",
 }}), in("script/release_idle.lua", transcripts, []mutant{{
 	name: "a batch releases another's lock",
 	by:   "TestTranscriptsOnServer",
