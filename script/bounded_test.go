@@ -319,7 +319,7 @@ func TestThePagesOfARecordShowAllThatIsThere(t *testing.T) {
 		// The hash grows and shrinks meanwhile.
 		for i := range 200 {
 			conn.Send(t, "HSET", "{k}", fmt.Sprintf("h:new%d/%d", pages, i),
-				fmt.Sprintf("s %d 1 %d 1", now.Add(time.Minute).UnixMilli(), 1000*pages+i))
+				fmt.Sprintf("s %d 1 %d 1", now.Add(time.Minute).UnixMilli(), 1000*pages+i+1)) // a token is never 0
 			conn.Send(t, "HDEL", "{k}", fmt.Sprintf("h:new%d/%d", pages-2, i))
 		}
 		for range 400 {
