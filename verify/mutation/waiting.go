@@ -19,6 +19,11 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	old:  "			at.cancel()\n			if silence != nil {\n",
 	mut:  "			if silence != nil {\n",
 }, {
+	name: "a loss and a release pass the turn on twice",
+	by:   "TestALossWhileALeaseOfTheHoldIsBeingReleasedPassesTheTurnOnOnce",
+	old:  "	if h.hasTurn.Swap(false) {\n",
+	mut:  "	if h.hasTurn.Load() {\n",
+}}), in("pushstate.go", library, []mutant{{
 	name: "a waiter that cannot be pushed to waits for a push",
 	by:   "TestWithoutSubscriptionsWaitersPoll",
 	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)\n",
@@ -28,11 +33,6 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestWithoutSubscriptionsWaitersPoll",
 	old:  "	if c.hub.Reaches(at.waiter) || !c.pushing.due(c.now()) {\n",
 	mut:  "	if true {\n",
-}, {
-	name: "a loss and a release pass the turn on twice",
-	by:   "TestALossWhileALeaseOfTheHoldIsBeingReleasedPassesTheTurnOnOnce",
-	old:  "	if h.hasTurn.Swap(false) {\n",
-	mut:  "	if h.hasTurn.Load() {\n",
 }}), in("internal/pushes/hub.go", unit("./internal/pushes"), []mutant{{
 	name: "a waiter does not poll when its subscription is restored",
 	by:   "TestAfterABreakOfTheSubscriptionItsWaitersPoll",
