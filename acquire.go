@@ -331,13 +331,6 @@ func (at *attempt) failed(ctx context.Context, err error, retry *retries) error 
 	return wrap("lock", at.lock.name, err)
 }
 
-// elsewhere reports whether the server is a node of a Cluster that does not have the lock, and the
-// store does not follow it to the right one. Then no later try succeeds.
-func elsewhere(c *Client, err error) bool {
-	refused := request.Refusal(err)
-	return !c.sharded && refused != nil && refused.Code == "MOVED"
-}
-
 // handleAnswer turns an answer into a hold, an error, or a wait.
 func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
 	lk := at.lock
@@ -511,20 +504,6 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 	}
 	turn.Share(h)
 	return h, w, nil
-}
-
-// forWait returns r for the second attempt of a call, which waits. err ended the first one, so the
-// second knows why the server did not answer.
-func (r *retries) forWait(err error) *retries {
-	r.try = false
-	var stopped *endedError
-	switch {
-	case errors.As(err, &stopped):
-		r.last, r.silent = stopped.last, stopped.silent
-	case heldIn(err) == nil:
-		r.last = reason(err)
-	}
-	return r
 }
 
 // heldIn returns the HeldError in err, or nil.

@@ -303,30 +303,6 @@ func (e *Election) Loop(
 	}
 }
 
-// isTransient reports whether err is a transient error of the server or of the connection: a later try
-// may succeed.
-func isTransient(c *Client, err error) bool {
-	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome)) && !elsewhere(c, err)
-}
-
-// loopOutlasts reports whether a loop goes on after err. Before that it reports that the server is
-// away. A single call ends at once if the server is out of memory or a replica does not
-// acknowledge, so that somebody acts. A loop would end for good, and both pass.
-func loopOutlasts(ctx context.Context, lk *lock, err error, failures int) bool {
-	refused := request.Refusal(err)
-	switch {
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return true
-	case isTransient(lk.client, err), errors.Is(err, ErrNotAcked), refused != nil && refused.Code == "OOM":
-	default:
-		return false
-	}
-	if failures == 0 {
-		(&retries{c: lk.client, lock: lk}).report(ctx, err)
-	}
-	return true
-}
-
 // Term returns the fencing token of the leadership. Every later leader has a higher one.
 func (l *Leadership) Term() uint64 { return l.lease.Token() }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // lock is a lock in the form that requests need, built once. A program may have many locks.
@@ -385,35 +384,6 @@ func (ls *leaseState) holdCount() int {
 		n++
 	}
 	return n
-}
-
-// again bounds how often a call that does not wait asks anew because a connection broke: a client may have
-// several connections that are dead.
-type again struct {
-	began time.Duration // of the call
-	asked int
-}
-
-// maxAgain is how often a call asks anew at most.
-const maxAgain = 3
-
-// may reports whether the call may ask anew, and counts that.
-func (a *again) may(lk *lock) bool {
-	a.asked++
-	return a.asked <= maxAgain && lk.client.now()-a.began < requestLimit(lk)
-}
-
-// isBreak reports whether the outcome of a request is unknown although its time is not over.
-func isBreak(err error) bool {
-	return err != nil && !request.Definite(err) && !request.IsSilence(err) && !request.IsContextEnd(err) &&
-		!errors.Is(err, wire.ErrAnswer)
-}
-
-// withdraw cancels an attempt and reports whether the server has answered.
-func withdraw(ctx context.Context, lk *lock, action *script.Script, id string) bool {
-	c, a := lk.client, lk.toCancel(id)
-	_, err := c.sender.RunWithin(ctx, requestLimit(lk), action, a.Keys, a.Owned(a.ID, c.retention, a.ChannelPrefix))
-	return err == nil
 }
 
 // requestLimit is the time limit of one request about a lease of this lock.
