@@ -506,15 +506,6 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 	return h, w, nil
 }
 
-// heldIn returns the HeldError in err, or nil.
-func heldIn(err error) error {
-	var held *HeldError
-	if errors.As(err, &held) {
-		return held
-	}
-	return nil
-}
-
 // renewAndDecide renews the hold, because the answer tells how many wait, and decides again.
 // After an error nothing is known. Then the reader waits in the queue, where it delays
 // nobody.

@@ -323,12 +323,6 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 // which every page shows. Others may share its name as readers.
 func anyHolder(page *wire.Record) bool { return len(page.Holders) > 0 }
 
-// oneOrSeveral ends the reading as soon as it is known that there are several holders, or that
-// there is only one.
-func oneOrSeveral(page *wire.Record) bool {
-	return len(page.Holders) > 1 || len(page.Holders) == 1 && page.Holders[0].Mode == wire.Exclusive
-}
-
 // heldByOther returns the error that names the holder of a lock that the caller does not hold.
 func heldByOther(name string, h wire.HolderLine) error {
 	return fmt.Errorf("%w: %q is held by %s", ErrHeldByOther, name, ownerName(h.Owner, h.Attempt))
