@@ -8,7 +8,7 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestWorlds",
 	old:  "case <-time.After(due - c.now()):",
 	mut:  "case <-time.After(1 << 60):",
-}, {
+}}), in("localturn.go", worlds, []mutant{{
 	name: "a local pass without a new token",
 	by:   "TestWorlds",
 	old:  "	h.handOvers.Add(1)\n	return true\n",
@@ -18,7 +18,7 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther",
 	old:  "			at.cancel()\n			if silence != nil {\n",
 	mut:  "			if silence != nil {\n",
-}, {
+}}), in("localturn.go", library, []mutant{{
 	name: "a loss and a release pass the turn on twice",
 	by:   "TestALossWhileALeaseOfTheHoldIsBeingReleasedPassesTheTurnOnOnce",
 	old:  "	if h.hasTurn.Swap(false) {\n",
