@@ -103,7 +103,7 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestASilentServerDoesNotKeepTheRestOfAQueue",
 	old:  "\tif rest > 0 {\n",
 	mut:  "\tif rest < 0 {\n",
-}}), in("mutex.go", library, []mutant{{
+}}), in("awaitfree.go", library, []mutant{{
 	name: "a watcher does not ask again after it has subscribed",
 	by:   "TestAReleaseTellsAllWatchersAtOnce",
 	old:  "		if f.subscribe(ctx) {\n			continue",
