@@ -509,31 +509,6 @@ func (m *members) reserve() bool {
 	return true
 }
 
-// redeem turns a reservation into a lease of a reader. If the hold was lost or the client
-// has closed, it drops the reservation and reports false.
-func (h *hold) redeem(ls *leaseState) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.more().reserved--
-	if h.admits(asAgreed, nil) != admitted {
-		return false
-	}
-	h.addReader(ls)
-	return true
-}
-
-// joinUnder adds a reader under the context of held. If a conversion is under way, the reader asks again
-// when that has ended.
-func (h *hold) joinUnder(ls, held *leaseState) (how admission, converting <-chan struct{}) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if how = h.admits(underLease, held); how == admitted {
-		ls.token.Store(h.token()) // of the mode that the hold has now
-		h.addReader(ls)
-	}
-	return how, h.peek().converting
-}
-
 func (m *members) addReader(ls *leaseState) {
 	x := m.more()
 	if x.readers == nil {

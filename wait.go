@@ -201,10 +201,3 @@ func (at *attempt) join(ctx context.Context) (wire.Answer, error) {
 	}
 	return a, err
 }
-
-// unshare stops readers of this process from joining the hold.
-func (h *hold) unshare() {
-	if h.lock.rw.any() {
-		h.lock.client.localQueue.Unshare(h.lock.key(), h)
-	}
-}
