@@ -1,4 +1,4 @@
-// From the call of a kind to the grant: the turn in this process, the request to the server, the lease.
+// From the call of a kind to its lease: the checks, the turn in this process, the hold.
 
 package holdfast
 
@@ -18,6 +18,59 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
+
+// acquire acquires the lock. It waits as long as the options allow, or not at all if try is
+// set.
+func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
+	l, err := lk.checkOrReenter(ctx)
+	switch {
+	case l != nil || err != nil:
+	case try || lk.maxWait == 0:
+		l, err = lk.acquireAs(ctx, ctx, true)
+	case lk.tries > 0:
+		l, err = lk.tryOften(ctx)
+	case lk.maxWait < 0:
+		l, err = lk.acquireAs(ctx, ctx, false)
+	default:
+		limited, cancel := bounded(ctx, lk.maxWait)
+		defer cancel()
+		l, err = lk.acquireAs(limited, ctx, false)
+	}
+	if l != nil && lk.client.events.logs {
+		l.state.acquiredPC = caller(2) // of the kind's method
+	}
+	return l, err
+}
+
+// checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
+// of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
+// an error, the caller must ask the server.
+func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+	switch {
+	case lk.err != nil:
+		return nil, lk.err
+	case ctx == nil:
+		return nil, errNoContext
+	case lk.client.life.IsClosing():
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+	case leaseOf(ctx) == nil:
+		return nil, nil
+	}
+	held, reenters := lk.heldBy(ctx), lk.reentrant || lk.owner != ""
+	switch {
+	case held == nil || !reenters && lk.want != wire.Exclusive:
+		return nil, nil
+	case held.hold.lock.rw.any(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
+		!reenters && !lk.canReenter:
+		// The caller would wait for itself.
+		return nil, held.deadlock()
+	case !reenters:
+		return nil, reenterableError{held.deadlock()}
+	}
+	return held.reenter(ctx)
+}
 
 // acquireAs acquires the lock as its mode wants: first the turn in this process, then the lock on
 // the server.
@@ -106,6 +159,84 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 		lk.turn().PassOn()
 	}
 	return nil, wake, err
+}
+
+// acquirePermits acquires permits. Each acquisition has a hold of its own. Of the
+// goroutines of this process, only one at a time waits at the server. So a process has one
+// position in the wait queue, and serves its goroutines in order. Goroutines that only try
+// do not wait for their turn. They cannot overtake, because the server grants them nothing
+// while others wait.
+func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+	c := lk.client
+	retry := &retries{c: c, lock: lk, try: try}
+	if try || c.cfg.MaxLocalHandOvers < 0 {
+		return lk.takePermits(ctx, parent, retry)
+	}
+	if !c.localQueue.Busy(lk.key(), localqueue.Permits) {
+		// No goroutine of this process waits, so perhaps the first request is granted.
+		retry.try = true
+		l, w, err := lk.takePermits(ctx, parent, retry)
+		if !errors.Is(err, ErrHeld) && !isTransient(lk.client, err) {
+			return l, w, err
+		}
+		retry = retry.forWait(err)
+	}
+	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
+	if err != nil {
+		return nil, WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
+	}
+	l, w, err := lk.takePermits(ctx, parent, retry)
+	turn.PassOn()
+	return l, w, err
+}
+
+func (lk *lock) takePermits(ctx, parent context.Context, retry *retries) (*Lease, Wake, error) {
+	h, w, err := lk.runAttempt(ctx, retry)
+	if err != nil {
+		return nil, w, err
+	}
+	if l := h.newLease(parent); l != nil {
+		return l, w, nil
+	}
+	return nil, w, h.endReason()
+}
+
+// trying says how often a call tries, and at which interval.
+type trying struct {
+	tries    int // 0: the call waits
+	interval time.Duration
+}
+
+// tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
+// failed try the caller holds nothing. An error that is not transient ends the call.
+func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
+	start := lk.client.now()
+	for n := 1; ; n++ {
+		l, err := lk.acquireAs(ctx, ctx, true)
+		var held *HeldError
+		known := errors.As(err, &held)
+		if err == nil || !known && !isTransient(lk.client, err) || request.Ended(ctx) != nil {
+			return l, err
+		}
+		if n == lk.tries {
+			told := HeldError{Name: lk.name, Err: reason(err)}
+			if known {
+				told = *held
+			}
+			told.Tries, told.Waited = n, lk.client.now()-start
+			return nil, &told
+		}
+		timer := time.NewTimer(lk.interval/2 + time.Duration(lk.client.chance()*float64(lk.interval)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+		case <-lk.client.life.Closing():
+			timer.Stop()
+			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
+		}
+	}
 }
 
 // attempt is one acquisition at the server.
@@ -364,43 +495,5 @@ func (at *attempt) granted(g grant) (_ *hold, err error) {
 func (at *attempt) cancelAfter(err *error) {
 	if *err != nil {
 		at.cancel()
-	}
-}
-
-// trying says how often a call tries, and at which interval.
-type trying struct {
-	tries    int // 0: the call waits
-	interval time.Duration
-}
-
-// tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
-// failed try the caller holds nothing. An error that is not transient ends the call.
-func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
-	start := lk.client.now()
-	for n := 1; ; n++ {
-		l, err := lk.acquireAs(ctx, ctx, true)
-		var held *HeldError
-		known := errors.As(err, &held)
-		if err == nil || !known && !isTransient(lk.client, err) || request.Ended(ctx) != nil {
-			return l, err
-		}
-		if n == lk.tries {
-			told := HeldError{Name: lk.name, Err: reason(err)}
-			if known {
-				told = *held
-			}
-			told.Tries, told.Waited = n, lk.client.now()-start
-			return nil, &told
-		}
-		timer := time.NewTimer(lk.interval/2 + time.Duration(lk.client.chance()*float64(lk.interval)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
-		case <-lk.client.life.Closing():
-			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
-		}
 	}
 }

@@ -47,29 +47,6 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 	}
 }
 
-// acquire acquires the lock. It waits as long as the options allow, or not at all if try is
-// set.
-func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
-	l, err := lk.checkOrReenter(ctx)
-	switch {
-	case l != nil || err != nil:
-	case try || lk.maxWait == 0:
-		l, err = lk.acquireAs(ctx, ctx, true)
-	case lk.tries > 0:
-		l, err = lk.tryOften(ctx)
-	case lk.maxWait < 0:
-		l, err = lk.acquireAs(ctx, ctx, false)
-	default:
-		limited, cancel := bounded(ctx, lk.maxWait)
-		defer cancel()
-		l, err = lk.acquireAs(limited, ctx, false)
-	}
-	if l != nil && lk.client.events.logs {
-		l.state.acquiredPC = caller(2) // of the kind's method
-	}
-	return l, err
-}
-
 // do runs f under the lock.
 func (lk *lock) do(ctx context.Context, f func(ctx context.Context) error) error {
 	if err := runnable(ctx, f == nil); err != nil {
@@ -240,36 +217,6 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 
 // owned appends the owner's name to the arguments, if there is one.
 func (lk *lock) owned(args []string) []string { return append(args, lk.ownerArgs...) }
-
-// checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
-// of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
-// an error, the caller must ask the server.
-func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
-	switch {
-	case lk.err != nil:
-		return nil, lk.err
-	case ctx == nil:
-		return nil, errNoContext
-	case lk.client.life.IsClosing():
-		return nil, ErrClosed
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
-	case leaseOf(ctx) == nil:
-		return nil, nil
-	}
-	held, reenters := lk.heldBy(ctx), lk.reentrant || lk.owner != ""
-	switch {
-	case held == nil || !reenters && lk.want != wire.Exclusive:
-		return nil, nil
-	case held.hold.lock.rw.any(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
-		!reenters && !lk.canReenter:
-		// The caller would wait for itself.
-		return nil, held.deadlock()
-	case !reenters:
-		return nil, reenterableError{held.deadlock()}
-	}
-	return held.reenter(ctx)
-}
 
 // errReads is the part of a deadlock error that is specific to a reader.
 var errReads = errors.New("it holds the lock as a reader")

@@ -5,10 +5,8 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -184,44 +182,4 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 		free -= h.Weight
 	}
 	return max(free, 0), nil
-}
-
-// acquirePermits acquires permits. Each acquisition has a hold of its own. Of the
-// goroutines of this process, only one at a time waits at the server. So a process has one
-// position in the wait queue, and serves its goroutines in order. Goroutines that only try
-// do not wait for their turn. They cannot overtake, because the server grants them nothing
-// while others wait.
-func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := lk.client
-	retry := &retries{c: c, lock: lk, try: try}
-	if try || c.cfg.MaxLocalHandOvers < 0 {
-		return lk.takePermits(ctx, parent, retry)
-	}
-	if !c.localQueue.Busy(lk.key(), localqueue.Permits) {
-		// No goroutine of this process waits, so perhaps the first request is granted.
-		retry.try = true
-		l, w, err := lk.takePermits(ctx, parent, retry)
-		if !errors.Is(err, ErrHeld) && !isTransient(lk.client, err) {
-			return l, w, err
-		}
-		retry = retry.forWait(err)
-	}
-	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
-	if err != nil {
-		return nil, WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
-	}
-	l, w, err := lk.takePermits(ctx, parent, retry)
-	turn.PassOn()
-	return l, w, err
-}
-
-func (lk *lock) takePermits(ctx, parent context.Context, retry *retries) (*Lease, Wake, error) {
-	h, w, err := lk.runAttempt(ctx, retry)
-	if err != nil {
-		return nil, w, err
-	}
-	if l := h.newLease(parent); l != nil {
-		return l, w, nil
-	}
-	return nil, w, h.endReason()
 }
