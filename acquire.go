@@ -3,20 +3,16 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/localqueue"
-	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // acquire acquires the lock. It waits as long as the options allow, or not at all if try is
@@ -239,40 +235,6 @@ func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// attempt is one acquisition at the server.
-type attempt struct {
-	c       *Client
-	lock    *lock
-	id      string
-	number  uint64        // the number in id
-	askedAt time.Duration // before the client sent the last request that may have led to a grant
-
-	unanswered  int // how many acquires got no answer
-	again       again
-	answered    bool // the last acquire was answered
-	needsCancel bool // the server may have a hold or a position of the attempt
-
-	inQueue      bool          // the server has put the attempt into the wait queue
-	queuedAt     uint64        // when the server last said so, by its clock, in ms
-	queuedSentAt time.Duration // when the client sent the request for that answer
-
-	waiter    *pushes.Waiter // for its push; nil: the attempt does not ask to wait
-	wake      Wake           // what woke it last
-	buf       request.Buffer // of the first request
-	sentAlone int            // how many requests were sent alone
-}
-
-// newAttemptID returns the ID and the number of a new attempt of this client.
-func (c *Client) newAttemptID() (id string, number uint64) {
-	number = c.attempts.Add(1)
-	return attemptID(c, number), number
-}
-
-// attemptID returns the attempt ID with that number.
-func attemptID(c *Client, number uint64) string {
-	return string(appendAttempt(make([]byte, 0, 96), c.id, number)) // one allocation in all
-}
-
 // attemptOf returns the ID of the attempt that a hold was granted to.
 func attemptOf(h *hold) string { return attemptID(h.lock.client, h.number) }
 
@@ -282,218 +244,4 @@ func identityOf(h *hold) (attempt, token string) {
 	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
 	both := string(strconv.AppendUint(b, h.server.Load(), 10))
 	return both[:len(b)], both[len(b):]
-}
-
-// appendAttempt appends the ID of an attempt: the client's ID, a slash and the number.
-func appendAttempt(to []byte, client string, number uint64) []byte {
-	return strconv.AppendUint(append(append(to, client...), '/'), number, 10)
-}
-
-// runAttempt acquires the lock at the server, or waits for it there. After an error the
-// server keeps nothing for the attempt, or a cancel runs in the background.
-func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, error) {
-	c := lk.client
-	if c.life.IsClosing() {
-		return nil, WakeNone, ErrClosed
-	}
-	if !c.preflight.Passed(lk.ack) {
-		if err := retry.prepare(ctx, lk); err != nil {
-			return nil, WakeNone, err
-		}
-	}
-	c.registration.Start()
-	id, number := c.newAttemptID()
-	at := &attempt{c: c, lock: lk, id: id, number: number, again: again{began: c.now()}}
-	// To join the queue in its first request, the client must have the subscription
-	// already, or know that it cannot get one.
-	if !retry.try && c.hub.Active() {
-		if at.waiter = c.hub.Await(lk.channel, number); at.waiter == nil && c.pushing.refused(c.now()) {
-			at.waiter = c.hub.Unsubscribed(lk.channel, number)
-		}
-	}
-	a, err := at.askUntilAnswered(ctx, retry)
-	if at.waiter != nil {
-		defer func() { c.hub.Forget(at.waiter) }()
-	}
-	defer at.untag()
-	if err != nil {
-		return nil, WakeNone, at.failed(ctx, err, retry)
-	}
-	h, err := at.handleAnswer(ctx, a)
-	if err == nil && lk.ack.Wanted() {
-		if err = h.confirm(ctx); err != nil {
-			h = nil
-		}
-	}
-	return h, at.wake, err
-}
-
-// askUntilAnswered asks for the lock until the server answers. If the lock is held, it joins the wait
-// queue. After a request of unknown outcome it asks under a new attempt ID. Otherwise a
-// late copy of the first request could be granted a lock that is already released.
-func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.Answer, error) {
-	a, err := at.askFirst(ctx)
-	for {
-		if err == nil && a.Kind == wire.Busy && !retry.try && at.waiter == nil {
-			// This is the first contention of this process. So subscribe, wait for the
-			// confirmation, and only then join the queue.
-			a, err = at.join(ctx)
-		}
-		if err == nil || errors.Is(err, wire.ErrAnswer) ||
-			!retry.pauseAfter(ctx, err) && !(retry.try && at.withdrawn(ctx, err)) {
-			return a, err
-		}
-		if at.needsCancel {
-			at.newAttemptID()
-		}
-		a, err = at.ask(ctx, script.Acquire)
-	}
-}
-
-// withdrawn reports whether a call that does not wait may ask anew. Its connection broke, or was given up,
-// before the request's time was over, and the server has answered the cancel. Without that answer the
-// next attempt could find the lock held by this one, and call it held.
-func (at *attempt) withdrawn(ctx context.Context, err error) bool {
-	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && withdraw(ctx, at.lock, script.Cancel, at.id)
-}
-
-// ask sends acquire or poll for the attempt.
-func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer, error) {
-	lk, c := at.lock, at.c
-	waiterTTL := "0"
-	if at.waiter != nil {
-		waiterTTL = lk.waiterTTL
-	}
-	buf := &at.buf
-	if at.sentAlone++; at.sentAlone > 1 {
-		buf = new(request.Buffer)
-	}
-	args := append(buf.Args[:0], at.id, lk.ttlMS, lk.recordTTL, lk.want, waiterTTL, lk.channelPrefix)
-	if action == script.Poll {
-		args = append(buf.Args[:0], at.id, lk.ttlMS, c.retention, waiterTTL, lk.channelPrefix)
-	}
-	args = lk.owned(args)
-	sent := c.now()
-	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)
-	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)
-	if err == nil || !request.Definite(err) {
-		at.askedAt = sent
-		// After some answers the server keeps nothing. Then earlier requests have left
-		// nothing either.
-		at.needsCancel = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
-	}
-	if action == script.Acquire {
-		at.answered = err == nil
-		if err != nil && at.needsCancel {
-			at.unanswered++
-		}
-	}
-	if a.Kind == wire.Queued {
-		at.inQueue, at.queuedAt, at.queuedSentAt = true, a.Now, sent
-		at.tag()
-		waitsInChain(ctx, at.id, a.Place)
-	}
-	return a, err
-}
-
-// askFirst sends the first request of an attempt. If many are under way, it goes into a batch.
-func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
-	batch := at.lock.batch
-	if batch == nil {
-		return at.ask(ctx, script.Acquire)
-	}
-	offered := at.c.now() // before anything is sent, so the lease may be counted from it
-	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id})
-	if item == nil {
-		defer batch.DoneAlone()
-		return at.ask(ctx, script.Acquire)
-	}
-	o, answered := batch.Await(item, ctx.Done())
-	if !answered {
-		if item.Withdraw() {
-			return a, ctx.Err() // before anything was sent
-		}
-		o.Err = ctx.Err()
-	}
-	switch {
-	case o.Err != nil:
-		at.needsCancel = !request.Definite(o.Err)
-		return a, o.Err
-	case !o.Done:
-		return at.ask(ctx, script.Acquire)
-	}
-	at.askedAt, at.answered, at.needsCancel = offered, true, true
-	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
-}
-
-// cancel withdraws the attempt, with all that it has or may still get.
-func (at *attempt) cancel() {
-	c, a := at.c, at.lock.toCancel(at.id)
-	if at.waiter == nil {
-		c.canceller.CancelUnknown(a)
-		return
-	}
-	c.canceller.CancelWaiter(a, at.number)
-}
-
-// toCancel returns an attempt as a cancel needs it.
-func (lk *lock) toCancel(id string) request.Attempt {
-	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
-}
-
-// failed returns the error of an attempt that ends because a request failed. retry has what is known
-// of the request before it, if that failed too. A request that was refused or not
-// sent leaves nothing behind, but earlier requests may have.
-func (at *attempt) failed(ctx context.Context, err error, retry *retries) error {
-	c := at.c
-	if at.needsCancel {
-		at.cancel()
-	}
-	end := request.Ended(ctx)
-	switch {
-	case end != nil && request.Transient(err):
-		return &endedError{
-			name: at.lock.name, end: end, last: whyLast(err, retry.last), unknown: at.needsCancel,
-			silent: cmp.Or(request.Interrupted(err), retry.silent),
-		}
-	case c.life.IsClosing() && request.Transient(err):
-		return ErrClosed
-	}
-	return wrap("lock", at.lock.name, err)
-}
-
-// handleAnswer turns an answer into a hold, an error, or a wait.
-func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
-	lk := at.lock
-	if a.Kind == wire.Queued && at.waiter == nil {
-		a.Kind = 0 // the attempt did not ask to wait, and would not receive the push
-	}
-	switch a.Kind {
-	case wire.Granted:
-		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.askedAt})
-	case wire.Busy:
-		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
-	case wire.Conflict:
-		return nil, &LimitError{Name: lk.name, InUse: a.Count, Asked: lk.limit}
-	case wire.Queued:
-		lk.reportEvent(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
-		return at.await(ctx, a)
-	default:
-		at.cancel()
-		return nil, wrap("lock", lk.name, wire.OtherAnswer("acquire"))
-	}
-}
-
-// granted makes a hold of a grant, or cancels it.
-func (at *attempt) granted(g grant) (_ *hold, err error) {
-	g.number, g.wasInQueue = at.number, at.inQueue
-	defer at.cancelAfter(&err)
-	return newHold(at.lock, g)
-}
-
-// cancelAfter cancels the attempt after an error.
-func (at *attempt) cancelAfter(err *error) {
-	if *err != nil {
-		at.cancel()
-	}
 }

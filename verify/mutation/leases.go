@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // inLeases are those of when a lease may be trusted, of its renewals, its loss and its end.
-var inLeases = slices.Concat(in("wait.go", library, []mutant{{
+var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	name: "a pushed grant of a fixed lease is believed without being asked about",
 	by:   "TestALeaseWithoutRenewalEndsWithItsTTL",
 	old:  "!at.inQueue || at.lock.noRenewal || ",
@@ -18,14 +18,14 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 	by:   "TestAPushedGrantIsNotTrustedBeforeItsAcknowledgements",
 	old:  "at.lock.noRenewal || at.lock.ack.Wanted() ||",
 	mut:  "at.lock.noRenewal ||",
-}}), in("acquire.go", worlds, []mutant{{
+}}), in("attempt.go", worlds, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
 	by:   "TestWorlds",
 	old: "	sent := c.now()\n	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
 		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n",
 	mut: "	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
 		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
-}}), in("acquire.go", library, []mutant{{
+}}), in("attempt.go", library, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
 	by:   "TestCloseWaitsForPendingCancels",
 	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // inWaiting are those of waiters and watchers, and of what goroutines of a process hand to each other.
-var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
+var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	name: "a waiter never looks by itself",
 	by:   "TestWorlds",
 	old:  "case <-time.After(due - c.now()):",
@@ -13,7 +13,7 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestWorlds",
 	old:  "	h.handOvers.Add(1)\n	return true\n",
 	mut:  "	return true\n",
-}}), in("wait.go", library, []mutant{{
+}}), in("attempt.go", library, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
 	by:   "TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther",
 	old:  "			at.cancel()\n			if silence != nil {\n",
