@@ -23,7 +23,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	by:   "TestALoopCountsPeriodsFromTheirBeginning",
 	old:  "	wait := max(result.Next-(c.now()-seen), 0)\n",
 	mut:  "	wait := result.Next\n",
-}}), in("rwmutex.go", library, []mutant{{
+}}), in("conversion.go", library, []mutant{{
 	name: "a reader of two becomes a writer at once",
 	by:   "TestAConflictIsRefusedWithWhatToDo",
 	old:  "	case want == up && h.othersRead() != nil:\n		return nil, false, h.othersRead()\n",
