@@ -1,4 +1,4 @@
-// RWMutex: many readers or one writer, and the conversions between reader and writer.
+// RWMutex: many readers or one writer.
 
 package holdfast
 
