@@ -531,11 +531,6 @@ func (m *members) joinable() bool {
 	return m.admits(asSharer, nil) != refused
 }
 
-// of reports whether the lease is one of this lock.
-func (ls *leaseState) of(c *Client, lk *lock) bool {
-	return ls.hold.lock.client == c && ls.hold.lock.key() == lk.key()
-}
-
 // alone reports whether no reader is left. The caller holds m.mu.
 func (m *members) alone() bool { return m.shared && m.reading() == 0 }
 

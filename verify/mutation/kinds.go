@@ -63,7 +63,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	by:   "TestAnObserverIsNotToldOfAnEarlierLeaderAgain",
 	old:  "	case err == nil && leader.Term != 0 && leader.Term < o.highest:\n",
 	mut:  "	case err == nil && leader.Term != 0 && leader.Term < 0:\n",
-}}), in("lock.go", library, []mutant{{
+}}), in("reentry.go", library, []mutant{{
 	name: "the lock is free when the first re-entry is released",
 	by:   "TestALockIsReenteredUnderItsLeaseWithoutTheNetwork",
 	old:  "	return root.left && len(in) == 0\n",
