@@ -198,17 +198,6 @@ var (
 	errNoFunction = invalid("the function is nil: pass the function to run under the lock")
 )
 
-// runnable refuses a call of Do or Loop without a context or without a function.
-func runnable(ctx context.Context, none bool) error {
-	switch {
-	case ctx == nil:
-		return errNoContext
-	case none:
-		return errNoFunction
-	}
-	return nil
-}
-
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
