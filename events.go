@@ -166,9 +166,6 @@ func (lk *lock) reportFailure(cl *call, err error) {
 	})
 }
 
-// mode returns the word for people.
-func (lk *lock) mode() string { return modes[lk.want[:1]] }
-
 // timedStore reports the requests to a store.
 type timedStore struct {
 	store.Store

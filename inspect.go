@@ -106,8 +106,6 @@ type ClientInfo struct {
 
 func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Host, i.PID) }
 
-var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
-
 // InspectOption is an option of [Client.Inspect]: [HoldersOnly].
 type InspectOption interface{ forInspect() }
 

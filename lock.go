@@ -1,4 +1,4 @@
-// lock: a name, its route and its parameters, and the checks before a request.
+// lock: a name, its route, its parameters.
 
 package holdfast
 
@@ -163,6 +163,11 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 
 // owned appends the owner's name to the arguments, if there is one.
 func (lk *lock) owned(args []string) []string { return append(args, lk.ownerArgs...) }
+
+// mode returns the word for people.
+func (lk *lock) mode() string { return modes[lk.want[:1]] }
+
+var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
 // requestLimit is the time limit of one request about a lease of this lock.
 func requestLimit(lk *lock) time.Duration {
