@@ -363,43 +363,6 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 // closeBatch is how many holds a closing client releases in one request.
 const closeBatch = 32
 
-// inBackground runs f in the background, or at once if the client closes and does not wait for that.
-func inBackground(c *Client, f func()) {
-	if !c.life.Go(releaseLabel, f) {
-		f()
-	}
-}
-
-// untilEnd runs f, which gives back what a failed call has got. If ctx ends first, the call returns, and
-// f goes on in the background: a server may be silent.
-func untilEnd(ctx context.Context, c *Client, f func()) {
-	done := make(chan struct{})
-	inBackground(c, func() {
-		f()
-		close(done)
-	})
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
-// discardThen releases a hold that has no lease, in the background, and calls then after that.
-func discardThen(h *hold, then func()) {
-	inBackground(h.lock.client, func() {
-		discard(h)
-		then()
-	})
-}
-
-// discard releases a hold that has no lease.
-func discard(h *hold) {
-	c := h.lock.client
-	if c.renewer.Remove(&h.Item) {
-		_ = h.release(c.life.Context(), releaseMode{})
-	}
-}
-
 // inParallel calls do for each element and its index, with up to limit calls at the same
 // time.
 func inParallel[T any](limit int, all []T, do func(i int, one T)) {

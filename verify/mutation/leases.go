@@ -111,12 +111,12 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	by:   "TestAfterTheDeadlineTheContextIsDone",
 	old:  "	if ls.endWith(lost) {\n",
 	mut:  "	if ls.cause == nil && lost == nil {\n",
-}}), in("hold.go", library, []mutant{{
+}}), in("release.go", library, []mutant{{
 	name: "a release of unknown outcome is left to the lease",
 	by:   "TestAReleaseThatFailsIsRepeatedInTheBackground",
 	old:  "			r.later(action, args)\n",
 	mut:  "			_ = request.Transient(err)\n",
-}}), in("hold.go", worlds, []mutant{{
+}}), in("release.go", worlds, []mutant{{
 	name: "a release is stopped by its context",
 	by:   "TestWorlds",
 	old:  ".run(timelimit.Lasting(ctx))\n",
