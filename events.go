@@ -284,25 +284,6 @@ func (n *notifier) enqueue(item news) {
 	}
 }
 
-// addEarly keeps news of a hold for tellGrant. The caller holds the mutex of the notifier. While
-// m.mu is held, nothing is told.
-func (m *members) addEarly(item news) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	x := m.more()
-	x.early = append(x.early, item)
-}
-
-// takeEarly returns what addEarly has kept.
-func (m *members) takeEarly() (early []news) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.extra != nil {
-		early, m.extra.early = m.extra.early, nil
-	}
-	return early
-}
-
 // subject returns what the news are about. It returns nil for the client.
 func (item news) subject() *reported {
 	switch {

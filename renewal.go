@@ -116,25 +116,6 @@ func (h *hold) confirm(ctx context.Context) error {
 	return wrap("lock", lk.name, err)
 }
 
-// beginExtension notes an extension of ls. Until endExtension, the hold is not handed over: the next
-// goroutine has not asked for that TTL. It reports false if ls is released.
-func (m *members) beginExtension(ls *leaseState) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.has(ls) {
-		return false
-	}
-	m.more().extending++
-	return true
-}
-
-// endExtension notes that the outcome of an extension is known.
-func (m *members) endExtension() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.extra.extending--
-}
-
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.lock.client

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // inKinds are those of what only some kinds of lock do.
-var inKinds = slices.Concat(in("hold.go", library, []mutant{{
+var inKinds = slices.Concat(in("members.go", library, []mutant{{
 	name: "a hold is released although another reader has joined it",
 	by:   "TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing",
 	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
@@ -13,7 +13,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	by:   "TestNoReaderBeginsUnderALeaseThatIsBeingUpgraded",
 	old:  "case x.converting != nil, how",
 	mut:  "case x.converting != nil && how != underLease, how",
-}}), in("hold.go", worlds, []mutant{{
+}}), in("members.go", worlds, []mutant{{
 	name: "a reader joins a hold that is about to be a writer's",
 	by:   "TestWorlds",
 	old:  "case x.converting != nil, how != underLease && x.unsettled != still,\n",

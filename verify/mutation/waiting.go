@@ -73,7 +73,7 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	by:   "TestADeadProcessIsInNoDeadlock",
 	old:  "		g := graphOf(locks, proven)\n",
 	mut:  "		g := graphOf(locks, func(waitsfor.Edge) bool { return true })\n		_ = proven\n",
-}}), in("hold.go", library, []mutant{{
+}}), in("members.go", library, []mutant{{
 	name: "a hold is handed over while it is extended",
 	by:   "TestAChangeThatMeetsAReleaseIsNotForTheNextGoroutine",
 	old:  "		how == asSuccessor && x.extending > 0: // the next lease has not asked for that TTL\n",
