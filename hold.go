@@ -137,30 +137,3 @@ func (h *hold) setWaiters(waiting int) {
 	h.waiting.Store(int32(min(waiting, math.MaxInt32)))
 	h.waitingAt.Store(int64(h.lock.client.now()))
 }
-
-// endReason returns why the hold serves no lease any more.
-func (h *hold) endReason() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch lost := h.peek().lost; {
-	case lost != nil:
-		return lost
-	case h.closed:
-		return ErrClosed
-	}
-	// The renewer has removed the hold and has not reported it yet.
-	return h.loss(LossReason(h.EndReason()))
-}
-
-// endAtClose ends the current lease because the client closes. The hold serves no further
-// lease. err is the error in the release event.
-func (h *hold) endAtClose(err error) {
-	for _, ls := range h.close() {
-		for _, live := range ls.finish(ErrClosed) {
-			live.stopContextWaits()
-			if !live.isDropped() {
-				h.lock.client.events.tell(news{hold: h, lease: live, event: live.endEvent(EventRelease, false, err)})
-			}
-		}
-	}
-}

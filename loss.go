@@ -1,4 +1,4 @@
-// Loss: a hold that the clock, the server or an operator has ended, and leases that the program has dropped.
+// Loss: a hold that the clock, the server, an operator or Close has ended.
 
 package holdfast
 
@@ -65,6 +65,20 @@ func reportLoss(c *Client, live []*leaseState, err *LostError) {
 	}
 }
 
+// endReason returns why the hold serves no lease any more.
+func (h *hold) endReason() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch lost := h.peek().lost; {
+	case lost != nil:
+		return lost
+	case h.closed:
+		return ErrClosed
+	}
+	// The renewer has removed the hold and has not reported it yet.
+	return h.loss(LossReason(h.EndReason()))
+}
+
 // loss returns the error for a lost hold. If the hold was evicted, that is the reason. The
 // caller holds h.mu.
 func (h *hold) loss(reason LossReason) *LostError {
@@ -84,6 +98,24 @@ func (h *hold) lostFor(reason renewer.Reason) *LostError {
 	return h.loss(LossReason(reason))
 }
 
+// endMissing ends a hold that the server no longer knows.
+func (h *hold) endMissing(ctx context.Context) {
+	c := h.lock.client
+	_, reason := h.readEviction(ctx)
+	if c.renewer.Remove(&h.Item) {
+		h.markLost(reason)
+	}
+}
+
+// cancelPosition cancels the position that the server may have again. If a failover loses
+// the grant, the waiter is back in the queue, and its next grant would reach nobody for one
+// TTL. The cancel is sent once. If it is lost, only that time is lost.
+func (h *hold) cancelPosition() {
+	if h.wasInQueue {
+		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
+	}
+}
+
 // readEviction reads from the record whether an operator evicted the hold, and stores who
 // did.
 func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
@@ -95,6 +127,17 @@ func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.
 	}
 	h.noteEviction(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})
 	return r, renewer.Evicted
+}
+
+// noteEviction stores the eviction, also if the hold was lost for another reason before.
+func (h *hold) noteEviction(by *EvictionInfo) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.more()
+	x.evicted = by
+	if x.lost != nil {
+		x.lost = h.loss(LossEvicted)
+	}
 }
 
 // madeBy reports whether a hold was granted to an attempt of a record.
@@ -117,32 +160,16 @@ func holdsAttempt(c *Client, attempt string) bool {
 	return slices.ContainsFunc(c.renewer.All(), func(it *renewer.Item) bool { return madeBy(it.Hold.(*hold), attempt) })
 }
 
-// noteEviction stores the eviction, also if the hold was lost for another reason before.
-func (h *hold) noteEviction(by *EvictionInfo) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	x := h.more()
-	x.evicted = by
-	if x.lost != nil {
-		x.lost = h.loss(LossEvicted)
-	}
-}
-
-// endMissing ends a hold that the server no longer knows.
-func (h *hold) endMissing(ctx context.Context) {
-	c := h.lock.client
-	_, reason := h.readEviction(ctx)
-	if c.renewer.Remove(&h.Item) {
-		h.markLost(reason)
-	}
-}
-
-// cancelPosition cancels the position that the server may have again. If a failover loses
-// the grant, the waiter is back in the queue, and its next grant would reach nobody for one
-// TTL. The cancel is sent once. If it is lost, only that time is lost.
-func (h *hold) cancelPosition() {
-	if h.wasInQueue {
-		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
+// endAtClose ends the current lease because the client closes. The hold serves no further
+// lease. err is the error in the release event.
+func (h *hold) endAtClose(err error) {
+	for _, ls := range h.close() {
+		for _, live := range ls.finish(ErrClosed) {
+			live.stopContextWaits()
+			if !live.isDropped() {
+				h.lock.client.events.tell(news{hold: h, lease: live, event: live.endEvent(EventRelease, false, err)})
+			}
+		}
 	}
 }
 
