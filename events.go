@@ -5,8 +5,6 @@ package holdfast
 import (
 	"context"
 	"log/slog"
-	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -389,19 +387,3 @@ var (
 	evictionCheckLabel = label.New("eviction check")
 	releaseLabel       = label.New("release")
 )
-
-// caller returns the caller of the lock method. above is the number of calls in between.
-func caller(above int) uintptr {
-	var pc [1]uintptr
-	runtime.Callers(2+above, pc[:])
-	return pc[0]
-}
-
-// location formats a program counter for people.
-func location(pc uintptr) string {
-	if pc == 0 {
-		return "unknown"
-	}
-	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
-	return frame.File + ":" + strconv.Itoa(frame.Line)
-}

@@ -146,7 +146,7 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	by:   "TestEvictSparesWhoTookTheLockMeanwhile",
 	old:  "	if token == 0 && e.Token != 0 {\n",
 	mut:  "	if false {\n",
-}}), in("loss.go", library, []mutant{{
+}}), in("leak.go", library, []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	by:   "TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL",
 	old:  "	h.lock.client.renewer.StopRenewal(&h.Item)\n",
