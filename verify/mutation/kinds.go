@@ -88,7 +88,7 @@ var inKinds = slices.Concat(in("members.go", library, []mutant{{
 	by:   "TestAReaderSharesWhileTheAnswerThatNobodyWaitsIsFresh",
 	old:  "	case writerHere:\n",
 	mut:  "	case writerHere && false:\n",
-}}), in("renewal.go", library, []mutant{{
+}}), in("lessen.go", library, []mutant{{
 	name: "the other entries of an owner trust a lease that one of them shortens",
 	by:   "TestALeaseIsNotShortenedWhereOthersTrustIt",
 	old:  "	case h.lock.owner != \"\":\n",
