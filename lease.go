@@ -3,7 +3,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/request"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
@@ -302,53 +299,6 @@ func (l *Lease) Remaining() time.Duration {
 // Deadline returns the current trust deadline on the wall clock, for people and logs. It
 // moves with every renewal. Code must decide by [Lease.Remaining].
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
-
-// Extend makes the lease last for ttl from now, and every later renewal asks for ttl too.
-// Extend never shortens a lease, and never extends it past [MaxHold]. Leases that share a
-// hold are extended together. ttl has the limits of [TTL]. After [Lease.Shorten], a longer ttl
-// is an [ErrInvalid].
-//
-// If the error is an [ErrNotHeld], the lease has ended. After any other error the lease keeps
-// its old deadline and its renewal.
-func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	ls := l.state
-	h, c := ls.hold, ls.hold.lock.client
-	switch err := checkTTL(ttl); {
-	case ctx == nil:
-		return errNoContext
-	case err != nil:
-		return invalid("%v", err)
-	}
-	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
-	}
-	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extending", h.lock.name)); err != nil {
-		return err
-	}
-	if !h.beginExtension(ls) {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
-	}
-	sent := c.now()
-	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
-	if err == nil || request.Definite(err) {
-		defer h.endExtension()
-	}
-	switch {
-	case err != nil:
-		return wrap("extending", h.lock.name, err)
-	case lost != "":
-		if c.renewer.Remove(&h.Item) {
-			h.markLost(lost)
-		}
-	default:
-		c.renewer.Extended(&h.Item, sent, ttl)
-		shortenAgain(ctx, h, ttl)
-	}
-	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
-	}
-	return checkLongest(h, ttl)
-}
 
 // Release gives the hold up. The next goroutine of this process gets it, or the server
 // grants the lock to the next waiter in the same step. The lease's context ends before the

@@ -1,8 +1,9 @@
-// What changes a hold while it is held: renewals, extensions, acknowledgements, a shorter time, fewer permits.
+// What makes a hold last: renewals, extensions, acknowledgements.
 
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,53 @@ func (h *hold) confirm(ctx context.Context) error {
 		err = request.Ended(ctx)
 	}
 	return wrap("lock", lk.name, err)
+}
+
+// Extend makes the lease last for ttl from now, and every later renewal asks for ttl too.
+// Extend never shortens a lease, and never extends it past [MaxHold]. Leases that share a
+// hold are extended together. ttl has the limits of [TTL]. After [Lease.Shorten], a longer ttl
+// is an [ErrInvalid].
+//
+// If the error is an [ErrNotHeld], the lease has ended. After any other error the lease keeps
+// its old deadline and its renewal.
+func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	ls := l.state
+	h, c := ls.hold, ls.hold.lock.client
+	switch err := checkTTL(ttl); {
+	case ctx == nil:
+		return errNoContext
+	case err != nil:
+		return invalid("%v", err)
+	}
+	if err := ls.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extending", h.lock.name)); err != nil {
+		return err
+	}
+	if !h.beginExtension(ls) {
+		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
+	}
+	sent := c.now()
+	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
+	if err == nil || request.Definite(err) {
+		defer h.endExtension()
+	}
+	switch {
+	case err != nil:
+		return wrap("extending", h.lock.name, err)
+	case lost != "":
+		if c.renewer.Remove(&h.Item) {
+			h.markLost(lost)
+		}
+	default:
+		c.renewer.Extended(&h.Item, sent, ttl)
+		shortenAgain(ctx, h, ttl)
+	}
+	if err := ls.ended(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	return checkLongest(h, ttl)
 }
 
 // extend asks the server for ttl from now on.
