@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
@@ -233,15 +232,4 @@ func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
 			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 		}
 	}
-}
-
-// attemptOf returns the ID of the attempt that a hold was granted to.
-func attemptOf(h *hold) string { return attemptID(h.lock.client, h.number) }
-
-// identityOf returns the ID of a hold's attempt and the server's part of its token, as requests need
-// them. Both are in one text, which is one allocation.
-func identityOf(h *hold) (attempt, token string) {
-	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
-	both := string(strconv.AppendUint(b, h.server.Load(), 10))
-	return both[:len(b)], both[len(b):]
 }

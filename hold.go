@@ -1,10 +1,11 @@
-// hold: one grant of the server, the leases that it serves, its one release.
+// hold: one grant of the server.
 
 package holdfast
 
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -116,6 +117,17 @@ func tagHold(h *hold, tags string) {
 		return
 	}
 	c.registration.Note(field, tags, h, func() bool { return c.renewer.Has(&h.Item) })
+}
+
+// attemptOf returns the ID of the attempt that a hold was granted to.
+func attemptOf(h *hold) string { return attemptID(h.lock.client, h.number) }
+
+// identityOf returns the ID of a hold's attempt and the server's part of its token, as requests need
+// them. Both are in one text, which is one allocation.
+func identityOf(h *hold) (attempt, token string) {
+	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
+	both := string(strconv.AppendUint(b, h.server.Load(), 10))
+	return both[:len(b)], both[len(b):]
 }
 
 // token returns the fencing token of the current lease: the server's part, then the number
