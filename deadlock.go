@@ -1,4 +1,4 @@
-// Deadlocks: what a waiting goroutine holds, and the cycles of calls that wait for each other.
+// Deadlocks: calls that wait while they hold leases.
 
 package holdfast
 
