@@ -1,4 +1,4 @@
-// The errors, their texts, and Hint: one sentence on what to do about an error.
+// The errors: what callers can tell apart, with their texts.
 
 package holdfast
 
@@ -186,6 +186,66 @@ func (e *LostError) Error() string {
 // Is makes a LostError an ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
+// ErrNotAcked says that too few replicas or disks acknowledged a grant. The client has
+// released it. The error is an *AckError.
+var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
+
+// AckError says which acknowledgements were missing. It is an [ErrNotAcked].
+type AckError struct {
+	Name      string
+	Want, Got store.Acks
+}
+
+func (e *AckError) Error() string {
+	return fmt.Sprintf("holdfast: lock %q: too few acknowledgements: got %v, want %v", e.Name, e.Got, e.Want)
+}
+
+// Is makes an AckError an ErrNotAcked.
+func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
+
+// DeadlockError says that calls wait for each other, so that none of them ends by itself. It
+// is an [ErrDeadlock]. See [BreakDeadlock].
+type DeadlockError struct {
+	Name  string         // the lock that the call waited for
+	Cycle []DeadlockWait // each waits for a lock that the next one holds; the call's own wait is the first
+}
+
+// DeadlockWait is one of the waits in a deadlock.
+type DeadlockWait struct {
+	Name     string // the lock that is waited for
+	Holds    string // a lock that the same call chain holds; empty if it is only in a wait queue in front of others
+	HolderID string // the attempt that waits; empty if it waits for another goroutine of its process
+	ClientID string
+	Client   *ClientInfo // nil if the client has not registered
+	Breaks   bool        // it has the option BreakDeadlock
+}
+
+func (w DeadlockWait) String() string {
+	who := "client " + w.ClientID
+	if w.Client != nil {
+		who = w.Client.String()
+	}
+	if w.Holds == "" {
+		return fmt.Sprintf("%s waits for %q", who, w.Name)
+	}
+	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
+}
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("holdfast: lock %q: deadlock: %s", e.Name, cycleText(e.Cycle))
+}
+
+// Is makes the error an [ErrDeadlock].
+func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
+
+func cycleText(cycle []DeadlockWait) string {
+	words := make([]string, len(cycle))
+	for i, w := range cycle {
+		words[i] = w.String()
+	}
+	return strings.Join(words, "; ")
+}
+
 // ServerError is a refusal: the server answered with an error, and nothing was changed.
 type ServerError = store.ServerError
 
@@ -217,6 +277,9 @@ func (e *requestError) Is(target error) bool { return e.unknown && target == Err
 
 func (e *requestError) Unwrap() error { return e.cause }
 
+// releaseText is what the error of a release says that the call did.
+const releaseText = "releasing"
+
 // wrap adds the operation and the lock to an error of the store. If the error says for
 // certain that nothing happened, it stays as it is. Any other error is an unknown outcome.
 func wrap(what, name string, err error) error {
@@ -232,6 +295,9 @@ func alreadyOver(ctx context.Context, what, name string) error {
 	}
 	return nil
 }
+
+// errLate: a grant arrived when its lease was over.
+var errLate = errors.New("the grant arrived too late")
 
 // endedError is the error of a call whose context ended.
 type endedError struct {
@@ -290,69 +356,3 @@ func (e *endedError) As(target any) bool {
 }
 
 func (e *endedError) Unwrap() error { return e.end }
-
-// ErrNotAcked says that too few replicas or disks acknowledged a grant. The client has
-// released it. The error is an *AckError.
-var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
-
-// AckError says which acknowledgements were missing. It is an [ErrNotAcked].
-type AckError struct {
-	Name      string
-	Want, Got store.Acks
-}
-
-func (e *AckError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: too few acknowledgements: got %v, want %v", e.Name, e.Got, e.Want)
-}
-
-// Is makes an AckError an ErrNotAcked.
-func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
-
-// releaseText is what the error of a release says that the call did.
-const releaseText = "releasing"
-
-// errLate: a grant arrived when its lease was over.
-var errLate = errors.New("the grant arrived too late")
-
-// DeadlockError says that calls wait for each other, so that none of them ends by itself. It
-// is an [ErrDeadlock]. See [BreakDeadlock].
-type DeadlockError struct {
-	Name  string         // the lock that the call waited for
-	Cycle []DeadlockWait // each waits for a lock that the next one holds; the call's own wait is the first
-}
-
-// DeadlockWait is one of the waits in a deadlock.
-type DeadlockWait struct {
-	Name     string // the lock that is waited for
-	Holds    string // a lock that the same call chain holds; empty if it is only in a wait queue in front of others
-	HolderID string // the attempt that waits; empty if it waits for another goroutine of its process
-	ClientID string
-	Client   *ClientInfo // nil if the client has not registered
-	Breaks   bool        // it has the option BreakDeadlock
-}
-
-func (w DeadlockWait) String() string {
-	who := "client " + w.ClientID
-	if w.Client != nil {
-		who = w.Client.String()
-	}
-	if w.Holds == "" {
-		return fmt.Sprintf("%s waits for %q", who, w.Name)
-	}
-	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
-}
-
-func (e *DeadlockError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: deadlock: %s", e.Name, cycleText(e.Cycle))
-}
-
-// Is makes the error an [ErrDeadlock].
-func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
-
-func cycleText(cycle []DeadlockWait) string {
-	words := make([]string, len(cycle))
-	for i, w := range cycle {
-		words[i] = w.String()
-	}
-	return strings.Join(words, "; ")
-}
