@@ -156,7 +156,7 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	by:   "TestASuspensionCountsAtOnce",
 	old:  "mono-r.mono < fresh && (wall-mono-r.gap).Abs() <= tolerance {",
 	mut:  "mono-r.mono < fresh && wall != 0 {",
-}}), in("events.go", library, []mutant{{
+}}), in("notifier.go", library, []mutant{{
 	name: "the log handler runs where leases are lost",
 	by:   "TestAHandlerThatBlocksDelaysNobody",
 	old:  "	if item.event.Kind == 0 && (item.log == nil || !n.logs) {\n",
