@@ -1,4 +1,4 @@
-// Events, and how the observer and the log learn of them.
+// Observer: the events that a program can receive.
 
 package holdfast
 
