@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
-	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -169,22 +168,4 @@ func (h *hold) endAtClose(err error) {
 			}
 		}
 	}
-}
-
-// evictOnce returns the arguments that make copies of an eviction harmless: the ID that the record
-// remembers, and the highest token that a hold may have to be ended. Without a token the record is read
-// for that. If the server refuses to show the record, the script says why.
-func evictOnce(ctx context.Context, c *Client, key string, token uint64, force bool) ([]string, error) {
-	if token == 0 && !force { // what is removed by force need not be readable
-		record, err := c.sender.RecordUntil(ctx, []string{key}, func(*wire.Record) bool { return true })
-		switch {
-		case request.Refusal(err) != nil:
-			return nil, nil
-		case err != nil:
-			return nil, err
-		}
-		token = record.Fence
-	}
-	id, _ := c.newAttemptID()
-	return []string{id, wire.Number(token)}, nil
 }

@@ -141,7 +141,7 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	by:   "TestAConfigThatCannotWorkIsRefusedWithTheFieldsName",
 	old:  "	case ttl%time.Millisecond != 0:\n",
 	mut:  "	case ttl < 0:\n",
-}}), in("inspect.go", library, []mutant{{
+}}), in("evict.go", library, []mutant{{
 	name: "a token that no hold can have evicts every hold",
 	by:   "TestEvictSparesWhoTookTheLockMeanwhile",
 	old:  "	if token == 0 && e.Token != 0 {\n",
