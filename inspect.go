@@ -1,4 +1,4 @@
-// LockInfo, JobInfo and LeaseInfo, and what an operator does: Inspect, List and Evict.
+// Inspect: the state of one lock or job, as the server knows it.
 
 package holdfast
 
