@@ -1,4 +1,4 @@
-// Lease: its context, its release, and its release when another context ends.
+// Lease: what a caller has from the grant to the release.
 
 package holdfast
 
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -530,4 +531,39 @@ func (ls *leaseState) overdue() {
 	if ls.endWith(lost) {
 		ls.early = true
 	}
+}
+
+// LeaseInfo is a lease at one moment, as code that runs under it sees it.
+type LeaseInfo struct {
+	Name      string        // the lock, the election or the job
+	HolderID  string        // as [Lease.HolderID]
+	Token     uint64        // as [Lease.Token]
+	Remaining time.Duration // as [Lease.Remaining]: until the trust deadline; 0: the lease has ended
+	Others    int           // how many other locks ctx belongs to leases of, too
+}
+
+// LeaseOf returns the innermost lease that ctx belongs to, or the innermost one of the named locks. ctx is
+// the context of a function that a Do or a Loop runs, that of a lease, or a child of one. If ctx belongs to
+// no such lease, ok is false. Under a [MultiLease] the innermost lease is that of the last of its locks.
+//
+// Use it where there is no [Lease]: a job of [Periodic.Do] finds its fencing token, and how
+// much time is left if no further renewal succeeds.
+func LeaseOf(ctx context.Context, names ...string) (l LeaseInfo, ok bool) {
+	if ctx == nil {
+		return LeaseInfo{}, false
+	}
+	locks := make(map[string]bool)
+	for ls := leaseOf(ctx); ls != nil; ls = ls.outerLease() {
+		lease := Lease{state: ls}
+		if locks[lease.Name()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
+			ok = true
+			l = LeaseInfo{
+				Name: lease.Name(), HolderID: lease.HolderID(), Token: lease.Token(), Remaining: lease.Remaining(),
+			}
+		}
+	}
+	if ok {
+		l.Others = len(locks) - 1
+	}
+	return l, ok
 }
