@@ -1,4 +1,4 @@
-// Mutex, and the server's answers about it.
+// Mutex: one holder at a time.
 
 package holdfast
 
@@ -61,6 +61,22 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return m.lock.do(ctx, f)
 }
 
+// AwaitFree waits until the lock is free, and does not acquire it. When it returns nil, there was
+// a moment since the call began at which [Mutex.TryLock] would have succeeded. Somebody may
+// have the lock by now. To work under the lock, use [Mutex.Lock].
+//
+// AwaitFree takes no position in the wait queue, so it delays nobody. While the lock passes
+// from waiter to waiter, it is not free. The release that frees the lock wakes AwaitFree by a
+// push. If a holder dies, or if a push is lost, AwaitFree asks the server when the lease may
+// have ended. With [Owner], the lock is free when the last holder under that name has released
+// it.
+//
+// AwaitFree ends like [Mutex.Lock]: with the error of ctx, with a [*HeldError] when the limit of
+// [MaxWait] has passed, or with [ErrClosed]. While the server is away, it keeps trying. It makes
+// one request if the lock is free, and [Tries] has no effect. Under the context of a lease of
+// this lock, the error is an [ErrDeadlock]. A quorum refuses AwaitFree.
+func (m *Mutex) AwaitFree(ctx context.Context) error { return m.lock.awaitFree(ctx) }
+
 // Key returns the name of the lock's record on the server.
 func (m *Mutex) Key() string { return m.lock.key() }
 
@@ -88,22 +104,6 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 	}
 	return &info.Holders[0], nil
 }
-
-// AwaitFree waits until the lock is free, and does not acquire it. When it returns nil, there was
-// a moment since the call began at which [Mutex.TryLock] would have succeeded. Somebody may
-// have the lock by now. To work under the lock, use [Mutex.Lock].
-//
-// AwaitFree takes no position in the wait queue, so it delays nobody. While the lock passes
-// from waiter to waiter, it is not free. The release that frees the lock wakes AwaitFree by a
-// push. If a holder dies, or if a push is lost, AwaitFree asks the server when the lease may
-// have ended. With [Owner], the lock is free when the last holder under that name has released
-// it.
-//
-// AwaitFree ends like [Mutex.Lock]: with the error of ctx, with a [*HeldError] when the limit of
-// [MaxWait] has passed, or with [ErrClosed]. While the server is away, it keeps trying. It makes
-// one request if the lock is free, and [Tries] has no effect. Under the context of a lease of
-// this lock, the error is an [ErrDeadlock]. A quorum refuses AwaitFree.
-func (m *Mutex) AwaitFree(ctx context.Context) error { return m.lock.awaitFree(ctx) }
 
 // HoldCount asks the server how often the caller holds the lock.
 //
