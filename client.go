@@ -1,4 +1,4 @@
-// Client: it assembles the parts and ends them.
+// Client: one process at one store, from New to Close.
 
 package holdfast
 
@@ -362,25 +362,6 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 // closeBatch is how many holds a closing client releases in one request.
 const closeBatch = 32
 
-// inParallel calls do for each element and its index, with up to limit calls at the same
-// time.
-func inParallel[T any](limit int, all []T, do func(i int, one T)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(limit, len(all)) {
-		wg.Go(func() {
-			for i := range next {
-				do(i, all[i])
-			}
-		})
-	}
-	for i := range all {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-}
-
 // releaseBatch releases holds without waiters in one request. It returns those that need a
 // request of their own: a waiter has come, or the server refused the batch. It retries for
 // as long as ctx allows. After an error the state of the other holds is unknown.
@@ -410,4 +391,23 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 			return nil, wrap(releaseText, batch[0].lock.name, err)
 		}
 	}
+}
+
+// inParallel calls do for each element and its index, with up to limit calls at the same
+// time.
+func inParallel[T any](limit int, all []T, do func(i int, one T)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(limit, len(all)) {
+		wg.Go(func() {
+			for i := range next {
+				do(i, all[i])
+			}
+		})
+	}
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
 }
