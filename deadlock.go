@@ -24,7 +24,7 @@ type chainWait struct {
 	number uint64           // of this wait inside its process
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex // guards the fields below; it is locked before that of a board
+	mu      sync.Mutex // guards the fields below; locked before those of leases, holds, the renewer, the notes
 	attempt string     // its attempt in a wait queue; empty while it waits for its process
 	since   time.Time  // when it began to wait
 	place   int        // its position in the wait queue, when it joined
