@@ -127,16 +127,16 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 			wake = WakeLocal
 		}
 		if handedOver := turn.Hold; handedOver != nil {
-			if !lk.noHandOver && fits(handedOver, lk) {
+			if !lk.noHandOver && handedOver.fits(lk) {
 				if l := handedOver.newLease(parent); l != nil {
-					tagHold(handedOver, lk.tags)
+					handedOver.tag(lk.tags)
 					return l, wake, nil
 				}
 			}
 			// The hold was lost during the hand-over, or it has other parameters than this
 			// call wants.
 			if c.renewer.Remove(&handedOver.Item) {
-				untilEnd(ctx, c, func() { _ = handedOver.release(ctx, releaseMode{}) })
+				c.untilEnd(ctx, func() { _ = handedOver.release(ctx, releaseMode{}) })
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, W
 		// No goroutine of this process waits, so perhaps the first request is granted.
 		retry.try = true
 		l, w, err := lk.takePermits(ctx, parent, retry)
-		if !errors.Is(err, ErrHeld) && !isTransient(lk.client, err) {
+		if !errors.Is(err, ErrHeld) && !lk.client.isTransient(err) {
 			return l, w, err
 		}
 		retry = retry.forWait(err)
@@ -210,7 +210,7 @@ func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
 		l, err := lk.acquireAs(ctx, ctx, true)
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !isTransient(lk.client, err) || request.Ended(ctx) != nil {
+		if err == nil || !known && !lk.client.isTransient(err) || request.Ended(ctx) != nil {
 			return l, err
 		}
 		if n == lk.tries {

@@ -127,7 +127,7 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 // before the request's time was over, and the server has answered the cancel. Without that answer the
 // next attempt could find the lock held by this one, and call it held.
 func (at *attempt) withdrawn(ctx context.Context, err error) bool {
-	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && withdraw(ctx, at.lock, script.Cancel, at.id)
+	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && at.lock.withdraw(ctx, script.Cancel, at.id)
 }
 
 // askFirst sends the first request of an attempt. If many are under way, it goes into a batch.
@@ -337,7 +337,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 			due, failures, silence, said = c.now()+at.pollAfter(a), 0, nil, a
 		case err == nil:
 			return at.handleAnswer(ctx, a)
-		case request.Ended(ctx) != nil || !request.Transient(err) || elsewhere(c, err):
+		case request.Ended(ctx) != nil || !request.Transient(err) || c.elsewhere(err):
 			return nil, at.failed(ctx, err, &retries{last: silence})
 		default:
 			// The server is silent or away. Ask again, after growing pauses. If the server
@@ -461,11 +461,11 @@ func (lk *lock) toCancel(id string) request.Attempt {
 // newAttemptID returns the ID and the number of a new attempt of this client.
 func (c *Client) newAttemptID() (id string, number uint64) {
 	number = c.attempts.Add(1)
-	return attemptID(c, number), number
+	return c.attemptID(number), number
 }
 
 // attemptID returns the attempt ID with that number.
-func attemptID(c *Client, number uint64) string {
+func (c *Client) attemptID(number uint64) string {
 	return string(appendAttempt(make([]byte, 0, 96), c.id, number)) // one allocation in all
 }
 

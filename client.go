@@ -120,19 +120,19 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.renewer = renewer.New(renewer.Config{
 		Now: c.now, Timeout: cfg.RequestTimeout, Late: request.ErrLate,
 		Renew: func(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
-			return renewHolds(ctx, c, batch)
+			return c.renewHolds(ctx, batch)
 		},
 		Renewed: func(it *renewer.Item, r renewer.Report) { it.Hold.(*hold).renewed(r) },
 		Lost:    func(it *renewer.Item, reason renewer.Reason) { it.Hold.(*hold).markLost(reason) },
 	})
 	c.localQueue = newLocalQueue()
 	c.sender = request.New(request.Config{
-		Store: timed(c), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
+		Store: c.observedStore(), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
 		Now: c.now, Random: c.chance, Life: c.life,
 	})
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
-	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, notRegistered(c))
+	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, c.notRegistered())
 	c.waitNotes = request.NewWaitNotes(c.registration)
 	// On one server, one channel serves all locks for the client's whole life. In a Cluster
 	// each lock has its own channel, and a client may wait for a million locks. So those
@@ -156,7 +156,7 @@ func (c *Client) listen(
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
 			// Any program can publish such a message. So the client believes only the
 			// server's answer to a renewal.
-			if number, own := numberIn(c, attempt); own {
+			if number, own := c.numberIn(attempt); own {
 				c.renewer.RenewNow(func(it *renewer.Item) bool { return it.Hold.(*hold).number == number })
 			}
 			return
@@ -182,7 +182,7 @@ func pushReader(id string) func(payload string) (uint64, pushes.Grant, bool) {
 
 // notRegistered returns what reports that the client could not register. Without a
 // registration, Inspect shows no name for it.
-func notRegistered(c *Client) func(error) {
+func (c *Client) notRegistered() func(error) {
 	return func(err error) {
 		c.events.tell(news{log: func(log *slog.Logger) {
 			log.Debug("holdfast: client not registered", "client", c.id, "error", err)
@@ -368,7 +368,7 @@ const closeBatch = 32
 func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold, err error) {
 	keys, args := make([]string, len(batch)), make([]string, len(batch))
 	for i, h := range batch {
-		keys[i], args[i] = h.lock.key(), attemptOf(h)
+		keys[i], args[i] = h.lock.key(), h.attemptID()
 	}
 	for failures := 0; ; failures++ {
 		_, each, err := c.sender.RunSeveral(ctx, script.ReleaseIdle, keys, args)

@@ -158,7 +158,7 @@ func (h *hold) othersRead() error {
 	if !h.shared {
 		return nil
 	}
-	return &HeldError{Name: h.lock.name, HeldBy: attemptOf(h), Remaining: left}
+	return &HeldError{Name: h.lock.name, HeldBy: h.attemptID(), Remaining: left}
 }
 
 // onlyReader is othersRead for a conversion that is under way.
@@ -183,7 +183,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	h.mu.Lock()
 	h.more().unsettled = want
 	h.mu.Unlock()
-	attempt, token := identityOf(h)
+	attempt, token := h.identity()
 	args := []string{
 		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, lk.channelPrefix,
 	}
@@ -210,7 +210,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 		return fmt.Errorf("holdfast: converting %q: %w: %w", lk.name, ErrUnknownOutcome, err)
 	case err == nil && a.Kind == wire.Granted:
 		err = ls.converted(want, a, sent, ttl)
-		shortenAgain(ctx, h, ttl)
+		h.shortenAgain(ctx, ttl)
 		return err
 	}
 	if err == nil || !repeats {

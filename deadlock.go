@@ -108,12 +108,12 @@ func (w *chainWait) note() {
 	}
 	for _, ls := range w.held {
 		if !slices.Contains(live, ls) {
-			ls.hold.lock.client.waitNotes.Hide(attemptOf(ls.hold), w)
+			ls.hold.lock.client.waitNotes.Hide(ls.hold.attemptID(), w)
 		}
 	}
 	w.held = live
 	for _, ls := range live {
-		ls.hold.lock.client.waitNotes.Show(attemptOf(ls.hold), w, w.asNote())
+		ls.hold.lock.client.waitNotes.Show(ls.hold.attemptID(), w, w.asNote())
 	}
 }
 
@@ -125,7 +125,7 @@ func (w *chainWait) end(ctx context.Context, err error) error {
 		w.timer.Stop()
 	}
 	for _, ls := range w.held {
-		ls.hold.lock.client.waitNotes.Hide(attemptOf(ls.hold), w)
+		ls.hold.lock.client.waitNotes.Hide(ls.hold.attemptID(), w)
 	}
 	w.held = nil
 	if len(w.shownTo) > 0 {
@@ -290,7 +290,7 @@ func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 	w.mu.Lock()
 	id := w.id()
 	w.mu.Unlock()
-	locks, err := readAround(ctx, w.lock.client, id.Lock)
+	locks, err := w.lock.client.readAround(ctx, id.Lock)
 	if err != nil {
 		return w.proofs.Begun(), 0 // what cannot be read is looked at again
 	}
@@ -318,7 +318,7 @@ func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfor.ID) error {
 	for i := range cycle {
 		if one := &cycle[i]; one.Client == nil {
-			one.Client = clientInfo(ctx, w.lock.client, one.ClientID)
+			one.Client = w.lock.client.clientInfo(ctx, one.ClientID)
 		}
 	}
 	err := &DeadlockError{Name: id.Lock, Cycle: cycle}
@@ -340,11 +340,11 @@ func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfo
 }
 
 // readAround reads a lock, and on from there the locks that its holders wait for.
-func readAround(ctx context.Context, c *Client, name string) (locks []LockInfo, err error) {
+func (c *Client) readAround(ctx context.Context, name string) (locks []LockInfo, err error) {
 	known := newRegistrations(0) // there may be many waiters
 	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
-		info, err := readLock(ctx, c, names[i], known, nil)
+		info, err := c.readLock(ctx, names[i], known, nil)
 		if err != nil {
 			return nil, err
 		}

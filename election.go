@@ -187,7 +187,7 @@ func (e *Election) resume(
 			answer, err = c.sender.Run(ctx, script.Resume, lk.keys(), args)
 			needsCancel = needsCancel || err != nil && !request.Definite(err)
 		}
-		if err == nil || !isTransient(c, wrap("resuming", lk.name, err)) || !c.sender.Pause(ctx, failures) {
+		if err == nil || !c.isTransient(wrap("resuming", lk.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
 		}
 	}
@@ -297,7 +297,7 @@ func (e *Election) Loop(
 			}
 		}
 		lk := &e.lock
-		if ctx.Err() != nil || !loopOutlasts(ctx, lk, err, failures) || !lk.client.sender.Pause(ctx, failures) {
+		if ctx.Err() != nil || !lk.loopOutlasts(ctx, err, failures) || !lk.client.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
@@ -372,7 +372,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 func (l *Leadership) sendProclamation(ctx context.Context, word string) (string, error) {
 	h := l.lease.state.hold
 	l.number++
-	attempt, token := identityOf(h)
+	attempt, token := h.identity()
 	return h.lock.client.sender.Run(ctx, script.Proclaim, h.lock.keys(), []string{
 		attempt, token, strconv.FormatUint(l.number, 10), word, l.election.watch,
 		h.lock.client.retention,

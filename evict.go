@@ -42,7 +42,7 @@ type Eviction struct {
 // the lock was free, or if no hold had the given Token. With Force it is 1, or 0 if there was no
 // record. After an [ErrUnknownOutcome], check the result with [Client.Inspect].
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
-	if err := checkReadable(ctx, c, name); err != nil {
+	if err := c.checkReadable(ctx, name); err != nil {
 		return 0, err
 	}
 	switch {
@@ -58,11 +58,11 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, nil // no hold has so low a token, and the script takes 0 for any
 	}
 	key := wire.Key(c.cfg.Prefix, name)
-	ours, only := holdsOf(c, key, token), wire.Number(token)
+	ours, only := c.holdsOf(key, token), wire.Number(token)
 	if e.Force {
 		only = wire.Force
 	}
-	once, err := evictOnce(ctx, c, key, token, e.Force)
+	once, err := c.evictOnce(ctx, key, token, e.Force)
 	if err != nil {
 		return 0, wrap("eviction from", name, err)
 	}
@@ -87,7 +87,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 
 // holdsOf returns the client's holds of a lock. If token, the server's part, is not 0, it
 // returns only those with that token.
-func holdsOf(c *Client, key string, token uint64) (list []*hold) {
+func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
 	for _, it := range c.renewer.All() {
 		h := it.Hold.(*hold)
 		if h.lock.key() == key && (token == 0 || h.server.Load() == token) {
@@ -100,7 +100,7 @@ func holdsOf(c *Client, key string, token uint64) (list []*hold) {
 // evictOnce returns the arguments that make copies of an eviction harmless: the ID that the record
 // remembers, and the highest token that a hold may have to be ended. Without a token the record is read
 // for that. If the server refuses to show the record, the script says why.
-func evictOnce(ctx context.Context, c *Client, key string, token uint64, force bool) ([]string, error) {
+func (c *Client) evictOnce(ctx context.Context, key string, token uint64, force bool) ([]string, error) {
 	if token == 0 && !force { // what is removed by force need not be readable
 		record, err := c.sender.RecordUntil(ctx, []string{key}, func(*wire.Record) bool { return true })
 		switch {

@@ -48,7 +48,7 @@ func (lk *lock) asHeldError(ctx, parent context.Context, err error) error {
 		told.Err = err
 	}
 	if told.Err == nil {
-		readHolder(parent, lk, told)
+		lk.readHolder(parent, told)
 	}
 	return told
 }
@@ -67,7 +67,7 @@ func asHeldErrorOf(ctx, parent context.Context, locks []lock, err error) error {
 		lk := &locks[i+1]
 		other := &HeldError{Name: lk.name, Waited: told.Waited}
 		others[i+1] = other
-		all.Go(func() { readHolder(parent, lk, other) })
+		all.Go(func() { lk.readHolder(parent, other) })
 	}
 	all.Wait()
 	for _, other := range others[1:] {
@@ -83,7 +83,7 @@ const readHolderLimit = 250 * time.Millisecond
 
 // readHolder asks the server which holder the lock has; of very many readers, it reads some. It
 // gives up after readHolderLimit.
-func readHolder(ctx context.Context, lk *lock, told *HeldError) {
+func (lk *lock) readHolder(ctx context.Context, told *HeldError) {
 	c := lk.client
 	limited, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, readHolderLimit))
 	defer cancel()
@@ -94,7 +94,7 @@ func readHolder(ctx context.Context, lk *lock, told *HeldError) {
 	}
 	seen := 0
 	for _, h := range r.Holders {
-		if wire.Client(h.Attempt) == c.id && !holdsAttempt(c, h.Attempt) {
+		if wire.Client(h.Attempt) == c.id && !c.holdsAttempt(h.Attempt) {
 			continue // stopped by the end of the wait, with a cancel under way
 		}
 		if seen++; seen == 1 {

@@ -21,7 +21,7 @@ import (
 type hold struct {
 	renewer.Item
 	lock      *lock
-	number    uint64        // the number in the ID of the attempt, see attemptOf
+	number    uint64        // the number in the ID of the attempt, see attemptID
 	server    atomic.Uint64 // the server's part of the token
 	waitingAt atomic.Int64  // when the server last told how many wait
 
@@ -94,7 +94,7 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	unusable := h.Deadline() <= h.firstLease.start || c.life.IsClosing()
 	if added && (!unusable || !c.renewer.Remove(&h.Item)) {
 		if lk.tags != "" {
-			tagHold(h, lk.tags)
+			h.tag(lk.tags)
 		}
 		return h, nil
 	}
@@ -105,8 +105,8 @@ func newHold(lk *lock, g grant) (*hold, error) {
 		lk.name, errLate, lk.ttl, &LostError{Name: lk.name, Reason: LossExpired})
 }
 
-// tagHold makes the client's record show the tags of the lease that begins.
-func tagHold(h *hold, tags string) {
+// tag makes the client's record show the tags of the hold's lease that begins.
+func (h *hold) tag(tags string) {
 	if !h.tagged && tags == "" {
 		return
 	}
@@ -119,12 +119,12 @@ func tagHold(h *hold, tags string) {
 	c.registration.Note(field, tags, h, func() bool { return c.renewer.Has(&h.Item) })
 }
 
-// attemptOf returns the ID of the attempt that a hold was granted to.
-func attemptOf(h *hold) string { return attemptID(h.lock.client, h.number) }
+// attemptID returns the ID of the attempt that a hold was granted to.
+func (h *hold) attemptID() string { return h.lock.client.attemptID(h.number) }
 
-// identityOf returns the ID of a hold's attempt and the server's part of its token, as requests need
+// identity returns the ID of a hold's attempt and the server's part of its token, as requests need
 // them. Both are in one text, which is one allocation.
-func identityOf(h *hold) (attempt, token string) {
+func (h *hold) identity() (attempt, token string) {
 	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
 	both := string(strconv.AppendUint(b, h.server.Load(), 10))
 	return both[:len(b)], both[len(b):]
@@ -140,7 +140,7 @@ func (h *hold) token() uint64 {
 
 // needsOwnToken reports whether the next lease of the lock needs a number from the server, so
 // that the hold cannot be handed over.
-func needsOwnToken(h *hold) bool {
+func (h *hold) needsOwnToken() bool {
 	return h.lock.client.handOverBits == 0 && h.server.Load() != 0
 }
 

@@ -111,18 +111,18 @@ func HoldersOnly() InspectOption { return holdersOnly{} }
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
 func (c *Client) Inspect(ctx context.Context, name string, options ...InspectOption) (LockInfo, error) {
-	if err := checkReadable(ctx, c, name); err != nil {
+	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
 	if slices.Contains(options, HoldersOnly()) {
-		return readLock(ctx, c, name, newRegistrations(0), nil, wire.HoldersOnly)
+		return c.readLock(ctx, name, newRegistrations(0), nil, wire.HoldersOnly)
 	}
-	return readLock(ctx, c, name, newRegistrations(allNames), nil)
+	return c.readLock(ctx, name, newRegistrations(allNames), nil)
 }
 
 // readLock reads a lock, or no more of it than enough and mode want, see [wire.ReadRecord].
-func readLock(
-	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool, mode ...string,
+func (c *Client) readLock(
+	ctx context.Context, name string, known *registrations, enough func(*wire.Record) bool, mode ...string,
 ) (LockInfo, error) {
 	info := LockInfo{Name: name}
 	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough, mode...)
@@ -134,7 +134,7 @@ func readLock(
 	}
 	said := known.of(ctx, c, &r)
 	info.Fence, info.Limit, info.Waiting = r.Fence<<c.handOverBits, r.Limit, r.Waiting
-	info.Holders = holdersOf(c, &r, said)
+	info.Holders = c.holdersOf(&r, said)
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
 		info.Leader = &Leader{
@@ -159,13 +159,13 @@ func readLock(
 // InspectJob reads the state of a periodic job and changes nothing. A job and a lock of the
 // same name are separate, see [Periodic].
 func (c *Client) InspectJob(ctx context.Context, name string) (JobInfo, error) {
-	if err := checkReadable(ctx, c, name); err != nil {
+	if err := c.checkReadable(ctx, name); err != nil {
 		return JobInfo{Name: name}, err
 	}
-	return readJob(ctx, c, name, newRegistrations(allNames))
+	return c.readJob(ctx, name, newRegistrations(allNames))
 }
 
-func readJob(ctx context.Context, c *Client, name string, known *registrations) (JobInfo, error) {
+func (c *Client) readJob(ctx context.Context, name string, known *registrations) (JobInfo, error) {
 	j := JobInfo{Name: name}
 	r, err := c.sender.Record(ctx, []string{wire.PeriodicKey(c.cfg.Prefix, name)})
 	if err != nil {
@@ -176,14 +176,14 @@ func readJob(ctx context.Context, c *Client, name string, known *registrations) 
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := holdersOf(c, &r, known.of(ctx, c, &r)); len(holders) > 0 {
+	if holders := c.holdersOf(&r, known.of(ctx, c, &r)); len(holders) > 0 {
 		j.Run = &holders[0]
 	}
 	return j, nil
 }
 
 // holdersOf returns the holders in a record.
-func holdersOf(c *Client, r *wire.Record, said said) (list []Holder) {
+func (c *Client) holdersOf(r *wire.Record, said said) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
@@ -202,19 +202,19 @@ func ownerName(owner, attempt string) string {
 	return attempt
 }
 
-func checkReadable(ctx context.Context, c *Client, name string) error {
+func (c *Client) checkReadable(ctx context.Context, name string) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	if err := wire.CheckName(name); err != nil {
 		return invalid("%v", err)
 	}
-	return checkServer(ctx, c, "inspecting", name)
+	return c.checkServer(ctx, "inspecting", name)
 }
 
 // checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a
 // server that cannot serve locks.
-func checkServer(ctx context.Context, c *Client, what, name string) error {
+func (c *Client) checkServer(ctx context.Context, what, name string) error {
 	if c.life.IsClosing() {
 		return ErrClosed
 	}

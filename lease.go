@@ -226,7 +226,7 @@ func (l *Lease) Name() string { return l.state.hold.lock.name }
 // HolderID returns the identity of the acquisition on the server: the client's ID, a slash
 // and a number. Leases that share a hold have the same ID: after a local hand-over, and
 // after a re-entry under a lease's context.
-func (l *Lease) HolderID() string { return attemptOf(l.state.hold) }
+func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 
 // Token returns the fencing token. It is higher than the token of every lease granted before on
 // this lock. Only leases that share a hold ([Reentrant], [Owner], readers of one process) have
@@ -355,7 +355,7 @@ func (ls *leaseState) reportEnd(cause error, local bool, err error) {
 func (ls *leaseState) endEvent(kind EventKind, local bool, err error) Event {
 	h := ls.hold
 	return Event{
-		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h),
+		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attemptID(),
 		Lease: ls.number, Token: ls.token.Load(), Local: local, Held: h.lock.client.now() - ls.start, Err: err,
 	}
 }

@@ -79,7 +79,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 }
 
 // checkLongest refuses a TTL that is longer than one to which the lease was shortened.
-func checkLongest(h *hold, ttl time.Duration) error {
+func (h *hold) checkLongest(ttl time.Duration) error {
 	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
 		return invalid("the lease of %q was shortened to %v: it cannot be extended to %v", h.lock.name, most, ttl)
 	}
@@ -88,7 +88,7 @@ func checkLongest(h *hold, ttl time.Duration) error {
 
 // shortenAgain shortens a lease on the server if Shorten came while a request for ttl was under way. An
 // error costs no more than the lost answer of a renewal does.
-func shortenAgain(ctx context.Context, h *hold, ttl time.Duration) {
+func (h *hold) shortenAgain(ctx context.Context, ttl time.Duration) {
 	if most := h.lock.client.renewer.Longest(&h.Item, ttl); most < ttl {
 		_ = lessening{hold: h, ttl: most}.run(ctx, "shortening of")
 	}
@@ -107,7 +107,7 @@ func shortenAgain(ctx context.Context, h *hold, ttl time.Duration) {
 func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 	ls := l.state
 	h := ls.hold
-	has := permitsOf(h)
+	has := h.permits()
 	switch {
 	case ctx == nil:
 		return errNoContext
@@ -120,7 +120,7 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 	case ls.ended() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())
 	}
-	keepPermits(h, n)
+	h.keepPermits(n)
 	less := lessening{hold: h, permits: n}
 	err := less.run(ctx, "releasing permits of")
 	if err != nil && request.Transient(err) {
@@ -129,15 +129,15 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 	return err
 }
 
-// permitsOf returns how many permits of a semaphore the user of a hold may use.
-func permitsOf(h *hold) int {
+// permits returns how many permits of a semaphore the user of a hold may use.
+func (h *hold) permits() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lock.permits - int(h.peek().less)
 }
 
 // keepPermits notes that the user of a hold uses no more than n permits from now on.
-func keepPermits(h *hold, n int) {
+func (h *hold) keepPermits(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.more()
@@ -173,7 +173,7 @@ func (l lessening) run(ctx context.Context, what string) error {
 func (l lessening) ask(ctx context.Context, limit time.Duration) (wire.Answer, error) {
 	c, lk := l.lock.client, l.lock
 	return wire.Parsed(c.sender.RunWithin(ctx, limit, script.Lessen, lk.keys(),
-		[]string{attemptOf(l.hold), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix}))
+		[]string{l.hold.attemptID(), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix}))
 }
 
 // later repeats the request in the background until the lease has ended.

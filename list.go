@@ -43,7 +43,7 @@ const earlyRefusals = 100
 // [store.Scanner], it is an [ErrInvalid].
 func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
-		if err := list(ctx, c, pattern, yield); err != nil {
+		if err := c.list(ctx, pattern, yield); err != nil {
 			yield(LockInfo{}, err)
 		}
 	}
@@ -52,7 +52,7 @@ func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, e
 // errListed ends a scan because the caller of List has ended it.
 var errListed = errors.New("the caller has seen enough")
 
-func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, error) bool) error {
+func (c *Client) list(ctx context.Context, pattern string, yield func(LockInfo, error) bool) error {
 	match, err := scan.Match(pattern)
 	scanner, able := store.As[store.Scanner](c.store)
 	switch {
@@ -63,12 +63,12 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	case !able:
 		return invalid("the store %T cannot list locks: it is not a store.Scanner", c.store)
 	}
-	if err := checkServer(ctx, c, "listing", cmp.Or(pattern, "*")); err != nil {
+	if err := c.checkServer(ctx, "listing", cmp.Or(pattern, "*")); err != nil {
 		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	answers, scanned := readRecords(ctx, end, c, scanner, match)
+	answers, scanned := c.readRecords(ctx, end, scanner, match)
 	deliver := func(list []listed) {
 		for _, a := range list {
 			if !errors.Is(context.Cause(ctx), errListed) && !yield(a.state, a.err) {
@@ -81,7 +81,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 	for a := range answers {
 		early = append(early, a)
 		asks := len(early) == earlyRefusals && !read
-		refused := asks && refusesAll(ctx, c)
+		refused := asks && c.refusesAll(ctx)
 		switch read = read || !mayConcernAll(a.err) || asks && !refused; {
 		case read:
 			deliver(early)
@@ -96,7 +96,7 @@ func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, e
 		return nil
 	case cause != nil: // a request failed, or the caller's context ended
 		return cause
-	case len(early) > 0 && refusesAll(ctx, c):
+	case len(early) > 0 && c.refusesAll(ctx):
 		return early[0].err
 	}
 	deliver(early)
@@ -114,8 +114,8 @@ type listed struct {
 
 // readRecords reads the records that match, several at a time. end ends the listing for any error
 // that is not due to one record. scanned gets the error of the scan.
-func readRecords(
-	ctx context.Context, end context.CancelCauseFunc, c *Client, scanner store.Scanner, match func(string) bool,
+func (c *Client) readRecords(
+	ctx context.Context, end context.CancelCauseFunc, scanner store.Scanner, match func(string) bool,
 ) (<-chan listed, <-chan error) {
 	records, answers, scanned := make(chan scan.Record), make(chan listed), make(chan error, 1)
 	var readers sync.WaitGroup
@@ -123,7 +123,7 @@ func readRecords(
 	for range listReaders {
 		readers.Go(func() {
 			for r := range records {
-				info, err := readRecord(ctx, c, r, known)
+				info, err := c.readRecord(ctx, r, known)
 				switch {
 				case isForeign(err): // named like a record
 				case err != nil && !isUnreadable(err):
@@ -153,11 +153,11 @@ func readRecords(
 	return answers, scanned
 }
 
-func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrations) (LockInfo, error) {
+func (c *Client) readRecord(ctx context.Context, r scan.Record, known *registrations) (LockInfo, error) {
 	if !r.Job {
-		return readLock(ctx, c, r.Name, known, nil)
+		return c.readLock(ctx, r.Name, known, nil)
 	}
-	j, err := readJob(ctx, c, r.Name, known)
+	j, err := c.readJob(ctx, r.Name, known)
 	info := LockInfo{Name: r.Name, Job: &j}
 	if j.Run != nil {
 		info.Fence, info.Holders = j.Run.Token, []Holder{*j.Run}
@@ -188,7 +188,7 @@ func mayConcernAll(err error) bool {
 
 // refusesAll reports whether the server refuses to read even what does not exist: no lock has an
 // empty name.
-func refusesAll(ctx context.Context, c *Client) bool {
-	_, err := readLock(ctx, c, "", newRegistrations(allNames), nil)
+func (c *Client) refusesAll(ctx context.Context) bool {
+	_, err := c.readLock(ctx, "", newRegistrations(allNames), nil)
 	return mayConcernAll(err)
 }

@@ -18,7 +18,8 @@ type localTurn = localqueue.Turn[*hold, *lock]
 func newLocalQueue() *localqueue.Queue[*hold, *lock] {
 	return localqueue.New(localqueue.Rules[*hold, *lock]{
 		Join: joinDecision, Joinable: (*hold).joinable, Reserve: (*hold).reserve, Unreserve: (*hold).unreserve,
-		HandOver: tryHandOver, Release: discardThen, OnWait: onLocalWait, Refuse: refuseTry, Closed: ErrClosed,
+		HandOver: (*hold).claimHandOver, Release: (*hold).discardThen, OnWait: onLocalWait, Refuse: refuseTry,
+		Closed: ErrClosed,
 	})
 }
 
@@ -47,15 +48,15 @@ func joinDecision(h *hold, lk *lock, writerHere bool) localqueue.Decision {
 	return localqueue.Ask
 }
 
-// tryHandOver reports whether the hold may go to one more goroutine of this process. It
+// claimHandOver reports whether the hold may go to one more goroutine of this process. It
 // counts that hand-over, so the next lease gets the next token.
-func tryHandOver(h *hold, readersWait bool) bool {
+func (h *hold) claimHandOver(readersWait bool) bool {
 	c, waiters := h.lock.client, int(h.waiting.Load())
 	if readersWait {
 		waiters++
 	}
 	handOvers := int(h.handOvers.Load())
-	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || needsOwnToken(h) ||
+	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || h.needsOwnToken() ||
 		!localqueue.MayHandOver(handOvers, c.now()-h.firstLease.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
@@ -83,8 +84,8 @@ func (lk *lock) endedHere(ctx context.Context, err error) error {
 // process, which has h or asks the server.
 func onLocalWait(ctx context.Context, lk *lock, h *hold) {
 	c := lk.client
-	if h != nil && claimEvictionCheck(h) {
-		c.life.Go(evictionCheckLabel, func() { endIfEvicted(c.life.Context(), h) })
+	if h != nil && h.claimEvictionCheck() {
+		c.life.Go(evictionCheckLabel, func() { h.endIfEvicted(c.life.Context()) })
 	}
 	waitsInChain(ctx, "", 0)
 	if c.events.observed() { // an Event is large
@@ -98,18 +99,18 @@ func refuseTry(ctx context.Context, lk *lock, h *hold) error {
 	if h == nil {
 		return &HeldError{Name: lk.name}
 	}
-	if claimEvictionCheck(h) {
-		endIfEvicted(ctx, h)
+	if h.claimEvictionCheck() {
+		h.endIfEvicted(ctx)
 		return nil
 	}
 	left := max(h.Deadline()-lk.client.now(), 0).Round(time.Millisecond)
-	return &HeldError{Name: lk.name, HeldBy: attemptOf(h), Remaining: left}
+	return &HeldError{Name: lk.name, HeldBy: h.attemptID(), Remaining: left}
 }
 
 // claimEvictionCheck reports whether the client must ask the server about the hold before another goroutine
 // waits for it, and notes that the caller asks now. That is so if the server's last answer is old and no
 // other goroutine asks.
-func claimEvictionCheck(h *hold) bool {
+func (h *hold) claimEvictionCheck() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.lock.client.now()
@@ -123,7 +124,7 @@ func claimEvictionCheck(h *hold) bool {
 // endIfEvicted ends a hold that an operator has evicted, and gives up its turn. After an
 // eviction the lock is free for this process too. endIfEvicted only reads, because the lease may
 // be one without renewal.
-func endIfEvicted(ctx context.Context, h *hold) {
+func (h *hold) endIfEvicted(ctx context.Context) {
 	c := h.lock.client
 	if _, reason := h.readEviction(ctx); reason == renewer.Evicted && c.renewer.Remove(&h.Item) {
 		h.markLost(reason)

@@ -39,7 +39,7 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 		name = in // so it needs no memory of its own
 	}
 	return lock{
-		name: name, oneKey: [1]string{key}, route: routeOf(c, name, key, chosen.ack), params: paramsOf(c, chosen),
+		name: name, oneKey: [1]string{key}, route: c.routeOf(name, key, chosen.ack), params: c.paramsOf(chosen),
 	}
 }
 
@@ -95,7 +95,7 @@ type params struct {
 }
 
 // paramsOf returns the parameters for these options.
-func paramsOf(c *Client, chosen lockOptions) *params {
+func (c *Client) paramsOf(chosen lockOptions) *params {
 	return c.params.of(chosen, func() params { return newParams(c, chosen) })
 }
 
@@ -122,7 +122,7 @@ type route struct {
 }
 
 // routeOf returns the route of the lock. On one server it is the same for all locks.
-func routeOf(c *Client, name, key string, ack request.Acks) *route {
+func (c *Client) routeOf(name, key string, ack request.Acks) *route {
 	group := c.store.Group(key)
 	if ack.Wanted() {
 		group += fmt.Sprintf(" acknowledged by %+v in %v", ack.Need, ack.Limit)
@@ -170,6 +170,6 @@ func (lk *lock) mode() string { return modes[lk.want[:1]] }
 var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
 // requestLimit is the time limit of one request about a lease of this lock.
-func requestLimit(lk *lock) time.Duration {
+func (lk *lock) requestLimit() time.Duration {
 	return leasetime.RequestLimit(lk.client.sender.Timeout, lk.ttl)
 }

@@ -32,7 +32,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 			// the server, whether the holder has noticed the loss or not.
 			h.passTurnOn()
 		}
-		reportLoss(h.lock.client, live, err)
+		h.lock.client.reportLoss(live, err)
 	}
 	h.unshare()
 	if reason == renewer.NotHeld {
@@ -42,7 +42,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 
 // reportLoss reports the lost leases of one re-entry. Dropped leases are reported already.
 // If a lease without renewal expires, that is its normal end.
-func reportLoss(c *Client, live []*leaseState, err *LostError) {
+func (c *Client) reportLoss(live []*leaseState, err *LostError) {
 	for i, ls := range slices.DeleteFunc(live, (*leaseState).isDropped) {
 		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.endEvent(EventLost, false, err)}
 		if i == 0 {
@@ -109,7 +109,7 @@ func (h *hold) endMissing(ctx context.Context) {
 // TTL. The cancel is sent once. If it is lost, only that time is lost.
 func (h *hold) cancelPosition() {
 	if h.wasInQueue {
-		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.toCancel(h.attemptID()), h.lock.client.now())
 	}
 }
 
@@ -118,7 +118,7 @@ func (h *hold) cancelPosition() {
 func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
 	onePage := func(*wire.Record) bool { return true } // it has the eviction, and who holds the lock alone
 	r, err := h.lock.client.sender.RecordUntil(ctx, h.lock.keys(), onePage)
-	mine := func(attempt string) bool { return madeBy(h, attempt) }
+	mine := func(attempt string) bool { return h.madeBy(attempt) }
 	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, mine) {
 		return r, renewer.NotHeld
 	}
@@ -138,14 +138,14 @@ func (h *hold) noteEviction(by *EvictionInfo) {
 }
 
 // madeBy reports whether a hold was granted to an attempt of a record.
-func madeBy(h *hold, attempt string) bool {
-	number, own := numberIn(h.lock.client, attempt)
+func (h *hold) madeBy(attempt string) bool {
+	number, own := h.lock.client.numberIn(attempt)
 	return own && number == h.number
 }
 
 // numberIn returns the number in an attempt ID of the client, as a record has it. A store of
 // several servers adds a suffix of its own on each of them.
-func numberIn(c *Client, attempt string) (number uint64, own bool) {
+func (c *Client) numberIn(attempt string) (number uint64, own bool) {
 	client, rest, _ := strings.Cut(attempt, "/")
 	digits, _, _ := strings.Cut(rest, ".")
 	number, err := strconv.ParseUint(digits, 10, 64)
@@ -153,8 +153,8 @@ func numberIn(c *Client, attempt string) (number uint64, own bool) {
 }
 
 // holdsAttempt reports whether the attempt belongs to a hold of the client.
-func holdsAttempt(c *Client, attempt string) bool {
-	return slices.ContainsFunc(c.renewer.All(), func(it *renewer.Item) bool { return madeBy(it.Hold.(*hold), attempt) })
+func (c *Client) holdsAttempt(attempt string) bool {
+	return slices.ContainsFunc(c.renewer.All(), func(it *renewer.Item) bool { return it.Hold.(*hold).madeBy(attempt) })
 }
 
 // endAtClose ends the current lease because the client closes. The hold serves no further

@@ -95,10 +95,10 @@ func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
 		return nil, m.lock.err
 	}
 	c := m.lock.client
-	if err := checkReadable(ctx, c, m.lock.name); err != nil {
+	if err := c.checkReadable(ctx, m.lock.name); err != nil {
 		return nil, err
 	}
-	info, err := readLock(ctx, c, m.lock.name, newRegistrations(0), anyHolder, wire.HoldersOnly)
+	info, err := c.readLock(ctx, m.lock.name, newRegistrations(0), anyHolder, wire.HoldersOnly)
 	if err != nil || !info.Held() {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	if lk.err != nil {
 		return 0, lk.err
 	}
-	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
+	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return 0, err
 	}
 	r, err := lk.client.sender.RecordUntil(ctx, lk.keys(), anyHolder)
@@ -133,7 +133,7 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 		if lk.owner != "" && h.Owner != "" && wire.Owner(h.Owner) == lk.owner {
 			n = h.Entries
 		}
-		if mine != nil && lk.owner == "" && h.Attempt == attemptOf(mine.hold) {
+		if mine != nil && lk.owner == "" && h.Attempt == mine.hold.attemptID() {
 			n = 1
 		}
 	}

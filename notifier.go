@@ -170,7 +170,7 @@ func (n *notifier) tellGrant(ls *leaseState, e Event) {
 	}
 	h := ls.hold
 	e.Kind, e.Context, e.Name, e.Mode = EventGrant, ls.parent, h.lock.name, h.lock.mode()
-	e.HolderID, e.Lease, e.Token = attemptOf(h), ls.number, ls.token.Load()
+	e.HolderID, e.Lease, e.Token = h.attemptID(), ls.number, ls.token.Load()
 	e.Local, e.Waiters = ls.local, int(h.waiting.Load())
 	n.tellNow(h, e)
 	n.mu.Lock()
@@ -248,8 +248,8 @@ type timedStore struct {
 	now      func() time.Duration
 }
 
-// timed returns the store through which the client sends its requests.
-func timed(c *Client) store.Store {
+// observedStore returns the store through which the client sends its requests.
+func (c *Client) observedStore() store.Store {
 	if o, ok := c.cfg.Observer.(RequestObserver); ok {
 		return &timedStore{c.store, o, c.now}
 	}

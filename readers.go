@@ -56,7 +56,7 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wa
 func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
 	do := turn.Do
 	if do == localqueue.Check {
-		if do = renewAndDecide(ctx, turn.Hold); do == localqueue.Share && turn.Hold.reserve() {
+		if do = turn.Hold.renewAndDecide(ctx); do == localqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
 			return turn.Hold, WakeNone, nil
 		}
@@ -72,7 +72,7 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 	} else {
 		err = &HeldError{Name: lk.name}
 	}
-	if held := heldIn(err); (held != nil || isTransient(lk.client, err)) && !try {
+	if held := heldIn(err); (held != nil || lk.client.isTransient(err)) && !try {
 		turn.Waiting(held)
 		h, w, err = lk.runAttempt(ctx, retry.forWait(err))
 	}
@@ -87,10 +87,10 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 // renewAndDecide renews the hold, because the answer tells how many wait, and decides again.
 // After an error nothing is known. Then the reader waits in the queue, where it delays
 // nobody.
-func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
+func (h *hold) renewAndDecide(ctx context.Context) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{renewalOf(h, ttl)})
+	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}
@@ -136,7 +136,7 @@ func (lk *lock) readUnder(ctx, parent context.Context, try bool) (*Lease, error)
 		case how == refused:
 			held = held.outerLease()
 		case try:
-			return nil, &HeldError{Name: lk.name, HeldBy: attemptOf(h)}
+			return nil, &HeldError{Name: lk.name, HeldBy: h.attemptID()}
 		default:
 			select {
 			case <-converting:
@@ -160,12 +160,12 @@ func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
 }
 
 // fits reports whether the hold has the parameters that a lease of this call needs.
-func fits(h *hold, lk *lock) bool {
+func (h *hold) fits(lk *lock) bool {
 	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.ack == lk.ack && h.lock.rw == lk.rw
 }
 
 // suits reports whether a reader of this call may join the hold.
-func (h *hold) suits(lk *lock) bool { return fits(h, lk) && h.lock.tags == lk.tags }
+func (h *hold) suits(lk *lock) bool { return h.fits(lk) && h.lock.tags == lk.tags }
 
 // redeem turns a reservation into a lease of a reader. If the hold was lost or the client
 // has closed, it drops the reservation and reports false.
@@ -187,7 +187,7 @@ func (h *hold) unreserve() {
 	last := h.alone()
 	h.mu.Unlock()
 	if c := h.lock.client; last {
-		inBackground(c, func() { _ = h.releaseShared(c.life.Context()) })
+		c.inBackground(func() { _ = h.releaseShared(c.life.Context()) })
 	}
 }
 

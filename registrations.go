@@ -136,6 +136,6 @@ func (reg *registrations) read(ctx context.Context, c *Client, fields map[string
 }
 
 // clientInfo is what a client has said of itself, nil if nothing is known.
-func clientInfo(ctx context.Context, c *Client, id string) *ClientInfo {
+func (c *Client) clientInfo(ctx context.Context, id string) *ClientInfo {
 	return newRegistrations(0).read(ctx, c, map[string][]string{id: {""}})[id].info
 }

@@ -58,7 +58,7 @@ type releasing struct {
 func (r *releasing) run(ctx context.Context) error {
 	c, lk, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
-	attempt, token := identityOf(r.hold)
+	attempt, token := r.hold.identity()
 	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
 	switch {
 	case how.reopen:
@@ -80,7 +80,7 @@ func (r *releasing) run(ctx context.Context) error {
 		}
 	}
 	args = lk.owned(args)
-	r.buf.End = c.now() + requestLimit(lk)
+	r.buf.End = c.now() + lk.requestLimit()
 	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
 	switch {
 	case err != nil:
@@ -124,9 +124,9 @@ func (r *releasing) later(action *script.Script, args []string) {
 		}
 		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
 	case late > 0:
-		c.canceller.CancelUnknown(lk.toCancel(attemptOf(r.hold)))
+		c.canceller.CancelUnknown(lk.toCancel(r.hold.attemptID()))
 	default:
-		c.canceller.Cancel(lk.toCancel(attemptOf(r.hold)), until)
+		c.canceller.Cancel(lk.toCancel(r.hold.attemptID()), until)
 	}
 }
 
@@ -134,12 +134,12 @@ func (r *releasing) later(action *script.Script, args []string) {
 // client retries in the background for one TTL.
 func (r *releasing) reopen(ctx context.Context) error {
 	c, lk := r.lock.client, r.lock
-	args := []string{attemptOf(r.hold), c.retention, lk.channelPrefix}
-	a, err := wire.Parsed(c.sender.RunWithin(ctx, requestLimit(lk), script.CancelRun, lk.keys(), args))
+	args := []string{r.hold.attemptID(), c.retention, lk.channelPrefix}
+	a, err := wire.Parsed(c.sender.RunWithin(ctx, lk.requestLimit(), script.CancelRun, lk.keys(), args))
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelRun(lk.toCancel(attemptOf(r.hold)))
+			c.canceller.CancelRun(lk.toCancel(r.hold.attemptID()))
 		}
 		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:
@@ -199,15 +199,15 @@ func (h *hold) releaseLost(ctx context.Context) error {
 		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
 	case h.lock.owner != "":
 		// The other entries of the owner may keep the hold, and this entry with it.
-		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(attemptOf(h)))
+		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(h.attemptID()))
 	default:
-		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
+		h.lock.client.canceller.Cancel(h.lock.toCancel(h.attemptID()), h.lock.client.now())
 	}
 	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
 // inBackground runs f in the background, or at once if the client closes and does not wait for that.
-func inBackground(c *Client, f func()) {
+func (c *Client) inBackground(f func()) {
 	if !c.life.Go(releaseLabel, f) {
 		f()
 	}
@@ -215,9 +215,9 @@ func inBackground(c *Client, f func()) {
 
 // untilEnd runs f, which gives back what a failed call has got. If ctx ends first, the call returns, and
 // f goes on in the background: a server may be silent.
-func untilEnd(ctx context.Context, c *Client, f func()) {
+func (c *Client) untilEnd(ctx context.Context, f func()) {
 	done := make(chan struct{})
-	inBackground(c, func() {
+	c.inBackground(func() {
 		f()
 		close(done)
 	})
@@ -228,15 +228,15 @@ func untilEnd(ctx context.Context, c *Client, f func()) {
 }
 
 // discardThen releases a hold that has no lease, in the background, and calls then after that.
-func discardThen(h *hold, then func()) {
-	inBackground(h.lock.client, func() {
-		discard(h)
+func (h *hold) discardThen(then func()) {
+	h.lock.client.inBackground(func() {
+		h.discard()
 		then()
 	})
 }
 
 // discard releases a hold that has no lease.
-func discard(h *hold) {
+func (h *hold) discard() {
 	c := h.lock.client
 	if c.renewer.Remove(&h.Item) {
 		_ = h.release(c.life.Context(), releaseMode{})

@@ -16,10 +16,10 @@ import (
 )
 
 // renewHolds asks the server to renew leases of one group.
-func renewHolds(ctx context.Context, c *Client, batch []renewer.Asked) ([]renewer.Outcome, error) {
+func (c *Client) renewHolds(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
 	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
-		holds[i] = renewalOf(l.Hold.(*hold), l.For)
+		holds[i] = l.Hold.(*hold).renewal(l.For)
 	}
 	// All leases of one group need the same acknowledgements, or none needs any.
 	first := batch[0].Hold.(*hold).lock
@@ -67,7 +67,7 @@ func (h *hold) renewed(r renewer.Report) {
 	}
 	h.mu.Unlock()
 	c.events.tell(news{hold: h, event: Event{
-		Kind: EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h), Waiters: r.Waiting,
+		Kind: EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attemptID(), Waiters: r.Waiting,
 		Lag: max(r.Lag, 0), Remaining: r.Remaining, TTL: r.TTL, Err: r.Err,
 	}})
 }
@@ -96,9 +96,9 @@ func (h *hold) confirm(ctx context.Context) error {
 	}
 	if c.renewer.Remove(&h.Item) && lost == "" {
 		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
-			untilEnd(ctx, c, func() { _ = h.release(ctx, releaseMode{}) })
+			c.untilEnd(ctx, func() { _ = h.release(ctx, releaseMode{}) })
 		} else {
-			c.canceller.CancelUnknown(lk.toCancel(attemptOf(h)))
+			c.canceller.CancelUnknown(lk.toCancel(h.attemptID()))
 		}
 	}
 	switch {
@@ -132,7 +132,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extending", h.lock.name)); err != nil {
+	if err := cmp.Or(h.checkLongest(ttl), alreadyOver(ctx, "extending", h.lock.name)); err != nil {
 		return err
 	}
 	if !h.beginExtension(ls) {
@@ -152,22 +152,22 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		}
 	default:
 		c.renewer.Extended(&h.Item, sent, ttl)
-		shortenAgain(ctx, h, ttl)
+		h.shortenAgain(ctx, ttl)
 	}
 	if err := ls.ended(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	return checkLongest(h, ttl)
+	return h.checkLongest(ttl)
 }
 
 // extend asks the server for ttl from now on.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.lock.client
-	limit := requestLimit(h.lock)
+	limit := h.lock.requestLimit()
 	if h.Patient() {
 		limit = c.sender.Timeout
 	}
-	r, got, err := c.sender.Renew(ctx, limit, h.lock.ack, []request.Renewal{renewalOf(h, ttl)})
+	r, got, err := c.sender.Renew(ctx, limit, h.lock.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}
@@ -188,7 +188,7 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 // Patient reports whether a renewal waits for acknowledgements.
 func (h *hold) Patient() bool { return h.lock.ack.Wanted() }
 
-// renewalOf returns the request for ttl from now on.
-func renewalOf(h *hold, ttl time.Duration) request.Renewal {
-	return request.Renewal{Key: h.lock.key(), Attempt: attemptOf(h), Owner: h.lock.owner, TTL: ttl}
+// renewal returns the request for ttl from now on.
+func (h *hold) renewal(ttl time.Duration) request.Renewal {
+	return request.Renewal{Key: h.lock.key(), Attempt: h.attemptID(), Owner: h.lock.owner, TTL: ttl}
 }

@@ -29,7 +29,7 @@ const tellAgain = time.Minute
 // pauseAfter pauses before the next request. It reports false if the call must end: the call
 // only tries, the failure is not transient, ctx has ended, or the client closes.
 func (r *retries) pauseAfter(ctx context.Context, err error) bool {
-	if r.try || !request.Transient(err) || request.Ended(ctx) != nil || r.c.life.IsClosing() || elsewhere(r.c, err) {
+	if r.try || !request.Transient(err) || request.Ended(ctx) != nil || r.c.life.IsClosing() || r.c.elsewhere(err) {
 		return false
 	}
 	if r.failures == 0 {
@@ -113,13 +113,13 @@ func (r *retries) forWait(err error) *retries {
 
 // isTransient reports whether err is a transient error of the server or of the connection: a later try
 // may succeed.
-func isTransient(c *Client, err error) bool {
-	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome)) && !elsewhere(c, err)
+func (c *Client) isTransient(err error) bool {
+	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome)) && !c.elsewhere(err)
 }
 
 // elsewhere reports whether the server is a node of a Cluster that does not have the lock, and the
 // store does not follow it to the right one. Then no later try succeeds.
-func elsewhere(c *Client, err error) bool {
+func (c *Client) elsewhere(err error) bool {
 	refused := request.Refusal(err)
 	return !c.sharded && refused != nil && refused.Code == "MOVED"
 }
@@ -127,12 +127,12 @@ func elsewhere(c *Client, err error) bool {
 // loopOutlasts reports whether a loop goes on after err. Before that it reports that the server is
 // away. A single call ends at once if the server is out of memory or a replica does not
 // acknowledge, so that somebody acts. A loop would end for good, and both pass.
-func loopOutlasts(ctx context.Context, lk *lock, err error, failures int) bool {
+func (lk *lock) loopOutlasts(ctx context.Context, err error, failures int) bool {
 	refused := request.Refusal(err)
 	switch {
 	case errors.Is(err, ErrHeld), errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
 		return true
-	case isTransient(lk.client, err), errors.Is(err, ErrNotAcked), refused != nil && refused.Code == "OOM":
+	case lk.client.isTransient(err), errors.Is(err, ErrNotAcked), refused != nil && refused.Code == "OOM":
 	default:
 		return false
 	}
@@ -155,7 +155,7 @@ const maxAgain = 3
 // may reports whether the call may ask anew, and counts that.
 func (a *again) may(lk *lock) bool {
 	a.asked++
-	return a.asked <= maxAgain && lk.client.now()-a.began < requestLimit(lk)
+	return a.asked <= maxAgain && lk.client.now()-a.began < lk.requestLimit()
 }
 
 // isBreak reports whether the outcome of a request is unknown although its time is not over.
@@ -165,8 +165,8 @@ func isBreak(err error) bool {
 }
 
 // withdraw cancels an attempt and reports whether the server has answered.
-func withdraw(ctx context.Context, lk *lock, action *script.Script, id string) bool {
+func (lk *lock) withdraw(ctx context.Context, action *script.Script, id string) bool {
 	c, a := lk.client, lk.toCancel(id)
-	_, err := c.sender.RunWithin(ctx, requestLimit(lk), action, a.Keys, a.Owned(a.ID, c.retention, a.ChannelPrefix))
+	_, err := c.sender.RunWithin(ctx, lk.requestLimit(), action, a.Keys, a.Owned(a.ID, c.retention, a.ChannelPrefix))
 	return err == nil
 }

@@ -113,7 +113,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	mine := 0
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
 		if held.of(lk.client, &lk) && held.ended() == nil {
-			if mine += permitsOf(held.hold); mine+n > limit {
+			if mine += held.hold.permits(); mine+n > limit {
 				return nil, held.deadlock()
 			}
 		}
@@ -140,7 +140,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := checkLimit(limit); err != nil {
 		return err
 	}
-	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
+	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return err
 	}
 	args := []string{wire.Number(uint64(limit)), lk.client.retention, lk.channelPrefix}
@@ -167,7 +167,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	if lk.err != nil {
 		return 0, lk.err
 	}
-	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
+	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return 0, err
 	}
 	r, err := lk.client.sender.Record(ctx, lk.keys(), wire.PermitMode)

@@ -66,8 +66,8 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 }}), in("loss.go", library, []mutant{{
 	name: "a lost lease leaves the turn to nobody",
 	by:   "TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce",
-	old:  "			h.passTurnOn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
-	mut:  "		}\n		reportLoss(h.lock.client, live, err)\n",
+	old:  "			h.passTurnOn()\n		}\n		h.lock.client.reportLoss(live, err)\n",
+	mut:  "		}\n		h.lock.client.reportLoss(live, err)\n",
 }}), in("deadlock.go", library, []mutant{{
 	name: "a deadlock needs no proof",
 	by:   "TestADeadProcessIsInNoDeadlock",
