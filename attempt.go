@@ -353,6 +353,15 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // has said since then that the attempt waits. Two kinds of lease always poll, to get their
 // full TTL: a lease without renewal, and one with acknowledgements, which may take longer
 // than a pushed lease lasts.
+//
+// A push answers no request, so the client must find out how old the grant may be. For example, the
+// client sends a poll at 20.000 s by its own clock. The server answers "queued", at 7,000,300 ms by the
+// server's clock. Later a push says: granted at 7,002,300 ms, for 10 s. So 2 s passed on the server
+// between the answer and the grant. The poll was sent before its answer was made. So the grant is not
+// older than 20.000 s + 2 s, less 1 % because the clocks may run at different rates: the lease counts
+// from about 21.98 s. If the client reads the push at 22.5 s, more than 9 s are left, and it trusts the
+// grant. If the process was frozen until 26 s, less than two thirds are left, and it polls. If the
+// push says that 2 s passed while the client's clock counts only 1 s, a clock was set, and it polls too.
 func (at *attempt) trusts(g pushes.Grant) (grant, bool) {
 	p := leasetime.Push{Sent: at.queuedSentAt, Queued: at.queuedAt, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
 	if g.Now == 0 {

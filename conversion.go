@@ -65,6 +65,12 @@ func (c conversion) mode() string {
 
 // changeMode downgrades or upgrades. If an earlier conversion has an unknown outcome, changeMode
 // repeats it first. The server answers a repeated conversion like the first one.
+//
+// For example, a writer calls Downgrade, and no answer comes: on the server it may be a writer or a reader.
+// Then it calls Upgrade. A single upgrade would not do. If the server has run the downgrade, the upgrade names
+// an old token, and the answer is "gone". If it has not, a late copy of the downgrade could still make a reader
+// of the writer. So the steps are: down once more, which settles the first one, then up, under the token that
+// down has given.
 func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 	h := ls.hold
 	switch {

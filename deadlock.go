@@ -286,6 +286,12 @@ const mostRead = 64
 // meantime. So it counts only if the client has said it again since a round in which the whole
 // deadlock was there. No attempt comes back, and no lease does. So at the time of that round
 // all of the deadlock existed, and then it lasts until somebody breaks it.
+//
+// For example, call 1 holds A and waits for B, and call 2 holds B and waits for A. Round 1 of call 1 reads
+// both records: call 2 has said once that it waits for A. That may be old, so it is only a suspicion. Now
+// call 1 looks sooner again, and so does call 2, which suspects the same. Round 2 finds that call 2 has
+// said it twice. Call 2 still waited after round 1, for the same lock and under the same lease. So at the
+// time of round 1 each waited for the other, and neither can have gone on since.
 func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 	w.mu.Lock()
 	id := w.id()

@@ -16,26 +16,38 @@ import (
 // hold is one grant of the server. The renewer renews it. It serves one lease after another
 // while goroutines of the process hand it over.
 //
-// A client may have a hundred thousand holds. So the fields are in the order that needs no padding, and
+// A client may have a hundred thousand holds. So the fields are in an order that needs no padding, and
 // what few holds need is in the extra of the members.
 type hold struct {
+	// The renewer's mutex guards what is not exported, and Deadline is atomic. The exported fields are set
+	// before the renewer has the hold.
 	renewer.Item
-	lock      *lock
-	number    uint64        // the number in the ID of the attempt, see attemptID
+
+	// Set once, by newHold.
+	lock   *lock
+	number uint64 // the number in the ID of the attempt, see attemptID
+
+	// Atomic, each for itself.
 	server    atomic.Uint64 // the server's part of the token
 	waitingAt atomic.Int64  // when the server last told how many wait
-
-	waiting   atomic.Int32 // how many wait at the server, by its last answer
+	waiting   atomic.Int32  // how many wait at the server, by its last answer
 	handOvers atomic.Int32
 
-	untold     int32    // its news that are in the queue
-	grantTold  reported // guarded by the notifier, as untold is
-	wasInQueue bool     // the attempt waited in the server's wait queue
-	tagged     bool     // the client's record has or had tags of it; guarded by the turn
+	// Guarded by the mutex of the notifier.
+	untold    int32 // its news that are in the queue
+	grantTold reported
+
+	// Guarded by the turn: the goroutine that begins a lease of the hold.
+	tagged bool // the client's record has or had tags of it
+
+	// Set once, by newHold. It is here because it needs no padding.
+	wasInQueue bool // the attempt waited in the server's wait queue
 
 	// firstLease is the first lease, unless readers share the hold; this saves an allocation. It starts
-	// when this client learned of the grant, in any case.
+	// when this client learned of the grant, in any case. It has a mutex of its own, as every lease.
 	firstLease leaseState
+
+	// Guarded by the mutex in it.
 	members
 }
 

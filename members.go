@@ -224,6 +224,10 @@ func (m *members) keepUntil(then time.Duration, ls *leaseState) {
 
 // noneInUse reports whether the program has dropped all leases. Then there is no further
 // one.
+//
+// Each lease is asked under its own mutex, and without m.mu. So a reader may join while
+// the leases are asked. For example, two readers have dropped their leases, and a third one joins after the
+// second was asked: the number of leases has changed, and noneInUse asks all of them again.
 func (m *members) noneInUse() bool {
 	for {
 		m.mu.Lock()

@@ -19,6 +19,12 @@ import (
 // contexts and sends renewals must not wait for them. Events of a user's call are reported
 // in that call. If earlier news of the same hold are still in the queue, they go to the end
 // of the queue. So the events of a lease keep their order.
+//
+// For example, a push grants a lock, and the renewer confirms it before the call of Lock has reported the
+// grant. The renewal is news of a hold whose grant the observer has not got. So it is kept with the hold
+// (addEarly), until the goroutine of Lock has reported the grant (tellGrant), and goes to the queue then.
+// If that goroutine releases the lock at once, the renewal is still in the queue. So the release does not
+// go to the observer directly, but behind the renewal (tellNow).
 type notifier struct {
 	observer Observer      // nil: there is none
 	leases   atomic.Uint64 // numbers the leases
