@@ -91,7 +91,7 @@ func (h *stringHold) Unlock(ctx context.Context) string {
 }
 
 // A pause longer than the lease shows both: who goes on after it, and who deletes what is another's. On a busy machine
-// the processes may get too little done in some seconds to show anything. Then enough says so, and the next run is longer.
+// the processes may get too little done in some seconds to show anything. Then the next run is longer.
 func fleetOf(t *testing.T, ours, original string, enough func(mixed Result) bool) (report Report) {
 	t.Helper()
 	n := Neighbour{Name: "string", Original: here(original), Ours: here(ours), Servers: 1, Long: true}
@@ -119,7 +119,9 @@ func fleetOf(t *testing.T, ours, original string, enough func(mixed Result) bool
 
 func TestAFleetOfTheCarefulHasNoViolation(t *testing.T) {
 	t.Parallel()
-	enough := func(mixed Result) bool { return mixed.Holds["careful"] >= 100 || len(mixed.Violations) > 0 }
+	enough := func(mixed Result) bool {
+		return mixed.Holds["careful"] >= 100 || len(mixed.Violations) > 0
+	}
 	report := fleetOf(t, "careful", "careful", enough)
 	bad := report.Bad()
 	assert.True(t, len(bad) == 0 && len(report.Mixed.Violations) == 0, "%v, %v", bad, report.Mixed.Violations)
