@@ -1,4 +1,4 @@
-//go:build lockorder
+//go:build lockorder && amd64
 
 package lockorder
 

@@ -34,7 +34,8 @@ func Table(page string) (edges []Edge, mutexes []string) {
 	return edges, mutexes
 }
 
-// Differences says which edges the page does not name, and which way leads back to its beginning.
+// Differences says which edges the page does not name, and which way leads back to its beginning. A mutex may be
+// locked under another one of its name, if the page says so: then it says in which order.
 func Differences(page string, seen []Edge) (list []string) {
 	named, _ := Table(page)
 	for _, e := range seen {
@@ -53,6 +54,9 @@ func Differences(page string, seen []Edge) (list []string) {
 func circle(edges []Edge) []string {
 	next := make(map[string][]string)
 	for _, e := range edges {
+		if e.Under == e.Locked {
+			continue
+		}
 		next[e.Under] = append(next[e.Under], e.Locked)
 	}
 	done := make(map[string]bool)
