@@ -175,9 +175,10 @@ func handsOver(t *testing.T, ca, cb *holdfast.Client, fault func()) {
 // attempt.txt is what the clients send and receive, in virtual time.
 func TestTheStoryOfAnAttempt(t *testing.T) {
 	s := &chronicle{}
-	s.text.WriteString(`# What attempt.go does, as two clients, A and B, send and receive it. Times are in seconds. A request and
-# its answer take 1 ms each. A/1 is the first attempt of A. T1 is a fencing token, as the server has it;
-# @1.003 is an instant of the server's clock. The head of each script, in script/, explains its answers.
+	s.text.WriteString(`# What attempt.go does, as two clients, A and B, send and receive it. Times are in seconds.
+# A request and its answer take 1 ms each. A/1 is the first attempt of A. T1 is a fencing token, as the
+# server has it; @1.003 is an instant of the server's clock. The head of each script, in script/, explains
+# its answers.
 # "go test -run TestTheStoryOfAnAttempt -rewrite" writes this again.
 `)
 	for _, chapter := range chapters {
