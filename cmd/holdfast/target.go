@@ -100,7 +100,7 @@ func checkURL(text string) error {
 	}
 	_, err := url.PathUnescape(user)
 	switch {
-	case !socket && strings.Contains(behind, "@"), socket && hosts != "" && !hasUser, err != nil,
+	case (!socket || hasUser) && strings.Contains(behind, "@"), socket && hosts != "" && !hasUser, err != nil,
 		strings.Contains(user, "@"):
 		return errors.New("a user name or a password in a URL must be percent-encoded " +
 			"(/ is %2F, ? is %3F, # is %23, % is %25, @ is %40); or put the password into HOLDFAST_PASSWORD")
