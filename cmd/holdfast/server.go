@@ -270,8 +270,12 @@ func (a *app) password(options *redis.Options, lookup func(string) (string, bool
 
 // sentinel is the login at the Sentinels.
 func (a *app) sentinel(lookup func(string) (string, bool)) (*redis.Options, error) {
-	password, err := secret("--sentinel-password-file", a.server.sentinelFile, "HOLDFAST_SENTINEL_PASSWORD", lookup)
-	return &redis.Options{Username: a.server.sentinelUser, Password: password}, err
+	file, user := a.server.sentinelFile, a.server.sentinelUser
+	password, err := secret("--sentinel-password-file", file, "HOLDFAST_SENTINEL_PASSWORD", lookup)
+	if file != "" {
+		return &redis.Options{Username: user, CredentialsProviderContext: loginOf(user, file, password)}, err
+	}
+	return &redis.Options{Username: user, Password: password}, err
 }
 
 // secret reads a password from the file of a flag, or else from the environment.
