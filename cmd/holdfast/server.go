@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,6 +149,14 @@ func (c counter) Scan(ctx context.Context, prefix string, visit func(keys []stri
 		c.looked.Add(survey.Page)
 		return visit(keys)
 	})
+}
+
+// inner is the prefix for a holdfast inside a command, empty if that finds the same one by itself.
+func (s *server) inner() string {
+	if s.prefix == cmp.Or(os.Getenv(envPrefixOfKeys), defaultPrefix) {
+		return ""
+	}
+	return s.prefix
 }
 
 // title is where the locks are, on one line for people.
