@@ -99,7 +99,8 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	}
 	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason}
 	if o.job && !o.force {
-		return usageError("--job without --force: evict ends no run of a job", "write --force to remove the job's record")
+		return usageError("--job without --force: evict ends no run of a job",
+			"write --force to remove the job's record")
 	}
 	if o.force && o.token != "" {
 		return usageError("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
