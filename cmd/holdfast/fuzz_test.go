@@ -102,11 +102,12 @@ func TestNoPartOfAPasswordIsSaid(t *testing.T) {
 		}
 		text := pick("redis://", "rediss://", "valkey://", "redis+sentinel://", "redis+cluster://", "unix://",
 			"http://", "REDIS://", "redis:/", "", "redis+://")
-		switch host := pick("h", "h:1", "[::1]:6379", "h:1,g:2", ":1", "", "h:", "h:99999", "/tmp/x.sock"); chance.IntN(4) {
-		case 0:
-			text += host + pick("", "/", "/0", "/name") + "?" + pick("password", "db", "pool_size", "read_timeout",
-				"authSource", "max_retries", "protocol", "addr", "sentinel_password", secret+"7") + "=" + secret
-		default:
+		host := pick("h", "h:1", "[::1]:6379", "h:1,g:2", ":1", "", "h:", "h:99999", "/tmp/x.sock")
+		if chance.IntN(4) == 0 {
+			name := pick("password", "db", "pool_size", "read_timeout", "authSource", "max_retries", "protocol", "addr",
+				"sentinel_password", secret+"7")
+			text += host + pick("", "/", "/0", "/name") + "?" + name + "=" + secret
+		} else {
 			text += pick("", "u", "u%41", "default") + ":" + secret + "@" + host +
 				pick("", "/", "/0", "/name", "/name/1", "/x") + pick("", "?db=1", "?skip_verify=true", "?x=y&x=y", "#f")
 		}
