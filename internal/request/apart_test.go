@@ -132,7 +132,8 @@ func TestAClientThatCannotBeReadHidesNoOther(t *testing.T) {
 	s := request.New(request.Config{Store: memstore.New(), Prefix: "p", Timeout: time.Second, Retention: "60000"})
 	odd := map[int][]string{
 		3: {"60000", "x\nclient evil h 1 v 5", "host", "1", "v1", "5"}, 5: {"60000", "a b", "host", "1", "v1", "5"},
-		7: {"60000", "app", "host", "99999999999999999999", "v1", "5"}, 9: {"60000", "app", "host", "1", "v1", "-1\nunknown"},
+		7: {"60000", "app", "host", "99999999999999999999", "v1", "5"},
+		9: {"60000", "app", "host", "1", "v1", "-1\nunknown"},
 	}
 	for _, ids := range [][]int{{3}, {5, 7}, {3, 5, 7, 9}} {
 		var asked []request.ClientNotes
