@@ -138,7 +138,7 @@ func (c *Client) readLock(
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
 		info.Leader = &Leader{
-			Value: *r.Leader, Term: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
+			Value: *r.Leader, Token: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
 			Since: h.Since, Remaining: h.Remaining,
 		}
 	}

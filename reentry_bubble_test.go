@@ -90,7 +90,7 @@ func TestTheHintOfADeadlockFitsTheKind(t *testing.T) {
 			release(t, held)
 		}
 		releaseAll(t, several)
-		assert.Must(t, leads.Resign(t.Context()))
+		assert.Must(t, leads.Release(t.Context()))
 	})
 }
 
