@@ -52,7 +52,7 @@ func wantStillWaiting(t *testing.T, done <-chan told) {
 
 // marked reports whether the lock's record says that somebody watches.
 func (w *world) marked(c *holdfast.Client, name string) bool {
-	return strings.HasSuffix(w.Dump(c.Mutex(name).Key())["lock"], "!")
+	return strings.HasSuffix(w.Dump("holdfast:{" + name + "}")["lock"], "!")
 }
 
 func TestAFreeLockIsFoundFreeByOneRequest(t *testing.T) {

@@ -24,8 +24,8 @@ var (
 	// ErrNotHeld: a release or an extension found that the lease had already ended. The
 	// work under the lease may have overlapped with another holder's work.
 	ErrNotHeld = errors.New("holdfast: lease is no longer held")
-	// ErrHeldByOther: the lock is held, but by another holder. If ErrNotHeld applies too,
-	// ErrHeldByOther says more.
+	// ErrHeldByOther: a release found that another holder has the lock. It comes with ErrNotHeld, and
+	// says more.
 	ErrHeldByOther = errors.New("holdfast: lock is held by another holder")
 	// ErrReleased: the lease is released. It is also the cause of the lease's context after
 	// the release.

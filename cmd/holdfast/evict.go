@@ -115,11 +115,11 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	}
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	var options []holdfast.InspectOption
-	if !o.asJSON {
-		options = append(options, holdfast.HoldersOnly())
+	read := s.client.Holders
+	if o.asJSON {
+		read = s.client.Inspect
 	}
-	state, err := s.client.Inspect(ctx, name, options...)
+	state, err := read(ctx, name)
 	var job holdfast.JobInfo
 	if err == nil && (o.asJSON || !state.Held()) {
 		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run
