@@ -339,9 +339,9 @@ func TestPermitsAreAwaited(t *testing.T) {
 		wantFreeAfter(t, two, start, 0, time.Millisecond)
 		wantStillWaiting(t, all)
 
-		var limit *holdfast.LimitError
+		var limit *holdfast.MismatchError
 		err := other.Semaphore("s", 5).AwaitFree(t.Context(), 1)
-		assert.True(t, errors.As(err, &limit) && limit.InUse == 4, "another limit: %v", err)
+		assert.True(t, errors.As(err, &limit) && limit.Got == 4, "another limit: %v", err)
 		release(t, three)
 		wantFreeAfter(t, all, start, 0, time.Millisecond)
 	})
