@@ -21,8 +21,8 @@ const brief = 200 * time.Millisecond
 func short(t testing.TB, p *party, name string, err error, want int) {
 	t.Helper()
 	var missing *holdfast.MismatchError
-	assert.MustTrue(t, errors.As(err, &missing) && missing.Want == store.Acks{Replicas: want} && missing.Got == store.Acks{},
-		"got %v", err)
+	assert.MustTrue(t, errors.As(err, &missing), "got %v", err)
+	assert.True(t, missing.Want == store.Acks{Replicas: want} && missing.Got == store.Acks{}, "got %v", err)
 	s, err := p.Inspect(harness.Within(t), name)
 	assert.True(t, err == nil && !s.Held(), "it was not given back: %v, %v", s.Holders, err)
 }
