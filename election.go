@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -71,7 +71,7 @@ type term struct {
 	over chan struct{} // closed when the release has ended
 
 	// mu guards value.
-	mu    sync.Mutex
+	mu    lockorder.Mutex[term]
 	value string // the last value that was certainly proclaimed
 }
 
