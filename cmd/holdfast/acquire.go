@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -204,7 +205,7 @@ type takenJSON struct {
 func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error) {
 	token := wire.Number(l.Token())
 	if asJSON {
-		return writeJSON(w, takenJSON{
+		return screen.WriteJSON(w, takenJSON{
 			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), r.owner, time.Duration(r.ttl).Milliseconds(),
 			lockjson.Stamp(l.Deadline()),
 		})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
@@ -89,7 +90,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	case err != nil:
 		return &exitError{codeFailed, err, ""}
 	case asJSON:
-		err = writeJSON(out, result)
+		err = screen.WriteJSON(out, result)
 	default:
 		look := demo.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && colors(os.Getenv)}
 		_, err = fmt.Fprint(out, result.Text(look))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/quorum"
 )
@@ -134,7 +135,7 @@ func (d *diagnosis) run(w io.Writer) error {
 	}
 	report := doctor.Examine(fleet)
 	if d.json {
-		err = writeJSON(w, jsonReport(fleet, report))
+		err = screen.WriteJSON(w, jsonReport(fleet, report))
 	} else {
 		_, err = io.WriteString(w, d.text(fleet, report))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -223,7 +224,7 @@ type leaderJSON struct {
 // leads prints that elect itself leads.
 func (o *electOptions) leads(w io.Writer, term uint64, client string) error {
 	if o.asJSON {
-		return writeJSON(w, leaderJSON{
+		return screen.WriteJSON(w, leaderJSON{
 			lockjson.Stamp(time.Now()), o.names[0], "leading", wire.Number(term), o.value, client,
 		})
 	}
@@ -275,7 +276,7 @@ func (o *electOptions) observed(w io.Writer, now holdfast.Leader, unknown bool) 
 		text = strings.TrimRight(line.Term+" "+oneLine(now.Value), " ")
 	}
 	if o.asJSON {
-		return writeJSON(w, line)
+		return screen.WriteJSON(w, line)
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
@@ -85,7 +86,7 @@ func (e *events) emit(ev event) {
 	if len(e.names) > 1 {
 		ev.Names = e.names
 	}
-	if b, err := jsonText(ev); err == nil {
+	if b, err := screen.JSON(ev); err == nil {
 		e.file.Write(b) //nolint:errcheck // see above
 	}
 }

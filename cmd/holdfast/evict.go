@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -228,7 +229,7 @@ func (o *evictOptions) print(
 			key = wire.PeriodicKey(prefix, state.Name)
 		}
 		before := stateWithJob(state, job, key)
-		err = writeJSON(w, evictedJSON{before, n, o.force && n > 0})
+		err = screen.WriteJSON(w, evictedJSON{before, n, o.force && n > 0})
 	case n == 0 && o.job:
 		_, err = fmt.Fprintf(w, "%s is no job: there is nothing to remove\n", name)
 	case n == 0:

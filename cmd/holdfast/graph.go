@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 )
 
 // graphJSON is a line of list --graph -o json: a contract. A line has a lock and its waiters, or
@@ -129,12 +130,12 @@ func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfa
 				append([]string{}, held[q.HolderID]...),
 			})
 		}
-		if err := writeJSON(w, line); err != nil {
+		if err := screen.WriteJSON(w, line); err != nil {
 			return err
 		}
 	}
 	for _, cycle := range deadlocks {
-		if err := writeJSON(w, graphJSON{Deadlock: cycleJSON(cycle)}); err != nil {
+		if err := screen.WriteJSON(w, graphJSON{Deadlock: cycleJSON(cycle)}); err != nil {
 			return err
 		}
 	}

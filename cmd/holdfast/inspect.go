@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -74,11 +75,11 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		key := wire.Key(s.prefix, name)
 		switch {
 		case foreign != nil && asJSON:
-			return writeJSON(w, foreignRow(*foreign).state)
+			return screen.WriteJSON(w, foreignRow(*foreign).state)
 		case foreign != nil:
 			return printForeign(w, name, *foreign)
 		case asJSON:
-			return writeJSON(w, inspectJSON{
+			return screen.WriteJSON(w, inspectJSON{
 				stateWithJob(state, job, key), cycleJSON(cycle), s.nodesAsJSON(ctx),
 			})
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -473,7 +474,7 @@ func (l *lister) printHeader(rows bool) error {
 func (l *lister) printRow(r row) error {
 	switch l.output {
 	case "json":
-		return writeJSON(l.w, r.state)
+		return screen.WriteJSON(l.w, r.state)
 	case "name":
 		_, err := fmt.Fprintln(l.w, oneLine(r.state.Name))
 		return err

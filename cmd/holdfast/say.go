@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
@@ -111,7 +112,7 @@ func (p *printer) put(level, text, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.json {
-		b, err := jsonText(line{lockjson.Stamp(time.Now()), level, text, hint})
+		b, err := screen.JSON(line{lockjson.Stamp(time.Now()), level, text, hint})
 		if err == nil {
 			p.w.Write(b) //nolint:errcheck // there is no other place for it
 		}

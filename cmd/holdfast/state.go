@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -223,7 +224,7 @@ func (s *stateFile) tryToWrite() error {
 // save writes the term of a leadership. When it returns, the term survives a crash of the
 // machine. After an error the file is as it was.
 func (s *stateFile) save(election, prefix string, l *holdfast.Leadership) error {
-	text, err := jsonText(savedTerm{
+	text, err := screen.JSON(savedTerm{
 		stateFormat, election, prefix, l.HolderID(), wire.Number(l.Token()), s.identity,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -96,7 +97,7 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 	) (err error) {
 		switch {
 		case asJSON:
-			err = writeJSON(w, stateWithJob(state, job, wire.Key(a.server.prefix, name)))
+			err = screen.WriteJSON(w, stateWithJob(state, job, wire.Key(a.server.prefix, name)))
 		case a.say.level > levelQuiet:
 			err = printState(w, state, job, a.say.level == levelVerbose)
 			if f := s.foreignBeside(ctx, state, job); err == nil && f != nil {

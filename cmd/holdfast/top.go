@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -237,20 +238,22 @@ func topLive(a *app, o *topOptions) error {
 			}
 		}
 	}()
-	screen, err := openScreen(os.Stdin, os.Stdout)
+	terminal, err := screen.Open(os.Stdin, os.Stdout)
 	if err != nil {
 		return &exitError{codeInternal, fmt.Errorf("the terminal: %w", err), "write --once to print one screen"}
 	}
-	defer screen.close()
-	return s.topLoop(screen, top.New(s.title(), o.sort), readings, signals)
+	defer terminal.Close()
+	return s.topLoop(terminal, top.New(s.title(), o.sort), readings, signals)
 }
 
 // topLoop brings keys, readings and signals to the model, and the model to the screen.
-func (s *server) topLoop(screen *screen, m top.Model, readings <-chan reading, signals <-chan os.Signal) error {
+func (s *server) topLoop(
+	terminal *screen.Terminal, m top.Model, readings <-chan reading, signals <-chan os.Signal,
+) error {
 	look := topLook()
 	for {
-		m = m.Resize(screen.size())
-		if err := screen.draw(m.View(look)); err != nil {
+		m = m.Resize(terminal.Size())
+		if err := terminal.Draw(m.View(look)); err != nil {
 			return &exitError{codeInternal, fmt.Errorf("the terminal: %w", err), ""}
 		}
 		select {
@@ -270,8 +273,8 @@ func (s *server) topLoop(screen *screen, m top.Model, readings <-chan reading, s
 			if proc.Ends(sig) {
 				return silent(codeSignal + proc.Number(sig))
 			}
-			screen.forget() // the size may have changed, or the shell has written
-		case key, open := <-screen.keys:
+			terminal.Forget() // the size may have changed, or the shell has written
+		case key, open := <-terminal.Keys:
 			var quit bool
 			if m, quit = m.Key(key); quit || !open {
 				return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
@@ -30,7 +31,7 @@ func newVersion() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := versionJSON{holdfast.Version, commandline.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
-				return writeJSON(stdout, v)
+				return screen.WriteJSON(stdout, v)
 			}
 			_, err := fmt.Fprintf(stdout, "holdfast %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -242,7 +243,7 @@ func writeEvents(w io.Writer, events []watchEvent, asJSON bool) error {
 	for _, e := range events {
 		var err error
 		if asJSON {
-			err = writeJSON(w, e)
+			err = screen.WriteJSON(w, e)
 		} else {
 			_, err = fmt.Fprintln(w, e)
 		}

@@ -1,4 +1,6 @@
-package main
+// Package screen is what the tool shows: the terminal that top draws on, and JSON that is safe to
+// print.
+package screen
 
 import (
 	"os"
@@ -10,13 +12,13 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is the terminal in raw mode, with a screen of its own: what was there before is
+// Terminal is the terminal in raw mode, with a screen of its own: what was there before is
 // there again at the end. It is so little that a library for it would cost more than it
 // saves: the largest one would add a tenth to the tool.
-type screen struct {
+type Terminal struct {
 	in, out *os.File
 	before  *term.State
-	keys    chan string // closed at the end of the input
+	Keys    chan string // closed at the end of the input
 	shown   []string    // what the terminal shows; nil: unknown
 	done    chan struct{}
 }
@@ -26,12 +28,13 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-func openScreen(in, out *os.File) (*screen, error) {
+// Open takes the terminal over, until Close.
+func Open(in, out *os.File) (*Terminal, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	s := &screen{in: in, out: out, before: before, keys: make(chan string), done: make(chan struct{})}
+	s := &Terminal{in: in, out: out, before: before, Keys: make(chan string), done: make(chan struct{})}
 	if _, err := out.WriteString(enterScreen); err != nil {
 		term.Restore(int(in.Fd()), before) //nolint:errcheck // the first error says it
 		return nil, err
@@ -40,15 +43,15 @@ func openScreen(in, out *os.File) (*screen, error) {
 	return s, nil
 }
 
-// close gives the terminal back.
-func (s *screen) close() {
+// Close gives the terminal back.
+func (s *Terminal) Close() {
 	close(s.done)
 	s.out.WriteString(leaveScreen)         //nolint:errcheck // there is nothing else to do
 	term.Restore(int(s.in.Fd()), s.before) //nolint:errcheck // there is nothing else to do
 }
 
-// size is the size of the terminal; one that does not tell has 80 columns and 24 rows.
-func (s *screen) size() (width, height int) {
+// Size is the size of the terminal; one that does not tell has 80 columns and 24 rows.
+func (s *Terminal) Size() (width, height int) {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
 		return 80, 24
@@ -56,11 +59,11 @@ func (s *screen) size() (width, height int) {
 	return width, height
 }
 
-// forget draws all lines the next time.
-func (s *screen) forget() { s.shown = nil }
+// Forget draws all lines the next time.
+func (s *Terminal) Forget() { s.shown = nil }
 
-// draw writes the lines that have changed.
-func (s *screen) draw(lines []string) error {
+// Draw writes the lines that have changed.
+func (s *Terminal) Draw(lines []string) error {
 	var b strings.Builder
 	if len(lines) != len(s.shown) {
 		s.shown = make([]string, len(lines))
@@ -82,8 +85,8 @@ func (s *screen) draw(lines []string) error {
 const escapeAfter = 50 * time.Millisecond
 
 // read decodes the input into keys.
-func (s *screen) read() {
-	defer close(s.keys)
+func (s *Terminal) read() {
+	defer close(s.Keys)
 	input := make(chan []byte)
 	go func() {
 		defer close(input)
@@ -120,7 +123,7 @@ func (s *screen) read() {
 		}
 		for _, key := range keys {
 			select {
-			case s.keys <- key:
+			case s.Keys <- key:
 			case <-s.done:
 				return
 			}

@@ -1,4 +1,4 @@
-package main
+package screen
 
 import (
 	"encoding/json"
@@ -9,10 +9,10 @@ import (
 	"unicode/utf16"
 )
 
-// jsonText is v as one line of JSON that is safe to show: a terminal reads it, too. encoding/json leaves DEL,
+// JSON is v as one line of JSON that is safe to show: a terminal reads it, too. encoding/json leaves DEL,
 // the control characters behind ASCII (one of them begins an escape sequence) and those that turn the text
 // around them as they are. A program reads the same value either way.
-func jsonText(v any) ([]byte, error) {
+func JSON(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -33,9 +33,9 @@ func jsonText(v any) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// writeJSON prints v as one line.
-func writeJSON(w io.Writer, v any) error {
-	text, err := jsonText(v)
+// WriteJSON prints v as one line.
+func WriteJSON(w io.Writer, v any) error {
+	text, err := JSON(v)
 	if err == nil {
 		_, err = w.Write(text)
 	}
