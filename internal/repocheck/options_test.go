@@ -1,4 +1,4 @@
-package holdfast_test
+package repocheck
 
 import (
 	"errors"
@@ -125,7 +125,7 @@ func compiled(t *testing.T) types.Importer {
 	t.Helper()
 	// With -trimpath and without cgo, as what is tested without the race detector: nothing has to be compiled for it.
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-trimpath", "-export",
-		"-f", "{{.ImportPath}} {{.Export}}", ".", "time")
+		"-f", "{{.ImportPath}} {{.Export}}", "github.com/holdfast-go/holdfast", "time")
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
