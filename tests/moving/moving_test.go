@@ -270,10 +270,10 @@ func TestThePagesShowTheFiles(t *testing.T) {
 		"setnx.md":          byHand,
 		"../zh-CN/setnx.md": byHand,
 		"redsync.md": {
-			"redsync/calls.go", "redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go",
+			"redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go",
 		},
 		"redislock.md": {
-			"redislock/calls.go", "redislock/before.go", "redislock/shared.go", "redislock/during.go",
+			"redislock/before.go", "redislock/shared.go", "redislock/during.go",
 			"redislock/after.go",
 		},
 		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
