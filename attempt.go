@@ -1,6 +1,7 @@
 // attempt: one acquisition at the server, from the first request to the grant.
 //
-// This is the file to read first. An example: client A holds the lock, and client B calls Lock.
+// This is the file to read first. An example: client A holds the lock, and client B calls Lock. What
+// both send and receive then, and what if a push or an answer is lost, is in attempt.txt.
 //
 //  1. B sends acquire under a new attempt ID, B/7 (askFirst). B has no subscription yet, so the
 //     request does not ask to wait. The server answers "busy".

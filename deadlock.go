@@ -7,11 +7,11 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -24,11 +24,11 @@ type chainWait struct {
 	number uint64           // of this wait inside its process
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex // guards the fields below; locked before those of leases, holds, the renewer, the notes
-	attempt string     // its attempt in a wait queue; empty while it waits for its process
-	since   time.Time  // when it began to wait
-	place   int        // its position in the wait queue, when it joined
-	looks   uint64     // how often it has said that it still waits
+	mu      lockorder.Mutex[chainWait] // guards the fields below; see docs/architecture.md for its order
+	attempt string                     // its attempt in a wait queue; empty while it waits for its process
+	since   time.Time                  // when it began to wait
+	place   int                        // its position in the wait queue, when it joined
+	looks   uint64                     // how often it has said that it still waits
 	timer   *time.Timer
 	held    []*leaseState // those under which the client's record shows it
 	shownTo []string      // attempts of other clients under which their records may show it

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -60,7 +60,7 @@ type Leadership struct {
 	resigning chan struct{} // full during Resign
 
 	// mu guards value.
-	mu    sync.Mutex
+	mu    lockorder.Mutex[Leadership]
 	value string // the last value that was certainly proclaimed
 }
 

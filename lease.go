@@ -9,9 +9,10 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
@@ -54,10 +55,10 @@ type leaseState struct {
 // leaseEnd is the end of a Lease or of a MultiLease: why it ended, and which contexts end
 // with it.
 type leaseEnd struct {
-	mu       sync.Mutex  // guards the fields below; under mu the code calls nothing but cancel
-	cause    error       // nil while held
-	extra    *leaseExtra // nil until it is needed
-	released bool        // the caller has called Release
+	mu       lockorder.Mutex[leaseEnd] // guards the fields below; under mu the code calls nothing but cancel
+	cause    error                     // nil while held
+	extra    *leaseExtra               // nil until it is needed
+	released bool                      // the caller has called Release
 }
 
 // leaseExtra holds the fields that few leases need.

@@ -4,10 +4,10 @@ package holdfast
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -137,7 +137,7 @@ func (c *Client) routeOf(name, key string, ack request.Acks) *route {
 
 // shared stores values that many locks have in common, by key.
 type shared[K comparable, V any] struct {
-	mu  sync.Mutex
+	mu  lockorder.Mutex[shared[K, V]]
 	all map[K]*V
 }
 

@@ -5,16 +5,17 @@ package holdfast
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // members are the leases under one hold, and what decides whether one more may join. While
 // the hold is shared, all of its leases are readers'. Otherwise it serves one lease, and the
 // readers are re-entries under that.
 type members struct {
-	mu sync.Mutex // guards all fields but hasTurn
+	mu lockorder.Mutex[members] // guards all fields but hasTurn
 
 	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
 	// over.

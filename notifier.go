@@ -5,11 +5,11 @@ package holdfast
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -31,7 +31,7 @@ type notifier struct {
 	log      *slog.Logger
 	logs     bool // there is a logger
 
-	mu      sync.Mutex
+	mu      lockorder.Mutex[notifier]
 	queue   []news
 	done    chan struct{} // closed when everything is reported; nil: no goroutine reports
 	dropped int           // since the last call of a handler

@@ -6,15 +6,15 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // registrations are what clients reported about themselves, read once for each client.
 type registrations struct {
-	mu      sync.Mutex
+	mu      lockorder.Mutex[registrations]
 	clients map[string]*registration // by client ID
 
 	waiters int // how many waiters of each lock have names, at most

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // Reason says why a lease is lost.
@@ -90,7 +91,7 @@ type Renewer struct {
 
 	// mu guards everything below, and the unexported fields of each Item. While it is held,
 	// there is no I/O and no callback.
-	mu      sync.Mutex
+	mu      lockorder.Mutex[Renewer]
 	queue   queue
 	timer   *time.Timer
 	armed   time.Duration // when the timer fires; 0: never
