@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,5 +104,27 @@ func TestADamagedRecordIsRemovedByForce(t *testing.T) {
 		assert.Must(t, err)
 		assert.True(t, !info.Held() && info.LastEviction.Reason == "broken", "%+v", info)
 		release(t, mustLock(t, c.Mutex("a")))
+	})
+}
+
+// So it is with the record of a job, and a lock of the same name stays as it is.
+func TestADamagedJobIsRemovedByForce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, c.Mutex("a"))
+		for field, value := range map[string]string{"period": "soon", "undone": "a b", "lock": "5 abc"} {
+			damaged := map[string]string{"lock": "5", "birth": "5"}
+			damaged[field] = value
+			w.PlantRecord("holdfast:{a}:periodic", damaged)
+			e := holdfast.Eviction{By: "ann", Reason: "broken", Job: true}
+			_, err := c.Evict(t.Context(), "a", e)
+			assert.Is(t, err, holdfast.ErrInvalid)
+			e.Force = true
+			n, err := c.Evict(t.Context(), "a", e)
+			assert.True(t, n == 1 && err == nil, "%s: %d, %v", field, n, err)
+			result, err := c.Periodic("a", time.Hour).Do(t.Context(), func(context.Context) error { return nil })
+			assert.True(t, result.Ran && err == nil, "%s: %+v, %v", field, result, err)
+		}
+		release(t, l)
 	})
 }
