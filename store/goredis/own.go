@@ -335,13 +335,14 @@ func (o *own) answers(ctx context.Context) bool {
 	return o.ping(ctx, pool)
 }
 
-// ping asks on a connection that is not retired. A refusal is an answer, too.
+// ping asks on a connection that is not retired. A refusal is an answer, too, and so is what has shown that the
+// connection is dead.
 func (o *own) ping(ctx context.Context, pool *redis.Client) bool {
 	err := pool.Ping(ctx).Err()
 	for tries := 0; err != nil && errors.Is(err, errRetired) && tries < cap(o.others)+spareForRenewals; tries++ {
 		err = pool.Ping(ctx).Err()
 	}
-	return err == nil || serverError(err) != nil
+	return err == nil || serverError(err) != nil || errors.Is(err, errGivenUp)
 }
 
 // watch makes a conn of a new connection.

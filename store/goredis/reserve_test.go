@@ -2,8 +2,10 @@ package goredis_test
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,6 +148,35 @@ func TestANewPasswordCostsNoLease(t *testing.T) {
 	t.Run("the first", func(t *testing.T) {
 		newPassword(t, redis.Options{}, "CONFIG", "SET", "requirepass", "new")
 	})
+	t.Run("the first, and no look at the socket, as with TLS", func(t *testing.T) {
+		newPassword(t, redis.Options{Dialer: covered}, "CONFIG", "SET", "requirepass", "new")
+	})
+}
+
+// covered dials connections that do not show their sockets.
+func covered(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(redistest.Router).Dial(ctx, network, addr)
+	return struct{ net.Conn }{c}, err
+}
+
+// refusedBeside makes requests at the same time, until one of them is refused on a connection that it made.
+func refusedBeside(t *testing.T, s *redistest.Server, st *goredis.Store) {
+	t.Helper()
+	var refused atomic.Int32
+	for before := st.Connections(); refused.Load() == 0; {
+		s.Pause()
+		var all sync.WaitGroup
+		for range before + 1 {
+			all.Go(func() {
+				if _, err := st.Run(t.Context(), script.Inspect, []string{"holdfast:{b}"}, nil); err != nil {
+					refused.Add(1)
+				}
+			})
+		}
+		redistest.Await(t, "a connection is made", func() bool { return st.Connections() > before })
+		s.Continue()
+		all.Wait()
+	}
 }
 
 func newPassword(t *testing.T, options redis.Options, change ...any) {
@@ -155,12 +186,16 @@ func newPassword(t *testing.T, options redis.Options, change ...any) {
 	options.Addr, options.PoolSize = s.Addr(), 4
 	rdb := dialling(t, &options)
 	renewed := make(observer, 100)
-	c, err := holdfast.New(goredis.New(rdb), holdfast.Config{TTL: 2 * time.Second, Observer: renewed})
+	st := goredis.New(rdb)
+	c, err := holdfast.New(st, holdfast.Config{TTL: 2 * time.Second, Observer: renewed})
 	assert.Must(t, err)
 	l, err := c.Mutex("a").Lock(t.Context())
 	assert.Must(t, err)
 	s.Do(t, change...)
-	assert.NoError(t, redistest.Next(t, "a renewal", renewed))
+	refusedBeside(t, s, st)
+	for range 2 {
+		assert.NoError(t, redistest.Next(t, "a renewal", renewed))
+	}
 	assert.NoError(t, l.Release(t.Context()))
 	assert.NoError(t, c.Close(t.Context()))
 }

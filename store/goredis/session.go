@@ -16,13 +16,13 @@ import (
 
 // maxSilence is how long a connection may be silent while somebody waits for a push, before it gets a
 // PING. If it has no answer after half as long again, and the server answers elsewhere, it is given up.
-// So a waiter whose connection a router has forgotten is served within some seconds. While nobody waits,
-// nothing is sent.
+// So a waiter whose connection a router has forgotten is served within 5 s. While nobody waits, nothing is
+// sent.
 const maxSilence = 2 * time.Second
 
-// serverSilence is how many times maxSilence a subscription lasts at a server that does not answer
-// elsewhere either.
-const serverSilence = 15
+// serverDoubts is how often the server may not answer elsewhere either, before the subscription is given up all
+// the same. At a server that is silent, this takes 30 s.
+const serverDoubts = 20
 
 // A server that was replaced and lives on keeps its subscriptions, but receives no pushes. So
 // a subscription checks that it is where pushes come from. In a Cluster it compares with what
@@ -134,13 +134,58 @@ func endsSession(f *adapter.Feed, err error) bool {
 	return adapter.Transient(refusal) || f.SubscribeRefused("", err)
 }
 
+// quiet decides what to do about a subscription that says nothing. Its times are since the session began.
+// They are times, not ticks: a session that was busy with something else has lost none.
+type quiet struct {
+	longest time.Duration // see maxSilence
+	heard   time.Duration // when the server has said something last
+	asked   time.Duration // when it was sent a PING after that; 0: it was not
+	doubts  int           // since that PING
+}
+
+// sign is what to do about a silent subscription.
+type sign uint8
+
+const (
+	goOn   sign = iota
+	ask         // with a PING
+	doubt       // it has no answer: find out whether the server answers elsewhere
+	giveUp      // it did not, for long
+)
+
+// next says what to do now, and when to look again. heard says whether the server has said something since the
+// last look, and awaited whether somebody waits for that.
+//
+// If the subscription has rested when a wait begins, it is asked at once: it may have been dead for long.
+func (q *quiet) next(now time.Duration, heard, awaited bool) (do sign, again time.Duration) {
+	if heard {
+		q.heard, q.asked, q.doubts = now, 0, 0
+	}
+	switch {
+	case !awaited:
+		return goOn, q.longest / 2
+	case q.asked == 0 && now-q.heard < q.longest:
+		return goOn, q.heard + q.longest - now
+	case q.asked == 0:
+		q.asked = now
+		return ask, q.longest / 2
+	case now-q.asked < q.longest/2:
+		return goOn, q.asked + q.longest/2 - now
+	case q.doubts == serverDoubts:
+		return giveUp, 0
+	}
+	q.doubts++
+	return doubt, q.longest / 4
+}
+
 // writeChanges sends the server the changed subscriptions, and a PING when it is silent, until
 // the session has ended.
 func (s *Store) writeChanges(
 	f *adapter.Feed, ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error),
 ) {
-	tick := time.NewTicker(s.feeds.silence / 2)
-	defer tick.Stop()
+	began, silence := time.Now(), quiet{longest: s.feeds.silence}
+	look := time.NewTimer(s.feeds.silence / 2)
+	defer look.Stop()
 	var check <-chan time.Time
 	if s.retry.Failover {
 		tick := time.NewTicker(checkPrimaryEvery)
@@ -150,7 +195,6 @@ func (s *Store) writeChanges(
 		defer tick.Stop()
 		check = tick.C
 	}
-	silent := 0 // ticks in a row
 	var again <-chan time.Time
 	defer func() {
 		if again != nil {
@@ -170,16 +214,15 @@ func (s *Store) writeChanges(
 			again, err = s.checkDemotion(f)
 		case <-again:
 			again, err = s.checkDemotion(f)
-		case <-tick.C:
-			if silent++; heard.Swap(false) || !f.Awaited() {
-				silent = 0
-			}
-			switch {
-			case silent == 2:
+		case <-look.C:
+			do, next := silence.next(time.Since(began), heard.Swap(false), f.Awaited())
+			if do == ask {
 				err = ps.Ping(f.Context)
-			case silent > 2 && (silent > 2*serverSilence || s.answersElsewhere(f)):
+			}
+			if do == giveUp || do == doubt && s.answersElsewhere(f) && !heard.Load() {
 				err = errSilent
 			}
+			look.Reset(next)
 		}
 		if err != nil {
 			end(err)
@@ -255,8 +298,10 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 	if s.cluster != nil {
 		return f.Node != "" && s.cluster.misplaced(f, channel)
 	}
+	ctx, cancel := context.WithTimeout(f.Context, s.feeds.silence/2) // the caller also looks for silence
+	defer cancel()
 	defer s.single.put()
-	count, err := s.single.get().pool.PubSubNumSub(f.Context, channel).Result()
+	count, err := s.single.get().pool.PubSubNumSub(ctx, channel).Result()
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
 }
 
