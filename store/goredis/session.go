@@ -87,17 +87,18 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 		end(err)
 		return false, err
 	}
-	var heard atomic.Bool
+	var heard atomic.Int64 // when the server has said something last, in ns since began
+	began := time.Now()
 	var writing sync.WaitGroup
 	ended := make(chan struct{})
-	writing.Go(func() { s.writeChanges(f, ps, &heard, ended, end) })
+	writing.Go(func() { s.writeChanges(f, ps, began, &heard, ended, end) })
 	for {
 		var msg any
 		if msg, err = ps.Receive(f.Context); err != nil && serverError(err) == nil {
 			break
 		}
 		worked = true
-		heard.Store(true)
+		heard.Store(int64(time.Since(began)))
 		if err != nil && endsSession(f, err) {
 			break
 		}
@@ -138,8 +139,7 @@ func endsSession(f *adapter.Feed, err error) bool {
 // They are times, not ticks: a session that was busy with something else has lost none.
 type quiet struct {
 	longest time.Duration // see maxSilence
-	heard   time.Duration // when the server has said something last
-	asked   time.Duration // when it was sent a PING after that; 0: it was not
+	asked   time.Duration // when it was sent a PING; 0: it has spoken since, or was never asked
 	doubts  int           // since that PING
 }
 
@@ -153,19 +153,19 @@ const (
 	giveUp      // it did not, for long
 )
 
-// next says what to do now, and when to look again. heard says whether the server has said something since the
-// last look, and awaited whether somebody waits for that.
+// next says what to do now, and when to look again. heard is when the server has said something last, and awaited
+// whether somebody waits for a push.
 //
 // If the subscription has rested when a wait begins, it is asked at once: it may have been dead for long.
-func (q *quiet) next(now time.Duration, heard, awaited bool) (do sign, again time.Duration) {
-	if heard {
-		q.heard, q.asked, q.doubts = now, 0, 0
+func (q *quiet) next(now, heard time.Duration, awaited bool) (do sign, again time.Duration) {
+	if heard >= q.asked {
+		q.asked, q.doubts = 0, 0
 	}
 	switch {
 	case !awaited:
 		return goOn, q.longest / 2
-	case q.asked == 0 && now-q.heard < q.longest:
-		return goOn, q.heard + q.longest - now
+	case q.asked == 0 && now-heard < q.longest:
+		return goOn, heard + q.longest - now
 	case q.asked == 0:
 		q.asked = now
 		return ask, q.longest / 2
@@ -181,9 +181,9 @@ func (q *quiet) next(now time.Duration, heard, awaited bool) (do sign, again tim
 // writeChanges sends the server the changed subscriptions, and a PING when it is silent, until
 // the session has ended.
 func (s *Store) writeChanges(
-	f *adapter.Feed, ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error),
+	f *adapter.Feed, ps *redis.PubSub, began time.Time, heard *atomic.Int64, ended <-chan struct{}, end func(error),
 ) {
-	began, silence := time.Now(), quiet{longest: s.feeds.silence}
+	silence := quiet{longest: s.feeds.silence}
 	look := time.NewTimer(s.feeds.silence / 2)
 	defer look.Stop()
 	var check <-chan time.Time
@@ -215,11 +215,12 @@ func (s *Store) writeChanges(
 		case <-again:
 			again, err = s.checkDemotion(f)
 		case <-look.C:
-			do, next := silence.next(time.Since(began), heard.Swap(false), f.Awaited())
+			spoke := heard.Load()
+			do, next := silence.next(time.Since(began), time.Duration(spoke), f.Awaited())
 			if do == ask {
 				err = ps.Ping(f.Context)
 			}
-			if do == giveUp || do == doubt && s.answersElsewhere(f) && !heard.Load() {
+			if do == giveUp || do == doubt && s.answersElsewhere(f) && heard.Load() == spoke {
 				err = errSilent
 			}
 			look.Reset(next)

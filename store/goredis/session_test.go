@@ -7,10 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-// watchQuiet looks as a session does from now on, until it asks, doubts or gives up. Nothing is heard.
-func watchQuiet(q *quiet, now time.Duration, awaited func(time.Duration) bool) (do sign, at time.Duration) {
+// watchQuiet looks as a session does from now on, until it asks, doubts or gives up. The server has spoken last at
+// heard.
+func watchQuiet(q *quiet, now, heard time.Duration, awaited func(time.Duration) bool) (do sign, at time.Duration) {
 	for {
-		do, again := q.next(now, false, awaited(now))
+		do, again := q.next(now, heard, awaited(now))
 		if do != goOn {
 			return do, now
 		}
@@ -27,10 +28,10 @@ func TestADeadSubscriptionIsDoubtedInTime(t *testing.T) {
 		for wait := rested; wait < rested+2*time.Second; wait += 100 * time.Millisecond {
 			q := &quiet{longest: maxSilence}
 			awaited := func(now time.Duration) bool { return now >= wait }
-			do, asked := watchQuiet(q, rested, awaited)
+			do, asked := watchQuiet(q, rested, 0, awaited)
 			assert.True(t, do == ask && asked-wait <= maxSilence, "%v: %v after %v", rested, do, asked-wait)
 			assert.True(t, asked >= maxSilence, "it is asked %v after it has spoken", asked)
-			do, doubted := watchQuiet(q, asked, always)
+			do, doubted := watchQuiet(q, asked, 0, always)
 			assert.True(t, do == doubt && doubted-wait <= 3*time.Second, "%v: %v after %v", rested, do, doubted-wait)
 		}
 	}
@@ -39,14 +40,13 @@ func TestADeadSubscriptionIsDoubtedInTime(t *testing.T) {
 // What the server says ends the doubt, and it is asked at most once in two seconds.
 func TestASubscriptionThatSpeaksIsLeftAlone(t *testing.T) {
 	q := &quiet{longest: maxSilence}
-	for at := time.Duration(0); at < time.Minute; {
-		do, asked := watchQuiet(q, at, always)
-		assert.True(t, do == ask && asked-at == maxSilence, "%v after %v", do, asked-at)
-		at = asked + time.Millisecond
-		do, _ = q.next(at, true, true)
-		assert.True(t, do == goOn, "it has answered: %v", do)
+	heard := time.Duration(0)
+	for heard < time.Minute {
+		do, asked := watchQuiet(q, heard+time.Second, heard, always)
+		assert.True(t, do == ask && asked-heard == maxSilence, "%v after %v", do, asked-heard)
+		heard = asked + time.Millisecond
 	}
-	do, at := watchQuiet(q, time.Hour, func(now time.Duration) bool { return now > 2*time.Hour })
+	do, at := watchQuiet(q, time.Hour, heard, func(now time.Duration) bool { return now > 2*time.Hour })
 	assert.True(t, do == ask && at > 2*time.Hour, "%v at %v: nobody waited", do, at)
 }
 
@@ -54,14 +54,14 @@ func TestASubscriptionThatSpeaksIsLeftAlone(t *testing.T) {
 // was stopped for longer than that has not asked yet.
 func TestASubscriptionAtASilentServerIsKept(t *testing.T) {
 	q := &quiet{longest: maxSilence}
-	do, at := watchQuiet(q, 0, always)
+	do, at := watchQuiet(q, 0, 0, always)
 	assert.True(t, do == ask, "%v", do)
 	at += time.Hour
 	for range serverDoubts {
-		do, at = watchQuiet(q, at, always)
+		do, at = watchQuiet(q, at, 0, always)
 		assert.True(t, do == doubt, "%v", do)
 		at += maxSilence/2 + maxSilence/4 // the question, and the pause
 	}
-	do, _ = q.next(at, false, true)
+	do, _ = q.next(at, 0, true)
 	assert.True(t, do == giveUp, "%v", do)
 }
