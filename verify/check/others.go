@@ -211,7 +211,10 @@ func (r *Run) grantLearned(res *Result) (longest time.Duration) {
 					onlyDead = false
 				}
 			}
-			late := time.Duration(h.At - from - r.stalled(h.Proc, from, h.At) - r.slack())
+			late := time.Duration(h.At - from - r.slack())
+			if late > unnoticed {
+				late -= time.Duration(r.stalled(h.Proc, from, h.At)) // looks at all events
+			}
 			switch {
 			case onlyDead:
 				res.Examined++
