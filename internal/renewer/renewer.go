@@ -455,10 +455,11 @@ type sending struct {
 	late  bool          // it counts as late, or has ended; guarded by the renewer's mu
 }
 
-// limit sets after how long the batch counts as late, and returns how long an answer is taken. r.mu is
-// held.
+// limit sets after how long the batch counts as late, and returns how long an answer is taken. For a short lease
+// that is longer than the bound: the next renewal must fit into the lease, but a process that gets its processor
+// rarely reads each answer late. r.mu is held.
 func (s *sending) limit(timeout time.Duration) (limit time.Duration) {
-	limit, whole := time.Duration(math.MaxInt64), timeout
+	limit, bound, whole := time.Duration(math.MaxInt64), timeout, timeout
 	for _, a := range s.batch {
 		// A renewal that arrives after the old deadline has no effect. So the request
 		// ends then, by the clock of the client.
@@ -467,12 +468,13 @@ func (s *sending) limit(timeout time.Duration) (limit time.Duration) {
 			left = leasetime.ConfirmWithin(left)
 		}
 		if !patient(a.Hold) {
-			left = min(left, leasetime.RenewalLimit(a.TTL, s.sent-a.due))
+			part := leasetime.RenewalLimit(a.TTL, s.sent-a.due)
+			bound, left = min(bound, part), min(left, max(part, timeout))
 			whole = leasetime.RequestLimit(whole, a.TTL)
 		}
 		limit = max(min(limit, left), 0)
 	}
-	s.bound = min(timeout, limit)
+	s.bound = min(bound, limit)
 	s.whole = s.bound >= whole
 	return limit
 }
