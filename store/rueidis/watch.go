@@ -100,7 +100,8 @@ func (w *watched) Write(b []byte) (int, error) {
 
 // prompt are the commands of the store that the server answers at once, and rueidis' own.
 var prompt = [][]byte{
-	[]byte("\r\nEVALSHA\r\n"), []byte("\r\nEVAL\r\n"), []byte("\r\nPING\r\n"), []byte("\r\nSCAN\r\n"), []byte("\r\nHELLO\r\n"),
+	[]byte("\r\nEVALSHA\r\n"), []byte("\r\nEVAL\r\n"), []byte("\r\nPING\r\n"), []byte("\r\nSCAN\r\n"),
+	[]byte("\r\nHELLO\r\n"),
 }
 
 // answersAtOnce reports whether a write begins with a command that the server answers at once, and has none

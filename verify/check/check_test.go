@@ -523,14 +523,16 @@ func TestAClientLearnsOfItsGrantInTime(t *testing.T) {
 		passed  bool
 		excused int
 	}{
-		"without a fault":          {nil, 5100, false, 0},
-		"in time":                  {[]history.FaultSpan{{Name: "forget", From: at(0), Till: at(9000)}}, 4900, true, 0},
-		"too late":                 {[]history.FaultSpan{{Name: "forget", From: at(0), Till: at(900)}}, 5100, false, 0},
-		"the link was not whole":   {[]history.FaultSpan{{Name: "half-open", From: at(5), Till: at(1000)}}, 5900, true, 0},
-		"it was whole for long":    {[]history.FaultSpan{{Name: "half-open", From: at(5), Till: at(1000)}}, 6100, false, 0},
-		"a primary was replaced":   {[]history.FaultSpan{{Name: "crash", From: at(5), Till: at(6)}}, 5100, true, 1},
-		"one is replaced later":    {[]history.FaultSpan{{Name: "crash", From: at(8000), Till: at(8010)}}, 5100, false, 0},
-		"one was replaced earlier": {[]history.FaultSpan{{Name: "crash", From: at(-60_000), Till: at(-59_000)}}, 5100, false, 0},
+		"without a fault":        {nil, 5100, false, 0},
+		"in time":                {[]history.FaultSpan{{Name: "forget", From: at(0), Till: at(9000)}}, 4900, true, 0},
+		"too late":               {[]history.FaultSpan{{Name: "forget", From: at(0), Till: at(900)}}, 5100, false, 0},
+		"the link was not whole": {[]history.FaultSpan{{Name: "half-open", From: at(5), Till: at(1000)}}, 5900, true, 0},
+		"it was whole for long":  {[]history.FaultSpan{{Name: "half-open", From: at(5), Till: at(1000)}}, 6100, false, 0},
+		"a primary was replaced": {[]history.FaultSpan{{Name: "crash", From: at(5), Till: at(6)}}, 5100, true, 1},
+		"one is replaced later":  {[]history.FaultSpan{{Name: "crash", From: at(8000), Till: at(8010)}}, 5100, false, 0},
+		"one was replaced earlier": {
+			[]history.FaultSpan{{Name: "crash", From: at(-60_000), Till: at(-59_000)}}, 5100, false, 0,
+		},
 	} {
 		r := newStory(c.faults...).
 			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).

@@ -187,7 +187,9 @@ var moments = []moment{
 }
 
 // play makes a request and has a copy of it arrive at a moment. It returns the harm that the copy has done.
-func play(t *testing.T, server *redistest.Server, w Wire, op operation, at moment, sent map[*script.Script]bool) string {
+func play(
+	t *testing.T, server *redistest.Server, w Wire, op operation, at moment, sent map[*script.Script]bool,
+) string {
 	t.Helper()
 	r := &recorder{t: t, conn: server.Dial(t)}
 	defer r.conn.Close()

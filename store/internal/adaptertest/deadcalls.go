@@ -185,8 +185,10 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Election.ResumeAtOnce": with(led, func(d *dead, ctx context.Context, l leads) error {
 		return assert.Err(d.election().ResumeAtOnce(ctx, l.HolderID(), l.Term()))
 	}),
-	"Leadership.Proclaim": with(leading, func(_ *dead, ctx context.Context, l leads) error { return l.Proclaim(ctx, "c") }),
-	"Leadership.Resign":   with(leading, func(_ *dead, ctx context.Context, l leads) error { return l.Resign(ctx) }),
+	"Leadership.Proclaim": with(leading, func(_ *dead, ctx context.Context, l leads) error {
+		return l.Proclaim(ctx, "c")
+	}),
+	"Leadership.Resign": with(leading, func(_ *dead, ctx context.Context, l leads) error { return l.Resign(ctx) }),
 	"Leadership.ResignWhenDone": with(leading, func(d *dead, ctx context.Context, l leads) error {
 		return errors.Join(l.ResignWhenDone(over()), d.theirs().AwaitFree(ctx))
 	}),
@@ -198,8 +200,12 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Lease.ReleaseAfter": with(locked, func(_ *dead, ctx context.Context, l lease) error {
 		return l.ReleaseAfter(ctx, time.Second)
 	}),
-	"Lease.Extend":      with(locked, func(_ *dead, ctx context.Context, l lease) error { return l.Extend(ctx, time.Minute) }),
-	"Lease.Shorten":     with(locked, func(_ *dead, ctx context.Context, l lease) error { return l.Shorten(ctx, 20*time.Second) }),
+	"Lease.Extend": with(locked, func(_ *dead, ctx context.Context, l lease) error {
+		return l.Extend(ctx, time.Minute)
+	}),
+	"Lease.Shorten": with(locked, func(_ *dead, ctx context.Context, l lease) error {
+		return l.Shorten(ctx, 20*time.Second)
+	}),
 	"Lease.KeepPermits": with(holding, func(_ *dead, ctx context.Context, l lease) error { return l.KeepPermits(ctx, 1) }),
 	"Lease.Upgrade":     with(reading, func(_ *dead, ctx context.Context, l lease) error { return l.Upgrade(ctx) }),
 	"Lease.Downgrade":   with(writing, func(_ *dead, ctx context.Context, l lease) error { return l.Downgrade(ctx) }),
