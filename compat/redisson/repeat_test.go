@@ -32,7 +32,8 @@ func TestACopyOfARequestDoesNoHarm(t *testing.T) {
 		kind Kind
 		mode neighbour.Mode
 	}{
-		{"lock", Lock, neighbour.Exclusive}, {"fair", Fair, neighbour.Exclusive}, {"fenced", Fenced, neighbour.Exclusive},
+		{"lock", Lock, neighbour.Exclusive}, {"fair", Fair, neighbour.Exclusive},
+		{"fenced", Fenced, neighbour.Exclusive},
 		{"reader", ReadWrite, neighbour.Shared}, {"writer", ReadWrite, neighbour.Exclusive},
 		{"permits", Semaphore, neighbour.Permits},
 	} {

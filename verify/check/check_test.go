@@ -517,27 +517,30 @@ func TestAFaultThatTheEndInterruptedIsNotTheLastOne(t *testing.T) {
 // A client learns of a grant within 5 s although its connections are dead, once its link is whole. Other faults
 // excuse more.
 func TestAClientLearnsOfItsGrantInTime(t *testing.T) {
+	span := func(name string, from, till float64) []history.FaultSpan {
+		return []history.FaultSpan{{Name: name, From: at(from), Till: at(till)}}
+	}
 	for name, c := range map[string]struct {
 		faults  []history.FaultSpan
 		learned float64 // after the grant
 		passed  bool
 		excused int
 	}{
-		"without a fault":        {nil, 5100, false, 0},
-		"in time":                {[]history.FaultSpan{{Name: "forget", From: at(0), Till: at(9000)}}, 4900, true, 0},
-		"too late":               {[]history.FaultSpan{{Name: "forget", From: at(0), Till: at(900)}}, 5100, false, 0},
-		"the link was not whole": {[]history.FaultSpan{{Name: "half-open", From: at(5), Till: at(1000)}}, 5900, true, 0},
-		"it was whole for long":  {[]history.FaultSpan{{Name: "half-open", From: at(5), Till: at(1000)}}, 6100, false, 0},
-		"a primary was replaced": {[]history.FaultSpan{{Name: "crash", From: at(5), Till: at(6)}}, 5100, true, 1},
-		"one is replaced later":  {[]history.FaultSpan{{Name: "crash", From: at(8000), Till: at(8010)}}, 5100, false, 0},
-		"one was replaced earlier": {
-			[]history.FaultSpan{{Name: "crash", From: at(-60_000), Till: at(-59_000)}}, 5100, false, 0,
-		},
+		"without a fault":          {nil, 5100, false, 0},
+		"in time":                  {span("forget", 0, 9000), 4900, true, 0},
+		"too late":                 {span("forget", 0, 900), 5100, false, 0},
+		"the link was not whole":   {span("half-open", 5, 1000), 5900, true, 0},
+		"it was whole for long":    {span("half-open", 5, 1000), 6100, false, 0},
+		"a primary was replaced":   {span("crash", 5, 6), 5100, true, 1},
+		"one is replaced later":    {span("crash", 8000, 8010), 5100, false, 0},
+		"one was replaced earlier": {span("crash", -60_000, -59_000), 5100, false, 0},
 	} {
 		r := newStory(c.faults...).
 			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
 			note(10, "release", "l", "c1/1", held(10, "c2/1")).
-			hold(hold{client: 2, lock: "l", owner: "c2/1", token: token(10), asked: 2, got: 10 + c.learned, over: 9000}).
+			hold(hold{
+				client: 2, lock: "l", owner: "c2/1", token: token(10), asked: 2, got: 10 + c.learned, over: 9000,
+			}).
 			hold(hold{client: 1, lock: "l", owner: "c1/2", token: token(9050), asked: 2, got: 9050, over: 9060}).
 			results()["recovery"]
 		assert.True(t, r.Passed() == c.passed && r.Excused == c.excused, "%s: %+v", name, r)
@@ -546,6 +549,9 @@ func TestAClientLearnsOfItsGrantInTime(t *testing.T) {
 
 // After a fault that has only forgotten connections, a lock comes back within the time in which that is noticed.
 func TestForgottenConnectionsAreRecoveredFromSoon(t *testing.T) {
+	refused := func(from, till float64) []history.FaultSpan {
+		return []history.FaultSpan{{Name: "refuse", From: at(from), Till: at(till)}}
+	}
 	for name, c := range map[string]struct {
 		others []history.FaultSpan
 		back   float64 // after the end of the fault
@@ -553,8 +559,8 @@ func TestForgottenConnectionsAreRecoveredFromSoon(t *testing.T) {
 	}{
 		"in time":                {nil, 5050, true},
 		"too late":               {nil, 5200, false},
-		"after another fault":    {[]history.FaultSpan{{Name: "refuse", From: at(10), Till: at(90)}}, 15_050, true},
-		"long after another one": {[]history.FaultSpan{{Name: "refuse", From: at(-30_000), Till: at(-29_000)}}, 5200, false},
+		"after another fault":    {refused(10, 90), 15_050, true},
+		"long after another one": {refused(-30_000, -29_000), 5200, false},
 	} {
 		r := newStory(append(c.others, history.FaultSpan{Name: "forget", From: at(50), Till: at(100)})...).
 			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 100 + c.back, over: 90_000}).

@@ -109,12 +109,16 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Mutex.AwaitFree":    plain(func(d *dead, ctx context.Context) error { return d.mutex().AwaitFree(ctx) }),
 	"Mutex.IsHeld":       plain(func(d *dead, ctx context.Context) error { return assert.Err(d.mutex().IsHeld(ctx)) }),
 	"Mutex.Holder":       plain(func(d *dead, ctx context.Context) error { return assert.Err(d.mutex().Holder(ctx)) }),
-	"Mutex.HoldCount":    plain(func(d *dead, ctx context.Context) error { return assert.Err(d.mutex().HoldCount(ctx)) }),
+	"Mutex.HoldCount": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.mutex().HoldCount(ctx))
+	}),
 
-	"RWMutex.Lock":          plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().Lock(ctx)) }),
-	"RWMutex.RLock":         plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().RLock(ctx)) }),
-	"RWMutex.TryLock":       plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().TryLock(ctx)) }),
-	"RWMutex.TryRLock":      plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().TryRLock(ctx)) }),
+	"RWMutex.Lock":    plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().Lock(ctx)) }),
+	"RWMutex.RLock":   plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().RLock(ctx)) }),
+	"RWMutex.TryLock": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().TryLock(ctx)) }),
+	"RWMutex.TryRLock": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().TryRLock(ctx))
+	}),
 	"RWMutex.Do":            plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
 	"RWMutex.RDo":           plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
 	"RWMutex.AwaitFree":     plain(func(d *dead, ctx context.Context) error { return d.rw().AwaitFree(ctx) }),
@@ -135,9 +139,11 @@ var deadCalls = map[string]func(d *dead) calling{
 		return known(d.permits().SetLimit(ctx, 5))
 	}),
 
-	"MultiMutex.Lock":    plain(func(d *dead, ctx context.Context) error { return assert.Err(d.several().Lock(ctx)) }),
-	"MultiMutex.TryLock": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.several().TryLock(ctx)) }),
-	"MultiMutex.Do":      plain(func(d *dead, ctx context.Context) error { return d.several().Do(ctx, job) }),
+	"MultiMutex.Lock": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.several().Lock(ctx)) }),
+	"MultiMutex.TryLock": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.several().TryLock(ctx))
+	}),
+	"MultiMutex.Do": plain(func(d *dead, ctx context.Context) error { return d.several().Do(ctx, job) }),
 
 	"Periodic.Do": plain(func(d *dead, ctx context.Context) error {
 		ran, err := d.periodic().Do(ctx, job)
@@ -206,9 +212,11 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Lease.Shorten": with(locked, func(_ *dead, ctx context.Context, l lease) error {
 		return l.Shorten(ctx, 20*time.Second)
 	}),
-	"Lease.KeepPermits": with(holding, func(_ *dead, ctx context.Context, l lease) error { return l.KeepPermits(ctx, 1) }),
-	"Lease.Upgrade":     with(reading, func(_ *dead, ctx context.Context, l lease) error { return l.Upgrade(ctx) }),
-	"Lease.Downgrade":   with(writing, func(_ *dead, ctx context.Context, l lease) error { return l.Downgrade(ctx) }),
+	"Lease.KeepPermits": with(holding, func(_ *dead, ctx context.Context, l lease) error {
+		return l.KeepPermits(ctx, 1)
+	}),
+	"Lease.Upgrade":   with(reading, func(_ *dead, ctx context.Context, l lease) error { return l.Upgrade(ctx) }),
+	"Lease.Downgrade": with(writing, func(_ *dead, ctx context.Context, l lease) error { return l.Downgrade(ctx) }),
 
 	"MultiLease.Release": with(both, func(_ *dead, ctx context.Context, l leases) error { return l.Release(ctx) }),
 	"MultiLease.ReleaseWhenDone": with(both, func(d *dead, ctx context.Context, l leases) error {
@@ -264,11 +272,11 @@ func cmpErr(err error, right bool, format string, args ...any) error {
 
 // apiCalls are the methods of the API that take a context: those of a client, and of what they return.
 func apiCalls() (calls []string) {
-	background := reflect.TypeFor[context.Context]()
+	background, client := reflect.TypeFor[context.Context](), reflect.TypeFor[holdfast.Client]()
 	seen := make(map[reflect.Type]bool)
 	var visit func(of reflect.Type)
 	visit = func(of reflect.Type) {
-		if of.Kind() != reflect.Pointer || of.Elem().PkgPath() != reflect.TypeFor[holdfast.Client]().PkgPath() || seen[of] {
+		if of.Kind() != reflect.Pointer || of.Elem().PkgPath() != client.PkgPath() || seen[of] {
 			return
 		}
 		seen[of] = true
@@ -282,7 +290,7 @@ func apiCalls() (calls []string) {
 			}
 		}
 	}
-	visit(reflect.TypeFor[*holdfast.Client]())
+	visit(reflect.PointerTo(client))
 	return calls
 }
 
