@@ -217,19 +217,33 @@ func (l Library) deadQuorum(t *testing.T) *dead {
 }
 
 // deadConnectionCostsNoLease tests that a lease that is shorter than the limit of a request outlives
-// the connection over which it was granted.
+// the connection over which it was granted, under a default Config.
 func (l Library) deadConnectionCostsNoLease(t *testing.T) {
 	t.Parallel()
-	d := l.dead(t)
-	lease, err := d.c.Mutex("a", holdfast.TTL(3*time.Second)).Lock(t.Context())
+	proxy := redistest.NewProxy(t, l.start(t).Addr())
+	renewed := make(renewedAfter, 100)
+	cfg := holdfast.Config{Prefix: redistest.Prefix(), Observer: renewed}
+	c, err := holdfast.New(l.store(t, proxy.Addr(), Client{Watched: true}), cfg)
+	assert.Must(t, err)
+	lease, err := c.Mutex("a", holdfast.TTL(2*time.Second)).Lock(t.Context())
 	assert.Must(t, err)
 	granted := time.Now()
-	d.forget()
-	redistest.Await(t, "it is renewed beyond its TTL, or lost", func() bool {
-		return lease.Err() != nil || time.Since(granted) > 4*time.Second
-	})
+	assert.True(t, proxy.Forget() > 0, "there is no connection")
+	for time.Since(granted) < 4*time.Second && lease.Err() == nil {
+		t.Logf("renewed with %v left", redistest.Next(t, "a renewal", renewed).Round(time.Millisecond))
+	}
 	assert.NoError(t, lease.Err())
 	assert.NoError(t, lease.Release(t.Context()))
+	assert.NoError(t, c.Close(t.Context()))
+}
+
+// renewedAfter receives how long the lease would have lasted without each renewal, or 0 for one that failed.
+type renewedAfter chan time.Duration
+
+func (r renewedAfter) Observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventRenew || e.Kind == holdfast.EventLost {
+		r <- e.Remaining
+	}
 }
 
 // SlowServerGetsNothingTwice tests that a server that answers later than a connection is doubted gets each
