@@ -65,7 +65,7 @@ type Config struct {
 	Lost func(it *Item, reason Reason)
 	// Timeout is after how long a request counts as late, and the next one may be sent. A third of the
 	// TTL of each lease, and its old deadline, count too. An answer is taken for longer, see
-	// [leasetime.RenewalLimit].
+	// [leasetime.RenewalLimit] and, for a short lease, sending.limit.
 	Timeout time.Duration
 	// Late is the error of a request that is late; nil: the end of a context.
 	Late error
