@@ -462,9 +462,9 @@ type sending struct {
 // last answer took. r.mu is held.
 //
 // A process that gets its processor rarely reads each answer late. So the answer to the renewal of a short lease is
-// taken for twice as long as the bound, after which the next renewal goes out. No longer: a store notices a dead
-// connection after a part of the time that the request has. And if answers take long anyway, the next renewal waits for
-// that, because it would need another connection.
+// taken for longer than the bound, after which the next renewal goes out. A store notices a dead connection after a
+// part of that time. And if answers take long anyway, the next renewal waits for that, because it would need another
+// connection.
 func (s *sending) limit(timeout, took time.Duration) (limit time.Duration) {
 	limit, bound, whole := time.Duration(math.MaxInt64), timeout, timeout
 	s.ends = limit
@@ -483,7 +483,7 @@ func (s *sending) limit(timeout, took time.Duration) (limit time.Duration) {
 		whole = leasetime.RequestLimit(whole, a.TTL)
 		bound = min(bound, max(part, took+took/2), left)
 		if part < timeout && !a.unconfirmed {
-			s.ends, part = min(s.ends, left), min(timeout, 2*part)
+			s.ends, part = min(s.ends, left), min(timeout, 4*part)
 			left = part // not the end of the lease, which another answer may move
 		}
 		limit = min(limit, left, part)

@@ -17,7 +17,7 @@ import (
 // time that the request has.
 const (
 	doubtAfter  = time.Second
-	doubtRested = 250 * time.Millisecond // if it had rested
+	doubtRested = 250 * time.Millisecond // if it had rested, or if a renewal is under way
 	doubtShare  = 4
 	// restedAfter is for how long a connection has not been used then.
 	restedAfter = 2 * time.Second
@@ -92,7 +92,7 @@ func (c *conn) patience(deadline time.Time) time.Duration {
 		return 0
 	}
 	wait := doubtAfter
-	if time.Duration(asked-c.answered.Load()) > restedAfter {
+	if time.Duration(asked-c.answered.Load()) > restedAfter || c.own.renewed.Load() > 0 {
 		wait = doubtRested
 	}
 	if deadline.IsZero() {

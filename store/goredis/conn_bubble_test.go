@@ -169,3 +169,18 @@ func TestAConnectionWithoutALoginIsLeft(t *testing.T) {
 		assert.True(t, errors.Is(err, errRetired), "%v", err)
 	})
 }
+
+// A lease may be short, so a renewal is in doubt early.
+func TestARenewalIsInDoubtEarly(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		w.own.renewed.Add(1)
+		go func() {
+			time.Sleep(doubtRested - time.Millisecond)
+			assert.False(t, w.doubted(), "in doubt too early")
+			time.Sleep(2 * time.Millisecond)
+			assert.True(t, w.doubted(), "not in doubt")
+		}()
+		_, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.True(t, errors.Is(err, os.ErrDeadlineExceeded), "%v", err)
+	})
+}

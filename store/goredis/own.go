@@ -67,6 +67,7 @@ type own struct {
 	follows bool          // the client follows a primary
 	others  chan struct{} // a place for each request that is not a renewal
 	patient atomic.Int32  // requests that wait for acknowledgements
+	renewed atomic.Int32  // renewals that are under way
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
 	pool    *hooked    // nil: none
@@ -240,6 +241,9 @@ func (o *own) send(ctx context.Context, how urgency, cmds commands) error {
 			}
 		}
 		defer func() { <-o.others }()
+	} else {
+		o.renewed.Add(1)
+		defer o.renewed.Add(-1)
 	}
 	if len(cmds.more) > 0 {
 		o.patient.Add(1)
