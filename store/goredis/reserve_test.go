@@ -160,21 +160,20 @@ func covered(ctx context.Context, network, addr string) (net.Conn, error) {
 }
 
 // refusedBeside makes requests at the same time, until one of them is refused on a connection that it made.
-func refusedBeside(t *testing.T, s *redistest.Server, st *goredis.Store) {
+func refusedBeside(t *testing.T, proxy *redistest.Proxy, st *goredis.Store) {
 	t.Helper()
+	proxy.Delay(50 * time.Millisecond)
+	defer proxy.Pass()
 	var refused atomic.Int32
-	for before := st.Connections(); refused.Load() == 0; {
-		s.Pause()
+	for refused.Load() == 0 {
 		var all sync.WaitGroup
-		for range before + 1 {
+		for range st.Connections() + 1 {
 			all.Go(func() {
 				if _, err := st.Run(t.Context(), script.Inspect, []string{"holdfast:{b}"}, nil); err != nil {
 					refused.Add(1)
 				}
 			})
 		}
-		redistest.Await(t, "a connection is made", func() bool { return st.Connections() > before })
-		s.Continue()
 		all.Wait()
 	}
 }
@@ -183,7 +182,8 @@ func newPassword(t *testing.T, options redis.Options, change ...any) {
 	t.Helper()
 	s := redistest.Start(t, adaptertest.Free)
 	s.Do(t, "ACL", "SETUSER", "ann", "on", ">old", "~*", "&*", "+@all")
-	options.Addr, options.PoolSize = s.Addr(), 4
+	proxy := redistest.NewProxy(t, s.Addr())
+	options.Addr, options.PoolSize = proxy.Addr(), 4
 	rdb := dialling(t, &options)
 	renewed := make(observer, 100)
 	st := goredis.New(rdb)
@@ -192,7 +192,7 @@ func newPassword(t *testing.T, options redis.Options, change ...any) {
 	l, err := c.Mutex("a").Lock(t.Context())
 	assert.Must(t, err)
 	s.Do(t, change...)
-	refusedBeside(t, s, st)
+	refusedBeside(t, proxy, st)
 	for range 2 {
 		assert.NoError(t, redistest.Next(t, "a renewal", renewed))
 	}
