@@ -453,7 +453,7 @@ func TestConnectionsThatTheClientLibraryKeepsAreCounted(t *testing.T) {
 		own = "goroutine profile: total 4\n1 @ 0x44d191\n" +
 			"#\t0x12a4314\tgithub.com/holdfast-go/holdfast/verify/workload.running+0x74\tclient.go:255\n\n" +
 			"1 @ 0x4e5645\n" +
-			"#\t0x12a34cb\tgithub.com/holdfast-go/holdfast/verify/workload.(*client).obey+0xcb\tclient.go:148\n\n"
+			"#\t0x12a34cb\tgithub.com/holdfast-go/holdfast/internal/childproc.(*Orders).Obey+0xbe\torders.go:34\n\n"
 		theirs = "1 @ 0x48d40e\n#\t0x12552ce\tgithub.com/redis/rueidis.(*pipe)._backgroundRead+0x18e\tpipe.go:622\n\n" +
 			"1 @ 0x48d40f\n#\t0x1254f36\tgithub.com/redis/rueidis.(*pipe)._backgroundWrite+0x176\tpipe.go:562\n\n"
 		ours = "1 @ 0x48d410\n#\t0x1254f36\tgithub.com/holdfast-go/holdfast.(*Client).listen+0x1\tclient.go:1\n\n"

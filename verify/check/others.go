@@ -290,7 +290,7 @@ func (r *Run) orphans(e history.Event) int64 {
 	for stack := range strings.SplitSeq(e.Text, "\n\n") {
 		switch {
 		case !strings.Contains(stack, "#\t"): // no goroutine
-		case strings.Contains(stack, "workload.running+"), strings.Contains(stack, "workload.(*client).obey+"):
+		case strings.Contains(stack, "workload.running+"), strings.Contains(stack, "childproc.(*Orders).Obey+"):
 		case strings.Contains(stack, "rueidis.(*pipe)."):
 			theirs = true
 		default:
