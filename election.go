@@ -379,7 +379,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	answer, err := l.sendProclamation(ctx, wire.Value(value))
 	switch {
 	case err != nil:
-		return wrap("proclaiming a value for", h.lock.name, err)
+		return wrapChange("proclaiming a value for", h.lock.name, err)
 	case answer == "gone":
 		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())

@@ -269,8 +269,8 @@ func evictOnce(ctx context.Context, c *Client, key string, token uint64, force b
 	if token == 0 && !force { // what is removed by force need not be readable
 		record, err := c.sender.RecordUntil(ctx, []string{key}, func(*wire.Record) bool { return true })
 		switch {
-		case request.Refusal(err) != nil:
-			return nil, nil
+		case request.Refusal(err) != nil && !request.MayRunLate(err):
+			return nil, nil // the eviction says better why it is refused
 		case err != nil:
 			return nil, err
 		}

@@ -3,7 +3,22 @@ package main
 import "slices"
 
 // inKinds are those of what only some kinds of lock do.
-var inKinds = slices.Concat(in("hold.go", library, []mutant{{
+var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
+	name: "what a full server has refused cannot run late",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "	case \"OOM\", \"NOAUTH\":\n",
+	mut:  "	case \"NOAUTH\":\n",
+}}), in("periodic.go", library, []mutant{{
+	name: "a late copy of a refused run takes the period",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "		if request.MayRunLate(err) {\n",
+	mut:  "		if false {\n",
+}}), in("rwmutex.go", library, []mutant{{
+	name: "a writer writes on after a refused downgrade",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "want == down && request.MayRunLate(err)",
+	mut:  "false",
+}}), in("hold.go", library, []mutant{{
 	name: "a hold is released although another reader has joined it",
 	by:   "TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing",
 	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
