@@ -8,6 +8,11 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
 	old:  "	case \"OOM\", \"NOAUTH\":\n",
 	mut:  "	case \"NOAUTH\":\n",
+}}), in("election.go", library, []mutant{{
+	name: "a resumption that fails frees the lock beside the former leader",
+	by:   "TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader",
+	old:  "	m.minHold = max(m.minHold, d)\n",
+	mut:  "",
 }}), in("periodic.go", library, []mutant{{
 	name: "a late copy of a refused run takes the period",
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
@@ -111,7 +116,7 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 }}), in("election.go", library, []mutant{{
 	name: "a leader resumes while the former still believes",
 	by:   "TestARestartedLeaderResumesItsTerm",
-	old:  "until := c.now() + left + left/100 + 2*time.Millisecond\n",
+	old:  "until := c.now() + trustOf(left)\n",
 	mut:  "until := c.now() + left/1000\n",
 }, {
 	name: "a resumption is kept without its acknowledgements",
