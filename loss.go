@@ -264,13 +264,13 @@ func (ls *leaseState) isDropped() bool {
 
 // evictOnce returns the arguments that make copies of an eviction harmless: the ID that the record
 // remembers, and the highest token that a hold may have to be ended. Without a token the record is read
-// for that. If the server refuses to show the record, the script says why.
+// for that. If the script refuses to show the record, that of the eviction says why.
 func evictOnce(ctx context.Context, c *Client, key string, token uint64, force bool) ([]string, error) {
 	if token == 0 && !force { // what is removed by force need not be readable
 		record, err := c.sender.RecordUntil(ctx, []string{key}, func(*wire.Record) bool { return true })
 		switch {
 		case request.Refusal(err) != nil && !request.MayRunLate(err):
-			return nil, nil // the eviction says better why it is refused
+			// The eviction says better why it is refused. A late copy of it ends no hold.
 		case err != nil:
 			return nil, err
 		}

@@ -18,6 +18,11 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
 	old:  "		if request.MayRunLate(err) {\n",
 	mut:  "		if false {\n",
+}}), in("loss.go", library, []mutant{{
+	name: "an eviction after a refused reading does not say what it may end",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "		case request.Refusal(err) != nil && !request.MayRunLate(err):\n",
+	mut:  "		case request.Refusal(err) != nil:\n			return nil, nil\n",
 }}), in("rwmutex.go", library, []mutant{{
 	name: "a writer writes on after a refused downgrade",
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
