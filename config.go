@@ -1,4 +1,4 @@
-// Config, its defaults and its limits.
+// Config: the settings of a client.
 
 package holdfast
 

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -60,7 +60,7 @@ type Leadership struct {
 	resigning chan struct{} // full during Resign
 
 	// mu guards value.
-	mu    sync.Mutex
+	mu    lockorder.Mutex[Leadership]
 	value string // the last value that was certainly proclaimed
 }
 
@@ -201,7 +201,7 @@ func (e *Election) resume(
 			answer, err = c.sender.Run(ctx, script.Resume, lk.keys(), args)
 			needsCancel = needsCancel || err != nil && !request.Definite(err)
 		}
-		if err == nil || !isTransient(c, wrap("resuming", lk.name, err)) || !c.sender.Pause(ctx, failures) {
+		if err == nil || !c.isTransient(wrap("resuming", lk.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
 		}
 	}
@@ -315,34 +315,10 @@ func (e *Election) Loop(
 			}
 		}
 		lk := &e.lock
-		if ctx.Err() != nil || !loopOutlasts(ctx, lk, err, failures) || !lk.client.sender.Pause(ctx, failures) {
+		if ctx.Err() != nil || !lk.loopOutlasts(ctx, err, failures) || !lk.client.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
-}
-
-// isTransient reports whether err is a transient error of the server or of the connection: a later try
-// may succeed.
-func isTransient(c *Client, err error) bool {
-	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome)) && !elsewhere(c, err)
-}
-
-// loopOutlasts reports whether a loop goes on after err. Before that it reports that the server is
-// away. A single call ends at once if the server is out of memory or a replica does not
-// acknowledge, so that somebody acts. A loop would end for good, and both pass.
-func loopOutlasts(ctx context.Context, lk *lock, err error, failures int) bool {
-	refused := request.Refusal(err)
-	switch {
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return true
-	case isTransient(lk.client, err), errors.Is(err, ErrNotAcked), refused != nil && refused.Code == "OOM":
-	default:
-		return false
-	}
-	if failures == 0 {
-		(&retries{c: lk.client, lock: lk}).report(ctx, err)
-	}
-	return true
 }
 
 // Term returns the fencing token of the leadership. Every later leader has a higher one.
@@ -414,7 +390,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 func (l *Leadership) sendProclamation(ctx context.Context, word string) (string, error) {
 	h := l.lease.state.hold
 	l.number++
-	attempt, token := identityOf(h)
+	attempt, token := h.identity()
 	return h.lock.client.sender.Run(ctx, script.Proclaim, h.lock.keys(), []string{
 		attempt, token, strconv.FormatUint(l.number, 10), word, l.election.watch,
 		h.lock.client.retention,

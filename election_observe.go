@@ -37,7 +37,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if lk.err != nil {
 		return Leader{}, lk.err
 	}
-	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
+	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return Leader{}, err
 	}
 	l, _, err := e.read(ctx)
@@ -47,7 +47,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	case l.Term == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
-	l.Client = clientInfo(ctx, lk.client, l.ClientID)
+	l.Client = lk.client.clientInfo(ctx, l.ClientID)
 	return l, nil
 }
 
@@ -79,7 +79,7 @@ func (e *Election) read(ctx context.Context) (Leader, time.Duration, error) {
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		o := &observation{e: e, c: e.lock.client, yield: yield, wake: make(chan struct{}, 1), quiet: true}
-		if err := observable(ctx, &e.lock); err != nil {
+		if err := e.lock.observable(ctx); err != nil {
 			yield(Leader{}, err)
 			return
 		}
@@ -104,7 +104,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observable refuses calls that need no request to be refused.
-func observable(ctx context.Context, lk *lock) error {
+func (lk *lock) observable(ctx context.Context) error {
 	switch {
 	case lk.err != nil:
 		return lk.err
@@ -187,7 +187,7 @@ func (o *observation) report(ctx context.Context) (next time.Duration, more bool
 		return o.next(left), true
 	case ctx.Err() != nil:
 		return 0, false
-	case errors.Is(err, ErrClosed) || !request.Transient(err) || elsewhere(o.c, err):
+	case errors.Is(err, ErrClosed) || !request.Transient(err) || o.c.elsewhere(err):
 		o.yield(Leader{}, wrap("observing", o.e.lock.name, err))
 		return 0, false
 	}

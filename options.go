@@ -1,4 +1,4 @@
-// The options, their kinds, and their contradictions.
+// The options of all kinds of locks.
 
 package holdfast
 

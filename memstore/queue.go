@@ -141,6 +141,14 @@ func (q *queue) clone() queue {
 // needs no push. The step visits it although earlier steps have skipped it. serveQueue
 // returns the caller's token if it was granted (else 0), and whether a newcomer must queue
 // up.
+//
+// For example, a writer releases, and in the queue are: R1 at place 4, R2 at 5, R3 at 6, the
+// writer W at 7, R4 at 8. R1 to R4 are readers, and R2's client has no subscription now. The walk
+// begins at head, which is 4. R1 gets a push and a provisional grant. R2 is skipped and keeps
+// place 5. R3 may read beside R1, so it gets a grant too. W may not: it ends the walk (blocked), and
+// R4 does not overtake it. head is now 5, the first place that is taken, and cursor is 7. R1 and R3
+// may both have died after they subscribed. Then nobody would ask when their grants expire. So the
+// step asks R4, the last waiter, to poll at that time (pollTime, askNextToPoll).
 func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &st.queue
 	if own := q.find(caller); own != nil {

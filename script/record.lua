@@ -721,6 +721,14 @@ local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > 
 --    it although earlier steps have skipped it.
 -- It returns the caller's token if it was granted, and whether a newcomer must queue up.
 --
+-- For example, a writer releases, and in the queue are: R1 at place 4, R2 at 5, R3 at 6, the
+-- writer W at 7, R4 at 8. R1 to R4 are readers, and R2's client has no subscription now. The walk
+-- begins at HEAD, which is 4. R1 gets a push and a provisional grant. R2 is skipped and keeps
+-- place 5. R3 may read beside R1, so it gets a grant too. W may not: it ends the walk, and R4 does
+-- not overtake it. HEAD is now 5, the first place that is taken, and CURSOR is 7. R1 and R3 may
+-- both have died after they subscribed. Then nobody would ask when their grants expire. So the step
+-- asks R4, the last waiter, to poll at that time.
+--
 -- unfinished: the lock may be free, and there are waiters beyond the two windows. Then, and
 -- while a sweep is under way, one waiter is asked to poll at once.
 local unfinished = false

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // Reason says why a lease is lost.
@@ -90,7 +91,7 @@ type Renewer struct {
 
 	// mu guards everything below, and the unexported fields of each Item. While it is held,
 	// there is no I/O and no callback.
-	mu      sync.Mutex
+	mu      lockorder.Mutex[Renewer]
 	queue   queue
 	timer   *time.Timer
 	armed   time.Duration // when the timer fires; 0: never
@@ -403,6 +404,12 @@ func (r *Renewer) tick() {
 // renewal is due, by group. If one is, those that are nearly due fill its batch up, and no more: with
 // many leases, each would otherwise be renewed earlier, and so more often. The leases of late groups
 // wait for their turn. The confirmation of a pushed grant does not: the server has just sent that.
+//
+// The queue is a heap by next, the instant at which something must happen to a lease. For example, at
+// 10.0 s the queue has A (next 10.0 s), B (next 10.1 s, same group), C (next 10.1 s, another group). All
+// have a TTL of 30 s, so B and C are nearly due (leasetime.Slack). A goes into a batch of its group. B
+// joins that batch, because it costs no request of its own. C would need one, so the walk ends there, and
+// the timer runs again at 10.1 s. A's next is now its trust deadline: if no answer comes, that ends it.
 func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Asked, late map[*group]bool) {
 	for len(r.queue) > 0 {
 		it := r.queue[0]
@@ -519,6 +526,12 @@ func (r *Renewer) noteLate(s *sending) {
 }
 
 // note notes the outcome of each lease of a batch. err is that of all of them.
+//
+// A batch may be noted twice: first as late, then with its answer. For example, a lease with a TTL of 30 s
+// is renewed at 10 s, and the server says nothing until 13 s. note marks the lease as idle and sets its
+// next renewal. The second request goes out, also without an answer. At 17 s the first one is answered
+// "held": the lease counts from 10 s, when that request was sent, and its step stays with the second
+// request. A late answer with an error says nothing new, and is left out.
 func (r *Renewer) note(s *sending, outcomes []Outcome, err error) {
 	now := r.cfg.Now()
 	var lost, held []int

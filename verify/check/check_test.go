@@ -65,6 +65,12 @@ func (s *story) forget(lock string) *story {
 	return s
 }
 
+// revert has a record be again what it was, without a note.
+func (s *story) revert(lock, record string) *story {
+	s.record["p:{"+lock+"}"] = record
+	return s
+}
+
 // token is that of a grant at an instant.
 func token(n float64) int64 { return at(n) / us }
 
@@ -386,6 +392,31 @@ func TestWhatAKilledServerDidNotSay(t *testing.T) {
 }
 
 // A process must not be ended by its client library either.
+// Two read. The release of the one, and all that came after it, is lost with the end of the server's log: then that
+// one reads again, under the token that it had.
+func TestAHoldWhoseReleaseIsLostIsNoNewGrant(t *testing.T) {
+	both := free(2) + " 0 - +\t" + share("c1/1", "s", 1, 1) + "\t" + share("c2/1", "s", 2, 1)
+	one := free(2) + " 0 - +\t" + share("c2/1", "s", 2, 1)
+	story := func(faults ...history.FaultSpan) map[string]check.Result {
+		s := newStory(faults...)
+		s.events[0].Setup.Topology = "everysec"
+		return s.note(1, "acquire", "l", "c1/1", free(1)+" 0 - +\t"+share("c1/1", "s", 1, 1)).
+			note(2, "acquire", "l", "c2/1", both).
+			note(3, "release", "l", "c1/1", one).
+			revert("l", both).
+			note(6, "acquire", "l", "c3/1", free(6)+" 0 - +\t"+share("c1/1", "s", 1, 1)+"\t"+
+				share("c2/1", "s", 2, 1)+"\t"+share("c3/1", "s", 6, 1)).
+			note(7, "release", "l", "c1/1", free(6)+" 0 - +\t"+
+				share("c2/1", "s", 2, 1)+"\t"+share("c3/1", "s", 6, 1)).
+			results()
+	}
+	for _, name := range []string{"tokens-rise", "record-continuity", "server-exclusion"} {
+		r := story(history.FaultSpan{Name: "server-kill", From: at(4), Till: at(5), Loses: true})[name]
+		assert.True(t, r.Passed(), "%s: %+v", name, r)
+	}
+	assert.True(t, !story()["record-continuity"].Passed(), "without a loss nobody reads again")
+}
+
 func TestAPanicOfTheClientLibraryIsOurs(t *testing.T) {
 	const theirs = "it ended: exit status 2: panic: protocol bug, message handled out of order\n\ngoroutine 88 " +
 		"[running]:\ngithub.com/redis/rueidis.(*pipe)._backgroundRead(0xcf5ab49ca00)"

@@ -18,17 +18,17 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
 	old:  "		if request.MayRunLate(err) {\n",
 	mut:  "		if false {\n",
-}}), in("loss.go", library, []mutant{{
+}}), in("evict.go", library, []mutant{{
 	name: "an eviction after a refused reading does not say what it may end",
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
 	old:  "		case request.Refusal(err) != nil && !request.MayRunLate(err):\n",
 	mut:  "		case request.Refusal(err) != nil:\n			return nil, nil\n",
-}}), in("rwmutex.go", library, []mutant{{
+}}), in("conversion.go", library, []mutant{{
 	name: "a writer writes on after a refused downgrade",
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
 	old:  "want == down && request.MayRunLate(err)",
 	mut:  "false",
-}}), in("hold.go", library, []mutant{{
+}}), in("members.go", library, []mutant{{
 	name: "a hold is released although another reader has joined it",
 	by:   "TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing",
 	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
@@ -38,7 +38,7 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestNoReaderBeginsUnderALeaseThatIsBeingUpgraded",
 	old:  "case x.converting != nil, how",
 	mut:  "case x.converting != nil && how != underLease, how",
-}}), in("hold.go", worlds, []mutant{{
+}}), in("members.go", worlds, []mutant{{
 	name: "a reader joins a hold that is about to be a writer's",
 	by:   "TestWorlds",
 	old:  "case x.converting != nil, how != underLease && x.unsettled != still,\n",
@@ -48,7 +48,7 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestALoopCountsPeriodsFromTheirBeginning",
 	old:  "	wait := max(result.Next-(c.now()-seen), 0)\n",
 	mut:  "	wait := result.Next\n",
-}}), in("rwmutex.go", library, []mutant{{
+}}), in("conversion.go", library, []mutant{{
 	name: "a reader of two becomes a writer at once",
 	by:   "TestAConflictIsRefusedWithWhatToDo",
 	old:  "	case want == up && h.othersRead() != nil:\n		return nil, false, h.othersRead()\n",
@@ -88,7 +88,7 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestAnObserverIsNotToldOfAnEarlierLeaderAgain",
 	old:  "	case err == nil && leader.Term != 0 && leader.Term < o.highest:\n",
 	mut:  "	case err == nil && leader.Term != 0 && leader.Term < 0:\n",
-}}), in("lock.go", library, []mutant{{
+}}), in("reentry.go", library, []mutant{{
 	name: "the lock is free when the first re-entry is released",
 	by:   "TestALockIsReenteredUnderItsLeaseWithoutTheNetwork",
 	old:  "	return root.left && len(in) == 0\n",
@@ -113,7 +113,7 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestAReaderSharesWhileTheAnswerThatNobodyWaitsIsFresh",
 	old:  "	case writerHere:\n",
 	mut:  "	case writerHere && false:\n",
-}}), in("renewal.go", library, []mutant{{
+}}), in("lessen.go", library, []mutant{{
 	name: "the other entries of an owner trust a lease that one of them shortens",
 	by:   "TestALeaseIsNotShortenedWhereOthersTrustIt",
 	old:  "	case h.lock.owner != \"\":\n",
