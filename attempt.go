@@ -251,7 +251,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 	case wire.Busy:
 		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
-		return nil, &LimitError{Name: lk.name, InUse: a.Count, Asked: lk.limit}
+		return nil, &MismatchError{lk.name, lk.limit, a.Count}
 	case wire.Queued:
 		lk.reportEvent(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)

@@ -89,7 +89,7 @@ func (f *freeWatch) await(ctx context.Context) error {
 		case a.Kind == wire.Free:
 			return nil
 		case a.Kind == wire.Conflict:
-			return &LimitError{Name: f.name, InUse: a.Count, Asked: f.limit}
+			return &MismatchError{f.name, f.limit, a.Count}
 		case a.Kind != wire.Busy:
 			return wrap("lock", f.name, wire.OtherAnswer("await_free"))
 		case f.maxWait == 0:

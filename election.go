@@ -45,22 +45,33 @@ func (c *Client) Election(name string, options ...ElectionOption) *Election {
 // Name returns the election's name.
 func (e *Election) Name() string { return e.lock.name }
 
-// Leadership is the leadership of one leader, from Campaign to Resign. It is safe for use
-// by many goroutines. If a program drops it without Resign, its TTL ends it, and the
+// Leadership is the leadership of one leader, from Campaign to Release. Its [Lease] has the rest: the
+// token is the leader's term, which is higher than that of every leader before, and Release resigns. It
+// is safe for use by many goroutines. If a program drops it without Release, its TTL ends it, and the
 // library reports it like a [Lease].
+//
+// Release gives the leadership up: the server grants it to the next candidate in the same step, and
+// observers learn before that nobody leads. The context ends before the client sends anything. A second
+// Release returns after the first.
 type Leadership struct {
+	*Lease
+	term *term
+}
+
+// term is what a leadership has beside its lease. It must not point to the Lease, see leaseState.
+type term struct {
 	election *Election
-	lease    *Lease
+	hold     *hold
 
 	// turn is held during a proclamation, so that proclamations reach the server in the
 	// order of their numbers. Nothing else waits for it.
 	turn   chan struct{}
 	number uint64 // of the last proclamation; guarded by turn
 
-	resigning chan struct{} // full during Resign
+	over chan struct{} // closed when the release has ended
 
 	// mu guards value.
-	mu    lockorder.Mutex[Leadership]
+	mu    lockorder.Mutex[term]
 	value string // the last value that was certainly proclaimed
 }
 
@@ -79,23 +90,24 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err != nil {
 		return nil, err
 	}
-	l := newLeadership(e, lease)
+	l := newLeadership(e, lease, "")
 	for failures := 0; ; failures++ {
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
 		}
 		if ctx.Err() != nil || !request.Transient(err) || lease.Err() != nil ||
 			!e.lock.client.sender.Pause(ctx, failures) {
-			_ = l.Resign(ctx)
+			_ = l.Release(ctx)
 			return nil, err
 		}
 	}
 }
 
 // Resume continues a term from before a restart, ahead of all waiters, if nobody has taken
-// over. holderID and term are those of the former [Leadership], for example from a file. The
-// new leadership has a higher term. So a resource that checks terms refuses whatever the former
-// leader may still send. Observers continue to see the value, under the new term.
+// over. holderID and term are the [Lease.HolderID] and the [Lease.Token] of the former
+// [Leadership], for example from a file. The new leadership has a higher term. So a resource that
+// checks terms refuses whatever the former leader may still send. Observers continue to see the
+// value, under the new term.
 //
 // The server cannot know whether the former leader still runs. So it takes the lease away at
 // once, and tells the former leader. Resume then waits until the former leader can no longer
@@ -145,7 +157,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 		lk.reportFailure(told, err)
 		return nil, err
 	}
-	c.events.tellGrant(l.lease.state, Event{Wait: c.now() - told.start})
+	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
 	if waits {
 		until := c.now() + trustOf(left)
 		either, cancel := context.WithCancel(ctx)
@@ -165,7 +177,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	default:
 		return l, nil
 	}
-	_ = l.Resign(ctx)
+	_ = l.Release(ctx)
 	return nil, err
 }
 
@@ -239,13 +251,17 @@ func (e *Election) resume(
 	if lease == nil {
 		return cancel(h.endReason())
 	}
-	l = newLeadership(e, lease)
-	l.value = line.Value
-	return l, line.Left, nil
+	return newLeadership(e, lease, line.Value), line.Left, nil
 }
 
-func newLeadership(e *Election, lease *Lease) *Leadership {
-	return &Leadership{election: e, lease: lease, turn: make(chan struct{}, 1), resigning: make(chan struct{}, 1)}
+func newLeadership(e *Election, lease *Lease, value string) *Leadership {
+	t := &term{
+		election: e, hold: lease.state.hold, turn: make(chan struct{}, 1), over: make(chan struct{}), value: value,
+	}
+	lease.state.mu.Lock()
+	defer lease.state.mu.Unlock()
+	lease.state.more().term = t
+	return &Leadership{lease, t}
 }
 
 func checkValue(value string) error {
@@ -283,17 +299,8 @@ func (e *Election) Do(
 
 // run runs f as the leader, and resigns.
 func (l *Leadership) run(ctx context.Context, f func(ctx context.Context, lead *Leadership) error) error {
-	return do(ctx, lead{l.lease, l}, func(ctx context.Context) error { return f(ctx, l) })
+	return do(ctx, l, func(ctx context.Context) error { return f(ctx, l) })
 }
-
-// lead is a lease whose release is the leader's resignation.
-type lead struct {
-	*Lease
-	leadership *Leadership
-}
-
-// Release resigns.
-func (l lead) Release(ctx context.Context) error { return l.leadership.Resign(ctx) }
 
 // Loop repeats Do. After a loss of the leadership it waits until f has returned, and
 // campaigns again. While the server is away or out of memory, or replicas do not acknowledge,
@@ -321,28 +328,11 @@ func (e *Election) Loop(
 	}
 }
 
-// Term returns the fencing token of the leadership. Every later leader has a higher one.
-func (l *Leadership) Term() uint64 { return l.lease.Token() }
-
-// HolderID returns the identity of the leadership on the server, like [Lease.HolderID].
-func (l *Leadership) HolderID() string { return l.lease.HolderID() }
-
-// Context returns a context that ends when the leadership is lost or given up, like
-// [Lease.Context].
-func (l *Leadership) Context() context.Context { return l.lease.Context() }
-
-// Err returns nil while the leadership lasts. After that it returns why it ended.
-func (l *Leadership) Err() error { return l.lease.Err() }
-
-// Remaining returns the time until the trust deadline of the leadership, if no further
-// renewal succeeds. It is 0 when the leadership has ended.
-func (l *Leadership) Remaining() time.Duration { return l.lease.Remaining() }
-
 // Value returns the last value whose proclamation has certainly succeeded.
 func (l *Leadership) Value() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.value
+	l.term.mu.Lock()
+	defer l.term.mu.Unlock()
+	return l.term.value
 }
 
 // Proclaim changes the value that the leader publishes.
@@ -360,17 +350,18 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case l.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	}
-	if err := alreadyOver(ctx, "proclaiming a value for", l.election.Name()); err != nil {
+	if err := alreadyOver(ctx, "proclaiming a value for", l.Name()); err != nil {
 		return err
 	}
+	t := l.term
 	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
 	case <-ctx.Done():
-		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.election.Name(), ctx.Err())
+		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
 	}
-	h := l.lease.state.hold
-	answer, err := l.sendProclamation(ctx, wire.Value(value))
+	h := t.hold
+	answer, err := t.proclaim(ctx, wire.Value(value))
 	switch {
 	case err != nil:
 		return wrapChange("proclaiming a value for", h.lock.name, err)
@@ -380,51 +371,32 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
 		return wrap("proclaiming a value for", h.lock.name, wire.BadAnswer(answer))
 	}
-	l.mu.Lock()
-	l.value = value
-	l.mu.Unlock()
+	t.mu.Lock()
+	t.value = value
+	t.mu.Unlock()
 	return nil
 }
 
-// sendProclamation sends one proclamation. The caller has the turn.
-func (l *Leadership) sendProclamation(ctx context.Context, word string) (string, error) {
-	h := l.lease.state.hold
-	l.number++
+// proclaim sends one proclamation. The caller has the turn.
+func (t *term) proclaim(ctx context.Context, word string) (string, error) {
+	h := t.hold
+	t.number++
 	attempt, token := h.identity()
 	return h.lock.client.sender.Run(ctx, script.Proclaim, h.lock.keys(), []string{
-		attempt, token, strconv.FormatUint(l.number, 10), word, l.election.watch,
-		h.lock.client.retention,
+		attempt, token, strconv.FormatUint(t.number, 10), word, t.election.watch, h.lock.client.retention,
 	})
 }
 
 // resignLimit bounds the message to observers before a leader resigns.
 const resignLimit = time.Second
 
-// Resign gives the leadership up. The server grants it to the next candidate in the same
-// step. The context of the leadership ends before the client sends anything. Observers
-// learn that nobody leads before another candidate can become leader.
-//
-// Resign works although ctx has ended. Its errors are those of [Lease.Release].
-func (l *Leadership) Resign(ctx context.Context) error {
-	if ctx == nil {
-		return errNoContext
+// resign tells observers that nobody leads. This message is a courtesy. Without it, observers ask again when
+// the lease may have expired.
+func (t *term) resign(ctx context.Context) {
+	select {
+	case t.turn <- struct{}{}:
+		_, _ = t.proclaim(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
+		<-t.turn
+	default: // a proclamation is under way, and its value stays until the next leader's
 	}
-	l.resigning <- struct{}{} // a second Resign returns after the first
-	defer func() { <-l.resigning }()
-	if l.lease.state.end(ErrReleased) {
-		// This message is a courtesy. Without it, observers ask again when the lease may
-		// have expired.
-		select {
-		case l.turn <- struct{}{}:
-			_, _ = l.sendProclamation(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
-			<-l.turn
-		default: // a proclamation is under way, and its value stays until the next leader's
-		}
-	}
-	return l.lease.Release(ctx)
-}
-
-// ResignWhenDone resigns when ctx ends, like [Lease.ReleaseWhenDone].
-func (l *Leadership) ResignWhenDone(ctx context.Context) error {
-	return l.lease.state.whenDone(ctx, l.Err(), l.Resign)
 }

@@ -22,7 +22,7 @@ import (
 // term as its fencing token.
 type Leader struct {
 	Value     string
-	Term      uint64      // rises with every leader; 0: nobody leads
+	Token     uint64      // the fencing token of its term, rises with every leader; 0: nobody leads
 	HolderID  string      // the leader's attempt
 	ClientID  string      // the ID of its client
 	Client    *ClientInfo // nil if the client has not registered; set by Leader only
@@ -44,7 +44,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	switch {
 	case err != nil:
 		return Leader{}, wrap("asking for the leader of", lk.name, err)
-	case l.Term == 0:
+	case l.Token == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
 	l.Client = lk.client.clientInfo(ctx, l.ClientID)
@@ -62,7 +62,7 @@ func (e *Election) read(ctx context.Context) (Leader, time.Duration, error) {
 		return Leader{}, line.Left, err
 	}
 	return Leader{
-		Value: line.Value, Term: line.Token << 10, HolderID: line.Attempt, ClientID: wire.Client(line.Attempt),
+		Value: line.Value, Token: line.Token << 10, HolderID: line.Attempt, ClientID: wire.Client(line.Attempt),
 		Since: line.Since, Remaining: line.Left,
 	}, line.Left, nil
 }
@@ -174,12 +174,12 @@ func (o *observation) report(ctx context.Context) (next time.Duration, more bool
 	leader, left, err := o.ask(ctx)
 	ttl := o.e.lock.ttl
 	switch {
-	case err == nil && leader.Term != 0 && leader.Term < o.highest:
+	case err == nil && leader.Token != 0 && leader.Token < o.highest:
 		return ttl, true // a copy of an older record, so nothing new
 	case err == nil:
 		o.failed, o.until = 0, o.c.now()+left
-		o.highest = max(o.highest, leader.Term)
-		changed := o.quiet || leader.Term != o.last.Term || leader.Value != o.last.Value
+		o.highest = max(o.highest, leader.Token)
+		changed := o.quiet || leader.Token != o.last.Token || leader.Value != o.last.Value
 		o.last, o.quiet, o.lost = leader, false, false
 		if changed && !o.yield(leader, nil) {
 			return 0, false

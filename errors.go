@@ -24,8 +24,8 @@ var (
 	// ErrNotHeld: a release or an extension found that the lease had already ended. The
 	// work under the lease may have overlapped with another holder's work.
 	ErrNotHeld = errors.New("holdfast: lease is no longer held")
-	// ErrHeldByOther: the lock is held, but by another holder. If ErrNotHeld applies too,
-	// ErrHeldByOther says more.
+	// ErrHeldByOther: a release found that another holder has the lock. It comes with ErrNotHeld, and
+	// says more.
 	ErrHeldByOther = errors.New("holdfast: lock is held by another holder")
 	// ErrReleased: the lease is released. It is also the cause of the lease's context after
 	// the release.
@@ -42,10 +42,12 @@ var (
 	// ErrUnreachable: the client had no connection to the server and sent nothing. The
 	// request has no effect, now or later.
 	ErrUnreachable = store.ErrNotSent
-	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
+	// ErrLimit: the semaphore has another limit. The error is a *MismatchError.
 	ErrLimit = errors.New("holdfast: the semaphore has a different limit")
-	// ErrPeriod: the job has another period. The error is a *PeriodError.
+	// ErrPeriod: the job has another period. The error is a *MismatchError.
 	ErrPeriod = errors.New("holdfast: the job has a different period")
+	// ErrNotAcked: too few replicas or disks acknowledged a grant. The error is a *MismatchError.
+	ErrNotAcked = errors.New("holdfast: grant not acknowledged")
 	// ErrNoLeader: the server knows of no leader of the election.
 	ErrNoLeader = errors.New("holdfast: there is no leader")
 	// ErrInvalid: an argument is invalid. The client sent nothing to the server.
@@ -94,32 +96,6 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // Unwrap returns the reason why the client could not ask the server.
 func (e *HeldError) Unwrap() error { return e.Err }
 
-// LimitError says that the semaphore is in use with another limit than this process uses.
-// Either a process has a wrong configuration, or the limit was changed. The caller holds
-// nothing, and nothing was changed. It is an [ErrLimit].
-type LimitError struct {
-	Name  string
-	InUse int // the limit that the server has
-	Asked int // the limit that this process uses
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, not %d",
-		e.Name, e.InUse, e.Asked)
-}
-
-// Is makes a LimitError an ErrLimit.
-func (e *LimitError) Is(target error) bool { return target == ErrLimit }
-
-// PeriodError says that the job has another period than this process uses. Either a process
-// has a wrong configuration, or the period was changed. Nothing has run, and nothing was
-// changed. It is an [ErrPeriod].
-type PeriodError struct {
-	Name  string
-	InUse Schedule
-	Asked Schedule
-}
-
 // Schedule says when the periods of a job begin.
 type Schedule struct {
 	Period  time.Duration
@@ -134,12 +110,39 @@ func (s Schedule) String() string {
 	return fmt.Sprintf("%v at %v", s.Period, s.Offset)
 }
 
-func (e *PeriodError) Error() string {
-	return fmt.Sprintf("holdfast: job %q has a period of %v, not %v", e.Name, e.InUse, e.Asked)
+// MismatchError says that the server has something else than the call needs. Nothing has run, and the
+// caller holds nothing. It is one of these:
+//
+//   - an [ErrLimit]: the semaphore is in use with another limit. Either a process has a wrong
+//     configuration, or the limit was changed.
+//   - an [ErrPeriod]: the job has another period. The reasons are the same.
+//   - an [ErrNotAcked]: too few replicas or disks acknowledged a grant. The client has released it.
+type MismatchError struct {
+	Name string
+	Want any // of this call: the limit (an int), a [Schedule], or the acknowledgements ([store.Acks])
+	Got  any // of the server, with the same type
 }
 
-// Is makes a PeriodError an ErrPeriod.
-func (e *PeriodError) Is(target error) bool { return target == ErrPeriod }
+func (e *MismatchError) Error() string {
+	switch e.Want.(type) {
+	case int:
+		return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, not %d", e.Name, e.Got, e.Want)
+	case Schedule:
+		return fmt.Sprintf("holdfast: job %q has a period of %v, not %v", e.Name, e.Got, e.Want)
+	}
+	return fmt.Sprintf("holdfast: lock %q: too few acknowledgements: got %v, want %v", e.Name, e.Got, e.Want)
+}
+
+// Is makes a MismatchError an ErrLimit, an ErrPeriod or an ErrNotAcked.
+func (e *MismatchError) Is(target error) bool {
+	switch e.Want.(type) {
+	case int:
+		return target == ErrLimit
+	case Schedule:
+		return target == ErrPeriod
+	}
+	return target == ErrNotAcked
+}
 
 // LostError says why a lease ended without a release. It is an [ErrLost].
 type LostError struct {
@@ -185,23 +188,6 @@ func (e *LostError) Error() string {
 
 // Is makes a LostError an ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
-
-// ErrNotAcked says that too few replicas or disks acknowledged a grant. The client has
-// released it. The error is an *AckError.
-var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
-
-// AckError says which acknowledgements were missing. It is an [ErrNotAcked].
-type AckError struct {
-	Name      string
-	Want, Got store.Acks
-}
-
-func (e *AckError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: too few acknowledgements: got %v, want %v", e.Name, e.Got, e.Want)
-}
-
-// Is makes an AckError an ErrNotAcked.
-func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
 
 // DeadlockError says that calls wait for each other, so that none of them ends by itself. It
 // is an [ErrDeadlock]. See [BreakDeadlock].

@@ -51,8 +51,6 @@ func Hint(err error) string {
 			return ownLease + ", or use Reentrant"
 		}
 		return ownLease
-	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):
-		return "wait for the lock, or look up its holder with Inspect"
 	case errors.As(err, &part):
 		return "nothing has run under the locks: try again"
 	case errors.Is(err, errLate):

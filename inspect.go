@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -21,7 +20,7 @@ type LockInfo struct {
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
 	Holders      []Holder      // empty: the lock is free
 	Waiting      int           // how many wait, with those that have lost their position since
-	Waiters      []Waiter      // in order of arrival; empty with [HoldersOnly]
+	Waiters      []Waiter      // in order of arrival; empty in an answer of [Client.Holders]
 	Leader       *Leader       // the holder, if it has proclaimed a value in an election; else nil
 	LastEviction *EvictionInfo // nil if the record has none
 	Job          *JobInfo      // not nil in an answer of List: the record is that of a periodic job
@@ -97,27 +96,22 @@ type ClientInfo struct {
 
 func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Host, i.PID) }
 
-// InspectOption is an option of [Client.Inspect]: [HoldersOnly].
-type InspectOption interface{ forInspect() }
-
-type holdersOnly struct{}
-
-func (holdersOnly) forInspect() {}
-
-// HoldersOnly leaves out the waiters: LockInfo.Waiting counts them. So an answer costs two or three
-// requests for an exclusive holder, however many wait.
-func HoldersOnly() InspectOption { return holdersOnly{} }
-
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
-func (c *Client) Inspect(ctx context.Context, name string, options ...InspectOption) (LockInfo, error) {
+func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	if slices.Contains(options, HoldersOnly()) {
-		return c.readLock(ctx, name, newRegistrations(0), nil, wire.HoldersOnly)
-	}
 	return c.readLock(ctx, name, newRegistrations(allNames), nil)
+}
+
+// Holders is [Client.Inspect] without the waiters: LockInfo.Waiting counts them. So an answer costs two
+// or three requests for an exclusive holder, however many wait.
+func (c *Client) Holders(ctx context.Context, name string) (LockInfo, error) {
+	if err := c.checkReadable(ctx, name); err != nil {
+		return LockInfo{Name: name}, err
+	}
+	return c.readLock(ctx, name, newRegistrations(0), nil, wire.HoldersOnly)
 }
 
 // readLock reads a lock, or no more of it than enough and mode want, see [wire.ReadRecord].
@@ -138,7 +132,7 @@ func (c *Client) readLock(
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
 		info.Leader = &Leader{
-			Value: *r.Leader, Term: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
+			Value: *r.Leader, Token: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
 			Since: h.Since, Remaining: h.Remaining,
 		}
 	}

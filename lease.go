@@ -66,6 +66,7 @@ type leaseExtra struct {
 	own    context.Context // the context that [Lease.Context] returns; nil before its first call
 	cancel []context.CancelCauseFunc
 	stops  []func() bool // of what waits for a context to end, see ReleaseWhenDone
+	term   *term         // of a leadership
 	reentries
 }
 
@@ -142,18 +143,21 @@ func (e *leaseEnd) endWith(cause error) bool {
 }
 
 // markReleased ends the lease for its user and marks it as released. first is false if the lease
-// was released before. cause is why the lease ended.
-func (e *leaseEnd) markReleased() (first bool, cause error) {
+// was released before. cause is why the lease ended. t is nil unless it is that of a leadership.
+func (e *leaseEnd) markReleased() (first bool, cause error, t *term) {
 	e.mu.Lock()
 	e.endWith(ErrReleased)
 	first, e.released = !e.released, true
 	cause = e.cause
-	waits := e.extra != nil && e.extra.stops != nil
+	waits := false
+	if e.extra != nil {
+		waits, t = e.extra.stops != nil, e.extra.term
+	}
 	e.mu.Unlock()
 	if waits {
 		e.stopContextWaits()
 	}
-	return first, cause
+	return first, cause, t
 }
 
 // outerLease returns the lease under whose context this one was acquired.
@@ -326,9 +330,18 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		return errNoContext
 	}
 	ls := l.state
-	first, cause := ls.markReleased()
-	if !first {
+	first, cause, t := ls.markReleased()
+	switch {
+	case !first && t != nil:
+		<-t.over // the program may end when this call returns
 		return ErrReleased
+	case !first:
+		return ErrReleased
+	case t != nil:
+		defer close(t.over)
+		if errors.Is(cause, ErrReleased) {
+			t.resign(ctx)
+		}
 	}
 	hadCheck := l.check != nil
 	if hadCheck {

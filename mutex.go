@@ -4,7 +4,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -76,81 +75,3 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error
 // one request if the lock is free, and [Tries] has no effect. Under the context of a lease of
 // this lock, the error is an [ErrDeadlock]. A quorum refuses AwaitFree.
 func (m *Mutex) AwaitFree(ctx context.Context) error { return m.lock.awaitFree(ctx) }
-
-// Key returns the name of the lock's record on the server.
-func (m *Mutex) Key() string { return m.lock.key() }
-
-// IsHeld asks the server whether the lock is held. The answer may be out of date when it
-// arrives, so do not use it to decide whether to work. The errors are those of
-// [Client.Inspect].
-func (m *Mutex) IsHeld(ctx context.Context) (bool, error) {
-	h, err := m.Holder(ctx)
-	return h != nil, err
-}
-
-// Holder asks the server which holder the lock has. It returns nil if the lock is free. The
-// errors are those of [Client.Inspect].
-func (m *Mutex) Holder(ctx context.Context) (*Holder, error) {
-	if m.lock.err != nil {
-		return nil, m.lock.err
-	}
-	c := m.lock.client
-	if err := c.checkReadable(ctx, m.lock.name); err != nil {
-		return nil, err
-	}
-	info, err := c.readLock(ctx, m.lock.name, newRegistrations(0), anyHolder, wire.HoldersOnly)
-	if err != nil || !info.Held() {
-		return nil, err
-	}
-	return &info.Holders[0], nil
-}
-
-// HoldCount asks the server how often the caller holds the lock.
-//
-// With [Owner], it counts the leases under that name in all processes. Without [Owner], it
-// counts the leases of the hold that ctx belongs to. The server does not know the leases of
-// a re-entry under a context. HoldCount adds them only if ctx belongs to them.
-//
-// The count is 0 if nobody holds the lock. If only others hold it, the error is an
-// [ErrHeldByOther]. The other errors are those of [Client.Inspect].
-func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	lk := &m.lock
-	if lk.err != nil {
-		return 0, lk.err
-	}
-	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
-		return 0, err
-	}
-	r, err := lk.client.sender.RecordUntil(ctx, lk.keys(), anyHolder)
-	if err != nil {
-		return 0, wrap("inspecting", lk.name, err)
-	}
-	if len(r.Holders) == 0 {
-		return 0, nil
-	}
-	mine, n := lk.heldBy(ctx), 0
-	for _, h := range r.Holders {
-		if lk.owner != "" && h.Owner != "" && wire.Owner(h.Owner) == lk.owner {
-			n = h.Entries
-		}
-		if mine != nil && lk.owner == "" && h.Attempt == mine.hold.attemptID() {
-			n = 1
-		}
-	}
-	if n == 0 {
-		return 0, heldByOther(lk.name, r.Holders[0])
-	}
-	if mine != nil && mine.hold.lock.owner == lk.owner {
-		n += mine.holdCount() - 1
-	}
-	return n, nil
-}
-
-// anyHolder ends the reading of a large record as soon as a holder is found. A mutex has one,
-// which every page shows. Others may share its name as readers.
-func anyHolder(page *wire.Record) bool { return len(page.Holders) > 0 }
-
-// heldByOther returns the error that names the holder of a lock that the caller does not hold.
-func heldByOther(name string, h wire.HolderLine) error {
-	return fmt.Errorf("%w: %q is held by %s", ErrHeldByOther, name, ownerName(h.Owner, h.Attempt))
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -250,13 +251,13 @@ func (lk *lock) reportFailure(cl *call, err error) {
 // timedStore reports the requests to a store.
 type timedStore struct {
 	store.Store
-	observer RequestObserver
+	observer observe.RequestObserver
 	now      func() time.Duration
 }
 
 // observedStore returns the store through which the client sends its requests.
 func (c *Client) observedStore() store.Store {
-	if o, ok := c.cfg.Observer.(RequestObserver); ok {
+	if o, ok := c.cfg.Observer.(observe.RequestObserver); ok {
 		return &timedStore{c.store, o, c.now}
 	}
 	return c.store
@@ -266,7 +267,7 @@ func (c *Client) observedStore() store.Store {
 func (s *timedStore) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	start := s.now()
 	answer, err := s.Store.Run(ctx, action, keys, args)
-	s.observer.ObserveRequest(Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
+	s.observer.ObserveRequest(observe.Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
 	return answer, err
 }
 
@@ -277,7 +278,7 @@ func (s *timedStore) RunAcked(
 	start := s.now()
 	acker, _ := store.As[store.Acker](s.Store)
 	answer, got, err := acker.RunAcked(ctx, action, keys, args, need, limit)
-	s.observer.ObserveRequest(Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
+	s.observer.ObserveRequest(observe.Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
 	return answer, got, err
 }
 

@@ -13,27 +13,10 @@ import (
 // time. If the observer is slow, it delays the call. Renewals, losses and leaks are reported in
 // a separate goroutine. A slow observer delays no lease. If it blocks for long, some of these
 // events are dropped. The events of one lease come in order.
+//
+// If it is also an [observe.RequestObserver], it receives every request to the server too.
 type Observer interface {
 	Observe(Event)
-}
-
-// RequestObserver is an [Observer] that also receives every request to the server. A client
-// calls ObserveRequest if its [Config.Observer] implements it.
-//
-// ObserveRequest is called when a request has ended, in the goroutine that sent it. Requests
-// of the background are reported too. A slow ObserveRequest delays what waits for the
-// request, renewals included.
-type RequestObserver interface {
-	Observer
-	ObserveRequest(Request)
-}
-
-// Request is one request to the server: one call of a script.
-type Request struct {
-	Context context.Context // of the request: it has the values of the caller's context, if a call sent it
-	Script  string          // the name of the script, see docs/protocol.md
-	Took    time.Duration   // until the answer or the failure
-	Err     error           // nil if the server answered; a refusal is a *ServerError
 }
 
 // EventKind says what happened.

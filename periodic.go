@@ -42,8 +42,8 @@ type Periodic struct {
 // process or the process of the last run uses [StartAt]. With MaxWait, a Do that comes too
 // early waits that long for the next period.
 //
-// All processes must use the same period. If a process uses another one, its error is a
-// [*PeriodError], and it runs nothing. That holds for as long as the server remembers the
+// All processes must use the same period. If a process uses another one, its error is an
+// [ErrPeriod], and it runs nothing. That holds for as long as the server remembers the
 // job: two periods and [Config.Retention] after the last run. [Periodic.Reschedule] changes
 // the period.
 func (c *Client) Periodic(name string, period time.Duration, options ...PeriodicOption) *Periodic {
@@ -330,7 +330,7 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		return RunResult{HolderID: attempt}, nil, wrap("running", lk.name, err)
 	}
 	if line.Other != nil {
-		return RunResult{}, nil, &PeriodError{Name: lk.name, InUse: Schedule(*line.Other), Asked: p.schedule()}
+		return RunResult{}, nil, &MismatchError{lk.name, p.schedule(), Schedule(*line.Other)}
 	}
 	result := RunResult{HolderID: line.Attempt, Busy: line.Busy, Next: line.Left}
 	if !line.Granted {
@@ -376,7 +376,7 @@ func (p *Periodic) schedule() Schedule {
 }
 
 // Reschedule gives the job the period, and the beginning by [StartAt], of this Periodic. It
-// runs nothing. If a process uses the old ones, its error is a [*PeriodError] from then on.
+// runs nothing. If a process uses the old ones, its error is an [ErrPeriod] from then on.
 //
 // If a period is due, it stays due. Otherwise the next period begins one period from now,
 // or at the next of the fixed times. If the server remembers no period of the job, there is

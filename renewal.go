@@ -78,7 +78,7 @@ func (lk *lock) acked(got store.Acks) error {
 	if !lk.ack.Wanted() || got.Covers(lk.ack.Need) {
 		return nil
 	}
-	return &AckError{Name: lk.name, Want: lk.ack.Need, Got: got}
+	return &MismatchError{lk.name, lk.ack.Need, got}
 }
 
 // confirm waits until a grant is acknowledged. If it is not, confirm releases the hold and

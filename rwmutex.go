@@ -18,9 +18,14 @@ import (
 // releases the hold. Each process has a hold and a lease of its own. If a process dies, its
 // readers are gone when its lease ends. The leases of other processes are not shortened.
 //
-// Like [Mutex], it is a name and options, and has no state. An RWMutex and a Mutex with the
-// same name are one lock, and the Mutex acquires it as a writer.
-type RWMutex struct{ write, read lock }
+// Its [Mutex] acquires it as the writer: Lock, TryLock, Do and AwaitFree. Under the context of a
+// lease of this lock, Lock returns an [ErrDeadlock]. A reader can become the writer with
+// [Lease.Upgrade]. AwaitFree waits until there is neither a writer nor a reader. An RWMutex and a
+// Mutex with the same name are one lock.
+type RWMutex struct {
+	*Mutex
+	read lock
+}
 
 // leases are the TTLs of readers and writers of one lock.
 type leases struct{ read, write time.Duration }
@@ -37,33 +42,13 @@ func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
 	}
 	write.rw = leases{read: read.ttl, write: write.ttl}
 	read.rw = write.rw
-	return &RWMutex{write: newLock(c, name, write, err), read: newLock(c, name, read, err)}
+	return &RWMutex{Mutex: &Mutex{newLock(c, name, write, err)}, read: newLock(c, name, read, err)}
 }
-
-// Name returns the lock's name.
-func (m *RWMutex) Name() string { return m.write.name }
-
-// Lock acquires the lock as its only holder, see [Mutex.Lock]. Under the context of a lease
-// of this lock, the error is an [ErrDeadlock]. A reader can become the writer with
-// [Lease.Upgrade].
-func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx, false) }
-
-// TryLock acquires the lock as its only holder if it is free, see [Mutex.TryLock].
-func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.acquire(ctx, true) }
-
-// AwaitFree waits until nobody holds the lock, neither a writer nor a reader, and does not
-// acquire it, see [Mutex.AwaitFree].
-func (m *RWMutex) AwaitFree(ctx context.Context) error { return m.write.awaitFree(ctx) }
 
 // AwaitReadable waits until a reader would get in: no writer holds the lock or waits for it. It
 // does not acquire the lock, see [Mutex.AwaitFree]. Under the context of a lease of this lock, it returns
 // nil at once.
 func (m *RWMutex) AwaitReadable(ctx context.Context) error { return m.read.awaitFree(ctx) }
-
-// Do runs f as the writer, see [Mutex.Do].
-func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.write.do(ctx, f)
-}
 
 // RLock acquires the lock as a reader. It waits like [Mutex.Lock], and its errors are the
 // same.

@@ -16,7 +16,7 @@ import (
 // If a process dies, its permits are free when its lease ends.
 //
 // All clients that use a semaphore at the same time must use the same limit, which is the
-// number of permits. If a client uses another limit, its error is a [*LimitError]. While no
+// number of permits. If a client uses another limit, its error is an [ErrLimit]. While no
 // permit is held and nobody waits, the next client sets the limit. [Semaphore.SetLimit]
 // changes it at any time.
 type Semaphore struct {
@@ -53,7 +53,7 @@ func (s *Semaphore) Limit() int { return int(s.limit.Load()) }
 // [Mutex.Lock].
 //
 // The errors are those of [Mutex.Lock]. If the semaphore is in use with another limit, the
-// error is a [*LimitError], also if the limit changes during the wait. If n is below 1 or
+// error is an [ErrLimit], also if the limit changes during the wait. If n is below 1 or
 // above the limit, the error is an [ErrInvalid]. If ctx belongs to leases of this semaphore
 // that leave too few permits, the wait would never end, and the error is [ErrDeadlock].
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
@@ -122,7 +122,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 }
 
 // SetLimit changes the limit: on the server, if the semaphore is in use, and in this
-// Semaphore. From then on, clients that use the old limit get a [*LimitError]. A higher
+// Semaphore. From then on, clients that use the old limit get an [ErrLimit]. A higher
 // limit grants waiters in the same step. A lower limit takes no permit away: the server
 // grants nothing until enough permits are released. If a waiter wants more permits than the
 // new limit, its next poll returns the error.

@@ -362,7 +362,7 @@ func TestAReleaseIsBounded(t *testing.T) {
 				bounded(l.Name(), time.Second, l.Release)
 			}
 			bounded("several", time.Second, all.Release)
-			bounded("lead", 2*time.Second, lead.Resign)
+			bounded("lead", 2*time.Second, lead.Release)
 			back()
 			time.Sleep(ttl)
 		})
@@ -379,9 +379,9 @@ func TestTwoResignAtTheSameTime(t *testing.T) {
 		w.net.slow(func(string) (time.Duration, time.Duration) { return 50 * time.Millisecond, 50 * time.Millisecond })
 		start := time.Now()
 		first := make(chan error, 1)
-		go func() { first <- lead.Resign(t.Context()) }()
+		go func() { first <- lead.Release(t.Context()) }()
 		synctest.Wait()
-		assert.Is(t, lead.Resign(t.Context()), holdfast.ErrReleased)
+		assert.Is(t, lead.Release(t.Context()), holdfast.ErrReleased)
 		if took := time.Since(start); took < 200*time.Millisecond {
 			t.Errorf("the second one returned after %v: before the lead was given up", took)
 		}

@@ -42,14 +42,14 @@ func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdf
 
 func resign(t *testing.T, l *holdfast.Leadership) {
 	t.Helper()
-	assert.NoError(t, l.Resign(t.Context()))
+	assert.NoError(t, l.Release(t.Context()))
 }
 
 // wantLeader asserts the leader that another client sees.
 func wantLeader(t *testing.T, e *holdfast.Election, value string, term uint64) {
 	t.Helper()
 	l, err := e.Leader(t.Context())
-	assert.True(t, err == nil && l.Value == value && l.Term == term,
+	assert.True(t, err == nil && l.Value == value && l.Token == term,
 		"the leader is %+v, %v; want %q with term %d", l, err, value, term)
 }
 
@@ -65,7 +65,7 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		wantNoLeader(t, eye)
 		lead := mustCampaign(t, c.Election("e"), "10.0.0.1:80")
 		synctest.Wait() // the client has registered
-		wantLeader(t, eye, "10.0.0.1:80", lead.Term())
+		wantLeader(t, eye, "10.0.0.1:80", lead.Token())
 		synctest.Wait() // the client registers with its first acquisition
 		l, _ := eye.Leader(t.Context())
 		if l.HolderID != lead.HolderID() || l.ClientID != c.ID() || l.Remaining != ttl || l.Since.IsZero() ||
@@ -75,16 +75,16 @@ func TestALeaderIsSeenWithItsValueAndTerm(t *testing.T) {
 		if err := lead.Proclaim(t.Context(), "a b\x00ü%"); err != nil || lead.Value() != "a b\x00ü%" {
 			t.Errorf("%v, %q", err, lead.Value())
 		}
-		wantLeader(t, eye, "a b\x00ü%", lead.Term())
+		wantLeader(t, eye, "a b\x00ü%", lead.Token())
 		assert.NoError(t, lead.Proclaim(t.Context(), ""))
-		wantLeader(t, eye, "", lead.Term())
+		wantLeader(t, eye, "", lead.Token())
 		time.Sleep(time.Hour)
-		wantLeader(t, eye, "", lead.Term())
+		wantLeader(t, eye, "", lead.Token())
 		resign(t, lead)
 		wantNoLeader(t, eye)
 		assert.Is(t, context.Cause(lead.Context()), holdfast.ErrReleased)
 		assert.Is(t, lead.Proclaim(t.Context(), "x"), holdfast.ErrNotHeld)
-		assert.Is(t, lead.Resign(t.Context()), holdfast.ErrReleased)
+		assert.Is(t, lead.Release(t.Context()), holdfast.ErrReleased)
 		wantNoLeader(t, eye)
 	})
 }
@@ -106,9 +106,9 @@ func TestCandidatesFollowOneAnotherInOrderOfArrival(t *testing.T) {
 			}
 			resign(t, lead)
 			second := <-n
-			assert.More(t, second.Term(), lead.Term(), "term")
+			assert.More(t, second.Token(), lead.Token(), "term")
 			lead = second
-			wantLeader(t, eye, fmt.Sprint(i+1), lead.Term())
+			wantLeader(t, eye, fmt.Sprint(i+1), lead.Token())
 		}
 		resign(t, lead)
 		w.wantFree("e")
@@ -146,9 +146,9 @@ func TestAProclamationUnderAnOldTermChangesNothing(t *testing.T) {
 		second := mustCampaign(t, c.Election("e"), "two")
 		assert.Is(t, lead.Proclaim(t.Context(), "one again"), holdfast.ErrNotHeld)
 		assert.Is(t, lead.Err(), holdfast.ErrLost)
-		wantLeader(t, c.Election("e"), "two", second.Term())
-		assert.Is(t, lead.Resign(t.Context()), holdfast.ErrNotHeld)
-		wantLeader(t, c.Election("e"), "two", second.Term())
+		wantLeader(t, c.Election("e"), "two", second.Token())
+		assert.Is(t, lead.Release(t.Context()), holdfast.ErrNotHeld)
+		wantLeader(t, c.Election("e"), "two", second.Token())
 		resign(t, second)
 	})
 }
@@ -187,8 +187,8 @@ func TestALoopCampaignsAgainAfterALoss(t *testing.T) {
 		errWork := errors.New("no luck")
 		terms := []uint64{0}
 		err := c.Election("e").Loop(t.Context(), "v", func(ctx context.Context, lead *holdfast.Leadership) error {
-			assert.More(t, lead.Term(), terms[len(terms)-1], "the term after %v", terms)
-			terms = append(terms, lead.Term())
+			assert.More(t, lead.Token(), terms[len(terms)-1], "the term after %v", terms)
+			terms = append(terms, lead.Token())
 			switch len(terms) {
 			case 2: // evicted
 				assert.NoError(t, assert.Err(c.Evict(ctx, "e", holdfast.Eviction{By: "ann", Reason: "test"})))
@@ -284,12 +284,12 @@ func observe(t *testing.T, e *holdfast.Election) *sightings {
 				s.add("?")
 			case err != nil:
 				s.add("end")
-			case l.Term == 0:
+			case l.Token == 0:
 				s.add("-")
-			case l.Term < highest:
-				t.Errorf("term %d after %d", l.Term, highest)
+			case l.Token < highest:
+				t.Errorf("term %d after %d", l.Token, highest)
 			default:
-				highest = l.Term
+				highest = l.Token
 				s.add(l.Value)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	observing "github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -178,10 +179,10 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 // requests is an observer that also receives the requests.
 type requests struct {
 	recorder
-	sent []holdfast.Request
+	sent []observing.Request
 }
 
-func (r *requests) ObserveRequest(q holdfast.Request) {
+func (r *requests) ObserveRequest(q observing.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent = append(r.sent, q)

@@ -81,11 +81,11 @@ func TestInspectShowsTheLeaderWithItsValue(t *testing.T) {
 		assert.Must(t, err)
 		synctest.Wait() // the value is proclaimed, and the client registered
 		s := w.state("region")
-		if s.Leader == nil || s.Leader.Value != "10.0.0.7:80" || s.Leader.Term != l.Term() ||
+		if s.Leader == nil || s.Leader.Value != "10.0.0.7:80" || s.Leader.Token != l.Token() ||
 			s.Leader.ClientID != c.ID() {
 			t.Errorf("%+v", s.Leader)
 		}
-		assert.Must(t, l.Resign(t.Context()))
+		assert.Must(t, l.Release(t.Context()))
 		s = w.state("region")
 		assert.True(t, s.Leader == nil, "nobody leads, and Inspect shows %+v", s.Leader)
 	})

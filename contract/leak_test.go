@@ -160,7 +160,7 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 		"leadership": func(d *dropping) uint64 {
 			l, err := d.Election("a").Campaign(ctx, "here")
 			assert.Must(t, err)
-			return l.Term()
+			return l.Token()
 		},
 		"several": func(d *dropping) uint64 {
 			l, err := d.MultiMutex([]string{"a"}).Lock(ctx)

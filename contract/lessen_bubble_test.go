@@ -37,7 +37,7 @@ func eachKind(t *testing.T, c *holdfast.Client) []released {
 		{"r", reader.ReleaseWhenDone, reader.Release, reader.Context()},
 		{"s", permit.ReleaseWhenDone, permit.Release, permit.Context()},
 		{"x", several.ReleaseWhenDone, several.Release, several.Context()},
-		{"e", lead.ResignWhenDone, lead.Resign, lead.Context()},
+		{"e", lead.ReleaseWhenDone, lead.Release, lead.Context()},
 	}
 }
 

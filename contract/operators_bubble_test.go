@@ -47,7 +47,7 @@ func TestOperatorsCallsCostFewRequests(t *testing.T) {
 			release(t, mustLock(t, client.Mutex("warm")))
 			requests := func() int { return w.net.count("inspect") + w.net.count("read_client") }
 			before := requests()
-			held, err := client.Inspect(t.Context(), "a", holdfast.HoldersOnly())
+			held, err := client.Holders(t.Context(), "a")
 			assert.Must(t, err)
 			assert.True(t, held.Waiting == c.waiters && len(held.Waiters) == 0 && held.Holders[0].Client.App == "app0",
 				"%d waiting, %d shown, %v", held.Waiting, len(held.Waiters), held.Holders)
@@ -76,7 +76,7 @@ func TestALongNameOfAClientIsCut(t *testing.T) {
 		_, err := w.Run(t.Context(), script.RegisterClient, []string{"holdfast:client:" + id22(0)},
 			[]string{"900000", strings.Repeat("é", 5000), "host", "1", "v1", "5"})
 		assert.Must(t, err)
-		held, err := w.client().Inspect(t.Context(), "a", holdfast.HoldersOnly())
+		held, err := w.client().Holders(t.Context(), "a")
 		assert.Must(t, err)
 		assert.Equal(t, held.Holders[0].Client.App, strings.Repeat("é", 100)+"…", "the name")
 	})

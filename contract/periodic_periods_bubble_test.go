@@ -204,9 +204,9 @@ func TestAnotherPeriodOfAJobIsRefusedAndItsMarkKept(t *testing.T) {
 			for range 6 {
 				for asked, p := range others {
 					_, err := p.Do(t.Context(), j.run)
-					var other *holdfast.PeriodError
+					var other *holdfast.MismatchError
 					if !errors.Is(err, holdfast.ErrPeriod) || !errors.As(err, &other) ||
-						other.InUse.Period != time.Hour || other.InUse.Aligned {
+						other.Got != (holdfast.Schedule{Period: time.Hour}) {
 						t.Fatalf("%s: %v", asked, err)
 					}
 					if text := err.Error(); !strings.Contains(text, "1h0m0s,") || !strings.Contains(text, asked) {

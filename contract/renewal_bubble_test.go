@@ -18,7 +18,7 @@ const limit = 500 * time.Millisecond
 // free at once.
 func (w *world) short(name string, err error, want, got store.Acks) {
 	w.t.Helper()
-	var missing *holdfast.AckError
+	var missing *holdfast.MismatchError
 	assert.MustTrue(w.t, errors.As(err, &missing) && errors.Is(err, holdfast.ErrNotAcked), "got %v", err)
 	assert.True(w.t, missing.Name == name && missing.Want == want && missing.Got == got, "got %+v", missing)
 	if errors.Is(err, holdfast.ErrUnknownOutcome) || holdfast.Hint(err) == "" {

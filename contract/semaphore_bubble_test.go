@@ -21,8 +21,8 @@ func permits(s *holdfast.Semaphore, n int) func(context.Context) (*holdfast.Leas
 // wantLimit asserts that err says which limits differ.
 func wantLimit(t *testing.T, err error, inUse, asked int) {
 	t.Helper()
-	var limit *holdfast.LimitError
-	if !errors.Is(err, holdfast.ErrLimit) || !errors.As(err, &limit) || limit.InUse != inUse || limit.Asked != asked {
+	var limit *holdfast.MismatchError
+	if !errors.Is(err, holdfast.ErrLimit) || !errors.As(err, &limit) || limit.Got != inUse || limit.Want != asked {
 		t.Errorf("error %v is no conflict of %d in use and %d asked for", err, inUse, asked)
 	}
 }

@@ -258,7 +258,7 @@ func TestACallUnderAnEndedContextHasAKnownOutcome(t *testing.T) {
 		release(t, beside)
 		release(t, reader)
 		release(t, l)
-		assert.NoError(t, lead.Resign(t.Context()))
+		assert.NoError(t, lead.Release(t.Context()))
 	})
 }
 

@@ -125,7 +125,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		return o.remove(a, s, name, in, w)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	state, err := s.client.Inspect(ctx, name, o.extent()...)
+	state, err := o.read(s.client)(ctx, name)
 	var job holdfast.JobInfo
 	if err == nil && (o.asJSON || !state.Held()) {
 		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run
@@ -163,12 +163,12 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	return o.print(w, a.server.prefix, state, job, n)
 }
 
-// extent is how much of the lock is read: only --json shows the waiters.
-func (o *evictOptions) extent() []holdfast.InspectOption {
+// read reads the lock: only --json shows the waiters.
+func (o *evictOptions) read(c *holdfast.Client) func(context.Context, string) (holdfast.LockInfo, error) {
 	if o.asJSON {
-		return nil
+		return c.Inspect
 	}
-	return []holdfast.InspectOption{holdfast.HoldersOnly()}
+	return c.Holders
 }
 
 // hasNoRecord reports whether err says that the lock's key has no record that this program can read.
@@ -187,7 +187,7 @@ func (o *evictOptions) remove(a *app, s *server, name string, in io.Reader, w io
 		explain = s.explainJob
 		job, cannot = s.client.InspectJob(ctx, name)
 	} else {
-		state, cannot = s.client.Inspect(ctx, name, o.extent()...)
+		state, cannot = o.read(s.client)(ctx, name)
 	}
 	if cannot != nil && !hasNoRecord(cannot) {
 		return explain(name, cannot)

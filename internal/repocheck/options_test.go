@@ -29,7 +29,6 @@ var kinds = []struct{ name, call string }{
 	{"MultiMutex", `c.MultiMutex([]string{"x", "y"}, %s)`},
 	{"Periodic", `c.Periodic("x", time.Hour, %s)`},
 	{"Election", `c.Election("x", %s)`},
-	{"Inspect", `c.Inspect(nil, "x", %s)`},
 }
 
 // Every option, and the kinds for which it has a meaning.
@@ -50,7 +49,6 @@ var optionsOf = []struct{ option, kinds string }{
 	{"ReadTTL(time.Second)", "RWMutex"},
 	{"StartAt(0)", "Periodic"},
 	{"RetryOnError()", "Periodic"},
-	{"HoldersOnly()", "Inspect"},
 }
 
 // An option compiles for a kind only if it has a meaning there. The type checker judges

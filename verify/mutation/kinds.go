@@ -86,8 +86,8 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 }}), in("election_observe.go", library, []mutant{{
 	name: "an observer is told of an older leader again",
 	by:   "TestAnObserverIsNotToldOfAnEarlierLeaderAgain",
-	old:  "	case err == nil && leader.Term != 0 && leader.Term < o.highest:\n",
-	mut:  "	case err == nil && leader.Term != 0 && leader.Term < 0:\n",
+	old:  "	case err == nil && leader.Token != 0 && leader.Token < o.highest:\n",
+	mut:  "	case err == nil && leader.Token != 0 && leader.Token < 0:\n",
 }}), in("reentry.go", library, []mutant{{
 	name: "the lock is free when the first re-entry is released",
 	by:   "TestALockIsReenteredUnderItsLeaseWithoutTheNetwork",
