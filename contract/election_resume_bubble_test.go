@@ -167,11 +167,11 @@ func TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader(t *testing.T) {
 			defer cancel()
 			c := w.client()
 			fail(w, c, cancel)
-			_, err := c.Election("e").Resume(ctx, former.HolderID(), former.Term())
+			_, err := c.Election("e").Resume(ctx, former.HolderID(), former.Token())
 			assert.True(t, err != nil, "it leads")
 			next := mustCampaign(t, w.client().Election("e"), "two")
 			assert.True(t, former.Err() != nil, "two lead, for %v", former.Remaining())
-			_ = former.Resign(t.Context())
+			_ = former.Release(t.Context())
 			resign(t, next)
 		})
 	}

@@ -365,7 +365,7 @@ func proclaimLate(r *copying) {
 	r.runCopy()
 	leader, err := r.other.Election("a").Leader(r.t.Context())
 	assert.True(r.t, err == nil && leader.Value == "three", "the leader is %+v: %v", leader, err)
-	assert.Must(r.t, l.Resign(r.t.Context()))
+	assert.Must(r.t, l.Release(r.t.Context()))
 }
 
 func resumeLate(r *copying) {
@@ -374,7 +374,7 @@ func resumeLate(r *copying) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Millisecond)
 	defer cancel()
 	r.refuse("resume")
-	_, err = r.c.Election("a").Resume(ctx, former.HolderID(), former.Term())
+	_, err = r.c.Election("a").Resume(ctx, former.HolderID(), former.Token())
 	assert.True(r.t, err != nil, "the server refuses, or the time is over")
 	r.runCopy()
 	for former.Err() == nil { // nobody else leads before the former leader knows
