@@ -109,16 +109,26 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Mutex.Do":           plain(func(d *dead, ctx context.Context) error { return d.mutex().Do(ctx, job) }),
 	"Mutex.AwaitFree":    plain(func(d *dead, ctx context.Context) error { return d.mutex().AwaitFree(ctx) }),
 
-	"Mutex.Lock, of an RWMutex":    plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().Lock(ctx)) }),
-	"RWMutex.RLock":                plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().RLock(ctx)) }),
-	"Mutex.TryLock, of an RWMutex": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().TryLock(ctx)) }),
+	"Mutex.Lock, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().Lock(ctx))
+	}),
+	"RWMutex.RLock": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().RLock(ctx))
+	}),
+	"Mutex.TryLock, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().TryLock(ctx))
+	}),
 	"RWMutex.TryRLock": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.rw().TryRLock(ctx))
 	}),
-	"Mutex.Do, of an RWMutex":        plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
-	"RWMutex.RDo":                    plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
-	"Mutex.AwaitFree, of an RWMutex": plain(func(d *dead, ctx context.Context) error { return d.rw().AwaitFree(ctx) }),
-	"RWMutex.AwaitReadable":          plain(func(d *dead, ctx context.Context) error { return d.rw().AwaitReadable(ctx) }),
+	"Mutex.Do, of an RWMutex": plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
+	"RWMutex.RDo":             plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
+	"Mutex.AwaitFree, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
+		return d.rw().AwaitFree(ctx)
+	}),
+	"RWMutex.AwaitReadable": plain(func(d *dead, ctx context.Context) error {
+		return d.rw().AwaitReadable(ctx)
+	}),
 
 	"Semaphore.Acquire": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().Acquire(ctx, 2))
