@@ -1,3 +1,5 @@
+// A watcher is told, and delays nobody (G35).
+
 package contract_test
 
 import (

@@ -1,3 +1,5 @@
+// One leader (G22), and observers that are not misled (G23).
+
 package contract_test
 
 import (
@@ -15,22 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func mustCampaign(t *testing.T, e *holdfast.Election, value string) *holdfast.Leadership {
-	t.Helper()
-	l, err := e.Campaign(t.Context(), value)
-	assert.Must(t, err)
-	keptLeads.Lock()
-	defer keptLeads.Unlock()
-	keptLeads.leads = append(keptLeads.leads, l)
-	return l
-}
-
-// keptLeads are kept for the same reason as kept.
-var keptLeads struct {
-	sync.Mutex
-	leads []*holdfast.Leadership
-}
-
 // campaigning starts a campaign and returns when it waits.
 func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdfast.Leadership {
 	t.Helper()
@@ -38,11 +24,6 @@ func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdf
 	go func() { done <- mustCampaign(t, e, value) }()
 	synctest.Wait()
 	return done
-}
-
-func resign(t *testing.T, l *holdfast.Leadership) {
-	t.Helper()
-	assert.NoError(t, l.Release(t.Context()))
 }
 
 // wantLeader asserts the leader that another client sees.
@@ -436,6 +417,61 @@ func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
 			n = w.Publish("holdfast:watch=e", "anybody?")
 			assert.True(t, n == 0, "%d still listen", n)
 		}
+		resign(t, lead)
+	})
+}
+
+// After a failover a server may answer with an old record. An observer is not told of
+// that leader again.
+func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		var old string
+		lags := false
+		c := w.hook(func(_ context.Context, action string, answer *string) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case action != "read_leader":
+			case lags:
+				*answer = old
+			case old == "":
+				old = *answer
+			}
+		})
+		candidate := w.client()
+		first := mustCampaign(t, candidate.Election("e"), "one")
+		seen := observe(t, c.Election("e"))
+		resign(t, first)
+		synctest.Wait()
+		second := mustCampaign(t, candidate.Election("e"), "two")
+		seen.want(t, "one", "-", "two")
+		mu.Lock()
+		lags = true
+		mu.Unlock()
+		assert.Must(t, second.Proclaim(t.Context(), "three"))
+		seen.want(t, "one", "-", "two")
+		mu.Lock()
+		lags = false
+		mu.Unlock()
+		time.Sleep(ttl)
+		seen.want(t, "one", "-", "two", "three")
+		seen.stop()
+		resign(t, second)
+	})
+}
+
+// What an observer was told of a leader is true until its lease expires, although the
+// server is unreachable.
+func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		seen := observe(t, w.client().Election("e"))
+		w.FailRequest(only("read_leader", 3, errLink))
+		assert.Must(t, lead.Proclaim(t.Context(), "two"))
+		time.Sleep(ttl / 3)
+		seen.want(t, "one", "two")
+		seen.stop()
 		resign(t, lead)
 	})
 }

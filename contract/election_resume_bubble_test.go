@@ -1,3 +1,5 @@
+// A leader that resumes its term after a restart deposes no successor (G22).
+
 package contract_test
 
 import (

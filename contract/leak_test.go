@@ -1,3 +1,6 @@
+// Nobody touches another's hold (G4): if a program drops a lease without releasing it, that is reported, and the lease
+// is kept until its TTL is over. The garbage collector is outside of every bubble, so these tests run in real time.
+
 package contract_test
 
 import (

@@ -1,3 +1,5 @@
+// All or none: a caller holds all of several locks, or none, and the loss of one ends the lease on all (G19).
+
 package contract_test
 
 import (
@@ -12,29 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/store"
 )
-
-// keptMulti are kept for the same reason as kept.
-var keptMulti struct {
-	sync.Mutex
-	leases []*holdfast.MultiLease
-}
-
-func mustLockAll(t *testing.T, m *holdfast.MultiMutex) *holdfast.MultiLease {
-	t.Helper()
-	l, err := m.Lock(t.Context())
-	assert.Must(t, err)
-	keptMulti.Lock()
-	defer keptMulti.Unlock()
-	keptMulti.leases = append(keptMulti.leases, l)
-	return l
-}
-
-func releaseAll(t *testing.T, l *holdfast.MultiLease) {
-	t.Helper()
-	assert.NoError(t, l.Release(t.Context()))
-}
 
 // waitingAll starts an acquisition and returns when it waits.
 func waitingAll(ctx context.Context, m *holdfast.MultiMutex) <-chan error {
@@ -327,33 +307,6 @@ func TestSeveralLocksAreExtendedTogether(t *testing.T) {
 	})
 }
 
-func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		c := w.client()
-		w.SetAcks(store.Acks{Replicas: 1})
-		_, err := c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit)).Lock(t.Context())
-		if assert.Is(t, err, holdfast.ErrNotAcked); err == nil {
-			return // nobody releases them: the next waiter would wait for ever
-		}
-		w.wantFree("a")
-		w.wantFree("b")
-		job := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit))
-		turn, err := job.Do(t.Context(), func(context.Context) error {
-			t.Error("ran")
-			return nil
-		})
-		assert.Is(t, err, holdfast.ErrNotAcked)
-		synctest.Wait()
-		w.SetAcks(store.Acks{Replicas: 2})
-		releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit))))
-		// The period is due again after the cancelled run.
-		again, err := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit)).Do(t.Context(),
-			func(context.Context) error { return nil })
-		assert.True(t, !turn.Ran && again.Ran && err == nil,
-			"%+v, then %+v, %v; want no run, and then one", turn, again, err)
-	})
-}
-
 func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		held := mustLock(t, w.client().Mutex("b"))
@@ -439,4 +392,22 @@ func sets(t *testing.T, w *world, dice *rand.Rand) {
 	start := time.Now()
 	all.Wait()
 	assert.AtMost(t, time.Since(start), ttl, "it took: somebody waited for a lease to run out")
+}
+
+// Several locks are trusted as long as the one that ends first.
+func TestSeveralLocksAreTrustedAsLongAsTheFirstThatEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLockAll(t, w.client().MultiMutex([]string{"a", "b", "c"}, holdfast.NoRenewal()))
+		w.FailRequest(func(action string, keys []string) error {
+			if action == "renew" && keys[0] == "holdfast:{a}" {
+				return errLink
+			}
+			return nil
+		})
+		assert.True(t, l.Extend(t.Context(), time.Hour) != nil, "the lock a was extended over a link that is broken")
+		w.FailRequest(nil)
+		left := l.Remaining()
+		assert.True(t, left <= trusted, "all are trusted for %v, and one of them for %v", left, trusted)
+		releaseAll(t, l)
+	})
 }
