@@ -457,10 +457,8 @@ func TestBackgroundGoroutinesAreLabelled(t *testing.T) {
 			}
 			held := mustLock(t, c.Mutex("x"))
 			brief, cancel := context.WithTimeout(ctx, time.Minute)
-			other, err := holdfast.New(&checkingStore{w.net, s}, holdfast.Config{})
-			assert.Must(t, err)
-			defer func() { _ = other.Close(ctx) }()
-			_, err = other.Mutex("x").Lock(brief) // meanwhile x is renewed
+			other := w.over(&checkingStore{w.net, s}, holdfast.Config{})
+			_, err := other.Mutex("x").Lock(brief) // meanwhile x is renewed
 			cancel()
 			assert.Is(t, err, context.DeadlineExceeded)
 			// A request without an answer is cancelled.

@@ -419,10 +419,10 @@ func TestADeadProcessIsInNoDeadlock(t *testing.T) {
 				outcome <- err
 			}()
 			if early == 0 {
-				process.dead.Store(true)
+				process.cut.Store(true)
 			} else {
 				time.Sleep(early)
-				process.dead.Store(true)
+				process.cut.Store(true)
 			}
 			err := <-outcome
 			assert.True(t, err == nil, "died after %v: %v", early, err)
@@ -518,7 +518,7 @@ func TestADeadWaiterInFrontIsInNoDeadlock(t *testing.T) {
 		writer := w.waiting(dying.Mutex("x"), t.Context())
 		reader := func(ctx context.Context) (*holdfast.Lease, error) { return b.RWMutex("x", breaks).RLock(ctx) }
 		one := w.waiting(a.Mutex("y", breaks), x.Context())
-		process.dead.Store(true)
+		process.cut.Store(true)
 		got, err := reader(y.Context()) // behind the writer, until its position ends
 		assert.Must(t, err)
 		wantNoDeadlock(t, rec)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // campaigning starts a campaign and returns when it waits.
@@ -383,9 +382,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 
 func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, err := holdfast.New(&mute{w.net}, holdfast.Config{})
-		assert.Must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		c, _ := w.pushlessClient(errNoPerm, holdfast.Config{})
 		seen := observe(t, c.Election("e"))
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		time.Sleep(ttl/3 + 100*time.Millisecond)
@@ -395,13 +392,6 @@ func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 		seen.want(t, "-", "one", "-")
 		seen.stop()
 	})
-}
-
-// mute is a network to a server that permits no subscription.
-type mute struct{ *network }
-
-func (*mute) Listen(context.Context, string, store.Listener) (func(), error) {
-	return nil, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no channels"}
 }
 
 func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {

@@ -101,6 +101,9 @@ func refusing(code string) func(w *world) func() {
 	}
 }
 
+// plain is a store with nothing but what each must have: no clock of its own, no scan and no wait for replicas.
+type plain struct{ store.Store }
+
 // babbler is a network that gives its own answer to every request.
 type babbler struct {
 	*network
@@ -154,10 +157,7 @@ func (h *hooked) Run(ctx context.Context, action *script.Script, keys, args []st
 // hook makes a client of a world over such a store.
 func (w *world) hook(after func(ctx context.Context, action string, answer *string)) *holdfast.Client {
 	w.t.Helper()
-	c, err := holdfast.New(&hooked{w.Store, after}, holdfast.Config{RequestTimeout: time.Second})
-	assert.Must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
+	return w.over(&hooked{w.Store, after}, holdfast.Config{RequestTimeout: time.Second})
 }
 
 // pushlessNet is a network that refuses subscriptions while refuse is set.
@@ -202,16 +202,16 @@ func (w *world) pushlessClient(err error, cfg holdfast.Config) (*holdfast.Client
 
 var errNoPerm = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no permission for the 'subscribe' command"}
 
-// mortal is the connection of a process that may die: from then on the server hears nothing of
-// it, and it hears nothing of the server.
+// mortal is the connection of a process that may die, or be cut off for a while: then the server
+// hears nothing of it, and it hears nothing of the server.
 type mortal struct {
 	*network
-	dead  atomic.Bool
+	cut   atomic.Bool
 	stuck atomic.Bool // it cannot withdraw anything: no cancel and no note arrives
 }
 
 func (m *mortal) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	if m.dead.Load() || m.stuck.Load() && (action == script.Cancel || action == script.RegisterClient) {
+	if m.cut.Load() || m.stuck.Load() && (action == script.Cancel || action == script.RegisterClient) {
 		return "", errLink
 	}
 	return m.network.Run(ctx, action, keys, args)
@@ -220,7 +220,7 @@ func (m *mortal) Run(ctx context.Context, action *script.Script, keys, args []st
 func (m *mortal) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
 	message := l.Message
 	l.Message = func(payload string) {
-		if !m.dead.Load() {
+		if !m.cut.Load() {
 			message(payload)
 		}
 	}

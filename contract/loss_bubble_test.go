@@ -128,10 +128,7 @@ func (s *sleepy) sleep(d time.Duration) { s.slept.Add(int64(d)) }
 func (w *world) awake(cfg holdfast.Config) (*holdfast.Client, *sleepy) {
 	w.t.Helper()
 	s := &sleepy{network: w.net}
-	c, err := holdfast.New(s, cfg)
-	assert.Must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c, s
+	return w.over(s, cfg), s
 }
 
 // closed reports whether the channel is closed.
@@ -567,7 +564,7 @@ func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 			}
 		}
 		err := c.Mutex("a").Do(ctx, func(context.Context) error {
-			w.Evict(t, "a")
+			evict(t, w.over(w.Store, holdfast.Config{}), "a", 0)
 			return io.EOF
 		})
 		assert.Is(t, err, io.EOF, holdfast.ErrNotHeld)

@@ -261,9 +261,7 @@ func TestAServerThatCannotWorkIsRefused(t *testing.T) {
 		{store.ServerInfo{Product: "other", Version: "unstable"}, ""},
 	} {
 		bubble(t, func(t *testing.T, w *world) {
-			c, err := holdfast.New(&described{network: w.net, info: test.info}, holdfast.Config{})
-			assert.Must(t, err)
-			defer func() { _ = c.Close(context.Background()) }()
+			c := w.over(&described{network: w.net, info: test.info}, holdfast.Config{})
 			l, err := c.Mutex("a").Lock(t.Context())
 			var refused *holdfast.ServerError
 			switch {
@@ -279,10 +277,8 @@ func TestAServerThatCannotWorkIsRefused(t *testing.T) {
 func TestTheServerIsAskedOnceWhatItIs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		server := &described{network: w.net, err: errLink}
-		c, err := holdfast.New(server, holdfast.Config{Logger: slog.New(slog.DiscardHandler)})
-		assert.Must(t, err)
-		defer func() { _ = c.Close(context.Background()) }()
-		_, err = c.Mutex("a").TryLock(t.Context())
+		c := w.over(server, holdfast.Config{Logger: slog.New(slog.DiscardHandler)})
+		_, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnreachable, errLink)
 		server.err = &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no HELLO for you"}
 		release(t, mustLock(t, c.Mutex("a")))
@@ -500,9 +496,7 @@ func (s halfScan) Scan(ctx context.Context, prefix string, visit func(keys []str
 
 func TestListYieldsWhatItReadsBeforeTheError(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, err := holdfast.New(halfScan{w.Store, store.ErrNotSent}, holdfast.Config{})
-		assert.Must(t, err)
-		defer func() { _ = c.Close(t.Context()) }()
+		c := w.over(halfScan{w.Store, store.ErrNotSent}, holdfast.Config{})
 		release(t, mustLock(t, c.Mutex("a")))
 		release(t, mustLock(t, c.Mutex("b")))
 		refused := false // one record cannot be read, and perhaps none
@@ -530,14 +524,9 @@ func TestListYieldsWhatItReadsBeforeTheError(t *testing.T) {
 	})
 }
 
-// scanless is a store without Scan.
-type scanless struct{ store.Store }
-
 func TestAStoreThatCannotScanIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, err := holdfast.New(scanless{w.Store}, holdfast.Config{})
-		assert.Must(t, err)
-		defer func() { _ = c.Close(t.Context()) }()
+		c := w.over(plain{w.Store}, holdfast.Config{})
 		n := 0
 		for _, err := range c.List(t.Context(), "") {
 			n++
@@ -749,12 +738,9 @@ func TestStatsSayWhatAClientDoes(t *testing.T) {
 
 func TestStatsTellOfAClientThatPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		s := &mute{w.net}
-		c, err := holdfast.New(s, holdfast.Config{})
-		assert.Must(t, err)
-		defer func() { _ = c.Close(t.Context()) }()
+		c, _ := w.pushlessClient(errNoPerm, holdfast.Config{})
 		held := mustLock(t, w.client().Mutex("x"))
-		_, err = c.Mutex("x", holdfast.MaxWait(time.Second)).Lock(t.Context())
+		_, err := c.Mutex("x", holdfast.MaxWait(time.Second)).Lock(t.Context())
 		assert.Is(t, err, holdfast.ErrHeld)
 		got := c.Stats()
 		assert.True(t, got.PushUnavailable && got.Subscriptions == 0 && got.Waiters == 0, "the client does %+v", got)

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/memstore"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // within locks under the context of another lease.
@@ -369,19 +366,6 @@ func TestNamesOfOwnersThatCannotWorkAreRefused(t *testing.T) {
 	})
 }
 
-// cutStore is a server that one client cannot reach for a while.
-type cutStore struct {
-	*memstore.Store
-	cut atomic.Bool
-}
-
-func (s *cutStore) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	if s.cut.Load() {
-		return "", errLink
-	}
-	return s.Store.Run(ctx, action, keys, args)
-}
-
 // The other entries of an owner keep the hold. So an entry whose release does not arrive would
 // remain for as long as there is another, and nobody else would get the lock.
 func TestAnEntryEndsThoughItsReleaseArrivesAfterItsLease(t *testing.T) {
@@ -391,10 +375,7 @@ func TestAnEntryEndsThoughItsReleaseArrivesAfterItsLease(t *testing.T) {
 	} {
 		for when, lost := range map[string]bool{"in time": false, "after the loss": true} {
 			runBubble(t, name+"/"+when, func(t *testing.T, w *world) {
-				link := &cutStore{Store: w.Store}
-				c, err := holdfast.New(link, holdfast.Config{})
-				assert.Must(t, err)
-				defer func() { _ = c.Close(context.Background()) }()
+				c, link := w.mortal(holdfast.Config{})
 				away, stays := mustLock(t, c.Mutex("a", options...)), mustLock(t, w.client().Mutex("a", options...))
 				link.cut.Store(true)
 				if lost {

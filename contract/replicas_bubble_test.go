@@ -149,15 +149,10 @@ func TestACancelledConfirmationLeavesNothing(t *testing.T) {
 	})
 }
 
-// plainStore is a store that cannot wait for replicas.
-type plainStore struct{ store.Store }
-
 func TestImpossibleAcknowledgementsAreRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		plain, err := holdfast.New(plainStore{w.net}, holdfast.Config{})
-		assert.Must(t, err)
-		defer func() { _ = plain.Close(t.Context()) }()
+		plain := w.over(plain{w.net}, holdfast.Config{})
 		for name, m := range map[string]*holdfast.Mutex{
 			"no replicas":       c.Mutex("x", holdfast.WaitReplicas(0, limit)),
 			"negative replicas": c.Mutex("x", holdfast.WaitAOF(-1, limit)),

@@ -128,13 +128,11 @@ func TestAContextThatEndsDuringTheRequestCancelsIt(t *testing.T) {
 func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		strange := &babbler{network: w.net}
-		c, err := holdfast.New(strange, holdfast.Config{})
-		assert.Must(t, err)
-		defer func() { _ = c.Close(context.Background()) }()
+		c := w.over(strange, holdfast.Config{})
 		l := mustLock(t, c.Mutex("a"))
 		for _, answer := range []string{"OK", "renewed", "gone x", "withdrawn"} {
 			strange.say(answer)
-			_, err = c.Mutex("b").Lock(t.Context())
+			_, err := c.Mutex("b").Lock(t.Context())
 			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 			assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrUnknownOutcome)
 			_, err = c.Inspect(t.Context(), "b")

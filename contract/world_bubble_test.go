@@ -54,10 +54,7 @@ func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
 	if len(configs) > 0 {
 		cfg = configs[0]
 	}
-	c, err := holdfast.New(w.net, cfg)
-	assert.Must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
+	return w.over(w.net, cfg)
 }
 
 // state inspects a lock without the network, and without any fault but Stall.
@@ -150,10 +147,11 @@ func (n *network) count(action string) int {
 // them, because its goroutine is outside of every bubble.
 var kept struct {
 	sync.Mutex
-	leases []*holdfast.Lease
+	leases []any
 }
 
-func keep(l *holdfast.Lease) *holdfast.Lease {
+// keep keeps a lease of any type.
+func keep[L any](l L) L {
 	kept.Lock()
 	defer kept.Unlock()
 	kept.leases = append(kept.leases, l)
@@ -166,7 +164,7 @@ func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
 	return must(t, m.Lock)
 }
 
-// mustAcquire acquires a lock of any kind or fails the test.
+// must acquires a lock of any kind or fails the test.
 func must(t *testing.T, acquire func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
 	t.Helper()
 	l, err := acquire(t.Context())
@@ -233,26 +231,11 @@ func (w *world) over(s store.Store, cfg holdfast.Config) *holdfast.Client {
 	return c
 }
 
-// keptLeads are kept for the same reason as kept.
-var keptLeads struct {
-	sync.Mutex
-	leads []*holdfast.Leadership
-}
-
-// keptMulti are kept for the same reason as kept.
-var keptMulti struct {
-	sync.Mutex
-	leases []*holdfast.MultiLease
-}
-
 func mustLockAll(t *testing.T, m *holdfast.MultiMutex) *holdfast.MultiLease {
 	t.Helper()
 	l, err := m.Lock(t.Context())
 	assert.Must(t, err)
-	keptMulti.Lock()
-	defer keptMulti.Unlock()
-	keptMulti.leases = append(keptMulti.leases, l)
-	return l
+	return keep(l)
 }
 
 func releaseAll(t *testing.T, l *holdfast.MultiLease) {
@@ -264,10 +247,7 @@ func mustCampaign(t *testing.T, e *holdfast.Election, value string) *holdfast.Le
 	t.Helper()
 	l, err := e.Campaign(t.Context(), value)
 	assert.Must(t, err)
-	keptLeads.Lock()
-	defer keptLeads.Unlock()
-	keptLeads.leads = append(keptLeads.leads, l)
-	return l
+	return keep(l)
 }
 
 func resign(t *testing.T, l *holdfast.Leadership) {
@@ -283,14 +263,6 @@ func permits(s *holdfast.Semaphore, n int) func(context.Context) (*holdfast.Leas
 func evict(t *testing.T, c *holdfast.Client, name string, token uint64) {
 	t.Helper()
 	n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "the job {hangs}", Token: token})
-	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted, %v", n, err)
-}
-
-// Evict evicts a lock without the network.
-func (w *world) Evict(t *testing.T, name string) {
-	t.Helper()
-	c := w.over(w.Store, holdfast.Config{})
-	n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
 	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted, %v", n, err)
 }
 
