@@ -39,14 +39,6 @@ func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(cont
 	}
 }
 
-// each converts options of every kind to options of one kind.
-func each[O any](options []holdfast.Option) (of []O) {
-	for _, option := range options {
-		of = append(of, option.(O))
-	}
-	return of
-}
-
 func releaseIf(ctx context.Context, l *holdfast.MultiLease) error {
 	if l == nil {
 		return nil

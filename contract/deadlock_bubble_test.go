@@ -453,7 +453,7 @@ func TestACallThatHasEndedIsInNoDeadlock(t *testing.T) {
 		link.stuck.Store(true)
 		cancel()
 		assert.Is(t, <-ended, context.Canceled)
-		got := passing(y.Context(), b.Mutex("x", breaks))
+		got := passing(y.Context(), b.Mutex("x", breaks).Lock)
 		time.Sleep(2 * time.Minute)
 		s := w.state("x")
 		assert.True(t, len(s.Holders) == 1 && len(s.Holders[0].WaitsFor) == 1 && len(w.state("y").Waiters) == 1,
@@ -463,19 +463,6 @@ func TestACallThatHasEndedIsInNoDeadlock(t *testing.T) {
 		wantNoDeadlock(t, rec)
 		release(t, y)
 	})
-}
-
-// passing acquires the lock under ctx and releases it, in another goroutine.
-func passing(ctx context.Context, m *holdfast.Mutex) <-chan error {
-	passed := make(chan error, 1)
-	go func() {
-		l, err := m.Lock(ctx)
-		if err == nil {
-			err = l.Release(context.WithoutCancel(ctx))
-		}
-		passed <- err
-	}()
-	return passed
 }
 
 // A reader's lease ends while a call under it waits, and another reader of the process keeps the
@@ -495,7 +482,7 @@ func TestAHoldThatPassesOnIsInNoDeadlock(t *testing.T) {
 		beside, err := a.RWMutex("x").RLock(t.Context())
 		assert.MustTrue(t, err == nil && beside.HolderID() == x.HolderID(), "the readers share no hold: %v", err)
 		release(t, x)
-		got := passing(y.Context(), b.Mutex("x", breaks))
+		got := passing(y.Context(), b.Mutex("x", breaks).Lock)
 		time.Sleep(2 * time.Minute)
 		release(t, beside)
 		assert.NoError(t, <-got)
@@ -689,20 +676,12 @@ func anyKind(c *holdfast.Client, r *rand.Rand, n int) locker {
 	options := []any{breaks, holdfast.MaxWait(wait)}
 	switch {
 	case n == 3:
-		s := c.Semaphore(name, 3, as[holdfast.SemaphoreOption](options)...)
+		s := c.Semaphore(name, 3, each[holdfast.SemaphoreOption](options)...)
 		return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 1+r.IntN(3)) }
 	case n == 2:
-		return c.Mutex(name, as[holdfast.MutexOption](options)...).Lock
+		return c.Mutex(name, each[holdfast.MutexOption](options)...).Lock
 	case r.IntN(2) == 0:
-		return c.RWMutex(name, as[holdfast.RWMutexOption](options)...).RLock
+		return c.RWMutex(name, each[holdfast.RWMutexOption](options)...).RLock
 	}
-	return c.RWMutex(name, as[holdfast.RWMutexOption](options)...).Lock
-}
-
-// as are options for one kind.
-func as[T any](options []any) (list []T) {
-	for _, o := range options {
-		list = append(list, o.(T))
-	}
-	return list
+	return c.RWMutex(name, each[holdfast.RWMutexOption](options)...).Lock
 }

@@ -16,20 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-// waitingAll starts an acquisition and returns when it waits.
-func waitingAll(ctx context.Context, m *holdfast.MultiMutex) <-chan error {
-	done := make(chan error, 1)
-	go func() {
-		l, err := m.Lock(ctx)
-		if err == nil {
-			err = l.Release(ctx)
-		}
-		done <- err
-	}()
-	synctest.Wait()
-	return done
-}
-
 func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
@@ -92,7 +78,7 @@ func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
 		other, c := w.client(), w.client()
 		b, d := mustLock(t, other.Mutex("b")), mustLock(t, other.Mutex("d"))
 		start := time.Now()
-		done := waitingAll(t.Context(), c.MultiMutex([]string{"d", "c", "b", "a"}))
+		done := passing(t.Context(), c.MultiMutex([]string{"d", "c", "b", "a"}).Lock)
 		assert.True(t, w.state("a").Held() && !w.state("c").Held(),
 			"want a alone: the locks are acquired in the order of their keys")
 		time.Sleep(time.Second)
@@ -111,7 +97,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, w *world, c *holdfast.Client) error{
 		"cancelled": func(t *testing.T, w *world, c *holdfast.Client) error {
 			ctx, cancel := context.WithCancel(t.Context())
-			done := waitingAll(ctx, c.MultiMutex([]string{"a", "b", "c"}))
+			done := passing(ctx, c.MultiMutex([]string{"a", "b", "c"}).Lock)
 			cancel()
 			err := <-done
 			assert.Is(t, err, context.Canceled)
@@ -125,7 +111,7 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 			return err
 		},
 		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
-			done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
+			done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
 			evict(t, c, "a", 0)
 			err := <-done
 			wantLost(t, err, holdfast.LossEvicted)
@@ -157,7 +143,7 @@ func TestAWaitForSeveralLocksOutlastsTheLossOfThoseItHas(t *testing.T) {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			holder, c := w.client(holdfast.Config{TTL: time.Hour}), w.client()
 			held := mustLock(t, holder.Mutex("b"))
-			done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
+			done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
 			back := begin(w)
 			time.Sleep(3 * ttl)
 			back()
@@ -312,7 +298,7 @@ func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
 		held := mustLock(t, w.client().Mutex("b"))
 		c := w.client()
 		l := mustLockAll(t, c.MultiMutex([]string{"x", "y"}))
-		done := waitingAll(t.Context(), c.MultiMutex([]string{"a", "b", "c"}))
+		done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
 		assert.NoError(t, c.Close(t.Context()))
 		assert.Is(t, <-done, holdfast.ErrClosed)
 		assert.Is(t, context.Cause(l.Context()), holdfast.ErrClosed)

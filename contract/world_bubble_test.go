@@ -322,6 +322,22 @@ func (w *world) waiting(m *holdfast.Mutex, ctx context.Context) <-chan outcome {
 	return acquiring(ctx, m.Lock)
 }
 
+// passing acquires a lock of any kind and releases it. It returns when that is done or waits.
+func passing[L interface{ Release(context.Context) error }](
+	ctx context.Context, lock func(context.Context) (L, error),
+) <-chan error {
+	passed := make(chan error, 1)
+	go func() {
+		l, err := lock(ctx)
+		if err == nil {
+			err = l.Release(context.WithoutCancel(ctx))
+		}
+		passed <- err
+	}()
+	synctest.Wait()
+	return passed
+}
+
 // outcome is how an acquisition ended.
 type outcome struct {
 	*holdfast.Lease
@@ -400,3 +416,11 @@ func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
 
 // margin is how long before the expiry a lease ends.
 func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// each converts options of every kind to options of one kind.
+func each[O, Any any](options []Any) (of []O) {
+	for _, option := range options {
+		of = append(of, any(option).(O))
+	}
+	return of
+}
