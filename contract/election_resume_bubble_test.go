@@ -1,3 +1,5 @@
+// A leader that resumes its term after a restart deposes no successor (G22).
+
 package contract_test
 
 import (
@@ -25,9 +27,7 @@ func crashed(t *testing.T, w *world, value string, options ...holdfast.ElectionO
 func resumed(t *testing.T, e *holdfast.Election, former *holdfast.Leadership) (*holdfast.Leadership, error) {
 	t.Helper()
 	l, err := e.Resume(t.Context(), former.HolderID(), former.Token())
-	keptLeads.Lock()
-	defer keptLeads.Unlock()
-	keptLeads.leads = append(keptLeads.leads, l)
+	keep(l)
 	return l, err
 }
 

@@ -1,3 +1,6 @@
+// Twice is once (G6), and a refusal is no promise for a copy of the request that runs late: no two clients then hold a
+// lock (G1), and no run is lost (G20).
+
 package contract_test
 
 import (
@@ -121,11 +124,8 @@ func TestALateCopyOfARefusedRequestDoesNoHarm(t *testing.T) {
 			for _, code := range []string{"LOADING", "OOM", "NOAUTH", "READONLY"} {
 				runBubble(t, s.Name+string(rune('a'+i))+" "+code, func(t *testing.T, w *world) {
 					r := &copying{world: w, copier: &copier{network: w.net, code: code}, other: w.client()}
-					c, err := holdfast.New(r.copier, holdfast.Config{})
-					assert.Must(t, err)
-					t.Cleanup(func() { _ = c.Close(context.Background()) })
-					r.c = c
-					release(t, mustLock(t, c.Mutex("warm")))
+					r.c = w.over(r.copier, holdfast.Config{})
+					release(t, mustLock(t, r.c.Mutex("warm")))
 					call(r)
 				})
 			}

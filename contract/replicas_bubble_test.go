@@ -1,8 +1,13 @@
+// With replicas, acknowledgements are counted: if there are too few, the grant is released, and if a server cannot
+// acknowledge, the error names it before anything is acquired (the row of WaitReplicas and WaitAOF).
+
 package contract_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-const limit = 500 * time.Millisecond
 
 // short expects the error of a grant with too few acknowledgements, and that the lock is
 // free at once.
@@ -146,15 +149,10 @@ func TestACancelledConfirmationLeavesNothing(t *testing.T) {
 	})
 }
 
-// plainStore is a store that cannot wait for replicas.
-type plainStore struct{ store.Store }
-
 func TestImpossibleAcknowledgementsAreRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		plain, err := holdfast.New(plainStore{w.net}, holdfast.Config{})
-		assert.Must(t, err)
-		defer func() { _ = plain.Close(t.Context()) }()
+		plain := w.over(plain{w.net}, holdfast.Config{})
 		for name, m := range map[string]*holdfast.Mutex{
 			"no replicas":       c.Mutex("x", holdfast.WaitReplicas(0, limit)),
 			"negative replicas": c.Mutex("x", holdfast.WaitAOF(-1, limit)),
@@ -194,5 +192,75 @@ func TestWaitAOFNeedsAServerThatHasIt(t *testing.T) {
 			assert.True(t, err == nil, "version %q: replicas: %v", version, err)
 			assert.NoError(t, c.Close(t.Context()))
 		}
+	})
+}
+
+// A grant that replicas must acknowledge does not come from a batch, because a batch has
+// no acknowledgements.
+func TestManyAcquisitionsAtOnceAreAcknowledged(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond })
+		w.SetAcks(store.Acks{Replicas: 1})
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				l, err := c.Mutex(fmt.Sprint("own-", i), holdfast.WaitReplicas(2, limit)).TryLock(t.Context())
+				if assert.Is(t, err, holdfast.ErrNotAcked); l != nil {
+					release(t, l)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestSeveralLocksThatTooFewAcknowledgeAreGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.SetAcks(store.Acks{Replicas: 1})
+		_, err := c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit)).Lock(t.Context())
+		if assert.Is(t, err, holdfast.ErrNotAcked); err == nil {
+			return // nobody releases them: the next waiter would wait for ever
+		}
+		w.wantFree("a")
+		w.wantFree("b")
+		job := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit))
+		turn, err := job.Do(t.Context(), func(context.Context) error {
+			t.Error("ran")
+			return nil
+		})
+		assert.Is(t, err, holdfast.ErrNotAcked)
+		synctest.Wait()
+		w.SetAcks(store.Acks{Replicas: 2})
+		releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.WaitReplicas(2, limit))))
+		// The period is due again after the cancelled run.
+		again, err := c.Periodic("job", time.Hour, holdfast.WaitReplicas(2, limit)).Do(t.Context(),
+			func(context.Context) error { return nil })
+		assert.True(t, !turn.Ran && again.Ran && err == nil,
+			"%+v, then %+v, %v; want no run, and then one", turn, again, err)
+	})
+}
+
+func TestAConversionCountsWhenItIsAcknowledged(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		careless := must(t, c.RWMutex("a").RLock)
+		w.SetAcks(store.Acks{Replicas: 1})
+		m := c.RWMutex("a", holdfast.WaitReplicas(1, limit))
+		l := must(t, m.RLock)
+		assert.True(t, l.HolderID() != careless.HolderID(), "a reader shares a hold that nobody has acknowledged")
+		release(t, careless)
+		token := l.Token()
+		w.SetAcks(store.Acks{})
+		assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
+		assert.True(t, l.Token() == token && l.Err() == nil,
+			"the reader: token %d after %d, %v", l.Token(), token, l.Err())
+		w.SetAcks(store.Acks{Replicas: 1})
+		err := l.Upgrade(t.Context())
+		assert.True(t, err == nil && l.Token() > token, "acknowledged: %v, token %d", err, l.Token())
+		release(t, l)
+		w.wantFree("a")
 	})
 }

@@ -1,3 +1,6 @@
+// A release is robust: it works on a cancelled context, and is repeated while its outcome is unknown (G12). A lost
+// reply is no error (G6). The same holds where the end of a context releases, and where a holder shortens its lease.
+
 package contract_test
 
 import (
@@ -13,6 +16,121 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
+
+func TestALostLeaseThatTheServerStillKnowsIsFreedByItsRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.LoseReply(only("renew", -1, errLink)) // requests arrive, and replies do not
+		wantLost(t, ended(l.Context()), holdfast.LossExpired)
+		assert.MustTrue(t, w.state("a").Held(), "the server should believe that it is held")
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}
+
+func TestReleaseSurvivesACancelledContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.NoError(t, l.Release(over))
+		w.wantFree("a")
+	})
+}
+
+func TestALostReplyToAReleaseIsNoError(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.LoseReply(only("release", 1, errLink))
+		release(t, l)
+		assert.Equal(t, w.net.count("release"), 2, "requests that released")
+		w.wantFree("a")
+	})
+}
+
+func TestAReleaseThatFailsIsRepeatedInTheBackground(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.FailRequest(only("release", -1, errLink))
+		err := l.Release(t.Context())
+		assert.Is(t, err, holdfast.ErrUnknownOutcome, errLink)
+		assert.False(t, errors.Is(err, holdfast.ErrNotHeld), "got %v", err)
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}
+
+func TestARefusedReleaseSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.FailRequest(only("release", -1, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}))
+		var refused *holdfast.ServerError
+		err := l.Release(t.Context())
+		if !errors.As(err, &refused) || refused.Code != "NOPERM" || errors.Is(err, holdfast.ErrUnknownOutcome) {
+			t.Errorf("got %v", err)
+		}
+		assert.Equal(t, w.net.count("release"), 1, "a refusal was asked for again")
+	})
+}
+
+func TestARenewalThatIsNotAnsweredDoesNotDelayARelease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.net.slow(slowly("renew", time.Second, time.Hour))
+		time.Sleep(ttl / 3)
+		synctest.Wait()
+		start := time.Now()
+		release(t, l)
+		assert.Equal(t, time.Since(start), 0, "the release took")
+		time.Sleep(2 * time.Second) // the renewal arrives after the release
+		w.wantFree("a")
+	})
+}
+
+func TestExtendMovesTheDeadlineAndEveryLaterRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		assert.Must(t, l.Extend(t.Context(), time.Hour))
+		if l.Remaining() < 59*time.Minute || w.state("a").Holders[0].Remaining != time.Hour {
+			t.Errorf("%v are left, the server says %v", l.Remaining(), w.state("a").Holders[0].Remaining)
+		}
+		renewals := w.net.count("renew")
+		time.Sleep(3*time.Hour - time.Second) // no renewal is at this time
+		if n := w.net.count("renew") - renewals; n > 12 || l.Remaining() < 30*time.Minute {
+			t.Errorf("%d renewals in three hours, %v left", n, l.Remaining())
+		}
+		before := l.Remaining()
+		if err := l.Extend(t.Context(), time.Second); err != nil || l.Remaining() != before {
+			t.Errorf("extended to less: %v, %v left of %v", err, l.Remaining(), before)
+		}
+		time.Sleep(2 * time.Hour)
+		assert.NoError(t, l.Err())
+		release(t, l)
+	})
+}
+
+func TestALeaseWithoutRenewalEndsWithItsTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		start := time.Now()
+		l := mustLock(t, c.Mutex("a", holdfast.NoRenewal(), holdfast.TTL(10*time.Second)))
+		wantLost(t, ended(l.Context()), holdfast.LossExpired)
+		if held := time.Since(start); held != 10*time.Second-102*time.Millisecond || w.net.count("renew") != 0 {
+			t.Errorf("held for %v with %d renewals", held, w.net.count("renew"))
+		}
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+
+		l = mustLock(t, c.Mutex("a", holdfast.NoRenewal()))
+		for range 5 {
+			time.Sleep(ttl / 2)
+			assert.Must(t, l.Extend(t.Context(), ttl))
+		}
+		assert.True(t, w.net.count("renew") == 5 && l.Remaining() == trusted,
+			"%d renewals, %v left", w.net.count("renew"), l.Remaining())
+		release(t, l)
+	})
+}
 
 // released is a kind of lease that its holder ties to a context.
 type released struct {
@@ -337,67 +455,6 @@ func TestSeveralLocksAreShortenedTogether(t *testing.T) {
 		assert.NoError(t, l.Release(t.Context()))
 		assert.Is(t, l.Shorten(t.Context(), short), holdfast.ErrNotHeld)
 	})
-}
-
-// The permits come back in one request, which may be repeated, and the waiter that fits gets
-// them by the same step.
-func TestPermitsAreGivenBackInPart(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		s := w.client().Semaphore("a", 5)
-		l := must(t, permits(s, 5))
-		token := l.Token()
-		next := make(chan error, 1)
-		go func() {
-			got, err := w.client().Semaphore("a", 5).Acquire(t.Context(), 2)
-			keep(got)
-			next <- err
-		}()
-		synctest.Wait()
-		start := time.Now()
-		assert.Must(t, errors.Join(l.KeepPermits(t.Context(), 3), <-next))
-		assert.AtMost(t, time.Since(start), time.Millisecond, "the waiter had to wait for")
-		state := w.state("a")
-		assert.True(t, len(state.Holders) == 2 && state.Holders[0].Permits == 3 && l.Token() == token,
-			"%+v", state.Holders)
-		assert.NoError(t, l.KeepPermits(t.Context(), 3))
-		if n, err := s.Available(t.Context()); err != nil || n != 0 {
-			t.Errorf("%d available, %v", n, err)
-		}
-		// The lease's own permits count for what its user may still wait for.
-		if inner, err := s.TryAcquire(l.Context(), 2); !errors.Is(err, holdfast.ErrHeld) {
-			t.Errorf("%v, %v", inner, err)
-		}
-		_, err := s.Acquire(l.Context(), 3)
-		assert.Is(t, err, holdfast.ErrDeadlock)
-		for _, n := range []int{-1, 0, 4, 6} {
-			assert.Is(t, l.KeepPermits(t.Context(), n), holdfast.ErrInvalid)
-		}
-		assert.Is(t, mustLock(t, w.client().Mutex("m")).KeepPermits(t.Context(), 1), holdfast.ErrInvalid)
-		time.Sleep(3 * ttl)
-		release(t, l)
-		assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrNotHeld)
-	})
-}
-
-// No reply comes. The client repeats the request in the background, so that the permits do
-// not stay taken for as long as the lease is renewed.
-func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
-	for name, fault := range map[string]func(*world) func(func(string, []string) error){
-		"the request is lost": func(w *world) func(func(string, []string) error) { return w.FailRequest },
-		"the reply is lost":   func(w *world) func(func(string, []string) error) { return w.LoseReply },
-	} {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			s := w.client().Semaphore("a", 5)
-			l := must(t, permits(s, 5))
-			fault(w)(only("lessen", 4, errLink))
-			assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
-			time.Sleep(ttl / 2)
-			state := w.state("a")
-			assert.True(t, state.Holders[0].Permits == 1, "%+v", state.Holders)
-			assert.Is(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
-			release(t, l)
-		})
-	}
 }
 
 // A lease is gone, and the server is too slow to say why. The call returns when its context ends.

@@ -1,3 +1,6 @@
+// Conversions never wait: a writer is downgraded with no writer in between, and only the only reader is upgraded (G27).
+// No reader begins beside a writer meanwhile (G24).
+
 package contract_test
 
 import (
@@ -342,24 +345,25 @@ func TestAReleaseDuringAConversionLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAConversionCountsWhenItIsAcknowledged(t *testing.T) {
+func TestAConversionHasTheTTLOfItsOwnLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
-		careless := must(t, c.RWMutex("a").RLock)
-		w.SetAcks(store.Acks{Replicas: 1})
-		m := c.RWMutex("a", holdfast.WaitReplicas(1, limit))
-		l := must(t, m.RLock)
-		assert.True(t, l.HolderID() != careless.HolderID(), "a reader shares a hold that nobody has acknowledged")
-		release(t, careless)
-		token := l.Token()
-		w.SetAcks(store.Acks{})
-		assert.Is(t, l.Upgrade(t.Context()), holdfast.ErrNotAcked, holdfast.ErrUnknownOutcome)
-		assert.True(t, l.Token() == token && l.Err() == nil,
-			"the reader: token %d after %d, %v", l.Token(), token, l.Err())
-		w.SetAcks(store.Acks{Replicas: 1})
-		err := l.Upgrade(t.Context())
-		assert.True(t, err == nil && l.Token() > token, "acknowledged: %v, token %d", err, l.Token())
+		l := must(t, c.RWMutex("a", holdfast.ReadTTL(ttl)).Lock)
+		res := make(chan *holdfast.Lease)
+		m := c.RWMutex("a", holdfast.ReadTTL(4*ttl))
+		go func() { n := must(t, m.Lock); res <- n }()
+		synctest.Wait()
 		release(t, l)
-		w.wantFree("a")
+		n := <-res
+		assert.Must(t, n.Downgrade(t.Context()))
+		assert.More(t, n.Remaining(), 3*ttl, "remaining")
+		release(t, n)
+
+		r := must(t, c.RWMutex("r", holdfast.TTL(2*ttl), holdfast.ReadTTL(ttl)).RLock)
+		s := must(t, c.RWMutex("r", holdfast.TTL(8*ttl), holdfast.ReadTTL(ttl)).RLock)
+		release(t, r)
+		assert.Must(t, s.Upgrade(t.Context()))
+		assert.More(t, s.Remaining(), 7*ttl, "remaining")
+		release(t, s)
 	})
 }

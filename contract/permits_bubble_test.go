@@ -1,3 +1,5 @@
+// Permits come back, and the limit is agreed on (G28).
+
 package contract_test
 
 import (
@@ -12,11 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
-
-// permits is an acquisition of n permits.
-func permits(s *holdfast.Semaphore, n int) func(context.Context) (*holdfast.Lease, error) {
-	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, n) }
-}
 
 // wantLimit asserts that err says which limits differ.
 func wantLimit(t *testing.T, err error, inUse, asked int) {
@@ -263,4 +260,65 @@ func TestWaitersForPermitsThatGiveUpLetTheNextAsk(t *testing.T) {
 		release(t, done(t, "the last one", last))
 		w.wantFree("a")
 	})
+}
+
+// The permits come back in one request, which may be repeated, and the waiter that fits gets
+// them by the same step.
+func TestPermitsAreGivenBackInPart(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s := w.client().Semaphore("a", 5)
+		l := must(t, permits(s, 5))
+		token := l.Token()
+		next := make(chan error, 1)
+		go func() {
+			got, err := w.client().Semaphore("a", 5).Acquire(t.Context(), 2)
+			keep(got)
+			next <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		assert.Must(t, errors.Join(l.KeepPermits(t.Context(), 3), <-next))
+		assert.AtMost(t, time.Since(start), time.Millisecond, "the waiter had to wait for")
+		state := w.state("a")
+		assert.True(t, len(state.Holders) == 2 && state.Holders[0].Permits == 3 && l.Token() == token,
+			"%+v", state.Holders)
+		assert.NoError(t, l.KeepPermits(t.Context(), 3))
+		if n, err := s.Available(t.Context()); err != nil || n != 0 {
+			t.Errorf("%d available, %v", n, err)
+		}
+		// The lease's own permits count for what its user may still wait for.
+		if inner, err := s.TryAcquire(l.Context(), 2); !errors.Is(err, holdfast.ErrHeld) {
+			t.Errorf("%v, %v", inner, err)
+		}
+		_, err := s.Acquire(l.Context(), 3)
+		assert.Is(t, err, holdfast.ErrDeadlock)
+		for _, n := range []int{-1, 0, 4, 6} {
+			assert.Is(t, l.KeepPermits(t.Context(), n), holdfast.ErrInvalid)
+		}
+		assert.Is(t, mustLock(t, w.client().Mutex("m")).KeepPermits(t.Context(), 1), holdfast.ErrInvalid)
+		time.Sleep(3 * ttl)
+		release(t, l)
+		assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrNotHeld)
+	})
+}
+
+// No reply comes. The client repeats the request in the background, so that the permits do
+// not stay taken for as long as the lease is renewed.
+func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
+	for name, fault := range map[string]func(*world) func(func(string, []string) error){
+		"the request is lost": func(w *world) func(func(string, []string) error) { return w.FailRequest },
+		"the reply is lost":   func(w *world) func(func(string, []string) error) { return w.LoseReply },
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			s := w.client().Semaphore("a", 5)
+			l := must(t, permits(s, 5))
+			fault(w)(only("lessen", 4, errLink))
+			assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrUnknownOutcome)
+			time.Sleep(ttl / 2)
+			state := w.state("a")
+			assert.True(t, state.Holders[0].Permits == 1, "%+v", state.Holders)
+			assert.Is(t, l.KeepPermits(t.Context(), 2), holdfast.ErrInvalid)
+			release(t, l)
+		})
+	}
 }
