@@ -103,12 +103,14 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 	}
 }
 
-// noteGrant records that the node has granted, and that the grant counts from sent. acq.mu is
-// held.
+// noteGrant records that the node has granted, and that the grant counts from sent. If the
+// acquisition was won without the node, the node gets the token of the lease, however the grant
+// was heard of: in an answer, a push, or a renewal. acq.mu is held.
 func (na *nodeAttempt) noteGrant(token uint64, waiting int, sent time.Duration) {
 	acq := na.r.acq
 	if !na.holds {
 		na.heldSince = acq.s.now()
+		na.raiseLate()
 	}
 	na.reply, na.holds, na.queued, na.unconfirmed = majority.Granted, true, false, false
 	na.token, na.countsFrom = max(na.token, token), max(na.countsFrom, sent)

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // silent is the number of the server that answers nothing, see inside.
@@ -95,24 +96,34 @@ func TestAGrantThatIsGoneAtTheSecondPhaseIsNone(t *testing.T) {
 // A server that grants after the acquisition was won, or while its token is written, gets the token. Its
 // own would be lower than that of the lease.
 func TestALateGrantGetsTheTokenOfTheLease(t *testing.T) {
-	for _, won := range []bool{false, true} {
-		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-			const token = 1 << 60
-			na := acq.round.attempts[0]
+	const token = 1 << 60
+	for when, grant := range map[string]func(t *testing.T, s *Store, acq *acquisition, na *nodeAttempt){
+		"while the token is written": func(t *testing.T, _ *Store, acq *acquisition, na *nodeAttempt) {
+			acq.phase = asking
 			assert.Must(t, na.acquire(second, "0"))
-			acq.mu.Lock()
-			acq.token = token
-			if won {
-				acq.phase = held
-				na.raiseLate()
-			}
-			acq.mu.Unlock()
-			if !won {
-				_, err := acq.granted(acq.round, token, nil, second)
-				assert.Must(t, err)
-			}
+			_, err := acq.granted(acq.round, token, nil, second)
+			assert.Must(t, err)
+		},
+		"by an answer": func(t *testing.T, _ *Store, _ *acquisition, na *nodeAttempt) {
+			assert.Must(t, na.acquire(second, "0"))
+		},
+		"by a push": func(t *testing.T, s *Store, _ *acquisition, na *nodeAttempt) {
+			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, []string{na.id, "9000", "16000", "x", "0", "push:"})
+			assert.Must(t, err)
+			assert.True(t, s.handlePush(na.i, "granted "+na.id+" 20 0"), "the push is not known")
+		},
+		"as a renewal tells": func(t *testing.T, _ *Store, acq *acquisition, na *nodeAttempt) {
+			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, []string{na.id, "9000", "16000", "x", "0", "push:"})
+			assert.Must(t, err)
+			acq.renewAt13(majority.TooRecent, majority.Silent, majority.Silent)
+		},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			na := acq.round.attempts[0]
+			acq.phase, acq.token = held, token
+			grant(t, s, acq, na)
 			synctest.Wait()
-			assert.Equal(t, na.token, token, "the token")
+			assert.Equal(t, na.token, token, "the token, granted %s", when)
 		})
 	}
 }

@@ -292,3 +292,23 @@ func TestAServerThatWasNotReadStaysOnProbation(t *testing.T) {
 		assert.Equal(t, ns.nodes[2].standing, majority.Stranger, "as long as no more is known, it is")
 	})
 }
+
+// If two clients begin a quorum at once, the marks of one of them are there first. The other client goes by
+// those, and not by what it wanted to write.
+func TestAMarkThatAnotherClientWroteFirstIsJudged(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(i int, _ string, args []string) (string, error) {
+			run := string(rune('a' + i))
+			if len(args) == 1 {
+				return "node 9000 " + run + " -", nil
+			}
+			return "node 9000 " + run + " 1:other:9000:0:9000:0", nil // the write finds this mark
+		})
+		assert.Must(t, s.identify(t.Context(), acq.states))
+		for i := range 3 {
+			left := acq.states.probation(i)
+			assert.True(t, left > s.cfg.MaxTTL-second && left <= s.cfg.MaxTTL+second,
+				"server %d does not count for another %v", i, left)
+		}
+	})
+}

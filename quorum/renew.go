@@ -278,7 +278,6 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 		case majority.TooRecent:
 			if !na.holds { // its grant had not been heard of
 				na.noteGrant(na.token, waiters, start)
-				na.raiseLate()
 			}
 		case majority.Held:
 			na.countsFrom, na.unconfirmed = max(na.countsFrom, start), false
@@ -335,14 +334,7 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 	r.attempts[i] = na
 	acq.s.life.Go(restoreLabel, func() {
 		_, _ = before.cancel(timeout) // a failed cancel becomes a pending one
-		if na.acquire(timeout, "0") != nil {
-			return
-		}
-		acq.mu.Lock()
-		defer acq.mu.Unlock()
-		if na.holds {
-			na.raiseLate()
-		}
+		_ = na.acquire(timeout, "0")  // the outcome is in the attempt
 	})
 }
 

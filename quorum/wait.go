@@ -249,8 +249,6 @@ func (s *Store) handlePush(i int, payload string) bool {
 		s.life.Go(grantLabel, func() { acq.collect(r) })
 	case acq.phase == collecting:
 		acq.notify()
-	default:
-		na.raiseLate()
 	}
 	return true
 }
