@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The tests of this file look at what is sent to which server as an acquisition goes from phase to phase.
@@ -349,5 +350,32 @@ func TestASecondPhaseOfAnEndedRoundIsNotBelieved(t *testing.T) {
 		r.end()
 		assert.Is(t, assert.Err(acq.granted(r, 20, nil, second)), errEnded)
 		assert.Equal(t, acq.phase, asking, "the phase")
+	})
+}
+
+// A refusal is told once nothing is left of the locks before it: the client sends no cancel after a refusal.
+func TestARefusalOfOneOfSeveralLocksCancelsTheOthers(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		var mu sync.Mutex
+		asked, cancelled := make([]int, 3), make([]int, 3)
+		s.say(func(i int, action string, _ []string) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch action {
+			case "acquire":
+				if asked[i]++; asked[i] > 1 {
+					return "", &store.ServerError{Code: "NOPERM", Message: "NOPERM this user may not"}
+				}
+			case "cancel":
+				cancelled[i]++
+			}
+			return asMemory, nil
+		})
+		args := []string{"c/2", "9000", "7000", "push:", "push:"}
+		answer, err := s.acquireAll(t.Context(), []string{"h:{y}", "h:{z}"}, args)
+		assert.True(t, isRefusal(err) && answer == "", "%q, %v", answer, err)
+		mu.Lock()
+		defer mu.Unlock()
+		assert.EqualSlices(t, cancelled, []int{1, 1, 1}, "cancelled on each server when it is told")
 	})
 }

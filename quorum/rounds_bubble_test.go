@@ -264,6 +264,13 @@ func TestWhoMakesWay(t *testing.T) {
 		{"the first is contradicted", func(s *Store, r *round, order []int) {
 			s.noteContradiction(r.acq.key, order[0], "d/1", 0)
 		}, false},
+		{"both are contradicted", func(s *Store, r *round, order []int) {
+			s.noteContradiction(r.acq.key, order[0], "d/1", 0)
+			s.noteContradiction(r.acq.key, order[1], "d/1", 0)
+		}, false},
+		{"both are silent", func(s *Store, _ *round, order []int) {
+			s.nodes[order[0]].silent, s.nodes[order[1]].silent = true, true
+		}, false},
 	} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			s.sayEach("none", "none", "none")
