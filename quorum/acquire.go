@@ -163,7 +163,8 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 		if (d == majority.Taken || d == majority.Split && waits) && a == undecided {
 			d = majority.Undecided // the other nodes may yet contradict the coordinator
 		}
-		if a != heldByOthers && (a != heldThere || !acq.s.noteContradiction(acq.key, r.coordinator, holder, acq.ttl)) {
+		at := nodeLock{acq.key, r.coordinator}
+		if a != heldByOthers && (a != heldThere || !acq.s.contradictions.note(acq.s.now(), at, holder, acq.ttl)) {
 			break
 		}
 		r.passCoordinator()

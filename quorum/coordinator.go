@@ -4,10 +4,14 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
+
+// isContradicted reports whether the node may not be the lock's coordinator, see contradictions.
+func (s *Store) isContradicted(key string, node int) bool {
+	return s.contradictions.lasts(s.now(), nodeLock{key, node})
+}
 
 // order lists the nodes in the order in which they may become coordinator. Silent nodes, and
 // nodes that a majority contradicts, come last.
@@ -23,79 +27,6 @@ func (s *Store) order(key string) []int {
 	return append(order, silent...)
 }
 
-// contradiction is about a node whose holder of a lock has it nowhere else. While a lock
-// changes hands that is so for a moment. If it lasts, the node's clock was set back, or
-// somebody acquired the lock on that node alone.
-type contradiction struct {
-	holder   string
-	since    time.Duration
-	lastSeen time.Duration
-	lasting  bool // it has lasted for so long that the node may not be coordinator
-}
-
-// nodeLock is a lock on one node.
-type nodeLock struct {
-	key  string
-	node int
-}
-
-// contradictionTime is how long a majority must have contradicted a node. It is longer than an
-// attempt collects the other nodes' grants. It is short enough that a free majority grants
-// within two leases, though a waiter polls only every third of a lease.
-func contradictionTime(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
-
-// noteContradiction records that a node has a holder that a majority does not have, and
-// reports whether that has lasted. holder is the client's attempt ID, so that acquisitions and
-// polls name it alike.
-func (s *Store) noteContradiction(key string, node int, holder string, ttl time.Duration) bool {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := nodeLock{key, node}
-	a := s.contradictions[at]
-	if a == nil || a.holder != holder || now-a.lastSeen > s.cfg.MaxTTL {
-		if len(s.contradictions) >= maxContradictions {
-			clear(s.contradictions) // forgetting only delays the decision
-		}
-		a = &contradiction{holder: holder, since: now}
-		s.contradictions[at] = a
-	}
-	a.lastSeen = now
-	a.lasting = a.lasting || now-a.since >= contradictionTime(ttl)
-	return a.lasting
-}
-
-// keepContradiction goes on contradicting a node that still has the holder of a lasting
-// contradiction. Otherwise a client that finds out about a second node forgets the first one
-// meanwhile, and begins with that again.
-func (s *Store) keepContradiction(key string, node int, holder string) {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.contradictions[nodeLock{key, node}]
-	if a != nil && a.lasting && a.holder == holder && now-a.lastSeen <= s.cfg.MaxTTL {
-		a.lastSeen = now
-	}
-}
-
-// maxContradictions bounds how many contradictions are remembered.
-const maxContradictions = 1000
-
-// clearContradiction records that a majority may have what the node has.
-func (s *Store) clearContradiction(key string, node int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.contradictions, nodeLock{key, node})
-}
-
-// isContradicted reports whether the node may not be the lock's coordinator.
-func (s *Store) isContradicted(key string, node int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.contradictions[nodeLock{key, node}]
-	return a != nil && a.lasting && s.now()-a.lastSeen <= s.cfg.MaxTTL
-}
-
 // checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
 // coordinator for long.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
@@ -108,9 +39,10 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 		return false
 	}
 	_, own, err := acq.s.readRecord(ctx, []string{acq.key})
+	now := acq.s.now()
 	for i, record := range own {
 		for _, h := range record.Holders {
-			acq.s.keepContradiction(acq.key, i, h.Attempt)
+			acq.s.contradictions.keep(now, nodeLock{acq.key, i}, h.Attempt)
 		}
 	}
 	there, ok := own[coordinator]
@@ -127,11 +59,11 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 			}
 		}
 		if may >= acq.s.majority {
-			acq.s.clearContradiction(acq.key, coordinator)
+			acq.s.contradictions.drop(nodeLock{acq.key, coordinator})
 			return false
 		}
 	}
-	return acq.s.noteContradiction(acq.key, coordinator, there.Holders[0].Attempt, acq.ttl)
+	return acq.s.contradictions.note(now, nodeLock{acq.key, coordinator}, there.Holders[0].Attempt, acq.ttl)
 }
 
 // alwaysChecked is how many waiters at the head of a queue check at every poll. About as many

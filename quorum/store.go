@@ -23,18 +23,18 @@ type Store struct {
 	clock     func() time.Duration
 	simulated bool
 
-	life *lifecycle.Group // its context ends all requests when the store closes
-	ids  atomic.Uint64    // the numbers of node attempts so far: none is used twice
+	life           *lifecycle.Group // its context ends all requests when the store closes
+	contradictions contradictions
+	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
 
 	// mu guards the fields below. Under it nothing is sent and no callback runs; only a node's
 	// mutex may be locked.
-	mu             sync.Mutex
-	acquisitions   map[string]*acquisition    // by attempt ID, see nameFor
-	lastSweep      int                        // how many acquisitions the last sweep left
-	subscriptions  map[string][]*subscription // by channel
-	states         map[string]*nodeStates     // by prefix
-	contradictions map[nodeLock]*contradiction
-	rechecks       rechecks
+	mu            sync.Mutex
+	acquisitions  map[string]*acquisition    // by attempt ID, see nameFor
+	lastSweep     int                        // how many acquisitions the last sweep left
+	subscriptions map[string][]*subscription // by channel
+	states        map[string]*nodeStates     // by prefix
+	rechecks      rechecks
 }
 
 var _ interface {
