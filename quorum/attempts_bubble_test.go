@@ -208,7 +208,7 @@ func TestACancelThatIsAddedWhileOthersAreSentIsSent(t *testing.T) {
 		time.Sleep(10 * second)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.True(t, len(n.cancels) == 0 && !n.sendingCancels, "pending: %+v", n.cancels)
+		assert.True(t, len(n.owed.cancels) == 0 && !n.owed.sending, "pending: %+v", n.owed.cancels)
 		slices.Sort(sent[1:])
 		assert.Equal(t, strings.Join(sent, " "), "c/1.1 c/1.1 c/1.1 c/1.1 c/1.2 c/1.3", "cancelled")
 	})
@@ -233,28 +233,9 @@ func TestWhenACancelIsGivenUp(t *testing.T) {
 			time.Sleep(10 * second)
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			assert.Equal(t, !n.sendingCancels, test.want, "until %v, %v: it is given up", test.until, test.err)
+			assert.Equal(t, !n.owed.sending, test.want, "until %v, %v: it is given up", test.until, test.err)
 		})
 	}
-}
-
-// What is remembered for a server that answers nothing is bounded. The oldest is forgotten first.
-func TestTheOldestCancelsAreForgottenFirst(t *testing.T) {
-	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		n := s.nodes[silent]
-		for i := range maxPendingCancels + 1 {
-			n.addCancel(pendingCancel{[]string{acq.key}, []string{fmt.Sprint("c/1.", i)}, 1, 20 * second})
-		}
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		assert.Equal(t, len(n.cancels), maxPendingCancels, "pending cancels")
-		assert.Equal(t, n.cancels[0].args[0], "c/1.1", "the oldest")
-		assert.Equal(t, len(n.lateCancels), maxLateCancels, "remembered for late pushes")
-		first := fmt.Sprint("c/1.", maxPendingCancels+1-maxLateCancels)
-		assert.Equal(t, n.lateOrder[0], first, "the oldest")
-		_, known := n.lateCancels[first]
-		assert.True(t, known, "it is forgotten")
-	})
 }
 
 // A server without an answer is late and not silent if it has answered a later request.

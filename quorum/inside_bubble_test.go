@@ -167,8 +167,8 @@ func TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast(t *testing.T) {
 		n := s.nodes[2]
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.Equal(t, len(n.cancels), 1, "pending cancels")
-		assert.Equal(t, n.cancels[0].until, 13*second+acq.ttl, "the cancel is pending until")
+		assert.Equal(t, len(n.owed.cancels), 1, "pending cancels")
+		assert.Equal(t, n.owed.cancels[0].until, 13*second+acq.ttl, "the cancel is pending until")
 	})
 }
 

@@ -25,19 +25,14 @@ type node struct {
 	pace   atomic.Int64 // see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.
-	mu             sync.Mutex
-	address        string
-	silent         bool          // a request got no answer, and nothing was answered since it was sent
-	asked          bool          // a request has ended
-	answeredAt     time.Duration // when the last answer arrived
-	changedAt      time.Duration // when silent changed, or the first request ended
-	roundTrip      time.Duration // of the last request that was answered
-	cancels        []pendingCancel
-	sendingCancels bool
-	// Cancels that a push may yet name, by the identity of their attempts: longer than they
-	// are pending, for a stopped server may run a request long after that.
-	lateCancels map[string]pendingCancel
-	lateOrder   []string // the identities in lateCancels, oldest first
+	mu         sync.Mutex
+	address    string
+	silent     bool          // a request got no answer, and nothing was answered since it was sent
+	asked      bool          // a request has ended
+	answeredAt time.Duration // when the last answer arrived
+	changedAt  time.Duration // when silent changed, or the first request ended
+	roundTrip  time.Duration // of the last request that was answered
+	owed       owed
 }
 
 // name is how error messages call the node.
@@ -132,60 +127,22 @@ func notSent(err error) bool {
 		errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// pendingCancel is an attempt for which the node may yet grant something that nobody wants any
-// more.
-type pendingCancel struct {
-	keys  []string
-	args  []string
-	times int           // how many requests may each have led to a grant
-	until time.Duration // when such a grant would have expired
-}
-
-// maxPendingCancels bounds what is remembered for a node that does not answer. The oldest,
-// which expire first, are forgotten first.
-const maxPendingCancels = 10_000
-
 // addCancel cancels an attempt in the background: until the node has found something to cancel
 // for each of its requests, or until the grants have expired.
 func (n *node) addCancel(pending pendingCancel) {
 	n.mu.Lock()
-	if len(n.cancels) == maxPendingCancels {
-		n.cancels = n.cancels[1:]
-	}
-	n.cancels = append(n.cancels, pending)
-	n.rememberCancel(pending)
-	first := !n.sendingCancels
-	n.sendingCancels = true
+	first := n.owed.add(pending)
 	n.mu.Unlock()
 	if first {
 		n.store.life.Go(cancelLabel, n.sendCancels) // after Close it does not start
 	}
 }
 
-// maxLateCancels bounds what is remembered of each node for late pushes.
-const maxLateCancels = 1 << 12
-
-// rememberCancel keeps a cancel for the push that may yet name it. n.mu is held.
-func (n *node) rememberCancel(pending pendingCancel) {
-	if n.lateCancels == nil {
-		n.lateCancels = make(map[string]pendingCancel)
-	}
-	id := pending.args[0]
-	if _, known := n.lateCancels[id]; !known {
-		if len(n.lateOrder) == maxLateCancels {
-			delete(n.lateCancels, n.lateOrder[0])
-			n.lateOrder = n.lateOrder[1:]
-		}
-		n.lateOrder = append(n.lateOrder, id)
-	}
-	n.lateCancels[id] = pending
-}
-
 // unexpectedPush handles a push for no live attempt. If its attempt was cancelled, a request
 // has arrived after the cancel and blocks the next waiter, so it is cancelled at once.
 func (n *node) unexpectedPush(id string) {
 	n.mu.Lock()
-	pending, known := n.lateCancels[id]
+	pending, known := n.owed.late[id]
 	n.mu.Unlock()
 	if !known {
 		return // its cancel is on the way
@@ -207,8 +164,7 @@ func (n *node) sendCancels() {
 			return
 		}
 		n.mu.Lock()
-		due := n.cancels
-		n.cancels = nil
+		due := n.owed.take()
 		n.mu.Unlock()
 		var remaining []pendingCancel
 		for i, pending := range due {
@@ -220,20 +176,15 @@ func (n *node) sendCancels() {
 				remaining = append(remaining, due[i:]...)
 				break // the node is silent, so the others would wait in vain, too
 			}
-			if answer != "none" {
-				pending.times--
-			}
-			if err == nil && pending.times > 0 {
-				remaining = append(remaining, pending) // another request of it may still be on the way
+			if left, over := pending.heard(answer); err == nil && !over {
+				remaining = append(remaining, left)
 			}
 		}
 		n.mu.Lock()
-		n.cancels = append(remaining, n.cancels...)
-		if len(n.cancels) == 0 {
-			n.cancels, n.sendingCancels = nil, false
-			n.mu.Unlock()
+		over := n.owed.putBack(remaining)
+		n.mu.Unlock()
+		if over {
 			return
 		}
-		n.mu.Unlock()
 	}
 }

@@ -138,9 +138,9 @@ func TestAReleaseWithoutAnAnswerIsFollowedByCancels(t *testing.T) {
 		n := s.nodes[silent]
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.MustTrue(t, len(n.cancels) == 1, "pending cancels: %+v", n.cancels)
-		assert.Equal(t, n.cancels[0].times, 3, "it ends holds")
-		assert.Equal(t, n.cancels[0].until, 10*second+acq.ttl, "it is sent until")
+		assert.MustTrue(t, len(n.owed.cancels) == 1, "pending cancels: %+v", n.owed.cancels)
+		assert.Equal(t, n.owed.cancels[0].times, 3, "it ends holds")
+		assert.Equal(t, n.owed.cancels[0].until, 10*second+acq.ttl, "it is sent until")
 	})
 }
 
@@ -153,13 +153,13 @@ func TestCancelsWaitForASilentServer(t *testing.T) {
 			n.addCancel(pendingCancel{keys: []string{acq.key}, args: args(id), times: 1, until: time.Hour})
 		}
 		n.mu.Lock()
-		n.rememberCancel(pendingCancel{keys: []string{acq.key}, args: args("c/1.3")})
+		n.owed.remember(pendingCancel{keys: []string{acq.key}, args: args("c/1.3")})
 		n.mu.Unlock()
 		n.unexpectedPush("c/1.3")
 		time.Sleep(second)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.Equal(t, len(n.cancels), 3, "pending cancels")
+		assert.Equal(t, len(n.owed.cancels), 3, "pending cancels")
 	})
 }
 

@@ -128,7 +128,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestALatePollKeepsThePosition",
 	old:  "	return errors.Is(err, context.DeadlineExceeded) && !isRefusal(err) && !n.isSilent()\n",
 	mut:  "	return errors.Is(err, context.DeadlineExceeded) && isRefusal(err) && !n.isSilent()\n",
-}, {
+}}), in("quorum/owed.go", quorum, []mutant{{
 	name: "quorum: a cancel that found nothing is not sent again",
 	by:   "TestLateAnswersCostNoLeaseWhereEveryServerIsNeeded",
 	old:  "if answer != \"none\" {",
@@ -136,13 +136,13 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }, {
 	name: "quorum: of several late requests one is cancelled",
 	by:   "TestAcquiresThatArriveAfterTheReleaseAreCancelled",
-	old:  "if err == nil && pending.times > 0 {",
-	mut:  "if answer == \"none\" {",
+	old:  "return p, p.times <= 0",
+	mut:  "return p, answer != \"none\"",
 }, {
 	name: "quorum: cancels that are added while others are sent are lost",
 	by:   "TestACancelThatIsAddedWhileOthersAreSentIsSent",
-	old:  "n.cancels = append(remaining, n.cancels...)",
-	mut:  "n.cancels = remaining",
+	old:  "o.cancels = append(remaining, o.cancels...); len",
+	mut:  "o.cancels = remaining; len",
 }}), in("internal/majority/majority.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: the greatest token drawn is the lease's though few have it",
 	by:   "TestTokenIsAboveAllThatWereDrawn",
