@@ -83,45 +83,6 @@ func TestWhichRequestsMayYetTakeTheLock(t *testing.T) {
 	}
 }
 
-// What an answer means depends on what the attempt has.
-func TestWhatAnAnswerMeansToAnAttempt(t *testing.T) {
-	late := context.DeadlineExceeded
-	for _, test := range []struct {
-		holds, queued bool
-		a             wire.Answer
-		err           error
-		want          majority.Reply
-		has           string // afterwards
-	}{
-		{true, false, wire.Answer{}, errBroken, majority.Granted, "holds"},
-		{true, false, wire.Answer{}, late, majority.Granted, "holds"},
-		{false, true, wire.Answer{}, late, majority.Queued, "queued"},
-		{false, true, wire.Answer{}, errBroken, majority.Failed, "queued"},
-		{false, false, wire.Answer{}, late, majority.Failed, ""},
-		{true, false, wire.Answer{Kind: wire.Busy}, nil, majority.Busy, ""},
-		{false, true, wire.Answer{Kind: wire.Busy}, nil, majority.Busy, ""},
-		{false, false, wire.Answer{Kind: wire.Queued, Place: 2}, nil, majority.Queued, "queued"},
-		{true, false, wire.Answer{Kind: wire.Queued, Place: 2}, nil, majority.Granted, "holds"},
-		{false, true, wire.Answer{Kind: wire.Granted, Token: 9}, nil, majority.Granted, "holds"},
-	} {
-		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-			na := acq.round.attempts[0]
-			if na.holds, na.queued = test.holds, test.queued; test.holds {
-				na.reply = majority.Granted
-			} else if test.queued {
-				na.reply = majority.Queued
-			}
-			na.noteAnswer(test.a, 9*second, test.err)
-			assert.Equal(t, na.reply, test.want, "%+v: the reply", test)
-			assert.True(t, na.holds == (test.has == "holds") && na.queued == (test.has == "queued"),
-				"%+v: %+v", test, na)
-			if na.reply == majority.Queued && test.err == nil {
-				assert.True(t, na.lastAnswer == test.a && na.askedAt == 9*second, "%+v: %+v", test, na)
-			}
-		})
-	}
-}
-
 // A pushed grant counts for all of its lease only if the push says so, or says nothing.
 func TestAPushThatGrantsForLessMustBeConfirmed(t *testing.T) {
 	for lease, want := range map[string]bool{"": false, " 10000 2000": true, " 10000 8999": true,

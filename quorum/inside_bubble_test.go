@@ -22,8 +22,6 @@ import (
 
 // The tests of this file look at one decision each, at values that a client cannot arrange.
 
-const second = time.Second
-
 // silentNode is a server that answers nothing. Its first subscription fails.
 type silentNode struct {
 	*memstore.Store

@@ -3,7 +3,6 @@ package quorum
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -18,22 +17,7 @@ type nodeAttempt struct {
 	id   string
 	gate chan struct{} // buffers one value: the request that is under way
 
-	// The acquisition's mu guards the fields below.
-	ended           bool // cancelled or released: it may not acquire under this identity again
-	reply           majority.Reply
-	err             error // of the last request, if that failed
-	lastAnswer      wire.Answer
-	holds           bool          // the node has granted
-	queued          bool          // the node has it in its wait queue
-	unconfirmed     bool          // a push granted it, for a short time, until a request confirms it
-	unansweredUntil time.Duration // until then an acquire that got no answer may yet take the lock
-	unanswered      int           // how many acquires got no answer
-	token           uint64
-	waiters         int           // how many waited in the node's queue when it granted
-	askedAt         time.Duration // before the last request was sent that may have queued it
-	countsFrom      time.Duration // the hold counts from here: the node's TTL began no earlier
-	heldSince       time.Duration // the node has held without a break since then, as far as it told
-	heldUntil       time.Duration // what it has confirmed does not expire before then
+	bid // what is known of it; the acquisition's mu guards it
 }
 
 // send sends an action to the node once no earlier request of the attempt is under way there.
@@ -50,8 +34,8 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 		return wire.Answer{}, errEnded
 	}
 	sent := acq.s.now()
-	if acquires && !na.queued && !na.holds {
-		na.askedAt = sent
+	if acquires {
+		na.asks(sent)
 	}
 	acq.mu.Unlock()
 	var ended <-chan struct{}
@@ -66,8 +50,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	if acquires {
 		acq.mu.Lock()
 		if err != nil && !notSent(err) && action == script.Acquire {
-			na.unansweredUntil = acq.s.now() + acq.ttl
-			na.unanswered++
+			na.unheard(acq.s.now(), acq.ttl)
 		}
 		na.noteAnswer(a, sent, err)
 		acq.mu.Unlock()
@@ -75,31 +58,20 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	return a, err
 }
 
-// noteAnswer records an answer. acq.mu is held.
+// noteAnswer records an answer, or a failure. If the attempt has nothing on the node any more, a
+// new one takes its place. acq.mu is held.
 func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) {
 	switch {
 	case err != nil:
-		if !na.holds && (!na.queued || !na.node.isLate(err)) {
-			na.reply, na.err = majority.Failed, err
-		}
+		na.bid.failed(err, na.node.isLate(err))
 	case a.Kind == wire.Granted:
 		na.noteGrant(a.Token, a.Waiting, sent)
-		na.heldUntil = max(na.heldUntil, leasetime.Deadline(sent, na.r.acq.ttl))
-	case a.Kind == wire.Queued:
-		if na.holds {
-			return // the push has overtaken this answer
-		}
-		na.reply, na.queued, na.askedAt, na.lastAnswer = majority.Queued, true, sent, a
-	case a.Kind == wire.Gone:
-		// The attempt has nothing on the node any more. A push for what it had may be under
-		// way, so the next request uses a new identity.
-		na.ended, na.holds, na.queued = true, false, false
+		na.lastsFrom(sent, na.r.acq.ttl)
+	case na.heard(a, sent):
 		if r := na.r; r.attempts[na.i] == na {
 			r.attempts[na.i] = r.newAttempt(na.i)
 			r.attempts[na.i].reply = majority.Busy
 		}
-	default:
-		na.reply, na.holds, na.queued, na.lastAnswer = majority.Busy, false, false, a
 	}
 }
 
@@ -108,13 +80,10 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 // was heard of: in an answer, a push, or a renewal. acq.mu is held.
 func (na *nodeAttempt) noteGrant(token uint64, waiting int, sent time.Duration) {
 	acq := na.r.acq
-	if !na.holds {
-		na.heldSince = acq.s.now()
+	if na.granted(acq.s.now(), token, waiting, sent) {
 		na.raiseLate()
 	}
-	na.reply, na.holds, na.queued, na.unconfirmed = majority.Granted, true, false, false
-	na.token, na.countsFrom = max(na.token, token), max(na.countsFrom, sent)
-	if na.waiters = waiting; na.i == na.r.coordinator {
+	if na.i == na.r.coordinator {
 		acq.waiters = waiting
 	}
 }
@@ -244,8 +213,7 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	na.gate <- struct{}{}
 	acq.mu.Lock()
 	na.ended = true
-	nothing := !na.holds && !na.queued && acq.s.now() >= na.unansweredUntil
-	until := max(na.askedAt, na.countsFrom) + acq.ttl
+	nothing, until := na.hasNothing(acq.s.now()), na.cancelUntil(acq.ttl)
 	acq.mu.Unlock()
 	<-na.gate
 	if nothing {
@@ -261,15 +229,11 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 }
 
 // cancelLater leaves a cancel to the node's pending cancels, until it has ended something as
-// often as times says. It adds a time for each acquire that got no answer. Such an acquire may
-// arrive after another one was answered, or may have arrived already with its grant cancelled
-// since.
+// often as times says, and once more for each acquire that got no answer, see bid.owes.
 func (na *nodeAttempt) cancelLater(times int, until time.Duration) {
 	acq := na.r.acq
 	acq.mu.Lock()
-	if acq.s.now() < na.unansweredUntil {
-		times, until = times+na.unanswered, max(until, na.unansweredUntil)
-	}
+	times, until = na.owes(acq.s.now(), times, until)
 	acq.mu.Unlock()
 	if times > 0 {
 		args := []string{na.id, acq.retention, acq.channelPrefix}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -26,7 +25,7 @@ type renewal struct {
 
 // renew extends leases on all nodes. A lease goes on if a majority has held it without a break
 // since the start of the renewal before: at no instant could others have had a majority. A node
-// that is silent now counts until its hold expires, see outcome. Nodes that do not hold the lease
+// that is silent now counts until its hold expires, see decideRenewal. Nodes that do not hold the lease
 // are asked to hold from now on.
 func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) {
 	leases, timeout, err := s.parseRenewals(ctx, keys, args)
@@ -152,48 +151,34 @@ func (ren *renewal) note(i int, r wire.Renewal) {
 		ren.acq.mu.Lock()
 		defer ren.acq.mu.Unlock()
 		ren.votes[i] = majority.TooRecent
-		if na := ren.attempts[i]; na.holds && na.heldSince <= ren.since {
+		if ren.attempts[i].hasHeld(ren.since) {
 			ren.votes[i] = majority.Held
 		}
 	}
 }
 
-// outcome is what the votes mean together. Too few nodes may vouch for all of the time, though a
-// majority holds. The lease goes on nevertheless if nodes that are silent now fill the gap, until
-// that majority held. If such a node has forgotten its hold, it has not counted for others since.
+// outcome is what the votes mean together, see decideRenewal.
 func (ren *renewal) outcome() majority.Outcome {
-	found := majority.Tally(ren.votes)
-	if found != majority.Unknown || ren.attempts == nil || slices.Contains(ren.votes, majority.Evicted) {
-		return found
+	return decideRenewal(ren.votes, ren.bids(), ren.since)
+}
+
+// bids returns what is known now of the attempts that were asked; nil for an unknown acquisition.
+func (ren *renewal) bids() []bid {
+	if ren.attempts == nil {
+		return nil
 	}
 	ren.acq.mu.Lock()
 	defer ren.acq.mu.Unlock()
-	var began []time.Duration
-	for i, na := range ren.attempts {
-		switch {
-		case ren.votes[i] == majority.Held:
-			began = append(began, 0)
-		case ren.votes[i] == majority.TooRecent && na.holds:
-			began = append(began, na.heldSince)
-		}
-	}
-	slices.Sort(began)
-	if m := ren.acq.s.majority; len(began) >= m && ren.heldUntil(began[m-1]) >= m {
-		return majority.Renewed
-	}
-	return majority.Unknown
+	return bidsOf(ren.attempts)
 }
 
-// heldUntil counts the nodes that have held without a break from the start of the renewal before
-// until t, as far as is known: those that say so, and silent ones. acq.mu is held.
-func (ren *renewal) heldUntil(t time.Duration) (n int) {
-	for i, na := range ren.attempts {
-		silent := ren.votes[i] == majority.Silent && na.holds && na.heldSince <= ren.since && na.heldUntil >= t
-		if silent || ren.votes[i] == majority.Held {
-			n++
-		}
+// bidsOf returns what is known of the attempts. acq.mu is held.
+func bidsOf(attempts []*nodeAttempt) []bid {
+	bids := make([]bid, len(attempts))
+	for i, na := range attempts {
+		bids[i] = na.bid
 	}
-	return n
+	return bids
 }
 
 // allRenewed reports whether all leases are known to go on.
@@ -291,7 +276,7 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 func (ren *renewal) noteHolds(start time.Duration) {
 	for i, na := range ren.attempts {
 		if ren.votes[i] == majority.Held || ren.votes[i] == majority.TooRecent {
-			na.heldUntil = max(na.heldUntil, leasetime.Deadline(start, ren.ttl))
+			na.lastsFrom(start, ren.ttl)
 		}
 	}
 }
@@ -306,7 +291,8 @@ func (ren *renewal) restoreMissing(start, timeout time.Duration) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
 	ren.noteHolds(start)
-	if acq.phase != held || !acq.round.live() || ren.heldUntil(acq.s.now()) < acq.s.majority {
+	holding := heldUntil(ren.votes, bidsOf(ren.attempts), ren.since, acq.s.now())
+	if acq.phase != held || !acq.round.live() || holding < acq.s.majority {
 		return
 	}
 	for i, na := range acq.round.attempts {

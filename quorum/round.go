@@ -67,10 +67,7 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 	replies, counts = make([]majority.Reply, len(r.attempts)), make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
 		replies[i] = na.reply
-		// The client may count its lease from countsFrom. An older hold could end before the
-		// client expects it, and so could an unconfirmed one.
-		counts[i] = r.acq.states.probation(i) == 0 &&
-			(!na.holds || na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)
+		counts[i] = r.acq.states.probation(i) == 0 && na.counts(r.acq.countsFrom)
 	}
 	return replies, majority.WithoutAhead(replies, counts, r.tokensAhead())
 }
@@ -117,7 +114,7 @@ func (r *round) holdsAny() bool {
 func (r *round) mayHold() (n int) {
 	now := r.acq.s.now()
 	for _, na := range r.attempts {
-		if na.holds && na.heldSince <= r.acq.renewedAt && now-na.countsFrom < r.acq.ttl {
+		if na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.ttl) {
 			n++
 		}
 	}
@@ -129,7 +126,7 @@ func (r *round) mayHold() (n int) {
 func (r *round) confirmed() []bool {
 	list := make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
-		list[i] = na.holds && na.countsFrom >= r.acq.countsFrom && na.heldSince <= r.acq.renewedAt
+		list[i] = na.hasHeld(r.acq.renewedAt) && na.countsFrom >= r.acq.countsFrom
 	}
 	return list
 }
