@@ -93,19 +93,6 @@ func TestAPushedGrantCountsFromTheRequestThatQueuedIt(t *testing.T) {
 	})
 }
 
-// Answers can overtake each other. The newer reading knows of a loss of memory that the older one
-// has not seen.
-func TestAnOlderReadingDoesNotReplaceANewerOne(t *testing.T) {
-	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-		ns := acq.states
-		assert.Must(t, ns.noteRead(0, 9*second, "9000 run -"))
-		assert.Must(t, ns.noteRead(0, 8*second, "5000 run -"))
-		assert.Equal(t, ns.nodes[0].askedAt, 9*second, "the reading was asked for at")
-		assert.Must(t, ns.noteRead(0, 10*second, "9500 run -"))
-		assert.Equal(t, ns.nodes[0].askedAt, 10*second, "the reading was asked for at")
-	})
-}
-
 // If the grants took as long as the lease, the first of them may be over.
 func TestAGrantThatIsOverBeforeItIsBelievedIsNone(t *testing.T) {
 	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {

@@ -166,15 +166,6 @@ func TestCancelsWaitForASilentServer(t *testing.T) {
 	})
 }
 
-// A new reading says nothing of how long a server does not count yet.
-func TestANewReadingDoesNotEndAProbation(t *testing.T) {
-	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-		acq.states.nodes[0].setProbation(10*second, 70*second, majority.OnProbation)
-		assert.Must(t, acq.states.noteRead(0, 10*second, "9000 run -"))
-		assert.Equal(t, acq.states.probation(0), 60*second, "it does not count for another")
-	})
-}
-
 // A comparison of clocks that is a quarter of MaxTTL old is made anew before anything is granted.
 func TestAnAcquisitionWaitsForAnOldComparisonToBeMadeAnew(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {

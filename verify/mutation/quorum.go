@@ -263,20 +263,20 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestSilentServersDoNotOutliveAnEviction",
 	old:  " || slices.Contains(votes, majority.Evicted) {",
 	mut:  " || slices.Contains(votes, majority.Evicted) && false {",
-}}), in("quorum/marks.go", quorum, []mutant{{
+}}), in("quorum/marktable.go", quorum, []mutant{{
 	name: "quorum: one server under two names has two votes",
 	by:   "TestTheSameServerIsForgottenOnceTheMistakeIsCorrected",
-	old:  "return other.OK && other.askedAt >= since && other.RunID == one.RunID",
-	mut:  "return false && other.OK && other.askedAt >= since && other.RunID == one.RunID",
+	old:  "return other.OK && other.askedAt >= since && other.RunID == reading.RunID",
+	mut:  "return false && other.OK && other.askedAt >= since && other.RunID == reading.RunID",
 }, {
 	name: "quorum: an older reading replaces a newer one",
 	by:   "TestAnOlderReadingDoesNotReplaceANewerOne",
-	old:  "if ns.nodes[i].askedAt > sent {",
-	mut:  "if ns.nodes[i].askedAt > sent && false {",
+	old:  "if m[i].askedAt > sent {",
+	mut:  "if m[i].askedAt > sent && false {",
 }, {
 	name: "quorum: a new reading ends a probation",
 	by:   "TestANewReadingDoesNotEndAProbation",
-	old:  "askedAt: sent, countsFrom: ns.nodes[i].countsFrom,",
+	old:  "askedAt: sent, countsFrom: m[i].countsFrom,",
 	mut:  "askedAt: sent,",
 }, {
 	name: "quorum: a server that was not read is on probation no more",
