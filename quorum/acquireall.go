@@ -9,6 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
+// Several locks at once are several acquisitions, one after the other. For example, a MultiMutex
+// over "a" and "b" acquires "a" on a majority, with both phases, and then "b". If "b" is held, it
+// cancels "a" and answers "busy 2 …": the second lock is not free. The acquisitions have the same
+// attempt ID, so each is known by attempt and key, see nameFor.
+
 // acquireAll acquires locks one after the other, in the given order and without waiting. If
 // one is not free, it cancels all of them. They are not acquired in one step: if several
 // attempts want some of the same locks, the one that gets the first of them usually gets the

@@ -11,6 +11,45 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 )
 
+// An acquisition is all that one attempt of the client does, on all servers. Suppose that the
+// client sends acquire with the attempt ID "c/7" and waits. The acquisition "c/7" asks the servers
+// in a round, as "c/7.1", "c/7.2" and "c/7.3". It may wait in a queue, ask again in a second round
+// as "c/7.4" to "c/7.6", be granted, be renewed, and end with the release.
+//
+// These are its phases. Three of them are in no field: they are where a goroutine stands, and have
+// brackets here.
+//
+//	 idle
+//	  │ runRound
+//	  ▼    ◀─────────── the coordinator is silent ─────────────┐
+//	asking ── another holds the lock; this one is queued ──▶ waiting
+//	  │ │                                              yield ▲  │ push: its turn
+//	  │ └── several queues, each with a head ──────────┐     │  ▼
+//	  │ a majority has granted                         └─▶ collecting ── time is up ─▶ (pausing)
+//	  ▼                                                        │                        │
+//	(raising) ◀── a majority has granted ──────────────────────┘            asking ◀────┘
+//	  │ └── a server forgot, or too few vouch ──▶ (clearing) ──▶ asking, or idle
+//	  ▼ a majority has the token, and vouches
+//	 held ── released, lost ──▶ ended
+//
+//	phase       where its goroutine stands       what may follow
+//	idle        none                             asking
+//	asking      runRound                         raising, waiting, collecting, clearing
+//	(raising)   writeToken                       held, clearing; collecting, if it came from there
+//	(clearing)  cancelRoundAndWait               asking, idle
+//	waiting     none: a push or a poll comes     collecting, asking
+//	collecting  awaitCollect                     raising, waiting, pausing
+//	(pausing)   backOff                          asking
+//	held        none: renewals and polls come    ended
+//	ended       none                             nothing
+//
+// From each phase a cancel or a release leads to ended at once. While a goroutine is raising, the
+// field says asking or collecting. While it is clearing or pausing, the field says idle.
+//
+// One goroutine at a time takes an acquisition further: the driver. It is the goroutine of the
+// client's call, or one that a push has started. Pushes and answers change bids at any time, under
+// acquisition.mu, and wake the driver (notify).
+
 // phase is how far an acquisition has come.
 type phase uint8
 

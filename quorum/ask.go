@@ -11,6 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Three ways to ask the servers, for actions that are no acquisition.
+//
+//   - askEach asks all and needs a majority. Example: inspect reads the record on each server.
+//   - askInOrder asks one after the other, until one answers. Example: a poll for an attempt that
+//     this process does not know, which holds nothing anywhere.
+//   - askForFirst asks all and takes the best of the answers. Example: reading what a client has
+//     registered, where one server that knows it is enough.
+//
+// None of them waits for a silent server once the others are enough. A server is silent if its last
+// request got no answer, see node.noteAnswers.
+
 // forever is the delay of a timer that is not set yet.
 const forever = math.MaxInt64 * time.Nanosecond
 

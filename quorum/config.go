@@ -12,6 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Example: New with three stores and Config{MaxTTL: 30 * time.Second} makes a quorum in which a
+// server that restarts empty is left out of new grants for 30 s. A lease of a minute is refused.
+
 // Config configures a quorum. The zero value is good for most programs.
 type Config struct {
 	// MaxTTL is the longest lease that any process takes on these nodes. It must be the same

@@ -8,6 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
+// Each lock has a coordinator: the server whose queue orders the waiters. Suppose that the hash of
+// "orders:{7}" orders five servers as 3, 1, 5, 2, 4. Then 3 is the coordinator. If 3 is silent, or
+// a majority has contradicted it for long, the order is 1, 5, 2, 4, 3, and 1 is the coordinator.
+// All processes compute the same order, but each by what it knows itself of silent servers. So two
+// processes may have different coordinators for a while. Nothing but the order of waiters depends
+// on that: a lock is held by a majority.
+
 // isContradicted reports whether the node may not be the lock's coordinator, see contradictions.
 func (s *Store) isContradicted(key string, node int) bool {
 	return s.contradictions.lasts(s.now(), nodeLock{key, node})
@@ -29,6 +36,11 @@ func (s *Store) order(key string) []int {
 
 // checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
 // coordinator for long.
+//
+// It reads the records of all nodes. For each holder that the coordinator names, it counts the
+// nodes that may have the same holder: those that say so, and those that did not answer. If
+// these may be a majority, the coordinator is right. Readers are several holders, and one of
+// them on a majority is enough.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	acq.mu.Lock()
 	coordinator, last := r.coordinator, r.attempts[r.coordinator].lastAnswer
@@ -82,6 +94,11 @@ const (
 
 // compare compares the coordinator's answer with those of the others. all says that no more
 // answers are expected. acq.mu is held.
+//
+// If the coordinator has granted to us, it is contradicted by a majority of busy nodes that name
+// one other holder. If the coordinator is busy, it is contradicted by a majority of nodes that
+// name another holder, or have granted to us. While open answers may still make such a
+// majority, the comparison is undecided.
 func (r *round) compare(all bool) (a comparison, holder string) {
 	coordinator, m := r.attempts[r.coordinator], r.acq.s.majority
 	open, same, by := 0, 0, make(map[string]int)

@@ -9,6 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// An error over several servers has to say which of them failed, and how. Example: "quorum: 2 of 5
+// nodes can take part, too few for a majority: 10.0.0.1:6379: connection refused; …". If a majority
+// refused with the same code, as with NOPERM, then the quorum refuses with that code. The client
+// treats such an error like the refusal of one server: nothing is held, and nothing is cancelled.
+
 // Errors that callers tell apart with errors.Is.
 var (
 	// ErrUnsupported: the action has no correct meaning over several servers, or none that this

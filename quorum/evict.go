@@ -11,10 +11,19 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// An operator evicts the holder that it has seen, by the token. Suppose that inspect showed token
+// 30, and that server 2 granted late, so the same attempt has token 28 there. Then servers 1 and 3
+// are told to evict token 30, and server 2 token 28. If the holder has changed meanwhile, nobody
+// is evicted, and the answer names the token of the new holder.
+
 // evict ends the holds on all nodes that answer, which must be a majority. The holder's next
 // renewal then finds that it holds nothing. The number of ended holds is that of a majority.
 //
 // Each node gets an ID of its own request, and its own bound: the nodes count their tokens separately.
+//
+// The second phase may write the token of the hold at the same time. A node whose token has
+// changed since it was read says "changed", and is asked again with the token that it has now.
+// The attempt is remembered over these tries, because the token that named it may be gone.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 5 && len(args) != 7 {
 		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 or 7 arguments, not %d", len(args))

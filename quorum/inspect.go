@@ -8,6 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Example: servers 1 and 2 of three have "c/7.1" and "c/7.2" as the holder, and server 3 has
+// nobody. Both are the attempt "c/7", so the majority shows "c/7" as the holder. The waiters are
+// those in the coordinator's queue.
+
 // inspect reads the lock as a majority sees it. Holders are those of a majority; waiters are
 // those of the coordinator's queue.
 func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error) {

@@ -11,6 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Example: server 3 is down when the program starts, and rueidis would fail to connect. Lazy puts
+// that off to the first request. Until server 3 is up, each request to it fails with ErrNotSent: the
+// store knows that the request has taken nothing.
+
 // Lazy is a node that is opened when it is first needed, and again until that succeeds. It is
 // for a client library that connects when its client is made, as rueidis does: with Lazy a
 // quorum can be opened while a server is down.

@@ -13,6 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Reading the servers: their clocks, their runs, and their marks (marktable.go). identify is the
+// first step of each acquisition. It usually sends nothing: a survey of all servers is good for a
+// twentieth of MaxTTL, and an older one is renewed in the background. Example: with a MaxTTL of a
+// minute, a busy client reads the servers every three seconds. It waits for a read only in four
+// cases: at the first use, if a grant has shown a wrong mark, if two nodes were one server, or if
+// the survey is older than 15 s.
+
 // markLife is how long a node keeps its mark after the last read.
 const markLife = 7 * 24 * time.Hour
 
@@ -106,7 +113,8 @@ func (ns *nodeStates) noteRead(i int, sent time.Duration, said string) error {
 func (s *Store) comparisonLife() time.Duration { return min(s.cfg.MaxTTL/20, markLife/7) }
 
 // identify makes sure that the nodes are different servers of one quorum, and that their marks
-// are right. It waits only if no grant can be believed otherwise; a comparison of clocks that
+// are right. A read that began before the call may be too old for it, so identify then waits for
+// one more. It waits only if no grant can be believed otherwise; a comparison of clocks that
 // only gets old is renewed in the background. Nodes that do not answer are identified later.
 func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
 	entered := s.now()
@@ -175,7 +183,10 @@ func (ns *nodeStates) startRead() *readRound {
 	return read
 }
 
-// readAll reads all nodes and corrects their marks.
+// readAll reads all nodes and corrects their marks. A mark is written only if the node still has
+// the mark that was read. The answer has the mark that the node has afterwards. So if another
+// client was faster, the next decision goes by the other client's mark. Two clients that begin a
+// quorum at the same time agree in this way.
 func (ns *nodeStates) readAll(read *readRound) {
 	timeout := ns.s.cfg.Timeout
 	failed := ns.readEach(timeout, make([]string, len(ns.nodes)), nil)

@@ -74,6 +74,16 @@ func TestWhoVouchesRemembers(t *testing.T) {
 	assert.True(t, ok == 0 && len(why) == 3, "by words from before: %d, %v", ok, why)
 }
 
+// If a server that does not vouch names a newer quorum, the others are left over from an older one.
+func TestANewerQuorumIsHeardOfFromAnyServer(t *testing.T) {
+	for newer, want := range map[string]int{"1:q:-3600000:0:10000:0": 2, "2:r:10000:0:10000:0": 0} {
+		m := make(marks, 3)
+		m.readAt10(t, oldMark, oldMark, newer)
+		ok, _, _ := m.vouch(10*second, 10*second, []bool{true, true, false}, time.Minute)
+		assert.Equal(t, ok, want, "if one names %s, there vouch", newer)
+	}
+}
+
 // Who did not answer is what it was: nothing is known that ends its probation.
 func TestAServerThatWasNotReadStaysOnProbation(t *testing.T) {
 	m := make(marks, 3)

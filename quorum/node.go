@@ -16,6 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// One server of the quorum, and how it answers. Example: a request to server 2 gets no answer within
+// 500 ms. From then on server 2 is silent: no request waits for it if the others are enough, and it comes
+// last in the order of coordinators. Requests are still sent to it. With its next answer it is no
+// longer silent. A server that got one request too late but answers others is late, and not silent:
+// waiters keep their positions there.
+
 // node is one server of the quorum.
 type node struct {
 	store.Store
@@ -157,7 +163,9 @@ func (n *node) unexpectedPush(id string) {
 }
 
 // sendCancels sends the pending cancels until there are none: one request at a time, with a
-// pause that grows while the node does not answer or has nothing to cancel.
+// pause that grows while the node does not answer or has nothing to cancel. The list is taken out
+// before it is sent, so others can add to it meanwhile. A cancel whose time is over is dropped:
+// what it could end has expired.
 func (n *node) sendCancels() {
 	for failures := 0; ; failures++ {
 		if !n.store.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {

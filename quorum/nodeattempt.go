@@ -8,6 +8,12 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Sending the requests of one attempt to one server. Example: the round asks server 2 as "c/7.5".
+// The requests "acquire c/7.5", "raise_fence c/7.5" and "release c/7.5" are sent one at a time: each
+// waits at the gate for the one before it. Without the gate a cancel could overtake the acquire that
+// it cancels, find nothing, and leave a hold that nobody releases. What the answers mean is in
+// bid.go.
+
 // nodeAttempt is what a round has on one node, under one identity.
 type nodeAttempt struct {
 	r    *round
@@ -144,8 +150,9 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	return nil
 }
 
-// raiseLate writes the token to a node that granted after the acquisition was won. acq.mu is
-// held.
+// raiseLate writes the token to a node that granted after the acquisition was won. It sends that in
+// a goroutine of its own, for acq.mu is held. If it fails, the node keeps the token that it drew.
+// That harms nobody: the majority has the token of the lease. acq.mu is held.
 func (na *nodeAttempt) raiseLate() {
 	acq := na.r.acq
 	if acq.phase == held && na.r.live() && !na.ended {
@@ -208,6 +215,10 @@ func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 
 // cancel ends what the attempt has, as far as that can be known, and returns what it ended. It
 // leaves what is in doubt to the node's pending cancels.
+//
+// It first waits for the request that is under way, whose answer says what there is to cancel. If
+// there is nothing, nothing is sent. If the cancel itself gets no answer, the hold may last as
+// long as a TTL after the last request that counts, so the cancel is owed until then.
 func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	acq := na.r.acq
 	na.gate <- struct{}{}

@@ -98,6 +98,7 @@ func TestAGrantThatIsGoneAtTheSecondPhaseIsNone(t *testing.T) {
 // own would be lower than that of the lease.
 func TestALateGrantGetsTheTokenOfTheLease(t *testing.T) {
 	const token = 1 << 60
+	args := []string{"9000", "16000", "x", "0", "push:"}
 	for when, grant := range map[string]func(t *testing.T, s *Store, acq *acquisition, na *nodeAttempt){
 		"while the token is written": func(t *testing.T, _ *Store, acq *acquisition, na *nodeAttempt) {
 			acq.phase = asking
@@ -109,12 +110,12 @@ func TestALateGrantGetsTheTokenOfTheLease(t *testing.T) {
 			assert.Must(t, na.acquire(second, "0"))
 		},
 		"by a push": func(t *testing.T, s *Store, _ *acquisition, na *nodeAttempt) {
-			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, []string{na.id, "9000", "16000", "x", "0", "push:"})
+			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, append([]string{na.id}, args...))
 			assert.Must(t, err)
 			assert.True(t, s.handlePush(na.i, "granted "+na.id+" 20 0"), "the push is not known")
 		},
 		"as a renewal tells": func(t *testing.T, _ *Store, acq *acquisition, na *nodeAttempt) {
-			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, []string{na.id, "9000", "16000", "x", "0", "push:"})
+			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, append([]string{na.id}, args...))
 			assert.Must(t, err)
 			acq.renewAt13(majority.TooRecent, majority.Silent, majority.Silent)
 		},
@@ -161,7 +162,7 @@ func TestCancelsWaitForASilentServer(t *testing.T) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		assert.MustTrue(t, len(n.owed.cancels) == 3, "pending cancels: %+v", n.owed.cancels)
-		last := n.owed.cancels[slices.IndexFunc(n.owed.cancels, func(p pendingCancel) bool { return p.args[0] == "c/1.3" })]
+		last := n.owed.cancels[slices.Index(ids(n.owed.cancels), "c/1.3")]
 		assert.True(t, last.times == 1 && last.until == 10*second+s.cfg.MaxTTL, "the late one: %+v", last)
 	})
 }

@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// What operators see of the servers. Example: server 2 restarted empty 20 s ago, and MaxTTL is a
+// minute. Nodes says that it answers, that it does not count since then, and that it counts again
+// in 40 s.
+
 // NodeInfo is what a store knows about one of its nodes. The times are those of this
 // machine's clock.
 type NodeInfo struct {

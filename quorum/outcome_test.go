@@ -40,7 +40,7 @@ func TestWhenSilentServersFillAGap(t *testing.T) {
 		assert.Equal(t, decideRenewal(test.votes, bids, 10*second), test.want, "%+v", test)
 		bids[2].holds = false
 		if test.want = majority.Tally(test.votes); test.votes[1] == recent {
-			assert.Equal(t, decideRenewal(test.votes, bids, 10*second), test.want, "%+v, and the silent one is unheard", test)
+			assert.Equal(t, decideRenewal(test.votes, bids, 10*second), test.want, "%+v, but unheard", test)
 		}
 	}
 	assert.Equal(t, decideRenewal([]majority.Vote{held, recent, silent}, nil, 0), majority.Unknown, "of an unknown one")

@@ -10,6 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Ending an acquisition: by a release, by a release after a minimum time, or by a cancel. Each ends
+// the attempt on all servers at once. Example: of three servers, 1 and 3 say "released", and 2 is
+// silent. A majority has released, so the answer is "released". Server 2 keeps its hold until the
+// cancel that is now owed there arrives, or until the TTL is over. A cancel waits for all servers,
+// each for one request at most.
+
 // release releases the lock on all nodes at once. The coordinator grants to the next waiter in
 // the same step. The lock is released when a majority says so: until then nobody else had a
 // majority. After an error some nodes may still hold, until the cancel in the background
@@ -45,7 +51,9 @@ func (s *Store) releaseAnswer(ctx context.Context, done <-chan result, coordinat
 
 // awaitReleased waits until a majority has released, and the coordinator with it, because the
 // next attempt asks the coordinator first. It returns the nodes that have released; none means
-// that no majority held.
+// that no majority held. A node that has forgotten the hold did not release it. If so many have
+// forgotten it that the rest is no majority, somebody else may have had the lock, and the caller
+// must learn that its lease had ended.
 func (s *Store) awaitReleased(
 	ctx context.Context, done <-chan result, coordinator int,
 ) (released []int, err error) {

@@ -12,6 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Renewing: one request to each server carries many leases. Example: the client renews "a" and "b"
+// in one call. Server 1 answers "renewed 0 -": it has extended "a", nobody waits for it, and it
+// does not hold "b". Each lease has votes of its own (note), and outcome.go decides by them.
+// Where a lease goes on, it is restored on the servers that lack it (restore).
+
 // renewal is the renewal of one lease.
 type renewal struct {
 	key, attempt, ttlMS, owner string
@@ -234,6 +239,12 @@ func (ren *renewal) explain(failed map[int]error) {
 }
 
 // noteRenewed records that the lease goes on. It returns how many attempts wait for it.
+//
+// The votes are of the attempts that were asked. Meanwhile another goroutine may have put a new
+// attempt in the place of one of them. Then the vote says nothing about the new one. A node that
+// lacks the lease is asked to hold it from now on. A node that holds, though its grant was never
+// heard of, counts from the start of this renewal. For the others the renewal is a fresh word:
+// the hold counts from its start.
 func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	acq := ren.acq
 	if ren.attempts == nil {
@@ -312,7 +323,8 @@ func (ren *renewal) restoreOn(i int, start, timeout time.Duration) {
 
 // restore asks a node to hold what the others hold: the node was away, did not answer, had
 // another holder, or has forgotten. It cancels what an earlier request led to there, or may
-// yet lead to. acq.mu is held.
+// yet lead to. The new attempt has a new identity, so that cancel cannot end it. The node counts
+// for the lease from the second renewal after its grant, see decideRenewal. acq.mu is held.
 func (acq *acquisition) restore(i int, timeout time.Duration) {
 	r := acq.round
 	before, na := r.attempts[i], r.newAttempt(i)

@@ -291,3 +291,16 @@ func TestAVoteIsOfTheAttemptThatWasAsked(t *testing.T) {
 		})
 	}
 }
+
+// Only a lease that was won is renewed under the identities of its round. Of another one nothing is known.
+func TestOnlyALeaseThatWasWonIsRenewed(t *testing.T) {
+	for _, at := range []phase{asking, waiting, collecting, held, ended} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			acq.phase = at
+			leases, _, err := s.parseRenewals(t.Context(), []string{acq.key}, []string{"27000", "9000", "c/1"})
+			assert.Must(t, err)
+			assert.Equal(t, leases[0].attempts != nil, at == held, "in phase %d, its attempts are known", at)
+		})
+	}
+}

@@ -8,6 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
+// A round is one try to get a majority: a bid on each server, under identities of its own. Example:
+// of five servers, 1, 2 and 3 have granted, 4 is busy, and 5 has not answered. replies says granted,
+// granted, granted, busy, open. Server 2 restarted ten seconds ago, so its grant does not count.
+// That leaves two grants that count, which is no majority of five yet: the round is undecided until
+// 5 has answered.
+//
+// Some nodes count and others do not, for three reasons: the node may have forgotten leases
+// (probation), its hold is older than the lease that the client counts, or its token is ahead of
+// all right clocks (tokensAhead).
+
 // round is one try to get a majority.
 type round struct {
 	acq         *acquisition

@@ -7,6 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Example: "a" is held on servers 1 and 2, and "b" on 2 and 3. Each lock has a majority, so any two
+// servers that can be read show both. The caller gets some keys twice.
+
 // Scan implements [store.Scanner]: it reads one node after the other, and so visits most keys
 // several times. If fewer nodes than a majority can be read, Scan returns a
 // [*NoMajorityError]. If a node's store is no Scanner, Scan refuses with [ErrUnsupported].

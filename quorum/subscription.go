@@ -10,6 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// A client listens on one channel, and the store listens on that channel at each server. Example:
+// server 3 pushes "granted c/7.6 4711 0". That is one server's grant, under an identity that the
+// client does not know. handlePush takes it out. When a majority has granted and has the token, the
+// acquisition pushes "granted c/7 4712 0" to the client. Other pushes pass unchanged.
+
 // subscription is one subscription of the client, at every node. Grants of single nodes are
 // taken out of it, and grants of majorities put in.
 type subscription struct {

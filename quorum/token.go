@@ -11,9 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
+// The second phase of a grant. Example: servers 1, 2 and 3 granted and drew the tokens 20, 25 and
+// 23. T is 26. It is written to all three, and each answers with its clock and its mark. When two
+// of them have T, and their marks say that they have forgotten nothing, the client has the lock
+// with token 26. Any later majority shares a server with these, and that server draws more than 26.
+
 // writeToken is the second phase: it writes a token above those of all grants to a majority of
 // the nodes that hold, and checks that these have forgotten nothing. Only then does the grant
 // count. The caller is the driver.
+//
+// After each answer it counts again. It ends with the first majority that vouches, and the other
+// answers come later. It fails as soon as the answers to come cannot make a majority any more.
 func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.Duration) (string, error) {
 	acq.mu.Lock()
 	_, counts := r.replies()

@@ -14,6 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Waiting. A waiter stands in the coordinator's queue only. Suppose that "c/7" waits, and the
+// holder releases. The coordinator, server 3, grants to "c/7.6" and pushes that (handlePush). Now it
+// is the turn of "c/7", and it asks the other servers (collect). They are free, because the holder
+// released there as well, so a majority grants (awaitCollect, tryComplete). The token is written
+// (complete), and the client gets a push (pushGrant).
+//
+// Three things can go wrong. The push is lost: the client polls, and finds the grant in
+// pollCoordinator. The coordinator falls silent: the poll gets no answer, and the acquisition joins
+// the next server's queue. Other heads of queues hold the other servers: all but one make way
+// (yield), and who gets no majority in time cancels everything, pauses, and joins again (backOff).
+
 // poll answers a waiter's poll: it asks the coordinator, or all nodes once the coordinator has
 // granted. If the coordinator is silent or has forgotten the waiter, the waiter joins the next
 // one's queue in the same call.
@@ -180,6 +191,10 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 
 // complete ends the acquisition if a majority has granted by now: with the second phase, or
 // with its token if that phase is done. The caller is the driver.
+//
+// Before the second phase, grants count as in replies. After it, a poll asks for more: the nodes
+// must have held since the lease was won or renewed, and must have said so since this poll.
+// Otherwise a node that joined late could hide a gap in which somebody else had a majority.
 func (acq *acquisition) complete(
 	ctx context.Context, r *round, timeout time.Duration,
 ) (answer string, won bool, err error) {
@@ -215,6 +230,10 @@ func (acq *acquisition) complete(
 // says when the lock becomes free there, which matters only from the coordinator. A grant for
 // an unknown attempt or an ended round is cancelled, unless a cancel is under way. handlePush
 // must not block, so what follows runs in goroutines of its own.
+//
+// A push carries the identity "c/7.6". Its number tells for which request the grant is. An
+// identity of an earlier round means nothing any more, and neither does one that has been
+// replaced: both are being cancelled.
 func (s *Store) handlePush(i int, payload string) bool {
 	id, a, err := wire.ParsePush(payload)
 	if err != nil {
@@ -332,7 +351,10 @@ func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	return true
 }
 
-// backOff cancels everything after a failed try to collect a majority, and joins again after a
+// backOff is the phase "pausing": the driver is free during the pause, so a poll, a cancel or a
+// release can take over. Then the pause leads to nothing.
+//
+// It cancels everything after a failed try to collect a majority, and joins again after a
 // random pause: two attempts that keep each other from a majority must not do so for ever. The
 // client waits on. If this fails, the client finds its position by a poll.
 func (acq *acquisition) backOff(r *round, timeout time.Duration) {
