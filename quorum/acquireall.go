@@ -21,6 +21,9 @@ import (
 //
 // After an error some locks may be held, until the cancel that the client sends for each. A
 // refusal is returned once all have been cancelled.
+//
+// If a later lock is not free, those before it are cancelled at once, and not left to their TTL:
+// another client may be waiting for just these.
 func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3+len(keys) {
 		return "", refuse(ErrUnsupported, "ERR", "acquire_all takes %d arguments for %d keys, not %d",

@@ -205,6 +205,8 @@ func (s *Store) sweep(now time.Duration) {
 
 // end ends an acquisition. It returns its attempts on the nodes and its coordinator; won says
 // that a majority had granted it.
+// Requests that are under way see that the round has ended, and acquire nothing more. What they
+// have acquired is the caller's to release or to cancel.
 func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int, won bool) {
 	s.forget(acq)
 	acq.mu.Lock()
@@ -231,6 +233,8 @@ func (acq *acquisition) touch() { acq.touched.Store(int64(acq.s.now())) }
 
 // lockDriver makes the caller the goroutine that drives the acquisition. It reports false if
 // done is closed first.
+// It is a channel and no mutex, so that a caller whose context ends need not wait for the driver
+// before it.
 func (acq *acquisition) lockDriver(done <-chan struct{}) bool {
 	select {
 	case acq.driver <- struct{}{}:
@@ -251,6 +255,8 @@ func (acq *acquisition) notify() {
 }
 
 // clientAttempt is the client's attempt ID in the identity that a node knows.
+// Example: "c/7.3" on a node is "c/7" to the client. An ID that is not of this form is somebody
+// else's, and stays as it is.
 func clientAttempt(id string) string {
 	client, number, ok := strings.Cut(id, "/")
 	n, round, dotted := strings.Cut(number, ".")

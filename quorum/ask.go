@@ -41,6 +41,8 @@ func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Dura
 // askEach asks all nodes at once and returns the answers by node. ask limits its own time. Once a
 // majority has answered, it does not wait for silent nodes. If no majority answers, it returns an
 // error. ask gets a context that ends with the call: what is not sent by then need not be.
+//
+// A silent node is asked all the same, and its answer counts if it comes before the others are done.
 func askEach[T any](
 	ctx context.Context, s *Store, ask func(ctx context.Context, i int, n *node) (T, error),
 ) (map[int]T, error) {
@@ -158,6 +160,8 @@ type result struct {
 
 // onlySilentLeft reports whether every node that has not been heard is a silent one, from
 // which no answer is expected.
+// Every wait of this package ends by it, so one dead server costs the first request a timeout, and
+// the later ones nothing.
 func (s *Store) onlySilentLeft(heard []bool) bool {
 	for i, n := range s.nodes {
 		if !heard[i] && !n.isSilent() {

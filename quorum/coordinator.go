@@ -144,6 +144,7 @@ func (r *round) compare(all bool) (a comparison, holder string) {
 }
 
 // passCoordinator makes the next node the coordinator. acq.mu is held.
+// The order of the round is copied: others may be reading it.
 func (r *round) passCoordinator() {
 	order := slices.DeleteFunc(slices.Clone(r.order), func(i int) bool { return i == r.coordinator })
 	order = append(order, r.coordinator)

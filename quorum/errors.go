@@ -132,6 +132,9 @@ func isFinal(err error) bool {
 
 // noMajority makes the error for nodes of which too few count. If a majority refused with the
 // same code, it returns that refusal as the quorum's own.
+//
+// A quorum with one wrong password says so for one node, and goes on. With the same wrong password
+// on a majority of nodes, the client must see a refusal: to ask again would not help.
 func (s *Store) noMajority(failed map[int]error) error {
 	e := &NoMajorityError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
 	refusals := make(map[string][]string) // who refused with which code

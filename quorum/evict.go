@@ -90,6 +90,10 @@ func (s *Store) evictTokens(
 // majority. A node that granted late, or that the second phase did not reach, has another one.
 // If attempt is known already, the hold is that attempt's. fences are the highest tokens of the nodes; a
 // node that did not answer has none, and nothing ends there.
+//
+// The operator's token is that of the lease. It tells which attempt is meant, and the attempt tells
+// which token each node has. A node that has another holder gets the operator's token, and says
+// that it has changed.
 func (s *Store) tokensOnNodes(
 	ctx context.Context, keys []string, token, attempt string,
 ) (list, fences []string, of string, err error) {

@@ -47,6 +47,9 @@ type lazy struct {
 const retryPause = 250 * time.Millisecond
 
 // get returns the node, opened. An error says that nothing was sent.
+//
+// Several requests may wait for one try. When it ends, all of them look again: it may have failed,
+// and the next try must wait for retryPause.
 func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	for {
 		l.mu.Lock()

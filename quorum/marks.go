@@ -143,6 +143,8 @@ func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
 }
 
 // refresh reads the nodes again, in the background, if that is due.
+// Whoever uses the quorum calls it: acquisitions, polls, renewals. Nobody waits for the outcome. So a
+// quorum that is in use always has a recent survey, and none that is idle is read.
 func (ns *nodeStates) refresh() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -153,6 +155,7 @@ func (ns *nodeStates) refresh() {
 
 // noteWrongMarks records that a node did not vouch for its grant because its mark must be
 // corrected.
+// A probation ends by itself. All other reasons last until the marks have been written again.
 func (ns *nodeStates) noteWrongMarks(why map[int]error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -169,6 +172,8 @@ func (ns *nodeStates) haveWrongMarks() bool {
 }
 
 // startRead starts a read unless one is under way. ns.mu is held.
+// The read is said to begin now: what is answered to it was true after this instant. marksWrong is
+// cleared, and a grant that finds a wrong mark from now on sets it again.
 func (ns *nodeStates) startRead() *readRound {
 	if ns.reading != nil {
 		return ns.reading
@@ -211,6 +216,7 @@ func (ns *nodeStates) readAll(read *readRound) {
 
 // readEach reads the named nodes; nil means all nodes. It waits for the nodes from which an
 // answer is expected, and for silent ones while a majority needs them.
+// Silent nodes are asked as well, and what they answer later is recorded. It is only not waited for.
 func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bool) (failed map[int]error) {
 	failed = make(map[int]error)
 	heard := make([]bool, len(ns.nodes))

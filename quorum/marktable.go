@@ -37,6 +37,9 @@ type nodeState struct {
 
 // note records what node i said of itself: its time, its run and its mark. The request was sent at
 // sent, and the answer is read now.
+//
+// The node read its clock at some instant between sent and now. So its clock is ahead of ours by a
+// value between Low and High. A millisecond is added because the node's clock is told in whole ones.
 func (m marks) note(i int, now, sent time.Duration, said string) error {
 	words := strings.Fields(said)
 	if len(words) != 3 {
@@ -63,6 +66,7 @@ func (m marks) note(i int, now, sent time.Duration, said string) error {
 
 // since returns the readings that were asked for since then, of the nodes in of; nil means all
 // nodes.
+// A reading from before cannot vouch for what happened since: the node may have restarted.
 func (m marks) since(then time.Duration, of []bool) []majority.Reading {
 	list := make([]majority.Reading, len(m))
 	for i, one := range m {
@@ -75,6 +79,8 @@ func (m marks) since(then time.Duration, of []bool) []majority.Reading {
 
 // decide returns the marks to write, by what was read since then, and records from when on each
 // node counts.
+// majority.Assess does the comparing. A node that was not read keeps its standing: silence ends no
+// probation.
 func (m marks) decide(now, since, maxTTL, comparisonLife time.Duration) (next []string, due bool) {
 	s := majority.Assess(now, m.since(since, nil), maxTTL, comparisonLife)
 	next = make([]string, len(m))
@@ -92,6 +98,10 @@ func (m marks) decide(now, since, maxTTL, comparisonLife time.Duration) (next []
 
 // vouch counts the nodes, read since then, that vouch for their earlier grants. why has the
 // reasons of the others. sure says that no further answer can change them.
+//
+// A probation is only made longer here. It ends when the survey of all nodes says so (decide): the
+// few nodes of one grant know less than all together. Of all nodes the newest quorum is taken, so
+// that nodes left over from an older one do not vouch for each other.
 func (m marks) vouch(now, since time.Duration, of []bool, maxTTL time.Duration) (ok int, why map[int]error, sure bool) {
 	all := make([]majority.Reading, len(m))
 	for i, one := range m {

@@ -59,6 +59,10 @@ var errNotSent = fmt.Errorf("%w: the node is slow to answer, and too many reques
 // call sends one action and waits for at most timeout, and before that for as long again if the
 // node is late. If ended is closed before the action is sent, it is not sent. Later, call goes on though
 // its caller has given up, because the store must know what the action has done.
+//
+// Each request to a node goes through here, except the reading of its server. So here the node's
+// pace, silence and window are kept. The context is that of the store and not that of the caller:
+// if the caller gives up, the answer must still be heard.
 func (n *node) call(
 	ended <-chan struct{}, timeout time.Duration, action *script.Script, keys, args []string,
 ) (string, error) {
@@ -94,6 +98,9 @@ func (n *node) readServer(timeout time.Duration) (store.ServerInfo, error) {
 // noteAnswers records whether the node answered a request. If it has just fallen silent, waiters
 // in its queue search for another coordinator. A node that has answered a later request is not
 // silent but late, and so are all nodes of a machine that is busy.
+//
+// Two requests are under way, and the one that was sent first fails after the other was answered.
+// That is a lost request and not a silent node: answeredAt is later than sent.
 func (n *node) noteAnswers(answers bool, sent, took time.Duration) {
 	n.mu.Lock()
 	if !answers && n.asked && n.answeredAt > sent {
@@ -127,6 +134,8 @@ func (n *node) isSilent() bool {
 }
 
 // notSent reports whether a request has certainly not reached its server.
+// If this is false, the request may arrive and take the lock even minutes later. So a wrong "true"
+// would leave a hold that nobody cancels, and a wrong "false" costs one useless cancel.
 func notSent(err error) bool {
 	var dial *net.OpError
 	return isRefusal(err) || errors.Is(err, errEnded) || errors.Is(err, store.ErrNotSent) ||
@@ -135,6 +144,8 @@ func notSent(err error) bool {
 
 // addCancel cancels an attempt in the background: until the node has found something to cancel
 // for each of its requests, or until the grants have expired.
+// One goroutine sends the cancels of a node, so a node that does not answer costs one request at a
+// time, however many attempts were given up.
 func (n *node) addCancel(pending pendingCancel) {
 	n.mu.Lock()
 	first := n.owed.add(pending)
@@ -146,6 +157,7 @@ func (n *node) addCancel(pending pendingCancel) {
 
 // unexpectedPush handles a push for no live attempt. If its attempt was cancelled, a request
 // has arrived after the cancel and blocks the next waiter, so it is cancelled at once.
+// If no cancel is known here, the cancel has not been answered yet. Then it ends this grant, too.
 func (n *node) unexpectedPush(id string) {
 	n.mu.Lock()
 	pending, known := n.owed.late[id]

@@ -29,6 +29,10 @@ type nodeAttempt struct {
 // send sends an action to the node once no earlier request of the attempt is under way there.
 // So a cancel never overtakes the request that it cancels. Once the attempt has ended, nothing
 // is sent that could acquire.
+//
+// An acquire without an answer is noted before the gate opens: the cancel behind it must know that
+// there may be something to cancel. An action that cannot acquire is sent in any case. A release
+// must reach the node although the round has ended.
 func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args []string) (wire.Answer, error) {
 	acq := na.r.acq
 	acquires := action == script.Acquire || action == script.Poll
@@ -119,6 +123,7 @@ func (na *nodeAttempt) poll(timeout time.Duration) error {
 
 // confirm makes a pushed grant count. Until then its lease is short, so that a grant to a
 // client that no longer receives pushes costs little.
+// The poll is the first request of the client's own for this grant, and the hold counts from it.
 func (na *nodeAttempt) confirm() {
 	acq := na.r.acq
 	_ = na.poll(acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)) // the outcome is in the attempt
@@ -127,6 +132,10 @@ func (na *nodeAttempt) confirm() {
 
 // raiseToken writes the token to the node, which must hold, and reads the node's mark in the
 // same step. So the mark vouches for the hold.
+//
+// It passes the gate, but not send: the round may end meanwhile, and the answer still says something
+// about the node's memory. A node that has the token and later loses its memory draws lower tokens.
+// But then its mark is gone, and it does not count.
 func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
 	na.gate <- struct{}{}
@@ -162,6 +171,8 @@ func (na *nodeAttempt) raiseLate() {
 }
 
 // release releases what the attempt holds on the node.
+// Each node knows the hold by the token that it has there, which may be its own. If the release gets
+// no answer, it may or may not have arrived, so a cancel follows in the background.
 func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	token, err := na.end(timeout)
 	if err != nil {
@@ -196,6 +207,7 @@ func (na *nodeAttempt) releaseAfter(timeout time.Duration, args []string) (wire.
 
 // end ends the attempt and returns the token of what it holds. If the node does not hold, end
 // cancels what it may have and returns errForgot.
+// It sets ended behind the gate, so that no acquire can slip in between.
 func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 	acq := na.r.acq
 	na.gate <- struct{}{} // a request that is under way there ends first

@@ -88,6 +88,8 @@ func (s *Store) awaitReleased(
 
 // releaseAgain answers a release that was sent before, by what the nodes remember of the
 // token.
+// The client repeats a release when the first answer was lost. The nodes remember the last released
+// token for a while, so they can say "released" once more.
 func (s *Store) releaseAgain(ctx context.Context, timeout time.Duration, keys, args []string) (string, error) {
 	done := s.startOnEach(func(_ int, n *node) error {
 		answer, err := n.call(nil, timeout, script.Release, keys, args)
@@ -154,6 +156,7 @@ func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, 
 
 // endKept ends the acquisition for a release after a minimum time. The store still knows it,
 // so that the release can be repeated. won says that there was a grant to release.
+// The phase is ended, so no grant can come any more, and kept says that this end was a release.
 func (acq *acquisition) endKept() (attempts []*nodeAttempt, coordinator int, won bool) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
@@ -167,6 +170,7 @@ func (acq *acquisition) endKept() (attempts []*nodeAttempt, coordinator int, won
 
 // cancel cancels an acquisition. Grants of nodes that do not answer are cancelled in the
 // background.
+// The answer "released" says that a node had granted by then, so others may have seen the lock held.
 func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3 {
 		return "", refuse(ErrUnsupported, "ERR", "cancel takes 3 arguments, not %d", len(args))

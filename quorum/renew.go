@@ -93,6 +93,8 @@ func prefixes(keys []string) []string {
 }
 
 // parseRenewals reads the arguments of renew.
+// It copies the attempts of each lease, under the lock: what the votes mean depends on what was
+// asked, and a restore may replace an attempt while the requests are under way.
 func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renewal, time.Duration, error) {
 	if len(args) != 2+len(keys) {
 		return nil, 0, refuse(ErrUnsupported, "ERR", "renew takes %d arguments for %d keys, not %d",
@@ -143,6 +145,9 @@ func renewArgs(i int, retention, ttlMS string, leases []renewal) []string {
 }
 
 // note records what node i said of the lease.
+//
+// A node that says "held" vouches only if it was known to hold at the start of the renewal before.
+// Otherwise its hold may have begun in between, and somebody else may have held before that.
 func (ren *renewal) note(i int, r wire.Renewal) {
 	ren.waiters[i] = r.Waiting
 	switch {
@@ -197,6 +202,8 @@ func allRenewed(leases []renewal) bool {
 }
 
 // renewAnswer makes the answer, and restores leases on the nodes that lack them.
+// A lease of which nothing is certain is answered with "?", and the client asks again. If that is so
+// for all of them, the renewal as a whole has failed, and the error says why.
 func (s *Store) renewAnswer(
 	leases []renewal, failed map[int]error, start time.Duration, timeout time.Duration,
 ) (string, error) {
@@ -338,6 +345,7 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 
 // endLost ends the acquisition. What some nodes still hold stays: the holder's code may still
 // run, and the holds expire.
+// The store forgets the acquisition, so a release that comes later asks all nodes.
 func (s *Store) endLost(ren *renewal) {
 	acq := ren.acq
 	if acq == nil {

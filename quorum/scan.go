@@ -13,6 +13,9 @@ import (
 // Scan implements [store.Scanner]: it reads one node after the other, and so visits most keys
 // several times. If fewer nodes than a majority can be read, Scan returns a
 // [*NoMajorityError]. If a node's store is no Scanner, Scan refuses with [ErrUnsupported].
+//
+// It reads one node at a time because keys come in an order of the node's own. To read all nodes at
+// once, and each key once, the whole list would have to be kept in memory.
 func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
 	if err := s.usable(); err != nil {
 		return err

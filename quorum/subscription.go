@@ -75,6 +75,9 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 
 // keepSubscribed keeps the subscription to one node until it is closed. first receives the
 // result of the first try.
+//
+// A push that was sent while a node was not subscribed is lost. So when a later try succeeds, the
+// client is told to poll, as after any interruption.
 func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan<- result) {
 	n := sub.s.nodes[i]
 	for try := 0; ; try++ {
@@ -111,6 +114,10 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 }
 
 // close ends the subscription. It returns when none of the listener's functions runs any more.
+//
+// The order matters. First nobody finds the subscription any more, and its goroutines are told to
+// end. Then closed is set under mu: a function that runs just now is waited for, and none runs
+// later. Last, the goroutines are waited for.
 func (sub *subscription) close() {
 	s := sub.s
 	s.mu.Lock()
@@ -201,6 +208,7 @@ func (s *Store) recheckSoon() {
 }
 
 // recheckAll makes all clients poll.
+// The list is copied first: the client's functions run without s.mu.
 func (s *Store) recheckAll() {
 	s.mu.Lock()
 	s.rechecks.due, s.rechecks.last = false, s.now()

@@ -69,6 +69,8 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 // vouched reports whether a majority vouches for its grants: the nodes that have the token, by
 // what they said of themselves since then. open is how many answers are to come. An error says
 // that there can be no majority any more.
+// It is asked again after each answer. Three outcomes: a majority vouches; a majority can still be
+// had; or it cannot, and the error names each node with its reason.
 func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[int]error, open int) (bool, error) {
 	ok, why, sure := acq.states.vouch(since, raised)
 	if sure || open == 0 {
@@ -94,6 +96,10 @@ func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[i
 
 // granted makes the round's holds the acquisition's, unless the acquisition has ended
 // meanwhile or its lease is over before it began.
+//
+// A late grant is refused here, and not by the client alone: otherwise the store would keep, renew
+// and restore a lease that the client does not have. The nodes hold for longer than the client
+// trusts its lease, because each node's TTL began later than countsFrom.
 func (acq *acquisition) granted(
 	r *round, token uint64, holders map[int]*nodeAttempt, timeout time.Duration,
 ) (string, error) {

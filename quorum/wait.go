@@ -44,6 +44,8 @@ func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
 }
 
 // poll finds out how far the acquisition is, and takes it further. The caller is the driver.
+// The answer depends on the phase. An idle acquisition is one whose pause is not over, or whose
+// round got nothing: the poll asks again at once.
 func (acq *acquisition) poll(ctx context.Context) (string, error) {
 	acq.touch()
 	acq.mu.Lock()
@@ -61,6 +63,13 @@ func (acq *acquisition) poll(ctx context.Context) (string, error) {
 	}
 }
 
+// pollCoordinator asks the coordinator how the waiter stands. Four answers are possible. It still
+// waits: the client gets its position. It has been granted, and the push was lost: the other nodes
+// are asked. The coordinator is late: the waiter keeps what it knew before. The coordinator is
+// silent, has forgotten the waiter, or is contradicted: a new round looks for another one.
+//
+// The client counts its lease from the start of this poll, because the coordinator may grant at any
+// time after it.
 func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, error) {
 	acq.states.refresh()
 	timeout := acq.s.requestTimeout(ctx, acq.ttl)
@@ -103,6 +112,10 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 // joins that node's queue; it has a position there already. Of the attempts that hold one node
 // each, the one whose coordinator comes first goes on, and all others make way at once. acq.mu is
 // held.
+//
+// It counts the nodes that have granted or may yet grant. While these can be a majority, the attempt
+// does not make way. The order is the same for all attempts that know the same
+// silent nodes, so exactly one of them goes on.
 func (acq *acquisition) yield(r *round, timeout time.Duration) bool {
 	replies, counts := r.replies()
 	can := 0
@@ -275,6 +288,7 @@ func (s *Store) handlePush(i int, payload string) bool {
 // collect begins to ask the other nodes once the coordinator has granted. It joins their
 // queues, where only an attempt with another coordinator can be in its way. A timer bounds it:
 // after that everything is cancelled.
+// It may be called by the push and by a poll at once: the phase lets one of them through.
 func (acq *acquisition) collect(r *round) {
 	acq.mu.Lock()
 	if !r.live() || acq.phase != waiting && acq.phase != asking {
@@ -297,6 +311,9 @@ func (acq *acquisition) collect(r *round) {
 }
 
 // awaitCollect waits until a majority has granted, and pushes that to the client.
+// Four things end it: the majority, the timer, the end of the round, and Close. A node whose mark
+// is wrong cannot count. The marks are read again once, because a wrong mark would fail each further
+// try in the same way.
 func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 	acq.mu.Lock()
 	failures := acq.failedCollects
@@ -329,6 +346,8 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 
 // tryComplete reports whether collecting is over: by a grant, or because another goroutine
 // took the acquisition further.
+// Grants of nodes come in other goroutines. A poll of the client may be the driver just now and see
+// the same majority. The one that is the driver second finds the phase changed, and does nothing.
 func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	if !acq.lockDriver(r.done) {
 		return true

@@ -66,6 +66,8 @@ func (w *lateWindow) enter(action *script.Script, timeout time.Duration, ended <
 }
 
 // leave ends a request. late says that it got no answer in time.
+// It lets in as many as fit now, oldest first, and counts them in at once: between waking up and
+// sending, nobody else may take their places.
 func (w *lateWindow) leave(late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
