@@ -179,7 +179,7 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 		if d == majority.Won || d == majority.TooFew {
 			break
 		}
-		a, holder := r.compare(all)
+		a, holder := compare(r.attempts, r.attempts[r.coordinator], all)
 		if a == heldByOthers && !waits {
 			break // other attempts may be cancelling, see maxReasks
 		}

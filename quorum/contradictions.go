@@ -3,6 +3,8 @@ package quorum
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
 // The coordinator of a lock has no veto. Suppose that server 1 of three names the holder "c/7",
@@ -10,8 +12,8 @@ import (
 // goes on for two thirds of a lease, nobody holds the lock: somebody acquired it on server 1
 // alone, or the clock of server 1 was set back. The client then lets server 2 be coordinator.
 //
-// This file remembers what was seen, and decides when it has lasted. It sends nothing and reads
-// no clock. coordinator.go compares the servers' answers and asks this table.
+// This file compares the answers of the servers, remembers what was seen, and decides when it has
+// lasted. It sends nothing and reads no clock. coordinator.go and acquire.go ask it.
 
 // nodeLock is a lock on one node.
 type nodeLock struct {
@@ -86,4 +88,65 @@ func (c *contradictions) lasts(now time.Duration, at nodeLock) bool {
 	defer c.mu.Unlock()
 	a := c.known[at]
 	return a != nil && a.lasting && now-a.lastSeen <= c.maxTTL
+}
+
+// comparison is how the other nodes' answers fit the coordinator's.
+type comparison uint8
+
+const (
+	undecided    comparison = iota
+	plausible               // a majority may have what the coordinator has
+	heldByOthers            // the coordinator granted, and somebody else holds on a majority
+	heldThere               // a majority does not have the coordinator's holder
+)
+
+// compare compares the coordinator's answer with those of the others. all says that no more
+// answers are expected. The acquisition's mu is held.
+//
+// If the coordinator has granted to us, it is contradicted by a majority of busy nodes that name
+// one other holder. If the coordinator is busy, it is contradicted by a majority of nodes that
+// name another holder, or have granted to us. While open answers may still make such a
+// majority, the comparison is undecided.
+func compare(attempts []*nodeAttempt, coordinator *nodeAttempt, all bool) (a comparison, holder string) {
+	m := majority.Of(len(attempts))
+	open, same, by := 0, 0, make(map[string]int)
+	for _, na := range attempts {
+		switch na.reply {
+		case majority.Open:
+			open++
+		case majority.Granted:
+			by[""]++
+		case majority.Busy:
+			by[clientAttempt(na.lastAnswer.Holder)]++
+		default: // it names no holder
+		}
+	}
+	switch coordinator.reply {
+	case majority.Granted:
+		delete(by, "") // readers cannot be told apart
+		most := 0
+		for _, n := range by {
+			most = max(most, n)
+		}
+		if most >= m {
+			return heldByOthers, ""
+		} else if most > 0 && most+open >= m && !all {
+			return undecided, ""
+		}
+	case majority.Busy:
+		named := clientAttempt(coordinator.lastAnswer.Holder)
+		for _, na := range attempts { // a node that failed may have the same
+			differs := na.reply == majority.Busy && clientAttempt(na.lastAnswer.Holder) != named
+			if !differs && na.reply != majority.Open && na.reply != majority.Granted {
+				same++
+			}
+		}
+		if others := len(attempts) - same - open; others >= m {
+			return heldThere, named
+		} else if others+open >= m && !all {
+			return undecided, ""
+		}
+	default: // it names no holder
+	}
+	return plausible, ""
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // A contradiction lasts when one holder was seen for two thirds of a lease (here 6 s of 9 s), without a break
@@ -73,4 +75,49 @@ func TestContradictionsAreBounded(t *testing.T) {
 		c.note(0, nodeLock{strconv.Itoa(i), 0}, "d/1", time.Second)
 	}
 	assert.Equal(t, len(c.known), 1, "contradictions")
+}
+
+// A coordinator that has granted is contradicted by one other holder on a majority; one that names a holder, by
+// a majority without that holder. Answers that are still to come may decide it.
+func TestWhatTheOtherServersMakeOfTheCoordinatorsAnswer(t *testing.T) {
+	a, b := "a/1.7", "b/1.8"
+	open, granted, failed := "open", "granted", "failed"
+	for _, test := range []struct {
+		coordinator string
+		others      []string
+		all         bool
+		want        comparison
+	}{
+		{granted, []string{b, b, b, open}, false, heldByOthers},
+		{granted, []string{b, b, open, granted}, false, undecided},
+		{granted, []string{b, b, open, granted}, true, plausible},
+		{granted, []string{a, b, b, failed}, false, plausible},
+		{granted, []string{open, open, open, open}, false, plausible},
+		{granted, []string{"", "", "", ""}, false, plausible},
+		{a, []string{b, b, b, a}, false, heldThere},
+		{a, []string{b, granted, granted, failed}, false, heldThere},
+		{a, []string{a, b, granted, open}, false, undecided},
+		{a, []string{a, b, granted, open}, true, plausible},
+		{a, []string{failed, failed, b, granted}, false, plausible},
+		{"a/1.9", []string{a, a, b, b}, false, plausible}, // one attempt, by two of its names
+		{failed, []string{b, b, b, b}, false, plausible},
+	} {
+		attempts := make([]*nodeAttempt, 5)
+		for i, said := range append([]string{test.coordinator}, test.others...) {
+			attempts[i] = &nodeAttempt{}
+			switch b := &attempts[i].bid; said {
+			case open:
+				b.reply = majority.Open
+			case granted:
+				b.reply = majority.Granted
+			case failed:
+				b.reply = majority.Failed
+			default:
+				b.reply, b.lastAnswer = majority.Busy, wire.Answer{Kind: wire.Busy, Holder: said}
+			}
+		}
+		got, holder := compare(attempts, attempts[0], test.all)
+		assert.Equal(t, got, test.want, "%+v", test)
+		assert.Equal(t, holder == "a/1", got == heldThere, "%+v: it names the holder", test)
+	}
 }

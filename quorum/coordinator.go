@@ -82,67 +82,6 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 // of those behind them do: a coordinator's answer is as long as its queue.
 const alwaysChecked = 8
 
-// comparison is how the other nodes' answers fit the coordinator's.
-type comparison uint8
-
-const (
-	undecided    comparison = iota
-	plausible               // a majority may have what the coordinator has
-	heldByOthers            // the coordinator granted, and somebody else holds on a majority
-	heldThere               // a majority does not have the coordinator's holder
-)
-
-// compare compares the coordinator's answer with those of the others. all says that no more
-// answers are expected. acq.mu is held.
-//
-// If the coordinator has granted to us, it is contradicted by a majority of busy nodes that name
-// one other holder. If the coordinator is busy, it is contradicted by a majority of nodes that
-// name another holder, or have granted to us. While open answers may still make such a
-// majority, the comparison is undecided.
-func (r *round) compare(all bool) (a comparison, holder string) {
-	coordinator, m := r.attempts[r.coordinator], r.acq.s.majority
-	open, same, by := 0, 0, make(map[string]int)
-	for _, na := range r.attempts {
-		switch na.reply {
-		case majority.Open:
-			open++
-		case majority.Granted:
-			by[""]++
-		case majority.Busy:
-			by[clientAttempt(na.lastAnswer.Holder)]++
-		default: // it names no holder
-		}
-	}
-	switch coordinator.reply {
-	case majority.Granted:
-		delete(by, "") // readers cannot be told apart
-		most := 0
-		for _, n := range by {
-			most = max(most, n)
-		}
-		if most >= m {
-			return heldByOthers, ""
-		} else if most > 0 && most+open >= m && !all {
-			return undecided, ""
-		}
-	case majority.Busy:
-		named := clientAttempt(coordinator.lastAnswer.Holder)
-		for _, na := range r.attempts { // a node that failed may have the same
-			differs := na.reply == majority.Busy && clientAttempt(na.lastAnswer.Holder) != named
-			if !differs && na.reply != majority.Open && na.reply != majority.Granted {
-				same++
-			}
-		}
-		if others := len(r.attempts) - same - open; others >= m {
-			return heldThere, named
-		} else if others+open >= m && !all {
-			return undecided, ""
-		}
-	default: // it names no holder
-	}
-	return plausible, ""
-}
-
 // passCoordinator makes the next node the coordinator. acq.mu is held.
 // The order of the round is copied: others may be reading it.
 func (r *round) passCoordinator() {

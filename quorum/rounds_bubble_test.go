@@ -107,55 +107,6 @@ func TestOnlyBusyServersAreAskedAgain(t *testing.T) {
 	})
 }
 
-// A coordinator that has granted is contradicted by one other holder on a majority; one that names a holder, by
-// a majority without that holder. Answers that are still to come may decide it.
-func TestWhatTheOtherServersMakeOfTheCoordinatorsAnswer(t *testing.T) {
-	a, b := "a/1.7", "b/1.8"
-	open, granted, failed := "open", "granted", "failed"
-	for _, test := range []struct {
-		coordinator string
-		others      []string
-		all         bool
-		want        comparison
-	}{
-		{granted, []string{b, b, b, open}, false, heldByOthers},
-		{granted, []string{b, b, open, granted}, false, undecided},
-		{granted, []string{b, b, open, granted}, true, plausible},
-		{granted, []string{a, b, b, failed}, false, plausible},
-		{granted, []string{open, open, open, open}, false, plausible},
-		{granted, []string{"", "", "", ""}, false, plausible},
-		{a, []string{b, b, b, a}, false, heldThere},
-		{a, []string{b, granted, granted, failed}, false, heldThere},
-		{a, []string{a, b, granted, open}, false, undecided},
-		{a, []string{a, b, granted, open}, true, plausible},
-		{a, []string{failed, failed, b, granted}, false, plausible},
-		{"a/1.9", []string{a, a, b, b}, false, plausible}, // one attempt, by two of its names
-		{failed, []string{b, b, b, b}, false, plausible},
-	} {
-		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-			s.majority = 3
-			r := acq.round
-			r.attempts = append(r.attempts, r.newAttempt(1), r.newAttempt(2))
-			says := slices.Insert(slices.Clone(test.others), r.coordinator, test.coordinator)
-			for i, na := range r.attempts {
-				switch says[i] {
-				case open:
-					na.reply = majority.Open
-				case granted:
-					na.reply = majority.Granted
-				case failed:
-					na.reply = majority.Failed
-				default:
-					na.reply, na.lastAnswer = majority.Busy, wire.Answer{Kind: wire.Busy, Holder: says[i]}
-				}
-			}
-			got, holder := r.compare(test.all)
-			assert.Equal(t, got, test.want, "%+v", test)
-			assert.Equal(t, holder == "a/1", got == heldThere, "%+v: it names the holder", test)
-		})
-	}
-}
-
 // A waiter compares the coordinator's holder with what the others have. A server that does not answer may have
 // it, too.
 func TestAWaiterChecksItsCoordinator(t *testing.T) {

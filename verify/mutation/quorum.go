@@ -358,7 +358,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestACoordinatorThatAlwaysSaysHeldHasNoVeto",
 	old:  "s.nodes[i].isSilent() || s.isContradicted(key, i)",
 	mut:  "s.nodes[i].isSilent()",
-}, {
+}}), in("quorum/contradictions.go", quorum, []mutant{{
 	name: "quorum: a coordinator that comes back overtakes the queue",
 	by:   "TestACoordinatorThatComesBackDoesNotOvertakeTheQueue",
 	old:  "\t\tif most >= m {",
