@@ -88,6 +88,7 @@ func TestANewerQuorumIsHeardOfFromAnyServer(t *testing.T) {
 func TestAServerThatWasNotReadStaysOnProbation(t *testing.T) {
 	m := make(marks, 3)
 	m.readAt10(t, oldMark, oldMark)
+	assert.Must(t, m.note(2, 9*second, 9*second, "9000 runc "+oldMark)) // in an earlier survey
 	for i := range m {
 		m[i].setProbation(10*second, 70*second, majority.Stranger)
 	}
