@@ -109,6 +109,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	if before != nil {
 		before.cancelAll(timeout)
 	}
+	// There is room for every answer that can come, so no goroutine is left when the loop has ended.
 	done := make(chan struct{}, (maxReasks+2)*len(attempts))
 	ask := func(na *nodeAttempt, waiterTTL string) {
 		if !acq.s.life.Go(label.Caller, func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
@@ -116,6 +117,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 			done <- struct{}{}
 		}
 	}
+	// Only the coordinator is asked for a position: a waiter stands in one queue.
 	for i, na := range attempts {
 		if i == r.coordinator {
 			ask(na, waiterTTL)

@@ -50,6 +50,7 @@ func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, er
 		}
 		acqs[i] = s.acquisition(nameFor(key, attempt), d)
 	}
+	// All acquisitions exist from the start, so that cancelAll finds each of them.
 	granted := []string{"granted"}
 	for i, acq := range acqs {
 		answer, err := acq.acquire(ctx, "0")

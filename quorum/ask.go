@@ -48,6 +48,7 @@ func askEach[T any](
 ) (map[int]T, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
+	// A goroutine may write its answer after this call has returned. Nobody reads it then.
 	got := make([]T, len(s.nodes)) // each is written before its result is sent
 	done := s.startOnEach(func(i int, n *node) (err error) {
 		got[i], err = ask(ctx, i, n)

@@ -35,6 +35,7 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 			return "", err
 		}
 		attempt = of
+		// Each try is a request of its own to the nodes, so it has an ID of its own, too.
 		each := make([][]string, len(s.nodes))
 		for i := range each {
 			each[i] = append(slices.Clone(args[:2]), tokens[i], args[3], args[4])

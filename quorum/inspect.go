@@ -41,6 +41,7 @@ func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map
 	if err != nil {
 		return wire.Record{}, nil, err
 	}
+	// The first record in the order is the coordinator's, whose queue is shown.
 	var records []wire.Record
 	for _, i := range s.order(keys[0]) {
 		r, answered := own[i]

@@ -48,6 +48,7 @@ func (s *Store) Nodes() []NodeInfo {
 		infos[i] = n.info(at)
 		worst, newest := worstOf(states, i, now)
 		infos[i].judge(worst, now, at)
+		// A node that refuses has answered. It is up, but it takes part in nothing.
 		if refusal, since := refusalOf(states, i); refusal != "" && infos[i].Answers {
 			infos[i].Counts, infos[i].Why = false, "refuses our requests: "+refusal
 			infos[i].OutSince, infos[i].CountsFrom = at(since), time.Time{}

@@ -30,6 +30,8 @@ func (s *Store) release(ctx context.Context, keys, args []string) (string, error
 		return s.releaseAgain(ctx, timeout, keys, args)
 	}
 	attempts, coordinator, won := s.end(acq)
+	// A release of what no majority had granted can come from a client that has the token of an
+	// earlier lease. What this attempt has is cancelled, and the nodes say what they know of the token.
 	if !won {
 		s.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
 		return s.releaseAgain(ctx, timeout, keys, args)
@@ -75,6 +77,7 @@ func (s *Store) awaitReleased(
 		default:
 			failed[r.i] = r.err
 		}
+		// Failed nodes are in neither count: they may have released.
 		has, can := majority.Count(len(released), no, len(s.nodes))
 		switch {
 		case has && (heard[coordinator] || s.onlySilentLeft(heard)):
@@ -181,6 +184,7 @@ func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error)
 	}
 	timeout := s.requestTimeout(ctx, 0)
 	attempts, _, _ := s.end(acq)
+	// Each goroutine sends its kind before its result, so a result finds a kind here.
 	kinds := make(chan wire.Kind, len(s.nodes))
 	done := s.startOnEach(func(i int, _ *node) error {
 		kind, err := attempts[i].cancel(timeout)

@@ -45,6 +45,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 	for i := range answers {
 		answers[i] = make(chan []wire.Renewal, 1)
 	}
+	// Every request is counted, also if the caller gives up: what a node extends, it holds for longer.
 	done := s.startOnEach(func(i int, n *node) error {
 		answer, err := n.call(nil, timeout, script.Renew, keys, renewArgs(i, args[0], args[1], leases))
 		var list []wire.Renewal
@@ -54,6 +55,8 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		answers[i] <- list
 		return err
 	})
+	// Each answer is noted for all leases. Once all leases are known to go on, only silent nodes are
+	// left, and they get a short time. While a lease is in doubt, all nodes are waited for.
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
 	grace := time.NewTimer(forever) // for silent nodes: they may be back
 	defer grace.Stop()
@@ -225,6 +228,7 @@ func (s *Store) renewAnswer(
 			s.endLost(one)
 		}
 	}
+	// If one lease has an outcome, the others' "?" is enough: the client asks for those again.
 	if unknown == len(leases) {
 		leases[0].explain(failed)
 		return "", s.noMajority(failed)
@@ -262,8 +266,10 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	}
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
+	// From the start, not from now: a node that joined in between does not vouch for that time.
 	acq.renewedAt = max(acq.renewedAt, start)
 	ren.noteHolds(start)
+	// The other nodes know of no waiters.
 	if ren.votes[acq.round.coordinator] != majority.Silent {
 		acq.waiters = ren.waiters[acq.round.coordinator]
 	}
@@ -335,6 +341,7 @@ func (ren *renewal) restoreOn(i int, start, timeout time.Duration) {
 func (acq *acquisition) restore(i int, timeout time.Duration) {
 	r := acq.round
 	before, na := r.attempts[i], r.newAttempt(i)
+	// From here on pushes and answers for the old identity mean nothing.
 	before.ended, before.holds = true, false
 	r.attempts[i] = na
 	acq.s.life.Go(restoreLabel, func() {

@@ -54,6 +54,7 @@ func (s *Store) scanNode(
 	stop := context.AfterFunc(s.life.Context(), cancel)
 	defer stop()
 	limit := s.requestTimeout(ctx, 0)
+	// The limit is for one page. The time of visit is the caller's, and does not count.
 	late := time.AfterFunc(limit, cancel)
 	defer late.Stop()
 	err = n.Scan(bounded, prefix, func(keys []string) error {

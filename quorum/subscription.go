@@ -54,6 +54,7 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 	s.mu.Lock()
 	s.subscriptions[channel] = append(s.subscriptions[channel], sub)
 	s.mu.Unlock()
+	// The subscription can be found before a node has confirmed: a push may come at any time from now.
 	failed := make(map[int]error)
 	for range s.nodes {
 		select {
@@ -103,6 +104,7 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 			stop()
 			return
 		}
+		// The first pauses are left out: a node that just refused a subscription is not asked at once.
 		timer := time.NewTimer(backoff.Default.After(try+3, 1))
 		select {
 		case <-timer.C:
@@ -171,6 +173,7 @@ type rechecks struct {
 // next returns how long to wait before the clients are told, and records that they will be.
 // spread is as in [backoff.Exponential.After].
 func (r *rechecks) next(now time.Duration, pauses backoff.Exponential, spread float64) time.Duration {
+	// After a long quiet time the next silence is news, and the waiters learn of it at once.
 	if now-r.last > 2*pauses.Longest {
 		r.inARow = 0
 	}

@@ -24,6 +24,7 @@ import (
 // answers come later. It fails as soon as the answers to come cannot make a majority any more.
 func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.Duration) (string, error) {
 	acq.mu.Lock()
+	// Only grants that count draw the token: one that is ahead of all clocks must not lift the others.
 	_, counts := r.replies()
 	holders, drawn := make(map[int]*nodeAttempt), []uint64(nil)
 	for i, na := range r.attempts {
@@ -40,6 +41,7 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 			done <- result{i, ErrClosed}
 		}
 	}
+	// Nodes that did not grant are named in the error, if the others are too few.
 	failed, raised := make(map[int]error), make([]bool, len(r.attempts))
 	for i := range r.attempts {
 		if holders[i] == nil {

@@ -88,6 +88,7 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 		return "", ctx.Err()
 	}
 	acq.mu.Lock()
+	// A push may have changed the phase while the poll was under way. Then the push has decided.
 	acq.countsFrom = start
 	at, queued, answer := acq.phase, coordinator.queued && err == nil, acq.queuedAnswer(coordinator)
 	if coordinator.holds && at == waiting {
@@ -188,6 +189,7 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 		}
 	}
 	acq.mu.Lock()
+	// Who still collects may yet win. Who had won must be confirmed by a majority, or the lease is in doubt.
 	if collects {
 		defer acq.mu.Unlock()
 		return acq.collectingAnswer(), nil
@@ -295,6 +297,7 @@ func (acq *acquisition) collect(r *round) {
 		acq.mu.Unlock()
 		return
 	}
+	// The phase first: a push that comes from now on wakes who collects, see handlePush.
 	acq.phase = collecting
 	missing := r.reopen()
 	acq.mu.Unlock()
@@ -388,6 +391,7 @@ func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 	if current {
 		acq.cancelRound(r, timeout)
 	}
+	// Not the driver during the pause: the client's calls must not wait for it.
 	acq.unlockDriver()
 	if !current || !acq.s.life.Sleep(context.Background(), pause) || !acq.lockDriver(acq.s.life.Closing()) {
 		return
