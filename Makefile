@@ -63,20 +63,24 @@ NEEDS_PROMTOOL = @$(if $(filter tests,$(MODULES:./%=%)),sh scripts/promtool.sh)
 # The modules that a change of the library can break, and nothing that needs a database or a large dependency.
 LIBRARY = . store/goredis store/rueidis cmd/holdfast verify
 
-# In these modules, what make test leaves to make test-all: releases, database servers, the suites of faults, and the
-# flaws of other locks.
-LATER = internal/servertest internal/versions verify/holdfast-verify verify/lineage verify/mutation verify/soak \
-	verify/suite verify/topology
+# In these modules, what make test leaves to make test-all: releases, database servers, the suites of faults, the flaws of
+# other locks, and random sequences for the scripts and memstore, which agree on every transcript before that.
+LATER = internal/servertest internal/versions verify/holdfast-verify verify/lineage verify/mutation verify/oracle \
+	verify/soak verify/suite verify/topology
 
 # The race detector is for packages whose goroutines can race. Their tests take three to ten times as long with it. So
 # random tests in virtual time are short with it, and make test-all also runs them without it. The tests of single
 # decisions in quorum set and read its fields, so they run without it only.
-RACED = . quorum memstore store/goredis store/rueidis verify/rules \
+RACED = contract quorum memstore store/goredis store/rueidis verify/rules \
 	internal/adapter internal/batch internal/lifecycle internal/localqueue internal/pushes internal/renewer internal/request
-TWICE = . quorum
+TWICE = contract quorum
+
+# make test leaves these to the race detector of make test-all: what runs there is mostly a server, and to compile their
+# client libraries with it takes as long as their tests. Without it, what is compiled serves vet and the tool as well.
+RACED_LATER = store/rueidis verify/rules
 
 # The tests of these wait longest for servers. The others are compiled meanwhile.
-FIRST = cmd/holdfast verify/quorum verify/topology verify/suite bench verify/lineage
+FIRST = script cmd/holdfast verify/quorum verify/rules store/rueidis verify/topology verify/suite bench verify/lineage
 # The tests of these build what the others have compiled by then.
 LAST = examples packaging internal/versions
 
@@ -90,15 +94,15 @@ QUICK = CGO_ENABLED=0 $(GO) test -trimpath -buildvcs=false -vet=off
 .PHONY: quick
 quick: ## vet and test the library without the race detector, on memstore and one server (less than a minute)
 	$(NEEDS_SERVER)
-	@CGO_ENABLED=0 $(GO) vet -trimpath . ./memstore ./script
+	@CGO_ENABLED=0 $(GO) vet -trimpath . ./contract ./memstore ./script
 	@$(QUICK) -run 'TestTranscripts|TestHeader' ./script
-	@$(QUICK) $(TESTFLAGS) . ./memstore ./internal/localqueue ./internal/pushes ./internal/renewer ./internal/request
+	@$(QUICK) $(TESTFLAGS) . ./contract ./memstore ./internal/localqueue ./internal/pushes ./internal/renewer ./internal/request
 
 .PHONY: test
 test: $(GOTESTSUM) ## vet and test what changes with the library; installs a redis-server if there is none
 	$(NEEDS_SERVER)
 ifeq ($(origin MODULES),file)
-	@LEFT_OUT='$(LATER)' TWICE=quorum sh scripts/test.sh test $(LIBRARY)
+	@LEFT_OUT='$(LATER)' RACED='$(filter-out $(RACED_LATER),$(RACED))' TWICE=quorum sh scripts/test.sh test $(LIBRARY)
 else
 	$(NEEDS_DATABASES)
 	$(NEEDS_PROMTOOL)

@@ -1,23 +1,71 @@
-// From the call of a kind to the grant: the turn in this process, the request to the server, the lease.
+// From the call of a kind to its lease: the checks, the turn in this process, the hold.
 
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/localqueue"
-	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
+
+// acquire acquires the lock. It waits as long as the options allow, or not at all if try is
+// set.
+func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
+	l, err := lk.checkOrReenter(ctx)
+	switch {
+	case l != nil || err != nil:
+	case try || lk.maxWait == 0:
+		l, err = lk.acquireAs(ctx, ctx, true)
+	case lk.tries > 0:
+		l, err = lk.tryOften(ctx)
+	case lk.maxWait < 0:
+		l, err = lk.acquireAs(ctx, ctx, false)
+	default:
+		limited, cancel := bounded(ctx, lk.maxWait)
+		defer cancel()
+		l, err = lk.acquireAs(limited, ctx, false)
+	}
+	if l != nil && lk.client.events.logs {
+		l.state.acquiredPC = caller(2) // of the kind's method
+	}
+	return l, err
+}
+
+// checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
+// of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
+// an error, the caller must ask the server.
+func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+	switch {
+	case lk.err != nil:
+		return nil, lk.err
+	case ctx == nil:
+		return nil, errNoContext
+	case lk.client.life.IsClosing():
+		return nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+	case leaseOf(ctx) == nil:
+		return nil, nil
+	}
+	held, reenters := lk.heldBy(ctx), lk.reentrant || lk.owner != ""
+	switch {
+	case held == nil || !reenters && lk.want != wire.Exclusive:
+		return nil, nil
+	case held.hold.lock.rw.any(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
+		!reenters && !lk.canReenter:
+		// The caller would wait for itself.
+		return nil, held.deadlock()
+	case !reenters:
+		return nil, reenterableError{held.deadlock()}
+	}
+	return held.reenter(ctx)
+}
 
 // acquireAs acquires the lock as its mode wants: first the turn in this process, then the lock on
 // the server.
@@ -79,16 +127,16 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 			wake = WakeLocal
 		}
 		if handedOver := turn.Hold; handedOver != nil {
-			if !lk.noHandOver && fits(handedOver, lk) {
+			if !lk.noHandOver && handedOver.fits(lk) {
 				if l := handedOver.newLease(parent); l != nil {
-					tagHold(handedOver, lk.tags)
+					handedOver.tag(lk.tags)
 					return l, wake, nil
 				}
 			}
 			// The hold was lost during the hand-over, or it has other parameters than this
 			// call wants.
 			if c.renewer.Remove(&handedOver.Item) {
-				untilEnd(ctx, c, func() { _ = handedOver.release(ctx, releaseMode{}) })
+				c.untilEnd(ctx, func() { _ = handedOver.release(ctx, releaseMode{}) })
 			}
 		}
 	}
@@ -108,450 +156,44 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 	return nil, wake, err
 }
 
-// attempt is one acquisition at the server.
-type attempt struct {
-	c       *Client
-	lock    *lock
-	id      string
-	number  uint64        // the number in id
-	askedAt time.Duration // before the client sent the last request that may have led to a grant
-
-	unanswered  int // how many acquires got no answer
-	again       again
-	answered    bool // the last acquire was answered
-	needsCancel bool // the server may have a hold or a position of the attempt
-
-	inQueue      bool          // the server has put the attempt into the wait queue
-	queuedAt     uint64        // when the server last said so, by its clock, in ms
-	queuedSentAt time.Duration // when the client sent the request for that answer
-
-	waiter    *pushes.Waiter // for its push; nil: the attempt does not ask to wait
-	wake      Wake           // what woke it last
-	buf       request.Buffer // of the first request
-	sentAlone int            // how many requests were sent alone
-}
-
-// newAttemptID returns the ID and the number of a new attempt of this client.
-func (c *Client) newAttemptID() (id string, number uint64) {
-	number = c.attempts.Add(1)
-	return attemptID(c, number), number
-}
-
-// attemptID returns the attempt ID with that number.
-func attemptID(c *Client, number uint64) string {
-	return string(appendAttempt(make([]byte, 0, 96), c.id, number)) // one allocation in all
-}
-
-// attemptOf returns the ID of the attempt that a hold was granted to.
-func attemptOf(h *hold) string { return attemptID(h.lock.client, h.number) }
-
-// identityOf returns the ID of a hold's attempt and the server's part of its token, as requests need
-// them. Both are in one text, which is one allocation.
-func identityOf(h *hold) (attempt, token string) {
-	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
-	both := string(strconv.AppendUint(b, h.server.Load(), 10))
-	return both[:len(b)], both[len(b):]
-}
-
-// appendAttempt appends the ID of an attempt: the client's ID, a slash and the number.
-func appendAttempt(to []byte, client string, number uint64) []byte {
-	return strconv.AppendUint(append(append(to, client...), '/'), number, 10)
-}
-
-// runAttempt acquires the lock at the server, or waits for it there. After an error the
-// server keeps nothing for the attempt, or a cancel runs in the background.
-func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, error) {
+// acquirePermits acquires permits. Each acquisition has a hold of its own. Of the
+// goroutines of this process, only one at a time waits at the server. So a process has one
+// position in the wait queue, and serves its goroutines in order. Goroutines that only try
+// do not wait for their turn. They cannot overtake, because the server grants them nothing
+// while others wait.
+func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
 	c := lk.client
-	if c.life.IsClosing() {
-		return nil, WakeNone, ErrClosed
+	retry := &retries{c: c, lock: lk, try: try}
+	if try || c.cfg.MaxLocalHandOvers < 0 {
+		return lk.takePermits(ctx, parent, retry)
 	}
-	if !c.preflight.Passed(lk.ack) {
-		if err := retry.prepare(ctx, lk); err != nil {
-			return nil, WakeNone, err
+	if !c.localQueue.Busy(lk.key(), localqueue.Permits) {
+		// No goroutine of this process waits, so perhaps the first request is granted.
+		retry.try = true
+		l, w, err := lk.takePermits(ctx, parent, retry)
+		if !errors.Is(err, ErrHeld) && !lk.client.isTransient(err) {
+			return l, w, err
 		}
+		retry = retry.forWait(err)
 	}
-	c.registration.Start()
-	id, number := c.newAttemptID()
-	at := &attempt{c: c, lock: lk, id: id, number: number, again: again{began: c.now()}}
-	// To join the queue in its first request, the client must have the subscription
-	// already, or know that it cannot get one.
-	if !retry.try && c.hub.Active() {
-		if at.waiter = c.hub.Await(lk.channel, number); at.waiter == nil && c.pushing.refused(c.now()) {
-			at.waiter = c.hub.Unsubscribed(lk.channel, number)
-		}
-	}
-	a, err := at.askUntilAnswered(ctx, retry)
-	if at.waiter != nil {
-		defer func() { c.hub.Forget(at.waiter) }()
-	}
-	defer at.untag()
+	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
-		return nil, WakeNone, at.failed(ctx, err, retry)
+		return nil, WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
 	}
-	h, err := at.handleAnswer(ctx, a)
-	if err == nil && lk.ack.Wanted() {
-		if err = h.confirm(ctx); err != nil {
-			h = nil
-		}
-	}
-	return h, at.wake, err
+	l, w, err := lk.takePermits(ctx, parent, retry)
+	turn.PassOn()
+	return l, w, err
 }
 
-// askUntilAnswered asks for the lock until the server answers. If the lock is held, it joins the wait
-// queue. After a request of unknown outcome it asks under a new attempt ID. Otherwise a
-// late copy of the first request could be granted a lock that is already released.
-func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.Answer, error) {
-	a, err := at.askFirst(ctx)
-	for {
-		if err == nil && a.Kind == wire.Busy && !retry.try && at.waiter == nil {
-			// This is the first contention of this process. So subscribe, wait for the
-			// confirmation, and only then join the queue.
-			a, err = at.join(ctx)
-		}
-		if err == nil || errors.Is(err, wire.ErrAnswer) ||
-			!retry.pauseAfter(ctx, err) && !(retry.try && at.withdrawn(ctx, err)) {
-			return a, err
-		}
-		if at.needsCancel {
-			at.newAttemptID()
-		}
-		a, err = at.ask(ctx, script.Acquire)
-	}
-}
-
-// withdrawn reports whether a call that does not wait may ask anew. Its connection broke, or was given up,
-// before the request's time was over, and the server has answered the cancel. Without that answer the
-// next attempt could find the lock held by this one, and call it held.
-func (at *attempt) withdrawn(ctx context.Context, err error) bool {
-	return at.needsCancel && isBreak(err) && at.again.may(at.lock) && withdraw(ctx, at.lock, script.Cancel, at.id)
-}
-
-// ask sends acquire or poll for the attempt.
-func (at *attempt) ask(ctx context.Context, action *script.Script) (wire.Answer, error) {
-	lk, c := at.lock, at.c
-	waiterTTL := "0"
-	if at.waiter != nil {
-		waiterTTL = lk.waiterTTL
-	}
-	buf := &at.buf
-	if at.sentAlone++; at.sentAlone > 1 {
-		buf = new(request.Buffer)
-	}
-	args := append(buf.Args[:0], at.id, lk.ttlMS, lk.recordTTL, lk.want, waiterTTL, lk.channelPrefix)
-	if action == script.Poll {
-		args = append(buf.Args[:0], at.id, lk.ttlMS, c.retention, waiterTTL, lk.channelPrefix)
-	}
-	args = lk.owned(args)
-	sent := c.now()
-	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)
-	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)
-	if err == nil || !request.Definite(err) {
-		at.askedAt = sent
-		// After some answers the server keeps nothing. Then earlier requests have left
-		// nothing either.
-		at.needsCancel = err != nil || a.Kind != wire.Busy && a.Kind != wire.Conflict && a.Kind != wire.Gone
-	}
-	if action == script.Acquire {
-		at.answered = err == nil
-		if err != nil && at.needsCancel {
-			at.unanswered++
-		}
-	}
-	if a.Kind == wire.Queued {
-		at.inQueue, at.queuedAt, at.queuedSentAt = true, a.Now, sent
-		at.tag()
-		waitsInChain(ctx, at.id, a.Place)
-	}
-	return a, err
-}
-
-// askFirst sends the first request of an attempt. If many are under way, it goes into a batch.
-func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
-	batch := at.lock.batch
-	if batch == nil {
-		return at.ask(ctx, script.Acquire)
-	}
-	offered := at.c.now() // before anything is sent, so the lease may be counted from it
-	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id})
-	if item == nil {
-		defer batch.DoneAlone()
-		return at.ask(ctx, script.Acquire)
-	}
-	o, answered := batch.Await(item, ctx.Done())
-	if !answered {
-		if item.Withdraw() {
-			return a, ctx.Err() // before anything was sent
-		}
-		o.Err = ctx.Err()
-	}
-	switch {
-	case o.Err != nil:
-		at.needsCancel = !request.Definite(o.Err)
-		return a, o.Err
-	case !o.Done:
-		return at.ask(ctx, script.Acquire)
-	}
-	at.askedAt, at.answered, at.needsCancel = offered, true, true
-	return wire.Answer{Kind: wire.Granted, Token: o.Token}, nil
-}
-
-// cancel withdraws the attempt, with all that it has or may still get.
-func (at *attempt) cancel() {
-	c, a := at.c, at.lock.toCancel(at.id)
-	if at.waiter == nil {
-		c.canceller.CancelUnknown(a)
-		return
-	}
-	c.canceller.CancelWaiter(a, at.number)
-}
-
-// toCancel returns an attempt as a cancel needs it.
-func (lk *lock) toCancel(id string) request.Attempt {
-	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
-}
-
-// failed returns the error of an attempt that ends because a request failed. retry has what is known
-// of the request before it, if that failed too. A request that was refused or not
-// sent leaves nothing behind, but earlier requests may have.
-func (at *attempt) failed(ctx context.Context, err error, retry *retries) error {
-	c := at.c
-	if at.needsCancel {
-		at.cancel()
-	}
-	end := request.Ended(ctx)
-	switch {
-	case end != nil && request.Transient(err):
-		return &endedError{
-			name: at.lock.name, end: end, last: whyLast(err, retry.last), unknown: at.needsCancel,
-			silent: cmp.Or(request.Interrupted(err), retry.silent),
-		}
-	case c.life.IsClosing() && request.Transient(err):
-		return ErrClosed
-	}
-	return wrap("lock", at.lock.name, err)
-}
-
-// elsewhere reports whether the server is a node of a Cluster that does not have the lock, and the
-// store does not follow it to the right one. Then no later try succeeds.
-func elsewhere(c *Client, err error) bool {
-	refused := request.Refusal(err)
-	return !c.sharded && refused != nil && refused.Code == "MOVED"
-}
-
-// handleAnswer turns an answer into a hold, an error, or a wait.
-func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, error) {
-	lk := at.lock
-	if a.Kind == wire.Queued && at.waiter == nil {
-		a.Kind = 0 // the attempt did not ask to wait, and would not receive the push
-	}
-	switch a.Kind {
-	case wire.Granted:
-		return at.granted(grant{token: a.Token, waiting: a.Waiting, since: at.askedAt})
-	case wire.Busy:
-		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
-	case wire.Conflict:
-		return nil, &LimitError{Name: lk.name, InUse: a.Count, Asked: lk.limit}
-	case wire.Queued:
-		lk.reportEvent(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
-		return at.await(ctx, a)
-	default:
-		at.cancel()
-		return nil, wrap("lock", lk.name, wire.OtherAnswer("acquire"))
-	}
-}
-
-// granted makes a hold of a grant, or cancels it.
-func (at *attempt) granted(g grant) (_ *hold, err error) {
-	g.number, g.wasInQueue = at.number, at.inQueue
-	defer at.cancelAfter(&err)
-	return newHold(at.lock, g)
-}
-
-// cancelAfter cancels the attempt after an error.
-func (at *attempt) cancelAfter(err *error) {
-	if *err != nil {
-		at.cancel()
-	}
-}
-
-// acquireShared acquires the lock as a reader: under a lease of the same call chain, or
-// together with the readers of this process, or from the server.
-func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := lk.client
-	if l, err := lk.readUnder(ctx, parent, try); l != nil || err != nil {
-		return l, WakeNone, err
-	}
-	if !lk.shares() {
-		return lk.readAlone(ctx, parent, try)
-	}
-	wake := WakeNone
-	for {
-		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Shared, lk, try)
-		if turn.Waited {
-			wake = WakeLocal
-		}
-		switch {
-		case err != nil:
-			return nil, wake, lk.endedHere(ctx, err)
-		case turn.None():
-			return lk.readAlone(ctx, parent, try)
-		case !turn.Joined:
-			h, w, err := lk.readFirst(ctx, try, turn)
-			if err != nil {
-				return nil, max(wake, w), err
-			}
-			if l := h.newReaderLease(parent, false); l != nil {
-				return l, max(wake, w), nil
-			}
-			return nil, wake, h.endReason()
-		case !turn.Hold.suits(lk):
-			// The goroutine waited for a reader whose hold has other parameters.
-			turn.Hold.unreserve()
-			return lk.readAlone(ctx, parent, try)
-		}
-		if l := turn.Hold.newReaderLease(parent, true); l != nil {
-			return l, wake, nil
-		}
-	}
-}
-
-// fits reports whether the hold has the parameters that a lease of this call needs.
-func fits(h *hold, lk *lock) bool {
-	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.ack == lk.ack && h.lock.rw == lk.rw
-}
-
-// suits reports whether a reader of this call may join the hold.
-func (h *hold) suits(lk *lock) bool { return fits(h, lk) && h.lock.tags == lk.tags }
-
-// readUnder adds a reader to a read-write lock under the context of a lease of it. It sends
-// no request and does not queue, because all waiters wait for that lease anyway. While that lease is
-// being converted, readUnder waits for the answer to that. If ctx belongs to no such lease, it returns
-// nil and nil.
-func (lk *lock) readUnder(ctx, parent context.Context, try bool) (*Lease, error) {
-	c := lk.client
-	for held := leaseOf(parent); held != nil; {
-		if !held.of(c, lk) || held.ended() != nil {
-			held = held.outerLease()
-			continue
-		}
-		h := held.hold
-		if !h.lock.rw.any() {
-			return nil, held.deadlock()
-		}
-		ls := newLeaseState(parent, h, true)
-		switch how, converting := h.joinUnder(ls, held); {
-		case how == admitted:
-			return ls.handle(), nil
-		case how == refused:
-			held = held.outerLease()
-		case try:
-			return nil, &HeldError{Name: lk.name, HeldBy: attemptOf(h)}
-		default:
-			select {
-			case <-converting:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-c.life.Closing():
-				return nil, ErrClosed
-			}
-		}
-	}
-	return nil, nil
-}
-
-// readAlone acquires a hold that this process does not share.
-func (lk *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	h, w, err := lk.runAttempt(ctx, &retries{c: lk.client, lock: lk, try: try})
+func (lk *lock) takePermits(ctx, parent context.Context, retry *retries) (*Lease, Wake, error) {
+	h, w, err := lk.runAttempt(ctx, retry)
 	if err != nil {
 		return nil, w, err
 	}
-	if l := h.newReaderLease(parent, false); l != nil {
+	if l := h.newLease(parent); l != nil {
 		return l, w, nil
 	}
 	return nil, w, h.endReason()
-}
-
-// newReaderLease creates a lease for a reservation of the hold. It returns nil if the hold
-// is lost.
-func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
-	if ls := newLeaseState(parent, h, local); h.redeem(ls) {
-		return ls.handle()
-	}
-	return nil
-}
-
-// readFirst asks the server for all readers of this process. The caller has the turn, and
-// readFirst gives the turn up. The new hold has a reservation for the caller.
-func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
-	do := turn.Do
-	if do == localqueue.Check {
-		if do = renewAndDecide(ctx, turn.Hold); do == localqueue.Share && turn.Hold.reserve() {
-			turn.Share(turn.Hold)
-			return turn.Hold, WakeNone, nil
-		}
-	}
-	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
-	// request only tries, because goroutines that only try wait for its answer.
-	retry := &retries{c: lk.client, lock: lk, try: true}
-	var h *hold
-	var w Wake
-	var err error
-	if try || do != localqueue.Wait {
-		h, w, err = lk.runAttempt(ctx, retry)
-	} else {
-		err = &HeldError{Name: lk.name}
-	}
-	if held := heldIn(err); (held != nil || isTransient(lk.client, err)) && !try {
-		turn.Waiting(held)
-		h, w, err = lk.runAttempt(ctx, retry.forWait(err))
-	}
-	if err != nil {
-		turn.PassOnWith(heldIn(err))
-		return nil, w, err
-	}
-	turn.Share(h)
-	return h, w, nil
-}
-
-// forWait returns r for the second attempt of a call, which waits. err ended the first one, so the
-// second knows why the server did not answer.
-func (r *retries) forWait(err error) *retries {
-	r.try = false
-	var stopped *endedError
-	switch {
-	case errors.As(err, &stopped):
-		r.last, r.silent = stopped.last, stopped.silent
-	case heldIn(err) == nil:
-		r.last = reason(err)
-	}
-	return r
-}
-
-// heldIn returns the HeldError in err, or nil.
-func heldIn(err error) error {
-	var held *HeldError
-	if errors.As(err, &held) {
-		return held
-	}
-	return nil
-}
-
-// renewAndDecide renews the hold, because the answer tells how many wait, and decides again.
-// After an error nothing is known. Then the reader waits in the queue, where it delays
-// nobody.
-func renewAndDecide(ctx context.Context, h *hold) localqueue.Decision {
-	c := h.lock.client
-	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{renewalOf(h, ttl)})
-	if err == nil {
-		err = h.lock.acked(got)
-	}
-	if err != nil || !r[0].Held {
-		return localqueue.Wait // the next renewal reports the loss
-	}
-	c.renewer.Extended(&h.Item, sent, ttl)
-	h.setWaiters(r[0].Waiting)
-	return localqueue.Join(0, r[0].Waiting, false)
 }
 
 // trying says how often a call tries, and at which interval.
@@ -568,7 +210,7 @@ func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
 		l, err := lk.acquireAs(ctx, ctx, true)
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !isTransient(lk.client, err) || request.Ended(ctx) != nil {
+		if err == nil || !known && !lk.client.isTransient(err) || request.Ended(ctx) != nil {
 			return l, err
 		}
 		if n == lk.tries {

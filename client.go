@@ -1,4 +1,4 @@
-// Client: it assembles the parts and ends them.
+// Client: one process at one store, from New to Close.
 
 package holdfast
 
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	mathrand "math/rand/v2"
 	"reflect"
 	"slices"
@@ -121,19 +120,19 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.renewer = renewer.New(renewer.Config{
 		Now: c.now, Timeout: cfg.RequestTimeout, Late: request.ErrLate,
 		Renew: func(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
-			return renewHolds(ctx, c, batch)
+			return c.renewHolds(ctx, batch)
 		},
 		Renewed: func(it *renewer.Item, r renewer.Report) { it.Hold.(*hold).renewed(r) },
 		Lost:    func(it *renewer.Item, reason renewer.Reason) { it.Hold.(*hold).markLost(reason) },
 	})
 	c.localQueue = newLocalQueue()
 	c.sender = request.New(request.Config{
-		Store: timed(c), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
+		Store: c.observedStore(), Prefix: cfg.Prefix, Timeout: cfg.RequestTimeout, Retention: c.retention,
 		Now: c.now, Random: c.chance, Life: c.life,
 	})
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
-	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, notRegistered(c))
+	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, c.notRegistered())
 	c.waitNotes = request.NewWaitNotes(c.registration)
 	// On one server, one channel serves all locks for the client's whole life. In a Cluster
 	// each lock has its own channel, and a client may wait for a million locks. So those
@@ -157,7 +156,7 @@ func (c *Client) listen(
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
 			// Any program can publish such a message. So the client believes only the
 			// server's answer to a renewal.
-			if number, own := numberIn(c, attempt); own {
+			if number, own := c.numberIn(attempt); own {
 				c.renewer.RenewNow(func(it *renewer.Item) bool { return it.Hold.(*hold).number == number })
 			}
 			return
@@ -183,7 +182,7 @@ func pushReader(id string) func(payload string) (uint64, pushes.Grant, bool) {
 
 // notRegistered returns what reports that the client could not register. Without a
 // registration, Inspect shows no name for it.
-func notRegistered(c *Client) func(error) {
+func (c *Client) notRegistered() func(error) {
 	return func(err error) {
 		c.events.tell(news{log: func(log *slog.Logger) {
 			log.Debug("holdfast: client not registered", "client", c.id, "error", err)
@@ -363,69 +362,13 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 // closeBatch is how many holds a closing client releases in one request.
 const closeBatch = 32
 
-// inBackground runs f in the background, or at once if the client closes and does not wait for that.
-func inBackground(c *Client, f func()) {
-	if !c.life.Go(releaseLabel, f) {
-		f()
-	}
-}
-
-// untilEnd runs f, which gives back what a failed call has got. If ctx ends first, the call returns, and
-// f goes on in the background: a server may be silent.
-func untilEnd(ctx context.Context, c *Client, f func()) {
-	done := make(chan struct{})
-	inBackground(c, func() {
-		f()
-		close(done)
-	})
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
-// discardThen releases a hold that has no lease, in the background, and calls then after that.
-func discardThen(h *hold, then func()) {
-	inBackground(h.lock.client, func() {
-		discard(h)
-		then()
-	})
-}
-
-// discard releases a hold that has no lease.
-func discard(h *hold) {
-	c := h.lock.client
-	if c.renewer.Remove(&h.Item) {
-		_ = h.release(c.life.Context(), releaseMode{})
-	}
-}
-
-// inParallel calls do for each element and its index, with up to limit calls at the same
-// time.
-func inParallel[T any](limit int, all []T, do func(i int, one T)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(limit, len(all)) {
-		wg.Go(func() {
-			for i := range next {
-				do(i, all[i])
-			}
-		})
-	}
-	for i := range all {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-}
-
 // releaseBatch releases holds without waiters in one request. It returns those that need a
 // request of their own: a waiter has come, or the server refused the batch. It retries for
 // as long as ctx allows. After an error the state of the other holds is unknown.
 func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold, err error) {
 	keys, args := make([]string, len(batch)), make([]string, len(batch))
 	for i, h := range batch {
-		keys[i], args[i] = h.lock.key(), attemptOf(h)
+		keys[i], args[i] = h.lock.key(), h.attemptID()
 	}
 	for failures := 0; ; failures++ {
 		_, each, err := c.sender.RunSeveral(ctx, script.ReleaseIdle, keys, args)
@@ -450,130 +393,21 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 	}
 }
 
-// registrations are what clients reported about themselves, read once for each client.
-type registrations struct {
-	mu      sync.Mutex
-	clients map[string]*registration // by client ID
-
-	waiters int // how many waiters of each lock have names, at most
-}
-
-// registration is what is known of a client.
-type registration struct {
-	noted bool
-	info  *ClientInfo // nil if nothing is known of the client
-}
-
-// allNames is for records of which every client is named, and listedNames for one of many records.
-const allNames, listedNames = 1 << 30, 100
-
-func newRegistrations(waiters int) *registrations {
-	return &registrations{clients: make(map[string]*registration), waiters: waiters}
-}
-
-// said is what the clients in a record have said, by client ID.
-type said map[string]clientSaid
-
-type clientSaid struct {
-	info  *ClientInfo
-	notes map[string]string
-}
-
-func (s said) client(attempt string) *ClientInfo { return s[wire.Client(attempt)].info }
-
-func (s said) tags(attempt string) map[string]string {
-	return wire.ParseTags(s[wire.Client(attempt)].notes[wire.TagsField(wire.NumberOf(attempt))])
-}
-
-func (s said) waits(attempt string) (list []LeaseWait) {
-	notes, number := s[wire.Client(attempt)].notes, wire.NumberOf(attempt)
-	for _, field := range []string{wire.WaitsField(number), wire.InnerField(number)} {
-		for _, w := range wire.ParseWaits(notes[field]) {
-			wait := LeaseWait{Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID, looks: w.Looks}
-			if _, local := wire.LocalClient(w.ID); local {
-				wait.HolderID = ""
+// inParallel calls do for each element and its index, with up to limit calls at the same
+// time.
+func inParallel[T any](limit int, all []T, do func(i int, one T)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(limit, len(all)) {
+		wg.Go(func() {
+			for i := range next {
+				do(i, all[i])
 			}
-			list = append(list, wait)
-		}
+		})
 	}
-	return list
-}
-
-// of returns what the clients in a record have said. What it cannot read is missing, because
-// a state without names is better than none. The notes are read for each record, unless the
-// client has never written any.
-func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) said {
-	fields := make(map[string][]string)
-	note := func(attempt string) {
-		id := wire.Client(attempt)
-		fields[id] = append(fields[id], wire.TagsField(wire.NumberOf(attempt)))
+	for i := range all {
+		next <- i
 	}
-	for _, h := range r.Holders {
-		note(h.Attempt)
-		id, number := wire.Client(h.Attempt), wire.NumberOf(h.Attempt)
-		fields[id] = append(fields[id], wire.WaitsField(number), wire.InnerField(number))
-	}
-	for i, w := range r.Waiters {
-		if i < reg.waiters {
-			note(w.Attempt)
-		}
-	}
-	all := reg.read(ctx, c, fields)
-	for id, one := range all {
-		if id == c.id {
-			one.notes = c.waitNotes.Current(one.notes, fields[id])
-			all[id] = one
-		}
-	}
-	return all
-}
-
-// mostNotes is how many notes of one client a request asks for.
-const mostNotes = 64
-
-// read reads the clients that it does not know yet, and the notes of those that have written any.
-func (reg *registrations) read(ctx context.Context, c *Client, fields map[string][]string) said {
-	all := make(said, len(fields))
-	var asked []request.ClientNotes
-	reg.mu.Lock()
-	for id, wanted := range fields {
-		one := reg.clients[id]
-		if one != nil {
-			all[id] = clientSaid{info: one.info}
-		}
-		if one != nil && !one.noted {
-			continue
-		}
-		for part := range slices.Chunk(wanted, mostNotes) {
-			asked = append(asked, request.ClientNotes{ID: id, Fields: part})
-		}
-	}
-	reg.mu.Unlock()
-	if len(asked) == 0 {
-		return all
-	}
-	lines := c.sender.ReadClients(ctx, asked)
-	reg.mu.Lock()
-	defer reg.mu.Unlock()
-	for i, line := range lines {
-		id := asked[i].ID
-		one := all[id]
-		if line != nil {
-			one.info = &ClientInfo{
-				App: line.App, Host: line.Host, PID: line.PID, Version: line.Version, Started: line.Started,
-			}
-			if one.notes == nil {
-				one.notes = make(map[string]string, len(line.Notes))
-			}
-			maps.Copy(one.notes, line.Notes)
-		}
-		all[id] = one
-		reg.clients[id] = &registration{noted: line != nil && line.Noted, info: one.info}
-	}
-	return all
-}
-
-// clientInfo is what a client has said of itself, nil if nothing is known.
-func clientInfo(ctx context.Context, c *Client, id string) *ClientInfo {
-	return newRegistrations(0).read(ctx, c, map[string][]string{id: {""}})[id].info
+	close(next)
+	wg.Wait()
 }

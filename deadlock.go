@@ -1,230 +1,20 @@
-// Deadlocks: what a waiting goroutine holds, and the cycles of calls that wait for each other.
+// Deadlocks: calls that wait while they hold leases.
 
 package holdfast
 
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
-
-// LeaseWait is a wait of code that holds a lease, as its client reports it.
-type LeaseWait struct {
-	Name     string    // the lock that is waited for
-	HolderID string    // the attempt that waits; empty if it waits for another goroutine of its process
-	Since    time.Time // by the client's clock
-	Breaks   bool      // it has the option BreakDeadlock
-
-	id    string // also of a wait inside a process
-	looks uint64 // how often the client has said so again
-}
-
-// Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them or
-// [Client.Inspect] returns them. It sends nothing. For each deadlock, it returns one cycle of
-// waits.
-//
-// The states were read at different moments, and a client reports its waits with a delay. So a
-// deadlock that Deadlocks finds may be over. If states that were read some seconds later show
-// it again, the deadlock is most likely real. A waiting call needs more proof than this before
-// it reports an [EventDeadlock]. [BreakDeadlock] says which deadlocks can be seen.
-func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
-	g := graphOf(locks, func(waitsfor.Edge) bool { return true })
-	for _, k := range g.nodes.Knots() {
-		found = append(found, g.cycle(k))
-	}
-	return found
-}
-
-// waitGraph is the waits-for graph of several locks.
-type waitGraph struct {
-	nodes  waitsfor.Graph
-	waits  map[waitsfor.ID]graphWait
-	proven func(waitsfor.Edge) bool // see [waitsfor.Edge]
-}
-
-type graphWait struct {
-	DeadlockWait
-	since time.Time
-}
-
-// graphOf makes the graph of what is proven. A hold ends after the waits of code that holds it.
-// A waiter is granted after the holders and the waiters in front of it.
-func graphOf(locks []LockInfo, proven func(waitsfor.Edge) bool) waitGraph {
-	g := waitGraph{nodes: waitsfor.Graph{}, waits: map[waitsfor.ID]graphWait{}, proven: proven}
-	byName := make(map[string]*LockInfo, len(locks))
-	alive := make(map[waitsfor.ID]bool) // waiters of which their clients speak
-	for i := range locks {
-		if info := &locks[i]; info.Job == nil { // nobody waits in the queue of a job
-			byName[info.Name] = info
-			for e := range info.said() {
-				if proven(e) {
-					alive[e.To] = true
-				}
-			}
-		}
-	}
-	for _, info := range byName {
-		g.addWaiters(info, alive)
-	}
-	for _, info := range byName {
-		for _, h := range info.Holders {
-			g.addHolder(info.Name, h, byName)
-		}
-	}
-	return g
-}
-
-// said yields what clients say of code that holds the lock, and how often they have said it.
-func (info LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
-	return func(yield func(waitsfor.Edge, uint64) bool) {
-		for _, h := range info.Holders {
-			from := waitsfor.ID{Lock: info.Name, Attempt: h.HolderID}
-			for _, w := range h.WaitsFor {
-				if !yield(waitsfor.Edge{From: from, To: waitsfor.ID{Lock: w.Name, Attempt: w.id}}, w.looks) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// addWaiters adds the wait queue of a lock. A waiter that may be dead is not in the graph: the
-// server removes it after some time, so nobody waits for it forever. For the waiters in front of
-// another, those right in front stand for all: they wait for the rest.
-func (g *waitGraph) addWaiters(info *LockInfo, alive map[waitsfor.ID]bool) {
-	var pool []waitsfor.Share
-	free := info.Limit
-	for _, h := range info.Holders {
-		if h.Mode == "permits" {
-			pool = append(pool, waitsfor.Share{
-				ID: waitsfor.ID{Lock: info.Name, Attempt: h.HolderID}, Permits: h.Permits,
-			})
-			free -= h.Permits
-		}
-	}
-	var before, readers []waitsfor.ID // the last waiter that is no reader; the readers behind it
-	for _, w := range info.Waiters {
-		id := waitsfor.ID{Lock: info.Name, Attempt: w.HolderID}
-		if w.Silent || !alive[id] && !g.proven(waitsfor.Edge{To: id}) {
-			continue
-		}
-		var n waitsfor.Node
-		switch {
-		case w.Mode == "shared": // readers get the lock together
-			n.Needs = slices.Clone(before)
-			readers = append(readers, id)
-		case len(readers) > 0:
-			n.Needs = readers
-			before, readers = []waitsfor.ID{id}, nil
-		default:
-			n.Needs, before = slices.Clone(before), []waitsfor.ID{id}
-		}
-		for _, h := range info.Holders {
-			switch {
-			case w.Mode == "shared" && h.Mode == "shared":
-			case w.Mode == "permits" && h.Mode == "permits":
-				n.Pool, n.Want, n.Free = pool, w.Permits, free
-			default:
-				n.Needs = append(n.Needs, waitsfor.ID{Lock: info.Name, Attempt: h.HolderID})
-			}
-		}
-		g.nodes[id] = n
-		g.waits[id] = graphWait{DeadlockWait{
-			Name: info.Name, HolderID: w.HolderID, ClientID: w.ClientID, Client: w.Client,
-		}, w.Since}
-	}
-}
-
-// addHolder adds a hold, and the waits of code that holds it. The server proves a wait in a
-// queue: the attempt is in the record. A wait inside a process is what its client says.
-func (g *waitGraph) addHolder(name string, h Holder, byName map[string]*LockInfo) {
-	var n waitsfor.Node
-	hold := waitsfor.ID{Lock: name, Attempt: h.HolderID}
-	for _, w := range h.WaitsFor {
-		id := waitsfor.ID{Lock: w.Name, Attempt: w.id}
-		if !g.proven(waitsfor.Edge{From: hold, To: id}) {
-			continue
-		}
-		if client, local := wire.LocalClient(w.id); local {
-			g.addLocal(id, client, w, h, byName[w.Name])
-		}
-		known, ok := g.waits[id]
-		if !ok {
-			continue // it is over, or the state of that lock is not among these
-		}
-		if known.Breaks = w.Breaks; known.HolderID == "" {
-			known.since = w.Since
-		}
-		g.waits[id] = known
-		n.Needs = append(n.Needs, id)
-	}
-	if !h.Released { // else it ends by itself
-		g.nodes[hold] = n
-	}
-}
-
-// addLocal adds a wait for another goroutine of the client: for the one that holds the lock,
-// or for the one that waits at the server.
-func (g *waitGraph) addLocal(id waitsfor.ID, client string, w LeaseWait, h Holder, info *LockInfo) {
-	if _, known := g.waits[id]; known || info == nil {
-		return
-	}
-	var n waitsfor.Node
-	for _, other := range info.Holders {
-		if other.ClientID == client && other.Mode != "permits" {
-			n.Needs = append(n.Needs, waitsfor.ID{Lock: w.Name, Attempt: other.HolderID})
-		}
-	}
-	for _, other := range info.Waiters {
-		if other.ClientID == client {
-			n.Needs = append(n.Needs, waitsfor.ID{Lock: w.Name, Attempt: other.HolderID})
-		}
-	}
-	g.nodes[id] = n
-	g.waits[id] = graphWait{DeadlockWait: DeadlockWait{Name: w.Name, ClientID: client}}
-	if client == h.ClientID {
-		known := g.waits[id]
-		known.Client = h.Client
-		g.waits[id] = known
-	}
-}
-
-// cycle describes the cycle of a knot. It begins with the first wait in it.
-func (g *waitGraph) cycle(k waitsfor.Knot) (list []DeadlockWait) {
-	for i, id := range k.Cycle {
-		w, waits := g.waits[id]
-		if !waits {
-			continue
-		}
-		before := k.Cycle[(i+len(k.Cycle)-1)%len(k.Cycle)]
-		if _, queued := g.waits[before]; !queued {
-			w.Holds = before.Lock
-		}
-		list = append(list, w.DeadlockWait)
-	}
-	return list
-}
-
-// victim returns the wait that ends: the youngest of those that asked for it. Everybody who
-// sees the knot finds the same one. It returns false if none asked for it.
-func (g *waitGraph) victim(k waitsfor.Knot) (chosen waitsfor.ID, found bool) {
-	for _, id := range k.Members { // in order, so that a tie has one winner
-		w, waits := g.waits[id]
-		if waits && w.Breaks && (!found || w.since.After(g.waits[chosen].since)) {
-			chosen, found = id, true
-		}
-	}
-	return chosen, found
-}
 
 // chainWait is a call that waits while its context holds leases.
 type chainWait struct {
@@ -234,11 +24,11 @@ type chainWait struct {
 	number uint64           // of this wait inside its process
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex // guards the fields below; it is locked before that of a board
-	attempt string     // its attempt in a wait queue; empty while it waits for its process
-	since   time.Time  // when it began to wait
-	place   int        // its position in the wait queue, when it joined
-	looks   uint64     // how often it has said that it still waits
+	mu      lockorder.Mutex[chainWait] // guards the fields below; see docs/architecture.md for its order
+	attempt string                     // its attempt in a wait queue; empty while it waits for its process
+	since   time.Time                  // when it began to wait
+	place   int                        // its position in the wait queue, when it joined
+	looks   uint64                     // how often it has said that it still waits
 	timer   *time.Timer
 	held    []*leaseState // those under which the client's record shows it
 	shownTo []string      // attempts of other clients under which their records may show it
@@ -318,12 +108,12 @@ func (w *chainWait) note() {
 	}
 	for _, ls := range w.held {
 		if !slices.Contains(live, ls) {
-			ls.hold.lock.client.waitNotes.Hide(attemptOf(ls.hold), w)
+			ls.hold.lock.client.waitNotes.Hide(ls.hold.attemptID(), w)
 		}
 	}
 	w.held = live
 	for _, ls := range live {
-		ls.hold.lock.client.waitNotes.Show(attemptOf(ls.hold), w, w.asNote())
+		ls.hold.lock.client.waitNotes.Show(ls.hold.attemptID(), w, w.asNote())
 	}
 }
 
@@ -335,7 +125,7 @@ func (w *chainWait) end(ctx context.Context, err error) error {
 		w.timer.Stop()
 	}
 	for _, ls := range w.held {
-		ls.hold.lock.client.waitNotes.Hide(attemptOf(ls.hold), w)
+		ls.hold.lock.client.waitNotes.Hide(ls.hold.attemptID(), w)
 	}
 	w.held = nil
 	if len(w.shownTo) > 0 {
@@ -496,11 +286,17 @@ const mostRead = 64
 // meantime. So it counts only if the client has said it again since a round in which the whole
 // deadlock was there. No attempt comes back, and no lease does. So at the time of that round
 // all of the deadlock existed, and then it lasts until somebody breaks it.
+//
+// For example, call 1 holds A and waits for B, and call 2 holds B and waits for A. Round 1 of call 1 reads
+// both records: call 2 has said once that it waits for A. That may be old, so it is only a suspicion. Now
+// call 1 looks sooner again, and so does call 2, which suspects the same. Round 2 finds that call 2 has
+// said it twice. Call 2 still waited after round 1, for the same lock and under the same lease. So at the
+// time of round 1 each waited for the other, and neither can have gone on since.
 func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 	w.mu.Lock()
 	id := w.id()
 	w.mu.Unlock()
-	locks, err := readAround(ctx, w.lock.client, id.Lock)
+	locks, err := w.lock.client.readAround(ctx, id.Lock)
 	if err != nil {
 		return w.proofs.Begun(), 0 // what cannot be read is looked at again
 	}
@@ -524,27 +320,11 @@ func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 	return true, waiters
 }
 
-// marksOf are the marks of all edges that need a proof: how often a client has said that its
-// code waits, and until when a waiter keeps its position.
-func marksOf(locks []LockInfo) map[waitsfor.Edge]int64 {
-	marks := make(map[waitsfor.Edge]int64)
-	for i := range locks {
-		info := &locks[i]
-		for e, looks := range info.said() {
-			marks[e] = int64(looks)
-		}
-		for _, q := range info.Waiters {
-			marks[waitsfor.Edge{To: waitsfor.ID{Lock: info.Name, Attempt: q.HolderID}}] = q.until
-		}
-	}
-	return marks
-}
-
 // report tells of a deadlock, once, and returns the error.
 func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfor.ID) error {
 	for i := range cycle {
 		if one := &cycle[i]; one.Client == nil {
-			one.Client = clientInfo(ctx, w.lock.client, one.ClientID)
+			one.Client = w.lock.client.clientInfo(ctx, one.ClientID)
 		}
 	}
 	err := &DeadlockError{Name: id.Lock, Cycle: cycle}
@@ -566,11 +346,11 @@ func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfo
 }
 
 // readAround reads a lock, and on from there the locks that its holders wait for.
-func readAround(ctx context.Context, c *Client, name string) (locks []LockInfo, err error) {
+func (c *Client) readAround(ctx context.Context, name string) (locks []LockInfo, err error) {
 	known := newRegistrations(0) // there may be many waiters
 	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
-		info, err := readLock(ctx, c, names[i], known, nil)
+		info, err := c.readLock(ctx, names[i], known, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -45,22 +45,33 @@ func (c *Client) Election(name string, options ...ElectionOption) *Election {
 // Name returns the election's name.
 func (e *Election) Name() string { return e.lock.name }
 
-// Leadership is the leadership of one leader, from Campaign to Resign. It is safe for use
-// by many goroutines. If a program drops it without Resign, its TTL ends it, and the
+// Leadership is the leadership of one leader, from Campaign to Release. Its [Lease] has the rest: the
+// token is the leader's term, which is higher than that of every leader before, and Release resigns. It
+// is safe for use by many goroutines. If a program drops it without Release, its TTL ends it, and the
 // library reports it like a [Lease].
+//
+// Release gives the leadership up: the server grants it to the next candidate in the same step, and
+// observers learn before that nobody leads. The context ends before the client sends anything. A second
+// Release returns after the first.
 type Leadership struct {
+	*Lease
+	term *term
+}
+
+// term is what a leadership has beside its lease. It must not point to the Lease, see leaseState.
+type term struct {
 	election *Election
-	lease    *Lease
+	hold     *hold
 
 	// turn is held during a proclamation, so that proclamations reach the server in the
 	// order of their numbers. Nothing else waits for it.
 	turn   chan struct{}
 	number uint64 // of the last proclamation; guarded by turn
 
-	resigning chan struct{} // full during Resign
+	over chan struct{} // closed when the release has ended
 
 	// mu guards value.
-	mu    sync.Mutex
+	mu    lockorder.Mutex[term]
 	value string // the last value that was certainly proclaimed
 }
 
@@ -79,23 +90,24 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err != nil {
 		return nil, err
 	}
-	l := newLeadership(e, lease)
+	l := newLeadership(e, lease, "")
 	for failures := 0; ; failures++ {
 		if err = l.Proclaim(ctx, value); err == nil {
 			return l, nil
 		}
 		if ctx.Err() != nil || !request.Transient(err) || lease.Err() != nil ||
 			!e.lock.client.sender.Pause(ctx, failures) {
-			_ = l.Resign(ctx)
+			_ = l.Release(ctx)
 			return nil, err
 		}
 	}
 }
 
 // Resume continues a term from before a restart, ahead of all waiters, if nobody has taken
-// over. holderID and term are those of the former [Leadership], for example from a file. The
-// new leadership has a higher term. So a resource that checks terms refuses whatever the former
-// leader may still send. Observers continue to see the value, under the new term.
+// over. holderID and term are the [Lease.HolderID] and the [Lease.Token] of the former
+// [Leadership], for example from a file. The new leadership has a higher term. So a resource that
+// checks terms refuses whatever the former leader may still send. Observers continue to see the
+// value, under the new term.
 //
 // The server cannot know whether the former leader still runs. So it takes the lease away at
 // once, and tells the former leader. Resume then waits until the former leader can no longer
@@ -105,8 +117,8 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 //
 // The error is an [ErrNotHeld] if there is nothing to resume: the lease has ended, somebody
 // else leads, or another process has resumed the term. In that case, campaign. After any error
-// the caller does not lead. If the server may have granted the leadership, the library gives it
-// up in the background. While the server is away, Resume tries until ctx ends; [MaxWait] and
+// the caller does not lead. If the server may have granted the leadership, nobody leads until
+// the former leader can no longer trust its lease. While the server is away, Resume tries until ctx ends; [MaxWait] and
 // [Tries] do not limit it. If an answer was lost, Resume may have to wait for a whole TTL once
 // more; with [NoRenewal] it can then fail with an [ErrNotHeld]. A quorum refuses Resume. A
 // holderID and a term are not secret: a caller that resumes with those of a live leader deposes
@@ -117,7 +129,8 @@ func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*L
 
 // ResumeAtOnce is [Election.Resume] without the wait. Use it only if the caller knows that the
 // former leader has ended, and all work under its leadership too. For example, the caller has
-// the file lock that the former process and its children had. If the former leader still runs,
+// the file lock that the former process and its children had. If the call fails, the library gives
+// up in the background what the server may have granted. If the former leader still runs,
 // two processes believe that they lead, until the former leader learns of its loss: by a push,
 // by its next renewal, or at its trust deadline. The errors are those of Resume.
 func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
@@ -139,15 +152,14 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	}
 	defer c.life.EndCall()
 	told := &call{ctx: ctx, start: c.now()}
-	l, left, err := e.resume(ctx, holderID, term)
+	l, left, err := e.resume(ctx, holderID, term, waits)
 	if err != nil {
 		lk.reportFailure(told, err)
 		return nil, err
 	}
-	c.events.tellGrant(l.lease.state, Event{Wait: c.now() - told.start})
+	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
 	if waits {
-		// The margin of leasetime is for one clock that runs at another rate, this for the second.
-		until := c.now() + left + left/100 + 2*time.Millisecond
+		until := c.now() + trustOf(left)
 		either, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(l.Context(), cancel)
 		for c.now() < until && c.life.Sleep(either, until-c.now()) {
@@ -165,17 +177,31 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	default:
 		return l, nil
 	}
-	_ = l.Resign(ctx)
+	_ = l.Release(ctx)
 	return nil, err
 }
 
+// trustOf is for how long a leader may trust a lease of which the server has so much left. The
+// margin of leasetime is for one clock that runs at another rate, this for the second.
+func trustOf(left time.Duration) time.Duration { return left + left/100 + 2*time.Millisecond }
+
+// keptFor returns the lock of a hold that frees it no earlier than so long after its grant,
+// whatever ends the hold: until then the former leader may trust its lease.
+func (lk *lock) keptFor(d time.Duration) *lock {
+	own, m := *lk, *lk.params
+	m.minHold = max(m.minHold, d)
+	own.params = &m
+	return &own
+}
+
 // resume asks the server until it answers. left is how long the former leader may trust its
-// lease.
+// lease. If waits is set, the lock is not free before that, even if the caller gives it up.
 func (e *Election) resume(
-	ctx context.Context, former string, term uint64,
+	ctx context.Context, former string, term uint64, waits bool,
 ) (l *Leadership, left time.Duration, err error) {
 	c, lk := e.lock.client, &e.lock
 	id, number := c.newAttemptID()
+	began := c.now()
 	c.registration.Start()
 	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.channelPrefix}
 	var answer string
@@ -187,7 +213,7 @@ func (e *Election) resume(
 			answer, err = c.sender.Run(ctx, script.Resume, lk.keys(), args)
 			needsCancel = needsCancel || err != nil && !request.Definite(err)
 		}
-		if err == nil || !isTransient(c, wrap("resuming", lk.name, err)) || !c.sender.Pause(ctx, failures) {
+		if err == nil || !c.isTransient(wrap("resuming", lk.name, err)) || !c.sender.Pause(ctx, failures) {
 			break
 		}
 	}
@@ -196,7 +222,7 @@ func (e *Election) resume(
 		line, bad = wire.ParseResume(answer)
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
-		if needsCancel {
+		if needsCancel && !waits { // else it ends with its lease, which is no shorter than the former one
 			c.canceller.CancelUnknown(lk.toCancel(id))
 		}
 		return nil, 0, err
@@ -210,6 +236,10 @@ func (e *Election) resume(
 		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
 	}
 	needsCancel = true
+	if waits {
+		// An earlier copy of the request may have been granted, with less of the time behind it.
+		lk = lk.keptFor(trustOf(line.Left) + c.now() - began)
+	}
 	h, err := newHold(lk, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
 	if err == nil && lk.ack.Wanted() {
 		err = h.confirm(ctx)
@@ -221,13 +251,17 @@ func (e *Election) resume(
 	if lease == nil {
 		return cancel(h.endReason())
 	}
-	l = newLeadership(e, lease)
-	l.value = line.Value
-	return l, line.Left, nil
+	return newLeadership(e, lease, line.Value), line.Left, nil
 }
 
-func newLeadership(e *Election, lease *Lease) *Leadership {
-	return &Leadership{election: e, lease: lease, turn: make(chan struct{}, 1), resigning: make(chan struct{}, 1)}
+func newLeadership(e *Election, lease *Lease, value string) *Leadership {
+	t := &term{
+		election: e, hold: lease.state.hold, turn: make(chan struct{}, 1), over: make(chan struct{}), value: value,
+	}
+	lease.state.mu.Lock()
+	defer lease.state.mu.Unlock()
+	lease.state.more().term = t
+	return &Leadership{lease, t}
 }
 
 func checkValue(value string) error {
@@ -265,17 +299,8 @@ func (e *Election) Do(
 
 // run runs f as the leader, and resigns.
 func (l *Leadership) run(ctx context.Context, f func(ctx context.Context, lead *Leadership) error) error {
-	return do(ctx, lead{l.lease, l}, func(ctx context.Context) error { return f(ctx, l) })
+	return do(ctx, l, func(ctx context.Context) error { return f(ctx, l) })
 }
-
-// lead is a lease whose release is the leader's resignation.
-type lead struct {
-	*Lease
-	leadership *Leadership
-}
-
-// Release resigns.
-func (l lead) Release(ctx context.Context) error { return l.leadership.Resign(ctx) }
 
 // Loop repeats Do. After a loss of the leadership it waits until f has returned, and
 // campaigns again. While the server is away or out of memory, or replicas do not acknowledge,
@@ -297,58 +322,17 @@ func (e *Election) Loop(
 			}
 		}
 		lk := &e.lock
-		if ctx.Err() != nil || !loopOutlasts(ctx, lk, err, failures) || !lk.client.sender.Pause(ctx, failures) {
+		if ctx.Err() != nil || !lk.loopOutlasts(ctx, err, failures) || !lk.client.sender.Pause(ctx, failures) {
 			return err
 		}
 	}
 }
 
-// isTransient reports whether err is a transient error of the server or of the connection: a later try
-// may succeed.
-func isTransient(c *Client, err error) bool {
-	return request.Transient(err) && (request.Definite(err) || errors.Is(err, ErrUnknownOutcome)) && !elsewhere(c, err)
-}
-
-// loopOutlasts reports whether a loop goes on after err. Before that it reports that the server is
-// away. A single call ends at once if the server is out of memory or a replica does not
-// acknowledge, so that somebody acts. A loop would end for good, and both pass.
-func loopOutlasts(ctx context.Context, lk *lock, err error, failures int) bool {
-	refused := request.Refusal(err)
-	switch {
-	case errors.Is(err, ErrHeld), errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return true
-	case isTransient(lk.client, err), errors.Is(err, ErrNotAcked), refused != nil && refused.Code == "OOM":
-	default:
-		return false
-	}
-	if failures == 0 {
-		(&retries{c: lk.client, lock: lk}).report(ctx, err)
-	}
-	return true
-}
-
-// Term returns the fencing token of the leadership. Every later leader has a higher one.
-func (l *Leadership) Term() uint64 { return l.lease.Token() }
-
-// HolderID returns the identity of the leadership on the server, like [Lease.HolderID].
-func (l *Leadership) HolderID() string { return l.lease.HolderID() }
-
-// Context returns a context that ends when the leadership is lost or given up, like
-// [Lease.Context].
-func (l *Leadership) Context() context.Context { return l.lease.Context() }
-
-// Err returns nil while the leadership lasts. After that it returns why it ended.
-func (l *Leadership) Err() error { return l.lease.Err() }
-
-// Remaining returns the time until the trust deadline of the leadership, if no further
-// renewal succeeds. It is 0 when the leadership has ended.
-func (l *Leadership) Remaining() time.Duration { return l.lease.Remaining() }
-
 // Value returns the last value whose proclamation has certainly succeeded.
 func (l *Leadership) Value() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.value
+	l.term.mu.Lock()
+	defer l.term.mu.Unlock()
+	return l.term.value
 }
 
 // Proclaim changes the value that the leader publishes.
@@ -366,71 +350,53 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case l.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	}
-	if err := alreadyOver(ctx, "proclaiming a value for", l.election.Name()); err != nil {
+	if err := alreadyOver(ctx, "proclaiming a value for", l.Name()); err != nil {
 		return err
 	}
+	t := l.term
 	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
 	case <-ctx.Done():
-		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.election.Name(), ctx.Err())
+		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
 	}
-	h := l.lease.state.hold
-	answer, err := l.sendProclamation(ctx, wire.Value(value))
+	h := t.hold
+	answer, err := t.proclaim(ctx, wire.Value(value))
 	switch {
 	case err != nil:
-		return wrap("proclaiming a value for", h.lock.name, err)
+		return wrapChange("proclaiming a value for", h.lock.name, err)
 	case answer == "gone":
 		h.endMissing(ctx)
 		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
 		return wrap("proclaiming a value for", h.lock.name, wire.BadAnswer(answer))
 	}
-	l.mu.Lock()
-	l.value = value
-	l.mu.Unlock()
+	t.mu.Lock()
+	t.value = value
+	t.mu.Unlock()
 	return nil
 }
 
-// sendProclamation sends one proclamation. The caller has the turn.
-func (l *Leadership) sendProclamation(ctx context.Context, word string) (string, error) {
-	h := l.lease.state.hold
-	l.number++
-	attempt, token := identityOf(h)
+// proclaim sends one proclamation. The caller has the turn.
+func (t *term) proclaim(ctx context.Context, word string) (string, error) {
+	h := t.hold
+	t.number++
+	attempt, token := h.identity()
 	return h.lock.client.sender.Run(ctx, script.Proclaim, h.lock.keys(), []string{
-		attempt, token, strconv.FormatUint(l.number, 10), word, l.election.watch,
-		h.lock.client.retention,
+		attempt, token, strconv.FormatUint(t.number, 10), word, t.election.watch, h.lock.client.retention,
 	})
 }
 
 // resignLimit bounds the message to observers before a leader resigns.
 const resignLimit = time.Second
 
-// Resign gives the leadership up. The server grants it to the next candidate in the same
-// step. The context of the leadership ends before the client sends anything. Observers
-// learn that nobody leads before another candidate can become leader.
-//
-// Resign works although ctx has ended. Its errors are those of [Lease.Release].
-func (l *Leadership) Resign(ctx context.Context) error {
-	if ctx == nil {
-		return errNoContext
+// resign tells observers that nobody leads. This message is a courtesy. Without it, observers ask again when
+// the lease may have expired.
+func (t *term) resign(ctx context.Context) {
+	select {
+	case t.turn <- struct{}{}:
+		_, _ = t.proclaim(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
+		<-t.turn
+	default: // a proclamation is under way, and its value stays until the next leader's
 	}
-	l.resigning <- struct{}{} // a second Resign returns after the first
-	defer func() { <-l.resigning }()
-	if l.lease.state.end(ErrReleased) {
-		// This message is a courtesy. Without it, observers ask again when the lease may
-		// have expired.
-		select {
-		case l.turn <- struct{}{}:
-			_, _ = l.sendProclamation(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
-			<-l.turn
-		default: // a proclamation is under way, and its value stays until the next leader's
-		}
-	}
-	return l.lease.Release(ctx)
-}
-
-// ResignWhenDone resigns when ctx ends, like [Lease.ReleaseWhenDone].
-func (l *Leadership) ResignWhenDone(ctx context.Context) error {
-	return l.lease.state.whenDone(ctx, l.Err(), l.Resign)
 }

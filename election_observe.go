@@ -22,7 +22,7 @@ import (
 // term as its fencing token.
 type Leader struct {
 	Value     string
-	Term      uint64      // rises with every leader; 0: nobody leads
+	Token     uint64      // the fencing token of its term, rises with every leader; 0: nobody leads
 	HolderID  string      // the leader's attempt
 	ClientID  string      // the ID of its client
 	Client    *ClientInfo // nil if the client has not registered; set by Leader only
@@ -37,17 +37,17 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if lk.err != nil {
 		return Leader{}, lk.err
 	}
-	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
+	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return Leader{}, err
 	}
 	l, _, err := e.read(ctx)
 	switch {
 	case err != nil:
 		return Leader{}, wrap("asking for the leader of", lk.name, err)
-	case l.Term == 0:
+	case l.Token == 0:
 		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
-	l.Client = clientInfo(ctx, lk.client, l.ClientID)
+	l.Client = lk.client.clientInfo(ctx, l.ClientID)
 	return l, nil
 }
 
@@ -62,7 +62,7 @@ func (e *Election) read(ctx context.Context) (Leader, time.Duration, error) {
 		return Leader{}, line.Left, err
 	}
 	return Leader{
-		Value: line.Value, Term: line.Token << 10, HolderID: line.Attempt, ClientID: wire.Client(line.Attempt),
+		Value: line.Value, Token: line.Token << 10, HolderID: line.Attempt, ClientID: wire.Client(line.Attempt),
 		Since: line.Since, Remaining: line.Left,
 	}, line.Left, nil
 }
@@ -79,7 +79,7 @@ func (e *Election) read(ctx context.Context) (Leader, time.Duration, error) {
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		o := &observation{e: e, c: e.lock.client, yield: yield, wake: make(chan struct{}, 1), quiet: true}
-		if err := observable(ctx, &e.lock); err != nil {
+		if err := e.lock.observable(ctx); err != nil {
 			yield(Leader{}, err)
 			return
 		}
@@ -104,7 +104,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observable refuses calls that need no request to be refused.
-func observable(ctx context.Context, lk *lock) error {
+func (lk *lock) observable(ctx context.Context) error {
 	switch {
 	case lk.err != nil:
 		return lk.err
@@ -174,12 +174,12 @@ func (o *observation) report(ctx context.Context) (next time.Duration, more bool
 	leader, left, err := o.ask(ctx)
 	ttl := o.e.lock.ttl
 	switch {
-	case err == nil && leader.Term != 0 && leader.Term < o.highest:
+	case err == nil && leader.Token != 0 && leader.Token < o.highest:
 		return ttl, true // a copy of an older record, so nothing new
 	case err == nil:
 		o.failed, o.until = 0, o.c.now()+left
-		o.highest = max(o.highest, leader.Term)
-		changed := o.quiet || leader.Term != o.last.Term || leader.Value != o.last.Value
+		o.highest = max(o.highest, leader.Token)
+		changed := o.quiet || leader.Token != o.last.Token || leader.Value != o.last.Value
 		o.last, o.quiet, o.lost = leader, false, false
 		if changed && !o.yield(leader, nil) {
 			return 0, false
@@ -187,7 +187,7 @@ func (o *observation) report(ctx context.Context) (next time.Duration, more bool
 		return o.next(left), true
 	case ctx.Err() != nil:
 		return 0, false
-	case errors.Is(err, ErrClosed) || !request.Transient(err) || elsewhere(o.c, err):
+	case errors.Is(err, ErrClosed) || !request.Transient(err) || o.c.elsewhere(err):
 		o.yield(Leader{}, wrap("observing", o.e.lock.name, err))
 		return 0, false
 	}

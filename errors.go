@@ -1,18 +1,15 @@
-// The errors, their texts, and Hint: one sentence on what to do about an error.
+// The errors: what callers can tell apart, with their texts.
 
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -27,8 +24,8 @@ var (
 	// ErrNotHeld: a release or an extension found that the lease had already ended. The
 	// work under the lease may have overlapped with another holder's work.
 	ErrNotHeld = errors.New("holdfast: lease is no longer held")
-	// ErrHeldByOther: the lock is held, but by another holder. If ErrNotHeld applies too,
-	// ErrHeldByOther says more.
+	// ErrHeldByOther: a release found that another holder has the lock. It comes with ErrNotHeld, and
+	// says more.
 	ErrHeldByOther = errors.New("holdfast: lock is held by another holder")
 	// ErrReleased: the lease is released. It is also the cause of the lease's context after
 	// the release.
@@ -45,10 +42,12 @@ var (
 	// ErrUnreachable: the client had no connection to the server and sent nothing. The
 	// request has no effect, now or later.
 	ErrUnreachable = store.ErrNotSent
-	// ErrLimit: the semaphore has another limit. The error is a *LimitError.
+	// ErrLimit: the semaphore has another limit. The error is a *MismatchError.
 	ErrLimit = errors.New("holdfast: the semaphore has a different limit")
-	// ErrPeriod: the job has another period. The error is a *PeriodError.
+	// ErrPeriod: the job has another period. The error is a *MismatchError.
 	ErrPeriod = errors.New("holdfast: the job has a different period")
+	// ErrNotAcked: too few replicas or disks acknowledged a grant. The error is a *MismatchError.
+	ErrNotAcked = errors.New("holdfast: grant not acknowledged")
 	// ErrNoLeader: the server knows of no leader of the election.
 	ErrNoLeader = errors.New("holdfast: there is no leader")
 	// ErrInvalid: an argument is invalid. The client sent nothing to the server.
@@ -97,32 +96,6 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // Unwrap returns the reason why the client could not ask the server.
 func (e *HeldError) Unwrap() error { return e.Err }
 
-// LimitError says that the semaphore is in use with another limit than this process uses.
-// Either a process has a wrong configuration, or the limit was changed. The caller holds
-// nothing, and nothing was changed. It is an [ErrLimit].
-type LimitError struct {
-	Name  string
-	InUse int // the limit that the server has
-	Asked int // the limit that this process uses
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, not %d",
-		e.Name, e.InUse, e.Asked)
-}
-
-// Is makes a LimitError an ErrLimit.
-func (e *LimitError) Is(target error) bool { return target == ErrLimit }
-
-// PeriodError says that the job has another period than this process uses. Either a process
-// has a wrong configuration, or the period was changed. Nothing has run, and nothing was
-// changed. It is an [ErrPeriod].
-type PeriodError struct {
-	Name  string
-	InUse Schedule
-	Asked Schedule
-}
-
 // Schedule says when the periods of a job begin.
 type Schedule struct {
 	Period  time.Duration
@@ -137,12 +110,39 @@ func (s Schedule) String() string {
 	return fmt.Sprintf("%v at %v", s.Period, s.Offset)
 }
 
-func (e *PeriodError) Error() string {
-	return fmt.Sprintf("holdfast: job %q has a period of %v, not %v", e.Name, e.InUse, e.Asked)
+// MismatchError says that the server has something else than the call needs. Nothing has run, and the
+// caller holds nothing. It is one of these:
+//
+//   - an [ErrLimit]: the semaphore is in use with another limit. Either a process has a wrong
+//     configuration, or the limit was changed.
+//   - an [ErrPeriod]: the job has another period. The reasons are the same.
+//   - an [ErrNotAcked]: too few replicas or disks acknowledged a grant. The client has released it.
+type MismatchError struct {
+	Name string
+	Want any // of this call: the limit (an int), a [Schedule], or the acknowledgements ([store.Acks])
+	Got  any // of the server, with the same type
 }
 
-// Is makes a PeriodError an ErrPeriod.
-func (e *PeriodError) Is(target error) bool { return target == ErrPeriod }
+func (e *MismatchError) Error() string {
+	switch e.Want.(type) {
+	case int:
+		return fmt.Sprintf("holdfast: semaphore %q is in use with a limit of %d, not %d", e.Name, e.Got, e.Want)
+	case Schedule:
+		return fmt.Sprintf("holdfast: job %q has a period of %v, not %v", e.Name, e.Got, e.Want)
+	}
+	return fmt.Sprintf("holdfast: lock %q: too few acknowledgements: got %v, want %v", e.Name, e.Got, e.Want)
+}
+
+// Is makes a MismatchError an ErrLimit, an ErrPeriod or an ErrNotAcked.
+func (e *MismatchError) Is(target error) bool {
+	switch e.Want.(type) {
+	case int:
+		return target == ErrLimit
+	case Schedule:
+		return target == ErrPeriod
+	}
+	return target == ErrNotAcked
+}
 
 // LostError says why a lease ended without a release. It is an [ErrLost].
 type LostError struct {
@@ -189,6 +189,49 @@ func (e *LostError) Error() string {
 // Is makes a LostError an ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
+// DeadlockError says that calls wait for each other, so that none of them ends by itself. It
+// is an [ErrDeadlock]. See [BreakDeadlock].
+type DeadlockError struct {
+	Name  string         // the lock that the call waited for
+	Cycle []DeadlockWait // each waits for a lock that the next one holds; the call's own wait is the first
+}
+
+// DeadlockWait is one of the waits in a deadlock.
+type DeadlockWait struct {
+	Name     string // the lock that is waited for
+	Holds    string // a lock that the same call chain holds; empty if it is only in a wait queue in front of others
+	HolderID string // the attempt that waits; empty if it waits for another goroutine of its process
+	ClientID string
+	Client   *ClientInfo // nil if the client has not registered
+	Breaks   bool        // it has the option BreakDeadlock
+}
+
+func (w DeadlockWait) String() string {
+	who := "client " + w.ClientID
+	if w.Client != nil {
+		who = w.Client.String()
+	}
+	if w.Holds == "" {
+		return fmt.Sprintf("%s waits for %q", who, w.Name)
+	}
+	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
+}
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("holdfast: lock %q: deadlock: %s", e.Name, cycleText(e.Cycle))
+}
+
+// Is makes the error an [ErrDeadlock].
+func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
+
+func cycleText(cycle []DeadlockWait) string {
+	words := make([]string, len(cycle))
+	for i, w := range cycle {
+		words[i] = w.String()
+	}
+	return strings.Join(words, "; ")
+}
+
 // ServerError is a refusal: the server answered with an error, and nothing was changed.
 type ServerError = store.ServerError
 
@@ -197,17 +240,6 @@ var (
 	errNoContext  = invalid("the context is nil: use context.Background()")
 	errNoFunction = invalid("the function is nil: pass the function to run under the lock")
 )
-
-// runnable refuses a call of Do or Loop without a context or without a function.
-func runnable(ctx context.Context, none bool) error {
-	switch {
-	case ctx == nil:
-		return errNoContext
-	case none:
-		return errNoFunction
-	}
-	return nil
-}
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
@@ -231,12 +263,21 @@ func (e *requestError) Is(target error) bool { return e.unknown && target == Err
 
 func (e *requestError) Unwrap() error { return e.cause }
 
+// releaseText is what the error of a release says that the call did.
+const releaseText = "releasing"
+
 // wrap adds the operation and the lock to an error of the store. If the error says for
 // certain that nothing happened, it stays as it is. Any other error is an unknown outcome.
 func wrap(what, name string, err error) error {
-	known := request.Definite(err) || errors.Is(err, ErrClosed)
-	return &requestError{what: what, name: name, cause: err, unknown: !known}
+	return &requestError{what: what, name: name, cause: err, unknown: !isKnown(err)}
 }
+
+// wrapChange is wrap for a request whose late copy would change what the caller goes on with.
+func wrapChange(what, name string, err error) error {
+	return &requestError{what: what, name: name, cause: err, unknown: !isKnown(err) || request.MayRunLate(err)}
+}
+
+func isKnown(err error) bool { return request.Definite(err) || errors.Is(err, ErrClosed) }
 
 // alreadyOver returns the error of a call whose context has ended before anything is sent: nothing
 // has changed, for certain.
@@ -246,6 +287,9 @@ func alreadyOver(ctx context.Context, what, name string) error {
 	}
 	return nil
 }
+
+// errLate: a grant arrived when its lease was over.
+var errLate = errors.New("the grant arrived too late")
 
 // endedError is the error of a call whose context ended.
 type endedError struct {
@@ -304,236 +348,3 @@ func (e *endedError) As(target any) bool {
 }
 
 func (e *endedError) Unwrap() error { return e.end }
-
-// ErrNotAcked says that too few replicas or disks acknowledged a grant. The client has
-// released it. The error is an *AckError.
-var ErrNotAcked = errors.New("holdfast: grant not acknowledged")
-
-// AckError says which acknowledgements were missing. It is an [ErrNotAcked].
-type AckError struct {
-	Name      string
-	Want, Got store.Acks
-}
-
-func (e *AckError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: too few acknowledgements: got %v, want %v", e.Name, e.Got, e.Want)
-}
-
-// Is makes an AckError an ErrNotAcked.
-func (e *AckError) Is(target error) bool { return target == ErrNotAcked }
-
-// Hint returns one sentence that says what to do about err. It is empty if the library
-// knows no useful next step.
-func Hint(err error) string {
-	var lacks *request.PermissionError
-	var refused *ServerError
-	var dial *net.OpError
-	var silent *request.SilenceError
-	var cycle *DeadlockError
-	var stopped *endedError
-	var part *lostPartError
-	var held *HeldError
-	var lost *LostError
-	var advice interface{ Hint() string } // a store may know what to do
-	switch {
-	case errors.As(err, &stopped) && Hint(stopped.last) != "":
-		return Hint(stopped.last)
-	case errors.As(err, &lacks):
-		return permissionHint(lacks)
-	case errors.As(err, &refused) && refused.Code == "NOPERM":
-		return permissionHint(&request.PermissionError{Err: refused})
-	case errors.As(err, &refused):
-		return refusalHint(refused)
-	case errors.Is(err, ErrNotAcked):
-		return "run INFO replication on the primary: the replicas must be connected and up to date"
-	case errors.Is(err, errOthersRead):
-		return "release the lease and call Lock"
-	case errors.Is(err, errReads):
-		return "upgrade the reader's lease with Lease.Upgrade, or release it first"
-	case errors.Is(err, ErrLimit):
-		return "use the same limit in all processes, or change it with Semaphore.SetLimit"
-	case errors.Is(err, ErrPeriod):
-		return "use the same period and StartAt in all processes, or change them with Periodic.Reschedule"
-	case errors.As(err, &cycle):
-		return "release the leases that you hold and try again; acquire the locks in the same order everywhere"
-	case errors.Is(err, ErrDeadlock):
-		if errors.As(err, new(reenterableError)) {
-			return ownLease + ", or use Reentrant"
-		}
-		return ownLease
-	case errors.Is(err, ErrHeldByOther) && !errors.Is(err, ErrNotHeld):
-		return "wait for the lock, or look up its holder with Inspect"
-	case errors.As(err, &part):
-		return "nothing has run under the locks: try again"
-	case errors.Is(err, errLate):
-		return "try again; if it happens often, use a longer TTL"
-	case errors.Is(err, ErrClosed):
-		return "the program has closed this client: make another client"
-	case errors.Is(err, ErrNotHeld) && errors.Is(err, ErrReleased):
-		return "the program has released this lease: acquire the lock again"
-	case errors.As(err, &lost) && lost.Err != nil && Hint(lost.Err) != "":
-		return Hint(lost.Err) + "; then " + lostHint
-	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return lostHint
-	case errors.As(err, &advice):
-		return advice.Hint()
-	case err != nil && strings.Contains(err.Error(), "connection pool"): // go-redis: its pool is full
-		return "all connections of the client library's pool are in use: raise its PoolSize, or find what keeps them"
-	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, ErrUnreachable):
-		return "check that the server is running and that the address is right"
-	case errors.As(err, &silent) && !errors.Is(err, ErrUnknownOutcome):
-		return noAnswerHint
-	case errors.Is(err, wire.ErrAnswer):
-		return "update this program if others use a newer Holdfast; otherwise find out what else writes to the key"
-	case errors.Is(err, ErrUnknownOutcome):
-		return unknownHint(err)
-	case errors.As(err, &held) && held.Err != nil: // a broken connection, or a timeout of the client library
-		return noAnswerHint
-	}
-	return ""
-}
-
-// noAnswerHint is the hint for a call that could not ask the server.
-const noAnswerHint = "check that the server is running and that requests can reach it over the network"
-
-// lostHint is the hint for a lease that was lost.
-const lostHint = "check what your code wrote after the loss; " +
-	"if each write carries the token, the resource can refuse late writes"
-
-// ownLease is the hint for a call under the context of a lease of its own lock.
-const ownLease = "do not acquire a lock under the context of its own lease: hand the lease to the code that needs it"
-
-// hints has one sentence for each error code of the server.
-var hints = map[string]string{
-	"WRONGTYPE": "choose another name or prefix: the lock's key holds data that is not a lock",
-	"NOAUTH":    "the server needs a password: put it into the URL (redis://:PASSWORD@host) or the client's options",
-	"WRONGPASS": "check the user name and the password; the user may also be disabled",
-	"READONLY":  "this server is a replica: connect to the primary",
-	"REPLICA":   "this server is a replica: connect to the primary",
-	"MAXCLIENTS": "the server accepts no more connections: raise its maxclients, or find programs that leave " +
-		"connections open",
-	"OOM": "free memory on the server or raise maxmemory, and keep maxmemory-policy noeviction; " +
-		"locks that are held stay held",
-	"NOREPLICAS": "too few replicas are connected for the primary to accept writes (min-replicas-to-write): " +
-		"see INFO replication",
-	"TRYAGAIN":    "a slot is moving to another node: try again in a moment",
-	"LOADING":     "the server is loading its data: try again in a moment",
-	"BUSY":        "a script is blocking the server: SCRIPT KILL ends it, if it has not written yet",
-	"MISCONF":     "the server cannot write to its disk and refuses writes: see the server's log",
-	"MOVED":       "this server is a node of a Cluster: build the store from your client library's Cluster client",
-	"CLUSTERDOWN": "the cluster does not serve all slots: see CLUSTER INFO",
-	"MASTERDOWN":  "the replica has lost its primary: connect to the primary",
-	"TLS":         "check the client's TLS settings: RootCAs, the address in the certificate, the client certificate",
-	"FORMAT":      "another program uses a newer Holdfast on this server: update this program",
-	"WAITAOF":     "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
-	"UNSUPPORTED": "leave the option or the call out; docs/neighbours.md and docs/quorum.md say what a store can do",
-	"NAME":        "choose another name for the lock",
-	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
-}
-
-// Hints for servers that do not run our scripts.
-const (
-	forbiddenHint = "Holdfast needs EVALSHA and EVAL: remove rename-command for them from the server's " +
-		"configuration, or find out which proxy refuses them"
-	unreadableHint = "Holdfast needs Redis 7.0 or Valkey 7.2, or later; in tests, use memstore in place of miniredis"
-)
-
-// hintsOfTexts has one sentence for each text that follows the code ERR or FORMAT.
-var hintsOfTexts = map[string]string{
-	"unknown command 'eval":  forbiddenHint,
-	"unknown command `eval":  forbiddenHint,
-	"unknown command 'EVAL":  forbiddenHint,
-	"unknown command `EVAL":  forbiddenHint,
-	"Error compiling script": unreadableHint,
-	"is damaged: ": "find out which program wrote to the lock's key (ACL); " +
-		"holdfast evict --force, or Eviction.Force, removes the record",
-	"DB index is out of range":              "there is no such database on the server: choose a lower number, or none",
-	"SELECT is not allowed in cluster mode": "a Cluster has no database but 0: leave the number out",
-	"This instance has cluster support disabled": "the server is not in a Cluster: make the store from your client " +
-		"library's client for a single server or for Sentinel",
-}
-
-// refusalHint says what to do about a refusal.
-func refusalHint(refused *ServerError) string {
-	for text, hint := range hintsOfTexts {
-		if (refused.Code == "ERR" || refused.Code == "FORMAT") && strings.Contains(refused.Message, text) {
-			return hint
-		}
-	}
-	return hints[refused.Code]
-}
-
-// releaseText is what the error of a release says that the call did.
-const releaseText = "releasing"
-
-// unknownHint says what holds after an unknown outcome. Only an acquisition and a release free
-// the lock: after others, the lease goes on.
-func unknownHint(err error) string {
-	var unknown *requestError
-	if errors.As(err, &unknown) && unknown.what != "lock" && unknown.what != releaseText {
-		return "check that the server answers"
-	}
-	return "check that the server answers; the lock is free again within its TTL"
-}
-
-// errLate: a grant arrived when its lease was over.
-var errLate = errors.New("the grant arrived too late")
-
-// permissionHint names the permissions that the server's user is missing.
-func permissionHint(e *request.PermissionError) string {
-	prefix, said := cmp.Or(e.Prefix, defaultPrefix), request.Refusal(e).Message
-	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hscan +pexpire +pttl " +
-		"+pubsub|numsub +publish +subscribe, in a Cluster also +pubsub|shardnumsub +spublish +ssubscribe"
-	switch {
-	case len(e.Lacking) > 0:
-		what = request.Grants(e.Lacking, prefix)
-	case strings.Contains(said, "channel"):
-		what = "the channels &" + prefix + ":*"
-	case strings.Contains(said, "keys"), strings.Contains(said, "a key"), strings.Contains(said, "' key"):
-		what = "the keys ~" + prefix + ":*"
-	}
-	return "give the server's user " + what + " (ACL SETUSER)"
-}
-
-// DeadlockError says that calls wait for each other, so that none of them ends by itself. It
-// is an [ErrDeadlock]. See [BreakDeadlock].
-type DeadlockError struct {
-	Name  string         // the lock that the call waited for
-	Cycle []DeadlockWait // each waits for a lock that the next one holds; the call's own wait is the first
-}
-
-// DeadlockWait is one of the waits in a deadlock.
-type DeadlockWait struct {
-	Name     string // the lock that is waited for
-	Holds    string // a lock that the same call chain holds; empty if it is only in a wait queue in front of others
-	HolderID string // the attempt that waits; empty if it waits for another goroutine of its process
-	ClientID string
-	Client   *ClientInfo // nil if the client has not registered
-	Breaks   bool        // it has the option BreakDeadlock
-}
-
-func (w DeadlockWait) String() string {
-	who := "client " + w.ClientID
-	if w.Client != nil {
-		who = w.Client.String()
-	}
-	if w.Holds == "" {
-		return fmt.Sprintf("%s waits for %q", who, w.Name)
-	}
-	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
-}
-
-func (e *DeadlockError) Error() string {
-	return fmt.Sprintf("holdfast: lock %q: deadlock: %s", e.Name, cycleText(e.Cycle))
-}
-
-// Is makes the error an [ErrDeadlock].
-func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
-
-func cycleText(cycle []DeadlockWait) string {
-	words := make([]string, len(cycle))
-	for i, w := range cycle {
-		words[i] = w.String()
-	}
-	return strings.Join(words, "; ")
-}

@@ -33,8 +33,8 @@ func ExampleElection_Campaign() {
 		return
 	}
 	leader, _ := election.Leader(ctx)
-	fmt.Println(leader.Value, leader.Term == lead.Term())
-	fmt.Println(lead.Proclaim(ctx, "10.0.0.7:8443"), lead.Resign(ctx))
+	fmt.Println(leader.Value, leader.Token == lead.Token())
+	fmt.Println(lead.Proclaim(ctx, "10.0.0.7:8443"), lead.Release(ctx))
 	_, err = election.Leader(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrNoLeader))
 	// Output:
@@ -63,12 +63,12 @@ func ExampleElection_Observe() {
 			fmt.Println("nothing is known at the moment:", err)
 			continue
 		}
-		if leader.Term == 0 {
+		if leader.Token == 0 {
 			fmt.Println("nobody leads")
 			break
 		}
 		fmt.Println("leader:", leader.Value)
-		lead.Resign(ctx)
+		lead.Release(ctx)
 	}
 	// Output:
 	// leader: 10.0.0.7:8080
@@ -83,7 +83,7 @@ func ExampleClient_Election() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(lead.Value(), lead.Resign(ctx))
+	fmt.Println(lead.Value(), lead.Release(ctx))
 	// Output: 10.0.0.7:8080 <nil>
 }
 
@@ -95,7 +95,7 @@ func ExampleElection_Leader() {
 	lead, _ := election.Campaign(ctx, "10.0.0.7:8080")
 	leader, err := election.Leader(ctx)
 	fmt.Println(leader.Value, err)
-	_ = lead.Resign(ctx)
+	_ = lead.Release(ctx)
 	// Output:
 	// nobody leads: true
 	// 10.0.0.7:8080 <nil>
@@ -115,8 +115,8 @@ func ExampleLeadership_Proclaim() {
 		fmt.Println(err)
 	}
 	leader, _ := election.Leader(ctx)
-	fmt.Println(leader.Value, leader.Term == lead.Term())
-	_ = lead.Resign(ctx)
+	fmt.Println(leader.Value, leader.Token == lead.Token())
+	_ = lead.Release(ctx)
 	// Output: 10.0.0.7:8443 true
 }
 
@@ -124,20 +124,20 @@ func ExampleLeadership_Value() {
 	ctx := context.Background()
 	lead, _ := newClient(memstore.New()).Election("scheduler").Campaign(ctx, "10.0.0.7:8080")
 	fmt.Println(lead.Value())
-	_ = lead.Resign(ctx)
+	_ = lead.Release(ctx)
 	// Output: 10.0.0.7:8080
 }
 
 // The term is a fencing token. A leader sends it with every command, and a worker refuses
 // a lower term than the highest that it has seen.
-func ExampleLeadership_Term() {
+func ExampleLeadership_Token() {
 	ctx := context.Background()
 	election := newClient(memstore.New()).Election("scheduler")
 	first, _ := election.Campaign(ctx, "a")
-	_ = first.Resign(ctx)
+	_ = first.Release(ctx)
 	second, _ := election.Campaign(ctx, "b")
-	fmt.Println(first.Term() < second.Term())
-	_ = second.Resign(ctx)
+	fmt.Println(first.Token() < second.Token())
+	_ = second.Release(ctx)
 	// Output: true
 }
 
@@ -146,7 +146,7 @@ func ExampleLeadership_Context() {
 	lead, _ := newClient(memstore.New()).Election("scheduler").Campaign(ctx, "a")
 	work := lead.Context() // for work that only the leader may do
 	fmt.Println("before:", work.Err())
-	_ = lead.Resign(ctx)
+	_ = lead.Release(ctx)
 	fmt.Println("after:", context.Cause(work))
 	// Output:
 	// before: <nil>
@@ -170,7 +170,7 @@ func ExampleLeadership_Remaining() {
 	ctx := context.Background()
 	lead, _ := newClient(memstore.New()).Election("scheduler", holdfast.TTL(time.Minute)).Campaign(ctx, "a")
 	fmt.Println(lead.Remaining() > 50*time.Second)
-	_ = lead.Resign(ctx)
+	_ = lead.Release(ctx)
 	fmt.Println(lead.Remaining())
 	// Output:
 	// true
@@ -183,16 +183,16 @@ func ExampleLeadership_HolderID() {
 	lead, _ := election.Campaign(ctx, "a")
 	leader, _ := election.Leader(ctx)
 	fmt.Println("it is me:", leader.HolderID == lead.HolderID())
-	_ = lead.Resign(ctx)
+	_ = lead.Release(ctx)
 	// Output: it is me: true
 }
 
 // The next candidate leads at once.
-func ExampleLeadership_Resign() {
+func ExampleLeadership_Release() {
 	ctx := context.Background()
 	store := memstore.New()
 	anna, _ := newClient(store).Election("scheduler").Campaign(ctx, "anna")
-	time.AfterFunc(10*time.Millisecond, func() { _ = anna.Resign(ctx) })
+	time.AfterFunc(10*time.Millisecond, func() { _ = anna.Release(ctx) })
 
 	ben, err := newClient(store).Election("scheduler").Campaign(ctx, "ben")
 	if err != nil {
@@ -200,16 +200,16 @@ func ExampleLeadership_Resign() {
 		return
 	}
 	fmt.Println(ben.Value(), "leads, and anna does not:", anna.Err() != nil)
-	_ = ben.Resign(ctx)
+	_ = ben.Release(ctx)
 	// Output: ben leads, and anna does not: true
 }
 
 // The leader resigns when the program gets a signal to end.
-func ExampleLeadership_ResignWhenDone() {
+func ExampleLeadership_ReleaseWhenDone() {
 	client := newClient(memstore.New())
 	program, end := context.WithCancel(context.Background()) // for example by signal.NotifyContext
 	lead, _ := client.Election("scheduler").Campaign(program, "10.0.0.1:80")
-	_ = lead.ResignWhenDone(program)
+	_ = lead.ReleaseWhenDone(program)
 
 	end()
 	<-lead.Context().Done()
@@ -226,7 +226,7 @@ func ExampleElection_Resume() {
 	client.Abandon() // the process ends
 
 	election := newClient(store).Election("scheduler")
-	lead, err := election.Resume(ctx, former.HolderID(), former.Term())
+	lead, err := election.Resume(ctx, former.HolderID(), former.Token())
 	if errors.Is(err, holdfast.ErrNotHeld) {
 		lead, err = election.Campaign(ctx, "10.0.0.1:80") // there is nothing to resume
 	}
@@ -234,8 +234,8 @@ func ExampleElection_Resume() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(lead.Value(), lead.Term() > former.Term())
-	_ = lead.Resign(ctx)
+	fmt.Println(lead.Value(), lead.Token() > former.Token())
+	_ = lead.Release(ctx)
 	// Output: 10.0.0.1:80 true
 }
 
@@ -247,13 +247,13 @@ func ExampleElection_ResumeAtOnce() {
 	client.Abandon() // the process ends
 
 	// This process has the file lock of the former one, so that one has certainly ended.
-	lead, err := newClient(store).Election("scheduler").ResumeAtOnce(ctx, former.HolderID(), former.Term())
+	lead, err := newClient(store).Election("scheduler").ResumeAtOnce(ctx, former.HolderID(), former.Token())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(lead.Value(), lead.Term() > former.Term())
-	_ = lead.Resign(ctx)
+	fmt.Println(lead.Value(), lead.Token() > former.Token())
+	_ = lead.Release(ctx)
 	// Output: 10.0.0.1:80 true
 }
 
@@ -261,7 +261,7 @@ func ExampleElection_AwaitFree() {
 	ctx := context.Background()
 	election := newClient(memstore.New()).Election("scheduler")
 	lead, _ := election.Campaign(ctx, "10.0.0.7:8080")
-	_ = lead.ResignWhenDone(over())
+	_ = lead.ReleaseWhenDone(over())
 	fmt.Println("nobody leads:", election.AwaitFree(ctx) == nil)
 	// Output: nobody leads: true
 }

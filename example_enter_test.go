@@ -52,58 +52,6 @@ func ExampleOwner() {
 	// <nil>
 }
 
-func ExampleMutex_HoldCount() {
-	ctx := context.Background()
-	store := memstore.New()
-	a, b := newClient(store), newClient(store)
-	order := a.Mutex("order/42", holdfast.Owner("alice"))
-
-	first, _ := order.Lock(ctx)
-	second, _ := order.Lock(ctx)
-	fmt.Println(order.HoldCount(ctx))
-	_, err := b.Mutex("order/42", holdfast.Owner("bob")).HoldCount(ctx)
-	fmt.Println(errors.Is(err, holdfast.ErrHeldByOther), err)
-	_, _ = first.Release(ctx), second.Release(ctx)
-	fmt.Println(order.HoldCount(ctx))
-	// Output:
-	// 2 <nil>
-	// true holdfast: lock is held by another holder: "order/42" is held by alice
-	// 0 <nil>
-}
-
-func ExampleMutex_IsHeld() {
-	ctx := context.Background()
-	report := newClient(memstore.New()).Mutex("report")
-
-	fmt.Println(report.IsHeld(ctx))
-	lease, _ := report.Lock(ctx)
-	fmt.Println(report.IsHeld(ctx))
-	_ = lease.Release(ctx)
-	// Output:
-	// false <nil>
-	// true <nil>
-}
-
-func ExampleMutex_Holder() {
-	ctx := context.Background()
-	report := newClient(memstore.New()).Mutex("report", holdfast.Owner("night shift"))
-	lease, _ := report.Lock(ctx)
-
-	holder, err := report.Holder(ctx)
-	fmt.Println(holder.Owner, holder.Entries, err)
-	_ = lease.Release(ctx)
-	holder, err = report.Holder(ctx)
-	fmt.Println(holder == nil, err)
-	// Output:
-	// night shift 1 <nil>
-	// true <nil>
-}
-
-func ExampleMutex_Key() {
-	fmt.Println(newClient(memstore.New()).Mutex("invoice/42").Key())
-	// Output: holdfast:{invoice/42}
-}
-
 func ExampleLease_HoldCount() {
 	ctx := context.Background()
 	report := newClient(memstore.New()).Mutex("report", holdfast.Reentrant())

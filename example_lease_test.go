@@ -118,13 +118,13 @@ func ExampleWaitReplicas() {
 	_ = lease.Release(ctx)
 
 	_, err = client.Mutex("report", holdfast.WaitReplicas(2, 10*time.Millisecond)).Lock(ctx)
-	var missing *holdfast.AckError
+	var missing *holdfast.MismatchError
 	if errors.As(err, &missing) {
-		fmt.Println("two of them:", missing.Got.Replicas, "of", missing.Want.Replicas)
+		fmt.Println("two of them: got", missing.Got)
 	}
 	// Output:
 	// one replica: <nil>
-	// two of them: 1 of 2
+	// two of them: got 1 replica
 }
 
 // A grant counts only when it is on disk, so that a crash of the server does not lose it.

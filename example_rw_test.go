@@ -189,9 +189,9 @@ func ExampleSemaphore() {
 	fmt.Println("three more:", errors.Is(err, holdfast.ErrHeld))
 
 	_, err = client.Semaphore("converter", 10).TryAcquire(ctx, 1)
-	var limit *holdfast.LimitError
+	var limit *holdfast.MismatchError
 	if errors.As(err, &limit) {
-		fmt.Println("in use with", limit.InUse, "not", limit.Asked)
+		fmt.Println("in use with", limit.Got, "not", limit.Want)
 	}
 	_ = lease.Release(ctx)
 	// Output:

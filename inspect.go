@@ -1,23 +1,13 @@
-// LockInfo, JobInfo and LeaseInfo, and what an operator does: Inspect, List and Evict.
+// Inspect: the state of one lock or job, as the server knows it.
 
 package holdfast
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/renewer"
-	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/scan"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // LockInfo is the state of one lock, as the server knows it. The state is that of one moment,
@@ -30,7 +20,7 @@ type LockInfo struct {
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
 	Holders      []Holder      // empty: the lock is free
 	Waiting      int           // how many wait, with those that have lost their position since
-	Waiters      []Waiter      // in order of arrival; empty with [HoldersOnly]
+	Waiters      []Waiter      // in order of arrival; empty in an answer of [Client.Holders]
 	Leader       *Leader       // the holder, if it has proclaimed a value in an election; else nil
 	LastEviction *EvictionInfo // nil if the record has none
 	Job          *JobInfo      // not nil in an answer of List: the record is that of a periodic job
@@ -106,34 +96,27 @@ type ClientInfo struct {
 
 func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Host, i.PID) }
 
-var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
-
-// InspectOption is an option of [Client.Inspect]: [HoldersOnly].
-type InspectOption interface{ forInspect() }
-
-type holdersOnly struct{}
-
-func (holdersOnly) forInspect() {}
-
-// HoldersOnly leaves out the waiters: LockInfo.Waiting counts them. So an answer costs two or three
-// requests for an exclusive holder, however many wait.
-func HoldersOnly() InspectOption { return holdersOnly{} }
-
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
-func (c *Client) Inspect(ctx context.Context, name string, options ...InspectOption) (LockInfo, error) {
-	if err := checkReadable(ctx, c, name); err != nil {
+func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
+	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	if slices.Contains(options, HoldersOnly()) {
-		return readLock(ctx, c, name, newRegistrations(0), nil, wire.HoldersOnly)
+	return c.readLock(ctx, name, newRegistrations(allNames), nil)
+}
+
+// Holders is [Client.Inspect] without the waiters: LockInfo.Waiting counts them. So an answer costs two
+// or three requests for an exclusive holder, however many wait.
+func (c *Client) Holders(ctx context.Context, name string) (LockInfo, error) {
+	if err := c.checkReadable(ctx, name); err != nil {
+		return LockInfo{Name: name}, err
 	}
-	return readLock(ctx, c, name, newRegistrations(allNames), nil)
+	return c.readLock(ctx, name, newRegistrations(0), nil, wire.HoldersOnly)
 }
 
 // readLock reads a lock, or no more of it than enough and mode want, see [wire.ReadRecord].
-func readLock(
-	ctx context.Context, c *Client, name string, known *registrations, enough func(*wire.Record) bool, mode ...string,
+func (c *Client) readLock(
+	ctx context.Context, name string, known *registrations, enough func(*wire.Record) bool, mode ...string,
 ) (LockInfo, error) {
 	info := LockInfo{Name: name}
 	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough, mode...)
@@ -145,11 +128,11 @@ func readLock(
 	}
 	said := known.of(ctx, c, &r)
 	info.Fence, info.Limit, info.Waiting = r.Fence<<c.handOverBits, r.Limit, r.Waiting
-	info.Holders = holdersOf(c, &r, said)
+	info.Holders = c.holdersOf(&r, said)
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
 		info.Leader = &Leader{
-			Value: *r.Leader, Term: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
+			Value: *r.Leader, Token: h.Token, HolderID: h.HolderID, ClientID: h.ClientID, Client: h.Client,
 			Since: h.Since, Remaining: h.Remaining,
 		}
 	}
@@ -170,13 +153,13 @@ func readLock(
 // InspectJob reads the state of a periodic job and changes nothing. A job and a lock of the
 // same name are separate, see [Periodic].
 func (c *Client) InspectJob(ctx context.Context, name string) (JobInfo, error) {
-	if err := checkReadable(ctx, c, name); err != nil {
+	if err := c.checkReadable(ctx, name); err != nil {
 		return JobInfo{Name: name}, err
 	}
-	return readJob(ctx, c, name, newRegistrations(allNames))
+	return c.readJob(ctx, name, newRegistrations(allNames))
 }
 
-func readJob(ctx context.Context, c *Client, name string, known *registrations) (JobInfo, error) {
+func (c *Client) readJob(ctx context.Context, name string, known *registrations) (JobInfo, error) {
 	j := JobInfo{Name: name}
 	r, err := c.sender.Record(ctx, []string{wire.PeriodicKey(c.cfg.Prefix, name)})
 	if err != nil {
@@ -187,192 +170,14 @@ func readJob(ctx context.Context, c *Client, name string, known *registrations) 
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := holdersOf(c, &r, known.of(ctx, c, &r)); len(holders) > 0 {
+	if holders := c.holdersOf(&r, known.of(ctx, c, &r)); len(holders) > 0 {
 		j.Run = &holders[0]
 	}
 	return j, nil
 }
 
-// listReaders is how many records List reads at the same time.
-const listReaders = 32
-
-// earlyRefusals is how many records the server may refuse before List asks whether it refuses all.
-const earlyRefusals = 100
-
-// List yields the state of every lock and job that has a record and whose name matches pattern:
-// * is any text, ? is any character, [abc] is one of these, \ makes the next character an
-// ordinary one, and an empty pattern matches every name. It changes nothing.
-//
-// A record stays for a while after the last use of its lock ([Config.Retention]), so many of
-// the locks are free. The order is arbitrary. Each state was true when List read it, and locks
-// may change during the listing. A lock that exists the whole time is listed. Of each lock, the
-// first 100 waiters have a Client and Tags. If a key has the name of a record and holds other data,
-// it is not a lock, and List leaves it out.
-//
-// List reads the server's keys a page at a time. So it blocks no server for long, however many
-// other keys there are. In a Cluster it reads every primary, and over a quorum every server.
-// The user needs the permission for SCAN.
-//
-// If one record cannot be read, List yields its name with the error, and goes on with the others.
-// A newer Holdfast has written it, it is damaged, or the server's user lacks the permission for its
-// key. LockInfo has the Name then, and for a job a Job with its name. Any other error ends the
-// listing, also a refusal of all records: it is yielded last, with an empty state. If a primary of a
-// Cluster does not answer, List yields the locks of the others before. If the store is not a
-// [store.Scanner], it is an [ErrInvalid].
-func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, error] {
-	return func(yield func(LockInfo, error) bool) {
-		if err := list(ctx, c, pattern, yield); err != nil {
-			yield(LockInfo{}, err)
-		}
-	}
-}
-
-// errListed ends a scan because the caller of List has ended it.
-var errListed = errors.New("the caller has seen enough")
-
-func list(ctx context.Context, c *Client, pattern string, yield func(LockInfo, error) bool) error {
-	match, err := scan.Match(pattern)
-	scanner, able := store.As[store.Scanner](c.store)
-	switch {
-	case ctx == nil:
-		return errNoContext
-	case err != nil:
-		return invalid("the pattern %q: %v", pattern, err)
-	case !able:
-		return invalid("the store %T cannot list locks: it is not a store.Scanner", c.store)
-	}
-	if err := checkServer(ctx, c, "listing", cmp.Or(pattern, "*")); err != nil {
-		return err
-	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	answers, scanned := readRecords(ctx, end, c, scanner, match)
-	deliver := func(list []listed) {
-		for _, a := range list {
-			if !errors.Is(context.Cause(ctx), errListed) && !yield(a.state, a.err) {
-				end(errListed)
-			}
-		}
-	}
-	var early []listed // refusals, until one record is read: the server may refuse all of them
-	read := false
-	for a := range answers {
-		early = append(early, a)
-		asks := len(early) == earlyRefusals && !read
-		refused := asks && refusesAll(ctx, c)
-		switch read = read || !mayConcernAll(a.err) || asks && !refused; {
-		case read:
-			deliver(early)
-			early = early[:0]
-		case refused:
-			end(early[0].err)
-		}
-	}
-	err = <-scanned
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errListed):
-		return nil
-	case cause != nil: // a request failed, or the caller's context ended
-		return cause
-	case len(early) > 0 && refusesAll(ctx, c):
-		return early[0].err
-	}
-	deliver(early)
-	if err != nil && !errors.Is(context.Cause(ctx), errListed) {
-		return wrap("listing", cmp.Or(pattern, "*"), request.InTime(ctx, err))
-	}
-	return nil
-}
-
-// listed is one record of a listing, or why it cannot be read.
-type listed struct {
-	state LockInfo
-	err   error
-}
-
-// readRecords reads the records that match, several at a time. end ends the listing for any error
-// that is not due to one record. scanned gets the error of the scan.
-func readRecords(
-	ctx context.Context, end context.CancelCauseFunc, c *Client, scanner store.Scanner, match func(string) bool,
-) (<-chan listed, <-chan error) {
-	records, answers, scanned := make(chan scan.Record), make(chan listed), make(chan error, 1)
-	var readers sync.WaitGroup
-	known := newRegistrations(listedNames)
-	for range listReaders {
-		readers.Go(func() {
-			for r := range records {
-				info, err := readRecord(ctx, c, r, known)
-				switch {
-				case isForeign(err): // named like a record
-				case err != nil && !isUnreadable(err):
-					end(err)
-				default:
-					select {
-					case answers <- listed{info, err}:
-					case <-ctx.Done():
-					}
-				}
-			}
-		})
-	}
-	go func() {
-		scanned <- scan.Records(ctx, scanner, c.cfg.Prefix, match, func(r scan.Record) error {
-			select {
-			case records <- r:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		close(records)
-		readers.Wait()
-		close(answers)
-	}()
-	return answers, scanned
-}
-
-// isForeign reports whether err says that a key holds data of another kind.
-func isForeign(err error) bool {
-	refused := request.Refusal(err)
-	return refused != nil && refused.Code == "WRONGTYPE"
-}
-
-// isUnreadable reports whether err can be due to one record: it has a later format, its words make
-// no sense to this client, or as in mayConcernAll.
-func isUnreadable(err error) bool {
-	refused := request.Refusal(err)
-	return refused != nil && refused.Code == "FORMAT" || errors.Is(err, wire.ErrAnswer) || mayConcernAll(err)
-}
-
-// mayConcernAll reports whether err is due to one record or to all. A record's words can make the
-// script fail (ERR), and the user may lack the permission for a key. The server may also refuse the
-// script.
-func mayConcernAll(err error) bool {
-	refused := request.Refusal(err)
-	return refused != nil && (refused.Code == "ERR" || refused.Code == "NOPERM")
-}
-
-// refusesAll reports whether the server refuses to read even what does not exist: no lock has an
-// empty name.
-func refusesAll(ctx context.Context, c *Client) bool {
-	_, err := readLock(ctx, c, "", newRegistrations(allNames), nil)
-	return mayConcernAll(err)
-}
-
-func readRecord(ctx context.Context, c *Client, r scan.Record, known *registrations) (LockInfo, error) {
-	if !r.Job {
-		return readLock(ctx, c, r.Name, known, nil)
-	}
-	j, err := readJob(ctx, c, r.Name, known)
-	info := LockInfo{Name: r.Name, Job: &j}
-	if j.Run != nil {
-		info.Fence, info.Holders = j.Run.Token, []Holder{*j.Run}
-	}
-	return info, err
-}
-
 // holdersOf returns the holders in a record.
-func holdersOf(c *Client, r *wire.Record, said said) (list []Holder) {
+func (c *Client) holdersOf(r *wire.Record, said said) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
@@ -391,104 +196,19 @@ func ownerName(owner, attempt string) string {
 	return attempt
 }
 
-// Eviction names the operator and the reason. The server stores both for others to read.
-type Eviction struct {
-	By     string // a person or a job; 1 to 128 bytes
-	Reason string // 1 to 512 bytes
-	// Token, if it is not 0, is the token that a holder must have, as LockInfo shows it. If
-	// another client has acquired the lock in the meantime, Evict leaves that client's hold
-	// alone.
-	Token uint64
-	// Force removes the lock's record, whatever is in it: also a damaged record, one of a later
-	// version, or data of another program at the lock's key. No holder and no waiter remains. A
-	// client that waits joins the queue again with its next poll. Tokens keep rising, unless the
-	// fence itself is damaged and was ahead of the server's clock. Token must be 0.
-	Force bool
-}
-
-// Evict ends all holds of a lock, and raises the lock's fence. A resource that checks
-// tokens then refuses the evicted holder's writes. The server grants the next waiter at
-// once.
-//
-// A holder learns of the eviction by a push, if its client has waited for a lock before, or
-// with its next renewal, up to a third of its TTL later. Until then it believes that it holds
-// the lock. The leases of this client end at once.
-//
-// All holds end in one step, during which the server serves nobody else. If there are thousands
-// of readers or permits, that takes time: a tenth of a second for 10,000.
-//
-// Evict ends no hold that is granted after the call. It returns how many it has ended. It is 0 if
-// the lock was free, or if no hold had the given Token. With Force it is 1, or 0 if there was no
-// record. After an [ErrUnknownOutcome], check the result with [Client.Inspect].
-func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
-	if err := checkReadable(ctx, c, name); err != nil {
-		return 0, err
-	}
-	switch {
-	case e.By == "" || e.Reason == "":
-		return 0, invalid("Eviction.By or Reason is empty: name the operator and the reason")
-	case len(e.By) > 128 || len(e.Reason) > 512:
-		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")
-	case e.Force && e.Token != 0:
-		return 0, invalid("Eviction has Force and a Token: Force removes the record, whoever holds the lock")
-	}
-	token := e.Token >> c.handOverBits
-	if token == 0 && e.Token != 0 {
-		return 0, nil // no hold has so low a token, and the script takes 0 for any
-	}
-	key := wire.Key(c.cfg.Prefix, name)
-	ours, only := holdsOf(c, key, token), wire.Number(token)
-	if e.Force {
-		only = wire.Force
-	}
-	once, err := evictOnce(ctx, c, key, token, e.Force)
-	if err != nil {
-		return 0, wrap("eviction from", name, err)
-	}
-	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, append([]string{
-		wire.Encode(e.By), wire.Encode(e.Reason), only, c.retention,
-		wire.ChannelPrefix(c.cfg.Prefix, name, c.sharded),
-	}, once...))
-	if err != nil {
-		return 0, wrap("eviction from", name, err)
-	}
-	if a.Kind == wire.Evicted {
-		// Holds of this process end at once, so that its goroutines ask the server again.
-		for _, h := range ours {
-			if c.renewer.Remove(&h.Item) {
-				h.noteEviction(&EvictionInfo{At: time.Now(), By: e.By, Reason: e.Reason})
-				h.markLost(renewer.Evicted)
-			}
-		}
-	}
-	return a.Count, nil
-}
-
-// holdsOf returns the client's holds of a lock. If token, the server's part, is not 0, it
-// returns only those with that token.
-func holdsOf(c *Client, key string, token uint64) (list []*hold) {
-	for _, it := range c.renewer.All() {
-		h := it.Hold.(*hold)
-		if h.lock.key() == key && (token == 0 || h.server.Load() == token) {
-			list = append(list, h)
-		}
-	}
-	return list
-}
-
-func checkReadable(ctx context.Context, c *Client, name string) error {
+func (c *Client) checkReadable(ctx context.Context, name string) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	if err := wire.CheckName(name); err != nil {
 		return invalid("%v", err)
 	}
-	return checkServer(ctx, c, "inspecting", name)
+	return c.checkServer(ctx, "inspecting", name)
 }
 
 // checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a
 // server that cannot serve locks.
-func checkServer(ctx context.Context, c *Client, what, name string) error {
+func (c *Client) checkServer(ctx context.Context, what, name string) error {
 	if c.life.IsClosing() {
 		return ErrClosed
 	}
@@ -499,39 +219,4 @@ func checkServer(ctx context.Context, c *Client, what, name string) error {
 		return wrap(what, name, err)
 	}
 	return nil
-}
-
-// LeaseInfo is a lease at one moment, as code that runs under it sees it.
-type LeaseInfo struct {
-	Name      string        // the lock, the election or the job
-	HolderID  string        // as [Lease.HolderID]
-	Token     uint64        // as [Lease.Token]
-	Remaining time.Duration // as [Lease.Remaining]: until the trust deadline; 0: the lease has ended
-	Others    int           // how many other locks ctx belongs to leases of, too
-}
-
-// LeaseOf returns the innermost lease that ctx belongs to, or the innermost one of the named locks. ctx is
-// the context of a function that a Do or a Loop runs, that of a lease, or a child of one. If ctx belongs to
-// no such lease, ok is false. Under a [MultiLease] the innermost lease is that of the last of its locks.
-//
-// Use it where there is no [Lease]: a job of [Periodic.Do] finds its fencing token, and how
-// much time is left if no further renewal succeeds.
-func LeaseOf(ctx context.Context, names ...string) (l LeaseInfo, ok bool) {
-	if ctx == nil {
-		return LeaseInfo{}, false
-	}
-	locks := make(map[string]bool)
-	for ls := leaseOf(ctx); ls != nil; ls = ls.outerLease() {
-		lease := Lease{state: ls}
-		if locks[lease.Name()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
-			ok = true
-			l = LeaseInfo{
-				Name: lease.Name(), HolderID: lease.HolderID(), Token: lease.Token(), Remaining: lease.Remaining(),
-			}
-		}
-	}
-	if ok {
-		l.Others = len(locks) - 1
-	}
-	return l, ok
 }

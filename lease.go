@@ -1,19 +1,18 @@
-// Lease: its context, its release, and its release when another context ends.
+// Lease: what a caller has from the grant to the release.
 
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
@@ -56,10 +55,10 @@ type leaseState struct {
 // leaseEnd is the end of a Lease or of a MultiLease: why it ended, and which contexts end
 // with it.
 type leaseEnd struct {
-	mu       sync.Mutex  // guards the fields below; under mu the code calls nothing but cancel
-	cause    error       // nil while held
-	extra    *leaseExtra // nil until it is needed
-	released bool        // the caller has called Release
+	mu       lockorder.Mutex[leaseEnd] // guards the fields below; under mu the code calls nothing but cancel
+	cause    error                     // nil while held
+	extra    *leaseExtra               // nil until it is needed
+	released bool                      // the caller has called Release
 }
 
 // leaseExtra holds the fields that few leases need.
@@ -67,6 +66,7 @@ type leaseExtra struct {
 	own    context.Context // the context that [Lease.Context] returns; nil before its first call
 	cancel []context.CancelCauseFunc
 	stops  []func() bool // of what waits for a context to end, see ReleaseWhenDone
+	term   *term         // of a leadership
 	reentries
 }
 
@@ -143,18 +143,21 @@ func (e *leaseEnd) endWith(cause error) bool {
 }
 
 // markReleased ends the lease for its user and marks it as released. first is false if the lease
-// was released before. cause is why the lease ended.
-func (e *leaseEnd) markReleased() (first bool, cause error) {
+// was released before. cause is why the lease ended. t is nil unless it is that of a leadership.
+func (e *leaseEnd) markReleased() (first bool, cause error, t *term) {
 	e.mu.Lock()
 	e.endWith(ErrReleased)
 	first, e.released = !e.released, true
 	cause = e.cause
-	waits := e.extra != nil && e.extra.stops != nil
+	waits := false
+	if e.extra != nil {
+		waits, t = e.extra.stops != nil, e.extra.term
+	}
 	e.mu.Unlock()
 	if waits {
 		e.stopContextWaits()
 	}
-	return first, cause
+	return first, cause, t
 }
 
 // outerLease returns the lease under whose context this one was acquired.
@@ -228,7 +231,7 @@ func (l *Lease) Name() string { return l.state.hold.lock.name }
 // HolderID returns the identity of the acquisition on the server: the client's ID, a slash
 // and a number. Leases that share a hold have the same ID: after a local hand-over, and
 // after a re-entry under a lease's context.
-func (l *Lease) HolderID() string { return attemptOf(l.state.hold) }
+func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 
 // Token returns the fencing token. It is higher than the token of every lease granted before on
 // this lock. Only leases that share a hold ([Reentrant], [Owner], readers of one process) have
@@ -303,53 +306,6 @@ func (l *Lease) Remaining() time.Duration {
 // moves with every renewal. Code must decide by [Lease.Remaining].
 func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
 
-// Extend makes the lease last for ttl from now, and every later renewal asks for ttl too.
-// Extend never shortens a lease, and never extends it past [MaxHold]. Leases that share a
-// hold are extended together. ttl has the limits of [TTL]. After [Lease.Shorten], a longer ttl
-// is an [ErrInvalid].
-//
-// If the error is an [ErrNotHeld], the lease has ended. After any other error the lease keeps
-// its old deadline and its renewal.
-func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	ls := l.state
-	h, c := ls.hold, ls.hold.lock.client
-	switch err := checkTTL(ttl); {
-	case ctx == nil:
-		return errNoContext
-	case err != nil:
-		return invalid("%v", err)
-	}
-	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
-	}
-	if err := cmp.Or(checkLongest(h, ttl), alreadyOver(ctx, "extending", h.lock.name)); err != nil {
-		return err
-	}
-	if !h.beginExtension(ls) {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
-	}
-	sent := c.now()
-	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
-	if err == nil || request.Definite(err) {
-		defer h.endExtension()
-	}
-	switch {
-	case err != nil:
-		return wrap("extending", h.lock.name, err)
-	case lost != "":
-		if c.renewer.Remove(&h.Item) {
-			h.markLost(lost)
-		}
-	default:
-		c.renewer.Extended(&h.Item, sent, ttl)
-		shortenAgain(ctx, h, ttl)
-	}
-	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
-	}
-	return checkLongest(h, ttl)
-}
-
 // Release gives the hold up. The next goroutine of this process gets it, or the server
 // grants the lock to the next waiter in the same step. The lease's context ends before the
 // client sends anything. While other leases share the hold ([Reentrant], [Owner]), those
@@ -374,9 +330,18 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		return errNoContext
 	}
 	ls := l.state
-	first, cause := ls.markReleased()
-	if !first {
+	first, cause, t := ls.markReleased()
+	switch {
+	case !first && t != nil:
+		<-t.over // the program may end when this call returns
 		return ErrReleased
+	case !first:
+		return ErrReleased
+	case t != nil:
+		defer close(t.over)
+		if errors.Is(cause, ErrReleased) {
+			t.resign(ctx)
+		}
 	}
 	hadCheck := l.check != nil
 	if hadCheck {
@@ -404,7 +369,7 @@ func (ls *leaseState) reportEnd(cause error, local bool, err error) {
 func (ls *leaseState) endEvent(kind EventKind, local bool, err error) Event {
 	h := ls.hold
 	return Event{
-		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: attemptOf(h),
+		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attemptID(),
 		Lease: ls.number, Token: ls.token.Load(), Local: local, Held: h.lock.client.now() - ls.start, Err: err,
 	}
 }
@@ -580,4 +545,39 @@ func (ls *leaseState) overdue() {
 	if ls.endWith(lost) {
 		ls.early = true
 	}
+}
+
+// LeaseInfo is a lease at one moment, as code that runs under it sees it.
+type LeaseInfo struct {
+	Name      string        // the lock, the election or the job
+	HolderID  string        // as [Lease.HolderID]
+	Token     uint64        // as [Lease.Token]
+	Remaining time.Duration // as [Lease.Remaining]: until the trust deadline; 0: the lease has ended
+	Others    int           // how many other locks ctx belongs to leases of, too
+}
+
+// LeaseOf returns the innermost lease that ctx belongs to, or the innermost one of the named locks. ctx is
+// the context of a function that a Do or a Loop runs, that of a lease, or a child of one. If ctx belongs to
+// no such lease, ok is false. Under a [MultiLease] the innermost lease is that of the last of its locks.
+//
+// Use it where there is no [Lease]: a job of [Periodic.Do] finds its fencing token, and how
+// much time is left if no further renewal succeeds.
+func LeaseOf(ctx context.Context, names ...string) (l LeaseInfo, ok bool) {
+	if ctx == nil {
+		return LeaseInfo{}, false
+	}
+	locks := make(map[string]bool)
+	for ls := leaseOf(ctx); ls != nil; ls = ls.outerLease() {
+		lease := Lease{state: ls}
+		if locks[lease.Name()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
+			ok = true
+			l = LeaseInfo{
+				Name: lease.Name(), HolderID: lease.HolderID(), Token: lease.Token(), Remaining: lease.Remaining(),
+			}
+		}
+	}
+	if ok {
+		l.Others = len(locks) - 1
+	}
+	return l, ok
 }

@@ -1,20 +1,15 @@
-// lock: a name, its route and its parameters, and the checks before a request.
+// lock: a name, its route, its parameters.
 
 package holdfast
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // lock is a lock in the form that requests need, built once. A program may have many locks.
@@ -44,81 +39,8 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 		name = in // so it needs no memory of its own
 	}
 	return lock{
-		name: name, oneKey: [1]string{key}, route: routeOf(c, name, key, chosen.ack), params: paramsOf(c, chosen),
+		name: name, oneKey: [1]string{key}, route: c.routeOf(name, key, chosen.ack), params: c.paramsOf(chosen),
 	}
-}
-
-// acquire acquires the lock. It waits as long as the options allow, or not at all if try is
-// set.
-func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
-	l, err := lk.checkOrReenter(ctx)
-	switch {
-	case l != nil || err != nil:
-	case try || lk.maxWait == 0:
-		l, err = lk.acquireAs(ctx, ctx, true)
-	case lk.tries > 0:
-		l, err = lk.tryOften(ctx)
-	case lk.maxWait < 0:
-		l, err = lk.acquireAs(ctx, ctx, false)
-	default:
-		limited, cancel := bounded(ctx, lk.maxWait)
-		defer cancel()
-		l, err = lk.acquireAs(limited, ctx, false)
-	}
-	if l != nil && lk.client.events.logs {
-		l.state.acquiredPC = caller(2) // of the kind's method
-	}
-	return l, err
-}
-
-// do runs f under the lock.
-func (lk *lock) do(ctx context.Context, f func(ctx context.Context) error) error {
-	if err := runnable(ctx, f == nil); err != nil {
-		return err
-	}
-	l, err := lk.acquire(ctx, false)
-	if err != nil {
-		return err
-	}
-	return do(ctx, l, f)
-}
-
-// boundLease is a lease under which do runs a function.
-type boundLease interface {
-	bind(ctx context.Context) (context.Context, context.CancelFunc)
-	Release(ctx context.Context) error
-}
-
-// do runs f under a lease, and releases the lease when f has returned or panicked.
-func do(ctx context.Context, l boundLease, f func(ctx context.Context) error) (err error) {
-	inner, cancel := l.bind(ctx)
-	defer func() {
-		cancel()
-		err = joinErrors(err, l.Release(ctx))
-	}()
-	return f(inner)
-}
-
-// joinErrors joins the function's error with the error of its lock. If there is only one,
-// joinErrors returns it unchanged.
-func joinErrors(err, lock error) error {
-	switch {
-	case lock == nil:
-		return err
-	case err == nil:
-		return lock
-	}
-	return errors.Join(err, lock)
-}
-
-// heldBy returns the innermost live lease of this lock that ctx belongs to.
-func (lk *lock) heldBy(ctx context.Context) *leaseState {
-	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
-		if held.of(lk.client, lk) && held.ended() == nil {
-			return held
-		}
-	}
-	return nil
 }
 
 // lockOptions say how locks are acquired: their kind, and the effect of the options.
@@ -173,7 +95,7 @@ type params struct {
 }
 
 // paramsOf returns the parameters for these options.
-func paramsOf(c *Client, chosen lockOptions) *params {
+func (c *Client) paramsOf(chosen lockOptions) *params {
 	return c.params.of(chosen, func() params { return newParams(c, chosen) })
 }
 
@@ -200,7 +122,7 @@ type route struct {
 }
 
 // routeOf returns the route of the lock. On one server it is the same for all locks.
-func routeOf(c *Client, name, key string, ack request.Acks) *route {
+func (c *Client) routeOf(name, key string, ack request.Acks) *route {
 	group := c.store.Group(key)
 	if ack.Wanted() {
 		group += fmt.Sprintf(" acknowledged by %+v in %v", ack.Need, ack.Limit)
@@ -215,7 +137,7 @@ func routeOf(c *Client, name, key string, ack request.Acks) *route {
 
 // shared stores values that many locks have in common, by key.
 type shared[K comparable, V any] struct {
-	mu  sync.Mutex
+	mu  lockorder.Mutex[shared[K, V]]
 	all map[K]*V
 }
 
@@ -242,181 +164,12 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 // owned appends the owner's name to the arguments, if there is one.
 func (lk *lock) owned(args []string) []string { return append(args, lk.ownerArgs...) }
 
-// checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
-// of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
-// an error, the caller must ask the server.
-func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
-	switch {
-	case lk.err != nil:
-		return nil, lk.err
-	case ctx == nil:
-		return nil, errNoContext
-	case lk.client.life.IsClosing():
-		return nil, ErrClosed
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
-	case leaseOf(ctx) == nil:
-		return nil, nil
-	}
-	held, reenters := lk.heldBy(ctx), lk.reentrant || lk.owner != ""
-	switch {
-	case held == nil || !reenters && lk.want != wire.Exclusive:
-		return nil, nil
-	case held.hold.lock.rw.any(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
-		!reenters && !lk.canReenter:
-		// The caller would wait for itself.
-		return nil, held.deadlock()
-	case !reenters:
-		return nil, reenterableError{held.deadlock()}
-	}
-	return held.reenter(ctx)
-}
+// mode returns the word for people.
+func (lk *lock) mode() string { return modes[lk.want[:1]] }
 
-// errReads is the part of a deadlock error that is specific to a reader.
-var errReads = errors.New("it holds the lock as a reader")
-
-// deadlock returns the error for a call under the context of its own lock's lease.
-func (ls *leaseState) deadlock() error {
-	if ls.hold.lock.rw.any() && ls.hold.reads(ls) {
-		return fmt.Errorf("holdfast: lock %q: %w: %w", ls.hold.lock.name, ErrDeadlock, errReads)
-	}
-	return fmt.Errorf("holdfast: lock %q: %w", ls.hold.lock.name, ErrDeadlock)
-}
-
-// reenterableError is an ErrDeadlock that the option Reentrant would avoid.
-type reenterableError struct{ error }
-
-func (e reenterableError) Unwrap() error { return e.error }
-
-// reentries are the re-entries beside a first lease, the root, whose state stores them. The
-// root's mu guards the fields.
-type reentries struct {
-	inner    []*leaseState // re-entries that are not released yet
-	endCause error         // why the hold ended while some leases were not released
-}
-
-// reentries returns the re-entries beside a first lease. The caller holds ls.mu.
-func (ls *leaseState) reentries() reentries {
-	if ls.extra == nil {
-		return reentries{}
-	}
-	return ls.extra.reentries
-}
-
-// reenter begins one more lease beside ls. It sends no request.
-func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
-	h, root := ls.hold, ls.root
-	inner := newLeaseState(parent, h, true)
-	inner.root = root
-	inner.token.Store(ls.token.Load())
-	h.mu.Lock()
-	joins := h.admits(underLease, root)
-	h.mu.Unlock()
-	if joins == refused {
-		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, cmp.Or(ls.ended(), ErrReleased))
-	}
-	if err := root.addReentry(inner); err != nil { // it may have ended since
-		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, err)
-	}
-	h.lock.client.events.tellGrant(inner, Event{})
-	return inner.handle(), nil
-}
-
-// addReentry adds the lease to those beside ls, unless the hold has ended.
-func (ls *leaseState) addReentry(inner *leaseState) error {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	switch in := ls.reentries(); {
-	case in.endCause != nil:
-		return in.endCause
-	case ls.left && len(in.inner) == 0:
-		return ErrReleased
-	case !leasetime.MayReenter(len(in.inner) + 1):
-		return invalid("the lease was acquired again 2^31 times: release each lease when its work is done")
-	}
-	s := ls.more()
-	s.inner = append(s.inner, inner)
-	return nil
-}
-
-// leaveReentry removes a released lease from its re-entry, and reports whether it was the last one.
-func (ls *leaseState) leaveReentry() (last bool) {
-	root := ls.root
-	root.mu.Lock()
-	defer root.mu.Unlock()
-	var in []*leaseState
-	if root.extra != nil {
-		in = root.extra.inner
-	}
-	if ls == root {
-		root.left = true
-	} else if i := slices.Index(in, ls); i >= 0 {
-		in = slices.Delete(in, i, i+1)
-		root.extra.inner = in
-	}
-	return root.left && len(in) == 0
-}
-
-// finish ends all leases of the re-entry. It returns those whose end is not reported yet.
-func (ls *leaseState) finish(cause error) (live []*leaseState) {
-	ls.mu.Lock()
-	s := ls.more()
-	s.endCause = cause
-	all := append([]*leaseState{ls}, s.inner...)
-	ls.mu.Unlock()
-	for _, one := range all {
-		one.mu.Lock()
-		if one.endWith(cause) || one.early {
-			live = append(live, one)
-		}
-		one.early = false
-		one.mu.Unlock()
-	}
-	return live
-}
-
-// holdCount returns how many leases of the re-entry are live.
-func (ls *leaseState) holdCount() int {
-	root := ls.root
-	root.mu.Lock()
-	defer root.mu.Unlock()
-	n := len(root.reentries().inner)
-	if !root.left {
-		n++
-	}
-	return n
-}
-
-// again bounds how often a call that does not wait asks anew because a connection broke: a client may have
-// several connections that are dead.
-type again struct {
-	began time.Duration // of the call
-	asked int
-}
-
-// maxAgain is how often a call asks anew at most.
-const maxAgain = 3
-
-// may reports whether the call may ask anew, and counts that.
-func (a *again) may(lk *lock) bool {
-	a.asked++
-	return a.asked <= maxAgain && lk.client.now()-a.began < requestLimit(lk)
-}
-
-// isBreak reports whether the outcome of a request is unknown although its time is not over.
-func isBreak(err error) bool {
-	return err != nil && !request.Definite(err) && !request.IsSilence(err) && !request.IsContextEnd(err) &&
-		!errors.Is(err, wire.ErrAnswer)
-}
-
-// withdraw cancels an attempt and reports whether the server has answered.
-func withdraw(ctx context.Context, lk *lock, action *script.Script, id string) bool {
-	c, a := lk.client, lk.toCancel(id)
-	_, err := c.sender.RunWithin(ctx, requestLimit(lk), action, a.Keys, a.Owned(a.ID, c.retention, a.ChannelPrefix))
-	return err == nil
-}
+var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}
 
 // requestLimit is the time limit of one request about a lease of this lock.
-func requestLimit(lk *lock) time.Duration {
+func (lk *lock) requestLimit() time.Duration {
 	return leasetime.RequestLimit(lk.client.sender.Timeout, lk.ttl)
 }

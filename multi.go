@@ -190,7 +190,7 @@ func (m *MultiMutex) takeInOrder(ctx, parent context.Context, try bool, told *ca
 		if n == busy {
 			l, err := acquireNext(ctx, under(parent, taken), &m.locks[n], taken)
 			if err != nil {
-				giveBack(parent, c, taken)
+				c.giveBack(parent, taken)
 				return nil, err
 			}
 			taken, busy = append(taken, l), len(m.locks)
@@ -200,14 +200,14 @@ func (m *MultiMutex) takeInOrder(ctx, parent context.Context, try bool, told *ca
 		switch {
 		case err == nil:
 			taken = append(taken, leases...)
-		case !errors.Is(err, ErrHeld) && isTransient(m.client, err) && retry.pauseAfter(ctx, err):
+		case !errors.Is(err, ErrHeld) && m.client.isTransient(err) && retry.pauseAfter(ctx, err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(taken); err != nil {
-				giveBack(parent, c, taken)
+				c.giveBack(parent, taken)
 				return nil, &lostPartError{"while the server was unreachable", err}
 			}
 		case try || !errors.Is(err, ErrHeld):
-			giveBack(parent, c, taken)
+			c.giveBack(parent, taken)
 			err = asHeldErrorOf(ctx, parent, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(ctx, err))
 			m.locks[n+held].reportFailure(told, err)
 			return nil, err
@@ -217,16 +217,16 @@ func (m *MultiMutex) takeInOrder(ctx, parent context.Context, try bool, told *ca
 	}
 	l := newMultiLease(parent, under(parent, taken), taken)
 	if err := l.Err(); err != nil {
-		untilEnd(parent, c, func() { _ = l.Release(parent) })
+		c.untilEnd(parent, func() { _ = l.Release(parent) })
 		return nil, &lostPartError{"the locks were not all held at the same time", err}
 	}
 	return l, nil
 }
 
 // giveBack releases the leases of a call that fails.
-func giveBack(ctx context.Context, c *Client, taken []*Lease) {
+func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
-		untilEnd(ctx, c, func() { _ = releaseLeases(ctx, taken) })
+		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken) })
 	}
 }
 
@@ -307,10 +307,10 @@ func takeAll(
 			err = h.endReason()
 			h.passTurnOn()
 			for _, rest := range holds[i+1:] {
-				discard(rest)
+				rest.discard()
 				rest.passTurnOn()
 			}
-			giveBack(ctx, c, leases)
+			c.giveBack(ctx, leases)
 			return nil, i, err
 		}
 		l.passLeakCheckOn()
@@ -372,7 +372,7 @@ func askAll(ctx context.Context, retry *retries, locks []lock) (holds []*hold, b
 		}
 		holds = append(holds, h)
 	}
-	return confirmAll(ctx, c, holds)
+	return c.confirmAll(ctx, holds)
 }
 
 // allAttempt is one attempt at several locks.
@@ -405,7 +405,7 @@ func (all *allAttempt) ask(ctx context.Context, unanswered int) (string, error) 
 // withdrawn cancels the attempt, and reports whether the servers have answered.
 func (all *allAttempt) withdrawn(ctx context.Context) bool {
 	for i := range all.locks {
-		if !withdraw(ctx, &all.locks[i], script.Cancel, all.id) {
+		if !all.locks[i].withdraw(ctx, script.Cancel, all.id) {
 			return false
 		}
 	}
@@ -420,7 +420,7 @@ func (all *allAttempt) cancel() {
 }
 
 // confirmAll waits until all grants are acknowledged, or releases all of them.
-func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hold, failed int, err error) {
+func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*hold, failed int, err error) {
 	if !holds[0].lock.ack.Wanted() {
 		return holds, 0, nil
 	}
@@ -428,7 +428,7 @@ func confirmAll(ctx context.Context, c *Client, holds []*hold) (confirmed []*hol
 		if err := h.confirm(ctx); err != nil { // confirm has released h
 			for _, other := range append(holds[:i:i], holds[i+1:]...) {
 				if c.renewer.Remove(&other.Item) {
-					untilEnd(ctx, c, func() { _ = other.release(ctx, releaseMode{}) })
+					c.untilEnd(ctx, func() { _ = other.release(ctx, releaseMode{}) })
 				}
 			}
 			return nil, i, err

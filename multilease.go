@@ -172,7 +172,7 @@ func (l *MultiLease) Release(ctx context.Context) error {
 		return errNoContext
 	}
 	mls := l.state
-	first, cause := mls.markReleased()
+	first, cause, _ := mls.markReleased()
 	if !first {
 		return ErrReleased
 	}

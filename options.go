@@ -1,4 +1,4 @@
-// The options, their kinds, and their contradictions.
+// The options of all kinds of locks.
 
 package holdfast
 
@@ -456,7 +456,7 @@ func RetryOnError() PeriodicOption {
 
 // WaitReplicas makes a grant count only when that many replicas have acknowledged it
 // (WAIT). The same is true of a renewal. If a grant is not acknowledged within timeout, the
-// client releases it, and the lock call fails with an [*AckError]. If a renewal is not
+// client releases it, and the lock call fails with an [ErrNotAcked]. If a renewal is not
 // acknowledged, the client retries until the lease's old deadline.
 //
 // WaitReplicas narrows the window in which a failover loses a grant, but does not close it.

@@ -42,8 +42,8 @@ type Periodic struct {
 // process or the process of the last run uses [StartAt]. With MaxWait, a Do that comes too
 // early waits that long for the next period.
 //
-// All processes must use the same period. If a process uses another one, its error is a
-// [*PeriodError], and it runs nothing. That holds for as long as the server remembers the
+// All processes must use the same period. If a process uses another one, its error is an
+// [ErrPeriod], and it runs nothing. That holds for as long as the server remembers the
 // job: two periods and [Config.Retention] after the last run. [Periodic.Reschedule] changes
 // the period.
 func (c *Client) Periodic(name string, period time.Duration, options ...PeriodicOption) *Periodic {
@@ -115,7 +115,7 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 			back.add(result.HolderID, now, lk.ttl)
 		}
 		switch {
-		case err != nil && isTransient(lk.client, err) && retry.pauseAfter(waits, err):
+		case err != nil && lk.client.isTransient(err) && retry.pauseAfter(waits, err):
 			continue
 		case err != nil && seen != nil && waitOver(waits, ctx):
 			return *seen, nil
@@ -129,13 +129,13 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		next.Busy = next.Busy || back.has(next.HolderID) // until the period is given back
 		tooLate := !next.Busy && next.Next > end-now
 		if lk.maxWait <= 0 || tooLate || !p.until(waits, next, now) {
-			return result, interrupted(ctx, lk)
+			return result, lk.interrupted(ctx)
 		}
 	}
 }
 
 // interrupted returns the error of a wait that ended before its limit.
-func interrupted(ctx context.Context, lk *lock) error {
+func (lk *lock) interrupted(ctx context.Context) error {
 	switch {
 	case lk.client.life.IsClosing():
 		return ErrClosed
@@ -174,7 +174,7 @@ func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		seen := lk.client.now() // before the run, which may take long
 		if err != nil {
 			back.add(result.HolderID, seen, lk.ttl)
-			if ctx.Err() != nil || !loopOutlasts(ctx, lk, err, failures) || !lk.client.sender.Pause(ctx, failures) {
+			if ctx.Err() != nil || !lk.loopOutlasts(ctx, err, failures) || !lk.client.sender.Pause(ctx, failures) {
 				return err
 			}
 			failures++
@@ -197,7 +197,7 @@ func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 			result.Busy = true // until the period is given back
 		}
 		if !p.until(ctx, result, seen) {
-			return interrupted(ctx, lk)
+			return lk.interrupted(ctx)
 		}
 	}
 }
@@ -283,11 +283,11 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	if l == nil {
 		// The client has closed, or the lease is lost. f did not run.
 		err = h.endReason()
-		c.canceller.CancelRun(lk.toCancel(attemptOf(h)))
+		c.canceller.CancelRun(lk.toCancel(h.attemptID()))
 		lk.reportFailure(told, err)
-		return RunResult{HolderID: attemptOf(h)}, nil, err
+		return RunResult{HolderID: h.attemptID()}, nil, err
 	}
-	result.Ran, result.HolderID, result.Token = true, attemptOf(h), l.Token()
+	result.Ran, result.HolderID, result.Token = true, h.attemptID(), l.Token()
 	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
 	return result, l, nil
 }
@@ -310,14 +310,17 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 	sent := c.now()
 	anew := again{began: sent}
 	line, err := p.askRun(ctx, attempt, first)
-	for isBreak(err) && anew.may(lk) && withdraw(ctx, lk, script.CancelRun, attempt) {
+	for isBreak(err) && anew.may(lk) && lk.withdraw(ctx, script.CancelRun, attempt) {
 		cancelRun() // for a late copy
 		attempt, number = c.newAttemptID()
 		sent = c.now()
 		line, err = p.askRun(ctx, attempt, first)
 	}
 	if request.Definite(err) {
-		return RunResult{}, nil, wrap("running", lk.name, err)
+		if request.MayRunLate(err) {
+			cancelRun() // a late copy would begin the run for nobody, and take the period
+		}
+		return RunResult{HolderID: attempt}, nil, wrap("running", lk.name, err)
 	}
 	if err != nil {
 		cancelRun()
@@ -327,7 +330,7 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		return RunResult{HolderID: attempt}, nil, wrap("running", lk.name, err)
 	}
 	if line.Other != nil {
-		return RunResult{}, nil, &PeriodError{Name: lk.name, InUse: Schedule(*line.Other), Asked: p.schedule()}
+		return RunResult{}, nil, &MismatchError{lk.name, p.schedule(), Schedule(*line.Other)}
 	}
 	result := RunResult{HolderID: line.Attempt, Busy: line.Busy, Next: line.Left}
 	if !line.Granted {
@@ -353,7 +356,7 @@ func (p *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunA
 	if asked := p.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
 	}
-	answer, err := c.sender.RunWithin(ctx, requestLimit(lk), script.BeginRun, lk.keys(), []string{
+	answer, err := c.sender.RunWithin(ctx, lk.requestLimit(), script.BeginRun, lk.keys(), []string{
 		attempt, lk.ttlMS, c.retention, wire.Millis(p.period), offset, first, lk.channelPrefix,
 	})
 	if err != nil {
@@ -373,7 +376,7 @@ func (p *Periodic) schedule() Schedule {
 }
 
 // Reschedule gives the job the period, and the beginning by [StartAt], of this Periodic. It
-// runs nothing. If a process uses the old ones, its error is a [*PeriodError] from then on.
+// runs nothing. If a process uses the old ones, its error is an [ErrPeriod] from then on.
 //
 // If a period is due, it stays due. Otherwise the next period begins one period from now,
 // or at the next of the fixed times. If the server remembers no period of the job, there is
@@ -398,7 +401,7 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 	line, err := p.askRun(ctx, attempt, "change")
 	switch {
 	case err != nil:
-		return wrap("changing the period of", lk.name, err)
+		return wrapChange("changing the period of", lk.name, err)
 	case line.Granted || line.Busy || line.Other != nil:
 		return wrap("changing the period of", lk.name, wire.OtherAnswer("begin_run"))
 	}

@@ -5,10 +5,8 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -18,7 +16,7 @@ import (
 // If a process dies, its permits are free when its lease ends.
 //
 // All clients that use a semaphore at the same time must use the same limit, which is the
-// number of permits. If a client uses another limit, its error is a [*LimitError]. While no
+// number of permits. If a client uses another limit, its error is an [ErrLimit]. While no
 // permit is held and nobody waits, the next client sets the limit. [Semaphore.SetLimit]
 // changes it at any time.
 type Semaphore struct {
@@ -55,7 +53,7 @@ func (s *Semaphore) Limit() int { return int(s.limit.Load()) }
 // [Mutex.Lock].
 //
 // The errors are those of [Mutex.Lock]. If the semaphore is in use with another limit, the
-// error is a [*LimitError], also if the limit changes during the wait. If n is below 1 or
+// error is an [ErrLimit], also if the limit changes during the wait. If n is below 1 or
 // above the limit, the error is an [ErrInvalid]. If ctx belongs to leases of this semaphore
 // that leave too few permits, the wait would never end, and the error is [ErrDeadlock].
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
@@ -115,7 +113,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	mine := 0
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
 		if held.of(lk.client, &lk) && held.ended() == nil {
-			if mine += permitsOf(held.hold); mine+n > limit {
+			if mine += held.hold.permits(); mine+n > limit {
 				return nil, held.deadlock()
 			}
 		}
@@ -124,7 +122,7 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 }
 
 // SetLimit changes the limit: on the server, if the semaphore is in use, and in this
-// Semaphore. From then on, clients that use the old limit get a [*LimitError]. A higher
+// Semaphore. From then on, clients that use the old limit get an [ErrLimit]. A higher
 // limit grants waiters in the same step. A lower limit takes no permit away: the server
 // grants nothing until enough permits are released. If a waiter wants more permits than the
 // new limit, its next poll returns the error.
@@ -142,14 +140,14 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := checkLimit(limit); err != nil {
 		return err
 	}
-	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
+	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return err
 	}
 	args := []string{wire.Number(uint64(limit)), lk.client.retention, lk.channelPrefix}
 	a, err := lk.client.sender.Ask(ctx, script.SetLimit, lk.keys(), args)
 	switch {
 	case err != nil:
-		return wrap("changing the limit of", lk.name, err)
+		return wrapChange("changing the limit of", lk.name, err)
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
 		return wrap("changing the limit of", lk.name, wire.OtherAnswer("set_limit"))
 	}
@@ -169,7 +167,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	if lk.err != nil {
 		return 0, lk.err
 	}
-	if err := checkReadable(ctx, lk.client, lk.name); err != nil {
+	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return 0, err
 	}
 	r, err := lk.client.sender.Record(ctx, lk.keys(), wire.PermitMode)
@@ -184,44 +182,4 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 		free -= h.Weight
 	}
 	return max(free, 0), nil
-}
-
-// acquirePermits acquires permits. Each acquisition has a hold of its own. Of the
-// goroutines of this process, only one at a time waits at the server. So a process has one
-// position in the wait queue, and serves its goroutines in order. Goroutines that only try
-// do not wait for their turn. They cannot overtake, because the server grants them nothing
-// while others wait.
-func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
-	c := lk.client
-	retry := &retries{c: c, lock: lk, try: try}
-	if try || c.cfg.MaxLocalHandOvers < 0 {
-		return lk.takePermits(ctx, parent, retry)
-	}
-	if !c.localQueue.Busy(lk.key(), localqueue.Permits) {
-		// No goroutine of this process waits, so perhaps the first request is granted.
-		retry.try = true
-		l, w, err := lk.takePermits(ctx, parent, retry)
-		if !errors.Is(err, ErrHeld) && !isTransient(lk.client, err) {
-			return l, w, err
-		}
-		retry = retry.forWait(err)
-	}
-	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
-	if err != nil {
-		return nil, WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
-	}
-	l, w, err := lk.takePermits(ctx, parent, retry)
-	turn.PassOn()
-	return l, w, err
-}
-
-func (lk *lock) takePermits(ctx, parent context.Context, retry *retries) (*Lease, Wake, error) {
-	h, w, err := lk.runAttempt(ctx, retry)
-	if err != nil {
-		return nil, w, err
-	}
-	if l := h.newLease(parent); l != nil {
-		return l, w, nil
-	}
-	return nil, w, h.endReason()
 }

@@ -19,7 +19,7 @@ const (
 	kindReads95  = "reads-95" // RWMutex, 95 of 100 times for reading
 	kindSem8     = "sem-8"    // Semaphore of 8 permits, one each
 	kindAll3     = "all-3"    // three mutexes at once
-	kindElection = "election" // a leadership, from Campaign to Resign
+	kindElection = "election" // a leadership, from Campaign to Release
 	kindEvery    = "every"    // a run of a job whose period has not had one
 )
 
@@ -77,7 +77,7 @@ func enterLead(e *holdfast.Election) crew.Enter {
 		if err != nil {
 			return 0, nil, err
 		}
-		return l.Term(), l.Resign, nil
+		return l.Token(), l.Release, nil
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 //	reads-95      RWMutex, 95 of 100 times for reading
 //	sem-8         Semaphore of 8, one permit
 //	all-3         three locks at once
-//	election      from Campaign to Resign
+//	election      from Campaign to Release
 //	every         a run of a job, a new one each time
 func BenchmarkKinds(b *testing.B) {
 	for _, kind := range kinds {

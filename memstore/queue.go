@@ -97,14 +97,20 @@ func (q *queue) markSilent(client string) {
 		return
 	}
 	if q.silent = append(q.silent, client); len(q.silent) > mostSilent {
-		q.silent = q.silent[1:]
+		q.unmark(0)
 	}
 }
 
 // clearSilent removes that note, because the client has sent a request.
 func (q *queue) clearSilent(client string) {
-	q.silent = slices.DeleteFunc(q.silent, func(other string) bool { return other == client })
+	if i := slices.Index(q.silent, client); i >= 0 {
+		q.unmark(i)
+	}
 }
+
+// unmark removes a note. Earlier steps have skipped that client's waiters, and a push may
+// reach them now. So the cursor goes, because they are before it.
+func (q *queue) unmark(i int) { q.silent, q.cursor = slices.Delete(q.silent, i, i+1), 0 }
 
 // ahead is an upper bound of the waiters up to and including w: holes count.
 func (q *queue) ahead(w *waiter) int64 { return w.place - q.head + 1 }
@@ -135,6 +141,14 @@ func (q *queue) clone() queue {
 // needs no push. The step visits it although earlier steps have skipped it. serveQueue
 // returns the caller's token if it was granted (else 0), and whether a newcomer must queue
 // up.
+//
+// For example, a writer releases, and in the queue are: R1 at place 4, R2 at 5, R3 at 6, the
+// writer W at 7, R4 at 8. R1 to R4 are readers, and R2's client has no subscription now. The walk
+// begins at head, which is 4. R1 gets a push and a provisional grant. R2 is skipped and keeps
+// place 5. R3 may read beside R1, so it gets a grant too. W may not: it ends the walk (blocked), and
+// R4 does not overtake it. head is now 5, the first place that is taken, and cursor is 7. R1 and R3
+// may both have died after they subscribed. Then nobody would ask when their grants expire. So the
+// step asks R4, the last waiter, to poll at that time (pollTime, askNextToPoll).
 func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &st.queue
 	if own := q.find(caller); own != nil {

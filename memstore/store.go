@@ -3,9 +3,9 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -14,7 +14,7 @@ import (
 type Store struct {
 	// mu guards all fields below. While it is held, nothing blocks, and no function
 	// of a user runs except the clock.
-	mu        sync.Mutex
+	mu        lockorder.Mutex[Store]
 	clock     func() time.Time
 	ahead     time.Duration // what Advance added to clock
 	born      time.Time

@@ -378,6 +378,13 @@ local function set_queue(n, first, last)
   end
 end
 
+-- unmark removes the mark that begins and ends there in silent. Earlier steps have skipped that
+-- client's waiters, and a push may reach them now. So CURSOR goes, because they are before it.
+local function unmark(from, to)
+  silent, cursor = string.sub(silent, 1, from - 1) .. string.sub(silent, to + 1), 0
+  set_queue(waiting, head, tail)
+end
+
 -- mark_silent notes that the client of an attempt is silent: it has not confirmed a push.
 -- serve_queue skips its waiters until it sends a request. The record remembers at most 16
 -- silent clients. A forgotten one costs the queue the time of one more push.
@@ -386,7 +393,7 @@ local function mark_silent(attempt)
   if waiting == 0 or string.find(silent .. ' ', client .. ' ', 1, true) then return end
   silent = silent .. client
   local _, count = string.gsub(silent, ' ', '')
-  if count > 16 then silent = string.match(silent, '^ %S+(.*)$') end
+  if count > 16 then return unmark(string.find(silent, '^ %S+')) end
   set_queue(waiting, head, tail)
 end
 
@@ -395,9 +402,7 @@ local function clear_silent(attempt)
   if silent == '' then return end
   local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
   local from, to = string.find(silent .. ' ', client, 1, true)
-  if not from then return end
-  silent = string.sub(silent, 1, from - 1) .. string.sub(silent, to)
-  set_queue(waiting, head, tail)
+  if from then unmark(from, to - 1) end
 end
 
 local function words(value)
@@ -715,6 +720,14 @@ local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > 
 --  - caller is the attempt whose request this is. It needs no push, and the step looks at
 --    it although earlier steps have skipped it.
 -- It returns the caller's token if it was granted, and whether a newcomer must queue up.
+--
+-- For example, a writer releases, and in the queue are: R1 at place 4, R2 at 5, R3 at 6, the
+-- writer W at 7, R4 at 8. R1 to R4 are readers, and R2's client has no subscription now. The walk
+-- begins at HEAD, which is 4. R1 gets a push and a provisional grant. R2 is skipped and keeps
+-- place 5. R3 may read beside R1, so it gets a grant too. W may not: it ends the walk, and R4 does
+-- not overtake it. HEAD is now 5, the first place that is taken, and CURSOR is 7. R1 and R3 may
+-- both have died after they subscribed. Then nobody would ask when their grants expire. So the step
+-- asks R4, the last waiter, to poll at that time.
 --
 -- unfinished: the lock may be free, and there are waiters beyond the two windows. Then, and
 -- while a sweep is under way, one waiter is asked to poll at once.

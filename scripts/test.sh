@@ -6,7 +6,8 @@
 #   sh scripts/test.sh NAME MODULE…    NAME is what the last line calls the run
 #
 #   RACED      packages to test with the race detector; all: all of them
-#   TWICE      of those, what is also tested without it: random tests are short with it
+#   TWICE      of those, what is also tested without it: random tests are short with it. Instead, their mutexes record
+#              in which order they are locked (internal/lockorder)
 #   FIRST      packages whose tests wait longest; the others are compiled meanwhile
 #   LAST       packages whose tests build what the others have compiled by then
 #   LEFT_OUT   packages that are not tested, with those under them
@@ -82,6 +83,7 @@ plain() {
 	CGO_ENABLED=0
 	export CGO_ENABLED
 	lane plain
+	lane ordered -tags=lockorder
 	[ -z "${TESTFLAGS:-}" ] || return
 	vet "$@"
 	secured
@@ -98,7 +100,7 @@ rm -rf "$out" && mkdir -p "$out"
 {
 	paths ${RACED:-} >"$out/raced"
 	without "$out/raced" <"$out/packages" >"$out/rest"
-	paths ${TWICE:-} >>"$out/rest"
+	paths ${TWICE:-} >"$out/ordered"
 	paths ${FIRST:-} | grep -xF -f "$out/rest" >"$out/first"
 	paths ${LAST:-} | grep -xF -f "$out/rest" >"$out/last"
 	without "$out/first" <"$out/rest" | without "$out/last" | cat "$out/first" - "$out/last" >"$out/plain"

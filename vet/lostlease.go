@@ -141,19 +141,12 @@ func assigned(pass *analysis.Pass, body *ast.BlockStmt, g *cfg.CFG, a acquired) 
 	}
 	d := analysis.Diagnostic{
 		Pos: a.stmt.Pos(), End: a.stmt.End(), Category: "lostlease",
-		Message: fmt.Sprintf("the lease %s %s: defer %s.%s", v.Name(), what, v.Name(), verb(v)),
+		Message: fmt.Sprintf("the lease %s %s: defer %s.Release", v.Name(), what, v.Name()),
 	}
 	if !some {
 		d.SuggestedFixes = deferRelease(pass, v, a)
 	}
 	pass.Report(d)
-}
-
-func verb(v *types.Var) string {
-	if leaseType(v.Type()) == "Leadership" {
-		return "Resign"
-	}
-	return "Release"
 }
 
 // leaseUses says whether a lease is released anywhere, and whether something else than a
@@ -339,7 +332,7 @@ func deferRelease(pass *analysis.Pass, v *types.Var, a acquired) []analysis.Sugg
 		if !isCheckOf(pass, p.err, check.Cond) {
 			continue // one kind of error; the check of all others follows
 		}
-		text := fmt.Sprintf("\ndefer %s.%s(%s)", v.Name(), verb(v), ctx.Name)
+		text := fmt.Sprintf("\ndefer %s.Release(%s)", v.Name(), ctx.Name)
 		return []analysis.SuggestedFix{{
 			Message:   "Release it when the function returns",
 			TextEdits: []analysis.TextEdit{{Pos: check.End(), End: check.End(), NewText: []byte(text)}},

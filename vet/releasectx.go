@@ -36,7 +36,7 @@ func runReleaseContext(pass *analysis.Pass) (any, error) {
 		why := ""
 		if pass.TypesInfo.Types[call.Args[0]].IsNil() {
 			why = "without a context releases nothing"
-		} else if name == "ReleaseWhenDone" || name == "ResignWhenDone" {
+		} else if name == "ReleaseWhenDone" {
 			why = endless(pass, lease, call.Args[0])
 		}
 		if why != "" {

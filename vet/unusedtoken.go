@@ -51,7 +51,7 @@ func dropped(pass *analysis.Pass, e ast.Expr) {
 	if !ok {
 		return
 	}
-	if name, _ := leaseMethod(pass, call); name == "Token" || name == "Term" {
+	if name, _ := leaseMethod(pass, call); name == "Token" {
 		pass.Report(analysis.Diagnostic{
 			Pos: e.Pos(), End: e.End(), Category: "unusedtoken",
 			Message: "the token is read and not used: show it to the resource with each write",

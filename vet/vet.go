@@ -24,7 +24,7 @@ const (
 
 // releases are the methods that release a lease, or see to it.
 var releases = map[string]bool{
-	"Release": true, "ReleaseAfter": true, "ReleaseWhenDone": true, "Resign": true, "ResignWhenDone": true,
+	"Release": true, "ReleaseAfter": true, "ReleaseWhenDone": true,
 }
 
 // leaseType returns the name of a type of leases, or nothing.

@@ -412,7 +412,7 @@ func (s *server) release(ctx context.Context, o *heldOptions) error {
 // checkOwner refuses a release that named another owner than acquire, or none. The server
 // takes it for the second release of a hold that has ended, but the hold goes on.
 func (s *server) checkOwner(ctx context.Context, o *heldOptions, token uint64) error {
-	state, err := s.client.Inspect(ctx, o.name, holdfast.HoldersOnly())
+	state, err := s.client.Holders(ctx, o.name)
 	if err != nil {
 		return nil //nolint:nilerr // it is released, as far as the server says
 	}

@@ -230,8 +230,8 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			"redis://h:1/3: a Cluster has no database but 0", "leave the number out"},
 		{"redis+cluster://h:1", answered("ERR unknown command 'cluster'"), codeUsage,
 			"redis+cluster://h:1 is not a Cluster", "write redis://HOST:PORT for one server"},
-		{"redis://h:1", &holdfast.LimitError{Name: "a", InUse: 2, Asked: 3}, codeUsage,
-			(&holdfast.LimitError{Name: "a", InUse: 2, Asked: 3}).Error(), "write the same --permits"},
+		{"redis://h:1", &holdfast.MismatchError{Name: "a", Got: 2, Want: 3}, codeUsage,
+			(&holdfast.MismatchError{Name: "a", Got: 2, Want: 3}).Error(), "write the same --permits"},
 	} {
 		s, _, _ := located(t, []string{"-u", c.url}, nil)
 		if s.targets[0].topology == inCluster {

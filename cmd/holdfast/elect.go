@@ -206,29 +206,8 @@ func (o *electOptions) campaign(c *holdfast.Client, r *run, options []holdfast.Q
 		if err != nil {
 			return nil, err
 		}
-		return leader{l}, nil
+		return l, nil
 	}
-}
-
-// leader is a leadership as run knows leases.
-type leader struct{ *holdfast.Leadership }
-
-func (l leader) Token() uint64                     { return l.Term() }
-func (l leader) Release(ctx context.Context) error { return l.Resign(ctx) }
-
-// Extend waits for the renewal that confirms a leadership after a wait. The client sends
-// it at once, and a leadership that is not confirmed ends soon.
-func (l leader) Extend(_ context.Context, ttl time.Duration) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for l.Remaining() < ttl/2 {
-		select {
-		case <-tick.C:
-		case <-l.Context().Done():
-			return fmt.Errorf("%w: %w", holdfast.ErrNotHeld, l.Err())
-		}
-	}
-	return nil
 }
 
 // leaderJSON is one line of --json: a contract, described in electLong.
@@ -290,8 +269,8 @@ func (o *electOptions) observed(w io.Writer, now holdfast.Leader, unknown bool) 
 	switch {
 	case unknown:
 		line.State, text = "unknown", "unknown"
-	case now.Term != 0:
-		line.State, line.Term = "leader", wire.Number(now.Term)
+	case now.Token != 0:
+		line.State, line.Term = "leader", wire.Number(now.Token)
 		line.Value, line.ClientID = now.Value, now.ClientID
 		text = strings.TrimRight(line.Term+" "+oneLine(now.Value), " ")
 	}

@@ -36,7 +36,7 @@ func (s *server) isWrong(c *holdfast.Client, name string, err error) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_, err = c.Inspect(ctx, name, holdfast.HoldersOnly())
+	_, err = c.Holders(ctx, name)
 	return isWrongType(err)
 }
 

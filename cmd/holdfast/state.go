@@ -224,7 +224,7 @@ func (s *stateFile) tryToWrite() error {
 // machine. After an error the file is as it was.
 func (s *stateFile) save(election, prefix string, l *holdfast.Leadership) error {
 	text, err := jsonText(savedTerm{
-		stateFormat, election, prefix, l.HolderID(), wire.Number(l.Term()), s.identity,
+		stateFormat, election, prefix, l.HolderID(), wire.Number(l.Token()), s.identity,
 	})
 	if err != nil {
 		return err
@@ -288,7 +288,7 @@ func (o *electOptions) lead(ctx context.Context, r *run, e *holdfast.Election) (
 	if err := s.save(o.names[0], r.prefix, l); err != nil {
 		limited, cancel := r.closing()
 		defer cancel()
-		_ = l.Resign(limited) // if it fails, closing the client is the second try
+		_ = l.Release(limited) // if it fails, closing the client is the second try
 		return nil, err
 	}
 	return l, nil
@@ -324,7 +324,7 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 	if err != nil {
 		return nil, err
 	}
-	r.say.infof("%q: resumed term %d as term %d", o.names[0], term, l.Term())
+	r.say.infof("%q: resumed term %d as term %d", o.names[0], term, l.Token())
 	for l.Value() != o.value {
 		err := l.Proclaim(ctx, o.value)
 		if err == nil {
@@ -332,7 +332,7 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 		}
 		if l.Err() != nil || ctx.Err() != nil || codeOf(err) != codeUnreachable || r.pause(ctx) {
 			limited, cancel := r.closing()
-			_ = l.Resign(limited) // as above
+			_ = l.Release(limited) // as above
 			cancel()
 			return nil, err
 		}

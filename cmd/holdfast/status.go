@@ -126,11 +126,11 @@ func (a *app) look(
 	defer s.closeSoon()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
-	var options []holdfast.InspectOption
-	if !waiters {
-		options = append(options, holdfast.HoldersOnly())
+	read := s.client.Holders
+	if waiters {
+		read = s.client.Inspect
 	}
-	state, err := s.client.Inspect(ctx, name, options...)
+	state, err := read(ctx, name)
 	if err != nil {
 		return s.explain(name, err)
 	}

@@ -125,7 +125,7 @@ func (s *server) bridged(name string, options []holdfast.QueueOption) acquirer {
 func (s *server) holders(ctx context.Context, name, before string) string {
 	for _, form := range s.forms() {
 		c := form.client
-		if state, err := c.Inspect(ctx, s.nameIn(c, name), holdfast.HoldersOnly()); err == nil && state.Held() {
+		if state, err := c.Holders(ctx, s.nameIn(c, name)); err == nil && state.Held() {
 			return before + heldBy(state)
 		}
 	}

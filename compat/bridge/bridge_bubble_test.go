@@ -115,8 +115,8 @@ func TestEitherLossEndsTheLeaseAndTheOtherHalfStaysUntilItsRelease(t *testing.T)
 			want(t, "the lease", lease.Err(), holdfast.ErrLost)
 			assert.True(t, lease.Remaining() == 0, "%v remain", lease.Remaining())
 			time.Sleep(3 * ttl) // the work takes a while to stop
-			held, err := w.client(kept).Mutex("a").IsHeld(t.Context())
-			assert.True(t, held && err == nil, "the other half is held: %v, %v", held, err)
+			state, err := w.client(kept).Holders(t.Context(), "a")
+			assert.True(t, state.Held() && err == nil, "the other half is held: %v, %v", state.Held(), err)
 			want(t, "release", lease.Release(t.Context()), holdfast.ErrNotHeld)
 			want(t, "the cause after the release", context.Cause(lease.Context()), holdfast.ErrLost)
 			want(t, "the lease after the release", lease.Err(), holdfast.ErrLost)
@@ -134,8 +134,8 @@ func TestALockWhoseOldHalfIsLostWhileItWaitsBeginsAgain(t *testing.T) {
 		synctest.Wait() // it has the old form
 		w.evict(w.old)
 		time.Sleep(ttl)
-		held, err := w.client(w.old).Mutex("a").IsHeld(t.Context())
-		assert.True(t, held && err == nil, "the old form is held again: %v, %v", held, err)
+		state, err := w.client(w.old).Holders(t.Context(), "a")
+		assert.True(t, state.Held() && err == nil, "the old form is held again: %v, %v", state.Held(), err)
 		want(t, "release", after.Release(t.Context()), nil)
 		lease := <-got
 		want(t, "the lease", lease.Err(), nil)
@@ -242,8 +242,8 @@ func TestExtendLengthensBothHalves(t *testing.T) {
 		lease := w.lock(w.instance(bridge.Both))
 		want(t, "extend", lease.Extend(t.Context(), time.Hour), nil)
 		for _, s := range []*memstore.Store{w.old, w.native} {
-			h, err := w.client(s).Mutex("a").Holder(t.Context())
-			assert.True(t, err == nil && h != nil && h.Remaining == time.Hour, "%+v, %v", h, err)
+			state, err := w.client(s).Holders(t.Context(), "a")
+			assert.True(t, err == nil && state.Held() && state.Holders[0].Remaining == time.Hour, "%+v, %v", state, err)
 		}
 		want(t, "release", lease.Release(t.Context()), nil)
 		want(t, "second release", lease.Release(t.Context()), holdfast.ErrReleased)

@@ -45,14 +45,14 @@ func parent(ctx context.Context, _ []string) error {
 		case err != nil:
 			fmt.Println("cannot see the leader:", err)
 			continue
-		case leader.Term == 0:
+		case leader.Token == 0:
 			fmt.Println("nobody leads")
 			continue
-		case leader.Term <= term:
-			return fmt.Errorf("the term fell from %d to %d", term, leader.Term)
+		case leader.Token <= term:
+			return fmt.Errorf("the term fell from %d to %d", term, leader.Token)
 		}
 		fmt.Println("the leader is", leader.Value)
-		term = leader.Term
+		term = leader.Token
 		c := byName[leader.Value]
 		if err := c.Heard(ctx, "leads"); err != nil {
 			return err

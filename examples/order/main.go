@@ -74,11 +74,11 @@ func child(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	count, err := order.HoldCount(lease.Context())
+	state, err := client.Holders(ctx, name)
 	if err != nil {
 		return err
 	}
-	fmt.Println("is in, entries:", count)
+	fmt.Println("is in, entries:", state.Holders[0].Entries)
 	if args[0] == "payment" {
 		if err := charge(lease.Context(), order); err != nil {
 			return err
@@ -95,9 +95,10 @@ func child(ctx context.Context, args []string) error {
 // charge acquires the lock itself, wherever it is called from. If the context already has
 // the lease, this costs no request.
 func charge(ctx context.Context, order *holdfast.Mutex) error {
-	return order.Do(ctx, func(ctx context.Context) error {
-		count, err := order.HoldCount(ctx)
-		fmt.Println("charges the card, entries:", count)
+	lease, err := order.Lock(ctx)
+	if err != nil {
 		return err
-	})
+	}
+	fmt.Println("charges the card, entries:", lease.HoldCount())
+	return lease.Release(ctx)
 }

@@ -112,7 +112,7 @@ func (e *LeaderElector) setLead(lead *holdfast.Leadership) {
 // while the server is away.
 func (e *LeaderElector) observe(ctx context.Context) {
 	for leader, err := range e.cfg.Election.Observe(ctx) {
-		if err != nil || leader.Term == 0 {
+		if err != nil || leader.Token == 0 {
 			e.setLeader("")
 			continue
 		}

@@ -3,8 +3,9 @@ package adapter
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // granularity is how late the end of a deadline may be noticed if no socket's deadline tells
@@ -22,7 +23,7 @@ const FinalWait = 5 * time.Millisecond
 // waiting request, except the newest; Stop ends that one too. A program that has ended its
 // requests and called Stop has none of its goroutines, now or later.
 type Deadlines struct {
-	mu   sync.Mutex
+	mu   lockorder.Mutex[Deadlines]
 	next *Deadline // the newest; nil before the first, and after Stop
 }
 

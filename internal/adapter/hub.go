@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -41,7 +41,7 @@ type Driver struct {
 type Hub struct {
 	Driver Driver
 
-	mu            sync.Mutex // guards the fields below; no I/O and no callback while it is held
+	mu            lockorder.Mutex[Hub] // guards the fields below; no I/O and no callback while it is held
 	channels      map[string]*channel
 	unsubscribing map[string]*pendingUnsubscribe // channels to unsubscribe from, unless they get new listeners
 	feeds         map[string]*Feed               // by node; each has channels, or unsubscribes that are awaited
@@ -77,8 +77,8 @@ type subscription struct {
 	outcome  chan error // gets one value: the result of Listen
 	live     bool       // outcome was nil; guarded by Hub.mu
 
-	calls   sync.Mutex // held while a function of listener runs
-	stopped bool       // guarded by calls
+	calls   lockorder.Mutex[subscription] // held while a function of listener runs
+	stopped bool                          // guarded by calls
 }
 
 // Listen implements Listen of [store.Store]. stop returns when the server has confirmed the

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 const (
@@ -34,9 +36,9 @@ type Batcher[Q, A any] struct {
 	send func(batch []*Item[Q, A]) // answers each item; called in goroutines of its own
 	run  func(f func()) bool       // starts f in a goroutine; false: the owner has ended
 
-	mu    sync.Mutex // guards the fields below; nothing is sent while it is held
-	alone int        // requests that are under way alone
-	out   int        // batches under way
+	mu    lockorder.Mutex[Batcher[Q, A]] // guards the fields below; nothing is sent while it is held
+	alone int                            // requests that are under way alone
+	out   int                            // batches under way
 	queue []*Item[Q, A]
 	timer *time.Timer
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // Group has the calls and the background work of one owner. It is safe for use by many
@@ -23,9 +24,9 @@ type Group struct {
 
 	begun atomic.Bool // no call may begin; set before closing is closed
 
-	mu     sync.Mutex     // guards the fields below
-	closed bool           // no background work may begin
-	tasks  sync.WaitGroup // Add only while not closed
+	mu     lockorder.Mutex[Group] // guards the fields below
+	closed bool                   // no background work may begin
+	tasks  sync.WaitGroup         // Add only while not closed
 }
 
 // New makes an empty group.

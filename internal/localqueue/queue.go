@@ -10,6 +10,8 @@ import (
 	"context"
 	"hash/maphash"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // Class says how a goroutine wants a lock. Each class of a lock has a turn of its own.
@@ -62,7 +64,7 @@ type Queue[H comparable, W any] struct {
 }
 
 type shard[H comparable] struct {
-	mu          sync.Mutex
+	mu          lockorder.Mutex[shard[H]]
 	closed      bool
 	entries     [classes]map[string]*entry[H]
 	uncontended map[string]H // the holds with an exclusive turn that nobody waits for: they have no entry

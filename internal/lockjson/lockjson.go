@@ -146,7 +146,7 @@ func OfLeader(l *holdfast.Leader) *Leader {
 	if l == nil {
 		return nil
 	}
-	return &Leader{l.Value, strconv.FormatUint(l.Term, 10)}
+	return &Leader{l.Value, strconv.FormatUint(l.Token, 10)}
 }
 
 // OfJob converts a job; nil if the server does not know one of this name.

@@ -123,7 +123,7 @@ func TestTheStateIsTheContract(t *testing.T) {
 			{Position: 2, Mode: "permits", HolderID: "c3/1", ClientID: "c3", Waited: 90 * time.Second, Silent: true},
 		},
 		LastEviction: &holdfast.EvictionInfo{At: at, By: "ann@ops", Reason: "hangs"},
-		Leader:       &holdfast.Leader{Value: "10.0.0.7:80", Term: 9},
+		Leader:       &holdfast.Leader{Value: "10.0.0.7:80", Token: 9},
 	}, "holdfast:{pool}")
 	state.Job = OfJob(holdfast.JobInfo{
 		Schedule: holdfast.Schedule{Period: time.Minute, Aligned: true, Offset: 5 * time.Second},

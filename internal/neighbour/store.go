@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -21,7 +21,7 @@ type Store struct {
 	traits Traits
 
 	// mu guards the fields below. Under it nothing is sent and no callback runs.
-	mu        sync.Mutex
+	mu        lockorder.Mutex[Store]
 	entries   map[attemptKey]*entry
 	lastSweep int // how many entries the last sweep left
 	listeners map[string][]*listener

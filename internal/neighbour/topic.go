@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -227,7 +228,7 @@ type Waker interface {
 // mu and do not block: so they run one at a time, and none after the end.
 type listener struct {
 	store.Listener
-	mu    sync.Mutex
+	mu    lockorder.Mutex[listener]
 	ended bool
 }
 

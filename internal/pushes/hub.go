@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // Listen subscribes to a channel, as Store.Listen does.
@@ -46,7 +47,7 @@ type Hub struct {
 	active atomic.Bool // there was a subscription, perhaps one that failed
 
 	// mu guards the fields below. No I/O and no callback happens under it.
-	mu      sync.Mutex
+	mu      lockorder.Mutex[Hub]
 	subs    map[string]*subscription
 	waiters map[uint64]*Waiter
 	stopped bool

@@ -20,7 +20,7 @@ var imported = []string{
 	"fence/redisfence", "fence/s3fence", "fence/sqlfence",
 	"integrate/certmagiclock", "integrate/cronlock", "integrate/gocronlock", "integrate/leaderelection",
 	"integrate/locker",
-	"memstore", "observe/otel", "observe/page", "observe/prom", "quorum", "script", "store", "store/goredis",
+	"memstore", "observe", "observe/otel", "observe/page", "observe/prom", "quorum", "script", "store", "store/goredis",
 	"store/rueidis", "store/storetest", "vet",
 }
 

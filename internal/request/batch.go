@@ -3,10 +3,10 @@ package request
 import (
 	"context"
 	"strings"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/batch"
 	"github.com/holdfast-go/holdfast/internal/label"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -34,7 +34,7 @@ type (
 type batchers struct {
 	releases *Batcher // nil if the store takes one lock at a time
 
-	mu       sync.Mutex // guards acquires
+	mu       lockorder.Mutex[batchers] // guards acquires
 	acquires map[string]*Batcher
 }
 

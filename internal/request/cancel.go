@@ -3,12 +3,12 @@ package request
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -37,7 +37,7 @@ type Canceller struct {
 	pending    atomic.Int64 // messages that Until is sending
 	outlasting atomic.Int64 // those of them that go on for an [Outage]
 
-	mu     sync.Mutex
+	mu     lockorder.Mutex[Canceller]
 	former []*formerWaiter // in the order in which they were given up
 }
 

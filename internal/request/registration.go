@@ -4,10 +4,10 @@ import (
 	"context"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -33,8 +33,8 @@ type Registration struct {
 	failed  func(err error)
 
 	begun atomic.Bool
-	mu    sync.Mutex  // guards the fields below
-	timer *time.Timer // nil before the first refresh
+	mu    lockorder.Mutex[Registration] // guards the fields below
+	timer *time.Timer                   // nil before the first refresh
 	notes notes
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -19,7 +19,7 @@ const mostWaits = 8
 type WaitNotes struct {
 	registration *Registration
 
-	mu  sync.Mutex
+	mu  lockorder.Mutex[WaitNotes]
 	all map[string][]shownWait // by the number of the attempt that holds
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/neighbour"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,7 +24,7 @@ type Wire struct {
 	traits neighbour.Traits
 	tries  atomic.Uint64 // numbers the values on several servers
 
-	mu        sync.Mutex // guards the fields below; under it nothing is sent
+	mu        lockorder.Mutex[Wire] // guards the fields below; under it nothing is sent
 	claims    map[claimKey]*claim
 	lastSweep int
 }

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 )
 
@@ -48,7 +49,7 @@ type Observer struct {
 	spans       spans    // without a tracer: none are wanted
 }
 
-var _ holdfast.RequestObserver = (*Observer)(nil)
+var _ observe.RequestObserver = (*Observer)(nil)
 
 // New creates an observer. The error is that of the meter provider.
 func New(cfg Config) (*Observer, error) {
@@ -85,8 +86,8 @@ func (o *Observer) Observe(e holdfast.Event) {
 	}
 }
 
-// ObserveRequest implements [holdfast.RequestObserver].
-func (o *Observer) ObserveRequest(r holdfast.Request) { measure.Request(r, recorder{o}) }
+// ObserveRequest implements [observe.RequestObserver].
+func (o *Observer) ObserveRequest(r observe.Request) { measure.Request(r, recorder{o}) }
 
 // instrument is one metric. One of the fields is set.
 type instrument struct {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 	"github.com/holdfast-go/holdfast/observe/otel"
 )
@@ -116,7 +117,7 @@ func TestEveryMetricIsReported(t *testing.T) {
 				Err: map[bool]error{true: errBroken}[kind == holdfast.EventFail || kind == holdfast.EventLost],
 			})
 		}
-		w.observer.ObserveRequest(holdfast.Request{Context: background, Script: "acquire"})
+		w.observer.ObserveRequest(observe.Request{Context: background, Script: "acquire"})
 		all := w.metrics()
 		assert.Equal(t, len(all), len(measure.Metrics), "metrics")
 		for _, want := range measure.Metrics {

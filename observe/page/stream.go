@@ -50,7 +50,7 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-news:
 		case <-tick.C:
-			if v.send("tick", 0, encode(p.watcher.head())) != nil {
+			if text := v.unchanged(); text != nil && v.send("tick", 0, text) != nil {
 				return
 			}
 		case <-over:
@@ -104,6 +104,18 @@ func (v *viewer) missing() (news <-chan struct{}, name string, parts [][]byte) {
 	return w.news, "change", slices.Clone(w.changes[uint64(len(w.changes))-n:])
 }
 
+// unchanged returns the text of a tick, or nil if there is a change to send: the totals of a tick must not be ahead of
+// the locks that the viewer knows.
+func (v *viewer) unchanged() []byte {
+	w := v.page.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seq != v.sent {
+		return nil
+	}
+	return encode(w.heading())
+}
+
 // send writes one event. Without a name, it writes a comment.
 func (v *viewer) send(name string, seq uint64, data []byte) error {
 	var b bytes.Buffer
@@ -122,12 +134,6 @@ func (v *viewer) send(name string, seq uint64, data []byte) error {
 		return err
 	}
 	return v.out.Flush()
-}
-
-func (w *watcher) head() newsJSON {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.heading()
 }
 
 // snapshot encodes all locks. The caller has the mutex.

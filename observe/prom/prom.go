@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 )
 
@@ -37,8 +38,8 @@ type Observer struct {
 }
 
 var (
-	_ holdfast.RequestObserver = (*Observer)(nil)
-	_ prometheus.Collector     = (*Observer)(nil)
+	_ observe.RequestObserver = (*Observer)(nil)
+	_ prometheus.Collector    = (*Observer)(nil)
 )
 
 // New creates an observer. Register it, for example with [prometheus.MustRegister].
@@ -54,8 +55,8 @@ func New(cfg Config) *Observer {
 // Observe implements [holdfast.Observer].
 func (o *Observer) Observe(e holdfast.Event) { measure.Event(e, o.group, recorder{o}) }
 
-// ObserveRequest implements [holdfast.RequestObserver].
-func (o *Observer) ObserveRequest(r holdfast.Request) { measure.Request(r, recorder{o}) }
+// ObserveRequest implements [observe.RequestObserver].
+func (o *Observer) ObserveRequest(r observe.Request) { measure.Request(r, recorder{o}) }
 
 // Describe implements [prometheus.Collector].
 func (o *Observer) Describe(to chan<- *prometheus.Desc) {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 	"github.com/holdfast-go/holdfast/observe/prom"
 )
@@ -146,7 +147,7 @@ func TestEveryMetricIsReported(t *testing.T) {
 		o.Observe(holdfast.Event{Kind: kind, Name: secret, Mode: "shared", TTL: time.Second, Err: holdfast.ErrLost})
 	}
 	o.Observe(holdfast.Event{Kind: holdfast.EventRenew, Mode: "shared", TTL: time.Second})
-	o.ObserveRequest(holdfast.Request{Script: "acquire"})
+	o.ObserveRequest(observe.Request{Script: "acquire"})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(o)
 	families, err := registry.Gather()

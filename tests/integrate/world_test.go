@@ -53,8 +53,8 @@ func evict(t *testing.T, client *holdfast.Client, name string) {
 // wantFree asserts that nobody holds the lock.
 func wantFree(t *testing.T, client *holdfast.Client, name string) {
 	t.Helper()
-	held, err := client.Mutex(name).IsHeld(t.Context())
-	assert.True(t, !held && err == nil, "%s: held %v, %v", name, held, err)
+	state, err := client.Holders(t.Context(), name)
+	assert.True(t, !state.Held() && err == nil, "%s: held %v, %v", name, state.Held(), err)
 }
 
 // envChild turns the test binary into a process that locks and is killed.

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/otel"
 	"github.com/holdfast-go/holdfast/observe/prom"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -28,14 +29,20 @@ import (
 // group groups the locks of the run.
 func group(name string) string { return strings.SplitN(name, "/", 2)[0] }
 
+// requestObserver is what both observers are.
+type requestObserver interface {
+	holdfast.Observer
+	observe.RequestObserver
+}
+
 // observers make the observers, each with the registry in which its metrics are.
-var observers = map[string]func(t *testing.T) (holdfast.RequestObserver, prometheus.Gatherer){
-	"prom": func(*testing.T) (holdfast.RequestObserver, prometheus.Gatherer) {
+var observers = map[string]func(t *testing.T) (requestObserver, prometheus.Gatherer){
+	"prom": func(*testing.T) (requestObserver, prometheus.Gatherer) {
 		registry, o := prometheus.NewPedanticRegistry(), prom.New(prom.Config{Group: group})
 		registry.MustRegister(o)
 		return o, registry
 	},
-	"otel": func(t *testing.T) (holdfast.RequestObserver, prometheus.Gatherer) {
+	"otel": func(t *testing.T) (requestObserver, prometheus.Gatherer) {
 		registry := prometheus.NewPedanticRegistry()
 		exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(),
 			otelprom.WithoutTargetInfo())
@@ -49,12 +56,12 @@ var observers = map[string]func(t *testing.T) (holdfast.RequestObserver, prometh
 
 // tee is an observer that passes everything on, and hands it to the test.
 type tee struct {
-	holdfast.RequestObserver
+	requestObserver
 	events chan holdfast.Event
 }
 
 func (o tee) Observe(e holdfast.Event) {
-	o.RequestObserver.Observe(e)
+	o.requestObserver.Observe(e)
 	o.events <- e
 }
 

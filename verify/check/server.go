@@ -254,8 +254,10 @@ func (a *account) gap(n audit.Note, at int64) {
 	}
 }
 
-// adopt takes in a hold whose grant was not noted.
+// adopt takes in a hold whose grant was not noted, or whose end is lost: a server that is killed after a release
+// that it has not written yet has the hold again, under its old token, when it starts.
 func (a *account) adopt(g *granted) {
+	a.live = slices.DeleteFunc(a.live, func(h *granted) bool { return h.same(g) && (h.released || h.evicted) })
 	if a.find(g) == nil {
 		a.holds = append(a.holds, g)
 		a.live = append(a.live, g)

@@ -3,7 +3,32 @@ package main
 import "slices"
 
 // inKinds are those of what only some kinds of lock do.
-var inKinds = slices.Concat(in("hold.go", library, []mutant{{
+var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
+	name: "what a full server has refused cannot run late",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "	case \"OOM\", \"NOAUTH\":\n",
+	mut:  "	case \"NOAUTH\":\n",
+}}), in("election.go", library, []mutant{{
+	name: "a resumption that fails frees the lock beside the former leader",
+	by:   "TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader",
+	old:  "	m.minHold = max(m.minHold, d)\n",
+	mut:  "",
+}}), in("periodic.go", library, []mutant{{
+	name: "a late copy of a refused run takes the period",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "		if request.MayRunLate(err) {\n",
+	mut:  "		if false {\n",
+}}), in("evict.go", library, []mutant{{
+	name: "an eviction after a refused reading does not say what it may end",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "		case request.Refusal(err) != nil && !request.MayRunLate(err):\n",
+	mut:  "		case request.Refusal(err) != nil:\n			return nil, nil\n",
+}}), in("conversion.go", library, []mutant{{
+	name: "a writer writes on after a refused downgrade",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "want == down && request.MayRunLate(err)",
+	mut:  "false",
+}}), in("members.go", library, []mutant{{
 	name: "a hold is released although another reader has joined it",
 	by:   "TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing",
 	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
@@ -13,7 +38,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	by:   "TestNoReaderBeginsUnderALeaseThatIsBeingUpgraded",
 	old:  "case x.converting != nil, how",
 	mut:  "case x.converting != nil && how != underLease, how",
-}}), in("hold.go", worlds, []mutant{{
+}}), in("members.go", worlds, []mutant{{
 	name: "a reader joins a hold that is about to be a writer's",
 	by:   "TestWorlds",
 	old:  "case x.converting != nil, how != underLease && x.unsettled != still,\n",
@@ -23,7 +48,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	by:   "TestALoopCountsPeriodsFromTheirBeginning",
 	old:  "	wait := max(result.Next-(c.now()-seen), 0)\n",
 	mut:  "	wait := result.Next\n",
-}}), in("rwmutex.go", library, []mutant{{
+}}), in("conversion.go", library, []mutant{{
 	name: "a reader of two becomes a writer at once",
 	by:   "TestAConflictIsRefusedWithWhatToDo",
 	old:  "	case want == up && h.othersRead() != nil:\n		return nil, false, h.othersRead()\n",
@@ -61,9 +86,9 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 }}), in("election_observe.go", library, []mutant{{
 	name: "an observer is told of an older leader again",
 	by:   "TestAnObserverIsNotToldOfAnEarlierLeaderAgain",
-	old:  "	case err == nil && leader.Term != 0 && leader.Term < o.highest:\n",
-	mut:  "	case err == nil && leader.Term != 0 && leader.Term < 0:\n",
-}}), in("lock.go", library, []mutant{{
+	old:  "	case err == nil && leader.Token != 0 && leader.Token < o.highest:\n",
+	mut:  "	case err == nil && leader.Token != 0 && leader.Token < 0:\n",
+}}), in("reentry.go", library, []mutant{{
 	name: "the lock is free when the first re-entry is released",
 	by:   "TestALockIsReenteredUnderItsLeaseWithoutTheNetwork",
 	old:  "	return root.left && len(in) == 0\n",
@@ -88,7 +113,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 	by:   "TestAReaderSharesWhileTheAnswerThatNobodyWaitsIsFresh",
 	old:  "	case writerHere:\n",
 	mut:  "	case writerHere && false:\n",
-}}), in("renewal.go", library, []mutant{{
+}}), in("lessen.go", library, []mutant{{
 	name: "the other entries of an owner trust a lease that one of them shortens",
 	by:   "TestALeaseIsNotShortenedWhereOthersTrustIt",
 	old:  "	case h.lock.owner != \"\":\n",
@@ -96,7 +121,7 @@ var inKinds = slices.Concat(in("hold.go", library, []mutant{{
 }}), in("election.go", library, []mutant{{
 	name: "a leader resumes while the former still believes",
 	by:   "TestARestartedLeaderResumesItsTerm",
-	old:  "until := c.now() + left + left/100 + 2*time.Millisecond\n",
+	old:  "until := c.now() + trustOf(left)\n",
 	mut:  "until := c.now() + left/1000\n",
 }, {
 	name: "a resumption is kept without its acknowledgements",

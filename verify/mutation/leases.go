@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // inLeases are those of when a lease may be trusted, of its renewals, its loss and its end.
-var inLeases = slices.Concat(in("wait.go", library, []mutant{{
+var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	name: "a pushed grant of a fixed lease is believed without being asked about",
 	by:   "TestALeaseWithoutRenewalEndsWithItsTTL",
 	old:  "!at.inQueue || at.lock.noRenewal || ",
@@ -18,14 +18,14 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 	by:   "TestAPushedGrantIsNotTrustedBeforeItsAcknowledgements",
 	old:  "at.lock.noRenewal || at.lock.ack.Wanted() ||",
 	mut:  "at.lock.noRenewal ||",
-}}), in("acquire.go", worlds, []mutant{{
+}}), in("attempt.go", worlds, []mutant{{
 	name: "the deadline is counted from the reply to an acquisition",
 	by:   "TestWorlds",
 	old: "	sent := c.now()\n	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
 		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n",
 	mut: "	limit := leasetime.AcquireLimit(c.sender.Timeout, lk.ttl, at.unanswered)\n" +
 		"	a, err := c.sender.AskWithin(ctx, buf, limit, action, lk.keys(), args)\n	sent := c.now()\n",
-}}), in("acquire.go", library, []mutant{{
+}}), in("attempt.go", library, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
 	by:   "TestCloseWaitsForPendingCancels",
 	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
@@ -111,12 +111,12 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 	by:   "TestAfterTheDeadlineTheContextIsDone",
 	old:  "	if ls.endWith(lost) {\n",
 	mut:  "	if ls.cause == nil && lost == nil {\n",
-}}), in("hold.go", library, []mutant{{
+}}), in("release.go", library, []mutant{{
 	name: "a release of unknown outcome is left to the lease",
 	by:   "TestAReleaseThatFailsIsRepeatedInTheBackground",
 	old:  "			r.later(action, args)\n",
 	mut:  "			_ = request.Transient(err)\n",
-}}), in("hold.go", worlds, []mutant{{
+}}), in("release.go", worlds, []mutant{{
 	name: "a release is stopped by its context",
 	by:   "TestWorlds",
 	old:  ".run(timelimit.Lasting(ctx))\n",
@@ -141,12 +141,12 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 	by:   "TestAConfigThatCannotWorkIsRefusedWithTheFieldsName",
 	old:  "	case ttl%time.Millisecond != 0:\n",
 	mut:  "	case ttl < 0:\n",
-}}), in("inspect.go", library, []mutant{{
+}}), in("evict.go", library, []mutant{{
 	name: "a token that no hold can have evicts every hold",
 	by:   "TestEvictSparesWhoTookTheLockMeanwhile",
 	old:  "	if token == 0 && e.Token != 0 {\n",
 	mut:  "	if false {\n",
-}}), in("loss.go", library, []mutant{{
+}}), in("leak.go", library, []mutant{{
 	name: "a lease that is dropped is renewed all the same",
 	by:   "TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL",
 	old:  "	h.lock.client.renewer.StopRenewal(&h.Item)\n",
@@ -156,7 +156,7 @@ var inLeases = slices.Concat(in("wait.go", library, []mutant{{
 	by:   "TestASuspensionCountsAtOnce",
 	old:  "mono-r.mono < fresh && (wall-mono-r.gap).Abs() <= tolerance {",
 	mut:  "mono-r.mono < fresh && wall != 0 {",
-}}), in("events.go", library, []mutant{{
+}}), in("notifier.go", library, []mutant{{
 	name: "the log handler runs where leases are lost",
 	by:   "TestAHandlerThatBlocksDelaysNobody",
 	old:  "	if item.event.Kind == 0 && (item.log == nil || !n.logs) {\n",

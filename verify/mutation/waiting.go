@@ -3,22 +3,27 @@ package main
 import "slices"
 
 // inWaiting are those of waiters and watchers, and of what goroutines of a process hand to each other.
-var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
+var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	name: "a waiter never looks by itself",
 	by:   "TestWorlds",
 	old:  "case <-time.After(due - c.now()):",
 	mut:  "case <-time.After(1 << 60):",
-}, {
+}}), in("localturn.go", worlds, []mutant{{
 	name: "a local pass without a new token",
 	by:   "TestWorlds",
 	old:  "	h.handOvers.Add(1)\n	return true\n",
 	mut:  "	return true\n",
-}}), in("wait.go", library, []mutant{{
+}}), in("attempt.go", library, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
 	by:   "TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther",
 	old:  "			at.cancel()\n			if silence != nil {\n",
 	mut:  "			if silence != nil {\n",
-}, {
+}}), in("localturn.go", library, []mutant{{
+	name: "a loss and a release pass the turn on twice",
+	by:   "TestALossWhileALeaseOfTheHoldIsBeingReleasedPassesTheTurnOnOnce",
+	old:  "	if h.hasTurn.Swap(false) {\n",
+	mut:  "	if h.hasTurn.Load() {\n",
+}}), in("pushstate.go", library, []mutant{{
 	name: "a waiter that cannot be pushed to waits for a push",
 	by:   "TestWithoutSubscriptionsWaitersPoll",
 	old:  "	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)\n",
@@ -28,11 +33,6 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestWithoutSubscriptionsWaitersPoll",
 	old:  "	if c.hub.Reaches(at.waiter) || !c.pushing.due(c.now()) {\n",
 	mut:  "	if true {\n",
-}, {
-	name: "a loss and a release pass the turn on twice",
-	by:   "TestALossWhileALeaseOfTheHoldIsBeingReleasedPassesTheTurnOnOnce",
-	old:  "	if h.hasTurn.Swap(false) {\n",
-	mut:  "	if h.hasTurn.Load() {\n",
 }}), in("internal/pushes/hub.go", unit("./internal/pushes"), []mutant{{
 	name: "a waiter does not poll when its subscription is restored",
 	by:   "TestAfterABreakOfTheSubscriptionItsWaitersPoll",
@@ -66,14 +66,14 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 }}), in("loss.go", library, []mutant{{
 	name: "a lost lease leaves the turn to nobody",
 	by:   "TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce",
-	old:  "			h.passTurnOn()\n		}\n		reportLoss(h.lock.client, live, err)\n",
-	mut:  "		}\n		reportLoss(h.lock.client, live, err)\n",
+	old:  "			h.passTurnOn()\n		}\n		h.lock.client.reportLoss(live, err)\n",
+	mut:  "		}\n		h.lock.client.reportLoss(live, err)\n",
 }}), in("deadlock.go", library, []mutant{{
 	name: "a deadlock needs no proof",
 	by:   "TestADeadProcessIsInNoDeadlock",
 	old:  "		g := graphOf(locks, proven)\n",
 	mut:  "		g := graphOf(locks, func(waitsfor.Edge) bool { return true })\n		_ = proven\n",
-}}), in("hold.go", library, []mutant{{
+}}), in("members.go", library, []mutant{{
 	name: "a hold is handed over while it is extended",
 	by:   "TestAChangeThatMeetsAReleaseIsNotForTheNextGoroutine",
 	old:  "		how == asSuccessor && x.extending > 0: // the next lease has not asked for that TTL\n",
@@ -103,7 +103,7 @@ var inWaiting = slices.Concat(in("wait.go", worlds, []mutant{{
 	by:   "TestASilentServerDoesNotKeepTheRestOfAQueue",
 	old:  "\tif rest > 0 {\n",
 	mut:  "\tif rest < 0 {\n",
-}}), in("mutex.go", library, []mutant{{
+}}), in("awaitfree.go", library, []mutant{{
 	name: "a watcher does not ask again after it has subscribed",
 	by:   "TestAReleaseTellsAllWatchersAtOnce",
 	old:  "		if f.subscribe(ctx) {\n			continue",

@@ -116,7 +116,7 @@ func leadingChild(c *holdfast.Client, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("held", lead.Term())
+	fmt.Println("held", lead.Token())
 	fmt.Println("holder", lead.HolderID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 	}

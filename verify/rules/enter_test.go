@@ -25,27 +25,28 @@ func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
 		second := harness.Lock(t, b.Mutex("x", order))
 		assert.True(t, first.Token() == second.Token(), "tokens %d and %d of one hold", first.Token(), second.Token())
 		stranger := c.Mutex("x", holdfast.Owner("order/43"))
-		if n, err := stranger.HoldCount(harness.Within(t)); n != 0 || !errors.Is(err, holdfast.ErrHeldByOther) {
-			t.Errorf("a stranger's count is %d (%v)", n, err)
+		holds := func(entries int) {
+			t.Helper()
+			state, err := c.Holders(harness.Within(t), "x")
+			if err != nil || !state.Held() || state.Holders[0].Owner != "order/42 {a}" ||
+				state.Holders[0].Entries != entries {
+				t.Errorf("held by %+v (%v), want %d entries", state.Holders, err, entries)
+			}
 		}
-		if n, err := c.Mutex("x", order).HoldCount(harness.Within(t)); n != 2 || err != nil {
-			t.Errorf("the owner's count is %d (%v)", n, err)
-		}
+		holds(2)
 		got := harness.Acquiring(harness.Within(t), stranger.Lock)
 		seenC.Await(t, holdfast.EventWait, "x", 1)
 		seenA.Renewed(t, "x")
 		seenB.Renewed(t, "x")
 		harness.Release(t, first)
 		seenB.Renewed(t, "x")
-		h, err := stranger.Holder(harness.Within(t))
-		assert.True(t, err == nil && h != nil && h.Owner == "order/42 {a}" && h.Entries == 1,
-			"the holder is %+v (%v)", h, err)
+		holds(1)
 		harness.Release(t, second)
 		next := harness.Granted(t, got)
 		assert.More(t, next.Token(), first.Token(), "token")
 		harness.Release(t, next)
-		held, err := stranger.IsHeld(harness.Within(t))
-		assert.True(t, !held && err == nil, "held: %v (%v)", held, err)
+		state, err := c.Holders(harness.Within(t), "x")
+		assert.True(t, !state.Held() && err == nil, "held by %+v (%v)", state.Holders, err)
 	})
 }
 
@@ -172,8 +173,7 @@ func TestEnteringAgainCostsNoRequest(t *testing.T) {
 			if n := w.requests(t); n != 1 {
 				t.Errorf("%s: three entries took %d requests: %v", name, n, w.CommandCalls(t))
 			}
-			n, err := m.HoldCount(third.Context())
-			assert.True(t, n == 2 && err == nil, "%s: the count is %d (%v)", name, n, err)
+			assert.Equal(t, third.HoldCount(), 2, "%s: the count", name)
 			got := harness.Acquiring(harness.Within(t), other.Mutex(name).Lock)
 			seen.Await(t, holdfast.EventWait, name, 1)
 			harness.Release(t, third)

@@ -89,10 +89,10 @@ func TestALimitIsAgreedOnAndChangedOnPurpose(t *testing.T) {
 			return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, n) }
 		}
 		first := harness.Acquire(t, permits(sem, 2))
-		var limit *holdfast.LimitError
+		var limit *holdfast.MismatchError
 		_, err := b.Semaphore("x", 9).Acquire(harness.Within(t), 1)
-		assert.True(t, errors.As(err, &limit) && limit.InUse == 2 && limit.Asked == 9,
-			"want a LimitError: 2 in use, 9 asked; got %v", err)
+		assert.True(t, errors.As(err, &limit) && limit.Got == 2 && limit.Want == 9,
+			"want a MismatchError: 2 in use, 9 asked; got %v", err)
 		next := harness.Acquiring(harness.Within(t), permits(other, 2))
 		queued(t, a, 1)
 		assert.Must(t, sem.SetLimit(harness.Within(t), 4))

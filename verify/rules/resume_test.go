@@ -46,7 +46,7 @@ func resuming(ctx context.Context, e *holdfast.Election, saved term) (<-chan *ho
 
 func resign(t *testing.T, l *holdfast.Leadership) {
 	t.Helper()
-	assert.NoError(t, l.Resign(harness.Within(t)))
+	assert.NoError(t, l.Release(harness.Within(t)))
 }
 
 // wantLeads asserts that others see this leadership, with the value of before the restart.
@@ -54,13 +54,14 @@ func wantLeads(t *testing.T, c *holdfast.Client, l *holdfast.Leadership, saved t
 	t.Helper()
 	seen, err := c.Election("e").Leader(harness.Within(t))
 	assert.Must(t, err)
-	if seen.Term != l.Term() || seen.HolderID != l.HolderID() || seen.Value != "the child" || l.Value() != "the child" {
+	if seen.Token != l.Token() || seen.HolderID != l.HolderID() ||
+		seen.Value != "the child" || l.Value() != "the child" {
 		t.Errorf("term %d of %s with %q is seen; it is term %d of %s with %q",
-			seen.Term, seen.HolderID, seen.Value, l.Term(), l.HolderID(), l.Value())
+			seen.Token, seen.HolderID, seen.Value, l.Token(), l.HolderID(), l.Value())
 	}
-	if l.Term() <= saved.number || l.HolderID() == saved.holder || l.Err() != nil {
+	if l.Token() <= saved.number || l.HolderID() == saved.holder || l.Err() != nil {
 		t.Errorf("term %d of %s, %v; before the restart it was %d of %s",
-			l.Term(), l.HolderID(), l.Err(), saved.number, saved.holder)
+			l.Token(), l.HolderID(), l.Err(), saved.number, saved.holder)
 	}
 }
 
@@ -130,13 +131,13 @@ func TestALeaderThatIsResumedElsewhereIsTold(t *testing.T) {
 		assert.Must(t, err)
 		listens(t, w, a)
 		b, _ := w.local(t, holdfast.Config{TTL: time.Hour})
-		l, err := b.Election("e").ResumeAtOnce(harness.Within(t), former.HolderID(), former.Term())
+		l, err := b.Election("e").ResumeAtOnce(harness.Within(t), former.HolderID(), former.Token())
 		assert.Must(t, err)
 		redistest.Next(t, "the end of the former leadership", former.Context().Done())
 		var lost *holdfast.LostError
 		assert.True(t, errors.As(former.Err(), &lost) && lost.Reason == holdfast.LossNotHeld,
 			"the former leadership: %v", former.Err())
-		wantLeads(t, a, l, term{former.HolderID(), former.Term()})
+		wantLeads(t, a, l, term{former.HolderID(), former.Token()})
 		resign(t, l)
 	})
 }

@@ -81,7 +81,7 @@ func TestOutOfMemoryTakesNoPartOfSeveralLocks(t *testing.T) {
 		turn, err := c.Periodic("job", time.Hour).Do(harness.Within(t), func(context.Context) error { return nil })
 		assert.True(t, refused(err, "OOM") && !turn.Ran, "Do: %+v, %v; want OOM and no run", turn, err)
 		assert.NoError(t, lead.Proclaim(harness.Within(t), "two"))
-		assert.NoError(t, lead.Resign(harness.Within(t)))
+		assert.NoError(t, lead.Release(harness.Within(t)))
 		w.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		for _, name := range []string{"a", "b"} {
 			assert.False(t, state(t, c, name).Held(), "%s is held", name)
@@ -173,7 +173,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 				told <- l
 			}
 		})
-		if l := redistest.Next(t, "the child", told); l.Term != term || l.Value != "the child" || l.ClientID != id {
+		if l := redistest.Next(t, "the child", told); l.Token != term || l.Value != "the child" || l.ClientID != id {
 			t.Errorf("the leader is %+v, want term %d of %s", l, term, id)
 		}
 		b, seen := w.local(t, holdfast.Config{TTL: ttl})
@@ -186,19 +186,19 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 		seen.Await(t, holdfast.EventWait, "e", 1)
 		child.Kill()
 		lead := redistest.Next(t, "the next leader", led)
-		assert.More(t, lead.Term(), term, "term")
+		assert.More(t, lead.Token(), term, "term")
 		for l := range told {
-			if l.Term == lead.Term() && l.Value == "next" {
+			if l.Token == lead.Token() && l.Value == "next" {
 				break
 			}
-			assert.Equal(t, l.Term, 0, "told of %+v", l)
+			assert.Equal(t, l.Token, 0, "told of %+v", l)
 		}
 		assert.NoError(t, lead.Proclaim(harness.Within(t), "next, again"))
 		l := redistest.Next(t, "the new value", told)
-		assert.True(t, l.Value == "next, again" && l.Term == lead.Term(), "told of %+v", l)
-		assert.NoError(t, lead.Resign(harness.Within(t)))
+		assert.True(t, l.Value == "next, again" && l.Token == lead.Token(), "told of %+v", l)
+		assert.NoError(t, lead.Release(harness.Within(t)))
 		l = redistest.Next(t, "the resignation", told)
-		assert.True(t, l.Term == 0, "told of %+v", l)
+		assert.True(t, l.Token == 0, "told of %+v", l)
 		assert.Is(t, assert.Err(eye.Election("e").Leader(harness.Within(t))), holdfast.ErrNoLeader)
 		cancel()
 		all.Wait()
@@ -223,7 +223,7 @@ func TestManyObserveOneElection(t *testing.T) {
 		}
 		for range eyes {
 			l := redistest.Next(t, "nobody", told)
-			assert.True(t, l.Term == 0, "told of %+v", l)
+			assert.True(t, l.Token == 0, "told of %+v", l)
 		}
 		lead, err := c.Election("e").Campaign(harness.Within(t), "one")
 		assert.Must(t, err)
@@ -237,7 +237,7 @@ func TestManyObserveOneElection(t *testing.T) {
 			reply := w.Do(t, "PUBSUB", "NUMSUB", redistest.Prefix()+":watch=e").([]any)
 			return reply[1] == int64(0)
 		})
-		assert.NoError(t, lead.Resign(harness.Within(t)))
+		assert.NoError(t, lead.Release(harness.Within(t)))
 	})
 }
 

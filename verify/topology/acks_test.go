@@ -20,9 +20,9 @@ const brief = 200 * time.Millisecond
 // short expects a grant that nobody has acknowledged, and that was given back.
 func short(t testing.TB, p *party, name string, err error, want int) {
 	t.Helper()
-	var missing *holdfast.AckError
-	assert.MustTrue(t, errors.As(err, &missing) && missing.Want.Replicas == want && missing.Got.Replicas == 0,
-		"got %v", err)
+	var missing *holdfast.MismatchError
+	assert.MustTrue(t, errors.As(err, &missing), "got %v", err)
+	assert.True(t, missing.Want == store.Acks{Replicas: want} && missing.Got == store.Acks{}, "got %v", err)
 	s, err := p.Inspect(harness.Within(t), name)
 	assert.True(t, err == nil && !s.Held(), "it was not given back: %v, %v", s.Holders, err)
 }

@@ -41,13 +41,15 @@ func onDisk(t *testing.T, p *party, replicas, counted int) {
 			assert.True(t, counted >= replicas, "durable on %d replicas, of which %d can be", replicas, counted)
 			return true
 		}
-		var missing *holdfast.AckError
+		var missing *holdfast.MismatchError
 		want := store.Acks{LocalAOF: 1, ReplicaAOF: replicas}
-		assert.MustTrue(t, errors.As(err, &missing) && missing.Want == want && missing.Got.ReplicaAOF <= counted,
+		assert.MustTrue(t, errors.As(err, &missing) && missing.Want == want, "got %v", err)
+		got, _ := missing.Got.(store.Acks)
+		assert.MustTrue(t, got.ReplicaAOF <= counted,
 			"durable on %d replicas, of which %d can be: %v", replicas, counted, err)
 		s, err := p.Inspect(harness.Within(t), "x")
 		assert.True(t, err == nil && !s.Held(), "it was not given back: %v, %v", s.Holders, err)
-		return missing.Got == store.Acks{LocalAOF: 1, ReplicaAOF: counted}
+		return got == store.Acks{LocalAOF: 1, ReplicaAOF: counted}
 	})
 }
 

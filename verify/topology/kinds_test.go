@@ -218,9 +218,9 @@ func (k *kinds) leaders(t *testing.T) {
 		value := fmt.Sprint("leader ", i, " of round ", k.rounds)
 		lead, err := p.Election("e").Campaign(harness.Within(t), value)
 		assert.Must(t, err)
-		k.rises(t, "e", lead.Term())
+		k.rises(t, "e", lead.Token())
 		sees(value)
-		assert.NoError(t, lead.Resign(harness.Within(t)))
+		assert.NoError(t, lead.Release(harness.Within(t)))
 	}
 	cancel()
 	<-ended
@@ -247,19 +247,19 @@ func (k *kinds) resumes(t *testing.T, saved *holdfast.Leadership) {
 		next <- err
 	}()
 	k.other.Await(t, holdfast.EventWait, "restarted", before+1)
-	lead, err := k.one.Election("restarted").ResumeAtOnce(harness.Within(t), saved.HolderID(), saved.Term())
+	lead, err := k.one.Election("restarted").ResumeAtOnce(harness.Within(t), saved.HolderID(), saved.Token())
 	assert.Must(t, err)
-	k.rises(t, "restarted", saved.Term())
-	k.rises(t, "restarted", lead.Term())
+	k.rises(t, "restarted", saved.Token())
+	k.rises(t, "restarted", lead.Token())
 	seen, err := k.other.Election("restarted").Leader(harness.Within(t))
-	if err != nil || seen.Term != lead.Term() || seen.Value != "here" || lead.Value() != "here" {
+	if err != nil || seen.Token != lead.Token() || seen.Value != "here" || lead.Value() != "here" {
 		t.Errorf("term %d with %q is seen (%v), not term %d with %q",
-			seen.Term, seen.Value, err, lead.Term(), lead.Value())
+			seen.Token, seen.Value, err, lead.Token(), lead.Value())
 	}
-	_, err = k.one.Election("restarted").Resume(harness.Within(t), saved.HolderID(), saved.Term())
+	_, err = k.one.Election("restarted").Resume(harness.Within(t), saved.HolderID(), saved.Token())
 	assert.False(t, !errors.Is(err, holdfast.ErrNotHeld), "the term is resumed twice: %v", err)
-	assert.NoError(t, lead.Resign(harness.Within(t)))
+	assert.NoError(t, lead.Release(harness.Within(t)))
 	assert.Must(t, redistest.Next(t, "the next leader", next))
-	k.rises(t, "restarted", follows.Term())
-	assert.NoError(t, follows.Resign(harness.Within(t)))
+	k.rises(t, "restarted", follows.Token())
+	assert.NoError(t, follows.Release(harness.Within(t)))
 }

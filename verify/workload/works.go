@@ -214,8 +214,8 @@ func (w *worker) election(ctx context.Context) {
 		}
 		return l, nil
 	}
-	r.token = func(l lease) uint64 { return l.(*holdfast.Leadership).Term() }
-	r.give = func(ctx context.Context, l lease) error { return l.(*holdfast.Leadership).Resign(ctx) }
+	r.token = func(l lease) uint64 { return l.(*holdfast.Leadership).Token() }
+	r.give = func(ctx context.Context, l lease) error { return l.(*holdfast.Leadership).Release(ctx) }
 	w.hold(ctx, r, func(h *holding) {
 		h.stay(w.upTo(60 * time.Millisecond))
 		limited, cancel := context.WithTimeout(ctx, w.cfg.TTL)
@@ -230,11 +230,11 @@ func (w *worker) election(ctx context.Context) {
 func (w *worker) watch(ctx context.Context, e *holdfast.Election) {
 	for leader, err := range e.Observe(ctx) {
 		at := history.Now()
-		if err != nil || leader.Term == 0 {
+		if err != nil || leader.Token == 0 {
 			continue
 		}
 		event := history.Event{
-			At: at, Kind: history.Term, Work: Election, Lock: Election, Token: leader.Term, Owner: leader.HolderID,
+			At: at, Kind: history.Term, Work: Election, Lock: Election, Token: leader.Token, Owner: leader.HolderID,
 		}
 		if client, _, _ := strings.Cut(leader.Value, " "); client != leader.ClientID {
 			event.How = history.Broken

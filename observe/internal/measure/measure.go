@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // Labels are the values of the attributes of one sample. Those that do not apply are empty.
@@ -162,7 +163,7 @@ func First(ctx context.Context, id ID, l Labels, to Recorder) {
 }
 
 // Request records one request.
-func Request(r holdfast.Request, to Recorder) {
+func Request(r observe.Request, to Recorder) {
 	ctx := r.Context
 	if ctx == nil {
 		ctx = context.Background()

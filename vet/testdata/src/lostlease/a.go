@@ -18,11 +18,11 @@ func never(ctx context.Context, m *holdfast.Mutex) error {
 }
 
 func leads(ctx context.Context, e *holdfast.Election) error {
-	lead, err := e.Campaign(ctx, "here") // want `the lease lead is never released: defer lead.Resign`
+	lead, err := e.Campaign(ctx, "here") // want `the lease lead is never released: defer lead.Release`
 	if err != nil {
 		return err
 	}
-	println(lead.Term())
+	println(lead.Token())
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 func bad(ctx context.Context, l *holdfast.Lease, lead *holdfast.Leadership) {
 	l.ReleaseWhenDone(context.Background())         // want `waits for a context that never ends`
-	lead.ResignWhenDone(context.WithoutCancel(ctx)) // want `waits for a context that never ends`
+	lead.ReleaseWhenDone(context.WithoutCancel(ctx)) // want `waits for a context that never ends`
 	l.ReleaseWhenDone(l.Context())                  // want `waits for the lease's own context`
 	l.Release(nil)                                  // want `Release without a context releases nothing`
 }

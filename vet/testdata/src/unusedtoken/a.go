@@ -8,8 +8,8 @@ import (
 )
 
 func bad(ctx context.Context, l *holdfast.Lease, lead *holdfast.Leadership, g objectfence.Guard) error {
-	l.Token()       // want `the token is read and not used`
-	_ = lead.Term() // want `the token is read and not used`
+	l.Token()        // want `the token is read and not used`
+	_ = lead.Token() // want `the token is read and not used`
 	const now = 7
 	return g.Put(ctx, "report", now, nil) // want `Put gets a constant as the token`
 }

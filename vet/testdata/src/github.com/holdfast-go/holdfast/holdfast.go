@@ -21,7 +21,7 @@ type (
 	Election   struct{}
 	Lease      struct{}
 	MultiLease struct{}
-	Leadership struct{}
+	Leadership struct{ *Lease }
 )
 
 func (c *Client) Close(ctx context.Context) error { return nil }
@@ -36,11 +36,8 @@ func (e *Election) Do(ctx context.Context, value string, f func(ctx context.Cont
 	return nil
 }
 
-func (l *Lease) Context() context.Context                      { return nil }
-func (l *Lease) Token() uint64                                 { return 0 }
-func (l *Lease) Release(ctx context.Context) error             { return nil }
-func (l *Lease) ReleaseWhenDone(ctx context.Context) error     { return nil }
-func (l *MultiLease) Release(ctx context.Context) error        { return nil }
-func (l *Leadership) Term() uint64                             { return 0 }
-func (l *Leadership) Resign(ctx context.Context) error         { return nil }
-func (l *Leadership) ResignWhenDone(ctx context.Context) error { return nil }
+func (l *Lease) Context() context.Context                  { return nil }
+func (l *Lease) Token() uint64                             { return 0 }
+func (l *Lease) Release(ctx context.Context) error         { return nil }
+func (l *Lease) ReleaseWhenDone(ctx context.Context) error { return nil }
+func (l *MultiLease) Release(ctx context.Context) error    { return nil }

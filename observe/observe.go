@@ -1,0 +1,26 @@
+// Package observe has what an observer of requests needs. The packages below it report events and requests
+// to Prometheus and OpenTelemetry, and show locks on a web page.
+package observe
+
+import (
+	"context"
+	"time"
+)
+
+// RequestObserver receives every request to the server. A client calls ObserveRequest if the Observer in its
+// Config implements it too.
+//
+// ObserveRequest is called when a request has ended, in the goroutine that sent it. Requests
+// of the background are reported too. A slow ObserveRequest delays what waits for the
+// request, renewals included.
+type RequestObserver interface {
+	ObserveRequest(Request)
+}
+
+// Request is one request to the server: one call of a script.
+type Request struct {
+	Context context.Context // of the request: it has the values of the caller's context, if a call sent it
+	Script  string          // the name of the script, see docs/protocol.md
+	Took    time.Duration   // until the answer or the failure
+	Err     error           // nil if the server answered; a refusal is a *store.ServerError
+}

@@ -1,0 +1,244 @@
+// The one release of a hold.
+
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// releaseMode says how to give a hold up. The zero value frees the lock.
+type releaseMode struct {
+	keep   time.Duration // the lock stays held this long from now
+	reopen bool          // the period of a run is given back
+}
+
+// handOverOrRelease hands the hold over, or releases it and gives up the turn.
+func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
+	c := h.lock.client
+	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
+		return true, nil
+	}
+	if c.renewer.Remove(&h.Item) {
+		err = h.release(ctx, how)
+	} else {
+		err = h.releaseLost(ctx)
+	}
+	h.passTurnOn()
+	return false, err
+}
+
+// release tells the server that the hold has ended. The server grants the next waiter in
+// the same step. The caller has removed the hold from the renewer. Only a deadline of ctx
+// that is still ahead bounds release. If the connection breaks, a second copy goes out, within the same time
+// limit. After that the client goes on in the background until the lease has ended.
+func (h *hold) release(ctx context.Context, how releaseMode) error {
+	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
+	return r.run(timelimit.Lasting(ctx))
+}
+
+// releasing is the release of a hold.
+type releasing struct {
+	*hold
+	how   releaseMode
+	start time.Duration
+	buf   request.Buffer
+}
+
+// run chooses the request and sends it. If a copy of the request has run, the server gives the
+// same answer again.
+func (r *releasing) run(ctx context.Context) error {
+	c, lk, how := r.lock.client, r.lock, r.how
+	action, limit := script.Release, ctx
+	attempt, token := r.hold.identity()
+	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
+	switch {
+	case how.reopen:
+		return r.reopen(ctx)
+	case how.keep > 0 && (lk.limit > 0 || r.isShared()):
+		return r.keep(ctx)
+	case how.keep > 0 || lk.minHold > 0:
+		action = script.ReleaseAfter
+		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
+	case r.mayWaitForBatch(ctx):
+		batch := c.sender.Releases()
+		if item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
+			defer batch.DoneAlone()
+		} else {
+			if o, _ := batch.Await(item, nil); o.Done {
+				return nil
+			}
+			limit = c.sender.WithinResend(ctx, r.start) // not released, or not known: a release finds out
+		}
+	}
+	args = lk.owned(args)
+	r.buf.End = c.now() + lk.requestLimit()
+	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
+	switch {
+	case err != nil:
+		if request.Transient(err) {
+			r.later(action, args)
+		}
+		return wrap(releaseText, lk.name, request.InTime(ctx, err))
+	case a.Kind == wire.Released, a.Kind == wire.Kept, a.Kind == wire.Held: // Held: others of the named owner hold it
+		return nil
+	case a.Kind == wire.Gone:
+		return r.gone(c.sender.WithinResend(limit, r.start))
+	}
+	return wrap(releaseText, lk.name, wire.OtherAnswer("release"))
+}
+
+// mayWaitForBatch reports whether the release may wait for others, to be sent with them.
+func (r *releasing) mayWaitForBatch(ctx context.Context) bool {
+	_, bounded := ctx.Deadline()
+	return !bounded && r.lock.client.sender.CanBatch() && r.batchable()
+}
+
+// batchable reports whether one request may release the hold together with others.
+func (h *hold) batchable() bool {
+	return h.lock.want == wire.Exclusive && h.lock.owner == "" && h.lock.minHold == 0 && h.waiting.Load() == 0
+}
+
+// later repeats the release in the background until the lease has ended. If a
+// release_after gets no answer, the lock may be free at the lease's end, before the minimum
+// time has passed. The other entries of a named owner may keep the hold: so it goes on for longer.
+func (r *releasing) later(action *script.Script, args []string) {
+	c, lk := r.lock.client, r.lock
+	until, late := max(c.now(), r.Deadline()), time.Duration(0)
+	if lk.owner != "" {
+		late = lk.ttl
+	}
+	switch {
+	case action != script.Release:
+		again := func(ctx context.Context) (known bool, err error) {
+			_, err = c.sender.Ask(ctx, action, lk.keys(), args)
+			return true, err
+		}
+		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
+	case late > 0:
+		c.canceller.CancelUnknown(lk.toCancel(r.hold.attemptID()))
+	default:
+		c.canceller.Cancel(lk.toCancel(r.hold.attemptID()), until)
+	}
+}
+
+// reopen gives up the run and its period. Without an answer the period may stay marked. The
+// client retries in the background for one TTL.
+func (r *releasing) reopen(ctx context.Context) error {
+	c, lk := r.lock.client, r.lock
+	args := []string{r.hold.attemptID(), c.retention, lk.channelPrefix}
+	a, err := wire.Parsed(c.sender.RunWithin(ctx, lk.requestLimit(), script.CancelRun, lk.keys(), args))
+	switch {
+	case err != nil:
+		if request.Transient(err) {
+			c.canceller.CancelRun(lk.toCancel(r.hold.attemptID()))
+		}
+		return wrap(releaseText, lk.name, err)
+	case a.Kind == wire.None:
+		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
+	}
+	return nil
+}
+
+// keep makes the lease of a reader or of permits last for the delay, and no longer.
+func (r *releasing) keep(ctx context.Context) error {
+	delay := (r.how.keep + time.Millisecond - 1).Truncate(time.Millisecond)
+	lost, err := r.extend(ctx, delay)
+	if err != nil {
+		return wrap(releaseText, r.lock.name, err)
+	}
+	if lost != "" {
+		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(lost))
+	}
+	return nil
+}
+
+// gone returns the error for a hold that the server no longer knows. It asks the server for
+// the eviction and the current holder. If the server does not answer, the error is less
+// precise.
+func (r *releasing) gone(ctx context.Context) error {
+	r.cancelPosition()
+	record, reason := r.readEviction(ctx)
+	err := fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(reason))
+	for _, other := range record.Holders {
+		if other.Mode == wire.Exclusive && (r.lock.owner == "" || wire.Owner(other.Owner) != r.lock.owner) {
+			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
+		}
+	}
+	return err
+}
+
+// ceilMillis writes a duration in whole milliseconds, rounded up.
+func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }
+
+// releaseLost releases a hold that has ended. If only the confirmations were lost, the
+// server may still keep the hold. The work has ended, so the hold on the server ends too.
+//
+// If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
+// it.
+func (h *hold) releaseLost(ctx context.Context) error {
+	var lost *LostError
+	err := h.endReason()
+	if !errors.As(err, &lost) {
+		return err
+	}
+	if lost.Reason == LossExpired || lost.Reason == LossLimit {
+		_, _ = h.readEviction(timelimit.Lasting(ctx))
+	}
+	switch {
+	case lost.Reason != LossExpired && lost.Reason != LossLimit:
+	case h.lock.minHold > 0:
+		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
+	case h.lock.owner != "":
+		// The other entries of the owner may keep the hold, and this entry with it.
+		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(h.attemptID()))
+	default:
+		h.lock.client.canceller.Cancel(h.lock.toCancel(h.attemptID()), h.lock.client.now())
+	}
+	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+}
+
+// inBackground runs f in the background, or at once if the client closes and does not wait for that.
+func (c *Client) inBackground(f func()) {
+	if !c.life.Go(releaseLabel, f) {
+		f()
+	}
+}
+
+// untilEnd runs f, which gives back what a failed call has got. If ctx ends first, the call returns, and
+// f goes on in the background: a server may be silent.
+func (c *Client) untilEnd(ctx context.Context, f func()) {
+	done := make(chan struct{})
+	c.inBackground(func() {
+		f()
+		close(done)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// discardThen releases a hold that has no lease, in the background, and calls then after that.
+func (h *hold) discardThen(then func()) {
+	h.lock.client.inBackground(func() {
+		h.discard()
+		then()
+	})
+}
+
+// discard releases a hold that has no lease.
+func (h *hold) discard() {
+	c := h.lock.client
+	if c.renewer.Remove(&h.Item) {
+		_ = h.release(c.life.Context(), releaseMode{})
+	}
+}
