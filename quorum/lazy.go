@@ -11,6 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Example: server 3 is down when the program starts, and rueidis would fail to connect. Lazy puts
+// that off to the first request. Until server 3 is up, each request to it fails with ErrNotSent: the
+// store knows that the request has taken nothing.
+
 // Lazy is a node that is opened when it is first needed, and again until that succeeds. It is
 // for a client library that connects when its client is made, as rueidis does: with Lazy a
 // quorum can be opened while a server is down.
@@ -43,6 +47,9 @@ type lazy struct {
 const retryPause = 250 * time.Millisecond
 
 // get returns the node, opened. An error says that nothing was sent.
+//
+// Several requests may wait for one try. When it ends, all of them look again: it may have failed,
+// and the next try must wait for retryPause.
 func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	for {
 		l.mu.Lock()
