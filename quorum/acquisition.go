@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
 
 // An acquisition is all that one attempt of the client does, on all servers. Suppose that the
@@ -73,7 +73,7 @@ type acquisition struct {
 	changed chan struct{} // receives when a node's push has changed something
 
 	// mu guards the fields below, and all rounds. Nothing is sent under it.
-	mu             sync.Mutex
+	mu             lockorder.Mutex[acquisition]
 	phase          phase
 	kept           bool // released, but locked until a minimum time is over
 	failedCollects int  // how often there was no majority after the coordinator's grant

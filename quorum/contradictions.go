@@ -1,9 +1,9 @@
 package quorum
 
 import (
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
@@ -33,7 +33,7 @@ type contradiction struct {
 type contradictions struct {
 	maxTTL time.Duration
 
-	mu    sync.Mutex // guards known; nothing else is locked under it
+	mu    lockorder.Mutex[contradictions] // guards known; nothing else is locked under it
 	known map[nodeLock]*contradiction
 }
 

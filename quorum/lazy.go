@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -36,7 +36,7 @@ func Lazy(open func() (store.Store, error)) store.Store { return &lazy{open: ope
 type lazy struct {
 	open func() (store.Store, error)
 
-	mu        sync.Mutex
+	mu        lockorder.Mutex[lazy]
 	store     store.Store
 	opening   chan struct{} // closed when the try that is under way ends; nil without one
 	err       error         // of the last try

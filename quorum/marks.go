@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -30,7 +30,7 @@ type nodeStates struct {
 	prefix string
 
 	// mu guards the fields below; nothing is sent under it.
-	mu         sync.Mutex
+	mu         lockorder.Mutex[nodeStates]
 	nodes      marks
 	reading    *readRound    // the read that is under way
 	lastRead   time.Duration // when the last read began

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -31,7 +31,7 @@ type node struct {
 	pace   atomic.Int64 // see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.
-	mu         sync.Mutex
+	mu         lockorder.Mutex[node]
 	address    string
 	silent     bool          // a request got no answer, and nothing was answered since it was sent
 	asked      bool          // a request has ended

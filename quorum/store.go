@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -48,7 +48,7 @@ type Store struct {
 
 	// mu guards the fields below. Under it nothing is sent, no callback runs, and no other mutex
 	// of the package is locked.
-	mu            sync.Mutex
+	mu            lockorder.Mutex[Store]
 	acquisitions  map[string]*acquisition    // by attempt ID, see nameFor
 	lastSweep     int                        // how many acquisitions the last sweep left
 	subscriptions map[string][]*subscription // by channel

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -27,7 +28,7 @@ type subscription struct {
 
 	// The listener's functions run under mu and must not block: so they run one at a time, and
 	// none once closed is set.
-	mu     sync.Mutex
+	mu     lockorder.Mutex[subscription]
 	closed bool
 }
 

@@ -2,9 +2,9 @@ package quorum
 
 import (
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/window"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -17,7 +17,7 @@ import (
 // would otherwise repeat its requests, and all of their cancels.
 type lateWindow struct {
 	// mu guards the fields below.
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lateWindow]
 	window  window.Window
 	waiting []chan struct{}
 }
