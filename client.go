@@ -260,7 +260,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-c.gone:
 		return c.closeErr
 	case <-parent.Done():
-		return fmt.Errorf("holdfast: close: %w", parent.Err())
+		return errorf("holdfast: close: %w", parent.Err())
 	}
 }
 

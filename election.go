@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -171,9 +170,9 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	case c.life.IsClosing():
 		err = ErrClosed
 	case l.Err() != nil:
-		err = fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		err = errorf("%w: %w", ErrNotHeld, l.Err())
 	case ctx.Err() != nil:
-		err = fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err())
+		err = errorf("holdfast: election %q: %w", lk.name, ctx.Err())
 	default:
 		return l, nil
 	}
@@ -215,11 +214,11 @@ func (e *Election) resume(
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return cancel(fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
+		return cancel(errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
 	case err != nil || bad != nil:
 		return cancel(wrap("resuming", lk.name, cmp.Or(err, bad)))
 	case !line.Held:
-		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
+		return cancel(errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
 	}
 	needsCancel = true
 	h, err := newHold(lk, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
@@ -330,7 +329,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case ctx == nil:
 		return errNoContext
 	case l.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		return errorf("%w: %w", ErrNotHeld, l.Err())
 	}
 	if err := alreadyOver(ctx, "proclaiming a value for", l.Name()); err != nil {
 		return err
@@ -340,7 +339,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
 	case <-ctx.Done():
-		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
+		return errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
 	}
 	h := t.hold
 	answer, err := t.proclaim(ctx, wire.Value(value))
@@ -349,7 +348,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 		return wrap("proclaiming a value for", h.lock.name, err)
 	case answer == "gone":
 		h.endMissing(ctx)
-		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		return errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
 		return wrap("proclaiming a value for", h.lock.name, wire.BadAnswer(answer))
 	}

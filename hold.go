@@ -3,7 +3,6 @@
 package holdfast
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -113,7 +112,7 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	if c.life.IsClosing() {
 		return nil, ErrClosed
 	}
-	return nil, fmt.Errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
+	return nil, errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
 		lk.name, errLate, lk.ttl, &LostError{Name: lk.name, Reason: LossExpired})
 }
 

@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -383,7 +382,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
 	case !last && errors.Is(cause, ErrLost):
-		return false, fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+		return false, errorf("%w: %w", ErrNotHeld, h.endReason())
 	case !last:
 		h.stopIfDropped()
 		return true, nil
@@ -445,7 +444,7 @@ func (ls *leaseState) whenDone(ctx context.Context, ended error, release func(ct
 	case ctx == nil:
 		return errNoContext
 	case ended != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, ended)
+		return errorf("%w: %w", ErrNotHeld, ended)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		ls.hold.lock.client.life.Go(releaseLabel, func() { ls.reportRelease(release(context.WithoutCancel(ctx))) })

@@ -4,7 +4,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
@@ -216,13 +215,13 @@ func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err err
 		return false, h.releaseShared(ctx)
 	}
 	if as == asGuest {
-		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+		return true, errorf("%w: %w", ErrNotHeld, ErrReleased)
 	}
 	h.mu.Lock()
 	lost := h.peek().lost
 	h.mu.Unlock()
 	if lost != nil {
-		return true, fmt.Errorf("%w: %w", ErrNotHeld, lost)
+		return true, errorf("%w: %w", ErrNotHeld, lost)
 	}
 	h.stopIfDropped()
 	return true, nil
