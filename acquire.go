@@ -56,7 +56,7 @@ func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	switch {
 	case held == nil || !reenters && lk.want != wire.Exclusive:
 		return nil, nil
-	case held.hold.lock.rw.any(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
+	case held.hold.lock.rw.isSet(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
 		!reenters && !lk.canReenter:
 		// The caller would wait for itself.
 		return nil, held.deadlock()

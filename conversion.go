@@ -75,7 +75,7 @@ func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 	switch {
 	case ctx == nil:
 		return errNoContext
-	case !h.lock.rw.any():
+	case !h.lock.rw.isSet():
 		return invalid("the lease of %q does not belong to an RWMutex: only its leases can be converted", h.lock.name)
 	}
 	if err := ls.ended(); err != nil {

@@ -62,10 +62,10 @@ type term struct {
 	election *Election
 	hold     *hold
 
-	// turn is held during a proclamation, so that proclamations reach the server in the
+	// proclaiming is full during a proclamation, so that proclamations reach the server in the
 	// order of their numbers. Nothing else waits for it.
-	turn   chan struct{}
-	number uint64 // of the last proclamation; guarded by turn
+	proclaiming chan struct{}
+	number      uint64 // of the last proclamation; guarded by proclaiming
 
 	over chan struct{} // closed when the release has ended
 
@@ -237,7 +237,8 @@ func (e *Election) resume(
 
 func newLeadership(e *Election, lease *Lease, value string) *Leadership {
 	t := &term{
-		election: e, hold: lease.state.hold, turn: make(chan struct{}, 1), over: make(chan struct{}), value: value,
+		election: e, hold: lease.state.hold, value: value,
+		proclaiming: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	lease.state.mu.Lock()
 	defer lease.state.mu.Unlock()
@@ -336,8 +337,8 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	}
 	t := l.term
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case t.proclaiming <- struct{}{}:
+		defer func() { <-t.proclaiming }()
 	case <-ctx.Done():
 		return errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
 	}
@@ -358,7 +359,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	return nil
 }
 
-// proclaim sends one proclamation. The caller has the turn.
+// proclaim sends one proclamation. The caller has filled t.proclaiming.
 func (t *term) proclaim(ctx context.Context, word string) (string, error) {
 	h := t.hold
 	t.number++
@@ -375,9 +376,9 @@ const resignLimit = time.Second
 // the lease may have expired.
 func (t *term) resign(ctx context.Context) {
 	select {
-	case t.turn <- struct{}{}:
+	case t.proclaiming <- struct{}{}:
 		_, _ = t.proclaim(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
-		<-t.turn
+		<-t.proclaiming
 	default: // a proclamation is under way, and its value stays until the next leader's
 	}
 }

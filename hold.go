@@ -33,8 +33,8 @@ type hold struct {
 	handOvers atomic.Int32
 
 	// Guarded by the mutex of the notifier.
-	untold    int32 // its news that are in the queue
-	grantTold reported
+	undelivered    int32 // its news that are in the queue
+	grantDelivered reported
 
 	// Guarded by the turn: the goroutine that begins a lease of the hold.
 	tagged bool // the client's record has or had tags of it

@@ -42,8 +42,8 @@ type leaseState struct {
 	acquiredPC uintptr         // where the caller acquired it; 0 if there is no logger
 
 	leaseEnd
-	local     bool     // acquired without a request to the server
-	grantTold reported // guarded by the notifier
+	local          bool     // acquired without a request to the server
+	grantDelivered reported // guarded by the notifier
 
 	// mu, of the leaseEnd, guards the fields below.
 	left    bool // this first lease is released; re-entries beside it may still be live

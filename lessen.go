@@ -179,7 +179,7 @@ func (l lessening) ask(ctx context.Context, limit time.Duration) (wire.Answer, e
 func (l lessening) later() {
 	c := l.lock.client
 	until := max(c.now(), l.Deadline())
-	c.canceller.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
+	c.canceller.Until(request.Message{Until: until, SilentUntil: until, Send: func(ctx context.Context) (bool, error) {
 		_, err := l.ask(ctx, c.sender.Timeout)
 		return true, err
 	}})

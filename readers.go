@@ -125,7 +125,7 @@ func (lk *lock) readUnder(ctx, parent context.Context, try bool) (*Lease, error)
 			continue
 		}
 		h := held.hold
-		if !h.lock.rw.any() {
+		if !h.lock.rw.isSet() {
 			return nil, held.deadlock()
 		}
 		ls := newLeaseState(parent, h, true)
@@ -204,7 +204,7 @@ func (h *hold) joinUnder(ls, held *leaseState) (how admission, converting <-chan
 
 // unshare stops readers of this process from joining the hold.
 func (h *hold) unshare() {
-	if h.lock.rw.any() {
+	if h.lock.rw.isSet() {
 		h.lock.client.localQueue.Unshare(h.lock.key(), h)
 	}
 }

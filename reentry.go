@@ -127,7 +127,7 @@ func (ls *leaseState) holdCount() int {
 
 // deadlock returns the error for a call under the context of its own lock's lease.
 func (ls *leaseState) deadlock() error {
-	if ls.hold.lock.rw.any() && ls.hold.reads(ls) {
+	if ls.hold.lock.rw.isSet() && ls.hold.reads(ls) {
 		return errorf("holdfast: lock %q: %w: %w", ls.hold.lock.name, ErrDeadlock, errReads)
 	}
 	return errorf("holdfast: lock %q: %w", ls.hold.lock.name, ErrDeadlock)

@@ -121,7 +121,7 @@ func (r *releasing) later(action *script.Script, args []string) {
 			_, err = c.sender.Ask(ctx, action, lk.keys(), args)
 			return true, err
 		}
-		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
+		c.canceller.Until(request.Message{Until: until, SilentUntil: until, WatchLate: late, Send: again})
 	case late > 0:
 		c.canceller.CancelUnknown(lk.toCancel(r.hold.attemptID()))
 	default:

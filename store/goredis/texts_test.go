@@ -56,7 +56,8 @@ func TestAnErrorSaysEachThingOnce(t *testing.T) {
 			for _, err := range []error{tried, waited, read} {
 				assert.MustTrue(t, err != nil, "no error without a server")
 				said := map[string]int{}
-				for _, fact := range append(addr.FindAllString(err.Error(), -1), "holdfast:", `"x"`, "cannot be reached") {
+				facts := append(addr.FindAllString(err.Error(), -1), "holdfast:", `"x"`, "cannot be reached")
+				for _, fact := range facts {
 					said[fact] = strings.Count(err.Error(), fact)
 				}
 				for fact, n := range said {
