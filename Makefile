@@ -71,9 +71,9 @@ LATER = internal/servertest internal/versions verify/holdfast-verify verify/line
 # The race detector is for packages whose goroutines can race. Their tests take three to ten times as long with it. So
 # random tests in virtual time are short with it, and make test-all also runs them without it. The tests of single
 # decisions in quorum set and read its fields, so they run without it only.
-RACED = . quorum memstore store/goredis store/rueidis verify/rules \
+RACED = contract quorum memstore store/goredis store/rueidis verify/rules \
 	internal/adapter internal/batch internal/lifecycle internal/localqueue internal/pushes internal/renewer internal/request
-TWICE = . quorum
+TWICE = contract quorum
 
 # make test leaves these to the race detector of make test-all: what runs there is mostly a server, and to compile their
 # client libraries with it takes as long as their tests. Without it, what is compiled serves vet and the tool as well.
@@ -94,9 +94,9 @@ QUICK = CGO_ENABLED=0 $(GO) test -trimpath -buildvcs=false -vet=off
 .PHONY: quick
 quick: ## vet and test the library without the race detector, on memstore and one server (less than a minute)
 	$(NEEDS_SERVER)
-	@CGO_ENABLED=0 $(GO) vet -trimpath . ./memstore ./script
+	@CGO_ENABLED=0 $(GO) vet -trimpath . ./contract ./memstore ./script
 	@$(QUICK) -run 'TestTranscripts|TestHeader' ./script
-	@$(QUICK) $(TESTFLAGS) . ./memstore ./internal/localqueue ./internal/pushes ./internal/renewer ./internal/request
+	@$(QUICK) $(TESTFLAGS) . ./contract ./memstore ./internal/localqueue ./internal/pushes ./internal/renewer ./internal/request
 
 .PHONY: test
 test: $(GOTESTSUM) ## vet and test what changes with the library; installs a redis-server if there is none

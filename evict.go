@@ -25,6 +25,9 @@ type Eviction struct {
 	// client that waits joins the queue again with its next poll. Tokens keep rising, unless the
 	// fence itself is damaged and was ahead of the server's clock. Token must be 0.
 	Force bool
+	// Job, with Force, removes the record of the periodic job of that name, and leaves the lock
+	// alone. The server then remembers no run of the job, and no schedule.
+	Job bool
 }
 
 // Evict ends all holds of a lock, and raises the lock's fence. A resource that checks
@@ -52,12 +55,17 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")
 	case e.Force && e.Token != 0:
 		return 0, invalid("Eviction has Force and a Token: Force removes the record, whoever holds the lock")
+	case e.Job && !e.Force:
+		return 0, invalid("Eviction has Job and no Force: nothing else removes the record of a job")
 	}
 	token := e.Token >> c.handOverBits
 	if token == 0 && e.Token != 0 {
 		return 0, nil // no hold has so low a token, and the script takes 0 for any
 	}
 	key := wire.Key(c.cfg.Prefix, name)
+	if e.Job {
+		key = wire.PeriodicKey(c.cfg.Prefix, name)
+	}
 	ours, only := c.holdsOf(key, token), wire.Number(token)
 	if e.Force {
 		only = wire.Force

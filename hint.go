@@ -134,7 +134,7 @@ var hintsOfTexts = map[string]string{
 	"unknown command `EVAL":  forbiddenHint,
 	"Error compiling script": unreadableHint,
 	"is damaged: ": "find out which program wrote to the lock's key (ACL); " +
-		"holdfast evict --force, or Eviction.Force, removes the record",
+		"holdfast evict --force, or Eviction.Force, removes the record; of a job, with --job, or Eviction.Job",
 	"DB index is out of range":              "there is no such database on the server: choose a lower number, or none",
 	"SELECT is not allowed in cluster mode": "a Cluster has no database but 0: leave the number out",
 	"This instance has cluster support disabled": "the server is not in a Cluster: make the store from your client " +

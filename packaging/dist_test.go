@@ -30,8 +30,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// dist is the directory that all tests look at. TestMain fills it.
-var dist, version string
+// dist is the directory that all tests look at. TestMain fills it with the build of commit.
+var dist, version, commit string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "dist")
@@ -39,7 +39,12 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	dist = dir
-	p := packager{goTool: "go", ref: "HEAD", out: dist, say: func(string) {}}
+	head, err := exec.CommandContext(context.Background(), "git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		panic(err)
+	}
+	commit = strings.TrimSpace(string(head))
+	p := packager{goTool: "go", ref: commit, out: dist, say: func(string) {}}
 	list := strings.Split(platforms, ",")
 	if err := p.run(context.Background(), list); err != nil {
 		panic(err)
@@ -76,7 +81,7 @@ func TestTwoBuildsAreTheSame(t *testing.T) {
 	top := strings.TrimSpace(succeed(t, ".", "git", "rev-parse", "--show-toplevel"))
 	clone := filepath.Join(t.TempDir(), "another place")
 	succeed(t, ".", "git", "clone", "--quiet", top, clone)
-	succeed(t, clone, "git", "checkout", "--quiet", strings.TrimSpace(succeed(t, top, "git", "rev-parse", "HEAD")))
+	succeed(t, clone, "git", "checkout", "--quiet", commit)
 	t.Chdir(clone)
 	again := t.TempDir()
 	for key, value := range map[string]string{

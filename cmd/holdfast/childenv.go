@@ -25,6 +25,8 @@ const (
 	envPermits = "HOLDFAST_LOCK_PERMITS"
 	envLimit   = "HOLDFAST_LOCK_LIMIT"
 	envOwner   = "HOLDFAST_LOCK_OWNER"
+
+	envPrefixOfKeys = "HOLDFAST_PREFIX"
 )
 
 // heldLock is what a command finds about its lock. The holder ID is not in it: with
@@ -39,6 +41,7 @@ type heldLock struct {
 	at             time.Time
 	chain          string
 	server         string // its URL without the password; empty: the command finds it by itself
+	prefix         string // of the keys; empty: the command finds it by itself
 }
 
 // flagVariables are the variables that set a flag of some command. A command under a lock does not inherit
@@ -73,7 +76,8 @@ func isSecret(name, value string) bool {
 }
 
 // environment is the environment of a command. Our variables replace those of an outer
-// run: of two with one name, some programs take the first. The command does not inherit options.
+// run: of two with one name, some programs take the first. The command does not inherit options, but where the
+// locks are.
 //
 // Without --pass-url, the password is not in it. The rest of the URL is: a holdfast
 // inside the command might fall back to another server otherwise. It would lock nothing,
@@ -95,6 +99,9 @@ func environment(base []string, g heldLock, options []string, passURL bool) []st
 	}
 	if g.owner != "" {
 		ours = append(ours, envOwner+"="+g.owner)
+	}
+	if g.prefix != "" {
+		ours = append(ours, envPrefixOfKeys+"="+g.prefix)
 	}
 	if !passURL && g.server != "" {
 		ours = append(ours, "HOLDFAST_REDIS="+g.server)

@@ -66,6 +66,7 @@ A command under holdfast run finds these variables:
                              Nobody can release a lock with it
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast that
                              the command starts
+  HOLDFAST_PREFIX            the prefix of the keys, if --prefix has set another one
 holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN (with
 --owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command
 under holdfast run has no HOLDFAST_LOCK_ID: its lock belongs to holdfast run.

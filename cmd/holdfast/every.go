@@ -168,7 +168,7 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 	defer j.close()
 	name := j.names[0]
 	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.server.prefix, name)}, mode: "exclusive",
-		ttl: time.Duration(j.ttl), server: j.server.public, chain: os.Getenv(envChain)}
+		ttl: time.Duration(j.ttl), server: j.server.public, prefix: j.server.inner(), chain: os.Getenv(envChain)}
 	if j.splay > 0 {
 		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil { //nolint:gosec // it spreads load
 			return codeSignal + proc.Number(sig), "interrupted", nil

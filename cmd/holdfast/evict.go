@@ -38,7 +38,9 @@ has acquired the lock in the meantime, that one keeps it.
 With --force, evict removes the lock's record, whatever is in it: a record that is
 damaged (error FORMAT), or data of another program at the lock's key (WRONGTYPE). Use it
 if no other command can read the record. All holds end, and nobody waits any more: a
-client that waits joins the queue again with its next poll. Tokens keep rising.
+client that waits joins the queue again with its next poll. Tokens keep rising. With
+--job, too, it removes the record of the periodic job NAME: its schedule and its last run
+are forgotten, and it may run at once.
 
 Exit code: 0 if holds were ended, or if the lock is free. 75 if --if-token names another
 token than the holder's. For others, see holdfast help exit-codes.
@@ -53,7 +55,7 @@ fields of holdfast status --json, as the lock was before, and:
 type evictOptions struct {
 	reason, by, token string
 	yes, asJSON       bool
-	force             bool
+	force, job        bool
 }
 
 func newEvict(a *app) *cobra.Command {
@@ -74,6 +76,7 @@ func newEvict(a *app) *cobra.Command {
 	flags.StringVar(&o.token, "if-token", "", "only if the holder has this token")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&o.force, "force", false, "remove the lock's record, whatever is in it")
+	flags.BoolVar(&o.job, "job", false, "with --force: the record of the periodic job, and not of the lock")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
 	level := verbosity(a, flags)
@@ -94,7 +97,11 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	if err := wire.CheckName(name); err != nil {
 		return usageError("lock name: "+err.Error(), "")
 	}
-	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, Force: o.force}
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason}
+	if o.job && !o.force {
+		return usageError("--job without --force: evict ends no run of a job",
+			"write --force to remove the job's record")
+	}
 	if o.force && o.token != "" {
 		return usageError("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
 			"leave one out")
@@ -114,20 +121,17 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		return err
 	}
 	defer s.closeSoon()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	read := s.client.Holders
-	if o.asJSON {
-		read = s.client.Inspect
+	if o.force {
+		return o.remove(a, s, name, in, w)
 	}
-	state, err := read(ctx, name)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+	state, err := o.read(s.client)(ctx, name)
 	var job holdfast.JobInfo
 	if err == nil && (o.asJSON || !state.Held()) {
 		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run
 	}
 	cancel()
 	switch {
-	case o.force && (err == nil || hasNoRecord(err)):
-		return o.remove(a, s, state, err, in, w)
 	case err != nil:
 		return s.explain(name, err)
 	case !state.Held() && job.Run != nil:
@@ -142,7 +146,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		// Evict the present holder, and not a client that acquires the lock while we ask.
 		e.Token = state.Holders[0].Token
 	}
-	if err := o.confirm(state, nil, in, w); err != nil {
+	if err := o.confirm(state, holdfast.JobInfo{}, nil, in, w); err != nil {
 		return err
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
@@ -159,27 +163,51 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	return o.print(w, a.server.prefix, state, job, n)
 }
 
+// read reads the lock: only --json shows the waiters.
+func (o *evictOptions) read(c *holdfast.Client) func(context.Context, string) (holdfast.LockInfo, error) {
+	if o.asJSON {
+		return c.Inspect
+	}
+	return c.Holders
+}
+
 // hasNoRecord reports whether err says that the lock's key has no record that this program can read.
 func hasNoRecord(err error) bool {
 	refused, is := errors.AsType[*holdfast.ServerError](err)
 	return errors.Is(err, wire.ErrAnswer) || is && (refused.Code == "FORMAT" || refused.Code == "WRONGTYPE")
 }
 
-// remove removes the record of a lock. cannot is why it cannot be read, nil if it can.
-func (o *evictOptions) remove(
-	a *app, s *server, state holdfast.LockInfo, cannot error, in io.Reader, w io.Writer,
-) error {
-	if err := o.confirm(state, cannot, in, w); err != nil {
-		return err
-	}
+// remove removes the record of a lock or of a job, whether or not it can be read.
+func (o *evictOptions) remove(a *app, s *server, name string, in io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
-	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, Force: true}
-	n, err := s.client.Evict(ctx, state.Name, e)
-	if err != nil {
-		return s.explain(state.Name, err)
+	state, job, cannot := holdfast.LockInfo{Name: name}, holdfast.JobInfo{Name: name}, error(nil)
+	explain := s.explain
+	if o.job {
+		explain = s.explainJob
+		job, cannot = s.client.InspectJob(ctx, name)
+	} else {
+		state, cannot = o.read(s.client)(ctx, name)
 	}
-	return o.print(w, a.server.prefix, state, holdfast.JobInfo{}, n)
+	if cannot != nil && !hasNoRecord(cannot) {
+		return explain(name, cannot)
+	}
+	if err := o.confirm(state, job, cannot, in, w); err != nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
+	defer cancel()
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, Force: true, Job: o.job}
+	n, err := s.client.Evict(ctx, name, e)
+	if err != nil {
+		return explain(name, err)
+	}
+	if n == 0 && !o.job {
+		if _, err := s.client.InspectJob(ctx, name); hasNoRecord(err) {
+			a.say.warnf("write --job, too, to remove the record of the job", "%s", plain(err))
+		}
+	}
+	return o.print(w, a.server.prefix, state, job, n)
 }
 
 // evictedJSON is the JSON of evict: a contract, described in evictLong.
@@ -195,8 +223,14 @@ func (o *evictOptions) print(
 ) (err error) {
 	switch name := oneLine(state.Name); {
 	case o.asJSON:
-		before := stateWithJob(state, job, wire.Key(prefix, state.Name))
+		key := wire.Key(prefix, state.Name)
+		if o.job {
+			key = wire.PeriodicKey(prefix, state.Name)
+		}
+		before := stateWithJob(state, job, key)
 		err = writeJSON(w, evictedJSON{before, n, o.force && n > 0})
+	case n == 0 && o.job:
+		_, err = fmt.Fprintf(w, "%s is no job: there is nothing to remove\n", name)
 	case n == 0:
 		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
 	case o.force:
@@ -209,7 +243,9 @@ func (o *evictOptions) print(
 }
 
 // confirm shows who holds the lock, or why nobody knows, and asks for the lock's name.
-func (o *evictOptions) confirm(state holdfast.LockInfo, cannot error, in io.Reader, w io.Writer) error {
+func (o *evictOptions) confirm(
+	state holdfast.LockInfo, job holdfast.JobInfo, cannot error, in io.Reader, w io.Writer,
+) error {
 	if o.yes {
 		return nil
 	}
@@ -224,11 +260,18 @@ func (o *evictOptions) confirm(state holdfast.LockInfo, cannot error, in io.Read
 	for _, h := range state.Holders {
 		fmt.Fprintf(&b, "%s is held %s.\n", oneLine(state.Name), briefly(h))
 	}
+	if job.Run != nil {
+		fmt.Fprintf(&b, "The job %s is running, %s.\n", oneLine(state.Name), briefly(*job.Run))
+	}
 	if cannot != nil {
 		fmt.Fprintf(&b, "The record of %s cannot be read: %s\n", oneLine(state.Name), oneLine(cannot.Error()))
 	}
 	if o.force {
-		fmt.Fprintf(&b, "This removes the record, with all holders and waiters.\n")
+		what := "with all holders and waiters"
+		if o.job {
+			what = "with the schedule and the last run of the job"
+		}
+		fmt.Fprintf(&b, "This removes the record, %s.\n", what)
 	}
 	fmt.Fprintf(&b, "The holder may be at work. To evict, type the lock's name: ")
 	if _, err := io.WriteString(w, b.String()); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"strings"
@@ -83,4 +84,43 @@ func FuzzAddresses(f *testing.F) {
 		}
 		assert.False(t, strings.Contains(said.String(), secret), "%q: the password is said: %s", text, said.String())
 	})
+}
+
+// No part of a password is in a message, whatever stands in it and around it. The parts are marked by zq, and
+// between them is all that a URL or a shell has a use for.
+func TestNoPartOfAPasswordIsSaid(t *testing.T) {
+	chance := rand.New(rand.NewPCG(37, 1)) //nolint:gosec // no secret
+	pick := func(of ...string) string { return of[chance.IntN(len(of))] }
+	between := strings.Split("/ ? # % @ : [ ] & = + , ; ' \" < > { } | ^ ` $ ! * ( ) ~ - _ %20 %zz %4 // :// \\ \t \n é", " ")
+	var said strings.Builder
+	a := &app{say: &printer{w: &said, level: levelVerbose}}
+	_ = newRoot(a)
+	for range 10_000 {
+		secret := ""
+		for range 1 + chance.IntN(3) {
+			secret += pick("", pick(between...)) + "zq" + pick("a", "7", "7b") + pick("", pick(between...))
+		}
+		text := pick("redis://", "rediss://", "valkey://", "redis+sentinel://", "redis+cluster://", "unix://",
+			"http://", "REDIS://", "redis:/", "", "redis+://")
+		host := pick("h", "h:1", "[::1]:6379", "h:1,g:2", ":1", "", "h:", "h:99999", "/tmp/x.sock")
+		if chance.IntN(4) == 0 {
+			name := pick("password", "db", "pool_size", "read_timeout", "authSource", "max_retries", "protocol", "addr",
+				"sentinel_password", secret+"7")
+			text += host + pick("", "/", "/0", "/name") + "?" + name + "=" + secret
+		} else {
+			text += pick("", "u", "u%41", "default") + ":" + secret + "@" + host +
+				pick("", "/", "/0", "/name", "/name/1", "/x") + pick("", "?db=1", "?skip_verify=true", "?x=y&x=y", "#f")
+		}
+		said.Reset()
+		a.server.urls = commandline.URLs{text}
+		s, err := a.locate(func(string) (string, bool) { return "", false })
+		if err != nil {
+			said.WriteString(err.Error() + hintOf(err))
+		} else {
+			said.WriteString(s.address + s.public + s.title())
+		}
+		said.WriteString(strings.Join(withoutSecrets([]string{text, "--redis=" + text, "-u" + text}), " "))
+		all := said.String()
+		assert.False(t, strings.Contains(all, "zq"), "%q: a part of the password is said: %s", text, all)
+	}
 }

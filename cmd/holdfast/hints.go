@@ -132,7 +132,7 @@ func likeFlock(cmd *cobra.Command, names []string, bare bool) error {
 	const script = "for a lock around several commands, write them after --, as in holdfast run NAME -- sh -c '...', " +
 		"or use holdfast acquire and holdfast release"
 	url := cmd.Flags().Lookup("redis")
-	unlock := url.Changed && slices.Contains(os.Args[1:], "-u") && !strings.ContainsAny(url.Value.String(), ":.")
+	unlock := url.Changed && slices.Contains(os.Args[1:], "-u") && !strings.ContainsAny(url.Value.String(), ":.@")
 	switch {
 	case unlock && cmd.CalledAs() == "flock":
 		return usageError(fmt.Sprintf("-u takes a server, and %q is not one: there is no unlock flag", url.Value),
@@ -331,7 +331,8 @@ func withoutSecrets(words []string) []string {
 	return shown
 }
 
-var passwordInURL = regexp.MustCompile(`:.*@`)
+// passwordInURL matches a text that may have a password before an @, or in a parameter.
+var passwordInURL = regexp.MustCompile(`(?s):.*@|\?.*=`)
 
 // unquoted are the characters that mean nothing to a shell.
 const unquoted = "%+,-./:=@_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

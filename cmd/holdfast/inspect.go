@@ -92,7 +92,7 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		for _, h := range state.Holders {
 			fmt.Fprintf(&b, "  attempt  %s\n", oneLine(h.HolderID))
 		}
-		fmt.Fprintf(&b, "  fence    %d\n  key      %s\n", state.Fence, key)
+		fmt.Fprintf(&b, "  fence    %d\n  key      %s\n", state.Fence, oneLine(key))
 		infos := s.nodesOfQuorum(ctx)
 		for i, n := range infos {
 			fmt.Fprintf(&b, "  server   %s %s\n", s.nodes[i].address, nodeText(n))

@@ -12,12 +12,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // authority signs certificates of one generation.
@@ -141,4 +143,42 @@ func TestThePasswordIsReadForEachConnection(t *testing.T) {
 	assert.Must(t, os.Remove(file))
 	_, password, err := login(t.Context())
 	assert.True(t, password == "third" && err == nil, "without the file: %s, %v", password, err)
+}
+
+// The Sentinels may have a password of their own, and it may change, too.
+func TestTheSentinelsPasswordIsReadForEachConnection(t *testing.T) {
+	t.Parallel()
+	sen := redistest.StartSentinel(t)
+	primary := sen.Primary()
+	at, err := parseTarget(strings.TrimSuffix(scheme(), "://") + "+sentinel://" + strings.Join(sen.Addrs(), ",") + "/" +
+		redistest.SentinelName)
+	assert.Must(t, err)
+	at.options.TLSConfig = redistest.TLS()
+	a := &app{}
+	a.server.sentinelFile = filepath.Join(t.TempDir(), "password")
+	var admins []*redistest.Conn
+	for _, s := range sen.Sentinels {
+		admins = append(admins, s.Dial(t))
+	}
+	change := func(password string) {
+		for _, admin := range admins {
+			admin.Do(t, "ACL", "SETUSER", "default", "resetpass", ">"+password)
+			admin.Do(t, "CLIENT", "KILL", "USER", "default", "SKIPME", "yes")
+		}
+		primary.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		assert.Must(t, os.WriteFile(a.server.sentinelFile, []byte(password+"\n"), 0o600))
+	}
+	change("first")
+	login, err := a.sentinel(func(string) (string, bool) { return "", false })
+	assert.Must(t, err)
+	rdb := at.client(t.Context(), login)
+	defer rdb.Close()
+	assert.NoError(t, rdb.Ping(t.Context()).Err())
+	change("second")
+	assert.NoError(t, rdb.Ping(t.Context()).Err())
+	_, err = at.askSentinel(t.Context(), sen.Addrs()[0], login)
+	assert.NoError(t, err)
+	assert.Must(t, os.WriteFile(a.server.sentinelFile, []byte("wrong"), 0o600))
+	_, err = at.askSentinel(t.Context(), sen.Addrs()[0], login)
+	assert.True(t, redis.HasErrorPrefix(err, "WRONGPASS"), "the wrong password: %v", err)
 }

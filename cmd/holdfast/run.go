@@ -296,7 +296,8 @@ func (r *run) logger() *slog.Logger {
 // surround notes what the command will find about its lock, and which runs there are around this one.
 func (r *run) surround() {
 	chain := strings.Fields(os.Getenv(envChain))
-	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl), server: r.server.public}
+	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl),
+		server: r.server.public, prefix: r.server.inner()}
 	if r.permits > 0 {
 		h.permits, h.limit = r.weight, r.permits
 	}

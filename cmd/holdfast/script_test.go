@@ -158,12 +158,13 @@ func proxyCmd(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("PROXY", scheme()+w.proxy.Addr())
 }
 
-// faultCmd: fault blackhole|pass|pause|continue|kill|lose. A node of a Cluster that is lost has no
-// replica that replaces it.
+// faultCmd: fault blackhole|pass|pause|continue|kill|spoil|mend|lose. With spoil the server cannot save. A node
+// of a Cluster that is lost has no replica that replaces it.
 func faultCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
 	faults := map[string]func(){"kill": func() { w.server.Kill() }, "restart": func() { w.server.Restart() },
-		"pause": func() { w.server.Pause() }, "continue": func() { w.server.Continue() }}
+		"pause": func() { w.server.Pause() }, "continue": func() { w.server.Continue() },
+		"spoil": func() { ts.Check(w.server.SpoilSaves()) }, "mend": func() { ts.Check(w.server.MendSaves()) }}
 	if w.cluster != nil {
 		faults["lose"] = func() {
 			for _, s := range append(w.cluster.ReplicasOf(w.server), w.server) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,6 +151,14 @@ func (c counter) Scan(ctx context.Context, prefix string, visit func(keys []stri
 	})
 }
 
+// inner is the prefix for a holdfast inside a command, empty if that finds the same one by itself.
+func (s *server) inner() string {
+	if s.prefix == cmp.Or(os.Getenv(envPrefixOfKeys), defaultPrefix) {
+		return ""
+	}
+	return s.prefix
+}
+
 // title is where the locks are, on one line for people.
 func (s *server) title() string {
 	if len(s.nodes) > 1 {
@@ -270,8 +279,12 @@ func (a *app) password(options *redis.Options, lookup func(string) (string, bool
 
 // sentinel is the login at the Sentinels.
 func (a *app) sentinel(lookup func(string) (string, bool)) (*redis.Options, error) {
-	password, err := secret("--sentinel-password-file", a.server.sentinelFile, "HOLDFAST_SENTINEL_PASSWORD", lookup)
-	return &redis.Options{Username: a.server.sentinelUser, Password: password}, err
+	file, user := a.server.sentinelFile, a.server.sentinelUser
+	password, err := secret("--sentinel-password-file", file, "HOLDFAST_SENTINEL_PASSWORD", lookup)
+	if file != "" {
+		return &redis.Options{Username: user, CredentialsProviderContext: loginOf(user, file, password)}, err
+	}
+	return &redis.Options{Username: user, Password: password}, err
 }
 
 // secret reads a password from the file of a flag, or else from the environment.

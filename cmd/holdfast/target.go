@@ -100,7 +100,7 @@ func checkURL(text string) error {
 	}
 	_, err := url.PathUnescape(user)
 	switch {
-	case !socket && strings.Contains(behind, "@"), socket && hosts != "" && !hasUser, err != nil,
+	case (!socket || hasUser) && strings.Contains(behind, "@"), socket && hosts != "" && !hasUser, err != nil,
 		strings.Contains(user, "@"):
 		return errors.New("a user name or a password in a URL must be percent-encoded " +
 			"(/ is %2F, ? is %3F, # is %23, % is %25, @ is %40); or put the password into HOLDFAST_PASSWORD")
@@ -284,9 +284,10 @@ func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.Univ
 			MasterName: t.primary, SentinelAddrs: t.addrs(),
 			SentinelUsername: sentinel.Username, SentinelPassword: sentinel.Password,
 			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
-			DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
+			CredentialsProviderContext: o.CredentialsProviderContext,
+			DialTimeout:                o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: logInto(sentinel),
 		})
-		rdb.Options().CredentialsProviderContext = o.CredentialsProviderContext // FailoverOptions have no such field
+		rdb.Options().OnConnect = setName // the options above are those of the connections to Sentinels, too
 		return rdb
 	case inCluster:
 		return t.clusterClient()
@@ -335,7 +336,8 @@ func modeOf(hello any) any {
 func (t *target) askSentinel(ctx context.Context, addr string, login *redis.Options) ([]string, error) {
 	s := redis.NewSentinelClient(&redis.Options{
 		Addr: addr, Username: login.Username, Password: login.Password,
-		TLSConfig: t.options.TLSConfig, Dialer: t.options.Dialer,
+		CredentialsProviderContext: login.CredentialsProviderContext,
+		TLSConfig:                  t.options.TLSConfig, Dialer: t.options.Dialer,
 		DialTimeout: probeTimeout, ReadTimeout: probeTimeout, MaxRetries: -1, DialerRetries: 1,
 		MaintNotificationsConfig: t.options.MaintNotificationsConfig,
 	})
@@ -386,6 +388,24 @@ func (t *target) clusterClient() redis.UniversalClient {
 		DialTimeout:                o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
 		MaintNotificationsConfig: o.MaintNotificationsConfig,
 	})
+}
+
+// logInto logs a connection to a Sentinel in, if the password is in a file: go-redis has one password for all
+// connections to Sentinels.
+func logInto(sentinel *redis.Options) func(context.Context, *redis.Conn) error {
+	if sentinel.CredentialsProviderContext == nil {
+		return setName
+	}
+	return func(ctx context.Context, conn *redis.Conn) error {
+		user, password, err := sentinel.CredentialsProviderContext(ctx)
+		if err == nil && password != "" {
+			err = conn.AuthACL(ctx, cmp.Or(user, "default"), password).Err()
+		}
+		if err != nil {
+			return err
+		}
+		return setName(ctx, conn)
+	}
 }
 
 // clientName is for operators who read CLIENT LIST.

@@ -108,7 +108,8 @@ answer = 'failed ' .. n .. ' ' .. done.err
 break
 end
 end
-call('HSET', KEYS[1], 'call', id, 'answer', answer)
+-- The token again: a command, such as FLUSHDB, may have removed it.
+call('HSET', KEYS[1], 'token', token, 'call', id, 'answer', answer)
 return answer
 `)
 	readScript = define("fence_read", `#!lua
@@ -136,8 +137,8 @@ func define(name, text string) *script.Script {
 // connection breaks, Do sends the step once more. It takes effect once, unless another call under the same
 // token comes between.
 //
-// If keys are in different slots of a Cluster, or a command has more than 7,000 words, the error is a
-// [fence.ErrInvalid], and nothing was sent.
+// If keys are in different slots of a Cluster, a command has more than 7,000 words, or a key is the guard's
+// own, the error is a [fence.ErrInvalid], and nothing was sent.
 func (g Guard) Do(ctx context.Context, resource string, token uint64, commands ...Command) error {
 	keys, err := g.keys(resource, token, commands)
 	if err != nil {
@@ -209,6 +210,10 @@ func (g Guard) keys(resource string, token uint64, commands []Command) ([]string
 				fence.ErrInvalid, c.Name, words, mostWords)
 		}
 		for _, key := range c.Keys {
+			if key == own {
+				return nil, fmt.Errorf("%w: %s has the guard's own key %q: use Reset to forget its token",
+					fence.ErrInvalid, c.Name, own)
+			}
 			if g.Store.Group(key) != group {
 				return nil, fmt.Errorf("%w: %q is in another slot of the Cluster than the guard's key %q: "+
 					"give both the same hash tag, such as {%s}", fence.ErrInvalid, key, own, tag(resource))

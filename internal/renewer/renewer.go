@@ -66,7 +66,7 @@ type Config struct {
 	Lost func(it *Item, reason Reason)
 	// Timeout is after how long a request counts as late, and the next one may be sent. A third of the
 	// TTL of each lease, and its old deadline, count too. An answer is taken for longer, see
-	// [leasetime.RenewalLimit].
+	// [leasetime.RenewalLimit] and, for a short lease, sending.limit.
 	Timeout time.Duration
 	// Late is the error of a request that is late; nil: the end of a context.
 	Late error
@@ -99,6 +99,8 @@ type Renewer struct {
 
 	groups map[string]*group
 	paused []*group // late groups that had no request under way for a moment
+
+	took time.Duration // how long the last request took that was answered
 
 	// awaited has a channel for each lease whose renewal somebody waits for, see Shorten.
 	awaited map[*Item]chan struct{}
@@ -458,14 +460,21 @@ type sending struct {
 	batch []Asked
 	sent  time.Duration
 	bound time.Duration // after that it counts as late
+	ends  time.Duration // then the request ends, unless another one has renewed a lease of the batch
 	whole bool          // the bound is all of the time that a request may have
 	late  bool          // it counts as late, or has ended; guarded by the renewer's mu
 }
 
-// limit sets after how long the batch counts as late, and returns how long an answer is taken. r.mu is
-// held.
-func (s *sending) limit(timeout time.Duration) (limit time.Duration) {
-	limit, whole := time.Duration(math.MaxInt64), timeout
+// limit sets after how long the batch counts as late, and returns how long an answer is taken. took is how long the
+// last answer took. r.mu is held.
+//
+// A process that gets its processor rarely reads each answer late. So the answer to the renewal of a short lease is
+// taken for longer than the bound, after which the next renewal goes out. A store notices a dead connection after a
+// part of that time. And if answers take long anyway, the next renewal waits for that, because it would need another
+// connection.
+func (s *sending) limit(timeout, took time.Duration) (limit time.Duration) {
+	limit, bound, whole := time.Duration(math.MaxInt64), timeout, timeout
+	s.ends = limit
 	for _, a := range s.batch {
 		// A renewal that arrives after the old deadline has no effect. So the request
 		// ends then, by the clock of the client.
@@ -473,13 +482,21 @@ func (s *sending) limit(timeout time.Duration) (limit time.Duration) {
 		if a.unconfirmed {
 			left = leasetime.ConfirmWithin(left)
 		}
-		if !patient(a.Hold) {
-			left = min(left, leasetime.RenewalLimit(a.TTL, s.sent-a.due))
-			whole = leasetime.RequestLimit(whole, a.TTL)
+		if patient(a.Hold) {
+			limit = min(limit, left)
+			continue
 		}
-		limit = max(min(limit, left), 0)
+		part := leasetime.RenewalLimit(a.TTL, s.sent-a.due)
+		whole = leasetime.RequestLimit(whole, a.TTL)
+		bound = min(bound, max(part, took+took/2), left)
+		if part < timeout && !a.unconfirmed {
+			s.ends, part = min(s.ends, left), min(timeout, 4*part)
+			left = part // not the end of the lease, which another answer may move
+		}
+		limit = min(limit, left, part)
 	}
-	s.bound = min(timeout, limit)
+	limit = max(limit, 0)
+	s.bound = max(min(bound, limit), 0)
 	s.whole = s.bound >= whole
 	return limit
 }
@@ -495,24 +512,44 @@ func patient(h Hold) bool {
 func (r *Renewer) renew(g *group, batch []Asked) {
 	s := &sending{g: g, batch: batch, sent: r.cfg.Now()}
 	r.mu.Lock()
-	limit := s.limit(r.cfg.Timeout)
+	limit := s.limit(r.cfg.Timeout, r.took)
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.ctx, limit)
 	defer cancel()
 	if s.bound < limit {
-		r.work.Add(1)
-		timer := time.AfterFunc(s.bound, func() {
-			defer r.work.Done()
-			r.noteLate(s)
-		})
-		defer func() {
-			if timer.Stop() {
-				r.work.Done()
+		defer r.after(s.bound, func() { r.noteLate(s) })()
+	}
+	if s.ends < limit {
+		defer r.after(s.ends, func() {
+			if !r.trusted(s.batch) {
+				cancel()
 			}
-		}()
+		})()
 	}
 	outcomes, err := r.cfg.Renew(ctx, batch)
 	r.note(s, outcomes, err)
+}
+
+// after calls f later, unless stop is called before.
+func (r *Renewer) after(d time.Duration, f func()) (stop func()) {
+	r.work.Add(1)
+	timer := time.AfterFunc(d, func() {
+		defer r.work.Done()
+		f()
+	})
+	return func() {
+		if timer.Stop() {
+			r.work.Done()
+		}
+	}
+}
+
+// trusted reports whether a lease of the batch is still trusted.
+func (r *Renewer) trusted(batch []Asked) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.cfg.Now()
+	return slices.ContainsFunc(batch, func(a Asked) bool { return a.index >= 0 && a.Deadline() > now })
 }
 
 // noteLate notes that a request has no answer in time.
@@ -542,6 +579,9 @@ func (r *Renewer) note(s *sending, outcomes []Outcome, err error) {
 	r.mu.Lock()
 	wasLate := s.late
 	s.late = true
+	if err == nil {
+		r.took = now - s.sent
+	}
 	for i, a := range s.batch {
 		if !wasLate {
 			a.step = idle

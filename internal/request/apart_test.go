@@ -126,3 +126,29 @@ func TestARenewalThatIsRefusedForAllEndsSoon(t *testing.T) {
 	assert.True(t, errors.Is(err, refusal), "the error is %v", err)
 	assert.AtMost(t, requests, 61, "requests")
 }
+
+// What one client has written hides no other, whether it is a word that is none or a line more.
+func TestAClientThatCannotBeReadHidesNoOther(t *testing.T) {
+	s := request.New(request.Config{Store: memstore.New(), Prefix: "p", Timeout: time.Second, Retention: "60000"})
+	odd := map[int][]string{
+		3: {"60000", "x\nclient evil h 1 v 5", "host", "1", "v1", "5"}, 5: {"60000", "a b", "host", "1", "v1", "5"},
+		7: {"60000", "app", "host", "99999999999999999999", "v1", "5"},
+		9: {"60000", "app", "host", "1", "v1", "-1\nunknown"},
+	}
+	for _, ids := range [][]int{{3}, {5, 7}, {3, 5, 7, 9}} {
+		var asked []request.ClientNotes
+		for i := range 100 {
+			said := []string{"60000", "app", "host", "1", "v1", "5"}
+			if slices.Contains(ids, i) {
+				said = odd[i]
+			}
+			_, err := s.Run(t.Context(), script.RegisterClient, []string{wire.ClientKey("p", fmt.Sprint(i))}, said)
+			assert.Must(t, err)
+			asked = append(asked, request.ClientNotes{ID: fmt.Sprint(i)})
+		}
+		for i, line := range s.ReadClients(t.Context(), asked) {
+			known := line != nil && line.App == "app"
+			assert.True(t, known != slices.Contains(ids, i), "with %d: client %d is %+v", ids, i, line)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -56,8 +57,8 @@ func (s *Sender) ReadClients(ctx context.Context, asked []ClientNotes) []*wire.C
 	return said
 }
 
-// readClients reads some clients in one request. If the server refuses that because of one key,
-// each is asked for alone.
+// readClients reads some clients in one request. If the server refuses that because of one key, or if one of
+// them has written more lines than one, each is asked for alone.
 func (s *Sender) readClients(ctx context.Context, asked []ClientNotes, said []*wire.ClientLine, part []int) {
 	keys, args := make([]string, len(part)), make([]string, len(part))
 	for i, n := range part {
@@ -66,17 +67,17 @@ func (s *Sender) readClients(ctx context.Context, asked []ClientNotes, said []*w
 	if len(part) == 1 {
 		args = asked[part[0]].Fields
 	}
+	var lines []*wire.ClientLine
 	answer, err := s.Run(ctx, script.ReadClient, keys, args)
-	if ConcernsAKey(err) && len(part) > 1 {
+	if err == nil {
+		lines, err = wire.ParseClients(answer, len(part))
+	}
+	if (ConcernsAKey(err) || errors.Is(err, wire.ErrAnswer)) && len(part) > 1 {
 		for _, n := range part {
 			s.readClients(ctx, asked, said, []int{n})
 		}
 		return
 	}
-	if err != nil {
-		return
-	}
-	lines, err := wire.ParseClients(answer, len(part))
 	if err != nil {
 		return
 	}

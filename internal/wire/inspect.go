@@ -258,6 +258,7 @@ type ClientLine struct {
 // unknown one.
 func ParseClients(answer string, n int) ([]*ClientLine, error) {
 	var list []*ClientLine
+	var bad []int
 	for line := range strings.SplitSeq(answer, "\n") {
 		kind, _, _ := strings.Cut(line, " ")
 		switch kind {
@@ -265,11 +266,11 @@ func ParseClients(answer string, n int) ([]*ClientLine, error) {
 			list = append(list, nil)
 			continue
 		case "client":
-			c, _, err := ParseClient(line)
-			if err != nil {
-				return nil, err
+			// What one client has written is no reason to forget the others.
+			c, known, _ := ParseClient(line)
+			if list = append(list, &c); !known {
+				bad = append(bad, len(list)-1)
 			}
-			list = append(list, &c)
 			continue
 		}
 		if len(list) == 0 || list[len(list)-1] == nil {
@@ -279,6 +280,9 @@ func ParseClients(answer string, n int) ([]*ClientLine, error) {
 	}
 	if len(list) != n {
 		return nil, BadAnswer(answer)
+	}
+	for _, i := range bad {
+		list[i] = nil
 	}
 	return list, nil
 }

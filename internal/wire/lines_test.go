@@ -42,6 +42,19 @@ func TestAClientIsReadAsItAnnouncedItself(t *testing.T) {
 	}
 }
 
+// One client that has written nonsense does not hide the others.
+func TestAClientThatCannotBeReadHidesNoOther(t *testing.T) {
+	list, err := ParseClients("client a h 1 v 2\nclient b h 99999999999999999999 v 2\nnoted\nnote tags:1 x\nunknown\n"+
+		"client c h 3 v 4\nnote tags:1 y", 4)
+	assert.Must(t, err)
+	assert.True(t, list[0].App == "a" && list[1] == nil && list[2] == nil && list[3].App == "c" &&
+		list[3].Notes["tags:1"] == "y", "%+v", list)
+	for _, odd := range []string{"client a h 1 v 2", "noted", "unknown\nnoted\nunknown", "client a\nunknown\nunknown"} {
+		_, err := ParseClients(odd, 2)
+		assert.True(t, err != nil, "%q is accepted", odd)
+	}
+}
+
 // serving answers with one page after the other, and notes what it was asked.
 func serving(asked *[]string, pages ...string) func(args []string) (string, error) {
 	return func(args []string) (string, error) {

@@ -239,3 +239,18 @@ func TestAQuorumRefusesToBeAResource(t *testing.T) {
 	guard := redisfence.Guard{Store: several}
 	want(t, "Do", guard.Do(within(t), "a", 5, redisfence.Write("SET", "a", "1")), quorum.ErrUnsupported)
 }
+
+// No command takes the token away: not one that removes all keys, nor one on the guard's own key.
+func TestACommandDoesNotRemoveTheToken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.AllowAll())
+	guard := redisfence.Guard{Store: adapters["goredis"](t, server.Addr())}
+	want(t, "FLUSHDB", guard.Do(within(t), "a", 5, redisfence.Command{Name: "FLUSHDB"}), nil)
+	want(t, "a late write", guard.Do(within(t), "a", 4, redisfence.Write("SET", "a", "late")), fence.ErrStale)
+	for _, c := range []redisfence.Command{
+		redisfence.Write("DEL", "fence:{a}"), {Name: "RENAME", Keys: []string{"{a}", "fence:{a}"}},
+	} {
+		want(t, c.Name, guard.Do(within(t), "a", 5, c), fence.ErrInvalid)
+	}
+	assert.Equal[any](t, server.Do(t, "EXISTS", "a"), int64(0), "what was written")
+}

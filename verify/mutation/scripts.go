@@ -276,6 +276,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "  if request and before == request .. ' 1' then return 'evicted 1' end\n",
 	mut:  "",
 }, {
+	name: "an eviction by force forgets a fence that is ahead of the clock",
+	by:   "TestTranscriptsOnServer",
+	old:  "  fence = math.max(micros, fence + 1)\n  local life",
+	mut:  "  fence = micros\n  local life",
+}, {
 	name: "an eviction by an old token takes the permits of others",
 	by:   "TestTranscriptsOnServer",
 	old:  "if tonumber(h[4]) <= upto and (only == '0' or h[4] == only) then",

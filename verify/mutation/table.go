@@ -17,7 +17,7 @@ var (
 	// The scripts against their golden transcripts, and what they do on servers in a bad state.
 	transcripts = unit("./script")
 	// The library in virtual time.
-	library = unit(".")
+	library = unit("./contract")
 	// Locks over several servers, in virtual time.
 	quorum = unit("./quorum")
 	// The stores on servers of their own.

@@ -1,0 +1,264 @@
+package contract_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+	observing "github.com/holdfast-go/holdfast/observe"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// story returns events as one line.
+func story(events []holdfast.Event) string {
+	var words []string
+	for _, e := range events {
+		word := e.Kind.String()
+		if e.Wake != holdfast.WakeNone {
+			word += "/" + e.Wake.String()
+		}
+		if e.Local {
+			word += "/here"
+		}
+		if e.Err != nil {
+			word += "/error"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+func TestTheObserverIsToldAWholeLife(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events})
+		other := mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		time.Sleep(time.Second)
+		release(t, other)
+		l := (<-next).Lease
+		local := w.waiting(c.Mutex("a"), t.Context())
+		time.Sleep(5 * time.Millisecond)
+		release(t, l)
+		l = (<-local).Lease
+		time.Sleep(ttl / 2)
+		_, err := c.Mutex("a").TryLock(t.Context())
+		assert.Is(t, err, holdfast.ErrHeld)
+		w.Flush()
+		<-l.Context().Done()
+		synctest.Wait()
+		want := "wait wake/push grant/push wait/here release/here grant/local/here renew fail/error lost/error"
+		got := story(events.all())
+		// A local hand-over wakes the next goroutine before the release is reported:
+		// either event may be first.
+		got = strings.Replace(got, "grant/local/here release/here", "release/here grant/local/here", 1)
+		// The pushed grant is confirmed at the same time.
+		assert.Equal(t, strings.Count(got, " renew"), 2, "renewals in half a TTL: %s", got)
+		got = strings.Replace(got, " renew", "", 1)
+		assert.True(t, got == want, "got  %s\nwant %s", got, want)
+		all := events.all()
+		wait, grant, lost := all[0], all[2], all[len(all)-1]
+		assert.True(t, wait.Position == 1 && wait.Name == "a" && strings.HasPrefix(wait.HolderID, c.ID()),
+			"wait %+v", wait)
+		if grant.Wait != time.Second || grant.Token == 0 || grant.HolderID != wait.HolderID || grant.Waiters != 0 {
+			t.Errorf("grant %+v", grant)
+		}
+		assert.True(t, lost.Token == l.Token() && lost.Held >= ttl/2 && lost.HolderID == l.HolderID(),
+			"lost %+v", lost)
+	})
+}
+
+// ends are the events that end a grant.
+var ends = []holdfast.EventKind{holdfast.EventRelease, holdfast.EventLost, holdfast.EventLeak}
+
+func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events})
+		release(t, mustLock(t, c.Mutex("released")))
+		assert.NoError(t, mustLock(t, c.Mutex("later")).ReleaseAfter(t.Context(), time.Second))
+		closed := mustLock(t, c.Mutex("closed"))
+		mustLock(t, c.Mutex("closed, never released"))
+		failed := mustLock(t, c.Mutex("failed"))
+		w.FailRequest(only("release", 2, errLink))
+		assert.Is(t, failed.Release(t.Context()), holdfast.ErrUnknownOutcome)
+		time.Sleep(time.Minute)
+		lost := mustLock(t, c.Mutex("lost"))
+		w.FailRequest(func(action string, keys []string) error {
+			if action == "renew" && len(keys) == 1 && keys[0] == "holdfast:{lost}" {
+				return errLink
+			}
+			return nil
+		})
+		evict(t, c, "lost", 0)
+		<-lost.Context().Done()
+		synctest.Wait()
+		assert.Is(t, lost.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.NoError(t, c.Close(t.Context()))
+		assert.Is(t, closed.Release(t.Context()), holdfast.ErrClosed)
+
+		count := map[string]int{}
+		for _, e := range events.all(ends...) {
+			count[e.Name]++
+		}
+		for _, e := range events.all(holdfast.EventGrant) {
+			assert.Equal(t, count[e.Name], 1, "ends of %q", e.Name)
+		}
+	})
+}
+
+type traceKey struct{}
+
+// An observer of metrics and traces needs no memory of its own: an event says to which
+// call and which lease it belongs, and whether the call has waited.
+func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		events := &recorder{}
+		c := w.client(holdfast.Config{Observer: events})
+		traced := context.WithValue(t.Context(), traceKey{}, "trace")
+		first := mustLock(t, w.client().Mutex("a"))
+		next := w.waiting(c.Mutex("a"), traced)
+		time.Sleep(time.Second)
+		release(t, first)
+		l := (<-next).Lease
+		local := w.waiting(c.Mutex("a"), traced)
+		time.Sleep(5 * time.Millisecond)
+		_, err := c.Mutex("a").TryLock(traced)
+		assert.Is(t, err, holdfast.ErrHeld)
+		_, err = c.Mutex("a", holdfast.MaxWait(time.Second)).Lock(traced)
+		assert.Is(t, err, holdfast.ErrHeld)
+		release(t, l)
+		release(t, (<-local).Lease)
+		p, err := c.Semaphore("p", 3).Acquire(traced, 2)
+		assert.Must(t, err)
+		release(t, p)
+		r, err := c.RWMutex("r").RLock(traced)
+		assert.Must(t, err)
+		release(t, r)
+
+		if n := len(events.all(holdfast.EventWait)); n < 3 {
+			t.Errorf("%d waits: %s", n, story(events.all()))
+		}
+		var waited []bool
+		begun := map[uint64]string{}
+		for _, e := range events.all() {
+			if e.Kind != holdfast.EventRenew && (e.Context == nil || e.Context.Value(traceKey{}) != "trace") {
+				t.Errorf("%v without the caller's context", e.Kind)
+			}
+			want := map[string]string{"a": "exclusive", "p": "permits", "r": "shared"}[e.Name]
+			assert.True(t, e.Mode == want, "%v of %q: mode %q", e.Kind, e.Name, e.Mode)
+			switch e.Kind {
+			case holdfast.EventWait, holdfast.EventFail:
+				waited = append(waited, e.Waited)
+			case holdfast.EventGrant:
+				_, twice := begun[e.Lease]
+				assert.True(t, !twice && e.Waited == (e.Wake != holdfast.WakeNone), "grant %+v", e)
+				begun[e.Lease] = e.HolderID
+			case holdfast.EventRelease:
+				assert.Equal(t, begun[e.Lease], e.HolderID, "release %+v after %v", e, begun)
+				delete(begun, e.Lease)
+			default:
+			}
+		}
+		assert.Equal(t, len(begun), 0, "leases without an end: %v", begun)
+		// The first wait, the local one, the try that fails, and the wait that is over.
+		if want := []bool{false, false, false, false, true}; !slices.Equal(waited, want) {
+			t.Errorf("waited %v, want %v: %s", waited, want, story(events.all()))
+		}
+	})
+}
+
+// requests is an observer that also receives the requests.
+type requests struct {
+	recorder
+	sent []observing.Request
+}
+
+func (r *requests) ObserveRequest(q observing.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent = append(r.sent, q)
+}
+
+func TestARequestObserverReceivesEveryRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		seen := &requests{}
+		c := w.client(holdfast.Config{Observer: seen})
+		w.net.slow(slowly("acquire", 20*time.Millisecond, 10*time.Millisecond))
+		w.SetAcks(store.Acks{Replicas: 1})
+		l := mustLock(t, c.Mutex("a", holdfast.WaitReplicas(1, time.Second)))
+		time.Sleep(ttl / 2)
+		w.FailRequest(only("release", 2, errLink))
+		assert.Is(t, l.Release(context.WithValue(t.Context(), traceKey{}, "trace")), holdfast.ErrUnknownOutcome)
+		time.Sleep(ttl)
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		count := map[string]int{}
+		for _, q := range seen.sent {
+			count[q.Script]++
+			want := 30 * time.Millisecond
+			assert.False(t, q.Script == "acquire" && q.Took != want, "acquire took %v, want %v", q.Took, want)
+			if q.Script != "release" {
+				continue
+			}
+			assert.True(t, errors.Is(q.Err, errLink) && q.Context.Value(traceKey{}) == "trace",
+				"want a release with its error and the caller's context, got %+v", q)
+		}
+		for action, n := range w.net.sent {
+			assert.True(t, count[action] == n,
+				"%s was sent %d times, and reported %d times", action, n, count[action])
+		}
+		assert.True(t, count["renew"] != 0, "no renewal is reported")
+	})
+}
+
+// The log says why a lease could not be renewed.
+func TestALostLeaseIsLoggedWithTheErrorOfItsRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		c := w.client(holdfast.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		l := mustLock(t, c.Mutex("a"))
+		w.FailRequest(only("renew", -1, &store.ServerError{Code: "MISCONF", Message: "MISCONF full"}))
+		<-l.Context().Done()
+		synctest.Wait()
+		for _, want := range []string{"reason=expired", `error="holdfast: server: MISCONF full"`, "hint=", "disk"} {
+			assert.Contains(t, log.String(), want)
+		}
+	})
+}
+
+// A refusal is not the reason if a later renewal was confirmed.
+func TestALostLeaseIsLoggedWithoutAnErrorThatIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var log bytes.Buffer
+		c := w.client(holdfast.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		l, err := c.MultiMutex([]string{"a", "b"}).Lock(t.Context())
+		assert.Must(t, err)
+		w.FailRequest(only("renew", 1, &store.ServerError{Code: "MISCONF", Message: "MISCONF full"}))
+		time.Sleep(ttl)
+		_, err = w.client().Evict(t.Context(), "a", holdfast.Eviction{By: "x", Reason: "y"})
+		assert.Must(t, err)
+		time.Sleep(2 * ttl) // b is not renewed any more
+		synctest.Wait()
+		assert.Contains(t, log.String(), "lock=b reason=expired")
+		assert.False(t, strings.Contains(log.String(), "MISCONF"), "it says %v", &log)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestEventsHaveNames(t *testing.T) {
+	for kind := holdfast.EventWait; kind <= holdfast.EventLeak; kind++ {
+		assert.True(t, kind.String() != "", "event %d has no name", kind)
+	}
+	for wake := holdfast.WakeNone; wake <= holdfast.WakeLocal; wake++ {
+		assert.True(t, wake.String() != "", "wake %d has no name", wake)
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package holdfast_test
-
-// few divides the length of random tests in virtual time, see race_test.go.
-const few = 1
