@@ -24,8 +24,8 @@ import (
 // If the error is an [ErrNotHeld], the lease has ended. After an [ErrUnknownOutcome] it is
 // held, by a reader or still by the writer. Then the caller may read and must not write,
 // until another Downgrade or Upgrade succeeds. A refusal that passes, such as that of a
-// server that loads its data, is an [ErrUnknownOutcome], too, because a late copy of the request may run
-// after it. After any other error nothing has changed.
+// server that loads its data, is an [ErrUnknownOutcome] too, because a late copy of the
+// request may run after it. After any other error nothing has changed.
 func (l *Lease) Downgrade(ctx context.Context) error { return l.state.changeMode(ctx, down) }
 
 // Upgrade turns a reader's lease of an [RWMutex] into the writer's lease, if it is the only
@@ -209,10 +209,11 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	switch {
 	case err != nil && !request.Definite(err):
 		return wrap("converting", lk.name, err)
-	case want == down && request.Refusal(err) != nil && request.Refusal(err).Transient():
-		// A late copy of the refused request may run yet. The token that it names is still the hold's, so it
-		// would make a reader of a writer who goes on. The next conversion gives the hold another token.
-		return errorf("holdfast: converting %q: %w: %w", lk.name, ErrUnknownOutcome, err)
+	case want == down && request.MayRunLate(err):
+		// The token that a late copy names is still the hold's, so it would make a reader of a writer who
+		// goes on. The next conversion gives the hold another token. A late copy of an upgrade only keeps
+		// other readers out.
+		return wrapChange("converting", lk.name, err)
 	case err == nil && a.Kind == wire.Granted:
 		err = ls.converted(want, a, sent, ttl)
 		h.shortenAgain(ctx, ttl)

@@ -285,9 +285,15 @@ const releaseText = "releasing"
 // wrap adds the operation and the lock to an error of the store. If the error says for
 // certain that nothing happened, it stays as it is. Any other error is an unknown outcome.
 func wrap(what, name string, err error) error {
-	known := request.Definite(err) || errors.Is(err, ErrClosed)
-	return &requestError{what: what, name: name, cause: err, unknown: !known}
+	return &requestError{what: what, name: name, cause: err, unknown: !isKnown(err)}
 }
+
+// wrapChange is wrap for a request whose late copy would change what the caller goes on with.
+func wrapChange(what, name string, err error) error {
+	return &requestError{what: what, name: name, cause: err, unknown: !isKnown(err) || request.MayRunLate(err)}
+}
+
+func isKnown(err error) bool { return request.Definite(err) || errors.Is(err, ErrClosed) }
 
 // alreadyOver returns the error of a call whose context has ended before anything is sent: nothing
 // has changed, for certain.

@@ -97,14 +97,20 @@ func (q *queue) markSilent(client string) {
 		return
 	}
 	if q.silent = append(q.silent, client); len(q.silent) > mostSilent {
-		q.silent = q.silent[1:]
+		q.unmark(0)
 	}
 }
 
 // clearSilent removes that note, because the client has sent a request.
 func (q *queue) clearSilent(client string) {
-	q.silent = slices.DeleteFunc(q.silent, func(other string) bool { return other == client })
+	if i := slices.Index(q.silent, client); i >= 0 {
+		q.unmark(i)
+	}
 }
+
+// unmark removes a note. Earlier steps have skipped that client's waiters, and a push may
+// reach them now. So the cursor goes, because they are before it.
+func (q *queue) unmark(i int) { q.silent, q.cursor = slices.Delete(q.silent, i, i+1), 0 }
 
 // ahead is an upper bound of the waiters up to and including w: holes count.
 func (q *queue) ahead(w *waiter) int64 { return w.place - q.head + 1 }

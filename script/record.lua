@@ -378,6 +378,13 @@ local function set_queue(n, first, last)
   end
 end
 
+-- unmark removes the mark that begins and ends there in silent. Earlier steps have skipped that
+-- client's waiters, and a push may reach them now. So CURSOR goes, because they are before it.
+local function unmark(from, to)
+  silent, cursor = string.sub(silent, 1, from - 1) .. string.sub(silent, to + 1), 0
+  set_queue(waiting, head, tail)
+end
+
 -- mark_silent notes that the client of an attempt is silent: it has not confirmed a push.
 -- serve_queue skips its waiters until it sends a request. The record remembers at most 16
 -- silent clients. A forgotten one costs the queue the time of one more push.
@@ -386,7 +393,7 @@ local function mark_silent(attempt)
   if waiting == 0 or string.find(silent .. ' ', client .. ' ', 1, true) then return end
   silent = silent .. client
   local _, count = string.gsub(silent, ' ', '')
-  if count > 16 then silent = string.match(silent, '^ %S+(.*)$') end
+  if count > 16 then return unmark(string.find(silent, '^ %S+')) end
   set_queue(waiting, head, tail)
 end
 
@@ -395,9 +402,7 @@ local function clear_silent(attempt)
   if silent == '' then return end
   local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
   local from, to = string.find(silent .. ' ', client, 1, true)
-  if not from then return end
-  silent = string.sub(silent, 1, from - 1) .. string.sub(silent, to)
-  set_queue(waiting, head, tail)
+  if from then unmark(from, to - 1) end
 end
 
 local function words(value)

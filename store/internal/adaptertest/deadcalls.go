@@ -88,7 +88,12 @@ var deadCalls = map[string]func(d *dead) calling{
 			return cmpErr(err, n == 1, "%d holds ended", n)
 		}
 	},
-	"Client.Inspect": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Inspect(ctx, d.name)) }),
+	"Client.Inspect": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.c.Inspect(ctx, d.name))
+	}),
+	"Client.Holders": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.c.Holders(ctx, d.name))
+	}),
 	"Client.InspectJob": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.c.InspectJob(ctx, d.name))
 	}),
@@ -107,22 +112,31 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Mutex.Lock, pushed": pushed,
 	"Mutex.Do":           plain(func(d *dead, ctx context.Context) error { return d.mutex().Do(ctx, job) }),
 	"Mutex.AwaitFree":    plain(func(d *dead, ctx context.Context) error { return d.mutex().AwaitFree(ctx) }),
-	"Mutex.IsHeld":       plain(func(d *dead, ctx context.Context) error { return assert.Err(d.mutex().IsHeld(ctx)) }),
-	"Mutex.Holder":       plain(func(d *dead, ctx context.Context) error { return assert.Err(d.mutex().Holder(ctx)) }),
-	"Mutex.HoldCount": plain(func(d *dead, ctx context.Context) error {
-		return assert.Err(d.mutex().HoldCount(ctx))
-	}),
 
-	"RWMutex.Lock":    plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().Lock(ctx)) }),
-	"RWMutex.RLock":   plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().RLock(ctx)) }),
-	"RWMutex.TryLock": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.rw().TryLock(ctx)) }),
+	"Mutex.Lock, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().Lock(ctx))
+	}),
+	"RWMutex.RLock": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().RLock(ctx))
+	}),
+	"Mutex.TryLock, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().TryLock(ctx))
+	}),
 	"RWMutex.TryRLock": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.rw().TryRLock(ctx))
 	}),
-	"RWMutex.Do":            plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
-	"RWMutex.RDo":           plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
-	"RWMutex.AwaitFree":     plain(func(d *dead, ctx context.Context) error { return d.rw().AwaitFree(ctx) }),
-	"RWMutex.AwaitReadable": plain(func(d *dead, ctx context.Context) error { return d.rw().AwaitReadable(ctx) }),
+	"Mutex.Do, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
+		return d.rw().Do(ctx, job)
+	}),
+	"RWMutex.RDo": plain(func(d *dead, ctx context.Context) error {
+		return d.rw().RDo(ctx, job)
+	}),
+	"Mutex.AwaitFree, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
+		return d.rw().AwaitFree(ctx)
+	}),
+	"RWMutex.AwaitReadable": plain(func(d *dead, ctx context.Context) error {
+		return d.rw().AwaitReadable(ctx)
+	}),
 
 	"Semaphore.Acquire": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().Acquire(ctx, 2))
@@ -130,8 +144,10 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Semaphore.TryAcquire": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().TryAcquire(ctx, 2))
 	}),
-	"Semaphore.Do":        plain(func(d *dead, ctx context.Context) error { return d.permits().Do(ctx, 1, job) }),
-	"Semaphore.AwaitFree": plain(func(d *dead, ctx context.Context) error { return d.permits().AwaitFree(ctx, 1) }),
+	"Semaphore.Do": plain(func(d *dead, ctx context.Context) error { return d.permits().Do(ctx, 1, job) }),
+	"Semaphore.AwaitFree": plain(func(d *dead, ctx context.Context) error {
+		return d.permits().AwaitFree(ctx, 1)
+	}),
 	"Semaphore.Available": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().Available(ctx))
 	}),
@@ -139,7 +155,9 @@ var deadCalls = map[string]func(d *dead) calling{
 		return known(d.permits().SetLimit(ctx, 5))
 	}),
 
-	"MultiMutex.Lock": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.several().Lock(ctx)) }),
+	"MultiMutex.Lock": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.several().Lock(ctx))
+	}),
 	"MultiMutex.TryLock": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.several().TryLock(ctx))
 	}),
@@ -179,24 +197,20 @@ var deadCalls = map[string]func(d *dead) calling{
 	}),
 	"Election.Observe": with(led, func(d *dead, ctx context.Context, l leads) error {
 		for leader, err := range d.election().Observe(ctx) {
-			if err == nil && leader.Term == l.Term() {
+			if err == nil && leader.Token == l.Token() {
 				return nil
 			}
 		}
 		return ctx.Err()
 	}),
 	"Election.Resume": with(led, func(d *dead, ctx context.Context, l leads) error {
-		return assert.Err(d.election().Resume(ctx, l.HolderID(), l.Term()))
+		return assert.Err(d.election().Resume(ctx, l.HolderID(), l.Token()))
 	}),
 	"Election.ResumeAtOnce": with(led, func(d *dead, ctx context.Context, l leads) error {
-		return assert.Err(d.election().ResumeAtOnce(ctx, l.HolderID(), l.Term()))
+		return assert.Err(d.election().ResumeAtOnce(ctx, l.HolderID(), l.Token()))
 	}),
 	"Leadership.Proclaim": with(leading, func(_ *dead, ctx context.Context, l leads) error {
 		return l.Proclaim(ctx, "c")
-	}),
-	"Leadership.Resign": with(leading, func(_ *dead, ctx context.Context, l leads) error { return l.Resign(ctx) }),
-	"Leadership.ResignWhenDone": with(leading, func(d *dead, ctx context.Context, l leads) error {
-		return errors.Join(l.ResignWhenDone(over()), d.theirs().AwaitFree(ctx))
 	}),
 
 	"Lease.Release": with(locked, func(_ *dead, ctx context.Context, l lease) error { return l.Release(ctx) }),
@@ -282,16 +296,33 @@ func apiCalls() (calls []string) {
 		seen[of] = true
 		for i := range of.NumMethod() {
 			m := of.Method(i)
-			if m.Type.NumIn() > 1 && m.Type.In(1) == background {
+			if m.Type.NumIn() > 1 && m.Type.In(1) == background && !promoted(of.Elem(), m.Name) {
 				calls = append(calls, of.Elem().Name()+"."+m.Name)
 			}
 			for j := range m.Type.NumOut() {
 				visit(m.Type.Out(j))
 			}
 		}
+		for i := range of.Elem().NumField() {
+			if f := of.Elem().Field(i); f.Anonymous {
+				visit(f.Type)
+			}
+		}
 	}
 	visit(reflect.PointerTo(client))
 	return calls
+}
+
+// promoted reports whether a type has a method by a field. It is a call of the field's type.
+func promoted(of reflect.Type, method string) bool {
+	for i := range of.NumField() {
+		if f := of.Field(i); f.Anonymous {
+			if _, has := f.Type.MethodByName(method); has {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // eachCall checks that the table has each call of the API, and nothing else.
