@@ -243,7 +243,7 @@ func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 // docs/guarantees.md for the conditions under which it rises.
 //
 // On the wire of another library, the token is that library's own number. It is 0 if its locks
-// have no tokens, and the guards refuse it then: see docs/neighbours.md.
+// have no tokens, and the guards refuse it then: see docs/moving/sharing.md.
 func (l *Lease) Token() uint64 { return l.state.token.Load() }
 
 // Context returns a context that ends when the lease is lost or released, at the latest at

@@ -127,7 +127,7 @@ func (r *Run) grantAfter(lock string, at int64) int64 {
 const patience = 15 * time.Second
 
 // unnoticed is how long a client may take to notice that a connection is dead, and to get over another one what it
-// needs: the library promises that (docs/failures.md). What a fault has forgotten stays dead after the fault.
+// needs: the library promises that (docs/runbook.md). What a fault has forgotten stays dead after the fault.
 // This is the one place for that bound.
 const unnoticed = 5 * time.Second
 

@@ -88,12 +88,8 @@ var deadCalls = map[string]func(d *dead) calling{
 			return cmpErr(err, n == 1, "%d holds ended", n)
 		}
 	},
-	"Client.Inspect": plain(func(d *dead, ctx context.Context) error {
-		return assert.Err(d.c.Inspect(ctx, d.name))
-	}),
-	"Client.Holders": plain(func(d *dead, ctx context.Context) error {
-		return assert.Err(d.c.Holders(ctx, d.name))
-	}),
+	"Client.Inspect": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Inspect(ctx, d.name)) }),
+	"Client.Holders": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Holders(ctx, d.name)) }),
 	"Client.InspectJob": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.c.InspectJob(ctx, d.name))
 	}),
@@ -125,12 +121,8 @@ var deadCalls = map[string]func(d *dead) calling{
 	"RWMutex.TryRLock": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.rw().TryRLock(ctx))
 	}),
-	"Mutex.Do, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
-		return d.rw().Do(ctx, job)
-	}),
-	"RWMutex.RDo": plain(func(d *dead, ctx context.Context) error {
-		return d.rw().RDo(ctx, job)
-	}),
+	"Mutex.Do, of an RWMutex": plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
+	"RWMutex.RDo":             plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
 	"Mutex.AwaitFree, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
 		return d.rw().AwaitFree(ctx)
 	}),
@@ -144,10 +136,8 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Semaphore.TryAcquire": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().TryAcquire(ctx, 2))
 	}),
-	"Semaphore.Do": plain(func(d *dead, ctx context.Context) error { return d.permits().Do(ctx, 1, job) }),
-	"Semaphore.AwaitFree": plain(func(d *dead, ctx context.Context) error {
-		return d.permits().AwaitFree(ctx, 1)
-	}),
+	"Semaphore.Do":        plain(func(d *dead, ctx context.Context) error { return d.permits().Do(ctx, 1, job) }),
+	"Semaphore.AwaitFree": plain(func(d *dead, ctx context.Context) error { return d.permits().AwaitFree(ctx, 1) }),
 	"Semaphore.Available": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().Available(ctx))
 	}),
@@ -155,9 +145,7 @@ var deadCalls = map[string]func(d *dead) calling{
 		return known(d.permits().SetLimit(ctx, 5))
 	}),
 
-	"MultiMutex.Lock": plain(func(d *dead, ctx context.Context) error {
-		return assert.Err(d.several().Lock(ctx))
-	}),
+	"MultiMutex.Lock": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.several().Lock(ctx)) }),
 	"MultiMutex.TryLock": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.several().TryLock(ctx))
 	}),
