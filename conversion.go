@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
@@ -76,11 +75,11 @@ func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 	switch {
 	case ctx == nil:
 		return errNoContext
-	case !h.lock.rw.any():
+	case !h.lock.rw.isSet():
 		return invalid("the lease of %q does not belong to an RWMutex: only its leases can be converted", h.lock.name)
 	}
 	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return errorf("%w: %w", ErrNotHeld, err)
 	}
 	if err := alreadyOver(ctx, "converting", h.lock.name); err != nil {
 		return err
@@ -102,7 +101,7 @@ func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 		h.endConversion()
 	}
 	if errors.As(err, &others) {
-		return fmt.Errorf("%w: %w", errOthersRead, err)
+		return errorf("%w: %w", errOthersRead, err)
 	}
 	return err
 }
@@ -124,7 +123,7 @@ func (h *hold) beginConversion(
 	_, reads := x.readers[ls]
 	switch {
 	case !h.has(ls):
-		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+		return nil, false, errorf("%w: %w", ErrNotHeld, ErrReleased)
 	case x.converting != nil:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
@@ -232,7 +231,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 		return &HeldError{Name: lk.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
 		h.endMissing(ctx)
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+		return errorf("%w: %w", ErrNotHeld, h.endReason())
 	}
 	return wrap("converting", lk.name, wire.OtherAnswer("convert"))
 }
@@ -245,7 +244,7 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 	x := h.more()
 	if x.lost != nil || h.closed || !h.has(ls) {
 		h.mu.Unlock()
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
+		return errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
 	}
 	x.unsettled = still
 	h.handOvers.Store(0)

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -63,10 +62,10 @@ type term struct {
 	election *Election
 	hold     *hold
 
-	// turn is held during a proclamation, so that proclamations reach the server in the
+	// proclaiming is full during a proclamation, so that proclamations reach the server in the
 	// order of their numbers. Nothing else waits for it.
-	turn   chan struct{}
-	number uint64 // of the last proclamation; guarded by turn
+	proclaiming chan struct{}
+	number      uint64 // of the last proclamation; guarded by proclaiming
 
 	over chan struct{} // closed when the release has ended
 
@@ -171,9 +170,9 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	case c.life.IsClosing():
 		err = ErrClosed
 	case l.Err() != nil:
-		err = fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		err = errorf("%w: %w", ErrNotHeld, l.Err())
 	case ctx.Err() != nil:
-		err = fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err())
+		err = errorf("holdfast: election %q: %w", lk.name, ctx.Err())
 	default:
 		return l, nil
 	}
@@ -229,11 +228,11 @@ func (e *Election) resume(
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return cancel(fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
+		return cancel(errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
 	case err != nil || bad != nil:
 		return cancel(wrap("resuming", lk.name, cmp.Or(err, bad)))
 	case !line.Held:
-		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
+		return cancel(errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
 	}
 	needsCancel = true
 	if waits {
@@ -256,7 +255,8 @@ func (e *Election) resume(
 
 func newLeadership(e *Election, lease *Lease, value string) *Leadership {
 	t := &term{
-		election: e, hold: lease.state.hold, turn: make(chan struct{}, 1), over: make(chan struct{}), value: value,
+		election: e, hold: lease.state.hold, value: value,
+		proclaiming: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	lease.state.mu.Lock()
 	defer lease.state.mu.Unlock()
@@ -348,17 +348,17 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case ctx == nil:
 		return errNoContext
 	case l.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		return errorf("%w: %w", ErrNotHeld, l.Err())
 	}
 	if err := alreadyOver(ctx, "proclaiming a value for", l.Name()); err != nil {
 		return err
 	}
 	t := l.term
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case t.proclaiming <- struct{}{}:
+		defer func() { <-t.proclaiming }()
 	case <-ctx.Done():
-		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
+		return errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
 	}
 	h := t.hold
 	answer, err := t.proclaim(ctx, wire.Value(value))
@@ -367,7 +367,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 		return wrapChange("proclaiming a value for", h.lock.name, err)
 	case answer == "gone":
 		h.endMissing(ctx)
-		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		return errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
 		return wrap("proclaiming a value for", h.lock.name, wire.BadAnswer(answer))
 	}
@@ -377,7 +377,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	return nil
 }
 
-// proclaim sends one proclamation. The caller has the turn.
+// proclaim sends one proclamation. The caller has filled t.proclaiming.
 func (t *term) proclaim(ctx context.Context, word string) (string, error) {
 	h := t.hold
 	t.number++
@@ -394,9 +394,9 @@ const resignLimit = time.Second
 // the lease may have expired.
 func (t *term) resign(ctx context.Context) {
 	select {
-	case t.turn <- struct{}{}:
+	case t.proclaiming <- struct{}{}:
 		_, _ = t.proclaim(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
-		<-t.turn
+		<-t.proclaiming
 	default: // a proclamation is under way, and its value stays until the next leader's
 	}
 }

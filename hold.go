@@ -3,7 +3,6 @@
 package holdfast
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -34,8 +33,8 @@ type hold struct {
 	handOvers atomic.Int32
 
 	// Guarded by the mutex of the notifier.
-	untold    int32 // its news that are in the queue
-	grantTold reported
+	undelivered    int32 // its news that are in the queue
+	grantDelivered reported
 
 	// Guarded by the turn: the goroutine that begins a lease of the hold.
 	tagged bool // the client's record has or had tags of it
@@ -113,7 +112,7 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	if c.life.IsClosing() {
 		return nil, ErrClosed
 	}
-	return nil, fmt.Errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
+	return nil, errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
 		lk.name, errLate, lk.ttl, &LostError{Name: lk.name, Reason: LossExpired})
 }
 

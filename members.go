@@ -48,7 +48,7 @@ type holdExtra struct {
 	dropped    bool          // the program has dropped one of the leases
 }
 
-// noExtra is what a hold has that needs none of the extra fields. Nothing changes it.
+// noExtra stands for the extra fields of a hold that has none. It is only read.
 var noExtra holdExtra
 
 // peek returns the extra fields, to be read. The caller holds m.mu.

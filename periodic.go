@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -140,7 +139,7 @@ func (lk *lock) interrupted(ctx context.Context) error {
 	case lk.client.life.IsClosing():
 		return ErrClosed
 	case ctx.Err() != nil:
-		return fmt.Errorf("holdfast: %q: %w", lk.name, ctx.Err())
+		return errorf("holdfast: %q: %w", lk.name, ctx.Err())
 	}
 	return nil
 }

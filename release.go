@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
@@ -122,7 +121,7 @@ func (r *releasing) later(action *script.Script, args []string) {
 			_, err = c.sender.Ask(ctx, action, lk.keys(), args)
 			return true, err
 		}
-		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
+		c.canceller.Until(request.Message{Until: until, SilentUntil: until, WatchLate: late, Send: again})
 	case late > 0:
 		c.canceller.CancelUnknown(lk.toCancel(r.hold.attemptID()))
 	default:
@@ -143,7 +142,7 @@ func (r *releasing) reopen(ctx context.Context) error {
 		}
 		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:
-		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
+		return errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
 	}
 	return nil
 }
@@ -156,7 +155,7 @@ func (r *releasing) keep(ctx context.Context) error {
 		return wrap(releaseText, r.lock.name, err)
 	}
 	if lost != "" {
-		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(lost))
+		return errorf("%w: %w", ErrNotHeld, r.lostFor(lost))
 	}
 	return nil
 }
@@ -167,10 +166,10 @@ func (r *releasing) keep(ctx context.Context) error {
 func (r *releasing) gone(ctx context.Context) error {
 	r.cancelPosition()
 	record, reason := r.readEviction(ctx)
-	err := fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(reason))
+	err := errorf("%w: %w", ErrNotHeld, r.lostFor(reason))
 	for _, other := range record.Holders {
 		if other.Mode == wire.Exclusive && (r.lock.owner == "" || wire.Owner(other.Owner) != r.lock.owner) {
-			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
+			return errorf("%w: %w", ErrHeldByOther, err)
 		}
 	}
 	return err
@@ -203,7 +202,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	default:
 		h.lock.client.canceller.Cancel(h.lock.toCancel(h.attemptID()), h.lock.client.now())
 	}
-	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+	return errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
 // inBackground runs f in the background, or at once if the client closes and does not wait for that.

@@ -72,7 +72,8 @@ type NoMajorityError struct {
 func (e *NoMajorityError) Error() string {
 	why := make([]string, len(e.Missing))
 	for i, err := range e.Missing {
-		why[i] = err.Error()
+		// That a node cannot be reached shows in what its library says.
+		why[i] = strings.Replace(err.Error(), store.ErrNotSent.Error()+": ", "", 1)
 	}
 	return fmt.Sprintf("quorum: %d of %d nodes can take part, too few for a majority: %s",
 		e.Have, e.Nodes, strings.Join(why, "; "))

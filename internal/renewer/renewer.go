@@ -147,11 +147,11 @@ func (r *Renewer) add(it *Item, since, ttl, now time.Duration) bool {
 // other. The next renewal does not move back either. Otherwise a lease that was extended to a
 // shorter TTL would be due all the time.
 func (it *Item) countFrom(sent, ttl time.Duration) {
-	if it.cut == over {
+	if it.rule == over {
 		it.next = it.Deadline()
 		return
 	}
-	if it.cut == shortened {
+	if it.rule == shortened {
 		ttl = min(ttl, it.TTL)
 	}
 	d := leasetime.Deadline(sent, ttl)
@@ -163,7 +163,7 @@ func (it *Item) countFrom(sent, ttl time.Duration) {
 	it.Limits.noteDeadline(d)
 	it.due = max(it.due, leasetime.RenewAt(sent, ttl))
 	it.next = min(it.due, d)
-	it.leaveTurn()
+	it.stopWaiting()
 	if it.noRenewalFollows() || it.step == underWay {
 		it.next = d
 	}
@@ -180,7 +180,7 @@ func (a Asked) report(waiting int, sent, now time.Duration) Report {
 }
 
 // RenewNow renews at once the leases that match selects, because they may be lost. It skips
-// leases without renewal, and those whose renewal is under way or waits for its turn.
+// leases without renewal, and those whose renewal is under way or waits for room.
 func (r *Renewer) RenewNow(match func(*Item) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +219,7 @@ func (r *Renewer) Expire(it *Item) bool {
 	if it.index >= 0 && it.Deadline() > r.cfg.Now() {
 		return false
 	}
-	it.cut = over
+	it.rule = over
 	return true
 }
 
@@ -259,14 +259,14 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 	if it.index < 0 {
 		return nil, false
 	}
-	it.TTL, it.cut = min(it.TTL, ttl), max(it.cut, shortened)
+	it.TTL, it.rule = min(it.TTL, ttl), max(it.rule, shortened)
 	if d := leasetime.Deadline(now, ttl); d < it.Deadline() {
 		it.trust.Store(int64(d))
 		it.Limits.noteDeadline(d) // NotAfter is later
 	}
 	it.due = min(it.due, leasetime.RenewAt(now, ttl))
 	it.next = min(it.next, it.Deadline())
-	it.leaveTurn()
+	it.stopWaiting()
 	if !it.noRenewalFollows() && it.step == idle {
 		it.next = min(it.next, it.due)
 	}
@@ -286,7 +286,7 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 
 // within is ttl, but no more than the lease was shortened to.
 func (it *Item) within(ttl time.Duration) time.Duration {
-	if it.cut == shortened {
+	if it.rule == shortened {
 		return min(ttl, it.TTL)
 	}
 	return ttl
@@ -307,7 +307,7 @@ func (r *Renewer) StopRenewal(it *Item) {
 	defer r.mu.Unlock()
 	it.NoRenewal = true
 	if it.index >= 0 && it.noRenewalFollows() {
-		it.leaveTurn()
+		it.stopWaiting()
 		it.next = it.Deadline()
 		heap.Fix(&r.queue, int(it.index))
 	}
@@ -405,7 +405,7 @@ func (r *Renewer) tick() {
 // takeDue removes the leases whose deadline has passed, and picks those whose
 // renewal is due, by group. If one is, those that are nearly due fill its batch up, and no more: with
 // many leases, each would otherwise be renewed earlier, and so more often. The leases of late groups
-// wait for their turn. The confirmation of a pushed grant does not: the server has just sent that.
+// wait for room. The confirmation of a pushed grant does not: the server has just sent that.
 //
 // The queue is a heap by next, the instant at which something must happen to a lease. For example, at
 // 10.0 s the queue has A (next 10.0 s), B (next 10.1 s, same group), C (next 10.1 s, another group). All
@@ -428,7 +428,7 @@ func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Ask
 			if it.next > now {
 				break
 			}
-			r.takeTurn(g, it, now)
+			r.waitForRoom(g, it, now)
 			if late == nil {
 				late = make(map[*group]bool)
 			}

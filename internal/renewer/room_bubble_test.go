@@ -127,7 +127,7 @@ func TestASilentServerIsTriedAllTheTime(t *testing.T) {
 	})
 }
 
-// A lease waits for its turn until one whole request still fits into it, and no longer. So if the server
+// A lease waits for room until one whole request still fits into it, and no longer. So if the server
 // goes on at the last moment, no lease is lost for having waited.
 func TestNoLeaseIsLostForHavingWaited(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
@@ -139,7 +139,7 @@ func TestNoLeaseIsLostForHavingWaited(t *testing.T) {
 	})
 }
 
-// Of the leases that wait for their turn, those that end soonest are sent first.
+// Of the leases that wait for room, those that end soonest are sent first.
 func TestTheMostUrgentLeaseIsSentFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		s.answer = hang
@@ -186,7 +186,7 @@ func TestAServerThatLosesRequestsIsNotLate(t *testing.T) {
 	})
 }
 
-// whileWaiting calls f with a lease that waits for its turn at a silent server.
+// whileWaiting calls f with a lease that waits for room at a silent server.
 func whileWaiting(t *testing.T, f func(t *testing.T, s *server, it *Item)) {
 	t.Helper()
 	bubble(t, func(t *testing.T, s *server) {

@@ -10,26 +10,26 @@ import (
 )
 
 // group is what the renewer knows of a group while requests to it are under way, or will soon be tried
-// again. If the group is late, its leases that are due wait for their turn in order of their trust
+// again. If the group is late, its leases that are due wait for room in order of their trust
 // deadlines. The renewer's mutex guards it.
 type group struct {
 	name     string
 	window   window.Window
-	waiting  turns         // empty unless the window is full
+	waiting  waitingLeases // empty unless the window is full
 	answered time.Duration // when the request was sent that was sent last, of those that were answered
 	ended    time.Duration // when the last request ended
 }
 
-// lastCall is the instant from which a lease waits no longer for its turn. One more request, with all
+// lastCall is the instant from which a lease waits no longer for room. One more request, with all
 // of its time, fits into the lease.
 func (r *Renewer) lastCall(it *Item) time.Duration { return it.Deadline() - r.cfg.Timeout }
 
-// isLate reports whether renewals to the group may have to wait for their turn.
+// isLate reports whether renewals to the group may have to wait for room.
 func (g *group) isLate() bool { return g != nil && g.window.Limited() }
 
-// takeTurn lets a lease of a late group that is due wait for its turn. After its last call it is sent
+// waitForRoom lets a lease of a late group that is due wait for room. After its last call it is sent
 // with the most urgent ones, of which it is one.
-func (r *Renewer) takeTurn(g *group, it *Item, now time.Duration) {
+func (r *Renewer) waitForRoom(g *group, it *Item, now time.Duration) {
 	if it.step == waiting {
 		r.start(g.name, r.mostUrgent(g, now))
 		return
@@ -37,13 +37,13 @@ func (r *Renewer) takeTurn(g *group, it *Item, now time.Duration) {
 	it.step = waiting
 	it.next = r.lastCall(it)
 	heap.Fix(&r.queue, int(it.index))
-	heap.Push(&g.waiting, turn{it, it.Deadline()})
+	heap.Push(&g.waiting, waitingLease{it, it.Deadline()})
 }
 
 // mostUrgent makes a batch of the waiting leases with the soonest trust deadlines.
 func (r *Renewer) mostUrgent(g *group, now time.Duration) (batch []Asked) {
 	for len(g.waiting) > 0 && len(batch) < batchMax {
-		it := heap.Pop(&g.waiting).(turn).Item
+		it := heap.Pop(&g.waiting).(waitingLease).Item
 		if it.index >= 0 && it.step == waiting { // else it was removed, extended, or waits no longer
 			batch = append(batch, r.ask(it, now))
 		}
@@ -84,7 +84,7 @@ func (r *Renewer) outcome(s *sending, now time.Duration, err error) window.Outco
 	return window.Late
 }
 
-// leave notes that a request has ended. Renewals that wait for their turn take its place.
+// leave notes that a request has ended. Renewals that wait for room take its place.
 func (r *Renewer) leave(g *group, sent, now time.Duration, o window.Outcome) {
 	if o == window.Answered {
 		g.answered = max(g.answered, sent)
@@ -112,31 +112,31 @@ func (r *Renewer) forgetPaused(now time.Duration) {
 	})
 }
 
-// leaveTurn ends the waiting of a lease whose deadline or renewal changes.
-func (it *Item) leaveTurn() {
+// stopWaiting ends the waiting of a lease whose deadline or renewal changes.
+func (it *Item) stopWaiting() {
 	if it.step == waiting {
 		it.step = idle
 	}
 }
 
-// turn is a lease that waits for its turn. It has the trust deadline that the lease had when it began
+// waitingLease is a lease that waits for room. It has the trust deadline that the lease had when it began
 // to wait, because one that changes would disorder the heap.
-type turn struct {
+type waitingLease struct {
 	*Item
 	urgent time.Duration
 }
 
-// turns orders leases by their trust deadlines.
-type turns []turn
+// waitingLeases orders leases by their trust deadlines.
+type waitingLeases []waitingLease
 
-func (t turns) Len() int           { return len(t) }
-func (t turns) Less(i, j int) bool { return t[i].urgent < t[j].urgent }
-func (t turns) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *turns) Push(x any)        { *t = append(*t, x.(turn)) }
+func (t waitingLeases) Len() int           { return len(t) }
+func (t waitingLeases) Less(i, j int) bool { return t[i].urgent < t[j].urgent }
+func (t waitingLeases) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *waitingLeases) Push(x any)        { *t = append(*t, x.(waitingLease)) }
 
-func (t *turns) Pop() any {
+func (t *waitingLeases) Pop() any {
 	last := (*t)[len(*t)-1]
-	(*t)[len(*t)-1] = turn{}
+	(*t)[len(*t)-1] = waitingLease{}
 	*t = (*t)[:len(*t)-1]
 	return last
 }
