@@ -3,6 +3,7 @@ package renewer
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,10 +284,9 @@ func TestALateAnswerStillRenewsTheLease(t *testing.T) {
 // A short lease has time for three renewals, although one may take longer than the lease lasts.
 func TestARenewalOfAShortLeaseLeavesTimeForAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		lost := true // the first request, or its answer
+		var asked atomic.Bool
 		s.answer = func(ctx context.Context, batch []Asked) ([]Outcome, error) {
-			if lost {
-				lost = false
+			if !asked.Swap(true) { // the first request, or its answer, is lost
 				return hang(ctx, batch)
 			}
 			return make([]Outcome, len(batch)), nil
