@@ -84,3 +84,33 @@ func (u *unmarking) record(micros int64) map[string]string {
 		"#70": "c2/2", "w:c2/2": fmt.Sprintf("70 x 1 30000 %d 1", far),
 	}
 }
+
+// A step walks over so many places of the queue, and no more. If it ends before a waiter that it could tell, it asks
+// one of the last to poll, so that somebody goes on. Guarantee: I7.
+func TestAWalkThatEndsWithinTheQueueTellsAWaiter(t *testing.T) {
+	server, memory := redistest.Start(t), memstore.New()
+	conn, listener := server.Dial(t), server.Dial(t)
+	listener.Do(t, "SUBSCRIBE", ear+"c2")
+	told := make(chan string, 8)
+	_, err := memory.Listen(t.Context(), ear+"c2", store.Listener{Message: func(push string) { told <- push }})
+	assert.Must(t, err)
+	micros := time.Now().UnixMicro()
+	far := micros/1000 + 600_000
+	record := map[string]string{
+		"lock": fmt.Sprintf("%d 600000 h/1 +", micros), "birth": fmt.Sprint(micros), "queue": "2 1 400",
+		"#1": "d/1", "w:d/1": fmt.Sprintf("1 x 1 30000 %d 1", far), // nobody listens for it
+		"#400": "c2/1", "w:c2/1": fmt.Sprintf("400 x 1 30000 %d 1", far),
+	}
+	memory.PlantRecord("{far}", record)
+	words := []any{"HSET", "{far}"}
+	for field, value := range record {
+		words = append(words, field, value)
+	}
+	conn.Do(t, words...)
+	conn.Do(t, "PEXPIRE", "{far}", 600_000)
+	_, err = memory.Run(t.Context(), script.Release, []string{"{far}"}, []string{"h/1", record["birth"], "60000", ear})
+	assert.Must(t, err)
+	conn.Do(t, "EVAL", script.Release.Text, 1, "{far}", "h/1", record["birth"], "60000", ear)
+	assert.Equal(t, redistest.Next(t, "a push of memstore", told), "kept c2/1 1", "the push of memstore")
+	assert.Equal[any](t, listener.Receive(t).([]any)[2], "kept c2/1 1", "the push of the server")
+}

@@ -81,7 +81,7 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	mut:  "",
 }, {
 	name: "a walk that ends within the queue tells no waiter",
-	by:   "TestLongLines",
+	by:   "TestAWalkThatEndsWithinTheQueueTellsAWaiter",
 	old:  "  if (unfinished or (sweeping() and waiting > 0)) and (mine or",
 	mut:  "  if false and (mine or",
 }, {
