@@ -74,16 +74,16 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestTranscriptsOnServer",
 	old:  "  elseif released and not holder and (waiting == 0 or not must_queue) then\n",
 	mut:  "  elseif released then\n",
-}}), in("script/record.lua", oracle, []mutant{{
-	name: "a waiter that was skipped and polls is not visited again",
-	by:   "TestLongLines",
-	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
-	mut:  "",
 }, {
 	name: "a walk that ends within the queue tells no waiter",
 	by:   "TestAWalkThatEndsWithinTheQueueTellsAWaiter",
 	old:  "  if (unfinished or (sweeping() and waiting > 0)) and (mine or",
 	mut:  "  if false and (mine or",
+}}), in("script/record.lua", oracle, []mutant{{
+	name: "a waiter that was skipped and polls is not visited again",
+	by:   "TestLongLines",
+	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
+	mut:  "",
 }, {
 	name: "a waiter that was told when to poll is relied on though it has left",
 	by:   "TestProtocol",
