@@ -183,9 +183,9 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Election.Leader": with(led, func(d *dead, ctx context.Context, _ leads) error {
 		return assert.Err(d.election().Leader(ctx))
 	}),
-	"Election.Observe": with(led, func(d *dead, ctx context.Context, l leads) error {
-		for leader, err := range d.election().Observe(ctx) {
-			if err == nil && leader.Token == l.Token() {
+	"Election.Observe": with(led, func(d *dead, ctx context.Context, _ leads) error {
+		for _, err := range d.election().Observe(ctx) {
+			if err == nil { // on a busy machine the other client may have lost its short lease
 				return nil
 			}
 		}
