@@ -16,7 +16,7 @@ import (
 // while goroutines of the process hand it over.
 //
 // A client may have a hundred thousand holds. So the fields are in an order that needs no padding, and
-// what few holds need is in the extra of the members.
+// what few holds need is in members.extra.
 type hold struct {
 	// The renewer's mutex guards what is not exported, and Deadline is atomic. The exported fields are set
 	// before the renewer has the hold.
@@ -42,8 +42,8 @@ type hold struct {
 	// Set once, by newHold. It is here because it needs no padding.
 	wasInQueue bool // the attempt waited in the server's wait queue
 
-	// firstLease is the first lease, unless readers share the hold; this saves an allocation. It starts
-	// when this client learned of the grant, in any case. It has a mutex of its own, as every lease.
+	// firstLease is the first lease, unless readers share the hold; this saves an allocation. Its
+	// start is when this client learned of the grant, also if readers share the hold. It has a mutex of its own, as every lease.
 	firstLease leaseState
 
 	// Guarded by the mutex in it.

@@ -36,9 +36,10 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 }
 
 // release tells the server that the hold has ended. The server grants the next waiter in
-// the same step. The caller has removed the hold from the renewer. Only a deadline of ctx
-// that is still ahead bounds release. If the connection breaks, a second copy goes out, within the same time
-// limit. After that the client goes on in the background until the lease has ended.
+// the same step. The caller has removed the hold from the renewer. A deadline of ctx that is
+// still ahead bounds release, and its cancellation does not. If the connection breaks, a second
+// copy goes out, within the same time limit. After that the client goes on in the background
+// until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
 	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
 	return r.run(timelimit.Lasting(ctx))
@@ -52,8 +53,8 @@ type releasing struct {
 	buf   request.Buffer
 }
 
-// run chooses the request and sends it. If a copy of the request has run, the server gives the
-// same answer again.
+// run chooses the request and sends it. The request may be repeated: if a copy of it has run, the
+// server gives the same answer again.
 func (r *releasing) run(ctx context.Context) error {
 	c, lk, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
@@ -75,7 +76,7 @@ func (r *releasing) run(ctx context.Context) error {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
-			limit = c.sender.WithinResend(ctx, r.start) // not released, or not known: a release finds out
+			limit = c.sender.WithinResend(ctx, r.start) // not released by the batch, or not known: ask alone
 		}
 	}
 	args = lk.owned(args)

@@ -17,7 +17,7 @@ type queue struct {
 	pollAt    int64     // ms: when the waiter at pollPlace polls, because it was asked to
 	pollPlace int64
 
-	// missedPollAt was pollAt before this step, if that waiter has left in this step.
+	// If the waiter that was asked to poll leaves in this step, missedPollAt keeps its pollAt.
 	missedPollAt int64
 	silent       []string // clients that did not confirm a push; serveQueue skips them
 }
@@ -66,7 +66,7 @@ func (q *queue) leave(attempt string) bool {
 	return len(q.waiters) < was
 }
 
-// A step reads at most so many places from head on, and so many from cursor on. So its
+// A step reads at most headWindow places from head on, and cursorWindow from cursor on. So its
 // cost does not grow with the queue.
 const (
 	headWindow   = 64

@@ -16,8 +16,7 @@ import (
 // in a round, as "c/7.1", "c/7.2" and "c/7.3". It may wait in a queue, ask again in a second round
 // as "c/7.4" to "c/7.6", be granted, be renewed, and end with the release.
 //
-// These are its phases. Three of them are in no field: they are where a goroutine stands, and have
-// brackets here.
+// These are its phases. Three of them have no value, only a place in the code. They have brackets here.
 //
 //	 idle
 //	  │ runRound
@@ -28,14 +27,14 @@ import (
 //	  │ a majority has granted                         └─▶ collecting ── time is up ─▶ (pausing)
 //	  ▼                                                        │                        │
 //	(raising) ◀── a majority has granted ──────────────────────┘            asking ◀────┘
-//	  │ └── a server forgot, or too few vouch ──▶ (clearing) ──▶ asking, or idle
+//	  │ └── too few are sure that they forgot nothing ──▶ (clearing) ──▶ asking, or idle
 //	  ▼ a majority has the token, and vouches
 //	 held ── released, lost ──▶ ended
 //
 //	phase       where its goroutine stands       what may follow
 //	idle        none                             asking
-//	asking      runRound                         raising, waiting, collecting, clearing
-//	(raising)   writeToken                       held, clearing; collecting, if it came from there
+//	asking      runRound                         raising, waiting, collecting, clearing, idle
+//	(raising)   writeToken                       held, clearing, idle; collecting, if it came from there
 //	(clearing)  cancelRoundAndWait               asking, idle
 //	waiting     none: a push or a poll comes     collecting, asking
 //	collecting  awaitCollect                     raising, waiting, pausing

@@ -20,16 +20,16 @@ import (
 // "granted 4711 0" once a majority has granted and has the token 4711. The client cannot tell
 // that answer from the answer of one server.
 //
-// Order of mutexes. A goroutine that holds one of these locks only those below it:
+// Order of mutexes. While a goroutine holds one of these, it locks only those below it:
 //
 //	acquisition.driver   a channel: the goroutine that takes an acquisition further
 //	nodeAttempt.gate     a channel: the one request of an attempt that is under way
 //	acquisition.mu       the phase, the round, and all bids of the acquisition
 //	nodeStates.mu        the marks of the servers, for one prefix
 //	node.mu              how a server answers, and which cancels it is owed
+//	contradictions.mu    what a majority says against a coordinator
 //
-// Under these no other mutex of the package is locked: Store.mu, contradictions.mu, lateWindow.mu,
-// lazy.mu. Under subscription.mu the client's functions run, so it is never locked while another
+// Under the following, no other mutex of the package is locked: Store.mu, lateWindow.mu, lazy.mu. Under subscription.mu the client's functions run, so it is never locked while another
 // mutex is held. No request is sent under a mutex, because a request waits for a server. Requests
 // are sent under driver and gate, which are channels: a goroutine can stop waiting for driver, and
 // gate is held for one bounded request.

@@ -23,7 +23,8 @@
 --              a lock that was released and remains locked for a while
 --   limit      the number of permits
 --   shares     USED MODE SOONEST [>CURSOR:RUN:FOUND]: the sum over all shared holders, or all
---              permits in use; while a sweep is under way, where it goes on
+--              permits in use; while a sweep (a walk over all holders,
+--              which ends expired ones) is under way, where it goes on
 --   h:ATTEMPT  one shared holder, or one holder of permits
 --   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the number of waiters;
 --              the first and the last place; the waiter at PLACE polls at TILL; a step
@@ -58,10 +59,11 @@ local function refuse(field)
   error({damaged = 'FORMAT the record ' .. key .. ' is damaged: no Holdfast wrote its field ' .. field})
 end
 
--- The numbers of a record have no 0 in front, but where it marks a provisional hold. A time or
+-- The numbers of a record have no 0 in front, except that one marks a provisional hold: a pushed
+-- grant that its client has not confirmed. A time or
 -- a count has at most 15 digits, and a length of time 14. So sums of them are exact numbers in
 -- Lua, and adding 1 makes a larger one. A token is below most_token for the same reason. Each
--- function here costs a step a tenth of a microsecond, so that the checks are written out.
+-- function here costs a step a tenth of a microsecond, so the checks are written out.
 local most_token = 9000000000000000
 
 local fence, holder, expiry = nil, false, nil
