@@ -43,7 +43,8 @@ type hold struct {
 	wasInQueue bool // the attempt waited in the server's wait queue
 
 	// firstLease is the first lease, unless readers share the hold; this saves an allocation. Its
-	// start is when this client learned of the grant, also if readers share the hold. It has a mutex of its own, as every lease.
+	// start is when this client learned of the grant, also if readers share the hold. It has a mutex
+	// of its own, as every lease.
 	firstLease leaseState
 
 	// Guarded by the mutex in it.

@@ -88,13 +88,13 @@ func (r *retryRoundError) Error() string { return r.err.Error() }
 // runRound asks all nodes at once. It decides as soon as their answers allow it.
 //
 // Each answer wakes the loop, which decides anew by all replies so far. The loop ends when a
-// decision is final. Four decisions are not: Undecided waits for more; Won waits for the grace
-// of the nodes that may grant as well; JoinQueue asks the coordinator once more, now for a
-// position; Split, for a caller that does not wait, asks the busy nodes again, maxReasks times.
-// For example, two of five nodes have granted, the coordinator among them, and three are busy. A
-// waiter keeps both grants and collects the others (conclude, collect). A caller that does not
-// wait asks the three again, and then cancels the two. The round before this one is cancelled: its identities have ended, so nothing of
-// them can be granted to the client any more.
+// decision is final. Four decisions are not: Undecided waits for more; Won waits for the grace of
+// the nodes that may grant as well; JoinQueue asks the coordinator once more, now for a position;
+// Split, for a caller that does not wait, asks the busy nodes again, maxReasks times. For example,
+// two of five nodes have granted, the coordinator among them, and three are busy. A waiter keeps
+// both grants and collects the others (conclude, collect). A caller that does not wait asks the
+// three again, and then cancels the two. The round before this one is cancelled: its identities
+// have ended, so nothing of them can be granted to the client any more.
 func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	timeout := acq.s.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()

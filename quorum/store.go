@@ -29,10 +29,11 @@ import (
 //	node.mu              how a server answers, and which cancels it is owed
 //	contradictions.mu    what a majority says against a coordinator
 //
-// Under the following, no other mutex of the package is locked: Store.mu, lateWindow.mu, lazy.mu. Under subscription.mu the client's functions run, so it is never locked while another
-// mutex is held. No request is sent under a mutex, because a request waits for a server. Requests
-// are sent under driver and gate, which are channels: a goroutine can stop waiting for driver, and
-// gate is held for one bounded request.
+// Under the following, no other mutex of the package is locked: Store.mu, lateWindow.mu, lazy.mu.
+// Under subscription.mu the client's functions run, so it is never locked while another mutex is
+// held. No request is sent under a mutex, because a request waits for a server. Requests are sent
+// under driver and gate, which are channels: a goroutine can stop waiting for driver, and gate is
+// held for one bounded request.
 
 // Store is a lock store over a quorum of nodes. Many goroutines may use it at once.
 type Store struct {
