@@ -135,7 +135,7 @@ test-long: $(GOTESTSUM) ## all with the race detector, on secured servers too, a
 # Newer servers than this system's are unpacked beside it, from newer suites of Debian: nothing is installed.
 # SERVERS='sid/valkey-server' and SUITES='rules' say less.
 #
-# SERVERS=secured takes this system's server with TLS, the rights of docs/operating.md for its clients, and a prefix
+# SERVERS=secured takes this system's server with TLS, the rights of docs/server.md for its clients, and a prefix
 # for a tenant. Without: the measurements of bench, other libraries' locks in lineage, the guards of fence, and the
 # examples, which are programs for a server as it comes. And without the race detector: with it a handshake of TLS
 # takes as long as the shortest requests may, on a machine that has other work.

@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
@@ -49,7 +48,7 @@ func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	case lk.client.life.IsClosing():
 		return nil, ErrClosed
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+		return nil, errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
 	case leaseOf(ctx) == nil:
 		return nil, nil
 	}
@@ -57,7 +56,7 @@ func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
 	switch {
 	case held == nil || !reenters && lk.want != wire.Exclusive:
 		return nil, nil
-	case held.hold.lock.rw.any(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
+	case held.hold.lock.rw.isSet(), held.hold.lock.want != lk.want, lk.owner != held.hold.lock.owner,
 		!reenters && !lk.canReenter:
 		// The caller would wait for itself.
 		return nil, held.deadlock()
@@ -98,7 +97,7 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
-		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
+		err = errorf("holdfast: lock %q: %w", lk.name, err)
 	}
 	if err != nil {
 		err = lk.asHeldError(ctx, parent, err)
@@ -226,10 +225,10 @@ func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+			return nil, errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
 		case <-lk.client.life.Closing():
 			timer.Stop()
-			return nil, fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
+			return nil, errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 		}
 	}
 }

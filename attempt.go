@@ -1,14 +1,15 @@
 // attempt: one acquisition at the server, from the first request to the grant.
 //
-// This is the file to read first. An example: client A holds the lock, and client B calls Lock. What
-// both send and receive then, and what if a push or an answer is lost, is in attempt.txt.
+// This is the file to read first. An example: client A holds the lock, and client B calls Lock. attempt.txt
+// shows what both send and receive then, and what happens if a push or an answer is lost.
 //
 //  1. B sends acquire under a new attempt ID, B/7 (askFirst). B has no subscription yet, so the
 //     request does not ask to wait. The server answers "busy".
 //  2. B subscribes to its channel, waits for the confirmation, and sends acquire again, now with a
 //     waiter TTL (join). The server answers "queued": B/7 has position 1, and A's lease ends in 30 s.
 //  3. B waits for whatever comes first (await): the push, the poll timer, the return of a broken
-//     subscription, the end of its context, Close. The timer is set to the end of A's lease.
+//     subscription, the end of its context, Close. The timer is set to the end
+//     of A's lease, and at most a heartbeat ahead (leasetime.PollAfter).
 //  4. A releases. In the same step, the server grants the lock to B/7 and pushes the grant to B.
 //  5. B checks whether it can trust the push (trusts), makes a hold of the grant (granted, newHold),
 //     and returns a lease. The renewer confirms the grant at once.
@@ -17,8 +18,9 @@
 //
 //   - The answer to acquire is lost. The server may have granted the lock to B/7. B cancels B/7 in
 //     the background, and asks again as B/8 (askUntilAnswered, newAttemptID).
-//   - The push is lost, or it cannot be trusted. B polls, and the answer is the grant (poll).
-//   - The server has dropped the waiter. The poll answers "gone", and B joins again as B/8 (poll).
+//   - The push is lost, or it cannot be trusted. B polls. If the pushed grant still lasts, the answer
+//     is the grant. Otherwise the answer is "gone", and B joins again as B/8 (poll).
+//   - The server has dropped the waiter. The poll answers "gone", too.
 //   - The server is away. B pauses and asks again, until its wait ends (retry.go).
 //   - B gives up. It cancels B/7: that withdraws a position, and a grant that crosses it (cancel).
 

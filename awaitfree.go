@@ -4,7 +4,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +37,7 @@ func (lk *lock) awaitFree(parent context.Context) error {
 	case parent == nil:
 		return errNoContext
 	case parent.Err() != nil:
-		return fmt.Errorf("holdfast: lock %q: %w", lk.name, parent.Err())
+		return errorf("holdfast: lock %q: %w", lk.name, parent.Err())
 	}
 	if held := lk.heldBy(parent); held != nil && lk.limit == 0 {
 		if lk.want == wire.Shared {
@@ -47,7 +46,7 @@ func (lk *lock) awaitFree(parent context.Context) error {
 		return held.deadlock()
 	}
 	if !c.life.BeginCall() {
-		return fmt.Errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
+		return errorf("holdfast: lock %q: %w", lk.name, ErrClosed)
 	}
 	defer c.life.EndCall()
 	ctx := parent
@@ -66,7 +65,7 @@ func (lk *lock) awaitFree(parent context.Context) error {
 	}
 	//nolint:errorlint // only the bare errors: every wrapped error has the lock's name already
 	if err == ctx.Err() && err != nil || err == ErrClosed {
-		err = fmt.Errorf("holdfast: lock %q: %w", lk.name, err)
+		err = errorf("holdfast: lock %q: %w", lk.name, err)
 	}
 	return lk.asHeldError(ctx, parent, err)
 }

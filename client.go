@@ -260,7 +260,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-c.gone:
 		return c.closeErr
 	case <-parent.Done():
-		return fmt.Errorf("holdfast: close: %w", parent.Err())
+		return errorf("holdfast: close: %w", parent.Err())
 	}
 }
 
@@ -307,7 +307,7 @@ func (c *Client) close(ctx context.Context, release bool) (first bool, err error
 	if s, ok := store.As[store.IdleCloser](c.store); ok {
 		s.CloseIdleConnections()
 	}
-	c.events.lastNews()
+	c.events.deliverRest()
 	return true, err
 }
 

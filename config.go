@@ -36,8 +36,8 @@ type Config struct {
 	// RequestTimeout bounds one request to the server. For a lock with the option TTL, the bound is at
 	// most a third of that. If it passes, the outcome is unknown. A call that waits asks again, and
 	// gives each further acquisition twice the time, up to three quarters of TTL. A renewal then counts
-	// as late, and the next one is sent, but its answer is taken for a third of TTL. Default: a third of
-	// TTL, at most 3 s.
+	// as late, and the next one is sent, but its answer is taken for a third of TTL, and of a short one
+	// for about as long as RequestTimeout. Default: a third of TTL, at most 3 s.
 	RequestTimeout time.Duration
 
 	// App is the name that Inspect shows for this client's holds. Default: the base name of

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
@@ -25,8 +24,8 @@ import (
 // If the error is an [ErrNotHeld], the lease has ended. After an [ErrUnknownOutcome] it is
 // held, by a reader or still by the writer. Then the caller may read and must not write,
 // until another Downgrade or Upgrade succeeds. A refusal that passes, such as that of a
-// server that loads its data, is an [ErrUnknownOutcome], too, because a late copy of the request may run
-// after it. After any other error nothing has changed.
+// server that loads its data, is an [ErrUnknownOutcome] too, because a late copy of the
+// request may run after it. After any other error nothing has changed.
 func (l *Lease) Downgrade(ctx context.Context) error { return l.state.changeMode(ctx, down) }
 
 // Upgrade turns a reader's lease of an [RWMutex] into the writer's lease, if it is the only
@@ -76,11 +75,11 @@ func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 	switch {
 	case ctx == nil:
 		return errNoContext
-	case !h.lock.rw.any():
+	case !h.lock.rw.isSet():
 		return invalid("the lease of %q does not belong to an RWMutex: only its leases can be converted", h.lock.name)
 	}
 	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return errorf("%w: %w", ErrNotHeld, err)
 	}
 	if err := alreadyOver(ctx, "converting", h.lock.name); err != nil {
 		return err
@@ -102,7 +101,7 @@ func (ls *leaseState) changeMode(ctx context.Context, want conversion) error {
 		h.endConversion()
 	}
 	if errors.As(err, &others) {
-		return fmt.Errorf("%w: %w", errOthersRead, err)
+		return errorf("%w: %w", errOthersRead, err)
 	}
 	return err
 }
@@ -124,7 +123,7 @@ func (h *hold) beginConversion(
 	_, reads := x.readers[ls]
 	switch {
 	case !h.has(ls):
-		return nil, false, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+		return nil, false, errorf("%w: %w", ErrNotHeld, ErrReleased)
 	case x.converting != nil:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
 	case reads && !h.shared:
@@ -210,10 +209,11 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	switch {
 	case err != nil && !request.Definite(err):
 		return wrap("converting", lk.name, err)
-	case want == down && request.Refusal(err) != nil && request.Refusal(err).Transient():
-		// A late copy of the refused request may run yet. The token that it names is still the hold's, so it
-		// would make a reader of a writer who goes on. The next conversion gives the hold another token.
-		return fmt.Errorf("holdfast: converting %q: %w: %w", lk.name, ErrUnknownOutcome, err)
+	case want == down && request.MayRunLate(err):
+		// The token that a late copy names is still the hold's, so it would make a reader of a writer who
+		// goes on. The next conversion gives the hold another token. A late copy of an upgrade only keeps
+		// other readers out.
+		return wrapChange("converting", lk.name, err)
 	case err == nil && a.Kind == wire.Granted:
 		err = ls.converted(want, a, sent, ttl)
 		h.shortenAgain(ctx, ttl)
@@ -231,7 +231,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 		return &HeldError{Name: lk.name, HeldBy: wire.Decode(a.Holder), Remaining: a.Left}
 	case a.Kind == wire.Gone:
 		h.endMissing(ctx)
-		return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+		return errorf("%w: %w", ErrNotHeld, h.endReason())
 	}
 	return wrap("converting", lk.name, wire.OtherAnswer("convert"))
 }
@@ -244,7 +244,7 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 	x := h.more()
 	if x.lost != nil || h.closed || !h.has(ls) {
 		h.mu.Unlock()
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
+		return errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
 	}
 	x.unsettled = still
 	h.handOvers.Store(0)

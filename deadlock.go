@@ -28,13 +28,13 @@ type chainWait struct {
 	attempt string                     // its attempt in a wait queue; empty while it waits for its process
 	since   time.Time                  // when it began to wait
 	place   int                        // its position in the wait queue, when it joined
-	looks   uint64                     // how often it has said that it still waits
+	repeats uint64                     // how often it has said that it still waits
 	timer   *time.Timer
 	held    []*leaseState // those under which the client's record shows it
 	shownTo []string      // attempts of other clients under which their records may show it
 	over    bool
 
-	// For look alone.
+	// For search alone.
 	told   bool // it has reported the deadlock that it is in
 	proofs waitsfor.Proofs
 }
@@ -89,13 +89,13 @@ func (w *chainWait) show() {
 	w.note()
 	if w.outer != nil {
 		w.lock.client.life.Go(deadlockLabel, func() {
-			ctx, cancel := w.lookTime()
+			ctx, cancel := w.searchContext()
 			defer cancel()
 			holds, _ := w.outerHolds(ctx)
 			w.noteOuter(ctx, holds)
 		})
 	}
-	w.timer = time.AfterFunc(leasetime.LookLater(w.lock.ttl, w.place)-leasetime.ShowWaitAfter(w.lock.ttl), w.look)
+	w.timer = time.AfterFunc(leasetime.LookLater(w.lock.ttl, w.place)-leasetime.ShowWaitAfter(w.lock.ttl), w.search)
 }
 
 // note shows the wait under each live lease. The caller holds w.mu.
@@ -154,7 +154,7 @@ func (w *chainWait) id() waitsfor.ID {
 // asNote is the wait as it is shown. The caller holds w.mu.
 func (w *chainWait) asNote() wire.WaitNote {
 	return wire.WaitNote{
-		Name: w.lock.name, ID: w.id().Attempt, Since: w.since, Breaks: w.cancel != nil, Looks: w.looks,
+		Name: w.lock.name, ID: w.id().Attempt, Since: w.since, Breaks: w.cancel != nil, Repeats: w.repeats,
 	}
 }
 
@@ -199,7 +199,7 @@ func (w *chainWait) noteOuter(ctx context.Context, holds []outerHold) {
 
 // endOuter ends what noteOuter did.
 func (w *chainWait) endOuter() {
-	ctx, cancel := w.lookTime()
+	ctx, cancel := w.searchContext()
 	defer cancel()
 	w.mu.Lock()
 	attempts := w.shownTo
@@ -218,12 +218,12 @@ func (w *chainWait) amendOuter(ctx context.Context, attempt string, note *wire.W
 
 var deadlockLabel = label.New("deadlock check")
 
-// look looks for a deadlock in the background, and again after a while: sooner if there seems
+// search looks for a deadlock in the background, and again after a while: sooner if there seems
 // to be one, because all that are in it then look as often, and prove to each other that they
 // still wait.
-func (w *chainWait) look() {
+func (w *chainWait) search() {
 	w.lock.client.life.Go(deadlockLabel, func() {
-		ctx, cancel := w.lookTime()
+		ctx, cancel := w.searchContext()
 		defer cancel()
 		next := leasetime.LookAfter(w.lock.ttl)
 		if w.waitedFor(ctx) {
@@ -238,16 +238,16 @@ func (w *chainWait) look() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if !w.over {
-			w.timer = time.AfterFunc(next, w.look)
+			w.timer = time.AfterFunc(next, w.search)
 		}
 	})
 }
 
-// lookWithin bounds one look.
-const lookWithin = 5 * time.Second
+// searchLimit bounds one search.
+const searchLimit = 5 * time.Second
 
-func (w *chainWait) lookTime() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(w.lock.client.life.Context(), lookWithin)
+func (w *chainWait) searchContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.lock.client.life.Context(), searchLimit)
 }
 
 // waitedFor returns false if nobody waits for what the call holds: then it is in no deadlock,
@@ -266,7 +266,7 @@ func (w *chainWait) waitedFor(ctx context.Context) bool {
 		waited = waited || !known || h.waiting.Load() > 0 || c.waitNotes.AnyFor(h.lock.name)
 	}
 	if waited {
-		w.looks++
+		w.repeats++
 	}
 	w.note() // a lease may have ended
 	w.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -63,10 +62,10 @@ type term struct {
 	election *Election
 	hold     *hold
 
-	// turn is held during a proclamation, so that proclamations reach the server in the
+	// proclaiming is full during a proclamation, so that proclamations reach the server in the
 	// order of their numbers. Nothing else waits for it.
-	turn   chan struct{}
-	number uint64 // of the last proclamation; guarded by turn
+	proclaiming chan struct{}
+	number      uint64 // of the last proclamation; guarded by proclaiming
 
 	over chan struct{} // closed when the release has ended
 
@@ -117,8 +116,8 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 //
 // The error is an [ErrNotHeld] if there is nothing to resume: the lease has ended, somebody
 // else leads, or another process has resumed the term. In that case, campaign. After any error
-// the caller does not lead. If the server may have granted the leadership, the library gives it
-// up in the background. While the server is away, Resume tries until ctx ends; [MaxWait] and
+// the caller does not lead. If the server may have granted the leadership, nobody leads until
+// the former leader can no longer trust its lease. While the server is away, Resume tries until ctx ends; [MaxWait] and
 // [Tries] do not limit it. If an answer was lost, Resume may have to wait for a whole TTL once
 // more; with [NoRenewal] it can then fail with an [ErrNotHeld]. A quorum refuses Resume. A
 // holderID and a term are not secret: a caller that resumes with those of a live leader deposes
@@ -129,7 +128,8 @@ func (e *Election) Resume(ctx context.Context, holderID string, term uint64) (*L
 
 // ResumeAtOnce is [Election.Resume] without the wait. Use it only if the caller knows that the
 // former leader has ended, and all work under its leadership too. For example, the caller has
-// the file lock that the former process and its children had. If the former leader still runs,
+// the file lock that the former process and its children had. If the call fails, the library gives
+// up in the background what the server may have granted. If the former leader still runs,
 // two processes believe that they lead, until the former leader learns of its loss: by a push,
 // by its next renewal, or at its trust deadline. The errors are those of Resume.
 func (e *Election) ResumeAtOnce(ctx context.Context, holderID string, term uint64) (*Leadership, error) {
@@ -151,15 +151,14 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	}
 	defer c.life.EndCall()
 	told := &call{ctx: ctx, start: c.now()}
-	l, left, err := e.resume(ctx, holderID, term)
+	l, left, err := e.resume(ctx, holderID, term, waits)
 	if err != nil {
 		lk.reportFailure(told, err)
 		return nil, err
 	}
 	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
 	if waits {
-		// The margin of leasetime is for one clock that runs at another rate, this for the second.
-		until := c.now() + left + left/100 + 2*time.Millisecond
+		until := c.now() + trustOf(left)
 		either, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(l.Context(), cancel)
 		for c.now() < until && c.life.Sleep(either, until-c.now()) {
@@ -171,9 +170,9 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	case c.life.IsClosing():
 		err = ErrClosed
 	case l.Err() != nil:
-		err = fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		err = errorf("%w: %w", ErrNotHeld, l.Err())
 	case ctx.Err() != nil:
-		err = fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err())
+		err = errorf("holdfast: election %q: %w", lk.name, ctx.Err())
 	default:
 		return l, nil
 	}
@@ -181,13 +180,27 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 	return nil, err
 }
 
+// trustOf is for how long a leader may trust a lease of which the server has so much left. The
+// margin of leasetime is for one clock that runs at another rate, this for the second.
+func trustOf(left time.Duration) time.Duration { return left + left/100 + 2*time.Millisecond }
+
+// keptFor returns the lock of a hold that frees it no earlier than so long after its grant,
+// whatever ends the hold: until then the former leader may trust its lease.
+func (lk *lock) keptFor(d time.Duration) *lock {
+	own, m := *lk, *lk.params
+	m.minHold = max(m.minHold, d)
+	own.params = &m
+	return &own
+}
+
 // resume asks the server until it answers. left is how long the former leader may trust its
-// lease.
+// lease. If waits is set, the lock is not free before that, even if the caller gives it up.
 func (e *Election) resume(
-	ctx context.Context, former string, term uint64,
+	ctx context.Context, former string, term uint64, waits bool,
 ) (l *Leadership, left time.Duration, err error) {
 	c, lk := e.lock.client, &e.lock
 	id, number := c.newAttemptID()
+	began := c.now()
 	c.registration.Start()
 	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.channelPrefix}
 	var answer string
@@ -208,20 +221,24 @@ func (e *Election) resume(
 		line, bad = wire.ParseResume(answer)
 	}
 	cancel := func(err error) (*Leadership, time.Duration, error) {
-		if needsCancel {
+		if needsCancel && !waits { // else it ends with its lease, which is no shorter than the former one
 			c.canceller.CancelUnknown(lk.toCancel(id))
 		}
 		return nil, 0, err
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return cancel(fmt.Errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
+		return cancel(errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
 	case err != nil || bad != nil:
 		return cancel(wrap("resuming", lk.name, cmp.Or(err, bad)))
 	case !line.Held:
-		return cancel(fmt.Errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
+		return cancel(errorf("holdfast: election %q: term %d: %w", lk.name, term, ErrNotHeld))
 	}
 	needsCancel = true
+	if waits {
+		// An earlier copy of the request may have been granted, with less of the time behind it.
+		lk = lk.keptFor(trustOf(line.Left) + c.now() - began)
+	}
 	h, err := newHold(lk, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
 	if err == nil && lk.ack.Wanted() {
 		err = h.confirm(ctx)
@@ -238,7 +255,8 @@ func (e *Election) resume(
 
 func newLeadership(e *Election, lease *Lease, value string) *Leadership {
 	t := &term{
-		election: e, hold: lease.state.hold, turn: make(chan struct{}, 1), over: make(chan struct{}), value: value,
+		election: e, hold: lease.state.hold, value: value,
+		proclaiming: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	lease.state.mu.Lock()
 	defer lease.state.mu.Unlock()
@@ -330,26 +348,26 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	case ctx == nil:
 		return errNoContext
 	case l.Err() != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		return errorf("%w: %w", ErrNotHeld, l.Err())
 	}
 	if err := alreadyOver(ctx, "proclaiming a value for", l.Name()); err != nil {
 		return err
 	}
 	t := l.term
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case t.proclaiming <- struct{}{}:
+		defer func() { <-t.proclaiming }()
 	case <-ctx.Done():
-		return fmt.Errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
+		return errorf("holdfast: proclaiming a value for %q: %w", l.Name(), ctx.Err())
 	}
 	h := t.hold
 	answer, err := t.proclaim(ctx, wire.Value(value))
 	switch {
 	case err != nil:
-		return wrap("proclaiming a value for", h.lock.name, err)
+		return wrapChange("proclaiming a value for", h.lock.name, err)
 	case answer == "gone":
 		h.endMissing(ctx)
-		return fmt.Errorf("%w: %w", ErrNotHeld, l.Err())
+		return errorf("%w: %w", ErrNotHeld, l.Err())
 	case answer != "proclaimed" && answer != "late": // late: a copy of this request was faster
 		return wrap("proclaiming a value for", h.lock.name, wire.BadAnswer(answer))
 	}
@@ -359,7 +377,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	return nil
 }
 
-// proclaim sends one proclamation. The caller has the turn.
+// proclaim sends one proclamation. The caller has filled t.proclaiming.
 func (t *term) proclaim(ctx context.Context, word string) (string, error) {
 	h := t.hold
 	t.number++
@@ -376,9 +394,9 @@ const resignLimit = time.Second
 // the lease may have expired.
 func (t *term) resign(ctx context.Context) {
 	select {
-	case t.turn <- struct{}{}:
+	case t.proclaiming <- struct{}{}:
 		_, _ = t.proclaim(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
-		<-t.turn
+		<-t.proclaiming
 	default: // a proclamation is under way, and its value stays until the next leader's
 	}
 }

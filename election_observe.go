@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -45,7 +44,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	case err != nil:
 		return Leader{}, wrap("asking for the leader of", lk.name, err)
 	case l.Token == 0:
-		return Leader{}, fmt.Errorf("%w: election %q", ErrNoLeader, lk.name)
+		return Leader{}, errorf("%w: election %q", ErrNoLeader, lk.name)
 	}
 	l.Client = lk.client.clientInfo(ctx, l.ClientID)
 	return l, nil

@@ -87,7 +87,7 @@ func (e *HeldError) Error() string {
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}
-	return s
+	return once(s)
 }
 
 // Is makes a HeldError an ErrHeld.
@@ -171,7 +171,7 @@ func (e *LostError) Error() string {
 	switch e.Reason {
 	case LossExpired:
 		if e.Err != nil {
-			return s + "no renewal was confirmed in time; the last one failed: " + e.Err.Error()
+			return once(s + "no renewal was confirmed in time; the last one failed: " + e.Err.Error())
 		}
 		return s + "no renewal was confirmed in time"
 	case LossEvicted:
@@ -241,6 +241,22 @@ var (
 	errNoFunction = invalid("the function is nil: pass the function to run under the lock")
 )
 
+// errorf is fmt.Errorf for a text that says "holdfast: " once, see once.
+func errorf(format string, args ...any) error { return onceError{fmt.Errorf(format, args...)} }
+
+// onceError is an error of the library around others of it.
+type onceError struct{ error }
+
+func (e onceError) Error() string { return once(e.error.Error()) }
+
+func (e onceError) Unwrap() error { return e.error }
+
+// once removes the name of the library from the texts of the errors inside. Each of them begins with it,
+// because a program may also get it alone.
+func once(text string) string {
+	return strings.NewReplacer(": holdfast: ", ": ", "; holdfast: ", "; ").Replace(text)
+}
+
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
@@ -254,9 +270,9 @@ type requestError struct {
 
 func (e *requestError) Error() string {
 	if e.unknown {
-		return fmt.Sprintf("holdfast: %s %q: outcome unknown: %v", e.what, e.name, e.cause)
+		return once(fmt.Sprintf("holdfast: %s %q: outcome unknown: %v", e.what, e.name, e.cause))
 	}
-	return fmt.Sprintf("holdfast: %s %q: %v", e.what, e.name, e.cause)
+	return once(fmt.Sprintf("holdfast: %s %q: %v", e.what, e.name, e.cause))
 }
 
 func (e *requestError) Is(target error) bool { return e.unknown && target == ErrUnknownOutcome }
@@ -269,15 +285,21 @@ const releaseText = "releasing"
 // wrap adds the operation and the lock to an error of the store. If the error says for
 // certain that nothing happened, it stays as it is. Any other error is an unknown outcome.
 func wrap(what, name string, err error) error {
-	known := request.Definite(err) || errors.Is(err, ErrClosed)
-	return &requestError{what: what, name: name, cause: err, unknown: !known}
+	return &requestError{what: what, name: name, cause: err, unknown: !isKnown(err)}
 }
+
+// wrapChange is wrap for a request whose late copy would change what the caller goes on with.
+func wrapChange(what, name string, err error) error {
+	return &requestError{what: what, name: name, cause: err, unknown: !isKnown(err) || request.MayRunLate(err)}
+}
+
+func isKnown(err error) bool { return request.Definite(err) || errors.Is(err, ErrClosed) }
 
 // alreadyOver returns the error of a call whose context has ended before anything is sent: nothing
 // has changed, for certain.
 func alreadyOver(ctx context.Context, what, name string) error {
 	if end := request.Ended(ctx); end != nil {
-		return fmt.Errorf("holdfast: %s %q: %w", what, name, end)
+		return errorf("holdfast: %s %q: %w", what, name, end)
 	}
 	return nil
 }
@@ -325,7 +347,7 @@ func (e *endedError) Error() string {
 	case e.unknown && e.silent != "":
 		s += "; " + e.silent
 	}
-	return s
+	return once(s)
 }
 
 func (e *endedError) Is(target error) bool {

@@ -107,13 +107,13 @@ func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
 
 // evictOnce returns the arguments that make copies of an eviction harmless: the ID that the record
 // remembers, and the highest token that a hold may have to be ended. Without a token the record is read
-// for that. If the server refuses to show the record, the script says why.
+// for that. If the script refuses to show the record, that of the eviction says why.
 func (c *Client) evictOnce(ctx context.Context, key string, token uint64, force bool) ([]string, error) {
 	if token == 0 && !force { // what is removed by force need not be readable
 		record, err := c.sender.RecordUntil(ctx, []string{key}, func(*wire.Record) bool { return true })
 		switch {
-		case request.Refusal(err) != nil:
-			return nil, nil
+		case request.Refusal(err) != nil && !request.MayRunLate(err):
+			// The eviction says better why it is refused. A late copy of it ends no hold.
 		case err != nil:
 			return nil, err
 		}

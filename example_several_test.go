@@ -1,3 +1,5 @@
+// Examples of several locks at once, and of jobs that run once per period.
+
 package holdfast_test
 
 import (

@@ -1,3 +1,5 @@
+// Examples of the client, the mutex, its leases and its options.
+
 package holdfast_test
 
 import (
@@ -9,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // newClient makes a client of a store in memory. A program hands its
@@ -395,4 +398,350 @@ func ExampleMutex_AwaitFree() {
 	}
 	fmt.Println("the report is done")
 	// Output: the report is done
+}
+
+func ExampleLease_Name() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report").Lock(ctx)
+	fmt.Println(lease.Name())
+	_ = lease.Release(ctx)
+	// Output: report
+}
+
+func ExampleLease_HolderID() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+	state, _ := client.Inspect(ctx, "report")
+	fmt.Println("it is me:", state.Holders[0].HolderID == lease.HolderID())
+	_ = lease.Release(ctx)
+	// Output: it is me: true
+}
+
+func ExampleLease_Err() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report").Lock(ctx)
+	fmt.Println(lease.Err())
+	_ = lease.Release(ctx)
+	fmt.Println(lease.Err())
+	// Output:
+	// <nil>
+	// holdfast: lease is released
+}
+
+// Before work that must not be interrupted, check that enough of the lease remains.
+func ExampleLease_Remaining() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+	if lease.Remaining() > 10*time.Second {
+		fmt.Println("time enough")
+	}
+	_ = lease.Release(ctx)
+	fmt.Println(lease.Remaining())
+	// Output:
+	// time enough
+	// 0s
+}
+
+func ExampleLease_Deadline() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+	before := lease.Deadline() // for people and logs; programs use Remaining
+	_ = lease.Extend(ctx, time.Hour)
+	fmt.Println("later by most of an hour:", lease.Deadline().Sub(before) > 50*time.Minute)
+	_ = lease.Release(ctx)
+	// Output: later by most of an hour: true
+}
+
+func ExampleClient_Mutex() {
+	client := newClient(memstore.New())
+	report := client.Mutex("report", holdfast.TTL(10*time.Second), holdfast.MaxWait(time.Minute))
+	err := report.Do(context.Background(), func(ctx context.Context) error { return ctx.Err() })
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleMutex_Name() {
+	fmt.Println(newClient(memstore.New()).Mutex("report").Name())
+	// Output: report
+}
+
+func ExampleClient_Stats() {
+	ctx := context.Background()
+	client, _ := holdfast.New(memstore.New(), holdfast.Config{})
+	defer client.Close(ctx)
+	lease, _ := client.Mutex("report").Lock(ctx)
+	defer lease.Release(ctx)
+	stats := client.Stats()
+	fmt.Println("holds:", stats.Holds, "waiters:", stats.Waiters)
+	// Output: holds: 1 waiters: 0
+}
+
+func ExampleClient_ID() {
+	s := memstore.New()
+	a, b := newClient(s), newClient(s)
+	fmt.Println(len(a.ID()), a.ID() != b.ID())
+	// Output: 22 true
+}
+
+func ExampleLockInfo_Held() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+	held, _ := client.Inspect(ctx, "report")
+	_ = lease.Release(ctx)
+	free, _ := client.Inspect(ctx, "report")
+	fmt.Println(held.Held(), free.Held()) // for people: the answer may be out of date
+	// Output: true false
+}
+
+// A grant counts only when a replica has it, so that a failover to that replica does not
+// lose it.
+func ExampleWaitReplicas() {
+	ctx := context.Background()
+	s := memstore.New()
+	s.SetAcks(store.Acks{Replicas: 1}) // as if it had one
+	client := newClient(s)
+	lease, err := client.Mutex("report", holdfast.WaitReplicas(1, 10*time.Millisecond)).Lock(ctx)
+	fmt.Println("one replica:", err)
+	_ = lease.Release(ctx)
+
+	_, err = client.Mutex("report", holdfast.WaitReplicas(2, 10*time.Millisecond)).Lock(ctx)
+	var missing *holdfast.MismatchError
+	if errors.As(err, &missing) {
+		fmt.Println("two of them: got", missing.Got)
+	}
+	// Output:
+	// one replica: <nil>
+	// two of them: got 1 replica
+}
+
+// A grant counts only when it is on disk, so that a crash of the server does not lose it.
+func ExampleWaitAOF() {
+	ctx := context.Background()
+	s := memstore.New()
+	client := newClient(s)
+	report := client.Mutex("report", holdfast.WaitAOF(0, 10*time.Millisecond))
+	_, err := report.Lock(ctx)
+	fmt.Println("no disk:", errors.Is(err, holdfast.ErrNotAcked))
+
+	s.SetAcks(store.Acks{LocalAOF: 1})
+	lease, err := report.Lock(ctx)
+	fmt.Println("on disk:", err)
+	_ = lease.Release(ctx)
+	// Output:
+	// no disk: true
+	// on disk: <nil>
+}
+
+// A request handler locks what it works on, for as long as the request lasts.
+func ExampleLease_ReleaseWhenDone() {
+	client := newClient(memstore.New())
+	request, end := context.WithCancel(context.Background())
+	lease, _ := client.Mutex("basket/42").Lock(request)
+	_ = lease.ReleaseWhenDone(request)
+
+	end()
+	<-lease.Context().Done()
+	fmt.Println(context.Cause(lease.Context()))
+	// Output: holdfast: lease is released
+}
+
+// Only the last step is left. If the process dies now, others need not wait for long.
+func ExampleLease_Shorten() {
+	ctx := context.Background()
+	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
+
+	if err := lease.Shorten(ctx, 5*time.Second); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(lease.Remaining() < 5*time.Second)
+	_ = lease.Release(ctx)
+	// Output: true
+}
+
+// A job needs less of the pool once its first part is done.
+func ExampleLease_KeepPermits() {
+	ctx := context.Background()
+	pool := newClient(memstore.New()).Semaphore("workers", 8)
+	lease, _ := pool.Acquire(ctx, 6)
+
+	if err := lease.KeepPermits(ctx, 2); err != nil {
+		fmt.Println(err)
+	}
+	free, _ := pool.Available(ctx)
+	fmt.Println(free)
+	_ = lease.Release(ctx)
+	// Output: 6
+}
+
+// A function that acquires a lock may be called by a function that holds it.
+func ExampleReentrant() {
+	client := newClient(memstore.New())
+	account := client.Mutex("account/7", holdfast.Reentrant())
+	book := func(ctx context.Context) error {
+		return account.Do(ctx, func(context.Context) error {
+			fmt.Println("booking")
+			return nil
+		})
+	}
+
+	err := account.Do(context.Background(), func(ctx context.Context) error {
+		return errors.Join(book(ctx), book(ctx)) // both cost no request
+	})
+	fmt.Println(err)
+	// Output:
+	// booking
+	// booking
+	// <nil>
+}
+
+// The payment hands the order over to the shipping, which is another process. No other
+// client gets the lock in between.
+func ExampleOwner() {
+	ctx := context.Background()
+	store := memstore.New()
+	payment, shipping, customer := newClient(store), newClient(store), newClient(store)
+	workflow := holdfast.Owner("workflow of order 42")
+
+	paid, _ := payment.Mutex("order/42", workflow).Lock(ctx)
+	shipped, _ := shipping.Mutex("order/42", workflow).Lock(ctx) // it does not wait
+	_ = paid.Release(ctx)
+
+	_, err := customer.Mutex("order/42").TryLock(ctx)
+	var held *holdfast.HeldError
+	fmt.Println(errors.As(err, &held), held.HeldBy)
+	fmt.Println(shipped.Release(ctx))
+	// Output:
+	// true workflow of order 42
+	// <nil>
+}
+
+func ExampleLease_HoldCount() {
+	ctx := context.Background()
+	report := newClient(memstore.New()).Mutex("report", holdfast.Reentrant())
+
+	outer, _ := report.Lock(ctx)
+	inner, _ := report.Lock(outer.Context())
+	fmt.Println(inner.HoldCount()) // this process knows it, so it costs no request
+	_, _ = outer.Release(ctx), inner.Release(ctx)
+	fmt.Println(inner.HoldCount())
+	// Output:
+	// 2
+	// 0
+}
+
+func ExampleTries() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	_, err := client.Mutex("report", holdfast.Tries(3, 5*time.Millisecond)).Lock(ctx)
+	var held *holdfast.HeldError
+	fmt.Println(errors.As(err, &held), held.Tries)
+	_ = lease.Release(ctx)
+	// Output: true 3
+}
+
+func ExampleMaxRenewals() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	options := []holdfast.MutexOption{holdfast.TTL(300 * time.Millisecond), holdfast.MaxRenewals(1)}
+	lease, _ := client.Mutex("report", options...).Lock(ctx)
+
+	<-lease.Context().Done() // one TTL after the renewal, which comes after a third of the TTL
+	fmt.Println(errors.Is(context.Cause(lease.Context()), holdfast.ErrLost))
+	fmt.Println(errors.Is(lease.Release(ctx), holdfast.ErrNotHeld))
+	// Output:
+	// true
+	// true
+}
+
+func ExampleMaxHold() {
+	client := newClient(memstore.New())
+	err := client.Mutex("report", holdfast.MaxHold(200*time.Millisecond)).Do(context.Background(),
+		func(ctx context.Context) error {
+			<-ctx.Done() // the function is told in time, whatever it does
+			return context.Cause(ctx)
+		})
+	fmt.Println(errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrNotHeld))
+	// Output: true true
+}
+
+// Several machines start a job at the same hour, and it must run once. Their clocks
+// differ by less than a minute, and the job takes a moment.
+func ExampleMinHold() {
+	client := newClient(memstore.New())
+	for _, machine := range []string{"a", "b"} {
+		err := client.Mutex("nightly", holdfast.MinHold(time.Minute), holdfast.MaxWait(0)).Do(context.Background(),
+			func(context.Context) error {
+				fmt.Println(machine, "runs the job")
+				return nil
+			})
+		if errors.Is(err, holdfast.ErrHeld) {
+			fmt.Println(machine, "has nothing to do")
+		}
+	}
+	// Output:
+	// a runs the job
+	// b has nothing to do
+}
+
+// Whoever looks at the lock learns for which order it is held.
+func ExampleTags() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, err := client.Mutex("shipping", holdfast.Tags(map[string]string{"order": "42"})).Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	for { // the tags appear a moment after the grant
+		lock, err := client.Inspect(ctx, "shipping")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if tags := lock.Holders[0].Tags; tags != nil {
+			fmt.Println("order", tags["order"])
+			return
+		}
+	}
+	// Output: order 42
+}
+
+// Two calls that take the same locks in different orders may wait for each other. The one that
+// began to wait last gives up what it holds, and tries again.
+func ExampleBreakDeadlock() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	order := client.Mutex("order/42", holdfast.BreakDeadlock())
+	stock := client.Mutex("stock/7", holdfast.BreakDeadlock())
+	err := order.Do(ctx, func(ctx context.Context) error {
+		return stock.Do(ctx, func(context.Context) error { return nil }) // ctx says what this call holds
+	})
+	if errors.Is(err, holdfast.ErrDeadlock) {
+		fmt.Println("try again:", err)
+	}
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// The states of locks have the waits-for graph.
+func ExampleDeadlocks() {
+	client := newClient(memstore.New())
+	var locks []holdfast.LockInfo
+	for lock, err := range client.List(context.Background(), "") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		locks = append(locks, lock)
+	}
+	for _, cycle := range holdfast.Deadlocks(locks) {
+		fmt.Println("deadlock:", cycle)
+	}
+	fmt.Println("of", len(locks), "locks")
+	// Output: of 0 locks
 }

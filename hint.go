@@ -114,7 +114,7 @@ var hints = map[string]string{
 	"TLS":         "check the client's TLS settings: RootCAs, the address in the certificate, the client certificate",
 	"FORMAT":      "another program uses a newer Holdfast on this server: update this program",
 	"WAITAOF":     "WaitAOF needs Redis 7.2 or Valkey 7.2, or later, with appendonly yes",
-	"UNSUPPORTED": "leave the option or the call out; docs/neighbours.md and docs/quorum.md say what a store can do",
+	"UNSUPPORTED": "leave out the option or the call; docs/moving/sharing.md and docs/quorum.md say what works",
 	"NAME":        "choose another name for the lock",
 	"VERSION":     "Holdfast needs Redis 7.0 or Valkey 7.2, or later",
 }

@@ -3,7 +3,6 @@
 package holdfast
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"sync/atomic"
@@ -17,7 +16,7 @@ import (
 // while goroutines of the process hand it over.
 //
 // A client may have a hundred thousand holds. So the fields are in an order that needs no padding, and
-// what few holds need is in the extra of the members.
+// what few holds need is in members.extra.
 type hold struct {
 	// The renewer's mutex guards what is not exported, and Deadline is atomic. The exported fields are set
 	// before the renewer has the hold.
@@ -34,8 +33,8 @@ type hold struct {
 	handOvers atomic.Int32
 
 	// Guarded by the mutex of the notifier.
-	untold    int32 // its news that are in the queue
-	grantTold reported
+	undelivered    int32 // its news that are in the queue
+	grantDelivered reported
 
 	// Guarded by the turn: the goroutine that begins a lease of the hold.
 	tagged bool // the client's record has or had tags of it
@@ -43,8 +42,9 @@ type hold struct {
 	// Set once, by newHold. It is here because it needs no padding.
 	wasInQueue bool // the attempt waited in the server's wait queue
 
-	// firstLease is the first lease, unless readers share the hold; this saves an allocation. It starts
-	// when this client learned of the grant, in any case. It has a mutex of its own, as every lease.
+	// firstLease is the first lease, unless readers share the hold; this saves an allocation. Its
+	// start is when this client learned of the grant, also if readers share the hold. It has a mutex
+	// of its own, as every lease.
 	firstLease leaseState
 
 	// Guarded by the mutex in it.
@@ -113,7 +113,7 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	if c.life.IsClosing() {
 		return nil, ErrClosed
 	}
-	return nil, fmt.Errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
+	return nil, errorf("holdfast: lock %q: %w: its lease of %v can no longer be trusted: %w",
 		lk.name, errLate, lk.ttl, &LostError{Name: lk.name, Reason: LossExpired})
 }
 

@@ -177,7 +177,7 @@ func (c *Client) readJob(ctx context.Context, name string, known *registrations)
 }
 
 // holdersOf returns the holders in a record.
-func (c *Client) holdersOf(r *wire.Record, said said) (list []Holder) {
+func (c *Client) holdersOf(r *wire.Record, said reports) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),

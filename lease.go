@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -43,8 +42,8 @@ type leaseState struct {
 	acquiredPC uintptr         // where the caller acquired it; 0 if there is no logger
 
 	leaseEnd
-	local     bool     // acquired without a request to the server
-	grantTold reported // guarded by the notifier
+	local          bool     // acquired without a request to the server
+	grantDelivered reported // guarded by the notifier
 
 	// mu, of the leaseEnd, guards the fields below.
 	left    bool // this first lease is released; re-entries beside it may still be live
@@ -244,7 +243,7 @@ func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 // docs/guarantees.md for the conditions under which it rises.
 //
 // On the wire of another library, the token is that library's own number. It is 0 if its locks
-// have no tokens, and the guards refuse it then: see docs/neighbours.md.
+// have no tokens, and the guards refuse it then: see docs/moving/sharing.md.
 func (l *Lease) Token() uint64 { return l.state.token.Load() }
 
 // Context returns a context that ends when the lease is lost or released, at the latest at
@@ -383,7 +382,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 	case errors.Is(cause, ErrClosed):
 		return false, ErrClosed
 	case !last && errors.Is(cause, ErrLost):
-		return false, fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+		return false, errorf("%w: %w", ErrNotHeld, h.endReason())
 	case !last:
 		h.stopIfDropped()
 		return true, nil
@@ -445,7 +444,7 @@ func (ls *leaseState) whenDone(ctx context.Context, ended error, release func(ct
 	case ctx == nil:
 		return errNoContext
 	case ended != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, ended)
+		return errorf("%w: %w", ErrNotHeld, ended)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		ls.hold.lock.client.life.Go(releaseLabel, func() { ls.reportRelease(release(context.WithoutCancel(ctx))) })

@@ -5,7 +5,6 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -46,7 +45,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 		return invalid("the lease of %q belongs to an owner name: its other entries would trust it for too long; "+
 			"use a lock without Owner to shorten it", h.lock.name)
 	case ls.ended() != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())
+		return errorf("%w: %w", ErrNotHeld, ls.ended())
 	}
 	if err := alreadyOver(ctx, "shortening of", h.lock.name); err != nil {
 		return err
@@ -56,7 +55,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 	h.noNewLease = h.noNewLease || held // a further lease could not be extended
 	h.mu.Unlock()
 	if !held {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
+		return errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
 	}
 	h.unshare()
 	renewing, held := c.renewer.Shorten(&h.Item, c.now(), ttl)
@@ -64,7 +63,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 		select {
 		case <-renewing:
 		case <-ctx.Done():
-			return fmt.Errorf("holdfast: shortening %q: %w", h.lock.name, ctx.Err())
+			return errorf("holdfast: shortening %q: %w", h.lock.name, ctx.Err())
 		}
 	}
 	if held {
@@ -73,7 +72,7 @@ func (l *Lease) Shorten(ctx context.Context, ttl time.Duration) error {
 		}
 	}
 	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return errorf("%w: %w", ErrNotHeld, err)
 	}
 	return nil
 }
@@ -118,7 +117,7 @@ func (l *Lease) KeepPermits(ctx context.Context, n int) error {
 	case n > has:
 		return invalid("the lease of %q has %d permits, so it cannot keep %d", h.lock.name, has, n)
 	case ls.ended() != nil:
-		return fmt.Errorf("%w: %w", ErrNotHeld, ls.ended())
+		return errorf("%w: %w", ErrNotHeld, ls.ended())
 	}
 	h.keepPermits(n)
 	less := lessening{hold: h, permits: n}
@@ -162,7 +161,7 @@ func (l lessening) run(ctx context.Context, what string) error {
 		return wrap(what, l.lock.name, err)
 	case a.Kind == wire.Gone:
 		l.endMissing(ctx)
-		return fmt.Errorf("%w: %w", ErrNotHeld, l.endReason())
+		return errorf("%w: %w", ErrNotHeld, l.endReason())
 	case a.Kind != wire.Lessened:
 		return wrap(what, l.lock.name, wire.OtherAnswer("lessen"))
 	}
@@ -180,7 +179,7 @@ func (l lessening) ask(ctx context.Context, limit time.Duration) (wire.Answer, e
 func (l lessening) later() {
 	c := l.lock.client
 	until := max(c.now(), l.Deadline())
-	c.canceller.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
+	c.canceller.Until(request.Message{Until: until, SilentUntil: until, Send: func(ctx context.Context) (bool, error) {
 		_, err := l.ask(ctx, c.sender.Timeout)
 		return true, err
 	}})

@@ -49,7 +49,7 @@ type lockOptions struct {
 	ttl            time.Duration
 	noRenewal      bool
 	ack            request.Acks
-	rw             leases        // of a read-write lock; zero for another kind
+	rw             rwTTLs        // of a read-write lock; zero for another kind
 	maxWait        time.Duration // limit of the wait; negative: none
 	readTTL        time.Duration // TTL of readers, if it differs from that of writers
 	noLocalQueue   bool          // each goroutine of this process asks the server for itself
@@ -59,7 +59,7 @@ type lockOptions struct {
 	tags           string        // for people, as in the client's record
 	breaksDeadlock bool          // ends rather than stay in a deadlock
 	limits
-	every
+	periodOptions
 	trying // in place of the wait queue
 }
 
@@ -72,8 +72,8 @@ type limits struct {
 	minHold     time.Duration // the lock stays held this long, although it is released earlier
 }
 
-// every holds the options about periods.
-type every struct {
+// periodOptions are the options of a Periodic.
+type periodOptions struct {
 	aligned      bool // periods begin at fixed times
 	offset       time.Duration
 	retryOnError bool // a failed run gives its period back

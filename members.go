@@ -17,13 +17,13 @@ import (
 type members struct {
 	mu lockorder.Mutex[members] // guards all fields but hasTurn
 
-	// hasTurn: the hold has the local turn of the lock. Without the turn it is never handed
+	// hasTurn: the hold has the turn. Without the turn it is never handed
 	// over.
 	hasTurn atomic.Bool
 
 	shared     bool        // shared on the server, as far as the client knows
 	departed   bool        // the holder has released its lease
-	noNewLease bool        // the hold has no further lease
+	noNewLease bool        // no lease joins but under one of its leases
 	closed     bool        // the client closes, and all leases have ended
 	lease      *leaseState // the lease that the hold serves now; nil while it is shared
 	extra      *holdExtra  // nil until it is needed
@@ -48,7 +48,7 @@ type holdExtra struct {
 	dropped    bool          // the program has dropped one of the leases
 }
 
-// noExtra is what a hold has that needs none of the extra fields. Nothing changes it.
+// noExtra stands for the extra fields of a hold that has none. It is only read.
 var noExtra holdExtra
 
 // peek returns the extra fields, to be read. The caller holds m.mu.

@@ -162,7 +162,7 @@ type lostPartError struct {
 	lost error
 }
 
-func (e *lostPartError) Error() string { return "holdfast: " + e.when + ": " + e.lost.Error() }
+func (e *lostPartError) Error() string { return once("holdfast: " + e.when + ": " + e.lost.Error()) }
 
 func (e *lostPartError) Unwrap() error { return e.lost }
 

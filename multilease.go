@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"time"
 )
@@ -144,7 +143,7 @@ func (l *MultiLease) Deadline() time.Time { return time.Now().Add(l.Remaining())
 // The lease is then held until the first of them ends.
 func (l *MultiLease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return errorf("%w: %w", ErrNotHeld, err)
 	}
 	return each(l.state.parts, func(part *Lease) error { return part.Extend(ctx, ttl) })
 }
@@ -154,7 +153,7 @@ func (l *MultiLease) Extend(ctx context.Context, ttl time.Duration) error {
 // on the server.
 func (l *MultiLease) Shorten(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return errorf("%w: %w", ErrNotHeld, err)
 	}
 	return each(l.state.parts, func(part *Lease) error { return part.Shorten(ctx, ttl) })
 }

@@ -46,8 +46,8 @@ const (
 	// mostRenewals and mostNews bound the queue while a handler blocks.
 	mostRenewals = 1 << 10
 	mostNews     = 1 << 17
-	// lastWords is how long Close waits for a handler.
-	lastWords = time.Second
+	// deliverLimit is how long Close waits for a handler.
+	deliverLimit = time.Second
 )
 
 // news is a report about a hold, for the log handler or the observer.
@@ -62,9 +62,9 @@ type news struct {
 func (item news) subject() *reported {
 	switch {
 	case item.lease != nil:
-		return &item.lease.grantTold
+		return &item.lease.grantDelivered
 	case item.hold != nil:
-		return &item.hold.grantTold
+		return &item.hold.grantDelivered
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (n *notifier) enqueue(item news) {
 		return
 	}
 	if item.hold != nil {
-		item.hold.untold++
+		item.hold.undelivered++
 	}
 	n.queue = append(n.queue, item)
 	if n.done == nil {
@@ -144,7 +144,7 @@ func (n *notifier) tellAll(done chan struct{}) {
 			}
 			if item.hold != nil {
 				n.mu.Lock()
-				item.hold.untold--
+				item.hold.undelivered--
 				n.mu.Unlock()
 			}
 		}
@@ -161,7 +161,7 @@ func (n *notifier) tellNow(h *hold, e Event) {
 		return
 	}
 	n.mu.Lock()
-	if h.untold > 0 {
+	if h.undelivered > 0 {
 		n.enqueue(news{hold: h, event: e})
 		n.mu.Unlock()
 		return
@@ -182,7 +182,7 @@ func (n *notifier) tellGrant(ls *leaseState, e Event) {
 	n.tellNow(h, e)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, known := range []*reported{&h.grantTold, &ls.grantTold} {
+	for _, known := range []*reported{&h.grantDelivered, &ls.grantDelivered} {
 		*known = true
 	}
 	for _, item := range h.takeEarly() { // those of other leases may be early again
@@ -190,9 +190,9 @@ func (n *notifier) tellGrant(ls *leaseState, e Event) {
 	}
 }
 
-// lastNews waits until everything is reported, at most for lastWords.
-func (n *notifier) lastNews() {
-	late := time.NewTimer(lastWords)
+// deliverRest waits until everything is reported, at most for deliverLimit.
+func (n *notifier) deliverRest() {
+	late := time.NewTimer(deliverLimit)
 	defer late.Stop()
 	for {
 		n.mu.Lock()

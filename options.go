@@ -13,50 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// MutexOption is an option of [Client.Mutex]: every [Option], [LockOption] and [QueueOption], and
-// [Reentrant], [Owner] and [MinHold].
-type MutexOption interface {
-	set(*lockOptions) error
-	forMutex()
-}
-
-// RWMutexOption is an option of [Client.RWMutex]: every [Option], [LockOption] and
-// [QueueOption], and [ReadTTL].
-type RWMutexOption interface {
-	set(*lockOptions) error
-	forRWMutex()
-}
-
-// SemaphoreOption is an option of [Client.Semaphore]: every [Option], [LockOption] and
-// [QueueOption].
-type SemaphoreOption interface {
-	set(*lockOptions) error
-	forSemaphore()
-}
-
-// MultiMutexOption is an option of [Client.MultiMutex]: every [Option] and [QueueOption].
-// It applies to each of the locks.
-type MultiMutexOption interface {
-	set(*lockOptions) error
-	forMultiMutex()
-}
-
-// PeriodicOption is an option of [Client.Periodic]: every [Option], and
-// [StartAt] and [RetryOnError].
-type PeriodicOption interface {
-	set(*lockOptions) error
-	forPeriodic()
-}
-
-// ElectionOption is an option of [Client.Election]: every [Option], [LockOption] and
-// [QueueOption].
-type ElectionOption interface {
-	set(*lockOptions) error
-	forElection()
-}
-
-// Option is an option of every kind: [TTL], [NoRenewal], [MaxRenewals],
-// [MaxHold], [MaxWait], [Tags], [WaitReplicas] and [WaitAOF].
+// Option is an option of every kind. These are the options, and the kinds that take them:
+//
+//	TTL, NoRenewal, MaxRenewals, MaxHold, MaxWait,
+//	Tags, WaitReplicas, WaitAOF                     every kind
+//	BreakDeadlock                                   every kind but Periodic
+//	Tries                                           every kind but Periodic and MultiMutex
+//	Reentrant, Owner, MinHold                       Mutex
+//	ReadTTL                                         RWMutex
+//	StartAt, RetryOnError                           Periodic
 //
 // An option has the type of the kinds for which it has a meaning. With another
 // kind it does not compile. If a value cannot work, or if two options
@@ -70,8 +35,43 @@ type Option interface {
 	ElectionOption
 }
 
-// LockOption is an option of every kind that acquires one lock in one call:
-// [Tries].
+// MutexOption is an option of [Client.Mutex], see [Option].
+type MutexOption interface {
+	set(*lockOptions) error
+	forMutex()
+}
+
+// RWMutexOption is an option of [Client.RWMutex], see [Option].
+type RWMutexOption interface {
+	set(*lockOptions) error
+	forRWMutex()
+}
+
+// SemaphoreOption is an option of [Client.Semaphore], see [Option].
+type SemaphoreOption interface {
+	set(*lockOptions) error
+	forSemaphore()
+}
+
+// MultiMutexOption is an option of [Client.MultiMutex], see [Option]. It applies to each of the locks.
+type MultiMutexOption interface {
+	set(*lockOptions) error
+	forMultiMutex()
+}
+
+// PeriodicOption is an option of [Client.Periodic], see [Option].
+type PeriodicOption interface {
+	set(*lockOptions) error
+	forPeriodic()
+}
+
+// ElectionOption is an option of [Client.Election], see [Option].
+type ElectionOption interface {
+	set(*lockOptions) error
+	forElection()
+}
+
+// LockOption is an option of every kind that acquires one lock in one call, see [Option].
 type LockOption interface {
 	MutexOption
 	RWMutexOption
@@ -79,7 +79,7 @@ type LockOption interface {
 	ElectionOption
 }
 
-// QueueOption is an option of every kind that waits in a queue: [BreakDeadlock].
+// QueueOption is an option of every kind that waits in a queue, see [Option].
 type QueueOption interface {
 	MutexOption
 	RWMutexOption

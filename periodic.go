@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -140,7 +139,7 @@ func (lk *lock) interrupted(ctx context.Context) error {
 	case lk.client.life.IsClosing():
 		return ErrClosed
 	case ctx.Err() != nil:
-		return fmt.Errorf("holdfast: %q: %w", lk.name, ctx.Err())
+		return errorf("holdfast: %q: %w", lk.name, ctx.Err())
 	}
 	return nil
 }
@@ -317,7 +316,10 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		line, err = p.askRun(ctx, attempt, first)
 	}
 	if request.Definite(err) {
-		return RunResult{}, nil, wrap("running", lk.name, err)
+		if request.MayRunLate(err) {
+			cancelRun() // a late copy would begin the run for nobody, and take the period
+		}
+		return RunResult{HolderID: attempt}, nil, wrap("running", lk.name, err)
 	}
 	if err != nil {
 		cancelRun()
@@ -398,7 +400,7 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 	line, err := p.askRun(ctx, attempt, "change")
 	switch {
 	case err != nil:
-		return wrap("changing the period of", lk.name, err)
+		return wrapChange("changing the period of", lk.name, err)
 	case line.Granted || line.Busy || line.Other != nil:
 		return wrap("changing the period of", lk.name, wire.OtherAnswer("begin_run"))
 	}

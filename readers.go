@@ -4,7 +4,6 @@ package holdfast
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
@@ -126,7 +125,7 @@ func (lk *lock) readUnder(ctx, parent context.Context, try bool) (*Lease, error)
 			continue
 		}
 		h := held.hold
-		if !h.lock.rw.any() {
+		if !h.lock.rw.isSet() {
 			return nil, held.deadlock()
 		}
 		ls := newLeaseState(parent, h, true)
@@ -205,7 +204,7 @@ func (h *hold) joinUnder(ls, held *leaseState) (how admission, converting <-chan
 
 // unshare stops readers of this process from joining the hold.
 func (h *hold) unshare() {
-	if h.lock.rw.any() {
+	if h.lock.rw.isSet() {
 		h.lock.client.localQueue.Unshare(h.lock.key(), h)
 	}
 }
@@ -216,13 +215,13 @@ func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err err
 		return false, h.releaseShared(ctx)
 	}
 	if as == asGuest {
-		return true, fmt.Errorf("%w: %w", ErrNotHeld, ErrReleased)
+		return true, errorf("%w: %w", ErrNotHeld, ErrReleased)
 	}
 	h.mu.Lock()
 	lost := h.peek().lost
 	h.mu.Unlock()
 	if lost != nil {
-		return true, fmt.Errorf("%w: %w", ErrNotHeld, lost)
+		return true, errorf("%w: %w", ErrNotHeld, lost)
 	}
 	h.stopIfDropped()
 	return true, nil

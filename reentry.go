@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
@@ -52,10 +51,10 @@ func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
 	joins := h.admits(underLease, root)
 	h.mu.Unlock()
 	if joins == refused {
-		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, cmp.Or(ls.ended(), ErrReleased))
+		return nil, errorf("holdfast: lock %q: %w", h.lock.name, cmp.Or(ls.ended(), ErrReleased))
 	}
 	if err := root.addReentry(inner); err != nil { // it may have ended since
-		return nil, fmt.Errorf("holdfast: lock %q: %w", h.lock.name, err)
+		return nil, errorf("holdfast: lock %q: %w", h.lock.name, err)
 	}
 	h.lock.client.events.tellGrant(inner, Event{})
 	return inner.handle(), nil
@@ -128,10 +127,10 @@ func (ls *leaseState) holdCount() int {
 
 // deadlock returns the error for a call under the context of its own lock's lease.
 func (ls *leaseState) deadlock() error {
-	if ls.hold.lock.rw.any() && ls.hold.reads(ls) {
-		return fmt.Errorf("holdfast: lock %q: %w: %w", ls.hold.lock.name, ErrDeadlock, errReads)
+	if ls.hold.lock.rw.isSet() && ls.hold.reads(ls) {
+		return errorf("holdfast: lock %q: %w: %w", ls.hold.lock.name, ErrDeadlock, errReads)
 	}
-	return fmt.Errorf("holdfast: lock %q: %w", ls.hold.lock.name, ErrDeadlock)
+	return errorf("holdfast: lock %q: %w", ls.hold.lock.name, ErrDeadlock)
 }
 
 // errReads is the part of a deadlock error that is specific to a reader.

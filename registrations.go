@@ -33,25 +33,27 @@ func newRegistrations(waiters int) *registrations {
 	return &registrations{clients: make(map[string]*registration), waiters: waiters}
 }
 
-// said is what the clients in a record have said, by client ID.
-type said map[string]clientSaid
+// reports are what the clients in a record have said, by client ID.
+type reports map[string]clientReport
 
-type clientSaid struct {
+type clientReport struct {
 	info  *ClientInfo
 	notes map[string]string
 }
 
-func (s said) client(attempt string) *ClientInfo { return s[wire.Client(attempt)].info }
+func (s reports) client(attempt string) *ClientInfo { return s[wire.Client(attempt)].info }
 
-func (s said) tags(attempt string) map[string]string {
+func (s reports) tags(attempt string) map[string]string {
 	return wire.ParseTags(s[wire.Client(attempt)].notes[wire.TagsField(wire.NumberOf(attempt))])
 }
 
-func (s said) waits(attempt string) (list []LeaseWait) {
+func (s reports) waits(attempt string) (list []LeaseWait) {
 	notes, number := s[wire.Client(attempt)].notes, wire.NumberOf(attempt)
 	for _, field := range []string{wire.WaitsField(number), wire.InnerField(number)} {
 		for _, w := range wire.ParseWaits(notes[field]) {
-			wait := LeaseWait{Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID, looks: w.Looks}
+			wait := LeaseWait{
+				Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID, repeats: w.Repeats,
+			}
 			if _, local := wire.LocalClient(w.ID); local {
 				wait.HolderID = ""
 			}
@@ -64,7 +66,7 @@ func (s said) waits(attempt string) (list []LeaseWait) {
 // of returns what the clients in a record have said. What it cannot read is missing, because
 // a state without names is better than none. The notes are read for each record, unless the
 // client has never written any.
-func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) said {
+func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) reports {
 	fields := make(map[string][]string)
 	note := func(attempt string) {
 		id := wire.Client(attempt)
@@ -94,14 +96,14 @@ func (reg *registrations) of(ctx context.Context, c *Client, r *wire.Record) sai
 const mostNotes = 64
 
 // read reads the clients that it does not know yet, and the notes of those that have written any.
-func (reg *registrations) read(ctx context.Context, c *Client, fields map[string][]string) said {
-	all := make(said, len(fields))
+func (reg *registrations) read(ctx context.Context, c *Client, fields map[string][]string) reports {
+	all := make(reports, len(fields))
 	var asked []request.ClientNotes
 	reg.mu.Lock()
 	for id, wanted := range fields {
 		one := reg.clients[id]
 		if one != nil {
-			all[id] = clientSaid{info: one.info}
+			all[id] = clientReport{info: one.info}
 		}
 		if one != nil && !one.noted {
 			continue

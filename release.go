@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
@@ -37,9 +36,10 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 }
 
 // release tells the server that the hold has ended. The server grants the next waiter in
-// the same step. The caller has removed the hold from the renewer. Only a deadline of ctx
-// that is still ahead bounds release. If the connection breaks, a second copy goes out, within the same time
-// limit. After that the client goes on in the background until the lease has ended.
+// the same step. The caller has removed the hold from the renewer. A deadline of ctx that is
+// still ahead bounds release, and its cancellation does not. If the connection breaks, a second
+// copy goes out, within the same time limit. After that the client goes on in the background
+// until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
 	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
 	return r.run(timelimit.Lasting(ctx))
@@ -53,8 +53,8 @@ type releasing struct {
 	buf   request.Buffer
 }
 
-// run chooses the request and sends it. If a copy of the request has run, the server gives the
-// same answer again.
+// run chooses the request and sends it. The request may be repeated: if a copy of it has run, the
+// server gives the same answer again.
 func (r *releasing) run(ctx context.Context) error {
 	c, lk, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
@@ -76,7 +76,7 @@ func (r *releasing) run(ctx context.Context) error {
 			if o, _ := batch.Await(item, nil); o.Done {
 				return nil
 			}
-			limit = c.sender.WithinResend(ctx, r.start) // not released, or not known: a release finds out
+			limit = c.sender.WithinResend(ctx, r.start) // not released by the batch, or not known: ask alone
 		}
 	}
 	args = lk.owned(args)
@@ -122,7 +122,7 @@ func (r *releasing) later(action *script.Script, args []string) {
 			_, err = c.sender.Ask(ctx, action, lk.keys(), args)
 			return true, err
 		}
-		c.canceller.Until(request.Message{Known: until, Silent: until, Late: late, Send: again})
+		c.canceller.Until(request.Message{Until: until, SilentUntil: until, WatchLate: late, Send: again})
 	case late > 0:
 		c.canceller.CancelUnknown(lk.toCancel(r.hold.attemptID()))
 	default:
@@ -143,7 +143,7 @@ func (r *releasing) reopen(ctx context.Context) error {
 		}
 		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:
-		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
+		return errorf("%w: %w", ErrNotHeld, r.lostFor(renewer.NotHeld))
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (r *releasing) keep(ctx context.Context) error {
 		return wrap(releaseText, r.lock.name, err)
 	}
 	if lost != "" {
-		return fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(lost))
+		return errorf("%w: %w", ErrNotHeld, r.lostFor(lost))
 	}
 	return nil
 }
@@ -167,10 +167,10 @@ func (r *releasing) keep(ctx context.Context) error {
 func (r *releasing) gone(ctx context.Context) error {
 	r.cancelPosition()
 	record, reason := r.readEviction(ctx)
-	err := fmt.Errorf("%w: %w", ErrNotHeld, r.lostFor(reason))
+	err := errorf("%w: %w", ErrNotHeld, r.lostFor(reason))
 	for _, other := range record.Holders {
 		if other.Mode == wire.Exclusive && (r.lock.owner == "" || wire.Owner(other.Owner) != r.lock.owner) {
-			return fmt.Errorf("%w: %w", ErrHeldByOther, err)
+			return errorf("%w: %w", ErrHeldByOther, err)
 		}
 	}
 	return err
@@ -203,7 +203,7 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	default:
 		h.lock.client.canceller.Cancel(h.lock.toCancel(h.attemptID()), h.lock.client.now())
 	}
-	return fmt.Errorf("%w: %w", ErrNotHeld, h.endReason())
+	return errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
 // inBackground runs f in the background, or at once if the client closes and does not wait for that.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -103,7 +102,7 @@ func (h *hold) confirm(ctx context.Context) error {
 	}
 	switch {
 	case lost != "":
-		return fmt.Errorf("holdfast: lock %q: the lease was lost before it was acknowledged: %w",
+		return errorf("holdfast: lock %q: the lease was lost before it was acknowledged: %w",
 			lk.name, h.lostFor(lost))
 	case errors.Is(err, ErrNotAcked):
 		return err
@@ -130,13 +129,13 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return invalid("%v", err)
 	}
 	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return errorf("%w: %w", ErrNotHeld, err)
 	}
 	if err := cmp.Or(h.checkLongest(ttl), alreadyOver(ctx, "extending", h.lock.name)); err != nil {
 		return err
 	}
 	if !h.beginExtension(ls) {
-		return fmt.Errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
+		return errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
 	}
 	sent := c.now()
 	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
@@ -155,7 +154,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		h.shortenAgain(ctx, ttl)
 	}
 	if err := ls.ended(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return errorf("%w: %w", ErrNotHeld, err)
 	}
 	return h.checkLongest(ttl)
 }

@@ -27,10 +27,10 @@ type RWMutex struct {
 	read lock
 }
 
-// leases are the TTLs of readers and writers of one lock.
-type leases struct{ read, write time.Duration }
+// rwTTLs are the TTLs of readers and writers of one lock; zero for a lock of another kind.
+type rwTTLs struct{ read, write time.Duration }
 
-func (l leases) any() bool { return l != leases{} }
+func (l rwTTLs) isSet() bool { return l != rwTTLs{} }
 
 // RWMutex names a read-write lock, see [Client.Mutex].
 func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
@@ -40,7 +40,7 @@ func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
 	if write.readTTL > 0 {
 		read.ttl = write.readTTL
 	}
-	write.rw = leases{read: read.ttl, write: write.ttl}
+	write.rw = rwTTLs{read: read.ttl, write: write.ttl}
 	read.rw = write.rw
 	return &RWMutex{Mutex: &Mutex{newLock(c, name, write, err)}, read: newLock(c, name, read, err)}
 }

@@ -147,7 +147,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	a, err := lk.client.sender.Ask(ctx, script.SetLimit, lk.keys(), args)
 	switch {
 	case err != nil:
-		return wrap("changing the limit of", lk.name, err)
+		return wrapChange("changing the limit of", lk.name, err)
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
 		return wrap("changing the limit of", lk.name, wire.OtherAnswer("set_limit"))
 	}

@@ -18,8 +18,8 @@ type LeaseWait struct {
 	Since    time.Time // by the client's clock
 	Breaks   bool      // it has the option BreakDeadlock
 
-	id    string // also of a wait inside a process
-	looks uint64 // how often the client has said so again
+	id      string // also of a wait inside a process
+	repeats uint64 // how often the client has said so again
 }
 
 // Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them or
@@ -59,7 +59,7 @@ func graphOf(locks []LockInfo, proven func(waitsfor.Edge) bool) waitGraph {
 	for i := range locks {
 		if info := &locks[i]; info.Job == nil { // nobody waits in the queue of a job
 			byName[info.Name] = info
-			for e := range info.said() {
+			for e := range info.reportedWaits() {
 				if proven(e) {
 					alive[e.To] = true
 				}
@@ -77,13 +77,13 @@ func graphOf(locks []LockInfo, proven func(waitsfor.Edge) bool) waitGraph {
 	return g
 }
 
-// said yields what clients say of code that holds the lock, and how often they have said it.
-func (info LockInfo) said() iter.Seq2[waitsfor.Edge, uint64] {
+// reportedWaits yields what clients say of code that holds the lock, and how often they have said it.
+func (info LockInfo) reportedWaits() iter.Seq2[waitsfor.Edge, uint64] {
 	return func(yield func(waitsfor.Edge, uint64) bool) {
 		for _, h := range info.Holders {
 			from := waitsfor.ID{Lock: info.Name, Attempt: h.HolderID}
 			for _, w := range h.WaitsFor {
-				if !yield(waitsfor.Edge{From: from, To: waitsfor.ID{Lock: w.Name, Attempt: w.id}}, w.looks) {
+				if !yield(waitsfor.Edge{From: from, To: waitsfor.ID{Lock: w.Name, Attempt: w.id}}, w.repeats) {
 					return
 				}
 			}
@@ -226,8 +226,8 @@ func marksOf(locks []LockInfo) map[waitsfor.Edge]int64 {
 	marks := make(map[waitsfor.Edge]int64)
 	for i := range locks {
 		info := &locks[i]
-		for e, looks := range info.said() {
-			marks[e] = int64(looks)
+		for e, repeats := range info.reportedWaits() {
+			marks[e] = int64(repeats)
 		}
 		for _, q := range info.Waiters {
 			marks[waitsfor.Edge{To: waitsfor.ID{Lock: info.Name, Attempt: q.HolderID}}] = q.until

@@ -1,3 +1,5 @@
+// A watcher is told, and delays nobody (G35).
+
 package contract_test
 
 import (
@@ -13,40 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// told is what an AwaitFree returned, and when.
-type told struct {
-	err error
-	at  time.Time
-}
-
 // awaiting calls await in a goroutine of its own, and returns once it waits.
-func awaiting(ctx context.Context, await func(context.Context) error) <-chan told {
-	done := make(chan told, 1)
-	go func() {
-		err := await(ctx)
-		done <- told{err, time.Now()}
-	}()
-	synctest.Wait()
-	return done
+func awaiting(ctx context.Context, await func(context.Context) error) <-chan outcome {
+	return acquiring(ctx, func(ctx context.Context) (*holdfast.Lease, error) { return nil, await(ctx) })
 }
 
 // wantFreeAfter asserts that the lock was free, and that the news came so long after start.
-func wantFreeAfter(t *testing.T, done <-chan told, start time.Time, least, most time.Duration) {
+func wantFreeAfter(t *testing.T, done <-chan outcome, start time.Time, least, most time.Duration) {
 	t.Helper()
 	got := <-done
 	if after := got.at.Sub(start); got.err != nil || after < least || after > most {
 		t.Errorf("%v after %v, want nil after %v to %v", got.err, after, least, most)
-	}
-}
-
-// wantStillWaiting asserts that the call has not returned.
-func wantStillWaiting(t *testing.T, done <-chan told) {
-	t.Helper()
-	synctest.Wait()
-	select {
-	case got := <-done:
-		t.Fatalf("it returned %v", got.err)
-	default:
 	}
 }
 
@@ -83,7 +62,7 @@ func TestAReleaseTellsAllWatchersAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		holder, c := w.client(), w.client()
 		l := mustLock(t, holder.Mutex("a"))
-		var all []<-chan told
+		var all []<-chan outcome
 		for range 100 {
 			all = append(all, awaiting(t.Context(), c.Mutex("a").AwaitFree))
 		}
@@ -125,8 +104,8 @@ func TestAWatcherDelaysNoHandOver(t *testing.T) {
 				"a waiter got the lock after %v, %v", time.Since(start), o.err)
 			l = keep(o.Lease)
 			time.Sleep(time.Second)
-			wantStillWaiting(t, early)
-			wantStillWaiting(t, between)
+			waits(t, "the early watcher", early)
+			waits(t, "the watcher between", between)
 		}
 		start := time.Now()
 		release(t, l)
@@ -188,7 +167,7 @@ func TestAWatcherIsToldThoughThePushIsLostOrTheHolderDies(t *testing.T) {
 			l := mustLock(t, holder.Mutex("a"))
 			done := awaiting(t.Context(), w.client().Mutex("a").AwaitFree)
 			time.Sleep(time.Second)
-			wantStillWaiting(t, done)
+			waits(t, "the watcher", done)
 			start := time.Now()
 			c.happens(w, holder, l)
 			wantFreeAfter(t, done, start, c.least, c.most)
@@ -205,10 +184,10 @@ func TestAWatcherOutlastsAServerThatIsAway(t *testing.T) {
 		w.FailRequest(only("await_free", 5, errLink))
 		done := awaiting(t.Context(), c.Mutex("a").AwaitFree)
 		time.Sleep(10 * time.Second)
-		wantStillWaiting(t, done)
+		waits(t, "the watcher", done)
 		w.FailRequest(only("await_free", -1, errLink))
 		time.Sleep(2 * ttl)
-		wantStillWaiting(t, done)
+		waits(t, "the watcher", done)
 		start := time.Now()
 		release(t, l) // the push arrives although no request does
 		wantFreeAfter(t, done, start, 0, 2*time.Second)
@@ -299,16 +278,16 @@ func TestReadersAndWritersWaitForWhatIsInTheirWay(t *testing.T) {
 		start := time.Now()
 		assert.Must(t, l.Downgrade(t.Context()))
 		wantFreeAfter(t, reader, start, 0, time.Millisecond)
-		wantStillWaiting(t, writer)
+		waits(t, "the writer", writer)
 		assert.Is(t, other.RWMutex("a").AwaitReadable(t.Context()))
 
 		next := w.waiting(w.client().Mutex("a"), t.Context()) // a writer in the queue
 		reader = awaiting(t.Context(), other.RWMutex("a").AwaitReadable)
-		wantStillWaiting(t, reader)
+		waits(t, "the reader", reader)
 		release(t, l)
 		o := <-next
-		wantStillWaiting(t, reader)
-		wantStillWaiting(t, writer)
+		waits(t, "the reader", reader)
+		waits(t, "the writer", writer)
 		start = time.Now()
 		release(t, o.Lease)
 		wantFreeAfter(t, reader, start, 0, time.Millisecond)
@@ -324,7 +303,7 @@ func TestPermitsAreAwaited(t *testing.T) {
 			assert.Must(t, err)
 			return keep(l)
 		}
-		await := func(n int) <-chan told {
+		await := func(n int) <-chan outcome {
 			return awaiting(t.Context(), func(ctx context.Context) error {
 				return other.Semaphore("s", 4).AwaitFree(ctx, n)
 			})
@@ -334,10 +313,10 @@ func TestPermitsAreAwaited(t *testing.T) {
 		start := time.Now()
 		release(t, one)
 		wantFreeAfter(t, await(1), start, 0, time.Millisecond)
-		wantStillWaiting(t, two)
+		waits(t, "the watcher for two permits", two)
 		assert.Must(t, three.KeepPermits(t.Context(), 2))
 		wantFreeAfter(t, two, start, 0, time.Millisecond)
-		wantStillWaiting(t, all)
+		waits(t, "the watcher for all permits", all)
 
 		var limit *holdfast.MismatchError
 		err := other.Semaphore("s", 5).AwaitFree(t.Context(), 1)
@@ -356,7 +335,7 @@ func TestAWatcherIgnoresTheNewsOfAnotherDatabase(t *testing.T) {
 		done := awaiting(t.Context(), b.Mutex("x").AwaitFree)
 		for _, news := range []string{"free - 0 0 1", "free - 0 0", "free s 1 0 1", "sooner"} {
 			assert.MustEqual(t, w.Publish("holdfast:watch=x", news), 1, "heard %q", news)
-			wantStillWaiting(t, done)
+			waits(t, "the watcher", done)
 		}
 		start := time.Now()
 		assert.NoError(t, l.Release(t.Context()))

@@ -1,3 +1,7 @@
+// A call that waits outlasts a server that is away. One that does not wait asks anew for as long as one request may
+// take (G7). A refusal that will not pass, as of a server that is full, is told at once, and the caller holds nothing
+// (G14).
+
 package contract_test
 
 import (
@@ -14,33 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// wantOver asserts that a wait ends after limit, or one last poll later. Its error must
-// be ErrHeld, and neither a context's error nor an unknown outcome.
-func wantOver(
-	t *testing.T, limit time.Duration, lock func(context.Context) (*holdfast.Lease, error),
-) *holdfast.HeldError {
-	t.Helper()
-	start := time.Now()
-	l, err := lock(t.Context())
-	took := time.Since(start)
-	assert.True(t, l == nil && took >= limit && took <= limit+250*time.Millisecond,
-		"%v, %v after %v, want the end of a wait of %v", l, err, took, limit)
-	return wantHeld(t, err, took)
-}
-
-// wantHeld asserts that err is a HeldError, and neither a context's error nor an unknown
-// outcome.
-func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
-	t.Helper()
-	held := &holdfast.HeldError{}
-	assert.MustTrue(t, errors.Is(err, holdfast.ErrHeld) && errors.As(err, &held), "error %v is no HeldError", err)
-	for _, lie := range []error{holdfast.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
-		assert.False(t, errors.Is(err, lie), "error %v is a %q, and no context of the caller's has ended", err, lie)
-	}
-	assert.True(t, held.Waited <= took, "it says that it waited %v, and took %v", held.Waited, took)
-	return held
-}
 
 // takers are all ways to wait for the lock "a", which another client holds.
 func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(context.Context) (*holdfast.Lease, error) {
@@ -60,14 +37,6 @@ func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(cont
 			return nil, err
 		},
 	}
-}
-
-// each converts options of every kind to options of one kind.
-func each[O any](options []holdfast.Option) (of []O) {
-	for _, option := range options {
-		of = append(of, option.(O))
-	}
-	return of
 }
 
 func releaseIf(ctx context.Context, l *holdfast.MultiLease) error {
@@ -113,43 +82,6 @@ func nilClient(t *testing.T) *holdfast.Client {
 	c, err := holdfast.New(memstore.New(), holdfast.Config{})
 	assert.Must(t, err)
 	return c
-}
-
-// outages are the ways in which a server may be unreachable for a while.
-var outages = map[string]func(w *world) (back func()){
-	"nothing is sent": func(w *world) func() {
-		w.FailRequest(func(string, []string) error {
-			return fmt.Errorf("%w: connection refused", holdfast.ErrUnreachable)
-		})
-		return func() { w.FailRequest(nil) }
-	},
-	"the connection breaks": func(w *world) func() {
-		w.FailRequest(func(string, []string) error { return errLink })
-		return func() { w.FailRequest(nil) }
-	},
-	"answers are lost": func(w *world) func() {
-		w.LoseReply(func(string, []string) error { return errLink })
-		return func() { w.LoseReply(nil) }
-	},
-	"silent":      func(w *world) func() { return w.Stall() },
-	"loading":     refusing("LOADING"),
-	"read only":   refusing("READONLY"),
-	"no replicas": refusing("NOREPLICAS"),
-	"disk full":   refusing("MISCONF"),
-	"busy":        refusing("BUSY"),
-	"no primary":  refusing("MASTERDOWN"),
-	"no slots":    refusing("CLUSTERDOWN"),
-	"moving":      refusing("TRYAGAIN"),
-	"crowded":     refusing("MAXCLIENTS"),
-}
-
-func refusing(code string) func(w *world) func() {
-	return func(w *world) func() {
-		w.FailRequest(func(string, []string) error {
-			return &holdfast.ServerError{Code: code, Message: code + " come back later"}
-		})
-		return func() { w.FailRequest(nil) }
-	}
 }
 
 // A call that waits has a time limit. Until then it also waits for an unreachable server.

@@ -12,6 +12,7 @@
 //		})
 //	}
 //
-// The guarantees and their tests are in docs/guarantees.md. The world and its helpers are in world_bubble_test.go.
-// Examples for the documentation are beside the code that they show, in the root.
+// The guarantees and their tests are in docs/guarantees.md. There is a file for each subject, and it begins with the
+// guarantees that it holds. The world and its helpers are in world_bubble_test.go, what may go wrong in it is in
+// faults_bubble_test.go. Examples for the documentation are beside the code that they show, in the root.
 package contract

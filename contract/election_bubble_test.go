@@ -1,3 +1,5 @@
+// One leader (G22), and observers that are not misled (G23).
+
 package contract_test
 
 import (
@@ -12,24 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/store"
 )
-
-func mustCampaign(t *testing.T, e *holdfast.Election, value string) *holdfast.Leadership {
-	t.Helper()
-	l, err := e.Campaign(t.Context(), value)
-	assert.Must(t, err)
-	keptLeads.Lock()
-	defer keptLeads.Unlock()
-	keptLeads.leads = append(keptLeads.leads, l)
-	return l
-}
-
-// keptLeads are kept for the same reason as kept.
-var keptLeads struct {
-	sync.Mutex
-	leads []*holdfast.Leadership
-}
 
 // campaigning starts a campaign and returns when it waits.
 func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdfast.Leadership {
@@ -38,11 +23,6 @@ func campaigning(t *testing.T, e *holdfast.Election, value string) <-chan *holdf
 	go func() { done <- mustCampaign(t, e, value) }()
 	synctest.Wait()
 	return done
-}
-
-func resign(t *testing.T, l *holdfast.Leadership) {
-	t.Helper()
-	assert.NoError(t, l.Release(t.Context()))
 }
 
 // wantLeader asserts the leader that another client sees.
@@ -402,9 +382,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 
 func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		c, err := holdfast.New(&mute{w.net}, holdfast.Config{})
-		assert.Must(t, err)
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		c, _ := w.pushlessClient(errNoPerm, holdfast.Config{})
 		seen := observe(t, c.Election("e"))
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		time.Sleep(ttl/3 + 100*time.Millisecond)
@@ -414,13 +392,6 @@ func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 		seen.want(t, "-", "one", "-")
 		seen.stop()
 	})
-}
-
-// mute is a network to a server that permits no subscription.
-type mute struct{ *network }
-
-func (*mute) Listen(context.Context, string, store.Listener) (func(), error) {
-	return nil, &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no channels"}
 }
 
 func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
@@ -436,6 +407,61 @@ func TestAnObserverThatStopsLeavesNothingBehind(t *testing.T) {
 			n = w.Publish("holdfast:watch=e", "anybody?")
 			assert.True(t, n == 0, "%d still listen", n)
 		}
+		resign(t, lead)
+	})
+}
+
+// After a failover a server may answer with an old record. An observer is not told of
+// that leader again.
+func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		var old string
+		lags := false
+		c := w.hook(func(_ context.Context, action string, answer *string) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case action != "read_leader":
+			case lags:
+				*answer = old
+			case old == "":
+				old = *answer
+			}
+		})
+		candidate := w.client()
+		first := mustCampaign(t, candidate.Election("e"), "one")
+		seen := observe(t, c.Election("e"))
+		resign(t, first)
+		synctest.Wait()
+		second := mustCampaign(t, candidate.Election("e"), "two")
+		seen.want(t, "one", "-", "two")
+		mu.Lock()
+		lags = true
+		mu.Unlock()
+		assert.Must(t, second.Proclaim(t.Context(), "three"))
+		seen.want(t, "one", "-", "two")
+		mu.Lock()
+		lags = false
+		mu.Unlock()
+		time.Sleep(ttl)
+		seen.want(t, "one", "-", "two", "three")
+		seen.stop()
+		resign(t, second)
+	})
+}
+
+// What an observer was told of a leader is true until its lease expires, although the
+// server is unreachable.
+func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		lead := mustCampaign(t, w.client().Election("e"), "one")
+		seen := observe(t, w.client().Election("e"))
+		w.FailRequest(only("read_leader", 3, errLink))
+		assert.Must(t, lead.Proclaim(t.Context(), "two"))
+		time.Sleep(ttl / 3)
+		seen.want(t, "one", "two")
+		seen.stop()
 		resign(t, lead)
 	})
 }

@@ -1,3 +1,5 @@
+// A leader that resumes its term after a restart deposes no successor (G22).
+
 package contract_test
 
 import (
@@ -25,9 +27,7 @@ func crashed(t *testing.T, w *world, value string, options ...holdfast.ElectionO
 func resumed(t *testing.T, e *holdfast.Election, former *holdfast.Leadership) (*holdfast.Leadership, error) {
 	t.Helper()
 	l, err := e.Resume(t.Context(), former.HolderID(), former.Token())
-	keptLeads.Lock()
-	defer keptLeads.Unlock()
-	keptLeads.leads = append(keptLeads.leads, l)
+	keep(l)
 	return l, err
 }
 
@@ -87,6 +87,7 @@ func TestAResumptionThatTooFewAcknowledgeIsGivenBack(t *testing.T) {
 		l, err := resumed(t, w.client().Election("e", acks), former)
 		assert.Is(t, err, holdfast.ErrNotAcked)
 		assert.True(t, l == nil, "it leads: %v", l)
+		time.Sleep(trusted + time.Second)
 		synctest.Wait()
 		w.wantFree("e")
 	})
@@ -128,7 +129,7 @@ func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
 		c := w.client()
 		_, err = c.Election("e").Resume(limited, former.HolderID(), former.Token())
 		assert.Is(t, err, context.DeadlineExceeded)
-		synctest.Wait()
+		time.Sleep(ttl)
 		w.wantFree("e")
 
 		former = crashed(t, w, "here")
@@ -137,9 +138,43 @@ func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
 		defer cancel()
 		_, err = c.Election("e").Resume(limited, former.HolderID(), former.Token())
 		assert.Is(t, err, context.DeadlineExceeded)
-		time.Sleep(time.Second)
+		time.Sleep(ttl)
 		w.wantFree("e")
 	})
+}
+
+// Resume fails, and the former leader lives and learns of nothing. Nobody leads before that one's lease
+// is over. Guarantee: G22.
+func TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader(t *testing.T) {
+	for name, fail := range map[string]func(w *world, c *holdfast.Client, end func()){
+		"the caller gives up": func(_ *world, _ *holdfast.Client, end func()) { time.AfterFunc(time.Second, end) },
+		"the client closes": func(_ *world, c *holdfast.Client, _ func()) {
+			time.AfterFunc(time.Second, func() { _ = c.Close(context.Background()) })
+		},
+		"the answers are lost": func(w *world, _ *holdfast.Client, end func()) {
+			w.LoseReply(only("resume", -1, errLink))
+			time.AfterFunc(time.Second, end)
+		},
+		"the second answer arrives": func(w *world, _ *holdfast.Client, end func()) {
+			w.LoseReply(only("resume", 1, errLink))
+			time.AfterFunc(time.Second, end)
+		},
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			former := mustCampaign(t, w.client().Election("e"), "one")
+			w.FailRequest(only("renew", -1, errLink))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c := w.client()
+			fail(w, c, cancel)
+			_, err := c.Election("e").Resume(ctx, former.HolderID(), former.Token())
+			assert.True(t, err != nil, "it leads")
+			next := mustCampaign(t, w.client().Election("e"), "two")
+			assert.True(t, former.Err() != nil, "two lead, for %v", former.Remaining())
+			_ = former.Release(t.Context())
+			resign(t, next)
+		})
+	}
 }
 
 // Who knows that the former leader has ended need not wait for the end of its lease.
@@ -191,7 +226,7 @@ func TestAResumptionEndsWithItsContextAndWithItsClient(t *testing.T) {
 			assert.Is(t, <-done, end.want)
 			assert.AtMost(t, time.Since(start), time.Second, "Resume returned after")
 			if errors.Is(end.want, context.Canceled) {
-				synctest.Wait()
+				time.Sleep(ttl)
 				w.wantFree("e")
 			}
 		})

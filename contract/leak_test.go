@@ -1,3 +1,6 @@
+// Nobody touches another's hold (G4): if a program drops a lease without releasing it, that is reported, and the lease
+// is kept until its TTL is over. The garbage collector is outside of every bubble, so these tests run in real time.
+
 package contract_test
 
 import (
@@ -12,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // listener is an Observer that passes some events on.
@@ -48,9 +50,6 @@ func (j *journal) says(text string, token uint64) bool {
 	}
 	return false
 }
-
-// plain hides the clock of memstore.
-type plain struct{ store.Store }
 
 // fleeting is a TTL for which a test can wait.
 const fleeting = 600 * time.Millisecond

@@ -1,6 +1,9 @@
+// A limit of a hold is kept, of time or of renewals (G31). A minimum time is kept, and not exceeded (G32).
+
 package contract_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -265,5 +268,62 @@ func TestLimitsThatMakeNoSenseAreRefused(t *testing.T) {
 			assert.MustTrue(t, !t.Failed(), "%v", name)
 		}
 		assert.Equal(t, w.net.count("acquire"), 0, "acquisitions that were sent")
+	})
+}
+
+// If a lease were longer than the maximum hold, the next client would wait after that.
+func TestMaxHoldCutsTheLeasesOfReadersAndWriters(t *testing.T) {
+	const longest = 3 * time.Second
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		options := []holdfast.RWMutexOption{holdfast.MaxHold(longest), holdfast.ReadTTL(20 * time.Second)}
+		for range 2 {
+			m := c.RWMutex("a", options...)
+			for _, take := range []func(context.Context) (*holdfast.Lease, error){m.Lock, m.RLock} {
+				l := must(t, take)
+				left := w.state("a").Holders[0].Remaining
+				assert.True(t, left >= longest && left <= longest+longest/20, "%v are left on the server", left)
+				release(t, l)
+			}
+			options = options[:1]
+		}
+	})
+}
+
+// MinHold is never shortened to the server's whole milliseconds.
+func TestAMinimumTimeIsNeverShortened(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, other := w.client(), w.client()
+		release(t, mustLock(t, c.Mutex("m", holdfast.MinHold(10*time.Millisecond+time.Microsecond))))
+		time.Sleep(10*time.Millisecond + time.Microsecond/2)
+		_, err := other.Mutex("m").TryLock(t.Context())
+		assert.Is(t, err, holdfast.ErrHeld)
+		time.Sleep(time.Millisecond)
+		release(t, mustLock(t, other.Mutex("m")))
+	})
+}
+
+func TestReleaseAfterKeepsEverybodyOutForTheDelay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		start := time.Now()
+		assert.Must(t, l.ReleaseAfter(over, time.Minute))
+		assert.Is(t, ended(l.Context()), holdfast.ErrReleased)
+		for _, c := range []*holdfast.Client{a, b} {
+			_, err := c.Mutex("a").TryLock(t.Context())
+			assert.Is(t, err, holdfast.ErrHeld)
+		}
+		next := mustLock(t, b.Mutex("a"))
+		if waited := time.Since(start); waited < time.Minute || waited > time.Minute+time.Second {
+			t.Errorf("the next one came after %v", waited)
+		}
+		release(t, next)
+
+		l = mustLock(t, a.Mutex("a"))
+		assert.NoError(t, l.ReleaseAfter(t.Context(), 0))
+		w.wantFree("a")
 	})
 }

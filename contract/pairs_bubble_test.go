@@ -1,3 +1,6 @@
+// Two calls on one lease at the same moment, under chance: a writer is alone (G24), tokens rise (G3), no call hangs,
+// and nothing is left behind (G13).
+
 package contract_test
 
 import (

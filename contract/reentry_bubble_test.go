@@ -1,18 +1,18 @@
+// Re-entry costs nothing, and all entries end as one (G29). Owners never mix (G30).
+
 package contract_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/memstore"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // within locks under the context of another lease.
@@ -366,19 +366,6 @@ func TestNamesOfOwnersThatCannotWorkAreRefused(t *testing.T) {
 	})
 }
 
-// cutStore is a server that one client cannot reach for a while.
-type cutStore struct {
-	*memstore.Store
-	cut atomic.Bool
-}
-
-func (s *cutStore) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	if s.cut.Load() {
-		return "", errLink
-	}
-	return s.Store.Run(ctx, action, keys, args)
-}
-
 // The other entries of an owner keep the hold. So an entry whose release does not arrive would
 // remain for as long as there is another, and nobody else would get the lock.
 func TestAnEntryEndsThoughItsReleaseArrivesAfterItsLease(t *testing.T) {
@@ -388,10 +375,7 @@ func TestAnEntryEndsThoughItsReleaseArrivesAfterItsLease(t *testing.T) {
 	} {
 		for when, lost := range map[string]bool{"in time": false, "after the loss": true} {
 			runBubble(t, name+"/"+when, func(t *testing.T, w *world) {
-				link := &cutStore{Store: w.Store}
-				c, err := holdfast.New(link, holdfast.Config{})
-				assert.Must(t, err)
-				defer func() { _ = c.Close(context.Background()) }()
+				c, link := w.mortal(holdfast.Config{})
 				away, stays := mustLock(t, c.Mutex("a", options...)), mustLock(t, w.client().Mutex("a", options...))
 				link.cut.Store(true)
 				if lost {
@@ -411,4 +395,58 @@ func TestAnEntryEndsThoughItsReleaseArrivesAfterItsLease(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A reentrant mutex under the lease of a read-write lock of the same name would wait for itself.
+func TestAMutexIsNotReenteredUnderALeaseOfAnRWMutex(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for name, take := range map[string]func(context.Context) (*holdfast.Lease, error){
+			"reader": c.RWMutex("m").RLock, "writer": c.RWMutex("m").Lock,
+		} {
+			l := must(t, take)
+			ctx, cancel := context.WithTimeout(l.Context(), time.Second)
+			inner, err := c.Mutex("m", holdfast.Reentrant()).Lock(ctx)
+			assert.True(t, inner == nil && errors.Is(err, holdfast.ErrDeadlock),
+				"under the %s's lease: %v, %v", name, inner, err)
+			cancel()
+			release(t, l)
+		}
+	})
+}
+
+func TestALockUnderTheContextOfItsOwnLeaseIsRefusedAsADeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		refused := func(ctx context.Context) {
+			t.Helper()
+			_, err := a.Mutex("a").Lock(ctx)
+			assert.Is(t, err, holdfast.ErrDeadlock)
+			_, err = a.Mutex("a").TryLock(ctx)
+			assert.Is(t, err, holdfast.ErrDeadlock)
+		}
+		refused(l.Context())
+		child, cancel := context.WithTimeout(l.Context(), time.Second)
+		defer cancel()
+		refused(child)
+
+		other, err := a.Mutex("b").Lock(l.Context())
+		assert.Must(t, err)
+		refused(other.Context()) // it is still under both leases
+		_, err = b.Mutex("a").TryLock(l.Context())
+		assert.Is(t, err, holdfast.ErrHeld) // a lease of another client does not count
+		release(t, other)
+
+		ctx := context.WithoutCancel(l.Context())
+		release(t, l)
+		again, err := a.Mutex("a").Lock(ctx)
+		assert.Must(t, err)
+		release(t, again)
+		err = a.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
+			refused(ctx)
+			return a.Mutex("b").Do(ctx, func(ctx context.Context) error { refused(ctx); return nil })
+		})
+		assert.NoError(t, err)
+	})
 }

@@ -1,3 +1,6 @@
+// What is sent for an attempt, as attempt.txt tells it: a grant and a hand-over with one request each (G11), a lost
+// push (G10), and an unknown outcome that is cancelled (G7).
+
 package contract_test
 
 import (

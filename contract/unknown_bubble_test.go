@@ -1,3 +1,5 @@
+// An acquisition of unknown outcome is cancelled, even if it arrives after its cancel (G7).
+
 package contract_test
 
 import (
@@ -10,18 +12,9 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/script"
 )
-
-// slowly delays one action by the given times there and back.
-func slowly(action string, there, back time.Duration) func(string) (time.Duration, time.Duration) {
-	return func(name string) (time.Duration, time.Duration) {
-		if name == action {
-			return there, back
-		}
-		return 0, 0
-	}
-}
 
 func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -39,25 +32,6 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 		time.Sleep(time.Second + time.Second/2) // the longest pause between two cancels
 		w.wantFree("a")
 	})
-}
-
-// grantedLater lets a server stop for a time. It has received the request that call sends, and
-// carries it out when it goes on. It receives nothing else while it is stopped.
-func grantedLater(w *world, stopped time.Duration, call func()) {
-	resume := w.Stall()
-	w.net.slow(slowly("", 0, 0))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		call()
-	}()
-	synctest.Wait()
-	w.net.slow(nil)
-	<-done
-	time.Sleep(stopped)
-	resume()
-	time.Sleep(2 * time.Second) // the longest pause between two cancels, and a little more
-	synctest.Wait()
 }
 
 func TestAnAcquisitionThatAStoppedServerGrantsLaterIsCancelled(t *testing.T) {
@@ -154,13 +128,11 @@ func TestAContextThatEndsDuringTheRequestCancelsIt(t *testing.T) {
 func TestAnAnswerOfAnotherProtocolIsAnUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		strange := &babbler{network: w.net}
-		c, err := holdfast.New(strange, holdfast.Config{})
-		assert.Must(t, err)
-		defer func() { _ = c.Close(context.Background()) }()
+		c := w.over(strange, holdfast.Config{})
 		l := mustLock(t, c.Mutex("a"))
 		for _, answer := range []string{"OK", "renewed", "gone x", "withdrawn"} {
 			strange.say(answer)
-			_, err = c.Mutex("b").Lock(t.Context())
+			_, err := c.Mutex("b").Lock(t.Context())
 			assert.Is(t, err, holdfast.ErrUnknownOutcome)
 			assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrUnknownOutcome)
 			_, err = c.Inspect(t.Context(), "b")
@@ -293,5 +265,122 @@ func TestATryThatCannotCancelAsksNoMore(t *testing.T) {
 		_, err := w.client().Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		assert.Equal(t, w.net.count("acquire"), 1, "acquisitions")
+	})
+}
+
+// leaves makes a waiter give up while its cancels do not arrive.
+func (w *world) leaves(t *testing.T, m *holdfast.Mutex) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := w.waiting(m, ctx)
+	w.FailRequest(only("cancel", -1, errLink))
+	cancel()
+	assert.Is(t, (<-gone).err, context.Canceled)
+}
+
+// The server may be unreachable for longer than a lease. The position outlives the lease.
+func TestAPositionIsCancelledUntilItIsCertainlyGone(t *testing.T) {
+	for _, away := range []time.Duration{2 * ttl, 5 * ttl} {
+		bubble(t, func(t *testing.T, w *world) {
+			l := mustLock(t, w.client().Mutex("a"))
+			w.leaves(t, w.client().Mutex("a"))
+			time.Sleep(away)
+			assert.MustEqual(t, len(w.state("a").Waiters), 1, "waiters in the line after %v", away)
+			w.FailRequest(nil)
+			time.Sleep(2 * time.Second)
+			waiters := w.state("a").Waiters
+			assert.True(t, len(waiters) == 0, "a ghost stands in the line: %+v", waiters)
+			release(t, l)
+			w.wantFree("a")
+		})
+	}
+}
+
+// The cancels end with the position, or ten minutes after its end if the server is silent: until
+// then it might give the position later.
+func TestACancellationEndsWhenThePositionIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.leaves(t, w.client().Mutex("a"))
+		time.Sleep(8*ttl + request.Outage)
+		n := w.net.count("cancel")
+		time.Sleep(8 * ttl)
+		assert.Equal(t, w.net.count("cancel")-n, 0, "requests after the place is gone")
+		release(t, l)
+	})
+}
+
+// A grant to an attempt that was given up is released at once. The next waiter waits
+// neither for the next cancel nor for the expiry.
+func TestAPushForAnAbandonedAttemptIsAnsweredWithACancel(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLock(t, w.client().Mutex("a"))
+		w.leaves(t, w.client().Mutex("a"))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		time.Sleep(ttl) // the pause between two cancels is long by now
+		w.FailRequest(nil)
+		start := time.Now()
+		release(t, l)
+		got := <-next
+		assert.MustTrue(t, got.err == nil && got.at.Equal(start),
+			"%v, %v after the release", got.err, got.at.Sub(start))
+		release(t, got.Lease)
+		w.wantFree("a")
+	})
+}
+
+// A request may arrive after its last cancel. Then it makes a position that no client
+// knows of until it is granted.
+func TestAPositionThatNobodyCancelsIsReleasedWithItsGrant(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		warm := w.waiting(b.Mutex("a"), t.Context()) // subscribes
+		release(t, l)
+		release(t, (<-warm).Lease)
+		l = mustLock(t, a.Mutex("a"))
+		w.net.slow(slowly("acquire", 2*ttl, 0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := b.Mutex("a").Lock(ctx)
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
+		time.Sleep(2 * ttl)
+		w.net.slow(nil)
+		n := w.net.count("cancel")
+		time.Sleep(time.Second)
+		waiters := w.state("a").Waiters
+		assert.MustTrue(t, len(waiters) == 1 && w.net.count("cancel") == n, "waiters: %+v", waiters)
+		release(t, l)
+		synctest.Wait()
+		w.wantFree("a")
+	})
+}
+
+// A store learns from its context how long a request may take: never longer than the
+// caller waits. After that time the context has ended.
+func TestAStoreIsToldHowLongARequestMayTake(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var given context.Context
+		c := w.hook(func(ctx context.Context, action string, _ *string) {
+			if action == "acquire" {
+				given = ctx
+			}
+		})
+		for waits, want := range map[time.Duration]time.Duration{
+			time.Minute: time.Second, 100 * time.Millisecond: 100 * time.Millisecond,
+		} {
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), waits)
+			l, err := c.Mutex("m").TryLock(ctx)
+			assert.Must(t, err)
+			at, bounded := given.Deadline()
+			assert.True(t, bounded && at.Sub(start) == want && given.Err() == nil,
+				"a deadline after %v (%v), and %v", at.Sub(start), bounded, given.Err())
+			time.Sleep(want)
+			synctest.Wait()
+			assert.Is(t, given.Err(), context.DeadlineExceeded)
+			release(t, l)
+			cancel()
+		}
 	})
 }

@@ -1,3 +1,6 @@
+// The world of every test: a server in memory, a network, clients, and what several tests do with them. The faults
+// of the network are in faults_bubble_test.go.
+
 package contract_test
 
 import (
@@ -51,10 +54,7 @@ func (w *world) client(configs ...holdfast.Config) *holdfast.Client {
 	if len(configs) > 0 {
 		cfg = configs[0]
 	}
-	c, err := holdfast.New(w.net, cfg)
-	assert.Must(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
+	return w.over(w.net, cfg)
 }
 
 // state inspects a lock without the network, and without any fault but Stall.
@@ -147,10 +147,11 @@ func (n *network) count(action string) int {
 // them, because its goroutine is outside of every bubble.
 var kept struct {
 	sync.Mutex
-	leases []*holdfast.Lease
+	leases []any
 }
 
-func keep(l *holdfast.Lease) *holdfast.Lease {
+// keep keeps a lease of any type.
+func keep[L any](l L) L {
 	kept.Lock()
 	defer kept.Unlock()
 	kept.leases = append(kept.leases, l)
@@ -163,7 +164,7 @@ func mustLock(t *testing.T, m *holdfast.Mutex) *holdfast.Lease {
 	return must(t, m.Lock)
 }
 
-// mustAcquire acquires a lock of any kind or fails the test.
+// must acquires a lock of any kind or fails the test.
 func must(t *testing.T, acquire func(context.Context) (*holdfast.Lease, error)) *holdfast.Lease {
 	t.Helper()
 	l, err := acquire(t.Context())
@@ -221,54 +222,205 @@ func (r *recorder) all(kinds ...holdfast.EventKind) (events []holdfast.Event) {
 	return events
 }
 
-// errLink is the error of a broken connection.
-var errLink = errors.New("connection reset by peer")
+// over makes a client of a store, which is closed with the test.
+func (w *world) over(s store.Store, cfg holdfast.Config) *holdfast.Client {
+	w.t.Helper()
+	c, err := holdfast.New(s, cfg)
+	assert.Must(w.t, err)
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
 
-// only makes a fault hook that fails the first n requests of one action; all if n is negative.
-func only(action string, n int, err error) func(string, []string) error {
-	var mu sync.Mutex
-	return func(name string, _ []string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if name != action || n == 0 {
-			return nil
+func mustLockAll(t *testing.T, m *holdfast.MultiMutex) *holdfast.MultiLease {
+	t.Helper()
+	l, err := m.Lock(t.Context())
+	assert.Must(t, err)
+	return keep(l)
+}
+
+func releaseAll(t *testing.T, l *holdfast.MultiLease) {
+	t.Helper()
+	assert.NoError(t, l.Release(t.Context()))
+}
+
+func mustCampaign(t *testing.T, e *holdfast.Election, value string) *holdfast.Leadership {
+	t.Helper()
+	l, err := e.Campaign(t.Context(), value)
+	assert.Must(t, err)
+	return keep(l)
+}
+
+func resign(t *testing.T, l *holdfast.Leadership) {
+	t.Helper()
+	assert.NoError(t, l.Release(t.Context()))
+}
+
+// permits is an acquisition of n permits.
+func permits(s *holdfast.Semaphore, n int) func(context.Context) (*holdfast.Lease, error) {
+	return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, n) }
+}
+
+func evict(t *testing.T, c *holdfast.Client, name string, token uint64) {
+	t.Helper()
+	n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "the job {hangs}", Token: token})
+	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted, %v", n, err)
+}
+
+// job counts the runs of one name.
+type job struct {
+	mu   sync.Mutex
+	runs []time.Time
+	busy bool
+	t    *testing.T
+	take time.Duration // of one run
+	err  error         // of each
+}
+
+func (j *job) run(ctx context.Context) error {
+	j.mu.Lock()
+	assert.False(j.t, j.busy, "two runs at once")
+	j.busy = true
+	j.runs = append(j.runs, time.Now())
+	j.mu.Unlock()
+	select {
+	case <-time.After(j.take):
+	case <-ctx.Done():
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.busy = false
+	return j.err
+}
+
+func (j *job) count() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.runs)
+}
+
+// do runs the job if it is due.
+func (j *job) do(p *holdfast.Periodic) holdfast.RunResult {
+	j.t.Helper()
+	turn, err := p.Do(j.t.Context(), j.run)
+	assert.NoError(j.t, err)
+	return turn
+}
+
+// loop runs a job in a loop for some time and returns its error.
+func loop(t *testing.T, p *holdfast.Periodic, during time.Duration, f func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), during)
+	defer cancel()
+	return p.Loop(ctx, f)
+}
+
+const limit = 500 * time.Millisecond
+
+// waiting starts an acquisition that has to wait, and returns when it is in the wait
+// queue. The lease, or the error, comes over the channel.
+func (w *world) waiting(m *holdfast.Mutex, ctx context.Context) <-chan outcome { //nolint:revive // as m.Lock(ctx)
+	return acquiring(ctx, m.Lock)
+}
+
+// passing acquires a lock of any kind and releases it. It returns when that is done or waits.
+func passing[L interface{ Release(context.Context) error }](
+	ctx context.Context, lock func(context.Context) (L, error),
+) <-chan error {
+	passed := make(chan error, 1)
+	go func() {
+		l, err := lock(ctx)
+		if err == nil {
+			err = l.Release(context.WithoutCancel(ctx))
 		}
-		n--
-		return err
+		passed <- err
+	}()
+	synctest.Wait()
+	return passed
+}
+
+// outcome is how an acquisition ended.
+type outcome struct {
+	*holdfast.Lease
+	err error
+	at  time.Time
+}
+
+// taking starts an acquisition, and returns when it is done or waits.
+func taking(t *testing.T, take func(context.Context) (*holdfast.Lease, error)) <-chan outcome {
+	t.Helper()
+	return acquiring(t.Context(), take)
+}
+
+// acquiring starts an acquisition, and returns when it is done or waits.
+func acquiring(ctx context.Context, take func(context.Context) (*holdfast.Lease, error)) <-chan outcome {
+	ch := make(chan outcome, 1)
+	go func() {
+		l, err := take(ctx)
+		ch <- outcome{keep(l), err, time.Now()}
+	}()
+	synctest.Wait()
+	return ch
+}
+
+// done returns the lease of an acquisition, and fails the test if it waits.
+func done(t *testing.T, what string, ch <-chan outcome) *holdfast.Lease {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case got := <-ch:
+		assert.MustTrue(t, got.err == nil, "%s: %v", what, got.err)
+		return got.Lease
+	default:
+		t.Fatalf("%s waits", what)
+		return nil
 	}
 }
 
-// babbler is a network that gives its own answer to every request.
-type babbler struct {
-	*network
-	answer string
-}
-
-func (b *babbler) say(answer string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.answer = answer
-}
-
-func (b *babbler) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	b.mu.Lock()
-	answer := b.answer
-	b.mu.Unlock()
-	if answer != "" {
-		return answer, nil
+// waits fails the test if an acquisition is done.
+func waits(t *testing.T, what string, ch <-chan outcome) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case got := <-ch:
+		t.Fatalf("%s is done: %v", what, got.err)
+	default:
 	}
-	return b.network.Run(ctx, action, keys, args)
 }
 
-// described is a network to a server with the given description.
-type described struct {
-	*network
-	info  store.ServerInfo
-	err   error
-	asked int
+// wantOver asserts that a wait ends after limit, or one last poll later. Its error must
+// be ErrHeld, and neither a context's error nor an unknown outcome.
+func wantOver(
+	t *testing.T, limit time.Duration, lock func(context.Context) (*holdfast.Lease, error),
+) *holdfast.HeldError {
+	t.Helper()
+	start := time.Now()
+	l, err := lock(t.Context())
+	took := time.Since(start)
+	assert.True(t, l == nil && took >= limit && took <= limit+250*time.Millisecond,
+		"%v, %v after %v, want the end of a wait of %v", l, err, took, limit)
+	return wantHeld(t, err, took)
 }
 
-func (d *described) Server(context.Context) (store.ServerInfo, error) {
-	d.asked++
-	return d.info, d.err
+// wantHeld asserts that err is a HeldError, and neither a context's error nor an unknown
+// outcome.
+func wantHeld(t *testing.T, err error, took time.Duration) *holdfast.HeldError {
+	t.Helper()
+	held := &holdfast.HeldError{}
+	assert.MustTrue(t, errors.Is(err, holdfast.ErrHeld) && errors.As(err, &held), "error %v is no HeldError", err)
+	for _, lie := range []error{holdfast.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
+		assert.False(t, errors.Is(err, lie), "error %v is a %q, and no context of the caller's has ended", err, lie)
+	}
+	assert.True(t, held.Waited <= took, "it says that it waited %v, and took %v", held.Waited, took)
+	return held
+}
+
+// margin is how long before the expiry a lease ends.
+func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// each converts options of every kind to options of one kind.
+func each[O, Any any](options []Any) (of []O) {
+	for _, option := range options {
+		of = append(of, any(option).(O))
+	}
+	return of
 }

@@ -46,7 +46,10 @@ func main() {
 	fmt.Println("paid:", paid, err)
 }
 
-func work(ctx context.Context) { fmt.Println("working:", ctx.Err() == nil) }
+func work(ctx context.Context) error {
+	fmt.Println("working:", ctx.Err() == nil)
+	return ctx.Err()
+}
 
 func readme(ctx context.Context, db *sql.DB) error {
 	CODE
@@ -59,11 +62,16 @@ func TestTheReadmesCodeRuns(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "README.md"))
 	assert.Must(t, err)
-	_, rest, _ := strings.Cut(string(page), "```go\n")
-	code, _, found := strings.Cut(rest, "```")
+	top, _, _ := strings.Cut(string(page), "\n## ")
+	var code string
+	blocks := strings.Split(top, "```")
+	for i := 1; i < len(blocks); i += 2 {
+		code += strings.TrimPrefix(blocks[i], "go\n")
+	}
 	const address = "127.0.0.1:6379"
-	assert.MustTrue(t, found && strings.Contains(code, address),
-		"the README begins without code for a server at %s", address)
+	for _, part := range []string{address, ".Do(", ".Lock("} {
+		assert.Contains(t, code, part)
+	}
 	code = strings.Replace(code, address, redistest.Start(t).Addr(), 1)
 	dir := t.TempDir()
 	program := filepath.Join(dir, "main.go")
@@ -71,5 +79,5 @@ func TestTheReadmesCodeRuns(t *testing.T) {
 	run := exec.CommandContext(t.Context(), "go", "run", "-ldflags=-s -w", program, filepath.Join(dir, "bank.db"))
 	out, err := run.CombinedOutput()
 	assert.MustTrue(t, err == nil, "%v\n%s", err, out)
-	says(t, string(out), `^working: true$`, `^paid: true <nil>$`)
+	says(t, string(out), `^working: true$`, `^working: true$`, `^paid: true <nil>$`)
 }

@@ -17,7 +17,7 @@ type queue struct {
 	pollAt    int64     // ms: when the waiter at pollPlace polls, because it was asked to
 	pollPlace int64
 
-	// missedPollAt was pollAt before this step, if that waiter has left in this step.
+	// If the waiter that was asked to poll leaves in this step, missedPollAt keeps its pollAt.
 	missedPollAt int64
 	silent       []string // clients that did not confirm a push; serveQueue skips them
 }
@@ -66,7 +66,7 @@ func (q *queue) leave(attempt string) bool {
 	return len(q.waiters) < was
 }
 
-// A step reads at most so many places from head on, and so many from cursor on. So its
+// A step reads at most headWindow places from head on, and cursorWindow from cursor on. So its
 // cost does not grow with the queue.
 const (
 	headWindow   = 64
@@ -97,14 +97,20 @@ func (q *queue) markSilent(client string) {
 		return
 	}
 	if q.silent = append(q.silent, client); len(q.silent) > mostSilent {
-		q.silent = q.silent[1:]
+		q.unmark(0)
 	}
 }
 
 // clearSilent removes that note, because the client has sent a request.
 func (q *queue) clearSilent(client string) {
-	q.silent = slices.DeleteFunc(q.silent, func(other string) bool { return other == client })
+	if i := slices.Index(q.silent, client); i >= 0 {
+		q.unmark(i)
+	}
 }
+
+// unmark removes a note. Earlier steps have skipped that client's waiters, and a push may
+// reach them now. So the cursor goes, because they are before it.
+func (q *queue) unmark(i int) { q.silent, q.cursor = slices.Delete(q.silent, i, i+1), 0 }
 
 // ahead is an upper bound of the waiters up to and including w: holes count.
 func (q *queue) ahead(w *waiter) int64 { return w.place - q.head + 1 }

@@ -13,7 +13,7 @@ func release(st *step, args *arguments) string {
 	attempt, word := args.text(), args.text()
 	st.retention, st.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
-	token, _ := strconv.ParseInt(word, 10, 64) // if it is no number, it never was a token
+	token, _ := strconv.ParseInt(word, 10, 64) // no hold has a token that is not a number
 
 	switch {
 	case st.holder != nil && st.holder.is(attempt, owner):

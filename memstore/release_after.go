@@ -14,7 +14,7 @@ func releaseAfter(st *step, args *arguments) string {
 	minHold, keep := args.whole(), args.whole()
 	st.retention, st.channelPrefix = args.whole(), args.text()
 	owner := args.owner()
-	token, _ := strconv.ParseInt(word, 10, 64) // if it is no number, it never was a token
+	token, _ := strconv.ParseInt(word, 10, 64) // no hold has a token that is not a number
 
 	h := st.holder
 	switch {

@@ -13,6 +13,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
+// Acquiring asks all servers at once and decides as soon as the answers allow it. Suppose that
+// five servers are asked, and that server 1 comes first in the order of this lock.
+//
+//   - 1, 2 and 3 grant: a majority with the coordinator. The others get a moment to grant, too.
+//     Then writeToken does the second phase.
+//   - 1 says busy: the client joins the queue of 1, and everything on the other servers is cancelled.
+//   - 1 grants, and 2, 3 and 4 are busy with holders of their own: several attempts began at once,
+//     and each has some of the servers. A client that waits collects the others' grants as they
+//     are cancelled. A client that does not wait asks the busy ones again, up to maxReasks times.
+//   - 1 does not answer: the first one in the order that does is the coordinator.
+//
+// majority.Decide makes that decision from the replies. This file asks, waits, and carries it out.
+
 // acquire acquires the lock on a majority, or a position in the coordinator's queue.
 //
 // If it fails, nothing is left: nodes that have granted are cancelled, in the background if
@@ -73,6 +86,15 @@ type retryRoundError struct{ err error }
 func (r *retryRoundError) Error() string { return r.err.Error() }
 
 // runRound asks all nodes at once. It decides as soon as their answers allow it.
+//
+// Each answer wakes the loop, which decides anew by all replies so far. The loop ends when a
+// decision is final. Four decisions are not: Undecided waits for more; Won waits for the grace of
+// the nodes that may grant as well; JoinQueue asks the coordinator once more, now for a position;
+// Split, for a caller that does not wait, asks the busy nodes again, maxReasks times. For example,
+// two of five nodes have granted, the coordinator among them, and three are busy. A waiter keeps
+// both grants and collects the others (conclude, collect). A caller that does not wait asks the
+// three again, and then cancels the two. The round before this one is cancelled: its identities
+// have ended, so nothing of them can be granted to the client any more.
 func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	timeout := acq.s.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()
@@ -90,6 +112,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	if before != nil {
 		before.cancelAll(timeout)
 	}
+	// There is room for every answer that can come, so no goroutine is left when the loop has ended.
 	done := make(chan struct{}, (maxReasks+2)*len(attempts))
 	ask := func(na *nodeAttempt, waiterTTL string) {
 		if !acq.s.life.Go(label.Caller, func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
@@ -97,6 +120,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 			done <- struct{}{}
 		}
 	}
+	// Only the coordinator is asked for a position: a waiter stands in one queue.
 	for i, na := range attempts {
 		if i == r.coordinator {
 			ask(na, waiterTTL)
@@ -146,6 +170,10 @@ const maxReasks = 5
 
 // decide decides by the replies so far, and notes the coordinator: a node that a majority
 // contradicts is none. all says that every node has replied from which a reply is expected.
+//
+// majority.Decide trusts the first node in the order. The loop checks that trust: if a majority
+// contradicts the node, it moves to the end of the order, and Decide is asked again. Each node
+// can be passed once, so the loop ends.
 func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all bool) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
@@ -156,14 +184,15 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 		if d == majority.Won || d == majority.TooFew {
 			break
 		}
-		a, holder := r.compare(all)
+		a, holder := compare(r.attempts, r.attempts[r.coordinator], all)
 		if a == heldByOthers && !waits {
 			break // other attempts may be cancelling, see maxReasks
 		}
 		if (d == majority.Taken || d == majority.Split && waits) && a == undecided {
 			d = majority.Undecided // the other nodes may yet contradict the coordinator
 		}
-		if a != heldByOthers && (a != heldThere || !acq.s.noteContradiction(acq.key, r.coordinator, holder, acq.ttl)) {
+		at := nodeLock{acq.key, r.coordinator}
+		if a != heldByOthers && (a != heldThere || !acq.s.contradictions.note(acq.s.now(), at, holder, acq.ttl)) {
 			break
 		}
 		r.passCoordinator()
@@ -177,7 +206,11 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 	return d, all
 }
 
-// conclude carries out the decision on a round.
+// conclude carries out the decision on a round. The round goes on in two cases only: the lock is
+// held, or the client waits. Otherwise it is cancelled, here or by the cancel that a client sends
+// when its context has ended.
+// A caller that does not wait may try again at once. So if a node has granted, the cancels are
+// waited for: the next try must not meet the hold of this one.
 func (acq *acquisition) conclude(
 	ctx context.Context, r *round, d majority.Decision, timeout time.Duration,
 ) (string, error) {
@@ -255,7 +288,8 @@ func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeou
 }
 
 // keepPosition keeps the position in the coordinator's queue and cancels what other nodes have
-// granted: the attempt whose turn it is must find them free.
+// granted: the attempt whose turn it is must find them free. The push that ends the waiting may
+// arrive before the answer that begins it. Then the turn is taken at once.
 func (acq *acquisition) keepPosition(r *round, timeout time.Duration) string {
 	acq.mu.Lock()
 	for i := range r.attempts {

@@ -9,6 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
+// Several locks at once are several acquisitions, one after the other. For example, a MultiMutex
+// over "a" and "b" acquires "a" on a majority, with both phases, and then "b". If "b" is held, it
+// cancels "a" and answers "busy 2 …": the second lock is not free. The acquisitions have the same
+// attempt ID, so each is known by attempt and key, see nameFor.
+
 // acquireAll acquires locks one after the other, in the given order and without waiting. If
 // one is not free, it cancels all of them. They are not acquired in one step: if several
 // attempts want some of the same locks, the one that gets the first of them usually gets the
@@ -16,6 +21,9 @@ import (
 //
 // After an error some locks may be held, until the cancel that the client sends for each. A
 // refusal is returned once all have been cancelled.
+//
+// If a later lock is not free, those before it are cancelled at once, and not left to their TTL:
+// another client may be waiting for just these.
 func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3+len(keys) {
 		return "", refuse(ErrUnsupported, "ERR", "acquire_all takes %d arguments for %d keys, not %d",
@@ -42,6 +50,7 @@ func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, er
 		}
 		acqs[i] = s.acquisition(nameFor(key, attempt), d)
 	}
+	// All acquisitions exist from the start, so that cancelAll finds each of them.
 	granted := []string{"granted"}
 	for i, acq := range acqs {
 		answer, err := acq.acquire(ctx, "0")

@@ -4,12 +4,50 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 )
+
+// An acquisition is all that one attempt of the client does, on all servers. Suppose that the
+// client sends acquire with the attempt ID "c/7" and waits. The acquisition "c/7" asks the servers
+// in a round, as "c/7.1", "c/7.2" and "c/7.3". It may wait in a queue, ask again in a second round
+// as "c/7.4" to "c/7.6", be granted, be renewed, and end with the release.
+//
+// These are its phases. Three of them have no value, only a place in the code. They have brackets here.
+//
+//	 idle
+//	  │ runRound
+//	  ▼    ◀─────────── the coordinator is silent ─────────────┐
+//	asking ── another holds the lock; this one is queued ──▶ waiting
+//	  │ │                                              yield ▲  │ push: its turn
+//	  │ └── several queues, each with a head ──────────┐     │  ▼
+//	  │ a majority has granted                         └─▶ collecting ── time is up ─▶ (pausing)
+//	  ▼                                                        │                        │
+//	(raising) ◀── a majority has granted ──────────────────────┘            asking ◀────┘
+//	  │ └── too few are sure that they forgot nothing ──▶ (clearing) ──▶ asking, or idle
+//	  ▼ a majority has the token, and vouches
+//	 held ── released, lost ──▶ ended
+//
+//	phase       where its goroutine stands       what may follow
+//	idle        none                             asking
+//	asking      runRound                         raising, waiting, collecting, clearing, idle
+//	(raising)   writeToken                       held, clearing, idle; collecting, if it came from there
+//	(clearing)  cancelRoundAndWait               asking, idle
+//	waiting     none: a push or a poll comes     collecting, asking
+//	collecting  awaitCollect                     raising, waiting, pausing
+//	(pausing)   backOff                          asking
+//	held        none: renewals and polls come    ended
+//	ended       none                             nothing
+//
+// From each phase a cancel or a release leads to ended at once. While a goroutine is raising, the
+// field says asking or collecting. While it is clearing or pausing, the field says idle.
+//
+// One goroutine at a time takes an acquisition further: the driver. It is the goroutine of the
+// client's call, or one that a push has started. Pushes and answers change bids at any time, under
+// acquisition.mu, and wake the driver (notify).
 
 // phase is how far an acquisition has come.
 type phase uint8
@@ -34,7 +72,7 @@ type acquisition struct {
 	changed chan struct{} // receives when a node's push has changed something
 
 	// mu guards the fields below, and all rounds. Nothing is sent under it.
-	mu             sync.Mutex
+	mu             lockorder.Mutex[acquisition]
 	phase          phase
 	kept           bool // released, but locked until a minimum time is over
 	failedCollects int  // how often there was no majority after the coordinator's grant
@@ -166,6 +204,8 @@ func (s *Store) sweep(now time.Duration) {
 
 // end ends an acquisition. It returns its attempts on the nodes and its coordinator; won says
 // that a majority had granted it.
+// Requests that are under way see that the round has ended, and acquire nothing more. What they
+// have acquired is the caller's to release or to cancel.
 func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int, won bool) {
 	s.forget(acq)
 	acq.mu.Lock()
@@ -192,6 +232,8 @@ func (acq *acquisition) touch() { acq.touched.Store(int64(acq.s.now())) }
 
 // lockDriver makes the caller the goroutine that drives the acquisition. It reports false if
 // done is closed first.
+// It is a channel and no mutex, so that a caller whose context ends need not wait for the driver
+// before it.
 func (acq *acquisition) lockDriver(done <-chan struct{}) bool {
 	select {
 	case acq.driver <- struct{}{}:
@@ -212,6 +254,8 @@ func (acq *acquisition) notify() {
 }
 
 // clientAttempt is the client's attempt ID in the identity that a node knows.
+// Example: "c/7.3" on a node is "c/7" to the client. An ID that is not of this form is somebody
+// else's, and stays as it is.
 func clientAttempt(id string) string {
 	client, number, ok := strings.Cut(id, "/")
 	n, round, dotted := strings.Cut(number, ".")

@@ -363,6 +363,36 @@ func TestAnEvictionTellsEachServerItsOwnToken(t *testing.T) {
 	})
 }
 
+// An eviction that is repeated is of the same attempt, though the server whose token named it has ended its hold.
+func TestARepeatedEvictionIsOfTheSameAttempt(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		var mu sync.Mutex
+		told := make([][]string, 3)
+		s.say(func(i int, action string, args []string) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if action == "inspect" && i == 0 && len(told[0]) > 0 {
+				return "absent", nil
+			} else if action == "inspect" {
+				return fmt.Sprintf("lock 10000 30 0 0 0 0\nholder x d/1.7 d 1 %d 9000 5000 1", 30-i), nil
+			}
+			told[i] = append(told[i], args[2])
+			switch {
+			case len(told[i]) > 1 && i > 0:
+				return "evicted 1", nil
+			case i == 0:
+				return "evicted 1", nil
+			}
+			return "changed 25", nil
+		})
+		answer, err := s.evict(t.Context(), []string{acq.key}, []string{"ops", "test", "30", "7000", "push:"})
+		assert.True(t, answer == "evicted 1" && err == nil, "%q, %v", answer, err)
+		for i, want := range []string{"30 30", "29 29", "28 28"} {
+			assert.Equal(t, strings.Join(told[i], " "), want, "server %d is told", i)
+		}
+	})
+}
+
 // A lock is shown with the holders of a majority and the waiters of its coordinator, by the names that their
 // clients know.
 func TestALockIsShownAsItsClientsKnowIt(t *testing.T) {

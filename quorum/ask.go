@@ -11,6 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Three ways to ask the servers, for actions that are no acquisition.
+//
+//   - askEach asks all and needs a majority. Example: inspect reads the record on each server.
+//   - askInOrder asks one after the other, until one answers. Example: a poll for an attempt that
+//     this process does not know, which holds nothing anywhere.
+//   - askForFirst asks all and takes the best of the answers. Example: reading what a client has
+//     registered, where one server that knows it is enough.
+//
+// None of them waits for a silent server once the others are enough. A server is silent if its last
+// request got no answer, see node.noteAnswers.
+
 // forever is the delay of a timer that is not set yet.
 const forever = math.MaxInt64 * time.Nanosecond
 
@@ -30,11 +41,14 @@ func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Dura
 // askEach asks all nodes at once and returns the answers by node. ask limits its own time. Once a
 // majority has answered, it does not wait for silent nodes. If no majority answers, it returns an
 // error. ask gets a context that ends with the call: what is not sent by then need not be.
+//
+// A silent node is asked all the same, and its answer counts if it comes before the others are done.
 func askEach[T any](
 	ctx context.Context, s *Store, ask func(ctx context.Context, i int, n *node) (T, error),
 ) (map[int]T, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
+	// A goroutine may write its answer after this call has returned. Nobody reads it then.
 	got := make([]T, len(s.nodes)) // each is written before its result is sent
 	done := s.startOnEach(func(i int, n *node) (err error) {
 		got[i], err = ask(ctx, i, n)
@@ -147,6 +161,8 @@ type result struct {
 
 // onlySilentLeft reports whether every node that has not been heard is a silent one, from
 // which no answer is expected.
+// Every wait of this package ends by it, so one dead server costs the first request a timeout, and
+// the later ones nothing.
 func (s *Store) onlySilentLeft(heard []bool) bool {
 	for i, n := range s.nodes {
 		if !heard[i] && !n.isSilent() {

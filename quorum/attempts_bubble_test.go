@@ -83,45 +83,6 @@ func TestWhichRequestsMayYetTakeTheLock(t *testing.T) {
 	}
 }
 
-// What an answer means depends on what the attempt has.
-func TestWhatAnAnswerMeansToAnAttempt(t *testing.T) {
-	late := context.DeadlineExceeded
-	for _, test := range []struct {
-		holds, queued bool
-		a             wire.Answer
-		err           error
-		want          majority.Reply
-		has           string // afterwards
-	}{
-		{true, false, wire.Answer{}, errBroken, majority.Granted, "holds"},
-		{true, false, wire.Answer{}, late, majority.Granted, "holds"},
-		{false, true, wire.Answer{}, late, majority.Queued, "queued"},
-		{false, true, wire.Answer{}, errBroken, majority.Failed, "queued"},
-		{false, false, wire.Answer{}, late, majority.Failed, ""},
-		{true, false, wire.Answer{Kind: wire.Busy}, nil, majority.Busy, ""},
-		{false, true, wire.Answer{Kind: wire.Busy}, nil, majority.Busy, ""},
-		{false, false, wire.Answer{Kind: wire.Queued, Place: 2}, nil, majority.Queued, "queued"},
-		{true, false, wire.Answer{Kind: wire.Queued, Place: 2}, nil, majority.Granted, "holds"},
-		{false, true, wire.Answer{Kind: wire.Granted, Token: 9}, nil, majority.Granted, "holds"},
-	} {
-		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-			na := acq.round.attempts[0]
-			if na.holds, na.queued = test.holds, test.queued; test.holds {
-				na.reply = majority.Granted
-			} else if test.queued {
-				na.reply = majority.Queued
-			}
-			na.noteAnswer(test.a, 9*second, test.err)
-			assert.Equal(t, na.reply, test.want, "%+v: the reply", test)
-			assert.True(t, na.holds == (test.has == "holds") && na.queued == (test.has == "queued"),
-				"%+v: %+v", test, na)
-			if na.reply == majority.Queued && test.err == nil {
-				assert.True(t, na.lastAnswer == test.a && na.askedAt == 9*second, "%+v: %+v", test, na)
-			}
-		})
-	}
-}
-
 // A pushed grant counts for all of its lease only if the push says so, or says nothing.
 func TestAPushThatGrantsForLessMustBeConfirmed(t *testing.T) {
 	for lease, want := range map[string]bool{"": false, " 10000 2000": true, " 10000 8999": true,
@@ -208,7 +169,7 @@ func TestACancelThatIsAddedWhileOthersAreSentIsSent(t *testing.T) {
 		time.Sleep(10 * second)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.True(t, len(n.cancels) == 0 && !n.sendingCancels, "pending: %+v", n.cancels)
+		assert.True(t, len(n.owed.cancels) == 0 && !n.owed.sending, "pending: %+v", n.owed.cancels)
 		slices.Sort(sent[1:])
 		assert.Equal(t, strings.Join(sent, " "), "c/1.1 c/1.1 c/1.1 c/1.1 c/1.2 c/1.3", "cancelled")
 	})
@@ -233,28 +194,9 @@ func TestWhenACancelIsGivenUp(t *testing.T) {
 			time.Sleep(10 * second)
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			assert.Equal(t, !n.sendingCancels, test.want, "until %v, %v: it is given up", test.until, test.err)
+			assert.Equal(t, !n.owed.sending, test.want, "until %v, %v: it is given up", test.until, test.err)
 		})
 	}
-}
-
-// What is remembered for a server that answers nothing is bounded. The oldest is forgotten first.
-func TestTheOldestCancelsAreForgottenFirst(t *testing.T) {
-	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		n := s.nodes[silent]
-		for i := range maxPendingCancels + 1 {
-			n.addCancel(pendingCancel{[]string{acq.key}, []string{fmt.Sprint("c/1.", i)}, 1, 20 * second})
-		}
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		assert.Equal(t, len(n.cancels), maxPendingCancels, "pending cancels")
-		assert.Equal(t, n.cancels[0].args[0], "c/1.1", "the oldest")
-		assert.Equal(t, len(n.lateCancels), maxLateCancels, "remembered for late pushes")
-		first := fmt.Sprint("c/1.", maxPendingCancels+1-maxLateCancels)
-		assert.Equal(t, n.lateOrder[0], first, "the oldest")
-		_, known := n.lateCancels[first]
-		assert.True(t, known, "it is forgotten")
-	})
 }
 
 // A server without an answer is late and not silent if it has answered a later request.

@@ -9,6 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// What clients tell about themselves, and what their user may do. Example: checkACL on three
+// servers, of which server 2 lacks EVALSHA, answers that EVALSHA is missing, and names server 2.
+
 // checkACL asks all nodes what their user may not run: if one node lacks a permission, the
 // quorum does. The answer has the commands that any node lacks, and the names of those nodes.
 func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {

@@ -12,6 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Example: New with three stores and Config{MaxTTL: 30 * time.Second} makes a quorum in which a
+// server that restarts empty is left out of new grants for 30 s. A lease of a minute is refused.
+
 // Config configures a quorum. The zero value is good for most programs.
 type Config struct {
 	// MaxTTL is the longest lease that any process takes on these nodes. It must be the same
@@ -49,7 +52,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, life: lifecycle.New(),
 		acquisitions: make(map[string]*acquisition), subscriptions: make(map[string][]*subscription),
 		states:         make(map[string]*nodeStates),
-		contradictions: make(map[nodeLock]*contradiction),
+		contradictions: contradictions{maxTTL: cfg.MaxTTL, known: make(map[nodeLock]*contradiction)},
 	}
 	for i, st := range nodes {
 		switch {

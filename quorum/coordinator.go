@@ -4,10 +4,21 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
+
+// Each lock has a coordinator: the server whose queue orders the waiters. Suppose that the hash of
+// "orders:{7}" orders five servers as 3, 1, 5, 2, 4. Then 3 is the coordinator. If 3 is silent, or
+// a majority has contradicted it for long, the order is 1, 5, 2, 4, 3, and 1 is the coordinator.
+// All processes compute the same order, but each by what it knows itself of silent servers. So two
+// processes may have different coordinators for a while. Nothing but the order of waiters depends
+// on that: a lock is held by a majority.
+
+// isContradicted reports whether the node may not be the lock's coordinator, see contradictions.
+func (s *Store) isContradicted(key string, node int) bool {
+	return s.contradictions.lasts(s.now(), nodeLock{key, node})
+}
 
 // order lists the nodes in the order in which they may become coordinator. Silent nodes, and
 // nodes that a majority contradicts, come last.
@@ -23,81 +34,13 @@ func (s *Store) order(key string) []int {
 	return append(order, silent...)
 }
 
-// contradiction is about a node whose holder of a lock has it nowhere else. While a lock
-// changes hands that is so for a moment. If it lasts, the node's clock was set back, or
-// somebody acquired the lock on that node alone.
-type contradiction struct {
-	holder   string
-	since    time.Duration
-	lastSeen time.Duration
-	lasting  bool // it has lasted for so long that the node may not be coordinator
-}
-
-// nodeLock is a lock on one node.
-type nodeLock struct {
-	key  string
-	node int
-}
-
-// contradictionTime is how long a majority must have contradicted a node. It is longer than an
-// attempt collects the other nodes' grants. It is short enough that a free majority grants
-// within two leases, though a waiter polls only every third of a lease.
-func contradictionTime(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
-
-// noteContradiction records that a node has a holder that a majority does not have, and
-// reports whether that has lasted. holder is the client's attempt ID, so that acquisitions and
-// polls name it alike.
-func (s *Store) noteContradiction(key string, node int, holder string, ttl time.Duration) bool {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := nodeLock{key, node}
-	a := s.contradictions[at]
-	if a == nil || a.holder != holder || now-a.lastSeen > s.cfg.MaxTTL {
-		if len(s.contradictions) >= maxContradictions {
-			clear(s.contradictions) // forgetting only delays the decision
-		}
-		a = &contradiction{holder: holder, since: now}
-		s.contradictions[at] = a
-	}
-	a.lastSeen = now
-	a.lasting = a.lasting || now-a.since >= contradictionTime(ttl)
-	return a.lasting
-}
-
-// keepContradiction goes on contradicting a node that still has the holder of a lasting
-// contradiction. Otherwise a client that finds out about a second node forgets the first one
-// meanwhile, and begins with that again.
-func (s *Store) keepContradiction(key string, node int, holder string) {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.contradictions[nodeLock{key, node}]
-	if a != nil && a.lasting && a.holder == holder && now-a.lastSeen <= s.cfg.MaxTTL {
-		a.lastSeen = now
-	}
-}
-
-// maxContradictions bounds how many contradictions are remembered.
-const maxContradictions = 1000
-
-// clearContradiction records that a majority may have what the node has.
-func (s *Store) clearContradiction(key string, node int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.contradictions, nodeLock{key, node})
-}
-
-// isContradicted reports whether the node may not be the lock's coordinator.
-func (s *Store) isContradicted(key string, node int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.contradictions[nodeLock{key, node}]
-	return a != nil && a.lasting && s.now()-a.lastSeen <= s.cfg.MaxTTL
-}
-
 // checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
 // coordinator for long.
+//
+// It reads the records of all nodes. For each holder that the coordinator names, it counts the
+// nodes that may have the same holder: those that say so, and those that did not answer. If
+// these may be a majority, the coordinator is right. Readers are several holders, and one of
+// them on a majority is enough.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	acq.mu.Lock()
 	coordinator, last := r.coordinator, r.attempts[r.coordinator].lastAnswer
@@ -108,9 +51,10 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 		return false
 	}
 	_, own, err := acq.s.readRecord(ctx, []string{acq.key})
+	now := acq.s.now()
 	for i, record := range own {
 		for _, h := range record.Holders {
-			acq.s.keepContradiction(acq.key, i, h.Attempt)
+			acq.s.contradictions.keep(now, nodeLock{acq.key, i}, h.Attempt)
 		}
 	}
 	there, ok := own[coordinator]
@@ -127,74 +71,19 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 			}
 		}
 		if may >= acq.s.majority {
-			acq.s.clearContradiction(acq.key, coordinator)
+			acq.s.contradictions.drop(nodeLock{acq.key, coordinator})
 			return false
 		}
 	}
-	return acq.s.noteContradiction(acq.key, coordinator, there.Holders[0].Attempt, acq.ttl)
+	return acq.s.contradictions.note(now, nodeLock{acq.key, coordinator}, there.Holders[0].Attempt, acq.ttl)
 }
 
 // alwaysChecked is how many waiters at the head of a queue check at every poll. About as many
 // of those behind them do: a coordinator's answer is as long as its queue.
 const alwaysChecked = 8
 
-// comparison is how the other nodes' answers fit the coordinator's.
-type comparison uint8
-
-const (
-	undecided    comparison = iota
-	plausible               // a majority may have what the coordinator has
-	heldByOthers            // the coordinator granted, and somebody else holds on a majority
-	heldThere               // a majority does not have the coordinator's holder
-)
-
-// compare compares the coordinator's answer with those of the others. all says that no more
-// answers are expected. acq.mu is held.
-func (r *round) compare(all bool) (a comparison, holder string) {
-	coordinator, m := r.attempts[r.coordinator], r.acq.s.majority
-	open, same, by := 0, 0, make(map[string]int)
-	for _, na := range r.attempts {
-		switch na.reply {
-		case majority.Open:
-			open++
-		case majority.Granted:
-			by[""]++
-		case majority.Busy:
-			by[clientAttempt(na.lastAnswer.Holder)]++
-		default: // it names no holder
-		}
-	}
-	switch coordinator.reply {
-	case majority.Granted:
-		delete(by, "") // readers cannot be told apart
-		most := 0
-		for _, n := range by {
-			most = max(most, n)
-		}
-		if most >= m {
-			return heldByOthers, ""
-		} else if most > 0 && most+open >= m && !all {
-			return undecided, ""
-		}
-	case majority.Busy:
-		named := clientAttempt(coordinator.lastAnswer.Holder)
-		for _, na := range r.attempts { // a node that failed may have the same
-			differs := na.reply == majority.Busy && clientAttempt(na.lastAnswer.Holder) != named
-			if !differs && na.reply != majority.Open && na.reply != majority.Granted {
-				same++
-			}
-		}
-		if others := len(r.attempts) - same - open; others >= m {
-			return heldThere, named
-		} else if others+open >= m && !all {
-			return undecided, ""
-		}
-	default: // it names no holder
-	}
-	return plausible, ""
-}
-
 // passCoordinator makes the next node the coordinator. acq.mu is held.
+// The order of the round is copied: others may be reading it.
 func (r *round) passCoordinator() {
 	order := slices.DeleteFunc(slices.Clone(r.order), func(i int) bool { return i == r.coordinator })
 	order = append(order, r.coordinator)

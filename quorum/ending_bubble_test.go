@@ -60,7 +60,7 @@ func TestALostMajorityIsCancelled(t *testing.T) {
 		n := s.nodes[silent]
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.Equal(t, len(n.cancels), 1, "pending cancels for the silent server")
+		assert.Equal(t, len(n.owed.cancels), 1, "pending cancels for the silent server")
 	})
 }
 

@@ -9,6 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// An error over several servers has to say which of them failed, and how. Example: "quorum: 2 of 5
+// nodes can take part, too few for a majority: 10.0.0.1:6379: connection refused; …". If a majority
+// refused with the same code, as with NOPERM, then the quorum refuses with that code. The client
+// treats such an error like the refusal of one server: nothing is held, and nothing is cancelled.
+
 // Errors that callers tell apart with errors.Is.
 var (
 	// ErrUnsupported: the action has no correct meaning over several servers, or none that this
@@ -67,7 +72,8 @@ type NoMajorityError struct {
 func (e *NoMajorityError) Error() string {
 	why := make([]string, len(e.Missing))
 	for i, err := range e.Missing {
-		why[i] = err.Error()
+		// That a node cannot be reached shows in what its library says.
+		why[i] = strings.Replace(err.Error(), store.ErrNotSent.Error()+": ", "", 1)
 	}
 	return fmt.Sprintf("quorum: %d of %d nodes can take part, too few for a majority: %s",
 		e.Have, e.Nodes, strings.Join(why, "; "))
@@ -127,6 +133,9 @@ func isFinal(err error) bool {
 
 // noMajority makes the error for nodes of which too few count. If a majority refused with the
 // same code, it returns that refusal as the quorum's own.
+//
+// A quorum with one wrong password says so for one node, and goes on. With the same wrong password
+// on a majority of nodes, the client must see a refusal: to ask again would not help.
 func (s *Store) noMajority(failed map[int]error) error {
 	e := &NoMajorityError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
 	refusals := make(map[string][]string) // who refused with which code

@@ -11,10 +11,19 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// An operator evicts the holder that it has seen, by the token. Suppose that inspect showed token
+// 30, and that server 2 granted late, so the same attempt has token 28 there. Then servers 1 and 3
+// are told to evict token 30, and server 2 token 28. If the holder has changed meanwhile, nobody
+// is evicted, and the answer names the token of the new holder.
+
 // evict ends the holds on all nodes that answer, which must be a majority. The holder's next
 // renewal then finds that it holds nothing. The number of ended holds is that of a majority.
 //
 // Each node gets an ID of its own request, and its own bound: the nodes count their tokens separately.
+//
+// The second phase may write the token of the hold at the same time. A node whose token has
+// changed since it was read says "changed", and is asked again with the token that it has now.
+// The attempt is remembered over these tries, because the token that named it may be gone.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 5 && len(args) != 7 {
 		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 or 7 arguments, not %d", len(args))
@@ -26,6 +35,7 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 			return "", err
 		}
 		attempt = of
+		// Each try is a request of its own to the nodes, so it has an ID of its own, too.
 		each := make([][]string, len(s.nodes))
 		for i := range each {
 			each[i] = append(slices.Clone(args[:2]), tokens[i], args[3], args[4])
@@ -81,6 +91,10 @@ func (s *Store) evictTokens(
 // majority. A node that granted late, or that the second phase did not reach, has another one.
 // If attempt is known already, the hold is that attempt's. fences are the highest tokens of the nodes; a
 // node that did not answer has none, and nothing ends there.
+//
+// The operator's token is that of the lease. It tells which attempt is meant, and the attempt tells
+// which token each node has. A node that has another holder gets the operator's token, and says
+// that it has changed.
 func (s *Store) tokensOnNodes(
 	ctx context.Context, keys []string, token, attempt string,
 ) (list, fences []string, of string, err error) {

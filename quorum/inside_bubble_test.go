@@ -22,8 +22,6 @@ import (
 
 // The tests of this file look at one decision each, at values that a client cannot arrange.
 
-const second = time.Second
-
 // silentNode is a server that answers nothing. Its first subscription fails.
 type silentNode struct {
 	*memstore.Store
@@ -95,19 +93,6 @@ func TestAPushedGrantCountsFromTheRequestThatQueuedIt(t *testing.T) {
 	})
 }
 
-// Answers can overtake each other. The newer reading knows of a loss of memory that the older one
-// has not seen.
-func TestAnOlderReadingDoesNotReplaceANewerOne(t *testing.T) {
-	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-		ns := acq.states
-		assert.Must(t, ns.noteRead(0, 9*second, "9000 run -"))
-		assert.Must(t, ns.noteRead(0, 8*second, "5000 run -"))
-		assert.Equal(t, ns.nodes[0].askedAt, 9*second, "the reading was asked for at")
-		assert.Must(t, ns.noteRead(0, 10*second, "9500 run -"))
-		assert.Equal(t, ns.nodes[0].askedAt, 10*second, "the reading was asked for at")
-	})
-}
-
 // If the grants took as long as the lease, the first of them may be over.
 func TestAGrantThatIsOverBeforeItIsBelievedIsNone(t *testing.T) {
 	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
@@ -167,8 +152,8 @@ func TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast(t *testing.T) {
 		n := s.nodes[2]
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.Equal(t, len(n.cancels), 1, "pending cancels")
-		assert.Equal(t, n.cancels[0].until, 13*second+acq.ttl, "the cancel is pending until")
+		assert.Equal(t, len(n.owed.cancels), 1, "pending cancels")
+		assert.Equal(t, n.owed.cancels[0].until, 13*second+acq.ttl, "the cancel is pending until")
 	})
 }
 
@@ -219,7 +204,7 @@ func TestReadersOnOtherServersDoNotContradictTheCoordinator(t *testing.T) {
 			}
 			coordinator := acq.round.attempts[acq.round.coordinator]
 			coordinator.reply, coordinator.lastAnswer = majority.Granted, wire.Answer{Kind: wire.Granted}
-			got, _ := acq.round.compare(true)
+			got, _ := compare(acq.round.attempts, acq.round.attempts[acq.round.coordinator], true)
 			assert.Equal(t, got, want, "with %q as the holder on the others", holder)
 		})
 	}

@@ -8,6 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Example: servers 1 and 2 of three have "c/7.1" and "c/7.2" as the holder, and server 3 has
+// nobody. Both are the attempt "c/7", so the majority shows "c/7" as the holder. The waiters are
+// those in the coordinator's queue.
+
 // inspect reads the lock as a majority sees it. Holders are those of a majority; waiters are
 // those of the coordinator's queue.
 func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error) {
@@ -22,6 +26,8 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 }
 
 // readRecord reads the record as a majority sees it, and as each node that answered does.
+// A long record is read in pages, one request each. The numbers of rounds are cut off, so that one
+// attempt has the same name on all nodes.
 func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
 	timeout := s.requestTimeout(ctx, 0)
 	own, err := askEach(ctx, s, func(ctx context.Context, _ int, n *node) (wire.Record, error) {
@@ -35,6 +41,7 @@ func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map
 	if err != nil {
 		return wire.Record{}, nil, err
 	}
+	// The first record in the order is the coordinator's, whose queue is shown.
 	var records []wire.Record
 	for _, i := range s.order(keys[0]) {
 		r, answered := own[i]

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// Example: server 3 is down when the program starts, and rueidis would fail to connect. Lazy puts
+// that off to the first request. Until server 3 is up, each request to it fails with ErrNotSent: the
+// store knows that the request has taken nothing.
 
 // Lazy is a node that is opened when it is first needed, and again until that succeeds. It is
 // for a client library that connects when its client is made, as rueidis does: with Lazy a
@@ -32,7 +36,7 @@ func Lazy(open func() (store.Store, error)) store.Store { return &lazy{open: ope
 type lazy struct {
 	open func() (store.Store, error)
 
-	mu        sync.Mutex
+	mu        lockorder.Mutex[lazy]
 	store     store.Store
 	opening   chan struct{} // closed when the try that is under way ends; nil without one
 	err       error         // of the last try
@@ -43,6 +47,9 @@ type lazy struct {
 const retryPause = 250 * time.Millisecond
 
 // get returns the node, opened. An error says that nothing was sent.
+//
+// Several requests may wait for one try. When it ends, all of them look again: it may have failed,
+// and the next try must wait for retryPause.
 func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	for {
 		l.mu.Lock()

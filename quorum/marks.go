@@ -3,18 +3,22 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// Reading the servers: their clocks, their runs, and their marks (marktable.go). identify is the
+// first step of each acquisition. It usually sends nothing: a survey of all servers is good for a
+// twentieth of MaxTTL, and an older one is renewed in the background. Example: with a MaxTTL of a
+// minute, a busy client reads the servers every three seconds. It waits for a read only in four
+// cases: at the first use, if a grant has shown a wrong mark, if two nodes were one server, or if
+// the survey is older than 15 s.
 
 // markLife is how long a node keeps its mark after the last read.
 const markLife = 7 * 24 * time.Hour
@@ -26,25 +30,13 @@ type nodeStates struct {
 	prefix string
 
 	// mu guards the fields below; nothing is sent under it.
-	mu         sync.Mutex
-	nodes      []nodeState
+	mu         lockorder.Mutex[nodeStates]
+	nodes      marks
 	reading    *readRound    // the read that is under way
 	lastRead   time.Duration // when the last read began
 	identified bool          // a read has succeeded
 	marksWrong bool          // a grant has shown that marks have to be corrected
 	sameServer error         // set if two nodes are one server
-}
-
-// nodeState is what one node said last.
-type nodeState struct {
-	majority.Reading
-	mark       string        // as the node has it
-	askedAt    time.Duration // before the request was sent
-	countsFrom time.Duration // the node counts for new grants from then on
-	outSince   time.Duration // when it was found that the node does not count; kept when it counts again
-	standing   majority.Standing
-	refusal    string        // what the node has said to the last read, if it refused that
-	refusedAt  time.Duration // since when it refuses
 }
 
 // readRound is a round in which all nodes are read.
@@ -60,7 +52,7 @@ func (s *Store) statesOf(prefix string) *nodeStates {
 	defer s.mu.Unlock()
 	ns := s.states[prefix]
 	if ns == nil {
-		ns = &nodeStates{s: s, prefix: prefix, nodes: make([]nodeState, len(s.nodes))}
+		ns = &nodeStates{s: s, prefix: prefix, nodes: make(marks, len(s.nodes))}
 		s.states[prefix] = ns
 	}
 	return ns
@@ -109,44 +101,11 @@ func (ns *nodeStates) noteRaised(i int, sent time.Duration, answer string) error
 	return ns.noteRead(i, sent, words[2])
 }
 
-// noteRead records what node i said of itself: its time, its run and its mark. The request was
-// sent at sent.
+// noteRead records what node i said of itself. The request was sent at sent.
 func (ns *nodeStates) noteRead(i int, sent time.Duration, said string) error {
-	words := strings.Fields(said)
-	if len(words) != 3 {
-		return wire.BadAnswer(said)
-	}
-	ms, bad := strconv.ParseInt(words[0], 10, 64)
-	if bad != nil || ms < 0 || ms > majority.MostMillis {
-		return wire.BadAnswer(said)
-	}
-	clock := time.Duration(ms) * time.Millisecond
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	if ns.nodes[i].askedAt > sent {
-		return nil // a later read has overtaken this one
-	}
-	ns.nodes[i] = nodeState{
-		Reading: majority.Reading{
-			OK: true, Low: clock - ns.s.now(), High: clock + time.Millisecond - sent, RunID: words[1],
-			Mark: majority.ParseMark(words[2]),
-		},
-		mark: words[2], askedAt: sent, countsFrom: ns.nodes[i].countsFrom,
-		outSince: ns.nodes[i].outSince, standing: ns.nodes[i].standing,
-	}
-	return nil
-}
-
-// readings returns the readings that were asked for since then, of the nodes in of; nil means
-// all nodes. ns.mu is held.
-func (ns *nodeStates) readings(since time.Duration, of []bool) []majority.Reading {
-	list := make([]majority.Reading, len(ns.nodes))
-	for i, one := range ns.nodes {
-		if one.OK && one.askedAt >= since && (of == nil || of[i]) {
-			list[i] = one.Reading
-		}
-	}
-	return list
+	return ns.nodes.note(i, ns.s.now(), sent, said)
 }
 
 // comparisonLife is how long clocks are not compared again. The older a comparison, the less
@@ -154,7 +113,8 @@ func (ns *nodeStates) readings(since time.Duration, of []bool) []majority.Readin
 func (s *Store) comparisonLife() time.Duration { return min(s.cfg.MaxTTL/20, markLife/7) }
 
 // identify makes sure that the nodes are different servers of one quorum, and that their marks
-// are right. It waits only if no grant can be believed otherwise; a comparison of clocks that
+// are right. A read that began before the call may be too old for it, so identify then waits for
+// one more. It waits only if no grant can be believed otherwise; a comparison of clocks that
 // only gets old is renewed in the background. Nodes that do not answer are identified later.
 func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
 	entered := s.now()
@@ -183,6 +143,8 @@ func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
 }
 
 // refresh reads the nodes again, in the background, if that is due.
+// Whoever uses the quorum calls it: acquisitions, polls, renewals. Nobody waits for the outcome. So a
+// quorum that is in use always has a recent survey, and none that is idle is read.
 func (ns *nodeStates) refresh() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -193,6 +155,7 @@ func (ns *nodeStates) refresh() {
 
 // noteWrongMarks records that a node did not vouch for its grant because its mark must be
 // corrected.
+// A probation ends by itself. All other reasons last until the marks have been written again.
 func (ns *nodeStates) noteWrongMarks(why map[int]error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -209,6 +172,8 @@ func (ns *nodeStates) haveWrongMarks() bool {
 }
 
 // startRead starts a read unless one is under way. ns.mu is held.
+// The read is said to begin now: what is answered to it was true after this instant. marksWrong is
+// cleared, and a grant that finds a wrong mark from now on sets it again.
 func (ns *nodeStates) startRead() *readRound {
 	if ns.reading != nil {
 		return ns.reading
@@ -223,7 +188,10 @@ func (ns *nodeStates) startRead() *readRound {
 	return read
 }
 
-// readAll reads all nodes and corrects their marks.
+// readAll reads all nodes and corrects their marks. A mark is written only if the node still has
+// the mark that was read. The answer has the mark that the node has afterwards. So if another
+// client was faster, the next decision goes by the other client's mark. Two clients that begin a
+// quorum at the same time agree in this way.
 func (ns *nodeStates) readAll(read *readRound) {
 	timeout := ns.s.cfg.Timeout
 	failed := ns.readEach(timeout, make([]string, len(ns.nodes)), nil)
@@ -248,6 +216,7 @@ func (ns *nodeStates) readAll(read *readRound) {
 
 // readEach reads the named nodes; nil means all nodes. It waits for the nodes from which an
 // answer is expected, and for silent ones while a majority needs them.
+// Silent nodes are asked as well, and what they answer later is recorded. It is only not waited for.
 func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bool) (failed map[int]error) {
 	failed = make(map[int]error)
 	heard := make([]bool, len(ns.nodes))
@@ -274,20 +243,7 @@ func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bo
 func (ns *nodeStates) decideMarks(since time.Duration) (marks []string, due bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	now := ns.s.now()
-	readings := ns.readings(since, nil)
-	s := majority.Assess(now, readings, ns.s.cfg.MaxTTL, ns.s.comparisonLife())
-	marks = make([]string, len(readings))
-	for i, next := range s.Next {
-		if s.Standings[i] == majority.Unread {
-			continue
-		}
-		ns.nodes[i].setProbation(now, now+s.Left[i], s.Standings[i])
-		if next.Epoch > 0 {
-			marks[i], due = next.String(), true
-		}
-	}
-	return marks, due
+	return ns.nodes.decide(ns.s.now(), since, ns.s.cfg.MaxTTL, ns.s.comparisonLife())
 }
 
 // present says which nodes have a mark to write.
@@ -302,19 +258,12 @@ func present(marks []string) []bool {
 // findSameServer returns an error if two nodes are one server, by what was read since then.
 // ns.mu is held.
 func (ns *nodeStates) findSameServer(since time.Duration) error {
-	for i, one := range ns.readings(since, nil) {
-		if one.RunID == "" || one.RunID == "-" {
-			continue
-		}
-		at := slices.IndexFunc(ns.nodes[:i], func(other nodeState) bool {
-			return other.OK && other.askedAt >= since && other.RunID == one.RunID
-		})
-		if at >= 0 {
-			return refuse(ErrSameServer, "QUORUM", "%s and %s are the same server (run id %s): "+
-				"use independent servers", ns.s.nodes[at].name(), ns.s.nodes[i].name(), one.RunID)
-		}
+	one, other, same := ns.nodes.sameServer(since)
+	if !same {
+		return nil
 	}
-	return nil
+	return refuse(ErrSameServer, "QUORUM", "%s and %s are the same server (run id %s): "+
+		"use independent servers", ns.s.nodes[one].name(), ns.s.nodes[other].name(), ns.nodes[one].RunID)
 }
 
 // probation is how long the node does not count for new grants, as far as is known: it may
@@ -322,90 +271,19 @@ func (ns *nodeStates) findSameServer(since time.Duration) error {
 func (ns *nodeStates) probation(i int) time.Duration {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	return max(ns.nodes[i].countsFrom-ns.s.now(), 0)
+	return ns.nodes[i].left(ns.s.now())
 }
 
-// vouch counts the nodes, read since then, that vouch for their earlier grants. why has the
-// reasons of the others. sure says that no further answer can change them.
+// vouch counts the nodes that vouch for their earlier grants, see marks.vouch.
 func (ns *nodeStates) vouch(since time.Duration, of []bool) (ok int, why map[int]error, sure bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	readings := ns.readings(since, of)
-	all := make([]majority.Reading, len(ns.nodes))
-	for i, one := range ns.nodes {
-		all[i] = one.Reading
-	}
-	s := majority.Vouch(ns.s.now(), readings, majority.Newest(all), ns.s.cfg.MaxTTL)
-	why, sure = make(map[int]error), true
-	for i, standing := range s.Standings {
-		if standing == majority.Counts {
-			ok++
-		} else if of[i] {
-			now, known := ns.s.now(), standing
-			if known == majority.ClocksDiffer {
-				known = ns.nodes[i].standing // further answers may yet tell which clocks are right
-			}
-			ns.nodes[i].setProbation(now, max(ns.nodes[i].countsFrom, now+s.Left[i]), known)
-			why[i] = &probationError{standing: standing, left: s.Left[i]}
-			sure = sure && standing != majority.ClocksDiffer
-		}
-	}
-	return ok, why, sure
+	return ns.nodes.vouch(ns.s.now(), since, of, ns.s.cfg.MaxTTL)
 }
 
-// setProbation stores from when on the node counts, and why. If it counted until now, it does
-// not count since now.
-func (n *nodeState) setProbation(now, countsFrom time.Duration, why majority.Standing) {
-	counted := n.counts(now)
-	n.countsFrom, n.standing = countsFrom, why
-	if counted && !n.counts(now) {
-		n.outSince = now
-	}
-}
-
-// counts reports whether the node counts for new grants, as far as is known. A node whose
-// probation is over counts.
-func (n *nodeState) counts(now time.Duration) bool {
-	switch n.standing {
-	case majority.Unread, majority.Counts, majority.OnProbation:
-		return n.countsFrom <= now
-	default:
-		return false
-	}
-}
-
-// probationError says why a node does not count.
-type probationError struct {
-	standing majority.Standing
-	left     time.Duration
-}
-
-func (e *probationError) Error() string {
-	switch e.standing {
-	case majority.ClocksDiffer:
-		return "has a clock that differs from the others' clocks, and too few clocks agree to tell which are right"
-	case majority.ClockStepped:
-		return "has a clock that was changed, which is treated as a loss of memory"
-	case majority.Stale:
-		return "has a clock that has not been compared recently"
-	case majority.Stranger:
-		return "is new, or has lost its memory"
-	default: // it is on probation, and counts after that
-		return fmt.Sprintf("is new, or has lost its memory, and takes part in new locks again in %v "+
-			"(a clock that was set forward is treated as a loss of memory)", e.left.Round(time.Millisecond))
-	}
-}
-
-// rightClock is how far the clock of a right node is ahead of ours, at least. ok says that
-// enough clocks are known.
+// rightClock is how far the clock of a right node is ahead of ours, see marks.clock.
 func (ns *nodeStates) rightClock() (ahead time.Duration, ok bool) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	var known []time.Duration
-	for _, one := range ns.nodes {
-		if one.OK {
-			known = append(known, one.Low)
-		}
-	}
-	return majority.Clock(known, len(ns.nodes))
+	return ns.nodes.clock()
 }

@@ -6,15 +6,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// One server of the quorum, and how it answers. Example: a request to server 2 gets no answer within
+// 500 ms. From then on server 2 is silent: no request waits for it if the others are enough, and it comes
+// last in the order of coordinators. Requests are still sent to it. With its next answer it is no
+// longer silent. A server that got one request too late but answers others is late, and not silent:
+// waiters keep their positions there.
 
 // node is one server of the quorum.
 type node struct {
@@ -25,19 +31,14 @@ type node struct {
 	pace   atomic.Int64 // see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.
-	mu             sync.Mutex
-	address        string
-	silent         bool          // a request got no answer, and nothing was answered since it was sent
-	asked          bool          // a request has ended
-	answeredAt     time.Duration // when the last answer arrived
-	changedAt      time.Duration // when silent changed, or the first request ended
-	roundTrip      time.Duration // of the last request that was answered
-	cancels        []pendingCancel
-	sendingCancels bool
-	// Cancels that a push may yet name, by the identity of their attempts: longer than they
-	// are pending, for a stopped server may run a request long after that.
-	lateCancels map[string]pendingCancel
-	lateOrder   []string // the identities in lateCancels, oldest first
+	mu         lockorder.Mutex[node]
+	address    string
+	silent     bool          // a request got no answer, and nothing was answered since it was sent
+	asked      bool          // a request has ended
+	answeredAt time.Duration // when the last answer arrived
+	changedAt  time.Duration // when silent changed, or the first request ended
+	roundTrip  time.Duration // of the last request that was answered
+	owed       owed
 }
 
 // name is how error messages call the node.
@@ -58,6 +59,10 @@ var errNotSent = fmt.Errorf("%w: the node is slow to answer, and too many reques
 // call sends one action and waits for at most timeout, and before that for as long again if the
 // node is late. If ended is closed before the action is sent, it is not sent. Later, call goes on though
 // its caller has given up, because the store must know what the action has done.
+//
+// Each request to a node goes through here, except the reading of its server. So here the node's
+// pace, silence and window are kept. The context is that of the store and not that of the caller:
+// if the caller gives up, the answer must still be heard.
 func (n *node) call(
 	ended <-chan struct{}, timeout time.Duration, action *script.Script, keys, args []string,
 ) (string, error) {
@@ -93,6 +98,9 @@ func (n *node) readServer(timeout time.Duration) (store.ServerInfo, error) {
 // noteAnswers records whether the node answered a request. If it has just fallen silent, waiters
 // in its queue search for another coordinator. A node that has answered a later request is not
 // silent but late, and so are all nodes of a machine that is busy.
+//
+// Two requests are under way, and the one that was sent first fails after the other was answered.
+// That is a lost request and not a silent node: answeredAt is later than sent.
 func (n *node) noteAnswers(answers bool, sent, took time.Duration) {
 	n.mu.Lock()
 	if !answers && n.asked && n.answeredAt > sent {
@@ -126,66 +134,33 @@ func (n *node) isSilent() bool {
 }
 
 // notSent reports whether a request has certainly not reached its server.
+// If this is false, the request may arrive and take the lock even minutes later. So a wrong "true"
+// would leave a hold that nobody cancels, and a wrong "false" costs one useless cancel.
 func notSent(err error) bool {
 	var dial *net.OpError
 	return isRefusal(err) || errors.Is(err, errEnded) || errors.Is(err, store.ErrNotSent) ||
 		errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// pendingCancel is an attempt for which the node may yet grant something that nobody wants any
-// more.
-type pendingCancel struct {
-	keys  []string
-	args  []string
-	times int           // how many requests may each have led to a grant
-	until time.Duration // when such a grant would have expired
-}
-
-// maxPendingCancels bounds what is remembered for a node that does not answer. The oldest,
-// which expire first, are forgotten first.
-const maxPendingCancels = 10_000
-
 // addCancel cancels an attempt in the background: until the node has found something to cancel
 // for each of its requests, or until the grants have expired.
+// One goroutine sends the cancels of a node, so a node that does not answer costs one request at a
+// time, however many attempts were given up.
 func (n *node) addCancel(pending pendingCancel) {
 	n.mu.Lock()
-	if len(n.cancels) == maxPendingCancels {
-		n.cancels = n.cancels[1:]
-	}
-	n.cancels = append(n.cancels, pending)
-	n.rememberCancel(pending)
-	first := !n.sendingCancels
-	n.sendingCancels = true
+	first := n.owed.add(pending)
 	n.mu.Unlock()
 	if first {
 		n.store.life.Go(cancelLabel, n.sendCancels) // after Close it does not start
 	}
 }
 
-// maxLateCancels bounds what is remembered of each node for late pushes.
-const maxLateCancels = 1 << 12
-
-// rememberCancel keeps a cancel for the push that may yet name it. n.mu is held.
-func (n *node) rememberCancel(pending pendingCancel) {
-	if n.lateCancels == nil {
-		n.lateCancels = make(map[string]pendingCancel)
-	}
-	id := pending.args[0]
-	if _, known := n.lateCancels[id]; !known {
-		if len(n.lateOrder) == maxLateCancels {
-			delete(n.lateCancels, n.lateOrder[0])
-			n.lateOrder = n.lateOrder[1:]
-		}
-		n.lateOrder = append(n.lateOrder, id)
-	}
-	n.lateCancels[id] = pending
-}
-
 // unexpectedPush handles a push for no live attempt. If its attempt was cancelled, a request
 // has arrived after the cancel and blocks the next waiter, so it is cancelled at once.
+// If no cancel is known here, the cancel has not been answered yet. Then it ends this grant, too.
 func (n *node) unexpectedPush(id string) {
 	n.mu.Lock()
-	pending, known := n.lateCancels[id]
+	pending, known := n.owed.late[id]
 	n.mu.Unlock()
 	if !known {
 		return // its cancel is on the way
@@ -200,15 +175,16 @@ func (n *node) unexpectedPush(id string) {
 }
 
 // sendCancels sends the pending cancels until there are none: one request at a time, with a
-// pause that grows while the node does not answer or has nothing to cancel.
+// pause that grows while the node does not answer or has nothing to cancel. The list is taken out
+// before it is sent, so others can add to it meanwhile. A cancel whose time is over is dropped:
+// what it could end has expired.
 func (n *node) sendCancels() {
 	for failures := 0; ; failures++ {
 		if !n.store.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {
 			return
 		}
 		n.mu.Lock()
-		due := n.cancels
-		n.cancels = nil
+		due := n.owed.take()
 		n.mu.Unlock()
 		var remaining []pendingCancel
 		for i, pending := range due {
@@ -220,20 +196,15 @@ func (n *node) sendCancels() {
 				remaining = append(remaining, due[i:]...)
 				break // the node is silent, so the others would wait in vain, too
 			}
-			if answer != "none" {
-				pending.times--
-			}
-			if err == nil && pending.times > 0 {
-				remaining = append(remaining, pending) // another request of it may still be on the way
+			if left, over := pending.heard(answer); err == nil && !over {
+				remaining = append(remaining, left)
 			}
 		}
 		n.mu.Lock()
-		n.cancels = append(remaining, n.cancels...)
-		if len(n.cancels) == 0 {
-			n.cancels, n.sendingCancels = nil, false
-			n.mu.Unlock()
+		over := n.owed.putBack(remaining)
+		n.mu.Unlock()
+		if over {
 			return
 		}
-		n.mu.Unlock()
 	}
 }

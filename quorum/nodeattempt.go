@@ -3,11 +3,16 @@ package quorum
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
+
+// Sending the requests of one attempt to one server. Example: the round asks server 2 as "c/7.5".
+// The requests "acquire c/7.5", "raise_fence c/7.5" and "release c/7.5" are sent one at a time: each
+// waits at the gate for the one before it. Without the gate a cancel could overtake the acquire that
+// it cancels, find nothing, and leave a hold that nobody releases. What the answers mean is in
+// bid.go.
 
 // nodeAttempt is what a round has on one node, under one identity.
 type nodeAttempt struct {
@@ -18,27 +23,16 @@ type nodeAttempt struct {
 	id   string
 	gate chan struct{} // buffers one value: the request that is under way
 
-	// The acquisition's mu guards the fields below.
-	ended           bool // cancelled or released: it may not acquire under this identity again
-	reply           majority.Reply
-	err             error // of the last request, if that failed
-	lastAnswer      wire.Answer
-	holds           bool          // the node has granted
-	queued          bool          // the node has it in its wait queue
-	unconfirmed     bool          // a push granted it, for a short time, until a request confirms it
-	unansweredUntil time.Duration // until then an acquire that got no answer may yet take the lock
-	unanswered      int           // how many acquires got no answer
-	token           uint64
-	waiters         int           // how many waited in the node's queue when it granted
-	askedAt         time.Duration // before the last request was sent that may have queued it
-	countsFrom      time.Duration // the hold counts from here: the node's TTL began no earlier
-	heldSince       time.Duration // the node has held without a break since then, as far as it told
-	heldUntil       time.Duration // what it has confirmed does not expire before then
+	bid // what is known of it; the acquisition's mu guards it
 }
 
 // send sends an action to the node once no earlier request of the attempt is under way there.
 // So a cancel never overtakes the request that it cancels. Once the attempt has ended, nothing
 // is sent that could acquire.
+//
+// An acquire without an answer is noted before the gate opens: the cancel behind it must know that
+// there may be something to cancel. An action that cannot acquire is sent in any case. A release
+// must reach the node although the round has ended.
 func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args []string) (wire.Answer, error) {
 	acq := na.r.acq
 	acquires := action == script.Acquire || action == script.Poll
@@ -50,8 +44,8 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 		return wire.Answer{}, errEnded
 	}
 	sent := acq.s.now()
-	if acquires && !na.queued && !na.holds {
-		na.askedAt = sent
+	if acquires {
+		na.asks(sent)
 	}
 	acq.mu.Unlock()
 	var ended <-chan struct{}
@@ -66,8 +60,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	if acquires {
 		acq.mu.Lock()
 		if err != nil && !notSent(err) && action == script.Acquire {
-			na.unansweredUntil = acq.s.now() + acq.ttl
-			na.unanswered++
+			na.unheard(acq.s.now(), acq.ttl)
 		}
 		na.noteAnswer(a, sent, err)
 		acq.mu.Unlock()
@@ -75,44 +68,32 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	return a, err
 }
 
-// noteAnswer records an answer. acq.mu is held.
+// noteAnswer records an answer, or a failure. If the attempt has nothing on the node any more, a
+// new one takes its place. acq.mu is held.
 func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) {
 	switch {
 	case err != nil:
-		if !na.holds && (!na.queued || !na.node.isLate(err)) {
-			na.reply, na.err = majority.Failed, err
-		}
+		na.bid.failed(err, na.node.isLate(err))
 	case a.Kind == wire.Granted:
 		na.noteGrant(a.Token, a.Waiting, sent)
-		na.heldUntil = max(na.heldUntil, leasetime.Deadline(sent, na.r.acq.ttl))
-	case a.Kind == wire.Queued:
-		if na.holds {
-			return // the push has overtaken this answer
-		}
-		na.reply, na.queued, na.askedAt, na.lastAnswer = majority.Queued, true, sent, a
-	case a.Kind == wire.Gone:
-		// The attempt has nothing on the node any more. A push for what it had may be under
-		// way, so the next request uses a new identity.
-		na.ended, na.holds, na.queued = true, false, false
+		na.lastsFrom(sent, na.r.acq.ttl)
+	case na.heard(a, sent):
 		if r := na.r; r.attempts[na.i] == na {
 			r.attempts[na.i] = r.newAttempt(na.i)
 			r.attempts[na.i].reply = majority.Busy
 		}
-	default:
-		na.reply, na.holds, na.queued, na.lastAnswer = majority.Busy, false, false, a
 	}
 }
 
-// noteGrant records that the node has granted, and that the grant counts from sent. acq.mu is
-// held.
+// noteGrant records that the node has granted, and that the grant counts from sent. If the
+// acquisition was won without the node, the node gets the token of the lease, however the grant
+// was heard of: in an answer, a push, or a renewal. acq.mu is held.
 func (na *nodeAttempt) noteGrant(token uint64, waiting int, sent time.Duration) {
 	acq := na.r.acq
-	if !na.holds {
-		na.heldSince = acq.s.now()
+	if na.granted(acq.s.now(), token, waiting, sent) {
+		na.raiseLate()
 	}
-	na.reply, na.holds, na.queued, na.unconfirmed = majority.Granted, true, false, false
-	na.token, na.countsFrom = max(na.token, token), max(na.countsFrom, sent)
-	if na.waiters = waiting; na.i == na.r.coordinator {
+	if na.i == na.r.coordinator {
 		acq.waiters = waiting
 	}
 }
@@ -142,6 +123,7 @@ func (na *nodeAttempt) poll(timeout time.Duration) error {
 
 // confirm makes a pushed grant count. Until then its lease is short, so that a grant to a
 // client that no longer receives pushes costs little.
+// The poll is the first request of the client's own for this grant, and the hold counts from it.
 func (na *nodeAttempt) confirm() {
 	acq := na.r.acq
 	_ = na.poll(acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)) // the outcome is in the attempt
@@ -150,6 +132,10 @@ func (na *nodeAttempt) confirm() {
 
 // raiseToken writes the token to the node, which must hold, and reads the node's mark in the
 // same step. So the mark vouches for the hold.
+//
+// It passes the gate, but not send: the round may end meanwhile, and the answer still says something
+// about the node's memory. A node that has the token and later loses its memory draws lower tokens.
+// But then its mark is gone, and it does not count.
 func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
 	na.gate <- struct{}{}
@@ -173,8 +159,9 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	return nil
 }
 
-// raiseLate writes the token to a node that granted after the acquisition was won. acq.mu is
-// held.
+// raiseLate writes the token to a node that granted after the acquisition was won. It sends that in
+// a goroutine of its own, for acq.mu is held. If it fails, the node keeps the token that it drew.
+// That harms nobody: the majority has the token of the lease. acq.mu is held.
 func (na *nodeAttempt) raiseLate() {
 	acq := na.r.acq
 	if acq.phase == held && na.r.live() && !na.ended {
@@ -184,6 +171,8 @@ func (na *nodeAttempt) raiseLate() {
 }
 
 // release releases what the attempt holds on the node.
+// Each node knows the hold by the token that it has there, which may be its own. If the release gets
+// no answer, it may or may not have arrived, so a cancel follows in the background.
 func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	token, err := na.end(timeout)
 	if err != nil {
@@ -218,6 +207,7 @@ func (na *nodeAttempt) releaseAfter(timeout time.Duration, args []string) (wire.
 
 // end ends the attempt and returns the token of what it holds. If the node does not hold, end
 // cancels what it may have and returns errForgot.
+// It sets ended behind the gate, so that no acquire can slip in between.
 func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 	acq := na.r.acq
 	na.gate <- struct{}{} // a request that is under way there ends first
@@ -237,13 +227,16 @@ func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 
 // cancel ends what the attempt has, as far as that can be known, and returns what it ended. It
 // leaves what is in doubt to the node's pending cancels.
+//
+// It first waits for the request that is under way, whose answer says what there is to cancel. If
+// there is nothing, nothing is sent. If the cancel itself gets no answer, the hold may last as
+// long as a TTL after the last request that counts, so the cancel is owed until then.
 func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	acq := na.r.acq
 	na.gate <- struct{}{}
 	acq.mu.Lock()
 	na.ended = true
-	nothing := !na.holds && !na.queued && acq.s.now() >= na.unansweredUntil
-	until := max(na.askedAt, na.countsFrom) + acq.ttl
+	nothing, until := na.hasNothing(acq.s.now()), na.cancelUntil(acq.ttl)
 	acq.mu.Unlock()
 	<-na.gate
 	if nothing {
@@ -259,15 +252,11 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 }
 
 // cancelLater leaves a cancel to the node's pending cancels, until it has ended something as
-// often as times says. It adds a time for each acquire that got no answer. Such an acquire may
-// arrive after another one was answered, or may have arrived already with its grant cancelled
-// since.
+// often as times says, and once more for each acquire that got no answer, see bid.owes.
 func (na *nodeAttempt) cancelLater(times int, until time.Duration) {
 	acq := na.r.acq
 	acq.mu.Lock()
-	if acq.s.now() < na.unansweredUntil {
-		times, until = times+na.unanswered, max(until, na.unansweredUntil)
-	}
+	times, until = na.owes(acq.s.now(), times, until)
 	acq.mu.Unlock()
 	if times > 0 {
 		args := []string{na.id, acq.retention, acq.channelPrefix}

@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // silent is the number of the server that answers nothing, see inside.
@@ -95,24 +97,35 @@ func TestAGrantThatIsGoneAtTheSecondPhaseIsNone(t *testing.T) {
 // A server that grants after the acquisition was won, or while its token is written, gets the token. Its
 // own would be lower than that of the lease.
 func TestALateGrantGetsTheTokenOfTheLease(t *testing.T) {
-	for _, won := range []bool{false, true} {
-		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-			const token = 1 << 60
-			na := acq.round.attempts[0]
+	const token = 1 << 60
+	args := []string{"9000", "16000", "x", "0", "push:"}
+	for when, grant := range map[string]func(t *testing.T, s *Store, acq *acquisition, na *nodeAttempt){
+		"while the token is written": func(t *testing.T, _ *Store, acq *acquisition, na *nodeAttempt) {
+			acq.phase = asking
 			assert.Must(t, na.acquire(second, "0"))
-			acq.mu.Lock()
-			acq.token = token
-			if won {
-				acq.phase = held
-				na.raiseLate()
-			}
-			acq.mu.Unlock()
-			if !won {
-				_, err := acq.granted(acq.round, token, nil, second)
-				assert.Must(t, err)
-			}
+			_, err := acq.granted(acq.round, token, nil, second)
+			assert.Must(t, err)
+		},
+		"by an answer": func(t *testing.T, _ *Store, _ *acquisition, na *nodeAttempt) {
+			assert.Must(t, na.acquire(second, "0"))
+		},
+		"by a push": func(t *testing.T, s *Store, _ *acquisition, na *nodeAttempt) {
+			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, append([]string{na.id}, args...))
+			assert.Must(t, err)
+			assert.True(t, s.handlePush(na.i, "granted "+na.id+" 20 0"), "the push is not known")
+		},
+		"as a renewal tells": func(t *testing.T, _ *Store, acq *acquisition, na *nodeAttempt) {
+			_, err := na.node.Run(t.Context(), script.Acquire, na.keys, append([]string{na.id}, args...))
+			assert.Must(t, err)
+			acq.renewAt13(majority.TooRecent, majority.Silent, majority.Silent)
+		},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			na := acq.round.attempts[0]
+			acq.phase, acq.token = held, token
+			grant(t, s, acq, na)
 			synctest.Wait()
-			assert.Equal(t, na.token, token, "the token")
+			assert.Equal(t, na.token, token, "the token, granted %s", when)
 		})
 	}
 }
@@ -127,9 +140,9 @@ func TestAReleaseWithoutAnAnswerIsFollowedByCancels(t *testing.T) {
 		n := s.nodes[silent]
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.MustTrue(t, len(n.cancels) == 1, "pending cancels: %+v", n.cancels)
-		assert.Equal(t, n.cancels[0].times, 3, "it ends holds")
-		assert.Equal(t, n.cancels[0].until, 10*second+acq.ttl, "it is sent until")
+		assert.MustTrue(t, len(n.owed.cancels) == 1, "pending cancels: %+v", n.owed.cancels)
+		assert.Equal(t, n.owed.cancels[0].times, 3, "it ends holds")
+		assert.Equal(t, n.owed.cancels[0].until, 10*second+acq.ttl, "it is sent until")
 	})
 }
 
@@ -142,22 +155,15 @@ func TestCancelsWaitForASilentServer(t *testing.T) {
 			n.addCancel(pendingCancel{keys: []string{acq.key}, args: args(id), times: 1, until: time.Hour})
 		}
 		n.mu.Lock()
-		n.rememberCancel(pendingCancel{keys: []string{acq.key}, args: args("c/1.3")})
+		n.owed.remember(pendingCancel{keys: []string{acq.key}, args: args("c/1.3")})
 		n.mu.Unlock()
 		n.unexpectedPush("c/1.3")
 		time.Sleep(second)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		assert.Equal(t, len(n.cancels), 3, "pending cancels")
-	})
-}
-
-// A new reading says nothing of how long a server does not count yet.
-func TestANewReadingDoesNotEndAProbation(t *testing.T) {
-	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-		acq.states.nodes[0].setProbation(10*second, 70*second, majority.OnProbation)
-		assert.Must(t, acq.states.noteRead(0, 10*second, "9000 run -"))
-		assert.Equal(t, acq.states.probation(0), 60*second, "it does not count for another")
+		assert.MustTrue(t, len(n.owed.cancels) == 3, "pending cancels: %+v", n.owed.cancels)
+		last := n.owed.cancels[slices.Index(ids(n.owed.cancels), "c/1.3")]
+		assert.True(t, last.times == 1 && last.until == 10*second+s.cfg.MaxTTL, "the late one: %+v", last)
 	})
 }
 

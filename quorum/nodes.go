@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// What operators see of the servers. Example: server 2 restarted empty 20 s ago, and MaxTTL is a
+// minute. Nodes says that it answers, that it does not count since then, and that it counts again
+// in 40 s.
+
 // NodeInfo is what a store knows about one of its nodes. The times are those of this
 // machine's clock.
 type NodeInfo struct {
@@ -44,6 +48,7 @@ func (s *Store) Nodes() []NodeInfo {
 		infos[i] = n.info(at)
 		worst, newest := worstOf(states, i, now)
 		infos[i].judge(worst, now, at)
+		// A node that refuses has answered. It is up, but it takes part in nothing.
 		if refusal, since := refusalOf(states, i); refusal != "" && infos[i].Answers {
 			infos[i].Counts, infos[i].Why = false, "refuses our requests: "+refusal
 			infos[i].OutSince, infos[i].CountsFrom = at(since), time.Time{}

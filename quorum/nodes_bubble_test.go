@@ -195,7 +195,7 @@ func TestARefusalForLackOfAPermissionNamesTheServers(t *testing.T) {
 		}
 		_, err = w.client().Mutex("x").TryLock(t.Context())
 		assert.Contains(t, err.Error(),
-			"3 of 5 nodes (server-0, server-1, server-2): holdfast: server: NOPERM No permissions")
+			"3 of 5 nodes (server-0, server-1, server-2): server: NOPERM No permissions")
 		assert.Contains(t, holdfast.Hint(err), "the keys ~holdfast:*")
 	})
 }

@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The tests of this file look at what is sent to which server as an acquisition goes from phase to phase.
@@ -350,4 +354,117 @@ func TestASecondPhaseOfAnEndedRoundIsNotBelieved(t *testing.T) {
 		assert.Is(t, assert.Err(acq.granted(r, 20, nil, second)), errEnded)
 		assert.Equal(t, acq.phase, asking, "the phase")
 	})
+}
+
+// A refusal is told once nothing is left of the locks before it: the client sends no cancel after a refusal.
+func TestARefusalOfOneOfSeveralLocksCancelsTheOthers(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		var mu sync.Mutex
+		asked, cancelled := make([]int, 3), make([]int, 3)
+		s.say(func(i int, action string, _ []string) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch action {
+			case "acquire":
+				if asked[i]++; asked[i] > 1 {
+					return "", &store.ServerError{Code: "NOPERM", Message: "NOPERM this user may not"}
+				}
+			case "cancel":
+				cancelled[i]++
+			}
+			return asMemory, nil
+		})
+		args := []string{"c/2", "9000", "7000", "push:", "push:"}
+		answer, err := s.acquireAll(t.Context(), []string{"h:{y}", "h:{z}"}, args)
+		assert.True(t, isRefusal(err) && answer == "", "%q, %v", answer, err)
+		mu.Lock()
+		defer mu.Unlock()
+		assert.EqualSlices(t, cancelled, []int{1, 1, 1}, "cancelled on each server when it is told")
+	})
+}
+
+// A server that has forgotten its grant when the token is written is left out of the next round.
+func TestAServerThatForgotItsGrantCausesAnotherRound(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		var mu sync.Mutex
+		rounds := 0
+		s.say(func(i int, action string, _ []string) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch action {
+			case "acquire":
+				if i == 0 {
+					rounds++
+				}
+				return "granted 20 0", nil
+			case "raise_fence":
+				return "gone", nil
+			case "cancel":
+				return "none", nil
+			}
+			return asMemory, nil
+		})
+		_, err := acq.runRounds(t.Context())
+		assert.Is(t, err, errForgot)
+		assert.Equal(t, rounds, 4, "rounds, of which each could find out one server")
+	})
+}
+
+// A subscription that nobody waits for any more is ended at each server.
+func TestASubscriptionThatNobodyWaitsForEnds(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		for _, n := range s.nodes {
+			n.Store = &slowListener{Store: memstore.New()}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Millisecond, cancel)
+		_, err := s.Listen(ctx, "push:c", store.Listener{})
+		assert.Is(t, err, context.Canceled)
+		assert.Equal(t, len(s.subscriptionsTo("push:c")), 0, "subscriptions")
+	})
+}
+
+// slowListener is a server that never confirms a subscription.
+type slowListener struct{ *memstore.Store }
+
+func (*slowListener) Listen(ctx context.Context, _ string, _ store.Listener) (func(), error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// The polls of waiters keep the marks, and the comparison of clocks recent.
+func TestAPollOfAWaiterReadsTheServersIfThatIsDue(t *testing.T) {
+	for age, want := range map[time.Duration]bool{2 * second: false, 3 * second: true} { // MaxTTL/20 is 3 s
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(_ int, action string, _ []string) (string, error) {
+				if action == "mark_server" {
+					return asMemory, nil
+				}
+				return "queued 4 2000 0", nil
+			})
+			acq.phase = waiting
+			acq.round.attempts[acq.round.coordinator].queued = true
+			acq.states.lastRead = s.now() - age
+			_, err := acq.poll(t.Context())
+			assert.Must(t, err)
+			assert.Equal(t, acq.states.lastRead == 10*second, want, "after %v, the servers are read", age)
+		})
+	}
+}
+
+// A refusal is an answer: the server is not late.
+func TestARefusalDoesNotMakeAServerLate(t *testing.T) {
+	for err, want := range map[error]bool{
+		&store.ServerError{Code: "NOPERM", Message: "NOPERM no"}: false, context.DeadlineExceeded: true,
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(int, string, []string) (string, error) { return "", err })
+			n := s.nodes[0]
+			_, _ = n.call(nil, second, script.Poll, []string{acq.key}, nil)
+			for range 4 {
+				n.window.window.Enter()
+			}
+			assert.Equal(t, n.window.window.Full(), want, "after %v, requests have to wait", err)
+		})
+	}
 }

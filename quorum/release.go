@@ -10,6 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Ending an acquisition: by a release, by a release after a minimum time, or by a cancel. Each ends
+// the attempt on all servers at once. Example: of three servers, 1 and 3 say "released", and 2 is
+// silent. A majority has released, so the answer is "released". Server 2 keeps its hold until the
+// cancel that is now owed there arrives, or until the TTL is over. A cancel waits for all servers,
+// each for one request at most.
+
 // release releases the lock on all nodes at once. The coordinator grants to the next waiter in
 // the same step. The lock is released when a majority says so: until then nobody else had a
 // majority. After an error some nodes may still hold, until the cancel in the background
@@ -24,6 +30,8 @@ func (s *Store) release(ctx context.Context, keys, args []string) (string, error
 		return s.releaseAgain(ctx, timeout, keys, args)
 	}
 	attempts, coordinator, won := s.end(acq)
+	// A release of what no majority had granted can come from a client that has the token of an
+	// earlier lease. What this attempt has is cancelled, and the nodes say what they know of the token.
 	if !won {
 		s.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
 		return s.releaseAgain(ctx, timeout, keys, args)
@@ -45,7 +53,9 @@ func (s *Store) releaseAnswer(ctx context.Context, done <-chan result, coordinat
 
 // awaitReleased waits until a majority has released, and the coordinator with it, because the
 // next attempt asks the coordinator first. It returns the nodes that have released; none means
-// that no majority held.
+// that no majority held. A node that has forgotten the hold did not release it. If so many have
+// forgotten it that the rest is no majority, somebody else may have had the lock, and the caller
+// must learn that its lease had ended.
 func (s *Store) awaitReleased(
 	ctx context.Context, done <-chan result, coordinator int,
 ) (released []int, err error) {
@@ -67,6 +77,7 @@ func (s *Store) awaitReleased(
 		default:
 			failed[r.i] = r.err
 		}
+		// Failed nodes are in neither count: they may have released.
 		has, can := majority.Count(len(released), no, len(s.nodes))
 		switch {
 		case has && (heard[coordinator] || s.onlySilentLeft(heard)):
@@ -80,6 +91,8 @@ func (s *Store) awaitReleased(
 
 // releaseAgain answers a release that was sent before, by what the nodes remember of the
 // token.
+// The client repeats a release when the first answer was lost. The nodes remember the last released
+// token for a while, so they can say "released" once more.
 func (s *Store) releaseAgain(ctx context.Context, timeout time.Duration, keys, args []string) (string, error) {
 	done := s.startOnEach(func(_ int, n *node) error {
 		answer, err := n.call(nil, timeout, script.Release, keys, args)
@@ -146,6 +159,7 @@ func (s *Store) releaseAfter(ctx context.Context, keys, args []string) (string, 
 
 // endKept ends the acquisition for a release after a minimum time. The store still knows it,
 // so that the release can be repeated. won says that there was a grant to release.
+// The phase is ended, so no grant can come any more, and kept says that this end was a release.
 func (acq *acquisition) endKept() (attempts []*nodeAttempt, coordinator int, won bool) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
@@ -159,6 +173,7 @@ func (acq *acquisition) endKept() (attempts []*nodeAttempt, coordinator int, won
 
 // cancel cancels an acquisition. Grants of nodes that do not answer are cancelled in the
 // background.
+// The answer "released" says that a node had granted by then, so others may have seen the lock held.
 func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3 {
 		return "", refuse(ErrUnsupported, "ERR", "cancel takes 3 arguments, not %d", len(args))
@@ -169,6 +184,7 @@ func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error)
 	}
 	timeout := s.requestTimeout(ctx, 0)
 	attempts, _, _ := s.end(acq)
+	// Each goroutine sends its kind before its result, so a result finds a kind here.
 	kinds := make(chan wire.Kind, len(s.nodes))
 	done := s.startOnEach(func(i int, _ *node) error {
 		kind, err := attempts[i].cancel(timeout)

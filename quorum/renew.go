@@ -7,11 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
+
+// Renewing: one request to each server carries many leases. Example: the client renews "a" and "b"
+// in one call. Server 1 answers "renewed 0 -": it has extended "a", nobody waits for it, and it
+// does not hold "b". Each lease has votes of its own (note), and outcome.go decides by them.
+// Where a lease goes on, it is restored on the servers that lack it (restore).
 
 // renewal is the renewal of one lease.
 type renewal struct {
@@ -26,7 +30,7 @@ type renewal struct {
 
 // renew extends leases on all nodes. A lease goes on if a majority has held it without a break
 // since the start of the renewal before: at no instant could others have had a majority. A node
-// that is silent now counts until its hold expires, see outcome. Nodes that do not hold the lease
+// that is silent now counts until its hold expires, see decideRenewal. Nodes that do not hold the lease
 // are asked to hold from now on.
 func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) {
 	leases, timeout, err := s.parseRenewals(ctx, keys, args)
@@ -41,6 +45,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 	for i := range answers {
 		answers[i] = make(chan []wire.Renewal, 1)
 	}
+	// Every request is counted, also if the caller gives up: what a node extends, it holds for longer.
 	done := s.startOnEach(func(i int, n *node) error {
 		answer, err := n.call(nil, timeout, script.Renew, keys, renewArgs(i, args[0], args[1], leases))
 		var list []wire.Renewal
@@ -50,6 +55,8 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		answers[i] <- list
 		return err
 	})
+	// Each answer is noted for all leases. Once all leases are known to go on, only silent nodes are
+	// left, and they get a short time. While a lease is in doubt, all nodes are waited for.
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
 	grace := time.NewTimer(forever) // for silent nodes: they may be back
 	defer grace.Stop()
@@ -89,6 +96,8 @@ func prefixes(keys []string) []string {
 }
 
 // parseRenewals reads the arguments of renew.
+// It copies the attempts of each lease, under the lock: what the votes mean depends on what was
+// asked, and a restore may replace an attempt while the requests are under way.
 func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renewal, time.Duration, error) {
 	if len(args) != 2+len(keys) {
 		return nil, 0, refuse(ErrUnsupported, "ERR", "renew takes %d arguments for %d keys, not %d",
@@ -139,6 +148,9 @@ func renewArgs(i int, retention, ttlMS string, leases []renewal) []string {
 }
 
 // note records what node i said of the lease.
+//
+// A node that says "held" vouches only if it was known to hold at the start of the renewal before.
+// Otherwise its hold may have begun in between, and somebody else may have held before that.
 func (ren *renewal) note(i int, r wire.Renewal) {
 	ren.waiters[i] = r.Waiting
 	switch {
@@ -152,48 +164,34 @@ func (ren *renewal) note(i int, r wire.Renewal) {
 		ren.acq.mu.Lock()
 		defer ren.acq.mu.Unlock()
 		ren.votes[i] = majority.TooRecent
-		if na := ren.attempts[i]; na.holds && na.heldSince <= ren.since {
+		if ren.attempts[i].hasHeld(ren.since) {
 			ren.votes[i] = majority.Held
 		}
 	}
 }
 
-// outcome is what the votes mean together. Too few nodes may vouch for all of the time, though a
-// majority holds. The lease goes on nevertheless if nodes that are silent now fill the gap, until
-// that majority held. If such a node has forgotten its hold, it has not counted for others since.
+// outcome is what the votes mean together, see decideRenewal.
 func (ren *renewal) outcome() majority.Outcome {
-	found := majority.Tally(ren.votes)
-	if found != majority.Unknown || ren.attempts == nil || slices.Contains(ren.votes, majority.Evicted) {
-		return found
+	return decideRenewal(ren.votes, ren.bids(), ren.since)
+}
+
+// bids returns what is known now of the attempts that were asked; nil for an unknown acquisition.
+func (ren *renewal) bids() []bid {
+	if ren.attempts == nil {
+		return nil
 	}
 	ren.acq.mu.Lock()
 	defer ren.acq.mu.Unlock()
-	var began []time.Duration
-	for i, na := range ren.attempts {
-		switch {
-		case ren.votes[i] == majority.Held:
-			began = append(began, 0)
-		case ren.votes[i] == majority.TooRecent && na.holds:
-			began = append(began, na.heldSince)
-		}
-	}
-	slices.Sort(began)
-	if m := ren.acq.s.majority; len(began) >= m && ren.heldUntil(began[m-1]) >= m {
-		return majority.Renewed
-	}
-	return majority.Unknown
+	return bidsOf(ren.attempts)
 }
 
-// heldUntil counts the nodes that have held without a break from the start of the renewal before
-// until t, as far as is known: those that say so, and silent ones. acq.mu is held.
-func (ren *renewal) heldUntil(t time.Duration) (n int) {
-	for i, na := range ren.attempts {
-		silent := ren.votes[i] == majority.Silent && na.holds && na.heldSince <= ren.since && na.heldUntil >= t
-		if silent || ren.votes[i] == majority.Held {
-			n++
-		}
+// bidsOf returns what is known of the attempts. acq.mu is held.
+func bidsOf(attempts []*nodeAttempt) []bid {
+	bids := make([]bid, len(attempts))
+	for i, na := range attempts {
+		bids[i] = na.bid
 	}
-	return n
+	return bids
 }
 
 // allRenewed reports whether all leases are known to go on.
@@ -207,6 +205,8 @@ func allRenewed(leases []renewal) bool {
 }
 
 // renewAnswer makes the answer, and restores leases on the nodes that lack them.
+// A lease of which nothing is certain is answered with "?", and the client asks again. If that is so
+// for all of them, the renewal as a whole has failed, and the error says why.
 func (s *Store) renewAnswer(
 	leases []renewal, failed map[int]error, start time.Duration, timeout time.Duration,
 ) (string, error) {
@@ -228,6 +228,7 @@ func (s *Store) renewAnswer(
 			s.endLost(one)
 		}
 	}
+	// If one lease has an outcome, the others' "?" is enough: the client asks for those again.
 	if unknown == len(leases) {
 		leases[0].explain(failed)
 		return "", s.noMajority(failed)
@@ -249,6 +250,12 @@ func (ren *renewal) explain(failed map[int]error) {
 }
 
 // noteRenewed records that the lease goes on. It returns how many attempts wait for it.
+//
+// The votes are of the attempts that were asked. Meanwhile another goroutine may have put a new
+// attempt in the place of one of them. Then the vote says nothing about the new one. A node that
+// lacks the lease is asked to hold it from now on. A node that holds, though its grant was never
+// heard of, counts from the start of this renewal. For the others the renewal is a fresh word:
+// the hold counts from its start.
 func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	acq := ren.acq
 	if ren.attempts == nil {
@@ -259,8 +266,10 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	}
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
+	// From the start, not from now: a node that joined in between does not vouch for that time.
 	acq.renewedAt = max(acq.renewedAt, start)
 	ren.noteHolds(start)
+	// The other nodes know of no waiters.
 	if ren.votes[acq.round.coordinator] != majority.Silent {
 		acq.waiters = ren.waiters[acq.round.coordinator]
 	}
@@ -278,7 +287,6 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 		case majority.TooRecent:
 			if !na.holds { // its grant had not been heard of
 				na.noteGrant(na.token, waiters, start)
-				na.raiseLate()
 			}
 		case majority.Held:
 			na.countsFrom, na.unconfirmed = max(na.countsFrom, start), false
@@ -292,7 +300,7 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 func (ren *renewal) noteHolds(start time.Duration) {
 	for i, na := range ren.attempts {
 		if ren.votes[i] == majority.Held || ren.votes[i] == majority.TooRecent {
-			na.heldUntil = max(na.heldUntil, leasetime.Deadline(start, ren.ttl))
+			na.lastsFrom(start, ren.ttl)
 		}
 	}
 }
@@ -307,7 +315,8 @@ func (ren *renewal) restoreMissing(start, timeout time.Duration) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
 	ren.noteHolds(start)
-	if acq.phase != held || !acq.round.live() || ren.heldUntil(acq.s.now()) < acq.s.majority {
+	holding := heldUntil(ren.votes, bidsOf(ren.attempts), ren.since, acq.s.now())
+	if acq.phase != held || !acq.round.live() || holding < acq.s.majority {
 		return
 	}
 	for i, na := range acq.round.attempts {
@@ -327,27 +336,23 @@ func (ren *renewal) restoreOn(i int, start, timeout time.Duration) {
 
 // restore asks a node to hold what the others hold: the node was away, did not answer, had
 // another holder, or has forgotten. It cancels what an earlier request led to there, or may
-// yet lead to. acq.mu is held.
+// yet lead to. The new attempt has a new identity, so that cancel cannot end it. The node counts
+// for the lease from the second renewal after its grant, see decideRenewal. acq.mu is held.
 func (acq *acquisition) restore(i int, timeout time.Duration) {
 	r := acq.round
 	before, na := r.attempts[i], r.newAttempt(i)
+	// From here on pushes and answers for the old identity mean nothing.
 	before.ended, before.holds = true, false
 	r.attempts[i] = na
 	acq.s.life.Go(restoreLabel, func() {
 		_, _ = before.cancel(timeout) // a failed cancel becomes a pending one
-		if na.acquire(timeout, "0") != nil {
-			return
-		}
-		acq.mu.Lock()
-		defer acq.mu.Unlock()
-		if na.holds {
-			na.raiseLate()
-		}
+		_ = na.acquire(timeout, "0")  // the outcome is in the attempt
 	})
 }
 
 // endLost ends the acquisition. What some nodes still hold stays: the holder's code may still
 // run, and the holds expire.
+// The store forgets the acquisition, so a release that comes later asks all nodes.
 func (s *Store) endLost(ren *renewal) {
 	acq := ren.acq
 	if acq == nil {

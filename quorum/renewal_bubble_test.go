@@ -13,32 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Silent servers may fill a gap. But an operator who evicts the holder reaches a majority, and some of it
-// may be silent now.
-func TestSilentServersDoNotOutliveAnEviction(t *testing.T) {
-	for evicted, want := range map[majority.Vote]majority.Outcome{
-		majority.NotHeld: majority.Renewed, majority.Evicted: majority.Unknown,
-	} {
-		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-			acq.hold()
-			s.majority = 3
-			r := acq.round
-			ren := renewal{acq: acq, since: 10 * second, ttl: acq.ttl, votes: []majority.Vote{
-				majority.Held, majority.Held, majority.TooRecent, majority.Silent, evicted,
-			}}
-			for i := range ren.votes {
-				na := r.newAttempt(i % 3)
-				na.holds, na.heldSince, na.heldUntil = true, 10*second, 20*second
-				if ren.votes[i] == majority.TooRecent {
-					na.heldSince = 12 * second
-				}
-				ren.attempts = append(ren.attempts, na)
-			}
-			assert.Equal(t, ren.outcome(), want, "with %v", evicted)
-		})
-	}
-}
-
 // What a renewal says of each server is for how long that server certainly holds.
 func TestARenewalSaysForHowLongEachServerHolds(t *testing.T) {
 	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
@@ -127,42 +101,6 @@ func TestWhatAServersWordIsAsAVote(t *testing.T) {
 			ren.note(1, test.word)
 			assert.EqualSlices(t, ren.votes, []majority.Vote{0, test.want, 0}, "%+v: the votes", test)
 			assert.Equal(t, ren.waiters[1], test.waiters, "%+v: waiters", test)
-		})
-	}
-}
-
-// Silent servers fill a gap until the others had joined, if they certainly held until then.
-func TestWhenSilentServersFillAGap(t *testing.T) {
-	const held, recent, silent, no = majority.Held, majority.TooRecent, majority.Silent, majority.NotHeld
-	for _, test := range []struct {
-		votes  []majority.Vote
-		joined time.Duration // the server that is too recent
-		until  time.Duration // the silent one holds until
-		since  time.Duration // the silent one has held since
-		want   majority.Outcome
-	}{
-		{[]majority.Vote{held, recent, silent}, 12 * second, 12 * second, 10 * second, majority.Renewed},
-		{[]majority.Vote{held, recent, silent}, 12 * second, 12*second - 1, 10 * second, majority.Unknown},
-		{[]majority.Vote{held, recent, silent}, 12 * second, 12 * second, 10*second + 1, majority.Unknown},
-		{[]majority.Vote{held, no, silent}, 12 * second, 20 * second, 10 * second, majority.Unknown},
-		{[]majority.Vote{recent, recent, silent}, 12 * second, 20 * second, 10 * second, majority.Lost},
-		{[]majority.Vote{held, held, silent}, 12 * second, 0, 0, majority.Renewed},
-	} {
-		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
-			acq.hold()
-			for i, na := range acq.round.attempts {
-				switch test.votes[i] {
-				case recent:
-					na.heldSince = test.joined
-				case silent:
-					na.heldSince, na.heldUntil = test.since, test.until
-				default: // as it is
-				}
-			}
-			ren := renewal{
-				acq: acq, since: 10 * second, ttl: acq.ttl, votes: test.votes, attempts: acq.round.attempts,
-			}
-			assert.Equal(t, ren.outcome(), test.want, "%+v", test)
 		})
 	}
 }
@@ -333,4 +271,36 @@ func TestAGrantThatARenewalTellsOfCountsFromItsStart(t *testing.T) {
 		}
 		assert.Equal(t, acq.renewedAt, 13*second, "the lease was renewed at")
 	})
+}
+
+// What a renewal says of an attempt says nothing of the one that took its place meanwhile.
+func TestAVoteIsOfTheAttemptThatWasAsked(t *testing.T) {
+	for _, vote := range []majority.Vote{majority.NotHeld, majority.TooRecent, majority.Held} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			ren := renewal{
+				acq: acq, attempts: append([]*nodeAttempt(nil), acq.round.attempts...), ttl: acq.ttl,
+				votes: []majority.Vote{vote, majority.Held, majority.Held}, waiters: make([]int, 3),
+			}
+			next := acq.round.newAttempt(0)
+			acq.round.attempts[0] = next
+			ren.noteRenewed(13*second, second)
+			acq.mu.Lock()
+			defer acq.mu.Unlock()
+			assert.True(t, acq.round.attempts[0] == next && !next.holds && next.countsFrom == 0, "%v: %+v", vote, next)
+		})
+	}
+}
+
+// Only a lease that was won is renewed under the identities of its round. Of another one nothing is known.
+func TestOnlyALeaseThatWasWonIsRenewed(t *testing.T) {
+	for _, at := range []phase{asking, waiting, collecting, held, ended} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			acq.phase = at
+			leases, _, err := s.parseRenewals(t.Context(), []string{acq.key}, []string{"27000", "9000", "c/1"})
+			assert.Must(t, err)
+			assert.Equal(t, leases[0].attempts != nil, at == held, "in phase %d, its attempts are known", at)
+		})
+	}
 }

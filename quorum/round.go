@@ -8,6 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
+// A round is one try to get a majority: a bid on each server, under identities of its own. Example:
+// of five servers, 1, 2 and 3 have granted, 4 is busy, and 5 has not answered. replies says granted,
+// granted, granted, busy, open. Server 2 restarted ten seconds ago, so its grant does not count.
+// That leaves two grants that count, which is no majority of five yet: the round is undecided until
+// 5 has answered.
+//
+// Some nodes count and others do not, for three reasons: the node may have forgotten leases
+// (probation), its hold is older than the lease that the client counts, or its token is ahead of
+// all right clocks (tokensAhead).
+
 // round is one try to get a majority.
 type round struct {
 	acq         *acquisition
@@ -19,6 +29,7 @@ type round struct {
 }
 
 // newRound starts a round. acq.mu is held.
+// The client may count its lease from now on: before this instant the round has asked for nothing.
 func (acq *acquisition) newRound() *round {
 	r := &round{
 		acq: acq, order: acq.s.order(acq.key),
@@ -67,10 +78,7 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 	replies, counts = make([]majority.Reply, len(r.attempts)), make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
 		replies[i] = na.reply
-		// The client may count its lease from countsFrom. An older hold could end before the
-		// client expects it, and so could an unconfirmed one.
-		counts[i] = r.acq.states.probation(i) == 0 &&
-			(!na.holds || na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)
+		counts[i] = r.acq.states.probation(i) == 0 && na.counts(r.acq.countsFrom)
 	}
 	return replies, majority.WithoutAhead(replies, counts, r.tokensAhead())
 }
@@ -79,6 +87,9 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 // token is written to other nodes and one of them loses its memory, it draws lower tokens
 // until its clock gets there. Half of MaxTTL is tolerated: a node that has lost its memory
 // draws no token for all of MaxTTL. acq.mu is held.
+//
+// Example: MaxTTL is a minute, and it is noon by the clocks of most nodes. A token from up to half a
+// minute past noon counts. One from an hour past noon counts only if the others are no majority.
 func (r *round) tokensAhead() []bool {
 	list, s := make([]bool, len(r.attempts)), r.acq.s
 	clock, ok := r.acq.states.rightClock()
@@ -114,10 +125,12 @@ func (r *round) holdsAny() bool {
 
 // mayHold counts the nodes that may have held since the acquisition was won: nodes that said
 // so, and nodes that have been silent for less than a lease. acq.mu is held.
+// A node is not counted because it is silent, but because it held when it was last heard, and that
+// hold need not be over. If fewer than a majority may hold, the lease cannot be saved.
 func (r *round) mayHold() (n int) {
 	now := r.acq.s.now()
 	for _, na := range r.attempts {
-		if na.holds && na.heldSince <= r.acq.renewedAt && now-na.countsFrom < r.acq.ttl {
+		if na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.ttl) {
 			n++
 		}
 	}
@@ -126,10 +139,12 @@ func (r *round) mayHold() (n int) {
 
 // confirmed says which nodes hold, have held since the acquisition was won, and have said so
 // since countsFrom. acq.mu is held.
+// This is the strict view, and mayHold the hopeful one: a poll answers "granted" by the strict view,
+// and gives up only by the hopeful one.
 func (r *round) confirmed() []bool {
 	list := make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
-		list[i] = na.holds && na.countsFrom >= r.acq.countsFrom && na.heldSince <= r.acq.renewedAt
+		list[i] = na.hasHeld(r.acq.renewedAt) && na.countsFrom >= r.acq.countsFrom
 	}
 	return list
 }
@@ -151,6 +166,7 @@ func (r *round) unconfirmed() map[int]error {
 
 // reaskBusy returns the attempts on nodes where another attempt held, so that they are asked
 // again.
+// Their replies are open again, so the next decision waits for the new answers.
 func (r *round) reaskBusy() (again []*nodeAttempt) {
 	r.acq.mu.Lock()
 	defer r.acq.mu.Unlock()
@@ -177,6 +193,7 @@ func (r *round) reopen() (list []*nodeAttempt) {
 
 // replace puts a new attempt in the place of the one on node i, and cancels the old one in the
 // background. acq.mu is held.
+// The node counts as busy until the new attempt is asked: the old one may hold there for a moment.
 func (r *round) replace(i int, timeout time.Duration) {
 	old := r.attempts[i]
 	old.ended = true

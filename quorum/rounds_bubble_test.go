@@ -107,106 +107,6 @@ func TestOnlyBusyServersAreAskedAgain(t *testing.T) {
 	})
 }
 
-// A contradiction must last, of one holder and without a long break, before a server may not be coordinator.
-func TestAContradictionLastsBeforeItCounts(t *testing.T) {
-	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		note := func(after time.Duration, holder string, want bool) {
-			t.Helper()
-			time.Sleep(after)
-			assert.Equal(t, s.noteContradiction(acq.key, 0, holder, acq.ttl), want, "%s, after %v, it lasts",
-				holder, after)
-			assert.Equal(t, s.isContradicted(acq.key, 0), want, "%s, after %v, it is contradicted", holder, after)
-		}
-		note(0, "d/1", false)
-		note(6*second-1, "d/1", false)
-		note(1, "d/1", true)
-		assert.True(t, !s.isContradicted(acq.key, 1) && !s.isContradicted("h:{y}", 0), "so is another server, or lock")
-		note(0, "e/1", false) // another holder
-		note(6*second, "e/1", true)
-		time.Sleep(s.cfg.MaxTTL)
-		assert.True(t, s.isContradicted(acq.key, 0), "it is forgotten too early")
-		time.Sleep(1)
-		assert.False(t, s.isContradicted(acq.key, 0), "it is remembered for ever")
-		note(0, "e/1", false) // a long break
-		s.clearContradiction(acq.key, 0)
-		note(6*second, "e/1", false)
-	})
-}
-
-// While a client finds out about a second server, it goes on contradicting the first one, if that still has
-// the same holder.
-func TestALastingContradictionIsKept(t *testing.T) {
-	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		s.noteContradiction(acq.key, 0, "d/1", acq.ttl)
-		s.noteContradiction(acq.key, 1, "d/1", acq.ttl)
-		time.Sleep(6 * second)
-		s.noteContradiction(acq.key, 0, "d/1", acq.ttl)
-		time.Sleep(s.cfg.MaxTTL)
-		s.keepContradiction(acq.key, 0, "e/1")
-		time.Sleep(1)
-		assert.False(t, s.isContradicted(acq.key, 0), "another holder keeps it")
-		s.keepContradiction(acq.key, 0, "d/1")
-		assert.False(t, s.isContradicted(acq.key, 0), "what is over is kept")
-
-		s.noteContradiction(acq.key, 2, "d/1", acq.ttl)
-		time.Sleep(6 * second)
-		s.noteContradiction(acq.key, 2, "d/1", acq.ttl)
-		time.Sleep(s.cfg.MaxTTL)
-		s.keepContradiction(acq.key, 2, "d/1")
-		time.Sleep(s.cfg.MaxTTL)
-		assert.True(t, s.isContradicted(acq.key, 2), "the same holder does not keep it")
-	})
-}
-
-// A coordinator that has granted is contradicted by one other holder on a majority; one that names a holder, by
-// a majority without that holder. Answers that are still to come may decide it.
-func TestWhatTheOtherServersMakeOfTheCoordinatorsAnswer(t *testing.T) {
-	a, b := "a/1.7", "b/1.8"
-	open, granted, failed := "open", "granted", "failed"
-	for _, test := range []struct {
-		coordinator string
-		others      []string
-		all         bool
-		want        comparison
-	}{
-		{granted, []string{b, b, b, open}, false, heldByOthers},
-		{granted, []string{b, b, open, granted}, false, undecided},
-		{granted, []string{b, b, open, granted}, true, plausible},
-		{granted, []string{a, b, b, failed}, false, plausible},
-		{granted, []string{open, open, open, open}, false, plausible},
-		{granted, []string{"", "", "", ""}, false, plausible},
-		{a, []string{b, b, b, a}, false, heldThere},
-		{a, []string{b, granted, granted, failed}, false, heldThere},
-		{a, []string{a, b, granted, open}, false, undecided},
-		{a, []string{a, b, granted, open}, true, plausible},
-		{a, []string{failed, failed, b, granted}, false, plausible},
-		{"a/1.9", []string{a, a, b, b}, false, plausible}, // one attempt, by two of its names
-		{failed, []string{b, b, b, b}, false, plausible},
-	} {
-		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-			s.majority = 3
-			r := acq.round
-			r.attempts = append(r.attempts, r.newAttempt(1), r.newAttempt(2))
-			says := slices.Insert(slices.Clone(test.others), r.coordinator, test.coordinator)
-			for i, na := range r.attempts {
-				switch says[i] {
-				case open:
-					na.reply = majority.Open
-				case granted:
-					na.reply = majority.Granted
-				case failed:
-					na.reply = majority.Failed
-				default:
-					na.reply, na.lastAnswer = majority.Busy, wire.Answer{Kind: wire.Busy, Holder: says[i]}
-				}
-			}
-			got, holder := r.compare(test.all)
-			assert.Equal(t, got, test.want, "%+v", test)
-			assert.Equal(t, holder == "a/1", got == heldThere, "%+v: it names the holder", test)
-		})
-	}
-}
-
 // A waiter compares the coordinator's holder with what the others have. A server that does not answer may have
 // it, too.
 func TestAWaiterChecksItsCoordinator(t *testing.T) {
@@ -262,7 +162,14 @@ func TestWhoMakesWay(t *testing.T) {
 			r.attempts[order[0]].queued, r.attempts[order[2]].queued = false, true
 		}, false},
 		{"the first is contradicted", func(s *Store, r *round, order []int) {
-			s.noteContradiction(r.acq.key, order[0], "d/1", 0)
+			s.contradictions.note(s.now(), nodeLock{r.acq.key, order[0]}, "d/1", 0)
+		}, false},
+		{"both are contradicted", func(s *Store, r *round, order []int) {
+			s.contradictions.note(s.now(), nodeLock{r.acq.key, order[0]}, "d/1", 0)
+			s.contradictions.note(s.now(), nodeLock{r.acq.key, order[1]}, "d/1", 0)
+		}, false},
+		{"both are silent", func(s *Store, _ *round, order []int) {
+			s.nodes[order[0]].silent, s.nodes[order[1]].silent = true, true
 		}, false},
 	} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
@@ -307,8 +214,8 @@ func TestACheckedCoordinatorMayBeOneAgain(t *testing.T) {
 		order := s.order(acq.key)
 		first, second, third := order[0], order[1], order[2]
 		for range 2 {
-			s.noteContradiction(acq.key, first, "d/1", acq.ttl)
-			s.noteContradiction(acq.key, third, "e/1", acq.ttl)
+			s.contradictions.note(s.now(), nodeLock{acq.key, first}, "d/1", acq.ttl)
+			s.contradictions.note(s.now(), nodeLock{acq.key, third}, "e/1", acq.ttl)
 			time.Sleep(6 * time.Second)
 		}
 		assert.True(t, s.isContradicted(acq.key, first) && s.isContradicted(acq.key, third),
@@ -344,7 +251,7 @@ func TestTheNextServerDecidesForAContradictedOne(t *testing.T) {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			r := acq.round
 			first, next := r.order[0], r.order[1]
-			s.noteContradiction(acq.key, first, "d/1", acq.ttl)
+			s.contradictions.note(s.now(), nodeLock{acq.key, first}, "d/1", acq.ttl)
 			if lasts {
 				time.Sleep(6 * second)
 			}

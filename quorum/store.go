@@ -5,15 +5,35 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// The store takes the place of one server: the client sends it the actions of scripts, and Run
+// answers. For example, Run(acquire, "orders:{7}") asks all servers for the lock, and answers
+// "granted 4711 0" once a majority has granted and has the token 4711. The client cannot tell
+// that answer from the answer of one server.
+//
+// Order of mutexes. While a goroutine holds one of these, it locks only those below it:
+//
+//	acquisition.driver   a channel: the goroutine that takes an acquisition further
+//	nodeAttempt.gate     a channel: the one request of an attempt that is under way
+//	acquisition.mu       the phase, the round, and all bids of the acquisition
+//	nodeStates.mu        the marks of the servers, for one prefix
+//	node.mu              how a server answers, and which cancels it is owed
+//	contradictions.mu    what a majority says against a coordinator
+//
+// Under the following, no other mutex of the package is locked: Store.mu, lateWindow.mu, lazy.mu.
+// Under subscription.mu the client's functions run, so it is never locked while another mutex is
+// held. No request is sent under a mutex, because a request waits for a server. Requests are sent
+// under driver and gate, which are channels: a goroutine can stop waiting for driver, and gate is
+// held for one bounded request.
 
 // Store is a lock store over a quorum of nodes. Many goroutines may use it at once.
 type Store struct {
@@ -23,18 +43,18 @@ type Store struct {
 	clock     func() time.Duration
 	simulated bool
 
-	life *lifecycle.Group // its context ends all requests when the store closes
-	ids  atomic.Uint64    // the numbers of node attempts so far: none is used twice
+	life           *lifecycle.Group // its context ends all requests when the store closes
+	contradictions contradictions
+	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
 
-	// mu guards the fields below. Under it nothing is sent and no callback runs; only a node's
-	// mutex may be locked.
-	mu             sync.Mutex
-	acquisitions   map[string]*acquisition    // by attempt ID, see nameFor
-	lastSweep      int                        // how many acquisitions the last sweep left
-	subscriptions  map[string][]*subscription // by channel
-	states         map[string]*nodeStates     // by prefix
-	contradictions map[nodeLock]*contradiction
-	rechecks       rechecks
+	// mu guards the fields below. Under it nothing is sent, no callback runs, and no other mutex
+	// of the package is locked.
+	mu            lockorder.Mutex[Store]
+	acquisitions  map[string]*acquisition    // by attempt ID, see nameFor
+	lastSweep     int                        // how many acquisitions the last sweep left
+	subscriptions map[string][]*subscription // by channel
+	states        map[string]*nodeStates     // by prefix
+	rechecks      rechecks
 }
 
 var _ interface {

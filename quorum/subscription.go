@@ -7,8 +7,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// A client listens on one channel, and the store listens on that channel at each server. Example:
+// server 3 pushes "granted c/7.6 4711 0". That is one server's grant, under an identity that the
+// client does not know. handlePush takes it out. When a majority has granted and has the token, the
+// acquisition pushes "granted c/7 4712 0" to the client. Other pushes pass unchanged.
 
 // subscription is one subscription of the client, at every node. Grants of single nodes are
 // taken out of it, and grants of majorities put in.
@@ -22,7 +28,7 @@ type subscription struct {
 
 	// The listener's functions run under mu and must not block: so they run one at a time, and
 	// none once closed is set.
-	mu     sync.Mutex
+	mu     lockorder.Mutex[subscription]
 	closed bool
 }
 
@@ -49,6 +55,7 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 	s.mu.Lock()
 	s.subscriptions[channel] = append(s.subscriptions[channel], sub)
 	s.mu.Unlock()
+	// The subscription can be found before a node has confirmed: a push may come at any time from now.
 	failed := make(map[int]error)
 	for range s.nodes {
 		select {
@@ -70,6 +77,9 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 
 // keepSubscribed keeps the subscription to one node until it is closed. first receives the
 // result of the first try.
+//
+// A push that was sent while a node was not subscribed is lost. So when a later try succeeds, the
+// client is told to poll, as after any interruption.
 func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan<- result) {
 	n := sub.s.nodes[i]
 	for try := 0; ; try++ {
@@ -95,6 +105,7 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 			stop()
 			return
 		}
+		// The first pauses are left out: a node that just refused a subscription is not asked at once.
 		timer := time.NewTimer(backoff.Default.After(try+3, 1))
 		select {
 		case <-timer.C:
@@ -106,6 +117,10 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 }
 
 // close ends the subscription. It returns when none of the listener's functions runs any more.
+//
+// The order matters. First nobody finds the subscription any more, and its goroutines are told to
+// end. Then closed is set under mu: a function that runs just now is waited for, and none runs
+// later. Last, the goroutines are waited for.
 func (sub *subscription) close() {
 	s := sub.s
 	s.mu.Lock()
@@ -159,6 +174,7 @@ type rechecks struct {
 // next returns how long to wait before the clients are told, and records that they will be.
 // spread is as in [backoff.Exponential.After].
 func (r *rechecks) next(now time.Duration, pauses backoff.Exponential, spread float64) time.Duration {
+	// After a long quiet time the next silence is news, and the waiters learn of it at once.
 	if now-r.last > 2*pauses.Longest {
 		r.inARow = 0
 	}
@@ -196,6 +212,7 @@ func (s *Store) recheckSoon() {
 }
 
 // recheckAll makes all clients poll.
+// The list is copied first: the client's functions run without s.mu.
 func (s *Store) recheckAll() {
 	s.mu.Lock()
 	s.rechecks.due, s.rechecks.last = false, s.now()

@@ -11,11 +11,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/majority"
 )
 
+// The second phase of a grant. Example: servers 1, 2 and 3 granted and drew the tokens 20, 25 and
+// 23. T is 26. It is written to all three, and each answers with its clock and its mark. When two
+// of them have T, and their marks say that they have forgotten nothing, the client has the lock
+// with token 26. Any later majority shares a server with these, and that server draws more than 26.
+
 // writeToken is the second phase: it writes a token above those of all grants to a majority of
 // the nodes that hold, and checks that these have forgotten nothing. Only then does the grant
 // count. The caller is the driver.
+//
+// After each answer it counts again. It ends with the first majority that vouches, and the other
+// answers come later. It fails as soon as the answers to come cannot make a majority any more.
 func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.Duration) (string, error) {
 	acq.mu.Lock()
+	// Only grants that count draw the token: one that is ahead of all clocks must not lift the others.
 	_, counts := r.replies()
 	holders, drawn := make(map[int]*nodeAttempt), []uint64(nil)
 	for i, na := range r.attempts {
@@ -32,6 +41,7 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 			done <- result{i, ErrClosed}
 		}
 	}
+	// Nodes that did not grant are named in the error, if the others are too few.
 	failed, raised := make(map[int]error), make([]bool, len(r.attempts))
 	for i := range r.attempts {
 		if holders[i] == nil {
@@ -61,6 +71,8 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 // vouched reports whether a majority vouches for its grants: the nodes that have the token, by
 // what they said of themselves since then. open is how many answers are to come. An error says
 // that there can be no majority any more.
+// It is asked again after each answer. Three outcomes: a majority vouches; a majority can still be
+// had; or it cannot, and the error names each node with its reason.
 func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[int]error, open int) (bool, error) {
 	ok, why, sure := acq.states.vouch(since, raised)
 	if sure || open == 0 {
@@ -86,6 +98,10 @@ func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[i
 
 // granted makes the round's holds the acquisition's, unless the acquisition has ended
 // meanwhile or its lease is over before it began.
+//
+// A late grant is refused here, and not by the client alone: otherwise the store would keep, renew
+// and restore a lease that the client does not have. The nodes hold for longer than the client
+// trusts its lease, because each node's TTL began later than countsFrom.
 func (acq *acquisition) granted(
 	r *round, token uint64, holders map[int]*nodeAttempt, timeout time.Duration,
 ) (string, error) {

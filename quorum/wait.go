@@ -14,6 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
+// Waiting. A waiter stands in the coordinator's queue only. Suppose that "c/7" waits, and the
+// holder releases. The coordinator, server 3, grants to "c/7.6" and pushes that (handlePush). Now it
+// is the turn of "c/7", and it asks the other servers (collect). They are free, because the holder
+// released there as well, so a majority grants (awaitCollect, tryComplete). The token is written
+// (complete), and the client gets a push (pushGrant).
+//
+// Three things can go wrong. The push is lost: the client polls, and finds the grant in
+// pollCoordinator. The coordinator falls silent: the poll gets no answer, and the acquisition joins
+// the next server's queue. Other heads of queues hold the other servers: all but one make way
+// (yield), and who gets no majority in time cancels everything, pauses, and joins again (backOff).
+
 // poll answers a waiter's poll: it asks the coordinator, or all nodes once the coordinator has
 // granted. If the coordinator is silent or has forgotten the waiter, the waiter joins the next
 // one's queue in the same call.
@@ -33,6 +44,8 @@ func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
 }
 
 // poll finds out how far the acquisition is, and takes it further. The caller is the driver.
+// The answer depends on the phase. An idle acquisition is one whose pause is not over, or whose
+// round got nothing: the poll asks again at once.
 func (acq *acquisition) poll(ctx context.Context) (string, error) {
 	acq.touch()
 	acq.mu.Lock()
@@ -50,6 +63,13 @@ func (acq *acquisition) poll(ctx context.Context) (string, error) {
 	}
 }
 
+// pollCoordinator asks the coordinator how the waiter stands. Four answers are possible. It still
+// waits: the client gets its position. It has been granted, and the push was lost: the other nodes
+// are asked. The coordinator is late: the waiter keeps what it knew before. The coordinator is
+// silent, has forgotten the waiter, or is contradicted: a new round looks for another one.
+//
+// The client counts its lease from the start of this poll, because the coordinator may grant at any
+// time after it.
 func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, error) {
 	acq.states.refresh()
 	timeout := acq.s.requestTimeout(ctx, acq.ttl)
@@ -68,6 +88,7 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 		return "", ctx.Err()
 	}
 	acq.mu.Lock()
+	// A push may have changed the phase while the poll was under way. Then the push has decided.
 	acq.countsFrom = start
 	at, queued, answer := acq.phase, coordinator.queued && err == nil, acq.queuedAnswer(coordinator)
 	if coordinator.holds && at == waiting {
@@ -92,6 +113,10 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 // joins that node's queue; it has a position there already. Of the attempts that hold one node
 // each, the one whose coordinator comes first goes on, and all others make way at once. acq.mu is
 // held.
+//
+// It counts the nodes that have granted or may yet grant. While these can be a majority, the attempt
+// does not make way. The order is the same for all attempts that know the same
+// silent nodes, so exactly one of them goes on.
 func (acq *acquisition) yield(r *round, timeout time.Duration) bool {
 	replies, counts := r.replies()
 	can := 0
@@ -164,6 +189,7 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 		}
 	}
 	acq.mu.Lock()
+	// Who still collects may yet win. Who had won must be confirmed by a majority, or the lease is in doubt.
 	if collects {
 		defer acq.mu.Unlock()
 		return acq.collectingAnswer(), nil
@@ -180,6 +206,10 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 
 // complete ends the acquisition if a majority has granted by now: with the second phase, or
 // with its token if that phase is done. The caller is the driver.
+//
+// Before the second phase, grants count as in replies. After it, a poll asks for more: the nodes
+// must have held since the lease was won or renewed, and must have said so since this poll.
+// Otherwise a node that joined late could hide a gap in which somebody else had a majority.
 func (acq *acquisition) complete(
 	ctx context.Context, r *round, timeout time.Duration,
 ) (answer string, won bool, err error) {
@@ -215,6 +245,10 @@ func (acq *acquisition) complete(
 // says when the lock becomes free there, which matters only from the coordinator. A grant for
 // an unknown attempt or an ended round is cancelled, unless a cancel is under way. handlePush
 // must not block, so what follows runs in goroutines of its own.
+//
+// A push carries the identity "c/7.6". Its number tells for which request the grant is. An
+// identity of an earlier round means nothing any more, and neither does one that has been
+// replaced: both are being cancelled.
 func (s *Store) handlePush(i int, payload string) bool {
 	id, a, err := wire.ParsePush(payload)
 	if err != nil {
@@ -249,8 +283,6 @@ func (s *Store) handlePush(i int, payload string) bool {
 		s.life.Go(grantLabel, func() { acq.collect(r) })
 	case acq.phase == collecting:
 		acq.notify()
-	default:
-		na.raiseLate()
 	}
 	return true
 }
@@ -258,12 +290,14 @@ func (s *Store) handlePush(i int, payload string) bool {
 // collect begins to ask the other nodes once the coordinator has granted. It joins their
 // queues, where only an attempt with another coordinator can be in its way. A timer bounds it:
 // after that everything is cancelled.
+// It may be called by the push and by a poll at once: the phase lets one of them through.
 func (acq *acquisition) collect(r *round) {
 	acq.mu.Lock()
 	if !r.live() || acq.phase != waiting && acq.phase != asking {
 		acq.mu.Unlock()
 		return
 	}
+	// The phase first: a push that comes from now on wakes who collects, see handlePush.
 	acq.phase = collecting
 	missing := r.reopen()
 	acq.mu.Unlock()
@@ -280,6 +314,9 @@ func (acq *acquisition) collect(r *round) {
 }
 
 // awaitCollect waits until a majority has granted, and pushes that to the client.
+// Four things end it: the majority, the timer, the end of the round, and Close. A node whose mark
+// is wrong cannot count. The marks are read again once, because a wrong mark would fail each further
+// try in the same way.
 func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 	acq.mu.Lock()
 	failures := acq.failedCollects
@@ -312,6 +349,8 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 
 // tryComplete reports whether collecting is over: by a grant, or because another goroutine
 // took the acquisition further.
+// Grants of nodes come in other goroutines. A poll of the client may be the driver just now and see
+// the same majority. The one that is the driver second finds the phase changed, and does nothing.
 func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	if !acq.lockDriver(r.done) {
 		return true
@@ -334,7 +373,10 @@ func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	return true
 }
 
-// backOff cancels everything after a failed try to collect a majority, and joins again after a
+// backOff is the phase "pausing": the driver is free during the pause, so a poll, a cancel or a
+// release can take over. Then the pause leads to nothing.
+//
+// It cancels everything after a failed try to collect a majority, and joins again after a
 // random pause: two attempts that keep each other from a majority must not do so for ever. The
 // client waits on. If this fails, the client finds its position by a poll.
 func (acq *acquisition) backOff(r *round, timeout time.Duration) {
@@ -349,6 +391,7 @@ func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 	if current {
 		acq.cancelRound(r, timeout)
 	}
+	// Not the driver during the pause: the client's calls must not wait for it.
 	acq.unlockDriver()
 	if !current || !acq.s.life.Sleep(context.Background(), pause) || !acq.lockDriver(acq.s.life.Closing()) {
 		return

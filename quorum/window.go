@@ -2,18 +2,22 @@ package quorum
 
 import (
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/window"
 	"github.com/holdfast-go/holdfast/script"
 )
+
+// Example: 64 goroutines of this process want locks, and server 2 begins to answer late. The first
+// request without an answer halves what may be under way at server 2, and the others wait here.
+// Renewals and releases do not wait. With each answer one more is let through.
 
 // lateWindow lets requests to a node that is late wait for their turn, see [window.Window]. Every waiter
 // would otherwise repeat its requests, and all of their cancels.
 type lateWindow struct {
 	// mu guards the fields below.
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lateWindow]
 	window  window.Window
 	waiting []chan struct{}
 }
@@ -62,6 +66,8 @@ func (w *lateWindow) enter(action *script.Script, timeout time.Duration, ended <
 }
 
 // leave ends a request. late says that it got no answer in time.
+// It lets in as many as fit now, oldest first, and counts them in at once: between waking up and
+// sending, nobody else may take their places.
 func (w *lateWindow) leave(late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,7 +23,8 @@
 --              a lock that was released and remains locked for a while
 --   limit      the number of permits
 --   shares     USED MODE SOONEST [>CURSOR:RUN:FOUND]: the sum over all shared holders, or all
---              permits in use; while a sweep is under way, where it goes on
+--              permits in use; while a sweep (a walk over all holders,
+--              which ends expired ones) is under way, where it goes on
 --   h:ATTEMPT  one shared holder, or one holder of permits
 --   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the number of waiters;
 --              the first and the last place; the waiter at PLACE polls at TILL; a step
@@ -58,10 +59,11 @@ local function refuse(field)
   error({damaged = 'FORMAT the record ' .. key .. ' is damaged: no Holdfast wrote its field ' .. field})
 end
 
--- The numbers of a record have no 0 in front, but where it marks a provisional hold. A time or
+-- The numbers of a record have no 0 in front, except that one marks a provisional hold: a pushed
+-- grant that its client has not confirmed. A time or
 -- a count has at most 15 digits, and a length of time 14. So sums of them are exact numbers in
 -- Lua, and adding 1 makes a larger one. A token is below most_token for the same reason. Each
--- function here costs a step a tenth of a microsecond, so that the checks are written out.
+-- function here costs a step a tenth of a microsecond, so the checks are written out.
 local most_token = 9000000000000000
 
 local fence, holder, expiry = nil, false, nil
@@ -378,6 +380,13 @@ local function set_queue(n, first, last)
   end
 end
 
+-- unmark removes the mark that begins and ends there in silent. Earlier steps have skipped that
+-- client's waiters, and a push may reach them now. So CURSOR goes, because they are before it.
+local function unmark(from, to)
+  silent, cursor = string.sub(silent, 1, from - 1) .. string.sub(silent, to + 1), 0
+  set_queue(waiting, head, tail)
+end
+
 -- mark_silent notes that the client of an attempt is silent: it has not confirmed a push.
 -- serve_queue skips its waiters until it sends a request. The record remembers at most 16
 -- silent clients. A forgotten one costs the queue the time of one more push.
@@ -386,7 +395,7 @@ local function mark_silent(attempt)
   if waiting == 0 or string.find(silent .. ' ', client .. ' ', 1, true) then return end
   silent = silent .. client
   local _, count = string.gsub(silent, ' ', '')
-  if count > 16 then silent = string.match(silent, '^ %S+(.*)$') end
+  if count > 16 then return unmark(string.find(silent, '^ %S+')) end
   set_queue(waiting, head, tail)
 end
 
@@ -395,9 +404,7 @@ local function clear_silent(attempt)
   if silent == '' then return end
   local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
   local from, to = string.find(silent .. ' ', client, 1, true)
-  if not from then return end
-  silent = string.sub(silent, 1, from - 1) .. string.sub(silent, to)
-  set_queue(waiting, head, tail)
+  if from then unmark(from, to - 1) end
 end
 
 local function words(value)

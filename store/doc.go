@@ -1,6 +1,6 @@
 // Package store is the seam between the library and a server: what a connection to one Redis,
-// a Cluster, a quorum or a fake must be able to do. A user chooses a store, passes it to
-// holdfast.New, and does not call it.
+// a Cluster, a quorum or a fake must be able to do. A user chooses a store and passes it to
+// holdfast.New. Only the library calls it.
 //
 // Packages goredis and rueidis make stores from a Redis client library, package memstore is a
 // fake in memory, and package quorum unites several stores. A store of your own should pass

@@ -1,6 +1,6 @@
 // Package vet has analyzers that find mistakes with locks at compile time. The command
-// holdfast-vet runs them, also for go vet. A report is meant to be right: if a lease is
-// passed on, stored or returned, the analyzers say nothing about it.
+// holdfast-vet runs them, also for go vet. The analyzers report only what they are sure of: if a lease
+// is passed on, stored or returned, they report nothing about it.
 package vet
 
 import (

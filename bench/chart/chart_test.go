@@ -37,16 +37,16 @@ func mustBeXML(t *testing.T, svg string) {
 	}
 }
 
-func TestDrawIsXMLWithABarForEachValue(t *testing.T) {
+func TestDrawIsXMLWithADotForEachValue(t *testing.T) {
 	p := plot{name: "p", title: "a < b", metric: "acq/s", points: []point{{"fight-1x16", "x"},
 		{"fight-4x4", "y"}}}
 	svg, err := p.draw(invented())
 	assert.Must(t, err)
 	mustBeXML(t, svg)
 	for _, want := range []string{"holdfast-goredis: 100k", "holdfast-goredis: 50k", "etcd: 150"} {
-		assert.True(t, strings.Contains(svg, "<title>"+want+"</title>"), "no bar has the title %q", want)
+		assert.True(t, strings.Contains(svg, "<title>"+want+"</title>"), "no dot has the title %q", want)
 	}
-	assert.Equal(t, strings.Count(svg, "<title>"), 3, "bars for three values")
+	assert.Equal(t, strings.Count(svg, "<title>"), 3, "dots for three values")
 	assert.True(t, assert.Err((plot{name: "p", metric: "none"}).draw(invented())) != nil,
 		"a plot of nothing was drawn")
 }

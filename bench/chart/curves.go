@@ -252,32 +252,41 @@ func short(n float64) string {
 	return fmt.Sprintf("%g", n)
 }
 
-// bends is a table of all lines: the cost at both ends, and how it grows.
+// bends is a table of the lines that bend: the cost at both ends, and how it grows. Below it are the level
+// ones, with their cost at the largest size.
 func bends(f *figures.Figures) string {
 	var b strings.Builder
+	var level []string
 	b.WriteString("| over | operation | from … to | cost | × for ten times the size | commands of the script |\n")
 	b.WriteString("|---|---|---|---|---|---|\n")
 	for _, p := range panels {
+		unit, _, _ := strings.Cut(p.unit, " of ")
 		for _, l := range p.lines {
 			list := points(f, l)
 			if len(list) < 2 {
 				continue
 			}
 			first, last := list[0], list[len(list)-1]
-			unit := p.unit
-			if i := strings.Index(unit, " of "); i > 0 {
-				unit = unit[:i]
-			}
-			calls := "–"
-			if name, ok := strings.CutSuffix(l.metric, "-µs"); ok {
-				if c := points(f, line{l.curve, name + "-calls", ""}); len(c) > 1 {
-					calls = number(c[0].value) + " … " + number(c[len(c)-1].value)
-				}
+			grows := perDecade(list)
+			if math.Abs(grows-1) <= 0.1 {
+				level = append(level, fmt.Sprintf("%s, %s: %s %s", l.curve, l.label, number(last.value), unit))
+				continue
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s … %s | %s … %s %s | %.2f | %s |\n", l.curve, l.label,
 				short(float64(first.size)), short(float64(last.size)), number(first.value), number(last.value), unit,
-				perDecade(list), calls)
+				grows, callsOf(f, l))
 		}
 	}
+	b.WriteString("\nLevel, within a tenth for ten times the size: " + strings.Join(level, "; ") + ".\n")
 	return b.String()
+}
+
+// callsOf is how many commands the script of a line calls, at both ends.
+func callsOf(f *figures.Figures, l line) string {
+	if name, ok := strings.CutSuffix(l.metric, "-µs"); ok {
+		if c := points(f, line{l.curve, name + "-calls", ""}); len(c) > 1 {
+			return number(c[0].value) + " … " + number(c[len(c)-1].value)
+		}
+	}
+	return "–"
 }

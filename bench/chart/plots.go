@@ -12,8 +12,8 @@ var sides = []struct{ name, colour string }{
 	{"etcd", "#674ea7"},
 }
 
-// plots are all plots. Each has a logarithmic scale, because the locks differ by powers
-// of ten.
+// plots are all plots. Each but the linear one has a logarithmic scale, because the locks differ by
+// powers of ten.
 var plots = []plot{
 	{
 		name: "rate", title: "Acquisitions a second, one lock, nothing to do under it (higher is better)",

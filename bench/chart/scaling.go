@@ -44,10 +44,10 @@ func serversTable(f *figures.Figures) string {
 	var b strings.Builder
 	ops := []string{"acquire", "release", "join", "turn", "renew"}
 	b.WriteString("| server µs | raw: set | raw: release | " + strings.Join(ops, " | ") +
-		" | a pair, × raw | as functions: " + strings.Join(ops, " | ") + " |\n")
-	b.WriteString("|---|" + strings.Repeat("---|", 3+2*len(ops)) + "\n")
+		" | a pair, × raw |\n")
+	b.WriteString("|---|" + strings.Repeat("---|", 3+len(ops)) + "\n")
 	for _, server := range serverNames(f) {
-		evalsha, fcall := "Servers/"+server+"/evalsha", "Servers/"+server+"/fcall"
+		evalsha := "Servers/" + server + "/evalsha"
 		cells := []string{server, least(f, evalsha, "raw-set-µs"), least(f, evalsha, "raw-release-µs")}
 		for _, op := range ops {
 			cells = append(cells, least(f, evalsha, op+"-µs"))
@@ -61,9 +61,6 @@ func serversTable(f *figures.Figures) string {
 		}
 		cells = append(cells, number((lowest("acquire-µs")+lowest("release-µs"))/
 			(lowest("raw-set-µs")+lowest("raw-release-µs"))))
-		for _, op := range ops {
-			cells = append(cells, least(f, fcall, op+"-µs"))
-		}
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
 	return b.String()

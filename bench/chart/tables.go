@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/bench/figures"
@@ -175,14 +176,24 @@ func (t table) of(row string, c cell) string {
 	return strings.Join(parts, "/")
 }
 
-// about is the description of the runs.
+// about is the environment of the runs.
 func about(f *figures.Figures) string {
 	var b strings.Builder
-	for _, key := range []string{"cpu", "cores", "go", "server", "modules", "load"} {
+	for _, key := range []string{"cpu", "cores", "go", "server", "modules"} {
 		if values := f.About[key]; len(values) > 0 {
-			sorted := slices.Clone(values)
-			b.WriteString("- " + key + ": " + strings.Join(sorted, "; ") + "\n")
+			b.WriteString("- " + key + ": " + strings.Join(values, "; ") + "\n")
 		}
+	}
+	var loads []float64
+	for _, load := range f.About["load"] {
+		minute, _, _ := strings.Cut(load, " ")
+		if v, err := strconv.ParseFloat(minute, 64); err == nil {
+			loads = append(loads, v)
+		}
+	}
+	if len(loads) > 0 {
+		fmt.Fprintf(&b, "- load of the last minute, before each of %d parts: %.2f to %.2f\n",
+			len(loads), slices.Min(loads), slices.Max(loads))
 	}
 	return b.String()
 }

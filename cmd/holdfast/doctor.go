@@ -23,7 +23,7 @@ import (
 )
 
 const doctorLong = `doctor reads how the server is set up, and says what threatens locks there and how to
-fix it, the worst first. docs/operating.md has a table of the checks.
+fix it, the worst first. docs/server.md has a table of the checks.
 
   problem  locks do not work there, or are lost in everyday operation
   warning  locks are lost, or late, if something else fails, too

@@ -46,7 +46,7 @@ type meaning struct {
 }
 
 // meanings is the table of exit codes: for --help, and for the last event of a run.
-// docs/operating.md has the same table.
+// docs/shell.md has the same table.
 var meanings = []meaning{
 	{codeOK, "done", "run: the command exited with 0. status: the lock is free. " +
 		"acquire, extend, release, evict, list: done. demo, verify: nothing went wrong. doctor: no problem."},

@@ -26,7 +26,7 @@ func readDoc(t *testing.T, name string) string {
 }
 
 func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
-	_, section, _ := strings.Cut(readDoc(t, "docs/operating.md"), "\n## Exit codes of the tool\n")
+	_, section, _ := strings.Cut(readDoc(t, "docs/shell.md"), "\n## Exit codes of the tool\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	row := regexp.MustCompile(`(?m)^\| ([0-9+n]+) \| (\S+) \| (.*) \|$`)
 	var rows []string
@@ -34,7 +34,7 @@ func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
 		rows = append(rows, strings.Join(cells[1:], " "))
 	}
 	if !slices.Equal(rows, table()) {
-		t.Errorf("docs/operating.md has\n%s\nand exit.go\n%s", strings.Join(rows, "\n"), strings.Join(table(), "\n"))
+		t.Errorf("docs/shell.md has\n%s\nand exit.go\n%s", strings.Join(rows, "\n"), strings.Join(table(), "\n"))
 	}
 
 	_, short, found := strings.Cut(readDoc(t, "README.md"), "\nExit codes: ")

@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
-// runbookChapter is the chapter of docs/operating.md whose commands are tried.
+// runbookChapter is the chapter of docs/runbook.md whose commands are tried.
 const runbookChapter = "## Called at night"
 
-// TestTheRunbook tries the commands of docs/operating.md on real servers, section by section,
+// TestTheRunbook tries the commands of docs/runbook.md on real servers, section by section,
 // and compares what they print with what the page shows. A comment of the page that begins
 // with "script" makes the situation; it is a testscript.
 func TestTheRunbook(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operating.md")
+	page, err := os.ReadFile("../../docs/runbook.md")
 	assert.Must(t, err)
 	dir := t.TempDir()
 	scripts, tried := runbook(t, string(page))
@@ -44,7 +44,7 @@ var (
 func runbook(t *testing.T, page string) (scripts map[string]string, commands int) {
 	t.Helper()
 	_, chapter, ok := strings.Cut(page, "\n"+runbookChapter+"\n")
-	assert.MustTrue(t, ok, "docs/operating.md has no chapter %q", runbookChapter)
+	assert.MustTrue(t, ok, "docs/runbook.md has no chapter %q", runbookChapter)
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	scripts = map[string]string{}
 	for _, section := range strings.Split(chapter, "\n### ")[1:] {

@@ -244,7 +244,7 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 	server := &http.Server{
 		Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		WriteTimeout: time.Minute,                                             // of what is no stream
-		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what strangers send is no news
+		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // no lines about bad requests
 	}
 	server.RegisterOnShutdown(p.Close)
 	ended := make(chan error, 1)

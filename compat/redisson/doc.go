@@ -7,6 +7,6 @@
 // program exclude each other, and wake each other. Renewal, the local queue and the loss signal
 // are those of every Holdfast lock. [Config.Kind] chooses another kind of Redisson's locks.
 //
-// docs/neighbours.md says what works with which version, and what Redisson's format cannot
+// docs/moving/sharing.md says what works with which version, and what Redisson's format cannot
 // carry. An option or a call that needs more is refused with an error that names it.
 package redisson

@@ -6,15 +6,16 @@
 //	err = guard.Put(ctx, "invoice/42", lease.Token(), data)
 //	data, err := guard.Get(ctx, "invoice/42")
 //
-// The token stands in the first line of the object, with the random words of the last calls that wrote it.
-// The guard reads the object and writes it on the condition that it is still the same. The random word makes
-// every version different. A token in the metadata would not do: with S3, a version with the same content has
-// the same ETag, so a late writer could take a new version for the old one that it has read. The words of the
-// calls before tell a writer whose answer was lost that its write took effect, though others came after it.
+// The first line of the object contains the token, and a random word for each of the last calls that wrote
+// the object. The guard reads the object, and writes it on the condition that it is still the same version. The
+// random word makes every version different. A token in the metadata would not be enough: with S3, versions
+// with the same content have the same ETag, so a late writer could take a new version for the old one. If an
+// answer was lost, the words of earlier calls tell the writer that its write took effect, even if others have
+// written since.
 //
 // So other programs read the object with [Guard.Get], or skip its first line. The guard holds the
-// whole object in memory: it is for states and pointers. To publish large data, write them
-// under a name that is never used again, and guard the object that has this name.
+// whole object in memory: it is for states and pointers. To publish large data, write the data
+// under a name that is never used again, and guard the object that contains this name.
 package objectfence
 
 import (

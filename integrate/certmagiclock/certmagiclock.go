@@ -2,9 +2,9 @@
 // cluster obtain each certificate once, in order of arrival, and if one of them crashes, its locks are
 // free within their TTL.
 //
-// CertMagic's locks have no context that ends with a loss. The log of the client has each loss. Before
-// its next try, CertMagic gets the lock again, by [Storage.RenewLockLease]. A storage of
-// CertMagic must tolerate two writers in that case, as CertMagic's documentation says.
+// CertMagic's locks have no context that ends with a loss. The client logs each loss. Before its next try,
+// CertMagic acquires the lock again, through [Storage.RenewLockLease]. Meanwhile there may be two writers.
+// According to CertMagic's documentation, its storage must tolerate that.
 package certmagiclock
 
 import (

@@ -1,4 +1,4 @@
-// Package cronlock has wrappers for jobs of robfig/cron, for schedules that several processes have:
+// Package cronlock has wrappers for jobs of robfig/cron, for schedules that run in several processes:
 // at most one process runs a job at a time ([Single]), or a job runs at most once in a period ([Once]).
 package cronlock
 

@@ -1,9 +1,8 @@
-// Package locker is a view of a [holdfast.Mutex] as a [sync.Locker], for code that knows no other
-// lock.
+// Package locker adapts a [holdfast.Mutex] to [sync.Locker], for code that accepts no other lock.
 //
-// A sync.Locker has no context and no errors, so it cannot say that its lock is lost. A function
-// of the program hears of it. If you can change the code, use the Mutex itself: its Do ends the
-// context of the work.
+// A sync.Locker has no context and no errors, so it cannot signal that its lock is lost. A callback of the
+// program receives the loss. If you can change the code, use the Mutex itself: Do ends the context of the
+// work when the lock is lost.
 package locker
 
 import (

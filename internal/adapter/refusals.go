@@ -73,6 +73,16 @@ func NotSentError(who string, err error) error {
 	return fmt.Errorf("%w: %s: %w", store.ErrNotSent, who, err)
 }
 
+// Who names the client library in front of an error, and the server unless the error does.
+func Who(library, addr string, err error) string {
+	for _, word := range strings.FieldsFunc(addr, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if strings.Contains(word, ":") && strings.Contains(err.Error(), word) {
+			return library
+		}
+	}
+	return library + ": " + addr
+}
+
 // code returns the code word of an error message.
 //
 // A missing permission is NOPERM for a command of the client, and ERR with a sentence for a

@@ -15,7 +15,7 @@ import (
 
 // manual is the page that says which permissions a client needs. The clients of secured
 // servers get exactly these, so the page is complete and up to date.
-const manual = "docs/operating.md"
+const manual = "docs/server.md"
 
 // Rights returns the permissions that the manual gives a client of the server, secured or not,
 // as arguments of ACL SETUSER.

@@ -23,7 +23,7 @@ import (
 )
 
 // EnvServers names the environment variable that says how servers are started. By default they
-// are open. "secured" starts them as docs/operating.md recommends: with TLS only, and with a
+// are open. "secured" starts them as docs/server.md recommends: with TLS only, and with a
 // default user who has only the permissions that the page lists, for the keys and channels of
 // one tenant. The harness has its own user.
 //

@@ -30,7 +30,7 @@ type Item struct {
 	NoRenewal   bool  // not renewed: only its end is watched; after Add for the renewer only
 	step        step
 	unconfirmed bool // pushed, and not confirmed yet
-	cut         cut
+	rule        deadlineRule
 }
 
 // step says how far the next renewal is.
@@ -38,17 +38,17 @@ type step uint8
 
 const (
 	idle     step = iota // not due
-	waiting              // due, and waiting for its turn at a late server
+	waiting              // due, and waiting for room at a late server
 	underWay             // sent
 )
 
-// cut says what later answers may do to the deadline.
-type cut uint8
+// deadlineRule says what later answers may do to the deadline.
+type deadlineRule uint8
 
 const (
-	uncut     cut = iota
-	shortened     // TTL is the longest from now on, see Renewer.Shorten
-	over          // nothing: a caller has seen that the lease is lost
+	unbound   deadlineRule = iota
+	shortened              // TTL is the longest from now on, see Renewer.Shorten
+	over                   // nothing: a caller has seen that the lease is lost
 )
 
 // Limits are the limits of one lease.

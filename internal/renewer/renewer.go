@@ -66,7 +66,7 @@ type Config struct {
 	Lost func(it *Item, reason Reason)
 	// Timeout is after how long a request counts as late, and the next one may be sent. A third of the
 	// TTL of each lease, and its old deadline, count too. An answer is taken for longer, see
-	// [leasetime.RenewalLimit].
+	// [leasetime.RenewalLimit] and, for a short lease, sending.limit.
 	Timeout time.Duration
 	// Late is the error of a request that is late; nil: the end of a context.
 	Late error
@@ -99,6 +99,8 @@ type Renewer struct {
 
 	groups map[string]*group
 	paused []*group // late groups that had no request under way for a moment
+
+	took time.Duration // how long the last request took that was answered
 
 	// awaited has a channel for each lease whose renewal somebody waits for, see Shorten.
 	awaited map[*Item]chan struct{}
@@ -145,11 +147,11 @@ func (r *Renewer) add(it *Item, since, ttl, now time.Duration) bool {
 // other. The next renewal does not move back either. Otherwise a lease that was extended to a
 // shorter TTL would be due all the time.
 func (it *Item) countFrom(sent, ttl time.Duration) {
-	if it.cut == over {
+	if it.rule == over {
 		it.next = it.Deadline()
 		return
 	}
-	if it.cut == shortened {
+	if it.rule == shortened {
 		ttl = min(ttl, it.TTL)
 	}
 	d := leasetime.Deadline(sent, ttl)
@@ -161,7 +163,7 @@ func (it *Item) countFrom(sent, ttl time.Duration) {
 	it.Limits.noteDeadline(d)
 	it.due = max(it.due, leasetime.RenewAt(sent, ttl))
 	it.next = min(it.due, d)
-	it.leaveTurn()
+	it.stopWaiting()
 	if it.noRenewalFollows() || it.step == underWay {
 		it.next = d
 	}
@@ -178,7 +180,7 @@ func (a Asked) report(waiting int, sent, now time.Duration) Report {
 }
 
 // RenewNow renews at once the leases that match selects, because they may be lost. It skips
-// leases without renewal, and those whose renewal is under way or waits for its turn.
+// leases without renewal, and those whose renewal is under way or waits for room.
 func (r *Renewer) RenewNow(match func(*Item) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,7 +219,7 @@ func (r *Renewer) Expire(it *Item) bool {
 	if it.index >= 0 && it.Deadline() > r.cfg.Now() {
 		return false
 	}
-	it.cut = over
+	it.rule = over
 	return true
 }
 
@@ -257,14 +259,14 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 	if it.index < 0 {
 		return nil, false
 	}
-	it.TTL, it.cut = min(it.TTL, ttl), max(it.cut, shortened)
+	it.TTL, it.rule = min(it.TTL, ttl), max(it.rule, shortened)
 	if d := leasetime.Deadline(now, ttl); d < it.Deadline() {
 		it.trust.Store(int64(d))
 		it.Limits.noteDeadline(d) // NotAfter is later
 	}
 	it.due = min(it.due, leasetime.RenewAt(now, ttl))
 	it.next = min(it.next, it.Deadline())
-	it.leaveTurn()
+	it.stopWaiting()
 	if !it.noRenewalFollows() && it.step == idle {
 		it.next = min(it.next, it.due)
 	}
@@ -284,7 +286,7 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 
 // within is ttl, but no more than the lease was shortened to.
 func (it *Item) within(ttl time.Duration) time.Duration {
-	if it.cut == shortened {
+	if it.rule == shortened {
 		return min(ttl, it.TTL)
 	}
 	return ttl
@@ -305,7 +307,7 @@ func (r *Renewer) StopRenewal(it *Item) {
 	defer r.mu.Unlock()
 	it.NoRenewal = true
 	if it.index >= 0 && it.noRenewalFollows() {
-		it.leaveTurn()
+		it.stopWaiting()
 		it.next = it.Deadline()
 		heap.Fix(&r.queue, int(it.index))
 	}
@@ -403,7 +405,7 @@ func (r *Renewer) tick() {
 // takeDue removes the leases whose deadline has passed, and picks those whose
 // renewal is due, by group. If one is, those that are nearly due fill its batch up, and no more: with
 // many leases, each would otherwise be renewed earlier, and so more often. The leases of late groups
-// wait for their turn. The confirmation of a pushed grant does not: the server has just sent that.
+// wait for room. The confirmation of a pushed grant does not: the server has just sent that.
 //
 // The queue is a heap by next, the instant at which something must happen to a lease. For example, at
 // 10.0 s the queue has A (next 10.0 s), B (next 10.1 s, same group), C (next 10.1 s, another group). All
@@ -426,7 +428,7 @@ func (r *Renewer) takeDue(now time.Duration) (lost []*Item, due map[string][]Ask
 			if it.next > now {
 				break
 			}
-			r.takeTurn(g, it, now)
+			r.waitForRoom(g, it, now)
 			if late == nil {
 				late = make(map[*group]bool)
 			}
@@ -458,14 +460,21 @@ type sending struct {
 	batch []Asked
 	sent  time.Duration
 	bound time.Duration // after that it counts as late
+	ends  time.Duration // then the request ends, unless another one has renewed a lease of the batch
 	whole bool          // the bound is all of the time that a request may have
 	late  bool          // it counts as late, or has ended; guarded by the renewer's mu
 }
 
-// limit sets after how long the batch counts as late, and returns how long an answer is taken. r.mu is
-// held.
-func (s *sending) limit(timeout time.Duration) (limit time.Duration) {
-	limit, whole := time.Duration(math.MaxInt64), timeout
+// limit sets after how long the batch counts as late, and returns how long an answer is taken. took is how long the
+// last answer took. r.mu is held.
+//
+// A process that gets its processor rarely reads each answer late. So the answer to the renewal of a short lease is
+// taken for longer than the bound, after which the next renewal goes out. A store notices a dead connection after a
+// part of that time. And if answers take long anyway, the next renewal waits for that, because it would need another
+// connection.
+func (s *sending) limit(timeout, took time.Duration) (limit time.Duration) {
+	limit, bound, whole := time.Duration(math.MaxInt64), timeout, timeout
+	s.ends = limit
 	for _, a := range s.batch {
 		// A renewal that arrives after the old deadline has no effect. So the request
 		// ends then, by the clock of the client.
@@ -473,13 +482,21 @@ func (s *sending) limit(timeout time.Duration) (limit time.Duration) {
 		if a.unconfirmed {
 			left = leasetime.ConfirmWithin(left)
 		}
-		if !patient(a.Hold) {
-			left = min(left, leasetime.RenewalLimit(a.TTL, s.sent-a.due))
-			whole = leasetime.RequestLimit(whole, a.TTL)
+		if patient(a.Hold) {
+			limit = min(limit, left)
+			continue
 		}
-		limit = max(min(limit, left), 0)
+		part := leasetime.RenewalLimit(a.TTL, s.sent-a.due)
+		whole = leasetime.RequestLimit(whole, a.TTL)
+		bound = min(bound, max(part, took+took/2), left)
+		if part < timeout && !a.unconfirmed {
+			s.ends, part = min(s.ends, left), min(timeout, 4*part)
+			left = part // not the end of the lease, which another answer may move
+		}
+		limit = min(limit, left, part)
 	}
-	s.bound = min(timeout, limit)
+	limit = max(limit, 0)
+	s.bound = max(min(bound, limit), 0)
 	s.whole = s.bound >= whole
 	return limit
 }
@@ -495,24 +512,44 @@ func patient(h Hold) bool {
 func (r *Renewer) renew(g *group, batch []Asked) {
 	s := &sending{g: g, batch: batch, sent: r.cfg.Now()}
 	r.mu.Lock()
-	limit := s.limit(r.cfg.Timeout)
+	limit := s.limit(r.cfg.Timeout, r.took)
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.ctx, limit)
 	defer cancel()
 	if s.bound < limit {
-		r.work.Add(1)
-		timer := time.AfterFunc(s.bound, func() {
-			defer r.work.Done()
-			r.noteLate(s)
-		})
-		defer func() {
-			if timer.Stop() {
-				r.work.Done()
+		defer r.after(s.bound, func() { r.noteLate(s) })()
+	}
+	if s.ends < limit {
+		defer r.after(s.ends, func() {
+			if !r.trusted(s.batch) {
+				cancel()
 			}
-		}()
+		})()
 	}
 	outcomes, err := r.cfg.Renew(ctx, batch)
 	r.note(s, outcomes, err)
+}
+
+// after calls f later, unless stop is called before.
+func (r *Renewer) after(d time.Duration, f func()) (stop func()) {
+	r.work.Add(1)
+	timer := time.AfterFunc(d, func() {
+		defer r.work.Done()
+		f()
+	})
+	return func() {
+		if timer.Stop() {
+			r.work.Done()
+		}
+	}
+}
+
+// trusted reports whether a lease of the batch is still trusted.
+func (r *Renewer) trusted(batch []Asked) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.cfg.Now()
+	return slices.ContainsFunc(batch, func(a Asked) bool { return a.index >= 0 && a.Deadline() > now })
 }
 
 // noteLate notes that a request has no answer in time.
@@ -542,6 +579,9 @@ func (r *Renewer) note(s *sending, outcomes []Outcome, err error) {
 	r.mu.Lock()
 	wasLate := s.late
 	s.late = true
+	if err == nil {
+		r.took = now - s.sent
+	}
 	for i, a := range s.batch {
 		if !wasLate {
 			a.step = idle

@@ -3,6 +3,7 @@ package renewer
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,10 +284,9 @@ func TestALateAnswerStillRenewsTheLease(t *testing.T) {
 // A short lease has time for three renewals, although one may take longer than the lease lasts.
 func TestARenewalOfAShortLeaseLeavesTimeForAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		lost := true // the first request, or its answer
+		var asked atomic.Bool
 		s.answer = func(ctx context.Context, batch []Asked) ([]Outcome, error) {
-			if lost {
-				lost = false
+			if !asked.Swap(true) { // the first request, or its answer, is lost
 				return hang(ctx, batch)
 			}
 			return make([]Outcome, len(batch)), nil
@@ -443,5 +443,50 @@ func TestAllListsTheLeases(t *testing.T) {
 		all := s.renewer.All()
 		assert.True(t, len(all) == 1 && all[0] == b, "in care: %v", all)
 		assert.False(t, s.renewer.Remove(a), "a lease was removed twice")
+	})
+}
+
+// A process that gets its processor rarely reads each answer late. Its lease lives as long as an answer comes well
+// before the end of the lease, although the next renewal goes out before.
+func TestAShortLeaseOutlivesLateAnswers(t *testing.T) {
+	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second} {
+		bubble(t, func(t *testing.T, s *server) {
+			s.answer = func(ctx context.Context, batch []Asked) ([]Outcome, error) {
+				select {
+				case <-time.After(ttl / 2):
+					return make([]Outcome, len(batch)), nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			it := s.add(t, "", ttl)
+			time.Sleep(20 * ttl)
+			_, lost := s.lossOf(it)
+			assert.False(t, lost, "a lease of %v was lost, though each answer took half of it", ttl)
+			n := len(s.seen())
+			assert.True(t, n >= 30 && n <= 80, "%d renewals of %v in %v", n, ttl, 20*ttl)
+		})
+	}
+}
+
+// A renewal without an answer ends with the lease, although an answer may be late.
+func TestARenewalOfAShortLeaseEndsWithIt(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		ended := make(chan time.Duration, 10)
+		s.answer = func(ctx context.Context, _ []Asked) ([]Outcome, error) {
+			<-ctx.Done()
+			ended <- s.now()
+			return nil, ctx.Err()
+		}
+		it := s.add(t, "", 2*time.Second)
+		end := it.Deadline()
+		time.Sleep(time.Minute)
+		s.wantLost(t, it, Expired, end)
+		n := len(s.seen())
+		assert.True(t, n >= 2 && n == len(ended), "%d renewals, %d have ended", n, len(ended))
+		for range n {
+			at := <-ended
+			assert.True(t, at <= end, "a renewal has ended %v after its lease", at-end)
+		}
 	})
 }

@@ -16,17 +16,20 @@ import (
 // A name in the tables of the walk: `Type.method`, `function`, `package.Type.method`, or a call of one with arguments.
 var walkName = regexp.MustCompile("`([A-Za-z][\\w.]*)(?:\\([^`]*\\))?`")
 
-// TestTheWalkNamesFunctionsThatExist: the walk of docs/architecture.md leads a reader from function to
-// function, so each of them must be there.
+// TestTheWalkNamesFunctionsThatExist: the walks of these pages lead a reader from function to function, so
+// each of them must be there.
 func TestTheWalkNamesFunctionsThatExist(t *testing.T) {
 	files := readTree(t)
-	_, section, found := strings.Cut(files["docs/architecture.md"], "### The walk through the code\n")
-	assert.MustTrue(t, found, "docs/architecture.md has no section about the walk")
-	section, _, _ = strings.Cut(section, "\n## ")
-	missing, named := missingOnWalk(section, declared(t, files))
-	assert.True(t, named >= 20, "the walk names only %d functions: what was read?", named)
-	for _, name := range missing {
-		t.Errorf("docs/architecture.md: the walk names %s, which does not exist", name)
+	there := declared(t, files)
+	for _, page := range []string{"docs/architecture.md", "docs/quorum.md"} {
+		_, section, found := strings.Cut(files[page], "### The walk through the code\n")
+		assert.MustTrue(t, found, "%s has no section about the walk", page)
+		section, _, _ = strings.Cut(section, "\n## ")
+		missing, named := missingOnWalk(section, there)
+		assert.True(t, named >= 20, "%s: the walk names only %d functions: what was read?", page, named)
+		for _, name := range missing {
+			t.Errorf("%s: the walk names %s, which does not exist", page, name)
+		}
 	}
 }
 

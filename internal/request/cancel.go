@@ -62,7 +62,7 @@ func NewCanceller(s *Sender) *Canceller { return &Canceller{sender: s} }
 // its lease is over here. It sends until the record says what became of the hold, or until the
 // instant at which the hold has certainly expired.
 func (c *Canceller) Cancel(a Attempt, until time.Duration) {
-	c.Until(Message{Known: until, Silent: until, Send: c.cancel(script.Cancel, a)})
+	c.Until(Message{Until: until, SilentUntil: until, Send: c.cancel(script.Cancel, a)})
 }
 
 // CancelUnknown releases what an attempt of unknown outcome may have been granted, or may yet be
@@ -76,7 +76,7 @@ func (c *Canceller) CancelRun(a Attempt) { c.cancelUnknown(script.CancelRun, a) 
 
 func (c *Canceller) cancelUnknown(action *script.Script, a Attempt) {
 	until := c.sender.Now() + a.TTL
-	c.Until(Message{Known: until, Silent: until, Late: a.TTL, Send: c.cancel(action, a)})
+	c.Until(Message{Until: until, SilentUntil: until, WatchLate: a.TTL, Send: c.cancel(action, a)})
 }
 
 func (c *Canceller) cancel(action *script.Script, a Attempt) func(context.Context) (bool, error) {
@@ -97,7 +97,7 @@ func (c *Canceller) CancelWaiter(a Attempt, number uint64) {
 	until := now + a.TTL
 	gone := until + leasetime.WaiterTTL(a.TTL)
 	c.Until(Message{
-		Known: until, Silent: gone, Late: a.TTL, Send: c.cancel(script.Cancel, a),
+		Until: until, SilentUntil: gone, WatchLate: a.TTL, Send: c.cancel(script.Cancel, a),
 		again: c.remember(a, number, now, gone+Outage),
 	})
 }
@@ -140,7 +140,7 @@ func (c *Canceller) Stray(number uint64) {
 	// If a goroutine is still cancelling the attempt, that goroutine receives from again.
 	// Otherwise this message does.
 	now := c.sender.Now()
-	c.send(Message{Known: now, Silent: now + one.TTL, Send: func(ctx context.Context) (bool, error) {
+	c.send(Message{Until: now, SilentUntil: now + one.TTL, Send: func(ctx context.Context) (bool, error) {
 		select {
 		case <-one.again:
 			return c.cancel(script.Cancel, one.Attempt)(ctx)
@@ -167,13 +167,13 @@ const maxOutage = 256
 
 // Message is a request that Until sends until the server knows of it.
 type Message struct {
-	Send   func(ctx context.Context) (known bool, err error)
-	Known  time.Duration // after this instant the server need not know of it
-	Silent time.Duration // until this instant it is sent to a server that does not answer
-	Late   time.Duration // if not 0: what it cancels may arrive after a silence, and is then watched for this long
-	again  <-chan struct{}
+	Send        func(ctx context.Context) (known bool, err error)
+	Until       time.Duration // after this instant the server need not know of it
+	SilentUntil time.Duration // until this instant it is sent to a server that does not answer
+	WatchLate   time.Duration // if not 0: what it cancels may arrive after a silence, and is then watched for this long
+	again       <-chan struct{}
 
-	outlasts bool // Silent is over, and it is sent for an [Outage]
+	outlasts bool // SilentUntil is over, and it is sent for an [Outage]
 }
 
 // Until sends a message in the background. It stops when the server knows of it or refuses
@@ -199,10 +199,10 @@ func (c *Canceller) send(m Message) bool {
 		}()
 		for tries := 0; ; tries++ {
 			known, err := m.Send(s.Life.Context())
-			until := m.Known
+			until := m.Until
 			if err != nil {
 				until = c.silent(&m)
-			} else if m.Late = 0; m.outlasts {
+			} else if m.WatchLate = 0; m.outlasts {
 				// The outage is over. If the server falls silent again, that is another one.
 				m.outlasts = false
 				c.outlasting.Add(-1)
@@ -229,17 +229,17 @@ func (c *Canceller) send(m Message) bool {
 // silent notes that the server has not answered a message, and returns until when to send it.
 func (c *Canceller) silent(m *Message) (until time.Duration) {
 	now := c.sender.Now()
-	if m.Late == 0 {
-		return m.Silent
+	if m.WatchLate == 0 {
+		return m.SilentUntil
 	}
-	m.Known = max(m.Known, now+m.Late)
-	if now >= m.Silent && !m.outlasts {
+	m.Until = max(m.Until, now+m.WatchLate)
+	if now >= m.SilentUntil && !m.outlasts {
 		if m.outlasts = c.outlasting.Add(1) <= maxOutage; !m.outlasts {
 			c.outlasting.Add(-1)
-			return m.Silent
+			return m.SilentUntil
 		}
 	}
-	return m.Silent + Outage
+	return m.SilentUntil + Outage
 }
 
 // Pending returns how many messages are being sent in the background.

@@ -23,6 +23,24 @@ func Refusal(err error) *store.ServerError {
 // or nothing was sent.
 func Definite(err error) bool { return Refusal(err) != nil || errors.Is(err, store.ErrNotSent) }
 
+// MayRunLate reports whether err is a refusal that says only in which state the server or the connection
+// is. The refused request has not run. But if something on the way has copied it, the copy may run when
+// that state is over. What the script itself has refused, it refuses again.
+//
+// After such a refusal a call says that nothing is known, or it cancels, if a late copy would change what
+// the caller goes on to do.
+func MayRunLate(err error) bool {
+	refused := Refusal(err)
+	if refused == nil {
+		return false
+	}
+	switch refused.Code {
+	case "OOM", "NOAUTH":
+		return true
+	}
+	return refused.Transient()
+}
+
 // Transient reports whether the next try may succeed.
 func Transient(err error) bool {
 	refused := Refusal(err)

@@ -125,7 +125,7 @@ func TestWaitsAreShownUnderTheAttemptThatHolds(t *testing.T) {
 		y := wire.WaitNote{Name: "y", ID: "c/3", Since: since, Breaks: true}
 		waits.Show("c/1", "first", x)
 		waits.Show("c/1", "second", y)
-		x.Looks = 7
+		x.Repeats = 7
 		waits.Show("c/1", "first", x) // says so again
 		assert.True(t, waits.AnyFor("x") && !waits.AnyFor("z"),
 			"For must know x, which is waited for, and not z")

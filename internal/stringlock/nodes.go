@@ -283,7 +283,7 @@ func (n *Nodes) clear(i int, limit time.Duration, k Lock, doubt bool, sent func(
 		channel = ""
 	}
 	until := clock.Now() + k.TTL
-	n.until.Until(request.Message{Known: until, Silent: until, Send: func(ctx context.Context) (bool, error) {
+	n.until.Until(request.Message{Until: until, SilentUntil: until, Send: func(ctx context.Context) (bool, error) {
 		defer sent()
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()

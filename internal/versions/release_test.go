@@ -220,10 +220,10 @@ func TestReadmeFromAnEmptyDirectory(t *testing.T) {
 	page, _, _ = strings.Cut(page, "\n## ")
 	blocks := strings.Split(page, "```")
 	assert.MustTrue(t, len(blocks) == 7,
-		"Install has %d blocks of code; want 3: commands, a program, commands", len(blocks)/2)
-	commands, _ := strings.CutPrefix(blocks[1], "sh\n")
+		"Install has %d blocks of code; want 3: commands for today, a program, commands for a release", len(blocks)/2)
+	workspace, _ := strings.CutPrefix(blocks[1], "sh\n")
 	program, _ := strings.CutPrefix(blocks[3], "go\n")
-	workspace, _ := strings.CutPrefix(blocks[5], "sh\n")
+	commands, _ := strings.CutPrefix(blocks[5], "sh\n")
 	// The tests of the tool build it, too.
 	workspace, _, _ = strings.Cut(workspace, "(cd ../holdfast && make build)")
 

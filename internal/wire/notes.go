@@ -48,11 +48,11 @@ func InnerField(number string) string { return "inner:" + number }
 
 // WaitNote is one wait.
 type WaitNote struct {
-	Name   string    // of the lock
-	ID     string    // the attempt that waits, or that of [LocalWait]
-	Since  time.Time // by the client's clock
-	Breaks bool      // it ends rather than stay in a deadlock
-	Looks  uint64    // how often the client has said so again: a higher number is a later word
+	Name    string    // of the lock
+	ID      string    // the attempt that waits, or that of [LocalWait]
+	Since   time.Time // by the client's clock
+	Breaks  bool      // it ends rather than stay in a deadlock
+	Repeats uint64    // how often the client has said so again: a higher number is a later word
 }
 
 // localMark begins the ID of a wait inside a process. No client has it in its ID.
@@ -80,7 +80,7 @@ func Waits(list []WaitNote) string {
 		}
 		since := strconv.FormatInt(w.Since.UnixMilli(), 10)
 		b.WriteString(url.QueryEscape(w.Name) + "," + w.ID + "," + since + "," + flag + "," +
-			Number(w.Looks))
+			Number(w.Repeats))
 	}
 	return b.String()
 }
@@ -99,7 +99,7 @@ func ParseWaits(word string) (list []WaitNote) {
 		}
 		one := WaitNote{Name: name, ID: parts[1], Since: time.UnixMilli(since), Breaks: parts[3] == "b"}
 		if len(parts) > 4 {
-			one.Looks, _ = strconv.ParseUint(parts[4], 10, 64)
+			one.Repeats, _ = strconv.ParseUint(parts[4], 10, 64)
 		}
 		list = append(list, one)
 	}

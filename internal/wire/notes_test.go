@@ -35,7 +35,7 @@ func TestNotesOfAnotherForm(t *testing.T) {
 		assert.True(t, got == nil, "%q: %v", word, got)
 	}
 	got := ParseWaits("a,c/1,5,b,x,later;b,c/2,6,-")
-	assert.True(t, len(got) == 2 && got[0].Breaks && !got[1].Breaks && got[0].Looks == 0, "a later version: %v", got)
+	assert.True(t, len(got) == 2 && got[0].Breaks && !got[1].Breaks && got[0].Repeats == 0, "a later version: %v", got)
 	client, local := LocalClient("c/1")
 	assert.True(t, !local, "%q waits inside its process", client)
 	client, local = LocalClient(LocalWait("c", 1))

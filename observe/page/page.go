@@ -8,8 +8,8 @@
 //	…
 //	mux.Handle("/locks/", http.StripPrefix("/locks", p))
 //
-// The page reads the locks by [holdfast.Client.List], again and again, while somebody looks
-// at it. All viewers share these reads. docs/page.md describes the page and its API.
+// While at least one viewer has the page open, the page reads the locks by [holdfast.Client.List] at an
+// interval. All viewers share these reads. docs/page.md describes the page and its API.
 package page
 
 import (

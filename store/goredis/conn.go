@@ -17,7 +17,7 @@ import (
 // time that the request has.
 const (
 	doubtAfter  = time.Second
-	doubtRested = 250 * time.Millisecond // if it had rested
+	doubtRested = 250 * time.Millisecond // if it had rested, or if a renewal is under way
 	doubtShare  = 4
 	// restedAfter is for how long a connection has not been used then.
 	restedAfter = 2 * time.Second
@@ -33,11 +33,11 @@ type conn struct {
 	own      *own
 	asked    atomic.Int64 // when the present request was written, in ns since own.made; 0: it is idle
 	answered atomic.Int64 // when it has answered last
-	retired  atomic.Bool  // it was idle and may be dead: nothing more is written
+	retired  atomic.Bool  // it may be dead, or has no login: nothing more is written
 	doubted  atomic.Bool  // the present request has no answer for long
 	over     atomic.Bool  // it was given up, and has no answer
-	noLogin  atomic.Bool  // the server wants a login that this connection does not have
 	silent   bool         // the present request may be silent by right; of go-redis' goroutine
+	script   bool         // the present request is a script; of the same goroutine
 
 	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
 	deadline time.Time  // of reading, as go-redis has set it
@@ -46,16 +46,18 @@ type conn struct {
 }
 
 // noLogin begins the answer of a server that has got a password since. go-redis takes such a connection for one
-// that is logged in, and would use it first, because it is the newest. Older ones are served on.
-var noLogin = []byte("-NOAUTH ")
+// that is logged in, and would use it first, because it is the newest. Older ones are served on. So the connection
+// is retired when it has answered a script like that, and not before: its caller wants to know the refusal.
+var noLogin, scripts = []byte("-NOAUTH "), []byte("\r\neval")
 
-var errRetired error = notSentError{errors.New("the connection has rested for too long")}
+var errRetired error = notSentError{errors.New("the connection is left: it has rested for too long, or has no login")}
 
 func (c *conn) Write(b []byte) (int, error) {
 	if c.retired.Load() {
 		return 0, errRetired
 	}
 	c.silent = c.own.patient.Load() > 0 && waits(b)
+	c.script = bytes.Contains(b[:min(len(b), 16)], scripts)
 	c.doubted.Store(false)
 	c.asked.Store(int64(c.own.now()))
 	return c.Conn.Write(b)
@@ -90,7 +92,7 @@ func (c *conn) patience(deadline time.Time) time.Duration {
 		return 0
 	}
 	wait := doubtAfter
-	if time.Duration(asked-c.answered.Load()) > restedAfter {
+	if time.Duration(asked-c.answered.Load()) > restedAfter || c.own.renewed.Load() > 0 {
 		wait = doubtRested
 	}
 	if deadline.IsZero() {
@@ -158,8 +160,8 @@ func (c *conn) lookOnce() (givenUp bool) {
 func (c *conn) read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		if bytes.HasPrefix(b[:n], noLogin) {
-			c.noLogin.Store(true)
+		if c.script && bytes.HasPrefix(b[:n], noLogin) {
+			c.retired.Store(true)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -195,7 +197,7 @@ type plainConn struct {
 }
 
 func (c *plainConn) SyscallConn() (syscall.RawConn, error) {
-	if c.retired.Load() || c.noLogin.Load() {
+	if c.retired.Load() {
 		return nil, errRetired
 	}
 	return c.raw.SyscallConn()

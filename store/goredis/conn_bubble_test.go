@@ -153,3 +153,34 @@ func TestARestedConnectionIsRetired(t *testing.T) {
 		assert.True(t, errors.Is(err, errRetired), "%v", err)
 	})
 }
+
+// A connection that has refused a script because it has no login is not written to any more, with TLS too. As it is
+// made, it may be refused: then the caller wants to know.
+func TestAConnectionWithoutALoginIsLeft(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		refused := func(request string) {
+			go func() { _, _ = w.other.Write([]byte("-NOAUTH Authentication required.\r\n")) }()
+			_, err := w.ask(request, time.Minute)
+			assert.Must(t, err)
+		}
+		refused("*2\r\n$5\r\nhello\r\n$1\r\n3\r\n")
+		refused("*3\r\n$7\r\nevalsha\r\n$40\r\n0123456789012345678901234567890123456789\r\n$1\r\n0\r\n")
+		_, err := w.conn.Write([]byte("*1\r\n$4\r\nping\r\n"))
+		assert.True(t, errors.Is(err, errRetired), "%v", err)
+	})
+}
+
+// A lease may be short, so a renewal is in doubt early.
+func TestARenewalIsInDoubtEarly(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		w.own.renewed.Add(1)
+		go func() {
+			time.Sleep(doubtRested - time.Millisecond)
+			assert.False(t, w.doubted(), "in doubt too early")
+			time.Sleep(2 * time.Millisecond)
+			assert.True(t, w.doubted(), "not in doubt")
+		}()
+		_, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.True(t, errors.Is(err, os.ErrDeadlineExceeded), "%v", err)
+	})
+}

@@ -25,15 +25,15 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 			addr, broke, refusal.Message)
 	}
 	if broke == nil && classify(ctx, err) == adapter.NotSent {
-		return adapter.NotSentError("goredis: "+addr, err)
+		return adapter.NotSentError(adapter.Who("goredis", addr, err), err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
 	}
 	if broke != nil {
-		return fmt.Errorf("goredis: %s: %w, after %w", addr, err, asText(broke))
+		return fmt.Errorf("%s: %w, after %w", adapter.Who("goredis", addr, err), err, asText(broke))
 	}
-	return fmt.Errorf("goredis: %s: %w", addr, err)
+	return fmt.Errorf("%s: %w", adapter.Who("goredis", addr, err), err)
 }
 
 // asText returns err as a text if it is a refusal, because it does not answer the last

@@ -8,28 +8,29 @@
 //
 // The store borrows the client, and its owner closes it. All requests use connections of the store's own,
 // made with the client's options (Dialer, TLSConfig, credentials, Limiter, …) and used with its hooks; only a
-// DialHook does not see them. So it does not matter whether the application uses all connections of
-// the client's pool, for example with BLPOP, or has let them rest for so long that a router has
-// forgotten them. Subscriptions share one connection, which the client makes (per node in a Cluster).
+// DialHook does not see them. So a lock does not depend on the client's pool, even if the application uses
+// all of its connections, for example with BLPOP. Subscriptions share one connection, which the client
+// makes (per node in a Cluster).
 //
 // The store has as few connections as it has requests at the same time, usually one or two. To one
-// server it has at most as many as the client's PoolSize, four more that only renewals use, and one for
-// questions. If grants wait for acknowledgements, there are also up to PipelinePoolSize for those. All
+// server it has at most as many as the client's PoolSize, four more that only renewals use, and one that
+// tests silent connections. If grants wait for acknowledgements, there are also up to PipelinePoolSize for those. All
 // are closed when nothing has used them for two minutes, or when a Holdfast client is closed and no
 // other one uses them. The redis client's statistics do not show them. If the redis client is closed, the
 // store's own connections serve on, so a holder can still release its lock; new subscriptions fail.
 //
-// If a request has no answer after a second, after a quarter of a second if its connection had rested, or
-// after a quarter of its time, the store asks on another connection. If the server answers there, the silent
-// connection is dead: its requests end, and those that may be repeated are sent again. If the server does
-// not answer there either, it is slow, and all requests go on waiting. So a slow server gets nothing
-// twice. While somebody waits for a lock, the subscription is asked every two seconds in the same way.
+// If a request has no answer after a second, after a quarter of a second if its connection had rested or a
+// renewal is under way, or after a quarter of its time, the store sends PING on another connection. If the
+// server answers there, the silent connection is dead: its requests end, and those that may be repeated are
+// sent again. If the server does not answer there either, it is slow, and all requests go on waiting. So a slow
+// server gets nothing twice. While a caller waits for a lock, the store tests the subscription every two
+// seconds in the same way.
 //
 // By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout, whatever
 // the context says. It also sends a command up to four times without telling its caller. Both
-// matter to a lock: the first delays the news that a lease is lost, and the second turns a
+// matter to a lock: the first delays the signal that a lease is lost, and the second turns a
 // request that took effect into a refusal, or lets it take effect twice. So the store returns when the
-// context ends, and repeats requests itself, see [Store.Run].
+// context ends, and repeats requests itself. See [Store.Run].
 package goredis
 
 import (

@@ -67,6 +67,7 @@ type own struct {
 	follows bool          // the client follows a primary
 	others  chan struct{} // a place for each request that is not a renewal
 	patient atomic.Int32  // requests that wait for acknowledgements
+	renewed atomic.Int32  // renewals that are under way
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
 	pool    *hooked    // nil: none
@@ -240,6 +241,9 @@ func (o *own) send(ctx context.Context, how urgency, cmds commands) error {
 			}
 		}
 		defer func() { <-o.others }()
+	} else {
+		o.renewed.Add(1)
+		defer o.renewed.Add(-1)
 	}
 	if len(cmds.more) > 0 {
 		o.patient.Add(1)
@@ -335,13 +339,14 @@ func (o *own) answers(ctx context.Context) bool {
 	return o.ping(ctx, pool)
 }
 
-// ping asks on a connection that is not retired. A refusal is an answer, too.
+// ping asks on a connection that is not retired. A refusal is an answer, too, and so is what has shown that the
+// connection is dead.
 func (o *own) ping(ctx context.Context, pool *redis.Client) bool {
 	err := pool.Ping(ctx).Err()
 	for tries := 0; err != nil && errors.Is(err, errRetired) && tries < cap(o.others)+spareForRenewals; tries++ {
 		err = pool.Ping(ctx).Err()
 	}
-	return err == nil || serverError(err) != nil
+	return err == nil || serverError(err) != nil || errors.Is(err, errGivenUp)
 }
 
 // watch makes a conn of a new connection.

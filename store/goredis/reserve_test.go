@@ -2,8 +2,10 @@ package goredis_test
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,21 +148,54 @@ func TestANewPasswordCostsNoLease(t *testing.T) {
 	t.Run("the first", func(t *testing.T) {
 		newPassword(t, redis.Options{}, "CONFIG", "SET", "requirepass", "new")
 	})
+	t.Run("the first, and no look at the socket, as with TLS", func(t *testing.T) {
+		newPassword(t, redis.Options{Dialer: covered}, "CONFIG", "SET", "requirepass", "new")
+	})
+}
+
+// covered dials connections that do not show their sockets.
+func covered(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(redistest.Router).Dial(ctx, network, addr)
+	return struct{ net.Conn }{c}, err
+}
+
+// refusedBeside makes requests at the same time, until one of them is refused on a connection that it made.
+func refusedBeside(t *testing.T, proxy *redistest.Proxy, st *goredis.Store) {
+	t.Helper()
+	proxy.Delay(50 * time.Millisecond)
+	defer proxy.Pass()
+	var refused atomic.Int32
+	for refused.Load() == 0 {
+		var all sync.WaitGroup
+		for range st.Connections() + 1 {
+			all.Go(func() {
+				if _, err := st.Run(t.Context(), script.Inspect, []string{"holdfast:{b}"}, nil); err != nil {
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+	}
 }
 
 func newPassword(t *testing.T, options redis.Options, change ...any) {
 	t.Helper()
 	s := redistest.Start(t, adaptertest.Free)
 	s.Do(t, "ACL", "SETUSER", "ann", "on", ">old", "~*", "&*", "+@all")
-	options.Addr, options.PoolSize = s.Addr(), 4
+	proxy := redistest.NewProxy(t, s.Addr())
+	options.Addr, options.PoolSize = proxy.Addr(), 4
 	rdb := dialling(t, &options)
 	renewed := make(observer, 100)
-	c, err := holdfast.New(goredis.New(rdb), holdfast.Config{TTL: 2 * time.Second, Observer: renewed})
+	st := goredis.New(rdb)
+	c, err := holdfast.New(st, holdfast.Config{TTL: 2 * time.Second, Observer: renewed})
 	assert.Must(t, err)
 	l, err := c.Mutex("a").Lock(t.Context())
 	assert.Must(t, err)
 	s.Do(t, change...)
-	assert.NoError(t, redistest.Next(t, "a renewal", renewed))
+	refusedBeside(t, proxy, st)
+	for range 2 {
+		assert.NoError(t, redistest.Next(t, "a renewal", renewed))
+	}
 	assert.NoError(t, l.Release(t.Context()))
 	assert.NoError(t, c.Close(t.Context()))
 }

@@ -16,13 +16,13 @@ import (
 
 // maxSilence is how long a connection may be silent while somebody waits for a push, before it gets a
 // PING. If it has no answer after half as long again, and the server answers elsewhere, it is given up.
-// So a waiter whose connection a router has forgotten is served within some seconds. While nobody waits,
-// nothing is sent.
+// So a waiter whose connection a router has forgotten is served within 5 s. While nobody waits, nothing is
+// sent.
 const maxSilence = 2 * time.Second
 
-// serverSilence is how many times maxSilence a subscription lasts at a server that does not answer
-// elsewhere either.
-const serverSilence = 15
+// serverDoubts is how often the server may not answer elsewhere either, before the subscription is given up all
+// the same. At a server that is silent, this takes 30 s.
+const serverDoubts = 20
 
 // A server that was replaced and lives on keeps its subscriptions, but receives no pushes. So
 // a subscription checks that it is where pushes come from. In a Cluster it compares with what
@@ -87,17 +87,18 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 		end(err)
 		return false, err
 	}
-	var heard atomic.Bool
+	var heard atomic.Int64 // when the server has said something last, in ns since began
+	began := time.Now()
 	var writing sync.WaitGroup
 	ended := make(chan struct{})
-	writing.Go(func() { s.writeChanges(f, ps, &heard, ended, end) })
+	writing.Go(func() { s.writeChanges(f, ps, began, &heard, ended, end) })
 	for {
 		var msg any
 		if msg, err = ps.Receive(f.Context); err != nil && serverError(err) == nil {
 			break
 		}
 		worked = true
-		heard.Store(true)
+		heard.Store(int64(time.Since(began)))
 		if err != nil && endsSession(f, err) {
 			break
 		}
@@ -134,13 +135,57 @@ func endsSession(f *adapter.Feed, err error) bool {
 	return adapter.Transient(refusal) || f.SubscribeRefused("", err)
 }
 
+// quiet decides what to do about a subscription that says nothing. Its times are since the session began.
+// They are times, not ticks: a session that was busy with something else has lost none.
+type quiet struct {
+	longest time.Duration // see maxSilence
+	asked   time.Duration // when it was sent a PING; 0: it has spoken since, or was never asked
+	doubts  int           // since that PING
+}
+
+// sign is what to do about a silent subscription.
+type sign uint8
+
+const (
+	goOn   sign = iota
+	ask         // with a PING
+	doubt       // it has no answer: find out whether the server answers elsewhere
+	giveUp      // it did not, for long
+)
+
+// next says what to do now, and when to look again. heard is when the server has said something last, and awaited
+// whether somebody waits for a push.
+//
+// If the subscription has rested when a wait begins, it is asked at once: it may have been dead for long.
+func (q *quiet) next(now, heard time.Duration, awaited bool) (do sign, again time.Duration) {
+	if heard >= q.asked {
+		q.asked, q.doubts = 0, 0
+	}
+	switch {
+	case !awaited:
+		return goOn, q.longest / 2
+	case q.asked == 0 && now-heard < q.longest:
+		return goOn, heard + q.longest - now
+	case q.asked == 0:
+		q.asked = now
+		return ask, q.longest / 2
+	case now-q.asked < q.longest/2:
+		return goOn, q.asked + q.longest/2 - now
+	case q.doubts == serverDoubts:
+		return giveUp, 0
+	}
+	q.doubts++
+	return doubt, q.longest / 4
+}
+
 // writeChanges sends the server the changed subscriptions, and a PING when it is silent, until
 // the session has ended.
 func (s *Store) writeChanges(
-	f *adapter.Feed, ps *redis.PubSub, heard *atomic.Bool, ended <-chan struct{}, end func(error),
+	f *adapter.Feed, ps *redis.PubSub, began time.Time, heard *atomic.Int64, ended <-chan struct{}, end func(error),
 ) {
-	tick := time.NewTicker(s.feeds.silence / 2)
-	defer tick.Stop()
+	silence := quiet{longest: s.feeds.silence}
+	look := time.NewTimer(s.feeds.silence / 2)
+	defer look.Stop()
 	var check <-chan time.Time
 	if s.retry.Failover {
 		tick := time.NewTicker(checkPrimaryEvery)
@@ -150,7 +195,6 @@ func (s *Store) writeChanges(
 		defer tick.Stop()
 		check = tick.C
 	}
-	silent := 0 // ticks in a row
 	var again <-chan time.Time
 	defer func() {
 		if again != nil {
@@ -170,16 +214,16 @@ func (s *Store) writeChanges(
 			again, err = s.checkDemotion(f)
 		case <-again:
 			again, err = s.checkDemotion(f)
-		case <-tick.C:
-			if silent++; heard.Swap(false) || !f.Awaited() {
-				silent = 0
-			}
-			switch {
-			case silent == 2:
+		case <-look.C:
+			spoke := heard.Load()
+			do, next := silence.next(time.Since(began), time.Duration(spoke), f.Awaited())
+			if do == ask {
 				err = ps.Ping(f.Context)
-			case silent > 2 && (silent > 2*serverSilence || s.answersElsewhere(f)):
+			}
+			if do == giveUp || do == doubt && s.answersElsewhere(f) && heard.Load() == spoke {
 				err = errSilent
 			}
+			look.Reset(next)
 		}
 		if err != nil {
 			end(err)
@@ -255,8 +299,10 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 	if s.cluster != nil {
 		return f.Node != "" && s.cluster.misplaced(f, channel)
 	}
+	ctx, cancel := context.WithTimeout(f.Context, s.feeds.silence/2) // the caller also looks for silence
+	defer cancel()
 	defer s.single.put()
-	count, err := s.single.get().pool.PubSubNumSub(f.Context, channel).Result()
+	count, err := s.single.get().pool.PubSubNumSub(ctx, channel).Result()
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
 }
 

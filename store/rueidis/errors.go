@@ -28,15 +28,16 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 		return adapter.ClosedClient("rueidis")
 	}
 	if broke == nil && classify(ctx, err) == adapter.NotSent {
-		return adapter.NotSentError("rueidis: "+s.addr(), err)
+		return adapter.NotSentError(adapter.Who("rueidis", s.addr(), err), err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = adapter.Timeout(ctx, err)
 	}
 	if broke != nil {
-		return fmt.Errorf("rueidis: %s: %w, after %w", s.addr(), hideForeign(ctx, err), hideForeign(ctx, asText(broke)))
+		return fmt.Errorf("%s: %w, after %w", adapter.Who("rueidis", s.addr(), err),
+			hideForeign(ctx, err), hideForeign(ctx, asText(broke)))
 	}
-	return fmt.Errorf("rueidis: %s: %w", s.addr(), hideForeign(ctx, err))
+	return fmt.Errorf("%s: %w", adapter.Who("rueidis", s.addr(), err), hideForeign(ctx, err))
 }
 
 // isClosed reports whether the user has closed the client. The first request that finds out

@@ -17,10 +17,10 @@
 // lead to the new one. From then on its requests share one pipelined connection.
 //
 // A rueidis client gives up a connection that is silent for its ConnWriteTimeout, 10 s by
-// default. Until then requests on it fail one by one as their contexts end. So a connection that a router
-// has forgotten costs that, and perhaps a lease. [Watch] makes it a quarter of a second. Without
-// Watch, a lease must outlive ConnWriteTimeout and the reconnecting: for leases under half a minute set it to a
-// few seconds.
+// default. Until then, requests on that connection fail one by one as their contexts end. So a connection
+// that a router has forgotten costs 10 s, and perhaps a lease. With [Watch] it costs a quarter of a second.
+// Without Watch, a lease must be longer than ConnWriteTimeout and the time to reconnect. For leases under half
+// a minute, set ConnWriteTimeout to a few seconds.
 package rueidis
 
 import (

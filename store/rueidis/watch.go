@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ const (
 // or gone: nothing is closed, and nothing is sent twice. There is at most one such question at a time for
 // each connection, and none while requests are answered.
 //
-// Only scripts and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
+// Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
 // or WAIT, never closes its connection. But all requests that share a dead connection end with it.
 //
 // Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
@@ -97,12 +98,18 @@ func (w *watched) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
+// prompt are the commands of the store that the server answers at once, and rueidis' own.
+var prompt = [][]byte{
+	[]byte("\r\nEVALSHA\r\n"), []byte("\r\nEVAL\r\n"), []byte("\r\nPING\r\n"), []byte("\r\nSCAN\r\n"),
+	[]byte("\r\nHELLO\r\n"),
+}
+
 // answersAtOnce reports whether a write begins with a command that the server answers at once, and has none
 // that waits for acknowledgements.
 func answersAtOnce(b []byte) bool {
 	first := b[:min(len(b), 24)]
-	return (bytes.Contains(first, []byte("\r\nEVALSHA\r\n")) || bytes.Contains(first, []byte("\r\nEVAL\r\n")) ||
-		bytes.Contains(first, []byte("\r\nPING\r\n"))) && !bytes.Contains(b, []byte("\r\nWAIT"))
+	return slices.ContainsFunc(prompt, func(command []byte) bool { return bytes.Contains(first, command) }) &&
+		!bytes.Contains(b, []byte("\r\nWAIT"))
 }
 
 // Read implements [net.Conn].

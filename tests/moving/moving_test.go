@@ -269,19 +269,12 @@ func TestThePagesShowTheFiles(t *testing.T) {
 	for page, files := range map[string][]string{
 		"setnx.md":          byHand,
 		"../zh-CN/setnx.md": byHand,
-		"redsync.md": {
-			"redsync/calls.go", "redsync/before.go", "redsync/shared.go", "redsync/during.go", "redsync/after.go",
-		},
-		"redislock.md": {
-			"redislock/calls.go", "redislock/before.go", "redislock/shared.go", "redislock/during.go",
-			"redislock/after.go",
-		},
-		"rueidislock.md": {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
-		"redisson.md": {
-			"redisson/Before.java", "redisson/shared.go", "redisson/during.go", "redisson/after.go",
-		},
-		"flock.md":       {"shell/flock-before.sh", "shell/flock-during.sh", "shell/flock-after.sh"},
-		"consul-lock.md": {"shell/consul-before.sh", "shell/consul-during.sh", "shell/consul-after.sh"},
+		"redsync.md":        {"redsync/before.go", "redsync/shared.go"},
+		"redislock.md":      {"redislock/before.go", "redislock/shared.go"},
+		"rueidislock.md":    {"rueidislock/before.go", "rueidislock/during.go", "rueidislock/after.go"},
+		"redisson.md":       {"redisson/Before.java", "redisson/shared.go"},
+		"flock.md":          {"shell/flock-before.sh", "shell/flock-during.sh", "shell/flock-after.sh"},
+		"consul-lock.md":    {"shell/consul-before.sh", "shell/consul-during.sh", "shell/consul-after.sh"},
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "moving", page))
 		assert.Must(t, err)

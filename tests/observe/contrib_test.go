@@ -34,7 +34,7 @@ var (
 )
 
 // page is where the links of the alerts lead.
-const page = "https://github.com/holdfast-go/holdfast/blob/main/docs/observability.md#"
+const page = "https://github.com/holdfast-go/holdfast/blob/main/docs/runbook.md#"
 
 // Each alert has a section on the page, and a link to it. Each has a test in which it
 // fires.
@@ -42,7 +42,7 @@ func TestEveryAlertHasItsSection(t *testing.T) {
 	rules := read(t, "contrib", "prometheus", "alerts.yml")
 	cases := read(t, "contrib", "prometheus", "alerts_test.yml")
 	sections := map[string]bool{}
-	for _, m := range heading.FindAllStringSubmatch(read(t, "docs", "observability.md"), -1) {
+	for _, m := range heading.FindAllStringSubmatch(read(t, "docs", "runbook.md"), -1) {
 		sections[strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")] = true
 	}
 	alerts := alertLine.FindAllStringSubmatch(rules, -1)

@@ -484,7 +484,7 @@ func TestConnectionsThatTheClientLibraryKeepsAreCounted(t *testing.T) {
 		own = "goroutine profile: total 4\n1 @ 0x44d191\n" +
 			"#\t0x12a4314\tgithub.com/holdfast-go/holdfast/verify/workload.running+0x74\tclient.go:255\n\n" +
 			"1 @ 0x4e5645\n" +
-			"#\t0x12a34cb\tgithub.com/holdfast-go/holdfast/verify/workload.(*client).obey+0xcb\tclient.go:148\n\n"
+			"#\t0x12a34cb\tgithub.com/holdfast-go/holdfast/internal/childproc.(*Orders).Obey+0xbe\torders.go:34\n\n"
 		theirs = "1 @ 0x48d40e\n#\t0x12552ce\tgithub.com/redis/rueidis.(*pipe)._backgroundRead+0x18e\tpipe.go:622\n\n" +
 			"1 @ 0x48d40f\n#\t0x1254f36\tgithub.com/redis/rueidis.(*pipe)._backgroundWrite+0x176\tpipe.go:562\n\n"
 		ours = "1 @ 0x48d410\n#\t0x1254f36\tgithub.com/holdfast-go/holdfast.(*Client).listen+0x1\tclient.go:1\n\n"
@@ -543,4 +543,59 @@ func TestAFaultThatTheEndInterruptedIsNotTheLastOne(t *testing.T) {
 	assert.True(t, r.Passed(), "the lock came back after the cut: %+v", r)
 	r = story(90)
 	assert.True(t, !r.Passed(), "nobody got the lock after the cut, and nothing was found")
+}
+
+// A client learns of a grant within 5 s although its connections are dead, once its link is whole. Other faults
+// excuse more.
+func TestAClientLearnsOfItsGrantInTime(t *testing.T) {
+	span := func(name string, from, till float64) []history.FaultSpan {
+		return []history.FaultSpan{{Name: name, From: at(from), Till: at(till)}}
+	}
+	for name, c := range map[string]struct {
+		faults  []history.FaultSpan
+		learned float64 // after the grant
+		passed  bool
+		excused int
+	}{
+		"without a fault":          {nil, 5100, false, 0},
+		"in time":                  {span("forget", 0, 9000), 4900, true, 0},
+		"too late":                 {span("forget", 0, 900), 5100, false, 0},
+		"the link was not whole":   {span("half-open", 5, 1000), 5900, true, 0},
+		"it was whole for long":    {span("half-open", 5, 1000), 6100, false, 0},
+		"a primary was replaced":   {span("crash", 5, 6), 5100, true, 1},
+		"one is replaced later":    {span("crash", 8000, 8010), 5100, false, 0},
+		"one was replaced earlier": {span("crash", -60_000, -59_000), 5100, false, 0},
+	} {
+		r := newStory(c.faults...).
+			note(1, "acquire", "l", "c1/1", held(1, "c1/1")).
+			note(10, "release", "l", "c1/1", held(10, "c2/1")).
+			hold(hold{
+				client: 2, lock: "l", owner: "c2/1", token: token(10), asked: 2, got: 10 + c.learned, over: 9000,
+			}).
+			hold(hold{client: 1, lock: "l", owner: "c1/2", token: token(9050), asked: 2, got: 9050, over: 9060}).
+			results()["recovery"]
+		assert.True(t, r.Passed() == c.passed && r.Excused == c.excused, "%s: %+v", name, r)
+	}
+}
+
+// After a fault that has only forgotten connections, a lock comes back within the time in which that is noticed.
+func TestForgottenConnectionsAreRecoveredFromSoon(t *testing.T) {
+	refused := func(from, till float64) []history.FaultSpan {
+		return []history.FaultSpan{{Name: "refuse", From: at(from), Till: at(till)}}
+	}
+	for name, c := range map[string]struct {
+		others []history.FaultSpan
+		back   float64 // after the end of the fault
+		passed bool
+	}{
+		"in time":                {nil, 5050, true},
+		"too late":               {nil, 5200, false},
+		"after another fault":    {refused(10, 90), 15_050, true},
+		"long after another one": {refused(-30_000, -29_000), 5200, false},
+	} {
+		r := newStory(append(c.others, history.FaultSpan{Name: "forget", From: at(50), Till: at(100)})...).
+			hold(hold{client: 1, lock: "l", owner: "c1/1", token: token(1), asked: 0, got: 100 + c.back, over: 90_000}).
+			results()["recovery"]
+		assert.True(t, r.Passed() == c.passed, "%s: %+v", name, r)
+	}
 }

@@ -112,7 +112,7 @@ On its own servers (--topology, or no server is set), verify can inject every fa
 removes these servers afterwards. On your server (--redis, HOLDFAST_REDIS, REDIS_URL),
 it asks first. There it stops and kills only its own processes, and cuts only its own
 connections. Its keys begin with PREFIX:verify, and it removes them again. The server's
-user needs the permissions in docs/operating.md, with +scan and +unlink.
+user needs the permissions in docs/server.md, with +scan and +unlink.
 
 Faults:
 `)

@@ -3,7 +3,32 @@ package main
 import "slices"
 
 // inKinds are those of what only some kinds of lock do.
-var inKinds = slices.Concat(in("members.go", library, []mutant{{
+var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
+	name: "what a full server has refused cannot run late",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "	case \"OOM\", \"NOAUTH\":\n",
+	mut:  "	case \"NOAUTH\":\n",
+}}), in("election.go", library, []mutant{{
+	name: "a resumption that fails frees the lock beside the former leader",
+	by:   "TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader",
+	old:  "	m.minHold = max(m.minHold, d)\n",
+	mut:  "",
+}}), in("periodic.go", library, []mutant{{
+	name: "a late copy of a refused run takes the period",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "		if request.MayRunLate(err) {\n",
+	mut:  "		if false {\n",
+}}), in("evict.go", library, []mutant{{
+	name: "an eviction after a refused reading does not say what it may end",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "		case request.Refusal(err) != nil && !request.MayRunLate(err):\n",
+	mut:  "		case request.Refusal(err) != nil:\n			return nil, nil\n",
+}}), in("conversion.go", library, []mutant{{
+	name: "a writer writes on after a refused downgrade",
+	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
+	old:  "want == down && request.MayRunLate(err)",
+	mut:  "false",
+}}), in("members.go", library, []mutant{{
 	name: "a hold is released although another reader has joined it",
 	by:   "TestReadersAndWritersThatRaceExcludeEachOtherAndLeakNothing",
 	old:  "func (m *members) alone() bool { return m.shared && m.reading() == 0 }",
@@ -96,7 +121,7 @@ var inKinds = slices.Concat(in("members.go", library, []mutant{{
 }}), in("election.go", library, []mutant{{
 	name: "a leader resumes while the former still believes",
 	by:   "TestARestartedLeaderResumesItsTerm",
-	old:  "until := c.now() + left + left/100 + 2*time.Millisecond\n",
+	old:  "until := c.now() + trustOf(left)\n",
 	mut:  "until := c.now() + left/1000\n",
 }, {
 	name: "a resumption is kept without its acknowledgements",

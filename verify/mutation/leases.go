@@ -63,7 +63,7 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("internal/renewer/renewer.go", library, []mutant{{
 	name: "a renewal takes a loss back that was seen",
 	by:   "TestALossThatWasSeenIsNotTakenBackByALateAnswer",
-	old:  "	it.cut = over\n",
+	old:  "	it.rule = over\n",
 	mut:  "",
 }}), in("internal/leasetime/leasetime.go", unit("./internal/leasetime"), []mutant{{
 	name: "a push counts from its arrival",
@@ -93,12 +93,12 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }, {
 	name: "a cancel ends with the TTL although the server is silent",
 	by:   "TestARunThatAStoppedServerGrantsLaterIsCancelledWithItsPeriod",
-	old:  "	return m.Silent + Outage\n",
-	mut:  "	return m.Silent\n",
+	old:  "	return m.SilentUntil + Outage\n",
+	mut:  "	return m.SilentUntil\n",
 }, {
 	name: "after an outage, one answer ends a cancel",
 	by:   "TestAnAcquisitionThatIsLateAfterAnOutageIsCancelled",
-	old:  "	m.Known = max(m.Known, now+m.Late)\n",
+	old:  "	m.Until = max(m.Until, now+m.WatchLate)\n",
 	mut:  "",
 }}), in("lease.go", library, []mutant{{
 	name: "a hold that is lost, or that Close has released, becomes a lease",

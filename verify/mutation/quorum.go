@@ -8,26 +8,51 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestTokensRiseThoughOneClockIsAheadAndAnotherServerForgets",
 	old:  "return replies, majority.WithoutAhead(replies, counts, r.tokensAhead())",
 	mut:  "return replies, counts",
-}, {
+}}), in("quorum/bid.go", quorum, []mutant{{
 	name: "quorum: a pushed grant counts for as long as any",
 	by:   "TestAPushThatNobodyConfirmsDoesNotCount",
-	old:  "na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)",
-	mut:  "na.countsFrom >= r.acq.countsFrom)",
+	old:  "b.countsFrom >= from && !b.unconfirmed",
+	mut:  "b.countsFrom >= from",
 }, {
 	name: "quorum: a hold from before counts with the new lease",
 	by:   "TestAHoldFromBeforeThePollDoesNotCount",
-	old:  "(!na.holds || na.countsFrom >= r.acq.countsFrom && !na.unconfirmed)",
-	mut:  "(!na.holds || !na.unconfirmed)",
+	old:  "!b.holds || b.countsFrom >= from && !b.unconfirmed",
+	mut:  "!b.holds || !b.unconfirmed",
 }, {
 	name: "quorum: a server that was silent for a lease may hold",
 	by:   "TestALateGrantIsNotKeptOnAMinority",
-	old:  " && now-na.countsFrom < r.acq.ttl {\n",
-	mut:  " && now >= 0 {\n",
+	old:  "return now-b.countsFrom < ttl",
+	mut:  "return now >= 0",
 }, {
+	name: "quorum: a request that arrives after the release is not cancelled",
+	by:   "TestLateAnswersCostNoLeaseWhereEveryServerIsNeeded",
+	old:  "if now < b.unansweredUntil {",
+	mut:  "if now < 0*b.unansweredUntil {",
+}, {
+	name: "quorum: a request without an answer is not cancelled",
+	by:   "TestALostAnswerLeavesNothingBehind",
+	old:  "return !b.holds && !b.queued && now >= b.unansweredUntil",
+	mut:  "return !b.holds && !b.queued",
+}, {
+	name: "quorum: a cancel that failed is given up early",
+	by:   "TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast",
+	old:  "return max(b.askedAt, b.countsFrom) + ttl",
+	mut:  "return b.askedAt + ttl",
+}, {
+	name: "quorum: a grant vouches from its sending",
+	by:   "TestALateQueuedDoesNotUndoAGrant",
+	old:  "\t\tb.heldSince = now\n",
+	mut:  "\t\tb.heldSince = sent\n",
+}, {
+	name: "quorum: a poll without an answer moves the time from which a hold counts",
+	by:   "TestAPollWithoutAnAnswerMovesNoHold",
+	old:  "if !b.queued && !b.holds {",
+	mut:  "if !b.holds || b.holds {",
+}}), in("quorum/round.go", quorum, []mutant{{
 	name: "quorum: a server that joined later may have held since the grant",
 	by:   "TestWhichServersMayHoldAndWhichConfirm",
-	old:  "na.holds && na.heldSince <= r.acq.renewedAt && now-na.countsFrom",
-	mut:  "na.holds && now-na.countsFrom",
+	old:  "na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.ttl)",
+	mut:  "na.holds && na.mayLast(now, r.acq.ttl)",
 }}), in("internal/majority/clock.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: a server that has lost its memory counts at once",
 	by:   "TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown",
@@ -128,7 +153,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestALatePollKeepsThePosition",
 	old:  "	return errors.Is(err, context.DeadlineExceeded) && !isRefusal(err) && !n.isSilent()\n",
 	mut:  "	return errors.Is(err, context.DeadlineExceeded) && isRefusal(err) && !n.isSilent()\n",
-}, {
+}}), in("quorum/owed.go", quorum, []mutant{{
 	name: "quorum: a cancel that found nothing is not sent again",
 	by:   "TestLateAnswersCostNoLeaseWhereEveryServerIsNeeded",
 	old:  "if answer != \"none\" {",
@@ -136,13 +161,13 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }, {
 	name: "quorum: of several late requests one is cancelled",
 	by:   "TestAcquiresThatArriveAfterTheReleaseAreCancelled",
-	old:  "if err == nil && pending.times > 0 {",
-	mut:  "if answer == \"none\" {",
+	old:  "return p, p.times <= 0",
+	mut:  "return p, answer != \"none\"",
 }, {
 	name: "quorum: cancels that are added while others are sent are lost",
 	by:   "TestACancelThatIsAddedWhileOthersAreSentIsSent",
-	old:  "n.cancels = append(remaining, n.cancels...)",
-	mut:  "n.cancels = remaining",
+	old:  "o.cancels = append(remaining, o.cancels...); len",
+	mut:  "o.cancels = remaining; len",
 }}), in("internal/majority/majority.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: the greatest token drawn is the lease's though few have it",
 	by:   "TestTokenIsAboveAllThatWereDrawn",
@@ -181,8 +206,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("quorum/renew.go", quorum, []mutant{{
 	name: "quorum: a server vouches for a time in which it did not hold",
 	by:   "TestAServerThatWasAskedLaterVouchesFromTheSecondRenewalOn",
-	old:  "if na := ren.attempts[i]; na.holds && na.heldSince <= ren.since {",
-	mut:  "if na := ren.attempts[i]; na.holds {",
+	old:  "if ren.attempts[i].hasHeld(ren.since) {",
+	mut:  "if ren.attempts[i].holds {",
 }, {
 	name: "quorum: a lease is not restored on a server that did not answer",
 	by:   "TestAServerThatDidNotAnswerJoinsTheLease",
@@ -193,16 +218,6 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAClientThatWantsSeveralLocksGetsThem",
 	old:  "_, _ = before.cancel(timeout) // a failed cancel becomes a pending one",
 	mut:  "_ = before",
-}, {
-	name: "quorum: silent servers fill no gap",
-	by:   "TestTwoSilentServersCostNoLeaseWhenOthersJoinedJustBefore",
-	old:  "if found != majority.Unknown || ren.attempts == nil ||",
-	mut:  "if found != majority.Renewed || ren.attempts == nil ||",
-}, {
-	name: "quorum: a server that was silent for a lease fills a gap",
-	by:   "TestAServerThatIsSilentForALeaseDoesNotVouch",
-	old:  " && na.heldSince <= ren.since && na.heldUntil >= t\n",
-	mut:  " && na.heldSince <= ren.since && na.heldUntil >= 0*t\n",
 }, {
 	name: "quorum: a lease is not restored while too few servers answer",
 	by:   "TestTwoSilentServersCostNoLeaseWhenOthersCameBackJustBefore",
@@ -229,24 +244,39 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	old:  "na.countsFrom, na.unconfirmed = max(na.countsFrom, start), false",
 	mut:  "na.unconfirmed = false",
 }, {
+	name: "quorum: a vote counts for the attempt that came later",
+	by:   "TestAVoteIsOfTheAttemptThatWasAsked",
+	old:  "\t\tif na != ren.attempts[i] {\n\t\t\tcontinue // replaced",
+	mut:  "\t\tif na != ren.attempts[i] && na == nil {\n\t\t\tcontinue // replaced",
+}}), in("quorum/outcome.go", quorum, []mutant{{
+	name: "quorum: silent servers fill no gap",
+	by:   "TestTwoSilentServersCostNoLeaseWhenOthersJoinedJustBefore",
+	old:  "if found != majority.Unknown || bids == nil ||",
+	mut:  "if found != majority.Renewed || bids == nil ||",
+}, {
+	name: "quorum: a server that was silent for a lease fills a gap",
+	by:   "TestAServerThatIsSilentForALeaseDoesNotVouch",
+	old:  " && bids[i].hasHeld(since) && bids[i].heldUntil >= t\n",
+	mut:  " && bids[i].hasHeld(since) && bids[i].heldUntil >= 0*t\n",
+}, {
 	name: "quorum: an eviction is outlived with the help of silent servers",
 	by:   "TestSilentServersDoNotOutliveAnEviction",
-	old:  " || slices.Contains(ren.votes, majority.Evicted) {",
-	mut:  " || slices.Contains(ren.votes, majority.Evicted) && false {",
-}}), in("quorum/marks.go", quorum, []mutant{{
+	old:  " || slices.Contains(votes, majority.Evicted) {",
+	mut:  " || slices.Contains(votes, majority.Evicted) && false {",
+}}), in("quorum/marktable.go", quorum, []mutant{{
 	name: "quorum: one server under two names has two votes",
 	by:   "TestTheSameServerIsForgottenOnceTheMistakeIsCorrected",
-	old:  "return other.OK && other.askedAt >= since && other.RunID == one.RunID",
-	mut:  "return false && other.OK && other.askedAt >= since && other.RunID == one.RunID",
+	old:  "return other.OK && other.askedAt >= since && other.RunID == reading.RunID",
+	mut:  "return false && other.OK && other.askedAt >= since && other.RunID == reading.RunID",
 }, {
 	name: "quorum: an older reading replaces a newer one",
 	by:   "TestAnOlderReadingDoesNotReplaceANewerOne",
-	old:  "if ns.nodes[i].askedAt > sent {",
-	mut:  "if ns.nodes[i].askedAt > sent && false {",
+	old:  "if m[i].askedAt > sent {",
+	mut:  "if m[i].askedAt > sent && false {",
 }, {
 	name: "quorum: a new reading ends a probation",
 	by:   "TestANewReadingDoesNotEndAProbation",
-	old:  "askedAt: sent, countsFrom: ns.nodes[i].countsFrom,",
+	old:  "askedAt: sent, countsFrom: m[i].countsFrom,",
 	mut:  "askedAt: sent,",
 }, {
 	name: "quorum: a server that was not read is on probation no more",
@@ -259,26 +289,6 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	old:  "na.cancelLater(1, max(until, acq.s.now()+timeout))",
 	mut:  "_ = until",
 }, {
-	name: "quorum: a request that arrives after the release is not cancelled",
-	by:   "TestLateAnswersCostNoLeaseWhereEveryServerIsNeeded",
-	old:  "if acq.s.now() < na.unansweredUntil {",
-	mut:  "if acq.s.now() < 0*na.unansweredUntil {",
-}, {
-	name: "quorum: a request without an answer is not cancelled",
-	by:   "TestALostAnswerLeavesNothingBehind",
-	old:  "nothing := !na.holds && !na.queued && acq.s.now() >= na.unansweredUntil",
-	mut:  "nothing := !na.holds && !na.queued",
-}, {
-	name: "quorum: a cancel that failed is given up early",
-	by:   "TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast",
-	old:  "until := max(na.askedAt, na.countsFrom) + acq.ttl",
-	mut:  "until := na.askedAt + acq.ttl",
-}, {
-	name: "quorum: a grant vouches from its sending",
-	by:   "TestALateQueuedDoesNotUndoAGrant",
-	old:  "\t\tna.heldSince = acq.s.now()\n",
-	mut:  "\t\tna.heldSince = sent\n",
-}, {
 	name: "quorum: a hold counts from the server's answer",
 	by:   "TestAHoldCountsFromItsRequest",
 	old:  "na.noteAnswer(a, sent, err)",
@@ -288,11 +298,6 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestEachServerIsToldItsOwnToken",
 	old:  "own := append([]string{na.id, wire.Number(token)}, args[2:]...)",
 	mut:  "own := append([]string{na.id, args[1]}, args[2:]...)\n\t_ = token",
-}, {
-	name: "quorum: a poll without an answer moves the time from which a hold counts",
-	by:   "TestAPollWithoutAnAnswerMovesNoHold",
-	old:  "if acquires && !na.queued && !na.holds {",
-	mut:  "if acquires {",
 }}), in("quorum/errors.go", quorum, []mutant{{
 	name: "quorum: a cancel that a node refuses for a while is forgotten",
 	by:   "TestACancelThatIsRefusedForAWhileIsSentAgain",
@@ -353,7 +358,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestACoordinatorThatAlwaysSaysHeldHasNoVeto",
 	old:  "s.nodes[i].isSilent() || s.isContradicted(key, i)",
 	mut:  "s.nodes[i].isSilent()",
-}, {
+}}), in("quorum/contradictions.go", quorum, []mutant{{
 	name: "quorum: a coordinator that comes back overtakes the queue",
 	by:   "TestACoordinatorThatComesBackDoesNotOvertakeTheQueue",
 	old:  "\t\tif most >= m {",

@@ -29,6 +29,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "if not set_record_ttl() then return step() end",
 	mut:  "set_record_ttl()",
 }, {
+	name: "who is not silent any more is passed over until it polls",
+	by:   "TestWhoWasSilentHasItsTurnAgain",
+	old:  " .. string.sub(silent, to + 1), 0\n",
+	mut:  " .. string.sub(silent, to + 1), cursor\n",
+}, {
 	name: "a grant is told before it is written",
 	by:   "TestEveryPrefixOfAScriptIsSafe",
 	old:  "  write_fields()\n  publish()\n",
@@ -69,16 +74,16 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestTranscriptsOnServer",
 	old:  "  elseif released and not holder and (waiting == 0 or not must_queue) then\n",
 	mut:  "  elseif released then\n",
+}, {
+	name: "a walk that ends within the queue tells no waiter",
+	by:   "TestAWalkThatEndsWithinTheQueueTellsAWaiter",
+	old:  "  if (unfinished or (sweeping() and waiting > 0)) and (mine or",
+	mut:  "  if false and (mine or",
 }}), in("script/record.lua", oracle, []mutant{{
 	name: "a waiter that was skipped and polls is not visited again",
 	by:   "TestLongLines",
 	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
 	mut:  "",
-}, {
-	name: "a walk that ends within the queue tells no waiter",
-	by:   "TestLongLines",
-	old:  "  if (unfinished or (sweeping() and waiting > 0)) and (mine or",
-	mut:  "  if false and (mine or",
 }, {
 	name: "a waiter that was told when to poll is relied on though it has left",
 	by:   "TestProtocol",
@@ -149,6 +154,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestAClockThatJumpsWithinAStepLeavesWholeRecords",
 	old:  "if vanished(key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest) then return '-' end",
 	mut:  "call('HSET', key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest)",
+}, {
+	name: "who renews is not silent any more, and is passed over until it polls",
+	by:   "TestWhoWasSilentHasItsTurnAgain",
+	old:  "string.sub(queue, to), ' >%d+', '')",
+	mut:  "string.sub(queue, to), ' >%d+', '%0')",
 }, {
 	name: "renew revives an expired lease on the fast path",
 	by:   "TestTranscriptsOnServer",

@@ -111,7 +111,7 @@ func every(Entry) bool { return true }
 func Summary(record []Entry) string {
 	var b strings.Builder
 	b.WriteString("# The record\n\n`holdfast verify --summary` prints this page from the recorded rounds. " +
-		"docs/track-record/faults.md says what a round is.\n\n" +
+		"verify/README.md says what a round is.\n\n" +
 		"`make verify RECORD=bin/rounds.jsonl DURATION=60m` adds rounds. To repeat one round, run " +
 		"`holdfast verify --topology NAME --seed SEED` with the flags of `scripts/verify.sh`. " +
 		"Minutes are the sum over all rounds; the topologies run at the same time.\n\n" +
@@ -206,7 +206,7 @@ func recoveries(record []Entry) string {
 func (t *total) checks() string {
 	var text strings.Builder
 	text.WriteString("\n## Checks\n\nExcused are findings that the library does not promise to avoid under the " +
-		"active fault: see docs/track-record/faults.md.\n\n| check | examined | excused |\n|---|---|---|\n")
+		"active fault: see verify/README.md.\n\n| check | examined | excused |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(t.examined)) {
 		fmt.Fprintf(&text, "| %s | %d | %d |\n", name, t.examined[name], t.excused[name])
 	}

@@ -23,7 +23,7 @@ func (w *world) user(t *testing.T, name string, rules ...string) harness.Login {
 	return harness.Login{User: name, Password: "pw"}
 }
 
-// without is what docs/operating.md gives a client, but for one command. Without
+// without is what docs/server.md gives a client, but for one command. Without
 // publish, pubsub and subscribe there is no hand-over by push, and waiters poll by
 // themselves; without hello, unsubscribe and ping, which the clients use if they
 // may, all of it works.

@@ -78,6 +78,7 @@ type call struct {
 	back   chan reply
 	gone   atomic.Bool // the caller does not wait any more
 	told   bool
+	denied bool // the server has refused it
 }
 
 type reply struct {
@@ -181,6 +182,7 @@ func (w *world) dispatch(c *call) {
 		w.counts["lost requests"]++
 		return
 	case w.chance(w.refusal):
+		c.denied = true
 		w.in(there+back, fmt.Sprintf("%s is refused %s", l, c.says), func() {
 			w.counts["refusals"]++
 			c.tell(reply{err: &holdfast.ServerError{Code: "LOADING", Message: "LOADING a data set"}})
@@ -219,6 +221,9 @@ func (w *world) again(c *call, delay time.Duration) {
 			return
 		}
 		w.counts["late copies that arrived"]++
+		if c.denied {
+			w.counts["late copies of what was refused"]++
+		}
 		had := w.holds(twin)
 		w.note("  " + w.plain(w.execute(twin).answer))
 		if !had && w.holds(twin) {
@@ -245,6 +250,7 @@ func (w *world) reach(c *call, there, back time.Duration) {
 			return
 		}
 		if err := w.refused(c); err != nil {
+			c.denied = true
 			w.note("  " + err.Error())
 			w.answer(c, reply{err: err}, back)
 			return

@@ -99,7 +99,7 @@ var bites = []string{
 	"crashes", "pauses", "suspensions", "broken subscriptions", "half-open connections",
 	"silences of the server", "bad networks", "steps of the clock", "evictions", "losses of memory", "refused requests",
 	"forgotten connections", "swallowed requests", "swallowed pushes",
-	"late copies", "late copies that arrived", "grants to late copies",
+	"late copies", "late copies that arrived", "late copies of what was refused", "grants to late copies",
 }
 
 // A seed has one history, byte for byte, so that a failure can be repeated. Seeds are rare in

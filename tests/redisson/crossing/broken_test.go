@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// These tests show what Redisson does by itself, where docs/neighbours.md says that it is broken. When
+// These tests show what Redisson does by itself, where docs/moving/sharing.md says that it is broken. When
 // one of them fails with a newer Redisson, the page is out of date.
 
 func TestRedissonTellsNobodyThatALeaseIsLost(t *testing.T) {

@@ -413,7 +413,7 @@ func TestARefusalIsSorted(t *testing.T) {
 
 // The manual has a row for every check, and for no other.
 func TestTheManualHasEveryCheck(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/operating.md")
+	text, err := os.ReadFile("../../../../docs/server.md")
 	assert.Must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## What doctor checks\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -424,5 +424,5 @@ func TestTheManualHasEveryCheck(t *testing.T) {
 	names := append(Names(), nameReachable, nameClocks, nameSame, nameUnread)
 	slices.Sort(rows)
 	slices.Sort(names)
-	assert.True(t, slices.Equal(rows, names), "docs/operating.md has\n%q, doctor has\n%q", rows, names)
+	assert.True(t, slices.Equal(rows, names), "docs/server.md has\n%q, doctor has\n%q", rows, names)
 }

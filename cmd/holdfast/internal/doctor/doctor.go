@@ -2,7 +2,7 @@
 // fix it.
 //
 // [Read] asks one server, and keeps what it answered as it was written. [Examine] decides: it
-// and its checks are pure functions of these facts. docs/operating.md has a table of the checks.
+// and its checks are pure functions of these facts. docs/server.md has a table of the checks.
 package doctor
 
 import (

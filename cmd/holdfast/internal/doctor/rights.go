@@ -14,7 +14,7 @@ type right struct {
 }
 
 // rights are what a user needs on one server. TestTheRightsAreThoseOfTheManual compares them
-// with docs/operating.md, from which the tests on secured servers take theirs, and
+// with docs/server.md, from which the tests on secured servers take theirs, and
 // TestTheProbeTriesWhatTheScriptsCall with the scripts.
 var rights = []right{
 	{rule: "evalsha"},

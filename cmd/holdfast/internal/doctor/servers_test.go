@@ -400,7 +400,7 @@ func TestTheRightsAreThoseOfTheManual(t *testing.T) {
 	same := func(what string, have, manual []string) {
 		t.Helper()
 		assert.True(t, slices.Equal(have, manual),
-			"%s: --acl prints\n%q, docs/operating.md has\n%q", what, have, manual)
+			"%s: --acl prints\n%q, docs/server.md has\n%q", what, have, manual)
 	}
 	s := redistest.Start(t, redistest.Tenant("shop"))
 	same("a server", Rules("shop", "server"), s.Rights(t))

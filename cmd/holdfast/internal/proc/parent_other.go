@@ -4,6 +4,6 @@ package proc
 
 import "syscall"
 
-// dieWithParent cannot be had here: only Linux tells a process that its parent
+// dieWithParent does nothing here: only Linux tells a process that its parent
 // has died.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -14,7 +14,7 @@ func adopt(bool) {}
 
 func nameSelf() {}
 
-// killBelow does nothing: who has which parent cannot be had in the same way everywhere,
+// killBelow does nothing: not every system tells which process has which parent,
 // and a process that lost its parent belongs to init. The group is killed by others.
 func killBelow(int) {}
 

@@ -1,0 +1,399 @@
+// All or none: a caller holds all of several locks, or none, and the loss of one ends the lease on all (G19).
+
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
+
+func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.MultiMutex([]string{"b", "c", "a"}))
+		assert.True(t, w.net.count("acquire_all") == 1 && w.net.count("acquire") == 0, "sent %v", w.net.sent)
+		if l.Err() != nil || l.Remaining() != trusted || l.Context().Err() != nil {
+			t.Errorf("%v, %v left, %v", l.Err(), l.Remaining(), l.Context().Err())
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if s := w.state(name); !s.Held() || s.Fence != l.Token(name) || l.Token(name) == 0 {
+				t.Errorf("%s: %+v, token %d", name, s, l.Token(name))
+			}
+			_, err := w.client().Mutex(name).TryLock(t.Context())
+			assert.Is(t, err, holdfast.ErrHeld)
+		}
+		if l.Token("d") != 0 || fmt.Sprint(l.Names()) != "[a b c]" {
+			t.Errorf("token of a foreign name %d, names %v", l.Token("d"), l.Names())
+		}
+		time.Sleep(time.Hour)
+		assert.NoError(t, l.Err())
+		releaseAll(t, l)
+		assert.Is(t, l.Err(), holdfast.ErrReleased)
+		assert.Is(t, context.Cause(l.Context()), holdfast.ErrReleased)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrReleased)
+		for _, name := range []string{"a", "b", "c"} {
+			w.wantFree(name)
+		}
+	})
+}
+
+func TestOfSeveralLocksNoneIsAcquiredIfOneIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		held := mustLock(t, w.client().Mutex("b"))
+		c := w.client()
+		_, err := c.MultiMutex([]string{"a", "b", "c"}).TryLock(t.Context())
+		var busy *holdfast.HeldError
+		if !errors.As(err, &busy) || busy.Name != "b" || busy.HeldBy != held.HolderID() || busy.Remaining <= 0 {
+			t.Errorf("error %v", err)
+		}
+		w.wantFree("a")
+		w.wantFree("c")
+
+		// If a goroutine of the same process holds a lock, the client sends no request
+		// for it.
+		mine := mustLock(t, c.Mutex("a"))
+		asked := w.net.count("acquire_all")
+		_, err = c.MultiMutex([]string{"c", "a"}).TryLock(t.Context())
+		assert.True(t, errors.As(err, &busy) && busy.Name == "a" && w.net.count("acquire_all") == asked,
+			"error %v after %d requests", err, w.net.count("acquire_all")-asked)
+		release(t, mine)
+		release(t, held)
+		l, err := c.MultiMutex([]string{"a", "b", "c"}).TryLock(t.Context())
+		assert.Must(t, err)
+		releaseAll(t, l)
+	})
+}
+
+func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other, c := w.client(), w.client()
+		b, d := mustLock(t, other.Mutex("b")), mustLock(t, other.Mutex("d"))
+		start := time.Now()
+		done := passing(t.Context(), c.MultiMutex([]string{"d", "c", "b", "a"}).Lock)
+		assert.True(t, w.state("a").Held() && !w.state("c").Held(),
+			"want a alone: the locks are acquired in the order of their keys")
+		time.Sleep(time.Second)
+		release(t, b)
+		synctest.Wait()
+		assert.True(t, w.state("b").Held() && w.state("c").Held(),
+			"want b and c: what was waited for is kept")
+		time.Sleep(time.Second)
+		release(t, d)
+		err := <-done
+		assert.True(t, err == nil && time.Since(start) == 2*time.Second, "%v after %v", err, time.Since(start))
+	})
+}
+
+func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w *world, c *holdfast.Client) error{
+		"cancelled": func(t *testing.T, w *world, c *holdfast.Client) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := passing(ctx, c.MultiMutex([]string{"a", "b", "c"}).Lock)
+			cancel()
+			err := <-done
+			assert.Is(t, err, context.Canceled)
+			return err
+		},
+		"out of time": func(t *testing.T, w *world, c *holdfast.Client) error {
+			_, err := c.MultiMutex([]string{"a", "b", "c"}, holdfast.MaxWait(time.Second)).Lock(t.Context())
+			var busy *holdfast.HeldError
+			assert.True(t, errors.As(err, &busy) && busy.Name == "b" && busy.Waited == time.Second,
+				"want an error about b after one second, got %v", err)
+			return err
+		},
+		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
+			done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
+			evict(t, c, "a", 0)
+			err := <-done
+			wantLost(t, err, holdfast.LossEvicted)
+			assert.Equal(t, holdfast.Hint(err), "nothing has run under the locks: try again", "hint")
+			return err
+		},
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			held := mustLock(t, w.client().Mutex("b"))
+			assert.True(t, end(t, w, w.client()) != nil, "no error")
+			synctest.Wait()
+			w.wantFree("a")
+			w.wantFree("c")
+			s := w.state("b")
+			assert.True(t, len(s.Waiters) == 0, "waiters %v", s.Waiters)
+			release(t, held)
+		})
+	}
+}
+
+// A wait for several locks outlasts a server that is silent for longer than a lease, as the wait for
+// one lock does. What it had already is lost, so it begins again.
+func TestAWaitForSeveralLocksOutlastsTheLossOfThoseItHas(t *testing.T) {
+	away := map[string]func(w *world) (back func()){
+		"silent": func(w *world) func() { return w.Stall() },
+		"empty":  func(w *world) func() { return func() { w.Restart() } },
+	}
+	for name, begin := range away {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			holder, c := w.client(holdfast.Config{TTL: time.Hour}), w.client()
+			held := mustLock(t, holder.Mutex("b"))
+			done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
+			back := begin(w)
+			time.Sleep(3 * ttl)
+			back()
+			time.Sleep(ttl)
+			if name == "silent" {
+				assert.True(t, w.state("a").Held() && len(w.state("b").Waiters) == 1, "it does not wait any more")
+				release(t, held)
+			}
+			assert.Must(t, <-done)
+			synctest.Wait()
+			for _, lock := range []string{"a", "b", "c"} {
+				w.wantFree(lock)
+			}
+		})
+	}
+	runBubble(t, "out of time", func(t *testing.T, w *world) {
+		held := keep(mustLock(t, w.client(holdfast.Config{TTL: time.Hour}).Mutex("b")))
+		m := w.client().MultiMutex([]string{"a", "b"}, holdfast.MaxWait(3*ttl))
+		time.AfterFunc(time.Second, func() { time.AfterFunc(2*ttl, w.Stall()) })
+		start := time.Now()
+		_, err := m.Lock(t.Context())
+		busy := wantHeld(t, err, time.Since(start))
+		assert.True(t, busy.HeldBy == held.HolderID() && busy.Waited == 3*ttl, "%+v", busy)
+	})
+}
+
+func TestTheLossOfOneOfSeveralLocksIsTheLossOfAll(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b", "c"}))
+		evict(t, c, "b", 0)
+		err := ended(l.Context())
+		var lost *holdfast.LostError
+		assert.True(t, errors.As(err, &lost) && lost.Name == "b" && lost.Reason == holdfast.LossEvicted,
+			"ended by %v", err)
+		assert.True(t, l.Remaining() == 0 && errors.Is(l.Err(), holdfast.ErrLost),
+			"%v left, %v", l.Remaining(), l.Err())
+		assert.Is(t, l.Extend(t.Context(), ttl), holdfast.ErrNotHeld)
+		// The work may still be under way, so the other locks are not released yet.
+		assert.True(t, w.state("a").Held() && w.state("c").Held(),
+			"a and c were released while the work may still be under way")
+		err = l.Release(t.Context())
+		assert.Is(t, err, holdfast.ErrNotHeld)
+		assert.True(t, errors.As(err, &lost) && lost.Name == "b", "Release: %v; want the loss of b", err)
+		w.wantFree("a")
+		w.wantFree("c")
+	})
+}
+
+func TestAfterALossTheOtherLocksEndThoughReleaseNeverComes(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}))
+		evict(t, c, "b", 0)
+		_ = ended(l.Context())
+		time.Sleep(ttl)
+		w.wantFree("a")
+		// A goroutine of this process gets the lock too.
+		release(t, mustLock(t, c.Mutex("a", holdfast.MaxWait(ttl))))
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestAfterALossTheOtherLocksAreNotHandedOverLocally(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}))
+		next := w.waiting(c.Mutex("a"), t.Context())
+		evict(t, c, "b", 0)
+		_ = ended(l.Context())
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		got := <-next
+		assert.Must(t, got.err)
+		time.Sleep(2 * ttl)
+		assert.NoError(t, got.Err())
+		release(t, got.Lease)
+	})
+}
+
+func TestSeveralLocksOfUnknownOutcomeAreCancelled(t *testing.T) {
+	for name, fault := range map[string]func(w *world){
+		"reply lost":   func(w *world) { w.LoseReply(only("acquire_all", 4, errLink)) },
+		"request lost": func(w *world) { w.FailRequest(only("acquire_all", 4, errLink)) },
+		"request late": func(w *world) { w.net.slow(slowly("acquire_all", 10*time.Second, 0)) },
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			fault(w)
+			c := w.client()
+			_, err := c.MultiMutex([]string{"a", "b"}).TryLock(t.Context())
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
+			time.Sleep(12 * time.Second)
+			w.wantFree("a")
+			w.wantFree("b")
+			w.net.slow(nil)
+			releaseAll(t, mustLockAll(t, c.MultiMutex([]string{"a", "b"})))
+		})
+	}
+}
+
+func TestAGrantOfSeveralLocksThatComesTooLateIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{TTL: time.Second, RequestTimeout: 400 * time.Millisecond})
+		w.net.slow(func(string) (there, back time.Duration) { return 0, 200 * time.Millisecond })
+		_, err := c.MultiMutex([]string{"a", "b"}, holdfast.TTL(100*time.Millisecond)).Lock(t.Context())
+		wantLost(t, err, holdfast.LossExpired)
+		time.Sleep(time.Second)
+		w.wantFree("a")
+		w.wantFree("b")
+	})
+}
+
+func TestAContextOfSeveralLocksRefusesADeadlockOnEachOfThem(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b", "c"}))
+		for _, name := range []string{"a", "b", "c"} {
+			_, err := c.Mutex(name).Lock(l.Context())
+			assert.Is(t, err, holdfast.ErrDeadlock)
+		}
+		_, err := c.MultiMutex([]string{"d", "b"}).Lock(l.Context())
+		assert.Is(t, err, holdfast.ErrDeadlock)
+		d, err := c.Mutex("d").Lock(l.Context())
+		assert.Must(t, err)
+		_, err = c.MultiMutex([]string{"e", "d"}).Lock(d.Context())
+		assert.Is(t, err, holdfast.ErrDeadlock)
+		release(t, d)
+		releaseAll(t, l)
+		err = c.MultiMutex([]string{"a", "b"}).Do(t.Context(), func(ctx context.Context) error {
+			_, err := c.Mutex("b").Lock(ctx)
+			assert.Is(t, err, holdfast.ErrDeadlock)
+			return ctx.Err()
+		})
+		assert.NoError(t, err)
+	})
+}
+
+func TestSeveralLocksAreExtendedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.NoRenewal()))
+		time.Sleep(10 * time.Second)
+		assert.Must(t, l.Extend(t.Context(), time.Minute))
+		assert.Equal(t, l.Remaining(), time.Minute-margin(time.Minute), "left")
+		time.Sleep(time.Minute)
+		wantLost(t, context.Cause(l.Context()), holdfast.LossExpired)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+	})
+}
+
+func TestAClosedClientHoldsNoneOfSeveralLocks(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		held := mustLock(t, w.client().Mutex("b"))
+		c := w.client()
+		l := mustLockAll(t, c.MultiMutex([]string{"x", "y"}))
+		done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
+		assert.NoError(t, c.Close(t.Context()))
+		assert.Is(t, <-done, holdfast.ErrClosed)
+		assert.Is(t, context.Cause(l.Context()), holdfast.ErrClosed)
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrClosed)
+		for _, name := range []string{"a", "c", "x", "y"} {
+			w.wantFree(name)
+		}
+		_, err := c.MultiMutex([]string{"a"}).Lock(t.Context())
+		assert.Is(t, err, holdfast.ErrClosed)
+		release(t, held)
+	})
+}
+
+// Many goroutines of several processes want sets of names, and others want single names.
+// All of them get their locks, and no lock is held twice.
+func TestSetsOfLocksNeverOverlapAndNeverHang(t *testing.T) {
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) { sets(t, w, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func sets(t *testing.T, w *world, dice *rand.Rand) {
+	var (
+		mu      sync.Mutex
+		holders = map[string]int{}
+		tokens  = map[string]uint64{}
+		all     sync.WaitGroup
+	)
+	enter := func(id int, name string, token uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		assert.True(t, holders[name] == 0 && token > tokens[name],
+			"%q is held by %d and given to %d with %d after %d", name, holders[name], id, token, tokens[name])
+		holders[name], tokens[name] = id, token
+	}
+	leave := func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		holders[name] = 0
+	}
+	w.net.slow(func(string) (there, back time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(dice.IntN(3000)) * time.Microsecond, time.Duration(dice.IntN(3000)) * time.Microsecond
+	})
+	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return dice.IntN(n) }
+	for p := range 3 {
+		c := w.client(holdfast.Config{MaxLocalHandOvers: []int{0, 3, -1}[p]})
+		for g := range 6 {
+			id := 1 + p*10 + g
+			all.Go(func() {
+				for range 15 {
+					names := []string{"a", "b", "c", "d", "e"}[roll(3):][:1+roll(3)]
+					if roll(3) == 0 {
+						l := mustLock(t, c.Mutex(names[0]))
+						enter(id, names[0], l.Token())
+						time.Sleep(time.Duration(roll(2000)) * time.Microsecond)
+						leave(names[0])
+						release(t, l)
+						continue
+					}
+					l := mustLockAll(t, c.MultiMutex(names))
+					for _, name := range names {
+						enter(id, name, l.Token(name))
+					}
+					time.Sleep(time.Duration(roll(2000)) * time.Microsecond)
+					for _, name := range names {
+						leave(name)
+					}
+					releaseAll(t, l)
+				}
+			})
+		}
+	}
+	start := time.Now()
+	all.Wait()
+	assert.AtMost(t, time.Since(start), ttl, "it took: somebody waited for a lease to run out")
+}
+
+// Several locks are trusted as long as the one that ends first.
+func TestSeveralLocksAreTrustedAsLongAsTheFirstThatEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l := mustLockAll(t, w.client().MultiMutex([]string{"a", "b", "c"}, holdfast.NoRenewal()))
+		w.FailRequest(func(action string, keys []string) error {
+			if action == "renew" && keys[0] == "holdfast:{a}" {
+				return errLink
+			}
+			return nil
+		})
+		assert.True(t, l.Extend(t.Context(), time.Hour) != nil, "the lock a was extended over a link that is broken")
+		w.FailRequest(nil)
+		left := l.Remaining()
+		assert.True(t, left <= trusted, "all are trusted for %v, and one of them for %v", left, trusted)
+		releaseAll(t, l)
+	})
+}
