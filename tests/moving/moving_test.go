@@ -285,7 +285,8 @@ func TestThePagesShowTheFiles(t *testing.T) {
 		for _, file := range files {
 			code, err := os.ReadFile(file)
 			assert.Must(t, err)
-			block := fmt.Sprintf("```%s\n%s```", strings.TrimPrefix(filepath.Ext(file), "."), imports.ReplaceAll(code, nil))
+			language := strings.TrimPrefix(filepath.Ext(file), ".")
+			block := fmt.Sprintf("```%s\n%s```", language, imports.ReplaceAll(code, nil))
 			assert.True(t, strings.Contains(string(text), block),
 				"docs/moving/%s does not show %s as it is", page, file)
 		}
