@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -261,7 +262,10 @@ func TestAJavaServiceIsWaitedFor(t *testing.T) {
 	assert.NoError(t, redistest.Next(t, "the charge", charged))
 }
 
-// Each page shows its files as they are.
+// imports is what a Go file has before its first declaration. The pages leave it out.
+var imports = regexp.MustCompile(`(?s)\Apackage \w+\n\n(import (\(.*?\n\)|"[^"]*")\n\n)?`)
+
+// Each page shows its files as they are, but for the imports of Go.
 func TestThePagesShowTheFiles(t *testing.T) {
 	byHand, err := filepath.Glob("setnx/*.go")
 	assert.Must(t, err)
@@ -281,7 +285,8 @@ func TestThePagesShowTheFiles(t *testing.T) {
 		for _, file := range files {
 			code, err := os.ReadFile(file)
 			assert.Must(t, err)
-			block := fmt.Sprintf("```%s\n%s```", strings.TrimPrefix(filepath.Ext(file), "."), code)
+			language := strings.TrimPrefix(filepath.Ext(file), ".")
+			block := fmt.Sprintf("```%s\n%s```", language, imports.ReplaceAll(code, nil))
 			assert.True(t, strings.Contains(string(text), block),
 				"docs/moving/%s does not show %s as it is", page, file)
 		}
