@@ -386,3 +386,46 @@ func TestWhatTheEndOfAnAttemptOwes(t *testing.T) {
 		}
 	}
 }
+
+// A waiter may be granted until its cancel arrives, however long ago it was queued. So a cancel without an answer is
+// owed for as long as a request may take, at least.
+func TestTheCancelOfAWaiterIsOwedFromNow(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		na, n := acq.round.attempts[silent], s.nodes[silent]
+		na.queued, na.askedAt = true, 10*second
+		time.Sleep(20 * second)
+		_, err := na.cancel(second)
+		assert.Is(t, err, errBroken)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		assert.MustEqual(t, len(n.owed.cancels), 1, "cancels that are owed")
+		assert.Equal(t, n.owed.cancels[0].until, 31*second, "it is owed until")
+	})
+}
+
+// A renewal of which nothing is certain says why each server does not vouch.
+func TestARenewalInDoubtSaysWhy(t *testing.T) {
+	for said, why := range map[string]error{"renewed -": errForgot, "renewed 0": errTooRecent} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			acq.round.attempts[0].heldSince = 11 * second
+			s.sayEach(said, "renewed 0", "!")
+			_, err := s.renew(t.Context(), []string{acq.key}, []string{"7000", "9000", "c/1"})
+			assert.Is(t, err, why, errBroken)
+			assert.Equal(t, acq.phase, held, "the phase")
+		})
+	}
+}
+
+// Joining again after a failed collect is bounded: until it ends, the client's calls wait for the driver.
+func TestJoiningAgainIsBounded(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		for _, n := range s.nodes {
+			n.Store = &hangingNode{memstore.New()}
+		}
+		acq.failedCollects, acq.phase = -1, collecting // the shortest pause
+		acq.backOff(acq.round, 10*time.Millisecond)
+		assert.AtMost(t, s.now(), 10*second+200*time.Millisecond, "it has ended at")
+		assert.True(t, acq.lockDriver(nil), "the driver is not free")
+	})
+}
