@@ -250,7 +250,7 @@ func TestALazyNodeIsScanned(t *testing.T) {
 		assert.True(t, n.Unwrap() == store.Store(m) && !n.Sharded() && n.Group("x") == "", "it is not the node")
 		n = Lazy(func() (store.Store, error) { return struct{ store.Store }{m}, nil }).(*lazy)
 		assert.Is(t, n.Scan(t.Context(), "h", visit), ErrUnsupported)
-		n = Lazy(func() (store.Store, error) { return nil, errBroken }).(*lazy)
+		n = Lazy(func() (store.Store, error) { return m, errBroken }).(*lazy)
 		assert.Is(t, n.Scan(t.Context(), "h", visit), store.ErrNotSent, errBroken)
 	})
 }
@@ -428,4 +428,29 @@ func TestJoiningAgainIsBounded(t *testing.T) {
 		assert.AtMost(t, s.now(), 10*second+200*time.Millisecond, "it has ended at")
 		assert.True(t, acq.lockDriver(nil), "the driver is not free")
 	})
+}
+
+// Whether somebody waits for a push is the client's to say, at each server. Only then must a dead connection be
+// noticed soon.
+func TestEachServerLearnsWhetherAPushIsAwaited(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		var asked atomic.Int32
+		for _, n := range s.nodes {
+			n.Store = &askingListener{memstore.New()}
+		}
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Awaited: func() bool { asked.Add(1); return true }})
+		assert.Must(t, err)
+		stop()
+		assert.Equal(t, asked.Load(), 3, "servers that have asked")
+	})
+}
+
+// askingListener is a server that asks once whether a push is awaited.
+type askingListener struct{ *memstore.Store }
+
+func (n *askingListener) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
+	if l.Awaited != nil {
+		l.Awaited()
+	}
+	return n.Store.Listen(ctx, channel, l)
 }
