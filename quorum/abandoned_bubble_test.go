@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -191,5 +192,60 @@ func TestWhyANodeDoesNotCount(t *testing.T) {
 		majority.OnProbation: "again in 3s",
 	} {
 		assert.Contains(t, (&probationError{standing, 3 * second}).Error(), want)
+	}
+}
+
+// Nothing is sent for somebody who has gone before the call.
+func TestACallThatComesTooLateIsNotSent(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(_ int, action string, _ []string) (string, error) {
+			t.Errorf("%s is sent", action)
+			return "", errBroken
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name := range actions {
+			_, err := s.Run(ctx, &script.Script{Name: name}, []string{acq.key}, nil)
+			assert.Is(t, err, context.Canceled)
+		}
+		assert.Is(t, assert.Err(s.Server(ctx)), context.Canceled)
+		assert.Is(t, assert.Err(s.ReadNodes(ctx, "h")), context.Canceled)
+		assert.Is(t, assert.Err(s.Listen(ctx, "push:c", store.Listener{})), context.Canceled)
+	})
+}
+
+// Close does not wait for a goroutine that waits for servers, or pauses: each of them sees the store close.
+func TestCloseWaitsForNoPause(t *testing.T) {
+	for what, wait := range map[string]func(s *Store, acq *acquisition){
+		"who collects": func(_ *Store, acq *acquisition) {
+			acq.phase = collecting
+			acq.awaitCollect(acq.round, second)
+		},
+		"who backs off": func(_ *Store, acq *acquisition) {
+			acq.phase, acq.failedCollects = collecting, 10
+			acq.backOff(acq.round, second)
+		},
+		"cancels that are owed": func(s *Store, acq *acquisition) {
+			s.nodes[silent].owed.cancels = []pendingCancel{{keys: []string{acq.key}, args: []string{"c/1.1"}, times: 1,
+				until: time.Hour}}
+			s.nodes[silent].sendCancels()
+		},
+		"waiters that are told after a pause": func(s *Store, _ *acquisition) {
+			s.recheckSoon()
+			s.recheckSoon()
+		},
+		"a subscription that is tried again": func(s *Store, _ *acquisition) {
+			s.nodes[silent].Store = &silentNode{Store: memstore.New()}
+			_, _ = s.Listen(context.Background(), "push:c", store.Listener{})
+		},
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			began := s.now()
+			assert.MustTrue(t, s.life.Go(grantLabel, func() { wait(s, acq) }), "%s: it has not begun", what)
+			synctest.Wait()
+			s.Close()
+			synctest.Wait()
+			assert.Equal(t, s.now(), began, "%s: the store has closed at", what)
+		})
 	}
 }
