@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/window"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
@@ -248,4 +249,41 @@ func TestCloseWaitsForNoPause(t *testing.T) {
 			assert.Equal(t, s.now(), began, "%s: the store has closed at", what)
 		})
 	}
+}
+
+// A request that waits for its turn at a late server is not sent once its round has ended.
+func TestWhoWaitsForALateServerSeesItsRoundEnd(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(_ int, action string, _ []string) (string, error) {
+			t.Errorf("%s is sent", action)
+			return "", errBroken
+		})
+		w := &s.nodes[0].window
+		w.mu.Lock()
+		w.window.Enter()
+		w.window.Leave(window.Late, false) // it is late: from now on there is a limit
+		for !w.window.Full() {
+			w.window.Enter()
+		}
+		w.mu.Unlock()
+		time.AfterFunc(100*time.Millisecond, func() {
+			acq.mu.Lock()
+			defer acq.mu.Unlock()
+			acq.round.end()
+		})
+		assert.Is(t, acq.round.attempts[0].acquire(second, "0"), errEnded)
+		assert.Equal(t, s.now(), 10*second+100*time.Millisecond, "it has ended at")
+	})
+}
+
+// What is restored under a new identity is not held under the old one.
+func TestAReplacedAttemptHoldsNothing(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		acq.hold()
+		before := acq.round.attempts[0]
+		acq.mu.Lock()
+		defer acq.mu.Unlock()
+		acq.restore(0, second)
+		assert.True(t, before.ended && !before.holds && acq.round.attempts[0] != before, "%+v", before.bid)
+	})
 }

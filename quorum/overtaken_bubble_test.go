@@ -454,3 +454,58 @@ func (n *askingListener) Listen(ctx context.Context, channel string, l store.Lis
 	}
 	return n.Store.Listen(ctx, channel, l)
 }
+
+// A majority must refuse with one code before the quorum does: after a refusal the client sends no cancel.
+func TestAQuorumRefusesIfAMajorityDoes(t *testing.T) {
+	no, off := &store.ServerError{Code: "NOPERM", Message: "NOPERM no"}, &store.ServerError{Code: "NOAUTH", Message: "NOAUTH"}
+	for failed, want := range map[[3]error]bool{
+		{no, no, nil}: true, {no, no, errBroken}: true, {errBroken, no, no}: true, {off, no, no}: true,
+		{no, errBroken, errBroken}: false, {no, off, errBroken}: false, {no, nil, errBroken}: false,
+	} {
+		inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+			by := make(map[int]error)
+			for i, err := range failed {
+				if err != nil {
+					by[i] = err
+				}
+			}
+			err := s.noMajority(by)
+			assert.Equal(t, isRefusal(err), want, "%v: a refusal", failed)
+			if want {
+				assert.Is(t, err, no)
+			}
+		})
+	}
+}
+
+// Two nodes that were one server are read again at the next acquisition: the mistake may be corrected.
+func TestAfterAMistakeTheServersAreReadAgain(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		ns := acq.states
+		ns.identified, ns.lastRead, ns.sameServer = true, s.now(), ErrSameServer
+		assert.Must(t, s.identify(t.Context(), ns))
+		ns.mu.Lock()
+		defer ns.mu.Unlock()
+		assert.Must(t, ns.sameServer)
+	})
+}
+
+// A release that is repeated waits for the coordinator, too, and for no other server once a majority has released.
+func TestARepeatedReleaseWaitsForTheCoordinator(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		order := s.order(acq.key)
+		for slow, want := range map[int]time.Duration{order[0]: second / 10, order[1]: 0, order[2]: 0} {
+			s.say(func(i int, _ string, _ []string) (string, error) {
+				if i == slow {
+					time.Sleep(second / 10)
+				}
+				return "released", nil
+			})
+			start := s.now()
+			answer, err := s.release(t.Context(), []string{acq.key}, []string{"c/9", "20", "7000", "push:"})
+			assert.True(t, answer == "released" && err == nil, "%q, %v", answer, err)
+			assert.Equal(t, s.now()-start, want, "it has waited for the server that is %d", slow)
+			time.Sleep(second)
+		}
+	})
+}
