@@ -82,7 +82,8 @@ var calls = map[string]func(ctx context.Context, s *Store, acq *acquisition) err
 		return assert.Err(s.Run(ctx, script.Inspect, []string{acq.key}, nil))
 	},
 	"an eviction": func(ctx context.Context, s *Store, acq *acquisition) error {
-		return assert.Err(s.Run(ctx, script.Evict, []string{acq.key}, []string{"ops", "test", wire.Force, "7000", "push:"}))
+		args := []string{"ops", "test", wire.Force, "7000", "push:"}
+		return assert.Err(s.Run(ctx, script.Evict, []string{acq.key}, args))
 	},
 	"what is known of a client": func(ctx context.Context, s *Store, acq *acquisition) error {
 		return assert.Err(s.Run(ctx, script.ReadClient, []string{acq.key}, nil))

@@ -231,7 +231,8 @@ func TestALockThatNobodyIsNamedForIsBusy(t *testing.T) {
 			na.lastAnswer = wire.Answer{Kind: wire.Busy, Left: time.Duration(i+1) * second}
 		}
 		first := acq.round.order[0]
-		assert.Equal(t, acq.busyAnswer(acq.round), "busy "+wire.Millis(time.Duration(first+1)*second)+" -", "the answer")
+		left := wire.Millis(time.Duration(first+1) * second)
+		assert.Equal(t, acq.busyAnswer(acq.round), "busy "+left+" -", "the answer")
 	})
 }
 
@@ -457,7 +458,8 @@ func (n *askingListener) Listen(ctx context.Context, channel string, l store.Lis
 
 // A majority must refuse with one code before the quorum does: after a refusal the client sends no cancel.
 func TestAQuorumRefusesIfAMajorityDoes(t *testing.T) {
-	no, off := &store.ServerError{Code: "NOPERM", Message: "NOPERM no"}, &store.ServerError{Code: "NOAUTH", Message: "NOAUTH"}
+	no := &store.ServerError{Code: "NOPERM", Message: "NOPERM no"}
+	off := &store.ServerError{Code: "NOAUTH", Message: "NOAUTH"}
 	for failed, want := range map[[3]error]bool{
 		{no, no, nil}: true, {no, no, errBroken}: true, {errBroken, no, no}: true, {off, no, no}: true,
 		{no, errBroken, errBroken}: false, {no, off, errBroken}: false, {no, nil, errBroken}: false,
