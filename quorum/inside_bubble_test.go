@@ -135,6 +135,7 @@ func TestLiveAcquisitionsAreNotSwept(t *testing.T) {
 		time.Sleep(longest)
 		s.acquisition("d/1", acq.acquireArgs)
 		assert.Equal(t, len(s.acquisitions), 1024, "acquisitions after a sweep in time")
+		assert.Equal(t, s.lastSweep, 1024, "the next sweep is at twice")
 		time.Sleep(time.Millisecond)
 		s.lastSweep = 0
 		s.acquisition("d/2", acq.acquireArgs)
