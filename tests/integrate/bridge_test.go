@@ -186,13 +186,17 @@ func TestAProcessAtBothIsKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// killAt kills a process at its nth step. It reports whether the process worked under the lock.
+// killAt kills a process at its nth step. It reports whether the process worked under the lock. A process may need
+// fewer steps than the one that was counted: a slow answer costs that one a request more.
 func killAt(t *testing.T, server *redistest.Server, cfg childConfig, n int) (inside bool) {
 	t.Helper()
 	p := startStepper(t, cfg)
 	for range n - 1 {
 		at := redistest.Next(t, "a step", p.steps)
-		assert.MustTrue(t, !at.End, "it ended before step %d: %s", n, at.Error)
+		if at.End {
+			assert.MustTrue(t, at.Error == "", "it ended before step %d: %s", n, at.Error)
+			return false
+		}
 		p.Tell("go on")
 	}
 	at := redistest.Next(t, "the step", p.steps)
