@@ -77,10 +77,10 @@ TWICE = contract quorum
 
 # make test leaves these to the race detector of make test-all: what runs there is mostly a server, and to compile their
 # client libraries with it takes as long as their tests. Without it, what is compiled serves vet and the tool as well.
-RACED_LATER = store/rueidis verify/rules
+RACED_LATER = store/goredis store/rueidis verify/rules
 
 # The tests of these wait longest for servers. The others are compiled meanwhile.
-FIRST = script cmd/holdfast verify/quorum verify/rules store/rueidis verify/topology verify/suite bench verify/lineage
+FIRST = script cmd/holdfast verify/quorum verify/rules store/goredis store/rueidis verify/topology verify/suite bench verify/lineage
 # The tests of these build what the others have compiled by then.
 LAST = examples packaging internal/versions
 
