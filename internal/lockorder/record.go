@@ -3,6 +3,8 @@
 package lockorder
 
 import (
+	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -81,6 +83,22 @@ func (r *record) leave(name string) {
 // goroutine identifies the caller's goroutine while that lives: the address that the Go runtime has for it. Go has no
 // function for it, and to read the number from runtime.Stack takes a hundred times as long as the tests themselves.
 func goroutine() uintptr
+
+// Main runs the tests of a package, and then compares the order in which they locked mutexes with a page. It returns
+// the exit code.
+func Main(tests interface{ Run() int }, page string) int {
+	code := tests.Run()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	for _, difference := range Differences(string(text), Seen()) {
+		fmt.Println(page+", The mutexes:", difference)
+		code = 1
+	}
+	return code
+}
 
 // Seen are the edges so far.
 func Seen() []Edge {
