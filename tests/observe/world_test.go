@@ -138,6 +138,8 @@ func live(t *testing.T, name string) *scraped {
 	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted: %v", n, err)
 	<-second.Context().Done()
 	o.await(t, "the loss", func(e holdfast.Event) bool { return e.Kind == holdfast.EventLost })
+	// The program still has the lease: a lease that nothing points to may be reported as leaked, not as lost.
+	assert.Is(t, second.Release(ctx), holdfast.ErrLost)
 	// A reader, and permits.
 	reader, err := a.RWMutex("page/1").RLock(ctx)
 	assert.Must(t, err)
