@@ -255,7 +255,7 @@ func (st *step) canReachClient(client string) bool {
 func (st *step) notify(w *waiter, token int64) {
 	payload := fmt.Sprintf("granted %s %d %d %d %d",
 		w.attempt, token, st.queue.len()-1, st.now, provisionalLease(w.ttl))
-	st.pushes = append(st.pushes, message{st.channelPrefix + clientOf(w.attempt), payload})
+	st.grants = append(st.grants, message{st.channelPrefix + clientOf(w.attempt), payload})
 }
 
 // grantSameOwner also grants the lock to the other waiters with the owner that has just got

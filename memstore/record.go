@@ -176,6 +176,7 @@ type step struct {
 	// listening returns the number of connections that subscribe to a channel.
 	listening func(channel string) int
 	pushes    []message // sent after the record is written
+	grants    []message // the pushes of grants, sent after all others
 
 	// unfinished: the lock may be free, and there are waiters beyond the two windows.
 	unfinished bool

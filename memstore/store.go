@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
@@ -182,13 +183,13 @@ func (s *Store) open(key string) (*step, error) {
 	return st, nil
 }
 
-// close stores the changes of a step, and sends its pushes.
+// close stores the changes of a step, and sends its pushes: those of grants last, as a server does.
 func (s *Store) close(key string, st *step) {
 	st.tellWatchers()
 	if st.record.fence != 0 {
 		s.entries[key] = &entry{record: st.record, expires: st.expires}
 	}
-	for _, m := range st.pushes {
+	for _, m := range slices.Concat(st.pushes, st.grants) {
 		s.publish(m.channel, m.payload)
 	}
 }

@@ -166,8 +166,9 @@ local before = watched and {
 local must_queue, gap = waiting > 0, false
 
 -- The changes of this step: fields by name, empty if the field goes; ms for which the
--- record must live; whether that sets its TTL or only extends it; and the pushes.
-local fields, record_life, reset_life, pushes = {}, nil, false, {}
+-- record must live; whether that sets its TTL or only extends it; and the pushes, those of grants
+-- apart.
+local fields, record_life, reset_life, pushes, grants = {}, nil, false, {}, {}
 
 -- read_field reads a field with the changes of this step. cached keeps what HGET answered.
 local cached = {}
@@ -265,9 +266,11 @@ local function write_fields()
   end
 end
 
--- publish sends the pushes.
+-- publish sends the pushes. Grants come last: the server first writes to the client that it was
+-- told of last, and a new holder should not wait for the others.
 local function publish()
   for _, push in ipairs(pushes) do redis.pcall(push[1], push[2], push[3]) end
+  for _, push in ipairs(grants) do redis.pcall(push[1], push[2], push[3]) end
 end
 
 -- tell_watchers adds the push for the watchers of the lock, if a try of a newcomer could
@@ -676,12 +679,14 @@ local function each_waiter(visit)
   return place
 end
 
--- send adds a push to a waiter's client. It returns false if no push can reach the client.
-local function send(attempt, what)
+-- send adds a push to a waiter's client, to grants or to the other pushes. It returns false if no
+-- push can reach the client.
+local function send(attempt, what, list)
   local push = channel_of(attempt)
   if not push then return false end
   push[3] = what
-  pushes[#pushes + 1] = push
+  list = list or pushes
+  list[#list + 1] = push
   return true
 end
 
@@ -691,7 +696,7 @@ local function ask_to_poll(attempt, left) return send(attempt, 'kept ' .. attemp
 -- notify pushes a grant to a waiter. The queue still counts this waiter, hence the - 1.
 local function notify(attempt, token, ttl)
   return send(attempt, 'granted ' .. attempt .. ' ' .. token .. ' ' .. text(waiting - 1) ..
-    ' ' .. text(now) .. ' ' .. text(provisional_lease(ttl)))
+    ' ' .. text(now) .. ' ' .. text(provisional_lease(ttl)), grants)
 end
 
 -- grant_same_owner also grants the lock to the other waiters with the owner that has just

@@ -135,9 +135,10 @@ if not owner then
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt)
           end
           if new == 0 then
+            -- The grant comes last: see publish in record.lua.
+            if poller_told then redis.pcall(verb, other, 'kept ' .. following .. ' ' .. lease) end
             redis.pcall(verb, channel,
               'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting .. ' ' .. now .. ' ' .. lease)
-            if poller_told then redis.pcall(verb, other, 'kept ' .. following .. ' ' .. lease) end
             return 'released'
           end
           -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.
