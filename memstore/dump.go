@@ -104,7 +104,8 @@ func (r *record) fields() map[string]string {
 	for attempt, h := range r.shares {
 		f["h:"+attempt] = owned(h.owner, h.mode, confirmable(h.expiry, h.provisional), h.weight, h.token, h.since)
 	}
-	if len(r.queue.waiters) > 0 {
+	alone := r.onlyWaiter() != nil // and part of the field lock
+	if len(r.queue.waiters) > 0 && !alone {
 		sum := []string{text(r.queue.len()), text(r.queue.head), text(r.queue.tail)}
 		if r.queue.pollAt > 0 {
 			sum = append(sum, fmt.Sprintf("~%d:%d", r.queue.pollAt, r.queue.pollPlace))
@@ -115,6 +116,9 @@ func (r *record) fields() map[string]string {
 		f["queue"] = strings.Join(append(sum, r.queue.silent...), " ")
 	}
 	for _, w := range r.queue.waiters {
+		if alone {
+			break
+		}
 		f["#"+text(w.place)] = w.attempt
 		f["w:"+w.attempt] = owned(w.owner, w.place, w.mode, w.weight, w.ttl, w.expiry, w.joined)
 	}
@@ -147,6 +151,9 @@ func (r *record) lock() string {
 		more = "+"
 	}
 	more, others := strings.TrimSuffix(" "+more+mark, " "), more != ""
+	if w := r.onlyWaiter(); w != nil {
+		more = fmt.Sprintf(" +1 %d %d %d 0%d %s", w.expiry, w.joined, w.ttl, provisionalLease(w.ttl), w.attempt)
+	}
 	switch h := r.holder; {
 	case h != nil && len(h.entries) > 0:
 		form += " " + confirmable(h.expiry-r.fence/1000, h.provisional) + " @" + h.name + more
@@ -156,6 +163,19 @@ func (r *record) lock() string {
 		form += " 0 -" + more
 	}
 	return form
+}
+
+// onlyWaiter is the waiter that is part of the field lock, nil if there is none: the only one, of a
+// mutex, if the queue has to say nothing else.
+func (r *record) onlyWaiter() *waiter {
+	q, h := &r.queue, r.holder
+	if q.len() != 1 || q.tail != 1 || q.pollAt > 0 || len(q.silent) > 0 || h == nil || len(h.entries) > 0 || r.watched {
+		return nil
+	}
+	if w := q.waiters[0]; w.mode == exclusive && w.owner == "" {
+		return w
+	}
+	return nil
 }
 
 // confirmable writes a lease, or its expiry: a 0 in front marks it as provisional.

@@ -21,7 +21,9 @@ const mostName = 2048
 // The forms of a record's fields. A number has no 0 in front, but where it marks a provisional
 // hold. A time or a count has at most 15 digits, a length of time 14, and a token 16.
 var (
-	lockForm   = regexp.MustCompile(`^([1-9]\d{0,15})(?: (-?)(0?)(\d{1,16}) (@?)([^\s\v]+?)( \+?!?)?)?$`)
+	lockForm  = regexp.MustCompile(`^([1-9]\d{0,15})(?: (-?)(0?)(\d{1,16}) (@?)([^\s\v]+?)( \+?!?| \+1 .*)?)?$`)
+	aloneForm = regexp.MustCompile(`^ \+1 ([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,13}) 0([1-9]\d*) ` +
+		`([^\s\v/]+/[^\s\v]+)$`)
 	sharesForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([sp]) ([1-9]\d{0,14})` +
 		`(?: >([1-9]\d{0,17}):([0-9A-Za-z]{0,64}):([1-9]\d{0,14})?)?$`)
 	queueForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,14})` +
@@ -106,6 +108,11 @@ func (p *parser) lock() {
 	r, name, marks := p.record, parts[6], parts[7]
 	r.fence = parsed(parts[1])
 	p.must(r.fence < mostToken, "lock")
+	if strings.HasPrefix(marks, " +1 ") {
+		p.must(name != "-" && parts[5] == "", "lock")
+		p.onlyWaiter(marks)
+		marks = " +"
+	}
 	entries, named := p.fields["entries"]
 	p.agrees(named == (parts[5] == "@"), "entries")
 	_, shares := p.fields["shares"]
@@ -134,6 +141,20 @@ func (p *parser) lock() {
 		})
 		p.must(!odd && (name != keptHolder || alone) && len(entries) <= 1<<20-2, "entries")
 	}
+}
+
+// onlyWaiter reads the waiter that is part of the field lock, as if it had fields of its own.
+func (p *parser) onlyWaiter(marks string) {
+	parts := aloneForm.FindStringSubmatch(marks)
+	p.must(parts != nil, "lock")
+	if parts == nil {
+		return
+	}
+	till, joined, ttl, lease, attempt := parts[1], parts[2], parts[3], parts[4], parts[5]
+	p.agrees(lease == text(provisionalLease(parsed(ttl))), "lock")
+	_, queue := p.fields["queue"]
+	p.agrees(!queue, "lock")
+	p.fields["queue"], p.fields["#1"], p.fields["w:"+attempt] = "1 1 1", attempt, "1 x 1 "+ttl+" "+till+" "+joined
 }
 
 // tokens reads what the record remembers of tokens, and the limit.

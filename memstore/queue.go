@@ -200,7 +200,7 @@ func (st *step) grantWaiting(caller string) (place, token int64, blocked bool, p
 		} else {
 			st.notify(w, st.nextToken())
 			st.queue.leave(w.attempt)
-			st.grantProvisional(w.request)
+			st.grantProvisional(w)
 			pushed = w
 		}
 		if st.holder == nil {

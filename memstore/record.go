@@ -342,14 +342,28 @@ func provisionalLease(ttl int64) int64 { return min(ttl, max(2000, ttl/10)) }
 
 // grant adds a holder and returns its token. The caller has checked that the hold is
 // compatible.
-func (st *step) grant(r request) (token int64) { return st.addHolder(r, r.ttl, false) }
-
-// grantProvisional is grant by a push: the lease is short until the client confirms it.
-func (st *step) grantProvisional(r request) (token int64) {
-	return st.addHolder(r, provisionalLease(r.ttl), true)
+func (st *step) grant(r request) (token int64) {
+	st.addHolder(r, r.ttl, false)
+	if r.mode == exclusive && st.queue.len() == 0 {
+		st.expires = st.lifeEnd(r.ttl) // nothing but this lease needs the record
+	} else {
+		st.extendRecord(r.ttl)
+	}
+	return st.fence
 }
 
-func (st *step) addHolder(r request, lease int64, provisional bool) (token int64) {
+// grantProvisional is grant by a push: the lease is short until the client confirms it. The record
+// lives until the waiter's place expires, and for the retention of that waiter's client. So a
+// lease that ends before needs no more. The confirmation extends the record, as every renewal does.
+func (st *step) grantProvisional(w *waiter) {
+	lease := provisionalLease(w.ttl)
+	st.addHolder(w.request, lease, true)
+	if st.now+lease > w.expiry || st.fence > st.micros {
+		st.extendRecord(lease)
+	}
+}
+
+func (st *step) addHolder(r request, lease int64, provisional bool) {
 	st.fence = st.nextToken()
 	if st.birth == 0 {
 		st.birth = st.fence
@@ -362,12 +376,6 @@ func (st *step) addHolder(r request, lease int64, provisional bool) (token int64
 	} else {
 		st.share(r, st.now+lease, provisional)
 	}
-	if r.mode == exclusive && st.queue.len() == 0 {
-		st.expires = st.lifeEnd(r.ttl) // nothing but this lease needs the record
-	} else {
-		st.extendRecord(r.ttl)
-	}
-	return st.fence
 }
 
 func (st *step) share(r request, expiry int64, provisional bool) {

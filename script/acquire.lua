@@ -58,6 +58,27 @@ if mode == 'x' and not owner then
       if call('HSET', key, 'lock', hold) == 0 then return 'granted ' .. token .. ' 0' end
       call('HDEL', key, 'lock')
     end
+  elseif last and waiter_ttl ~= '0' then
+    -- The first waiter behind an exclusive holder becomes a part of the field lock: see only_waiter in
+    -- record.lua. Its place needs the record until waiter_ttl and the retention of its own client are
+    -- over, whatever the retention of the holder's client. So release and its grant need not ask.
+    local fence, lease, name = string.match(last, '^([1-8]%d+) (%d+) ([^@/%s][^/%s]*/%S+)$')
+    if fence and #fence == 16 and #lease <= 15 and #name <= 2048 and name ~= attempt then
+      local token = clock_token()
+      local now = string.sub(token, 1, -4)
+      local left = string.sub(fence, 1, -4) + tonumber(lease, 10) - now
+      if left > 0 and token - fence > 0 then
+        local life = string.format('%d', waiter_ttl + record_ttl - ttl)
+        if call('PEXPIRE', key, life, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, life) end
+        local waits = string.format(' +1 %d %s %d 0%d %s', now + waiter_ttl, now, ttl + 0,
+          math.min(ttl, math.max(2000, math.floor(ttl / 10))), attempt)
+        -- 1: PEXPIRE has deleted the record, as above.
+        if call('HSET', key, 'lock', last .. waits) == 0 then
+          return 'queued 1 ' .. string.format('%d', left) .. ' ' .. now
+        end
+        call('HDEL', key, 'lock')
+      end
+    end
   end
 end
 

@@ -29,8 +29,7 @@ local function step()
 
   local function open(key, channel_prefix)
 --include record
-    local lock = {set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish,
-      tell_watchers = tell_watchers}
+    local lock = {settle = settle, set_record_ttl = set_record_ttl, write_fields = write_fields, publish = publish}
 
     -- try reports whether the attempt holds the lock or can take it.
     function lock.try()
@@ -72,7 +71,7 @@ local function step()
   end
   -- commit writes all records before it sends any push.
   local function commit(answer)
-    for _, lock in ipairs(locks) do lock.tell_watchers() end
+    for _, lock in ipairs(locks) do lock.settle() end
     for _, lock in ipairs(locks) do
       if not lock.set_record_ttl() then return step() end
     end

@@ -59,6 +59,8 @@ for _ = 1, pages do
   end
   if next_cursor == '0' or seen >= sweep_window then break end
 end
+-- A waiter in the field lock is on every page: it may have been elsewhere when the first was read.
+if alone and mode ~= 'p' and mode ~= 'h' then queue[#queue + 1] = {1, alone, read_waiter(alone)} end
 local paged = from or next_cursor ~= '0'
 local function order(a, b) return a[1] < b[1] end
 table.sort(shared, order)

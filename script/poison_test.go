@@ -62,6 +62,7 @@ var healthy = map[string]map[string]string{
 	"free": {"lock": "T", "birth": "T", "lost": "T", "evicted": "~-500 ann why h/1"},
 	"exclusive": {"lock": "T 30000 h/1", "birth": "T", "leader": "T 3 =a", "evicted": "~-500 ann why k/1",
 		"eviction": "o/1 2"},
+	"alone": {"lock": "T 30000 h/1 +1 ~9000 ~-9 30000 03000 l/1", "birth": "T"},
 	"pushed": {"lock": "T 012000 h/1 +", "birth": "T", "queue": "1 1 1", "#1": "l/1",
 		"w:l/1": "1 x 1 30000 ~9000 ~-9"},
 	"expired": {"lock": "T 09000 h/1 +", "birth": "T", "queue": "1 1 1", "#1": "l/1",

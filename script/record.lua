@@ -16,7 +16,8 @@
 --
 --   lock       FENCE [LEASE HOLDER [+][!]]: the fence, which is the highest token; the
 --              exclusive holder; + if the record has a field shares or queue; ! if
---              somebody watches for the lock to become free
+--              somebody watches for the lock to become free. Or FENCE LEASE HOLDER +1 TILL
+--              JOINED TTL 0LEASE ATTEMPT: the only waiter is a part of it, see only_waiter
 --   birth      the record does not remember tokens below this one
 --   lost       tokens of the last holds that ended by expiry or eviction
 --   entries    the attempts that hold under one named owner. The owner %kept stands for
@@ -66,6 +67,9 @@ end
 -- function here costs a step a tenth of a microsecond, so the checks are written out.
 local most_token = 9000000000000000
 
+-- provisional_lease is the lease of a pushed grant, in ms, until the client confirms it.
+local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
+
 local fence, holder, expiry = nil, false, nil
 local used, shared_mode, soonest = 0, false, nil
 local sweep_cursor, sweep_run, found = '0', '', nil
@@ -74,6 +78,8 @@ local poll_at, poll_place, cursor = 0, 0, 0
 -- A provisional hold was granted by a push that its holder has not confirmed yet.
 local provisional = false
 local watched, birth, limit = false, nil, nil
+-- alone: the attempt that was the only waiter, in the field lock, and its field w:ATTEMPT.
+local alone, alone_waiter = nil, nil
 if lock_field then
   local word, rest = string.match(lock_field, '^(%d+)(.*)$')
   if not word then
@@ -85,6 +91,16 @@ if lock_field then
   if rest ~= '' then
     local lease, name
     lease, at, name, marks = string.match(rest, '^ (%-?%d+) (@?)(%S+)( ?%+?!?)$')
+    if not lease and not got[7] then
+      local till, joined, ttl, short
+      lease, name, till, joined, ttl, short, alone = string.match(rest, '^ (%-?%d+) ([^@/%s][^/%s]*/%S+) %+1 ' ..
+        '([1-9]%d*) ([1-9]%d*) ([1-9]%d*) 0([1-9]%d*) ([^/%s]+/%S+)$')
+      if not lease or #till > 15 or #joined > 15 or #ttl > 14 or short ~= text(provisional_lease(tonumber(ttl))) then
+        refuse('lock')
+      end
+      at, marks, got[7] = '', ' +', '1 1 1'
+      alone_waiter = '1 x 1 ' .. ttl .. ' ' .. till .. ' ' .. joined
+    end
     local ms = lease and tonumber(lease, 10)
     if not ms or #lease > 17 or ms >= 1e15 or ms <= -1e15 or #name > 2048 or marks == ' ' then refuse('lock') end
     if name ~= '-' then
@@ -169,6 +185,10 @@ local must_queue, gap = waiting > 0, false
 -- record must live; whether that sets its TTL or only extends it; and the pushes, those of grants
 -- apart.
 local fields, record_life, reset_life, pushes, grants = {}, nil, false, {}, {}
+if alone then
+  fields.queue, fields['#1'], fields['w:' .. alone] = got[7], alone, alone_waiter
+  got[7] = false
+end
 
 -- read_field reads a field with the changes of this step. cached keeps what HGET answered.
 local cached = {}
@@ -224,13 +244,21 @@ end
 
 -- write_fields writes the changed fields, at most so many values in one call. It computes
 -- the field lock from the fence, the exclusive holder, and whether there are shared
--- holders or waiters.
-local most = 1000
+-- holders or waiters. inline is what only_waiter has returned.
+local most, inline = 1000, nil
 local function write_fields()
   if fence then
     local more = (used > 0 or waiting > 0) and '+' or ''
     local marks = more .. (watched and '!' or '')
     if marks ~= '' then marks = ' ' .. marks end
+    if inline then
+      marks = inline
+      fields.queue, fields['w:' .. read_field('#1')], fields['#1'] = '', '', ''
+    end
+    -- The record has no such fields that it could empty.
+    for _, field in ipairs(alone and {'queue', '#1', 'w:' .. alone} or {}) do
+      if fields[field] == '' then fields[field] = nil end
+    end
     local form = text(fence)
     if holder then
       local lease = text(expiry - math.floor(fence / 1000))
@@ -305,16 +333,6 @@ local function tell_watchers()
   end
   if news then pushes[#pushes + 1] = {verb, channel, news} end
   if not holder and used == 0 and waiting == 0 then watched = false end
-end
-
--- commit ends the step and returns its answer. step is the function in which all of this
--- runs: if the record was deleted, the step begins anew without it.
-local function commit(answer)
-  tell_watchers()
-  if not set_record_ttl() then return step() end
-  write_fields()
-  publish()
-  return answer
 end
 
 -- note_lost remembers the token of a hold that did not end by a release.
@@ -459,6 +477,35 @@ local function read_waiter(attempt, value)
   return {place, mode, weight, ttl, till, joined, owner}
 end
 
+-- only_waiter returns the only waiter as the end of the field lock, or nil. A mutex with one waiter
+-- is the usual case, and then a release reads one field and writes one. The queue has to say nothing
+-- else. Each step that writes the record gives it this form or the other: two clients, or a twin, need not
+-- know how a queue came about.
+local function only_waiter()
+  if waiting ~= 1 or tail ~= 1 or not holder or entries or watched or poll_at > 0 or silent ~= '' then return nil end
+  local attempt = attempt_at(1)
+  local w = attempt and read_waiter(attempt)
+  if not w or w[2] ~= 'x' or w[7] then return nil end
+  local lease = ' 0' .. text(provisional_lease(tonumber(w[4])))
+  return ' +1 ' .. w[5] .. ' ' .. w[6] .. ' ' .. w[4] .. lease .. ' ' .. attempt
+end
+
+-- settle decides what commit writes, and may still refuse the record.
+local function settle()
+  tell_watchers()
+  inline = only_waiter()
+end
+
+-- commit ends the step and returns its answer. step is the function in which all of this
+-- runs: if the record was deleted, the step begins anew without it.
+local function commit(answer)
+  settle()
+  if not set_record_ttl() then return step() end
+  write_fields()
+  publish()
+  return answer
+end
+
 -- read_words reads a field by one pattern or the other, and returns what that captures; nil if
 -- there is no such field. A number has at most 16 digits.
 local function read_words(field, pattern, other)
@@ -566,22 +613,21 @@ local function compatible(mode, weight)
   return mode == 's' or used + weight <= limit
 end
 
--- provisional_lease is the lease of a pushed grant, in ms, until the client confirms it.
-local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
-
 -- grant adds a holder and returns its token. A pushed grant is provisional: its lease is
 -- short until the client sends a request. A 0 in front of the lease, or of the expiry,
--- marks it.
+-- marks it. pushed is then when the waiter's place would have expired: the record lives until then
+-- and for the retention of that waiter's client, so a lease that ends before needs no more. The
+-- confirmation extends the record, as every renewal does.
 local function grant(attempt, owner, mode, weight, ttl, pushed)
   fence = math.max(micros, (fence or 0) + 1)
   local token, lease = text(fence), pushed and provisional_lease(ttl) or ttl
-  extend_record(ttl)
+  if not pushed or now + lease - pushed > 0 or fence > micros then extend_record(lease) end
   if mode == 'x' then
-    holder, entries, expiry, provisional = owner or attempt, owner and attempt, now + lease, pushed
+    holder, entries, expiry, provisional = owner or attempt, owner and attempt, now + lease, pushed and true
     if entries then fields.entries = entries end
     -- Only this lease needs the record. So this sets the TTL, as the fast path of
     -- acquire does.
-    if waiting == 0 then record_life, reset_life = ttl, true end
+    if waiting == 0 and not pushed then record_life, reset_life = ttl, true end
   else
     local till = (pushed and '0' or '') .. text(now + lease)
     local value = mode .. ' ' .. till .. ' ' .. text(weight) .. ' ' .. token .. ' ' .. text(now)
@@ -756,7 +802,7 @@ local function serve_queue(caller)
     elseif attempt == caller or notify(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
       leave_queue(attempt, place)
       if attempt ~= caller then pushed = attempt end
-      local token = grant(attempt, w[7], w[2], tonumber(w[3]), ttl, attempt ~= caller)
+      local token = grant(attempt, w[7], w[2], tonumber(w[3]), ttl, attempt ~= caller and tonumber(w[5]))
       if attempt == caller then mine = token end
       if entries then grant_same_owner(caller) end
     end

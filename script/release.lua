@@ -29,6 +29,15 @@ local function clock_token()
   return clock[1] .. string.sub('00000' .. clock[2], -6)
 end
 
+-- reaches reports whether a push can reach the channel. It is asked before any write, see channel_of in
+-- record.lua.
+local function reaches(count, verb, channel)
+  local there = redis.pcall('PUBSUB', count, channel)
+  local check, known, may = redis.acl_check_cmd, true, true
+  if check then known, may = pcall(check, verb, channel, '') end
+  return known and may and not there.err and there[2] > 0
+end
+
 -- The fast paths. Each leaves the record as the slow path would. What does not have the form of
 -- what they read is for the slow path, which refuses it if no version wrote it.
 if not owner then
@@ -42,6 +51,29 @@ if not owner then
     -- An exclusive hold without waiters.
     call('HSET', key, 'lock', fence)
     return 'released'
+  elseif lock and string.find(lock, attempt .. ' +1 ', rest, true) == rest then
+    -- An exclusive hold with one waiter, which is a part of the field lock: the new token, and behind
+    -- it what there is of the waiter from its provisional lease on.
+    local till, hold, lease, client = string.match(lock, '^([1-9]%d*) [1-9]%d* [1-9]%d*( 0([1-9]%d*) ([^/%s]+)/%S+)$',
+      rest + #attempt + 4)
+    local token = clock_token()
+    local now = string.sub(token, 1, -4)
+    if till and #till <= 15 and #lease <= 14 and till - now > 0 and token - fence > 0 then
+      local count, verb = 'NUMSUB', 'PUBLISH'
+      if string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
+      local channel = channel_prefix .. client
+      if reaches(count, verb, channel) then
+        -- The record lives until the waiter's place expires, and its retention: see grant in record.lua.
+        if now + lease - till > 0 then call('PEXPIRE', key, string.format('%d', lease + retention), 'GT') end
+        if call('HSET', key, 'lock', token .. hold) == 0 then
+          redis.pcall(verb, channel,
+            'granted ' .. string.sub(hold, #lease + 4) .. ' ' .. token .. ' 0 ' .. now .. ' ' .. lease)
+          return 'released'
+        end
+        -- PEXPIRE has deleted the record, see set_record_ttl in record.lua.
+        call('HDEL', key, 'lock')
+      end
+    end
   elseif lock and #lock == 22 and string.sub(lock, 17) == ' 0 - +' then
     -- A shared hold or permits, without waiters. If there are other holds, the step asks
     -- whether one of them has expired.
@@ -104,32 +136,29 @@ if not owner then
           if last ~= '' and string.sub(last, 1, #client) ~= client then following, poll_place = last, tail end
           poller_told = string.sub(following, 1, #client) ~= client
         end
-        -- Whether a push can reach it is asked before any write, see channel_of in record.lua.
         local count, verb = 'NUMSUB', 'PUBLISH'
         if string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
         local channel = channel_prefix .. string.match(next_attempt, '^[^/]*')
-        local there = redis.pcall('PUBSUB', count, channel)
-        local check, known, may = redis.acl_check_cmd, true, true
-        if check then known, may = pcall(check, verb, channel, '') end
         local found = waiting == '0' or (following or '') ~= ''
-        if found and known and may and not there.err and there[2] > 0 then
+        if found and reaches(count, verb, channel) then
           -- The TTL, the change, the tidying up, and then the pushes: see commit.
-          local record_ttl = string.format('%d', ttl + retention)
           local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
           lock = token .. ' 0' .. lease .. ' ' .. next_attempt
           local other = poller_told and channel_prefix .. string.match(following, '^[^/]*')
           if poller_told then
-            there = redis.pcall('PUBSUB', count, other)
+            local there = redis.pcall('PUBSUB', count, other)
             poller_told = not there.err and there[2] > 0
           end
           if poller_told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. poll_place end
+          -- The record lives until the waiter's place expires, and its retention: see grant in record.lua.
+          if now + lease > tonumber(waiter_expiry) then
+            call('PEXPIRE', key, string.format('%d', lease + retention), 'GT')
+          end
           local new
           if waiting == '0' then
-            call('PEXPIRE', key, record_ttl)
             new = call('HSET', key, 'lock', lock, '#' .. head, '', 'w:' .. next_attempt, '', 'queue', '')
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt, 'queue')
           else
-            call('PEXPIRE', key, record_ttl, 'GT')
             new = call('HSET', key, 'lock', lock .. ' +', '#' .. head, '', 'w:' .. next_attempt, '',
               'queue', waiting .. ' ' .. place .. ' ' .. tail .. watch)
             redis.pcall('HDEL', key, '#' .. head, 'w:' .. next_attempt)

@@ -24,8 +24,9 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
 local common_life = string.format('%d', common_ttl + retention)
 
-local function extend_record(key, ms)
-  if call('PEXPIRE', key, ms, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, ms) end
+-- has_ttl: the record has a TTL. One that was cut short when it was made may have none yet.
+local function extend_record(key, ms, has_ttl)
+  if call('PEXPIRE', key, ms, 'GT') == 0 and not has_ttl and call('PTTL', key) < 0 then call('PEXPIRE', key, ms) end
 end
 
 -- vanished writes a field that the record has. It reports whether the record is gone, because
@@ -41,8 +42,16 @@ local function renew(key, lock, attempt, ttl, owner)
   -- This script does not write to a record of a later format, or to one that no version wrote.
   -- See record.lua, which has the same rules.
   local word, rest = match(lock or '', '^([1-9]%d*)(.*)$')
-  local lease, holder, more = '0', '', ''
+  local lease, holder, more, alone = '0', '', '', false
   if word and rest ~= '' then lease, holder, more = match(rest, '^ (%-?%d+) (%S+)( ?%+?!?)$') end
+  if word and not lease then
+    -- The only waiter is a part of the field lock, and remains there.
+    local till, since, long, short
+    lease, holder, more, till, since, long, short = match(rest, '^ (%-?%d+) ([^@/%s][^/%s]*/%S+)' ..
+      '( %+1 ([1-9]%d*) ([1-9]%d*) ([1-9]%d*) 0([1-9]%d*) [^/%s]+/%S+)$')
+    alone = lease and #till <= 15 and #since <= 15 and #long <= 14 and #short <= 14
+    if not alone then return '-' end
+  end
   if not (word and lease) or #word > 16 or #lease > 17 or tonumber(word) >= 9e15 or more == ' ' or
     math.abs(tonumber(lease, 10)) >= 1e15 then
     return '-'
@@ -58,7 +67,9 @@ local function renew(key, lock, attempt, ttl, owner)
     mine = entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true)
   end
   local waiting = '0'
-  if more ~= '' then
+  if alone then
+    waiting = '1'
+  elseif more ~= '' then
     local queue, first, last = call('HGET', key, 'queue') or '', nil, nil
     if queue ~= '' then
       waiting, first, last = match(queue, '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)')
@@ -73,9 +84,11 @@ local function renew(key, lock, attempt, ttl, owner)
     end
   end
   if mine and expiry > now then
-    extend_record(key, life)
+    -- The waiter that got a provisional hold has given the record its TTL.
+    local unconfirmed = find(lease, '^%-?0%d')
+    extend_record(key, life, unconfirmed)
     -- A renewal confirms a provisional hold, even if it adds no time: see grant in record.lua.
-    if now + ttl > expiry or string.find(lease, '^%-?0%d') then
+    if now + ttl > expiry or unconfirmed then
       expiry = math.max(expiry, now + ttl)
       local form = word .. ' ' .. string.format('%d', expiry - math.floor(fence / 1000)) .. ' ' .. holder .. more
       if vanished(key, 'lock', form) then return '-' end

@@ -258,13 +258,11 @@ func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
 
 // awaitWaitingCmd: await-waiting NAME N: so many wait for it.
 func awaitWaitingCmd(ts *testscript.TestScript, _ bool, args []string) {
-	awaitField(ts, args[0], "queue", regexp.MustCompile(`^`+args[1]+` `))
-}
-
-// awaitField waits for a field of a lock's record.
-func awaitField(ts *testscript.TestScript, name, which string, want *regexp.Regexp) {
-	poll(ts, fmt.Sprintf("%s of %s is %s", which, name, want), func() bool {
-		return slices.ContainsFunc(fields(ts, name, which), want.MatchString)
+	queue, only := regexp.MustCompile(`^`+args[1]+` `), regexp.MustCompile(` \+`+args[1]+` `)
+	poll(ts, args[1]+" wait for "+args[0], func() bool {
+		// The only waiter of a mutex is part of the field lock.
+		return slices.ContainsFunc(fields(ts, args[0], "queue"), queue.MatchString) ||
+			slices.ContainsFunc(fields(ts, args[0], "lock"), only.MatchString)
 	})
 }
 

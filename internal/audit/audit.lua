@@ -19,9 +19,15 @@
 --        and a write. The notes are published and not stored: a full server, a moved
 --        slot and a flush do not matter, and nothing remains.
 
+-- audit_alone returns the field lock without the only waiter that is part of it, and that waiter.
+local function audit_alone(lock) return string.match(lock, '^(.* %+)1 %d+ %d+ %d+ 0%d+ (%S+)$') end
+
+-- A waiter that is part of the field lock is written as the queue that it is.
 local function audit_read(key)
   local lock = redis.pcall('HGET', key, 'lock')
   if type(lock) ~= 'string' then return '-' end
+  local short, alone = audit_alone(lock)
+  lock = short or lock
   local got = redis.call('HMGET', key, 'period', 'entries', 'queue', 'shares')
   local more = string.find(lock, '+', 1, true)
   if got[1] then lock = lock .. '\tperiod ' .. got[1] end
@@ -32,6 +38,7 @@ local function audit_read(key)
     if not last or last == '' then last = '-' end -- that waiter has left
     lock = lock .. '\tqueue ' .. sum .. ' ' .. last
   end
+  if alone then lock = lock .. '\tqueue 1 1 1 ' .. alone end
   if not (more and got[4]) then return lock end
   local all, shares = redis.call('HGETALL', key), {}
   for i = 1, #all, 2 do
@@ -50,13 +57,15 @@ for _, word in ipairs(ARGV) do
   if string.sub(word, 1, #'PUSHES') == 'PUSHES' then audit_prefix = word end
 end
 local function audit_next(key)
-  local queue = audit_prefix and redis.call('HGET', key, 'queue')
+  local got = audit_prefix and redis.call('HMGET', key, 'queue', 'lock') or {}
+  local _, alone = audit_alone(got[2] or '')
+  local queue = alone and '1 1 1' or got[1]
   if not queue or queue == '' then return '' end
   local first, last, silent = string.match(queue, '^%d+ (%d+) (%d+)(.*)$')
   local count = string.find(audit_prefix, '{', 1, true) and 'SHARDNUMSUB' or 'NUMSUB'
   for position = tonumber(first), math.min(tonumber(last), first + 30) do
     position = string.format('%d', position)
-    local attempt = redis.call('HGET', key, '#' .. position)
+    local attempt = alone or redis.call('HGET', key, '#' .. position)
     local client = attempt and string.match(attempt, '^[^/]*')
     if client and not string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then
       local there = redis.pcall('PUBSUB', count, audit_prefix .. client)

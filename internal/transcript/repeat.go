@@ -192,6 +192,9 @@ func (d *late) state() map[string]string {
 		for field, value := range d.Driver.Fields(key) {
 			words := strings.Fields(value)
 			switch {
+			case field == "lock" && len(words) > 8: // the only waiter
+				value = words[0] + " " + words[2]
+				state[key+" #1"] = words[8]
 			case field == "lock" && len(words) > 2:
 				value = words[0] + " " + words[2]
 			case field == "lock":

@@ -162,9 +162,15 @@ func older(field, value string, ms, tokens int64) string {
 		words[3] = "~" + strconv.FormatInt(number(till)-ms, 10) + ":" + place
 	case field == "shares":
 		add(-ms, 2)
-	case field == "lock" && tokens == 0 && len(words) > 2 && words[2] != "-":
-		add(-ms, 1)
-	case field == "lock" || field == "birth" || field == "leader":
+	case field == "lock":
+		if len(words) > 4 { // the only waiter
+			add(-ms, 4, 5)
+		}
+		if tokens == 0 && len(words) > 2 && words[2] != "-" {
+			add(-ms, 1)
+		}
+		add(tokens, 0)
+	case field == "birth" || field == "leader":
 		add(tokens, 0)
 	case field == "lost":
 		for i := range words {

@@ -66,7 +66,8 @@ func (s *symbols) lock(value string, now int64) string {
 		mark = "0"
 	}
 	words[1] = mark + strconv.FormatInt(token/1000+lease, 10)
-	return s.line(strings.Join(words, " "), now)
+	// +1 is a mark and no number.
+	return strings.Replace(s.line(strings.Join(words, " "), now), " "+words[2]+" 1 ", " "+words[2]+" +1 ", 1)
 }
 
 // unsure returns ~ for a number with a 0 in front: the lease of an unconfirmed push.

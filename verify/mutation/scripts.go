@@ -24,6 +24,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "  fields.period = text(now) .. ' - ' .. mark[3] .. ' ' .. mark[4]\n",
 	mut:  "  fields.period = text(now) .. ' - 1 -'\n",
 }}), in("script/record.lua", transcripts, []mutant{{
+	name: "a second waiter drives out the only one",
+	by:   "TestTranscriptsOnServer",
+	old:  "  fields.queue, fields['#1'], fields['w:' .. alone] = got[7], alone, alone_waiter\n",
+	mut:  "  waiting, head, tail = 0, 1, 0\n",
+}, {
 	name: "a step writes the rest of a deleted record",
 	by:   "TestAClockThatJumpsWithinAStepLeavesWholeRecords",
 	old:  "if not set_record_ttl() then return step() end",
@@ -175,6 +180,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "  if fence and fence <= micros then\n",
 	mut:  "  if fence then\n",
 }, {
+	name: "a renewal loses the only waiter",
+	by:   "TestTranscriptsOnServer",
+	old:  "math.floor(fence / 1000)) .. ' ' .. holder .. more\n",
+	mut:  "math.floor(fence / 1000)) .. ' ' .. holder .. (alone and '' or more)\n",
+}, {
 	name: "renew writes to a record of a later format",
 	by:   "FuzzRecordsOfLaterFormats",
 	old:  "match(lock, '^([1-8]%d+) (%-?[1-9]%d*) ()')",
@@ -187,7 +197,7 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }}), in("script/renew.lua", oracle, []mutant{{
 	name: "a renewal does not confirm a lease of the same length",
 	by:   "TestProtocol",
-	old:  "if now + ttl > expiry or string.find(lease, '^%-?0%d') then",
+	old:  "if now + ttl > expiry or unconfirmed then",
 	mut:  "if now + ttl > expiry then",
 }, {
 	name: "renew does not compare the holder",
@@ -211,6 +221,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	mut: "          redis.pcall(verb, channel, 'granted ' .. next_attempt .. ' ' .. token .. ' ' .. waiting)\n" +
 		"          verb = 'ECHO'\n",
 }, {
+	name: "a record ends before the lease of a grant that the only waiter got",
+	by:   "TestTranscriptsOnServer",
+	old:  "        if now + lease - till > 0 then call(",
+	mut:  "        if false then call(",
+}, {
 	name: "a release is refused only in the middle",
 	by:   "TestServerOutOfMemory",
 	old:  "#!lua flags=allow-oom\n",
@@ -226,6 +241,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "elseif lock and string.sub(lock, rest) == attempt .. ' +' then",
 	mut:  "elseif lock and string.sub(lock, -2) == ' +' then",
 }, {
+	name: "a token repeats when the only waiter is granted the lock after the clock was set back",
+	by:   "TestProtocol",
+	old:  "#lease <= 14 and till - now > 0 and token - fence > 0 then",
+	mut:  "#lease <= 14 and till - now > 0 then",
+}, {
 	name: "the last reader on the fast path leaves the lock held",
 	by:   "TestProtocol",
 	old:  "      if rest == 0 then\n",
@@ -233,8 +253,8 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }, {
 	name: "release hands the lock to a waiter without a subscription",
 	by:   "TestProtocol",
-	old:  "if found and known and may and not there.err and there[2] > 0 then",
-	mut:  "if found then",
+	old:  "  return known and may and not there.err and there[2] > 0\n",
+	mut:  "  return true\n",
 }, {
 	name: "release grants to nobody",
 	by:   "TestProtocol",

@@ -219,6 +219,9 @@ func holderOf(fields map[string]string) string {
 
 // queued is the attempts in the queue of a record, in order.
 func queued(fields map[string]string) (ids []string) {
+	if words := only(fields); words != nil {
+		return []string{words[8]}
+	}
 	positions := map[string]int64{}
 	for field, id := range fields {
 		if position, ok := strings.CutPrefix(field, "#"); ok {
@@ -248,7 +251,19 @@ func watcher(fields map[string]string) string {
 	return position
 }
 
+// only is the words of the field lock if the only waiter is part of it: FENCE LEASE HOLDER +1 TILL JOINED TTL
+// 0LEASE ATTEMPT.
+func only(fields map[string]string) []string {
+	if words := strings.Fields(fields["lock"]); len(words) == 9 {
+		return words
+	}
+	return nil
+}
+
 func patience(fields map[string]string, id string) int64 {
+	if words := only(fields); words != nil {
+		return number(words[4])
+	}
 	return number(strings.Fields(fields["w:"+id])[4])
 }
 

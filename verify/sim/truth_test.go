@@ -277,6 +277,9 @@ func holdsOf(fields map[string]string) map[string]held {
 
 // queueOf is the attempts in the queue of a record, in order.
 func queueOf(fields map[string]string) (ids []string) {
+	if words := strings.Fields(fields["lock"]); len(words) == 9 { // the only waiter is part of the field lock
+		return words[8:]
+	}
 	positions := map[string]int64{}
 	for field, id := range fields {
 		if position, ok := strings.CutPrefix(field, "#"); ok {

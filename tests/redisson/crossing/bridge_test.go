@@ -5,6 +5,7 @@ package crossing
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -34,7 +35,9 @@ func bridged(t *testing.T, settings Settings, test func(t *testing.T, w world, a
 func (w world) waited(t *testing.T, n string) {
 	t.Helper()
 	redistest.Await(t, "a waiter", func() bool {
-		return w.subscribed(t, channel(n)) > 0 || w.do(t, n, "HGET", "holdfast:{"+n+"}", "queue") != nil
+		native := "holdfast:{" + n + "}"
+		lock, _ := w.do(t, n, "HGET", native, "lock").(string) // the only waiter is part of it
+		return w.subscribed(t, channel(n)) > 0 || w.do(t, n, "HGET", native, "queue") != nil || strings.Contains(lock, " +1 ")
 	})
 }
 
