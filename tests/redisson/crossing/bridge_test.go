@@ -37,7 +37,8 @@ func (w world) waited(t *testing.T, n string) {
 	redistest.Await(t, "a waiter", func() bool {
 		native := "holdfast:{" + n + "}"
 		lock, _ := w.do(t, n, "HGET", native, "lock").(string) // the only waiter is part of it
-		return w.subscribed(t, channel(n)) > 0 || w.do(t, n, "HGET", native, "queue") != nil || strings.Contains(lock, " +1 ")
+		return w.subscribed(t, channel(n)) > 0 || w.do(t, n, "HGET", native, "queue") != nil ||
+			strings.Contains(lock, " +1 ")
 	})
 }
 
