@@ -62,8 +62,10 @@ if mode == 'x' and not owner then
     -- The first waiter behind an exclusive holder becomes a part of the field lock: see only_waiter in
     -- record.lua. Its place needs the record until waiter_ttl and the retention of its own client are
     -- over, whatever the retention of the holder's client. So release and its grant need not ask.
+    -- The slow path refuses a request that would damage the record.
     local fence, lease, name = string.match(last, '^([1-8]%d+) (%d+) ([^@/%s][^/%s]*/%S+)$')
-    if fence and #fence == 16 and #lease <= 15 and #name <= 2048 and name ~= attempt then
+    if fence and #fence == 16 and #lease <= 15 and #name <= 2048 and name ~= attempt and
+      #ttl <= 14 and #waiter_ttl <= 14 and string.find(attempt, '^[^/%s]+/%S+$') then
       local token = clock_token()
       local now = string.sub(token, 1, -4)
       local left = string.sub(fence, 1, -4) + tonumber(lease, 10) - now

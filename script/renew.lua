@@ -122,16 +122,16 @@ end
 
 -- The fast path for an exclusive hold that nobody waits for. The field lock ends with the
 -- attempt then, and before it are sixteen digits, a space, the lease and a space. A lease that
--- begins with 0 is provisional. Here, handling text costs as much as the calls. So the path
+-- begins with 0 is provisional, and this confirms it. Here, handling text costs as much as the calls. So the path
 -- handles little of it: it does what renew does for such a hold, and leaves all else to renew.
 -- So it is with all that has another form.
 local each = {}
 for i, key in ipairs(KEYS) do
   local word = ARGV[i + 2]
   local lock = redis.pcall('HGET', key, 'lock')
-  local fence, lease, from
-  if type(lock) == 'string' then fence, lease, from = match(lock, '^([1-8]%d+) (%-?[1-9]%d*) ()') end
-  if from and from <= 34 and #fence == 16 and find(lock, word, from, true) == from and from + #word > #lock then
+  local fence, mark, lease, from
+  if type(lock) == 'string' then fence, mark, lease, from = match(lock, '^([1-8]%d+) (0?)([1-9]%d*) ()') end
+  if from and #lease <= 14 and #fence == 16 and find(lock, word, from, true) == from and from + #word > #lock then
     -- An addition makes numbers of texts for half the price of tonumber.
     fence, lease = fence + 0, lease + 0
   else
@@ -144,11 +144,11 @@ for i, key in ipairs(KEYS) do
     expiry = since + lease
   end
   if expiry > now then
-    extend_record(key, common_life)
+    extend_record(key, common_life, mark ~= '')
     each[i] = '0'
-    if now + common_ttl > expiry and
-      vanished(key, 'lock', sub(lock, 1, 17) .. (now + common_ttl - since) .. ' ' .. word) then
-      each[i] = '-'
+    if now + common_ttl > expiry or mark ~= '' then
+      expiry = math.max(expiry, now + common_ttl)
+      if vanished(key, 'lock', sub(lock, 1, 17) .. (expiry - since) .. ' ' .. word) then each[i] = '-' end
     end
   else
     local attempt, ttl, owner = string.match(word, '^(%S*) ?(%d*) ?(%S*)$')

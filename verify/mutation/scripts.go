@@ -187,8 +187,8 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }, {
 	name: "renew writes to a record of a later format",
 	by:   "FuzzRecordsOfLaterFormats",
-	old:  "match(lock, '^([1-8]%d+) (%-?[1-9]%d*) ()')",
-	mut:  "match(lock, '^(.%d+) (%-?[1-9]%d*) ()')",
+	old:  "match(lock, '^([1-8]%d+) (0?)([1-9]%d*) ()')",
+	mut:  "match(lock, '^(.%d+) (0?)([1-9]%d*) ()')",
 }, {
 	name: "renew writes to a record that no version wrote",
 	by:   "FuzzPoisonedRecords",
