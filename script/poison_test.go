@@ -422,3 +422,27 @@ func FuzzPoisonedRecords(f *testing.F) {
 		p.try(t, name, field, value)
 	})
 }
+
+// A request that would make the only waiter of a record unreadable is refused, and the holder keeps its
+// record. Guarantee: I14.
+func TestAWaiterThatNoStepCouldReadIsRefused(t *testing.T) {
+	conn := redistest.Start(t).Dial(t)
+	for _, args := range []string{
+		"word 30000 630000 x 60000 p:", "/1 30000 630000 x 60000 p:", "n/ 30000 630000 x 60000 p:",
+		"n/1 100000000000000 100000000600000 x 60000 p:", "n/1 30000 630000 x 1000000000000000 p:",
+	} {
+		ask := func(args string) any {
+			words := []any{"EVAL", script.Acquire.Text, 1, "{k}"}
+			for word := range strings.SplitSeq(args, " ") {
+				words = append(words, word)
+			}
+			return conn.Do(t, words...)
+		}
+		conn.Do(t, "DEL", "{k}")
+		ask("h/1 30000 630000 x 0 p:")
+		before := fields(t, conn, "{k}")
+		answer := fmt.Sprint(ask(args))
+		assert.True(t, strings.HasPrefix(answer, "FORMAT "), "%s is answered %s", args, answer)
+		assert.True(t, maps.Equal(before, fields(t, conn, "{k}")), "%s leaves %q", args, fields(t, conn, "{k}"))
+	}
+}

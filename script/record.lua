@@ -477,10 +477,10 @@ local function read_waiter(attempt, value)
   return {place, mode, weight, ttl, till, joined, owner}
 end
 
--- only_waiter returns the only waiter as the end of the field lock, or nil. A mutex with one waiter
--- is the usual case, and then a release reads one field and writes one. The queue has to say nothing
--- else. Each step that writes the record gives it this form or the other: two clients, or a twin, need not
--- know how a queue came about.
+-- only_waiter returns the only waiter as the end of the field lock, or nil. A mutex with one waiter is
+-- the usual case of a lock that is waited for, and then a release reads one field and writes one. The
+-- queue must have nothing else to say. Each step that writes the record gives it the form that fits what
+-- it says, so it does not matter how a queue came about.
 local function only_waiter()
   if waiting ~= 1 or tail ~= 1 or not holder or entries or watched or poll_at > 0 or silent ~= '' then return nil end
   local attempt = attempt_at(1)
