@@ -66,11 +66,12 @@ func (q *queue) leave(attempt string) bool {
 	return len(q.waiters) < was
 }
 
-// A step reads at most headWindow places from head on, and cursorWindow from cursor on. So its
-// cost does not grow with the queue.
+// A step reads at most headWindow places from head on, cursorWindow from cursor on, and tailWindow
+// before the end. So its cost does not grow with the queue.
 const (
 	headWindow   = 64
-	cursorWindow = 256
+	cursorWindow = 64
+	tailWindow   = 32
 )
 
 // inReach are the waiters in the two windows, and the place after them. Between the windows
@@ -324,7 +325,7 @@ func (st *step) askOneToPoll(place int64, caller string) {
 		st.askToPoll(w, 1)
 		return
 	}
-	first := max(place, st.queue.tail-headWindow+1)
+	first := max(place, st.queue.tail-tailWindow+1)
 	for _, w := range slices.Backward(st.queue.waiters) {
 		if w.place >= first && st.canReach(w) {
 			st.askToPoll(w, 1)

@@ -258,7 +258,7 @@ func pollsUntilGranted(t *testing.T, conn, listener *redistest.Conn) {
 		if strings.HasPrefix(got.answer, "granted ") {
 			return
 		}
-		assert.MustTrue(t, polls <= 10_000/200, "%d polls, and still %v", polls, got)
+		assert.MustTrue(t, polls <= 10_000/60, "%d polls, and still %v", polls, got)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestThousandsOfExpiredHoldsAreRemoved(t *testing.T) {
 			return []any{fmt.Sprintf("#%d", i), id, "w:" + id, fmt.Sprintf("%d x 1 30000 %d %d", i, over, over)}
 		})
 	got := acquire("{queue}", "x")
-	for tries := 1; got == "busy 0 -" && tries < n/256+1; tries++ {
+	for tries := 1; got == "busy 0 -" && tries < n/64+1; tries++ {
 		got = acquire("{queue}", "x")
 	}
 	if !strings.HasPrefix(got, "granted ") || left("{queue}") != 3 {

@@ -383,9 +383,9 @@ local function note_expiry(till)
   found = math.min(found or till, till)
 end
 
--- A step reads at most so many places from HEAD on, and so many from CURSOR on. So its
--- cost does not grow with the queue.
-local head_window, cursor_window = 64, 256
+-- A step reads at most so many places from HEAD on, so many from CURSOR on, and so many before the
+-- end. So its cost does not grow with the queue.
+local head_window, cursor_window, tail_window = 64, 64, 32
 
 -- set_queue sets the field queue. An empty queue has no field.
 local function set_queue(n, first, last)
@@ -819,7 +819,7 @@ local function serve_queue(caller)
   end
   if (unfinished or (sweeping() and waiting > 0)) and (mine or not caller or not ask_to_poll(caller, 1)) then
     -- One of the last waiters: a waiter beyond the windows may be due.
-    local from, at = math.max(reached, tail - head_window + 1), tail
+    local from, at = math.max(reached, tail - tail_window + 1), tail
     if from <= tail then read_ahead(from, tail) end
     while at >= from and not (attempt_at(at) and ask_to_poll(attempt_at(at), 1)) do at = at - 1 end
   end

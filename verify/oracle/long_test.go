@@ -23,7 +23,7 @@ func TestLongLines(t *testing.T) {
 		defer w.close()
 		m := &wild{world: w}
 		m.step(script.Acquire, "c1/1", 30_000, 90_000, pick(rt, "x", "x", "s", "p:3:3"), 0, base)
-		m.crowd(rt, pick(rt, 60, 70, 330, 400))
+		m.crowd(rt, pick(rt, 60, 70, 140, 170))
 		for _, client := range []string{"c1", "c2", "c3"} {
 			if pick(rt, true, true, false) {
 				m.listen(client)
