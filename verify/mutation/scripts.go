@@ -167,8 +167,8 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }, {
 	name: "renew revives an expired lease on the fast path",
 	by:   "TestTranscriptsOnServer",
-	old:  "  if expiry > now then\n    extend_record(key, common_life)",
-	mut:  "  if expiry > 0 then\n    extend_record(key, common_life)",
+	old:  "  if expiry > now then\n    extend_record(key, common_life, ",
+	mut:  "  if expiry > 0 then\n    extend_record(key, common_life, ",
 }, {
 	name: "renew takes an attempt for a holder that ends like it",
 	by:   "TestTranscriptsOnServer",
