@@ -165,11 +165,6 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "string.sub(queue, to), ' >%d+', '')",
 	mut:  "string.sub(queue, to), ' >%d+', '%0')",
 }, {
-	name: "renew revives an expired lease on the fast path",
-	by:   "TestTranscriptsOnServer",
-	old:  "  if expiry > now then\n    extend_record(key, common_life, ",
-	mut:  "  if expiry > 0 then\n    extend_record(key, common_life, ",
-}, {
 	name: "renew takes an attempt for a holder that ends like it",
 	by:   "TestTranscriptsOnServer",
 	old:  "  local mine = holder == attempt\n",
@@ -195,6 +190,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "  if not (word and lease) or #word > 16 or #lease > 17 or tonumber(word) >= 9e15 or more == ' ' or\n",
 	mut:  "  if not (word and lease) or\n",
 }}), in("script/renew.lua", oracle, []mutant{{
+	name: "renew revives an expired lease on the fast path",
+	by:   "TestProtocol",
+	old:  "  if expiry > now then\n    extend_record(key, common_life, ",
+	mut:  "  if expiry > 0 then\n    extend_record(key, common_life, ",
+}, {
 	name: "a renewal does not confirm a lease of the same length",
 	by:   "TestProtocol",
 	old:  "if now + ttl > expiry or unconfirmed then",
