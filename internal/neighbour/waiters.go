@@ -3,25 +3,11 @@ package neighbour
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// topic is one channel of the neighbour on which attempts of this process wait. Its fields are
-// guarded by Store.mu, but for ready.
-type topic struct {
-	channel string
-	ready   chan struct{} // closed when the subscription is confirmed, or has failed
-	err     error
-	failed  time.Time // when it failed
-	stop    func()
-	waiters map[*entry]struct{}
-	idle    *time.Timer // ends the subscription; nil while somebody waits
-}
 
 const (
 	// subscribing is how long a subscription may take.
@@ -33,16 +19,13 @@ const (
 	linger = 10 * time.Second
 )
 
-var subscribeLabel = label.New("neighbour: subscription")
-
-// isReady reports whether a channel of pushes stands.
-func (t *topic) isReady() bool {
-	select {
-	case <-t.ready:
-		return t.err == nil
-	default:
-		return false
-	}
+// listen subscribes to one channel of the neighbour.
+func (s *Store) listen(ctx context.Context, channel string, resumed func()) (stop func(), err error) {
+	return s.inner.Listen(ctx, channel, store.Listener{
+		Message: func(payload string) { s.wakeAll(s.channels.Waiters(channel), payload) },
+		Resumed: resumed,
+		Awaited: func() bool { return len(s.channels.Waiters(channel)) > 0 },
+	})
 }
 
 // joinReady makes the attempt wait on its channel, if the subscription stands already. Do this
@@ -51,11 +34,10 @@ func (s *Store) joinReady(e *entry) bool {
 	channel := s.wire.Channel(e.Attempt)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.topics[channel]
-	if t == nil || !t.isReady() {
+	if _, ok := s.channels.Standing(channel, e, func() *entry { return e }); !ok {
 		return false
 	}
-	s.joinTopic(e, t)
+	s.moveTo(e, channel)
 	return true
 }
 
@@ -68,141 +50,47 @@ func (s *Store) subscribe(ctx context.Context, e *entry) bool {
 		return false
 	}
 	s.mu.Lock()
-	t := s.topics[channel]
-	if t != nil && t.err != nil && time.Since(t.failed) > subscribeAgain {
-		t = nil
-	}
-	if t == nil {
-		t = &topic{channel: channel, ready: make(chan struct{}), waiters: make(map[*entry]struct{})}
-		s.topics[channel] = t
-		go func() {
-			subscribeLabel.Set()
-			s.makeTopic(t)
-		}()
-	}
-	s.joinTopic(e, t)
+	s.channels.Join(channel, e, e)
+	s.moveTo(e, channel)
 	s.mu.Unlock()
-	// ctx may have a deadline that Done does not follow.
 	limit := subscribing
 	if at, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(at)/2) // the other half is for the request behind it
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-t.ready:
-	case <-timer.C:
-	case <-ctx.Done():
+	if limit <= 0 {
+		return false // Done of ctx need not follow its deadline
 	}
-	return t.isReady()
-}
-
-// makeTopic makes the subscription of a topic.
-func (s *Store) makeTopic(t *topic) {
-	ctx, cancel := context.WithTimeout(context.Background(), subscribing)
+	brief, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	stop, err := s.inner.Listen(ctx, t.channel, store.Listener{
-		Message: func(payload string) { s.wakeAll(t, payload) },
-		Resumed: func() { s.wakeAll(t, "") },
-		Awaited: func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return len(t.waiters) > 0
-		},
-	})
-	s.mu.Lock()
-	t.stop, t.err, t.failed = stop, err, time.Now()
-	if err == nil && len(t.waiters) == 0 {
-		s.retireLater(t)
-	}
-	close(t.ready)
-	s.mu.Unlock()
-	if err == nil {
-		s.wakeAll(t, "") // what was told before the subscription reached nobody
+	return s.channels.Subscribe(brief, channel) == nil
+}
+
+// moveTo notes the channel on which an attempt waits; empty: on none. mu is held.
+func (s *Store) moveTo(e *entry, channel string) {
+	if e.waitsOn != channel {
+		s.channels.Leave(e.waitsOn, e)
+		e.waitsOn = channel
 	}
 }
 
-// joinTopic makes the attempt wait on a topic. mu is held.
-func (s *Store) joinTopic(e *entry, t *topic) {
-	if e.topic != t {
-		s.leaveTopic(e)
-	}
-	e.topic = t
-	t.waiters[e] = struct{}{}
-	if t.idle != nil {
-		t.idle.Stop()
-		t.idle = nil
-	}
-}
-
-// leaveTopic ends the wait of an attempt. mu is held.
-func (s *Store) leaveTopic(e *entry) {
-	t := e.topic
-	if t == nil {
-		return
-	}
-	e.topic = nil
-	delete(t.waiters, e)
-	if len(t.waiters) == 0 && t.isReady() {
-		s.retireLater(t)
-	}
-}
-
-// retireLater ends the subscription of a topic when it has been idle for long enough. mu is
-// held.
-func (s *Store) retireLater(t *topic) {
-	if t.idle == nil && s.topics[t.channel] == t {
-		t.idle = time.AfterFunc(linger, func() { s.retire(t) })
-	}
-}
-
-// retire ends the subscription of a topic for which nobody waits.
-func (s *Store) retire(t *topic) {
-	s.mu.Lock()
-	idle := len(t.waiters) == 0 && t.isReady() && s.topics[t.channel] == t
-	if idle {
-		delete(s.topics, t.channel)
-		if t.idle != nil {
-			t.idle.Stop()
-		}
-	}
-	s.mu.Unlock()
-	if idle {
-		t.stop()
-	}
-}
-
-// endIdleTopics ends all subscriptions for which nobody waits.
-func (s *Store) endIdleTopics() {
-	s.mu.Lock()
-	var idle []*topic
-	for _, t := range s.topics {
-		if len(t.waiters) == 0 && t.isReady() {
-			idle = append(idle, t)
-		}
-	}
-	s.mu.Unlock()
-	var stopping sync.WaitGroup
-	for _, t := range idle {
-		stopping.Go(func() { s.retire(t) })
-	}
-	stopping.Wait()
-}
+// leave ends the wait of an attempt. mu is held.
+func (s *Store) leave(e *entry) { s.moveTo(e, "") }
 
 // push is one push to a client of this process.
 type push struct{ channel, payload string }
 
-// wakeAll tells the attempts that wait on a topic to look again. payload is what the neighbour
-// said; empty: messages may have been missed.
-func (s *Store) wakeAll(t *topic, payload string) {
-	s.mu.Lock()
-	limit := len(t.waiters)
+// wakeAll tells attempts that wait on a channel to look again. payload is what the neighbour said;
+// empty: messages may have been missed.
+func (s *Store) wakeAll(waiters []*entry, payload string) {
+	limit := len(waiters)
 	if w, ok := s.wire.(Waker); ok && payload != "" {
 		limit = min(limit, w.Wakes(payload))
 	}
+	s.mu.Lock()
 	pushes := make([]push, 0, limit)
-	for e := range t.waiters {
+	for _, e := range waiters {
 		switch {
+		case e.waitsOn == "": // it has left meanwhile
 		case e.ID == "": // it only watches the lock
 			pushes = append(pushes, push{e.channel, "sooner"})
 		case limit > 0:
