@@ -50,8 +50,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, life: lifecycle.New(),
-		acquisitions: make(map[string]*acquisition), subscriptions: make(map[string][]*subscription),
-		states:         make(map[string]*nodeStates),
+		acquisitions: make(map[string]*acquisition), states: make(map[string]*nodeStates),
 		contradictions: contradictions{maxTTL: cfg.MaxTTL, known: make(map[nodeLock]*contradiction)},
 	}
 	for i, st := range nodes {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -30,8 +31,8 @@ import (
 //	contradictions.mu    what a majority says against a coordinator
 //
 // Under the following, no other mutex of the package is locked: Store.mu, lateWindow.mu, lazy.mu.
-// Under subscription.mu the client's functions run, so it is never locked while another mutex is
-// held. No request is sent under a mutex, because a request waits for a server. Requests are sent
+// Under pushes.Listener.mu the client's functions run, so it is never locked while another mutex
+// is held. No request is sent under a mutex, because a request waits for a server. Requests are sent
 // under driver and gate, which are channels: a goroutine can stop waiting for driver, and gate is
 // held for one bounded request.
 
@@ -45,16 +46,16 @@ type Store struct {
 
 	life           *lifecycle.Group // its context ends all requests when the store closes
 	contradictions contradictions
+	listeners      pushes.Listeners
 	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
 
 	// mu guards the fields below. Under it nothing is sent, no callback runs, and no other mutex
 	// of the package is locked.
-	mu            lockorder.Mutex[Store]
-	acquisitions  map[string]*acquisition    // by attempt ID, see nameFor
-	lastSweep     int                        // how many acquisitions the last sweep left
-	subscriptions map[string][]*subscription // by channel
-	states        map[string]*nodeStates     // by prefix
-	rechecks      rechecks
+	mu           lockorder.Mutex[Store]
+	acquisitions map[string]*acquisition // by attempt ID, see nameFor
+	lastSweep    int                     // how many acquisitions the last sweep left
+	states       map[string]*nodeStates  // by prefix
+	rechecks     rechecks
 }
 
 var _ interface {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -421,14 +422,19 @@ func (acq *acquisition) pushGrant(answer string) {
 
 // push sends a push to the client. It reads only fields that never change.
 func (acq *acquisition) push(payload string) {
-	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
-		sub.message(payload)
+	for _, l := range acq.listeners() {
+		l.Message(payload)
 	}
 }
 
 // recheck makes the client poll.
 func (acq *acquisition) recheck() {
-	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
-		sub.resumed()
+	for _, l := range acq.listeners() {
+		l.Resumed()
 	}
+}
+
+// listeners returns those of the client.
+func (acq *acquisition) listeners() []*pushes.Listener {
+	return acq.s.listeners.On(acq.channelPrefix + wire.Client(acq.attempt))
 }

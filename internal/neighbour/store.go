@@ -17,16 +17,16 @@ import (
 
 // Store is a lock store on a neighbour's wire. Many goroutines may use it at once.
 type Store struct {
-	inner    store.Store
-	wire     Wire
-	traits   Traits
-	channels *pushes.Channels[*entry, *entry] // those of the neighbour, and the attempts that wait on them
+	inner     store.Store
+	wire      Wire
+	traits    Traits
+	channels  *pushes.Channels[*entry, *entry] // those of the neighbour, and the attempts that wait on them
+	listeners pushes.Listeners                 // of the library, on its own channels
 
 	// mu guards the fields below. Under it nothing is sent and no callback runs.
 	mu        lockorder.Mutex[Store]
 	entries   map[attemptKey]*entry
 	lastSweep int // how many entries the last sweep left
-	listeners map[string][]*listener
 }
 
 var _ store.PlainTokens = (*Store)(nil)
@@ -34,10 +34,7 @@ var _ store.PlainTokens = (*Store)(nil)
 // New makes a store of a wire. inner is the store that the wire sends to; it also has the
 // records of the clients, and carries the subscriptions.
 func New(inner store.Store, w Wire) *Store {
-	s := &Store{
-		inner: inner, wire: w, traits: w.Traits(), entries: make(map[attemptKey]*entry),
-		listeners: make(map[string][]*listener),
-	}
+	s := &Store{inner: inner, wire: w, traits: w.Traits(), entries: make(map[attemptKey]*entry)}
 	s.channels = pushes.NewChannels[*entry](pushes.ChannelsConfig[*entry]{
 		Listen: s.listen, Tell: func(waiters []*entry) { s.wakeAll(waiters, "") },
 		Timeout: subscribing, Linger: linger, Pause: subscribeAgain,

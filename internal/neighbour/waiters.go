@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -112,14 +111,6 @@ type Waker interface {
 	Wakes(payload string) int
 }
 
-// listener is a subscription of the library to one of its own channels. Its functions run under
-// mu and do not block: so they run one at a time, and none after the end.
-type listener struct {
-	store.Listener
-	mu    lockorder.Mutex[listener]
-	ended bool
-}
-
 // errNoChannel refuses a subscription without a channel.
 var errNoChannel = errors.New("neighbour: no channel")
 
@@ -132,40 +123,17 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 	if channel == "" {
 		return nil, errNoChannel
 	}
-	one := &listener{Listener: l}
-	s.mu.Lock()
-	s.listeners[channel] = append(s.listeners[channel], one)
-	s.mu.Unlock()
+	_, remove := s.listeners.Add(channel, l)
 	unwatch := s.watch(channel)
 	return func() {
 		unwatch()
-		s.mu.Lock()
-		var rest []*listener
-		for _, other := range s.listeners[channel] {
-			if other != one {
-				rest = append(rest, other)
-			}
-		}
-		if s.listeners[channel] = rest; len(rest) == 0 {
-			delete(s.listeners, channel)
-		}
-		s.mu.Unlock()
-		one.mu.Lock()
-		one.ended = true
-		one.mu.Unlock()
+		remove()
 	}, nil
 }
 
 // deliver gives a push to the listeners of its channel.
 func (s *Store) deliver(p push) {
-	s.mu.Lock()
-	list := append([]*listener(nil), s.listeners[p.channel]...)
-	s.mu.Unlock()
-	for _, l := range list {
-		l.mu.Lock()
-		if !l.ended && l.Message != nil {
-			l.Message(p.payload)
-		}
-		l.mu.Unlock()
+	for _, l := range s.listeners.On(p.channel) {
+		l.Message(p.payload)
 	}
 }

@@ -408,9 +408,9 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestWaitersPollWhenANodesSubscriptionStands",
 	old:  "\t\t\tif try > 0 {\n",
 	mut:  "\t\t\tif try < 0 {\n",
-}, {
+}}), in("internal/pushes/listeners.go", quorum, []mutant{{
 	name: "quorum: a subscription that ends takes out the others of its channel",
 	by:   "TestASubscriptionEndsAlone",
-	old:  "\t\tif other != sub {\n",
-	mut:  "\t\tif other == sub {\n",
+	old:  "bool { return other == l })\n",
+	mut:  "bool { return other != l })\n",
 }}))
