@@ -38,16 +38,9 @@ import (
 
 // Store is a lock store over a quorum of nodes. Many goroutines may use it at once.
 type Store struct {
-	cfg       Config
-	nodes     []*node
-	majority  int
-	clock     func() time.Duration
+	*servers
 	simulated bool
-
-	life           *lifecycle.Group // its context ends all requests when the store closes
-	contradictions contradictions
-	listeners      pushes.Listeners
-	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
+	listeners pushes.Listeners
 
 	// mu guards the fields below. Under it nothing is sent, no callback runs, and no other mutex
 	// of the package is locked.
@@ -63,7 +56,19 @@ var _ interface {
 	store.Simulated
 } = (*Store)(nil)
 
-func (s *Store) now() time.Duration { return s.clock() }
+// servers are the nodes, and what is known of all of them. An acquisition, its attempts, the marks
+// and the nodes themselves see this, and not the store with its other acquisitions.
+type servers struct {
+	cfg            Config
+	nodes          []*node
+	majority       int
+	clock          func() time.Duration
+	life           *lifecycle.Group // its context ends all requests when the store closes
+	contradictions contradictions
+	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
+}
+
+func (s *servers) now() time.Duration { return s.clock() }
 
 // Clock implements [store.Simulated]: the clock of the first node, if that clock is simulated.
 func (s *Store) Clock() func() time.Duration {
@@ -166,7 +171,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 		return store.ServerInfo{}, err
 	}
 	timeout := s.requestTimeout(ctx, 0)
-	infos, err := askEach(ctx, s, func(_ context.Context, _ int, n *node) (store.ServerInfo, error) {
+	infos, err := askEach(ctx, s.servers, func(_ context.Context, _ int, n *node) (store.ServerInfo, error) {
 		return n.readServer(timeout)
 	})
 	if err != nil {
