@@ -35,12 +35,7 @@ func (s *servers) order(key string) []int {
 }
 
 // checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
-// coordinator for long.
-//
-// It reads the records of all nodes. For each holder that the coordinator names, it counts the
-// nodes that may have the same holder: those that say so, and those that did not answer. If
-// these may be a majority, the coordinator is right. Readers are several holders, and one of
-// them on a majority is enough.
+// coordinator for long. It reads the records of all nodes, see supported.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	acq.mu.Lock()
 	coordinator, last := r.coordinator, r.attempts[r.coordinator].lastAnswer
@@ -61,19 +56,9 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	if err != nil || !ok || len(there.Holders) == 0 {
 		return false
 	}
-	for _, h := range there.Holders {
-		may := len(acq.nodes) - len(own) // a node that did not answer may have it
-		for _, other := range own {
-			for _, holder := range other.Holders {
-				if holder.Attempt == h.Attempt {
-					may++
-				}
-			}
-		}
-		if may >= acq.majority {
-			acq.contradictions.drop(nodeLock{acq.key, coordinator})
-			return false
-		}
+	if supported(there, own, len(acq.nodes)) {
+		acq.contradictions.drop(nodeLock{acq.key, coordinator})
+		return false
 	}
 	return acq.contradictions.note(now, nodeLock{acq.key, coordinator}, there.Holders[0].Attempt, acq.ttl)
 }
