@@ -47,7 +47,7 @@ type ChannelsConfig[W any] struct {
 // channel is one channel. It lasts while it has waiters or a subscription, or gets one.
 type channel[K comparable, W any] struct {
 	waiters map[K]W
-	last    *try
+	last    *try        // under way, or failed; nil: none, or there is a subscription
 	stop    func()      // ends the subscription; nil: there is none
 	idle    *time.Timer // ends a subscription without waiters
 }
@@ -193,15 +193,25 @@ func (c *Channels[K, W]) Prepare(name string, told func(error)) {
 
 var subscribeLabel = label.New("subscription")
 
-// subscription returns the try that led to the channel's subscription or is to lead to it, and
-// begins it if there is none; nil after Stop. mu is held.
+// standing is the try of a channel that has its subscription.
+var standing = func() *try {
+	t := &try{over: make(chan struct{})}
+	close(t.over)
+	return t
+}()
+
+// subscription returns the try by which the channel gets its subscription. It begins one if none
+// is under way, or has failed just now. After Stop it returns nil. mu is held.
 func (c *Channels[K, W]) subscription(name string) *try {
 	if c.stopped {
 		return nil
 	}
 	ch := c.channel(name)
+	if ch.stop != nil {
+		return standing
+	}
 	t := ch.last
-	if ch.stop == nil && (t == nil || !t.underWay() && time.Since(t.at) >= c.cfg.Pause) {
+	if t == nil || !t.underWay() && time.Since(t.at) >= c.cfg.Pause {
 		t = &try{over: make(chan struct{})}
 		ch.last = t
 		c.work.Go(func() {
@@ -217,7 +227,10 @@ func (c *Channels[K, W]) subscribe(name string, ch *channel[K, W], t *try) {
 	defer cancel()
 	stop, err := c.cfg.Listen(ctx, name, func() { c.cfg.Tell(c.Waiters(name)) })
 	c.mu.Lock()
-	ch.stop, t.err, t.at = stop, err, time.Now()
+	t.err, t.at = err, time.Now()
+	if err == nil {
+		ch.stop, ch.last = stop, nil
+	}
 	c.mu.Unlock()
 	if err == nil {
 		c.cfg.Tell(c.Waiters(name)) // pushes could not reach them before
