@@ -90,7 +90,7 @@ func run(ctx context.Context, addrs []string) error {
 	if err == nil {
 		return errors.New("the lock was granted by two servers of five")
 	}
-	fmt.Println("the lock cannot be had:", err)
+	fmt.Println("the lock cannot be acquired:", err)
 	return nil
 }
 
