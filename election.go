@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -156,7 +157,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 		lk.reportFailure(told, err)
 		return nil, err
 	}
-	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
+	c.events.tellGrant(l.state, observe.Event{Wait: c.now() - told.start})
 	if waits {
 		until := c.now() + trustOf(left)
 		either, cancel := context.WithCancel(ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -362,13 +363,13 @@ func ExampleHint() {
 // grants counts grants.
 type grants int
 
-func (g *grants) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventGrant {
+func (g *grants) Observe(e observe.Event) {
+	if e.Kind == observe.EventGrant {
 		*g++
 	}
 }
 
-func ExampleObserver() {
+func ExampleConfig_observer() {
 	ctx := context.Background()
 	var count grants
 	client, _ := holdfast.New(memstore.New(), holdfast.Config{Observer: &count})

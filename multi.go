@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -316,7 +317,7 @@ func takeAll(
 		l.passLeakCheckOn()
 		l.stopLeakCheck()
 		leases = append(leases, l)
-		c.events.tellGrant(l.state, Event{Wait: c.now() - start})
+		c.events.tellGrant(l.state, observe.Event{Wait: c.now() - start})
 	}
 	return leases, 0, nil
 }

@@ -369,7 +369,7 @@ func Owner(name string) MutexOption {
 // its leases. Only then does the deadlock count. So it takes about half of the TTL to find one.
 // A process that has died is in no deadlock, nor is a call that has ended. Without
 // BreakDeadlock, a call in a deadlock goes on waiting, and the deadlock is still reported: by
-// an [EventDeadlock], and to the logger.
+// an observe.EventDeadlock, and to the logger.
 //
 // If a goroutine waits under a lease, the library assumes that nobody releases that lease
 // before the wait has ended. Two calls that see different parts of several deadlocks at the

@@ -29,7 +29,7 @@ type LeaseWait struct {
 // The states were read at different moments, and a client reports its waits with a delay. So a
 // deadlock that Deadlocks finds may be over. If states that were read some seconds later show
 // it again, the deadlock is most likely real. A waiting call needs more proof than this before
-// it reports an [EventDeadlock]. [BreakDeadlock] says which deadlocks can be seen.
+// it reports an observe.EventDeadlock. [BreakDeadlock] says which deadlocks can be seen.
 func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
 	g := graphOf(locks, func(waitsfor.Edge) bool { return true })
 	for _, k := range g.nodes.Knots() {

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -212,7 +213,7 @@ func TestALoopOutlastsWhatEndsASingleCall(t *testing.T) {
 				assert.Is(t, err, context.DeadlineExceeded)
 				assert.Equal(t, runs, 1, "runs")
 				assert.AtMost(t, late, 3*time.Second, "after the fault had ended, it took")
-				assert.Equal(t, len(seen.all(holdfast.EventAway)), 1, "reports of a server that is away")
+				assert.Equal(t, len(seen.all(observe.EventAway)), 1, "reports of a server that is away")
 			})
 		}
 	}

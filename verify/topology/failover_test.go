@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -184,8 +185,8 @@ func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Ser
 	})
 	harness.Release(t, held)
 	l := harness.Granted(t, next)
-	e := b.Await(t, holdfast.EventGrant, "x", 1)
-	assert.False(t, e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume, "the grant came by %v", e.Wake)
+	e := b.Await(t, observe.EventGrant, "x", 1)
+	assert.False(t, e.Wake != observe.WakePush && e.Wake != observe.WakeResume, "the grant came by %v", e.Wake)
 	assert.More(t, l.Token(), held.Token(), "the token did not rise")
 	harness.Release(t, l)
 }
