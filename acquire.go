@@ -23,7 +23,7 @@ func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	case try || lk.maxWait == 0:
 		l, err = lk.acquireAs(ctx, ctx, true)
 	case lk.tries > 0:
-		l, err = lk.tryOften(ctx)
+		l, err = tryOften(ctx, lk, func() (*Lease, error) { return lk.acquireAs(ctx, ctx, true) })
 	case lk.maxWait < 0:
 		l, err = lk.acquireAs(ctx, ctx, false)
 	default:
@@ -202,15 +202,15 @@ type trying struct {
 	interval time.Duration
 }
 
-// tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
+// tryOften calls once as often as the options of lk say. Each try is an acquisition of its own: after a
 // failed try the caller holds nothing. An error that is not transient ends the call.
-func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
+func tryOften[L any](ctx context.Context, lk *lock, once func() (*L, error)) (*L, error) {
 	start := lk.client.now()
 	for n := 1; ; n++ {
-		l, err := lk.acquireAs(ctx, ctx, true)
+		l, err := once()
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !lk.client.isTransient(err) || request.Ended(ctx) != nil {
+		if err == nil || !known && !lk.client.isTransient(err) && !lostWhileAway(err) || request.Ended(ctx) != nil {
 			return l, err
 		}
 		if n == lk.tries {

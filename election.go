@@ -35,7 +35,7 @@ type Election struct {
 
 // Election names an election. It does no I/O. If the name or an option is invalid, the
 // first use returns an [ErrInvalid].
-func (c *Client) Election(name string, options ...ElectionOption) *Election {
+func (c *Client) Election(name string, options ...LockOption) *Election {
 	// After a local hand-over the new leader would have the same token at the server as the
 	// old one. Observers could not see the change.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)

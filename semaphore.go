@@ -29,7 +29,7 @@ const maxLimit = 1<<31 - 1
 
 // Semaphore names a semaphore with that many permits, see [Client.Mutex]. If limit is below
 // 1, the first use returns an [ErrInvalid].
-func (c *Client) Semaphore(name string, limit int, options ...SemaphoreOption) *Semaphore {
+func (c *Client) Semaphore(name string, limit int, options ...LockOption) *Semaphore {
 	chosen, err := choose(c, name, lockOptions{want: wire.Permits(1, limit)}, options)
 	s := &Semaphore{lock: newLock(c, name, chosen, cmp.Or(err, checkLimit(limit)))}
 	s.limit.Store(int64(limit))

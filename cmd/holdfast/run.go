@@ -144,8 +144,8 @@ type run struct {
 	prefix      string         // of every key
 	interrupted os.Signal      // a signal that ends us came while the command ran
 
-	get  func(c *holdfast.Client, options []holdfast.QueueOption) acquirer // nil: by the flags
-	bare func() error                                                      // set: no command; called with the lock held
+	get  func(c *holdfast.Client, options []holdfast.LockOption) acquirer // nil: by the flags
+	bare func() error                                                     // set: no command; called with the lock held
 }
 
 // runRun runs a command while holding a lock.
@@ -372,7 +372,7 @@ func (r *run) acquire() (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.QueueOption{holdfast.Tags(r.tags)}
+	options := []holdfast.LockOption{holdfast.Tags(r.tags)}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}

@@ -124,7 +124,7 @@ func (t *thread) lock(ctx context.Context, kind, name string, wait, lease int64)
 		}
 		return some(m.Lock(ctx))
 	case "multi":
-		m := client.MultiMutex(strings.Split(name, ","), convert[holdfast.MultiMutexOption](common)...)
+		m := client.MultiMutex(strings.Split(name, ","), convert[holdfast.LockOption](common)...)
 		if wait == 0 {
 			return some(m.TryLock(ctx))
 		}
