@@ -444,16 +444,6 @@ func ExampleLease_Remaining() {
 	// 0s
 }
 
-func ExampleLease_Deadline() {
-	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
-	before := lease.Deadline() // for people and logs; programs use Remaining
-	_ = lease.Extend(ctx, time.Hour)
-	fmt.Println("later by most of an hour:", lease.Deadline().Sub(before) > 50*time.Minute)
-	_ = lease.Release(ctx)
-	// Output: later by most of an hour: true
-}
-
 func ExampleClient_Mutex() {
 	client := newClient(memstore.New())
 	report := client.Mutex("report", holdfast.TTL(10*time.Second), holdfast.MaxWait(time.Minute))

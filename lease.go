@@ -302,10 +302,6 @@ func (l *Lease) Remaining() time.Duration {
 	return max(ls.hold.Deadline()-ls.hold.lock.client.now(), 0)
 }
 
-// Deadline returns the current trust deadline on the wall clock, for people and logs. It
-// moves with every renewal. Code must decide by [Lease.Remaining].
-func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
-
 // Release gives the hold up. The next goroutine of this process gets it, or the server
 // grants the lock to the next waiter in the same step. The lease's context ends before the
 // client sends anything. While other leases share the hold ([Reentrant], [Owner]), those

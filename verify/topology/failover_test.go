@@ -57,7 +57,7 @@ func before(t *testing.T, primary *redistest.Server, open func(testing.TB) *part
 	primary.CutReplicas(t)
 	f.missed = f.holder.lock(t, names[2], holdfast.TTL(lasting))
 	f.onLost = f.waiters.waiting(t, names[2])
-	f.until = f.died.Deadline()
+	f.until = time.Now().Add(f.died.Remaining())
 	doomed.Abandon()
 	return f
 }

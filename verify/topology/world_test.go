@@ -147,7 +147,7 @@ func load(
 					continue
 				}
 				h.Hold(l)
-				until := l.Deadline()
+				until := time.Now().Add(l.Remaining())
 				err = l.Release(ctx)
 				if errors.Is(err, holdfast.ErrNotHeld) && time.Now().After(until) {
 					// A lease that is being released is not renewed: the request took longer
