@@ -282,14 +282,13 @@ func ExampleClient_InspectJob() {
 	_, _ = client.Periodic("report", time.Hour).Do(ctx, func(context.Context) error { return nil })
 
 	job, err := client.InspectJob(ctx, "report")
-	fmt.Println(err, job.Known(), job.Schedule.Period, job.Run == nil)
-	// Output: <nil> true 1h0m0s true
-}
+	fmt.Println(err, job.Schedule.Period, job.Run == nil)
 
-func ExampleJobInfo_Known() {
-	job, err := newClient(memstore.New()).InspectJob(context.Background(), "never run")
-	fmt.Println(job.Known(), err)
-	// Output: false <nil>
+	job, err = client.InspectJob(ctx, "never run")
+	fmt.Println(err, job.Schedule.Period)
+	// Output:
+	// <nil> 1h0m0s true
+	// <nil> 0s
 }
 
 func ExampleClient_Evict() {

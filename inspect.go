@@ -29,7 +29,9 @@ type LockInfo struct {
 // Held reports whether the lock is held.
 func (info LockInfo) Held() bool { return len(info.Holders) > 0 }
 
-// JobInfo is the state of one periodic job at one moment, as the server knows it.
+// JobInfo is the state of one periodic job at one moment, as the server knows it. If the period of its
+// Schedule is 0, the server does not know the job: it forgets a job that has not run for two periods and
+// [Config.Retention].
 type JobInfo struct {
 	Name     string
 	Schedule Schedule
@@ -38,10 +40,6 @@ type JobInfo struct {
 	HolderID string        // the attempt that runs, or ran, in the present period; empty if unknown
 	Run      *Holder       // the run under way, which may be of an earlier period; nil if there is none
 }
-
-// Known reports whether the server knows the job. It forgets a job that has not run for two
-// periods and [Config.Retention].
-func (j JobInfo) Known() bool { return j.Schedule.Period > 0 }
 
 // Holder is one holder of a lock.
 type Holder struct {
