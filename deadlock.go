@@ -322,7 +322,7 @@ func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 }
 
 // report tells of a deadlock, once, and returns the error.
-func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfor.ID) error {
+func (w *chainWait) report(ctx context.Context, cycle []WaitInfo, id waitsfor.ID) error {
 	for i := range cycle {
 		if one := &cycle[i]; one.Client == nil {
 			one.Client = w.lock.client.clientInfo(ctx, one.ClientID)

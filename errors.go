@@ -192,29 +192,8 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // DeadlockError says that calls wait for each other, so that none of them ends by itself. It
 // is an [ErrDeadlock]. See [BreakDeadlock].
 type DeadlockError struct {
-	Name  string         // the lock that the call waited for
-	Cycle []DeadlockWait // each waits for a lock that the next one holds; the call's own wait is the first
-}
-
-// DeadlockWait is one of the waits in a deadlock.
-type DeadlockWait struct {
-	Name     string // the lock that is waited for
-	Holds    string // a lock that the same call chain holds; empty if it is only in a wait queue in front of others
-	HolderID string // the attempt that waits; empty if it waits for another goroutine of its process
-	ClientID string
-	Client   *ClientInfo // nil if the client has not registered
-	Breaks   bool        // it has the option BreakDeadlock
-}
-
-func (w DeadlockWait) String() string {
-	who := "client " + w.ClientID
-	if w.Client != nil {
-		who = w.Client.String()
-	}
-	if w.Holds == "" {
-		return fmt.Sprintf("%s waits for %q", who, w.Name)
-	}
-	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
+	Name  string     // the lock that the call waited for
+	Cycle []WaitInfo // each waits for a lock that the next one holds; the call's own wait is the first
 }
 
 func (e *DeadlockError) Error() string {
@@ -224,7 +203,7 @@ func (e *DeadlockError) Error() string {
 // Is makes the error an [ErrDeadlock].
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-func cycleText(cycle []DeadlockWait) string {
+func cycleText(cycle []WaitInfo) string {
 	words := make([]string, len(cycle))
 	for i, w := range cycle {
 		words[i] = w.String()

@@ -138,7 +138,8 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		assert.True(t, n == 2 && strings.Contains(text.String(), "same order everywhere"), "%d lines: %s", n, text)
 		s := w.state("x")
 		waits := s.Holders[0].WaitsFor
-		assert.True(t, len(waits) == 1 && waits[0].Name == "y" && waits[0].HolderID != "", "%+v", waits)
+		assert.True(t, len(waits) == 1 && waits[0].Name == "y" && waits[0].Holds == "x" && waits[0].HolderID != "" &&
+			waits[0].ClientID == s.Holders[0].ClientID, "%+v", waits)
 		found := holdfast.Deadlocks([]holdfast.LockInfo{s, w.state("y")})
 		assert.True(t, len(found) == 1 && len(found[0]) == 2, "%v", found)
 		found = holdfast.Deadlocks([]holdfast.LockInfo{s})
