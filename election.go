@@ -27,7 +27,8 @@ const MaxValue = 4096
 // leadership with [Client.Evict].
 //
 // Like a Mutex, it is a name and options. Each candidate of a process has its own position
-// in the server's wait queue.
+// in the server's wait queue. [Election.Observe] shows who leads, and that nobody does. The
+// [Mutex.AwaitFree] of its name waits until nobody leads and nobody campaigns.
 type Election struct {
 	lock  lock
 	watch string // the channel for observers
@@ -272,10 +273,6 @@ func checkValue(value string) error {
 	}
 	return nil
 }
-
-// AwaitFree waits until nobody leads and nobody campaigns, and does not campaign itself, see
-// [Mutex.AwaitFree]. [Election.Observe] also shows a change from one leader to the next.
-func (e *Election) AwaitFree(ctx context.Context) error { return e.lock.awaitFree(ctx) }
 
 // Do campaigns, runs f as the leader, and resigns when f has returned or panicked. It does
 // not resign earlier, even if the leadership is lost. The context of f is a child of ctx,

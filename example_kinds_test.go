@@ -568,11 +568,12 @@ func ExampleElection_ResumeAtOnce() {
 	// Output: 10.0.0.1:80 true
 }
 
-func ExampleElection_AwaitFree() {
+// An election is the lock of its name.
+func ExampleMutex_AwaitFree_election() {
 	ctx := context.Background()
-	election := newClient(memstore.New()).Election("scheduler")
-	lead, _ := election.Campaign(ctx, "10.0.0.7:8080")
+	client := newClient(memstore.New())
+	lead, _ := client.Election("scheduler").Campaign(ctx, "10.0.0.7:8080")
 	_ = lead.ReleaseWhenDone(over())
-	fmt.Println("nobody leads:", election.AwaitFree(ctx) == nil)
+	fmt.Println("nobody leads:", client.Mutex("scheduler").AwaitFree(ctx) == nil)
 	// Output: nobody leads: true
 }
