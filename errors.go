@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that callers distinguish with errors.Is.
+// The errors that callers distinguish with errors.Is. If an error can say more than that, the comment names
+// its type: errors.As finds it, for its fields.
 var (
 	// ErrHeld: another holder has the lock, or had it until the caller's wait limit or the deadline of
 	// its context passed. In the last case the error is a context.DeadlineExceeded, too. The error is a
@@ -32,9 +33,9 @@ var (
 	ErrReleased = errors.New("holdfast: lease is released")
 	// ErrClosed: the client is closed.
 	ErrClosed = errors.New("holdfast: client is closed")
-	// ErrDeadlock: the wait would never end. The context belongs to a lease of the same lock,
-	// and the client sent nothing to the server. Or the error is a *DeadlockError, see
-	// [BreakDeadlock].
+	// ErrDeadlock: the wait would never end. The context belongs to a lease of the same lock, and the
+	// client sent nothing to the server. With [BreakDeadlock], several calls wait for each other, and the
+	// error is a *DeadlockError.
 	ErrDeadlock = errors.New("holdfast: lock is already held by this call chain")
 	// ErrUnknownOutcome: no usable answer came in time. The action may or may not have taken
 	// effect.
