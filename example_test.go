@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
-	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -357,26 +356,6 @@ func ExampleHint() {
 	_, err := newClient(store).Mutex("report").Lock(context.Background())
 	fmt.Println(holdfast.Hint(err))
 	// Output: choose another name or prefix: the lock's key holds data that is not a lock
-}
-
-// grants counts grants.
-type grants int
-
-func (g *grants) Observe(e observe.Event) {
-	if e.Kind == observe.EventGrant {
-		*g++
-	}
-}
-
-func ExampleConfig_observer() {
-	ctx := context.Background()
-	var count grants
-	client, _ := holdfast.New(memstore.New(), holdfast.Config{Observer: &count})
-	for range 3 {
-		_ = client.Mutex("report").Do(ctx, func(context.Context) error { return nil })
-	}
-	fmt.Println(count)
-	// Output: 3
 }
 
 // over is a context that has ended.
