@@ -283,9 +283,11 @@ func (j *job) run(ctx context.Context) error {
 	j.busy = true
 	j.runs = append(j.runs, time.Now())
 	j.mu.Unlock()
-	select {
-	case <-time.After(j.take):
-	case <-ctx.Done():
+	if j.take > 0 {
+		select {
+		case <-time.After(j.take):
+		case <-ctx.Done():
+		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
