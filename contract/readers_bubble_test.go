@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // readWithin locks for reading under the context of another lease.
@@ -94,12 +95,12 @@ func TestReadersThatArriveTogetherShareOneHold(t *testing.T) {
 			all.Wait()
 			assert.True(t, w.net.count("acquire") == 1 && w.net.count("release") == 1, "sent %v", w.net.sent)
 			local := 0
-			for _, e := range events.all(holdfast.EventGrant) {
+			for _, e := range events.all(observe.EventGrant) {
 				if e.Local {
 					local++
 				}
 			}
-			assert.True(t, local == 49 && len(events.all(holdfast.EventRelease)) == 50,
+			assert.True(t, local == 49 && len(events.all(observe.EventRelease)) == 50,
 				"%d grants of 50 were local", local)
 			w.wantFree("a")
 		})
@@ -289,7 +290,7 @@ func TestALostReadHoldEndsAllItsLeases(t *testing.T) {
 			wantLost(t, l.Err(), holdfast.LossExpired)
 			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		}
-		assert.Equal(t, len(events.all(holdfast.EventLost)), 3, "losses")
+		assert.Equal(t, len(events.all(observe.EventLost)), 3, "losses")
 		release(t, must(t, c.RWMutex("a").RLock))
 		release(t, must(t, w.client().RWMutex("a").Lock))
 	})
