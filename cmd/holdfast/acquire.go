@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -112,6 +113,7 @@ func newAcquire(a *app) *cobra.Command {
 	waitFlags(flags, &o.runOptions)
 	tagFlag(flags, &o.runOptions)
 	o.kindFlags.add(flags)
+	help.Brief(cmd, "nonblock", "wait", "skip-if-held", "ttl", "json", "shared", "permits", "owner", "app", "redis")
 	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, stdout) })
 	})

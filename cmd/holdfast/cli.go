@@ -6,7 +6,7 @@ package main
 //   - Standard error carries messages: lines that begin with "holdfast: ", lower
 //     case, no full stop. If there is a next step to suggest, a line that begins
 //     with "hint: " follows an error.
-//   - A line is not cut or wrapped to the terminal: scripts read it, as the runbook does with
+//   - A message is not cut or wrapped to the terminal: scripts read it, as the runbook does with
 //     awk, and people copy it. Only top, which has the whole screen, cuts its lines.
 //   - A password is never printed, wherever it came from.
 //   - Exit codes are in exit.go, and in --help of the commands that set them.
@@ -24,6 +24,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -86,13 +87,14 @@ func newRoot(a *app) *cobra.Command {
 shows which clients hold locks and wait for them, ends the holds of a stuck lock, and
 checks the server.`,
 		Example: `  holdfast run nightly -- ./report.sh           wait for the lock, run, release
-  holdfast run -n nightly -- ./report.sh        do not wait: exit with 75 if it is held
-  holdfast run --skip-if-held nightly -- ./report.sh     for cron: no message, exit with 0
-  holdfast status nightly                       show the holder, and how many wait
+  holdfast run -n nightly -- ./report.sh        do not wait: if held, exit 75
+  holdfast run --skip-if-held nightly -- ./report.sh
+                                                for cron: no message, exit 0
+  holdfast status nightly                       show the holder and the waiters
   holdfast list                                 show all locks that are held
   holdfast top                                  watch them on the whole screen
   holdfast doctor                               check the server
-  holdfast demo                                 watch locks at work; needs no server
+  holdfast demo                                 watch locks at work, no server
   holdfast verify                               try to break the locks`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -113,14 +115,21 @@ checks the server.`,
 	root.SetFlagErrorFunc(flagError)
 	root.SetGlobalNormalizationFunc(flagAlias)
 	a.server.add(root.PersistentFlags())
+	end := help.Messages.In(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
+	end()
 	// The commands that take a name complete it from the server.
 	names := a.completeNames
-	root.AddCommand(names(newRun(a), 0, isLock), names(newEvery(a), 1, isJob), names(newElect(a), 0, isLock),
-		names(newAcquire(a), 0, isLock), newExtend(a), newRelease(a),
+	help.Install(root)
+	root.AddCommand(help.Hold.Commands(
+		names(newRun(a), 0, isLock), names(newEvery(a), 1, isJob), names(newElect(a), 0, isLock),
+		names(newAcquire(a), 0, isLock), newExtend(a), newRelease(a))...)
+	root.AddCommand(help.Look.Commands(
 		names(newStatus(a), 0, isAny), names(newList(a), 0, isAny), names(newInspect(a), 0, isAny),
-		names(newWatch(a), 0, isAny), names(newTop(a), 0, isAny), names(newEvict(a), 0, isHeld),
-		newServe(a), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newMan(), newCompletion())
+		names(newWatch(a), 0, isAny), names(newTop(a), 0, isAny), newServe(a))...)
+	root.AddCommand(help.Operate.Commands(
+		names(newEvict(a), 0, isHeld), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newCompletion(),
+		newMan())...)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(helpTopics()...)
 	refuseUnknownTopics(root)
@@ -130,8 +139,8 @@ checks the server.`,
 // refuseUnknownTopics makes holdfast help refuse a word that is neither a command nor a topic.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
-	help, _, _ := root.Find([]string{"help"})
-	help.Args = func(_ *cobra.Command, args []string) error {
+	ask, _, _ := root.Find([]string{"help"})
+	ask.Args = func(_ *cobra.Command, args []string) error {
 		if found, _, err := root.Find(args); err == nil && found != root {
 			return nil
 		}
@@ -177,6 +186,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 
 // verbosity adds --quiet and --verbose to a command.
 func verbosity(a *app, flags *pflag.FlagSet) func() error {
+	defer help.Messages.In(flags)()
 	quiet := flags.BoolP("quiet", "q", false, "print only errors and warnings")
 	verbose := flags.BoolP("verbose", "v", false, "print each step on standard error")
 	return func() error {

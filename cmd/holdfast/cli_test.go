@@ -295,25 +295,3 @@ func TestTheNameOfALongCommandIsCutBetweenCharacters(t *testing.T) {
 		assert.Equal(t, r.config().App, command[:maxApp-1], "the name")
 	}
 }
-
-// Cron mails every line of standard error. So a wait with a limit tells its end only. A person
-// gets the warning at once.
-func TestAnUnreachableServerIsToldOnceForCron(t *testing.T) {
-	down := &exitError{codeUnreachable, errors.New("no server answers at here: refused"), "start it"}
-	const failed, warned = "holdfast: no server answers at here: refused\nhint: start it\n",
-		"holdfast: warning: no server answers at here: refused; waiting for the server\n"
-	for _, c := range []struct {
-		terminal, ends bool
-		want           string
-	}{
-		{false, true, failed},
-		{false, false, warned + failed},
-		{true, true, warned + "hint: start it\n" + failed},
-	} {
-		var b strings.Builder
-		p := &printer{w: &b, level: levelNormal, terminal: c.terminal}
-		p.away(down, c.ends)
-		p.fail(down)
-		assert.Equal(t, b.String(), c.want, "the text")
-	}
-}

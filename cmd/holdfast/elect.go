@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -61,15 +62,13 @@ With --json, a line is an object with these fields:
   value      what the leader publishes
   client_id  the leader's client (random); empty if nobody leads
 Later versions may add fields. They do not rename or remove any, and do not change a
-type.
-
-`
+type.`
 
 const electExample = `  holdfast elect scheduler -- ./scheduler       standby on every machine, one runs
   holdfast elect primary 10.0.0.5:8080 -- ./serve
   holdfast elect --state /var/lib/app/term primary -- ./serve
                                                 after a crash, it leads again
-  holdfast elect --observe primary | while read term address; do ...; done`
+  holdfast elect -l primary | while read term address; do ...; done`
 
 // electOptions are the flags of elect.
 type electOptions struct {
@@ -85,7 +84,7 @@ func newElect(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "elect [flags] NAME [VALUE] [-- COMMAND [ARG...]]",
 		Short:   "Run a command while leading an election, or watch who leads",
-		Long:    electLong + exitCodesText(),
+		Long:    electLong,
 		Example: electExample,
 	}
 	flags := cmd.Flags()
@@ -96,6 +95,7 @@ func newElect(a *app) *cobra.Command {
 	waitFlags(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
+	help.Brief(cmd, "observe", "json", "state", "nonblock", "wait", "ttl", "max-run", "on-lost", "command", "redis")
 	o.perform(a, cmd, o.read, func() error {
 		if o.observe {
 			return runObserve(a, o, stdout)
@@ -251,7 +251,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 			if failed = s.explain(o.names[0], err); codeOf(failed) != codeUnreachable {
 				return failed
 			}
-			a.say.away(failed, false)
+			a.say.away(failed, "waiting for the server")
 		}
 		if err := o.observed(w, now, failed != nil); err != nil {
 			return err

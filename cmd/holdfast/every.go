@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -48,17 +49,15 @@ knows.
 
 The job NAME and the lock NAME are two things: they do not exclude each other. every does
 not work on a quorum; use holdfast run --skip-if-held --once-per PERIOD there.
-PERIOD and DUR are a number of seconds, or have a unit: 90s, 5m, 24h.
+PERIOD and DUR are a number of seconds, or have a unit: 90s, 5m, 24h.`
 
-`
-
-const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day, by cron every hour on many machines
+const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day; cron asks each hour
   holdfast every -w 10m 24h nightly -- ./report.sh
-                                                the same, by cron once a day
+                                                once a day; cron asks once
   holdfast every 24h --start-at 2h nightly -- ./report.sh
                                                 a day is from 2:00 to 2:00, UTC
   holdfast every 1h --retry-on-error sync -- ./sync.sh
-  holdfast every --loop 30s probe -- ./probe.sh stay, and run it every 30 s`
+  holdfast every --loop 30s probe -- ./probe.sh`
 
 // everyOptions are the flags of every.
 type everyOptions struct {
@@ -76,7 +75,7 @@ func newEvery(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]",
 		Short:   "Run a command at most once per period, over all machines",
-		Long:    everyLong + exitCodesText(),
+		Long:    everyLong,
 		Example: everyExample,
 	}
 	flags := cmd.Flags()
@@ -90,6 +89,7 @@ func newEvery(a *app) *cobra.Command {
 	splayFlag(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
+	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "splay", "ttl", "max-run", "command", "redis")
 	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) {
 			j := &job{run: r, every: o, turns: make(chan turn)}
@@ -194,6 +194,7 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 			return 0, "", j.explain(err)
 		}
 	}
+	defer j.watchServer(false)()
 	if j.every.loop {
 		return j.repeat(p)
 	}
@@ -350,7 +351,7 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 func (j *job) told(e holdfast.Event) {
 	switch {
 	case e.Kind == holdfast.EventAway:
-		j.showAway(e.Err)
+		j.isAway(e.Err)
 	case e.Kind == holdfast.EventRelease && e.Err == nil:
 		held := clock.Now() - j.since
 		j.events.emit(event{Event: "released", HeldMS: millis(held)})

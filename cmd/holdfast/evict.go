@@ -67,8 +67,8 @@ func newEvict(a *app) *cobra.Command {
 		Short: "End the holds of a stuck lock",
 		Long:  evictLong,
 		Example: `  holdfast evict nightly --reason "hangs since noon"
-  holdfast evict nightly --yes --if-token 1838518888063655936 --reason deploy
-  holdfast evict nightly --yes --json --reason deploy | jq -r '.holders[].host'
+  holdfast evict nightly -y --if-token TOKEN --reason hung
+  holdfast evict nightly -y --json --reason hung | jq .ended
   holdfast evict nightly --force --reason "the record is damaged"`,
 	}
 	flags := cmd.Flags()

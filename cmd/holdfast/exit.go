@@ -110,46 +110,24 @@ func nameOf(code int) string {
 // exitCodesText is the table, with what it does not say.
 func exitCodesText() string {
 	var b strings.Builder
-	b.WriteString("holdfast run, every and elect exit with the command's own exit code, or\nwith one of these:\n\n")
+	b.WriteString("holdfast run, every and elect exit with the command's own exit code, or with one of these:\n\n")
 	for _, m := range meanings {
-		for i, line := range wrap(m.text, 56) {
-			if i == 0 {
-				fmt.Fprintf(&b, "  %-7s%-13s%s\n", m.number(), m.name, line)
-			} else {
-				fmt.Fprintf(&b, "%22s%s\n", "", line)
-			}
-		}
+		fmt.Fprintf(&b, "  %-7s%-13s%s\n", m.number(), m.name, m.text)
 	}
 	b.WriteString(`
-If the release fails after the command has ended, holdfast warns and keeps the
-command's exit code: the lease expires by itself. If the server answers that the
-lease was gone already, the exit code is 79.
+If the release fails after the command has ended, holdfast warns and keeps the command's
+exit code: the lease expires by itself. If the server answers that the lease was gone
+already, the exit code is 79.
 
-holdfast acquire, extend and release exit with one of these, too.
-holdfast status exits with 0, 64, 69, 70, 74, 75, 76 or 77.
-holdfast evict exits with one of these, or with 1.
-holdfast list and inspect exit with 0, 64, 69, 70, 74, 76 or 77.
-holdfast watch, top and serve exit with one of these, or with 128+n.
-holdfast doctor exits with 0, 1, 64, 69, 70, 74 or 77.
-holdfast demo exits with 0, 1, 64, 74 or 128+n. So does holdfast verify, or with
-126 or 127 if it cannot start holdfast-verify.`)
+  acquire, extend, release  one of these, too
+  status                    0, 64, 69, 70, 74, 75, 76, 77
+  evict                     the same, or 1
+  list, inspect             0, 64, 69, 70, 74, 76, 77
+  watch, top, serve         one of these, or 128+n
+  doctor                    0, 1, 64, 69, 70, 74, 77
+  demo                      0, 1, 64, 74, 128+n
+  verify                    the same, or 126 or 127 if it cannot start holdfast-verify`)
 	return b.String()
-}
-
-// wrap breaks a text into lines of at most width characters.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }
 
 // exitError is an error with an exit code.

@@ -50,13 +50,9 @@ func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
 }
 
 func TestHelpHasTheExitCodes(t *testing.T) {
-	text := exitCodesText()
-	for line := range strings.SplitSeq(text, "\n") {
-		assert.AtMost(t, len(line), 80, "columns: %s", line)
-	}
-	words := strings.Join(strings.Fields(text), " ")
+	words := strings.Join(strings.Fields(exitCodesText()), " ")
 	for _, row := range table() {
-		assert.True(t, strings.Contains(words, row), "%q is not in\n%s", row, text)
+		assert.True(t, strings.Contains(words, row), "%q is not in\n%s", row, words)
 	}
 }
 

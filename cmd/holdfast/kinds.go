@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -25,6 +26,7 @@ type kindFlags struct {
 
 // add adds the flags of all kinds.
 func (k *kindFlags) add(flags *pflag.FlagSet) {
+	defer help.Kind.In(flags)()
 	k.addModes(flags)
 	flags.StringVar(&k.owner, "owner", "",
 		"hold the lock under an owner name: a run with the same NAME joins it and does not wait")

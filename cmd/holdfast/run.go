@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
@@ -71,22 +72,22 @@ the command are the command's. If the lock's name begins with a dash, write -- b
 too, after all flags: holdfast run -n -- -NAME -- COMMAND. This form works for every
 name and every command.
 
-DUR is a number of seconds, such as 2.5, or has a unit: 500ms, 5m, 1h30m.
-
-`
+DUR is a number of seconds, such as 2.5, or has a unit: 500ms, 5m, 1h30m.`
 
 const runExample = `  holdfast run nightly -- ./report.sh --full
   holdfast run -n nightly -- ./report.sh        if busy: exit with 75 at once
+  holdfast run --skip-if-held nightly -- ./report.sh
+                                                for cron: no message, exit 0
   holdfast run -w 30 nightly -- ./report.sh     if busy for 30 s: exit with 75
-  holdfast run nightly -c 'dump | gzip > out'   through the shell
-  holdfast run --shared catalog -- ./read.sh    beside other readers
   holdfast run --permits 3 api -- ./call.sh     at most three at a time
+  holdfast run --shared catalog -- ./read.sh    beside other readers
   holdfast run orders stock -- ./move.sh        both locks, or none
+  holdfast run nightly -c 'dump | gzip > out'   through the shell
   holdfast flock -n nightly ./report.sh --full  as flock(1) is written
   holdfast run --skip-if-held --once-per 50m hourly -- ./report.sh
-                                                by cron on many machines: one run an hour
+                                                on many machines: one run an hour
   holdfast run --wire redsync --bridge nightly -- ./report.sh
-                                                beside programs that still use redsync
+                                                beside programs with redsync
   holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
 
 func newRun(a *app) *cobra.Command {
@@ -95,7 +96,7 @@ func newRun(a *app) *cobra.Command {
 		Use:     "run [flags] NAME... -- COMMAND [ARG...]",
 		Aliases: []string{"lock", "exec", "flock"},
 		Short:   "Run a command while holding a lock",
-		Long:    runLong + exitCodesText(),
+		Long:    runLong,
 		Example: runExample,
 	}
 	flags := cmd.Flags()
@@ -105,6 +106,7 @@ func newRun(a *app) *cobra.Command {
 	leaseFlags(flags, o)
 	keepFlags(flags, o)
 	commandFlags(flags, o)
+	help.Brief(cmd, "nonblock", "wait", "skip-if-held", "shared", "permits", "ttl", "max-run", "on-lost", "command", "redis")
 	o.perform(a, cmd, o.read, func() error { return runRun(a, o) })
 	return cmd
 }
@@ -128,6 +130,7 @@ type run struct {
 	events  *events
 	signals chan os.Signal
 	waiting chan holdfast.Event // the observer's events
+	away    chan error          // a request got no answer
 
 	path   string // of the command
 	server *server
@@ -159,7 +162,7 @@ func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, 
 		return err
 	}
 	r := &run{runOptions: o, say: a.say, events: ev,
-		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4)}
+		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4), away: make(chan error, 1)}
 	// From here on signals are ours: if one comes while we wait, we must leave the
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
@@ -408,7 +411,9 @@ func (r *run) acquire() (os.Signal, error) {
 			}
 		}
 	}()
+	end := r.watchServer(true)
 	sig := r.waitOn(ctx, done)
+	end()
 	cancel()
 	<-done
 	if err != nil {
@@ -479,7 +484,7 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 		case e := <-r.waiting:
 			switch e.Kind { //nolint:exhaustive // the observer passes on these only
 			case holdfast.EventAway:
-				r.showAway(e.Err)
+				r.isAway(e.Err)
 				continue
 			case holdfast.EventRenew, holdfast.EventRelease:
 				continue

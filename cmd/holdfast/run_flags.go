@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -61,6 +62,7 @@ type runOptions struct {
 }
 
 func waitFlags(flags *pflag.FlagSet, o *runOptions) {
+	defer help.Waiting.In(flags)()
 	o.busyCode = codeBusy
 	flags.BoolVarP(&o.nonblock, "nonblock", "n", false, "do not wait")
 	flags.VarP(&o.wait, "wait", "w", "wait at most DUR; 0 is the same as -n (also --timeout)")
@@ -73,13 +75,14 @@ func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 }
 
 func splayFlag(flags *pflag.FlagSet, o *runOptions) {
+	defer help.Waiting.In(flags)()
 	flags.Var(&o.splay, "splay", "wait a random time, at most DUR, before the first try")
 	flags.Lookup("splay").DefValue = ""
 }
 
 func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
+	defer help.Lease.In(flags)()
 	o.ttl, o.lostCode = commandline.Span(defaultTTL), codeLost
-	tagFlag(flags, o)
 	flags.Var(&o.ttl, "ttl", "TTL of the lease: if holdfast crashes, others wait up to DUR")
 	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
 	flags.Var(&o.maxRun, "max-run", "stop the command if it runs longer than DUR (exit 124)")
@@ -99,6 +102,7 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 
 // keepFlags keep the lock after the command has ended.
 func keepFlags(flags *pflag.FlagSet, o *runOptions) {
+	defer help.Lease.In(flags)()
 	flags.Var(&o.minHold, "min-hold",
 		"keep the lock for at least DUR from its grant, even if the command ends earlier")
 	flags.Var(&o.oncePer, "once-per", "at most one run in DUR: --min-hold DUR, and -n unless --wait is given")
@@ -107,6 +111,8 @@ func keepFlags(flags *pflag.FlagSet, o *runOptions) {
 }
 
 func commandFlags(flags *pflag.FlagSet, o *runOptions) {
+	defer help.Command.In(flags)()
+	tagFlag(flags, o)
 	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: the command's)")
 	flags.StringVarP(&o.shell, "command", "c", "", "run STRING through $SHELL -c instead of a command after --")
 	flags.BoolVar(&o.noStdin, "no-stdin", false, "give the command an empty standard input")
@@ -236,7 +242,7 @@ func (o *runOptions) check() error {
 	switch {
 	case ttl < minTTL || ttl%time.Millisecond != 0:
 		return usageError(fmt.Sprintf("--ttl %v: it must be in whole milliseconds, at least %v", ttl, minTTL),
-			"write --ttl 30s (the default), or the longest wait that you accept after a crash")
+			fmt.Sprintf("the least is --ttl %v; the default, 30s, is how long others wait after a crash", minTTL))
 	case len(o.app) > maxApp:
 		return usageError(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),
 			"write a shorter name")

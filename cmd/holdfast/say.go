@@ -60,18 +60,9 @@ func (p *printer) fail(err error) {
 	}
 }
 
-// away warns that we wait for a server. ends says that the wait has a limit: where no person
-// reads it, only the end of the wait is told.
-func (p *printer) away(err error, ends bool) {
-	text := plain(err) + "; waiting for the server"
-	switch {
-	case p.terminal || p.json:
-		p.put("warning", text, hintOf(err))
-	case !ends:
-		p.put("warning", text, "")
-	default:
-		p.infof("%s", text)
-	}
+// away warns that we wait for a server. wait says how.
+func (p *printer) away(err error, wait string) {
+	p.put("warning", plain(err)+"; "+wait, hintOf(err))
 }
 
 // plain is an error's text without the library's prefix: every line of ours has one

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/observe/page"
 )
@@ -67,7 +68,7 @@ func newServe(a *app) *cobra.Command {
 		SuggestFor: []string{"web", "page", "ui", "dashboard"},
 		Short:      "Show the locks on a web page",
 		Long:       serveLong,
-		Example: `  holdfast serve                                prints http://127.0.0.1:8380/login?token=...
+		Example: `  holdfast serve                                prints the page's address
   holdfast serve --allow-evict
   holdfast serve --listen :8380 --token-file /etc/holdfast/page-token`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -96,6 +97,8 @@ func newServe(a *app) *cobra.Command {
 		"listen": "HOST:PORT", "token-file": "FILE", "scrape-token-file": "FILE", "evict-token-file": "FILE",
 		"user-header": "NAME",
 	})
+	help.Brief(cmd, "listen", "token-file", "no-token", "allow-evict", "evict-token-file", "proxy", "user-header",
+		"interval", "keep-watching", "redis")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), a, o, cmd.OutOrStdout()) }
 	return cmd
 }

@@ -21,9 +21,12 @@ func (r *run) showHolder(ctx context.Context, name string, position int) {
 	}
 }
 
-// showAway prints that we wait for the server.
-func (r *run) showAway(err error) {
-	r.say.away(r.server.explain(r.names[0], err), r.limited)
+// isAway passes on that a request got no answer. It does not block: one report is enough.
+func (r *run) isAway(err error) {
+	select {
+	case r.away <- err:
+	default:
+	}
 }
 
 // showBusy prints the holder of the lock that we did not get.

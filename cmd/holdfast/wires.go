@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/compat/bridge"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/stringlock"
@@ -25,6 +26,7 @@ type wireFlags struct {
 }
 
 func (f *wireFlags) add(flags *pflag.FlagSet) {
+	defer help.Foreign.In(flags)()
 	flags.StringVar(&f.wire, "wire", "native",
 		"hold the lock as another library does: redsync, redislock or redisson. NAME is its key")
 	flags.BoolVar(&f.bridge, "bridge", false,

@@ -1,4 +1,4 @@
-package main
+package help
 
 import (
 	"cmp"
@@ -8,27 +8,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-// newMan makes the hidden command that make install writes the man pages with. cobra has a
-// package for it, which takes a command's text for Markdown: the tables in ours would become
-// paragraphs.
-func newMan() *cobra.Command {
-	return &cobra.Command{
-		Use: "man DIR", Hidden: true,
-		Short: "Write the man pages into DIR/man1 and DIR/man7",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError("man takes one directory", "write holdfast man DIR")
-			}
-			return writeManPages(cmd.Root(), args[0])
-		},
-	}
-}
-
-// writeManPages writes a page for each command, and for each page of help.
-func writeManPages(root *cobra.Command, dir string) error {
+// WriteMan writes a page for each command, and for each page of help, into DIR/man1 and DIR/man7. cobra has a package
+// for it, which takes a command's text for Markdown: the tables in ours would become paragraphs.
+func WriteMan(root *cobra.Command, dir string) error {
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		if cmd.Hidden || cmd.Name() == "help" {
 			continue
@@ -36,11 +20,11 @@ func writeManPages(root *cobra.Command, dir string) error {
 		section := manSection(cmd)
 		to := filepath.Join(dir, "man"+section)
 		if err := os.MkdirAll(to, 0o755); err != nil { //nolint:gosec // everybody reads the manual
-			return &exitError{codeFailed, err, ""}
+			return err
 		}
 		path := filepath.Join(to, manName(cmd)+"."+section)
 		if err := os.WriteFile(path, []byte(manPage(cmd)), 0o644); err != nil { //nolint:gosec // for everybody
-			return &exitError{codeFailed, err, ""}
+			return err
 		}
 	}
 	return nil
@@ -70,18 +54,19 @@ func manPage(cmd *cobra.Command) string {
 	}
 	b.WriteString(".SH DESCRIPTION\n" + manText(cmp.Or(cmd.Long, cmd.Short)))
 	if cmd.Example != "" {
-		b.WriteString(".SH EXAMPLES\n.nf\n" + roff(cmd.Example) + "\n.fi\n")
+		b.WriteString(".SH EXAMPLES\n.nf\n" + roff(format(cmd.Example, manWidth)) + ".fi\n")
 	}
-	manFlags(&b, "OPTIONS", cmd.NonInheritedFlags())
 	if cmd.Runnable() {
-		manFlags(&b, "OPTIONS OF ALL COMMANDS", cmd.InheritedFlags())
+		manFlags(&b, cmd)
 	}
 	manSeeAlso(&b, cmd)
 	return b.String()
 }
 
-// manText makes paragraphs of a text. A part with an indented line is a table, and stays as
-// it is.
+// manWidth is the width of a table on a page of 80 columns: man(1) indents it, and a page has a margin.
+const manWidth = 71
+
+// manText makes paragraphs of a text. A part with an indented line is a table, and man(1) does not break its lines.
 func manText(text string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(strings.TrimSpace(text), "\n\n") {
@@ -89,39 +74,26 @@ func manText(text string) string {
 			b.WriteString(".PP\n")
 		}
 		if strings.HasPrefix(part, "  ") || strings.Contains(part, "\n  ") {
-			part = ".nf\n" + roff(part) + "\n.fi"
+			b.WriteString(".nf\n" + roff(format(part, manWidth)) + ".fi\n")
 		} else {
-			part = roff(part)
+			b.WriteString(roff(part) + "\n")
 		}
-		b.WriteString(part + "\n")
 	}
 	return b.String()
 }
 
 // manFlags lists flags as the help does.
-func manFlags(b *strings.Builder, title string, flags *pflag.FlagSet) {
-	if !flags.HasAvailableFlags() {
-		return
+func manFlags(b *strings.Builder, cmd *cobra.Command) {
+	for _, g := range flagGroups {
+		flags := flagsIn(cmd, g)
+		if len(flags) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, ".SH %s\n", roff(strings.ToUpper(string(g))))
+		for _, f := range flags {
+			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace(nameOf(f))), roff(usageOf(f)))
+		}
 	}
-	fmt.Fprintf(b, ".SH %s\n", title)
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		name, usage := "--"+f.Name, f.Usage
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		if kind, _ := pflag.UnquoteUsage(f); kind != "" {
-			name += " " + kind
-		}
-		switch f.DefValue {
-		case "", "0", "0s", "false", "[]":
-		default:
-			usage += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(name), roff(usage))
-	})
 }
 
 func manSeeAlso(b *strings.Builder, cmd *cobra.Command) {
