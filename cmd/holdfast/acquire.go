@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -105,7 +106,7 @@ func newAcquire(a *app) *cobra.Command {
   holdfast acquire --json --ttl 5m nightly`,
 	}
 	flags := cmd.Flags()
-	o.ttl, o.lostCode, o.onLost, o.noRenew = commandline.Span(defaultTTL), codeLost, "TERM", true
+	o.ttl, o.lostCode, o.onLost, o.noRenew = commandline.Span(defaultTTL), exit.CodeLost, "TERM", true
 	flags.Var(&o.ttl, "ttl", "how long the lock stays held")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: holdfast)")
@@ -124,10 +125,10 @@ func newAcquire(a *app) *cobra.Command {
 func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usageError("the lock's name is missing",
+		return exit.Usage("the lock's name is missing",
 			"write holdfast acquire NAME, as in holdfast acquire nightly")
 	case len(args) > 1:
-		return usageError(fmt.Sprintf("%q is one name too many: acquire takes one lock", args[1]),
+		return exit.Usage(fmt.Sprintf("%q is one name too many: acquire takes one lock", args[1]),
 			"to hold several locks, use holdfast run NAME1 NAME2 -- COMMAND")
 	}
 	o.names = args
@@ -140,7 +141,7 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 // take acquires the lock, prints how to release it, and leaves it held.
 func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, err error) {
 	if wasClosed(os.Stdout) {
-		return 0, "", usageError("standard output is closed, but it has to show how to release the lock", acquireHint)
+		return 0, "", exit.Usage("standard output is closed, but it has to show how to release the lock", acquireHint)
 	}
 	defer r.close()
 	if held, code, reason, err := r.obtain(a); !held {
@@ -164,7 +165,7 @@ func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, e
 		Version: holdfast.Version, Started: time.Now(),
 		Notes: map[string]string{wire.TagsField(wire.NumberOf(l.HolderID())): wire.Tags(r.tags)},
 	})
-	return codeOK, "", nil
+	return exit.CodeOK, "", nil
 }
 
 // wasClosed reports whether a standard file was closed when the process began. Go has opened the
@@ -244,14 +245,14 @@ var attemptForm = regexp.MustCompile(`^\S+/[0-9]+$`)
 // read reads the arguments and the environment.
 func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string) string) error {
 	if len(args) > 1 {
-		return usageError(fmt.Sprintf("%q is one name too many: %s takes one lock", args[1], cmd.Name()),
+		return exit.Usage(fmt.Sprintf("%q is one name too many: %s takes one lock", args[1], cmd.Name()),
 			"write holdfast "+cmd.Name()+" "+operand(args[0]))
 	}
 	name := lookup(envLock)
 	if len(args) == 1 {
 		o.name = args[0]
 		if o.id == "" && lookup(envID) != "" && name != o.name {
-			return usageError(fmt.Sprintf("%s is the id of %q, not of %q", envID, name, o.name),
+			return exit.Usage(fmt.Sprintf("%s is the id of %q, not of %q", envID, name, o.name),
 				"write --id and --token, or leave the name out")
 		}
 	}
@@ -264,21 +265,21 @@ func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string
 	number, bad := strconv.ParseUint(o.token, 10, 63)
 	switch {
 	case o.name == "":
-		return usageError("the lock's name is missing: "+envLock+" is not set", hint)
+		return exit.Usage("the lock's name is missing: "+envLock+" is not set", hint)
 	case o.id == "" && name != "":
-		return usageError("the lock's id is missing: "+envID+" is not set",
+		return exit.Usage("the lock's id is missing: "+envID+" is not set",
 			hint+"; a lock of holdfast run is extended and released by holdfast run itself")
 	case o.id == "":
-		return usageError("the lock's id is missing: "+envID+" is not set", hint)
+		return exit.Usage("the lock's id is missing: "+envID+" is not set", hint)
 	case !attemptForm.MatchString(o.id):
-		return usageError(fmt.Sprintf("%q is not an id", o.id), hint)
+		return exit.Usage(fmt.Sprintf("%q is not an id", o.id), hint)
 	case o.token == "":
-		return usageError("the lock's token is missing: "+envToken+" is not set", hint)
+		return exit.Usage("the lock's token is missing: "+envToken+" is not set", hint)
 	case bad != nil || number == 0:
-		return usageError(fmt.Sprintf("%q is not a token", o.token), hint)
+		return exit.Usage(fmt.Sprintf("%q is not a token", o.token), hint)
 	}
 	if err := wire.CheckName(o.name); err != nil {
-		return usageError("lock name: "+err.Error(), "")
+		return exit.Usage("lock name: "+err.Error(), "")
 	}
 	return nil
 }
@@ -293,7 +294,8 @@ func (o *heldOptions) ownerArg() string {
 
 // lost is the error for a lock that is not held any more.
 func (o *heldOptions) lost(why string) error {
-	return &exitError{codeLost, fmt.Errorf("%q is not held any more: %s", o.name, why), hintOf(holdfast.ErrNotHeld)}
+	err := fmt.Errorf("%q is not held any more: %s", o.name, why)
+	return exit.With(exit.CodeLost, err, exit.HintOf(holdfast.ErrNotHeld))
 }
 
 func newExtend(a *app) *cobra.Command {
@@ -352,7 +354,7 @@ func (o *heldOptions) ask(
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		err = request(s, ctx, o)
 		cancel()
-		if !unreachable(err) {
+		if !exit.Unreachable(err) {
 			break
 		}
 	}
@@ -421,7 +423,7 @@ func (s *server) checkOwner(ctx context.Context, o *heldOptions, token uint64) e
 	}
 	for _, h := range state.Holders {
 		if h.Token == token && h.Owner != "" && h.Owner != o.owner {
-			return usageError(fmt.Sprintf("%q is still held: it was acquired under the owner name %q", o.name, h.Owner),
+			return exit.Usage(fmt.Sprintf("%q is still held: it was acquired under the owner name %q", o.name, h.Owner),
 				"write --owner "+quote(h.Owner))
 		}
 	}

@@ -9,7 +9,7 @@ package main
 //   - A message is not cut or wrapped to the terminal: scripts read it, as the runbook does with
 //     awk, and people copy it. Only top, which has the whole screen, cuts its lines.
 //   - A password is never printed, wherever it came from.
-//   - Exit codes are in exit.go, and in --help of the commands that set them.
+//   - Exit codes are in internal/exit, and in --help of the commands that set them.
 //   - --json prints one object with documented fields: fields may be added, and
 //     are never renamed, removed or given another type.
 
@@ -24,6 +24,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -60,7 +61,7 @@ func execute(args []string) int {
 	if err != nil {
 		a.say.fail(err)
 	}
-	return codeOf(err)
+	return exit.Of(err)
 }
 
 // asksForJSON reports whether --log-format is json. It is for the errors that come before any
@@ -157,7 +158,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 		return err
 	}
 	if err := wire.CheckPrefix(a.server.prefix); err != nil {
-		return usageError("--prefix: "+err.Error(), "write a short word, as in --prefix staging")
+		return exit.Usage("--prefix: "+err.Error(), "write a short word, as in --prefix staging")
 	}
 	a.say.json = a.log == "json"
 	return nil
@@ -172,7 +173,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		hint = "did you mean holdfast " + like[0] + "?"
 	}
-	return usageError(fmt.Sprintf("there is no command %q", args[0]), hint)
+	return exit.Usage(fmt.Sprintf("there is no command %q", args[0]), hint)
 }
 
 // noArguments refuses every argument.
@@ -180,7 +181,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usageError(fmt.Sprintf("%s takes no arguments: %q is one too many", cmd.Name(), args[0]),
+	return exit.Usage(fmt.Sprintf("%s takes no arguments: %q is one too many", cmd.Name(), args[0]),
 		cmd.CommandPath()+" --help lists the flags")
 }
 
@@ -192,7 +193,7 @@ func verbosity(a *app, flags *pflag.FlagSet) func() error {
 	return func() error {
 		switch {
 		case *quiet && *verbose:
-			return usageError("--quiet and --verbose contradict each other", "leave one out")
+			return exit.Usage("--quiet and --verbose contradict each other", "leave one out")
 		case *quiet:
 			a.say.level = levelQuiet
 		case *verbose:

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
@@ -114,7 +115,7 @@ func TestNoPartOfAPasswordIsInAnError(t *testing.T) {
 			said := ""
 			switch {
 			case err != nil:
-				said = err.Error() + hintOf(err)
+				said = err.Error() + exit.HintOf(err)
 			case strings.Contains(form, ":%s@"): // elsewhere it may be a user, a host or a scheme
 				said = s.address + s.public
 			}
@@ -151,7 +152,7 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		_ = newRoot(a)
 		a.server.urls.Set(urls)
 		_, err := a.locate(func(string) (string, bool) { return "", false })
-		if err == nil || !strings.Contains(err.Error(), want) || codeOf(err) != codeUsage || hintOf(err) == "" ||
+		if err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.CodeUsage || exit.HintOf(err) == "" ||
 			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", urls, err)
 		}
@@ -159,7 +160,7 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 	a := &app{say: &printer{w: io.Discard}}
 	_ = newRoot(a)
 	_, err := a.locate(func(name string) (string, bool) { return " ", name == "REDIS_URL" })
-	assert.Equal(t, codeOf(err), codeUsage, "a blank REDIS_URL")
+	assert.Equal(t, exit.Of(err), exit.CodeUsage, "a blank REDIS_URL")
 }
 
 func TestAHintSaysHowToWriteSeveralServersWhereTheyCameFrom(t *testing.T) {
@@ -170,7 +171,7 @@ func TestAHintSaysHowToWriteSeveralServersWhereTheyCameFrom(t *testing.T) {
 	} {
 		a := &app{say: &printer{w: io.Discard}}
 		_, err := a.target("redis://a,redis://b", source, false, func(string) (string, bool) { return "", false })
-		assert.True(t, strings.HasSuffix(hintOf(err), "; for a quorum, "+want), "%s: %s", source, hintOf(err))
+		assert.True(t, strings.HasSuffix(exit.HintOf(err), "; for a quorum, "+want), "%s: %s", source, exit.HintOf(err))
 	}
 }
 
@@ -179,12 +180,12 @@ func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 	s, _, _ := located(t, nil, nil)
 	err := s.explain("x", fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, refused))
 	want := "no server answers at redis://127.0.0.1:6379: connection refused"
-	if err.Error() != want || codeOf(err) != codeUnreachable || !strings.Contains(hintOf(err), "holdfast demo") {
-		t.Errorf("%v (%d), hint %s", err, codeOf(err), hintOf(err))
+	if err.Error() != want || exit.Of(err) != exit.CodeUnreachable || !strings.Contains(exit.HintOf(err), "holdfast demo") {
+		t.Errorf("%v (%d), hint %s", err, exit.Of(err), exit.HintOf(err))
 	}
 	s, _, _ = located(t, []string{"-u", "h"}, nil)
-	if err = s.explain("x", refused); strings.Contains(hintOf(err), "demo") {
-		t.Errorf("a named server: hint %s", hintOf(err))
+	if err = s.explain("x", refused); strings.Contains(exit.HintOf(err), "demo") {
+		t.Errorf("a named server: hint %s", exit.HintOf(err))
 	}
 }
 
@@ -203,34 +204,34 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 		code       int
 		text, hint string
 	}{
-		{"redis://h:1", away("", io.EOF), codeUnreachable,
+		{"redis://h:1", away("", io.EOF), exit.CodeUnreachable,
 			"no server answers at redis://h:1: the connection was closed", "if it has TLS, write rediss://"},
-		{"rediss://h:1", away("", io.EOF), codeUnreachable,
+		{"rediss://h:1", away("", io.EOF), exit.CodeUnreachable,
 			"no server answers at rediss://h:1: the connection was closed", "check that the server is running"},
-		{"redis://h:1", away("redis: can't parse map reply: HTTP/1.1 400", errors.New("")), codeUnreachable,
+		{"redis://h:1", away("redis: can't parse map reply: HTTP/1.1 400", errors.New("")), exit.CodeUnreachable,
 			"no server answers at redis://h:1: the program there is not a Redis or Valkey server", "check that the server is running"},
-		{"redis+cluster://h:1,h:2", away("", refusedBy("10.0.0.3")), codeUnreachable,
+		{"redis+cluster://h:1,h:2", away("", refusedBy("10.0.0.3")), exit.CodeUnreachable,
 			"no server answers at 10.0.0.3:7, a node of redis+cluster://h:1,h:2: refused", "holdfast doctor checks every node"},
-		{"redis+cluster://h:1", away("", &net.DNSError{Name: "inside"}), codeUnreachable,
+		{"redis+cluster://h:1", away("", &net.DNSError{Name: "inside"}), exit.CodeUnreachable,
 			"no server answers at inside, a node of redis+cluster://h:1: no such host", "holdfast doctor checks every node"},
-		{"redis://h:1", away("", refusedBy("10.0.0.3")), codeUnreachable,
+		{"redis://h:1", away("", refusedBy("10.0.0.3")), exit.CodeUnreachable,
 			"no server answers at redis://h:1: refused", "check that the server is running"},
 		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}),
-			codeUnreachable, "rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority",
+			exit.CodeUnreachable, "rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority",
 			"name the authority with --cacert"},
 		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{
-			Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "!"}}), codeUnreachable,
+			Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "!"}}), exit.CodeUnreachable,
 			"rediss://h:1: failed to verify certificate: x509: certificate has expired or is not yet valid: !",
 			"renew the server's certificate"},
 		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: errors.New("x509: another name")}),
-			codeUnreachable, "rediss://h:1: failed to verify certificate: x509: another name", "write the host in the URL"},
+			exit.CodeUnreachable, "rediss://h:1: failed to verify certificate: x509: another name", "write the host in the URL"},
 		{"rediss://h:1", adapter.TLSRefusal(&net.OpError{Op: "remote error", Err: errors.New(tls.AlertError(116).Error())}),
-			codeUnreachable, "rediss://h:1: the server refuses: tls: certificate required", "name a client certificate"},
-		{"redis://h:1/3", answered("ERR SELECT is not allowed in cluster mode"), codeUsage,
+			exit.CodeUnreachable, "rediss://h:1: the server refuses: tls: certificate required", "name a client certificate"},
+		{"redis://h:1/3", answered("ERR SELECT is not allowed in cluster mode"), exit.CodeUsage,
 			"redis://h:1/3: a Cluster has no database but 0", "leave the number out"},
-		{"redis+cluster://h:1", answered("ERR unknown command 'cluster'"), codeUsage,
+		{"redis+cluster://h:1", answered("ERR unknown command 'cluster'"), exit.CodeUsage,
 			"redis+cluster://h:1 is not a Cluster", "write redis://HOST:PORT for one server"},
-		{"redis://h:1", &holdfast.MismatchError{Name: "a", Got: 2, Want: 3}, codeUsage,
+		{"redis://h:1", &holdfast.MismatchError{Name: "a", Got: 2, Want: 3}, exit.CodeUsage,
 			(&holdfast.MismatchError{Name: "a", Got: 2, Want: 3}).Error(), "write the same --permits"},
 	} {
 		s, _, _ := located(t, []string{"-u", c.url}, nil)
@@ -238,9 +239,9 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			s.nodes = []node{{c.url, s.targets[0].clusterClient()}}
 		}
 		err := s.explain("a", c.err)
-		if err.Error() != c.text || codeOf(err) != c.code || !strings.HasPrefix(hintOf(err), c.hint) &&
-			!strings.Contains(hintOf(err), "; "+c.hint) {
-			t.Errorf("%v: %v (%d), hint %s", c.err, err, codeOf(err), hintOf(err))
+		if err.Error() != c.text || exit.Of(err) != c.code || !strings.HasPrefix(exit.HintOf(err), c.hint) &&
+			!strings.Contains(exit.HintOf(err), "; "+c.hint) {
+			t.Errorf("%v: %v (%d), hint %s", c.err, err, exit.Of(err), exit.HintOf(err))
 		}
 	}
 	assert.Equal(t, plain(fmt.Errorf("%w: Config.TTL: the TTL is 0s", holdfast.ErrInvalid)), "the TTL is 0s", "plain")
@@ -248,21 +249,21 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 
 func TestEveryErrorHasItsCode(t *testing.T) {
 	for want, errs := range map[int][]error{
-		codeUsage:   {usageError("x", ""), holdfast.ErrInvalid},
-		codeBusy:    {&holdfast.HeldError{}, holdfast.ErrDeadlock},
-		codeLost:    {&holdfast.LostError{}, holdfast.ErrNotHeld},
-		codeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM")},
-		codeUnreachable: {
+		exit.CodeUsage:   {exit.Usage("x", ""), holdfast.ErrInvalid},
+		exit.CodeBusy:    {&holdfast.HeldError{}, holdfast.ErrDeadlock},
+		exit.CodeLost:    {&holdfast.LostError{}, holdfast.ErrNotHeld},
+		exit.CodeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM")},
+		exit.CodeUnreachable: {
 			holdfast.ErrUnknownOutcome, holdfast.ErrUnreachable, &holdfast.HeldError{Err: reply("LOADING")},
 			&holdfast.HeldError{Err: holdfast.ErrUnreachable},
 			reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
 		},
-		codeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
-		codeInternal: {errors.New("what is this")},
-		codeOutput:   {errOf((&output{w: full{}}).Write(nil))},
+		exit.CodeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
+		exit.CodeInternal: {errors.New("what is this")},
+		exit.CodeOutput:   {errOf((&output{w: full{}}).Write(nil))},
 	} {
 		for _, err := range errs {
-			assert.Equal(t, codeOf(fmt.Errorf("wrapped: %w", err)), want, "%v", err)
+			assert.Equal(t, exit.Of(fmt.Errorf("wrapped: %w", err)), want, "%v", err)
 		}
 	}
 }
@@ -281,7 +282,7 @@ func reply(code string) error { return &holdfast.ServerError{Code: code, Message
 func TestAMessageStaysOneLine(t *testing.T) {
 	var b strings.Builder
 	p := &printer{w: &b, level: levelNormal}
-	p.fail(usageError("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
+	p.fail(exit.Usage("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
 	assert.Equal(t, b.String(), "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n", "the text")
 	// What turns the text around it, hides in it or breaks the line is visible; letters are not touched.
 	text, want := "a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒", `a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒`

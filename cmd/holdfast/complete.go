@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 // completions are scripts of our own: those of cobra need the package bash-completion, and
@@ -40,7 +41,7 @@ func newCompletion() *cobra.Command {
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return usageError("completion takes the name of a shell", "write one of "+strings.Join(shells, ", "))
+				return exit.Usage("completion takes the name of a shell", "write one of "+strings.Join(shells, ", "))
 			}
 			if args[0] == "powershell" {
 				return cmd.Root().GenPowerShellCompletionWithDesc(cmd.OutOrStdout())

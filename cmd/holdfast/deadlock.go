@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 // orderHint is what to do about a deadlock of runs inside runs.
@@ -15,7 +16,7 @@ const orderHint = "name the locks in the same order in all scripts, or together:
 
 // deadlockError is the error for a wait in a deadlock, in the words of the tool.
 func deadlockError(code int, dead *holdfast.DeadlockError) error {
-	return &exitError{code, errors.New("deadlock: " + cycleText(dead.Cycle)), orderHint}
+	return exit.With(code, errors.New("deadlock: "+cycleText(dead.Cycle)), orderHint)
 }
 
 // cycleText is a cycle on one line.
@@ -109,6 +110,6 @@ func cycleNames(cycle []holdfast.DeadlockWait) (names []string) {
 // that of another run, which prints it.
 func (r *run) showDeadlock(err error) {
 	if dead, ok := errors.AsType[*holdfast.DeadlockError](err); ok && !r.breakDeadlock && r.say.level < levelVerbose {
-		r.say.warnf(orderHint+"; --break-deadlock ends the youngest wait", "%v", deadlockError(codeBusy, dead))
+		r.say.warnf(orderHint+"; --break-deadlock ends the youngest wait", "%v", deadlockError(exit.CodeBusy, dead))
 	}
 }

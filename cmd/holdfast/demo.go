@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -60,7 +61,7 @@ func newDemoCommand() *cobra.Command {
 
 func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	if err := opts.Check(); err != nil {
-		return usageError(err.Error(), "holdfast demo --help lists the flags")
+		return exit.Usage(err.Error(), "holdfast demo --help lists the flags")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -86,9 +87,9 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	var by commandline.SignalError
 	switch {
 	case errors.As(err, &by):
-		return &exitError{codeSignal + int(by.Signal), errors.New("the demo was interrupted before it finished"), ""}
+		return exit.With(exit.CodeSignal+int(by.Signal), errors.New("the demo was interrupted before it finished"), "")
 	case err != nil:
-		return &exitError{codeFailed, err, ""}
+		return exit.With(exit.CodeFailed, err, "")
 	case asJSON:
 		err = screen.WriteJSON(out, result)
 	default:
@@ -96,7 +97,7 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 		_, err = fmt.Fprint(out, result.Text(look))
 	}
 	if err == nil && !result.OK {
-		err = silent(codeFailed)
+		err = exit.Silent(exit.CodeFailed)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -33,9 +34,9 @@ func TestDemoRefusesWhatItCannotDo(t *testing.T) {
 		cmd.SetArgs(strings.Fields(test.args))
 		cmd.SetOut(io.Discard)
 		err := cmd.Execute()
-		if codeOf(err) != codeUsage || err.Error() != test.want || hintOf(err) == "" {
+		if exit.Of(err) != exit.CodeUsage || err.Error() != test.want || exit.HintOf(err) == "" {
 			t.Errorf("demo %s: code %d, %v (hint %q), want %q with a hint",
-				test.args, codeOf(err), err, hintOf(err), test.want)
+				test.args, exit.Of(err), err, exit.HintOf(err), test.want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -81,7 +82,7 @@ func newDoctor(a *app) *cobra.Command {
   holdfast doctor --acl --prefix shop           the least privilege for the prefix shop`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && d.acl != "" && slices.Contains(doctor.Topologies, args[0]) {
-				return usageError("doctor takes no arguments", "write --acl="+args[0])
+				return exit.Usage("doctor takes no arguments", "write --acl="+args[0])
 			}
 			return noArguments(cmd, args)
 		},
@@ -140,7 +141,7 @@ func (d *diagnosis) run(w io.Writer) error {
 		_, err = io.WriteString(w, d.text(fleet, report))
 	}
 	if err == nil && (report.Count(doctor.Problem) > 0 || d.strict && report.Count(doctor.Warning) > 0) {
-		err = silent(codeFailed)
+		err = exit.Silent(exit.CodeFailed)
 	}
 	return err
 }
@@ -160,7 +161,7 @@ func (s *server) nodesOfQuorum(ctx context.Context) []quorum.NodeInfo {
 
 func (d *diagnosis) printACL(w io.Writer) error {
 	if d.json || d.strict {
-		return usageError("--acl cannot be combined with --json or --strict: it contacts no server",
+		return exit.Usage("--acl cannot be combined with --json or --strict: it contacts no server",
 			"write holdfast doctor --acl")
 	}
 	s, err := d.locate(os.LookupEnv)
@@ -181,7 +182,7 @@ func (d *diagnosis) printACL(w io.Writer) error {
 	}
 	line, err := doctor.ACL(s.targets[0].options.Username, d.server.prefix, topology)
 	if err != nil {
-		return usageError("--acl: "+err.Error(), "write --acl, or --acl=cluster")
+		return exit.Usage("--acl: "+err.Error(), "write --acl, or --acl=cluster")
 	}
 	_, err = fmt.Fprintln(w, line)
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -119,8 +120,8 @@ func (o *electOptions) candidate(a *app, r *run) (code int, reason string, err e
 	r.state, sig, err = r.openState(o.state, r.prefix)
 	switch {
 	case sig != nil:
-		return codeSignal + proc.Number(sig), "interrupted", nil
-	case err != nil && codeOf(err) == int(r.busyCode):
+		return exit.CodeSignal + proc.Number(sig), "interrupted", nil
+	case err != nil && exit.Of(err) == int(r.busyCode):
 		return int(r.busyCode), "busy", err
 	case err != nil:
 		return 0, "", err
@@ -139,16 +140,16 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 	const example = "write holdfast elect NAME -- COMMAND, as in holdfast elect scheduler -- ./scheduler"
 	switch {
 	case len(words) == 0:
-		return usageError("the election's name is missing", example)
+		return exit.Usage("the election's name is missing", example)
 	case len(words) > 2:
-		return usageError(fmt.Sprintf("%q is one word too many: elect takes a name and a value", words[2]),
+		return exit.Usage(fmt.Sprintf("%q is one word too many: elect takes a name and a value", words[2]),
 			"write -- before the command, as in holdfast elect scheduler -- ./scheduler")
 	case o.shell != "" && len(o.command) > 0:
-		return usageError("the command is given twice: with -c, and after --", leaveOut)
+		return exit.Usage("the command is given twice: with -c, and after --", leaveOut)
 	}
 	o.names = words[:1]
 	if err := wire.CheckName(o.names[0]); err != nil {
-		return usageError("election name: "+err.Error(), "")
+		return exit.Usage("election name: "+err.Error(), "")
 	}
 	if len(words) == 2 {
 		o.value = words[1]
@@ -248,7 +249,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 	for now, err := range s.client.Election(o.names[0]).Observe(ctx) {
 		var failed error
 		if err != nil {
-			if failed = s.explain(o.names[0], err); codeOf(failed) != codeUnreachable {
+			if failed = s.explain(o.names[0], err); exit.Of(failed) != exit.CodeUnreachable {
 				return failed
 			}
 			a.say.away(failed, "waiting for the server")
@@ -258,7 +259,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 		}
 	}
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return silent(codeSignal + proc.Number(by.Signal))
+		return exit.Silent(exit.CodeSignal + proc.Number(by.Signal))
 	}
 	return nil
 }

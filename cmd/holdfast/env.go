@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 const envPrefix = "HOLDFAST_"
@@ -129,6 +131,6 @@ func badEnvironment(f *pflag.Flag, err error) error {
 	if f.Value.Type() == "bool" {
 		cause = errors.New("write 1 or true to set it, 0 or false to unset it")
 	}
-	return usageError(fmt.Sprintf("%s in the environment: %v", envName(f.Name), cause),
+	return exit.Usage(fmt.Sprintf("%s in the environment: %v", envName(f.Name), cause),
 		fmt.Sprintf("correct or unset the variable, or write --%s", f.Name))
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -64,11 +65,11 @@ func openEvents(names []string, fd int) (*events, error) {
 		return &events{names: names}, nil
 	}
 	if fd < 2 {
-		return nil, usageError(fmt.Sprintf("--events-fd %d: the events need a file descriptor of their own", fd),
+		return nil, exit.Usage(fmt.Sprintf("--events-fd %d: the events need a file descriptor of their own", fd),
 			"write --events-fd 3 and redirect it, as in 3>events.jsonl")
 	}
 	if !proc.Inherited(fd) {
-		return nil, usageError(fmt.Sprintf("--events-fd %d: this file descriptor is not open", fd),
+		return nil, exit.Usage(fmt.Sprintf("--events-fd %d: this file descriptor is not open", fd),
 			fmt.Sprintf("open it in the shell, as in %d>events.jsonl", fd))
 	}
 	proc.CloseOnExec(fd)

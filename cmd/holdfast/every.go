@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -89,7 +90,8 @@ func newEvery(a *app) *cobra.Command {
 	splayFlag(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
-	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "splay", "ttl", "max-run", "command", "redis")
+	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "splay", "ttl", "max-run",
+		"command", "redis")
 	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) {
 			j := &job{run: r, every: o, turns: make(chan turn)}
@@ -105,35 +107,35 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	const example = "write holdfast every PERIOD NAME -- COMMAND, as in holdfast every 24h nightly -- ./report.sh"
 	if len(words) > 0 {
 		if err := o.period.Set(words[0]); err != nil {
-			return usageError("period: "+err.Error(), example)
+			return exit.Usage("period: "+err.Error(), example)
 		}
 	}
 	switch {
 	case len(words) == 0:
-		return usageError("the period and the job's name are missing", example)
+		return exit.Usage("the period and the job's name are missing", example)
 	case len(words) == 1:
-		return usageError("the job's name is missing", example)
+		return exit.Usage("the job's name is missing", example)
 	case len(words) > 2:
-		return usageError(fmt.Sprintf("%q is one word too many: every takes a period and one name", words[2]), example)
+		return exit.Usage(fmt.Sprintf("%q is one word too many: every takes a period and one name", words[2]), example)
 	case o.shell != "" && len(o.command) > 0:
-		return usageError("the command is given twice: with -c, and after the job's name", leaveOut)
+		return exit.Usage("the command is given twice: with -c, and after the job's name", leaveOut)
 	case o.shell == "" && len(o.command) == 0:
-		return usageError("the command is missing", example)
+		return exit.Usage("the command is missing", example)
 	}
 	o.names = words[1:]
 	if err := wire.CheckName(o.names[0]); err != nil {
-		return usageError("job name: "+err.Error(), "")
+		return exit.Usage("job name: "+err.Error(), "")
 	}
 	o.aligned = cmd.Flags().Changed("start-at")
 	switch {
 	case o.loop && onCommandLine(cmd.Flags(), "wait"):
-		return usageError("--loop and --wait contradict each other: --loop waits for the server in any case", leaveOut)
+		return exit.Usage("--loop and --wait contradict each other: --loop waits for the server in any case", leaveOut)
 	case o.period < commandline.Span(minTTL):
-		return usageError(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
+		return exit.Usage(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):
 		o.ttl = min(o.ttl, o.period)
 	case o.ttl > o.period:
-		return usageError(fmt.Sprintf("--ttl %v is longer than the period %v: a run that crashes would block the next",
+		return exit.Usage(fmt.Sprintf("--ttl %v is longer than the period %v: a run that crashes would block the next",
 			&o.ttl, &o.period), "write a shorter --ttl, or leave it out")
 	}
 	o.limited = o.limited && !o.loop
@@ -171,7 +173,7 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 		ttl: time.Duration(j.ttl), server: j.server.public, prefix: j.server.inner(), chain: os.Getenv(envChain)}
 	if j.splay > 0 {
 		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil { //nolint:gosec // it spreads load
-			return codeSignal + proc.Number(sig), "interrupted", nil
+			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		}
 	}
 	// The command decides whether a run gives its period back, and so do we if it was
@@ -204,8 +206,8 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 // explain says what to do about another period, in the words of the tool.
 func (j *job) explain(err error) error {
 	if errors.Is(err, holdfast.ErrPeriod) {
-		return &exitError{codeUsage, err, "write the same PERIOD and --start-at on all machines; " +
-			"--reschedule changes what the server knows"}
+		return exit.With(exit.CodeUsage, err, "write the same PERIOD and --start-at on all machines; "+
+			"--reschedule changes what the server knows")
 	}
 	return j.server.explainJob(j.names[0], err)
 }
@@ -228,7 +230,7 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 	case err != nil && !result.Ran:
 		return 0, "", j.explain(err)
 	case sig != nil && !result.Ran:
-		return codeSignal + proc.Number(sig), "interrupted", nil
+		return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 	case result.Ran:
 		return j.ended(code, reason, err)
 	case result.Busy:
@@ -237,7 +239,7 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 	default:
 		j.say.noticef("%q has already run in this period; the next one begins in %s", j.names[0], length(result.Next))
 	}
-	return codeOK, "", nil
+	return exit.CodeOK, "", nil
 }
 
 // ended returns the exit code of a run whose lease has been released, or could not be.
@@ -245,7 +247,7 @@ func (j *job) ended(code int, reason string, err error) (int, string, error) {
 	switch err = without(err, errGivesBack); {
 	case err == nil || reason == "lost" || errors.Is(err, holdfast.ErrClosed):
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		j.say.put("error", lostName(err, j.names)+" was no longer held when the command ended", hintOf(err))
+		j.say.put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
 		return int(j.lostCode), "lost", nil
 	default:
 		j.say.warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
@@ -278,7 +280,7 @@ func (j *job) repeat(p *holdfast.Periodic) (code int, reason string, err error) 
 		code, reason, sig, err = j.serve(func(ctx context.Context) error { return p.Loop(ctx, j.begin) })
 		switch {
 		case sig != nil:
-			return codeSignal + proc.Number(sig), "interrupted", nil
+			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		case j.interrupted != nil:
 			return code, reason, nil
 		case without(err, errGivesBack) != nil:
@@ -287,7 +289,7 @@ func (j *job) repeat(p *holdfast.Periodic) (code int, reason string, err error) 
 		// The command failed and gave its period back. Others may try, and so do we, but not
 		// as fast as the machine can.
 		if sig := j.sleep(min(time.Duration(j.every.period)/10, time.Minute)); sig != nil {
-			return codeSignal + proc.Number(sig), "interrupted", nil
+			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		}
 	}
 }
@@ -338,10 +340,10 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 	}
 	j.lost = reason == "lost"
 	then := "it runs again in the next period"
-	if code != codeOK && !j.lost && (j.every.retry || reason == "not-started") {
+	if code != exit.CodeOK && !j.lost && (j.every.retry || reason == "not-started") {
 		then, answer = "it has given its period back", errGivesBack
 	}
-	if j.every.loop && code != codeOK && j.interrupted == nil {
+	if j.every.loop && code != exit.CodeOK && j.interrupted == nil {
 		j.say.noticef("%q failed with exit code %d; %s", j.names[0], code, then)
 	}
 	return code, reason, answer

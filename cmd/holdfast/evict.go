@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -86,7 +87,7 @@ func newEvict(a *app) *cobra.Command {
 			return err
 		}
 		if len(args) != 1 {
-			return usageError("evict takes one lock's name",
+			return exit.Usage("evict takes one lock's name",
 				`write holdfast evict NAME --reason TEXT, as in holdfast evict nightly --reason "hangs since noon"`)
 		}
 		return runEvict(a, o, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
@@ -96,24 +97,24 @@ func newEvict(a *app) *cobra.Command {
 
 func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) error {
 	if err := wire.CheckName(name); err != nil {
-		return usageError("lock name: "+err.Error(), "")
+		return exit.Usage("lock name: "+err.Error(), "")
 	}
 	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason}
 	if o.job && !o.force {
-		return usageError("--job without --force: evict ends no run of a job",
+		return exit.Usage("--job without --force: evict ends no run of a job",
 			"write --force to remove the job's record")
 	}
 	if o.force && o.token != "" {
-		return usageError("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
+		return exit.Usage("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
 			"leave one out")
 	}
 	if o.reason == "" {
-		return usageError("--reason is missing: others will want to know why", `write --reason "hangs since noon"`)
+		return exit.Usage("--reason is missing: others will want to know why", `write --reason "hangs since noon"`)
 	}
 	if o.token != "" {
 		var err error
 		if e.Token, err = strconv.ParseUint(o.token, 10, 64); err != nil || e.Token == 0 {
-			return usageError(fmt.Sprintf("--if-token %q is not a token", o.token),
+			return exit.Usage(fmt.Sprintf("--if-token %q is not a token", o.token),
 				"copy it from holdfast status "+operand(name))
 		}
 	}
@@ -137,7 +138,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		return s.explain(name, err)
 	case !state.Held() && job.Run != nil:
 		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks", name, briefly(*job.Run))
-		return usageError(text, "stop its process; if that is gone, wait until the lease has expired")
+		return exit.Usage(text, "stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {
 			a.mayBePattern(name)
@@ -157,9 +158,9 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	case err != nil:
 		return s.explain(name, err)
 	case n == 0:
-		return &exitError{codeBusy,
+		return exit.With(exit.CodeBusy,
 			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
-			"holdfast status " + operand(name) + " shows who holds it now"}
+			"holdfast status "+operand(name)+" shows who holds it now")
 	}
 	return o.print(w, a.server.prefix, state, job, n)
 }
@@ -254,7 +255,7 @@ func (o *evictOptions) confirm(
 		w = os.Stderr // the object is all that a script reads
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError("evict asks you to type the lock's name, but standard input is not a terminal",
+		return exit.Usage("evict asks you to type the lock's name, but standard input is not a terminal",
 			"write --yes to evict without being asked")
 	}
 	var b strings.Builder
@@ -280,7 +281,7 @@ func (o *evictOptions) confirm(
 	}
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
 	if strings.TrimRight(answer, "\r\n") != state.Name {
-		return &exitError{codeFailed, errors.New("nothing was evicted, because you did not type the lock's name"), ""}
+		return exit.With(exit.CodeFailed, errors.New("nothing was evicted, because you did not type the lock's name"), "")
 	}
 	return nil
 }

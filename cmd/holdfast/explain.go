@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
 )
@@ -68,39 +69,39 @@ func (s *server) explainKey(key string, err error) error {
 		return s.explainLogin(refused.Code)
 	case errors.As(err, &refused) && refused.Code == "TLS":
 		why, hint := tlsFailure(refused)
-		return &exitError{codeUnreachable, fmt.Errorf("%s: %s", s.address, why), hint}
+		return exit.With(exit.CodeUnreachable, fmt.Errorf("%s: %s", s.address, why), hint)
 	case errors.Is(err, holdfast.ErrLimit):
-		return &exitError{codeUsage, err, "write the same --permits as the others, or wait until they are done"}
+		return exit.With(exit.CodeUsage, err, "write the same --permits as the others, or wait until they are done")
 	case isWrongType(err):
-		return &exitError{codeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
-			"use another name or another --prefix; holdfast has not changed the value"}
-	case codeOf(err) == codeRefused && strings.Contains(err.Error(), "the 'scan' command"):
-		return &exitError{codeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.address),
-			"ACL SETUSER " + s.user() + " +scan; holdfast status NAME works without it"}
+		return exit.With(exit.CodeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
+			"use another name or another --prefix; holdfast has not changed the value")
+	case exit.Of(err) == exit.CodeRefused && strings.Contains(err.Error(), "the 'scan' command"):
+		return exit.With(exit.CodeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.address),
+			"ACL SETUSER "+s.user()+" +scan; holdfast status NAME works without it")
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
-		return &exitError{codeRefused, fmt.Errorf("%s, user %s: %w", s.address, s.user(), err),
-			holdfast.Hint(err) + "; holdfast doctor --acl prints all that a user needs"}
+		return exit.With(exit.CodeRefused, fmt.Errorf("%s, user %s: %w", s.address, s.user(), err),
+			holdfast.Hint(err)+"; holdfast doctor --acl prints all that a user needs")
 	case refused == nil && redis.HasErrorPrefix(err, "NOPERM"):
 		// What the library did not send: list --foreign reads other keys.
-		return &exitError{codeRefused, fmt.Errorf("%s: %w", s.address, err),
-			"to let this user find the locks of other libraries, run ACL SETUSER " + s.user() +
-				" '%R~*' +scan +type +pttl +getrange +hrandfield"}
+		return exit.With(exit.CodeRefused, fmt.Errorf("%s: %w", s.address, err),
+			"to let this user find the locks of other libraries, run ACL SETUSER "+s.user()+
+				" '%R~*' +scan +type +pttl +getrange +hrandfield")
 	}
 	if wrong := s.explainPlace(err); wrong != nil {
 		return wrong
 	}
 	if errors.Is(err, quorum.ErrUnsupported) {
-		return &exitError{codeUsage, err, "use one server, Sentinels or a Cluster for this kind of lock"}
+		return exit.With(exit.CodeUsage, err, "use one server, Sentinels or a Cluster for this kind of lock")
 	}
 	if few, ok := errors.AsType[*quorum.NoMajorityError](err); ok {
-		return s.explainQuorum(few, codeOf(err))
+		return s.explainQuorum(few, exit.Of(err))
 	}
-	if s.targets[0].topology == bySentinel && codeOf(err) != codeRefused {
+	if s.targets[0].topology == bySentinel && exit.Of(err) != exit.CodeRefused {
 		if _, better := s.targets[0].findPrimary(s.sentinel); better != nil {
 			return better
 		}
 	}
-	if codeOf(err) != codeUnreachable || errors.As(err, &refused) {
+	if exit.Of(err) != exit.CodeUnreachable || errors.As(err, &refused) {
 		return err
 	}
 	return s.explainAway(err)
@@ -123,11 +124,11 @@ func (s *server) explainLogin(code string) error {
 		}
 	}
 	if code == "NOAUTH" {
-		return &exitError{codeRefused, fmt.Errorf("%s requires a password", where),
-			"put it into HOLDFAST_PASSWORD, or into a file for --password-file"}
+		return exit.With(exit.CodeRefused, fmt.Errorf("%s requires a password", where),
+			"put it into HOLDFAST_PASSWORD, or into a file for --password-file")
 	}
-	return &exitError{codeRefused, fmt.Errorf("%s: wrong user or password (user %s)", where, s.user()),
-		"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file"}
+	return exit.With(exit.CodeRefused, fmt.Errorf("%s: wrong user or password (user %s)", where, s.user()),
+		"check the user in the URL, and the password in HOLDFAST_PASSWORD or --password-file")
 }
 
 // refuseLogin are the servers of a quorum that refuse the login.
@@ -203,7 +204,7 @@ func (s *server) explainAway(err error) error {
 		where = node + ", the primary of " + where
 		hint = "wait until the Sentinels have chosen another primary, or start this server"
 	}
-	return &exitError{codeUnreachable, fmt.Errorf("no server answers at %s: %s", where, why), hint}
+	return exit.With(exit.CodeUnreachable, fmt.Errorf("no server answers at %s: %s", where, why), hint)
 }
 
 func isCluster(rdb redis.UniversalClient) bool {
@@ -232,29 +233,29 @@ func (s *server) explainPlace(err error) error {
 	case is("cluster support disabled"):
 		return s.noCluster()
 	case refused.Code == "MOVED" && s.quorum != nil:
-		return usageError("a server of this quorum belongs to a Cluster: "+oneLine(refused.Message),
+		return exit.Usage("a server of this quorum belongs to a Cluster: "+oneLine(refused.Message),
 			"name independent servers, or only the Cluster, by one of its nodes")
 	case is("unknown command") && s.targets[0].topology == inCluster:
 		return s.noCluster()
 	case is("SELECT is not allowed in cluster mode"):
-		return usageError(s.address+": a Cluster has no database but 0", "leave the number out")
+		return exit.Usage(s.address+": a Cluster has no database but 0", "leave the number out")
 	case is("DB index is out of range"):
-		return usageError(s.address+": there is no such database on the server", "write a lower number, or none")
+		return exit.Usage(s.address+": there is no such database on the server", "write a lower number, or none")
 	case errors.Is(err, quorum.ErrSameServer):
-		return usageError("two servers of the quorum are the same: "+
+		return exit.Usage("two servers of the quorum are the same: "+
 			oneLine(strings.TrimPrefix(refused.Message, "QUORUM ")),
 			"name each server once")
 	case is("unknown command") && s.targets[0].topology == oneServer && len(s.targets) == 1:
 		if name := s.primaryOf(); name != "" {
-			return &exitError{codeUnreachable, fmt.Errorf("a Sentinel answers at %s", s.address),
-				"write redis+sentinel://" + s.targets[0].options.Addr + "/" + name}
+			return exit.With(exit.CodeUnreachable, fmt.Errorf("a Sentinel answers at %s", s.address),
+				"write redis+sentinel://"+s.targets[0].options.Addr+"/"+name)
 		}
 	}
 	return nil
 }
 
 func (s *server) noCluster() error {
-	return usageError(s.address+" is not a Cluster", "write redis://HOST:PORT for one server")
+	return exit.Usage(s.address+" is not a Cluster", "write redis://HOST:PORT for one server")
 }
 
 // primaryOf is the name of the first primary that the server watches, if it is a Sentinel.
@@ -295,10 +296,10 @@ func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
 		}
 		why[i] = name + ": " + oneLine(rest)
 	}
-	return &exitError{code,
+	return exit.With(code,
 		fmt.Errorf("%d of %d servers of the quorum can take part, too few for a majority: %s",
 			few.Have, few.Nodes, strings.Join(why, "; ")),
-		few.Hint() + "; holdfast doctor checks each of them"}
+		few.Hint()+"; holdfast doctor checks each of them")
 }
 
 // user is the name of the server's user.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 // exitCode is a flag's exit code.
@@ -37,9 +39,9 @@ func checkGiven(flags *pflag.FlagSet) error {
 	if o := flags.Lookup("output"); o != nil && o.Changed {
 		switch form, forms := o.Value.String(), o.Value.Type(); {
 		case flags.Changed("json") && form != "json":
-			problems = append(problems, usageError("--json and -o "+form+" contradict each other", leaveOut))
+			problems = append(problems, exit.Usage("--json and -o "+form+" contradict each other", leaveOut))
 		case !strings.Contains(forms, form):
-			problems = append(problems, usageError("-o "+form+" is for holdfast list", "write -o "+forms))
+			problems = append(problems, exit.Usage("-o "+form+" is for holdfast list", "write -o "+forms))
 		}
 	}
 	return errors.Join(problems...)
@@ -54,7 +56,7 @@ func onCommandLine(flags *pflag.FlagSet, flag string) bool {
 // emptyValue refuses a value that is empty, as a shell makes it of a variable that is not set. What
 // the flag would have limited or named is not to be guessed.
 func emptyValue(f *pflag.Flag) error {
-	return usageError(fmt.Sprintf("--%s is empty", f.Name), fmt.Sprintf(
+	return exit.Usage(fmt.Sprintf("--%s is empty", f.Name), fmt.Sprintf(
 		"write --%s=%s, or leave it out; an unset shell variable is empty", f.Name, sample(f)))
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
@@ -19,8 +20,8 @@ func refusal(t *testing.T, args ...string) (text, hint string) {
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	err := root.Execute()
-	assert.MustTrue(t, codeOf(err) == codeUsage, "holdfast %q: %v, want a refusal", args, err)
-	return err.Error(), hintOf(err)
+	assert.MustTrue(t, exit.Of(err) == exit.CodeUsage, "holdfast %q: %v, want a refusal", args, err)
+	return err.Error(), exit.HintOf(err)
 }
 
 // A shell makes an empty value of a variable that is not set. Whatever the flag is, the command must

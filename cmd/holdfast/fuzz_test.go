@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -39,8 +40,8 @@ func FuzzFlags(f *testing.F) {
 		os.Args = append([]string{"holdfast"}, args...) // a hint looks there
 		defer func() { os.Args = was }()
 		root.SetArgs(withDashes(root, args))
-		if err := root.Execute(); err != nil && (err.Error() == "" || codeOf(err) == 0) {
-			t.Errorf("%q: %v, exit code %d", line, err, codeOf(err))
+		if err := root.Execute(); err != nil && (err.Error() == "" || exit.Of(err) == 0) {
+			t.Errorf("%q: %v, exit code %d", line, err, exit.Of(err))
 		}
 	})
 }
@@ -115,7 +116,7 @@ func TestNoPartOfAPasswordIsSaid(t *testing.T) {
 		a.server.urls = commandline.URLs{text}
 		s, err := a.locate(func(string) (string, bool) { return "", false })
 		if err != nil {
-			said.WriteString(err.Error() + hintOf(err))
+			said.WriteString(err.Error() + exit.HintOf(err))
 		} else {
 			said.WriteString(s.address + s.public + s.title())
 		}

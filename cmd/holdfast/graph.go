@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 )
 
@@ -39,7 +40,7 @@ type graphDeadlockJSON struct {
 // printGraph prints the waits-for graph of the locks that match.
 func (l *lister) printGraph(ctx context.Context) error {
 	var locks []holdfast.LockInfo
-	bad, listErr := l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exitError) {
+	bad, listErr := l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if bad == nil {
 			locks = append(locks, state)
 		}

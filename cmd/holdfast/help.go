@@ -3,13 +3,14 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 )
 
 // helpTopics are pages of help that belong to no command.
 func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
-		{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesText()},
+		{Use: "exit-codes", Short: "What the exit codes mean", Long: exit.Text()},
 		{Use: "environment", Short: "Variables that holdfast reads, and those that it sets", Long: environmentText},
 		{
 			Use: "events", Short: "The JSON of run --events-fd, and of --log-format json",
@@ -29,10 +30,10 @@ func newMan() *cobra.Command {
 		Short: "Write the man pages into DIR/man1 and DIR/man7",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError("man takes one directory", "write holdfast man DIR")
+				return exit.Usage("man takes one directory", "write holdfast man DIR")
 			}
 			if err := help.WriteMan(cmd.Root(), args[0]); err != nil {
-				return &exitError{codeFailed, err, ""}
+				return exit.With(exit.CodeFailed, err, "")
 			}
 			return nil
 		},

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 // another are words that other tools have for flags of ours, each with the flag. The first
@@ -96,15 +98,15 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = "" // it acquires nothing
 		}
 		if hint = cmp.Or(hint, ours(cmd, name)); hint != "" {
-			return usageError(text, hint+mayBeName(cmd, os.Args[1:], asWritten))
+			return exit.Usage(text, hint+mayBeName(cmd, os.Args[1:], asWritten))
 		}
 		if like := closest(name, flagNames(cmd)); dashes == "--" && like != "" {
-			return usageError(text, "did you mean --"+like+"?")
+			return exit.Usage(text, "did you mean --"+like+"?")
 		}
 		if cmd.HasSubCommands() && ofCommand(cmd, name, dashes) {
-			return usageError(text, "write it after the command, as in "+cmd.Name()+" run "+dashes+name)
+			return exit.Usage(text, "write it after the command, as in "+cmd.Name()+" run "+dashes+name)
 		}
-		return usageError(text, help+mayBeName(cmd, os.Args[1:], asWritten))
+		return exit.Usage(text, help+mayBeName(cmd, os.Args[1:], asWritten))
 	case errors.As(err, &value):
 		flag := value.GetFlag()
 		if value.GetValue() == "" {
@@ -114,16 +116,16 @@ func flagError(cmd *cobra.Command, err error) error {
 		if flag.Value.Type() == "bool" {
 			cause = fmt.Errorf("%q is neither true nor false", value.GetValue())
 		}
-		return usageError(fmt.Sprintf("--%s: %v", flag.Name, cause),
+		return exit.Usage(fmt.Sprintf("--%s: %v", flag.Name, cause),
 			help+mayBeName(cmd, os.Args[1:], func(word string) bool {
 				return shortFlags(word) && word == "-"+flag.Shorthand+value.GetValue()
 			}))
 	case errors.As(err, &lacking):
 		flag := lacking.GetFlag()
-		return usageError(fmt.Sprintf("--%s needs a value", flag.Name),
+		return exit.Usage(fmt.Sprintf("--%s needs a value", flag.Name),
 			fmt.Sprintf("write --%s=%s", flag.Name, sample(flag)))
 	}
-	return usageError(err.Error(), help)
+	return exit.Usage(err.Error(), help)
 }
 
 // likeFlock refuses what flock(1) does with a file that is open: -u, and a file descriptor in
@@ -135,11 +137,11 @@ func likeFlock(cmd *cobra.Command, names []string, bare bool) error {
 	unlock := url.Changed && slices.Contains(os.Args[1:], "-u") && !strings.ContainsAny(url.Value.String(), ":.@")
 	switch {
 	case unlock && cmd.CalledAs() == "flock":
-		return usageError(fmt.Sprintf("-u takes a server, and %q is not one: there is no unlock flag", url.Value),
+		return exit.Usage(fmt.Sprintf("-u takes a server, and %q is not one: there is no unlock flag", url.Value),
 			"leave -u out: holdfast releases the lock when the command ends; "+script+
 				"; if it is a server, write redis://"+url.Value.String())
 	case bare && len(names) == 1 && digits(names[0]):
-		return usageError("the command is missing; a lock on a server has no file descriptor "+names[0], script)
+		return exit.Usage("the command is missing; a lock on a server has no file descriptor "+names[0], script)
 	}
 	return nil
 }

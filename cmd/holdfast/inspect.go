@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -55,7 +56,7 @@ func newInspect(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usageError("inspect takes one lock's name",
+			return exit.Usage("inspect takes one lock's name",
 				"write holdfast inspect NAME; holdfast list shows the names")
 		}
 		return runInspect(a, args[0], asJSON || output == "json", stdout)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -59,7 +60,7 @@ const leaveOut = "leave one of them out"
 func refuse(clashes []clash) error {
 	for _, c := range clashes {
 		if c.both {
-			return usageError(c.text, c.hint)
+			return exit.Usage(c.text, c.hint)
 		}
 	}
 	return nil
@@ -69,10 +70,10 @@ func refuse(clashes []clash) error {
 func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 	for i, name := range names {
 		if err := wire.CheckName(name); err != nil {
-			return usageError("lock name: "+err.Error(), "")
+			return exit.Usage("lock name: "+err.Error(), "")
 		}
 		if slices.Contains(names[:i], name) {
-			return usageError(fmt.Sprintf("the lock %q is named twice", name), "name each lock once")
+			return exit.Usage(fmt.Sprintf("the lock %q is named twice", name), "name each lock once")
 		}
 	}
 	several, permits, owner := len(names) > 1, given("permits"), given("owner")

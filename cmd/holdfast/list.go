@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
@@ -124,15 +125,15 @@ func (o *listOptions) read(args []string) (err error) {
 		return err
 	}
 	if o.sort != "" && sorts[o.sort] == nil {
-		return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
+		return exit.Usage(fmt.Sprintf("--sort %q: there is no such field", o.sort),
 			"write name, age, lease or waiting")
 	}
 	if o.graph && (o.foreign || o.stale || o.all || o.sort != "" || o.output == "wide" || o.output == "name") {
-		return usageError("--graph has its own output format: combine it only with a GLOB and -o json",
+		return exit.Usage("--graph has its own output format: combine it only with a GLOB and -o json",
 			"leave the others out")
 	}
 	if o.foreign && (o.stale || o.all) {
-		return usageError("--foreign cannot be combined with --all or --stale: other libraries' records show neither",
+		return exit.Usage("--foreign cannot be combined with --all or --stale: other libraries' records show neither",
 			"leave one out")
 	}
 	return nil
@@ -145,12 +146,12 @@ func onePattern(args []string) (string, error) {
 		return "", nil
 	case 1:
 		if _, err := scan.Match(args[0]); err != nil {
-			return "", usageError(fmt.Sprintf("pattern %q: %v", args[0], err),
+			return "", exit.Usage(fmt.Sprintf("pattern %q: %v", args[0], err),
 				"write a \\ before a [ that is part of a name")
 		}
 		return args[0], nil
 	}
-	return "", usageError(fmt.Sprintf("%q is one pattern too many", args[1]),
+	return "", exit.Usage(fmt.Sprintf("%q is one pattern too many", args[1]),
 		"put the pattern in quotes, so that the shell leaves it alone, as in 'order/*'")
 }
 
@@ -213,7 +214,7 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 	if o.graph {
 		err := l.printGraph(ctx)
 		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-			return silent(codeSignal + int(by.Signal))
+			return exit.Silent(exit.CodeSignal + int(by.Signal))
 		}
 		if err != nil {
 			return s.explain("", err)
@@ -228,7 +229,7 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 	err = l.print(ctx)
 	scanErr := <-scanned
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return silent(codeSignal + int(by.Signal))
+		return exit.Silent(exit.CodeSignal + int(by.Signal))
 	}
 	if scanErr != nil {
 		return s.explain("", scanErr)
@@ -273,7 +274,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 			return nil
 		})
 	}
-	l.bad, err = l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exitError) {
+	l.bad, err = l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if r := l.server.row(state, bad); l.wants(r) {
 			l.rows <- r
 		}
@@ -282,7 +283,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 }
 
 // row is the row of a lock or job. bad is why its record cannot be read.
-func (s *server) row(state holdfast.LockInfo, bad *exitError) row {
+func (s *server) row(state holdfast.LockInfo, bad *exit.Error) row {
 	lines := lockjson.Of(state, s.keyOf(state))
 	if state.Job != nil {
 		lines.Job = lockjson.OfJob(*state.Job)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
@@ -71,7 +72,7 @@ func TestARefusedLoginNamesTheServer(t *testing.T) {
 		s := &server{address: at.address(), targets: []*target{at}, sentinel: &redis.Options{Username: "ann"}}
 		err = s.explain("a", fmt.Errorf("lock: %w", &holdfast.ServerError{Code: "WRONGPASS", Message: "WRONGPASS no"}))
 		assert.Equal(t, err.Error(), strings.ReplaceAll(c.want, "ADDRESS", address), "the error")
-		assert.Equal(t, codeOf(err), codeRefused, "the code")
-		assert.Contains(t, hintOf(err), c.hint)
+		assert.Equal(t, exit.Of(err), exit.CodeRefused, "the code")
+		assert.Contains(t, exit.HintOf(err), c.hint)
 	}
 }

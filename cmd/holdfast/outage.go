@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 const (
@@ -143,7 +144,8 @@ func (s *server) answers(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	for _, form := range s.forms() {
-		if _, err := form.client.Holders(ctx, s.nameIn(form.client, name)); err != nil && codeOf(err) == codeUnreachable {
+		_, err := form.client.Holders(ctx, s.nameIn(form.client, name))
+		if exit.Of(err) == exit.CodeUnreachable {
 			return err
 		}
 	}

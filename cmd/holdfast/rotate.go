@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 // Files with secrets are read again for each new connection, because a run may hold a lock for longer than a
@@ -41,13 +43,13 @@ func (s *serverFlags) readTrust(base *tls.Config) (*tls.Config, error) {
 			}
 		}
 		if err != nil {
-			return nil, usageError(fmt.Sprintf("--cacert: %v", err), "name a file with certificates in PEM form")
+			return nil, exit.Usage(fmt.Sprintf("--cacert: %v", err), "name a file with certificates in PEM form")
 		}
 	}
 	if s.certFile != "" {
 		pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
 		if err != nil {
-			return nil, usageError(fmt.Sprintf("--cert and --key: %v", err), "name both files, in PEM form")
+			return nil, exit.Usage(fmt.Sprintf("--cert and --key: %v", err), "name both files, in PEM form")
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}

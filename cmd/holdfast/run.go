@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -106,7 +107,8 @@ func newRun(a *app) *cobra.Command {
 	leaseFlags(flags, o)
 	keepFlags(flags, o)
 	commandFlags(flags, o)
-	help.Brief(cmd, "nonblock", "wait", "skip-if-held", "shared", "permits", "ttl", "max-run", "on-lost", "command", "redis")
+	help.Brief(cmd, "nonblock", "wait", "skip-if-held", "shared", "permits", "ttl", "max-run", "on-lost",
+		"command", "redis")
 	o.perform(a, cmd, o.read, func() error { return runRun(a, o) })
 	return cmd
 }
@@ -169,15 +171,15 @@ func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, 
 	code, reason, err := work(r)
 	if err != nil {
 		if code == 0 {
-			code = codeOf(err)
+			code = exit.Of(err)
 		}
 		a.say.fail(err)
 	}
 	if reason == "" {
-		reason = nameOf(code)
+		reason = exit.NameOf(code)
 	}
 	ev.emit(event{Event: "end", Code: &code, Reason: reason})
-	return silent(code)
+	return exit.Silent(code)
 }
 
 // carryOut is the run from the first check to the release. It returns the exit code
@@ -220,12 +222,12 @@ func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
 	switch nested := (*nestedError)(nil); {
 	case sig != nil:
 		r.say.infof("%v while waiting for %s: holdfast left the wait queue", sig, quoted(r.names))
-		return false, codeSignal + proc.Number(sig), "interrupted", nil
-	case errors.Is(err, holdfast.ErrHeld) && unasked(err) == nil:
+		return false, exit.CodeSignal + proc.Number(sig), "interrupted", nil
+	case errors.Is(err, holdfast.ErrHeld) && exit.Unasked(err) == nil:
 		r.showBusy(err)
 		return false, int(r.busyCode), "busy", nil
 	case errors.As(err, &nested):
-		return false, int(r.busyCode), "busy", &nested.exitError
+		return false, int(r.busyCode), "busy", nested.refusal
 	case errors.As(err, &dead):
 		return false, int(r.busyCode), "busy", deadlockError(int(r.busyCode), dead)
 	case err != nil:
@@ -353,15 +355,17 @@ func (r *run) insideItself(ctx context.Context) error {
 }
 
 // nestedError refuses a run inside a run of the same lock.
-type nestedError struct{ exitError }
+type nestedError struct{ refusal *exit.Error }
+
+func (e *nestedError) Error() string { return e.refusal.Error() }
 
 func (r *run) wouldDeadlock(name string) error {
 	hint := "run the inner command without holdfast, or use another lock name"
 	if r.mode() == "exclusive" && !r.foreign() && r.server.quorum == nil && len(r.names) == 1 {
 		hint += "; two runs with the same --owner NAME hold the lock together"
 	}
-	return &nestedError{exitError{codeBusy,
-		fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name), hint}}
+	return &nestedError{exit.With(exit.CodeBusy,
+		fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name), hint)}
 }
 
 // acquire acquires the lock. It returns the signal that ended the waiting, if one
@@ -514,14 +518,6 @@ func (r *run) sleep(d time.Duration) os.Signal {
 	return r.waitOn(context.Background(), over)
 }
 
-// unasked returns why a wait ended without an answer of the server, or nil.
-func unasked(err error) error {
-	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
-		return held.Err
-	}
-	return nil
-}
-
 // cutShort reports that a wait ended before the server could answer, for lack of time
 // only.
 func cutShort(err error) bool {
@@ -567,7 +563,7 @@ func (r *run) holdOnly() (code int, reason string, err error) {
 		select {
 		case sig := <-r.signals:
 			if proc.Ends(sig) {
-				return codeSignal + proc.Number(sig), "interrupted", nil
+				return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 			}
 		case <-r.lease.Context().Done():
 			s := &supervisor{run: r, plan: plan{lost: true}}
@@ -582,7 +578,7 @@ func (r *run) hook() (code int, reason string, err error) {
 	argv := shell(r.acquireExec)
 	s, err := r.start(argv[0], argv, false)
 	if err != nil {
-		return codeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
+		return exit.CodeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
 	}
 	defer s.child.Close()
 	s.wait()
@@ -590,11 +586,11 @@ func (r *run) hook() (code int, reason string, err error) {
 	switch {
 	case code == 0 || reason != "done":
 		return code, reason, nil
-	case code > codeSignal: // a signal ended it, and would have ended the command
+	case code > exit.CodeSignal: // a signal ended it, and would have ended the command
 		return code, "interrupted", nil
 	}
 	err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)
-	return codeNotStarted, "", err
+	return exit.CodeNotStarted, "", err
 }
 
 // release releases the lock and returns the exit code. It changes the code only if
@@ -614,7 +610,7 @@ func (r *run) release(code int, reason string) int {
 	case r.lost:
 		// The loss was printed before, and explains why the release fails.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		r.say.put("error", lostName(err, r.names)+" was no longer held when the command ended", hintOf(err))
+		r.say.put("error", lostName(err, r.names)+" was no longer held when the command ended", exit.HintOf(err))
 		return int(r.lostCode)
 	default:
 		r.say.warnf("the lease expires by itself within "+time.Duration(r.ttl).String(),

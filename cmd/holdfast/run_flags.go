@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -63,7 +64,7 @@ type runOptions struct {
 
 func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	defer help.Waiting.In(flags)()
-	o.busyCode = codeBusy
+	o.busyCode = exit.CodeBusy
 	flags.BoolVarP(&o.nonblock, "nonblock", "n", false, "do not wait")
 	flags.VarP(&o.wait, "wait", "w", "wait at most DUR; 0 is the same as -n (also --timeout)")
 	flags.Lookup("wait").DefValue = ""
@@ -82,7 +83,7 @@ func splayFlag(flags *pflag.FlagSet, o *runOptions) {
 
 func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	defer help.Lease.In(flags)()
-	o.ttl, o.lostCode = commandline.Span(defaultTTL), codeLost
+	o.ttl, o.lostCode = commandline.Span(defaultTTL), exit.CodeLost
 	flags.Var(&o.ttl, "ttl", "TTL of the lease: if holdfast crashes, others wait up to DUR")
 	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
 	flags.Var(&o.maxRun, "max-run", "stop the command if it runs longer than DUR (exit 124)")
@@ -159,15 +160,15 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
 	switch {
 	case len(args) > 0 && dash == 0 && len(names) == 0 && strings.HasPrefix(args[0], "-"):
-		return usageError("-- is missing between the lock's name and the command",
+		return exit.Usage("-- is missing between the lock's name and the command",
 			"write holdfast run -- "+quote(args[0])+" -- "+cmp.Or(quote(args[1:]...), "COMMAND"))
 	case len(names) == 0:
-		return usageError("the lock's name is missing", example+mayBeName(cmd, os.Args[1:], shortFlags))
+		return exit.Usage("the lock's name is missing", example+mayBeName(cmd, os.Args[1:], shortFlags))
 	case o.shell != "" && len(o.command) > 0:
-		return usageError("the command is given twice: with -c, and after the lock's name",
+		return exit.Usage("the command is given twice: with -c, and after the lock's name",
 			"leave one of them out; for several locks, write holdfast run -c STRING -- NAME1 NAME2")
 	case o.shell == "" && len(o.command) == 0:
-		return usageError("the command is missing", "write it after --, as in holdfast run "+
+		return exit.Usage("the command is missing", "write it after --, as in holdfast run "+
 			operand(names[0])+" -- ./report.sh")
 	}
 	o.names = names
@@ -190,7 +191,7 @@ func (o *runOptions) checkSkip(flags *pflag.FlagSet) error {
 	return refuse([]clash{
 		{o.skipIfHeld && o.limited && o.wait > 0, fmt.Sprintf(text, "--wait "+o.wait.String()), leaveOut},
 		{
-			o.skipIfHeld && o.busyCode != codeOK && onCommandLine(flags, "conflict-exit-code"),
+			o.skipIfHeld && o.busyCode != exit.CodeOK && onCommandLine(flags, "conflict-exit-code"),
 			fmt.Sprintf(text, "-E "+o.busyCode.String()), leaveOut,
 		},
 		{o.skipIfHeld && onCommandLine(flags, "verbose"), fmt.Sprintf(text, "-v"), leaveOut},
@@ -241,18 +242,18 @@ func (o *runOptions) check() error {
 	ttl := time.Duration(o.ttl)
 	switch {
 	case ttl < minTTL || ttl%time.Millisecond != 0:
-		return usageError(fmt.Sprintf("--ttl %v: it must be in whole milliseconds, at least %v", ttl, minTTL),
+		return exit.Usage(fmt.Sprintf("--ttl %v: it must be in whole milliseconds, at least %v", ttl, minTTL),
 			fmt.Sprintf("the least is --ttl %v; the default, 30s, is how long others wait after a crash", minTTL))
 	case len(o.app) > maxApp:
-		return usageError(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),
+		return exit.Usage(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),
 			"write a shorter name")
 	case o.nonblock && o.limited && o.wait > 0:
-		return usageError(fmt.Sprintf("-n and --wait %v contradict each other", &o.wait), leaveOut)
+		return exit.Usage(fmt.Sprintf("-n and --wait %v contradict each other", &o.wait), leaveOut)
 	case o.onLost != "ignore" && o.signal() == nil:
-		return usageError(fmt.Sprintf("--on-lost: %q is not TERM, INT, KILL or ignore", o.onLost),
+		return exit.Usage(fmt.Sprintf("--on-lost: %q is not TERM, INT, KILL or ignore", o.onLost),
 			"write --on-lost=TERM, the default")
 	case time.Duration(o.killAfter) > ttl/2:
-		return usageError(fmt.Sprintf("--kill-after %v is more than half of --ttl %v: "+
+		return exit.Usage(fmt.Sprintf("--kill-after %v is more than half of --ttl %v: "+
 			"holdfast would stop the command before it can retry a renewal", &o.killAfter, ttl),
 			fmt.Sprintf("write --ttl %v or more, or a shorter --kill-after", 2*time.Duration(o.killAfter)))
 	}
@@ -260,7 +261,7 @@ func (o *runOptions) check() error {
 		o.killAfter = commandline.Span(min(maxGrace, ttl/3))
 	}
 	if o.skipIfHeld {
-		o.nonblock, o.busyCode = true, codeOK
+		o.nonblock, o.busyCode = true, exit.CodeOK
 	}
 	if o.oncePer > 0 {
 		o.minHold = max(o.minHold, o.oncePer)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
@@ -40,7 +41,7 @@ func (o *output) Write(b []byte) (n int, err error) {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
-	o.failed = &exitError{codeOutput, fmt.Errorf("cannot write to standard output: %w", err), ""}
+	o.failed = exit.With(exit.CodeOutput, fmt.Errorf("cannot write to standard output: %w", err), "")
 	return n, o.failed
 }
 
@@ -56,13 +57,13 @@ type printer struct {
 // fail prints an error and what to do about it.
 func (p *printer) fail(err error) {
 	if text := plain(err); text != "" {
-		p.put("error", text, hintOf(err))
+		p.put("error", text, exit.HintOf(err))
 	}
 }
 
 // away warns that we wait for a server. wait says how.
 func (p *printer) away(err error, wait string) {
-	p.put("warning", plain(err)+"; "+wait, hintOf(err))
+	p.put("warning", plain(err)+"; "+wait, exit.HintOf(err))
 }
 
 // plain is an error's text without the library's prefix: every line of ours has one

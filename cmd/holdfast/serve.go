@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/observe/page"
@@ -73,7 +74,7 @@ func newServe(a *app) *cobra.Command {
   holdfast serve --listen :8380 --token-file /etc/holdfast/page-token`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(fmt.Sprintf("serve takes no arguments: %q is one too many", args[0]),
+				return exit.Usage(fmt.Sprintf("serve takes no arguments: %q is one too many", args[0]),
 					"write --listen HOST:PORT to listen elsewhere")
 			}
 			return nil
@@ -113,7 +114,7 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 	}
 	if !thisMachine(o.listen) {
 		if o.noToken {
-			return usageError(fmt.Sprintf(
+			return exit.Usage(fmt.Sprintf(
 				"--listen %s: others can reach this address, and --no-token is for this machine", o.listen),
 				"leave --no-token out, or listen on 127.0.0.1")
 		}
@@ -139,7 +140,7 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 			"there is a token for evictions, and no --allow-evict",
 			"Config.EvictToken", "the token for evictions", "Config.Token", "the token",
 			"Config.Interval", "--interval", "Config.NoToken", "--no-token", "Config.AllowEvict", "--allow-evict")
-		return usageError(text.Replace(err.Error()), "holdfast serve --help lists the flags")
+		return exit.Usage(text.Replace(err.Error()), "holdfast serve --help lists the flags")
 	}
 	defer p.Close()
 	return o.serve(parent, p, link, w)
@@ -241,8 +242,8 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 	defer stop()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return &exitError{codeUnreachable, fmt.Errorf("cannot listen on %s: %s", o.listen, cause(err)),
-			"choose another address with --listen, as in --listen 127.0.0.1:0"}
+		return exit.With(exit.CodeUnreachable, fmt.Errorf("cannot listen on %s: %s", o.listen, cause(err)),
+			"choose another address with --listen, as in --listen 127.0.0.1:0")
 	}
 	server := &http.Server{
 		Handler: p, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
@@ -268,7 +269,7 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 		server.Close() //nolint:errcheck // the process ends
 	}
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return silent(codeSignal + int(by.Signal))
+		return exit.Silent(exit.CodeSignal + int(by.Signal))
 	}
 	return nil
 }
@@ -317,7 +318,7 @@ func checkListen(ctx context.Context, listen string) error {
 	if err == nil {
 		return nil
 	}
-	return usageError(fmt.Sprintf("--listen %s: this is not HOST:PORT", oneLine(listen)),
+	return exit.Usage(fmt.Sprintf("--listen %s: this is not HOST:PORT", oneLine(listen)),
 		"write HOST:PORT with a port up to 65535, as in --listen 127.0.0.1:8380")
 }
 

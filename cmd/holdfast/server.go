@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -105,7 +106,7 @@ func (a *app) openOn(f *wireFlags, cfg holdfast.Config, words ...string) (*serve
 		return nil, err
 	}
 	if maxTTL := time.Duration(a.server.maxTTL); len(s.targets) > 1 && cfg.TTL > maxTTL {
-		return nil, usageError(
+		return nil, exit.Usage(
 			fmt.Sprintf("--ttl %v is longer than a quorum allows (--quorum-max-ttl %v)", cfg.TTL, maxTTL),
 			"write a shorter --ttl, or raise --quorum-max-ttl in every process that uses this quorum")
 	}
@@ -207,7 +208,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 	if len(texts) == 0 {
 		text, _ := lookup("REDIS_URL")
 		if texts, source = strings.Fields(text), "REDIS_URL"; len(texts) == 0 && text != "" {
-			return nil, usageError("REDIS_URL is set, but names no server", urlHint+eachServer(source))
+			return nil, exit.Usage("REDIS_URL is set, but names no server", urlHint+eachServer(source))
 		}
 	} else if !onCommandLine {
 		source = "HOLDFAST_REDIS"
@@ -217,7 +218,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 		texts = commandline.URLs{defaultURL}
 	}
 	if len(texts)%2 == 0 {
-		return nil, usageError(
+		return nil, exit.Usage(
 			fmt.Sprintf("%s names %d servers: a quorum has 3, 5 or another odd number", source, len(texts)),
 			"name one server more or fewer: an even number adds no safety")
 	}
@@ -228,7 +229,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 			return nil, err
 		}
 		if len(texts) > 1 && t.topology != oneServer {
-			return nil, usageError(source+": the servers of a quorum are independent primaries, not "+t.parts.scheme,
+			return nil, exit.Usage(source+": the servers of a quorum are independent primaries, not "+t.parts.scheme,
 				"write redis://HOST:PORT for each of them")
 		}
 		s.targets = append(s.targets, t)
@@ -245,7 +246,7 @@ func (a *app) locate(lookup func(string) (string, bool)) (*server, error) {
 func (a *app) target(text, source string, onCommandLine bool, lookup func(string) (string, bool)) (*target, error) {
 	t, err := parseTarget(text)
 	if err != nil {
-		return nil, usageError(fmt.Sprintf("%s: %v", source, err), urlHint+eachServer(source))
+		return nil, exit.Usage(fmt.Sprintf("%s: %v", source, err), urlHint+eachServer(source))
 	}
 	if t.options.Password != "" && onCommandLine {
 		a.say.warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
@@ -295,7 +296,7 @@ func secret(flag, file, variable string, lookup func(string) (string, bool)) (st
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", usageError(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the secret and nothing else")
+		return "", exit.Usage(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the secret and nothing else")
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }

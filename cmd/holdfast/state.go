@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -54,7 +55,7 @@ type stateFile struct {
 
 // badState is a mistake about the file, which was left as it is.
 func badState(hint, format string, args ...any) error {
-	return usageError("--state: "+fmt.Sprintf(format, args...), hint)
+	return exit.Usage("--state: "+fmt.Sprintf(format, args...), hint)
 }
 
 // openState locks the file and reads it. It returns the signal that ended the wait for a
@@ -120,13 +121,13 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 		runs := pid == 0 || proc.Runs(pid)
 		switch {
 		case runs && waited >= dying:
-			return nil, &exitError{int(r.busyCode),
+			return nil, exit.With(int(r.busyCode),
 				fmt.Errorf("--state: another holdfast elect%s is using %s", processText(pid), s.path),
-				"give each process a file of its own, or end the other process first"}
+				"give each process a file of its own, or end the other process first")
 		case waited >= guardianTime:
-			return nil, &exitError{int(r.busyCode),
+			return nil, exit.With(int(r.busyCode),
 				fmt.Errorf("--state: %s is still locked, by the guardian of process %d", s.path, pid),
-				"end what is left of the command (ps shows the guardian as lock-guardian), and try again"}
+				"end what is left of the command (ps shows the guardian as lock-guardian), and try again")
 		case !runs && !told && waited >= dying:
 			told = true
 			r.say.noticef("holdfast (process %d) has ended; waiting for its command to end", pid)
@@ -331,7 +332,7 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 		if err == nil {
 			break
 		}
-		if l.Err() != nil || ctx.Err() != nil || codeOf(err) != codeUnreachable || r.pause(ctx) {
+		if l.Err() != nil || ctx.Err() != nil || exit.Of(err) != exit.CodeUnreachable || r.pause(ctx) {
 			limited, cancel := r.closing()
 			_ = l.Release(limited) // as above
 			cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -80,10 +81,10 @@ func newStatus(a *app) *cobra.Command {
 		}
 		switch {
 		case len(args) == 0:
-			return usageError("the lock's name is missing",
+			return exit.Usage("the lock's name is missing",
 				"write holdfast status NAME, as in holdfast status nightly"+mayBeName(cmd, os.Args[1:], shortFlags))
 		case len(args) > 1:
-			return usageError(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
+			return exit.Usage(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+operand(args[0]))
 		}
 		return runStatus(a, args[0], asJSON || output == "json", stdout)
@@ -106,7 +107,7 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 			}
 		}
 		if err == nil && (state.Held() || job.Run != nil) {
-			err = silent(codeBusy)
+			err = exit.Silent(exit.CodeBusy)
 		}
 		return err
 	})
@@ -118,7 +119,7 @@ func (a *app) look(
 	name string, waiters bool, show func(context.Context, *server, holdfast.LockInfo, holdfast.JobInfo) error,
 ) error {
 	if err := wire.CheckName(name); err != nil {
-		return usageError("lock name: "+err.Error(), "")
+		return exit.Usage("lock name: "+err.Error(), "")
 	}
 	s, err := a.open(holdfast.Config{})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
@@ -56,24 +57,24 @@ func (r *run) start(path string, argv []string, limited bool) (*supervisor, erro
 
 func (r *run) cannotStart(err error) error {
 	name := r.argv()[0]
-	var exit *exec.Error
+	var unfit *exec.Error
 	var path *fs.PathError
 	switch {
-	case errors.As(err, &exit):
-		err = exit.Err
+	case errors.As(err, &unfit):
+		err = unfit.Err
 	case errors.As(err, &path):
 		err = path.Err
 	}
-	if proc.StartCode(err) == codeNotFound {
+	if proc.StartCode(err) == exit.CodeNotFound {
 		hint := "check the spelling and PATH; for pipes and shell built-ins, use -c 'STRING'"
 		if len(r.names) > 1 {
 			hint = "the words before -- are names of locks; write the whole command after it: holdfast run " +
 				operand(r.names[0]) + " -- " + quote(append(slices.Clone(r.names[1:]), r.argv()...)...)
 		}
-		return &exitError{codeNotFound, fmt.Errorf("command not found: %s", name), hint}
+		return exit.With(exit.CodeNotFound, fmt.Errorf("command not found: %s", name), hint)
 	}
-	return &exitError{codeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
-		"the file needs execute permission (chmod +x); a script also needs a first line such as #!/bin/sh"}
+	return exit.With(exit.CodeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
+		"the file needs execute permission (chmod +x); a script also needs a first line such as #!/bin/sh")
 }
 
 // supervisor watches one command while it runs under the lease.
@@ -183,7 +184,7 @@ func (s *supervisor) showLoss() {
 func (s *supervisor) whyLost() (why, hint string) {
 	var lost *holdfast.LostError
 	known := errors.As(s.lease.Err(), &lost)
-	hint = hintOf(holdfast.ErrLost)
+	hint = exit.HintOf(holdfast.ErrLost)
 	switch {
 	case s.noRenew && (s.lease.Err() == nil || known && lost.Reason == holdfast.LossExpired):
 		return fmt.Sprintf("its lease of %v expires (--no-renew)", &s.ttl), hint
@@ -205,7 +206,7 @@ func (s *supervisor) whyLost() (why, hint string) {
 	}
 	if refused, ok := errors.AsType[*holdfast.ServerError](failed); ok {
 		why = fmt.Sprintf("%s refuses renewals: %s", s.server.title(), refused.Message)
-		hint = hintOf(&holdfast.LostError{Err: failed})
+		hint = exit.HintOf(&holdfast.LostError{Err: failed})
 	}
 	return why, hint
 }
@@ -310,7 +311,7 @@ func (s *supervisor) verdict() (int, string) {
 		s.awaitHook()
 		return int(s.lostCode), "lost"
 	case s.plan.overtime:
-		return codeMaxRun, "max-run"
+		return exit.CodeMaxRun, "max-run"
 	}
 	if err := s.child.Err(); err != nil {
 		s.say.put("error", err.Error()+", so the command was killed", "")

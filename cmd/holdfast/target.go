@@ -15,6 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 // topology says what is behind a URL.
@@ -257,11 +259,11 @@ func (t *target) trust(s *serverFlags) error {
 		return nil
 	}
 	if t.options.TLSConfig == nil {
-		return usageError("--cacert, --cert and --key are for TLS, and "+t.address()+" does not use TLS",
+		return exit.Usage("--cacert, --cert and --key are for TLS, and "+t.address()+" does not use TLS",
 			"write rediss:// in place of redis://")
 	}
 	if (s.certFile == "") != (s.keyFile == "") {
-		return usageError("--cert and --key go together, and one is missing", "name both files, in PEM form")
+		return exit.Usage("--cert and --key go together, and one is missing", "name both files, in PEM form")
 	}
 	var err error
 	if t.options.TLSConfig, err = s.readTrust(t.options.TLSConfig); err == nil {
@@ -357,20 +359,20 @@ func (t *target) findPrimary(login *redis.Options) (primary string, why error) {
 			return "the primary", nil
 		case errors.Is(err, redis.Nil):
 			unknown := fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary))
-			return "", &exitError{codeUnreachable, unknown,
-				"SENTINEL MASTERS on a Sentinel lists the names"}
+			return "", exit.With(exit.CodeUnreachable, unknown,
+				"SENTINEL MASTERS on a Sentinel lists the names")
 		case strings.Contains(err.Error(), "unknown command"):
-			return "", &exitError{codeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
-				"name the Sentinels, usually at port 26379, or write redis://HOST:PORT for one server"}
+			return "", exit.With(exit.CodeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
+				"name the Sentinels, usually at port 26379, or write redis://HOST:PORT for one server")
 		case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
 			user := cmp.Or(login.Username, "default")
-			return "", &exitError{codeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, user),
-				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file"}
+			return "", exit.With(exit.CodeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, user),
+				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file")
 		}
 		refused = cause(err)
 	}
-	return "", &exitError{codeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
-		"check that the Sentinels run at these addresses and that this machine can reach them"}
+	return "", exit.With(exit.CodeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
+		"check that the Sentinels run at these addresses and that this machine can reach them")
 }
 
 // single is the client of a server that belongs to a quorum.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
@@ -76,21 +77,21 @@ func newTop(a *app) *cobra.Command {
 		case err != nil:
 			return err
 		case time.Duration(o.interval) < 10*time.Millisecond:
-			return usageError("--interval is too short", "write 10ms or more, as in --interval 200ms")
+			return exit.Usage("--interval is too short", "write 10ms or more, as in --interval 200ms")
 		case !slices.Contains(top.Sorts, o.sort):
-			return usageError(fmt.Sprintf("--sort %q: there is no such field", o.sort),
+			return exit.Usage(fmt.Sprintf("--sort %q: there is no such field", o.sort),
 				"write one of "+strings.Join(top.Sorts, ", "))
 		case o.asJSON && !o.once:
-			return usageError("top --json needs --once",
+			return exit.Usage("top --json needs --once",
 				"write top --once --json; holdfast watch --json prints each change")
 		case o.asJSON:
 			return topJSON(a, o, stdout)
 		case o.once:
 			return topOnce(a, o, stdout)
 		case !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())):
-			return usageError("top needs a terminal", "write --once to print one screen")
+			return exit.Usage("top needs a terminal", "write --once to print one screen")
 		case os.Getenv("TERM") == dumb:
-			return usageError("top needs a terminal with a screen: TERM is dumb", "write --once to print it once")
+			return exit.Usage("top needs a terminal with a screen: TERM is dumb", "write --once to print it once")
 		}
 		return topLive(a, o)
 	}
@@ -99,7 +100,7 @@ func newTop(a *app) *cobra.Command {
 
 // topLocks reads what top shows.
 func (s *server) topLocks(ctx context.Context, pattern string) (locks []top.Lock, bad unreadable, err error) {
-	bad, err = s.each(ctx, pattern, func(state holdfast.LockInfo, bad *exitError) {
+	bad, err = s.each(ctx, pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if r := s.row(state, bad); bad != nil || r.state.Held || r.state.Waiting > 0 {
 			locks = append(locks, topLock(state, r, bad))
 		}
@@ -108,7 +109,7 @@ func (s *server) topLocks(ctx context.Context, pattern string) (locks []top.Lock
 }
 
 // topLock is a lock in the texts of list and of inspect, or why its record cannot be read.
-func topLock(state holdfast.LockInfo, r row, bad *exitError) top.Lock {
+func topLock(state holdfast.LockInfo, r row, bad *exit.Error) top.Lock {
 	l := top.Lock{
 		Name: r.cells["NAME"], Kind: r.cells["KIND"], Holder: r.cells["HOLDER"], Token: r.cells["TOKEN"],
 		Value: r.cells["VALUE"], Held: r.state.Held, Waiting: r.state.Waiting,
@@ -117,8 +118,8 @@ func topLock(state holdfast.LockInfo, r row, bad *exitError) top.Lock {
 	}
 	if bad != nil {
 		l.Detail = []string{oneLine(plain(bad))}
-		if bad.hint != "" {
-			l.Detail = append(l.Detail, "hint: "+oneLine(bad.hint))
+		if bad.Hint != "" {
+			l.Detail = append(l.Detail, "hint: "+oneLine(bad.Hint))
 		}
 		return l
 	}
@@ -154,7 +155,7 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 	defer stop()
 	locks, bad, err := s.topLocks(ctx, o.pattern)
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return silent(codeSignal + int(by.Signal))
+		return exit.Silent(exit.CodeSignal + int(by.Signal))
 	}
 	if err != nil {
 		err = s.explain("", err)
@@ -240,7 +241,7 @@ func topLive(a *app, o *topOptions) error {
 	}()
 	terminal, err := screen.Open(os.Stdin, os.Stdout)
 	if err != nil {
-		return &exitError{codeInternal, fmt.Errorf("the terminal: %w", err), "write --once to print one screen"}
+		return exit.With(exit.CodeInternal, fmt.Errorf("the terminal: %w", err), "write --once to print one screen")
 	}
 	defer terminal.Close()
 	return s.topLoop(terminal, top.New(s.title(), o.sort), readings, signals)
@@ -254,7 +255,7 @@ func (s *server) topLoop(
 	for {
 		m = m.Resize(terminal.Size())
 		if err := terminal.Draw(m.View(look)); err != nil {
-			return &exitError{codeInternal, fmt.Errorf("the terminal: %w", err), ""}
+			return exit.With(exit.CodeInternal, fmt.Errorf("the terminal: %w", err), "")
 		}
 		select {
 		case r := <-readings:
@@ -265,13 +266,13 @@ func (s *server) topLoop(
 				continue
 			}
 			err := s.explain("", r.err)
-			if codeOf(err) != codeUnreachable {
+			if exit.Of(err) != exit.CodeUnreachable {
 				return err
 			}
 			m = m.Failed(oneLine(plain(err)))
 		case sig := <-signals:
 			if proc.Ends(sig) {
-				return silent(codeSignal + proc.Number(sig))
+				return exit.Silent(exit.CodeSignal + proc.Number(sig))
 			}
 			terminal.Forget() // the size may have changed, or the shell has written
 		case key, open := <-terminal.Keys:

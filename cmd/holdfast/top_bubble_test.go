@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
@@ -42,7 +43,7 @@ func TestAReadingOfTopEndsBySilenceOnly(t *testing.T) {
 		defer c.Close(context.Background())
 		s.client = c
 		_, err = s.topReading(t.Context(), "")
-		assert.True(t, errors.Is(err, context.DeadlineExceeded) && codeOf(err) == codeUnreachable, "%v", err)
+		assert.True(t, errors.Is(err, context.DeadlineExceeded) && exit.Of(err) == exit.CodeUnreachable, "%v", err)
 		assert.AtLeast(t, time.Since(began), 18*maxSilence, "the time of the reading")
 		assert.AtMost(t, time.Since(began), 20*maxSilence, "the time of the reading")
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -170,14 +171,14 @@ func TestASignalEndsTop(t *testing.T) {
 	}, "top")
 	x.await(`no lock is held, and none is waited for`)
 	assert.Must(t, x.cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, x.awaitEnd(), codeSignal+15, "exit code")
+	assert.Equal(t, x.awaitEnd(), exit.CodeSignal+15, "exit code")
 	assert.True(t, x.shown.CursorVisible(), "the cursor is still hidden")
 }
 
 // A terminal that can only print lines gets no screen and no colour.
 func TestTopNeedsMoreThanADumbTerminal(t *testing.T) {
 	x := onTerminal(t, []string{"TERM=dumb"}, "top")
-	assert.Equal(t, x.awaitEnd(), codeUsage, "exit code")
+	assert.Equal(t, x.awaitEnd(), exit.CodeUsage, "exit code")
 	assert.True(t, strings.Contains(x.shown.String(), "TERM is dumb"), "%s", x.shown)
 	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
 		name, value, _ := strings.Cut(env, "=")

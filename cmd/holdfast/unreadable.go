@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // unreadable are the errors of the records in a listing that cannot be read. They hide no other
 // record, so they are told when all the others are.
-type unreadable []*exitError
+type unreadable []*exit.Error
 
 // each shows every lock that matches to visit, with the reason if it cannot be read. err is the error
 // of the whole listing. visit may have seen locks before it: those of the nodes that answer.
 func (s *server) each(
-	ctx context.Context, pattern string, visit func(state holdfast.LockInfo, bad *exitError),
+	ctx context.Context, pattern string, visit func(state holdfast.LockInfo, bad *exit.Error),
 ) (bad unreadable, err error) {
 	for state, err := range s.client.List(ctx, pattern) {
 		switch {
@@ -47,16 +48,16 @@ func (u *unreadable) err() error {
 		return list[0]
 	}
 	first := list[0]
-	return &exitError{first.code, fmt.Errorf("%w; records that cannot be read: %d", first.err, len(list)), first.hint}
+	return exit.With(first.Code, fmt.Errorf("%w; records that cannot be read: %d", first.Err, len(list)), first.Hint)
 }
 
 // unreadable explains why a record cannot be read.
-func (s *server) unreadable(state holdfast.LockInfo, err error) *exitError {
+func (s *server) unreadable(state holdfast.LockInfo, err error) *exit.Error {
 	if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code != "ERR" {
-		return &exitError{codeOf(err), err, holdfast.Hint(err)}
+		return exit.With(exit.Of(err), err, holdfast.Hint(err))
 	}
-	return &exitError{codeProtocol, err, "find out what has written the key " + s.keyOf(state) +
-		"; holdfast has not changed it"}
+	return exit.With(exit.CodeProtocol, err, "find out what has written the key "+s.keyOf(state)+
+		"; holdfast has not changed it")
 }
 
 // keyOf is the key of a record in a listing.

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
 
 // alone is a command or a flag that a quorum cannot carry out, and what to use in its place.
@@ -43,7 +45,7 @@ func (s *server) onQuorum(words ...string) error {
 	}
 	for _, a := range notOnQuorum {
 		if slices.Contains(words, a.what) {
-			return usageError(
+			return exit.Usage(
 				fmt.Sprintf("%s does not work on a quorum (%d servers): %s", a.what, len(s.targets), a.why),
 				a.instead+"; or name one server, Sentinels or a Cluster")
 		}

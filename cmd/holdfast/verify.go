@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 )
 
@@ -43,9 +44,9 @@ func newVerify() *cobra.Command {
 			}
 			code, err := proc.Become(path, append([]string{suiteProgram}, args...), os.Environ())
 			if err != nil {
-				return &exitError{proc.StartCode(err), fmt.Errorf("%s: %w", path, err), ""}
+				return exit.With(proc.StartCode(err), fmt.Errorf("%s: %w", path, err), "")
 			}
-			return silent(code)
+			return exit.Silent(code)
 		},
 	}
 }
@@ -75,9 +76,9 @@ func findSuite() (string, error) {
 	if path, err := exec.LookPath(suiteProgram); err == nil {
 		return path, nil
 	}
-	return "", &exitError{codeNotFound,
+	return "", exit.With(exit.CodeNotFound,
 		fmt.Errorf("%s is neither beside holdfast nor on PATH", suiteProgram),
-		"in a clone of the repository, make build puts both into bin/, and go run ./cmd/holdfast verify needs neither"}
+		"in a clone of the repository, make build puts both into bin/, and go run ./cmd/holdfast verify needs neither")
 }
 
 // byGoRun says whether this program is one that go run has built: it lies in a directory of
@@ -101,7 +102,7 @@ func buildSuite(name string) (string, error) {
 	}
 	for !isFile(filepath.Join(root, "verify", suiteProgram, "main.go")) {
 		if root == filepath.Dir(root) {
-			return "", &exitError{codeNotFound, errors.New("the source of " + suiteProgram + " is not here"), hint}
+			return "", exit.With(exit.CodeNotFound, errors.New("the source of "+suiteProgram+" is not here"), hint)
 		}
 		root = filepath.Dir(root)
 	}
@@ -109,7 +110,7 @@ func buildSuite(name string) (string, error) {
 	build := exec.Command("go", "build", "-o", path, "./verify/"+suiteProgram) //nolint:noctx // a signal ends both
 	build.Dir, build.Stderr = root, os.Stderr
 	if err := build.Run(); err != nil {
-		return "", &exitError{codeNotFound, fmt.Errorf("building %s: %w", suiteProgram, err), hint}
+		return "", exit.With(exit.CodeNotFound, fmt.Errorf("building %s: %w", suiteProgram, err), hint)
 	}
 	return path, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -63,7 +64,7 @@ func newWatch(a *app) *cobra.Command {
 		case err != nil:
 			return err
 		case time.Duration(every) < 10*time.Millisecond:
-			return usageError("--interval is too short", "write 10ms or more, as in --interval 200ms")
+			return exit.Usage("--interval is too short", "write 10ms or more, as in --interval 200ms")
 		}
 		read := (*server).states
 		if foreign {
@@ -119,14 +120,14 @@ func runWatch(
 	for {
 		now, bad, err := read(s, ctx, pattern)
 		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-			return silent(codeSignal + int(by.Signal))
+			return exit.Silent(exit.CodeSignal + int(by.Signal))
 		}
 		switch {
-		case err != nil && codeOf(s.explain("", err)) != codeUnreachable:
+		case err != nil && exit.Of(s.explain("", err)) != exit.CodeUnreachable:
 			return s.explain("", err)
 		case err != nil && !away:
 			why := s.explain("", err)
-			a.say.warnf(hintOf(why), "%s; watch will continue when the server is back", plain(why))
+			a.say.warnf(exit.HintOf(why), "%s; watch will continue when the server is back", plain(why))
 		}
 		keepUnread(known, now, bad, err != nil)
 		at := time.Now()
@@ -178,11 +179,11 @@ func (s *server) states(
 	ctx context.Context, pattern string,
 ) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
 	states, bad = map[string]holdfast.LockInfo{}, map[string]string{}
-	_, err = s.each(ctx, pattern, func(state holdfast.LockInfo, why *exitError) {
+	_, err = s.each(ctx, pattern, func(state holdfast.LockInfo, why *exit.Error) {
 		switch {
 		case state.Job != nil:
 		case why != nil:
-			bad[state.Name] = plain(why) + "; " + why.hint
+			bad[state.Name] = plain(why) + "; " + why.Hint
 		default:
 			states[state.Name] = state
 		}

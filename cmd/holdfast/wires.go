@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/compat/bridge"
 	"github.com/holdfast-go/holdfast/compat/redisson"
@@ -76,7 +77,7 @@ func (s *server) openWire(f *wireFlags, servers []store.Store, cfg holdfast.Conf
 	case !f.foreign():
 		return nil
 	case f.wire != "redsync" && len(servers) > 1:
-		return usageError(fmt.Sprintf("--wire %s takes one server, and %d are named", f.wire, len(servers)),
+		return exit.Usage(fmt.Sprintf("--wire %s takes one server, and %d are named", f.wire, len(servers)),
 			"write --wire redsync to use a quorum the way redsync does")
 	case !f.bridge:
 		s.store, s.byName = f.storeOf(servers), true

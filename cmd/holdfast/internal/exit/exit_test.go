@@ -1,7 +1,9 @@
-package main
+package exit
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +22,7 @@ func table() (rows []string) {
 
 func readDoc(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../" + name)
+	text, err := os.ReadFile("../../../../" + name)
 	assert.Must(t, err)
 	return string(text)
 }
@@ -50,7 +52,7 @@ func TestTheDocumentsHaveTheExitCodesOfTheTool(t *testing.T) {
 }
 
 func TestHelpHasTheExitCodes(t *testing.T) {
-	words := strings.Join(strings.Fields(exitCodesText()), " ")
+	words := strings.Join(strings.Fields(Text()), " ")
 	for _, row := range table() {
 		assert.True(t, strings.Contains(words, row), "%q is not in\n%s", row, words)
 	}
@@ -61,31 +63,32 @@ func TestHelpHasTheExitCodes(t *testing.T) {
 func TestEveryExitCodeIsInTheTable(t *testing.T) {
 	source, err := os.ReadFile("exit.go")
 	assert.Must(t, err)
-	constants := regexp.MustCompile(`(?m)^\t(code[A-Z]\w*) += `).FindAllStringSubmatch(string(source), -1)
+	constants := regexp.MustCompile(`(?m)^\t(Code[A-Z]\w*) += `).FindAllStringSubmatch(string(source), -1)
 	for _, c := range constants {
 		if !strings.Contains(string(source), c[1]+`, "`) {
 			t.Errorf("%s has no row in the table", c[1])
 		}
 	}
 	assert.True(t, len(constants) == len(meanings), "%d constants, %d rows", len(constants), len(meanings))
-	files, err := os.ReadDir(".")
-	assert.Must(t, err)
-	bare := regexp.MustCompile(`exitError\{-?\d|silent\(-?\d|os\.Exit\(\d`)
-	for _, file := range files {
-		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
-			continue
+	bare := regexp.MustCompile(`exit\.With\(-?\d|exit\.Silent\(-?\d|os\.Exit\(\d|Code: +-?\d`)
+	rooms := 0
+	assert.Must(t, fs.WalkDir(os.DirFS("../.."), ".", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
 		}
-		text, err := os.ReadFile(file.Name())
-		assert.Must(t, err)
+		rooms++
+		text, err := os.ReadFile(filepath.Join("../..", file))
 		number := bare.Find(text)
-		assert.True(t, number == nil, "%s: %s: an exit code without a name", file.Name(), number)
-	}
+		assert.True(t, number == nil, "%s: %s: an exit code without a name", file, number)
+		return err
+	}))
+	assert.AtLeast(t, rooms, 40, "files of the tool")
 }
 
 func TestAnExitCodeHasAName(t *testing.T) {
 	for code, want := range map[int]string{
-		codeOK: "done", codeBusy: "busy", codeNotFound: "not-started", codeSignal + 15: "interrupted", 7: "",
+		CodeOK: "done", CodeBusy: "busy", CodeNotFound: "not-started", CodeSignal + 15: "interrupted", 7: "",
 	} {
-		assert.Equal(t, nameOf(code), want, "%d", code)
+		assert.Equal(t, NameOf(code), want, "%d", code)
 	}
 }

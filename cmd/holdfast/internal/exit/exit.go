@@ -1,4 +1,6 @@
-package main
+// Package exit has the exit codes of the tool, what they mean, and the errors that carry them. Every command ends
+// with an error or with nil, and Of finds the code for it.
+package exit
 
 import (
 	"context"
@@ -21,21 +23,21 @@ import (
 // another meaning. 64 to 78 are those of sysexits.h. No other file of the tool has
 // an exit code as a number.
 const (
-	codeOK            = 0
-	codeFailed        = 1
-	codeUsage         = 64
-	codeUnreachable   = 69
-	codeInternal      = 70
-	codeOutput        = 74
-	codeBusy          = 75
-	codeProtocol      = 76
-	codeRefused       = 77
-	codeLost          = 79
-	codeMaxRun        = 124
-	codeNotStarted    = 125
-	codeNotExecutable = proc.CodeNotExecutable // 126
-	codeNotFound      = proc.CodeNotFound      // 127
-	codeSignal        = proc.CodeSignal        // 128, to which the signal's number is added
+	CodeOK            = 0
+	CodeFailed        = 1
+	CodeUsage         = 64
+	CodeUnreachable   = 69
+	CodeInternal      = 70
+	CodeOutput        = 74
+	CodeBusy          = 75
+	CodeProtocol      = 76
+	CodeRefused       = 77
+	CodeLost          = 79
+	CodeMaxRun        = 124
+	CodeNotStarted    = 125
+	CodeNotExecutable = proc.CodeNotExecutable // 126
+	CodeNotFound      = proc.CodeNotFound      // 127
+	CodeSignal        = proc.CodeSignal        // 128, to which the signal's number is added
 )
 
 // meaning is one row of the table of exit codes.
@@ -48,56 +50,56 @@ type meaning struct {
 // meanings is the table of exit codes: for --help, and for the last event of a run.
 // docs/shell.md has the same table.
 var meanings = []meaning{
-	{codeOK, "done", "run: the command exited with 0. status: the lock is free. " +
+	{CodeOK, "done", "run: the command exited with 0. status: the lock is free. " +
 		"acquire, extend, release, evict, list: done. demo, verify: nothing went wrong. doctor: no problem."},
 	{
-		codeFailed, "failed", "demo, verify: something was broken, or the run did not finish. " +
+		CodeFailed, "failed", "demo, verify: something was broken, or the run did not finish. " +
 			"doctor: there is a problem (with --strict, also for a warning). " +
 			"evict: the name was not confirmed, so nothing was evicted.",
 	},
 	{
-		codeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +
+		CodeUsage, "usage", "A flag, a name or a value is wrong, or is not the one that other clients use " +
 			"(--permits, PERIOD). No command was run.",
 	},
-	{codeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve requests now."},
-	{codeInternal, "internal", "Internal error."},
-	{codeOutput, "output", "The result cannot be written to standard output: for example, the disk is full."},
+	{CodeUnreachable, "unreachable", "The server cannot be reached, or it cannot serve requests now."},
+	{CodeInternal, "internal", "Internal error."},
+	{CodeOutput, "output", "The result cannot be written to standard output: for example, the disk is full."},
 	{
-		codeBusy, "busy", "run, acquire: another client holds the lock, and the time to wait is over " +
+		CodeBusy, "busy", "run, acquire: another client holds the lock, and the time to wait is over " +
 			"(with -n, at once). -E sets another code. With --break-deadlock: the wait was in a deadlock. " +
 			"elect: another process uses the file of --state. status: the lock is held. " +
 			"evict: no holder has the token.",
 	},
 	{
-		codeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +
+		CodeProtocol, "protocol", "The server's answer makes no sense: for example, the key holds a value that is " +
 			"not a lock. list, top: a record cannot be read.",
 	},
-	{codeRefused, "refused", "The server refused the password, the user or a command."},
+	{CodeRefused, "refused", "The server refused the password, the user or a command."},
 	{
-		codeLost, "lost", "The lock was lost before the command ended. This code replaces the command's own, even 0. " +
+		CodeLost, "lost", "The lock was lost before the command ended. This code replaces the command's own, even 0. " +
 			"--lost-exit-code sets another. extend, release: the lock is not held any more.",
 	},
-	{codeMaxRun, "max-run", "The command ran longer than --max-run, and was stopped."},
-	{codeNotStarted, "not-started", "--on-acquire-exec failed, so the command was not started."},
-	{codeNotExecutable, "not-started", "The command was found, but cannot be executed."},
-	{codeNotFound, "not-started", "The command was not found."},
+	{CodeMaxRun, "max-run", "The command ran longer than --max-run, and was stopped."},
+	{CodeNotStarted, "not-started", "--on-acquire-exec failed, so the command was not started."},
+	{CodeNotExecutable, "not-started", "The command was found, but cannot be executed."},
+	{CodeNotFound, "not-started", "The command was not found."},
 	{
-		codeSignal, "interrupted", "Signal n ended the command, or ended holdfast while holdfast was waiting.",
+		CodeSignal, "interrupted", "Signal n ended the command, or ended holdfast while holdfast was waiting.",
 	},
 }
 
 // number is a row's code as people write it.
 func (m meaning) number() string {
-	if m.code == codeSignal {
+	if m.code == CodeSignal {
 		return "128+n"
 	}
 	return strconv.Itoa(m.code)
 }
 
-// nameOf is the name of an exit code, or "" if the table does not have it.
-func nameOf(code int) string {
-	if code > codeSignal {
-		code = codeSignal
+// NameOf is the name of an exit code, or "" if the table does not have it.
+func NameOf(code int) string {
+	if code > CodeSignal {
+		code = CodeSignal
 	}
 	for _, m := range meanings {
 		if m.code == code {
@@ -107,8 +109,8 @@ func nameOf(code int) string {
 	return ""
 }
 
-// exitCodesText is the table, with what it does not say.
-func exitCodesText() string {
+// Text is the table, with what it does not say.
+func Text() string {
 	var b strings.Builder
 	b.WriteString("holdfast run, every and elect exit with the command's own exit code, or with one of these:\n\n")
 	for _, m := range meanings {
@@ -130,56 +132,59 @@ already, the exit code is 79.
 	return b.String()
 }
 
-// exitError is an error with an exit code.
-type exitError struct {
-	code int
-	err  error
-	hint string // overrides the library's
+// Error is an error with an exit code.
+type Error struct {
+	Code int
+	Err  error
+	Hint string // overrides the library's
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
 
-// usageError is a mistake in the command line; hint says what to write instead.
-func usageError(text, hint string) error {
-	return &exitError{codeUsage, errors.New(text), hint}
+// With is an error that ends the tool with a code. Without a hint, the library's counts.
+func With(code int, err error, hint string) *Error { return &Error{code, err, hint} }
+
+// Usage is a mistake in the command line; hint says what to write instead.
+func Usage(text, hint string) error {
+	return With(CodeUsage, errors.New(text), hint)
 }
 
-// silent ends the process with a code and no message: the message was printed before.
-type silent int
+// Silent ends the process with a code and no message: the message was printed before.
+type Silent int
 
-func (silent) Error() string { return "" }
+func (Silent) Error() string { return "" }
 
-// codeOf finds the exit code for an error.
-func codeOf(err error) int {
-	var exit *exitError
-	var quiet silent
+// Of finds the exit code for an error.
+func Of(err error) int {
+	var exit *Error
+	var quiet Silent
 	var server *holdfast.ServerError
 	switch {
 	case err == nil:
-		return codeOK
+		return CodeOK
 	case errors.As(err, &quiet):
 		return int(quiet)
 	case errors.As(err, &exit):
-		return exit.code
-	case unasked(err) != nil:
-		return codeOf(unasked(err))
+		return exit.Code
+	case Unasked(err) != nil:
+		return Of(Unasked(err))
 	case errors.As(err, &server):
 		return codeOfReply(server.Code)
 	case redis.HasErrorPrefix(err, "NOPERM"): // of a request that the library did not send
-		return codeRefused
+		return CodeRefused
 	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLimit), errors.Is(err, holdfast.ErrPeriod):
-		return codeUsage
+		return CodeUsage
 	case errors.Is(err, holdfast.ErrHeld), errors.Is(err, holdfast.ErrDeadlock):
-		return codeBusy
+		return CodeBusy
 	case errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrNotHeld):
-		return codeLost
+		return CodeLost
 	case errors.Is(err, wire.ErrAnswer):
-		return codeProtocol
-	case unreachable(err):
-		return codeUnreachable
+		return CodeProtocol
+	case Unreachable(err):
+		return CodeUnreachable
 	}
-	return codeInternal
+	return CodeInternal
 }
 
 // codeOfReply sorts the error replies of a server by their first word. An unknown one
@@ -187,17 +192,17 @@ func codeOf(err error) int {
 func codeOfReply(code string) int {
 	switch code {
 	case "NOAUTH", "WRONGPASS", "NOPERM":
-		return codeRefused
+		return CodeRefused
 	case "TLS", "REPLICA", "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "OOM", "BUSY", "NOREPLICAS",
 		"CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "UNKILLABLE":
-		return codeUnreachable
+		return CodeUnreachable
 	}
-	return codeProtocol
+	return CodeProtocol
 }
 
-// unreachable reports whether err means that no answer came. The error of a file looks like one of
+// Unreachable reports whether err means that no answer came. The error of a file looks like one of
 // the network.
-func unreachable(err error) bool {
+func Unreachable(err error) bool {
 	var network net.Error
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return false
@@ -208,11 +213,19 @@ func unreachable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// hintOf is what to do about err, or "".
-func hintOf(err error) string {
-	var exit *exitError
-	if errors.As(err, &exit) && exit.hint != "" {
-		return exit.hint
+// HintOf is what to do about err, or "".
+func HintOf(err error) string {
+	var exit *Error
+	if errors.As(err, &exit) && exit.Hint != "" {
+		return exit.Hint
 	}
 	return strings.TrimSuffix(holdfast.Hint(err), ".")
+}
+
+// Unasked returns why a wait ended without an answer of the server, or nil.
+func Unasked(err error) error {
+	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
+		return held.Err
+	}
+	return nil
 }
