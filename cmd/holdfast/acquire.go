@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -116,7 +117,7 @@ func newAcquire(a *app) *cobra.Command {
 	o.kindFlags.add(flags)
 	help.Brief(cmd, "nonblock", "wait", "skip-if-held", "ttl", "json", "shared", "permits", "owner", "app", "redis")
 	o.perform(a, cmd, o.read, func() error {
-		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, stdout) })
+		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, say.Stdout) })
 	})
 	return cmd
 }
@@ -308,7 +309,7 @@ func newExtend(a *app) *cobra.Command {
 	}
 	cmd.Flags().Var(&o.ttl, "ttl", "how long the lock stays held from now on")
 	o.add(cmd.Flags())
-	level := verbosity(a, cmd.Flags())
+	level := verbosity(a.say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
 			return err
@@ -330,7 +331,7 @@ func newRelease(a *app) *cobra.Command {
 		Example: `  holdfast release`,
 	}
 	o.add(cmd.Flags())
-	level := verbosity(a, cmd.Flags())
+	level := verbosity(a.say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
 			return err

@@ -25,9 +25,10 @@ const (
 	envPermits = "HOLDFAST_LOCK_PERMITS"
 	envLimit   = "HOLDFAST_LOCK_LIMIT"
 	envOwner   = "HOLDFAST_LOCK_OWNER"
-
-	envPrefixOfKeys = "HOLDFAST_PREFIX"
 )
+
+// envPrefixOfKeys is the variable of --prefix.
+const envPrefixOfKeys = "HOLDFAST_PREFIX"
 
 // heldLock is what a command finds about its lock. The holder ID is not in it: with
 // that, a program can renew and release the lock.

@@ -1,18 +1,5 @@
 package main
 
-// The rules for output. They hold for every command.
-//
-//   - Standard output carries the result, or belongs to the command that is run.
-//   - Standard error carries messages: lines that begin with "holdfast: ", lower
-//     case, no full stop. If there is a next step to suggest, a line that begins
-//     with "hint: " follows an error.
-//   - A message is not cut or wrapped to the terminal: scripts read it, as the runbook does with
-//     awk, and people copy it. Only top, which has the whole screen, cuts its lines.
-//   - A password is never printed, wherever it came from.
-//   - Exit codes are in internal/exit, and in --help of the commands that set them.
-//   - --json prints one object with documented fields: fields may be added, and
-//     are never renamed, removed or given another type.
-
 import (
 	"cmp"
 	"fmt"
@@ -26,40 +13,28 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // app has what all commands share.
 type app struct {
-	say    *printer
+	say    *say.Printer
 	server serverFlags
-	log    logFormat
-}
-
-// logFormat is the value of --log-format.
-type logFormat string
-
-func (f *logFormat) String() string { return string(*f) }
-func (f *logFormat) Type() string   { return "text|json" }
-func (f *logFormat) Set(s string) error {
-	if s != "text" && s != "json" {
-		return fmt.Errorf("%q is not a log format: write text or json", s)
-	}
-	*f = logFormat(s)
-	return nil
+	log    say.Format
 }
 
 // execute runs the tool and returns its exit code.
 func execute(args []string) int {
-	a := &app{log: "text", say: &printer{
-		w: os.Stderr, level: levelNormal, terminal: term.IsTerminal(int(os.Stderr.Fd())),
+	a := &app{log: "text", say: &say.Printer{
+		W: os.Stderr, Level: say.Normal, Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}}
-	a.say.json = asksForJSON(args, os.Getenv(envName("log-format"))) // until prepare has read the flags
+	a.say.JSON = asksForJSON(args, os.Getenv(envName("log-format"))) // until prepare has read the flags
 	root := newRoot(a)
 	root.SetArgs(withDashes(root, args))
-	err := cmp.Or(root.Execute(), stdout.failed)
+	err := cmp.Or(root.Execute(), say.Stdout.Failed)
 	if err != nil {
-		a.say.fail(err)
+		a.say.Fail(err)
 	}
 	return exit.Of(err)
 }
@@ -111,7 +86,7 @@ checks the server.`,
 		},
 	}
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
-	root.SetOut(stdout)
+	root.SetOut(say.Stdout)
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetGlobalNormalizationFunc(flagAlias)
@@ -160,7 +135,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if err := wire.CheckPrefix(a.server.prefix); err != nil {
 		return exit.Usage("--prefix: "+err.Error(), "write a short word, as in --prefix staging")
 	}
-	a.say.json = a.log == "json"
+	a.say.JSON = a.log == "json"
 	return nil
 }
 
@@ -186,7 +161,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 }
 
 // verbosity adds --quiet and --verbose to a command.
-func verbosity(a *app, flags *pflag.FlagSet) func() error {
+func verbosity(p *say.Printer, flags *pflag.FlagSet) func() error {
 	defer help.Messages.In(flags)()
 	quiet := flags.BoolP("quiet", "q", false, "print only errors and warnings")
 	verbose := flags.BoolP("verbose", "v", false, "print each step on standard error")
@@ -195,9 +170,9 @@ func verbosity(a *app, flags *pflag.FlagSet) func() error {
 		case *quiet && *verbose:
 			return exit.Usage("--quiet and --verbose contradict each other", "leave one out")
 		case *quiet:
-			a.say.level = levelQuiet
+			p.Level = say.Quiet
 		case *verbose:
-			a.say.level = levelVerbose
+			p.Level = say.Verbose
 		}
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
@@ -41,7 +41,7 @@ func TestWordsAreQuotedForAShell(t *testing.T) {
 func located(t *testing.T, args []string, env map[string]string) (*server, string, string) {
 	t.Helper()
 	var said strings.Builder
-	a := &app{say: &printer{w: &said, level: levelNormal}}
+	a := &app{say: &say.Printer{W: &said, Level: say.Normal}}
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	a.server.add(flags)
 	assert.Must(t, flags.Parse(args))
@@ -107,7 +107,7 @@ func TestNoPartOfAPasswordIsInAnError(t *testing.T) {
 		"redis://host?password=%s", "redis://host?%s", "redis://host/%s", "redis://host:%s", "%s://host", "redis://u:%s",
 	} {
 		for _, between := range []string{"/", "?", "#", "%", "@", ":", "&", "=", " ", "%2", "://", ""} {
-			a := &app{say: &printer{w: io.Discard}}
+			a := &app{say: &say.Printer{W: io.Discard}}
 			_ = newRoot(a)
 			text := fmt.Sprintf(form, "s3cr"+between+"t-w0rd")
 			a.server.urls.Set(text)
@@ -148,7 +148,7 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		"redis+cluster://,b":                               "names no host",
 		"redis+sentinel://a,b:99999/n":                     "the port is not a number",
 	} {
-		a := &app{say: &printer{w: io.Discard}}
+		a := &app{say: &say.Printer{W: io.Discard}}
 		_ = newRoot(a)
 		a.server.urls.Set(urls)
 		_, err := a.locate(func(string) (string, bool) { return "", false })
@@ -157,7 +157,7 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", urls, err)
 		}
 	}
-	a := &app{say: &printer{w: io.Discard}}
+	a := &app{say: &say.Printer{W: io.Discard}}
 	_ = newRoot(a)
 	_, err := a.locate(func(name string) (string, bool) { return " ", name == "REDIS_URL" })
 	assert.Equal(t, exit.Of(err), exit.CodeUsage, "a blank REDIS_URL")
@@ -169,7 +169,7 @@ func TestAHintSaysHowToWriteSeveralServersWhereTheyCameFrom(t *testing.T) {
 		"HOLDFAST_REDIS": "write all URLs into HOLDFAST_REDIS, with spaces between them",
 		"REDIS_URL":      "write all URLs into REDIS_URL, with spaces between them",
 	} {
-		a := &app{say: &printer{w: io.Discard}}
+		a := &app{say: &say.Printer{W: io.Discard}}
 		_, err := a.target("redis://a,redis://b", source, false, func(string) (string, bool) { return "", false })
 		assert.True(t, strings.HasSuffix(exit.HintOf(err), "; for a quorum, "+want), "%s: %s", source, exit.HintOf(err))
 	}
@@ -244,55 +244,13 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			t.Errorf("%v: %v (%d), hint %s", c.err, err, exit.Of(err), exit.HintOf(err))
 		}
 	}
-	assert.Equal(t, plain(fmt.Errorf("%w: Config.TTL: the TTL is 0s", holdfast.ErrInvalid)), "the TTL is 0s", "plain")
-}
-
-func TestEveryErrorHasItsCode(t *testing.T) {
-	for want, errs := range map[int][]error{
-		exit.CodeUsage:   {exit.Usage("x", ""), holdfast.ErrInvalid},
-		exit.CodeBusy:    {&holdfast.HeldError{}, holdfast.ErrDeadlock},
-		exit.CodeLost:    {&holdfast.LostError{}, holdfast.ErrNotHeld},
-		exit.CodeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM")},
-		exit.CodeUnreachable: {
-			holdfast.ErrUnknownOutcome, holdfast.ErrUnreachable, &holdfast.HeldError{Err: reply("LOADING")},
-			&holdfast.HeldError{Err: holdfast.ErrUnreachable},
-			reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
-		},
-		exit.CodeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
-		exit.CodeInternal: {errors.New("what is this")},
-		exit.CodeOutput:   {errOf((&output{w: full{}}).Write(nil))},
-	} {
-		for _, err := range errs {
-			assert.Equal(t, exit.Of(fmt.Errorf("wrapped: %w", err)), want, "%v", err)
-		}
-	}
-}
-
-// full is a file on a full disk.
-type full struct{}
-
-func (full) Write([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
-}
-
-func errOf(_ int, err error) error { return err }
-
-func reply(code string) error { return &holdfast.ServerError{Code: code, Message: code + " no"} }
-
-func TestAMessageStaysOneLine(t *testing.T) {
-	var b strings.Builder
-	p := &printer{w: &b, level: levelNormal}
-	p.fail(exit.Usage("bad \x1b[31m name\nholdfast: forged", "try\nthis"))
-	assert.Equal(t, b.String(), "holdfast: bad \\x1b[31m name\\nholdfast: forged\nhint: try\\nthis\n", "the text")
-	// What turns the text around it, hides in it or breaks the line is visible; letters are not touched.
-	text, want := "a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒", `a\u202eb\u200bc\u2028d\U000e0001 é 日本 🔒`
-	assert.Equal(t, oneLine(text), want, "the text")
+	assert.Equal(t, say.Plain(fmt.Errorf("%w: Config.TTL: the TTL is 0s", holdfast.ErrInvalid)), "the TTL is 0s", "plain")
 }
 
 func TestTheNameOfALongCommandIsCutBetweenCharacters(t *testing.T) {
 	command := "a" + strings.Repeat("é", maxApp)
 	for _, o := range []*runOptions{{command: []string{"./" + command}}, {shell: command + " b"}} {
-		r := &run{runOptions: o, say: &printer{}}
+		r := &run{runOptions: o, say: &say.Printer{}}
 		assert.Equal(t, r.config().App, command[:maxApp-1], "the name")
 	}
 }

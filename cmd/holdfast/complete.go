@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
 
 // completions are scripts of our own: those of cobra need the package bash-completion, and
@@ -87,7 +88,7 @@ func (a *app) completeNames(cmd *cobra.Command, at int, wanted func(holdfast.Loc
 // names are the names on the server that begin with what was typed. Without an answer there
 // is none: a completion has no place for an error.
 func (a *app) names(cmd *cobra.Command, typed string, wanted func(holdfast.LockInfo) bool) []string {
-	a.say = &printer{w: io.Discard}
+	a.say = &say.Printer{W: io.Discard}
 	a.server.urls = unique(a.server.urls) // cobra reads the flags twice, and each --redis is one server more
 	if a.prepare(cmd) != nil {
 		return nil

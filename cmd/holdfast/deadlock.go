@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
 
 // orderHint is what to do about a deadlock of runs inside runs.
@@ -23,7 +24,7 @@ func deadlockError(code int, dead *holdfast.DeadlockError) error {
 func cycleText(cycle []holdfast.DeadlockWait) string {
 	waits := make([]string, len(cycle))
 	for i, w := range cycle {
-		waits[i] = oneLine(w.String())
+		waits[i] = say.OneLine(w.String())
 	}
 	return strings.Join(waits, "; ")
 }
@@ -109,7 +110,7 @@ func cycleNames(cycle []holdfast.DeadlockWait) (names []string) {
 // showDeadlock prints that this wait is in a deadlock. With --break-deadlock the wait ends, or
 // that of another run, which prints it.
 func (r *run) showDeadlock(err error) {
-	if dead, ok := errors.AsType[*holdfast.DeadlockError](err); ok && !r.breakDeadlock && r.say.level < levelVerbose {
-		r.say.warnf(orderHint+"; --break-deadlock ends the youngest wait", "%v", deadlockError(exit.CodeBusy, dead))
+	if dead, ok := errors.AsType[*holdfast.DeadlockError](err); ok && !r.breakDeadlock && r.say.Level < say.Verbose {
+		r.say.Warnf(orderHint+"; --break-deadlock ends the youngest wait", "%v", deadlockError(exit.CodeBusy, dead))
 	}
 }

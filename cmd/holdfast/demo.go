@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,31 +92,11 @@ func runDemo(cmd *cobra.Command, opts demo.Options, asJSON bool) error {
 	case asJSON:
 		err = screen.WriteJSON(out, result)
 	default:
-		look := demo.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && colors(os.Getenv)}
+		look := demo.Look{Unicode: screen.UTF8(os.Getenv), Color: terminal && screen.Colors(os.Getenv)}
 		_, err = fmt.Fprint(out, result.Text(look))
 	}
 	if err == nil && !result.OK {
 		err = exit.Silent(exit.CodeFailed)
 	}
 	return err
-}
-
-// colors reports whether a terminal shows colours, and its user wants them.
-func colors(getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != dumb
-}
-
-// dumb is the value of TERM for a terminal that can only print lines, such as that of an editor.
-const dumb = "dumb"
-
-// utf8Locale says whether the terminal understands more than ASCII, by the
-// rules of locale(7): the first variable that is set decides.
-func utf8Locale(getenv func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if value := getenv(name); value != "" {
-			value = strings.ToLower(value)
-			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
-		}
-	}
-	return false
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -93,7 +94,7 @@ func newDoctor(a *app) *cobra.Command {
 	flags.StringVar(&d.acl, "acl", "", "print the least privilege, for: "+strings.Join(doctor.Topologies, ", "))
 	flags.Lookup("acl").NoOptDefVal = byURL
 	rename(flags, map[string]string{"acl": "TOPOLOGY"})
-	level := verbosity(a, flags)
+	level := verbosity(a.say, flags)
 	flags.Lookup("quiet").Usage = "print only problems and warnings"
 	flags.Lookup("verbose").Usage = "print the checks that found nothing, too"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -280,10 +281,10 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 	for _, f := range r.Findings {
 		one := f
 		one.Server = ""
-		servers[one] = append(servers[one], oneLine(f.Server))
+		servers[one] = append(servers[one], say.OneLine(f.Server))
 	}
 	for _, f := range r.Findings {
-		if f.Severity == doctor.Info && d.say.level == levelQuiet {
+		if f.Severity == doctor.Info && d.say.Level == say.Quiet {
 			continue
 		}
 		where, one := "", f
@@ -295,17 +296,17 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 			where = strings.Join(servers[one], ", ") + ": "
 		}
 		servers[one] = nil
-		fmt.Fprintf(&b, "%s: %s: %s%s\n", f.Severity, f.Check, where, oneLine(f.Fact))
+		fmt.Fprintf(&b, "%s: %s: %s%s\n", f.Severity, f.Check, where, say.OneLine(f.Fact))
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "  fix: %s\n", oneLine(f.Fix))
+			fmt.Fprintf(&b, "  fix: %s\n", say.OneLine(f.Fix))
 		}
 		fixes.WriteString(f.Fix + "\n")
 	}
-	if d.say.level == levelQuiet {
+	if d.say.Level == say.Quiet {
 		return b.String()
 	}
 	for i := range fleet.Nodes {
-		describe(&b, &fleet.Nodes[i], r.Checks[i], d.say.level == levelVerbose)
+		describe(&b, &fleet.Nodes[i], r.Checks[i], d.say.Level == say.Verbose)
 	}
 	if strings.Contains(fixes.String(), "CONFIG SET ") {
 		b.WriteString("hint: CONFIG SET lasts until the server restarts; CONFIG REWRITE keeps it\n")
@@ -324,7 +325,7 @@ func describe(b *strings.Builder, f *doctor.Facts, checks map[string]string, ver
 		return
 	}
 	product, version := f.Product()
-	fmt.Fprintf(b, "read: %s: %s", oneLine(f.Address), oneLine(strings.TrimSpace(product+" "+version)))
+	fmt.Fprintf(b, "read: %s: %s", say.OneLine(f.Address), say.OneLine(strings.TrimSpace(product+" "+version)))
 	if half, _, longest := f.Latency(); longest > 0 {
 		fmt.Fprintf(b, ", half of %d round trips up to %s, the longest %s", len(f.Pings), doctor.Brief(half),
 			doctor.Brief(longest))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -48,7 +49,7 @@ func TestDoctorReadsANodeWithoutSlots(t *testing.T) {
 func opened(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *server {
 	t.Helper()
 	t.Setenv("SSL_CERT_FILE", on.CAFile())
-	a := &app{say: &printer{w: io.Discard}}
+	a := &app{say: &say.Printer{W: io.Discard}}
 	a.server.add(pflag.NewFlagSet("test", pflag.ContinueOnError))
 	a.server.urls = commandline.URLs{on.URL()}
 	s, err := a.open(append(cfg, holdfast.Config{})[0])

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -99,7 +100,7 @@ func newElect(a *app) *cobra.Command {
 	help.Brief(cmd, "observe", "json", "state", "nonblock", "wait", "ttl", "max-run", "on-lost", "command", "redis")
 	o.perform(a, cmd, o.read, func() error {
 		if o.observe {
-			return runObserve(a, o, stdout)
+			return runObserve(a, o, say.Stdout)
 		}
 		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return o.candidate(a, r) })
 	})
@@ -110,7 +111,7 @@ func newElect(a *app) *cobra.Command {
 func (o *electOptions) candidate(a *app, r *run) (code int, reason string, err error) {
 	r.get = func(c *holdfast.Client, options []holdfast.QueueOption) acquirer { return o.campaign(c, r, options) }
 	if len(r.argv()) == 0 {
-		r.bare = func() error { return o.leads(stdout, r.held.tokens[0], r.server.client.ID()) }
+		r.bare = func() error { return o.leads(say.Stdout, r.held.tokens[0], r.server.client.ID()) }
 	}
 	if o.state == "" {
 		return r.carryOut(a)
@@ -252,7 +253,7 @@ func runObserve(a *app, o *electOptions, w io.Writer) error {
 			if failed = s.explain(o.names[0], err); exit.Of(failed) != exit.CodeUnreachable {
 				return failed
 			}
-			a.say.away(failed, "waiting for the server")
+			a.say.Away(failed, "waiting for the server")
 		}
 		if err := o.observed(w, now, failed != nil); err != nil {
 			return err
@@ -274,7 +275,7 @@ func (o *electOptions) observed(w io.Writer, now holdfast.Leader, unknown bool) 
 	case now.Token != 0:
 		line.State, line.Term = "leader", wire.Number(now.Token)
 		line.Value, line.ClientID = now.Value, now.ClientID
-		text = strings.TrimRight(line.Term+" "+oneLine(now.Value), " ")
+		text = strings.TrimRight(line.Term+" "+say.OneLine(now.Value), " ")
 	}
 	if o.asJSON {
 		return screen.WriteJSON(w, line)

@@ -234,10 +234,10 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 	case result.Ran:
 		return j.ended(code, reason, err)
 	case result.Busy:
-		j.say.noticef("%q has been running since an earlier period; its lease expires in %s unless renewed",
+		j.say.Noticef("%q has been running since an earlier period; its lease expires in %s unless renewed",
 			j.names[0], length(result.Next))
 	default:
-		j.say.noticef("%q has already run in this period; the next one begins in %s", j.names[0], length(result.Next))
+		j.say.Noticef("%q has already run in this period; the next one begins in %s", j.names[0], length(result.Next))
 	}
 	return exit.CodeOK, "", nil
 }
@@ -247,10 +247,10 @@ func (j *job) ended(code int, reason string, err error) (int, string, error) {
 	switch err = without(err, errGivesBack); {
 	case err == nil || reason == "lost" || errors.Is(err, holdfast.ErrClosed):
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		j.say.put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
+		j.say.Put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
 		return int(j.lostCode), "lost", nil
 	default:
-		j.say.warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
+		j.say.Warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
 			"cannot release %s: %s", quoted(j.names), cause(err))
 	}
 	return code, reason, nil
@@ -336,7 +336,7 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 	j.begun(0)
 	code, reason, err := j.runCommand()
 	if err != nil {
-		j.say.fail(err)
+		j.say.Fail(err)
 	}
 	j.lost = reason == "lost"
 	then := "it runs again in the next period"
@@ -344,7 +344,7 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 		then, answer = "it has given its period back", errGivesBack
 	}
 	if j.every.loop && code != exit.CodeOK && j.interrupted == nil {
-		j.say.noticef("%q failed with exit code %d; %s", j.names[0], code, then)
+		j.say.Noticef("%q failed with exit code %d; %s", j.names[0], code, then)
 	}
 	return code, reason, answer
 }
@@ -357,7 +357,7 @@ func (j *job) told(e holdfast.Event) {
 	case e.Kind == holdfast.EventRelease && e.Err == nil:
 		held := clock.Now() - j.since
 		j.events.emit(event{Event: "released", HeldMS: millis(held)})
-		j.say.infof("released %s after %v", quoted(j.names), held.Round(time.Millisecond))
+		j.say.Infof("released %s after %v", quoted(j.names), held.Round(time.Millisecond))
 	}
 }
 

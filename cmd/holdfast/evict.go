@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -81,7 +82,7 @@ func newEvict(a *app) *cobra.Command {
 	flags.BoolVar(&o.job, "job", false, "with --force: the record of the periodic job, and not of the lock")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
-	level := verbosity(a, flags)
+	level := verbosity(a.say, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
@@ -206,7 +207,7 @@ func (o *evictOptions) remove(a *app, s *server, name string, in io.Reader, w io
 	}
 	if n == 0 && !o.job {
 		if _, err := s.client.InspectJob(ctx, name); hasNoRecord(err) {
-			a.say.warnf("write --job, too, to remove the record of the job", "%s", plain(err))
+			a.say.Warnf("write --job, too, to remove the record of the job", "%s", say.Plain(err))
 		}
 	}
 	return o.print(w, a.server.prefix, state, job, n)
@@ -223,7 +224,7 @@ type evictedJSON struct {
 func (o *evictOptions) print(
 	w io.Writer, prefix string, state holdfast.LockInfo, job holdfast.JobInfo, n int,
 ) (err error) {
-	switch name := oneLine(state.Name); {
+	switch name := say.OneLine(state.Name); {
 	case o.asJSON:
 		key := wire.Key(prefix, state.Name)
 		if o.job {
@@ -260,13 +261,13 @@ func (o *evictOptions) confirm(
 	}
 	var b strings.Builder
 	for _, h := range state.Holders {
-		fmt.Fprintf(&b, "%s is held %s.\n", oneLine(state.Name), briefly(h))
+		fmt.Fprintf(&b, "%s is held %s.\n", say.OneLine(state.Name), briefly(h))
 	}
 	if job.Run != nil {
-		fmt.Fprintf(&b, "The job %s is running, %s.\n", oneLine(state.Name), briefly(*job.Run))
+		fmt.Fprintf(&b, "The job %s is running, %s.\n", say.OneLine(state.Name), briefly(*job.Run))
 	}
 	if cannot != nil {
-		fmt.Fprintf(&b, "The record of %s cannot be read: %s\n", oneLine(state.Name), oneLine(cannot.Error()))
+		fmt.Fprintf(&b, "The record of %s cannot be read: %s\n", say.OneLine(state.Name), say.OneLine(cannot.Error()))
 	}
 	if o.force {
 		what := "with all holders and waiters"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
 )
@@ -233,7 +234,7 @@ func (s *server) explainPlace(err error) error {
 	case is("cluster support disabled"):
 		return s.noCluster()
 	case refused.Code == "MOVED" && s.quorum != nil:
-		return exit.Usage("a server of this quorum belongs to a Cluster: "+oneLine(refused.Message),
+		return exit.Usage("a server of this quorum belongs to a Cluster: "+say.OneLine(refused.Message),
 			"name independent servers, or only the Cluster, by one of its nodes")
 	case is("unknown command") && s.targets[0].topology == inCluster:
 		return s.noCluster()
@@ -243,7 +244,7 @@ func (s *server) explainPlace(err error) error {
 		return exit.Usage(s.address+": there is no such database on the server", "write a lower number, or none")
 	case errors.Is(err, quorum.ErrSameServer):
 		return exit.Usage("two servers of the quorum are the same: "+
-			oneLine(strings.TrimPrefix(refused.Message, "QUORUM ")),
+			say.OneLine(strings.TrimPrefix(refused.Message, "QUORUM ")),
 			"name each server once")
 	case is("unknown command") && s.targets[0].topology == oneServer && len(s.targets) == 1:
 		if name := s.primaryOf(); name != "" {
@@ -288,13 +289,13 @@ func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
 		if _, bad := fmt.Sscanf(name, "node %d", &number); bad == nil && 0 < number && number <= len(s.nodes) {
 			name = s.nodes[number-1].address
 		}
-		if short := cause(err); short != plain(err) {
+		if short := cause(err); short != say.Plain(err) {
 			rest = short
 		}
 		if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code == "TLS" {
 			rest, _ = tlsFailure(refused)
 		}
-		why[i] = name + ": " + oneLine(rest)
+		why[i] = name + ": " + say.OneLine(rest)
 	}
 	return exit.With(code,
 		fmt.Errorf("%d of %d servers of the quorum can take part, too few for a majority: %s",
@@ -332,5 +333,5 @@ func cause(err error) string {
 	case strings.Contains(err.Error(), "redis: can't parse"), strings.Contains(err.Error(), "redis: invalid reply"):
 		return "the program there is not a Redis or Valkey server"
 	}
-	return plain(err)
+	return say.Plain(err)
 }

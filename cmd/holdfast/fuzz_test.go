@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -31,7 +32,7 @@ func FuzzFlags(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		root := newRoot(&app{say: &printer{w: io.Discard, level: levelNormal}, log: "text"})
+		root := newRoot(&app{say: &say.Printer{W: io.Discard, Level: say.Normal}, log: "text"})
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
 		disarm(root)
@@ -73,7 +74,7 @@ func FuzzAddresses(f *testing.F) {
 			return
 		}
 		var said strings.Builder
-		a := &app{say: &printer{w: &said, level: levelVerbose}}
+		a := &app{say: &say.Printer{W: &said, Level: say.Verbose}}
 		_ = newRoot(a)
 		a.server.urls = commandline.URLs{text}
 		s, err := a.locate(func(string) (string, bool) { return "", false })
@@ -94,7 +95,7 @@ func TestNoPartOfAPasswordIsSaid(t *testing.T) {
 	pick := func(of ...string) string { return of[chance.IntN(len(of))] }
 	between := strings.Split("/ ? # % @ : [ ] & = + , ; ' \" < > { } | ^ ` $ ! * ( ) ~ - _ %20 %zz %4 // :// \\ \t \n é", " ")
 	var said strings.Builder
-	a := &app{say: &printer{w: &said, level: levelVerbose}}
+	a := &app{say: &say.Printer{W: &said, Level: say.Verbose}}
 	_ = newRoot(a)
 	for range 10_000 {
 		secret := ""

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 )
 
@@ -78,7 +79,7 @@ func whoIs(c *holdfast.ClientInfo, id string) string {
 	if c == nil {
 		return "client " + id
 	}
-	return oneLine(c.String())
+	return say.OneLine(c.String())
 }
 
 func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
@@ -92,7 +93,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 		for _, h := range s.Holders {
 			holders = append(holders, whoIs(h.Client, h.ClientID))
 		}
-		fmt.Fprintf(&b, "%s  held by %s\n", oneLine(s.Name), cmp.Or(strings.Join(holders, ", "), "nobody"))
+		fmt.Fprintf(&b, "%s  held by %s\n", say.OneLine(s.Name), cmp.Or(strings.Join(holders, ", "), "nobody"))
 		for i, q := range s.Waiters {
 			branch := "├"
 			if i == len(s.Waiters)-1 {
@@ -100,7 +101,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 			}
 			fmt.Fprintf(&b, "  %s %s waits %s", branch, whoIs(q.Client, q.ClientID), length(q.Waited))
 			if names := held[q.HolderID]; len(names) > 0 {
-				fmt.Fprintf(&b, ", holds %s", oneLine(strings.Join(names, ", ")))
+				fmt.Fprintf(&b, ", holds %s", say.OneLine(strings.Join(names, ", ")))
 			}
 			b.WriteString("\n")
 		}
@@ -109,7 +110,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 		b.WriteString("nobody waits\n")
 	}
 	for _, cycle := range deadlocks {
-		fmt.Fprintf(&b, "\ndeadlock: %s\nto end it: holdfast evict %s\n", cycleText(cycle), oneLine(cycle[0].Name))
+		fmt.Fprintf(&b, "\ndeadlock: %s\nto end it: holdfast evict %s\n", cycleText(cycle), say.OneLine(cycle[0].Name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

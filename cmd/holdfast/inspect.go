@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -59,7 +60,7 @@ func newInspect(a *app) *cobra.Command {
 			return exit.Usage("inspect takes one lock's name",
 				"write holdfast inspect NAME; holdfast list shows the names")
 		}
-		return runInspect(a, args[0], asJSON || output == "json", stdout)
+		return runInspect(a, args[0], asJSON || output == "json", say.Stdout)
 	}
 	return cmd
 }
@@ -89,12 +90,12 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 		}
 		var b strings.Builder
 		for _, wait := range cycle {
-			fmt.Fprintf(&b, "  deadlock %s\n", oneLine(wait.String()))
+			fmt.Fprintf(&b, "  deadlock %s\n", say.OneLine(wait.String()))
 		}
 		for _, h := range state.Holders {
-			fmt.Fprintf(&b, "  attempt  %s\n", oneLine(h.HolderID))
+			fmt.Fprintf(&b, "  attempt  %s\n", say.OneLine(h.HolderID))
 		}
-		fmt.Fprintf(&b, "  fence    %d\n  key      %s\n", state.Fence, oneLine(key))
+		fmt.Fprintf(&b, "  fence    %d\n  key      %s\n", state.Fence, say.OneLine(key))
 		infos := s.nodesOfQuorum(ctx)
 		for i, n := range infos {
 			fmt.Fprintf(&b, "  server   %s %s\n", s.nodes[i].address, nodeText(n))
@@ -110,7 +111,7 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 // printForeign prints the lock of another library.
 func printForeign(w io.Writer, name string, f survey.Foreign) error {
 	_, err := fmt.Fprintf(w, "%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
-		oneLine(name), kindOfForeign(f.Kind), oneLine(f.Holder), length(f.Remaining))
+		say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), length(f.Remaining))
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
@@ -115,7 +116,7 @@ func newList(a *app) *cobra.Command {
 		if err := o.read(args); err != nil {
 			return err
 		}
-		return runList(a, o, stdout)
+		return runList(a, o, say.Stdout)
 	}
 	return cmd
 }
@@ -290,7 +291,7 @@ func (s *server) row(state holdfast.LockInfo, bad *exit.Error) row {
 	}
 	r := newRow(lines, state.Job != nil)
 	if bad != nil {
-		r.state.Error = plain(bad)
+		r.state.Error = say.Plain(bad)
 		r.cells["KIND"], r.cells["WAITING"] = "unreadable", "-"
 	}
 	return r
@@ -310,12 +311,12 @@ func (l *lister) wants(r row) bool {
 
 // newRow makes the cells of a row.
 func newRow(s lockjson.State, job bool) row {
-	c := map[string]string{"NAME": oneLine(s.Name), "WAITING": strconv.Itoa(s.Waiting), "KIND": "free", "TOKEN": "-"}
+	c := map[string]string{"NAME": say.OneLine(s.Name), "WAITING": strconv.Itoa(s.Waiting), "KIND": "free", "TOKEN": "-"}
 	r := row{state: s, job: job, cells: c}
 	if len(s.Holders) > 0 {
 		h := s.Holders[0]
-		c["KIND"], c["TOKEN"], c["OWNER"], c["ID"] = h.Mode, h.Token, oneLine(h.Owner), h.ClientID
-		c["HOLDER"], c["TAGS"] = oneLine(h.Who()), tagText(h.Tags)
+		c["KIND"], c["TOKEN"], c["OWNER"], c["ID"] = h.Mode, h.Token, say.OneLine(h.Owner), h.ClientID
+		c["HOLDER"], c["TAGS"] = say.OneLine(h.Who()), tagText(h.Tags)
 		if n := len(s.Holders) - 1; n > 0 {
 			c["HOLDER"] += fmt.Sprintf(" +%d", n)
 		}
@@ -332,7 +333,7 @@ func newRow(s lockjson.State, job bool) row {
 			}
 		}
 	case s.Leader != nil:
-		c["KIND"], c["VALUE"] = "leader", oneLine(s.Leader.Value)
+		c["KIND"], c["VALUE"] = "leader", say.OneLine(s.Leader.Value)
 	case s.Limit > 0:
 		c["VALUE"] = fmt.Sprintf("%d of %d", s.Used, s.Limit)
 	}
@@ -346,7 +347,7 @@ func foreignRow(f survey.Foreign) row {
 	s := lockjson.State{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []lockjson.Waiter{}, Foreign: f.Kind,
 		Holders: []lockjson.Holder{holder}}
 	return row{state: s, cells: map[string]string{
-		"NAME": oneLine(f.Key), "KIND": f.Kind, "HOLDER": oneLine(f.Holder), "LEASE": length(f.Remaining), "TOKEN": "-",
+		"NAME": say.OneLine(f.Key), "KIND": f.Kind, "HOLDER": say.OneLine(f.Holder), "LEASE": length(f.Remaining), "TOKEN": "-",
 		"WAITING": "-",
 	}}
 }
@@ -412,7 +413,7 @@ func (l *lister) begin(held []row) error {
 }
 
 func (l *lister) showsProgress() bool {
-	return l.output != "json" && l.app.say.terminal && l.app.say.level >= levelNormal
+	return l.output != "json" && l.app.say.Terminal && l.app.say.Level >= say.Normal
 }
 
 // listProgress is a line at the terminal that tells how far a long scan is.
@@ -477,7 +478,7 @@ func (l *lister) printRow(r row) error {
 	case "json":
 		return screen.WriteJSON(l.w, r.state)
 	case "name":
-		_, err := fmt.Fprintln(l.w, oneLine(r.state.Name))
+		_, err := fmt.Fprintln(l.w, say.OneLine(r.state.Name))
 		return err
 	}
 	return l.printCells(r.cells)

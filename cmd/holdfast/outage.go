@@ -71,7 +71,7 @@ type vigil struct {
 // watchServer begins a vigil. end ends it.
 func (r *run) watchServer(idle bool) (end func()) {
 	v := &vigil{run: r, idle: idle, outage: outage{again: toldAgain}}
-	if r.say.terminal {
+	if r.say.Terminal {
 		v.outage.again = toldAgainToPeople
 	}
 	if r.limited {
@@ -121,7 +121,7 @@ func (v *vigil) keep(ctx context.Context) {
 		tell, next := v.outage.look(time.Now(), err == nil)
 		if tell {
 			v.refused = nil // whether it is over, only the next request of the acquisition tells
-			v.run.say.away(v.run.server.explain(v.run.names[0], err), v.text(time.Now()))
+			v.run.say.Away(v.run.server.explain(v.run.names[0], err), v.text(time.Now()))
 		}
 		if err != nil || v.idle {
 			timer.Reset(next)

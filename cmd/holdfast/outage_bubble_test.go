@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/memstore"
@@ -91,7 +92,7 @@ func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 		said := &timed{began: time.Now()}
 		r := &run{
 			runOptions: &runOptions{names: []string{"x"}, limited: true, wait: commandline.Span(10 * time.Minute)},
-			say:        &printer{w: said}, away: make(chan error, 1),
+			say:        &say.Printer{W: said}, away: make(chan error, 1),
 			server: &server{client: c, store: store, targets: []*target{at}, address: at.address(), byHand: true},
 		}
 		end := r.watchServer(true)

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -128,7 +129,7 @@ const showHolderAfter = 500 * time.Millisecond
 // run is one holdfast run.
 type run struct {
 	*runOptions
-	say     *printer
+	say     *say.Printer
 	events  *events
 	signals chan os.Signal
 	waiting chan holdfast.Event // the observer's events
@@ -173,7 +174,7 @@ func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, 
 		if code == 0 {
 			code = exit.Of(err)
 		}
-		a.say.fail(err)
+		a.say.Fail(err)
 	}
 	if reason == "" {
 		reason = exit.NameOf(code)
@@ -221,7 +222,7 @@ func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
 	var dead *holdfast.DeadlockError
 	switch nested := (*nestedError)(nil); {
 	case sig != nil:
-		r.say.infof("%v while waiting for %s: holdfast left the wait queue", sig, quoted(r.names))
+		r.say.Infof("%v while waiting for %s: holdfast left the wait queue", sig, quoted(r.names))
 		return false, exit.CodeSignal + proc.Number(sig), "interrupted", nil
 	case errors.Is(err, holdfast.ErrHeld) && exit.Unasked(err) == nil:
 		r.showBusy(err)
@@ -292,10 +293,10 @@ func (o observer) Observe(e holdfast.Event) {
 
 // logger prints the library's log with --verbose.
 func (r *run) logger() *slog.Logger {
-	if r.say.level < levelVerbose {
+	if r.say.Level < say.Verbose {
 		return nil
 	}
-	return slog.New(logHandler{say: r.say})
+	return slog.New(say.Log{Say: r.say})
 }
 
 // surround notes what the command will find about its lock, and which runs there are around this one.
@@ -443,7 +444,7 @@ func (r *run) begun(waited time.Duration) {
 	if r.foreign() && !r.bridge {
 		token = "without a token: " + r.wire + " has none"
 	}
-	r.say.infof("acquired %s in %v, %s", quoted(r.names), waited.Round(time.Millisecond), token)
+	r.say.Infof("acquired %s in %v, %s", quoted(r.names), waited.Round(time.Millisecond), token)
 	ev := event{Event: "acquired", Token: tokens[0], WaitedMS: millis(waited)}
 	if len(tokens) > 1 {
 		ev.Tokens = tokens
@@ -499,9 +500,9 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 			r.events.emit(event{Event: "waiting", Position: e.Position})
 			wanted = e.Name
 			switch {
-			case r.say.level >= levelVerbose:
+			case r.say.Level >= say.Verbose:
 				go r.showHolder(ctx, wanted, e.Position)
-			case r.say.level == levelNormal && r.say.terminal:
+			case r.say.Level == say.Normal && r.say.Terminal:
 				late = time.After(showHolderAfter)
 			}
 		case <-late:
@@ -603,17 +604,17 @@ func (r *run) release(code int, reason string) int {
 	switch {
 	case err == nil:
 		r.events.emit(event{Event: "released", HeldMS: millis(held)})
-		r.say.infof("released %s after %v", quoted(r.names), held.Round(time.Millisecond))
+		r.say.Infof("released %s after %v", quoted(r.names), held.Round(time.Millisecond))
 		if keep > 0 {
-			r.say.infof("%s is kept locked for another %v", quoted(r.names), keep.Round(time.Millisecond))
+			r.say.Infof("%s is kept locked for another %v", quoted(r.names), keep.Round(time.Millisecond))
 		}
 	case r.lost:
 		// The loss was printed before, and explains why the release fails.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		r.say.put("error", lostName(err, r.names)+" was no longer held when the command ended", exit.HintOf(err))
+		r.say.Put("error", lostName(err, r.names)+" was no longer held when the command ended", exit.HintOf(err))
 		return int(r.lostCode)
 	default:
-		r.say.warnf("the lease expires by itself within "+time.Duration(r.ttl).String(),
+		r.say.Warnf("the lease expires by itself within "+time.Duration(r.ttl).String(),
 			"cannot release %s: %s", quoted(r.names), cause(err))
 	}
 	return code

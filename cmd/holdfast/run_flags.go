@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
@@ -132,7 +133,7 @@ func (o *runOptions) perform(
 	a *app, cmd *cobra.Command, read func(cmd *cobra.Command, args []string) error, act func() error,
 ) {
 	o.verb = cmd.Name()
-	level := verbosity(a, cmd.Flags())
+	level := verbosity(a.say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
@@ -145,7 +146,7 @@ func (o *runOptions) perform(
 			return err
 		}
 		if o.skipIfHeld {
-			a.say.level = min(a.say.level, levelQuiet)
+			a.say.Level = min(a.say.Level, say.Quiet)
 		}
 		return act()
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/observe/page"
 )
@@ -118,7 +119,7 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 				"--listen %s: others can reach this address, and --no-token is for this machine", o.listen),
 				"leave --no-token out, or listen on 127.0.0.1")
 		}
-		a.say.warnf("put a proxy with TLS in front of it, and listen on 127.0.0.1",
+		a.say.Warnf("put a proxy with TLS in front of it, and listen on 127.0.0.1",
 			"--listen %s: the page speaks HTTP without TLS, so others can read the locks and the tokens on the network",
 			o.listen)
 	}
@@ -318,7 +319,7 @@ func checkListen(ctx context.Context, listen string) error {
 	if err == nil {
 		return nil
 	}
-	return exit.Usage(fmt.Sprintf("--listen %s: this is not HOST:PORT", oneLine(listen)),
+	return exit.Usage(fmt.Sprintf("--listen %s: this is not HOST:PORT", say.OneLine(listen)),
 		"write HOST:PORT with a port up to 65535, as in --listen 127.0.0.1:8380")
 }
 
@@ -333,7 +334,7 @@ func thisMachine(listen string) bool {
 }
 
 // serveLog prints the page's log: evictions, wrong tokens, and reads that begin to fail.
-type serveLog struct{ say *printer }
+type serveLog struct{ say *say.Printer }
 
 // Enabled drops debug records.
 func (serveLog) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
@@ -346,15 +347,15 @@ func (h serveLog) Handle(_ context.Context, r slog.Record) error {
 		if err, bad := a.Value.Any().(error); bad {
 			b.WriteString(": " + cause(err))
 		} else if text := a.Value.String(); text != "<nil>" {
-			fmt.Fprintf(&b, ", %s %s", a.Key, plain(errors.New(text)))
+			fmt.Fprintf(&b, ", %s %s", a.Key, say.Plain(errors.New(text)))
 		}
 		return true
 	})
 	if r.Level >= slog.LevelWarn {
-		h.say.warnf("", "%s", b.String())
+		h.say.Warnf("", "%s", b.String())
 		return nil
 	}
-	h.say.noticef("%s", b.String())
+	h.say.Noticef("%s", b.String())
 	return nil
 }
 

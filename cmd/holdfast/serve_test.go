@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -52,7 +53,7 @@ func serve(t *testing.T, args ...string) *served {
 func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, server: servers[0]}
-	a := &app{say: &printer{w: &s.said, level: levelNormal}, log: "text"}
+	a := &app{say: &say.Printer{W: &s.said, Level: say.Normal}, log: "text"}
 	root := newRoot(a)
 	words := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	for _, one := range servers {

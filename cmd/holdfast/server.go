@@ -249,7 +249,7 @@ func (a *app) target(text, source string, onCommandLine bool, lookup func(string
 		return nil, exit.Usage(fmt.Sprintf("%s: %v", source, err), urlHint+eachServer(source))
 	}
 	if t.options.Password != "" && onCommandLine {
-		a.say.warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
+		a.say.Warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
 			"every user of this machine can read the password in %s while holdfast runs", source)
 	}
 	if err := a.password(t.options, lookup); err != nil {

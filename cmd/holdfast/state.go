@@ -130,7 +130,7 @@ func (s *stateFile) acquire(r *run) (os.Signal, error) {
 				"end what is left of the command (ps shows the guardian as lock-guardian), and try again")
 		case !runs && !told && waited >= dying:
 			told = true
-			r.say.noticef("holdfast (process %d) has ended; waiting for its command to end", pid)
+			r.say.Noticef("holdfast (process %d) has ended; waiting for its command to end", pid)
 		}
 		if sig := r.sleep(step); sig != nil {
 			return sig, nil
@@ -262,7 +262,7 @@ func (s *stateFile) syncDirectory() {
 func (s *stateFile) forget(r *run) {
 	s.saved, s.leads = nil, false
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.say.warnf("remove it by hand; it does no harm: its term is over", "cannot remove the state file: %v", err)
+		r.say.Warnf("remove it by hand; it does no harm: its term is over", "cannot remove the state file: %v", err)
 	}
 	s.syncDirectory()
 }
@@ -315,18 +315,18 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 	goOn := e.ResumeAtOnce
 	if s.identity == "" || s.saved.Lock != s.identity {
 		goOn = e.Resume
-		r.say.noticef("%q: waiting to resume term %d until its former lease would have ended", o.names[0], term)
+		r.say.Noticef("%q: waiting to resume term %d until its former lease would have ended", o.names[0], term)
 	}
 	l, err := goOn(ctx, s.saved.HolderID, term)
 	if errors.Is(err, holdfast.ErrNotHeld) {
-		r.say.infof("%q: term %d is over, so holdfast campaigns", o.names[0], term)
+		r.say.Infof("%q: term %d is over, so holdfast campaigns", o.names[0], term)
 		s.forget(r)
 		return nil, nil //nolint:nilnil // there is nothing to resume
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.say.infof("%q: resumed term %d as term %d", o.names[0], term, l.Token())
+	r.say.Infof("%q: resumed term %d as term %d", o.names[0], term, l.Token())
 	for l.Value() != o.value {
 		err := l.Proclaim(ctx, o.value)
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -72,7 +73,7 @@ func newStatus(a *app) *cobra.Command {
 	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
 	rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
-	level := verbosity(a, cmd.Flags())
+	level := verbosity(a.say, cmd.Flags())
 	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
 	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -87,23 +88,23 @@ func newStatus(a *app) *cobra.Command {
 			return exit.Usage(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+operand(args[0]))
 		}
-		return runStatus(a, args[0], asJSON || output == "json", stdout)
+		return runStatus(a, args[0], asJSON || output == "json", say.Stdout)
 	}
 	return cmd
 }
 
 func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
-	return a.look(name, asJSON || a.say.level == levelVerbose, func(
+	return a.look(name, asJSON || a.say.Level == say.Verbose, func(
 		ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo,
 	) (err error) {
 		switch {
 		case asJSON:
 			err = screen.WriteJSON(w, stateWithJob(state, job, wire.Key(a.server.prefix, name)))
-		case a.say.level > levelQuiet:
-			err = printState(w, state, job, a.say.level == levelVerbose)
+		case a.say.Level > say.Quiet:
+			err = printState(w, state, job, a.say.Level == say.Verbose)
 			if f := s.foreignBeside(ctx, state, job); err == nil && f != nil {
 				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
-					oneLine(name), kindOfForeign(f.Kind), oneLine(f.Holder), length(f.Remaining))
+					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), length(f.Remaining))
 			}
 		}
 		if err == nil && (state.Held() || job.Run != nil) {
@@ -150,15 +151,15 @@ func (a *app) look(
 // it looks like a pattern.
 func (a *app) mayBePattern(name string) {
 	if strings.ContainsAny(name, "*?[") {
-		a.say.noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
-			oneLine(quote(name)), oneLine(quote(name)))
+		a.say.Noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
+			say.OneLine(quote(name)), say.OneLine(quote(name)))
 	}
 }
 
 // printState prints the state for people.
 func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose bool) error {
 	var b strings.Builder
-	name, used := oneLine(s.Name), 0
+	name, used := say.OneLine(s.Name), 0
 	for _, h := range s.Holders {
 		used += h.Permits
 	}
@@ -178,7 +179,7 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 		printHolder(&b, h)
 	}
 	if s.Leader != nil {
-		fmt.Fprintf(&b, "  leader   %s\n", oneLine(s.Leader.Value))
+		fmt.Fprintf(&b, "  leader   %s\n", say.OneLine(s.Leader.Value))
 	}
 	if waiting := waitingOn(s); s.Held() || waiting > 0 {
 		fmt.Fprintf(&b, "  waiting  %d\n", waiting)
@@ -191,7 +192,7 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	}
 	if e := s.LastEviction; e != nil {
 		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", e.At.UTC().Format("2006-01-02 15:04:05 UTC"),
-			oneLine(e.By), oneLine(e.Reason))
+			say.OneLine(e.By), say.OneLine(e.Reason))
 	}
 	if job.Run != nil {
 		printHolder(&b, *job.Run)
@@ -260,15 +261,15 @@ func ownedBy(owner string) string {
 	if owner == "" {
 		return ""
 	}
-	return ", owner " + oneLine(owner)
+	return ", owner " + say.OneLine(owner)
 }
 
 // who names a client: by its id only, if the server does not know more.
 func who(info *holdfast.ClientInfo, client string) string {
 	if info == nil {
-		return "client " + oneLine(client)
+		return "client " + say.OneLine(client)
 	}
-	return oneLine(info.String())
+	return say.OneLine(info.String())
 }
 
 // briefly describes a holder within a message.

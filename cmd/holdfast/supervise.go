@@ -45,7 +45,7 @@ func (r *run) start(path string, argv []string, limited bool) (*supervisor, erro
 		return s, err
 	}
 	s.guarded = s.plan.deadline
-	guard := proc.Guard{Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.format()}
+	guard := proc.Guard{Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.Format()}
 	if r.state != nil {
 		guard.Keep = r.state.lock
 	}
@@ -134,7 +134,7 @@ func (s *supervisor) check() time.Duration {
 	if s.plan.lost {
 		s.showLoss()
 	} else if do == tell && s.plan.overtime {
-		s.say.put("error", fmt.Sprintf("the command has run for %v (--max-run): holdfast stops it", &s.maxRun), "")
+		s.say.Put("error", fmt.Sprintf("the command has run for %v (--max-run): holdfast stops it", &s.maxRun), "")
 	}
 	switch do {
 	case tell:
@@ -145,7 +145,7 @@ func (s *supervisor) check() time.Duration {
 		return again
 	}
 	s.events.emit(event{Event: "stopping", Signal: proc.Name(sig), Reason: s.plan.reason()})
-	s.say.infof("sent %s to the command", proc.Name(sig))
+	s.say.Infof("sent %s to the command", proc.Name(sig))
 	return again
 }
 
@@ -166,7 +166,7 @@ func (s *supervisor) showLoss() {
 		then = "the command goes on (--on-lost=ignore)"
 	}
 	text := fmt.Sprintf("%s is lost: %s; %s", lostName(s.lease.Err(), s.names), why, then)
-	s.say.put("error", text, hint)
+	s.say.Put("error", text, hint)
 	if s.lostExec == "" {
 		return
 	}
@@ -174,7 +174,7 @@ func (s *supervisor) showLoss() {
 	hook, err := proc.Start(proc.Spec{Path: argv[0], Args: argv, Group: true, DieWithParent: true,
 		Env: s.environment()})
 	if err != nil {
-		s.say.warnf("", "--on-lost-exec: %v", err)
+		s.say.Warnf("", "--on-lost-exec: %v", err)
 		return
 	}
 	s.lostHook = hook
@@ -250,11 +250,11 @@ func (s *supervisor) awaitHook() {
 	select {
 	case <-s.lostHook.Done():
 		if code := s.lostHook.Code(); code != 0 {
-			s.say.warnf("", "--on-lost-exec failed with exit code %d", code)
+			s.say.Warnf("", "--on-lost-exec failed with exit code %d", code)
 		}
 	case <-time.After(maxGrace):
 		s.lostHook.Kill()
-		s.say.warnf("", "--on-lost-exec took more than %v: holdfast killed it", maxGrace)
+		s.say.Warnf("", "--on-lost-exec took more than %v: holdfast killed it", maxGrace)
 	}
 }
 
@@ -279,7 +279,7 @@ func (s *supervisor) pass(sig os.Signal) {
 		return
 	}
 	if err := s.child.Signal(sig); err == nil {
-		s.say.infof("passed %s on to the command", proc.Name(sig))
+		s.say.Infof("passed %s on to the command", proc.Name(sig))
 	}
 }
 
@@ -314,7 +314,7 @@ func (s *supervisor) verdict() (int, string) {
 		return exit.CodeMaxRun, "max-run"
 	}
 	if err := s.child.Err(); err != nil {
-		s.say.put("error", err.Error()+", so the command was killed", "")
+		s.say.Put("error", err.Error()+", so the command was killed", "")
 		return s.child.Code(), "interrupted"
 	}
 	return s.child.Code(), "done"

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
 
 // tagsFlag is the value of --tag. Each use adds one tag.
@@ -47,7 +49,7 @@ func tagText(tags map[string]string) string {
 }
 
 func tagWord(text string) string {
-	if strings.ContainsAny(text, " =\"") || oneLine(text) != text {
+	if strings.ContainsAny(text, " =\"") || say.OneLine(text) != text {
 		return strconv.Quote(text)
 	}
 	return text

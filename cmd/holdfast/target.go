@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
 
 // topology says what is behind a URL.
@@ -358,7 +359,7 @@ func (t *target) findPrimary(login *redis.Options) (primary string, why error) {
 		case err == nil:
 			return "the primary", nil
 		case errors.Is(err, redis.Nil):
-			unknown := fmt.Errorf("the Sentinels know no primary named %s", oneLine(t.primary))
+			unknown := fmt.Errorf("the Sentinels know no primary named %s", say.OneLine(t.primary))
 			return "", exit.With(exit.CodeUnreachable, unknown,
 				"SENTINEL MASTERS on a Sentinel lists the names")
 		case strings.Contains(err.Error(), "unknown command"):

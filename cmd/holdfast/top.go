@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -85,12 +86,12 @@ func newTop(a *app) *cobra.Command {
 			return exit.Usage("top --json needs --once",
 				"write top --once --json; holdfast watch --json prints each change")
 		case o.asJSON:
-			return topJSON(a, o, stdout)
+			return topJSON(a, o, say.Stdout)
 		case o.once:
-			return topOnce(a, o, stdout)
+			return topOnce(a, o, say.Stdout)
 		case !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())):
 			return exit.Usage("top needs a terminal", "write --once to print one screen")
-		case os.Getenv("TERM") == dumb:
+		case os.Getenv("TERM") == screen.Dumb:
 			return exit.Usage("top needs a terminal with a screen: TERM is dumb", "write --once to print it once")
 		}
 		return topLive(a, o)
@@ -117,9 +118,9 @@ func topLock(state holdfast.LockInfo, r row, bad *exit.Error) top.Lock {
 		Left: time.Duration(remaining(r)) * time.Millisecond,
 	}
 	if bad != nil {
-		l.Detail = []string{oneLine(plain(bad))}
+		l.Detail = []string{say.OneLine(say.Plain(bad))}
 		if bad.Hint != "" {
-			l.Detail = append(l.Detail, "hint: "+oneLine(bad.Hint))
+			l.Detail = append(l.Detail, "hint: "+say.OneLine(bad.Hint))
 		}
 		return l
 	}
@@ -141,7 +142,7 @@ func topJSON(a *app, o *topOptions, w io.Writer) error {
 // topLook is what the terminal can show.
 func topLook() top.Look {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
-	return top.Look{Unicode: utf8Locale(os.Getenv), Color: terminal && colors(os.Getenv), Length: length}
+	return top.Look{Unicode: screen.UTF8(os.Getenv), Color: terminal && screen.Colors(os.Getenv), Length: length}
 }
 
 // topOnce prints one screen.
@@ -169,7 +170,7 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 	}
 	m := top.New(s.title(), o.sort).Resize(width, 0).State(time.Now(), locks)
 	if err != nil {
-		m = m.Failed(oneLine(plain(err)))
+		m = m.Failed(say.OneLine(say.Plain(err)))
 	}
 	_, writeErr := fmt.Fprintln(w, strings.Join(m.View(topLook()), "\n"))
 	return cmp.Or(writeErr, err, bad.err())
@@ -269,7 +270,7 @@ func (s *server) topLoop(
 			if exit.Of(err) != exit.CodeUnreachable {
 				return err
 			}
-			m = m.Failed(oneLine(plain(err)))
+			m = m.Failed(say.OneLine(say.Plain(err)))
 		case sig := <-signals:
 			if proc.Ends(sig) {
 				return exit.Silent(exit.CodeSignal + proc.Number(sig))

@@ -16,6 +16,7 @@ import (
 	"github.com/hinshun/vt10x"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -182,7 +183,7 @@ func TestTopNeedsMoreThanADumbTerminal(t *testing.T) {
 	assert.True(t, strings.Contains(x.shown.String(), "TERM is dumb"), "%s", x.shown)
 	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
 		name, value, _ := strings.Cut(env, "=")
-		got := colors(func(asked string) string { return map[string]string{name: value}[asked] })
+		got := screen.Colors(func(asked string) string { return map[string]string{name: value}[asked] })
 		assert.Equal(t, got, want, "colours with %s", env)
 	}
 }

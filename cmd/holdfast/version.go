@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -31,9 +32,9 @@ func newVersion() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := versionJSON{holdfast.Version, commandline.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if asJSON {
-				return screen.WriteJSON(stdout, v)
+				return screen.WriteJSON(say.Stdout, v)
 			}
-			_, err := fmt.Fprintf(stdout, "holdfast %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+			_, err := fmt.Fprintf(say.Stdout, "holdfast %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
 			return err
 		},
 	}

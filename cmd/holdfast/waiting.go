@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
 
 // showHolder prints the holder of the lock that we wait for.
@@ -17,7 +18,7 @@ func (r *run) showHolder(ctx context.Context, name string, position int) {
 	}
 	text += r.server.holders(ctx, name, ", held ")
 	if ctx.Err() == nil {
-		r.say.noticef("%s", text)
+		r.say.Noticef("%s", text)
 	}
 }
 
@@ -31,7 +32,7 @@ func (r *run) isAway(err error) {
 
 // showBusy prints the holder of the lock that we did not get.
 func (r *run) showBusy(err error) {
-	if r.say.level < levelNormal {
+	if r.say.Level < say.Normal {
 		return
 	}
 	name := r.names[0]
@@ -46,5 +47,5 @@ func (r *run) showBusy(err error) {
 	if ok && held.Waited > 0 {
 		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
 	}
-	r.say.noticef("%s", text)
+	r.say.Noticef("%s", text)
 }

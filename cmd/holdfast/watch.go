@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -70,7 +71,7 @@ func newWatch(a *app) *cobra.Command {
 		if foreign {
 			read = (*server).foreignStates
 		}
-		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), stdout)
+		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), say.Stdout)
 	}
 	return cmd
 }
@@ -88,7 +89,7 @@ type watchEvent struct {
 }
 
 func (e watchEvent) String() string {
-	text := fmt.Sprintf("%s  %-8s  %s", e.Time, e.Event, oneLine(e.Name))
+	text := fmt.Sprintf("%s  %-8s  %s", e.Time, e.Event, say.OneLine(e.Name))
 	switch {
 	case e.Token != "":
 		text += fmt.Sprintf("  by %s, token %s", e.Holder, e.Token)
@@ -97,9 +98,9 @@ func (e watchEvent) String() string {
 	case e.Waiting != nil:
 		text += fmt.Sprintf("  %d", *e.Waiting)
 	case e.Event == "unreadable":
-		text += "  " + oneLine(e.Reason)
+		text += "  " + say.OneLine(e.Reason)
 	case e.By != "":
-		text += fmt.Sprintf("  by %s: %s", oneLine(e.By), oneLine(e.Reason))
+		text += fmt.Sprintf("  by %s: %s", say.OneLine(e.By), say.OneLine(e.Reason))
 	}
 	return text
 }
@@ -127,7 +128,7 @@ func runWatch(
 			return s.explain("", err)
 		case err != nil && !away:
 			why := s.explain("", err)
-			a.say.warnf(exit.HintOf(why), "%s; watch will continue when the server is back", plain(why))
+			a.say.Warnf(exit.HintOf(why), "%s; watch will continue when the server is back", say.Plain(why))
 		}
 		keepUnread(known, now, bad, err != nil)
 		at := time.Now()
@@ -183,7 +184,7 @@ func (s *server) states(
 		switch {
 		case state.Job != nil:
 		case why != nil:
-			bad[state.Name] = plain(why) + "; " + why.Hint
+			bad[state.Name] = say.Plain(why) + "; " + why.Hint
 		default:
 			states[state.Name] = state
 		}

@@ -1,4 +1,4 @@
-package main
+package say
 
 import (
 	"context"
@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// logHandler prints the library's log on standard error, in the tool's form.
-type logHandler struct {
-	say   *printer
+// Log prints the library's log on standard error, in the tool's form.
+type Log struct {
+	Say   *Printer
 	attrs []slog.Attr
 }
 
 // Enabled drops debug records: they are for work on the library.
-func (logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+func (Log) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 // Handle prints a record as one line.
-func (h logHandler) Handle(_ context.Context, r slog.Record) error {
+func (h Log) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString(strings.TrimPrefix(r.Message, "holdfast: "))
 	add := func(a slog.Attr) bool {
@@ -29,14 +29,14 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	h.say.infof("%s", b.String())
+	h.Say.Infof("%s", b.String())
 	return nil
 }
 
 // WithAttrs remembers attributes of every record to come.
-func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return logHandler{h.say, append(slices.Clip(h.attrs), attrs...)}
+func (h Log) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return Log{h.Say, append(slices.Clip(h.attrs), attrs...)}
 }
 
 // WithGroup is not needed: the library does not group.
-func (h logHandler) WithGroup(string) slog.Handler { return h }
+func (h Log) WithGroup(string) slog.Handler { return h }
