@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -111,7 +112,7 @@ func newAcquire(a *app) *cobra.Command {
 	flags.Var(&o.ttl, "ttl", "how long the lock stays held")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: holdfast)")
-	rename(flags, map[string]string{"app": "NAME"})
+	cli.Rename(flags, map[string]string{"app": "NAME"})
 	waitFlags(flags, &o.runOptions)
 	tagFlag(flags, &o.runOptions)
 	o.kindFlags.add(flags)
@@ -216,10 +217,10 @@ func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error
 	}
 	owner := ""
 	if r.owner != "" || os.Getenv(envOwner) != "" { // the second is of a lock around this one
-		owner = fmt.Sprintf(" %s=%s", envOwner, quote(r.owner))
+		owner = fmt.Sprintf(" %s=%s", envOwner, cli.Quote(r.owner))
 	}
 	_, err = fmt.Fprintf(w, "export %s=%s %s=%s %s=%s%s\n",
-		envLock, quote(l.Name()), envID, quote(l.HolderID()), envToken, token, owner)
+		envLock, cli.Quote(l.Name()), envID, cli.Quote(l.HolderID()), envToken, token, owner)
 	return err
 }
 
@@ -235,7 +236,7 @@ func (o *heldOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.id, "id", "", "the id that acquire printed (default: "+envID+")")
 	flags.StringVar(&o.token, "token", "", "the token that acquire printed (default: "+envToken+")")
 	flags.StringVar(&o.owner, "owner", "", "the owner name, if acquire had one (default: "+envOwner+")")
-	rename(flags, map[string]string{"id": "ID", "token": "TOKEN", "owner": "NAME"})
+	cli.Rename(flags, map[string]string{"id": "ID", "token": "TOKEN", "owner": "NAME"})
 }
 
 // acquireHint is how a script calls acquire.
@@ -247,7 +248,7 @@ var attemptForm = regexp.MustCompile(`^\S+/[0-9]+$`)
 func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string) string) error {
 	if len(args) > 1 {
 		return exit.Usage(fmt.Sprintf("%q is one name too many: %s takes one lock", args[1], cmd.Name()),
-			"write holdfast "+cmd.Name()+" "+operand(args[0]))
+			"write holdfast "+cmd.Name()+" "+cli.Operand(args[0]))
 	}
 	name := lookup(envLock)
 	if len(args) == 1 {
@@ -309,7 +310,7 @@ func newExtend(a *app) *cobra.Command {
 	}
 	cmd.Flags().Var(&o.ttl, "ttl", "how long the lock stays held from now on")
 	o.add(cmd.Flags())
-	level := verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
 			return err
@@ -331,7 +332,7 @@ func newRelease(a *app) *cobra.Command {
 		Example: `  holdfast release`,
 	}
 	o.add(cmd.Flags())
-	level := verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
 			return err
@@ -425,7 +426,7 @@ func (s *server) checkOwner(ctx context.Context, o *heldOptions, token uint64) e
 	for _, h := range state.Holders {
 		if h.Token == token && h.Owner != "" && h.Owner != o.owner {
 			return exit.Usage(fmt.Sprintf("%q is still held: it was acquired under the owner name %q", o.name, h.Owner),
-				"write --owner "+quote(h.Owner))
+				"write --owner "+cli.Quote(h.Owner))
 		}
 	}
 	return nil

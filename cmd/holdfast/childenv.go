@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -52,7 +53,7 @@ func flagVariables(root *cobra.Command) (variables []string) {
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if name := envName(f.Name); !slices.Contains(noFlagVariables, name) {
+			if name := cli.EnvName(f.Name); !slices.Contains(cli.NoFlagVariables, name) {
 				variables = append(variables, name)
 			}
 		})
@@ -62,18 +63,6 @@ func flagVariables(root *cobra.Command) (variables []string) {
 	}
 	walk(root)
 	return variables
-}
-
-// isSecret reports whether a variable is hidden in the environment that other processes can read. REDIS_URL
-// is not: the command has it, too.
-func isSecret(name, value string) bool {
-	switch name {
-	case "HOLDFAST_PASSWORD", "HOLDFAST_SENTINEL_PASSWORD", envPageToken, envScrapeToken, envEvictToken:
-		return true
-	case "HOLDFAST_REDIS":
-		return passwordInURL.MatchString(value)
-	}
-	return false
 }
 
 // environment is the environment of a command. Our variables replace those of an outer

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
@@ -68,19 +69,19 @@ func TestAHoldOfARunAroundThisOne(t *testing.T) {
 func TestACommandInheritsNoOptions(t *testing.T) {
 	root := newRoot(&app{log: "text", say: &say.Printer{W: io.Discard}})
 	var base, kept []string
-	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { kept = append(kept, envName(f.Name)+"=1") })
-	kept = append(kept, envPageToken+"=1", "HOLDFAST_VERSION=1", "REDIS_URL=x", "HOME=/")
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { kept = append(kept, cli.EnvName(f.Name)+"=1") })
+	kept = append(kept, cli.EnvPageToken+"=1", "HOLDFAST_VERSION=1", "REDIS_URL=x", "HOME=/")
 	base = append(base, kept...)
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { base = append(base, envName(f.Name)+"=1") })
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { base = append(base, cli.EnvName(f.Name)+"=1") })
 		for _, child := range cmd.Commands() {
 			walk(child)
 		}
 	}
 	walk(root)
 	for _, known := range []string{"SHARED", "MIN_HOLD", "OWNER", "PERMITS", "WAIT", "STATE", "JSON", "EVENTS_FD"} {
-		assert.True(t, slices.Contains(base, envPrefix+known+"=1"), "no command has the flag of %s", known)
+		assert.True(t, slices.Contains(base, cli.EnvPrefix+known+"=1"), "no command has the flag of %s", known)
 	}
 	got := environment(base, heldLock{}, flagVariables(root), true)
 	got = slices.DeleteFunc(got, func(entry string) bool { return strings.HasPrefix(entry, "HOLDFAST_LOCK_") })

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -29,9 +29,9 @@ func execute(args []string) int {
 	a := &app{log: "text", say: &say.Printer{
 		W: os.Stderr, Level: say.Normal, Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}}
-	a.say.JSON = asksForJSON(args, os.Getenv(envName("log-format"))) // until prepare has read the flags
+	a.say.JSON = asksForJSON(args, os.Getenv(cli.EnvName("log-format"))) // until prepare has read the flags
 	root := newRoot(a)
-	root.SetArgs(withDashes(root, args))
+	root.SetArgs(cli.WithDashes(root, args))
 	err := cmp.Or(root.Execute(), say.Stdout.Failed)
 	if err != nil {
 		a.say.Fail(err)
@@ -88,8 +88,8 @@ checks the server.`,
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
 	root.SetOut(say.Stdout)
 	root.SetErr(os.Stderr)
-	root.SetFlagErrorFunc(flagError)
-	root.SetGlobalNormalizationFunc(flagAlias)
+	root.SetFlagErrorFunc(cli.FlagError)
+	root.SetGlobalNormalizationFunc(cli.FlagAlias)
 	a.server.add(root.PersistentFlags())
 	end := help.Messages.In(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
@@ -126,10 +126,10 @@ func refuseUnknownTopics(root *cobra.Command) {
 
 // prepare applies the environment and the flags of all commands.
 func (a *app) prepare(cmd *cobra.Command) error {
-	if err := checkGiven(cmd.Flags()); err != nil {
+	if err := cli.CheckGiven(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := fromEnvironment(cmd, os.LookupEnv); err != nil {
+	if err := cli.FromEnvironment(cmd, os.LookupEnv); err != nil {
 		return err
 	}
 	if err := wire.CheckPrefix(a.server.prefix); err != nil {
@@ -149,31 +149,4 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		hint = "did you mean holdfast " + like[0] + "?"
 	}
 	return exit.Usage(fmt.Sprintf("there is no command %q", args[0]), hint)
-}
-
-// noArguments refuses every argument.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return exit.Usage(fmt.Sprintf("%s takes no arguments: %q is one too many", cmd.Name(), args[0]),
-		cmd.CommandPath()+" --help lists the flags")
-}
-
-// verbosity adds --quiet and --verbose to a command.
-func verbosity(p *say.Printer, flags *pflag.FlagSet) func() error {
-	defer help.Messages.In(flags)()
-	quiet := flags.BoolP("quiet", "q", false, "print only errors and warnings")
-	verbose := flags.BoolP("verbose", "v", false, "print each step on standard error")
-	return func() error {
-		switch {
-		case *quiet && *verbose:
-			return exit.Usage("--quiet and --verbose contradict each other", "leave one out")
-		case *quiet:
-			p.Level = say.Quiet
-		case *verbose:
-			p.Level = say.Verbose
-		}
-		return nil
-	}
 }

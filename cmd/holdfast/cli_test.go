@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,21 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
-
-func TestTheClosestFlagIsNamed(t *testing.T) {
-	names := []string{"nonblock", "wait", "on-lost", "on-lost-exec", "ttl", "max-run", "once-per"}
-	for written, want := range map[string]string{
-		"nonblok": "nonblock", "wiat": "wait", "on-loss": "on-lost", "max_run": "max-run", "once": "once-per",
-		"tll": "ttl", "colour": "", "x": "",
-	} {
-		assert.Equal(t, closest(written, slices.Clone(names)), want, "%s", written)
-	}
-}
-
-func TestWordsAreQuotedForAShell(t *testing.T) {
-	const want = `a '' 'b c' 'it'\''s' '$x' --k=v/1,2`
-	assert.Equal(t, quote("a", "", "b c", "it's", "$x", "--k=v/1,2"), want, "quote")
-}
 
 // located is where an environment says that the server is.
 func located(t *testing.T, args []string, env map[string]string) (*server, string, string) {

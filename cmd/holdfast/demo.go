@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -38,7 +39,7 @@ func newDemoCommand() *cobra.Command {
 		Example: `  holdfast demo
   holdfast demo --workers 8 --duration 10s
   holdfast demo --json | jq .handover_p50_us`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.Duration = time.Duration(duration)
 			return runDemo(cmd, opts, asJSON)
@@ -50,7 +51,7 @@ func newDemoCommand() *cobra.Command {
 	flags.StringVar(&opts.Server, "server", opts.Server, "auto, redis-server, valkey-server or embedded")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object, and nothing else")
 	cmd.AddCommand(&cobra.Command{
-		Use: "worker", Hidden: true, Args: noArguments,
+		Use: "worker", Hidden: true, Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo.Work(cmd.InOrStdin(), cmd.OutOrStdout())
 		},

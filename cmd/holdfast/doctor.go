@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -85,7 +86,7 @@ func newDoctor(a *app) *cobra.Command {
 			if len(args) > 0 && d.acl != "" && slices.Contains(doctor.Topologies, args[0]) {
 				return exit.Usage("doctor takes no arguments", "write --acl="+args[0])
 			}
-			return noArguments(cmd, args)
+			return cli.NoArguments(cmd, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -93,8 +94,8 @@ func newDoctor(a *app) *cobra.Command {
 	flags.BoolVar(&d.strict, "strict", false, "exit with 1 for a warning, too")
 	flags.StringVar(&d.acl, "acl", "", "print the least privilege, for: "+strings.Join(doctor.Topologies, ", "))
 	flags.Lookup("acl").NoOptDefVal = byURL
-	rename(flags, map[string]string{"acl": "TOPOLOGY"})
-	level := verbosity(a.say, flags)
+	cli.Rename(flags, map[string]string{"acl": "TOPOLOGY"})
+	level := cli.Verbosity(a.say, flags)
 	flags.Lookup("quiet").Usage = "print only problems and warnings"
 	flags.Lookup("verbose").Usage = "print the checks that found nothing, too"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
@@ -93,7 +94,7 @@ func newElect(a *app) *cobra.Command {
 	flags.BoolVarP(&o.observe, "observe", "l", false, "do not campaign: print the leader, and every change of it")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON objects; with --observe, or without a command")
 	flags.StringVar(&o.state, "state", "", "save the term in FILE, and resume it after a crash")
-	rename(flags, map[string]string{"state": "FILE"})
+	cli.Rename(flags, map[string]string{"state": "FILE"})
 	waitFlags(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
@@ -146,7 +147,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 		return exit.Usage(fmt.Sprintf("%q is one word too many: elect takes a name and a value", words[2]),
 			"write -- before the command, as in holdfast elect scheduler -- ./scheduler")
 	case o.shell != "" && len(o.command) > 0:
-		return exit.Usage("the command is given twice: with -c, and after --", leaveOut)
+		return exit.Usage("the command is given twice: with -c, and after --", cli.LeaveOut)
 	}
 	o.names = words[:1]
 	if err := wire.CheckName(o.names[0]); err != nil {
@@ -176,9 +177,9 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 	if o.state != "" {
 		clashes = append(clashes,
 			clash{o.onLost == "ignore", "--state and --on-lost=ignore contradict each other: " +
-				"a command that outlives holdfast would run beside the resumed leader's", leaveOut},
+				"a command that outlives holdfast would run beside the resumed leader's", cli.LeaveOut},
 			clash{o.noRenew, "--state and --no-renew contradict each other: " +
-				"a resumed lease may be over before the command can begin", leaveOut})
+				"a resumed lease may be over before the command can begin", cli.LeaveOut})
 	}
 	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
 	if o.observe {
@@ -186,10 +187,10 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 			"break-deadlock", "on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag", "state")
 	}
 	for _, flag := range needCommand {
-		wrong := bare && onCommandLine(cmd.Flags(), flag)
+		wrong := bare && cli.OnCommandLine(cmd.Flags(), flag)
 		text, hint := "--"+flag+" needs a command", "write it after --, or leave --"+flag+" out"
 		if o.observe {
-			text, hint = "--"+flag+" and --observe contradict each other", leaveOut
+			text, hint = "--"+flag+" and --observe contradict each other", cli.LeaveOut
 		}
 		clashes = append(clashes, clash{wrong, text, hint})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
@@ -118,7 +119,7 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	case len(words) > 2:
 		return exit.Usage(fmt.Sprintf("%q is one word too many: every takes a period and one name", words[2]), example)
 	case o.shell != "" && len(o.command) > 0:
-		return exit.Usage("the command is given twice: with -c, and after the job's name", leaveOut)
+		return exit.Usage("the command is given twice: with -c, and after the job's name", cli.LeaveOut)
 	case o.shell == "" && len(o.command) == 0:
 		return exit.Usage("the command is missing", example)
 	}
@@ -128,8 +129,8 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	}
 	o.aligned = cmd.Flags().Changed("start-at")
 	switch {
-	case o.loop && onCommandLine(cmd.Flags(), "wait"):
-		return exit.Usage("--loop and --wait contradict each other: --loop waits for the server in any case", leaveOut)
+	case o.loop && cli.OnCommandLine(cmd.Flags(), "wait"):
+		return exit.Usage("--loop and --wait contradict each other: --loop waits for the server in any case", cli.LeaveOut)
 	case o.period < commandline.Span(minTTL):
 		return exit.Usage(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -81,8 +82,8 @@ func newEvict(a *app) *cobra.Command {
 	flags.BoolVar(&o.force, "force", false, "remove the lock's record, whatever is in it")
 	flags.BoolVar(&o.job, "job", false, "with --force: the record of the periodic job, and not of the lock")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
-	rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
-	level := verbosity(a.say, flags)
+	cli.Rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
+	level := cli.Verbosity(a.say, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
@@ -116,7 +117,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 		var err error
 		if e.Token, err = strconv.ParseUint(o.token, 10, 64); err != nil || e.Token == 0 {
 			return exit.Usage(fmt.Sprintf("--if-token %q is not a token", o.token),
-				"copy it from holdfast status "+operand(name))
+				"copy it from holdfast status "+cli.Operand(name))
 		}
 	}
 	s, err := a.open(holdfast.Config{})
@@ -161,7 +162,7 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	case n == 0:
 		return exit.With(exit.CodeBusy,
 			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
-			"holdfast status "+operand(name)+" shows who holds it now")
+			"holdfast status "+cli.Operand(name)+" shows who holds it now")
 	}
 	return o.print(w, a.server.prefix, state, job, n)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -40,7 +41,7 @@ func FuzzFlags(f *testing.F) {
 		was := os.Args
 		os.Args = append([]string{"holdfast"}, args...) // a hint looks there
 		defer func() { os.Args = was }()
-		root.SetArgs(withDashes(root, args))
+		root.SetArgs(cli.WithDashes(root, args))
 		if err := root.Execute(); err != nil && (err.Error() == "" || exit.Of(err) == 0) {
 			t.Errorf("%q: %v, exit code %d", line, err, exit.Of(err))
 		}
@@ -121,7 +122,7 @@ func TestNoPartOfAPasswordIsSaid(t *testing.T) {
 		} else {
 			said.WriteString(s.address + s.public + s.title())
 		}
-		said.WriteString(strings.Join(withoutSecrets([]string{text, "--redis=" + text, "-u" + text}), " "))
+		said.WriteString(strings.Join(cli.WithoutSecrets([]string{text, "--redis=" + text, "-u" + text}), " "))
 		all := said.String()
 		assert.False(t, strings.Contains(all, "zq"), "%q: a part of the password is said: %s", text, all)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -53,7 +54,7 @@ func newInspect(a *app) *cobra.Command {
   holdfast inspect -o json nightly | jq '.waiters[0]'`,
 	}
 	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {

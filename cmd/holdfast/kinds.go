@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -31,7 +32,7 @@ func (k *kindFlags) add(flags *pflag.FlagSet) {
 	k.addModes(flags)
 	flags.StringVar(&k.owner, "owner", "",
 		"hold the lock under an owner name: a run with the same NAME joins it and does not wait")
-	rename(flags, map[string]string{"owner": "NAME"})
+	cli.Rename(flags, map[string]string{"owner": "NAME"})
 }
 
 // addModes adds the flags that say how one lock is held.
@@ -44,7 +45,7 @@ func (k *kindFlags) addModes(flags *pflag.FlagSet) {
 	flags.IntVar(&k.weight, "weight", 1, "permits that this command takes, with --permits")
 	flags.Lookup("permits").DefValue = "0"
 	flags.Lookup("weight").DefValue = "0"
-	rename(flags, map[string]string{"permits": "N", "weight": "W"})
+	cli.Rename(flags, map[string]string{"permits": "N", "weight": "W"})
 }
 
 // clash is two things that a command line cannot ask for at once.
@@ -53,8 +54,6 @@ type clash struct {
 	text string
 	hint string
 }
-
-const leaveOut = "leave one of them out"
 
 // refuse returns the first clash as an error.
 func refuse(clashes []clash) error {
@@ -89,7 +88,7 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 		{several && k.shared, "several locks are always exclusive: --shared takes one lock", inside("shared")},
 		{several && permits, "several locks are always exclusive: --permits takes one lock", inside("permits N")},
 		{several && owner, "--owner takes one lock", inside("owner NAME")},
-		{k.shared && k.exclusive, "--shared and --exclusive contradict each other", leaveOut},
+		{k.shared && k.exclusive, "--shared and --exclusive contradict each other", cli.LeaveOut},
 		{
 			k.shared && permits, "--shared and --permits contradict each other",
 			"leave --shared out: a semaphore has several holders anyway",
@@ -102,7 +101,7 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 			owner && k.shared, "--owner and --shared contradict each other",
 			"leave --owner out: runs with --shared hold the lock together",
 		},
-		{owner && permits, "--owner and --permits contradict each other", leaveOut},
+		{owner && permits, "--owner and --permits contradict each other", cli.LeaveOut},
 		{given("weight") && !permits, "--weight without --permits", "write --permits N, the semaphore's limit, too"},
 		{
 			permits && k.permits < 1, fmt.Sprintf("--permits %d: a semaphore has at least 1 permit", k.permits),

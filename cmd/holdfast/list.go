@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -108,7 +109,7 @@ func newList(a *app) *cobra.Command {
 	flags.BoolVar(&o.foreign, "foreign", false, "list the locks of other libraries")
 	flags.BoolVar(&o.graph, "graph", false, "show the waits-for graph, and the deadlocks")
 	flags.BoolVar(&o.noHeader, "no-header", false, "do not print the line of column names")
-	rename(flags, map[string]string{"sort": "FIELD"})
+	cli.Rename(flags, map[string]string{"sort": "FIELD"})
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if asJSON {
 			o.output = "json"

@@ -12,6 +12,7 @@ package main
 import (
 	"os"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
@@ -20,6 +21,6 @@ func main() {
 	if proc.IsGuardian(os.Args) {
 		os.Exit(proc.RunGuardian(os.Args, say.Guardian))
 	}
-	_ = proc.HideEnvironment(isSecret) // where it is not possible, everything works all the same
+	_ = proc.HideEnvironment(cli.IsSecret) // where it is not possible, everything works all the same
 	os.Exit(execute(os.Args[1:]))
 }

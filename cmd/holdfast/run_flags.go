@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
@@ -38,7 +39,7 @@ type runOptions struct {
 	wait       commandline.Span
 	limited    bool // --wait was given
 	skipIfHeld bool
-	busyCode   exitCode
+	busyCode   cli.ExitCode
 
 	breakDeadlock bool
 
@@ -47,7 +48,7 @@ type runOptions struct {
 	maxRun      commandline.Span
 	onLost      string
 	killAfter   commandline.Span
-	lostCode    exitCode
+	lostCode    cli.ExitCode
 	lostExec    string
 	acquireExec string
 	minHold     commandline.Span
@@ -97,7 +98,7 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	for _, name := range []string{"max-run", "kill-after"} {
 		flags.Lookup(name).DefValue = ""
 	}
-	rename(flags, map[string]string{
+	cli.Rename(flags, map[string]string{
 		"on-lost": "TERM|INT|KILL|ignore", "on-lost-exec": "STRING", "on-acquire-exec": "STRING",
 	})
 }
@@ -124,7 +125,7 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.IntVar(&o.eventsFD, "events-fd", 0,
 		"write events as JSON to the open file descriptor N (holdfast help events)")
 	flags.Lookup("events-fd").DefValue = "0"
-	rename(flags, map[string]string{"app": "NAME", "command": "STRING", "events-fd": "N"})
+	cli.Rename(flags, map[string]string{"app": "NAME", "command": "STRING", "events-fd": "N"})
 }
 
 // perform makes a command of what the commands that acquire have in common: it reads the
@@ -133,7 +134,7 @@ func (o *runOptions) perform(
 	a *app, cmd *cobra.Command, read func(cmd *cobra.Command, args []string) error, act func() error,
 ) {
 	o.verb = cmd.Name()
-	level := verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
@@ -155,22 +156,22 @@ func (o *runOptions) perform(
 // read reads the arguments and refuses what cannot work.
 func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	names, dash := o.split(cmd, args, 1)
-	if err := likeFlock(cmd, names, o.shell == "" && len(o.command) == 0); err != nil {
+	if err := cli.LikeFlock(cmd, names, o.shell == "" && len(o.command) == 0); err != nil {
 		return err
 	}
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"
 	switch {
 	case len(args) > 0 && dash == 0 && len(names) == 0 && strings.HasPrefix(args[0], "-"):
 		return exit.Usage("-- is missing between the lock's name and the command",
-			"write holdfast run -- "+quote(args[0])+" -- "+cmp.Or(quote(args[1:]...), "COMMAND"))
+			"write holdfast run -- "+cli.Quote(args[0])+" -- "+cmp.Or(cli.Quote(args[1:]...), "COMMAND"))
 	case len(names) == 0:
-		return exit.Usage("the lock's name is missing", example+mayBeName(cmd, os.Args[1:], shortFlags))
+		return exit.Usage("the lock's name is missing", example+cli.MayBeName(cmd, os.Args[1:], cli.ShortFlags))
 	case o.shell != "" && len(o.command) > 0:
 		return exit.Usage("the command is given twice: with -c, and after the lock's name",
 			"leave one of them out; for several locks, write holdfast run -c STRING -- NAME1 NAME2")
 	case o.shell == "" && len(o.command) == 0:
 		return exit.Usage("the command is missing", "write it after --, as in holdfast run "+
-			operand(names[0])+" -- ./report.sh")
+			cli.Operand(names[0])+" -- ./report.sh")
 	}
 	o.names = names
 	given := cmd.Flags().Changed
@@ -190,12 +191,12 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 func (o *runOptions) checkSkip(flags *pflag.FlagSet) error {
 	const text = "--skip-if-held is the same as -n -E 0 -q, and %s contradicts it"
 	return refuse([]clash{
-		{o.skipIfHeld && o.limited && o.wait > 0, fmt.Sprintf(text, "--wait "+o.wait.String()), leaveOut},
+		{o.skipIfHeld && o.limited && o.wait > 0, fmt.Sprintf(text, "--wait "+o.wait.String()), cli.LeaveOut},
 		{
-			o.skipIfHeld && o.busyCode != exit.CodeOK && onCommandLine(flags, "conflict-exit-code"),
-			fmt.Sprintf(text, "-E "+o.busyCode.String()), leaveOut,
+			o.skipIfHeld && o.busyCode != exit.CodeOK && cli.OnCommandLine(flags, "conflict-exit-code"),
+			fmt.Sprintf(text, "-E "+o.busyCode.String()), cli.LeaveOut,
 		},
-		{o.skipIfHeld && onCommandLine(flags, "verbose"), fmt.Sprintf(text, "-v"), leaveOut},
+		{o.skipIfHeld && cli.OnCommandLine(flags, "verbose"), fmt.Sprintf(text, "-v"), cli.LeaveOut},
 	})
 }
 
@@ -249,7 +250,7 @@ func (o *runOptions) check() error {
 		return exit.Usage(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),
 			"write a shorter name")
 	case o.nonblock && o.limited && o.wait > 0:
-		return exit.Usage(fmt.Sprintf("-n and --wait %v contradict each other", &o.wait), leaveOut)
+		return exit.Usage(fmt.Sprintf("-n and --wait %v contradict each other", &o.wait), cli.LeaveOut)
 	case o.onLost != "ignore" && o.signal() == nil:
 		return exit.Usage(fmt.Sprintf("--on-lost: %q is not TERM, INT, KILL or ignore", o.onLost),
 			"write --on-lost=TERM, the default")

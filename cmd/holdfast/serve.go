@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -83,11 +84,11 @@ func newServe(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8380", "address of the page")
-	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that viewers need (default: "+envPageToken+")")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that viewers need (default: "+cli.EnvPageToken+")")
 	flags.StringVar(&o.scrapeFile, "scrape-token-file", "",
-		"file with a token for the metrics only (default: "+envScrapeToken+")")
+		"file with a token for the metrics only (default: "+cli.EnvScrapeToken+")")
 	flags.StringVar(&o.evictFile, "evict-token-file", "",
-		"file with the token that an eviction needs (default: "+envEvictToken+", or the token of viewers)")
+		"file with the token that an eviction needs (default: "+cli.EnvEvictToken+", or the token of viewers)")
 	flags.BoolVar(&o.noToken, "no-token", false, "show the locks to every user of this machine")
 	flags.Var(&o.proxies, "proxy",
 		"addresses or networks of proxies, whose X-Forwarded headers are believed (default: this machine)")
@@ -95,7 +96,7 @@ func newServe(a *app) *cobra.Command {
 	flags.BoolVar(&o.allowEvict, "allow-evict", false, "let viewers evict holders")
 	flags.Var(&o.interval, "interval", "how often to read the locks")
 	flags.BoolVar(&o.keep, "keep-watching", false, "read the locks even while nobody is looking")
-	rename(flags, map[string]string{
+	cli.Rename(flags, map[string]string{
 		"listen": "HOST:PORT", "token-file": "FILE", "scrape-token-file": "FILE", "evict-token-file": "FILE",
 		"user-header": "NAME",
 	})
@@ -147,20 +148,14 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 	return o.serve(parent, p, link, w)
 }
 
-// Secrets of the page of serve, beside envPageToken.
-const (
-	envScrapeToken = envPrefix + "SCRAPE_TOKEN"
-	envEvictToken  = envPrefix + "EVICT_TOKEN"
-)
-
 // access says who may see the page. link is the path of the address that is printed: if nobody has set a token,
 // with one that is made here.
 func (o *serveOptions) access() (cfg page.Config, link string, err error) {
 	var errs [3]error
 	cfg.NoToken = o.noToken
-	cfg.Token, errs[0] = secret("--token-file", o.tokenFile, envPageToken, os.LookupEnv)
-	cfg.ScrapeToken, errs[1] = secret("--scrape-token-file", o.scrapeFile, envScrapeToken, os.LookupEnv)
-	cfg.EvictToken, errs[2] = secret("--evict-token-file", o.evictFile, envEvictToken, os.LookupEnv)
+	cfg.Token, errs[0] = secret("--token-file", o.tokenFile, cli.EnvPageToken, os.LookupEnv)
+	cfg.ScrapeToken, errs[1] = secret("--scrape-token-file", o.scrapeFile, cli.EnvScrapeToken, os.LookupEnv)
+	cfg.EvictToken, errs[2] = secret("--evict-token-file", o.evictFile, cli.EnvEvictToken, os.LookupEnv)
 	if err := errors.Join(errs[:]...); err != nil {
 		return cfg, "", err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -54,7 +55,7 @@ func (s *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&s.keyFile, "key", "", "key of the client certificate")
 	flags.StringVar(&s.prefix, "prefix", defaultPrefix, "prefix of every key on the server")
 	flags.Var(&s.maxTTL, "quorum-max-ttl", "longest TTL on a quorum; the same for all of its clients")
-	rename(flags, map[string]string{
+	cli.Rename(flags, map[string]string{
 		"password-file": "FILE", "sentinel-user": "USER", "sentinel-password-file": "FILE",
 		"cacert": "FILE", "cert": "FILE", "key": "FILE", "prefix": "TEXT",
 	})
@@ -260,7 +261,7 @@ func (a *app) target(text, source string, onCommandLine bool, lookup func(string
 
 // onCommandLine says whether the flag was written, and not set by the environment.
 func (s *serverFlags) onCommandLine(lookup func(string) (string, bool)) bool {
-	value, _ := lookup(envName("redis"))
+	value, _ := lookup(cli.EnvName("redis"))
 	return s.urlFlag.Changed && strings.Join(strings.Fields(value), " ") != s.urls.String()
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -71,9 +72,9 @@ func newStatus(a *app) *cobra.Command {
   holdfast status --json nightly | jq .waiting`,
 	}
 	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
-	level := verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.say, cmd.Flags())
 	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
 	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -83,10 +84,10 @@ func newStatus(a *app) *cobra.Command {
 		switch {
 		case len(args) == 0:
 			return exit.Usage("the lock's name is missing",
-				"write holdfast status NAME, as in holdfast status nightly"+mayBeName(cmd, os.Args[1:], shortFlags))
+				"write holdfast status NAME, as in holdfast status nightly"+cli.MayBeName(cmd, os.Args[1:], cli.ShortFlags))
 		case len(args) > 1:
 			return exit.Usage(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
-				"write holdfast status "+operand(args[0]))
+				"write holdfast status "+cli.Operand(args[0]))
 		}
 		return runStatus(a, args[0], asJSON || output == "json", say.Stdout)
 	}
@@ -152,7 +153,7 @@ func (a *app) look(
 func (a *app) mayBePattern(name string) {
 	if strings.ContainsAny(name, "*?[") {
 		a.say.Noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
-			say.OneLine(quote(name)), say.OneLine(quote(name)))
+			say.OneLine(cli.Quote(name)), say.OneLine(cli.Quote(name)))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -69,7 +70,7 @@ func (r *run) cannotStart(err error) error {
 		hint := "check the spelling and PATH; for pipes and shell built-ins, use -c 'STRING'"
 		if len(r.names) > 1 {
 			hint = "the words before -- are names of locks; write the whole command after it: holdfast run " +
-				operand(r.names[0]) + " -- " + quote(append(slices.Clone(r.names[1:]), r.argv()...)...)
+				cli.Operand(r.names[0]) + " -- " + cli.Quote(append(slices.Clone(r.names[1:]), r.argv()...)...)
 		}
 		return exit.With(exit.CodeNotFound, fmt.Errorf("command not found: %s", name), hint)
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -71,7 +72,7 @@ func newTop(a *app) *cobra.Command {
 	flags.StringVar(&o.sort, "sort", "name", "order of the rows: "+strings.Join(top.Sorts, ", "))
 	flags.BoolVar(&o.once, "once", false, "print one screen, and end")
 	flags.BoolVar(&o.asJSON, "json", false, "with --once: print one JSON object per lock")
-	rename(flags, map[string]string{"sort": "FIELD"})
+	cli.Rename(flags, map[string]string{"sort": "FIELD"})
 	cmd.RunE = func(_ *cobra.Command, args []string) (err error) {
 		o.pattern, err = onePattern(args)
 		switch {

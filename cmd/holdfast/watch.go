@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -58,7 +59,7 @@ func newWatch(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
 	cmd.Flags().BoolVar(&foreign, "foreign", false, "watch the locks of other libraries")
 	cmd.Flags().Var(&every, "interval", "how often to read the locks")
-	rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pattern, err := onePattern(args)
 		switch {

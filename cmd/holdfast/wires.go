@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/compat/bridge"
@@ -34,7 +35,7 @@ func (f *wireFlags) add(flags *pflag.FlagSet) {
 		"hold the lock of --wire and the native one, while programs move from one to the other")
 	flags.StringVar(&f.oldName, "bridge-name", "",
 		"with --bridge: the key of the lock of --wire. Default: NAME")
-	rename(flags, map[string]string{"wire": "LIBRARY", "bridge-name": "KEY"})
+	cli.Rename(flags, map[string]string{"wire": "LIBRARY", "bridge-name": "KEY"})
 }
 
 // foreign reports whether the lock is in another library's form.
@@ -66,7 +67,7 @@ func (o *runOptions) checkWire() error {
 		{
 			o.bridge && o.minHold > 0,
 			"--bridge releases both locks when the command ends: it has no --min-hold and no --once-per",
-			leaveOut,
+			cli.LeaveOut,
 		},
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -76,8 +76,8 @@ var foreign = map[string]string{
 	"bridge-name": "only holdfast run holds locks of other libraries",
 }
 
-// flagError turns an error of the flag parser into one that says what to write.
-func flagError(cmd *cobra.Command, err error) error {
+// FlagError turns an error of the flag parser into one that says what to write.
+func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
 	var lacking *pflag.ValueRequiredError
@@ -90,7 +90,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		dashes, asWritten := "--", func(word string) bool { return word == "--"+name }
 		if group := unknown.GetSpecifiedShortnames(); group != "" {
 			dashes = "-"
-			asWritten = func(word string) bool { return shortFlags(word) && strings.HasSuffix(word, group) }
+			asWritten = func(word string) bool { return ShortFlags(word) && strings.HasSuffix(word, group) }
 		}
 		text := fmt.Sprintf("%s has no flag %s%s", cmd.CommandPath(), dashes, name)
 		hint := foreign[name]
@@ -98,7 +98,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = "" // it acquires nothing
 		}
 		if hint = cmp.Or(hint, ours(cmd, name)); hint != "" {
-			return exit.Usage(text, hint+mayBeName(cmd, os.Args[1:], asWritten))
+			return exit.Usage(text, hint+MayBeName(cmd, os.Args[1:], asWritten))
 		}
 		if like := closest(name, flagNames(cmd)); dashes == "--" && like != "" {
 			return exit.Usage(text, "did you mean --"+like+"?")
@@ -106,7 +106,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		if cmd.HasSubCommands() && ofCommand(cmd, name, dashes) {
 			return exit.Usage(text, "write it after the command, as in "+cmd.Name()+" run "+dashes+name)
 		}
-		return exit.Usage(text, help+mayBeName(cmd, os.Args[1:], asWritten))
+		return exit.Usage(text, help+MayBeName(cmd, os.Args[1:], asWritten))
 	case errors.As(err, &value):
 		flag := value.GetFlag()
 		if value.GetValue() == "" {
@@ -117,8 +117,8 @@ func flagError(cmd *cobra.Command, err error) error {
 			cause = fmt.Errorf("%q is neither true nor false", value.GetValue())
 		}
 		return exit.Usage(fmt.Sprintf("--%s: %v", flag.Name, cause),
-			help+mayBeName(cmd, os.Args[1:], func(word string) bool {
-				return shortFlags(word) && word == "-"+flag.Shorthand+value.GetValue()
+			help+MayBeName(cmd, os.Args[1:], func(word string) bool {
+				return ShortFlags(word) && word == "-"+flag.Shorthand+value.GetValue()
 			}))
 	case errors.As(err, &lacking):
 		flag := lacking.GetFlag()
@@ -128,9 +128,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	return exit.Usage(err.Error(), help)
 }
 
-// likeFlock refuses what flock(1) does with a file that is open: -u, and a file descriptor in
+// LikeFlock refuses what flock(1) does with a file that is open: -u, and a file descriptor in
 // place of a command. Here -u is --redis, and takes the next word.
-func likeFlock(cmd *cobra.Command, names []string, bare bool) error {
+func LikeFlock(cmd *cobra.Command, names []string, bare bool) error {
 	const script = "for a lock around several commands, write them after --, as in holdfast run NAME -- sh -c '...', " +
 		"or use holdfast acquire and holdfast release"
 	url := cmd.Flags().Lookup("redis")
@@ -269,9 +269,9 @@ var wordsBefore = map[string]int{
 	"every": 3, // every itself, the period and the name
 }
 
-// withDashes puts -- before the command if a command line has none. The flags after the
+// WithDashes puts -- before the command if a command line has none. The flags after the
 // first word of the command are then the command's.
-func withDashes(root *cobra.Command, words []string) []string {
+func WithDashes(root *cobra.Command, words []string) []string {
 	cmd, _, err := root.Find(words)
 	if err != nil || wordsBefore[cmd.Name()] == 0 || slices.Contains(words, "--") {
 		return words
@@ -286,10 +286,10 @@ func withDashes(root *cobra.Command, words []string) []string {
 	return slices.Insert(slices.Clone(words), at[n], "--")
 }
 
-// mayBeName is the part of a hint for a command line that has no name, but has a word
+// MayBeName is the part of a hint for a command line that has no name, but has a word
 // that looks like a flag: it says what to write if that word is the name. It is empty
 // if the command takes no name, or if no word matches.
-func mayBeName(cmd *cobra.Command, words []string, match func(word string) bool) string {
+func MayBeName(cmd *cobra.Command, words []string, match func(word string) bool) string {
 	end := slices.Index(words, "--")
 	if end < 0 {
 		end = len(words)
@@ -300,7 +300,7 @@ func mayBeName(cmd *cobra.Command, words []string, match func(word string) bool)
 		return ""
 	}
 	// All flags stand before the name: after -- there are none.
-	rest := withoutSecrets(slices.Delete(slices.Clone(words[:end]), i, i+1))
+	rest := WithoutSecrets(slices.Delete(slices.Clone(words[:end]), i, i+1))
 	line := slices.Concat([]string{"holdfast"}, rest, []string{"--", words[i]})
 	if cmd.Name() == "run" && !slices.Contains(rest, "-c") {
 		line = append(line, "--", "COMMAND")
@@ -308,16 +308,16 @@ func mayBeName(cmd *cobra.Command, words []string, match func(word string) bool)
 			line = append(line[:len(line)-1], words[end+1:]...)
 		}
 	}
-	return fmt.Sprintf("; if %s is the lock's name, write %s", quote(words[i]), quote(line...))
+	return fmt.Sprintf("; if %s is the lock's name, write %s", Quote(words[i]), Quote(line...))
 }
 
-// shortFlags matches words such as -nq: a group of flags, or a lock's name.
-func shortFlags(word string) bool {
+// ShortFlags matches words such as -nq: a group of flags, or a lock's name.
+func ShortFlags(word string) bool {
 	return len(word) > 2 && word[0] == '-' && word[1] != '-'
 }
 
-// withoutSecrets is a command line that may be shown: without passwords in URLs.
-func withoutSecrets(words []string) []string {
+// WithoutSecrets is a command line that may be shown: without passwords in URLs.
+func WithoutSecrets(words []string) []string {
 	shown := slices.Clone(words)
 	for i, word := range words {
 		switch flag, _, inline := strings.Cut(word, "="); {
@@ -339,16 +339,16 @@ var passwordInURL = regexp.MustCompile(`(?s):.*@|\?.*=`)
 // unquoted are the characters that mean nothing to a shell.
 const unquoted = "%+,-./:=@_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// operand writes a lock's name as an argument: if it begins with a dash, after --.
-func operand(name string) string {
+// Operand writes a lock's name as an argument: if it begins with a dash, after --.
+func Operand(name string) string {
 	if strings.HasPrefix(name, "-") {
-		return "-- " + quote(name)
+		return "-- " + Quote(name)
 	}
-	return quote(name)
+	return Quote(name)
 }
 
-// quote writes words as a shell reads them.
-func quote(words ...string) string {
+// Quote writes words as a shell reads them.
+func Quote(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = w
