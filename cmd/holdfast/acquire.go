@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -98,7 +99,7 @@ type acquireOptions struct {
 	asJSON bool
 }
 
-func newAcquire(a *app) *cobra.Command {
+func newAcquire(a *target.App) *cobra.Command {
 	o := &acquireOptions{}
 	cmd := &cobra.Command{
 		Use:   "acquire [flags] NAME",
@@ -141,7 +142,7 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 }
 
 // take acquires the lock, prints how to release it, and leaves it held.
-func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, err error) {
+func (r *run) take(a *target.App, asJSON bool, w io.Writer) (code int, reason string, err error) {
 	if wasClosed(os.Stdout) {
 		return 0, "", exit.Usage("standard output is closed, but it has to show how to release the lock", acquireHint)
 	}
@@ -151,7 +152,7 @@ func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, e
 	}
 	l := r.lease.(*holdfast.Lease)
 	if err := r.whole(l); err != nil {
-		return 0, "", r.server.explain(r.names[0], err)
+		return 0, "", r.server.Explain(r.names[0], err)
 	}
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe must not end holdfast before it has released the lock
 	if err := r.printTaken(l, asJSON, w); err != nil {
@@ -160,9 +161,9 @@ func (r *run) take(a *app, asJSON bool, w io.Writer) (code int, reason string, e
 	}
 	// Abandon leaves the lock held. The record that names the holder lasts as long.
 	r.kept = true
-	r.server.client.Abandon()
+	r.server.Client.Abandon()
 	host, _ := os.Hostname()
-	r.server.nameHolder(wire.Client(l.HolderID()), time.Duration(r.ttl), wire.ClientLine{
+	nameHolder(r.server, wire.Client(l.HolderID()), time.Duration(r.ttl), wire.ClientLine{
 		App: cmp.Or(r.app, "holdfast"), Host: cmp.Or(host, "unknown"), PID: os.Getppid(),
 		Version: holdfast.Version, Started: time.Now(),
 		Notes: map[string]string{wire.TagsField(wire.NumberOf(l.HolderID())): wire.Tags(r.tags)},
@@ -189,7 +190,7 @@ func (r *run) whole(l *holdfast.Lease) error {
 	if l.Remaining() >= ttl*9/10 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
 	return l.Extend(ctx, ttl)
 }
@@ -300,7 +301,7 @@ func (o *heldOptions) lost(why string) error {
 	return exit.With(exit.CodeLost, err, exit.HintOf(holdfast.ErrNotHeld))
 }
 
-func newExtend(a *app) *cobra.Command {
+func newExtend(a *target.App) *cobra.Command {
 	o := &heldOptions{ttl: commandline.Span(defaultTTL)}
 	cmd := &cobra.Command{
 		Use:     "extend [flags] [NAME]",
@@ -310,7 +311,7 @@ func newExtend(a *app) *cobra.Command {
 	}
 	cmd.Flags().Var(&o.ttl, "ttl", "how long the lock stays held from now on")
 	o.add(cmd.Flags())
-	level := cli.Verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
 			return err
@@ -318,12 +319,12 @@ func newExtend(a *app) *cobra.Command {
 		if err := (&runOptions{ttl: o.ttl, onLost: "ignore"}).check(); err != nil {
 			return err
 		}
-		return o.ask(a, cmd.Name(), (*server).extend)
+		return o.ask(a, cmd.Name(), extendHeld)
 	}
 	return cmd
 }
 
-func newRelease(a *app) *cobra.Command {
+func newRelease(a *target.App) *cobra.Command {
 	o := &heldOptions{}
 	cmd := &cobra.Command{
 		Use: "release [flags] [NAME]", SuggestFor: []string{"unlock", "free"},
@@ -332,12 +333,12 @@ func newRelease(a *app) *cobra.Command {
 		Example: `  holdfast release`,
 	}
 	o.add(cmd.Flags())
-	level := cli.Verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(level(), o.read(cmd, args, os.Getenv)); err != nil {
 			return err
 		}
-		return o.ask(a, cmd.Name(), (*server).release)
+		return o.ask(a, cmd.Name(), releaseHeld)
 	}
 	return cmd
 }
@@ -345,15 +346,15 @@ func newRelease(a *app) *cobra.Command {
 // ask sends a request about the lock. If no answer comes, it sends it once more: both
 // requests have the effect of one.
 func (o *heldOptions) ask(
-	a *app, verb string, request func(*server, context.Context, *heldOptions) error,
+	a *target.App, verb string, request func(*target.Server, context.Context, *heldOptions) error,
 ) error {
-	s, err := a.open(holdfast.Config{}, verb)
+	s, err := a.Open(holdfast.Config{}, verb)
 	if err != nil {
 		return err
 	}
-	defer s.closeNodes() //nolint:errcheck // the process ends
+	defer s.CloseNodes() //nolint:errcheck // the process ends
 	for range 2 {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 		err = request(s, ctx, o)
 		cancel()
 		if !exit.Unreachable(err) {
@@ -361,7 +362,7 @@ func (o *heldOptions) ask(
 		}
 	}
 	if err != nil {
-		return s.explain(o.name, err)
+		return s.Explain(o.name, err)
 	}
 	return nil
 }
@@ -371,10 +372,10 @@ func (o *heldOptions) ask(
 const retention = 10 * time.Minute
 
 // extend renews the lease of one attempt.
-func (s *server) extend(ctx context.Context, o *heldOptions) error {
+func extendHeld(s *target.Server, ctx context.Context, o *heldOptions) error {
 	ttl := time.Duration(o.ttl)
 	ms := wire.Millis(ttl)
-	answer, err := s.store.Run(ctx, script.Renew, []string{wire.Key(s.prefix, o.name)},
+	answer, err := s.Store.Run(ctx, script.Renew, []string{wire.Key(s.Prefix, o.name)},
 		[]string{wire.Millis(retention), ms, wire.LeaseWord(o.id, ms, o.ownerArg(), ms)})
 	if err != nil {
 		return err
@@ -390,36 +391,36 @@ func (s *server) extend(ctx context.Context, o *heldOptions) error {
 	case !each[0].Held:
 		return o.lost("its lease has expired, it was released, or the server lost the record")
 	}
-	s.keepName(ctx, wire.Client(o.id), ttl)
+	keepName(s, ctx, wire.Client(o.id), ttl)
 	return nil
 }
 
 // release releases the hold of one attempt.
-func (s *server) release(ctx context.Context, o *heldOptions) error {
+func releaseHeld(s *target.Server, ctx context.Context, o *heldOptions) error {
 	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
 	args := []string{
 		o.id, wire.Number(number >> 10), wire.Millis(retention),
-		wire.ChannelPrefix(s.prefix, o.name, s.store.Sharded()),
+		wire.ChannelPrefix(s.Prefix, o.name, s.Store.Sharded()),
 	}
 	if owner := o.ownerArg(); owner != "" {
 		args = append(args, owner)
 	}
-	a, err := wire.Parsed(s.store.Run(ctx, script.Release, []string{wire.Key(s.prefix, o.name)}, args))
+	a, err := wire.Parsed(s.Store.Run(ctx, script.Release, []string{wire.Key(s.Prefix, o.name)}, args))
 	switch {
 	case err != nil:
 		return err
 	case a.Kind == wire.Held: // others of the same owner hold it
 		return nil
 	case a.Kind == wire.Released:
-		return s.checkOwner(ctx, o, number)
+		return checkOwner(s, ctx, o, number)
 	}
 	return o.lost("its lease had expired, an operator evicted the holder, or the server lost the record")
 }
 
 // checkOwner refuses a release that named another owner than acquire, or none. The server
 // takes it for the second release of a hold that has ended, but the hold goes on.
-func (s *server) checkOwner(ctx context.Context, o *heldOptions, token uint64) error {
-	state, err := s.client.Holders(ctx, o.name)
+func checkOwner(s *target.Server, ctx context.Context, o *heldOptions, token uint64) error {
+	state, err := s.Client.Holders(ctx, o.name)
 	if err != nil {
 		return nil //nolint:nilerr // it is released, as far as the server says
 	}
@@ -437,8 +438,8 @@ const shortestName = 15 * time.Minute
 
 // nameHolder registers a client whose process ends, so that status shows who it is for as
 // long as its lease lasts. Nothing depends on it.
-func (s *server) nameHolder(client string, ttl time.Duration, c wire.ClientLine) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+func nameHolder(s *target.Server, client string, ttl time.Duration, c wire.ClientLine) {
+	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
 	args := []string{
 		wire.Millis(max(shortestName, ttl+time.Minute)), wire.Encode(c.App), wire.Encode(c.Host), strconv.Itoa(c.PID),
@@ -449,16 +450,16 @@ func (s *server) nameHolder(client string, ttl time.Duration, c wire.ClientLine)
 			args = append(args, field, value)
 		}
 	}
-	_, _ = s.store.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.prefix, client)}, args)
+	_, _ = s.Store.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.Prefix, client)}, args)
 }
 
 // keepName makes the registration last as long as a lease that was extended.
-func (s *server) keepName(ctx context.Context, client string, ttl time.Duration) {
-	answer, err := s.store.Run(ctx, script.ReadClient, []string{wire.ClientKey(s.prefix, client)}, nil)
+func keepName(s *target.Server, ctx context.Context, client string, ttl time.Duration) {
+	answer, err := s.Store.Run(ctx, script.ReadClient, []string{wire.ClientKey(s.Prefix, client)}, nil)
 	if err != nil {
 		return
 	}
 	if c, known, err := wire.ParseClient(answer); err == nil && known {
-		s.nameHolder(client, ttl, c)
+		nameHolder(s, client, ttl, c)
 	}
 }

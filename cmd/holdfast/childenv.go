@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -27,9 +28,6 @@ const (
 	envLimit   = "HOLDFAST_LOCK_LIMIT"
 	envOwner   = "HOLDFAST_LOCK_OWNER"
 )
-
-// envPrefixOfKeys is the variable of --prefix.
-const envPrefixOfKeys = "HOLDFAST_PREFIX"
 
 // heldLock is what a command finds about its lock. The holder ID is not in it: with
 // that, a program can renew and release the lock.
@@ -91,7 +89,7 @@ func environment(base []string, g heldLock, options []string, passURL bool) []st
 		ours = append(ours, envOwner+"="+g.owner)
 	}
 	if g.prefix != "" {
-		ours = append(ours, envPrefixOfKeys+"="+g.prefix)
+		ours = append(ours, target.EnvPrefix+"="+g.prefix)
 	}
 	if !passURL && g.server != "" {
 		ours = append(ours, "HOLDFAST_REDIS="+g.server)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -67,7 +68,7 @@ func TestAHoldOfARunAroundThisOne(t *testing.T) {
 // The variables of every flag of every command end with this run, but for those of the flags that all commands
 // have, and of no flag.
 func TestACommandInheritsNoOptions(t *testing.T) {
-	root := newRoot(&app{log: "text", say: &say.Printer{W: io.Discard}})
+	root := newRoot(&target.App{Log: "text", Say: &say.Printer{W: io.Discard}})
 	var base, kept []string
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { kept = append(kept, cli.EnvName(f.Name)+"=1") })
 	kept = append(kept, cli.EnvPageToken+"=1", "HOLDFAST_VERSION=1", "REDIS_URL=x", "HOME=/")

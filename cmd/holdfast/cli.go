@@ -14,27 +14,21 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// app has what all commands share.
-type app struct {
-	say    *say.Printer
-	server serverFlags
-	log    say.Format
-}
-
 // execute runs the tool and returns its exit code.
 func execute(args []string) int {
-	a := &app{log: "text", say: &say.Printer{
+	a := &target.App{Log: "text", Say: &say.Printer{
 		W: os.Stderr, Level: say.Normal, Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}}
-	a.say.JSON = asksForJSON(args, os.Getenv(cli.EnvName("log-format"))) // until prepare has read the flags
+	a.Say.JSON = asksForJSON(args, os.Getenv(cli.EnvName("log-format"))) // until prepare has read the flags
 	root := newRoot(a)
 	root.SetArgs(cli.WithDashes(root, args))
 	err := cmp.Or(root.Execute(), say.Stdout.Failed)
 	if err != nil {
-		a.say.Fail(err)
+		a.Say.Fail(err)
 	}
 	return exit.Of(err)
 }
@@ -55,7 +49,7 @@ func asksForJSON(args []string, form string) bool {
 	return form == "json"
 }
 
-func newRoot(a *app) *cobra.Command {
+func newRoot(a *target.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Distributed locks on Redis and Valkey, from the shell",
@@ -82,7 +76,7 @@ checks the server.`,
 			if name := cmd.Name(); name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd {
 				return nil // the command that is completed does it
 			}
-			return a.prepare(cmd)
+			return prepare(a, cmd)
 		},
 	}
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
@@ -90,12 +84,14 @@ checks the server.`,
 	root.SetErr(os.Stderr)
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetGlobalNormalizationFunc(cli.FlagAlias)
-	a.server.add(root.PersistentFlags())
+	a.Server.Add(root.PersistentFlags())
 	end := help.Messages.In(root.PersistentFlags())
-	root.PersistentFlags().Var(&a.log, "log-format", "form of the messages on standard error")
+	root.PersistentFlags().Var(&a.Log, "log-format", "form of the messages on standard error")
 	end()
 	// The commands that take a name complete it from the server.
-	names := a.completeNames
+	names := func(cmd *cobra.Command, at int, wanted func(holdfast.LockInfo) bool) *cobra.Command {
+		return completeNames(a, cmd, at, wanted)
+	}
 	help.Install(root)
 	root.AddCommand(help.Hold.Commands(
 		names(newRun(a), 0, isLock), names(newEvery(a), 1, isJob), names(newElect(a), 0, isLock),
@@ -125,17 +121,17 @@ func refuseUnknownTopics(root *cobra.Command) {
 }
 
 // prepare applies the environment and the flags of all commands.
-func (a *app) prepare(cmd *cobra.Command) error {
+func prepare(a *target.App, cmd *cobra.Command) error {
 	if err := cli.CheckGiven(cmd.Flags()); err != nil {
 		return err
 	}
 	if err := cli.FromEnvironment(cmd, os.LookupEnv); err != nil {
 		return err
 	}
-	if err := wire.CheckPrefix(a.server.prefix); err != nil {
+	if err := wire.CheckPrefix(a.Server.Prefix); err != nil {
 		return exit.Usage("--prefix: "+err.Error(), "write a short word, as in --prefix staging")
 	}
-	a.say.JSON = a.log == "json"
+	a.Say.JSON = a.Log == "json"
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
 
 // completions are scripts of our own: those of cobra need the package bash-completion, and
@@ -64,7 +65,7 @@ const mostNames = 1000
 
 // completeNames makes a command complete a name from the server. at is the argument that is
 // the name; what follows it is completed as files.
-func (a *app) completeNames(cmd *cobra.Command, at int, wanted func(holdfast.LockInfo) bool) *cobra.Command {
+func completeNames(a *target.App, cmd *cobra.Command, at int, wanted func(holdfast.LockInfo) bool) *cobra.Command {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) (
 		names []string, what cobra.ShellCompDirective,
 	) {
@@ -75,7 +76,7 @@ func (a *app) completeNames(cmd *cobra.Command, at int, wanted func(holdfast.Loc
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		answer := make(chan []string, 1)
-		go func() { answer <- a.names(cmd, typed, wanted) }()
+		go func() { answer <- namesLike(a, cmd, typed, wanted) }()
 		select {
 		case names = <-answer:
 		case <-time.After(completeTime): // the process ends, and the request with it
@@ -87,20 +88,20 @@ func (a *app) completeNames(cmd *cobra.Command, at int, wanted func(holdfast.Loc
 
 // names are the names on the server that begin with what was typed. Without an answer there
 // is none: a completion has no place for an error.
-func (a *app) names(cmd *cobra.Command, typed string, wanted func(holdfast.LockInfo) bool) []string {
-	a.say = &say.Printer{W: io.Discard}
-	a.server.urls = unique(a.server.urls) // cobra reads the flags twice, and each --redis is one server more
-	if a.prepare(cmd) != nil {
+func namesLike(a *target.App, cmd *cobra.Command, typed string, wanted func(holdfast.LockInfo) bool) []string {
+	a.Say = &say.Printer{W: io.Discard}
+	a.Server.URLs = unique(a.Server.URLs) // cobra reads the flags twice, and each --redis is one server more
+	if prepare(a, cmd) != nil {
 		return nil
 	}
-	s, err := a.open(holdfast.Config{})
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 	defer cancel()
 	var names []string
-	for state, err := range s.client.List(ctx, globOf(typed)+"*") {
+	for state, err := range s.Client.List(ctx, globOf(typed)+"*") {
 		if err != nil {
 			continue // what else is found is right
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/adapter"
-	"github.com/holdfast-go/holdfast/quorum"
 )
 
 const doctorLong = `doctor reads how the server is set up, and says what threatens locks there and how to
@@ -66,13 +66,13 @@ const byURL = "url"
 
 // diagnosis is one call of holdfast doctor.
 type diagnosis struct {
-	*app
+	*target.App
 	json, strict bool
 	acl          string
 }
 
-func newDoctor(a *app) *cobra.Command {
-	d := &diagnosis{app: a}
+func newDoctor(a *target.App) *cobra.Command {
+	d := &diagnosis{App: a}
 	cmd := &cobra.Command{
 		Use:        "doctor [flags]",
 		SuggestFor: []string{"check", "diagnose"},
@@ -95,7 +95,7 @@ func newDoctor(a *app) *cobra.Command {
 	flags.StringVar(&d.acl, "acl", "", "print the least privilege, for: "+strings.Join(doctor.Topologies, ", "))
 	flags.Lookup("acl").NoOptDefVal = byURL
 	cli.Rename(flags, map[string]string{"acl": "TOPOLOGY"})
-	level := cli.Verbosity(a.say, flags)
+	level := cli.Verbosity(a.Say, flags)
 	flags.Lookup("quiet").Usage = "print only problems and warnings"
 	flags.Lookup("verbose").Usage = "print the checks that found nothing, too"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -111,27 +111,27 @@ func (d *diagnosis) run(w io.Writer) error {
 	if d.acl != "" {
 		return d.printACL(w)
 	}
-	s, err := d.open(holdfast.Config{})
+	s, err := d.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
-	defer s.close(ctx)
+	defer s.Close(ctx)
 	var nodes []doctor.Node
-	for i, n := range s.nodes {
-		nodes = append(nodes, nodesOf(ctx, n, s.targets[i])...)
+	for i, n := range s.Nodes {
+		nodes = append(nodes, nodesOf(ctx, n, s.Targets[i])...)
 	}
-	fleet := doctor.Fleet{Nodes: readAll(ctx, nodes, d.server.prefix), Quorum: s.quorum != nil}
+	fleet := doctor.Fleet{Nodes: readAll(ctx, nodes, d.Server.Prefix), Quorum: s.Quorum != nil}
 	if err := nobody(fleet.Nodes); err != nil {
-		return s.explain("", known(err))
+		return s.Explain("", known(err))
 	}
 	for i := range fleet.Nodes {
 		unreached(&fleet.Nodes[i], nodes[i].TLS)
 	}
-	if mode := fleet.Nodes[0].Mode(); s.targets[0].topology == inCluster && mode != "" && mode != "cluster" {
-		return s.noCluster()
+	if mode := fleet.Nodes[0].Mode(); s.Targets[0].Topology == target.InCluster && mode != "" && mode != "cluster" {
+		return s.NoCluster()
 	}
-	for i, n := range s.nodesOfQuorum(ctx) {
+	for i, n := range s.NodesOfQuorum(ctx) {
 		if n.Answers && !n.Counts {
 			fleet.Nodes[i].Out = n.Why
 		}
@@ -148,41 +148,28 @@ func (d *diagnosis) run(w io.Writer) error {
 	return err
 }
 
-// nodesOfQuorum reads the servers as a quorum sees them. It returns nothing for any other
-// topology, and if they cannot be read: then other checks say why.
-func (s *server) nodesOfQuorum(ctx context.Context) []quorum.NodeInfo {
-	if s.quorum == nil {
-		return nil
-	}
-	infos, err := s.quorum.ReadNodes(ctx, s.prefix)
-	if err != nil {
-		return nil
-	}
-	return infos
-}
-
 func (d *diagnosis) printACL(w io.Writer) error {
 	if d.json || d.strict {
 		return exit.Usage("--acl cannot be combined with --json or --strict: it contacts no server",
 			"write holdfast doctor --acl")
 	}
-	s, err := d.locate(os.LookupEnv)
+	s, err := d.Locate(os.LookupEnv)
 	if err != nil {
 		return err
 	}
 	topology := d.acl
-	switch first := s.targets[0].topology; {
+	switch first := s.Targets[0].Topology; {
 	case topology != byURL:
-	case len(s.targets) > 1:
+	case len(s.Targets) > 1:
 		topology = "quorum"
-	case first == bySentinel:
+	case first == target.BySentinel:
 		topology = "sentinel"
-	case first == inCluster:
+	case first == target.InCluster:
 		topology = "cluster"
 	default:
 		topology = "server"
 	}
-	line, err := doctor.ACL(s.targets[0].options.Username, d.server.prefix, topology)
+	line, err := doctor.ACL(s.Targets[0].Options.Username, d.Server.Prefix, topology)
 	if err != nil {
 		return exit.Usage("--acl: "+err.Error(), "write --acl, or --acl=cluster")
 	}
@@ -192,10 +179,10 @@ func (d *diagnosis) printACL(w io.Writer) error {
 
 // nodesOf lists the servers behind a URL: of a Cluster, every primary that the nodes name. If
 // they name none, it is the first server of the URL, which says why.
-func nodesOf(ctx context.Context, n node, t *target) []doctor.Node {
-	cluster, ok := n.rdb.(*redis.ClusterClient)
+func nodesOf(ctx context.Context, n target.Node, t *target.Target) []doctor.Node {
+	cluster, ok := n.Conn.(*redis.ClusterClient)
 	if !ok {
-		return []doctor.Node{nodeOf(n.address, n.rdb.(*redis.Client))}
+		return []doctor.Node{nodeOf(n.Address, n.Conn.(*redis.Client))}
 	}
 	var mu sync.Mutex // guards nodes
 	var nodes []doctor.Node
@@ -206,7 +193,7 @@ func nodesOf(ctx context.Context, n node, t *target) []doctor.Node {
 		return nil
 	})
 	if err != nil || len(nodes) == 0 {
-		return []doctor.Node{nodeOf(n.address, t.single().(*redis.Client))}
+		return []doctor.Node{nodeOf(n.Address, t.Single().(*redis.Client))}
 	}
 	slices.SortFunc(nodes, func(a, b doctor.Node) int { return strings.Compare(a.Address, b.Address) })
 	return nodes
@@ -263,13 +250,13 @@ func unreached(f *doctor.Facts, secure bool) {
 	}
 	if refused := adapter.TLSRefusal(f.Unreachable); refused != nil {
 		var why string
-		why, f.Fix = tlsFailure(refused)
+		why, f.Fix = target.TLSFailure(refused)
 		f.Unreachable, f.Secure = errors.New(why), true
 		return
 	}
-	why := cause(f.Unreachable)
+	why := target.Cause(f.Unreachable)
 	f.Unreachable = errors.New(why)
-	if other := otherScheme(why, secure); other != "" {
+	if other := target.OtherScheme(why, secure); other != "" {
 		f.Fix = "start the server, or correct its address" + other
 	}
 }
@@ -285,7 +272,7 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 		servers[one] = append(servers[one], say.OneLine(f.Server))
 	}
 	for _, f := range r.Findings {
-		if f.Severity == doctor.Info && d.say.Level == say.Quiet {
+		if f.Severity == doctor.Info && d.Say.Level == say.Quiet {
 			continue
 		}
 		where, one := "", f
@@ -303,11 +290,11 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 		}
 		fixes.WriteString(f.Fix + "\n")
 	}
-	if d.say.Level == say.Quiet {
+	if d.Say.Level == say.Quiet {
 		return b.String()
 	}
 	for i := range fleet.Nodes {
-		describe(&b, &fleet.Nodes[i], r.Checks[i], d.say.Level == say.Verbose)
+		describe(&b, &fleet.Nodes[i], r.Checks[i], d.Say.Level == say.Verbose)
 	}
 	if strings.Contains(fixes.String(), "CONFIG SET ") {
 		b.WriteString("hint: CONFIG SET lasts until the server restarts; CONFIG REWRITE keeps it\n")

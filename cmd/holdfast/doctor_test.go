@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -20,11 +21,11 @@ import (
 
 // Each primary of a Cluster has settings and users of its own.
 func TestDoctorReadsEachPrimaryOfACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t, redistest.Tenant(defaultPrefix))
+	cluster := redistest.StartCluster(t, redistest.Tenant(target.DefaultPrefix))
 	s := opened(t, cluster.Nodes[0])
-	nodes := nodesOf(t.Context(), s.nodes[0], s.targets[0])
+	nodes := nodesOf(t.Context(), s.Nodes[0], s.Targets[0])
 	var addrs []string
-	for i, f := range readAll(t.Context(), nodes, defaultPrefix) {
+	for i, f := range readAll(t.Context(), nodes, target.DefaultPrefix) {
 		if f.Unreachable != nil || f.Probe == nil || !f.Probe.Cluster || !f.Local || len(f.Probe.Missing) > 0 {
 			t.Errorf("%s: %+v", f.Address, f)
 		}
@@ -38,23 +39,23 @@ func TestDoctorReadsEachPrimaryOfACluster(t *testing.T) {
 // A node that knows no primary is read itself: it says what is wrong.
 func TestDoctorReadsANodeWithoutSlots(t *testing.T) {
 	node := redistest.Start(t, redistest.Args("--cluster-enabled", "yes"), redistest.BusPort(),
-		redistest.Tenant(defaultPrefix), redistest.Allow("+info", "+cluster|info"))
+		redistest.Tenant(target.DefaultPrefix), redistest.Allow("+info", "+cluster|info"))
 	s := opened(t, node)
-	facts := readAll(t.Context(), nodesOf(t.Context(), s.nodes[0], s.targets[0]), defaultPrefix)
+	facts := readAll(t.Context(), nodesOf(t.Context(), s.Nodes[0], s.Targets[0]), target.DefaultPrefix)
 	report := doctor.Examine(doctor.Fleet{Nodes: facts})
 	assert.False(t, len(facts) != 1 || report.Checks[0]["cluster"] != "problem", "%+v", report)
 }
 
 // opened is what a command has of a server.
-func opened(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *server {
+func opened(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *target.Server {
 	t.Helper()
 	t.Setenv("SSL_CERT_FILE", on.CAFile())
-	a := &app{say: &say.Printer{W: io.Discard}}
-	a.server.add(pflag.NewFlagSet("test", pflag.ContinueOnError))
-	a.server.urls = commandline.URLs{on.URL()}
-	s, err := a.open(append(cfg, holdfast.Config{})[0])
+	a := &target.App{Say: &say.Printer{W: io.Discard}}
+	a.Server.Add(pflag.NewFlagSet("test", pflag.ContinueOnError))
+	a.Server.URLs = commandline.URLs{on.URL()}
+	s, err := a.Open(append(cfg, holdfast.Config{})[0])
 	assert.Must(t, err)
-	t.Cleanup(func() { s.close(context.Background()) })
+	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 
@@ -74,9 +75,9 @@ func TestDoctorSaysWhyOneOfSeveralServersCannotBeRead(t *testing.T) {
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true,
 			"TLS fails: failed to verify certificate: x509: certificate signed by unknown authority",
 			"name the authority with --cacert"},
-		{io.EOF, false, "no server answers: " + hungUp,
+		{io.EOF, false, "no server answers: " + target.HungUp,
 			"start the server, or correct its address; if it has TLS, write rediss:// in place of redis://"},
-		{io.EOF, true, "no server answers: " + hungUp, "start the server, or correct its address"},
+		{io.EOF, true, "no server answers: " + target.HungUp, "start the server, or correct its address"},
 	} {
 		f := doctor.Facts{Unreachable: c.err}
 		unreached(&f, c.secure)

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -82,7 +83,7 @@ type electOptions struct {
 	state   string
 }
 
-func newElect(a *app) *cobra.Command {
+func newElect(a *target.App) *cobra.Command {
 	o := &electOptions{}
 	cmd := &cobra.Command{
 		Use:     "elect [flags] NAME [VALUE] [-- COMMAND [ARG...]]",
@@ -109,15 +110,15 @@ func newElect(a *app) *cobra.Command {
 }
 
 // candidate campaigns, runs the command as the leader, and resigns.
-func (o *electOptions) candidate(a *app, r *run) (code int, reason string, err error) {
+func (o *electOptions) candidate(a *target.App, r *run) (code int, reason string, err error) {
 	r.get = func(c *holdfast.Client, options []holdfast.QueueOption) acquirer { return o.campaign(c, r, options) }
 	if len(r.argv()) == 0 {
-		r.bare = func() error { return o.leads(say.Stdout, r.held.tokens[0], r.server.client.ID()) }
+		r.bare = func() error { return o.leads(say.Stdout, r.held.tokens[0], r.server.Client.ID()) }
 	}
 	if o.state == "" {
 		return r.carryOut(a)
 	}
-	r.prefix = a.server.prefix
+	r.prefix = a.Server.Prefix
 	var sig os.Signal
 	r.state, sig, err = r.openState(o.state, r.prefix)
 	switch {
@@ -236,25 +237,25 @@ func (o *electOptions) leads(w io.Writer, term uint64, client string) error {
 }
 
 // runObserve prints the leader and every change of it until a signal ends it.
-func runObserve(a *app, o *electOptions, w io.Writer) error {
-	s, err := a.open(holdfast.Config{TTL: time.Duration(o.ttl), App: o.app}, o.uses()...)
+func runObserve(a *target.App, o *electOptions, w io.Writer) error {
+	s, err := a.Open(holdfast.Config{TTL: time.Duration(o.ttl), App: o.app}, o.uses()...)
 	if err != nil {
 		return err
 	}
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 		defer cancel()
-		s.close(ctx)
+		s.Close(ctx)
 	}()
-	for now, err := range s.client.Election(o.names[0]).Observe(ctx) {
+	for now, err := range s.Client.Election(o.names[0]).Observe(ctx) {
 		var failed error
 		if err != nil {
-			if failed = s.explain(o.names[0], err); exit.Of(failed) != exit.CodeUnreachable {
+			if failed = s.Explain(o.names[0], err); exit.Of(failed) != exit.CodeUnreachable {
 				return failed
 			}
-			a.say.Away(failed, "waiting for the server")
+			a.Say.Away(failed, "waiting for the server")
 		}
 		if err := o.observed(w, now, failed != nil); err != nil {
 			return err

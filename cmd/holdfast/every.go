@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -72,7 +73,7 @@ type everyOptions struct {
 	reschedule bool
 }
 
-func newEvery(a *app) *cobra.Command {
+func newEvery(a *target.App) *cobra.Command {
 	o := &everyOptions{}
 	cmd := &cobra.Command{
 		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]",
@@ -161,17 +162,17 @@ type turn struct {
 var errGivesBack = errors.New("the run gives its period back")
 
 // carryOut is the whole of holdfast every. It returns the exit code and its reason.
-func (j *job) carryOut(a *app) (code int, reason string, err error) {
+func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 	if j.path, err = proc.Look(j.argv()[0]); err != nil {
 		return proc.StartCode(err), "not-started", j.cannotStart(err)
 	}
-	if j.server, err = a.open(j.config(), j.uses()...); err != nil {
+	if j.server, err = a.Open(j.config(), j.uses()...); err != nil {
 		return 0, "", err
 	}
 	defer j.close()
 	name := j.names[0]
-	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.server.prefix, name)}, mode: "exclusive",
-		ttl: time.Duration(j.ttl), server: j.server.public, prefix: j.server.inner(), chain: os.Getenv(envChain)}
+	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.Server.Prefix, name)}, mode: "exclusive",
+		ttl: time.Duration(j.ttl), server: j.server.Public, prefix: j.server.Inner(), chain: os.Getenv(envChain)}
 	if j.splay > 0 {
 		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil { //nolint:gosec // it spreads load
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
@@ -189,9 +190,9 @@ func (j *job) carryOut(a *app) (code int, reason string, err error) {
 	if j.wait > 0 {
 		options = append(options, holdfast.MaxWait(time.Duration(j.wait)))
 	}
-	p := j.server.client.Periodic(name, time.Duration(j.every.period), options...)
+	p := j.server.Client.Periodic(name, time.Duration(j.every.period), options...)
 	if j.every.reschedule {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 		defer cancel()
 		if err := p.Reschedule(ctx); err != nil {
 			return 0, "", j.explain(err)
@@ -210,7 +211,7 @@ func (j *job) explain(err error) error {
 		return exit.With(exit.CodeUsage, err, "write the same PERIOD and --start-at on all machines; "+
 			"--reschedule changes what the server knows")
 	}
-	return j.server.explainJob(j.names[0], err)
+	return j.server.ExplainJob(j.names[0], err)
 }
 
 // begin is the library's function: it passes its turn on, and waits until the run has ended.
@@ -252,7 +253,7 @@ func (j *job) ended(code int, reason string, err error) (int, string, error) {
 		return int(j.lostCode), "lost", nil
 	default:
 		j.say.Warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
-			"cannot release %s: %s", quoted(j.names), cause(err))
+			"cannot release %s: %s", quoted(j.names), target.Cause(err))
 	}
 	return code, reason, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -62,7 +63,7 @@ type evictOptions struct {
 	force, job        bool
 }
 
-func newEvict(a *app) *cobra.Command {
+func newEvict(a *target.App) *cobra.Command {
 	o := &evictOptions{}
 	cmd := &cobra.Command{
 		Use:     "evict [flags] NAME",
@@ -83,7 +84,7 @@ func newEvict(a *app) *cobra.Command {
 	flags.BoolVar(&o.job, "job", false, "with --force: the record of the periodic job, and not of the lock")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	cli.Rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
-	level := cli.Verbosity(a.say, flags)
+	level := cli.Verbosity(a.Say, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
@@ -97,7 +98,7 @@ func newEvict(a *app) *cobra.Command {
 	return cmd
 }
 
-func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) error {
+func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Writer) error {
 	if err := wire.CheckName(name); err != nil {
 		return exit.Usage("lock name: "+err.Error(), "")
 	}
@@ -120,32 +121,32 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 				"copy it from holdfast status "+cli.Operand(name))
 		}
 	}
-	s, err := a.open(holdfast.Config{})
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
-	defer s.closeSoon()
+	defer s.CloseSoon()
 	if o.force {
 		return o.remove(a, s, name, in, w)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
-	state, err := o.read(s.client)(ctx, name)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	state, err := o.read(s.Client)(ctx, name)
 	var job holdfast.JobInfo
 	if err == nil && (o.asJSON || !state.Held()) {
-		job, _ = s.client.InspectJob(ctx, name) // what is no job has no run
+		job, _ = s.Client.InspectJob(ctx, name) // what is no job has no run
 	}
 	cancel()
 	switch {
 	case err != nil:
-		return s.explain(name, err)
+		return s.Explain(name, err)
 	case !state.Held() && job.Run != nil:
 		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks", name, briefly(*job.Run))
 		return exit.Usage(text, "stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {
-			a.mayBePattern(name)
+			mayBePattern(a, name)
 		}
-		return o.print(w, a.server.prefix, state, job, 0)
+		return o.print(w, a.Server.Prefix, state, job, 0)
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
 		// Evict the present holder, and not a client that acquires the lock while we ask.
 		e.Token = state.Holders[0].Token
@@ -153,18 +154,18 @@ func runEvict(a *app, o *evictOptions, name string, in io.Reader, w io.Writer) e
 	if err := o.confirm(state, holdfast.JobInfo{}, nil, in, w); err != nil {
 		return err
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
+	ctx, cancel = context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
-	n, err := s.client.Evict(ctx, name, e)
+	n, err := s.Client.Evict(ctx, name, e)
 	switch {
 	case err != nil:
-		return s.explain(name, err)
+		return s.Explain(name, err)
 	case n == 0:
 		return exit.With(exit.CodeBusy,
 			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
 			"holdfast status "+cli.Operand(name)+" shows who holds it now")
 	}
-	return o.print(w, a.server.prefix, state, job, n)
+	return o.print(w, a.Server.Prefix, state, job, n)
 }
 
 // read reads the lock: only --json shows the waiters.
@@ -182,16 +183,16 @@ func hasNoRecord(err error) bool {
 }
 
 // remove removes the record of a lock or of a job, whether or not it can be read.
-func (o *evictOptions) remove(a *app, s *server, name string, in io.Reader, w io.Writer) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+func (o *evictOptions) remove(a *target.App, s *target.Server, name string, in io.Reader, w io.Writer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
 	state, job, cannot := holdfast.LockInfo{Name: name}, holdfast.JobInfo{Name: name}, error(nil)
-	explain := s.explain
+	explain := s.Explain
 	if o.job {
-		explain = s.explainJob
-		job, cannot = s.client.InspectJob(ctx, name)
+		explain = s.ExplainJob
+		job, cannot = s.Client.InspectJob(ctx, name)
 	} else {
-		state, cannot = o.read(s.client)(ctx, name)
+		state, cannot = o.read(s.Client)(ctx, name)
 	}
 	if cannot != nil && !hasNoRecord(cannot) {
 		return explain(name, cannot)
@@ -199,19 +200,19 @@ func (o *evictOptions) remove(a *app, s *server, name string, in io.Reader, w io
 	if err := o.confirm(state, job, cannot, in, w); err != nil {
 		return err
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 2*closeTimeout)
+	ctx, cancel = context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
 	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, Force: true, Job: o.job}
-	n, err := s.client.Evict(ctx, name, e)
+	n, err := s.Client.Evict(ctx, name, e)
 	if err != nil {
 		return explain(name, err)
 	}
 	if n == 0 && !o.job {
-		if _, err := s.client.InspectJob(ctx, name); hasNoRecord(err) {
-			a.say.Warnf("write --job, too, to remove the record of the job", "%s", say.Plain(err))
+		if _, err := s.Client.InspectJob(ctx, name); hasNoRecord(err) {
+			a.Say.Warnf("write --job, too, to remove the record of the job", "%s", say.Plain(err))
 		}
 	}
-	return o.print(w, a.server.prefix, state, job, n)
+	return o.print(w, a.Server.Prefix, state, job, n)
 }
 
 // evictedJSON is the JSON of evict: a contract, described in evictLong.

@@ -41,7 +41,7 @@ type graphDeadlockJSON struct {
 // printGraph prints the waits-for graph of the locks that match.
 func (l *lister) printGraph(ctx context.Context) error {
 	var locks []holdfast.LockInfo
-	bad, listErr := l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
+	bad, listErr := eachLock(l.server, ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if bad == nil {
 			locks = append(locks, state)
 		}
@@ -50,7 +50,7 @@ func (l *lister) printGraph(ctx context.Context) error {
 		return listErr
 	}
 	slices.SortFunc(locks, func(a, b holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
-	deadlocks, err := confirmed(ctx, l.server.client, holdfast.Deadlocks(locks))
+	deadlocks, err := confirmed(ctx, l.server.Client, holdfast.Deadlocks(locks))
 	if err != nil {
 		return cmp.Or(listErr, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -28,14 +29,14 @@ func (d deadlocked) Observe(e holdfast.Event) {
 // Two clients hold a lock each and wait for that of the other: list --graph shows the waiters
 // and what they hold, and names the deadlock. Once it is over, nobody waits.
 func TestTheGraphShowsADeadlock(t *testing.T) {
-	on := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
+	on := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
 	s := opened(t, on)
 	ctx, cancel := context.WithCancel(t.Context())
 	found := make(deadlocked, 1)
 	ended := make(chan error, 2)
 	var calls []func()
 	for _, names := range [][]string{{"x", "y"}, {"y", "x"}} {
-		c := opened(t, on, holdfast.Config{App: "app-" + names[0], Observer: found, TTL: 3 * time.Second}).client
+		c := opened(t, on, holdfast.Config{App: "app-" + names[0], Observer: found, TTL: 3 * time.Second}).Client
 		first, err := c.Mutex(names[0]).Lock(ctx)
 		assert.Must(t, err)
 		calls = append(calls, func() {

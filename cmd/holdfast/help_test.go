@@ -13,12 +13,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // eachCommand visits the commands that a user sees.
 func eachCommand(visit func(cmd *cobra.Command)) {
-	root := newRoot(&app{say: &say.Printer{}})
+	root := newRoot(&target.App{Say: &say.Printer{}})
 	visit(root)
 	for _, cmd := range root.Commands() {
 		if !cmd.Hidden && cmd.Name() != "help" {
@@ -67,7 +68,7 @@ func TestTheShortHelpIsShort(t *testing.T) {
 // man(1) does not break the lines of a table.
 func TestEveryCommandHasAManPage(t *testing.T) {
 	dir := t.TempDir()
-	root := newRoot(&app{say: &say.Printer{}})
+	root := newRoot(&target.App{Say: &say.Printer{}})
 	assert.Must(t, help.WriteMan(root, dir))
 	macros := regexp.MustCompile(`^\.(TH|SH|PP|TP|B|BR|br|nf|fi)( |$)`)
 	shown := regexp.MustCompile(`\\(e|-|&|\[u\w+\])`)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
@@ -17,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -43,7 +42,7 @@ redislock, Redisson or SET NX PX, inspect shows that.
 Exit code: 0, whether the lock is held or free. For others, see
 holdfast help exit-codes.`
 
-func newInspect(a *app) *cobra.Command {
+func newInspect(a *target.App) *cobra.Command {
 	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "inspect [flags] NAME",
@@ -66,16 +65,16 @@ func newInspect(a *app) *cobra.Command {
 	return cmd
 }
 
-func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
-	return a.look(name, true, func(
-		ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo,
+func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
+	return lookAt(a, name, true, func(
+		ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
 	) error {
-		foreign := s.foreignBeside(ctx, state, job)
-		cycle, err := deadlockOf(ctx, s.client, state)
+		foreign := foreignBeside(s, ctx, state, job)
+		cycle, err := deadlockOf(ctx, s.Client, state)
 		if err != nil {
-			return s.explain(name, err)
+			return s.Explain(name, err)
 		}
-		key := wire.Key(s.prefix, name)
+		key := wire.Key(s.Prefix, name)
 		switch {
 		case foreign != nil && asJSON:
 			return screen.WriteJSON(w, foreignRow(*foreign).state)
@@ -83,7 +82,7 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 			return printForeign(w, name, *foreign)
 		case asJSON:
 			return screen.WriteJSON(w, inspectJSON{
-				stateWithJob(state, job, key), cycleJSON(cycle), s.nodesAsJSON(ctx),
+				stateWithJob(state, job, key), cycleJSON(cycle), nodesAsJSON(s, ctx),
 			})
 		}
 		if err := printState(w, state, job, true); err != nil {
@@ -97,12 +96,12 @@ func runInspect(a *app, name string, asJSON bool, w io.Writer) error {
 			fmt.Fprintf(&b, "  attempt  %s\n", say.OneLine(h.HolderID))
 		}
 		fmt.Fprintf(&b, "  fence    %d\n  key      %s\n", state.Fence, say.OneLine(key))
-		infos := s.nodesOfQuorum(ctx)
+		infos := s.NodesOfQuorum(ctx)
 		for i, n := range infos {
-			fmt.Fprintf(&b, "  server   %s %s\n", s.nodes[i].address, nodeText(n))
+			fmt.Fprintf(&b, "  server   %s %s\n", s.Nodes[i].Address, nodeText(n))
 		}
 		if len(infos) == 0 {
-			fmt.Fprintf(&b, "  server   %s\n", s.whereIs(ctx, key))
+			fmt.Fprintf(&b, "  server   %s\n", s.WhereIs(ctx, key))
 		}
 		_, err = io.WriteString(w, b.String())
 		return err
@@ -114,24 +113,6 @@ func printForeign(w io.Writer, name string, f survey.Foreign) error {
 	_, err := fmt.Fprintf(w, "%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
 		say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), length(f.Remaining))
 	return err
-}
-
-// whereIs is the address, and the server behind it that has the key now, if Sentinels or a
-// Cluster name that.
-func (s *server) whereIs(ctx context.Context, key string) string {
-	if cluster, ok := s.nodes[0].rdb.(*redis.ClusterClient); ok {
-		if one, err := cluster.MasterForKey(ctx, key); err == nil {
-			return s.address + ", now at " + one.Options().Addr
-		}
-	}
-	if t := s.targets[0]; t.topology == bySentinel {
-		for _, addr := range t.addrs() {
-			if primary, err := t.askSentinel(ctx, addr, s.sentinel); err == nil && len(primary) == 2 {
-				return s.address + ", now at " + net.JoinHostPort(primary[0], primary[1])
-			}
-		}
-	}
-	return s.address
 }
 
 // The JSON of inspect: a contract, described in inspectLong.
@@ -153,11 +134,11 @@ type (
 )
 
 // nodesAsJSON are the servers of a quorum: never null.
-func (s *server) nodesAsJSON(ctx context.Context) []nodeJSON {
+func nodesAsJSON(s *target.Server, ctx context.Context) []nodeJSON {
 	list := []nodeJSON{}
-	for i, n := range s.nodesOfQuorum(ctx) {
+	for i, n := range s.NodesOfQuorum(ctx) {
 		list = append(list, nodeJSON{
-			s.nodes[i].address, n.Answers, n.Counts, n.Why,
+			s.Nodes[i].Address, n.Answers, n.Counts, n.Why,
 			inMillis(n.RoundTrip), inMillis(n.ClockOffset), inMillis(n.ClockError),
 		})
 	}
@@ -188,17 +169,17 @@ func kindOfForeign(kind string) string {
 }
 
 // foreignBeside reads the key of that name as the lock of another library, if the lock has no record.
-func (s *server) foreignBeside(ctx context.Context, state holdfast.LockInfo, job holdfast.JobInfo) *survey.Foreign {
+func foreignBeside(s *target.Server, ctx context.Context, state holdfast.LockInfo, job holdfast.JobInfo) *survey.Foreign {
 	if state.Held() || state.Fence != 0 || job.Known() {
 		return nil
 	}
-	return s.foreign(ctx, state.Name)
+	return foreignAt(s, ctx, state.Name)
 }
 
 // foreign reads the key of that name as the lock of another library; nil if it is none, or
 // cannot be read.
-func (s *server) foreign(ctx context.Context, key string) (found *survey.Foreign) {
-	err := survey.ReadForeign(ctx, s.rdbs(), key, func(f survey.Foreign) { found = &f })
+func foreignAt(s *target.Server, ctx context.Context, key string) (found *survey.Foreign) {
+	err := survey.ReadForeign(ctx, s.Conns(), key, func(f survey.Foreign) { found = &f })
 	if err != nil {
 		return nil // the user may not read other keys
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
@@ -21,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
@@ -84,7 +84,7 @@ func (f *outputForm) Set(s string) error {
 	return nil
 }
 
-func newList(a *app) *cobra.Command {
+func newList(a *target.App) *cobra.Command {
 	o := &listOptions{output: "table"}
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -204,14 +204,14 @@ var listColumns = []column{
 // showAfter is how long list collects rows before it shows the first ones.
 const showAfter = 500 * time.Millisecond
 
-func runList(a *app, o *listOptions, w io.Writer) error {
-	s, err := a.open(holdfast.Config{})
+func runList(a *target.App, o *listOptions, w io.Writer) error {
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
-	defer s.closeSoon()
+	defer s.CloseSoon()
 	l := &lister{listOptions: o, app: a, server: s, w: w, rows: make(chan row)}
 	if o.graph {
 		err := l.printGraph(ctx)
@@ -219,7 +219,7 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 			return exit.Silent(exit.CodeSignal + int(by.Signal))
 		}
 		if err != nil {
-			return s.explain("", err)
+			return s.Explain("", err)
 		}
 		return nil
 	}
@@ -234,31 +234,16 @@ func runList(a *app, o *listOptions, w io.Writer) error {
 		return exit.Silent(exit.CodeSignal + int(by.Signal))
 	}
 	if scanErr != nil {
-		return s.explain("", scanErr)
+		return s.Explain("", scanErr)
 	}
 	return cmp.Or(err, l.bad.err())
-}
-
-// closeSoon closes the server within a bounded time.
-func (s *server) closeSoon() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	s.close(ctx)
-}
-
-// rdbs are the connections to all nodes.
-func (s *server) rdbs() (list []redis.UniversalClient) {
-	for _, n := range s.nodes {
-		list = append(list, n.rdb)
-	}
-	return list
 }
 
 // lister is one run of list.
 type lister struct {
 	*listOptions
-	app    *app
-	server *server
+	app    *target.App
+	server *target.Server
 	w      io.Writer
 	rows   chan row
 	bad    unreadable
@@ -269,15 +254,15 @@ type lister struct {
 func (l *lister) scan(ctx context.Context) (err error) {
 	if l.foreign {
 		pattern := cmp.Or(l.pattern, "*")
-		return survey.ScanForeign(ctx, l.server.rdbs(), pattern, &l.server.looked, func(list []survey.Foreign) error {
+		return survey.ScanForeign(ctx, l.server.Conns(), pattern, &l.server.Looked, func(list []survey.Foreign) error {
 			for _, f := range list {
 				l.rows <- foreignRow(f)
 			}
 			return nil
 		})
 	}
-	l.bad, err = l.server.each(ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
-		if r := l.server.row(state, bad); l.wants(r) {
+	l.bad, err = eachLock(l.server, ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
+		if r := rowOf(l.server, state, bad); l.wants(r) {
 			l.rows <- r
 		}
 	})
@@ -285,8 +270,8 @@ func (l *lister) scan(ctx context.Context) (err error) {
 }
 
 // row is the row of a lock or job. bad is why its record cannot be read.
-func (s *server) row(state holdfast.LockInfo, bad *exit.Error) row {
-	lines := lockjson.Of(state, s.keyOf(state))
+func rowOf(s *target.Server, state holdfast.LockInfo, bad *exit.Error) row {
+	lines := lockjson.Of(state, recordKey(s, state))
 	if state.Job != nil {
 		lines.Job = lockjson.OfJob(*state.Job)
 	}
@@ -414,7 +399,7 @@ func (l *lister) begin(held []row) error {
 }
 
 func (l *lister) showsProgress() bool {
-	return l.output != "json" && l.app.say.Terminal && l.app.say.Level >= say.Normal
+	return l.output != "json" && l.app.Say.Terminal && l.app.Say.Level >= say.Normal
 }
 
 // listProgress is a line at the terminal that tells how far a long scan is.
@@ -429,9 +414,9 @@ func (p *listProgress) show(ctx context.Context, found int) {
 		return
 	}
 	if p.total == 0 {
-		p.total = survey.Size(ctx, p.server.rdbs())
+		p.total = survey.Size(ctx, p.server.Conns())
 	}
-	looked := min(p.server.looked.Load(), p.total)
+	looked := min(p.server.Looked.Load(), p.total)
 	fmt.Fprintf(os.Stderr, "\r\x1b[Klooked at %d of %d keys, found %d", looked, p.total, found)
 	p.shown = true
 }

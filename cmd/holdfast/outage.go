@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
 
 const (
@@ -111,7 +112,7 @@ func (v *vigil) keep(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		err := v.run.server.answers(ctx, v.run.names[0])
+		err := serverAnswers(v.run.server, ctx, v.run.names[0])
 		if ctx.Err() != nil {
 			return
 		}
@@ -121,7 +122,7 @@ func (v *vigil) keep(ctx context.Context) {
 		tell, next := v.outage.look(time.Now(), err == nil)
 		if tell {
 			v.refused = nil // whether it is over, only the next request of the acquisition tells
-			v.run.say.Away(v.run.server.explain(v.run.names[0], err), v.text(time.Now()))
+			v.run.say.Away(v.run.server.Explain(v.run.names[0], err), v.text(time.Now()))
 		}
 		if err != nil || v.idle {
 			timer.Reset(next)
@@ -140,11 +141,11 @@ func (v *vigil) text(now time.Time) string {
 
 // answers asks the servers of each form of a lock, and returns the error if one of them does not answer. A refusal
 // is an answer.
-func (s *server) answers(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+func serverAnswers(s *target.Server, ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, target.CloseTimeout)
 	defer cancel()
-	for _, form := range s.forms() {
-		_, err := form.client.Holders(ctx, s.nameIn(form.client, name))
+	for _, form := range s.Forms() {
+		_, err := form.Client.Holders(ctx, s.NameIn(form.Client, name))
 		if exit.Of(err) == exit.CodeUnreachable {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/memstore"
@@ -83,7 +84,7 @@ func (w *timed) Write(b []byte) (int, error) {
 // A run waits in the queue, its server goes away and comes back, and goes away again: what is printed, and when.
 func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		at, err := parseTarget("redis://h:1")
+		at, err := target.Parse("redis://h:1")
 		assert.Must(t, err)
 		store := &awayStore{Store: memstore.New()}
 		c, err := holdfast.New(store, holdfast.Config{})
@@ -93,7 +94,7 @@ func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 		r := &run{
 			runOptions: &runOptions{names: []string{"x"}, limited: true, wait: commandline.Span(10 * time.Minute)},
 			say:        &say.Printer{W: said}, away: make(chan error, 1),
-			server: &server{client: c, store: store, targets: []*target{at}, address: at.address(), byHand: true},
+			server: &target.Server{Client: c, Store: store, Targets: []*target.Target{at}, Address: at.Address(), ByHand: true},
 		}
 		end := r.watchServer(true)
 		time.Sleep(30 * time.Second)

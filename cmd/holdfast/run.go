@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -92,7 +93,7 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
                                                 beside programs with redsync
   holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
 
-func newRun(a *app) *cobra.Command {
+func newRun(a *target.App) *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{
 		Use:     "run [flags] NAME... -- COMMAND [ARG...]",
@@ -104,7 +105,7 @@ func newRun(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	waitFlags(flags, o)
 	o.kindFlags.add(flags)
-	o.wireFlags.add(flags)
+	o.WireFlags.Add(flags)
 	leaseFlags(flags, o)
 	keepFlags(flags, o)
 	commandFlags(flags, o)
@@ -113,10 +114,6 @@ func newRun(a *app) *cobra.Command {
 	o.perform(a, cmd, o.read, func() error { return runRun(a, o) })
 	return cmd
 }
-
-// closeTimeout bounds the last requests to the server. If a release takes longer, the
-// lease expires by itself.
-const closeTimeout = 3 * time.Second
 
 // lostCloseTimeout is the same for a lost lease: our exit code is urgent then, and a
 // release has nothing left to free.
@@ -136,7 +133,7 @@ type run struct {
 	away    chan error          // a request got no answer
 
 	path   string // of the command
-	server *server
+	server *target.Server
 	lease  lease
 	since  time.Duration // the time of the grant, by clock
 	kept   bool          // the lock is kept after our end
@@ -154,17 +151,17 @@ type run struct {
 }
 
 // runRun runs a command while holding a lock.
-func runRun(a *app, o *runOptions) error {
+func runRun(a *target.App, o *runOptions) error {
 	return conduct(a, o, func(r *run) (int, string, error) { return r.carryOut(a) })
 }
 
 // conduct does work, with the events and the signals of a run around it.
-func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, err error)) error {
+func conduct(a *target.App, o *runOptions, work func(r *run) (code int, reason string, err error)) error {
 	ev, err := openEvents(o.names, o.eventsFD)
 	if err != nil {
 		return err
 	}
-	r := &run{runOptions: o, say: a.say, events: ev,
+	r := &run{runOptions: o, say: a.Say, events: ev,
 		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4), away: make(chan error, 1)}
 	// From here on signals are ours: if one comes while we wait, we must leave the
 	// wait queue before we end.
@@ -174,7 +171,7 @@ func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, 
 		if code == 0 {
 			code = exit.Of(err)
 		}
-		a.say.Fail(err)
+		a.Say.Fail(err)
 	}
 	if reason == "" {
 		reason = exit.NameOf(code)
@@ -185,7 +182,7 @@ func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, 
 
 // carryOut is the run from the first check to the release. It returns the exit code
 // and its reason.
-func (r *run) carryOut(a *app) (code int, reason string, err error) {
+func (r *run) carryOut(a *target.App) (code int, reason string, err error) {
 	if r.bare == nil {
 		if r.path, err = proc.Look(r.argv()[0]); err != nil {
 			return proc.StartCode(err), "not-started", r.cannotStart(err)
@@ -213,8 +210,8 @@ func (r *run) dismissGuardian() {
 
 // obtain connects to the server and acquires the lock. If the lock is not held then, it
 // returns the exit code and its reason.
-func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
-	if r.server, err = a.openOn(&r.wireFlags, r.config(), r.uses()...); err != nil {
+func (r *run) obtain(a *target.App) (held bool, code int, reason string, err error) {
+	if r.server, err = a.OpenOn(&r.WireFlags, r.config(), r.uses()...); err != nil {
 		return false, 0, "", err
 	}
 	r.surround()
@@ -232,7 +229,7 @@ func (r *run) obtain(a *app) (held bool, code int, reason string, err error) {
 	case errors.As(err, &dead):
 		return false, int(r.busyCode), "busy", deadlockError(int(r.busyCode), dead)
 	case err != nil:
-		return false, 0, "", r.server.explainAny(r.names, err)
+		return false, 0, "", r.server.ExplainAny(r.names, err)
 	}
 	return true, 0, "", nil
 }
@@ -245,12 +242,12 @@ func (r *run) close() {
 		return
 	}
 	if r.kept {
-		r.server.client.Abandon()
+		r.server.Client.Abandon()
 		return
 	}
 	ctx, cancel := r.closing()
 	defer cancel()
-	r.server.close(ctx)
+	r.server.Close(ctx)
 }
 
 // closing bounds the last requests.
@@ -258,7 +255,7 @@ func (r *run) closing() (context.Context, context.CancelFunc) {
 	if r.lost {
 		return context.WithTimeout(context.Background(), lostCloseTimeout)
 	}
-	return context.WithTimeout(context.Background(), closeTimeout)
+	return context.WithTimeout(context.Background(), target.CloseTimeout)
 }
 
 func (r *run) config() holdfast.Config {
@@ -303,26 +300,26 @@ func (r *run) logger() *slog.Logger {
 func (r *run) surround() {
 	chain := strings.Fields(os.Getenv(envChain))
 	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl),
-		server: r.server.public, prefix: r.server.inner()}
+		server: r.server.Public, prefix: r.server.Inner()}
 	if r.permits > 0 {
 		h.permits, h.limit = r.weight, r.permits
 	}
 	for _, name := range r.names {
-		key := wire.Key(r.server.prefix, name)
-		if r.foreign() && !r.bridge {
+		key := wire.Key(r.server.Prefix, name)
+		if r.Foreign() && !r.Bridge {
 			key = name
 		}
 		h.keys = append(h.keys, key)
-		if r.server.old != nil {
-			chain = append(chain, foreignLink(r.server.nameIn(r.server.old, name)), clientOf(r.server.old.ID()))
+		if r.server.Old != nil {
+			chain = append(chain, foreignLink(r.server.NameIn(r.server.Old, name)), clientOf(r.server.Old.ID()))
 		}
 		word := link(key)
-		if r.server.byName {
+		if r.server.ByName {
 			word = foreignLink(name)
 		}
-		chain = append(chain, word, clientOf(r.server.client.ID()))
+		chain = append(chain, word, clientOf(r.server.Client.ID()))
 	}
-	r.outer = around(os.Getenv(envChain), r.server.prefix)
+	r.outer = around(os.Getenv(envChain), r.server.Prefix)
 	h.chain = strings.Join(chain, " ")
 	r.held = h
 }
@@ -340,12 +337,12 @@ func (r *run) insideItself(ctx context.Context) error {
 		return nil
 	}
 	for _, name := range r.names {
-		for _, form := range r.server.forms() {
-			key := wire.Key(r.server.prefix, r.server.nameIn(form.client, name))
+		for _, form := range r.server.Forms() {
+			key := wire.Key(r.server.Prefix, r.server.NameIn(form.Client, name))
 			record, err := wire.ReadRecord(func(args []string) (string, error) {
-				limited, cancel := context.WithTimeout(ctx, closeTimeout)
+				limited, cancel := context.WithTimeout(ctx, target.CloseTimeout)
 				defer cancel()
-				return form.store.Run(limited, script.Inspect, []string{key}, args)
+				return form.Store.Run(limited, script.Inspect, []string{key}, args)
 			}, func(page *wire.Record) bool { return settled(page, clients, r.owner) })
 			if err == nil && heldAround(&record, clients, r.owner) {
 				return r.wouldDeadlock(name)
@@ -362,7 +359,7 @@ func (e *nestedError) Error() string { return e.refusal.Error() }
 
 func (r *run) wouldDeadlock(name string) error {
 	hint := "run the inner command without holdfast, or use another lock name"
-	if r.mode() == "exclusive" && !r.foreign() && r.server.quorum == nil && len(r.names) == 1 {
+	if r.mode() == "exclusive" && !r.Foreign() && r.server.Quorum == nil && len(r.names) == 1 {
 		hint += "; two runs with the same --owner NAME hold the lock together"
 	}
 	return &nestedError{exit.With(exit.CodeBusy,
@@ -400,14 +397,14 @@ func (r *run) acquire() (os.Signal, error) {
 		var get acquirer
 		switch {
 		case r.get != nil:
-			get = r.get(r.server.client, options)
-		case r.server.old != nil:
-			get = r.server.bridged(r.names[0], options)
+			get = r.get(r.server.Client, options)
+		case r.server.Old != nil:
+			get = bridged(r.server, r.names[0], options)
 		default:
-			get = r.acquirer(r.server.client, r.names, options)
+			get = r.acquirer(r.server.Client, r.names, options)
 		}
 		r.lease, err = get(ctx, false)
-		if r.wait > 0 && time.Duration(r.wait) < closeTimeout && cutShort(err) {
+		if r.wait > 0 && time.Duration(r.wait) < target.CloseTimeout && cutShort(err) {
 			// The limit may have been shorter than a request takes, which says nothing
 			// about the lock or the server. So try once, as -n does.
 			r.lease, err = get(ctx, true)
@@ -441,8 +438,8 @@ func (r *run) begun(waited time.Duration) {
 	r.since, r.held.at, r.held.tokens = clock.Now(), time.Now(), tokensOf(r.lease, r.names)
 	tokens := r.held.tokenTexts()
 	token := "token " + strings.Join(tokens, ", ")
-	if r.foreign() && !r.bridge {
-		token = "without a token: " + r.wire + " has none"
+	if r.Foreign() && !r.Bridge {
+		token = "without a token: " + r.Wire + " has none"
 	}
 	r.say.Infof("acquired %s in %v, %s", quoted(r.names), waited.Round(time.Millisecond), token)
 	ev := event{Event: "acquired", Token: tokens[0], WaitedMS: millis(waited)}
@@ -615,7 +612,7 @@ func (r *run) release(code int, reason string) int {
 		return int(r.lostCode)
 	default:
 		r.say.Warnf("the lease expires by itself within "+time.Duration(r.ttl).String(),
-			"cannot release %s: %s", quoted(r.names), cause(err))
+			"cannot release %s: %s", quoted(r.names), target.Cause(err))
 	}
 	return code
 }

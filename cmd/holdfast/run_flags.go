@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
@@ -33,7 +34,7 @@ type runOptions struct {
 	command   []string
 	variables []string // flagVariables of the tool
 	kindFlags
-	wireFlags
+	target.WireFlags
 
 	nonblock   bool
 	wait       commandline.Span
@@ -131,10 +132,10 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 // perform makes a command of what the commands that acquire have in common: it reads the
 // flags and the arguments, and then acts.
 func (o *runOptions) perform(
-	a *app, cmd *cobra.Command, read func(cmd *cobra.Command, args []string) error, act func() error,
+	a *target.App, cmd *cobra.Command, read func(cmd *cobra.Command, args []string) error, act func() error,
 ) {
 	o.verb = cmd.Name()
-	level := cli.Verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := level(); err != nil {
 			return err
@@ -147,7 +148,7 @@ func (o *runOptions) perform(
 			return err
 		}
 		if o.skipIfHeld {
-			a.say.Level = min(a.say.Level, say.Quiet)
+			a.Say.Level = min(a.Say.Level, say.Quiet)
 		}
 		return act()
 	}

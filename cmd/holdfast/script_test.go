@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -101,7 +102,7 @@ func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
 // do everything.
 func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	options := []redistest.Option{redistest.Tenant(defaultPrefix), redistest.Needs("in a database"), listing}
+	options := []redistest.Option{redistest.Tenant(target.DefaultPrefix), redistest.Needs("in a database"), listing}
 	for _, prefix := range []string{"other", "staging", "mine"} {
 		options = append(options, redistest.Allow("~"+prefix+":*", "&"+prefix+":*"))
 	}
@@ -124,7 +125,7 @@ func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 // HOLDFAST_REDIS. Faults meet the first one.
 func serversCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	options := []redistest.Option{redistest.Tenant(defaultPrefix), listing}
+	options := []redistest.Option{redistest.Tenant(target.DefaultPrefix), listing}
 	var url string
 	switch args[0] {
 	case "quorum":
@@ -216,7 +217,7 @@ func field(ts *testscript.TestScript, name, field string) string {
 // on most of a quorum.
 func fields(ts *testscript.TestScript, name, field string) (texts []string) {
 	w := worldOf(ts)
-	for _, answer := range w.each("HGET", cmp.Or(w.prefix, defaultPrefix)+":{"+name+"}", field) {
+	for _, answer := range w.each("HGET", cmp.Or(w.prefix, target.DefaultPrefix)+":{"+name+"}", field) {
 		if text, ok := answer.(string); ok {
 			texts = append(texts, text)
 		}
@@ -247,7 +248,7 @@ func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
 			if lock == nil {
 				continue
 			}
-			key := cmp.Or(w.prefix, defaultPrefix) + ":client:" + lock[1]
+			key := cmp.Or(w.prefix, target.DefaultPrefix) + ":client:" + lock[1]
 			if slices.Contains(w.each("EXISTS", key), any(int64(1))) {
 				return true
 			}

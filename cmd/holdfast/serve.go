@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/observe/page"
 )
@@ -64,7 +65,7 @@ type serveOptions struct {
 	userHeader                               string
 }
 
-func newServe(a *app) *cobra.Command {
+func newServe(a *target.App) *cobra.Command {
 	o := &serveOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{
 		Use:        "serve [flags]",
@@ -106,7 +107,7 @@ func newServe(a *app) *cobra.Command {
 	return cmd
 }
 
-func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) error {
+func runServe(parent context.Context, a *target.App, o *serveOptions, w io.Writer) error {
 	cfg, link, err := o.access()
 	if err != nil {
 		return err
@@ -120,22 +121,22 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 				"--listen %s: others can reach this address, and --no-token is for this machine", o.listen),
 				"leave --no-token out, or listen on 127.0.0.1")
 		}
-		a.say.Warnf("put a proxy with TLS in front of it, and listen on 127.0.0.1",
+		a.Say.Warnf("put a proxy with TLS in front of it, and listen on 127.0.0.1",
 			"--listen %s: the page speaks HTTP without TLS, so others can read the locks and the tokens on the network",
 			o.listen)
 	}
-	s, err := a.open(holdfast.Config{})
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
-	defer s.closeSoon()
-	cfg.Title = s.title()
-	if s.prefix != defaultPrefix {
-		cfg.Title += ", prefix " + s.prefix
+	defer s.CloseSoon()
+	cfg.Title = s.Title()
+	if s.Prefix != target.DefaultPrefix {
+		cfg.Title += ", prefix " + s.Prefix
 	}
 	cfg.AllowEvict, cfg.Interval, cfg.KeepWatching = o.allowEvict, time.Duration(o.interval), o.keep
-	cfg.Logger, cfg.Nodes = slog.New(serveLog{a.say}), s.pageNodes()
-	p, err := page.New(s.client, cfg)
+	cfg.Logger, cfg.Nodes = slog.New(serveLog{a.Say}), pageNodes(s)
+	p, err := page.New(s.Client, cfg)
 	if err != nil {
 		text := strings.NewReplacer("page: ", "", "Config.ScrapeToken", "the token for the metrics",
 			"Config.EvictToken is set, and Config.AllowEvict is not",
@@ -153,9 +154,9 @@ func runServe(parent context.Context, a *app, o *serveOptions, w io.Writer) erro
 func (o *serveOptions) access() (cfg page.Config, link string, err error) {
 	var errs [3]error
 	cfg.NoToken = o.noToken
-	cfg.Token, errs[0] = secret("--token-file", o.tokenFile, cli.EnvPageToken, os.LookupEnv)
-	cfg.ScrapeToken, errs[1] = secret("--scrape-token-file", o.scrapeFile, cli.EnvScrapeToken, os.LookupEnv)
-	cfg.EvictToken, errs[2] = secret("--evict-token-file", o.evictFile, cli.EnvEvictToken, os.LookupEnv)
+	cfg.Token, errs[0] = target.Secret("--token-file", o.tokenFile, cli.EnvPageToken, os.LookupEnv)
+	cfg.ScrapeToken, errs[1] = target.Secret("--scrape-token-file", o.scrapeFile, cli.EnvScrapeToken, os.LookupEnv)
+	cfg.EvictToken, errs[2] = target.Secret("--evict-token-file", o.evictFile, cli.EnvEvictToken, os.LookupEnv)
 	if err := errors.Join(errs[:]...); err != nil {
 		return cfg, "", err
 	}
@@ -217,14 +218,14 @@ func (o *serveOptions) viewer(proxies []netip.Prefix) func(*http.Request) string
 }
 
 // pageNodes reads the servers of a quorum for the page; nil for any other topology.
-func (s *server) pageNodes() func(context.Context) []page.Node {
-	if s.quorum == nil {
+func pageNodes(s *target.Server) func(context.Context) []page.Node {
+	if s.Quorum == nil {
 		return nil
 	}
 	return func(ctx context.Context) (list []page.Node) {
-		for i, n := range s.nodesOfQuorum(ctx) {
+		for i, n := range s.NodesOfQuorum(ctx) {
 			list = append(list, page.Node{
-				Address: s.nodes[i].address, Answers: n.Answers, Counts: n.Counts, Why: n.Why, RoundTrip: n.RoundTrip,
+				Address: s.Nodes[i].Address, Answers: n.Answers, Counts: n.Counts, Why: n.Why, RoundTrip: n.RoundTrip,
 				ClockOffset: n.ClockOffset, ClockError: n.ClockError,
 			})
 		}
@@ -238,7 +239,7 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 	defer stop()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return exit.With(exit.CodeUnreachable, fmt.Errorf("cannot listen on %s: %s", o.listen, cause(err)),
+		return exit.With(exit.CodeUnreachable, fmt.Errorf("cannot listen on %s: %s", o.listen, target.Cause(err)),
 			"choose another address with --listen, as in --listen 127.0.0.1:0")
 	}
 	server := &http.Server{
@@ -259,7 +260,7 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 		return err
 	case <-ctx.Done():
 	}
-	soon, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	soon, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
 	if server.Shutdown(soon) != nil {
 		server.Close() //nolint:errcheck // the process ends
@@ -340,7 +341,7 @@ func (h serveLog) Handle(_ context.Context, r slog.Record) error {
 	b.WriteString(strings.TrimPrefix(r.Message, "page: "))
 	r.Attrs(func(a slog.Attr) bool {
 		if err, bad := a.Value.Any().(error); bad {
-			b.WriteString(": " + cause(err))
+			b.WriteString(": " + target.Cause(err))
 		} else if text := a.Value.String(); text != "<nil>" {
 			fmt.Fprintf(&b, ", %s %s", a.Key, say.Plain(errors.New(text)))
 		}

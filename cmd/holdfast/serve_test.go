@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -46,14 +47,14 @@ type served struct {
 
 func serve(t *testing.T, args ...string) *served {
 	t.Helper()
-	return serveOver(t, []*redistest.Server{redistest.Start(t, redistest.Tenant(defaultPrefix), listing)}, args...)
+	return serveOver(t, []*redistest.Server{redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)}, args...)
 }
 
 // serveOver is serve over one server, or over a quorum.
 func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, server: servers[0]}
-	a := &app{say: &say.Printer{W: &s.said, Level: say.Normal}, log: "text"}
+	a := &target.App{Say: &say.Printer{W: &s.said, Level: say.Normal}, Log: "text"}
 	root := newRoot(a)
 	words := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	for _, one := range servers {
@@ -214,7 +215,7 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 // them does not answer.
 func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3, redistest.Tenant(defaultPrefix), redistest.Needs("in a quorum"), listing)
+	servers := redistest.Primaries(t, 3, redistest.Tenant(target.DefaultPrefix), redistest.Needs("in a quorum"), listing)
 	s := serveOver(t, servers, "--interval", "50ms")
 	nodes := func() (list struct {
 		Title string     `json:"title"`

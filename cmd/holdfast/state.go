@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -309,7 +310,7 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 	if r.limited {
 		// The wait for the former lease is not a wait for others, so --wait does not limit it.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.wait)+time.Duration(r.ttl)+closeTimeout)
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.wait)+time.Duration(r.ttl)+target.CloseTimeout)
 		defer cancel()
 	}
 	goOn := e.ResumeAtOnce

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -59,7 +60,7 @@ If the server does not know the client, app, host and version are empty, and pid
 Later versions may add fields. They do not rename or remove any, and do not change a
 type.`
 
-func newStatus(a *app) *cobra.Command {
+func newStatus(a *target.App) *cobra.Command {
 	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "status [flags] NAME",
@@ -74,7 +75,7 @@ func newStatus(a *app) *cobra.Command {
 	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
 	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
-	level := cli.Verbosity(a.say, cmd.Flags())
+	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
 	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -94,16 +95,16 @@ func newStatus(a *app) *cobra.Command {
 	return cmd
 }
 
-func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
-	return a.look(name, asJSON || a.say.Level == say.Verbose, func(
-		ctx context.Context, s *server, state holdfast.LockInfo, job holdfast.JobInfo,
+func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
+	return lookAt(a, name, asJSON || a.Say.Level == say.Verbose, func(
+		ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
 	) (err error) {
 		switch {
 		case asJSON:
-			err = screen.WriteJSON(w, stateWithJob(state, job, wire.Key(a.server.prefix, name)))
-		case a.say.Level > say.Quiet:
-			err = printState(w, state, job, a.say.Level == say.Verbose)
-			if f := s.foreignBeside(ctx, state, job); err == nil && f != nil {
+			err = screen.WriteJSON(w, stateWithJob(state, job, wire.Key(a.Server.Prefix, name)))
+		case a.Say.Level > say.Quiet:
+			err = printState(w, state, job, a.Say.Level == say.Verbose)
+			if f := foreignBeside(s, ctx, state, job); err == nil && f != nil {
 				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
 					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), length(f.Remaining))
 			}
@@ -117,42 +118,42 @@ func runStatus(a *app, name string, asJSON bool, w io.Writer) error {
 
 // look reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
 // for those, too.
-func (a *app) look(
-	name string, waiters bool, show func(context.Context, *server, holdfast.LockInfo, holdfast.JobInfo) error,
+func lookAt(a *target.App,
+	name string, waiters bool, show func(context.Context, *target.Server, holdfast.LockInfo, holdfast.JobInfo) error,
 ) error {
 	if err := wire.CheckName(name); err != nil {
 		return exit.Usage("lock name: "+err.Error(), "")
 	}
-	s, err := a.open(holdfast.Config{})
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
-	defer s.closeSoon()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
+	defer s.CloseSoon()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
-	read := s.client.Holders
+	read := s.Client.Holders
 	if waiters {
-		read = s.client.Inspect
+		read = s.Client.Inspect
 	}
 	state, err := read(ctx, name)
 	if err != nil {
-		return s.explain(name, err)
+		return s.Explain(name, err)
 	}
-	job, err := s.client.InspectJob(ctx, name)
+	job, err := s.Client.InspectJob(ctx, name)
 	if err != nil {
-		return s.explainJob(name, err)
+		return s.ExplainJob(name, err)
 	}
 	if state.Fence == 0 && !job.Known() {
-		a.mayBePattern(name)
+		mayBePattern(a, name)
 	}
 	return show(ctx, s, state, job)
 }
 
 // mayBePattern says how to look for several locks, if nobody has used a lock of that name and
 // it looks like a pattern.
-func (a *app) mayBePattern(name string) {
+func mayBePattern(a *target.App, name string) {
 	if strings.ContainsAny(name, "*?[") {
-		a.say.Noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
+		a.Say.Noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
 			say.OneLine(cli.Quote(name)), say.OneLine(cli.Quote(name)))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
@@ -202,11 +203,11 @@ func (s *supervisor) whyLost() (why, hint string) {
 	if failed == nil {
 		return why, hint
 	}
-	if short := cause(failed); short != noAnswer { // that is what the loss says already
-		why += " (" + s.server.title() + ": " + short + ")"
+	if short := target.Cause(failed); short != target.NoAnswer { // that is what the loss says already
+		why += " (" + s.server.Title() + ": " + short + ")"
 	}
 	if refused, ok := errors.AsType[*holdfast.ServerError](failed); ok {
-		why = fmt.Sprintf("%s refuses renewals: %s", s.server.title(), refused.Message)
+		why = fmt.Sprintf("%s refuses renewals: %s", s.server.Title(), refused.Message)
 		hint = exit.HintOf(&holdfast.LostError{Err: failed})
 	}
 	return why, hint

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 )
@@ -56,7 +57,7 @@ type topOptions struct {
 	pattern  string
 }
 
-func newTop(a *app) *cobra.Command {
+func newTop(a *target.App) *cobra.Command {
 	o := &topOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{
 		Use:   "top [flags] [GLOB]",
@@ -101,9 +102,9 @@ func newTop(a *app) *cobra.Command {
 }
 
 // topLocks reads what top shows.
-func (s *server) topLocks(ctx context.Context, pattern string) (locks []top.Lock, bad unreadable, err error) {
-	bad, err = s.each(ctx, pattern, func(state holdfast.LockInfo, bad *exit.Error) {
-		if r := s.row(state, bad); bad != nil || r.state.Held || r.state.Waiting > 0 {
+func topLocks(s *target.Server, ctx context.Context, pattern string) (locks []top.Lock, bad unreadable, err error) {
+	bad, err = eachLock(s, ctx, pattern, func(state holdfast.LockInfo, bad *exit.Error) {
+		if r := rowOf(s, state, bad); bad != nil || r.state.Held || r.state.Waiting > 0 {
 			locks = append(locks, topLock(state, r, bad))
 		}
 	})
@@ -136,7 +137,7 @@ func topLock(state holdfast.LockInfo, r row, bad *exit.Error) top.Lock {
 }
 
 // topJSON prints the locks of one screen as list prints them.
-func topJSON(a *app, o *topOptions, w io.Writer) error {
+func topJSON(a *target.App, o *topOptions, w io.Writer) error {
 	return runList(a, &listOptions{output: "json", sort: o.sort, pattern: o.pattern}, w)
 }
 
@@ -147,20 +148,20 @@ func topLook() top.Look {
 }
 
 // topOnce prints one screen.
-func topOnce(a *app, o *topOptions, w io.Writer) error {
-	s, err := a.open(holdfast.Config{})
+func topOnce(a *target.App, o *topOptions, w io.Writer) error {
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
-	defer s.closeSoon()
+	defer s.CloseSoon()
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
-	locks, bad, err := s.topLocks(ctx, o.pattern)
+	locks, bad, err := topLocks(s, ctx, o.pattern)
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return exit.Silent(exit.CodeSignal + int(by.Signal))
 	}
 	if err != nil {
-		err = s.explain("", err)
+		err = s.Explain("", err)
 	}
 	if err != nil && len(locks) == 0 {
 		return err
@@ -169,7 +170,7 @@ func topOnce(a *app, o *topOptions, w io.Writer) error {
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
 	}
-	m := top.New(s.title(), o.sort).Resize(width, 0).State(time.Now(), locks)
+	m := top.New(s.Title(), o.sort).Resize(width, 0).State(time.Now(), locks)
 	if err != nil {
 		m = m.Failed(say.OneLine(say.Plain(err)))
 	}
@@ -188,26 +189,26 @@ type reading struct {
 const maxSilence = 10 * time.Second
 
 // topReading is topLocks, and ends if no page of keys arrives for so long.
-func (s *server) topReading(ctx context.Context, pattern string) (locks []top.Lock, err error) {
+func topReading(s *target.Server, ctx context.Context, pattern string) (locks []top.Lock, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go func() {
 		tick := time.NewTicker(maxSilence)
 		defer tick.Stop()
-		for before := s.looked.Load(); ; {
+		for before := s.Looked.Load(); ; {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
 				return
 			}
-			now := s.looked.Load()
+			now := s.Looked.Load()
 			if now == before {
 				end(context.DeadlineExceeded)
 			}
 			before = now
 		}
 	}()
-	locks, _, err = s.topLocks(ctx, pattern)
+	locks, _, err = topLocks(s, ctx, pattern)
 	if err != nil && context.Cause(ctx) != nil {
 		err = context.Cause(ctx)
 	}
@@ -215,12 +216,12 @@ func (s *server) topReading(ctx context.Context, pattern string) (locks []top.Lo
 }
 
 // topLive shows the screen until q or a signal ends it.
-func topLive(a *app, o *topOptions) error {
-	s, err := a.open(holdfast.Config{})
+func topLive(a *target.App, o *topOptions) error {
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
-	defer s.closeSoon()
+	defer s.CloseSoon()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 16)
@@ -230,7 +231,7 @@ func topLive(a *app, o *topOptions) error {
 		tick := time.NewTicker(time.Duration(o.interval))
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			locks, err := s.topReading(ctx, o.pattern)
+			locks, err := topReading(s, ctx, o.pattern)
 			select {
 			case readings <- reading{locks, time.Now(), err}:
 			case <-ctx.Done():
@@ -246,11 +247,11 @@ func topLive(a *app, o *topOptions) error {
 		return exit.With(exit.CodeInternal, fmt.Errorf("the terminal: %w", err), "write --once to print one screen")
 	}
 	defer terminal.Close()
-	return s.topLoop(terminal, top.New(s.title(), o.sort), readings, signals)
+	return topLoop(s, terminal, top.New(s.Title(), o.sort), readings, signals)
 }
 
 // topLoop brings keys, readings and signals to the model, and the model to the screen.
-func (s *server) topLoop(
+func topLoop(s *target.Server,
 	terminal *screen.Terminal, m top.Model, readings <-chan reading, signals <-chan os.Signal,
 ) error {
 	look := topLook()
@@ -267,7 +268,7 @@ func (s *server) topLoop(
 			if r.err == nil {
 				continue
 			}
-			err := s.explain("", r.err)
+			err := s.Explain("", r.err)
 			if exit.Of(err) != exit.CodeUnreachable {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -109,7 +110,7 @@ func (x *terminal) awaitEnd() int {
 
 // top on a real server, with locks that are held and waited for by other processes.
 func TestTopShowsTheLocksOfAServer(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
+	server := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
 	env := []string{
 		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(),
 		"LC_ALL=C.UTF-8", "TERM=xterm", "GORACE=atexit_sleep_ms=0",
@@ -166,7 +167,7 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 
 // A signal ends top, and the terminal is as it was.
 func TestASignalEndsTop(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
+	server := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
 	x := onTerminal(t, []string{
 		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(), "TERM=xterm",
 	}, "top")

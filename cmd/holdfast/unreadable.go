@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -20,17 +21,17 @@ type unreadable []*exit.Error
 
 // each shows every lock that matches to visit, with the reason if it cannot be read. err is the error
 // of the whole listing. visit may have seen locks before it: those of the nodes that answer.
-func (s *server) each(
+func eachLock(s *target.Server,
 	ctx context.Context, pattern string, visit func(state holdfast.LockInfo, bad *exit.Error),
 ) (bad unreadable, err error) {
-	for state, err := range s.client.List(ctx, pattern) {
+	for state, err := range s.Client.List(ctx, pattern) {
 		switch {
 		case err == nil:
 			visit(state, nil)
 		case state.Name == "":
 			return bad, err
 		default:
-			why := s.unreadable(state, err)
+			why := whyUnreadable(s, state, err)
 			bad = append(bad, why)
 			visit(state, why)
 		}
@@ -52,20 +53,20 @@ func (u *unreadable) err() error {
 }
 
 // unreadable explains why a record cannot be read.
-func (s *server) unreadable(state holdfast.LockInfo, err error) *exit.Error {
+func whyUnreadable(s *target.Server, state holdfast.LockInfo, err error) *exit.Error {
 	if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code != "ERR" {
 		return exit.With(exit.Of(err), err, holdfast.Hint(err))
 	}
-	return exit.With(exit.CodeProtocol, err, "find out what has written the key "+s.keyOf(state)+
+	return exit.With(exit.CodeProtocol, err, "find out what has written the key "+recordKey(s, state)+
 		"; holdfast has not changed it")
 }
 
 // keyOf is the key of a record in a listing.
-func (s *server) keyOf(state holdfast.LockInfo) string {
+func recordKey(s *target.Server, state holdfast.LockInfo) string {
 	if state.Job != nil {
-		return wire.PeriodicKey(s.prefix, state.Name)
+		return wire.PeriodicKey(s.Prefix, state.Name)
 	}
-	return wire.Key(s.prefix, state.Name)
+	return wire.Key(s.Prefix, state.Name)
 }
 
 // unreadableEvents are the lines of watch for records that cannot be read, except those that told has.

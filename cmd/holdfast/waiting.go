@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
 
 // showHolder prints the holder of the lock that we wait for.
@@ -16,7 +17,7 @@ func (r *run) showHolder(ctx context.Context, name string, position int) {
 	if position > 0 {
 		text += fmt.Sprintf(", position %d", position)
 	}
-	text += r.server.holders(ctx, name, ", held ")
+	text += holdersOf(r.server, ctx, name, ", held ")
 	if ctx.Err() == nil {
 		r.say.Noticef("%s", text)
 	}
@@ -41,9 +42,9 @@ func (r *run) showBusy(err error) {
 		name = held.Name // one of several
 	}
 	text := fmt.Sprintf("%q is held", name)
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
-	text += r.server.holders(ctx, name, " ")
+	text += holdersOf(r.server, ctx, name, " ")
 	if ok && held.Waited > 0 {
 		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -45,7 +46,7 @@ selects whole keys. The holder is the library and what its record names.
 Exit code: 128 + the signal's number when a signal ends it. For others, see
 holdfast help exit-codes.`
 
-func newWatch(a *app) *cobra.Command {
+func newWatch(a *target.App) *cobra.Command {
 	output, asJSON, foreign, every := outputForm("table"), false, false, commandline.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "watch [flags] [GLOB]",
@@ -68,9 +69,9 @@ func newWatch(a *app) *cobra.Command {
 		case time.Duration(every) < 10*time.Millisecond:
 			return exit.Usage("--interval is too short", "write 10ms or more, as in --interval 200ms")
 		}
-		read := (*server).states
+		read := states
 		if foreign {
-			read = (*server).foreignStates
+			read = foreignStates
 		}
 		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), say.Stdout)
 	}
@@ -107,13 +108,13 @@ func (e watchEvent) String() string {
 }
 
 func runWatch(
-	parent context.Context, a *app, read readStates, pattern string, asJSON bool, every time.Duration, w io.Writer,
+	parent context.Context, a *target.App, read readStates, pattern string, asJSON bool, every time.Duration, w io.Writer,
 ) error {
-	s, err := a.open(holdfast.Config{})
+	s, err := a.Open(holdfast.Config{})
 	if err != nil {
 		return err
 	}
-	defer s.closeSoon()
+	defer s.CloseSoon()
 	ctx, stop := commandline.Signalled(parent)
 	defer stop()
 	tick := time.NewTicker(every)
@@ -125,11 +126,11 @@ func runWatch(
 			return exit.Silent(exit.CodeSignal + int(by.Signal))
 		}
 		switch {
-		case err != nil && exit.Of(s.explain("", err)) != exit.CodeUnreachable:
-			return s.explain("", err)
+		case err != nil && exit.Of(s.Explain("", err)) != exit.CodeUnreachable:
+			return s.Explain("", err)
 		case err != nil && !away:
-			why := s.explain("", err)
-			a.say.Warnf(exit.HintOf(why), "%s; watch will continue when the server is back", say.Plain(why))
+			why := s.Explain("", err)
+			a.Say.Warnf(exit.HintOf(why), "%s; watch will continue when the server is back", say.Plain(why))
 		}
 		keepUnread(known, now, bad, err != nil)
 		at := time.Now()
@@ -157,16 +158,16 @@ func keepUnread(known, now map[string]holdfast.LockInfo, bad map[string]string, 
 }
 
 // readStates reads the states of the locks that match, by their names, and why others cannot be read.
-type readStates func(s *server, ctx context.Context, pattern string) (
+type readStates func(s *target.Server, ctx context.Context, pattern string) (
 	states map[string]holdfast.LockInfo, bad map[string]string, err error)
 
 // foreignStates reads the locks of other libraries, by their keys.
-func (s *server) foreignStates(
+func foreignStates(s *target.Server,
 	ctx context.Context, pattern string,
 ) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
 	states = map[string]holdfast.LockInfo{}
 	pattern = cmp.Or(pattern, "*")
-	err = survey.ScanForeign(ctx, s.rdbs(), pattern, &s.looked, func(list []survey.Foreign) error {
+	err = survey.ScanForeign(ctx, s.Conns(), pattern, &s.Looked, func(list []survey.Foreign) error {
 		for _, f := range list {
 			h := holdfast.Holder{HolderID: f.Holder, ClientID: f.Kind + " " + f.Holder, Remaining: f.Remaining}
 			states[f.Key] = holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}
@@ -177,11 +178,11 @@ func (s *server) foreignStates(
 }
 
 // states reads all locks that match.
-func (s *server) states(
+func states(s *target.Server,
 	ctx context.Context, pattern string,
 ) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
 	states, bad = map[string]holdfast.LockInfo{}, map[string]string{}
-	_, err = s.each(ctx, pattern, func(state holdfast.LockInfo, why *exit.Error) {
+	_, err = eachLock(s, ctx, pattern, func(state holdfast.LockInfo, why *exit.Error) {
 		switch {
 		case state.Job != nil:
 		case why != nil:

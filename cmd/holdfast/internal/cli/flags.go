@@ -1,3 +1,5 @@
+// Package cli has what flags, arguments and the variables of the environment mean to every command, and says what to
+// write in place of a mistake.
 package cli
 
 import (

@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"cmp"
@@ -21,22 +21,22 @@ import (
 	"github.com/holdfast-go/holdfast/quorum"
 )
 
-// explain adds the address to an error without an answer, and the tool's own hint where
+// Explain adds the address to an error without an answer, and the tool's own hint where
 // the library's hint does not know the tool's flags.
-func (s *server) explain(name string, err error) error {
-	key := wire.Key(s.prefix, name)
-	if old := s.nameIn(s.old, name); s.byName || s.isWrong(s.old, old, err) {
+func (s *Server) Explain(name string, err error) error {
+	key := wire.Key(s.Prefix, name)
+	if old := s.NameIn(s.Old, name); s.ByName || s.isWrong(s.Old, old, err) {
 		key = old
 	}
 	return s.explainKey(key, err)
 }
 
 // isWrong reports whether err says that a key is no lock, and the key is that of name.
-func (s *server) isWrong(c *holdfast.Client, name string, err error) bool {
+func (s *Server) isWrong(c *holdfast.Client, name string, err error) bool {
 	if c == nil || !isWrongType(err) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
 	defer cancel()
 	_, err = c.Holders(ctx, name)
 	return isWrongType(err)
@@ -47,44 +47,44 @@ func isWrongType(err error) bool {
 	return ok && refused.Code == "WRONGTYPE"
 }
 
-// explainJob is explain for the job of that name.
-func (s *server) explainJob(name string, err error) error {
-	return s.explainKey(wire.PeriodicKey(s.prefix, name), err)
+// ExplainJob is explain for the job of that name.
+func (s *Server) ExplainJob(name string, err error) error {
+	return s.explainKey(wire.PeriodicKey(s.Prefix, name), err)
 }
 
-// explainAny is explain for one of several locks. The server does not say which of their keys
+// ExplainAny is explain for one of several locks. The server does not say which of their keys
 // holds something else, so each is read.
-func (s *server) explainAny(names []string, err error) error {
+func (s *Server) ExplainAny(names []string, err error) error {
 	for _, name := range names[1:] {
-		if s.isWrong(s.client, name, err) {
-			return s.explain(name, err)
+		if s.isWrong(s.Client, name, err) {
+			return s.Explain(name, err)
 		}
 	}
-	return s.explain(names[0], err)
+	return s.Explain(names[0], err)
 }
 
-func (s *server) explainKey(key string, err error) error {
+func (s *Server) explainKey(key string, err error) error {
 	var refused *holdfast.ServerError
 	switch {
 	case errors.As(err, &refused) && (refused.Code == "NOAUTH" || refused.Code == "WRONGPASS"):
 		return s.explainLogin(refused.Code)
 	case errors.As(err, &refused) && refused.Code == "TLS":
-		why, hint := tlsFailure(refused)
-		return exit.With(exit.CodeUnreachable, fmt.Errorf("%s: %s", s.address, why), hint)
+		why, hint := TLSFailure(refused)
+		return exit.With(exit.CodeUnreachable, fmt.Errorf("%s: %s", s.Address, why), hint)
 	case errors.Is(err, holdfast.ErrLimit):
 		return exit.With(exit.CodeUsage, err, "write the same --permits as the others, or wait until they are done")
 	case isWrongType(err):
 		return exit.With(exit.CodeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value")
 	case exit.Of(err) == exit.CodeRefused && strings.Contains(err.Error(), "the 'scan' command"):
-		return exit.With(exit.CodeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.address),
+		return exit.With(exit.CodeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.Address),
 			"ACL SETUSER "+s.user()+" +scan; holdfast status NAME works without it")
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
-		return exit.With(exit.CodeRefused, fmt.Errorf("%s, user %s: %w", s.address, s.user(), err),
+		return exit.With(exit.CodeRefused, fmt.Errorf("%s, user %s: %w", s.Address, s.user(), err),
 			holdfast.Hint(err)+"; holdfast doctor --acl prints all that a user needs")
 	case refused == nil && redis.HasErrorPrefix(err, "NOPERM"):
 		// What the library did not send: list --foreign reads other keys.
-		return exit.With(exit.CodeRefused, fmt.Errorf("%s: %w", s.address, err),
+		return exit.With(exit.CodeRefused, fmt.Errorf("%s: %w", s.Address, err),
 			"to let this user find the locks of other libraries, run ACL SETUSER "+s.user()+
 				" '%R~*' +scan +type +pttl +getrange +hrandfield")
 	}
@@ -97,8 +97,8 @@ func (s *server) explainKey(key string, err error) error {
 	if few, ok := errors.AsType[*quorum.NoMajorityError](err); ok {
 		return s.explainQuorum(few, exit.Of(err))
 	}
-	if s.targets[0].topology == bySentinel && exit.Of(err) != exit.CodeRefused {
-		if _, better := s.targets[0].findPrimary(s.sentinel); better != nil {
+	if s.Targets[0].Topology == BySentinel && exit.Of(err) != exit.CodeRefused {
+		if _, better := s.Targets[0].findPrimary(s.sentinel); better != nil {
 			return better
 		}
 	}
@@ -109,17 +109,17 @@ func (s *server) explainKey(key string, err error) error {
 }
 
 // explainLogin says which server refuses which login.
-func (s *server) explainLogin(code string) error {
-	where := s.address
+func (s *Server) explainLogin(code string) error {
+	where := s.Address
 	switch {
-	case s.targets[0].topology == bySentinel:
+	case s.Targets[0].Topology == BySentinel:
 		// The client library logs in at the Sentinels first, and its error does not say where it was refused.
-		primary, refused := s.targets[0].findPrimary(s.sentinel)
+		primary, refused := s.Targets[0].findPrimary(s.sentinel)
 		if refused != nil {
 			return refused
 		}
 		where = primary + ", the primary of " + where
-	case len(s.nodes) > 1:
+	case len(s.Nodes) > 1:
 		if refusing := s.refuseLogin(); len(refusing) > 0 {
 			where = strings.Join(refusing, ", ")
 		}
@@ -133,38 +133,38 @@ func (s *server) explainLogin(code string) error {
 }
 
 // refuseLogin are the servers of a quorum that refuse the login.
-func (s *server) refuseLogin() (addresses []string) {
+func (s *Server) refuseLogin() (addresses []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	refused := make([]bool, len(s.nodes))
+	refused := make([]bool, len(s.Nodes))
 	var all sync.WaitGroup
-	for i, n := range s.nodes {
+	for i, n := range s.Nodes {
 		all.Go(func() {
-			err := n.rdb.Ping(ctx).Err()
+			err := n.Conn.Ping(ctx).Err()
 			refused[i] = redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 		})
 	}
 	all.Wait()
-	for i, n := range s.nodes {
+	for i, n := range s.Nodes {
 		if refused[i] {
-			addresses = append(addresses, n.address)
+			addresses = append(addresses, n.Address)
 		}
 	}
 	return addresses
 }
 
-// tlsFailure is why TLS failed, and what to do about it.
-func tlsFailure(refused *holdfast.ServerError) (why, hint string) {
+// TLSFailure is why TLS failed, and what to do about it.
+func TLSFailure(refused *holdfast.ServerError) (why, hint string) {
 	why = strings.TrimPrefix(refused.Message, "TLS ")
 	return strings.TrimPrefix(why, "tls: "), tlsHint(why)
 }
 
-// otherScheme is what to write if only one of the two sides speaks TLS; "" if that is not likely.
-func otherScheme(why string, secure bool) string {
+// OtherScheme is what to write if only one of the two sides speaks TLS; "" if that is not likely.
+func OtherScheme(why string, secure bool) string {
 	switch {
-	case secure && why == noAnswer:
+	case secure && why == NoAnswer:
 		return "; if it has no TLS, write redis:// in place of rediss://"
-	case !secure && why == hungUp:
+	case !secure && why == HungUp:
 		return "; if it has TLS, write rediss:// in place of redis://"
 	}
 	return ""
@@ -186,22 +186,22 @@ func tlsHint(why string) string {
 }
 
 // explainAway says which server does not answer.
-func (s *server) explainAway(err error) error {
+func (s *Server) explainAway(err error) error {
 	hint := "check that the server is running at this address and that this machine can reach it; " +
 		"--redis, HOLDFAST_REDIS or REDIS_URL set the address"
-	why := cause(err)
-	hint += otherScheme(why, s.targets[0].options.TLSConfig != nil)
-	if !s.byHand {
+	why := Cause(err)
+	hint += OtherScheme(why, s.Targets[0].Options.TLSConfig != nil)
+	if !s.ByHand {
 		hint = "start redis-server, or set your server with --redis URL or HOLDFAST_REDIS; " +
 			"holdfast demo needs no server"
 	}
-	where := s.address
+	where := s.Address
 	switch node := whoFailed(err); {
 	case node == "":
-	case slices.ContainsFunc(s.rdbs(), isCluster):
+	case slices.ContainsFunc(s.Conns(), isCluster):
 		where = node + ", a node of " + where
 		hint = "start this node, or promote a replica of it; holdfast doctor checks every node"
-	case s.targets[0].topology == bySentinel:
+	case s.Targets[0].Topology == BySentinel:
 		where = node + ", the primary of " + where
 		hint = "wait until the Sentinels have chosen another primary, or start this server"
 	}
@@ -226,44 +226,44 @@ func whoFailed(err error) string {
 
 // explainPlace says what to write if the URL leads to another kind of server than it says. It
 // returns nil if err is not a sign of that.
-func (s *server) explainPlace(err error) error {
+func (s *Server) explainPlace(err error) error {
 	var refused *holdfast.ServerError
 	switch is := func(text string) bool { return strings.Contains(refused.Message, text) }; {
 	case !errors.As(err, &refused):
 		return nil
 	case is("cluster support disabled"):
-		return s.noCluster()
-	case refused.Code == "MOVED" && s.quorum != nil:
+		return s.NoCluster()
+	case refused.Code == "MOVED" && s.Quorum != nil:
 		return exit.Usage("a server of this quorum belongs to a Cluster: "+say.OneLine(refused.Message),
 			"name independent servers, or only the Cluster, by one of its nodes")
-	case is("unknown command") && s.targets[0].topology == inCluster:
-		return s.noCluster()
+	case is("unknown command") && s.Targets[0].Topology == InCluster:
+		return s.NoCluster()
 	case is("SELECT is not allowed in cluster mode"):
-		return exit.Usage(s.address+": a Cluster has no database but 0", "leave the number out")
+		return exit.Usage(s.Address+": a Cluster has no database but 0", "leave the number out")
 	case is("DB index is out of range"):
-		return exit.Usage(s.address+": there is no such database on the server", "write a lower number, or none")
+		return exit.Usage(s.Address+": there is no such database on the server", "write a lower number, or none")
 	case errors.Is(err, quorum.ErrSameServer):
 		return exit.Usage("two servers of the quorum are the same: "+
 			say.OneLine(strings.TrimPrefix(refused.Message, "QUORUM ")),
 			"name each server once")
-	case is("unknown command") && s.targets[0].topology == oneServer && len(s.targets) == 1:
+	case is("unknown command") && s.Targets[0].Topology == oneServer && len(s.Targets) == 1:
 		if name := s.primaryOf(); name != "" {
-			return exit.With(exit.CodeUnreachable, fmt.Errorf("a Sentinel answers at %s", s.address),
-				"write redis+sentinel://"+s.targets[0].options.Addr+"/"+name)
+			return exit.With(exit.CodeUnreachable, fmt.Errorf("a Sentinel answers at %s", s.Address),
+				"write redis+sentinel://"+s.Targets[0].Options.Addr+"/"+name)
 		}
 	}
 	return nil
 }
 
-func (s *server) noCluster() error {
-	return exit.Usage(s.address+" is not a Cluster", "write redis://HOST:PORT for one server")
+func (s *Server) NoCluster() error {
+	return exit.Usage(s.Address+" is not a Cluster", "write redis://HOST:PORT for one server")
 }
 
 // primaryOf is the name of the first primary that the server watches, if it is a Sentinel.
-func (s *server) primaryOf() string {
+func (s *Server) primaryOf() string {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	list, err := s.nodes[0].rdb.Do(ctx, "SENTINEL", "MASTERS").Slice()
+	list, err := s.Nodes[0].Conn.Do(ctx, "SENTINEL", "MASTERS").Slice()
 	if err != nil || len(list) == 0 {
 		return ""
 	}
@@ -281,19 +281,19 @@ func (s *server) primaryOf() string {
 }
 
 // explainQuorum names each server that does not count, by the address that the user wrote.
-func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
+func (s *Server) explainQuorum(few *quorum.NoMajorityError, code int) error {
 	why := make([]string, len(few.Missing))
 	for i, err := range few.Missing {
 		name, rest, _ := strings.Cut(err.Error(), ": ")
 		var number int
-		if _, bad := fmt.Sscanf(name, "node %d", &number); bad == nil && 0 < number && number <= len(s.nodes) {
-			name = s.nodes[number-1].address
+		if _, bad := fmt.Sscanf(name, "node %d", &number); bad == nil && 0 < number && number <= len(s.Nodes) {
+			name = s.Nodes[number-1].Address
 		}
-		if short := cause(err); short != say.Plain(err) {
+		if short := Cause(err); short != say.Plain(err) {
 			rest = short
 		}
 		if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code == "TLS" {
-			rest, _ = tlsFailure(refused)
+			rest, _ = TLSFailure(refused)
 		}
 		why[i] = name + ": " + say.OneLine(rest)
 	}
@@ -304,17 +304,17 @@ func (s *server) explainQuorum(few *quorum.NoMajorityError, code int) error {
 }
 
 // user is the name of the server's user.
-func (s *server) user() string {
-	return cmp.Or(s.targets[0].options.Username, "default")
+func (s *Server) user() string {
+	return cmp.Or(s.Targets[0].Options.Username, "default")
 }
 
 const (
-	noAnswer = "no answer in time" // time was the only reason
-	hungUp   = "the connection was closed"
+	NoAnswer = "no answer in time" // time was the only reason
+	HungUp   = "the connection was closed"
 )
 
-// cause is the short reason in an error of the network.
-func cause(err error) string {
+// Cause is the short reason in an error of the network.
+func Cause(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	var late net.Error
@@ -327,9 +327,9 @@ func cause(err error) string {
 		}
 		return op.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op), errors.As(err, &late) && late.Timeout():
-		return noAnswer
+		return NoAnswer
 	case errors.Is(err, io.EOF):
-		return hungUp
+		return HungUp
 	case strings.Contains(err.Error(), "redis: can't parse"), strings.Contains(err.Error(), "redis: invalid reply"):
 		return "the program there is not a Redis or Valkey server"
 	}

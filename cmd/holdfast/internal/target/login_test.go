@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"bufio"
@@ -67,10 +67,10 @@ func TestARefusedLoginNamesTheServer(t *testing.T) {
 			"HOLDFAST_PASSWORD or"},
 	} {
 		address := talker(t, "get-master-addr-by-name", c.answer)
-		at, err := parseTarget("redis+sentinel://bob:x@" + address + "/main")
+		at, err := Parse("redis+sentinel://bob:x@" + address + "/main")
 		assert.Must(t, err)
-		s := &server{address: at.address(), targets: []*target{at}, sentinel: &redis.Options{Username: "ann"}}
-		err = s.explain("a", fmt.Errorf("lock: %w", &holdfast.ServerError{Code: "WRONGPASS", Message: "WRONGPASS no"}))
+		s := &Server{Address: at.Address(), Targets: []*Target{at}, sentinel: &redis.Options{Username: "ann"}}
+		err = s.Explain("a", fmt.Errorf("lock: %w", &holdfast.ServerError{Code: "WRONGPASS", Message: "WRONGPASS no"}))
 		assert.Equal(t, err.Error(), strings.ReplaceAll(c.want, "ADDRESS", address), "the error")
 		assert.Equal(t, exit.Of(err), exit.CodeRefused, "the code")
 		assert.Contains(t, exit.HintOf(err), c.hint)

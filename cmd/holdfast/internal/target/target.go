@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"cmp"
@@ -25,16 +25,16 @@ type topology int
 
 const (
 	oneServer topology = iota // or a Cluster, if the server says so
-	bySentinel
-	inCluster
+	BySentinel
+	InCluster
 )
 
-// target is one value of --redis.
-type target struct {
+// Target is one value of --redis.
+type Target struct {
 	parts    urlParts
-	topology topology
+	Topology topology
 	primary  string         // the name that Sentinels have for the primary
-	options  *redis.Options // of one server; a template for the others
+	Options  *redis.Options // of one server; a template for the others
 }
 
 // urlParts is a URL with several hosts, which net/url does not take.
@@ -111,13 +111,13 @@ func checkURL(text string) error {
 	return nil
 }
 
-// parseTarget reads a URL, or a bare HOST:PORT. Its errors repeat nothing that could not be parsed: that may be
+// Parse reads a URL, or a bare HOST:PORT. Its errors repeat nothing that could not be parsed: that may be
 // a part of a password.
-func parseTarget(text string) (*target, error) {
+func Parse(text string) (*Target, error) {
 	if err := checkURL(text); err != nil {
 		return nil, err
 	}
-	t := &target{parts: splitURL(text)}
+	t := &Target{parts: splitURL(text)}
 	single := t.parts
 	scheme, form, _ := strings.Cut(t.parts.scheme, "+")
 	switch form {
@@ -126,7 +126,7 @@ func parseTarget(text string) (*target, error) {
 			return nil, errors.New("several hosts need the form redis+cluster:// or redis+sentinel://")
 		}
 	case "sentinel":
-		t.topology = bySentinel
+		t.Topology = BySentinel
 		t.primary, single.path, _ = strings.Cut(strings.TrimPrefix(single.path, "/"), "/")
 		if t.primary == "" {
 			return nil, errors.New("the primary's name is missing, as in redis+sentinel://HOST:26379/NAME")
@@ -135,7 +135,7 @@ func parseTarget(text string) (*target, error) {
 			single.path = "/" + single.path // the database
 		}
 	case "cluster":
-		t.topology = inCluster
+		t.Topology = InCluster
 		if strings.Trim(single.path, "/0") != "" {
 			return nil, errors.New("a Cluster has no database but 0")
 		}
@@ -159,7 +159,7 @@ func parseTarget(text string) (*target, error) {
 	// It would look up the host's addresses, and ask for notifications that only a
 	// managed service sends.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	t.options = options
+	t.Options = options
 	for _, addr := range t.addrs() {
 		_, port, err := net.SplitHostPort(addr)
 		if _, bad := strconv.ParseUint(port, 10, 16); err == nil && bad != nil && options.Network != "unix" {
@@ -221,12 +221,12 @@ func isParameter(name string) bool {
 }
 
 // addrs are the hosts of the URL, each with a port.
-func (t *target) addrs() []string {
-	if t.topology == oneServer {
-		return []string{t.options.Addr}
+func (t *Target) addrs() []string {
+	if t.Topology == oneServer {
+		return []string{t.Options.Addr}
 	}
 	port := "6379"
-	if t.topology == bySentinel {
+	if t.Topology == BySentinel {
 		port = "26379"
 	}
 	hosts := strings.Split(t.parts.hosts, ",")
@@ -238,14 +238,14 @@ func (t *target) addrs() []string {
 	return hosts
 }
 
-// address is the URL without what is secret and without what says nothing.
-func (t *target) address() string {
-	o := t.options
+// Address is the URL without what is secret and without what says nothing.
+func (t *Target) Address() string {
+	o := t.Options
 	if o.Network == "unix" {
 		return "unix://" + o.Addr
 	}
 	text := t.parts.scheme + "://" + strings.Join(t.addrs(), ",")
-	if t.topology == bySentinel {
+	if t.Topology == BySentinel {
 		text += "/" + t.primary
 	}
 	if o.DB != 0 {
@@ -255,20 +255,20 @@ func (t *target) address() string {
 }
 
 // trust sets the certificates that --cacert, --cert and --key name.
-func (t *target) trust(s *serverFlags) error {
+func (t *Target) trust(s *Flags) error {
 	if s.caFile == "" && s.certFile == "" && s.keyFile == "" {
 		return nil
 	}
-	if t.options.TLSConfig == nil {
-		return exit.Usage("--cacert, --cert and --key are for TLS, and "+t.address()+" does not use TLS",
+	if t.Options.TLSConfig == nil {
+		return exit.Usage("--cacert, --cert and --key are for TLS, and "+t.Address()+" does not use TLS",
 			"write rediss:// in place of redis://")
 	}
 	if (s.certFile == "") != (s.keyFile == "") {
 		return exit.Usage("--cert and --key go together, and one is missing", "name both files, in PEM form")
 	}
 	var err error
-	if t.options.TLSConfig, err = s.readTrust(t.options.TLSConfig); err == nil {
-		t.options.Dialer = s.dialer(t.options)
+	if t.Options.TLSConfig, err = s.readTrust(t.Options.TLSConfig); err == nil {
+		t.Options.Dialer = s.dialer(t.Options)
 	}
 	return err
 }
@@ -279,10 +279,10 @@ func (t *target) trust(s *serverFlags) error {
 const probeTimeout = time.Second
 
 // client makes the client of the target.
-func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.UniversalClient {
-	o := t.options
-	switch t.topology {
-	case bySentinel:
+func (t *Target) client(ctx context.Context, sentinel *redis.Options) redis.UniversalClient {
+	o := t.Options
+	switch t.Topology {
+	case BySentinel:
 		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: t.primary, SentinelAddrs: t.addrs(),
 			SentinelUsername: sentinel.Username, SentinelPassword: sentinel.Password,
@@ -292,7 +292,7 @@ func (t *target) client(ctx context.Context, sentinel *redis.Options) redis.Univ
 		})
 		rdb.Options().OnConnect = setName // the options above are those of the connections to Sentinels, too
 		return rdb
-	case inCluster:
+	case InCluster:
 		return t.clusterClient()
 	case oneServer:
 	}
@@ -336,20 +336,20 @@ func modeOf(hello any) any {
 }
 
 // askSentinel asks one Sentinel for the host and the port of the primary.
-func (t *target) askSentinel(ctx context.Context, addr string, login *redis.Options) ([]string, error) {
+func (t *Target) askSentinel(ctx context.Context, addr string, login *redis.Options) ([]string, error) {
 	s := redis.NewSentinelClient(&redis.Options{
 		Addr: addr, Username: login.Username, Password: login.Password,
 		CredentialsProviderContext: login.CredentialsProviderContext,
-		TLSConfig:                  t.options.TLSConfig, Dialer: t.options.Dialer,
+		TLSConfig:                  t.Options.TLSConfig, Dialer: t.Options.Dialer,
 		DialTimeout: probeTimeout, ReadTimeout: probeTimeout, MaxRetries: -1, DialerRetries: 1,
-		MaintNotificationsConfig: t.options.MaintNotificationsConfig,
+		MaintNotificationsConfig: t.Options.MaintNotificationsConfig,
 	})
 	defer s.Close() //nolint:errcheck // it was used for one question
 	return s.GetMasterAddrByName(ctx, t.primary).Result()
 }
 
 // findPrimary asks the Sentinels for the primary, and says why if none of them names one.
-func (t *target) findPrimary(login *redis.Options) (primary string, why error) {
+func (t *Target) findPrimary(login *redis.Options) (primary string, why error) {
 	refused, asked := "", strings.Join(t.addrs(), ", ")
 	for _, addr := range t.addrs() {
 		found, err := t.askSentinel(context.Background(), addr, login)
@@ -370,21 +370,21 @@ func (t *target) findPrimary(login *redis.Options) (primary string, why error) {
 			return "", exit.With(exit.CodeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, user),
 				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file")
 		}
-		refused = cause(err)
+		refused = Cause(err)
 	}
 	return "", exit.With(exit.CodeUnreachable, fmt.Errorf("no Sentinel answers at %s: %s", asked, refused),
 		"check that the Sentinels run at these addresses and that this machine can reach them")
 }
 
-// single is the client of a server that belongs to a quorum.
-func (t *target) single() redis.UniversalClient {
-	options := *t.options
+// Single is the client of a server that belongs to a quorum.
+func (t *Target) Single() redis.UniversalClient {
+	options := *t.Options
 	options.OnConnect = setName
 	return redis.NewClient(&options)
 }
 
-func (t *target) clusterClient() redis.UniversalClient {
-	o := t.options
+func (t *Target) clusterClient() redis.UniversalClient {
+	o := t.Options
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: t.addrs(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
 		CredentialsProviderContext: o.CredentialsProviderContext,

@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func loginOf(user, file, password string) func(context.Context) (string, string,
 	return func(context.Context) (string, string, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if now, err := secret("--password-file", file, "", nil); err == nil && now != "" {
+		if now, err := Secret("--password-file", file, "", nil); err == nil && now != "" {
 			password = now
 		}
 		return user, password, nil
@@ -32,7 +32,7 @@ func loginOf(user, file, password string) func(context.Context) (string, string,
 }
 
 // readTrust is base with the certificates that --cacert, --cert and --key have now.
-func (s *serverFlags) readTrust(base *tls.Config) (*tls.Config, error) {
+func (s *Flags) readTrust(base *tls.Config) (*tls.Config, error) {
 	cfg := base.Clone()
 	if s.caFile != "" {
 		pem, err := os.ReadFile(s.caFile)
@@ -57,7 +57,7 @@ func (s *serverFlags) readTrust(base *tls.Config) (*tls.Config, error) {
 }
 
 // dialer makes the connections with TLS, as go-redis does, but with the certificates of that moment.
-func (s *serverFlags) dialer(o *redis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
+func (s *Flags) dialer(o *redis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	var mu sync.Mutex
 	cfg := o.TLSConfig
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {

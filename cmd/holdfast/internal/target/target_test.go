@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"crypto/tls"
@@ -22,20 +22,20 @@ import (
 )
 
 // located is where an environment says that the server is.
-func located(t *testing.T, args []string, env map[string]string) (*server, string, string) {
+func located(t *testing.T, args []string, env map[string]string) (*Server, string, string) {
 	t.Helper()
 	var said strings.Builder
-	a := &app{say: &say.Printer{W: &said, Level: say.Normal}}
+	a := &App{Say: &say.Printer{W: &said, Level: say.Normal}}
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	a.server.add(flags)
+	a.Server.Add(flags)
 	assert.Must(t, flags.Parse(args))
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	if len(a.server.urls) == 0 {
-		a.server.urls.Set(env["HOLDFAST_REDIS"]) // as fromEnvironment does
+	if len(a.Server.URLs) == 0 {
+		a.Server.URLs.Set(env["HOLDFAST_REDIS"]) // as fromEnvironment does
 	}
-	s, err := a.locate(lookup)
+	s, err := a.Locate(lookup)
 	assert.Must(t, err)
-	return s, s.targets[0].options.Password, said.String()
+	return s, s.Targets[0].Options.Password, said.String()
 }
 
 func TestTheServerIsFoundInOrder(t *testing.T) {
@@ -74,8 +74,8 @@ func TestTheServerIsFoundInOrder(t *testing.T) {
 			"redis://a:6379 redis://b:6379 redis://c:6379", "", "redis://a redis://b redis://c"},
 	} {
 		s, word, said := located(t, c.args, c.env)
-		assert.True(t, s.address == c.address && word == c.word && s.public == c.public && said == "",
-			"%v %v: %s %q public %q, said %q", c.args, c.env, s.address, word, s.public, said)
+		assert.True(t, s.Address == c.address && word == c.word && s.Public == c.public && said == "",
+			"%v %v: %s %q public %q, said %q", c.args, c.env, s.Address, word, s.Public, said)
 	}
 	if _, word, said := located(t, []string{"-u", "redis://:s3cret@h"}, nil); word != "s3cret" ||
 		!strings.Contains(said, "every user of this machine can read") || strings.Contains(said, word) {
@@ -91,17 +91,17 @@ func TestNoPartOfAPasswordIsInAnError(t *testing.T) {
 		"redis://host?password=%s", "redis://host?%s", "redis://host/%s", "redis://host:%s", "%s://host", "redis://u:%s",
 	} {
 		for _, between := range []string{"/", "?", "#", "%", "@", ":", "&", "=", " ", "%2", "://", ""} {
-			a := &app{say: &say.Printer{W: io.Discard}}
-			_ = newRoot(a)
+			a := &App{Say: &say.Printer{W: io.Discard}}
+			a.Server.Add(pflag.NewFlagSet("test", pflag.ContinueOnError))
 			text := fmt.Sprintf(form, "s3cr"+between+"t-w0rd")
-			a.server.urls.Set(text)
-			s, err := a.locate(func(string) (string, bool) { return "", false })
+			a.Server.URLs.Set(text)
+			s, err := a.Locate(func(string) (string, bool) { return "", false })
 			said := ""
 			switch {
 			case err != nil:
 				said = err.Error() + exit.HintOf(err)
 			case strings.Contains(form, ":%s@"): // elsewhere it may be a user, a host or a scheme
-				said = s.address + s.public
+				said = s.Address + s.Public
 			}
 			assert.False(t, strings.Contains(said, "s3cr") || strings.Contains(said, "t-w0rd"), "%s: %s", text, said)
 		}
@@ -132,18 +132,18 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		"redis+cluster://,b":                               "names no host",
 		"redis+sentinel://a,b:99999/n":                     "the port is not a number",
 	} {
-		a := &app{say: &say.Printer{W: io.Discard}}
-		_ = newRoot(a)
-		a.server.urls.Set(urls)
-		_, err := a.locate(func(string) (string, bool) { return "", false })
+		a := &App{Say: &say.Printer{W: io.Discard}}
+		a.Server.Add(pflag.NewFlagSet("test", pflag.ContinueOnError))
+		a.Server.URLs.Set(urls)
+		_, err := a.Locate(func(string) (string, bool) { return "", false })
 		if err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.CodeUsage || exit.HintOf(err) == "" ||
 			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", urls, err)
 		}
 	}
-	a := &app{say: &say.Printer{W: io.Discard}}
-	_ = newRoot(a)
-	_, err := a.locate(func(name string) (string, bool) { return " ", name == "REDIS_URL" })
+	a := &App{Say: &say.Printer{W: io.Discard}}
+	a.Server.Add(pflag.NewFlagSet("test", pflag.ContinueOnError))
+	_, err := a.Locate(func(name string) (string, bool) { return " ", name == "REDIS_URL" })
 	assert.Equal(t, exit.Of(err), exit.CodeUsage, "a blank REDIS_URL")
 }
 
@@ -153,7 +153,7 @@ func TestAHintSaysHowToWriteSeveralServersWhereTheyCameFrom(t *testing.T) {
 		"HOLDFAST_REDIS": "write all URLs into HOLDFAST_REDIS, with spaces between them",
 		"REDIS_URL":      "write all URLs into REDIS_URL, with spaces between them",
 	} {
-		a := &app{say: &say.Printer{W: io.Discard}}
+		a := &App{Say: &say.Printer{W: io.Discard}}
 		_, err := a.target("redis://a,redis://b", source, false, func(string) (string, bool) { return "", false })
 		assert.True(t, strings.HasSuffix(exit.HintOf(err), "; for a quorum, "+want), "%s: %s", source, exit.HintOf(err))
 	}
@@ -162,13 +162,13 @@ func TestAHintSaysHowToWriteSeveralServersWhereTheyCameFrom(t *testing.T) {
 func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	s, _, _ := located(t, nil, nil)
-	err := s.explain("x", fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, refused))
+	err := s.Explain("x", fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, refused))
 	want := "no server answers at redis://127.0.0.1:6379: connection refused"
 	if err.Error() != want || exit.Of(err) != exit.CodeUnreachable || !strings.Contains(exit.HintOf(err), "holdfast demo") {
 		t.Errorf("%v (%d), hint %s", err, exit.Of(err), exit.HintOf(err))
 	}
 	s, _, _ = located(t, []string{"-u", "h"}, nil)
-	if err = s.explain("x", refused); strings.Contains(exit.HintOf(err), "demo") {
+	if err = s.Explain("x", refused); strings.Contains(exit.HintOf(err), "demo") {
 		t.Errorf("a named server: hint %s", exit.HintOf(err))
 	}
 }
@@ -219,22 +219,14 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			(&holdfast.MismatchError{Name: "a", Got: 2, Want: 3}).Error(), "write the same --permits"},
 	} {
 		s, _, _ := located(t, []string{"-u", c.url}, nil)
-		if s.targets[0].topology == inCluster {
-			s.nodes = []node{{c.url, s.targets[0].clusterClient()}}
+		if s.Targets[0].Topology == InCluster {
+			s.Nodes = []Node{{c.url, s.Targets[0].clusterClient()}}
 		}
-		err := s.explain("a", c.err)
+		err := s.Explain("a", c.err)
 		if err.Error() != c.text || exit.Of(err) != c.code || !strings.HasPrefix(exit.HintOf(err), c.hint) &&
 			!strings.Contains(exit.HintOf(err), "; "+c.hint) {
 			t.Errorf("%v: %v (%d), hint %s", c.err, err, exit.Of(err), exit.HintOf(err))
 		}
 	}
 	assert.Equal(t, say.Plain(fmt.Errorf("%w: Config.TTL: the TTL is 0s", holdfast.ErrInvalid)), "the TTL is 0s", "plain")
-}
-
-func TestTheNameOfALongCommandIsCutBetweenCharacters(t *testing.T) {
-	command := "a" + strings.Repeat("é", maxApp)
-	for _, o := range []*runOptions{{command: []string{"./" + command}}, {shell: command + " b"}} {
-		r := &run{runOptions: o, say: &say.Printer{}}
-		assert.Equal(t, r.config().App, command[:maxApp-1], "the name")
-	}
 }

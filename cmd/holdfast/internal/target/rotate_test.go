@@ -1,4 +1,4 @@
-package main
+package target
 
 import (
 	"crypto/ecdsa"
@@ -94,7 +94,7 @@ func (a *authority) listen(address string) string {
 // that is half written changes nothing.
 func TestCertificatesAreReadForEachConnection(t *testing.T) {
 	dir := t.TempDir()
-	s := &serverFlags{
+	s := &Flags{
 		caFile: filepath.Join(dir, "ca"), certFile: filepath.Join(dir, "cert"), keyFile: filepath.Join(dir, "key"),
 	}
 	write := func(a *authority) {
@@ -105,10 +105,10 @@ func TestCertificatesAreReadForEachConnection(t *testing.T) {
 	}
 	first, second := newAuthority(t), newAuthority(t)
 	write(first)
-	at := &target{options: &redis.Options{Addr: "x", DialTimeout: 5 * time.Second, TLSConfig: &tls.Config{}}}
+	at := &Target{Options: &redis.Options{Addr: "x", DialTimeout: 5 * time.Second, TLSConfig: &tls.Config{}}}
 	assert.Must(t, at.trust(s))
 	dial := func(address string) error {
-		c, err := at.options.Dialer(t.Context(), "tcp", address)
+		c, err := at.Options.Dialer(t.Context(), "tcp", address)
 		if err != nil {
 			return err
 		}
@@ -150,12 +150,13 @@ func TestTheSentinelsPasswordIsReadForEachConnection(t *testing.T) {
 	t.Parallel()
 	sen := redistest.StartSentinel(t)
 	primary := sen.Primary()
-	at, err := parseTarget(strings.TrimSuffix(scheme(), "://") + "+sentinel://" + strings.Join(sen.Addrs(), ",") + "/" +
+	scheme, _, _ := strings.Cut(primary.URL(), "://")
+	at, err := Parse(scheme + "+sentinel://" + strings.Join(sen.Addrs(), ",") + "/" +
 		redistest.SentinelName)
 	assert.Must(t, err)
-	at.options.TLSConfig = redistest.TLS()
-	a := &app{}
-	a.server.sentinelFile = filepath.Join(t.TempDir(), "password")
+	at.Options.TLSConfig = redistest.TLS()
+	a := &App{}
+	a.Server.sentinelFile = filepath.Join(t.TempDir(), "password")
 	var admins []*redistest.Conn
 	for _, s := range sen.Sentinels {
 		admins = append(admins, s.Dial(t))
@@ -166,7 +167,7 @@ func TestTheSentinelsPasswordIsReadForEachConnection(t *testing.T) {
 			admin.Do(t, "CLIENT", "KILL", "USER", "default", "SKIPME", "yes")
 		}
 		primary.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		assert.Must(t, os.WriteFile(a.server.sentinelFile, []byte(password+"\n"), 0o600))
+		assert.Must(t, os.WriteFile(a.Server.sentinelFile, []byte(password+"\n"), 0o600))
 	}
 	change("first")
 	login, err := a.sentinel(func(string) (string, bool) { return "", false })
@@ -178,7 +179,7 @@ func TestTheSentinelsPasswordIsReadForEachConnection(t *testing.T) {
 	assert.NoError(t, rdb.Ping(t.Context()).Err())
 	_, err = at.askSentinel(t.Context(), sen.Addrs()[0], login)
 	assert.NoError(t, err)
-	assert.Must(t, os.WriteFile(a.server.sentinelFile, []byte("wrong"), 0o600))
+	assert.Must(t, os.WriteFile(a.Server.sentinelFile, []byte("wrong"), 0o600))
 	_, err = at.askSentinel(t.Context(), sen.Addrs()[0], login)
 	assert.True(t, redis.HasErrorPrefix(err, "WRONGPASS"), "the wrong password: %v", err)
 }
