@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // execute runs the tool and returns its exit code.
@@ -76,7 +75,7 @@ checks the server.`,
 			if name := cmd.Name(); name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd {
 				return nil // the command that is completed does it
 			}
-			return prepare(a, cmd)
+			return target.Prepare(a, cmd)
 		},
 	}
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it
@@ -118,21 +117,6 @@ func refuseUnknownTopics(root *cobra.Command) {
 		}
 		return unknownCommand(root, args)
 	}
-}
-
-// prepare applies the environment and the flags of all commands.
-func prepare(a *target.App, cmd *cobra.Command) error {
-	if err := cli.CheckGiven(cmd.Flags()); err != nil {
-		return err
-	}
-	if err := cli.FromEnvironment(cmd, os.LookupEnv); err != nil {
-		return err
-	}
-	if err := wire.CheckPrefix(a.Server.Prefix); err != nil {
-		return exit.Usage("--prefix: "+err.Error(), "write a short word, as in --prefix staging")
-	}
-	a.Say.JSON = a.Log == "json"
-	return nil
 }
 
 func unknownCommand(cmd *cobra.Command, args []string) error {

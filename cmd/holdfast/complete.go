@@ -91,7 +91,7 @@ func completeNames(a *target.App, cmd *cobra.Command, at int, wanted func(holdfa
 func namesLike(a *target.App, cmd *cobra.Command, typed string, wanted func(holdfast.LockInfo) bool) []string {
 	a.Say = &say.Printer{W: io.Discard}
 	a.Server.URLs = unique(a.Server.URLs) // cobra reads the flags twice, and each --redis is one server more
-	if prepare(a, cmd) != nil {
+	if target.Prepare(a, cmd) != nil {
 		return nil
 	}
 	s, err := a.Open(holdfast.Config{})

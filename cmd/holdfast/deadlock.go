@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
@@ -17,16 +17,7 @@ const orderHint = "name the locks in the same order in all scripts, or together:
 
 // deadlockError is the error for a wait in a deadlock, in the words of the tool.
 func deadlockError(code int, dead *holdfast.DeadlockError) error {
-	return exit.With(code, errors.New("deadlock: "+cycleText(dead.Cycle)), orderHint)
-}
-
-// cycleText is a cycle on one line.
-func cycleText(cycle []holdfast.DeadlockWait) string {
-	waits := make([]string, len(cycle))
-	for i, w := range cycle {
-		waits[i] = say.OneLine(w.String())
-	}
-	return strings.Join(waits, "; ")
+	return exit.With(code, errors.New("deadlock: "+describe.Cycle(dead.Cycle)), orderHint)
 }
 
 // cycleJSON is a cycle as list --graph and inspect write it.

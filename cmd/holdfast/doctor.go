@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -294,7 +294,7 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 		return b.String()
 	}
 	for i := range fleet.Nodes {
-		describe(&b, &fleet.Nodes[i], r.Checks[i], d.Say.Level == say.Verbose)
+		describeServer(&b, &fleet.Nodes[i], r.Checks[i], d.Say.Level == say.Verbose)
 	}
 	if strings.Contains(fixes.String(), "CONFIG SET ") {
 		b.WriteString("hint: CONFIG SET lasts until the server restarts; CONFIG REWRITE keeps it\n")
@@ -307,8 +307,8 @@ func (d *diagnosis) text(fleet doctor.Fleet, r doctor.Report) string {
 	return b.String()
 }
 
-// describe writes a line about a server that was read.
-func describe(b *strings.Builder, f *doctor.Facts, checks map[string]string, verbose bool) {
+// describeServer writes a line about a server that was read.
+func describeServer(b *strings.Builder, f *doctor.Facts, checks map[string]string, verbose bool) {
 	if f.Unreachable != nil {
 		return
 	}
@@ -375,15 +375,12 @@ func jsonReport(fleet doctor.Fleet, r doctor.Report) reportJSON {
 			one.Role, one.Mode = f.Role(), f.Mode()
 		}
 		if half, most, longest := f.Latency(); longest > 0 {
-			one.Latency = &latencyJSON{inMillis(half), inMillis(most), inMillis(longest)}
+			one.Latency = &latencyJSON{describe.Millis(half), describe.Millis(most), describe.Millis(longest)}
 		}
 		if f.Clock != nil {
-			one.Clock = &clockJSON{inMillis(f.Clock.Offset), inMillis(f.Clock.Error)}
+			one.Clock = &clockJSON{describe.Millis(f.Clock.Offset), describe.Millis(f.Clock.Error)}
 		}
 		j.Servers = append(j.Servers, one)
 	}
 	return j
 }
-
-// inMillis is a duration in milliseconds, with three digits after the point.
-func inMillis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -47,13 +47,13 @@ func TestDoctorReadsANodeWithoutSlots(t *testing.T) {
 }
 
 // opened is what a command has of a server.
-func opened(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *target.Server {
+func opened(t *testing.T, on *redistest.Server) *target.Server {
 	t.Helper()
 	t.Setenv("SSL_CERT_FILE", on.CAFile())
 	a := &target.App{Say: &say.Printer{W: io.Discard}}
 	a.Server.Add(pflag.NewFlagSet("test", pflag.ContinueOnError))
 	a.Server.URLs = commandline.URLs{on.URL()}
-	s, err := a.Open(append(cfg, holdfast.Config{})[0])
+	s, err := a.Open(holdfast.Config{})
 	assert.Must(t, err)
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s

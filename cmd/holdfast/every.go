@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
@@ -237,9 +238,9 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 		return j.ended(code, reason, err)
 	case result.Busy:
 		j.say.Noticef("%q has been running since an earlier period; its lease expires in %s unless renewed",
-			j.names[0], length(result.Next))
+			j.names[0], describe.Length(result.Next))
 	default:
-		j.say.Noticef("%q has already run in this period; the next one begins in %s", j.names[0], length(result.Next))
+		j.say.Noticef("%q has already run in this period; the next one begins in %s", j.names[0], describe.Length(result.Next))
 	}
 	return exit.CodeOK, "", nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -140,11 +141,11 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 	case err != nil:
 		return s.Explain(name, err)
 	case !state.Held() && job.Run != nil:
-		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks", name, briefly(*job.Run))
+		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks", name, describe.Holder(*job.Run))
 		return exit.Usage(text, "stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {
-			mayBePattern(a, name)
+			target.MayBePattern(a, name)
 		}
 		return o.print(w, a.Server.Prefix, state, job, 0)
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
@@ -232,7 +233,7 @@ func (o *evictOptions) print(
 		if o.job {
 			key = wire.PeriodicKey(prefix, state.Name)
 		}
-		before := stateWithJob(state, job, key)
+		before := describe.State(state, job, key)
 		err = screen.WriteJSON(w, evictedJSON{before, n, o.force && n > 0})
 	case n == 0 && o.job:
 		_, err = fmt.Fprintf(w, "%s is no job: there is nothing to remove\n", name)
@@ -242,7 +243,7 @@ func (o *evictOptions) print(
 		_, err = fmt.Fprintf(w, "%s: the record was removed\n", name)
 	default:
 		_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
-			name, n, plural(n, "hold", "holds"), waitingOn(state))
+			name, n, plural(n, "hold", "holds"), describe.Waiting(state))
 	}
 	return err
 }
@@ -263,10 +264,10 @@ func (o *evictOptions) confirm(
 	}
 	var b strings.Builder
 	for _, h := range state.Holders {
-		fmt.Fprintf(&b, "%s is held %s.\n", say.OneLine(state.Name), briefly(h))
+		fmt.Fprintf(&b, "%s is held %s.\n", say.OneLine(state.Name), describe.Holder(h))
 	}
 	if job.Run != nil {
-		fmt.Fprintf(&b, "The job %s is running, %s.\n", say.OneLine(state.Name), briefly(*job.Run))
+		fmt.Fprintf(&b, "The job %s is running, %s.\n", say.OneLine(state.Name), describe.Holder(*job.Run))
 	}
 	if cannot != nil {
 		fmt.Fprintf(&b, "The record of %s cannot be read: %s\n", say.OneLine(state.Name), say.OneLine(cannot.Error()))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -86,7 +87,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 	var b strings.Builder
 	held := heldByWaiters(locks)
 	for _, s := range locks {
-		if waitingOn(s) == 0 || s.Job != nil {
+		if describe.Waiting(s) == 0 || s.Job != nil {
 			continue
 		}
 		var holders []string
@@ -99,7 +100,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 			if i == len(s.Waiters)-1 {
 				branch = "└"
 			}
-			fmt.Fprintf(&b, "  %s %s waits %s", branch, whoIs(q.Client, q.ClientID), length(q.Waited))
+			fmt.Fprintf(&b, "  %s %s waits %s", branch, whoIs(q.Client, q.ClientID), describe.Length(q.Waited))
 			if names := held[q.HolderID]; len(names) > 0 {
 				fmt.Fprintf(&b, ", holds %s", say.OneLine(strings.Join(names, ", ")))
 			}
@@ -110,7 +111,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 		b.WriteString("nobody waits\n")
 	}
 	for _, cycle := range deadlocks {
-		fmt.Fprintf(&b, "\ndeadlock: %s\nto end it: holdfast evict %s\n", cycleText(cycle), say.OneLine(cycle[0].Name))
+		fmt.Fprintf(&b, "\ndeadlock: %s\nto end it: holdfast evict %s\n", describe.Cycle(cycle), say.OneLine(cycle[0].Name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -119,7 +120,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
 	held := heldByWaiters(locks)
 	for _, s := range locks {
-		if waitingOn(s) == 0 || s.Job != nil {
+		if describe.Waiting(s) == 0 || s.Job != nil {
 			continue
 		}
 		line := graphJSON{Name: s.Name}

@@ -3,13 +3,18 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -29,14 +34,14 @@ func (d deadlocked) Observe(e holdfast.Event) {
 // Two clients hold a lock each and wait for that of the other: list --graph shows the waiters
 // and what they hold, and names the deadlock. Once it is over, nobody waits.
 func TestTheGraphShowsADeadlock(t *testing.T) {
-	on := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
-	s := opened(t, on)
+	on := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), redistest.Needs("for `Client.List`"))
+	s := openedAt(t, on)
 	ctx, cancel := context.WithCancel(t.Context())
 	found := make(deadlocked, 1)
 	ended := make(chan error, 2)
 	var calls []func()
 	for _, names := range [][]string{{"x", "y"}, {"y", "x"}} {
-		c := opened(t, on, holdfast.Config{App: "app-" + names[0], Observer: found, TTL: 3 * time.Second}).Client
+		c := openedAt(t, on, holdfast.Config{App: "app-" + names[0], Observer: found, TTL: 3 * time.Second}).Client
 		first, err := c.Mutex(names[0]).Lock(ctx)
 		assert.Must(t, err)
 		calls = append(calls, func() {
@@ -77,4 +82,17 @@ func TestTheGraphShowsADeadlock(t *testing.T) {
 	<-ended
 	// The calls have returned; their places in the queues are given back in the background.
 	redistest.Await(t, "the graph shows no waiter", func() bool { return graph("table") == "nobody waits\n" })
+}
+
+// openedAt is what a command has of a server.
+func openedAt(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *target.Server {
+	t.Helper()
+	t.Setenv("SSL_CERT_FILE", on.CAFile())
+	a := &target.App{Say: &say.Printer{W: io.Discard}}
+	a.Server.Add(pflag.NewFlagSet("test", pflag.ContinueOnError))
+	a.Server.URLs = commandline.URLs{on.URL()}
+	s, err := a.Open(append(cfg, holdfast.Config{})[0])
+	assert.Must(t, err)
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s
 }

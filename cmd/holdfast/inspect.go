@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -82,7 +83,7 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 			return printForeign(w, name, *foreign)
 		case asJSON:
 			return screen.WriteJSON(w, inspectJSON{
-				stateWithJob(state, job, key), cycleJSON(cycle), nodesAsJSON(s, ctx),
+				describe.State(state, job, key), cycleJSON(cycle), nodesAsJSON(s, ctx),
 			})
 		}
 		if err := printState(w, state, job, true); err != nil {
@@ -111,7 +112,7 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 // printForeign prints the lock of another library.
 func printForeign(w io.Writer, name string, f survey.Foreign) error {
 	_, err := fmt.Fprintf(w, "%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
-		say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), length(f.Remaining))
+		say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), describe.Length(f.Remaining))
 	return err
 }
 
@@ -139,7 +140,7 @@ func nodesAsJSON(s *target.Server, ctx context.Context) []nodeJSON {
 	for i, n := range s.NodesOfQuorum(ctx) {
 		list = append(list, nodeJSON{
 			s.Nodes[i].Address, n.Answers, n.Counts, n.Why,
-			inMillis(n.RoundTrip), inMillis(n.ClockOffset), inMillis(n.ClockError),
+			describe.Millis(n.RoundTrip), describe.Millis(n.ClockOffset), describe.Millis(n.ClockError),
 		})
 	}
 	return list

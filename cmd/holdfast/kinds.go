@@ -231,22 +231,3 @@ func lostName(err error, names []string) string {
 	}
 	return quoted(names)
 }
-
-// heldBy describes the holders of a lock within a message.
-func heldBy(s holdfast.LockInfo) string {
-	text := briefly(s.Holders[0])
-	if n := len(s.Holders) - 1; n > 0 {
-		text += fmt.Sprintf(", and %d more", n)
-	}
-	if s.Holders[0].Mode == "permits" {
-		used := 0
-		for _, h := range s.Holders {
-			used += h.Permits
-		}
-		text += fmt.Sprintf(" (%d of %d permits in use)", used, s.Limit)
-	}
-	if s.Holders[0].Mode != "exclusive" && s.Waiting > 0 {
-		text += fmt.Sprintf("; %d waiting", s.Waiting) // a reader waits behind a writer that waits
-	}
-	return text
-}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -302,12 +303,12 @@ func newRow(s lockjson.State, job bool) row {
 	if len(s.Holders) > 0 {
 		h := s.Holders[0]
 		c["KIND"], c["TOKEN"], c["OWNER"], c["ID"] = h.Mode, h.Token, say.OneLine(h.Owner), h.ClientID
-		c["HOLDER"], c["TAGS"] = say.OneLine(h.Who()), tagText(h.Tags)
+		c["HOLDER"], c["TAGS"] = say.OneLine(h.Who()), describe.Tags(h.Tags)
 		if n := len(s.Holders) - 1; n > 0 {
 			c["HOLDER"] += fmt.Sprintf(" +%d", n)
 		}
-		c["AGE"] = length(time.Duration(oldest(r)) * time.Millisecond)
-		c["LEASE"] = length(time.Duration(remaining(r)) * time.Millisecond)
+		c["AGE"] = describe.Length(time.Duration(oldest(r)) * time.Millisecond)
+		c["LEASE"] = describe.Length(time.Duration(remaining(r)) * time.Millisecond)
 	}
 	switch {
 	case job:
@@ -315,7 +316,7 @@ func newRow(s lockjson.State, job bool) row {
 		if j := s.Job; j != nil {
 			c["VALUE"] = "due"
 			if j.DueMS > 0 {
-				c["VALUE"] = "next in " + length(time.Duration(j.DueMS)*time.Millisecond)
+				c["VALUE"] = "next in " + describe.Length(time.Duration(j.DueMS)*time.Millisecond)
 			}
 		}
 	case s.Leader != nil:
@@ -333,7 +334,7 @@ func foreignRow(f survey.Foreign) row {
 	s := lockjson.State{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []lockjson.Waiter{}, Foreign: f.Kind,
 		Holders: []lockjson.Holder{holder}}
 	return row{state: s, cells: map[string]string{
-		"NAME": say.OneLine(f.Key), "KIND": f.Kind, "HOLDER": say.OneLine(f.Holder), "LEASE": length(f.Remaining), "TOKEN": "-",
+		"NAME": say.OneLine(f.Key), "KIND": f.Kind, "HOLDER": say.OneLine(f.Holder), "LEASE": describe.Length(f.Remaining), "TOKEN": "-",
 		"WAITING": "-",
 	}}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
@@ -132,11 +133,11 @@ func (v *vigil) keep(ctx context.Context) {
 
 // text says for how long we have waited for the server, and when we give up.
 func (v *vigil) text(now time.Time) string {
-	text := fmt.Sprintf("waiting for the server for %s", length(now.Sub(v.outage.since)))
+	text := fmt.Sprintf("waiting for the server for %s", describe.Length(now.Sub(v.outage.since)))
 	if v.until.IsZero() {
 		return text + ", without a limit"
 	}
-	return text + fmt.Sprintf("; holdfast gives up in %s", length(v.until.Sub(now)))
+	return text + fmt.Sprintf("; holdfast gives up in %s", describe.Length(v.until.Sub(now)))
 }
 
 // answers asks the servers of each form of a lock, and returns the error if one of them does not answer. A refusal

@@ -274,7 +274,7 @@ func awaitHoldersCmd(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	poll(ts, args[0]+" has "+args[1]+" holders", func() bool {
-		state, ok := look(ts, args[0])
+		state, ok := statusOf(ts, args[0])
 		unknown := slices.ContainsFunc(state.Holders, func(h lockjson.Holder) bool { return h.PID == 0 })
 		return ok && len(state.Holders) == n && !unknown
 	})
@@ -319,7 +319,7 @@ func withClient(ts *testscript.TestScript, f func(ctx context.Context, c *holdfa
 // awaitFreeCmd: await-free NAME: nobody holds it and nobody waits.
 func awaitFreeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, args[0]+" is free", func() bool {
-		state, ok := look(ts, args[0])
+		state, ok := statusOf(ts, args[0])
 		return ok && !state.Held && state.Waiting == 0
 	})
 }
@@ -434,7 +434,7 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 		pid = pidIn(ts, args[1])
 	case args[1] == "app":
 		poll(ts, fmt.Sprintf("%s holds %s", args[2], args[3]), func() bool {
-			state, _ := look(ts, args[3])
+			state, _ := statusOf(ts, args[3])
 			i := slices.IndexFunc(state.Holders, func(h lockjson.Holder) bool { return h.App == args[2] })
 			if i >= 0 {
 				pid = state.Holders[i].PID
@@ -464,15 +464,15 @@ func stopped(pid int) bool {
 	})
 }
 
-// look is what holdfast status says, past the proxy.
-func look(ts *testscript.TestScript, name string) (state lockjson.State, ok bool) {
+// statusOf is what holdfast status says, past the proxy.
+func statusOf(ts *testscript.TestScript, name string) (state lockjson.State, ok bool) {
 	_ = ts.Exec("holdfast", "status", "--json", "-u", worldOf(ts).direct, "--", name) // 75 if held
 	err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &state)
 	return state, err == nil
 }
 
 func process(ts *testscript.TestScript, who, name string) int {
-	state, _ := look(ts, name)
+	state, _ := statusOf(ts, name)
 	switch {
 	case who == "holder" && len(state.Holders) > 0:
 		return state.Holders[0].PID

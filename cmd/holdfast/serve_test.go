@@ -218,8 +218,11 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 	servers := redistest.Primaries(t, 3, redistest.Tenant(target.DefaultPrefix), redistest.Needs("in a quorum"), listing)
 	s := serveOver(t, servers, "--interval", "50ms")
 	nodes := func() (list struct {
-		Title string     `json:"title"`
-		Nodes []nodeJSON `json:"nodes"`
+		Title string `json:"title"`
+		Nodes []struct {
+			Address string `json:"address"`
+			Answers bool   `json:"answers"`
+		} `json:"nodes"`
 	}) {
 		answer, err := s.web.Get(s.url + "api/locks")
 		assert.Must(t, err)

@@ -5,19 +5,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
-	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -101,12 +99,12 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 	) (err error) {
 		switch {
 		case asJSON:
-			err = screen.WriteJSON(w, stateWithJob(state, job, wire.Key(a.Server.Prefix, name)))
+			err = screen.WriteJSON(w, describe.State(state, job, wire.Key(a.Server.Prefix, name)))
 		case a.Say.Level > say.Quiet:
 			err = printState(w, state, job, a.Say.Level == say.Verbose)
 			if f := foreignBeside(s, ctx, state, job); err == nil && f != nil {
 				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
-					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), length(f.Remaining))
+					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), describe.Length(f.Remaining))
 			}
 		}
 		if err == nil && (state.Held() || job.Run != nil) {
@@ -144,18 +142,9 @@ func lookAt(a *target.App,
 		return s.ExplainJob(name, err)
 	}
 	if state.Fence == 0 && !job.Known() {
-		mayBePattern(a, name)
+		target.MayBePattern(a, name)
 	}
 	return show(ctx, s, state, job)
-}
-
-// mayBePattern says how to look for several locks, if nobody has used a lock of that name and
-// it looks like a pattern.
-func mayBePattern(a *target.App, name string) {
-	if strings.ContainsAny(name, "*?[") {
-		a.Say.Noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
-			say.OneLine(cli.Quote(name)), say.OneLine(cli.Quote(name)))
-	}
 }
 
 // printState prints the state for people.
@@ -183,13 +172,13 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	if s.Leader != nil {
 		fmt.Fprintf(&b, "  leader   %s\n", say.OneLine(s.Leader.Value))
 	}
-	if waiting := waitingOn(s); s.Held() || waiting > 0 {
+	if waiting := describe.Waiting(s); s.Held() || waiting > 0 {
 		fmt.Fprintf(&b, "  waiting  %d\n", waiting)
 	}
 	if verbose {
 		for _, v := range s.Waiters {
-			fmt.Fprintf(&b, "    %d. %s, for %s%s%s%s\n", v.Position, who(v.Client, v.ClientID), length(v.Waited),
-				ifSilent(v), ownedBy(v.Owner), taggedWith(v.Tags))
+			fmt.Fprintf(&b, "    %d. %s, for %s%s%s%s\n", v.Position, describe.Who(v.Client, v.ClientID), describe.Length(v.Waited),
+				ifSilent(v), describe.Owner(v.Owner), taggedWith(v.Tags))
 		}
 	}
 	if e := s.LastEviction; e != nil {
@@ -202,25 +191,12 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	if job.Known() {
 		next := "due"
 		if job.Due > 0 {
-			next = fmt.Sprintf("next %s (in %s)", job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), length(job.Due))
+			next = fmt.Sprintf("next %s (in %s)", job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(job.Due))
 		}
 		fmt.Fprintf(&b, "  job      every %v, %s\n", job.Schedule, next)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// waitingOn is how many wait for a lock. The next request about it removes the others.
-func waitingOn(s holdfast.LockInfo) (n int) {
-	if len(s.Waiters) == 0 {
-		return s.Waiting // they were not asked for
-	}
-	for _, w := range s.Waiters {
-		if !w.Silent {
-			n++
-		}
-	}
-	return n
 }
 
 // ifSilent says that a waiter is gone, or hangs.
@@ -232,7 +208,7 @@ func ifSilent(w holdfast.Waiter) string {
 }
 
 func printHolder(b *strings.Builder, h holdfast.Holder) {
-	by := who(h.Client, h.ClientID) + ownedBy(h.Owner)
+	by := describe.Who(h.Client, h.ClientID) + describe.Owner(h.Owner)
 	if h.Mode == "permits" {
 		by += fmt.Sprintf(", %d of the permits", h.Permits)
 	}
@@ -240,15 +216,15 @@ func printHolder(b *strings.Builder, h holdfast.Holder) {
 		by += fmt.Sprintf(", %d entries", h.Entries)
 	}
 	fmt.Fprintf(b, "  by       %s\n", by)
-	fmt.Fprintf(b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), length(h.Age))
+	fmt.Fprintf(b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(h.Age))
 	if h.Released {
-		fmt.Fprintf(b, "  kept     released, and kept for another %s\n", length(h.Remaining))
+		fmt.Fprintf(b, "  kept     released, and kept for another %s\n", describe.Length(h.Remaining))
 	} else {
-		fmt.Fprintf(b, "  lease    expires in %s unless renewed\n", length(h.Remaining))
+		fmt.Fprintf(b, "  lease    expires in %s unless renewed\n", describe.Length(h.Remaining))
 	}
 	fmt.Fprintf(b, "  token    %d\n", h.Token)
 	if len(h.Tags) > 0 {
-		fmt.Fprintf(b, "  tags     %s\n", tagText(h.Tags))
+		fmt.Fprintf(b, "  tags     %s\n", describe.Tags(h.Tags))
 	}
 }
 
@@ -256,54 +232,5 @@ func taggedWith(tags map[string]string) string {
 	if len(tags) == 0 {
 		return ""
 	}
-	return ", tags " + tagText(tags)
-}
-
-func ownedBy(owner string) string {
-	if owner == "" {
-		return ""
-	}
-	return ", owner " + say.OneLine(owner)
-}
-
-// who names a client: by its id only, if the server does not know more.
-func who(info *holdfast.ClientInfo, client string) string {
-	if info == nil {
-		return "client " + say.OneLine(client)
-	}
-	return say.OneLine(info.String())
-}
-
-// briefly describes a holder within a message.
-func briefly(h holdfast.Holder) string {
-	switch {
-	case h.Token == 0 && h.Remaining == 0: // SET without PX, or an EXPIRE that never came
-		return fmt.Sprintf("by %s, and its key never expires", who(h.Client, h.ClientID))
-	case h.Token == 0: // of another library, whose record has neither a token nor the time of the grant
-		return fmt.Sprintf("by %s, lease expires in %s unless renewed", who(h.Client, h.ClientID), length(h.Remaining))
-	}
-	return fmt.Sprintf("by %s for %s, lease expires in %s unless renewed",
-		who(h.Client, h.ClientID), length(h.Age), length(h.Remaining))
-}
-
-// length writes a duration with as many digits as a reader needs.
-func length(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
-	case d < 10*time.Second:
-		return d.Truncate(100 * time.Millisecond).String()
-	case d < time.Hour:
-		return d.Truncate(time.Second).String()
-	}
-	return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
-}
-
-// stateWithJob is what status prints as JSON: statusLong describes it.
-func stateWithJob(s holdfast.LockInfo, job holdfast.JobInfo, key string) lockjson.State {
-	j := lockjson.Of(s, key)
-	j.Job = lockjson.OfJob(job)
-	return j
+	return ", tags " + describe.Tags(tags)
 }

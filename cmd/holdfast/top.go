@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -144,7 +145,7 @@ func topJSON(a *target.App, o *topOptions, w io.Writer) error {
 // topLook is what the terminal can show.
 func topLook() top.Look {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
-	return top.Look{Unicode: screen.UTF8(os.Getenv), Color: terminal && screen.Colors(os.Getenv), Length: length}
+	return top.Look{Unicode: screen.UTF8(os.Getenv), Color: terminal && screen.Colors(os.Getenv), Length: describe.Length}
 }
 
 // topOnce prints one screen.

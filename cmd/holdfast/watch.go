@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
@@ -218,7 +219,7 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 			held[holdOf(h)] = true
 		}
 		for _, h := range is.Holders {
-			if e := (watchEvent{Event: "held", Holder: who(h.Client, h.ClientID)}); !held[holdOf(h)] {
+			if e := (watchEvent{Event: "held", Holder: describe.Who(h.Client, h.ClientID)}); !held[holdOf(h)] {
 				if h.Token != 0 {
 					e.Token = wire.Number(h.Token)
 				}
@@ -228,7 +229,7 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 		if was.Held() && !is.Held() {
 			add(watchEvent{Event: "released"})
 		}
-		if n := waitingOn(is); n != waitingOn(was) {
+		if n := describe.Waiting(is); n != describe.Waiting(was) {
 			add(watchEvent{Event: "waiting", Waiting: &n})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/compat/bridge"
 )
@@ -54,7 +55,7 @@ func holdersOf(s *target.Server, ctx context.Context, name, before string) strin
 	for _, form := range s.Forms() {
 		c := form.Client
 		if state, err := c.Holders(ctx, s.NameIn(c, name)); err == nil && state.Held() {
-			return before + heldBy(state)
+			return before + describe.Holders(state)
 		}
 	}
 	return ""

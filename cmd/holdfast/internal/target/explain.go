@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -334,4 +335,13 @@ func Cause(err error) string {
 		return "the program there is not a Redis or Valkey server"
 	}
 	return say.Plain(err)
+}
+
+// MayBePattern says how to look for several locks, if nobody has used a lock of that name and
+// it looks like a pattern.
+func MayBePattern(a *App, name string) {
+	if strings.ContainsAny(name, "*?[") {
+		a.Say.Noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
+			say.OneLine(cli.Quote(name)), say.OneLine(cli.Quote(name)))
+	}
 }
