@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/look"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
@@ -89,17 +90,17 @@ checks the server.`,
 	end()
 	// The commands that take a name complete it from the server.
 	names := func(cmd *cobra.Command, at int, wanted func(holdfast.LockInfo) bool) *cobra.Command {
-		return completeNames(a, cmd, at, wanted)
+		return look.Complete(a, cmd, at, wanted)
 	}
 	help.Install(root)
 	root.AddCommand(help.Hold.Commands(
-		names(newRun(a), 0, isLock), names(newEvery(a), 1, isJob), names(newElect(a), 0, isLock),
-		names(newAcquire(a), 0, isLock), newExtend(a), newRelease(a))...)
+		names(newRun(a), 0, look.IsLock), names(newEvery(a), 1, look.IsJob), names(newElect(a), 0, look.IsLock),
+		names(newAcquire(a), 0, look.IsLock), newExtend(a), newRelease(a))...)
 	root.AddCommand(help.Look.Commands(
-		names(newStatus(a), 0, isAny), names(newList(a), 0, isAny), names(newInspect(a), 0, isAny),
-		names(newWatch(a), 0, isAny), names(newTop(a), 0, isAny), newServe(a))...)
+		names(look.NewStatus(a), 0, look.IsAny), names(look.NewList(a), 0, look.IsAny), names(look.NewInspect(a), 0, look.IsAny),
+		names(look.NewWatch(a), 0, look.IsAny), names(look.NewTop(a), 0, look.IsAny), look.NewServe(a))...)
 	root.AddCommand(help.Operate.Commands(
-		names(newEvict(a), 0, isHeld), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newCompletion(),
+		names(newEvict(a), 0, look.IsHeld), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newCompletion(),
 		newMan())...)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(helpTopics()...)

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"cmp"
@@ -47,7 +47,7 @@ selects whole keys. The holder is the library and what its record names.
 Exit code: 128 + the signal's number when a signal ends it. For others, see
 holdfast help exit-codes.`
 
-func newWatch(a *target.App) *cobra.Command {
+func NewWatch(a *target.App) *cobra.Command {
 	output, asJSON, foreign, every := outputForm("table"), false, false, commandline.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "watch [flags] [GLOB]",

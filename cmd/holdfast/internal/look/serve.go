@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -65,7 +65,7 @@ type serveOptions struct {
 	userHeader                               string
 }
 
-func newServe(a *target.App) *cobra.Command {
+func NewServe(a *target.App) *cobra.Command {
 	o := &serveOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{
 		Use:        "serve [flags]",

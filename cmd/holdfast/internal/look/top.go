@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"cmp"
@@ -58,7 +58,7 @@ type topOptions struct {
 	pattern  string
 }
 
-func newTop(a *target.App) *cobra.Command {
+func NewTop(a *target.App) *cobra.Command {
 	o := &topOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{
 		Use:   "top [flags] [GLOB]",

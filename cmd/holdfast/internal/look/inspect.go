@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -43,7 +43,7 @@ redislock, Redisson or SET NX PX, inspect shows that.
 Exit code: 0, whether the lock is held or free. For others, see
 holdfast help exit-codes.`
 
-func newInspect(a *target.App) *cobra.Command {
+func NewInspect(a *target.App) *cobra.Command {
 	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "inspect [flags] NAME",

@@ -1,4 +1,4 @@
-package main
+package look
 
 import (
 	"context"
@@ -58,7 +58,7 @@ If the server does not know the client, app, host and version are empty, and pid
 Later versions may add fields. They do not rename or remove any, and do not change a
 type.`
 
-func newStatus(a *target.App) *cobra.Command {
+func NewStatus(a *target.App) *cobra.Command {
 	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "status [flags] NAME",

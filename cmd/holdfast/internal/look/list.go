@@ -1,4 +1,6 @@
-package main
+// Package look has the commands that show locks and change nothing: status, list, inspect, watch, top and serve. It
+// also completes the names of locks.
+package look
 
 import (
 	"cmp"
@@ -85,7 +87,7 @@ func (f *outputForm) Set(s string) error {
 	return nil
 }
 
-func newList(a *target.App) *cobra.Command {
+func NewList(a *target.App) *cobra.Command {
 	o := &listOptions{output: "table"}
 	var asJSON bool
 	cmd := &cobra.Command{
