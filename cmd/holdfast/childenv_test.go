@@ -68,7 +68,9 @@ func TestAHoldOfARunAroundThisOne(t *testing.T) {
 // The variables of every flag of every command end with this run, but for those of the flags that all commands
 // have, and of no flag.
 func TestACommandInheritsNoOptions(t *testing.T) {
-	root := newRoot(&target.App{Log: "text", Say: &say.Printer{W: io.Discard}})
+	a, root := &target.App{Log: "text", Say: &say.Printer{W: io.Discard}}, &cobra.Command{Use: "holdfast"}
+	a.Server.Add(root.PersistentFlags())
+	root.AddCommand(newRun(a), newEvery(a), newElect(a), newAcquire(a), newExtend(a), newRelease(a))
 	var base, kept []string
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { kept = append(kept, cli.EnvName(f.Name)+"=1") })
 	kept = append(kept, cli.EnvPageToken+"=1", "HOLDFAST_VERSION=1", "REDIS_URL=x", "HOME=/")

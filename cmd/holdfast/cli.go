@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/look"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/operate"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
@@ -100,7 +101,7 @@ checks the server.`,
 		names(look.NewStatus(a), 0, look.IsAny), names(look.NewList(a), 0, look.IsAny), names(look.NewInspect(a), 0, look.IsAny),
 		names(look.NewWatch(a), 0, look.IsAny), names(look.NewTop(a), 0, look.IsAny), look.NewServe(a))...)
 	root.AddCommand(help.Operate.Commands(
-		names(newEvict(a), 0, look.IsHeld), newDoctor(a), newDemoCommand(), newVerify(), newVersion(), newCompletion(),
+		names(operate.NewEvict(a), 0, look.IsHeld), operate.NewDoctor(a), operate.NewDemo(), operate.NewVerify(), operate.NewVersion(), newCompletion(),
 		newMan())...)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(helpTopics()...)

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/operate"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -89,10 +90,10 @@ func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*w
 // buildSuiteCmd: build-suite builds holdfast-verify and puts it on PATH.
 func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
 	dir := ts.MkAbs("suite")
-	build := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./"+suiteProgram)
+	build := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./"+operate.SuiteProgram)
 	build.Dir = "../../verify"
 	if out, err := build.CombinedOutput(); err != nil {
-		ts.Fatalf("building %s: %v\n%s", suiteProgram, err, out)
+		ts.Fatalf("building %s: %v\n%s", operate.SuiteProgram, err, out)
 	}
 	ts.Setenv("PATH", dir+string(os.PathListSeparator)+ts.Getenv("PATH"))
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package operate
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestDemoRefusesWhatItCannotDo(t *testing.T) {
 		{"--server etcd", `--server "etcd": write auto, redis-server, valkey-server or embedded`},
 		{"now", `demo takes no arguments: "now" is one too many`},
 	} {
-		cmd := newDemoCommand()
+		cmd := NewDemo()
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		cmd.SetArgs(strings.Fields(test.args))
 		cmd.SetOut(io.Discard)

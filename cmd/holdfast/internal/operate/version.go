@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ type versionJSON struct {
 	Arch    string `json:"arch"`
 }
 
-func newVersion() *cobra.Command {
+func NewVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",

@@ -1,4 +1,6 @@
-package main
+// Package operate has the commands of an operator: evict ends the holds of a stuck lock, doctor checks the server,
+// and demo, verify and version say what this program is worth.
+package operate
 
 import (
 	"bufio"
@@ -64,7 +66,7 @@ type evictOptions struct {
 	force, job        bool
 }
 
-func newEvict(a *target.App) *cobra.Command {
+func NewEvict(a *target.App) *cobra.Command {
 	o := &evictOptions{}
 	cmd := &cobra.Command{
 		Use:     "evict [flags] NAME",

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"errors"
@@ -26,9 +26,9 @@ demo removes everything that it started or wrote.
 Exit code: 0 if no holds overlapped and no update was lost. 1 if something went wrong,
 or if the demo did not get to its end. For others, see holdfast help exit-codes.`
 
-// newDemoCommand makes holdfast demo. It ignores the flags that name a server: the demo
+// NewDemo makes holdfast demo. It ignores the flags that name a server: the demo
 // starts its own.
-func newDemoCommand() *cobra.Command {
+func NewDemo() *cobra.Command {
 	opts := demo.Options{Server: demo.ServerAuto}
 	duration := commandline.Span(5 * time.Second)
 	asJSON := false

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -71,7 +71,7 @@ type diagnosis struct {
 	acl          string
 }
 
-func newDoctor(a *target.App) *cobra.Command {
+func NewDoctor(a *target.App) *cobra.Command {
 	d := &diagnosis{App: a}
 	cmd := &cobra.Command{
 		Use:        "doctor [flags]",

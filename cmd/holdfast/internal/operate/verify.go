@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"errors"
@@ -24,11 +24,11 @@ The fault suite is a command of its own, holdfast-verify, because it is larger t
 the rest. verify runs it with the same arguments and exits with its exit code. It looks
 for it beside holdfast, then on PATH. holdfast verify --help lists its flags.`
 
-// suiteProgram is the command that has the fault suite.
-const suiteProgram = "holdfast-verify"
+// SuiteProgram is the command that has the fault suite.
+const SuiteProgram = "holdfast-verify"
 
-// newVerify makes holdfast verify.
-func newVerify() *cobra.Command {
+// NewVerify makes holdfast verify.
+func NewVerify() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [flags]",
 		Short: "Try to break the locks, and report which promises were kept",
@@ -42,7 +42,7 @@ func newVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			code, err := proc.Become(path, append([]string{suiteProgram}, args...), os.Environ())
+			code, err := proc.Become(path, append([]string{SuiteProgram}, args...), os.Environ())
 			if err != nil {
 				return exit.With(proc.StartCode(err), fmt.Errorf("%s: %w", path, err), "")
 			}
@@ -53,7 +53,7 @@ func newVerify() *cobra.Command {
 
 // findSuite is the path of holdfast-verify.
 func findSuite() (string, error) {
-	name := suiteProgram
+	name := SuiteProgram
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
@@ -73,11 +73,11 @@ func findSuite() (string, error) {
 			return path, nil
 		}
 	}
-	if path, err := exec.LookPath(suiteProgram); err == nil {
+	if path, err := exec.LookPath(SuiteProgram); err == nil {
 		return path, nil
 	}
 	return "", exit.With(exit.CodeNotFound,
-		fmt.Errorf("%s is neither beside holdfast nor on PATH", suiteProgram),
+		fmt.Errorf("%s is neither beside holdfast nor on PATH", SuiteProgram),
 		"in a clone of the repository, make build puts both into bin/, and go run ./cmd/holdfast verify needs neither")
 }
 
@@ -100,17 +100,17 @@ func buildSuite(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for !isFile(filepath.Join(root, "verify", suiteProgram, "main.go")) {
+	for !isFile(filepath.Join(root, "verify", SuiteProgram, "main.go")) {
 		if root == filepath.Dir(root) {
-			return "", exit.With(exit.CodeNotFound, errors.New("the source of "+suiteProgram+" is not here"), hint)
+			return "", exit.With(exit.CodeNotFound, errors.New("the source of "+SuiteProgram+" is not here"), hint)
 		}
 		root = filepath.Dir(root)
 	}
 	path := filepath.Join(root, "bin", name)
-	build := exec.Command("go", "build", "-o", path, "./verify/"+suiteProgram) //nolint:noctx // a signal ends both
+	build := exec.Command("go", "build", "-o", path, "./verify/"+SuiteProgram) //nolint:noctx // a signal ends both
 	build.Dir, build.Stderr = root, os.Stderr
 	if err := build.Run(); err != nil {
-		return "", exit.With(exit.CodeNotFound, fmt.Errorf("building %s: %w", suiteProgram, err), hint)
+		return "", exit.With(exit.CodeNotFound, fmt.Errorf("building %s: %w", SuiteProgram, err), hint)
 	}
 	return path, nil
 }
