@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/hold"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/look"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/operate"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -95,8 +96,8 @@ checks the server.`,
 	}
 	help.Install(root)
 	root.AddCommand(help.Hold.Commands(
-		names(newRun(a), 0, look.IsLock), names(newEvery(a), 1, look.IsJob), names(newElect(a), 0, look.IsLock),
-		names(newAcquire(a), 0, look.IsLock), newExtend(a), newRelease(a))...)
+		names(hold.NewRun(a), 0, look.IsLock), names(hold.NewEvery(a), 1, look.IsJob), names(hold.NewElect(a), 0, look.IsLock),
+		names(hold.NewAcquire(a), 0, look.IsLock), hold.NewExtend(a), hold.NewRelease(a))...)
 	root.AddCommand(help.Look.Commands(
 		names(look.NewStatus(a), 0, look.IsAny), names(look.NewList(a), 0, look.IsAny), names(look.NewInspect(a), 0, look.IsAny),
 		names(look.NewWatch(a), 0, look.IsAny), names(look.NewTop(a), 0, look.IsAny), look.NewServe(a))...)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/hold"
 )
 
 // helpTopics are pages of help that belong to no command.
@@ -14,7 +15,7 @@ func helpTopics() []*cobra.Command {
 		{Use: "environment", Short: "Variables that holdfast reads, and those that it sets", Long: environmentText},
 		{
 			Use: "events", Short: "The JSON of run --events-fd, and of --log-format json",
-			Long: eventsText + "\n\n" + logText,
+			Long: hold.EventsText + "\n\n" + logText,
 		},
 	}
 }

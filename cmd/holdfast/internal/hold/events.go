@@ -1,4 +1,4 @@
-package main
+package hold
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
-const eventsText = `holdfast run --events-fd N writes events to the open file descriptor N, one JSON object
+const EventsText = `holdfast run --events-fd N writes events to the open file descriptor N, one JSON object
 per line. Example:
 
   holdfast run --events-fd 3 nightly -- ./report.sh 3>events.jsonl

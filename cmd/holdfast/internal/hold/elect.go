@@ -1,4 +1,4 @@
-package main
+package hold
 
 import (
 	"context"
@@ -83,7 +83,7 @@ type electOptions struct {
 	state   string
 }
 
-func newElect(a *target.App) *cobra.Command {
+func NewElect(a *target.App) *cobra.Command {
 	o := &electOptions{}
 	cmd := &cobra.Command{
 		Use:     "elect [flags] NAME [VALUE] [-- COMMAND [ARG...]]",

@@ -1,4 +1,6 @@
-package main
+// Package hold has the commands that hold a lock: run (and flock), every, elect, acquire, extend and release. plan, in
+// supervise.go, decides when a command must end so that its lease outlives it, and is pure.
+package hold
 
 import (
 	"context"
@@ -93,7 +95,7 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
                                                 beside programs with redsync
   holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
 
-func newRun(a *target.App) *cobra.Command {
+func NewRun(a *target.App) *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{
 		Use:     "run [flags] NAME... -- COMMAND [ARG...]",

@@ -1,4 +1,4 @@
-package main
+package hold
 
 // uses are the words of a command line that a topology may not be able to carry out.
 func (o *runOptions) uses() []string {

@@ -1,4 +1,4 @@
-package main
+package hold
 
 import (
 	"context"
@@ -74,7 +74,7 @@ type everyOptions struct {
 	reschedule bool
 }
 
-func newEvery(a *target.App) *cobra.Command {
+func NewEvery(a *target.App) *cobra.Command {
 	o := &everyOptions{}
 	cmd := &cobra.Command{
 		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]",

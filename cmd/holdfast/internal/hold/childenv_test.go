@@ -1,4 +1,4 @@
-package main
+package hold
 
 import (
 	"io"
@@ -70,7 +70,7 @@ func TestAHoldOfARunAroundThisOne(t *testing.T) {
 func TestACommandInheritsNoOptions(t *testing.T) {
 	a, root := &target.App{Log: "text", Say: &say.Printer{W: io.Discard}}, &cobra.Command{Use: "holdfast"}
 	a.Server.Add(root.PersistentFlags())
-	root.AddCommand(newRun(a), newEvery(a), newElect(a), newAcquire(a), newExtend(a), newRelease(a))
+	root.AddCommand(NewRun(a), NewEvery(a), NewElect(a), NewAcquire(a), NewExtend(a), NewRelease(a))
 	var base, kept []string
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { kept = append(kept, cli.EnvName(f.Name)+"=1") })
 	kept = append(kept, cli.EnvPageToken+"=1", "HOLDFAST_VERSION=1", "REDIS_URL=x", "HOME=/")

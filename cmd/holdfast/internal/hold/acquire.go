@@ -1,4 +1,4 @@
-package main
+package hold
 
 import (
 	"cmp"
@@ -99,7 +99,7 @@ type acquireOptions struct {
 	asJSON bool
 }
 
-func newAcquire(a *target.App) *cobra.Command {
+func NewAcquire(a *target.App) *cobra.Command {
 	o := &acquireOptions{}
 	cmd := &cobra.Command{
 		Use:   "acquire [flags] NAME",
@@ -301,7 +301,7 @@ func (o *heldOptions) lost(why string) error {
 	return exit.With(exit.CodeLost, err, exit.HintOf(holdfast.ErrNotHeld))
 }
 
-func newExtend(a *target.App) *cobra.Command {
+func NewExtend(a *target.App) *cobra.Command {
 	o := &heldOptions{ttl: commandline.Span(defaultTTL)}
 	cmd := &cobra.Command{
 		Use:     "extend [flags] [NAME]",
@@ -324,7 +324,7 @@ func newExtend(a *target.App) *cobra.Command {
 	return cmd
 }
 
-func newRelease(a *target.App) *cobra.Command {
+func NewRelease(a *target.App) *cobra.Command {
 	o := &heldOptions{}
 	cmd := &cobra.Command{
 		Use: "release [flags] [NAME]", SuggestFor: []string{"unlock", "free"},
