@@ -119,7 +119,9 @@ func NewAcquire(a *target.App) *cobra.Command {
 	o.kindFlags.add(flags)
 	help.Brief(cmd, "nonblock", "wait", "skip-if-held", "ttl", "json", "shared", "permits", "owner", "app", "redis")
 	o.perform(a, cmd, o.read, func() error {
-		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return r.take(a, o.asJSON, say.Stdout) })
+		return conduct(a, &o.runOptions, func(a *target.App, r *session) (int, string, error) {
+			return r.take(a, o.asJSON, say.Stdout)
+		})
 	})
 	return cmd
 }
@@ -142,12 +144,12 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 }
 
 // take acquires the lock, prints how to release it, and leaves it held.
-func (r *run) take(a *target.App, asJSON bool, w io.Writer) (code int, reason string, err error) {
+func (r *session) take(a *target.App, asJSON bool, w io.Writer) (code int, reason string, err error) {
 	if wasClosed(os.Stdout) {
 		return 0, "", exit.Usage("standard output is closed, but it has to show how to release the lock", acquireHint)
 	}
 	defer r.close()
-	if held, code, reason, err := r.obtain(a); !held {
+	if held, code, reason, err := r.obtain(a, r.byFlags); !held {
 		return code, reason, err
 	}
 	l := r.lease.(*holdfast.Lease)
@@ -185,7 +187,7 @@ func wasClosed(f *os.File) bool {
 
 // whole makes the lease last for its whole TTL from now, if it was granted by a push: such a
 // lease is short, and the renewal that confirms it may still be under way.
-func (r *run) whole(l *holdfast.Lease) error {
+func (r *session) whole(l *holdfast.Lease) error {
 	ttl := time.Duration(r.ttl)
 	if l.Remaining() >= ttl*9/10 {
 		return nil
@@ -208,7 +210,7 @@ type takenJSON struct {
 }
 
 // printTaken prints the lock as JSON, or for the shell.
-func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error) {
+func (r *session) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error) {
 	token := wire.Number(l.Token())
 	if asJSON {
 		return screen.WriteJSON(w, takenJSON{
@@ -346,7 +348,7 @@ func NewRelease(a *target.App) *cobra.Command {
 // ask sends a request about the lock. If no answer comes, it sends it once more: both
 // requests have the effect of one.
 func (o *heldOptions) ask(
-	a *target.App, verb string, request func(*target.Server, context.Context, *heldOptions) error,
+	a *target.App, verb string, request func(context.Context, *target.Server, *heldOptions) error,
 ) error {
 	s, err := a.Open(holdfast.Config{}, verb)
 	if err != nil {
@@ -355,7 +357,7 @@ func (o *heldOptions) ask(
 	defer s.CloseNodes() //nolint:errcheck // the process ends
 	for range 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
-		err = request(s, ctx, o)
+		err = request(ctx, s, o)
 		cancel()
 		if !exit.Unreachable(err) {
 			break
@@ -372,7 +374,7 @@ func (o *heldOptions) ask(
 const retention = 10 * time.Minute
 
 // extend renews the lease of one attempt.
-func extendHeld(s *target.Server, ctx context.Context, o *heldOptions) error {
+func extendHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
 	ttl := time.Duration(o.ttl)
 	ms := wire.Millis(ttl)
 	answer, err := s.Store.Run(ctx, script.Renew, []string{wire.Key(s.Prefix, o.name)},
@@ -391,12 +393,12 @@ func extendHeld(s *target.Server, ctx context.Context, o *heldOptions) error {
 	case !each[0].Held:
 		return o.lost("its lease has expired, it was released, or the server lost the record")
 	}
-	keepName(s, ctx, wire.Client(o.id), ttl)
+	keepName(ctx, s, wire.Client(o.id), ttl)
 	return nil
 }
 
 // release releases the hold of one attempt.
-func releaseHeld(s *target.Server, ctx context.Context, o *heldOptions) error {
+func releaseHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
 	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
 	args := []string{
 		o.id, wire.Number(number >> 10), wire.Millis(retention),
@@ -412,14 +414,14 @@ func releaseHeld(s *target.Server, ctx context.Context, o *heldOptions) error {
 	case a.Kind == wire.Held: // others of the same owner hold it
 		return nil
 	case a.Kind == wire.Released:
-		return checkOwner(s, ctx, o, number)
+		return checkOwner(ctx, s, o, number)
 	}
 	return o.lost("its lease had expired, an operator evicted the holder, or the server lost the record")
 }
 
 // checkOwner refuses a release that named another owner than acquire, or none. The server
 // takes it for the second release of a hold that has ended, but the hold goes on.
-func checkOwner(s *target.Server, ctx context.Context, o *heldOptions, token uint64) error {
+func checkOwner(ctx context.Context, s *target.Server, o *heldOptions, token uint64) error {
 	state, err := s.Client.Holders(ctx, o.name)
 	if err != nil {
 		return nil //nolint:nilerr // it is released, as far as the server says
@@ -454,7 +456,7 @@ func nameHolder(s *target.Server, client string, ttl time.Duration, c wire.Clien
 }
 
 // keepName makes the registration last as long as a lease that was extended.
-func keepName(s *target.Server, ctx context.Context, client string, ttl time.Duration) {
+func keepName(ctx context.Context, s *target.Server, client string, ttl time.Duration) {
 	answer, err := s.Store.Run(ctx, script.ReadClient, []string{wire.ClientKey(s.Prefix, client)}, nil)
 	if err != nil {
 		return

@@ -20,7 +20,7 @@ func deadlockError(code int, dead *holdfast.DeadlockError) error {
 
 // showDeadlock prints that this wait is in a deadlock. With --break-deadlock the wait ends, or
 // that of another run, which prints it.
-func (r *run) showDeadlock(err error) {
+func (r *session) showDeadlock(err error) {
 	if dead, ok := errors.AsType[*holdfast.DeadlockError](err); ok && !r.breakDeadlock && r.say.Level < say.Verbose {
 		r.say.Warnf(orderHint+"; --break-deadlock ends the youngest wait", "%v", deadlockError(exit.CodeBusy, dead))
 	}

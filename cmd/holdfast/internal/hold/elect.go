@@ -104,19 +104,15 @@ func NewElect(a *target.App) *cobra.Command {
 		if o.observe {
 			return runObserve(a, o, say.Stdout)
 		}
-		return conduct(a, &o.runOptions, func(r *run) (int, string, error) { return o.candidate(a, r) })
+		return conduct(a, &o.runOptions, o.candidate)
 	})
 	return cmd
 }
 
 // candidate campaigns, runs the command as the leader, and resigns.
-func (o *electOptions) candidate(a *target.App, r *run) (code int, reason string, err error) {
-	r.get = func(c *holdfast.Client, options []holdfast.QueueOption) acquirer { return o.campaign(c, r, options) }
-	if len(r.argv()) == 0 {
-		r.bare = func() error { return o.leads(say.Stdout, r.held.tokens[0], r.server.Client.ID()) }
-	}
+func (o *electOptions) candidate(a *target.App, r *session) (code int, reason string, err error) {
 	if o.state == "" {
-		return r.carryOut(a)
+		return o.term(a, r)
 	}
 	r.prefix = a.Server.Prefix
 	var sig os.Signal
@@ -130,11 +126,28 @@ func (o *electOptions) candidate(a *target.App, r *run) (code int, reason string
 		return 0, "", err
 	}
 	defer r.state.close()
-	code, reason, err = r.carryOut(a)
+	code, reason, err = o.term(a, r)
 	if r.state.leads {
 		r.state.forget(r) // we have resigned, or have lost the leadership
 	}
 	return code, reason, err
+}
+
+// term is a campaign and what follows. A candidate may wait for weeks: its guardian is started with the command.
+func (o *electOptions) term(a *target.App, r *session) (code int, reason string, err error) {
+	campaign := func(options []holdfast.QueueOption) acquirer { return o.campaign(r, options) }
+	if len(r.argv()) == 0 {
+		return r.within(a, campaign, func() (int, string, error) {
+			if err := o.leads(say.Stdout, r.held.tokens[0], r.server.Client.ID()); err != nil {
+				return 0, "", err
+			}
+			return r.holdOnly()
+		})
+	}
+	if code, reason, err = r.findCommand(); err != nil {
+		return code, reason, err
+	}
+	return r.within(a, campaign, r.superviseCommand)
 }
 
 // read reads the arguments and refuses what cannot work.
@@ -202,12 +215,12 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 }
 
 // campaign returns how a leadership is acquired.
-func (o *electOptions) campaign(c *holdfast.Client, r *run, options []holdfast.QueueOption) acquirer {
+func (o *electOptions) campaign(r *session, options []holdfast.QueueOption) acquirer {
 	return func(ctx context.Context, try bool) (lease, error) {
 		if try {
 			options = append(options, holdfast.MaxWait(0))
 		}
-		l, err := o.lead(ctx, r, c.Election(o.names[0], optionsOf[holdfast.ElectionOption](options)...))
+		l, err := o.lead(ctx, r, r.server.Client.Election(o.names[0], optionsOf[holdfast.ElectionOption](options)...))
 		if err != nil {
 			return nil, err
 		}

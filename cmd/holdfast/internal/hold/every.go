@@ -96,8 +96,8 @@ func NewEvery(a *target.App) *cobra.Command {
 	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "splay", "ttl", "max-run",
 		"command", "redis")
 	o.perform(a, cmd, o.read, func() error {
-		return conduct(a, &o.runOptions, func(r *run) (int, string, error) {
-			j := &job{run: r, every: o, turns: make(chan turn)}
+		return conduct(a, &o.runOptions, func(a *target.App, r *session) (int, string, error) {
+			j := &job{session: r, every: o, turns: make(chan turn)}
 			return j.carryOut(a)
 		})
 	})
@@ -147,7 +147,7 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 
 // job is one holdfast every.
 type job struct {
-	*run
+	*session
 	every *everyOptions
 	turns chan turn
 }
@@ -164,8 +164,8 @@ var errGivesBack = errors.New("the run gives its period back")
 
 // carryOut is the whole of holdfast every. It returns the exit code and its reason.
 func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
-	if j.path, err = proc.Look(j.argv()[0]); err != nil {
-		return proc.StartCode(err), "not-started", j.cannotStart(err)
+	if code, reason, err = j.findCommand(); err != nil {
+		return code, reason, err
 	}
 	if j.server, err = a.Open(j.config(), j.uses()...); err != nil {
 		return 0, "", err
@@ -240,7 +240,8 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 		j.say.Noticef("%q has been running since an earlier period; its lease expires in %s unless renewed",
 			j.names[0], describe.Length(result.Next))
 	default:
-		j.say.Noticef("%q has already run in this period; the next one begins in %s", j.names[0], describe.Length(result.Next))
+		j.say.Noticef("%q has already run in this period; the next one begins in %s",
+			j.names[0], describe.Length(result.Next))
 	}
 	return exit.CodeOK, "", nil
 }
@@ -337,7 +338,7 @@ func (j *job) serve(work func(ctx context.Context) error) (code int, reason stri
 func (j *job) work(ctx context.Context) (code int, reason string, answer error) {
 	j.lease, j.lost = jobLease{ctx}, false
 	j.begun(0)
-	code, reason, err := j.runCommand()
+	code, reason, err := j.afterHook(j.superviseCommand)
 	if err != nil {
 		j.say.Fail(err)
 	}

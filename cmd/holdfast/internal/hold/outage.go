@@ -63,7 +63,7 @@ func (o *outage) look(now time.Time, answers bool) (tell bool, next time.Duratio
 // vigil looks at the server while we wait, and says if it does not answer. The library reports that a wait begins
 // without a server, and does not report that the server is back, or that it goes away while we stand in the queue.
 type vigil struct {
-	run     *run
+	hold    *session
 	outage  outage
 	until   time.Time // when the wait gives up; zero: never
 	idle    bool      // look also if the library has not reported that the server is away
@@ -71,8 +71,8 @@ type vigil struct {
 }
 
 // watchServer begins a vigil. end ends it.
-func (r *run) watchServer(idle bool) (end func()) {
-	v := &vigil{run: r, idle: idle, outage: outage{again: toldAgain}}
+func (r *session) watchServer(idle bool) (end func()) {
+	v := &vigil{hold: r, idle: idle, outage: outage{again: toldAgain}}
 	if r.say.Terminal {
 		v.outage.again = toldAgainToPeople
 	}
@@ -102,7 +102,7 @@ func (v *vigil) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case err := <-v.run.away:
+		case err := <-v.hold.away:
 			if _, is := errors.AsType[*holdfast.ServerError](err); is {
 				v.refused = err
 			}
@@ -113,7 +113,7 @@ func (v *vigil) keep(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		err := serverAnswers(v.run.server, ctx, v.run.names[0])
+		err := serverAnswers(ctx, v.hold.server, v.hold.names[0])
 		if ctx.Err() != nil {
 			return
 		}
@@ -123,7 +123,7 @@ func (v *vigil) keep(ctx context.Context) {
 		tell, next := v.outage.look(time.Now(), err == nil)
 		if tell {
 			v.refused = nil // whether it is over, only the next request of the acquisition tells
-			v.run.say.Away(v.run.server.Explain(v.run.names[0], err), v.text(time.Now()))
+			v.hold.say.Away(v.hold.server.Explain(v.hold.names[0], err), v.text(time.Now()))
 		}
 		if err != nil || v.idle {
 			timer.Reset(next)
@@ -142,7 +142,7 @@ func (v *vigil) text(now time.Time) string {
 
 // answers asks the servers of each form of a lock, and returns the error if one of them does not answer. A refusal
 // is an answer.
-func serverAnswers(s *target.Server, ctx context.Context, name string) error {
+func serverAnswers(ctx context.Context, s *target.Server, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, target.CloseTimeout)
 	defer cancel()
 	for _, form := range s.Forms() {

@@ -91,7 +91,7 @@ func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 		assert.Must(t, err)
 		defer c.Close(context.Background())
 		said := &timed{began: time.Now()}
-		r := &run{
+		r := &session{
 			runOptions: &runOptions{names: []string{"x"}, limited: true, wait: commandline.Span(10 * time.Minute)},
 			say:        &say.Printer{W: said}, away: make(chan error, 1),
 			server: &target.Server{Client: c, Store: store, Targets: []*target.Target{at}, Address: at.Address(), ByHand: true},

@@ -11,7 +11,7 @@ import (
 func TestTheNameOfALongCommandIsCutBetweenCharacters(t *testing.T) {
 	command := "a" + strings.Repeat("é", maxApp)
 	for _, o := range []*runOptions{{command: []string{"./" + command}}, {shell: command + " b"}} {
-		r := &run{runOptions: o, say: &say.Printer{}}
+		r := &session{runOptions: o, say: &say.Printer{}}
 		assert.Equal(t, r.config().App, command[:maxApp-1], "the name")
 	}
 }

@@ -61,7 +61,7 @@ func badState(hint, format string, args ...any) error {
 
 // openState locks the file and reads it. It returns the signal that ended the wait for a
 // guardian that is still at work, if one did.
-func (r *run) openState(path, prefix string) (*stateFile, os.Signal, error) {
+func (r *session) openState(path, prefix string) (*stateFile, os.Signal, error) {
 	s := &stateFile{path: path}
 	sig, err := s.acquire(r)
 	if err == nil && sig == nil {
@@ -94,7 +94,7 @@ func (s *stateFile) openLock() error {
 
 // acquire gets the lock of the file. If the process that used the file has ended, it waits for
 // that one's guardian.
-func (s *stateFile) acquire(r *run) (os.Signal, error) {
+func (s *stateFile) acquire(r *session) (os.Signal, error) {
 	if err := s.openLock(); err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (s *stateFile) syncDirectory() {
 }
 
 // forget removes the file, because its term is over.
-func (s *stateFile) forget(r *run) {
+func (s *stateFile) forget(r *session) {
 	s.saved, s.leads = nil, false
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.say.Warnf("remove it by hand; it does no harm: its term is over", "cannot remove the state file: %v", err)
@@ -276,7 +276,7 @@ func (s *stateFile) close() {
 
 // lead becomes leader: it resumes the saved term, or campaigns. It saves the new term before
 // it returns.
-func (o *electOptions) lead(ctx context.Context, r *run, e *holdfast.Election) (*holdfast.Leadership, error) {
+func (o *electOptions) lead(ctx context.Context, r *session, e *holdfast.Election) (*holdfast.Leadership, error) {
 	s := r.state
 	if s == nil {
 		return e.Campaign(ctx, o.value)
@@ -298,7 +298,7 @@ func (o *electOptions) lead(ctx context.Context, r *run, e *holdfast.Election) (
 }
 
 // resume goes on with the saved term. It returns nil and nil if there is none, or if it is over.
-func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election) (*holdfast.Leadership, error) {
+func (o *electOptions) resume(ctx context.Context, r *session, e *holdfast.Election) (*holdfast.Leadership, error) {
 	s := r.state
 	if s.saved == nil {
 		return nil, nil //nolint:nilnil // there is nothing to resume
@@ -344,7 +344,7 @@ func (o *electOptions) resume(ctx context.Context, r *run, e *holdfast.Election)
 }
 
 // pause waits a moment before the next try. It reports whether ctx has ended.
-func (r *run) pause(ctx context.Context) (ended bool) {
+func (r *session) pause(ctx context.Context) (ended bool) {
 	timer := time.NewTimer(100 * time.Millisecond)
 	defer timer.Stop()
 	select {

@@ -22,7 +22,7 @@ import (
 
 // start starts argv under the lease. --max-run limits the command only, so it is
 // limited if argv is the command.
-func (r *run) start(path string, argv []string, limited bool) (*supervisor, error) {
+func (r *session) start(path string, argv []string, limited bool) (*supervisor, error) {
 	shared := term.IsTerminal(int(os.Stdin.Fd())) && !r.signalGroup
 	spec := proc.Spec{
 		Path: path, Args: argv, Env: r.environment(), Group: !shared,
@@ -30,7 +30,7 @@ func (r *run) start(path string, argv []string, limited bool) (*supervisor, erro
 	if !r.noStdin {
 		spec.Stdin = os.Stdin
 	}
-	s := &supervisor{run: r, shared: shared, plan: newPlan(time.Duration(r.killAfter))}
+	s := &supervisor{session: r, shared: shared, plan: newPlan(time.Duration(r.killAfter))}
 	s.plan.ignore = r.onLost == "ignore"
 	s.plan.deadline = clock.Now() + r.lease.Remaining()
 	if limited && r.maxRun > 0 {
@@ -57,7 +57,7 @@ func (r *run) start(path string, argv []string, limited bool) (*supervisor, erro
 	return s, err
 }
 
-func (r *run) cannotStart(err error) error {
+func (r *session) cannotStart(err error) error {
 	name := r.argv()[0]
 	var unfit *exec.Error
 	var path *fs.PathError
@@ -81,7 +81,7 @@ func (r *run) cannotStart(err error) error {
 
 // supervisor watches one command while it runs under the lease.
 type supervisor struct {
-	*run
+	*session
 	child  proc.Command
 	shared bool // the command shares our terminal and process group
 	plan   plan

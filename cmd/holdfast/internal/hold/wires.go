@@ -51,7 +51,7 @@ func bridged(s *target.Server, name string, options []holdfast.QueueOption) acqu
 }
 
 // holders describes who holds a lock in any form, after a blank; empty if nobody does, as far as known.
-func holdersOf(s *target.Server, ctx context.Context, name, before string) string {
+func holdersOf(ctx context.Context, s *target.Server, name, before string) string {
 	for _, form := range s.Forms() {
 		c := form.Client
 		if state, err := c.Holders(ctx, s.NameIn(c, name)); err == nil && state.Held() {
