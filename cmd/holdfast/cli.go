@@ -90,24 +90,47 @@ checks the server.`,
 	end := help.Messages.In(root.PersistentFlags())
 	root.PersistentFlags().Var(&a.Log, "log-format", "form of the messages on standard error")
 	end()
-	// The commands that take a name complete it from the server.
-	names := func(cmd *cobra.Command, at int, wanted func(holdfast.LockInfo) bool) *cobra.Command {
-		return look.Complete(a, cmd, at, wanted)
-	}
 	help.Install(root)
-	root.AddCommand(help.Hold.Commands(
-		names(hold.NewRun(a), 0, look.IsLock), names(hold.NewEvery(a), 1, look.IsJob), names(hold.NewElect(a), 0, look.IsLock),
-		names(hold.NewAcquire(a), 0, look.IsLock), hold.NewExtend(a), hold.NewRelease(a))...)
-	root.AddCommand(help.Look.Commands(
-		names(look.NewStatus(a), 0, look.IsAny), names(look.NewList(a), 0, look.IsAny), names(look.NewInspect(a), 0, look.IsAny),
-		names(look.NewWatch(a), 0, look.IsAny), names(look.NewTop(a), 0, look.IsAny), look.NewServe(a))...)
-	root.AddCommand(help.Operate.Commands(
-		names(operate.NewEvict(a), 0, look.IsHeld), operate.NewDoctor(a), operate.NewDemo(), operate.NewVerify(), operate.NewVersion(), newCompletion(),
-		newMan())...)
+	for _, c := range table(a) {
+		c.cmd.GroupID, c.cmd.ValidArgsFunction = string(c.group), c.names
+		root.AddCommand(c.cmd)
+	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(helpTopics()...)
 	refuseUnknownTopics(root)
 	return root
+}
+
+// command is a row of the table of commands.
+type command struct {
+	group help.Group
+	cmd   *cobra.Command
+	names cobra.CompletionFunc // completes the names that the command takes; nil: it takes none
+}
+
+// table is the table of commands, in the order of the help.
+func table(a *target.App) []command {
+	return []command{
+		{help.Hold, hold.NewRun(a), look.Complete(a, 0, look.IsLock)},
+		{help.Hold, hold.NewEvery(a), look.Complete(a, 1, look.IsJob)},
+		{help.Hold, hold.NewElect(a), look.Complete(a, 0, look.IsLock)},
+		{help.Hold, hold.NewAcquire(a), look.Complete(a, 0, look.IsLock)},
+		{help.Hold, hold.NewExtend(a), nil},
+		{help.Hold, hold.NewRelease(a), nil},
+		{help.Look, look.NewStatus(a), look.Complete(a, 0, look.IsAny)},
+		{help.Look, look.NewList(a), look.Complete(a, 0, look.IsAny)},
+		{help.Look, look.NewInspect(a), look.Complete(a, 0, look.IsAny)},
+		{help.Look, look.NewWatch(a), look.Complete(a, 0, look.IsAny)},
+		{help.Look, look.NewTop(a), look.Complete(a, 0, look.IsAny)},
+		{help.Look, look.NewServe(a), nil},
+		{help.Operate, operate.NewEvict(a), look.Complete(a, 0, look.IsHeld)},
+		{help.Operate, operate.NewDoctor(a), nil},
+		{help.Operate, operate.NewDemo(), nil},
+		{help.Operate, operate.NewVerify(), nil},
+		{help.Operate, operate.NewVersion(), nil},
+		{help.Operate, newCompletion(), nil},
+		{help.Operate, newMan(), nil},
+	}
 }
 
 // refuseUnknownTopics makes holdfast help refuse a word that is neither a command nor a topic.

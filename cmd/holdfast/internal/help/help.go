@@ -67,14 +67,6 @@ func (g Group) In(flags *pflag.FlagSet) (end func()) {
 	}
 }
 
-// Commands puts commands into a group.
-func (g Group) Commands(list ...*cobra.Command) []*cobra.Command {
-	for _, cmd := range list {
-		cmd.GroupID = string(g)
-	}
-	return list
-}
-
 // Brief names the flags of a command that -h lists. Without it, these are the command's own, --redis and --prefix.
 func Brief(cmd *cobra.Command, flags ...string) {
 	cmd.Annotations = map[string]string{briefKey: strings.Join(flags, " ")}

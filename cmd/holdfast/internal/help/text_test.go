@@ -55,7 +55,8 @@ func TestARemarkStandsBesideItsCommandOrBelow(t *testing.T) {
 
 func TestShortHelpIsForTheShortFlag(t *testing.T) {
 	for line, want := range map[string]bool{
-		"": false, "run -h": true, "run --help": false, "run -nh a": true, "run -h a -- x --help": true, "run -h --help": false,
+		"": false, "run -h": true, "run --help": false, "run -nh a": true, "run -h a -- x --help": true,
+		"run -h --help": false,
 	} {
 		assert.Equal(t, asksBriefly(strings.Fields(line)), want, "%s", line)
 	}

@@ -21,12 +21,10 @@ const completeTime = 700 * time.Millisecond
 // mostNames is how many names a completion offers.
 const mostNames = 1000
 
-// Complete makes a command complete a name from the server. at is the argument that is
-// the name; what follows it is completed as files.
-func Complete(a *target.App, cmd *cobra.Command, at int, wanted func(holdfast.LockInfo) bool) *cobra.Command {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) (
-		names []string, what cobra.ShellCompDirective,
-	) {
+// Complete completes a name from the server. at is the argument that is the name; what follows it is completed as
+// files.
+func Complete(a *target.App, at int, wanted func(holdfast.LockInfo) bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) (names []string, what cobra.ShellCompDirective) {
 		switch {
 		case len(args) > at:
 			return nil, cobra.ShellCompDirectiveDefault
@@ -41,10 +39,9 @@ func Complete(a *target.App, cmd *cobra.Command, at int, wanted func(holdfast.Lo
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	return cmd
 }
 
-// names are the names on the server that begin with what was typed. Without an answer there
+// namesLike are the names on the server that begin with what was typed. Without an answer there
 // is none: a completion has no place for an error.
 func namesLike(a *target.App, cmd *cobra.Command, typed string, wanted func(holdfast.LockInfo) bool) []string {
 	a.Say = &say.Printer{W: io.Discard}

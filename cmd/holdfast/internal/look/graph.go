@@ -42,7 +42,7 @@ type graphDeadlockJSON struct {
 // printGraph prints the waits-for graph of the locks that match.
 func (l *lister) printGraph(ctx context.Context) error {
 	var locks []holdfast.LockInfo
-	bad, listErr := eachLock(l.server, ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
+	bad, listErr := eachLock(ctx, l.server, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if bad == nil {
 			locks = append(locks, state)
 		}

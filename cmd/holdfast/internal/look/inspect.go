@@ -70,7 +70,7 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 	return lookAt(a, name, true, func(
 		ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
 	) error {
-		foreign := foreignBeside(s, ctx, state, job)
+		foreign := foreignBeside(ctx, s, state, job)
 		cycle, err := deadlockOf(ctx, s.Client, state)
 		if err != nil {
 			return s.Explain(name, err)
@@ -83,7 +83,7 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 			return printForeign(w, name, *foreign)
 		case asJSON:
 			return screen.WriteJSON(w, inspectJSON{
-				describe.State(state, job, key), cycleJSON(cycle), nodesAsJSON(s, ctx),
+				describe.State(state, job, key), cycleJSON(cycle), nodesAsJSON(ctx, s),
 			})
 		}
 		if err := printState(w, state, job, true); err != nil {
@@ -135,7 +135,7 @@ type (
 )
 
 // nodesAsJSON are the servers of a quorum: never null.
-func nodesAsJSON(s *target.Server, ctx context.Context) []nodeJSON {
+func nodesAsJSON(ctx context.Context, s *target.Server) []nodeJSON {
 	list := []nodeJSON{}
 	for i, n := range s.NodesOfQuorum(ctx) {
 		list = append(list, nodeJSON{
@@ -170,16 +170,18 @@ func kindOfForeign(kind string) string {
 }
 
 // foreignBeside reads the key of that name as the lock of another library, if the lock has no record.
-func foreignBeside(s *target.Server, ctx context.Context, state holdfast.LockInfo, job holdfast.JobInfo) *survey.Foreign {
+func foreignBeside(
+	ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
+) *survey.Foreign {
 	if state.Held() || state.Fence != 0 || job.Known() {
 		return nil
 	}
-	return foreignAt(s, ctx, state.Name)
+	return foreignAt(ctx, s, state.Name)
 }
 
 // foreign reads the key of that name as the lock of another library; nil if it is none, or
 // cannot be read.
-func foreignAt(s *target.Server, ctx context.Context, key string) (found *survey.Foreign) {
+func foreignAt(ctx context.Context, s *target.Server, key string) (found *survey.Foreign) {
 	err := survey.ReadForeign(ctx, s.Conns(), key, func(f survey.Foreign) { found = &f })
 	if err != nil {
 		return nil // the user may not read other keys

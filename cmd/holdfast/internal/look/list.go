@@ -264,7 +264,7 @@ func (l *lister) scan(ctx context.Context) (err error) {
 			return nil
 		})
 	}
-	l.bad, err = eachLock(l.server, ctx, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
+	l.bad, err = eachLock(ctx, l.server, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if r := rowOf(l.server, state, bad); l.wants(r) {
 			l.rows <- r
 		}
@@ -336,8 +336,8 @@ func foreignRow(f survey.Foreign) row {
 	s := lockjson.State{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []lockjson.Waiter{}, Foreign: f.Kind,
 		Holders: []lockjson.Holder{holder}}
 	return row{state: s, cells: map[string]string{
-		"NAME": say.OneLine(f.Key), "KIND": f.Kind, "HOLDER": say.OneLine(f.Holder), "LEASE": describe.Length(f.Remaining), "TOKEN": "-",
-		"WAITING": "-",
+		"NAME": say.OneLine(f.Key), "KIND": f.Kind, "HOLDER": say.OneLine(f.Holder),
+		"LEASE": describe.Length(f.Remaining), "TOKEN": "-", "WAITING": "-",
 	}}
 }
 

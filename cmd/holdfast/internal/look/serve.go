@@ -85,7 +85,8 @@ func NewServe(a *target.App) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8380", "address of the page")
-	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that viewers need (default: "+cli.EnvPageToken+")")
+	flags.StringVar(&o.tokenFile, "token-file", "",
+		"file with the token that viewers need (default: "+cli.EnvPageToken+")")
 	flags.StringVar(&o.scrapeFile, "scrape-token-file", "",
 		"file with a token for the metrics only (default: "+cli.EnvScrapeToken+")")
 	flags.StringVar(&o.evictFile, "evict-token-file", "",

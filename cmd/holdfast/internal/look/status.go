@@ -102,7 +102,7 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 			err = screen.WriteJSON(w, describe.State(state, job, wire.Key(a.Server.Prefix, name)))
 		case a.Say.Level > say.Quiet:
 			err = printState(w, state, job, a.Say.Level == say.Verbose)
-			if f := foreignBeside(s, ctx, state, job); err == nil && f != nil {
+			if f := foreignBeside(ctx, s, state, job); err == nil && f != nil {
 				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
 					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), describe.Length(f.Remaining))
 			}
@@ -177,8 +177,8 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	}
 	if verbose {
 		for _, v := range s.Waiters {
-			fmt.Fprintf(&b, "    %d. %s, for %s%s%s%s\n", v.Position, describe.Who(v.Client, v.ClientID), describe.Length(v.Waited),
-				ifSilent(v), describe.Owner(v.Owner), taggedWith(v.Tags))
+			fmt.Fprintf(&b, "    %d. %s, for %s%s%s%s\n", v.Position, describe.Who(v.Client, v.ClientID),
+				describe.Length(v.Waited), ifSilent(v), describe.Owner(v.Owner), taggedWith(v.Tags))
 		}
 	}
 	if e := s.LastEviction; e != nil {

@@ -103,8 +103,8 @@ func NewTop(a *target.App) *cobra.Command {
 }
 
 // topLocks reads what top shows.
-func topLocks(s *target.Server, ctx context.Context, pattern string) (locks []top.Lock, bad unreadable, err error) {
-	bad, err = eachLock(s, ctx, pattern, func(state holdfast.LockInfo, bad *exit.Error) {
+func topLocks(ctx context.Context, s *target.Server, pattern string) (locks []top.Lock, bad unreadable, err error) {
+	bad, err = eachLock(ctx, s, pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if r := rowOf(s, state, bad); bad != nil || r.state.Held || r.state.Waiting > 0 {
 			locks = append(locks, topLock(state, r, bad))
 		}
@@ -157,7 +157,7 @@ func topOnce(a *target.App, o *topOptions, w io.Writer) error {
 	defer s.CloseSoon()
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
-	locks, bad, err := topLocks(s, ctx, o.pattern)
+	locks, bad, err := topLocks(ctx, s, o.pattern)
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return exit.Silent(exit.CodeSignal + int(by.Signal))
 	}
@@ -190,7 +190,7 @@ type reading struct {
 const maxSilence = 10 * time.Second
 
 // topReading is topLocks, and ends if no page of keys arrives for so long.
-func topReading(s *target.Server, ctx context.Context, pattern string) (locks []top.Lock, err error) {
+func topReading(ctx context.Context, s *target.Server, pattern string) (locks []top.Lock, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go func() {
@@ -209,7 +209,7 @@ func topReading(s *target.Server, ctx context.Context, pattern string) (locks []
 			before = now
 		}
 	}()
-	locks, _, err = topLocks(s, ctx, pattern)
+	locks, _, err = topLocks(ctx, s, pattern)
 	if err != nil && context.Cause(ctx) != nil {
 		err = context.Cause(ctx)
 	}
@@ -232,7 +232,7 @@ func topLive(a *target.App, o *topOptions) error {
 		tick := time.NewTicker(time.Duration(o.interval))
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			locks, err := topReading(s, ctx, o.pattern)
+			locks, err := topReading(ctx, s, o.pattern)
 			select {
 			case readings <- reading{locks, time.Now(), err}:
 			case <-ctx.Done():
@@ -252,8 +252,8 @@ func topLive(a *target.App, o *topOptions) error {
 }
 
 // topLoop brings keys, readings and signals to the model, and the model to the screen.
-func topLoop(s *target.Server,
-	terminal *screen.Terminal, m top.Model, readings <-chan reading, signals <-chan os.Signal,
+func topLoop(
+	s *target.Server, terminal *screen.Terminal, m top.Model, readings <-chan reading, signals <-chan os.Signal,
 ) error {
 	look := topLook()
 	for {

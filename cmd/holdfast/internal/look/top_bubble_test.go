@@ -43,7 +43,7 @@ func TestAReadingOfTopEndsBySilenceOnly(t *testing.T) {
 		assert.Must(t, err)
 		defer c.Close(context.Background())
 		s.Client = c
-		_, err = topReading(s, t.Context(), "")
+		_, err = topReading(t.Context(), s, "")
 		assert.True(t, errors.Is(err, context.DeadlineExceeded) && exit.Of(err) == exit.CodeUnreachable, "%v", err)
 		assert.AtLeast(t, time.Since(began), 18*maxSilence, "the time of the reading")
 		assert.AtMost(t, time.Since(began), 20*maxSilence, "the time of the reading")

@@ -21,8 +21,8 @@ type unreadable []*exit.Error
 
 // each shows every lock that matches to visit, with the reason if it cannot be read. err is the error
 // of the whole listing. visit may have seen locks before it: those of the nodes that answer.
-func eachLock(s *target.Server,
-	ctx context.Context, pattern string, visit func(state holdfast.LockInfo, bad *exit.Error),
+func eachLock(
+	ctx context.Context, s *target.Server, pattern string, visit func(state holdfast.LockInfo, bad *exit.Error),
 ) (bad unreadable, err error) {
 	for state, err := range s.Client.List(ctx, pattern) {
 		switch {

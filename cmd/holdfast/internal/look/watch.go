@@ -122,7 +122,7 @@ func runWatch(
 	defer tick.Stop()
 	known, told, away := map[string]holdfast.LockInfo{}, map[string]string{}, false
 	for {
-		now, bad, err := read(s, ctx, pattern)
+		now, bad, err := read(ctx, s, pattern)
 		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 			return exit.Silent(exit.CodeSignal + int(by.Signal))
 		}
@@ -159,12 +159,12 @@ func keepUnread(known, now map[string]holdfast.LockInfo, bad map[string]string, 
 }
 
 // readStates reads the states of the locks that match, by their names, and why others cannot be read.
-type readStates func(s *target.Server, ctx context.Context, pattern string) (
+type readStates func(ctx context.Context, s *target.Server, pattern string) (
 	states map[string]holdfast.LockInfo, bad map[string]string, err error)
 
 // foreignStates reads the locks of other libraries, by their keys.
-func foreignStates(s *target.Server,
-	ctx context.Context, pattern string,
+func foreignStates(
+	ctx context.Context, s *target.Server, pattern string,
 ) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
 	states = map[string]holdfast.LockInfo{}
 	pattern = cmp.Or(pattern, "*")
@@ -179,11 +179,11 @@ func foreignStates(s *target.Server,
 }
 
 // states reads all locks that match.
-func states(s *target.Server,
-	ctx context.Context, pattern string,
+func states(
+	ctx context.Context, s *target.Server, pattern string,
 ) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
 	states, bad = map[string]holdfast.LockInfo{}, map[string]string{}
-	_, err = eachLock(s, ctx, pattern, func(state holdfast.LockInfo, why *exit.Error) {
+	_, err = eachLock(ctx, s, pattern, func(state holdfast.LockInfo, why *exit.Error) {
 		switch {
 		case state.Job != nil:
 		case why != nil:

@@ -164,7 +164,8 @@ func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 	s, _, _ := located(t, nil, nil)
 	err := s.Explain("x", fmt.Errorf("%w: %w", holdfast.ErrUnknownOutcome, refused))
 	want := "no server answers at redis://127.0.0.1:6379: connection refused"
-	if err.Error() != want || exit.Of(err) != exit.CodeUnreachable || !strings.Contains(exit.HintOf(err), "holdfast demo") {
+	if err.Error() != want || exit.Of(err) != exit.CodeUnreachable ||
+		!strings.Contains(exit.HintOf(err), "holdfast demo") {
 		t.Errorf("%v (%d), hint %s", err, exit.Of(err), exit.HintOf(err))
 	}
 	s, _, _ = located(t, []string{"-u", "h"}, nil)
