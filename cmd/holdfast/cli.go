@@ -78,7 +78,7 @@ checks the server.`,
 			if name := cmd.Name(); name == cobra.ShellCompRequestCmd || name == cobra.ShellCompNoDescRequestCmd {
 				return nil // the command that is completed does it
 			}
-			return target.Prepare(a, cmd)
+			return a.Prepare(cmd)
 		},
 	}
 	root.Flags().Bool("version", false, "print the version") // without the -v that cobra would give it

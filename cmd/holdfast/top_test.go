@@ -188,3 +188,10 @@ func TestTopNeedsMoreThanADumbTerminal(t *testing.T) {
 		assert.Equal(t, got, want, "colours with %s", env)
 	}
 }
+
+// On a terminal of 120 columns, a flag's text is not broken as it is on one of 80.
+func TestTheHelpIsAsWideAsTheTerminal(t *testing.T) {
+	x := onTerminal(t, []string{"TERM=xterm"}, "extend", "-h")
+	x.await(`--owner NAME +the owner name, if acquire had one \(default: HOLDFAST_LOCK_OWNER\)`)
+	assert.Equal(t, x.awaitEnd(), 0, "exit code")
+}

@@ -24,6 +24,7 @@ func IsSecret(name, value string) bool {
 	return false
 }
 
+// EnvPrefix begins the name of each variable of the tool.
 const EnvPrefix = "HOLDFAST_"
 
 // EnvPageToken is the secret of the page of serve.

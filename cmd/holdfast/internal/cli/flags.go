@@ -120,4 +120,5 @@ func Verbosity(p *say.Printer, flags *pflag.FlagSet) func() error {
 	}
 }
 
+// LeaveOut is the hint about two flags that contradict each other.
 const LeaveOut = "leave one of them out"

@@ -58,6 +58,7 @@ func Waiting(s holdfast.LockInfo) (n int) {
 	return n
 }
 
+// Owner is the owner name of a hold after a comma, or "" without one.
 func Owner(owner string) string {
 	if owner == "" {
 		return ""

@@ -99,6 +99,7 @@ type acquireOptions struct {
 	asJSON bool
 }
 
+// NewAcquire makes holdfast acquire.
 func NewAcquire(a *target.App) *cobra.Command {
 	o := &acquireOptions{}
 	cmd := &cobra.Command{
@@ -303,6 +304,7 @@ func (o *heldOptions) lost(why string) error {
 	return exit.With(exit.CodeLost, err, exit.HintOf(holdfast.ErrNotHeld))
 }
 
+// NewExtend makes holdfast extend.
 func NewExtend(a *target.App) *cobra.Command {
 	o := &heldOptions{ttl: commandline.Span(defaultTTL)}
 	cmd := &cobra.Command{
@@ -326,6 +328,7 @@ func NewExtend(a *target.App) *cobra.Command {
 	return cmd
 }
 
+// NewRelease makes holdfast release.
 func NewRelease(a *target.App) *cobra.Command {
 	o := &heldOptions{}
 	cmd := &cobra.Command{

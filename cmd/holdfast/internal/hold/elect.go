@@ -83,6 +83,7 @@ type electOptions struct {
 	state   string
 }
 
+// NewElect makes holdfast elect.
 func NewElect(a *target.App) *cobra.Command {
 	o := &electOptions{}
 	cmd := &cobra.Command{

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
+// EventsText is the page of help about --events-fd.
 const EventsText = `holdfast run --events-fd N writes events to the open file descriptor N, one JSON object
 per line. Example:
 

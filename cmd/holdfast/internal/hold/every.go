@@ -74,6 +74,7 @@ type everyOptions struct {
 	reschedule bool
 }
 
+// NewEvery makes holdfast every.
 func NewEvery(a *target.App) *cobra.Command {
 	o := &everyOptions{}
 	cmd := &cobra.Command{

@@ -76,6 +76,7 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
                                                 beside programs with redsync
   holdfast run db -- sh -c 'migrate --token "$HOLDFAST_LOCK_TOKEN"'`
 
+// NewRun makes holdfast run, which is also holdfast flock.
 func NewRun(a *target.App) *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{

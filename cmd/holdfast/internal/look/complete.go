@@ -46,7 +46,7 @@ func Complete(a *target.App, at int, wanted func(holdfast.LockInfo) bool) cobra.
 func namesLike(a *target.App, cmd *cobra.Command, typed string, wanted func(holdfast.LockInfo) bool) []string {
 	a.Say = &say.Printer{W: io.Discard}
 	a.Server.URLs = unique(a.Server.URLs) // cobra reads the flags twice, and each --redis is one server more
-	if target.Prepare(a, cmd) != nil {
+	if a.Prepare(cmd) != nil {
 		return nil
 	}
 	s, err := a.Open(holdfast.Config{})
@@ -90,11 +90,14 @@ func globOf(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(text)
 }
 
-// Which names a command completes.
+// IsAny is for the commands that take a lock or a job, held or not.
 func IsAny(holdfast.LockInfo) bool { return true }
 
+// IsLock is for the commands that take a lock.
 func IsLock(s holdfast.LockInfo) bool { return s.Job == nil }
 
+// IsJob is for the commands that take a job.
 func IsJob(s holdfast.LockInfo) bool { return s.Job != nil }
 
+// IsHeld is for the commands that take a lock that is held.
 func IsHeld(s holdfast.LockInfo) bool { return s.Job == nil && s.Held() }

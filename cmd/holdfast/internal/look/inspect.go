@@ -43,6 +43,7 @@ redislock, Redisson or SET NX PX, inspect shows that.
 Exit code: 0, whether the lock is held or free. For others, see
 holdfast help exit-codes.`
 
+// NewInspect makes holdfast inspect.
 func NewInspect(a *target.App) *cobra.Command {
 	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{

@@ -87,6 +87,7 @@ func (f *outputForm) Set(s string) error {
 	return nil
 }
 
+// NewList makes holdfast list.
 func NewList(a *target.App) *cobra.Command {
 	o := &listOptions{output: "table"}
 	var asJSON bool

@@ -65,6 +65,7 @@ type serveOptions struct {
 	userHeader                               string
 }
 
+// NewServe makes holdfast serve.
 func NewServe(a *target.App) *cobra.Command {
 	o := &serveOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{

@@ -58,6 +58,7 @@ If the server does not know the client, app, host and version are empty, and pid
 Later versions may add fields. They do not rename or remove any, and do not change a
 type.`
 
+// NewStatus makes holdfast status.
 func NewStatus(a *target.App) *cobra.Command {
 	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
@@ -142,7 +143,7 @@ func lookAt(a *target.App,
 		return s.ExplainJob(name, err)
 	}
 	if state.Fence == 0 && !job.Known() {
-		target.MayBePattern(a, name)
+		a.MayBePattern(name)
 	}
 	return show(ctx, s, state, job)
 }

@@ -58,6 +58,7 @@ type topOptions struct {
 	pattern  string
 }
 
+// NewTop makes holdfast top.
 func NewTop(a *target.App) *cobra.Command {
 	o := &topOptions{interval: commandline.Span(time.Second)}
 	cmd := &cobra.Command{

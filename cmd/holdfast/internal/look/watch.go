@@ -47,6 +47,7 @@ selects whole keys. The holder is the library and what its record names.
 Exit code: 128 + the signal's number when a signal ends it. For others, see
 holdfast help exit-codes.`
 
+// NewWatch makes holdfast watch.
 func NewWatch(a *target.App) *cobra.Command {
 	output, asJSON, foreign, every := outputForm("table"), false, false, commandline.Span(time.Second)
 	cmd := &cobra.Command{

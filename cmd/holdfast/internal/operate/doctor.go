@@ -71,6 +71,7 @@ type diagnosis struct {
 	acl          string
 }
 
+// NewDoctor makes holdfast doctor.
 func NewDoctor(a *target.App) *cobra.Command {
 	d := &diagnosis{App: a}
 	cmd := &cobra.Command{

@@ -66,6 +66,7 @@ type evictOptions struct {
 	force, job        bool
 }
 
+// NewEvict makes holdfast evict.
 func NewEvict(a *target.App) *cobra.Command {
 	o := &evictOptions{}
 	cmd := &cobra.Command{
@@ -147,7 +148,7 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 		return exit.Usage(text, "stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {
-			target.MayBePattern(a, name)
+			a.MayBePattern(name)
 		}
 		return o.print(w, a.Server.Prefix, state, job, 0)
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":

@@ -22,6 +22,7 @@ type versionJSON struct {
 	Arch    string `json:"arch"`
 }
 
+// NewVersion makes holdfast version.
 func NewVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -45,6 +45,7 @@ type Output struct {
 	Failed error
 }
 
+// Write writes, and remembers an error.
 func (o *Output) Write(b []byte) (n int, err error) {
 	if n, err = o.W.Write(b); err == nil {
 		return n, nil
@@ -85,6 +86,7 @@ func Plain(err error) string {
 	return strings.TrimPrefix(text, "Config.TTL: ")
 }
 
+// Warnf prints a warning, and what to do about it.
 func (p *Printer) Warnf(hint, format string, args ...any) {
 	p.Put("warning", fmt.Sprintf(format, args...), hint)
 }
@@ -111,6 +113,7 @@ type line struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
+// Put prints one message of a level: error, warning, notice or info.
 func (p *Printer) Put(level, text, hint string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ type App struct {
 }
 
 // Prepare applies the environment and the flags of all commands.
-func Prepare(a *App, cmd *cobra.Command) error {
+func (a *App) Prepare(cmd *cobra.Command) error {
 	if err := cli.CheckGiven(cmd.Flags()); err != nil {
 		return err
 	}

@@ -256,6 +256,7 @@ func (s *Server) explainPlace(err error) error {
 	return nil
 }
 
+// NoCluster is the error for a URL of a Cluster that leads to another server.
 func (s *Server) NoCluster() error {
 	return exit.Usage(s.Address+" is not a Cluster", "write redis://HOST:PORT for one server")
 }
@@ -339,7 +340,7 @@ func Cause(err error) string {
 
 // MayBePattern says how to look for several locks, if nobody has used a lock of that name and
 // it looks like a pattern.
-func MayBePattern(a *App, name string) {
+func (a *App) MayBePattern(name string) {
 	if strings.ContainsAny(name, "*?[") {
 		a.Say.Noticef("no lock has the name %s; holdfast list %s shows the locks that match it",
 			say.OneLine(cli.Quote(name)), say.OneLine(cli.Quote(name)))

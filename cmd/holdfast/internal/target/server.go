@@ -44,6 +44,7 @@ type Flags struct {
 	maxTTL                    commandline.Span
 }
 
+// Add adds the flags to a command.
 func (s *Flags) Add(flags *pflag.FlagSet) {
 	s.maxTTL = commandline.Span(time.Minute)
 	flags.VarP(&s.URLs, "redis", "u", "the server; write it 3 or 5 times for a quorum (default: HOLDFAST_REDIS, "+

@@ -24,6 +24,7 @@ type WireFlags struct {
 	OldName string // of the lock of --wire; empty: that of the native one
 }
 
+// Add adds the flags to a command.
 func (f *WireFlags) Add(flags *pflag.FlagSet) {
 	defer help.Foreign.In(flags)()
 	flags.StringVar(&f.Wire, "wire", "native",
