@@ -51,7 +51,8 @@ func TestTheShortHelpIsShort(t *testing.T) {
 		assert.AtMost(t, len(flag.FindAllString(brief, -1)), 10, "flags of %s -h", cmd.Name())
 		_, examples, _ := strings.Cut(brief, "\nExamples:\n")
 		examples, _, _ = strings.Cut(examples, "\n\n")
-		assert.AtMost(t, len(regexp.MustCompile(`(?m)^  \S`).FindAllString(examples, -1)), 5, "examples of %s -h", cmd.Name())
+		assert.AtMost(t, len(regexp.MustCompile(`(?m)^  \S`).FindAllString(examples, -1)), 5,
+			"examples of %s -h", cmd.Name())
 		assert.Contains(t, brief, cmd.CommandPath()+" --help")
 		assert.Contains(t, strings.Join(strings.Fields(full), " "), "holdfast help exit-codes")
 		cmd.InheritedFlags()
@@ -59,7 +60,8 @@ func TestTheShortHelpIsShort(t *testing.T) {
 			at := strings.Index(full, "--"+f.Name)
 			text := strings.LastIndex(full, strings.Join(strings.Fields(cmd.Long)[:3], " "))
 			if !f.Hidden && f.Name != "help" && !cmd.DisableFlagParsing {
-				assert.True(t, at >= 0 && at < text, "%s --help: --%s at %d, the text at %d", cmd.Name(), f.Name, at, text)
+				assert.True(t, at >= 0 && at < text,
+					"%s --help: --%s at %d, the text at %d", cmd.Name(), f.Name, at, text)
 			}
 		})
 	})

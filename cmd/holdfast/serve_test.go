@@ -46,7 +46,8 @@ type served struct {
 
 func serve(t *testing.T, args ...string) *served {
 	t.Helper()
-	return serveOver(t, []*redistest.Server{redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)}, args...)
+	server := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
+	return serveOver(t, []*redistest.Server{server}, args...)
 }
 
 // serveOver is serve over one server, or over a quorum.
@@ -214,7 +215,8 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 // them does not answer.
 func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3, redistest.Tenant(target.DefaultPrefix), redistest.Needs("in a quorum"), listing)
+	servers := redistest.Primaries(t, 3, redistest.Tenant(target.DefaultPrefix),
+		redistest.Needs("in a quorum"), listing)
 	s := serveOver(t, servers, "--interval", "50ms")
 	nodes := func() (list struct {
 		Title string `json:"title"`

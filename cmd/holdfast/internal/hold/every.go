@@ -133,7 +133,8 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	o.aligned = cmd.Flags().Changed("start-at")
 	switch {
 	case o.loop && cli.OnCommandLine(cmd.Flags(), "wait"):
-		return exit.Usage("--loop and --wait contradict each other: --loop waits for the server in any case", cli.LeaveOut)
+		return exit.Usage("--loop and --wait contradict each other: --loop waits for the server in any case",
+			cli.LeaveOut)
 	case o.period < commandline.Span(minTTL):
 		return exit.Usage(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):

@@ -49,7 +49,8 @@ func TestAnOutageIsToldNowAndThen(t *testing.T) {
 		o := outage{again: time.Minute}
 		for _, l := range looks {
 			tell, next := o.look(noon.Add(l.at), l.answers)
-			assert.True(t, tell == l.tell && next == l.next, "%s, at %v: told %v, next look in %v", name, l.at, tell, next)
+			assert.True(t, tell == l.tell && next == l.next,
+				"%s, at %v: told %v, next look in %v", name, l.at, tell, next)
 		}
 	}
 }
@@ -94,7 +95,8 @@ func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 		r := &session{
 			runOptions: &runOptions{names: []string{"x"}, limited: true, wait: commandline.Span(10 * time.Minute)},
 			say:        &say.Printer{W: said}, away: make(chan error, 1),
-			server: &target.Server{Client: c, Store: store, Targets: []*target.Target{at}, Address: at.Address(), ByHand: true},
+			server: &target.Server{Client: c, Store: store,
+				Targets: []*target.Target{at}, Address: at.Address(), ByHand: true},
 		}
 		end := r.watchServer(true)
 		time.Sleep(30 * time.Second)

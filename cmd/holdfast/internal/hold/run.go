@@ -105,7 +105,8 @@ func (o *runOptions) run(a *target.App, r *session) (code int, reason string, er
 		return code, reason, err
 	}
 	if o.onLost != "ignore" {
-		r.guardian, _ = proc.Prepare(nil) // it gets ready while we ask the server; a second try is made with the command
+		// It gets ready while we ask the server. If that fails, a second try is made with the command.
+		r.guardian, _ = proc.Prepare(nil)
 	}
 	return r.within(a, r.byFlags, r.superviseCommand)
 }

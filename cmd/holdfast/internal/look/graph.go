@@ -111,7 +111,8 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 		b.WriteString("nobody waits\n")
 	}
 	for _, cycle := range deadlocks {
-		fmt.Fprintf(&b, "\ndeadlock: %s\nto end it: holdfast evict %s\n", describe.Cycle(cycle), say.OneLine(cycle[0].Name))
+		fmt.Fprintf(&b, "\ndeadlock: %s\nto end it: holdfast evict %s\n",
+			describe.Cycle(cycle), say.OneLine(cycle[0].Name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -301,7 +301,8 @@ func (l *lister) wants(r row) bool {
 
 // newRow makes the cells of a row.
 func newRow(s lockjson.State, job bool) row {
-	c := map[string]string{"NAME": say.OneLine(s.Name), "WAITING": strconv.Itoa(s.Waiting), "KIND": "free", "TOKEN": "-"}
+	c := map[string]string{"NAME": say.OneLine(s.Name), "WAITING": strconv.Itoa(s.Waiting),
+		"KIND": "free", "TOKEN": "-"}
 	r := row{state: s, job: job, cells: c}
 	if len(s.Holders) > 0 {
 		h := s.Holders[0]

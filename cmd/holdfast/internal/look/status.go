@@ -84,7 +84,8 @@ func NewStatus(a *target.App) *cobra.Command {
 		switch {
 		case len(args) == 0:
 			return exit.Usage("the lock's name is missing",
-				"write holdfast status NAME, as in holdfast status nightly"+cli.MayBeName(cmd, os.Args[1:], cli.ShortFlags))
+				"write holdfast status NAME, as in holdfast status nightly"+
+					cli.MayBeName(cmd, os.Args[1:], cli.ShortFlags))
 		case len(args) > 1:
 			return exit.Usage(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+cli.Operand(args[0]))
@@ -192,7 +193,8 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	if job.Known() {
 		next := "due"
 		if job.Due > 0 {
-			next = fmt.Sprintf("next %s (in %s)", job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(job.Due))
+			next = fmt.Sprintf("next %s (in %s)",
+				job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(job.Due))
 		}
 		fmt.Fprintf(&b, "  job      every %v, %s\n", job.Schedule, next)
 	}

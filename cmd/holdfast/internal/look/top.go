@@ -146,7 +146,9 @@ func topJSON(a *target.App, o *topOptions, w io.Writer) error {
 // topLook is what the terminal can show.
 func topLook() top.Look {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
-	return top.Look{Unicode: screen.UTF8(os.Getenv), Color: terminal && screen.Colors(os.Getenv), Length: describe.Length}
+	return top.Look{
+		Unicode: screen.UTF8(os.Getenv), Color: terminal && screen.Colors(os.Getenv), Length: describe.Length,
+	}
 }
 
 // topOnce prints one screen.

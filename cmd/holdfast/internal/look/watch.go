@@ -110,7 +110,8 @@ func (e watchEvent) String() string {
 }
 
 func runWatch(
-	parent context.Context, a *target.App, read readStates, pattern string, asJSON bool, every time.Duration, w io.Writer,
+	parent context.Context, a *target.App, read readStates, pattern string,
+	asJSON bool, every time.Duration, w io.Writer,
 ) error {
 	s, err := a.Open(holdfast.Config{})
 	if err != nil {

@@ -144,7 +144,8 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 	case err != nil:
 		return s.Explain(name, err)
 	case !state.Held() && job.Run != nil:
-		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks", name, describe.Holder(*job.Run))
+		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks",
+			name, describe.Holder(*job.Run))
 		return exit.Usage(text, "stop its process; if that is gone, wait until the lease has expired")
 	case !state.Held():
 		if state.Fence == 0 {
@@ -288,7 +289,8 @@ func (o *evictOptions) confirm(
 	}
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
 	if strings.TrimRight(answer, "\r\n") != state.Name {
-		return exit.With(exit.CodeFailed, errors.New("nothing was evicted, because you did not type the lock's name"), "")
+		return exit.With(exit.CodeFailed,
+			errors.New("nothing was evicted, because you did not type the lock's name"), "")
 	}
 	return nil
 }

@@ -78,7 +78,8 @@ func (s *Server) explainKey(key string, err error) error {
 		return exit.With(exit.CodeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value")
 	case exit.Of(err) == exit.CodeRefused && strings.Contains(err.Error(), "the 'scan' command"):
-		return exit.With(exit.CodeRefused, fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.Address),
+		return exit.With(exit.CodeRefused,
+			fmt.Errorf("%s: the user may not run SCAN, which finds the locks", s.Address),
 			"ACL SETUSER "+s.user()+" +scan; holdfast status NAME works without it")
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
 		return exit.With(exit.CodeRefused, fmt.Errorf("%s, user %s: %w", s.Address, s.user(), err),

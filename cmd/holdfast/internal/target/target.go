@@ -363,11 +363,13 @@ func (t *Target) findPrimary(login *redis.Options) (primary string, why error) {
 			return "", exit.With(exit.CodeUnreachable, unknown,
 				"SENTINEL MASTERS on a Sentinel lists the names")
 		case strings.Contains(err.Error(), "unknown command"):
-			return "", exit.With(exit.CodeUnreachable, fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
+			return "", exit.With(exit.CodeUnreachable,
+				fmt.Errorf("no Sentinel at %s: a Redis server answers there", addr),
 				"name the Sentinels, usually at port 26379, or write redis://HOST:PORT for one server")
 		case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
 			user := cmp.Or(login.Username, "default")
-			return "", exit.With(exit.CodeRefused, fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, user),
+			return "", exit.With(exit.CodeRefused,
+				fmt.Errorf("the Sentinel at %s refuses the login (user %s)", addr, user),
 				"set --sentinel-user, and HOLDFAST_SENTINEL_PASSWORD or --sentinel-password-file")
 		}
 		refused = Cause(err)

@@ -136,7 +136,8 @@ func TestWhatIsNoServerIsRefused(t *testing.T) {
 		a.Server.Add(pflag.NewFlagSet("test", pflag.ContinueOnError))
 		a.Server.URLs.Set(urls)
 		_, err := a.Locate(func(string) (string, bool) { return "", false })
-		if err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.CodeUsage || exit.HintOf(err) == "" ||
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			exit.Of(err) != exit.CodeUsage || exit.HintOf(err) == "" ||
 			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", urls, err)
 		}
@@ -229,5 +230,6 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			t.Errorf("%v: %v (%d), hint %s", c.err, err, exit.Of(err), exit.HintOf(err))
 		}
 	}
-	assert.Equal(t, say.Plain(fmt.Errorf("%w: Config.TTL: the TTL is 0s", holdfast.ErrInvalid)), "the TTL is 0s", "plain")
+	assert.Equal(t, say.Plain(fmt.Errorf("%w: Config.TTL: the TTL is 0s", holdfast.ErrInvalid)),
+		"the TTL is 0s", "plain")
 }
