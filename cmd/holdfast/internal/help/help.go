@@ -1,7 +1,7 @@
 // Package help prints what the commands do: briefly for -h, the whole for --help, and as man pages. The texts are
 // in the commands, with their flags; here is the form.
 //
-// -h fits a screen: usage, five examples, and the ten flags that matter. --help has the flags in groups, and then
+// -h is short: usage, at most five examples, and the ten flags that matter. --help has the flags in groups, and then
 // the text. What an exit code means is in one place, holdfast help exit-codes.
 package help
 

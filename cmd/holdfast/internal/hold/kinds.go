@@ -41,7 +41,7 @@ func (k *kindFlags) addModes(flags *pflag.FlagSet) {
 	flags.BoolVarP(&k.exclusive, "ex", "e", false, "the same as -x")
 	flags.Lookup("ex").Hidden = true
 	flags.BoolVarP(&k.shared, "shared", "s", false, "shared lock: others may hold it shared at the same time")
-	flags.IntVar(&k.permits, "permits", 0, "semaphore with N permits; every run of it names the same N")
+	flags.IntVar(&k.permits, "permits", 0, "semaphore with N permits; every run names the same N")
 	flags.IntVar(&k.weight, "weight", 1, "permits that this command takes, with --permits")
 	flags.Lookup("permits").DefValue = "0"
 	flags.Lookup("weight").DefValue = "0"

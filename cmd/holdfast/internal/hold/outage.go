@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
 
@@ -60,87 +61,94 @@ func (o *outage) look(now time.Time, answers bool) (tell bool, next time.Duratio
 	return true, o.again
 }
 
-// vigil looks at the server while we wait, and says if it does not answer. The library reports that a wait begins
+// serverWatch looks at the server while we wait, and says if it does not answer. The library reports that a wait begins
 // without a server, and does not report that the server is back, or that it goes away while we stand in the queue.
-type vigil struct {
+type serverWatch struct {
 	hold    *session
 	outage  outage
 	until   time.Time // when the wait gives up; zero: never
 	idle    bool      // look also if the library has not reported that the server is away
+	hinted  bool      // what to do was said
 	refused error     // the last report, if it was a refusal: a request that only reads may be answered all the same
 }
 
-// watchServer begins a vigil. end ends it.
+// watchServer begins to look at the server. end ends it: nothing is said after that.
 func (r *session) watchServer(idle bool) (end func()) {
-	v := &vigil{hold: r, idle: idle, outage: outage{again: toldAgain}}
+	w := &serverWatch{hold: r, idle: idle, outage: outage{again: toldAgain}}
 	if r.say.Terminal {
-		v.outage.again = toldAgainToPeople
+		w.outage.again = toldAgainToPeople
 	}
 	if r.limited {
-		v.until = time.Now().Add(time.Duration(r.wait))
+		w.until = time.Now().Add(time.Duration(r.wait))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		v.keep(ctx)
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
+	go w.look(ctx)
+	return cancel
 }
 
-// keep looks again and again until ctx ends.
-func (v *vigil) keep(ctx context.Context) {
+// look looks again and again until ctx ends.
+func (w *serverWatch) look(ctx context.Context) {
 	timer := time.NewTimer(firstTold)
 	defer timer.Stop()
-	if !v.idle {
+	if !w.idle {
 		timer.Stop()
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case err := <-v.hold.away:
+		case err := <-w.hold.away:
 			if _, is := errors.AsType[*holdfast.ServerError](err); is {
-				v.refused = err
+				w.refused = err
 			}
-			if v.outage.since.IsZero() {
-				v.outage.away(time.Now())
+			if w.outage.since.IsZero() {
+				w.outage.away(time.Now())
 				timer.Reset(firstTold)
 			}
 			continue
 		case <-timer.C:
 		}
-		err := serverAnswers(ctx, v.hold.server, v.hold.names[0])
+		err := serverAnswers(ctx, w.hold.server, w.hold.names[0])
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			err = v.refused
+			err = w.refused
 		}
-		tell, next := v.outage.look(time.Now(), err == nil)
+		tell, next := w.outage.look(time.Now(), err == nil)
 		if tell {
-			v.refused = nil // whether it is over, only the next request of the acquisition tells
-			v.hold.say.Away(v.hold.server.Explain(v.hold.names[0], err), v.text(time.Now()))
+			w.refused = nil                                         // whether it is over, only the next request of the acquisition tells
+			w.say(ctx, w.hold.server.Explain(w.hold.names[0], err)) // it may ask the server, too
 		}
-		if err != nil || v.idle {
+		if err != nil || w.idle {
 			timer.Reset(next)
 		}
 	}
 }
 
-// text says for how long we have waited for the server, and when we give up.
-func (v *vigil) text(now time.Time) string {
-	text := fmt.Sprintf("waiting for the server for %s", describe.Length(now.Sub(v.outage.since)))
-	if v.until.IsZero() {
-		return text + ", without a limit"
+// say says why the server does not serve us. What to do about it is said once.
+func (w *serverWatch) say(ctx context.Context, why error) {
+	text := w.text(time.Now())
+	switch {
+	case ctx.Err() != nil:
+	case w.hinted:
+		w.hold.say.Warnf("", "%s; %s", say.Plain(why), text)
+	default:
+		w.hinted = true
+		w.hold.say.Away(why, text)
 	}
-	return text + fmt.Sprintf("; holdfast gives up in %s", describe.Length(v.until.Sub(now)))
 }
 
-// answers asks the servers of each form of a lock, and returns the error if one of them does not answer. A refusal
+// text says for how long we have waited for the server, and when we give up.
+func (w *serverWatch) text(now time.Time) string {
+	text := fmt.Sprintf("waiting for the server for %s", describe.Length(now.Sub(w.outage.since)))
+	if w.until.IsZero() {
+		return text + ", without a limit"
+	}
+	return text + fmt.Sprintf("; holdfast gives up in %s", describe.Length(w.until.Sub(now)))
+}
+
+// serverAnswers asks the servers of each form of a lock, and returns the error if one of them does not answer. A refusal
 // is an answer.
 func serverAnswers(ctx context.Context, s *target.Server, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, target.CloseTimeout)

@@ -108,6 +108,7 @@ func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 		r.isAway(syscall.ECONNREFUSED)
 		time.Sleep(30 * time.Second)
 		end()
+		synctest.Wait()
 		text := strings.Join(said.lines, "")
 		const away = "holdfast: warning: no server answers at redis://h:1: connection refused; waiting for the server for "
 		for _, want := range []string{
@@ -118,5 +119,6 @@ func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 			assert.Contains(t, text, want)
 		}
 		assert.Equal(t, strings.Count(text, "warning"), 3, "%s", text)
+		assert.Equal(t, strings.Count(text, "hint: "), 1, "%s", text)
 	})
 }

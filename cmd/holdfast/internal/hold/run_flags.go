@@ -87,7 +87,7 @@ func splayFlag(flags *pflag.FlagSet, o *runOptions) {
 func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	defer help.Lease.In(flags)()
 	o.ttl, o.lostCode = commandline.Span(defaultTTL), exit.CodeLost
-	flags.Var(&o.ttl, "ttl", "TTL of the lease: if holdfast crashes, others wait up to DUR")
+	flags.Var(&o.ttl, "ttl", "lease: after a crash, others wait up to DUR")
 	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
 	flags.Var(&o.maxRun, "max-run", "stop the command if it runs longer than DUR (exit 124)")
 	flags.StringVar(&o.onLost, "on-lost", "TERM", "signal for the command before its lease expires; ignore: none")
@@ -118,7 +118,7 @@ func commandFlags(flags *pflag.FlagSet, o *runOptions) {
 	defer help.Command.In(flags)()
 	tagFlag(flags, o)
 	flags.StringVar(&o.app, "app", "", "name that status shows for this holder (default: the command's)")
-	flags.StringVarP(&o.shell, "command", "c", "", "run STRING through $SHELL -c instead of a command after --")
+	flags.StringVarP(&o.shell, "command", "c", "", "run STRING through $SHELL -c, in place of a command")
 	flags.BoolVar(&o.noStdin, "no-stdin", false, "give the command an empty standard input")
 	flags.BoolVar(&o.signalGroup, "signal-group", false,
 		"give the command its own process group even on a terminal (it cannot read the terminal then)")
