@@ -420,7 +420,7 @@ func TestASubscriptionThatNobodyWaitsForEnds(t *testing.T) {
 		time.AfterFunc(10*time.Millisecond, cancel)
 		_, err := s.Listen(ctx, "push:c", store.Listener{})
 		assert.Is(t, err, context.Canceled)
-		assert.Equal(t, len(s.subscriptionsTo("push:c")), 0, "subscriptions")
+		assert.Equal(t, len(s.listeners.On("push:c")), 0, "subscriptions")
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Cycle is a cycle on one line.
-func Cycle(cycle []holdfast.DeadlockWait) string {
+func Cycle(cycle []holdfast.WaitInfo) string {
 	waits := make([]string, len(cycle))
 	for i, w := range cycle {
 		waits[i] = say.OneLine(w.String())

@@ -136,7 +136,7 @@ func (o *electOptions) candidate(a *target.App, r *session) (code int, reason st
 
 // term is a campaign and what follows. A candidate may wait for weeks: its guardian is started with the command.
 func (o *electOptions) term(a *target.App, r *session) (code int, reason string, err error) {
-	campaign := func(options []holdfast.QueueOption) acquirer { return o.campaign(r, options) }
+	campaign := func(options []holdfast.LockOption) acquirer { return o.campaign(r, options) }
 	if len(r.argv()) == 0 {
 		return r.within(a, campaign, func() (int, string, error) {
 			if err := o.leads(say.Stdout, r.held.tokens[0], r.server.Client.ID()); err != nil {
@@ -216,12 +216,12 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 }
 
 // campaign returns how a leadership is acquired.
-func (o *electOptions) campaign(r *session, options []holdfast.QueueOption) acquirer {
+func (o *electOptions) campaign(r *session, options []holdfast.LockOption) acquirer {
 	return func(ctx context.Context, try bool) (lease, error) {
 		if try {
 			options = append(options, holdfast.MaxWait(0))
 		}
-		l, err := o.lead(ctx, r, r.server.Client.Election(o.names[0], optionsOf[holdfast.ElectionOption](options)...))
+		l, err := o.lead(ctx, r, r.server.Client.Election(o.names[0], options...))
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // session is one hold of a command that holds a lock, from the first check to the release. It knows how to wait, to
@@ -28,8 +29,8 @@ type session struct {
 	say     *say.Printer
 	events  *events
 	signals chan os.Signal
-	waiting chan holdfast.Event // the observer's events
-	away    chan error          // a request got no answer
+	waiting chan observe.Event // the observer's events
+	away    chan error         // a request got no answer
 
 	path   string // of the command
 	server *target.Server
@@ -55,7 +56,7 @@ func conduct(
 		return err
 	}
 	r := &session{runOptions: o, say: a.Say, events: ev,
-		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4), away: make(chan error, 1)}
+		signals: make(chan os.Signal, 16), waiting: make(chan observe.Event, 4), away: make(chan error, 1)}
 	// From here on signals are ours: if one comes while we wait, we must leave the
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
@@ -88,10 +89,10 @@ func (r *session) within(
 }
 
 // way says how a lock is acquired by a client of the session.
-type way func(options []holdfast.QueueOption) acquirer
+type way func(options []holdfast.LockOption) acquirer
 
 // byFlags is the way that the flags say.
-func (r *session) byFlags(options []holdfast.QueueOption) acquirer {
+func (r *session) byFlags(options []holdfast.LockOption) acquirer {
 	if r.server.Old != nil {
 		return bridged(r.server, r.names[0], options)
 	}
@@ -225,12 +226,12 @@ func (r *session) config() holdfast.Config {
 
 // observer passes on that a wait begins, for the lock or for the server, and that a lease
 // is confirmed or released.
-type observer chan holdfast.Event
+type observer chan observe.Event
 
 // Observe must not block: the reader may have stopped.
-func (o observer) Observe(e holdfast.Event) {
+func (o observer) Observe(e observe.Event) {
 	switch e.Kind { //nolint:exhaustive // the others tell nothing that the tool does not know
-	case holdfast.EventWait, holdfast.EventAway, holdfast.EventRenew, holdfast.EventRelease, holdfast.EventDeadlock:
+	case observe.EventWait, observe.EventAway, observe.EventRenew, observe.EventRelease, observe.EventDeadlock:
 		select {
 		case o <- e:
 		default:

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // start starts argv under the lease. --max-run limits the command only, so it is
@@ -109,7 +110,7 @@ func (s *supervisor) wait() {
 		case <-gone:
 			gone = nil
 		case e := <-s.waiting: // perhaps a renewal: the guardian learns of it
-			if e.Kind == holdfast.EventRenew {
+			if e.Kind == observe.EventRenew {
 				s.failed = e.Err
 			}
 		case <-timer.C:

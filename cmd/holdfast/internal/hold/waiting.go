@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // showHolderAfter is how long a person at a terminal waits before the tool shows the
@@ -32,7 +33,7 @@ func (r *session) acquire(by way) (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.QueueOption{holdfast.Tags(r.tags)}
+	options := []holdfast.LockOption{holdfast.Tags(r.tags)}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}
@@ -128,12 +129,12 @@ func (r *session) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 			}
 		case e := <-r.waiting:
 			switch e.Kind { //nolint:exhaustive // the observer passes on these only
-			case holdfast.EventAway:
+			case observe.EventAway:
 				r.isAway(e.Err)
 				continue
-			case holdfast.EventRenew, holdfast.EventRelease:
+			case observe.EventRenew, observe.EventRelease:
 				continue
-			case holdfast.EventDeadlock:
+			case observe.EventDeadlock:
 				r.showDeadlock(e.Err)
 				continue
 			}

@@ -174,7 +174,7 @@ func kindOfForeign(kind string) string {
 func foreignBeside(
 	ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
 ) *survey.Foreign {
-	if state.Held() || state.Fence != 0 || job.Known() {
+	if state.Held() || state.Fence != 0 || job.Schedule.Period > 0 {
 		return nil
 	}
 	return foreignAt(ctx, s, state.Name)

@@ -143,7 +143,7 @@ func lookAt(a *target.App,
 	if err != nil {
 		return s.ExplainJob(name, err)
 	}
-	if state.Fence == 0 && !job.Known() {
+	if state.Fence == 0 && job.Schedule.Period == 0 {
 		a.MayBePattern(name)
 	}
 	return show(ctx, s, state, job)
@@ -190,7 +190,7 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	if job.Run != nil {
 		printHolder(&b, *job.Run)
 	}
-	if job.Known() {
+	if job.Schedule.Period > 0 {
 		next := "due"
 		if job.Due > 0 {
 			next = fmt.Sprintf("next %s (in %s)",
