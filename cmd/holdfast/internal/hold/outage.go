@@ -117,8 +117,9 @@ func (w *serverWatch) look(ctx context.Context) {
 		}
 		tell, next := w.outage.look(time.Now(), err == nil)
 		if tell {
-			w.refused = nil                                         // whether it is over, only the next request of the acquisition tells
-			w.say(ctx, w.hold.server.Explain(w.hold.names[0], err)) // it may ask the server, too
+			// Whether a refusal is over, only the next request of the acquisition tells.
+			w.refused = nil
+			w.say(ctx, w.hold.server.Explain(w.hold.names[0], err))
 		}
 		if err != nil || w.idle {
 			timer.Reset(next)
@@ -148,8 +149,8 @@ func (w *serverWatch) text(now time.Time) string {
 	return text + fmt.Sprintf("; holdfast gives up in %s", describe.Length(w.until.Sub(now)))
 }
 
-// serverAnswers asks the servers of each form of a lock, and returns the error if one of them does not answer. A refusal
-// is an answer.
+// serverAnswers asks the servers of each form of a lock, and returns the error if one of them does not answer. A
+// refusal is an answer.
 func serverAnswers(ctx context.Context, s *target.Server, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, target.CloseTimeout)
 	defer cancel()
