@@ -1,25 +1,5 @@
 package main
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-)
-
-const envPrefix = "HOLDFAST_"
-
-// envPageToken is the secret of the page of serve.
-const envPageToken = envPrefix + "TOKEN"
-
-// noFlagVariables set no flag, although they are called like one. The --token of extend and release
-// would take the secret of the page, and show it in an error: its variable is HOLDFAST_LOCK_TOKEN.
-// Programs that install holdfast keep its version in such a variable.
-var noFlagVariables = []string{envPageToken, envPrefix + "HELP", envPrefix + "VERSION"}
-
 const environmentText = `Every flag can be set in the environment: HOLDFAST_MAX_RUN sets --max-run. For a flag
 without a value, write 1 or true. A flag on the command line wins. An empty variable
 counts as not set; an empty flag is refused.
@@ -81,54 +61,3 @@ that all commands have, such as HOLDFAST_PREFIX.
 holdfast removes HOLDFAST_PASSWORD and HOLDFAST_SENTINEL_PASSWORD. With --pass-url, it
 leaves these variables as they are. REDIS_URL belongs to the command: holdfast passes it
 on as it is, with a password.`
-
-// envName is the variable that sets a flag.
-func envName(flag string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// alternatives are flags that exclude each other. If the command line has one of them,
-// the environment sets none.
-var alternatives = [][]string{
-	{"nonblock", "wait", "skip-if-held"},
-	{"quiet", "verbose"},
-	{"json", "output"},
-	{"exclusive", "ex", "shared", "permits", "owner"},
-}
-
-// fromEnvironment sets the flags that the command line did not.
-func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
-	given := map[string]bool{}
-	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	for _, group := range alternatives {
-		if slices.ContainsFunc(group, func(name string) bool { return given[name] }) {
-			for _, name := range group {
-				given[name] = true
-			}
-		}
-	}
-	var problems []error
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		name := envName(f.Name)
-		value, ok := lookup(name)
-		if !ok || value == "" || given[f.Name] || slices.Contains(noFlagVariables, name) {
-			return
-		}
-		if err := cmd.Flags().Set(f.Name, value); err != nil {
-			problems = append(problems, badEnvironment(f, err))
-		}
-	})
-	return errors.Join(problems...)
-}
-
-func badEnvironment(f *pflag.Flag, err error) error {
-	cause := err
-	if inner := errors.Unwrap(err); inner != nil {
-		cause = inner
-	}
-	if f.Value.Type() == "bool" {
-		cause = errors.New("write 1 or true to set it, 0 or false to unset it")
-	}
-	return usageError(fmt.Sprintf("%s in the environment: %v", envName(f.Name), cause),
-		fmt.Sprintf("correct or unset the variable, or write --%s", f.Name))
-}

@@ -9,18 +9,21 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 // refusal carries out a command line that must be refused, and returns the error and its hint.
 func refusal(t *testing.T, args ...string) (text, hint string) {
 	t.Helper()
-	root := newRoot(&app{log: "text", say: &printer{w: io.Discard}})
+	root := newRoot(&target.App{Log: "text", Say: &say.Printer{W: io.Discard}})
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	err := root.Execute()
-	assert.MustTrue(t, codeOf(err) == codeUsage, "holdfast %q: %v, want a refusal", args, err)
-	return err.Error(), hintOf(err)
+	assert.MustTrue(t, exit.Of(err) == exit.CodeUsage, "holdfast %q: %v, want a refusal", args, err)
+	return err.Error(), exit.HintOf(err)
 }
 
 // A shell makes an empty value of a variable that is not set. Whatever the flag is, the command must
@@ -51,7 +54,7 @@ func TestNoFlagTakesAnEmptyValue(t *testing.T) {
 		cmd.InheritedFlags().VisitAll(check)
 		cmd.LocalFlags().VisitAll(check)
 	}
-	walk(newRoot(&app{log: "text", say: &printer{w: io.Discard}}))
+	walk(newRoot(&target.App{Log: "text", Say: &say.Printer{W: io.Discard}}))
 	for _, name := range []string{"redis", "ttl", "wire", "if-token", "json", "acl"} {
 		assert.True(t, checked[name], "the test has not seen --%s", name)
 	}

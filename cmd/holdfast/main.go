@@ -4,20 +4,23 @@
 //	holdfast run nightly-report -- ./report.sh
 //	holdfast status nightly-report
 //
-// The rules for what it prints, and where, are in cli.go; exit codes are in
-// exit.go and in holdfast help exit-codes.
+// Each command is in the room of what a user does with it: internal/hold, internal/look or
+// internal/operate. They share where the servers are (target), what a flag means (cli), how
+// messages are printed (say) and the exit codes (exit). Here is the table of the commands.
 package main
 
 import (
 	"os"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 )
 
 func main() {
 	if proc.IsGuardian(os.Args) {
-		os.Exit(proc.RunGuardian(os.Args, guardianSays))
+		os.Exit(proc.RunGuardian(os.Args, say.Guardian))
 	}
-	_ = proc.HideEnvironment(isSecret) // where it is not possible, everything works all the same
+	_ = proc.HideEnvironment(cli.IsSecret) // where it is not possible, everything works all the same
 	os.Exit(execute(os.Args[1:]))
 }

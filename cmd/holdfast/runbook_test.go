@@ -119,3 +119,10 @@ func clockCmd(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	worldOf(ts).server.MoveClock(d)
 }
+
+func readDoc(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../" + name)
+	assert.Must(t, err)
+	return string(text)
+}

@@ -24,6 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/operate"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -88,10 +90,10 @@ func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*w
 // buildSuiteCmd: build-suite builds holdfast-verify and puts it on PATH.
 func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
 	dir := ts.MkAbs("suite")
-	build := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./"+suiteProgram)
+	build := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./"+operate.SuiteProgram)
 	build.Dir = "../../verify"
 	if out, err := build.CombinedOutput(); err != nil {
-		ts.Fatalf("building %s: %v\n%s", suiteProgram, err, out)
+		ts.Fatalf("building %s: %v\n%s", operate.SuiteProgram, err, out)
 	}
 	ts.Setenv("PATH", dir+string(os.PathListSeparator)+ts.Getenv("PATH"))
 }
@@ -101,7 +103,7 @@ func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
 // do everything.
 func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	options := []redistest.Option{redistest.Tenant(defaultPrefix), redistest.Needs("in a database"), listing}
+	options := []redistest.Option{redistest.Tenant(target.DefaultPrefix), redistest.Needs("in a database"), listing}
 	for _, prefix := range []string{"other", "staging", "mine"} {
 		options = append(options, redistest.Allow("~"+prefix+":*", "&"+prefix+":*"))
 	}
@@ -124,7 +126,7 @@ func serverCmd(ts *testscript.TestScript, _ bool, args []string) {
 // HOLDFAST_REDIS. Faults meet the first one.
 func serversCmd(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
-	options := []redistest.Option{redistest.Tenant(defaultPrefix), listing}
+	options := []redistest.Option{redistest.Tenant(target.DefaultPrefix), listing}
 	var url string
 	switch args[0] {
 	case "quorum":
@@ -216,7 +218,7 @@ func field(ts *testscript.TestScript, name, field string) string {
 // on most of a quorum.
 func fields(ts *testscript.TestScript, name, field string) (texts []string) {
 	w := worldOf(ts)
-	for _, answer := range w.each("HGET", cmp.Or(w.prefix, defaultPrefix)+":{"+name+"}", field) {
+	for _, answer := range w.each("HGET", cmp.Or(w.prefix, target.DefaultPrefix)+":{"+name+"}", field) {
 		if text, ok := answer.(string); ok {
 			texts = append(texts, text)
 		}
@@ -247,7 +249,7 @@ func awaitHeldCmd(ts *testscript.TestScript, _ bool, args []string) {
 			if lock == nil {
 				continue
 			}
-			key := cmp.Or(w.prefix, defaultPrefix) + ":client:" + lock[1]
+			key := cmp.Or(w.prefix, target.DefaultPrefix) + ":client:" + lock[1]
 			if slices.Contains(w.each("EXISTS", key), any(int64(1))) {
 				return true
 			}
@@ -271,7 +273,7 @@ func awaitHoldersCmd(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	poll(ts, args[0]+" has "+args[1]+" holders", func() bool {
-		state, ok := look(ts, args[0])
+		state, ok := statusOf(ts, args[0])
 		unknown := slices.ContainsFunc(state.Holders, func(h lockjson.Holder) bool { return h.PID == 0 })
 		return ok && len(state.Holders) == n && !unknown
 	})
@@ -316,7 +318,7 @@ func withClient(ts *testscript.TestScript, f func(ctx context.Context, c *holdfa
 // awaitFreeCmd: await-free NAME: nobody holds it and nobody waits.
 func awaitFreeCmd(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, args[0]+" is free", func() bool {
-		state, ok := look(ts, args[0])
+		state, ok := statusOf(ts, args[0])
 		return ok && !state.Held && state.Waiting == 0
 	})
 }
@@ -431,7 +433,7 @@ func signalCmd(ts *testscript.TestScript, _ bool, args []string) {
 		pid = pidIn(ts, args[1])
 	case args[1] == "app":
 		poll(ts, fmt.Sprintf("%s holds %s", args[2], args[3]), func() bool {
-			state, _ := look(ts, args[3])
+			state, _ := statusOf(ts, args[3])
 			i := slices.IndexFunc(state.Holders, func(h lockjson.Holder) bool { return h.App == args[2] })
 			if i >= 0 {
 				pid = state.Holders[i].PID
@@ -461,15 +463,15 @@ func stopped(pid int) bool {
 	})
 }
 
-// look is what holdfast status says, past the proxy.
-func look(ts *testscript.TestScript, name string) (state lockjson.State, ok bool) {
+// statusOf is what holdfast status says, past the proxy.
+func statusOf(ts *testscript.TestScript, name string) (state lockjson.State, ok bool) {
 	_ = ts.Exec("holdfast", "status", "--json", "-u", worldOf(ts).direct, "--", name) // 75 if held
 	err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &state)
 	return state, err == nil
 }
 
 func process(ts *testscript.TestScript, who, name string) int {
-	state, _ := look(ts, name)
+	state, _ := statusOf(ts, name)
 	switch {
 	case who == "holder" && len(state.Holders) > 0:
 		return state.Holders[0].PID

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -45,14 +46,15 @@ type served struct {
 
 func serve(t *testing.T, args ...string) *served {
 	t.Helper()
-	return serveOver(t, []*redistest.Server{redistest.Start(t, redistest.Tenant(defaultPrefix), listing)}, args...)
+	server := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
+	return serveOver(t, []*redistest.Server{server}, args...)
 }
 
 // serveOver is serve over one server, or over a quorum.
 func serveOver(t *testing.T, servers []*redistest.Server, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, server: servers[0]}
-	a := &app{say: &printer{w: &s.said, level: levelNormal}, log: "text"}
+	a := &target.App{Say: &say.Printer{W: &s.said, Level: say.Normal}, Log: "text"}
 	root := newRoot(a)
 	words := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
 	for _, one := range servers {
@@ -213,11 +215,15 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 // them does not answer.
 func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 	t.Parallel()
-	servers := redistest.Primaries(t, 3, redistest.Tenant(defaultPrefix), redistest.Needs("in a quorum"), listing)
+	servers := redistest.Primaries(t, 3, redistest.Tenant(target.DefaultPrefix),
+		redistest.Needs("in a quorum"), listing)
 	s := serveOver(t, servers, "--interval", "50ms")
 	nodes := func() (list struct {
-		Title string     `json:"title"`
-		Nodes []nodeJSON `json:"nodes"`
+		Title string `json:"title"`
+		Nodes []struct {
+			Address string `json:"address"`
+			Answers bool   `json:"answers"`
+		} `json:"nodes"`
 	}) {
 		answer, err := s.web.Get(s.url + "api/locks")
 		assert.Must(t, err)
@@ -236,26 +242,4 @@ func TestServeShowsTheServersOfAQuorum(t *testing.T) {
 		return n[0].Answers && !n[1].Answers && n[2].Answers
 	})
 	s.end()
-}
-
-// A proxy names the user by a header. Nobody else is believed, and two names are none.
-func TestOnlyAProxyNamesTheUser(t *testing.T) {
-	o := &serveOptions{userHeader: "X-User"}
-	who := o.viewer([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.5/32")})
-	for _, c := range []struct {
-		from  string
-		named []string
-		want  string
-	}{
-		{"127.0.0.1:1", []string{"ann"}, "ann"},
-		{"[::ffff:10.0.0.5]:1", []string{"ann"}, "ann"},
-		{"10.0.0.6:1", []string{"ann"}, ""},
-		{"[::1]:1", []string{"ann"}, ""},
-		{"127.0.0.1:1", []string{"ann", "bob"}, ""},
-		{"127.0.0.1:1", nil, ""},
-		{"@", []string{"ann"}, ""},
-	} {
-		r := &http.Request{RemoteAddr: c.from, Header: http.Header{"X-User": c.named}}
-		assert.Equal(t, who(r), c.want, "%+v", c)
-	}
 }

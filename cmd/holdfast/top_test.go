@@ -15,6 +15,9 @@ import (
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -107,7 +110,7 @@ func (x *terminal) awaitEnd() int {
 
 // top on a real server, with locks that are held and waited for by other processes.
 func TestTopShowsTheLocksOfAServer(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
+	server := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
 	env := []string{
 		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(),
 		"LC_ALL=C.UTF-8", "TERM=xterm", "GORACE=atexit_sleep_ms=0",
@@ -164,24 +167,31 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 
 // A signal ends top, and the terminal is as it was.
 func TestASignalEndsTop(t *testing.T) {
-	server := redistest.Start(t, redistest.Tenant(defaultPrefix), listing)
+	server := redistest.Start(t, redistest.Tenant(target.DefaultPrefix), listing)
 	x := onTerminal(t, []string{
 		"HOLDFAST_REDIS=" + scheme() + server.Addr(), "SSL_CERT_FILE=" + server.CAFile(), "TERM=xterm",
 	}, "top")
 	x.await(`no lock is held, and none is waited for`)
 	assert.Must(t, x.cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, x.awaitEnd(), codeSignal+15, "exit code")
+	assert.Equal(t, x.awaitEnd(), exit.CodeSignal+15, "exit code")
 	assert.True(t, x.shown.CursorVisible(), "the cursor is still hidden")
 }
 
 // A terminal that can only print lines gets no screen and no colour.
 func TestTopNeedsMoreThanADumbTerminal(t *testing.T) {
 	x := onTerminal(t, []string{"TERM=dumb"}, "top")
-	assert.Equal(t, x.awaitEnd(), codeUsage, "exit code")
+	assert.Equal(t, x.awaitEnd(), exit.CodeUsage, "exit code")
 	assert.True(t, strings.Contains(x.shown.String(), "TERM is dumb"), "%s", x.shown)
 	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
 		name, value, _ := strings.Cut(env, "=")
-		got := colors(func(asked string) string { return map[string]string{name: value}[asked] })
+		got := screen.Colors(func(asked string) string { return map[string]string{name: value}[asked] })
 		assert.Equal(t, got, want, "colours with %s", env)
 	}
+}
+
+// On a terminal of 120 columns, a flag's text is not broken as it is on one of 80.
+func TestTheHelpIsAsWideAsTheTerminal(t *testing.T) {
+	x := onTerminal(t, []string{"TERM=xterm"}, "extend", "-h")
+	x.await(`--owner NAME +the owner name, if acquire had one \(default: HOLDFAST_LOCK_OWNER\)`)
+	assert.Equal(t, x.awaitEnd(), 0, "exit code")
 }

@@ -1,0 +1,392 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/commandline"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
+)
+
+const everyLong = `every runs the command at most once in each period, over all machines. The first one to
+ask in a period runs the command. The others exit with 0, and one line on standard error
+says why. So cron may start the same line on many machines, as often as it likes. The
+periods are measured by the server's clock.
+
+A period counts as used as soon as its run begins, even if the command fails, is killed,
+or its machine dies. With --retry-on-error, a command that fails does not use up its
+period: the next one to ask runs it again. Without --start-at, a period begins with its
+run. With --start-at DUR, periods begin at fixed times: DUR after midnight of
+1970-01-01, UTC, and then every PERIOD.
+
+The command runs under a lease, as with holdfast run: holdfast renews it, stops the
+command before the lease can expire (exit code 79), and passes signals on. If a run is longer
+than the period, the next run waits for its end.
+
+With --loop, holdfast stays, and runs the command in each period in which it is the
+first. A command that fails does not end the loop. A signal does: it is passed on to a
+command that runs, and holdfast ends after that command. If no command is running, the
+exit code is 128+n.
+
+run waits for its lock, and so also for a server that is away. every does not wait, like
+run -n: the next call of cron asks again. If cron asks once in a period only, write
+-w DUR. Then every waits that long for the server, for an earlier run, and for a period
+that begins in this time: cron is never exact, and the clocks of machines differ.
+
+All machines must write the same PERIOD and --start-at. If the server has different
+ones, nothing is run, and the exit code is 64; --reschedule changes what the server
+knows.
+
+The job NAME and the lock NAME are two things: they do not exclude each other. every does
+not work on a quorum; use holdfast run --skip-if-held --once-per PERIOD there.
+PERIOD and DUR are a number of seconds, or have a unit: 90s, 5m, 24h.`
+
+const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day; cron asks each hour
+  holdfast every -w 10m 24h nightly -- ./report.sh
+                                                once a day; cron asks once
+  holdfast every 24h --start-at 2h nightly -- ./report.sh
+                                                a day is from 2:00 to 2:00, UTC
+  holdfast every 1h --retry-on-error sync -- ./sync.sh
+  holdfast every --loop 30s probe -- ./probe.sh`
+
+// everyOptions are the flags of every.
+type everyOptions struct {
+	runOptions
+	period     commandline.Span
+	startAt    commandline.Span
+	aligned    bool // --start-at was given
+	retry      bool
+	loop       bool
+	reschedule bool
+}
+
+// NewEvery makes holdfast every.
+func NewEvery(a *target.App) *cobra.Command {
+	o := &everyOptions{}
+	cmd := &cobra.Command{
+		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]",
+		Short:   "Run a command at most once per period, over all machines",
+		Long:    everyLong,
+		Example: everyExample,
+	}
+	flags := cmd.Flags()
+	flags.Var(&o.startAt, "start-at", "periods begin at fixed times: DUR after midnight UTC, and every PERIOD")
+	flags.Lookup("start-at").DefValue = ""
+	flags.VarP(&o.wait, "wait", "w", "wait at most DUR for the server and for the period (also --timeout)")
+	flags.Lookup("wait").DefValue = ""
+	flags.BoolVar(&o.retry, "retry-on-error", false, "a command that fails gives its period back")
+	flags.BoolVar(&o.loop, "loop", false, "stay, and run the command in each period")
+	flags.BoolVar(&o.reschedule, "reschedule", false, "first change the job's period on the server to PERIOD")
+	splayFlag(flags, &o.runOptions)
+	leaseFlags(flags, &o.runOptions)
+	commandFlags(flags, &o.runOptions)
+	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "splay", "ttl", "max-run",
+		"command", "redis")
+	o.perform(a, cmd, o.read, func() error {
+		return conduct(a, &o.runOptions, func(a *target.App, r *session) (int, string, error) {
+			j := &job{session: r, every: o, turns: make(chan turn)}
+			return j.carryOut(a)
+		})
+	})
+	return cmd
+}
+
+// read reads the arguments and refuses what cannot work.
+func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
+	words, _ := o.split(cmd, args, 2)
+	const example = "write holdfast every PERIOD NAME -- COMMAND, as in holdfast every 24h nightly -- ./report.sh"
+	if len(words) > 0 {
+		if err := o.period.Set(words[0]); err != nil {
+			return exit.Usage("period: "+err.Error(), example)
+		}
+	}
+	switch {
+	case len(words) == 0:
+		return exit.Usage("the period and the job's name are missing", example)
+	case len(words) == 1:
+		return exit.Usage("the job's name is missing", example)
+	case len(words) > 2:
+		return exit.Usage(fmt.Sprintf("%q is one word too many: every takes a period and one name", words[2]), example)
+	case o.shell != "" && len(o.command) > 0:
+		return exit.Usage("the command is given twice: with -c, and after the job's name", cli.LeaveOut)
+	case o.shell == "" && len(o.command) == 0:
+		return exit.Usage("the command is missing", example)
+	}
+	o.names = words[1:]
+	if err := wire.CheckName(o.names[0]); err != nil {
+		return exit.Usage("job name: "+err.Error(), "")
+	}
+	o.aligned = cmd.Flags().Changed("start-at")
+	switch {
+	case o.loop && cli.OnCommandLine(cmd.Flags(), "wait"):
+		return exit.Usage("--loop and --wait contradict each other: --loop waits for the server in any case",
+			cli.LeaveOut)
+	case o.period < commandline.Span(minTTL):
+		return exit.Usage(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
+	case !cmd.Flags().Changed("ttl"):
+		o.ttl = min(o.ttl, o.period)
+	case o.ttl > o.period:
+		return exit.Usage(fmt.Sprintf("--ttl %v is longer than the period %v: a run that crashes would block the next",
+			&o.ttl, &o.period), "write a shorter --ttl, or leave it out")
+	}
+	o.limited = o.limited && !o.loop
+	return o.check()
+}
+
+// job is one holdfast every.
+type job struct {
+	*session
+	every *everyOptions
+	turns chan turn
+}
+
+// turn is the right to run the command in this period. The library's function waits until
+// the command has ended: its lease ends with it.
+type turn struct {
+	ctx   context.Context
+	ended chan<- error
+}
+
+// errGivesBack is what the library's function returns if the run gives its period back.
+var errGivesBack = errors.New("the run gives its period back")
+
+// carryOut is the whole of holdfast every. It returns the exit code and its reason.
+func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
+	if code, reason, err = j.findCommand(); err != nil {
+		return code, reason, err
+	}
+	if j.server, err = a.Open(j.config(), j.uses()...); err != nil {
+		return 0, "", err
+	}
+	defer j.close()
+	name := j.names[0]
+	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.Server.Prefix, name)}, mode: "exclusive",
+		ttl: time.Duration(j.ttl), server: j.server.Public, prefix: j.server.Inner(), chain: os.Getenv(envChain)}
+	if j.splay > 0 {
+		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil { //nolint:gosec // it spreads load
+			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
+		}
+	}
+	// The command decides whether a run gives its period back, and so do we if it was
+	// never started.
+	options := []holdfast.PeriodicOption{holdfast.RetryOnError(), holdfast.Tags(j.tags)}
+	if j.every.aligned {
+		options = append(options, holdfast.StartAt(time.Duration(j.every.startAt)))
+	}
+	if j.noRenew {
+		options = append(options, holdfast.NoRenewal())
+	}
+	if j.wait > 0 {
+		options = append(options, holdfast.MaxWait(time.Duration(j.wait)))
+	}
+	p := j.server.Client.Periodic(name, time.Duration(j.every.period), options...)
+	if j.every.reschedule {
+		ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
+		defer cancel()
+		if err := p.Reschedule(ctx); err != nil {
+			return 0, "", j.explain(err)
+		}
+	}
+	defer j.watchServer(false)()
+	if j.every.loop {
+		return j.repeat(p)
+	}
+	return j.once(p)
+}
+
+// explain says what to do about another period, in the words of the tool.
+func (j *job) explain(err error) error {
+	if errors.Is(err, holdfast.ErrPeriod) {
+		return exit.With(exit.CodeUsage, err, "write the same PERIOD and --start-at on all machines; "+
+			"--reschedule changes what the server knows")
+	}
+	return j.server.ExplainJob(j.names[0], err)
+}
+
+// begin is the library's function: it passes its turn on, and waits until the run has ended.
+func (j *job) begin(ctx context.Context) error {
+	ended := make(chan error)
+	j.turns <- turn{ctx, ended}
+	return <-ended
+}
+
+// once runs the command in this period, unless it has run.
+func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
+	var result holdfast.RunResult
+	code, reason, sig, err := j.serve(func(ctx context.Context) (err error) {
+		result, err = p.Do(ctx, j.begin)
+		return err
+	})
+	switch {
+	case err != nil && !result.Ran:
+		return 0, "", j.explain(err)
+	case sig != nil && !result.Ran:
+		return exit.CodeSignal + proc.Number(sig), "interrupted", nil
+	case result.Ran:
+		return j.ended(code, reason, err)
+	case result.Busy:
+		j.say.Noticef("%q has been running since an earlier period; its lease expires in %s unless renewed",
+			j.names[0], describe.Length(result.Next))
+	default:
+		j.say.Noticef("%q has already run in this period; the next one begins in %s",
+			j.names[0], describe.Length(result.Next))
+	}
+	return exit.CodeOK, "", nil
+}
+
+// ended returns the exit code of a run whose lease has been released, or could not be.
+func (j *job) ended(code int, reason string, err error) (int, string, error) {
+	switch err = without(err, errGivesBack); {
+	case err == nil || reason == "lost" || errors.Is(err, holdfast.ErrClosed):
+	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
+		j.say.Put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
+		return int(j.lostCode), "lost", nil
+	default:
+		j.say.Warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
+			"cannot release %s: %s", quoted(j.names), target.Cause(err))
+	}
+	return code, reason, nil
+}
+
+// without removes one error from those that are joined.
+func without(err, drop error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var rest []error
+		for _, e := range joined.Unwrap() {
+			if e != drop { //nolint:errorlint // the joined error itself
+				rest = append(rest, e)
+			}
+		}
+		return errors.Join(rest...)
+	}
+	if err == drop { //nolint:errorlint // the error itself
+		return nil
+	}
+	return err
+}
+
+// repeat runs the command in each period, until a signal ends us or the server refuses.
+func (j *job) repeat(p *holdfast.Periodic) (code int, reason string, err error) {
+	for {
+		var sig os.Signal
+		code, reason, sig, err = j.serve(func(ctx context.Context) error { return p.Loop(ctx, j.begin) })
+		switch {
+		case sig != nil:
+			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
+		case j.interrupted != nil:
+			return code, reason, nil
+		case without(err, errGivesBack) != nil:
+			return 0, "", j.explain(err)
+		}
+		// The command failed and gave its period back. Others may try, and so do we, but not
+		// as fast as the machine can.
+		if sig := j.sleep(min(time.Duration(j.every.period)/10, time.Minute)); sig != nil {
+			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
+		}
+	}
+}
+
+// serve does work, which calls begin for each turn, and runs the command in each. sig is the
+// signal that ended the wait for a turn. code and reason are those of the last run.
+func (j *job) serve(work func(ctx context.Context) error) (code int, reason string, sig os.Signal, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- work(ctx) }()
+	for {
+		select {
+		case err = <-done:
+			for len(j.waiting) > 0 {
+				j.told(<-j.waiting)
+			}
+			return code, reason, sig, err
+		case s := <-j.signals:
+			if proc.Ends(s) && sig == nil {
+				sig = s
+				cancel()
+			}
+		case e := <-j.waiting:
+			j.told(e)
+		case t := <-j.turns:
+			if sig != nil {
+				t.ended <- errGivesBack
+				continue
+			}
+			var answer error
+			code, reason, answer = j.work(t.ctx)
+			t.ended <- answer
+			if j.interrupted != nil && j.every.loop {
+				cancel()
+			}
+		}
+	}
+}
+
+// work runs the command once. answer is errGivesBack if the period is given back.
+func (j *job) work(ctx context.Context) (code int, reason string, answer error) {
+	j.lease, j.lost = jobLease{ctx}, false
+	j.begun(0)
+	code, reason, err := j.afterHook(j.superviseCommand)
+	if err != nil {
+		j.say.Fail(err)
+	}
+	j.lost = reason == "lost"
+	then := "it runs again in the next period"
+	if code != exit.CodeOK && !j.lost && (j.every.retry || reason == "not-started") {
+		then, answer = "it has given its period back", errGivesBack
+	}
+	if j.every.loop && code != exit.CodeOK && j.interrupted == nil {
+		j.say.Noticef("%q failed with exit code %d; %s", j.names[0], code, then)
+	}
+	return code, reason, answer
+}
+
+// told reports an event of the library.
+func (j *job) told(e observe.Event) {
+	switch {
+	case e.Kind == observe.EventAway:
+		j.isAway(e.Err)
+	case e.Kind == observe.EventRelease && e.Err == nil:
+		held := clock.Now() - j.since
+		j.events.emit(event{Event: "released", HeldMS: millis(held)})
+		j.say.Infof("released %s after %v", quoted(j.names), held.Round(time.Millisecond))
+	}
+}
+
+// jobLease is the lease of a run, by the context that the library gave it.
+type jobLease struct{ ctx context.Context }
+
+func (l jobLease) Context() context.Context { return l.ctx }
+
+// Err returns why the lease ended.
+func (l jobLease) Err() error {
+	if l.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(l.ctx)
+}
+
+func (l jobLease) Remaining() time.Duration {
+	lease, _ := holdfast.LeaseOf(l.ctx)
+	return lease.Remaining
+}
+
+func (l jobLease) Token() uint64 {
+	lease, _ := holdfast.LeaseOf(l.ctx)
+	return lease.Token
+}

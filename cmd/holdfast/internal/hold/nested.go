@@ -1,0 +1,84 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
+)
+
+// surround notes what the command will find about its lock, and which runs there are around this one.
+func (r *session) surround() {
+	chain := strings.Fields(os.Getenv(envChain))
+	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl),
+		server: r.server.Public, prefix: r.server.Inner()}
+	if r.permits > 0 {
+		h.permits, h.limit = r.weight, r.permits
+	}
+	for _, name := range r.names {
+		key := wire.Key(r.server.Prefix, name)
+		if r.Foreign() && !r.Bridge {
+			key = name
+		}
+		h.keys = append(h.keys, key)
+		if r.server.Old != nil {
+			chain = append(chain, foreignLink(r.server.NameIn(r.server.Old, name)), clientOf(r.server.Old.ID()))
+		}
+		word := link(key)
+		if r.server.ByName {
+			word = foreignLink(name)
+		}
+		chain = append(chain, word, clientOf(r.server.Client.ID()))
+	}
+	r.outer = around(os.Getenv(envChain), r.server.Prefix)
+	h.chain = strings.Join(chain, " ")
+	r.held = h
+}
+
+// foreignLink is the word of a chain for a lock in another library's form. No native key is like it.
+func foreignLink(name string) string { return link("{" + wire.Encode(name) + "}") }
+
+// insideItself refuses to wait for a lock that an outer run holds: that would never end. Between
+// readers, and with permits, it ends unless a third client waits in between. The environment names the
+// clients of the outer runs, and the server says whether one of them holds the lock: an outer run may have
+// ended, and a server has many addresses. If the server does not say, the acquisition meets the same failure.
+func (r *session) insideItself(ctx context.Context) error {
+	clients := clientsOf(os.Getenv(envChain))
+	if len(clients) == 0 {
+		return nil
+	}
+	for _, name := range r.names {
+		for _, form := range r.server.Forms() {
+			key := wire.Key(r.server.Prefix, r.server.NameIn(form.Client, name))
+			record, err := wire.ReadRecord(func(args []string) (string, error) {
+				limited, cancel := context.WithTimeout(ctx, target.CloseTimeout)
+				defer cancel()
+				return form.Store.Run(limited, script.Inspect, []string{key}, args)
+			}, func(page *wire.Record) bool { return settled(page, clients, r.owner) })
+			if err == nil && heldAround(&record, clients, r.owner) {
+				return r.wouldDeadlock(name)
+			}
+		}
+	}
+	return nil
+}
+
+// nestedError refuses a run inside a run of the same lock.
+type nestedError struct{ refusal *exit.Error }
+
+func (e *nestedError) Error() string { return e.refusal.Error() }
+
+func (r *session) wouldDeadlock(name string) error {
+	hint := "run the inner command without holdfast, or use another lock name"
+	if r.mode() == "exclusive" && !r.Foreign() && r.server.Quorum == nil && len(r.names) == 1 {
+		hint += "; two runs with the same --owner NAME hold the lock together"
+	}
+	return &nestedError{exit.With(exit.CodeBusy,
+		fmt.Errorf("would deadlock: %q is held by the holdfast run around this one", name), hint)}
+}

@@ -1,0 +1,239 @@
+package look
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const statusLong = `status shows whether a lock is held: the holder, the time since the grant, when the
+lease expires, the number of waiters, and the last eviction. With -v or --json, it reads
+every waiter, and does not count those that are silent. For a semaphore, it shows
+the permits in use; for an election, the leader's value; for a periodic job, the run
+under way and the next period. It changes nothing.
+
+If the lock has no record, but NAME is a key that looks like the lock of another library,
+status shows that, too. Such a lock does not count for the exit code.
+
+The answer may be out of date when you read it. To do something only if the lock is
+free, use holdfast run -n. If the lock's name begins with a dash, write -- before it:
+holdfast status -- -NAME.
+
+Exit code: 0 if the lock is free, 75 if it is held or if a job of this name runs. For
+others, see holdfast help exit-codes.
+
+--json prints one object:
+  name           the lock's name
+  key            the key of its record on the server
+  held           true or false
+  fence          the highest token in the record, "0" without one. Tokens are strings:
+                 they may be too large for a JSON number
+  holders        list of: mode, client_id (random), app, host, pid, version, token,
+                 since (UTC, the server's clock), age_ms, remaining_ms, id (of the
+                 attempt), owner, permits, entries (of an owner), released (kept for its
+                 minimum time), tags (an object: --tag)
+  waiting        how many wait, without those that are silent
+  waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
+                 waited_ms, id, owner, tags, silent (it has not been heard of, and has lost
+                 its position; the next request about the lock removes it)
+  last_eviction  null, or: at, by, reason
+  limit, used    the permits of a semaphore, and those in use; 0 for other kinds
+  leader         null, or: value, term
+  job            null, or: period_ms, aligned, offset_ms, next (UTC, the server's clock),
+                 due_ms, last_run (the attempt's id), run (null, or a holder)
+If the server does not know the client, app, host and version are empty, and pid is 0.
+Later versions may add fields. They do not rename or remove any, and do not change a
+type.`
+
+// NewStatus makes holdfast status.
+func NewStatus(a *target.App) *cobra.Command {
+	output, asJSON := outputForm("table"), false
+	cmd := &cobra.Command{
+		Use:     "status [flags] NAME",
+		Aliases: []string{"test"},
+		Short:   "Show the holders and the waiters of a lock",
+		Long:    statusLong,
+		Example: `  holdfast status nightly
+  holdfast status -v nightly                    with every waiter
+  holdfast status -q nightly && echo free       by the exit code only
+  holdfast status --json nightly | jq .waiting`,
+	}
+	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
+	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	level := cli.Verbosity(a.Say, cmd.Flags())
+	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
+	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		switch {
+		case len(args) == 0:
+			return exit.Usage("the lock's name is missing",
+				"write holdfast status NAME, as in holdfast status nightly"+
+					cli.MayBeName(cmd, os.Args[1:], cli.ShortFlags))
+		case len(args) > 1:
+			return exit.Usage(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
+				"write holdfast status "+cli.Operand(args[0]))
+		}
+		return runStatus(a, args[0], asJSON || output == "json", say.Stdout)
+	}
+	return cmd
+}
+
+func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
+	return lookAt(a, name, asJSON || a.Say.Level == say.Verbose, func(
+		ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
+	) (err error) {
+		switch {
+		case asJSON:
+			err = screen.WriteJSON(w, describe.State(state, job, wire.Key(a.Server.Prefix, name)))
+		case a.Say.Level > say.Quiet:
+			err = printState(w, state, job, a.Say.Level == say.Verbose)
+			if f := foreignBeside(ctx, s, state, job); err == nil && f != nil {
+				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
+					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), describe.Length(f.Remaining))
+			}
+		}
+		if err == nil && (state.Held() || job.Run != nil) {
+			err = exit.Silent(exit.CodeBusy)
+		}
+		return err
+	})
+}
+
+// look reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
+// for those, too.
+func lookAt(a *target.App,
+	name string, waiters bool, show func(context.Context, *target.Server, holdfast.LockInfo, holdfast.JobInfo) error,
+) error {
+	if err := wire.CheckName(name); err != nil {
+		return exit.Usage("lock name: "+err.Error(), "")
+	}
+	s, err := a.Open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.CloseSoon()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	read := s.Client.Holders
+	if waiters {
+		read = s.Client.Inspect
+	}
+	state, err := read(ctx, name)
+	if err != nil {
+		return s.Explain(name, err)
+	}
+	job, err := s.Client.InspectJob(ctx, name)
+	if err != nil {
+		return s.ExplainJob(name, err)
+	}
+	if state.Fence == 0 && job.Schedule.Period == 0 {
+		a.MayBePattern(name)
+	}
+	return show(ctx, s, state, job)
+}
+
+// printState prints the state for people.
+func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose bool) error {
+	var b strings.Builder
+	name, used := say.OneLine(s.Name), 0
+	for _, h := range s.Holders {
+		used += h.Permits
+	}
+	switch {
+	case !s.Held() && job.Run != nil:
+		fmt.Fprintf(&b, "%s is a job that is running\n", name)
+	case !s.Held():
+		fmt.Fprintf(&b, "%s is free\n", name)
+	case s.Holders[0].Mode == "permits":
+		fmt.Fprintf(&b, "%s is held: %d of %d permits\n", name, used, s.Limit)
+	case s.Holders[0].Mode == "shared":
+		fmt.Fprintf(&b, "%s is held: shared\n", name)
+	default:
+		fmt.Fprintf(&b, "%s is held\n", name)
+	}
+	for _, h := range s.Holders {
+		printHolder(&b, h)
+	}
+	if s.Leader != nil {
+		fmt.Fprintf(&b, "  leader   %s\n", say.OneLine(s.Leader.Value))
+	}
+	if waiting := describe.Waiting(s); s.Held() || waiting > 0 {
+		fmt.Fprintf(&b, "  waiting  %d\n", waiting)
+	}
+	if verbose {
+		for _, v := range s.Waiters {
+			fmt.Fprintf(&b, "    %d. %s, for %s%s%s%s\n", v.Position, describe.Who(v.Client, v.ClientID),
+				describe.Length(v.Waited), ifSilent(v), describe.Owner(v.Owner), taggedWith(v.Tags))
+		}
+	}
+	if e := s.LastEviction; e != nil {
+		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", e.At.UTC().Format("2006-01-02 15:04:05 UTC"),
+			say.OneLine(e.By), say.OneLine(e.Reason))
+	}
+	if job.Run != nil {
+		printHolder(&b, *job.Run)
+	}
+	if job.Schedule.Period > 0 {
+		next := "due"
+		if job.Due > 0 {
+			next = fmt.Sprintf("next %s (in %s)",
+				job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(job.Due))
+		}
+		fmt.Fprintf(&b, "  job      every %v, %s\n", job.Schedule, next)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// ifSilent says that a waiter is gone, or hangs.
+func ifSilent(w holdfast.Waiter) string {
+	if !w.Silent {
+		return ""
+	}
+	return ", silent: not heard from for too long"
+}
+
+func printHolder(b *strings.Builder, h holdfast.Holder) {
+	by := describe.Who(h.Client, h.ClientID) + describe.Owner(h.Owner)
+	if h.Mode == "permits" {
+		by += fmt.Sprintf(", %d of the permits", h.Permits)
+	}
+	if h.Entries > 1 {
+		by += fmt.Sprintf(", %d entries", h.Entries)
+	}
+	fmt.Fprintf(b, "  by       %s\n", by)
+	fmt.Fprintf(b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(h.Age))
+	if h.Released {
+		fmt.Fprintf(b, "  kept     released, and kept for another %s\n", describe.Length(h.Remaining))
+	} else {
+		fmt.Fprintf(b, "  lease    expires in %s unless renewed\n", describe.Length(h.Remaining))
+	}
+	fmt.Fprintf(b, "  token    %d\n", h.Token)
+	if len(h.Tags) > 0 {
+		fmt.Fprintf(b, "  tags     %s\n", describe.Tags(h.Tags))
+	}
+}
+
+func taggedWith(tags map[string]string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	return ", tags " + describe.Tags(tags)
+}

@@ -1,0 +1,262 @@
+package look
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
+	"github.com/holdfast-go/holdfast/internal/commandline"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const watchLong = `watch prints a line whenever a lock changes, until a signal ends it. GLOB selects names,
+as for holdfast list. The first lines show the locks that are held.
+
+watch reads the locks again and again (--interval). It sees the state at these moments: of
+several changes in between, it shows the last. Compare the tokens: each hold has a token
+of its own, so another token means that the lock has changed hands.
+
+Each line has the time (UTC), the event, the lock's name, and details:
+  held        a client holds it: the holder and its token; also after a hand-over
+  released    nobody holds it any more: it was released, or its lease has expired
+  waiting     more or fewer clients wait: how many
+  evicted     an operator has ended its holds: who and why
+  unreadable  its record cannot be read: why, and what to do
+
+--foreign watches the locks of other libraries instead, and of holdfast run --wire: GLOB then
+selects whole keys. The holder is the library and what its record names.
+
+-o json prints one object per line: time, event, name, token, holder, waiting, by, reason.
+
+Exit code: 128 + the signal's number when a signal ends it. For others, see
+holdfast help exit-codes.`
+
+// NewWatch makes holdfast watch.
+func NewWatch(a *target.App) *cobra.Command {
+	output, asJSON, foreign, every := outputForm("table"), false, false, commandline.Span(time.Second)
+	cmd := &cobra.Command{
+		Use:   "watch [flags] [GLOB]",
+		Short: "Print a line whenever a lock changes",
+		Long:  watchLong,
+		Example: `  holdfast watch
+  holdfast watch 'order/*' --interval 200ms
+  holdfast watch -o json nightly | jq -r 'select(.event == "evicted")'`,
+	}
+	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	cmd.Flags().BoolVar(&foreign, "foreign", false, "watch the locks of other libraries")
+	cmd.Flags().Var(&every, "interval", "how often to read the locks")
+	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		pattern, err := onePattern(args)
+		switch {
+		case err != nil:
+			return err
+		case time.Duration(every) < 10*time.Millisecond:
+			return exit.Usage("--interval is too short", "write 10ms or more, as in --interval 200ms")
+		}
+		read := states
+		if foreign {
+			read = foreignStates
+		}
+		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), say.Stdout)
+	}
+	return cmd
+}
+
+// watchEvent is a line of watch. Its fields are a contract.
+type watchEvent struct {
+	Time    string `json:"time"`
+	Event   string `json:"event"`
+	Name    string `json:"name"`
+	Token   string `json:"token,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+	Waiting *int   `json:"waiting,omitempty"`
+	By      string `json:"by,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+func (e watchEvent) String() string {
+	text := fmt.Sprintf("%s  %-8s  %s", e.Time, e.Event, say.OneLine(e.Name))
+	switch {
+	case e.Token != "":
+		text += fmt.Sprintf("  by %s, token %s", e.Holder, e.Token)
+	case e.Holder != "":
+		text += "  by " + e.Holder
+	case e.Waiting != nil:
+		text += fmt.Sprintf("  %d", *e.Waiting)
+	case e.Event == "unreadable":
+		text += "  " + say.OneLine(e.Reason)
+	case e.By != "":
+		text += fmt.Sprintf("  by %s: %s", say.OneLine(e.By), say.OneLine(e.Reason))
+	}
+	return text
+}
+
+func runWatch(
+	parent context.Context, a *target.App, read readStates, pattern string,
+	asJSON bool, every time.Duration, w io.Writer,
+) error {
+	s, err := a.Open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.CloseSoon()
+	ctx, stop := commandline.Signalled(parent)
+	defer stop()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	known, told, away := map[string]holdfast.LockInfo{}, map[string]string{}, false
+	for {
+		now, bad, err := read(ctx, s, pattern)
+		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
+			return exit.Silent(exit.CodeSignal + int(by.Signal))
+		}
+		switch {
+		case err != nil && exit.Of(s.Explain("", err)) != exit.CodeUnreachable:
+			return s.Explain("", err)
+		case err != nil && !away:
+			why := s.Explain("", err)
+			a.Say.Warnf(exit.HintOf(why), "%s; watch will continue when the server is back", say.Plain(why))
+		}
+		keepUnread(known, now, bad, err != nil)
+		at := time.Now()
+		events := append(changes(known, now, at), unreadableEvents(bad, told, at)...)
+		if err := writeEvents(w, events, asJSON); err != nil {
+			return err
+		}
+		known, told = now, bad
+		away = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// keepUnread takes over what was known of the locks that were not read: nobody knows that they have
+// changed. These are the unreadable ones and, if the listing failed, all that it did not get to.
+func keepUnread(known, now map[string]holdfast.LockInfo, bad map[string]string, failed bool) {
+	for name, was := range known {
+		if _, read := now[name]; !read && (failed || bad[name] != "") {
+			now[name] = was
+		}
+	}
+}
+
+// readStates reads the states of the locks that match, by their names, and why others cannot be read.
+type readStates func(ctx context.Context, s *target.Server, pattern string) (
+	states map[string]holdfast.LockInfo, bad map[string]string, err error)
+
+// foreignStates reads the locks of other libraries, by their keys.
+func foreignStates(
+	ctx context.Context, s *target.Server, pattern string,
+) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
+	states = map[string]holdfast.LockInfo{}
+	pattern = cmp.Or(pattern, "*")
+	err = survey.ScanForeign(ctx, s.Conns(), pattern, &s.Looked, func(list []survey.Foreign) error {
+		for _, f := range list {
+			h := holdfast.Holder{HolderID: f.Holder, ClientID: f.Kind + " " + f.Holder, Remaining: f.Remaining}
+			states[f.Key] = holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}
+		}
+		return nil
+	})
+	return states, nil, err
+}
+
+// states reads all locks that match.
+func states(
+	ctx context.Context, s *target.Server, pattern string,
+) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
+	states, bad = map[string]holdfast.LockInfo{}, map[string]string{}
+	_, err = eachLock(ctx, s, pattern, func(state holdfast.LockInfo, why *exit.Error) {
+		switch {
+		case state.Job != nil:
+		case why != nil:
+			bad[state.Name] = say.Plain(why) + "; " + why.Hint
+		default:
+			states[state.Name] = state
+		}
+	})
+	return states, bad, err
+}
+
+// changes are the events between two states, in the order of the names.
+func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events []watchEvent) {
+	names := make(map[string]bool)
+	for name := range before {
+		names[name] = true
+	}
+	for name := range after {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, is := before[name], after[name]
+		add := func(e watchEvent) {
+			e.Time, e.Name = lockjson.Stamp(at), name
+			events = append(events, e)
+		}
+		known := was.LastEviction
+		if e := is.LastEviction; e != nil && was.Name != "" && (known == nil || !known.At.Equal(e.At)) {
+			add(watchEvent{Event: "evicted", By: e.By, Reason: e.Reason})
+		}
+		held := map[string]bool{}
+		for _, h := range was.Holders {
+			held[holdOf(h)] = true
+		}
+		for _, h := range is.Holders {
+			if e := (watchEvent{Event: "held", Holder: describe.Who(h.Client, h.ClientID)}); !held[holdOf(h)] {
+				if h.Token != 0 {
+					e.Token = wire.Number(h.Token)
+				}
+				add(e)
+			}
+		}
+		if was.Held() && !is.Held() {
+			add(watchEvent{Event: "released"})
+		}
+		if n := describe.Waiting(is); n != describe.Waiting(was) {
+			add(watchEvent{Event: "waiting", Waiting: &n})
+		}
+	}
+	return events
+}
+
+// holdOf tells holds apart: by the token, or without one by the holder.
+func holdOf(h holdfast.Holder) string {
+	if h.Token == 0 {
+		return h.HolderID
+	}
+	return wire.Number(h.Token)
+}
+
+func writeEvents(w io.Writer, events []watchEvent, asJSON bool) error {
+	for _, e := range events {
+		var err error
+		if asJSON {
+			err = screen.WriteJSON(w, e)
+		} else {
+			_, err = fmt.Fprintln(w, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

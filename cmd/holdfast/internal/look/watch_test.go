@@ -1,0 +1,103 @@
+package look
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
+)
+
+func TestChangesAreTold(t *testing.T) {
+	at := time.Unix(1000, 0)
+	held := func(token uint64, waiters int) holdfast.LockInfo {
+		info := holdfast.LockInfo{Name: "x", Fence: token, Waiters: make([]holdfast.Waiter, waiters)}
+		info.Holders = []holdfast.Holder{{Token: token, ClientID: "c"}}
+		return info
+	}
+	free := holdfast.LockInfo{Name: "x"}
+	evicted := held(3, 0)
+	evicted.LastEviction = &holdfast.EvictionInfo{At: at, By: "ann", Reason: "stuck"}
+	for _, c := range []struct {
+		what          string
+		before, after holdfast.LockInfo
+		want          string
+	}{
+		{"nothing", held(1, 1), held(1, 1), ""},
+		{"a grant", free, held(1, 0), "held"},
+		{"a hand-over", held(1, 1), held(2, 0), "held waiting"},
+		{"a release", held(1, 0), free, "released"},
+		{"a record that expired", held(1, 0), holdfast.LockInfo{}, "released"},
+		{"an eviction with a next holder", held(1, 1), evicted, "evicted held waiting"},
+		{"an old eviction", evicted, evicted, ""},
+		{"an eviction from before the watch", holdfast.LockInfo{}, evicted, "held"},
+	} {
+		var got []string
+		states := func(info holdfast.LockInfo) map[string]holdfast.LockInfo {
+			return map[string]holdfast.LockInfo{"x": info}
+		}
+		for _, e := range changes(states(c.before), states(c.after), at) {
+			got = append(got, e.Event)
+			assert.True(t, e.Name == "x" && strings.Contains(fmt.Sprint(e), "x"), "%s: %+v", c.what, e)
+		}
+		assert.Equal(t, strings.Join(got, " "), c.want, "%s: %q", c.what, got)
+	}
+}
+
+func TestWatchKeepsWhatItDidNotRead(t *testing.T) {
+	at := time.Unix(1000, 0)
+	known := func() map[string]holdfast.LockInfo {
+		list := map[string]holdfast.LockInfo{}
+		for _, name := range []string{"read", "bad", "unseen"} {
+			list[name] = holdfast.LockInfo{Name: name, Holders: []holdfast.Holder{{Token: 1}}}
+		}
+		return list
+	}
+	for failed, want := range map[bool]string{false: "read unseen", true: "read"} {
+		now := map[string]holdfast.LockInfo{"read": {Name: "read"}}
+		keepUnread(known(), now, map[string]string{"bad": "why"}, failed)
+		var released []string
+		for _, e := range changes(known(), now, at) {
+			assert.Equal(t, e.Event, "released", "event of %s", e.Name)
+			released = append(released, e.Name)
+		}
+		assert.Equal(t, strings.Join(released, " "), want, "released, failed: %v", failed)
+	}
+}
+
+func TestRowsAreSorted(t *testing.T) {
+	at := func(name string, age, left int64, waiting int) row {
+		holders := []lockjson.Holder{{AgeMS: age, RemainingMS: left}}
+		return newRow(lockjson.State{Name: name, Waiting: waiting, Holders: holders}, false)
+	}
+	rows := []row{at("a", 5, 9, 0), at("b", 7, 3, 2), at("c", 6, 4, 1)}
+	for field, want := range map[string]string{"name": "abc", "age": "bca", "lease": "bca", "waiting": "bca"} {
+		got := ""
+		slices.SortStableFunc(rows, sorts[field])
+		for _, r := range rows {
+			got += r.state.Name
+		}
+		assert.Equal(t, got, want, "by %s", field)
+	}
+}
+
+// The record of a free lock keeps waiters that are gone until somebody asks for the lock. They are
+// not what list, top and watch are asked for.
+func TestAFreeLockWithWaitersThatAreGoneIsNotListed(t *testing.T) {
+	gone := holdfast.LockInfo{Name: "a", Fence: 1, Waiters: []holdfast.Waiter{{Position: 1, Silent: true}}}
+	waits := holdfast.LockInfo{Name: "a", Fence: 1, Waiters: append(gone.Waiters, holdfast.Waiter{Position: 2})}
+	l := &lister{listOptions: &listOptions{}}
+	list := func(s holdfast.LockInfo) bool { return l.wants(newRow(lockjson.Of(s, "k"), false)) }
+	assert.False(t, list(gone), "a lock whose waiters are gone is listed")
+	assert.True(t, list(waits), "a lock with a live waiter is not listed")
+	l.all = true
+	assert.True(t, list(gone), "--all leaves a record out")
+	known := map[string]holdfast.LockInfo{"a": waits}
+	events := changes(known, map[string]holdfast.LockInfo{"a": gone}, time.Now())
+	assert.MustTrue(t, len(events) == 1 && events[0].Waiting != nil, "%v", events)
+	assert.Equal(t, *events[0].Waiting, 0, "waiting")
+}

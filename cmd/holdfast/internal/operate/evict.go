@@ -1,0 +1,314 @@
+// Package operate has the commands of an operator: evict ends the holds of a stuck lock, doctor checks the server,
+// and demo, verify and version say what this program is worth.
+package operate
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const evictLong = `evict ends all holds of a lock, and gives the lock to the next waiter at once. Do it when
+a holder is stuck and its lease is still being renewed. If the holder is gone, the lease
+expires by itself.
+
+A holder under holdfast run is told, and its command is stopped (exit code 79). Another
+holder learns of the eviction by a push, or with its next renewal: up to a third of its
+TTL later. Until then it may work at the same time as the next holder. A resource that
+checks tokens refuses its writes, because evict raises the lock's fence.
+
+The server stores who evicted, when and why; holdfast status shows it.
+
+evict asks you to type the lock's name. Without a terminal, it needs --yes. With
+--if-token, it ends only the hold with that token, as status shows it: if another client
+has acquired the lock in the meantime, that one keeps it.
+
+With --force, evict removes the lock's record, whatever is in it: a record that is
+damaged (error FORMAT), or data of another program at the lock's key (WRONGTYPE). Use it
+if no other command can read the record. All holds end, and nobody waits any more: a
+client that waits joins the queue again with its next poll. Tokens keep rising. With
+--job, too, it removes the record of the periodic job NAME: its schedule and its last run
+are forgotten, and it may run at once.
+
+Exit code: 0 if holds were ended, or if the lock is free. 75 if --if-token names another
+token than the holder's. For others, see holdfast help exit-codes.
+
+--json prints one object when the lock is free, or its holds have ended; with any other
+exit code it prints nothing. It asks for the name on standard error. The object has the
+fields of holdfast status --json, as the lock was before, and:
+  ended    how many holds were ended; 0 if the lock was free. With --force 1 or 0
+  removed  true if --force has removed the record; what could not be read is empty`
+
+// evictOptions are the flags of evict.
+type evictOptions struct {
+	reason, by, token string
+	yes, asJSON       bool
+	force, job        bool
+}
+
+// NewEvict makes holdfast evict.
+func NewEvict(a *target.App) *cobra.Command {
+	o := &evictOptions{}
+	cmd := &cobra.Command{
+		Use:     "evict [flags] NAME",
+		Aliases: []string{"break", "force-release"}, SuggestFor: []string{"kill", "steal", "clear"},
+		Short: "End the holds of a stuck lock",
+		Long:  evictLong,
+		Example: `  holdfast evict nightly --reason "hangs since noon"
+  holdfast evict nightly -y --if-token TOKEN --reason hung
+  holdfast evict nightly -y --json --reason hung | jq .ended
+  holdfast evict nightly --force --reason "the record is damaged"`,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.reason, "reason", "", "why; the server stores it for others to read (required)")
+	flags.StringVar(&o.by, "by", "", "who evicts (default: USER@HOST)")
+	flags.StringVar(&o.token, "if-token", "", "only if the holder has this token")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&o.force, "force", false, "remove the lock's record, whatever is in it")
+	flags.BoolVar(&o.job, "job", false, "with --force: the record of the periodic job, and not of the lock")
+	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
+	cli.Rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
+	level := cli.Verbosity(a.Say, flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := level(); err != nil {
+			return err
+		}
+		if len(args) != 1 {
+			return exit.Usage("evict takes one lock's name",
+				`write holdfast evict NAME --reason TEXT, as in holdfast evict nightly --reason "hangs since noon"`)
+		}
+		return runEvict(a, o, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Writer) error {
+	if err := wire.CheckName(name); err != nil {
+		return exit.Usage("lock name: "+err.Error(), "")
+	}
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason}
+	if o.job && !o.force {
+		return exit.Usage("--job without --force: evict ends no run of a job",
+			"write --force to remove the job's record")
+	}
+	if o.force && o.token != "" {
+		return exit.Usage("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
+			"leave one out")
+	}
+	if o.reason == "" {
+		return exit.Usage("--reason is missing: others will want to know why", `write --reason "hangs since noon"`)
+	}
+	if o.token != "" {
+		var err error
+		if e.Token, err = strconv.ParseUint(o.token, 10, 64); err != nil || e.Token == 0 {
+			return exit.Usage(fmt.Sprintf("--if-token %q is not a token", o.token),
+				"copy it from holdfast status "+cli.Operand(name))
+		}
+	}
+	s, err := a.Open(holdfast.Config{})
+	if err != nil {
+		return err
+	}
+	defer s.CloseSoon()
+	if o.force {
+		return o.remove(a, s, name, in, w)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	state, err := o.read(s.Client)(ctx, name)
+	var job holdfast.JobInfo
+	if err == nil && (o.asJSON || !state.Held()) {
+		job, _ = s.Client.InspectJob(ctx, name) // what is no job has no run
+	}
+	cancel()
+	switch {
+	case err != nil:
+		return s.Explain(name, err)
+	case !state.Held() && job.Run != nil:
+		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks",
+			name, describe.Holder(*job.Run))
+		return exit.Usage(text, "stop its process; if that is gone, wait until the lease has expired")
+	case !state.Held():
+		if state.Fence == 0 {
+			a.MayBePattern(name)
+		}
+		return o.print(w, a.Server.Prefix, state, job, 0)
+	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
+		// Evict the present holder, and not a client that acquires the lock while we ask.
+		e.Token = state.Holders[0].Token
+	}
+	if err := o.confirm(state, holdfast.JobInfo{}, nil, in, w); err != nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	n, err := s.Client.Evict(ctx, name, e)
+	switch {
+	case err != nil:
+		return s.Explain(name, err)
+	case n == 0:
+		return exit.With(exit.CodeBusy,
+			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
+			"holdfast status "+cli.Operand(name)+" shows who holds it now")
+	}
+	return o.print(w, a.Server.Prefix, state, job, n)
+}
+
+// read reads the lock: only --json shows the waiters.
+func (o *evictOptions) read(c *holdfast.Client) func(context.Context, string) (holdfast.LockInfo, error) {
+	if o.asJSON {
+		return c.Inspect
+	}
+	return c.Holders
+}
+
+// hasNoRecord reports whether err says that the lock's key has no record that this program can read.
+func hasNoRecord(err error) bool {
+	refused, is := errors.AsType[*holdfast.ServerError](err)
+	return errors.Is(err, wire.ErrAnswer) || is && (refused.Code == "FORMAT" || refused.Code == "WRONGTYPE")
+}
+
+// remove removes the record of a lock or of a job, whether or not it can be read.
+func (o *evictOptions) remove(a *target.App, s *target.Server, name string, in io.Reader, w io.Writer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	state, job, cannot := holdfast.LockInfo{Name: name}, holdfast.JobInfo{Name: name}, error(nil)
+	explain := s.Explain
+	if o.job {
+		explain = s.ExplainJob
+		job, cannot = s.Client.InspectJob(ctx, name)
+	} else {
+		state, cannot = o.read(s.Client)(ctx, name)
+	}
+	if cannot != nil && !hasNoRecord(cannot) {
+		return explain(name, cannot)
+	}
+	if err := o.confirm(state, job, cannot, in, w); err != nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, Force: true, Job: o.job}
+	n, err := s.Client.Evict(ctx, name, e)
+	if err != nil {
+		return explain(name, err)
+	}
+	if n == 0 && !o.job {
+		if _, err := s.Client.InspectJob(ctx, name); hasNoRecord(err) {
+			a.Say.Warnf("write --job, too, to remove the record of the job", "%s", say.Plain(err))
+		}
+	}
+	return o.print(w, a.Server.Prefix, state, job, n)
+}
+
+// evictedJSON is the JSON of evict: a contract, described in evictLong.
+type evictedJSON struct {
+	lockjson.State
+	Ended   int  `json:"ended"`
+	Removed bool `json:"removed,omitempty"`
+}
+
+// print tells how many holds of a lock have ended. state is the lock before.
+func (o *evictOptions) print(
+	w io.Writer, prefix string, state holdfast.LockInfo, job holdfast.JobInfo, n int,
+) (err error) {
+	switch name := say.OneLine(state.Name); {
+	case o.asJSON:
+		key := wire.Key(prefix, state.Name)
+		if o.job {
+			key = wire.PeriodicKey(prefix, state.Name)
+		}
+		before := describe.State(state, job, key)
+		err = screen.WriteJSON(w, evictedJSON{before, n, o.force && n > 0})
+	case n == 0 && o.job:
+		_, err = fmt.Fprintf(w, "%s is no job: there is nothing to remove\n", name)
+	case n == 0:
+		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
+	case o.force:
+		_, err = fmt.Fprintf(w, "%s: the record was removed\n", name)
+	default:
+		_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
+			name, n, plural(n, "hold", "holds"), describe.Waiting(state))
+	}
+	return err
+}
+
+// confirm shows who holds the lock, or why nobody knows, and asks for the lock's name.
+func (o *evictOptions) confirm(
+	state holdfast.LockInfo, job holdfast.JobInfo, cannot error, in io.Reader, w io.Writer,
+) error {
+	if o.yes {
+		return nil
+	}
+	if o.asJSON {
+		w = os.Stderr // the object is all that a script reads
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return exit.Usage("evict asks you to type the lock's name, but standard input is not a terminal",
+			"write --yes to evict without being asked")
+	}
+	var b strings.Builder
+	for _, h := range state.Holders {
+		fmt.Fprintf(&b, "%s is held %s.\n", say.OneLine(state.Name), describe.Holder(h))
+	}
+	if job.Run != nil {
+		fmt.Fprintf(&b, "The job %s is running, %s.\n", say.OneLine(state.Name), describe.Holder(*job.Run))
+	}
+	if cannot != nil {
+		fmt.Fprintf(&b, "The record of %s cannot be read: %s\n", say.OneLine(state.Name), say.OneLine(cannot.Error()))
+	}
+	if o.force {
+		what := "with all holders and waiters"
+		if o.job {
+			what = "with the schedule and the last run of the job"
+		}
+		fmt.Fprintf(&b, "This removes the record, %s.\n", what)
+	}
+	fmt.Fprintf(&b, "The holder may be at work. To evict, type the lock's name: ")
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is none
+	if strings.TrimRight(answer, "\r\n") != state.Name {
+		return exit.With(exit.CodeFailed,
+			errors.New("nothing was evicted, because you did not type the lock's name"), "")
+	}
+	return nil
+}
+
+// operator is who runs the tool, as far as the system knows.
+func operator() string {
+	name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"))
+	if u, err := user.Current(); name == "" && err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname() // without one, the name must do
+	text := cmp.Or(name, "unknown") + "@" + host
+	return text[:min(len(text), 128)]
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

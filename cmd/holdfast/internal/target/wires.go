@@ -1,0 +1,86 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/internal/stringlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Wires are the libraries in whose form run can hold a lock. Of Redisson's kinds it is the RLock.
+var Wires = []string{"redsync", "redislock", "redisson"}
+
+// WireFlags say in whose form a lock is held.
+type WireFlags struct {
+	Wire    string
+	Bridge  bool
+	OldName string // of the lock of --wire; empty: that of the native one
+}
+
+// Add adds the flags to a command.
+func (f *WireFlags) Add(flags *pflag.FlagSet) {
+	defer help.Foreign.In(flags)()
+	flags.StringVar(&f.Wire, "wire", "native",
+		"hold the lock as another library does: redsync, redislock or redisson. NAME is its key")
+	flags.BoolVar(&f.Bridge, "bridge", false,
+		"hold the lock of --wire and the native one, while programs move from one to the other")
+	flags.StringVar(&f.OldName, "bridge-name", "",
+		"with --bridge: the key of the lock of --wire. Default: NAME")
+	cli.Rename(flags, map[string]string{"wire": "LIBRARY", "bridge-name": "KEY"})
+}
+
+// Foreign reports whether the lock is in another library's form.
+func (f *WireFlags) Foreign() bool { return f.Wire != "" && f.Wire != "native" }
+
+// openWire makes the client of another library's form. Without a bridge it is the only one.
+func (s *Server) openWire(f *WireFlags, servers []store.Store, cfg holdfast.Config) (err error) {
+	switch {
+	case !f.Foreign():
+		return nil
+	case f.Wire != "redsync" && len(servers) > 1:
+		return exit.Usage(fmt.Sprintf("--wire %s takes one server, and %d are named", f.Wire, len(servers)),
+			"write --wire redsync to use a quorum the way redsync does")
+	case !f.Bridge:
+		s.Store, s.ByName = f.storeOf(servers), true
+		return nil
+	}
+	s.oldName, s.oldStore = f.OldName, f.storeOf(servers)
+	s.Old, err = holdfast.New(s.oldStore, cfg)
+	return err
+}
+
+func (f *WireFlags) storeOf(servers []store.Store) store.Store {
+	if f.Wire == "redisson" {
+		return redisson.New(servers[0], redisson.Config{Kind: redisson.Lock})
+	}
+	return stringlock.NewStore(servers, f.Wire)
+}
+
+// NameIn is the name that a lock has for a client: the old form may have another one.
+func (s *Server) NameIn(c *holdfast.Client, name string) string {
+	if c == s.Old && s.oldName != "" {
+		return s.oldName
+	}
+	return name
+}
+
+// Form is one form of a lock: a client, and its store.
+type Form struct {
+	Client *holdfast.Client
+	Store  store.Store
+}
+
+// Forms are the forms of a lock, in the order in which a bridge acquires them.
+func (s *Server) Forms() []Form {
+	if s.Old == nil {
+		return []Form{{s.Client, s.Store}}
+	}
+	return []Form{{s.Old, s.oldStore}, {s.Client, s.Store}}
+}
