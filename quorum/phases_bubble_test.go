@@ -356,6 +356,24 @@ func TestASecondPhaseOfAnEndedRoundIsNotBelieved(t *testing.T) {
 	})
 }
 
+// If the second phase fails, the error names each server that is missing, also those that had not granted.
+func TestAFailedSecondPhaseNamesTheServersThatHadNotGranted(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(i int, _ string, _ []string) (string, error) {
+			if i == 0 {
+				time.Sleep(100 * time.Millisecond) // the failure of the second server is known before
+			}
+			return "", errBroken
+		})
+		acq.hold()
+		acq.phase, acq.round.attempts[2].holds = asking, false
+		_, err := acq.writeToken(t.Context(), acq.round, second)
+		assert.Is(t, err, errNoGrant, errBroken)
+		assert.Contains(t, err.Error(), "1 of 3 nodes can take part")
+		assert.Contains(t, err.Error(), "node 2: "+errBroken.Error()+"; node 3: "+errNoGrant.Error())
+	})
+}
+
 // A refusal is told once nothing is left of the locks before it: the client sends no cancel after a refusal.
 func TestARefusalOfOneOfSeveralLocksCancelsTheOthers(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
