@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -257,6 +258,29 @@ func TestEachServerIsToldItsOwnToken(t *testing.T) {
 		assert.True(t, errors.Is(na.release(second, []string{"c/1", "99", "7000", "push:"}), errForgot),
 			"it held nothing")
 		assert.Equal(t, told[0], na.id+" 7000 push:", "what it has is cancelled")
+	})
+}
+
+// A server refuses the release of a token that it no longer has, and the hold would stay. So a release waits until
+// the request is over that writes another token.
+func TestAReleaseWaitsForTheTokenThatIsBeingWritten(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		acq.hold()
+		told := ""
+		s.say(func(_ int, action string, args []string) (string, error) {
+			if action == script.RaiseFence.Name {
+				time.Sleep(second / 10)
+				return "raised 31 10000 a 1:q:-3600000:0:10000:0", nil
+			}
+			told = action + " " + args[1]
+			return "released", nil
+		})
+		na := acq.round.attempts[0]
+		na.token = 20
+		go func() { assert.NoError(t, na.raiseToken(second, 31)) }()
+		synctest.Wait()
+		assert.Must(t, na.release(second, []string{"c/1", "99", "7000", "push:"}))
+		assert.Equal(t, told, "release 31", "the server is told")
 	})
 }
 

@@ -75,35 +75,36 @@ func TestAWaiterHasOnePosition(t *testing.T) {
 	})
 }
 
-// If a client that does not wait is granted by the coordinator, the others may be cancelling. They are asked
-// some times more, and the coordinator is not.
+// If a client that does not wait is granted by the coordinator, the others may be cancelling, whether they held for
+// one attempt or for several. They are asked some times more, and the coordinator is not.
 func TestATryAsksBusyServersAFewTimesMore(t *testing.T) {
-	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		log, coordinator := &sentLog{}, s.order(acq.key)[0]
-		s.say(func(i int, action string, args []string) (string, error) {
-			if action == "cancel" {
-				log.add(i, action)
-				return "released", nil
+	for _, holders := range [][3]string{{"d/1", "e/1", "f/1"}, {"d/1", "d/1", "d/1"}} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			log, coordinator := &sentLog{}, s.order(acq.key)[0]
+			s.say(func(i int, action string, args []string) (string, error) {
+				if action == "cancel" {
+					log.add(i, action)
+					return "released", nil
+				}
+				log.add(i, action+" "+args[4])
+				if i == coordinator {
+					return "granted 20 0", nil
+				}
+				return "busy 4000 " + holders[i] + ".1", nil
+			})
+			acq.waiterTTL = "0"
+			answer, err := acq.runRounds(t.Context())
+			assert.True(t, answer == "busy 4000 "+holders[s.order(acq.key)[1]] && err == nil, "%q, %v", answer, err)
+			synctest.Wait()
+			for i := range 3 {
+				if i == coordinator {
+					log.want(t, i, "acquire 0", "cancel")
+					continue
+				}
+				log.want(t, i, slices.Repeat([]string{"acquire 0"}, maxReasks+1)...)
 			}
-			log.add(i, action+" "+args[4])
-			if i == coordinator {
-				return "granted 20 0", nil
-			}
-			return fmt.Sprintf("busy 4000 d/%d.1", i), nil
 		})
-		acq.waiterTTL = "0"
-		answer, err := acq.runRounds(t.Context())
-		next := s.order(acq.key)[1]
-		assert.True(t, answer == fmt.Sprintf("busy 4000 d/%d", next) && err == nil, "%q, %v", answer, err)
-		synctest.Wait()
-		for i := range 3 {
-			if i == coordinator {
-				log.want(t, i, "acquire 0", "cancel")
-				continue
-			}
-			log.want(t, i, slices.Repeat([]string{"acquire 0"}, maxReasks+1)...)
-		}
-	})
+	}
 }
 
 // If a majority has granted, the others have a moment to do so, too.
@@ -167,20 +168,20 @@ func TestWhatAPollAsksFor(t *testing.T) {
 				if action == "cancel" {
 					return "none", nil
 				}
-				log.add(i, action)
+				log.add(i, action+" "+args[len(args)-2]) // for how long a position is kept
 				return "", errBroken
 			})
 			acq.hold()
-			acq.phase = at
+			acq.phase, acq.waiterTTL = at, "27000"
 			queued, nothing := acq.round.attempts[1], acq.round.attempts[2]
 			queued.holds, queued.queued, queued.reply = false, true, majority.Queued
 			nothing.holds, nothing.reply = false, majority.Busy
 			answer, err := acq.pollAll(t.Context(), acq.round)
-			log.want(t, 0, "poll")
-			log.want(t, 1, "poll")
+			log.want(t, 0, "poll 27000")
+			log.want(t, 1, "poll 27000")
 			if at == collecting {
 				assert.True(t, answer == "queued 1 3000 0" && err == nil, "%q, %v", answer, err)
-				log.want(t, 2, "acquire")
+				log.want(t, 2, "acquire 27000")
 				return
 			}
 			log.want(t, 2)

@@ -71,6 +71,27 @@ func TestAQuorumIsIdentifiedByAMajority(t *testing.T) {
 	}
 }
 
+// A server that was silent is waited for if a majority needs it: it may be back. A read that nobody answers
+// identifies nothing.
+func TestAReadWaitsForSilentServersThatAMajorityNeeds(t *testing.T) {
+	for first, want := range map[int]time.Duration{2: 0, 1: 100 * time.Millisecond, 0: 100 * time.Millisecond} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(i int, _ string, _ []string) (string, error) {
+				if i >= first {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return asMemory, nil
+			})
+			for _, n := range s.nodes[first:] {
+				n.noteAnswers(false, s.now(), 0)
+			}
+			began := s.now()
+			acq.states.readEach(second, make([]string, 3), nil)
+			assert.Equal(t, s.now()-began, want, "%d servers were silent, it has waited", 3-first)
+		})
+	}
+}
+
 // Two of the servers may turn out to be one, by what both said since the same read.
 func TestTwoServersWithOneRunAreOne(t *testing.T) {
 	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {

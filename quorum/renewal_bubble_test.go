@@ -198,6 +198,9 @@ func TestEachLeaseOfARenewalHasItsOwnOutcome(t *testing.T) {
 		keys := []string{"h:{a}", "h:{b}", "h:{c}", "h:{d}", "h:{e}"}
 		answer, err := s.renew(t.Context(), keys, []string{"7000", "4000", "a/1", "b/1", "c/1", "d/1", "e/1"})
 		assert.True(t, answer == "renewed 3 evicted - 9 2" && err == nil, "%q, %v", answer, err)
+		s.sayEach(said[0], said[1], "!")
+		answer, err = s.renew(t.Context(), keys, []string{"7000", "4000", "a/1", "b/1", "c/1", "d/1", "e/1"})
+		assert.True(t, answer == "renewed 3 evicted - ? 2" && err == nil, "one is in doubt: %q, %v", answer, err)
 		s.sayEach(said[0], "!", "!")
 		_, err = s.renew(t.Context(), keys[:1], []string{"7000", "4000", "a/1"})
 		assert.True(t, err != nil, "renewed by one server")

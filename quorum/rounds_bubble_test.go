@@ -5,6 +5,7 @@ package quorum
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,18 +121,20 @@ func TestAWaiterChecksItsCoordinator(t *testing.T) {
 		{[3]string{"d/1", "", "!"}, false},
 		{[3]string{"", "", ""}, false},
 		{[3]string{"!", "e/1", "e/1"}, false},
+		{[3]string{"e/1 d/1", "d/1", ""}, false}, // readers: one that a majority has is enough
+		{[3]string{"e/1 d/1", "f/1", ""}, true},
 	} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			order := s.order(acq.key)
 			s.say(func(i int, _ string, _ []string) (string, error) {
-				switch h := test.holders[slices.Index(order, i)]; h {
-				case "!":
+				said, holders := "lock 10000 20 0 0 0 0", test.holders[slices.Index(order, i)]
+				if holders == "!" {
 					return "", errBroken
-				case "":
-					return "lock 10000 20 0 0 0 0", nil
-				default:
-					return "lock 10000 20 0 0 0 0\nholder x " + h + ".7 d 1 20 9000 5000 1", nil
 				}
+				for _, h := range strings.Fields(holders) {
+					said += "\nholder s " + h + ".7 d 1 20 9000 5000 1"
+				}
+				return said, nil
 			})
 			assert.False(t, acq.checkCoordinator(t.Context(), acq.round), "%v: it does not last yet", test.holders)
 			time.Sleep(6 * second)

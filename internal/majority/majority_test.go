@@ -305,8 +305,8 @@ func TestOneRecordOfSeveral(t *testing.T) {
 		return r
 	}
 	r := Merge([]wire.Record{
-		one(100, 7, 90, 3*time.Second, "A/1", "B/1", "C/1"), evicted(one(50, 9, 45, time.Second, "D/1"), 2),
-		evicted(one(70, 8, 50, 2*time.Second), 1), {Absent: true},
+		evicted(one(100, 7, 90, 3*time.Second, "A/1", "B/1", "C/1"), 0),
+		evicted(one(50, 9, 45, time.Second, "D/1"), 2), evicted(one(70, 8, 50, 2*time.Second), 1), {Absent: true},
 	}, 5)
 	assert.True(t, !r.Absent && r.Now.Equal(at(100)), "%+v", r)
 	assert.Equal(t, r.Fence, 7, "the fence that a majority has")
