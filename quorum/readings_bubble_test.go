@@ -106,18 +106,35 @@ func TestTwoServersWithOneRunAreOne(t *testing.T) {
 	})
 }
 
-// Marks are read again only if a server is new, or stepped; one on probation has a right mark.
+// Marks are read again, and at once, only if a server is new, or stepped; one on probation has a right mark.
 func TestWhichMarksAreWrong(t *testing.T) {
 	for standing, want := range map[majority.Standing]bool{
 		majority.OnProbation: false, majority.Stranger: true, majority.ClockStepped: true, majority.Stale: true,
 	} {
-		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			acq.states.noteWrongMarks(map[int]error{0: &probationError{standing: standing}, 1: errBroken})
 			assert.Equal(t, acq.states.haveWrongMarks(), want, "standing %d", standing)
 			acq.states.noteWrongMarks(nil)
 			assert.Equal(t, acq.states.haveWrongMarks(), want, "standing %d, afterwards", standing)
+			acq.states.lastRead = s.now()
+			acq.states.refresh()
+			assert.Equal(t, acq.states.reading != nil, want, "standing %d: they are read again", standing)
 		})
 	}
+}
+
+// While answers are to come, they may yet tell which clocks are right. If they do not, the clocks are compared anew.
+func TestClocksThatStayInDoubtAreComparedAnew(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		for i, clock := range []string{"10000", "20000"} {
+			assert.Must(t, acq.states.noteRead(i, 10*second, clock+" run"+clock+" 1:q:-3600000:0:10000:0"))
+		}
+		for _, open := range []int{1, 0} {
+			ok, err := acq.vouched(10*second, []bool{true, true, false}, map[int]error{}, open)
+			assert.True(t, !ok && (err == nil) == (open > 0), "answers to come: %d: %v, %v", open, ok, err)
+			assert.Equal(t, acq.states.haveWrongMarks(), open == 0, "answers to come: %d: marks are wrong", open)
+		}
+	})
 }
 
 // A server that refuses has refused since the first time.
@@ -226,6 +243,7 @@ func TestARepeatedAcquireIsAnsweredByItsPhase(t *testing.T) {
 		answer, err = acq.acquire(t.Context(), "5000")
 		assert.True(t, answer == "queued 4 2000 0" && err == nil, "%q, %v", answer, err)
 		assert.Equal(t, acq.currentWaiterTTL(), "5000", "the waiter's TTL")
+		assert.True(t, acq.round.attempts[na.i] == na, "it has given up its position")
 		synctest.Wait()
 	})
 }

@@ -183,9 +183,11 @@ func TestARenewalIsBoundedByItsShortestLease(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		for _, words := range [][]string{{"a/1", "b/1 1000", "c/1"}, {"a/1 1000", "b/1", "c/1"}} {
 			keys := []string{"h:{a}", "h:{b}", "h:{c}"}
-			_, timeout, err := s.parseRenewals(t.Context(), keys, append([]string{"7000", "4000"}, words...))
+			args := append([]string{"7000", "4000"}, words...)
+			leases, timeout, err := s.parseRenewals(t.Context(), keys, args)
 			assert.Must(t, err)
 			assert.Equal(t, timeout, 100*time.Millisecond, "%v: the bound", words)
+			assert.EqualSlices(t, renewArgs(0, "7000", "4000", leases), args, "each server is asked for each TTL")
 		}
 	})
 }

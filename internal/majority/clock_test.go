@@ -372,6 +372,16 @@ func TestOfTwoClocksTheEarlierOneCounts(t *testing.T) {
 	}
 }
 
+// What several servers agree on is what each of them allows, and no more.
+func TestAnAgreementIsAsExactAsItsMostExactServer(t *testing.T) {
+	exact, vague := read(0, Mark{}), Reading{OK: true, Low: -time.Second, High: time.Second}
+	want := exact.quorumClock(0, forever)
+	for _, readings := range [][]Reading{{exact, vague, vague}, {vague, exact, vague}, {vague, vague, exact}} {
+		common, _, n := agree(0, forever, readings, []bool{true, true, true})
+		assert.True(t, common == want && n == 3, "%d servers agree on %v, want %v", n, common, want)
+	}
+}
+
 // A comparison that was inexact says less of the quorum's clock.
 func TestTheErrorOfAComparisonCounts(t *testing.T) {
 	exact := Reading{OK: true}.quorumClock(0, forever)
