@@ -189,13 +189,14 @@ func TestWhenACancelIsGivenUp(t *testing.T) {
 		{time.Hour, &store.ServerError{Code: "LOADING", Message: "LOADING soon"}, false},
 	} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-			n := s.nodes[0]
-			s.say(func(int, string, []string) (string, error) { return "", test.err })
+			n, sent := s.nodes[0], 0
+			s.say(func(int, string, []string) (string, error) { sent++; return "", test.err })
 			n.addCancel(pendingCancel{[]string{acq.key}, []string{"c/1.1", "7000", "push:"}, 1, test.until})
 			time.Sleep(10 * second)
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			assert.Equal(t, !n.owed.sending, test.want, "until %v, %v: it is given up", test.until, test.err)
+			assert.AtMost(t, sent, 30, "until %v, %v: with pauses that grow, it is sent", test.until, test.err)
 		})
 	}
 }
@@ -217,6 +218,9 @@ func TestWhenAServerIsSilent(t *testing.T) {
 		n.noteAnswers(true, 10*second, 2*second)
 		assert.True(t, !n.isSilent() && n.changedAt == 11*second, "silent, or not since %v", n.changedAt)
 		assert.Equal(t, n.roundTrip, 2*second, "the round trip")
+		n.noteAnswers(false, s.now(), 0)
+		assert.Must(t, assert.Err(n.readServer(second)))
+		assert.False(t, n.isSilent(), "it is silent, and has told of itself")
 	})
 }
 
@@ -262,7 +266,7 @@ func TestEachServerIsToldItsOwnToken(t *testing.T) {
 }
 
 // A server refuses the release of a token that it no longer has, and the hold would stay. So a release waits until
-// the request is over that writes another token.
+// the request is over that writes another token, and that token is noted.
 func TestAReleaseWaitsForTheTokenThatIsBeingWritten(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		acq.hold()

@@ -170,6 +170,10 @@ func TestWhatAPollAsksFor(t *testing.T) {
 					return "none", nil
 				}
 				log.add(i, action+" "+args[len(args)-2]) // for how long a position is kept
+				acq.mu.Lock()
+				defer acq.mu.Unlock()
+				waits := acq.round.attempts[i].reply == majority.Open
+				assert.Equal(t, waits, action == "acquire", "an answer of %d is awaited to %s", i, action)
 				return "", errBroken
 			})
 			acq.hold()
@@ -451,6 +455,19 @@ func TestASubscriptionThatNobodyWaitsForEnds(t *testing.T) {
 		_, err := s.Listen(ctx, "push:c", store.Listener{})
 		assert.Is(t, err, context.Canceled)
 		assert.Equal(t, len(s.subscriptionsTo("push:c")), 0, "subscriptions")
+	})
+}
+
+// A server that does not confirm a subscription is not waited for longer than for an answer.
+func TestASubscriptionDoesNotWaitForOneServer(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		s.nodes[1].Store = &slowListener{memstore.New()}
+		s.nodes[silent].Store = memstore.New()
+		began := s.now()
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{})
+		assert.Must(t, err)
+		assert.Equal(t, s.now()-began, s.cfg.Timeout, "it has waited")
+		stop()
 	})
 }
 

@@ -150,6 +150,10 @@ func TestSinceWhenAServerRefuses(t *testing.T) {
 		assert.True(t, ns.readNode(0, second, "") != nil, "read")
 		refusal, since := refusalOf([]*nodeStates{ns}, 0)
 		assert.True(t, refusal == "SECOND" && since == 10*second, "%s since %v", refusal, since)
+		ns.nodes[0].OK = true
+		ns.nodes[0].setProbation(s.now(), 70*second, majority.OnProbation)
+		info := s.Nodes()[0]
+		assert.True(t, !info.Counts && info.CountsFrom.IsZero(), "nobody knows for how long it refuses: %+v", info)
 		s.sayEach("node 9000 a -", "", "")
 		assert.Must(t, ns.readNode(0, second, ""))
 		refusal, _ = refusalOf([]*nodeStates{ns}, 0)
@@ -184,10 +188,10 @@ func TestARequestLeavesTimeForTheRest(t *testing.T) {
 			cancel()
 		}
 		assert.Equal(t, s.requestTimeout(context.Background(), second), 100*time.Millisecond, "for a lease of a second")
-		for i := range 2 {
+		for i, want := range []time.Duration{100 * time.Millisecond, 210 * time.Millisecond} {
 			s.nodes[i].pace.Store(int64(70 * time.Millisecond))
+			assert.Equal(t, s.requestTimeout(context.Background(), second), want, "if %d are slow", i+1)
 		}
-		assert.Equal(t, s.requestTimeout(context.Background(), second), 210*time.Millisecond, "with slow servers")
 	})
 }
 
@@ -270,6 +274,11 @@ func TestWhichOfSeveralStatesIsTold(t *testing.T) {
 	assert.Equal(t, worst.standing, majority.Stranger, "beside one for which it counts")
 	worst, _ = worstOf([]*nodeStates{unread}, 0, 10)
 	assert.False(t, worst.OK, "what was never read is told")
+	for from, told := range map[time.Duration]bool{10: false, 11: true} {
+		n, info := state(9, from, majority.Stranger).nodes[0], NodeInfo{}
+		info.judge(n, 10, func(at time.Duration) time.Time { return time.Unix(0, int64(at)) })
+		assert.True(t, !info.Counts && info.CountsFrom.IsZero() != told, "at 10, it does not count until %v: %+v", from, info)
+	}
 }
 
 // If two clients begin a quorum at once, the marks of one of them are there first. The other client goes by

@@ -41,6 +41,12 @@ func TestWhichHoldsCount(t *testing.T) {
 		assert.EqualSlices(t, counts, []bool{false, true, true}, "with the first on probation")
 		failed := acq.round.failures()
 		assert.True(t, len(failed) == 1 && errors.As(failed[0], new(*probationError)), "%v", failed)
+
+		na = acq.round.attempts[1]
+		na.noteFailure(errBroken)
+		assert.Is(t, acq.round.failures()[1], errBroken)
+		na.noteGrant(20, 0, 10*second)
+		assert.Must(t, acq.round.failures()[1]) // it has answered since
 	})
 }
 
@@ -155,6 +161,10 @@ func TestWhoMakesWay(t *testing.T) {
 		{"a majority is still possible", func(_ *Store, r *round, order []int) {
 			r.attempts[order[2]].reply = majority.Open
 		}, false},
+		{"a majority is possible only with a server that does not count", func(s *Store, r *round, order []int) {
+			r.attempts[order[2]].reply = majority.Open
+			r.acq.states.nodes[order[2]].setProbation(s.now(), s.now()+second, majority.OnProbation)
+		}, true},
 		{"it has no position there", func(_ *Store, r *round, order []int) {
 			r.attempts[order[0]].queued = false
 		}, false},
