@@ -195,6 +195,22 @@ func TestWhatAPollAsksFor(t *testing.T) {
 	}
 }
 
+// A lease that no majority confirms is in doubt while a majority may hold it, and gone when no majority can.
+func TestALeaseIsInDoubtWhileAMajorityMayHoldIt(t *testing.T) {
+	for hold, gone := range []bool{true, true, false, false} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(int, string, []string) (string, error) { return "", errBroken })
+			acq.hold()
+			for _, na := range acq.round.attempts[hold:] {
+				na.holds = false
+			}
+			time.Sleep(second) // what was heard before the poll confirms nothing
+			answer, err := acq.pollAll(t.Context(), acq.round)
+			assert.True(t, (answer == "gone") == gone && (err == nil) == gone, "%d may hold: %q, %v", hold, answer, err)
+		})
+	}
+}
+
 // The token is above those of all grants that count, and is written to the servers that gave them.
 func TestTheTokenIsWrittenWhereItIsGranted(t *testing.T) {
 	const mark = " 10000 run%d 1:q:-3600000:0:10000:0"

@@ -327,6 +327,14 @@ func TestOneRecordOfSeveral(t *testing.T) {
 	assert.True(t, Merge([]wire.Record{{Absent: true}, {Absent: true}, {Absent: true}}, 5).Absent, "it is absent")
 }
 
+// An eviction is shown with the attempts that it ended.
+func TestAnEvictionIsShownWhole(t *testing.T) {
+	r := wire.Record{Evicted: &wire.EvictedLine{
+		At: time.Unix(1, 0), By: "op", Reason: "test", Attempts: []string{"c/1", "d/2"},
+	}}
+	assert.Contains(t, Format(&r), "\nevicted 1000 op test c/1 d/2")
+}
+
 // Holders are listed in the order of their tokens.
 func TestHoldersAreListedByToken(t *testing.T) {
 	r := wire.Record{Holders: []wire.HolderLine{{Attempt: "A/1", Token: 9}, {Attempt: "B/1", Token: 7}}}
