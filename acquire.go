@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // acquire acquires the lock. It waits as long as the options allow, or not at all if try is
@@ -22,7 +23,7 @@ func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	case try || lk.maxWait == 0:
 		l, err = lk.acquireAs(ctx, ctx, true)
 	case lk.tries > 0:
-		l, err = lk.tryOften(ctx)
+		l, err = tryOften(ctx, lk, func() (*Lease, error) { return lk.acquireAs(ctx, ctx, true) })
 	case lk.maxWait < 0:
 		l, err = lk.acquireAs(ctx, ctx, false)
 	default:
@@ -107,23 +108,23 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 	case err != nil:
 		lk.reportFailure(observed, err)
 	default:
-		c.events.tellGrant(l.state, Event{Wake: wake, Wait: c.now() - observed.start, Waited: observed.waited})
+		c.events.tellGrant(l.state, observe.Event{Wake: wake, Wait: c.now() - observed.start, Waited: observed.waited})
 	}
 	return l, err
 }
 
 // acquireExclusive acquires the lock for one holder. The turn of this process goes with the hold. After
 // an error it is passed on.
-func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease, observe.Wake, error) {
 	c := lk.client
-	wake := WakeNone
+	wake := observe.WakeNone
 	if lk.usesLocalQueue() {
 		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
 			return nil, wake, lk.endedHere(ctx, err)
 		}
 		if turn.Waited {
-			wake = WakeLocal
+			wake = observe.WakeLocal
 		}
 		if handedOver := turn.Hold; handedOver != nil {
 			if !lk.noHandOver && handedOver.fits(lk) {
@@ -160,7 +161,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 // position in the wait queue, and serves its goroutines in order. Goroutines that only try
 // do not wait for their turn. They cannot overtake, because the server grants them nothing
 // while others wait.
-func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, observe.Wake, error) {
 	c := lk.client
 	retry := &retries{c: c, lock: lk, try: try}
 	if try || c.cfg.MaxLocalHandOvers < 0 {
@@ -177,14 +178,14 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, W
 	}
 	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
-		return nil, WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
+		return nil, observe.WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
 	}
 	l, w, err := lk.takePermits(ctx, parent, retry)
 	turn.PassOn()
 	return l, w, err
 }
 
-func (lk *lock) takePermits(ctx, parent context.Context, retry *retries) (*Lease, Wake, error) {
+func (lk *lock) takePermits(ctx, parent context.Context, retry *retries) (*Lease, observe.Wake, error) {
 	h, w, err := lk.runAttempt(ctx, retry)
 	if err != nil {
 		return nil, w, err
@@ -201,15 +202,15 @@ type trying struct {
 	interval time.Duration
 }
 
-// tryOften acquires the lock by trying. Each try is an acquisition of its own: after a
+// tryOften calls once as often as the options of lk say. Each try is an acquisition of its own: after a
 // failed try the caller holds nothing. An error that is not transient ends the call.
-func (lk *lock) tryOften(ctx context.Context) (*Lease, error) {
+func tryOften[L any](ctx context.Context, lk *lock, once func() (*L, error)) (*L, error) {
 	start := lk.client.now()
 	for n := 1; ; n++ {
-		l, err := lk.acquireAs(ctx, ctx, true)
+		l, err := once()
 		var held *HeldError
 		known := errors.As(err, &held)
-		if err == nil || !known && !lk.client.isTransient(err) || request.Ended(ctx) != nil {
+		if err == nil || !known && !lk.client.isTransient(err) && !lostWhileAway(err) || request.Ended(ctx) != nil {
 			return l, err
 		}
 		if n == lk.tries {

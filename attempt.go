@@ -39,6 +39,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -60,21 +61,21 @@ type attempt struct {
 	queuedSentAt time.Duration // when the client sent the request for that answer
 
 	waiter    *pushes.Waiter // for its push; nil: the attempt does not ask to wait
-	wake      Wake           // what woke it last
+	wake      observe.Wake   // what woke it last
 	buf       request.Buffer // of the first request
 	sentAlone int            // how many requests were sent alone
 }
 
 // runAttempt acquires the lock at the server, or waits for it there. After an error the
 // server keeps nothing for the attempt, or a cancel runs in the background.
-func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, error) {
+func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, observe.Wake, error) {
 	c := lk.client
 	if c.life.IsClosing() {
-		return nil, WakeNone, ErrClosed
+		return nil, observe.WakeNone, ErrClosed
 	}
 	if !c.preflight.Passed(lk.ack) {
 		if err := retry.prepare(ctx, lk); err != nil {
-			return nil, WakeNone, err
+			return nil, observe.WakeNone, err
 		}
 	}
 	c.registration.Start()
@@ -93,7 +94,7 @@ func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, Wake, er
 	}
 	defer at.untag()
 	if err != nil {
-		return nil, WakeNone, at.failed(ctx, err, retry)
+		return nil, observe.WakeNone, at.failed(ctx, err, retry)
 	}
 	h, err := at.handleAnswer(ctx, a)
 	if err == nil && lk.ack.Wanted() {
@@ -255,7 +256,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 	case wire.Conflict:
 		return nil, &MismatchError{lk.name, lk.limit, a.Count}
 	case wire.Queued:
-		lk.reportEvent(ctx, Event{Kind: EventWait, HolderID: at.id, Position: a.Place})
+		lk.reportEvent(ctx, observe.Event{Kind: observe.EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
 	default:
 		at.cancel()
@@ -288,17 +289,17 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 	var silence error // the error of the last poll; nil if it was answered
 	began, said := c.now(), a
 	for {
-		wake := WakePush
+		wake := observe.WakePush
 		var pushed pushes.Grant
 		var freeIn time.Duration
 		select {
 		case pushed = <-at.waiter.Granted:
 		case <-at.waiter.Resumed:
-			wake = WakeResume
+			wake = observe.WakeResume
 		case freeIn = <-at.waiter.FreeIn:
-			wake = WakeNone
+			wake = observe.WakeNone
 		case <-time.After(due - c.now()):
-			wake = WakePoll
+			wake = observe.WakePoll
 		case <-ctx.Done():
 			at.cancel()
 			if silence != nil {
@@ -313,10 +314,10 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		}
 		select {
 		case pushed = <-at.waiter.Granted: // the push comes before everything else that has arrived
-			wake = WakePush
+			wake = observe.WakePush
 		default:
 		}
-		if wake == WakeNone {
+		if wake == observe.WakeNone {
 			// The lock may be free at that time, and the server asks this waiter to poll then.
 			// After a poll without an answer, that is no reason to wait for longer: it may be old.
 			freeAt := c.now() + at.pollAfter(wire.Answer{Left: freeIn, Place: 1})
@@ -327,7 +328,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		}
 		at.waiter.Drain() // the poll tells more than what arrived before it
 		at.reportWake(ctx, wake)
-		if wake == WakePush {
+		if wake == observe.WakePush {
 			// If the push cannot be trusted, a poll confirms the grant and restarts the
 			// lease.
 			if g, ok := at.trusts(pushed); ok {
@@ -399,9 +400,9 @@ func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 	return leasetime.PollAfter(a.Left, a.Place, at.lock.ttl, at.c.chance())
 }
 
-func (at *attempt) reportWake(ctx context.Context, w Wake) {
+func (at *attempt) reportWake(ctx context.Context, w observe.Wake) {
 	at.wake = w
-	at.lock.reportEvent(ctx, Event{Kind: EventWake, HolderID: at.id, Wake: w})
+	at.lock.reportEvent(ctx, observe.Event{Kind: observe.EventWake, HolderID: at.id, Wake: w})
 }
 
 // newAttemptID gives the attempt a new ID after the record has lost the old one. A push for

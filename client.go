@@ -191,7 +191,7 @@ func (c *Client) notRegistered() func(error) {
 }
 
 // Stats says what a client does at one moment. Rates and durations are in the events, see
-// [Observer].
+// [observe.Observer].
 type Stats struct {
 	Calls         int    // calls under way that acquire or read a lock
 	Waiters       int    // acquisitions among them that wait in a queue of the server
@@ -200,7 +200,7 @@ type Stats struct {
 	Subscriptions int    // channels on which the client receives pushes
 	Attempts      uint64 // acquisitions at the server since New, those that found the lock held too
 
-	// PushUnavailable: the client has reported [EventPushUnavailable].
+	// PushUnavailable: the client has reported [observe.EventPushUnavailable].
 	PushUnavailable bool
 }
 

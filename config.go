@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // Config configures a client. The zero value suits most programs.
@@ -49,7 +50,7 @@ type Config struct {
 	Logger *slog.Logger
 
 	// Observer receives every event, for metrics and traces. Default: none.
-	Observer Observer
+	Observer observe.Observer
 
 	// MaxLocalHandOvers limits the local hand-overs of one grant. After that many, the
 	// client releases the lock at the server. The default is 1,023, which is also the

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // chainWait is a call that waits while its context holds leases.
@@ -321,7 +322,7 @@ func (w *chainWait) check(ctx context.Context) (suspected bool, waiters int) {
 }
 
 // report tells of a deadlock, once, and returns the error.
-func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfor.ID) error {
+func (w *chainWait) report(ctx context.Context, cycle []WaitInfo, id waitsfor.ID) error {
 	for i := range cycle {
 		if one := &cycle[i]; one.Client == nil {
 			one.Client = w.lock.client.clientInfo(ctx, one.ClientID)
@@ -333,8 +334,8 @@ func (w *chainWait) report(ctx context.Context, cycle []DeadlockWait, id waitsfo
 	}
 	w.told = true
 	w.lock.client.events.tell(news{
-		event: Event{
-			Kind: EventDeadlock, Context: w.parent, Name: id.Lock, Mode: w.lock.mode(),
+		event: observe.Event{
+			Kind: observe.EventDeadlock, Context: w.parent, Name: id.Lock, Mode: w.lock.mode(),
 			HolderID: cycle[0].HolderID, Waited: true, Wait: time.Since(w.since), Err: err,
 		},
 		log: func(log *slog.Logger) {

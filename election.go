@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -26,7 +27,8 @@ const MaxValue = 4096
 // leadership with [Client.Evict].
 //
 // Like a Mutex, it is a name and options. Each candidate of a process has its own position
-// in the server's wait queue.
+// in the server's wait queue. [Election.Observe] shows who leads, and that nobody does. The
+// [Mutex.AwaitFree] of its name waits until nobody leads and nobody campaigns.
 type Election struct {
 	lock  lock
 	watch string // the channel for observers
@@ -34,7 +36,7 @@ type Election struct {
 
 // Election names an election. It does no I/O. If the name or an option is invalid, the
 // first use returns an [ErrInvalid].
-func (c *Client) Election(name string, options ...ElectionOption) *Election {
+func (c *Client) Election(name string, options ...LockOption) *Election {
 	// After a local hand-over the new leader would have the same token at the server as the
 	// old one. Observers could not see the change.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
@@ -156,7 +158,7 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 		lk.reportFailure(told, err)
 		return nil, err
 	}
-	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
+	c.events.tellGrant(l.state, observe.Event{Wait: c.now() - told.start})
 	if waits {
 		until := c.now() + trustOf(left)
 		either, cancel := context.WithCancel(ctx)
@@ -271,10 +273,6 @@ func checkValue(value string) error {
 	}
 	return nil
 }
-
-// AwaitFree waits until nobody leads and nobody campaigns, and does not campaign itself, see
-// [Mutex.AwaitFree]. [Election.Observe] also shows a change from one leader to the next.
-func (e *Election) AwaitFree(ctx context.Context) error { return e.lock.awaitFree(ctx) }
 
 // Do campaigns, runs f as the leader, and resigns when f has returned or panicked. It does
 // not resign earlier, even if the leadership is lost. The context of f is a child of ctx,

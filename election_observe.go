@@ -130,14 +130,6 @@ type observation struct {
 	failed  int           // the number of requests in a row that failed
 }
 
-// readAgain makes Observe read the leader at once.
-func (o *observation) readAgain() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
 // subscribe makes the subscription if there is none. Without a subscription, Observe only
 // polls. The subscription ends with the observation or the client, whichever is first.
 func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
@@ -147,7 +139,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	defer o.c.life.EndCall()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
-	told := store.Listener{Message: func(string) { o.readAgain() }, Resumed: o.readAgain}
+	told := store.Listener{Message: func(string) { signal(o.wake) }, Resumed: func() { signal(o.wake) }}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
 		o.refused = !request.Transient(err)

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The errors that callers distinguish with errors.Is.
+// The errors that callers distinguish with errors.Is. If an error can say more than that, the comment names
+// its type: errors.As finds it, for its fields.
 var (
 	// ErrHeld: another holder has the lock, or had it until the caller's wait limit or the deadline of
 	// its context passed. In the last case the error is a context.DeadlineExceeded, too. The error is a
@@ -32,9 +33,9 @@ var (
 	ErrReleased = errors.New("holdfast: lease is released")
 	// ErrClosed: the client is closed.
 	ErrClosed = errors.New("holdfast: client is closed")
-	// ErrDeadlock: the wait would never end. The context belongs to a lease of the same lock,
-	// and the client sent nothing to the server. Or the error is a *DeadlockError, see
-	// [BreakDeadlock].
+	// ErrDeadlock: the wait would never end. The context belongs to a lease of the same lock, and the
+	// client sent nothing to the server. With [BreakDeadlock], several calls wait for each other, and the
+	// error is a *DeadlockError.
 	ErrDeadlock = errors.New("holdfast: lock is already held by this call chain")
 	// ErrUnknownOutcome: no usable answer came in time. The action may or may not have taken
 	// effect.
@@ -192,29 +193,8 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // DeadlockError says that calls wait for each other, so that none of them ends by itself. It
 // is an [ErrDeadlock]. See [BreakDeadlock].
 type DeadlockError struct {
-	Name  string         // the lock that the call waited for
-	Cycle []DeadlockWait // each waits for a lock that the next one holds; the call's own wait is the first
-}
-
-// DeadlockWait is one of the waits in a deadlock.
-type DeadlockWait struct {
-	Name     string // the lock that is waited for
-	Holds    string // a lock that the same call chain holds; empty if it is only in a wait queue in front of others
-	HolderID string // the attempt that waits; empty if it waits for another goroutine of its process
-	ClientID string
-	Client   *ClientInfo // nil if the client has not registered
-	Breaks   bool        // it has the option BreakDeadlock
-}
-
-func (w DeadlockWait) String() string {
-	who := "client " + w.ClientID
-	if w.Client != nil {
-		who = w.Client.String()
-	}
-	if w.Holds == "" {
-		return fmt.Sprintf("%s waits for %q", who, w.Name)
-	}
-	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
+	Name  string     // the lock that the call waited for
+	Cycle []WaitInfo // each waits for a lock that the next one holds; the call's own wait is the first
 }
 
 func (e *DeadlockError) Error() string {
@@ -224,7 +204,7 @@ func (e *DeadlockError) Error() string {
 // Is makes the error an [ErrDeadlock].
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-func cycleText(cycle []DeadlockWait) string {
+func cycleText(cycle []WaitInfo) string {
 	words := make([]string, len(cycle))
 	for i, w := range cycle {
 		words[i] = w.String()

@@ -268,11 +268,6 @@ func ExampleSemaphore_Available() {
 	// Output: 1
 }
 
-func ExampleSemaphore_Limit() {
-	fmt.Println(newClient(memstore.New()).Semaphore("converter", 8).Limit())
-	// Output: 8
-}
-
 func ExampleSemaphore_Name() {
 	fmt.Println(newClient(memstore.New()).Semaphore("converter", 8).Name())
 	// Output: converter
@@ -286,13 +281,13 @@ func ExampleSemaphore_SetLimit() {
 		fmt.Println(err)
 	}
 	err := pool.Do(ctx, 1, func(context.Context) error {
-		fmt.Println("a third permit of", pool.Limit())
+		fmt.Println("a third permit")
 		return nil
 	})
 	fmt.Println(err)
 	_ = lease.Release(ctx)
 	// Output:
-	// a third permit of 3
+	// a third permit
 	// <nil>
 }
 
@@ -573,11 +568,12 @@ func ExampleElection_ResumeAtOnce() {
 	// Output: 10.0.0.1:80 true
 }
 
-func ExampleElection_AwaitFree() {
+// An election is the lock of its name.
+func ExampleMutex_AwaitFree_election() {
 	ctx := context.Background()
-	election := newClient(memstore.New()).Election("scheduler")
-	lead, _ := election.Campaign(ctx, "10.0.0.7:8080")
+	client := newClient(memstore.New())
+	lead, _ := client.Election("scheduler").Campaign(ctx, "10.0.0.7:8080")
 	_ = lead.ReleaseWhenDone(over())
-	fmt.Println("nobody leads:", election.AwaitFree(ctx) == nil)
+	fmt.Println("nobody leads:", client.Mutex("scheduler").AwaitFree(ctx) == nil)
 	// Output: nobody leads: true
 }

@@ -117,14 +117,6 @@ func ExampleMultiLease_Remaining() {
 	// 0s
 }
 
-func ExampleMultiLease_Deadline() {
-	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).MultiMutex([]string{"a", "b"}, holdfast.TTL(time.Minute)).Lock(ctx)
-	fmt.Println("to be renewed before", lease.Deadline().Before(time.Now().Add(time.Minute))) // for people and logs
-	_ = lease.Release(ctx)
-	// Output: to be renewed before true
-}
-
 func ExampleMultiLease_Release() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

@@ -281,14 +281,13 @@ func ExampleClient_InspectJob() {
 	_, _ = client.Periodic("report", time.Hour).Do(ctx, func(context.Context) error { return nil })
 
 	job, err := client.InspectJob(ctx, "report")
-	fmt.Println(err, job.Known(), job.Schedule.Period, job.Run == nil)
-	// Output: <nil> true 1h0m0s true
-}
+	fmt.Println(err, job.Schedule.Period, job.Run == nil)
 
-func ExampleJobInfo_Known() {
-	job, err := newClient(memstore.New()).InspectJob(context.Background(), "never run")
-	fmt.Println(job.Known(), err)
-	// Output: false <nil>
+	job, err = client.InspectJob(ctx, "never run")
+	fmt.Println(err, job.Schedule.Period)
+	// Output:
+	// <nil> 1h0m0s true
+	// <nil> 0s
 }
 
 func ExampleClient_Evict() {
@@ -359,26 +358,6 @@ func ExampleHint() {
 	// Output: choose another name or prefix: the lock's key holds data that is not a lock
 }
 
-// grants counts grants.
-type grants int
-
-func (g *grants) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventGrant {
-		*g++
-	}
-}
-
-func ExampleObserver() {
-	ctx := context.Background()
-	var count grants
-	client, _ := holdfast.New(memstore.New(), holdfast.Config{Observer: &count})
-	for range 3 {
-		_ = client.Mutex("report").Do(ctx, func(context.Context) error { return nil })
-	}
-	fmt.Println(count)
-	// Output: 3
-}
-
 // over is a context that has ended.
 func over() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -441,16 +420,6 @@ func ExampleLease_Remaining() {
 	// Output:
 	// time enough
 	// 0s
-}
-
-func ExampleLease_Deadline() {
-	ctx := context.Background()
-	lease, _ := newClient(memstore.New()).Mutex("report", holdfast.TTL(time.Minute)).Lock(ctx)
-	before := lease.Deadline() // for people and logs; programs use Remaining
-	_ = lease.Extend(ctx, time.Hour)
-	fmt.Println("later by most of an hour:", lease.Deadline().Sub(before) > 50*time.Minute)
-	_ = lease.Release(ctx)
-	// Output: later by most of an hour: true
 }
 
 func ExampleClient_Mutex() {

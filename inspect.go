@@ -29,7 +29,9 @@ type LockInfo struct {
 // Held reports whether the lock is held.
 func (info LockInfo) Held() bool { return len(info.Holders) > 0 }
 
-// JobInfo is the state of one periodic job at one moment, as the server knows it.
+// JobInfo is the state of one periodic job at one moment, as the server knows it. If the period of its
+// Schedule is 0, the server does not know the job: it forgets a job that has not run for two periods and
+// [Config.Retention].
 type JobInfo struct {
 	Name     string
 	Schedule Schedule
@@ -38,10 +40,6 @@ type JobInfo struct {
 	HolderID string        // the attempt that runs, or ran, in the present period; empty if unknown
 	Run      *Holder       // the run under way, which may be of an earlier period; nil if there is none
 }
-
-// Known reports whether the server knows the job. It forgets a job that has not run for two
-// periods and [Config.Retention].
-func (j JobInfo) Known() bool { return j.Schedule.Period > 0 }
 
 // Holder is one holder of a lock.
 type Holder struct {
@@ -57,7 +55,7 @@ type Holder struct {
 	Since     time.Time // by the server's clock
 	Age       time.Duration
 	Remaining time.Duration // until the lease ends if it is not renewed
-	WaitsFor  []LeaseWait   // of code that holds this lease, see [BreakDeadlock]
+	WaitsFor  []WaitInfo    // of code that holds this lease, see [BreakDeadlock]
 	Released  bool          // released, but the lock stays held for Remaining, see MinHold
 }
 
@@ -128,7 +126,7 @@ func (c *Client) readLock(
 	}
 	said := known.of(ctx, c, &r)
 	info.Fence, info.Limit, info.Waiting = r.Fence<<c.handOverBits, r.Limit, r.Waiting
-	info.Holders = c.holdersOf(&r, said)
+	info.Holders = c.holdersOf(name, &r, said)
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
 		info.Leader = &Leader{
@@ -170,19 +168,19 @@ func (c *Client) readJob(ctx context.Context, name string, known *registrations)
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := c.holdersOf(&r, known.of(ctx, c, &r)); len(holders) > 0 {
+	if holders := c.holdersOf(name, &r, known.of(ctx, c, &r)); len(holders) > 0 {
 		j.Run = &holders[0]
 	}
 	return j, nil
 }
 
-// holdersOf returns the holders in a record.
-func (c *Client) holdersOf(r *wire.Record, said reports) (list []Holder) {
+// holdersOf returns the holders in the record of that name.
+func (c *Client) holdersOf(name string, r *wire.Record, said reports) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
 			Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight, Entries: h.Entries,
-			WaitsFor: said.waits(h.Attempt), Token: h.Token << c.handOverBits, Since: h.Since,
+			WaitsFor: said.waits(name, h.Attempt), Token: h.Token << c.handOverBits, Since: h.Since,
 			Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept,
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // If the collector finds a lease without a release, the client does not release it. The
@@ -35,7 +36,7 @@ func reportLeak(taken uintptr, dropped ...*leaseState) {
 	}
 	at := location(taken)
 	for i, ls := range dropped {
-		item := news{hold: ls.hold, lease: ls, event: ls.endEvent(EventLeak, false, nil)}
+		item := news{hold: ls.hold, lease: ls, event: ls.endEvent(observe.EventLeak, false, nil)}
 		if i == 0 {
 			item.log = func(log *slog.Logger) {
 				log.Error("holdfast: a lease was dropped without Release: it is no longer renewed, and the lock stays "+

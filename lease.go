@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // Lease is one acquisition of a lock. It is safe for use by many goroutines. Any goroutine
@@ -38,7 +39,7 @@ type leaseState struct {
 	root       *leaseState     // the first lease of this re-entry; the others are stored there
 	parent     context.Context // the context of the call that acquired the lease
 	start      time.Duration   // of a local lease: the hold's, if there is no observer
-	number     uint64          // see Event.Lease; 0 if there is no observer
+	number     uint64          // see observe.Event.Lease; 0 if there is no observer
 	acquiredPC uintptr         // where the caller acquired it; 0 if there is no logger
 
 	leaseEnd
@@ -301,10 +302,6 @@ func (l *Lease) Remaining() time.Duration {
 	return max(ls.hold.Deadline()-ls.hold.lock.client.now(), 0)
 }
 
-// Deadline returns the current trust deadline on the wall clock, for people and logs. It
-// moves with every renewal. Code must decide by [Lease.Remaining].
-func (l *Lease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
-
 // Release gives the hold up. The next goroutine of this process gets it, or the server
 // grants the lock to the next waiter in the same step. The lease's context ends before the
 // client sends anything. While other leases share the hold ([Reentrant], [Owner]), those
@@ -360,14 +357,14 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 // reported before.
 func (ls *leaseState) reportEnd(cause error, local bool, err error) {
 	if !errors.Is(cause, ErrLost) && !errors.Is(cause, ErrClosed) {
-		ls.hold.lock.client.events.tellNow(ls.hold, ls.endEvent(EventRelease, local, err))
+		ls.hold.lock.client.events.tellNow(ls.hold, ls.endEvent(observe.EventRelease, local, err))
 	}
 }
 
 // endEvent returns the event of the lease's end.
-func (ls *leaseState) endEvent(kind EventKind, local bool, err error) Event {
+func (ls *leaseState) endEvent(kind observe.EventKind, local bool, err error) observe.Event {
 	h := ls.hold
-	return Event{
+	return observe.Event{
 		Kind: kind, Context: ls.parent, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attemptID(),
 		Lease: ls.number, Token: ls.token.Load(), Local: local, Held: h.lock.client.now() - ls.start, Err: err,
 	}

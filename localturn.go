@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // localTurn is the right to ask the server about a lock for all goroutines of this process.
@@ -89,7 +90,7 @@ func onLocalWait(ctx context.Context, lk *lock, h *hold) {
 	}
 	waitsInChain(ctx, "", 0)
 	if c.events.observed() { // an Event is large
-		lk.reportEvent(ctx, Event{Kind: EventWait, Local: true})
+		lk.reportEvent(ctx, observe.Event{Kind: observe.EventWait, Local: true})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // markLost is called by the renewer. It does not change the record. The holder's code may
@@ -44,7 +45,7 @@ func (h *hold) markLost(reason renewer.Reason) {
 // If a lease without renewal expires, that is its normal end.
 func (c *Client) reportLoss(live []*leaseState, err *LostError) {
 	for i, ls := range slices.DeleteFunc(live, (*leaseState).isDropped) {
-		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.endEvent(EventLost, false, err)}
+		h, item := ls.hold, news{hold: ls.hold, lease: ls, event: ls.endEvent(observe.EventLost, false, err)}
 		if i == 0 {
 			level, token := slog.LevelWarn, ls.token.Load()
 			if h.lock.noRenewal && err.Reason == LossExpired {
@@ -164,7 +165,8 @@ func (h *hold) endAtClose(err error) {
 		for _, live := range ls.finish(ErrClosed) {
 			live.stopContextWaits()
 			if !live.isDropped() {
-				h.lock.client.events.tell(news{hold: h, lease: live, event: live.endEvent(EventRelease, false, err)})
+				released := live.endEvent(observe.EventRelease, false, err)
+				h.lock.client.events.tell(news{hold: h, lease: live, event: released})
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -42,7 +43,7 @@ type MultiMutex struct {
 // MultiMutex names locks to acquire together: 1 to [MaxLocks] different names, in any
 // order. It does no I/O. If a name or an option is invalid, the first use returns an
 // [ErrInvalid].
-func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiMutex {
+func (c *Client) MultiMutex(names []string, options ...LockOption) *MultiMutex {
 	m := &MultiMutex{client: c}
 	switch {
 	case len(names) == 0:
@@ -73,7 +74,8 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 
 // Lock acquires all of the locks and returns one lease of them. It waits like [Mutex.Lock]. If
 // the server is away for so long that a lock is lost which the call has already, it begins
-// again.
+// again. With [Tries], each try acquires all of the locks or none, and the call waits in no
+// queue.
 //
 // After an error the caller holds nothing and is in no wait queue. If the server may have
 // granted a lock, the library releases it in the background. The errors are those of
@@ -82,6 +84,9 @@ func (c *Client) MultiMutex(names []string, options ...MultiMutexOption) *MultiM
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
+	}
+	if first := &m.locks[0]; first.tries > 0 {
+		return m.noteCaller(tryOften(ctx, first, func() (*MultiLease, error) { return m.take(ctx, 0) }))
 	}
 	return m.noteCaller(m.take(ctx, m.locks[0].maxWait))
 }
@@ -148,8 +153,7 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	told := &call{ctx: ctx, start: c.now()}
 	for losses := 0; ; losses++ {
 		l, err := m.takeInOrder(waits, ctx, limit == 0, told)
-		var part *lostPartError
-		if err == nil || limit == 0 || !errors.As(err, &part) || !part.passes() {
+		if err == nil || limit == 0 || !lostWhileAway(err) {
 			return l, err
 		}
 		c.sender.Pause(waits, losses) // if the wait ends, the next request says so
@@ -166,11 +170,13 @@ func (e *lostPartError) Error() string { return once("holdfast: " + e.when + ": 
 
 func (e *lostPartError) Unwrap() error { return e.lost }
 
-// passes reports whether the lock may be acquired again: neither an operator nor an option has
-// ended the lease.
-func (e *lostPartError) passes() bool {
+// lostWhileAway reports whether err says that one of several locks was lost, and that it may be acquired
+// again: neither an operator nor an option has ended the lease.
+func lostWhileAway(err error) bool {
+	var part *lostPartError
 	var lost *LostError
-	return errors.As(e.lost, &lost) && (lost.Reason == LossExpired || lost.Reason == LossNotHeld)
+	return errors.As(err, &part) && errors.As(part.lost, &lost) &&
+		(lost.Reason == LossExpired || lost.Reason == LossNotHeld)
 }
 
 // takeInOrder acquires all of the locks, unless one is lost meanwhile. ctx bounds the wait. parent is
@@ -316,7 +322,7 @@ func takeAll(
 		l.passLeakCheckOn()
 		l.stopLeakCheck()
 		leases = append(leases, l)
-		c.events.tellGrant(l.state, Event{Wait: c.now() - start})
+		c.events.tellGrant(l.state, observe.Event{Wait: c.now() - start})
 	}
 	return leases, 0, nil
 }

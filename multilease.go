@@ -134,10 +134,6 @@ func (l *MultiLease) Remaining() time.Duration {
 	return least
 }
 
-// Deadline returns the current trust deadline on the wall clock, for people and logs. Code
-// must decide by [MultiLease.Remaining].
-func (l *MultiLease) Deadline() time.Time { return time.Now().Add(l.Remaining()) }
-
 // Extend makes all of the locks last for ttl from now, as [Lease.Extend] does for one.
 // After an error that is not an [ErrNotHeld], some locks may be extended and others not.
 // The lease is then held until the first of them ends.

@@ -27,8 +27,8 @@ import (
 // If that goroutine releases the lock at once, the renewal is still in the queue. So the release does not
 // go to the observer directly, but behind the renewal (tellNow).
 type notifier struct {
-	observer Observer      // nil: there is none
-	leases   atomic.Uint64 // numbers the leases
+	observer observe.Observer // nil: there is none
+	leases   atomic.Uint64    // numbers the leases
 	log      *slog.Logger
 	logs     bool // there is a logger
 
@@ -52,9 +52,9 @@ const (
 
 // news is a report about a hold, for the log handler or the observer.
 type news struct {
-	hold  *hold       // nil: about the client
-	lease *leaseState // the lease; nil: the whole hold
-	event Event       // for the observer; none if Kind is zero
+	hold  *hold         // nil: about the client
+	lease *leaseState   // the lease; nil: the whole hold
+	event observe.Event // for the observer; none if Kind is zero
 	log   func(log *slog.Logger)
 }
 
@@ -72,7 +72,7 @@ func (item news) subject() *reported {
 // observed reports whether there is an observer. Without one, events are not even created.
 func (n *notifier) observed() bool { return n.observer != nil }
 
-func (n *notifier) observe(e Event) {
+func (n *notifier) observe(e observe.Event) {
 	if n.observer != nil {
 		n.observer.Observe(e)
 	}
@@ -81,7 +81,7 @@ func (n *notifier) observe(e Event) {
 // tell adds news to the queue and returns at once.
 func (n *notifier) tell(item news) {
 	if !n.observed() {
-		item.event = Event{}
+		item.event = observe.Event{}
 	}
 	if item.event.Kind == 0 && (item.log == nil || !n.logs) {
 		return
@@ -89,7 +89,7 @@ func (n *notifier) tell(item news) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	// A renewal that was under way may end after the release.
-	if item.event.Kind == EventRenew && !item.hold.lock.client.renewer.Has(&item.hold.Item) {
+	if item.event.Kind == observe.EventRenew && !item.hold.lock.client.renewer.Has(&item.hold.Item) {
 		return
 	}
 	n.enqueue(item)
@@ -102,7 +102,7 @@ func (n *notifier) enqueue(item news) {
 		return
 	}
 	most := mostNews
-	if item.event.Kind == EventRenew {
+	if item.event.Kind == observe.EventRenew {
 		most = mostRenewals
 	}
 	if len(n.queue) >= most {
@@ -156,7 +156,7 @@ func (n *notifier) tellAll(done chan struct{}) {
 }
 
 // tellNow reports an event of a hold that happened in a user's call.
-func (n *notifier) tellNow(h *hold, e Event) {
+func (n *notifier) tellNow(h *hold, e observe.Event) {
 	if !n.observed() {
 		return
 	}
@@ -171,12 +171,12 @@ func (n *notifier) tellNow(h *hold, e Event) {
 }
 
 // tellGrant reports that the lease has begun, before any other event of it.
-func (n *notifier) tellGrant(ls *leaseState, e Event) {
+func (n *notifier) tellGrant(ls *leaseState, e observe.Event) {
 	if !n.observed() {
 		return
 	}
 	h := ls.hold
-	e.Kind, e.Context, e.Name, e.Mode = EventGrant, ls.parent, h.lock.name, h.lock.mode()
+	e.Kind, e.Context, e.Name, e.Mode = observe.EventGrant, ls.parent, h.lock.name, h.lock.mode()
 	e.HolderID, e.Lease, e.Token = h.attemptID(), ls.number, ls.token.Load()
 	e.Local, e.Waiters = ls.local, int(h.waiting.Load())
 	n.tellNow(h, e)
@@ -213,7 +213,7 @@ func (n *notifier) deliverRest() {
 type call struct {
 	ctx    context.Context // the caller's
 	start  time.Duration
-	waited bool // an EventWait is reported
+	waited bool // an observe.EventWait is reported
 }
 
 type callKey struct{}
@@ -227,7 +227,7 @@ func (n *notifier) begin(ctx, parent context.Context, now time.Duration) (contex
 
 // reportEvent reports an event of an acquisition that is under way. ctx comes from begin, unless
 // there is no observer.
-func (lk *lock) reportEvent(ctx context.Context, e Event) {
+func (lk *lock) reportEvent(ctx context.Context, e observe.Event) {
 	n := &lk.client.events
 	if !n.observed() {
 		return
@@ -235,15 +235,15 @@ func (lk *lock) reportEvent(ctx context.Context, e Event) {
 	e.Name, e.Mode = lk.name, lk.mode()
 	if cl, ok := ctx.Value(callKey{}).(*call); ok {
 		e.Context, e.Waited = cl.ctx, cl.waited
-		cl.waited = cl.waited || e.Kind == EventWait
+		cl.waited = cl.waited || e.Kind == observe.EventWait
 	}
 	n.observe(e)
 }
 
 // reportFailure reports an acquisition that ended without a lease.
 func (lk *lock) reportFailure(cl *call, err error) {
-	lk.client.events.observe(Event{
-		Kind: EventFail, Context: cl.ctx, Name: lk.name, Mode: lk.mode(), Waited: cl.waited,
+	lk.client.events.observe(observe.Event{
+		Kind: observe.EventFail, Context: cl.ctx, Name: lk.name, Mode: lk.mode(), Waited: cl.waited,
 		Wait: lk.client.now() - cl.start, Err: err,
 	})
 }

@@ -13,79 +13,48 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Option is an option of every kind. These are the options, and the kinds that take them:
+// Option is an option of every kind. These are all options, and the kinds that take them:
 //
 //	TTL, NoRenewal, MaxRenewals, MaxHold, MaxWait,
-//	Tags, WaitReplicas, WaitAOF                     every kind
-//	BreakDeadlock                                   every kind but Periodic
-//	Tries                                           every kind but Periodic and MultiMutex
-//	Reentrant, Owner, MinHold                       Mutex
-//	ReadTTL                                         RWMutex
-//	StartAt, RetryOnError                           Periodic
+//	Tags, WaitReplicas, WaitAOF      Option          every kind
+//	Tries, BreakDeadlock             LockOption      every kind but Periodic
+//	Reentrant, Owner, MinHold        MutexOption     Mutex
+//	ReadTTL                          RWMutexOption   RWMutex
+//	StartAt, RetryOnError            PeriodicOption  Periodic
 //
 // An option has the type of the kinds for which it has a meaning. With another
 // kind it does not compile. If a value cannot work, or if two options
 // contradict each other, the first use of the lock returns an [ErrInvalid]. It sends nothing.
 type Option interface {
-	MutexOption
-	RWMutexOption
-	SemaphoreOption
-	MultiMutexOption
+	LockOption
 	PeriodicOption
-	ElectionOption
 }
 
-// MutexOption is an option of [Client.Mutex], see [Option].
+// LockOption is an option of every kind of lock: [Client.Mutex], [Client.RWMutex], [Client.Semaphore],
+// [Client.MultiMutex] and [Client.Election]. Every [Option] is one, and so are [Tries] and [BreakDeadlock].
+// With a MultiMutex it applies to each of the locks.
+type LockOption interface {
+	MutexOption
+	RWMutexOption
+	forEveryLock()
+}
+
+// MutexOption is an option of [Client.Mutex]: every [LockOption], [Reentrant], [Owner] and [MinHold].
 type MutexOption interface {
 	set(*lockOptions) error
 	forMutex()
 }
 
-// RWMutexOption is an option of [Client.RWMutex], see [Option].
+// RWMutexOption is an option of [Client.RWMutex]: every [LockOption], and [ReadTTL].
 type RWMutexOption interface {
 	set(*lockOptions) error
 	forRWMutex()
 }
 
-// SemaphoreOption is an option of [Client.Semaphore], see [Option].
-type SemaphoreOption interface {
-	set(*lockOptions) error
-	forSemaphore()
-}
-
-// MultiMutexOption is an option of [Client.MultiMutex], see [Option]. It applies to each of the locks.
-type MultiMutexOption interface {
-	set(*lockOptions) error
-	forMultiMutex()
-}
-
-// PeriodicOption is an option of [Client.Periodic], see [Option].
+// PeriodicOption is an option of [Client.Periodic]: every [Option], [StartAt] and [RetryOnError].
 type PeriodicOption interface {
 	set(*lockOptions) error
 	forPeriodic()
-}
-
-// ElectionOption is an option of [Client.Election], see [Option].
-type ElectionOption interface {
-	set(*lockOptions) error
-	forElection()
-}
-
-// LockOption is an option of every kind that acquires one lock in one call, see [Option].
-type LockOption interface {
-	MutexOption
-	RWMutexOption
-	SemaphoreOption
-	ElectionOption
-}
-
-// QueueOption is an option of every kind that waits in a queue, see [Option].
-type QueueOption interface {
-	MutexOption
-	RWMutexOption
-	SemaphoreOption
-	MultiMutexOption
-	ElectionOption
 }
 
 // setting is the effect of an option. The types around it say for which kinds the option
@@ -110,17 +79,11 @@ type lockOption struct{ setting }
 
 func (lockOption) forMutex()     {}
 func (lockOption) forRWMutex()   {}
-func (lockOption) forSemaphore() {}
-func (lockOption) forElection()  {}
-
-type queueOption struct{ lockOption }
-
-func (queueOption) forMultiMutex() {}
+func (lockOption) forEveryLock() {}
 
 type anyOption struct{ lockOption }
 
-func (anyOption) forMultiMutex() {}
-func (anyOption) forPeriodic()   {}
+func (anyOption) forPeriodic() {}
 
 func anyKind(s setting) Option { return anyOption{lockOption{s}} }
 
@@ -230,7 +193,7 @@ func MaxWait(d time.Duration) Option {
 // permitted: Lock detects that, and polls.
 //
 // n is at least 1, and interval is from 1 ms to 365 days. Tries and [MaxWait] exclude each
-// other. For Mutex, RWMutex, Semaphore and Election.
+// other. For every kind but Periodic, which does not wait in a queue.
 func Tries(n int, interval time.Duration) LockOption {
 	return lockOption{func(o *lockOptions) error {
 		switch {
@@ -369,7 +332,7 @@ func Owner(name string) MutexOption {
 // its leases. Only then does the deadlock count. So it takes about half of the TTL to find one.
 // A process that has died is in no deadlock, nor is a call that has ended. Without
 // BreakDeadlock, a call in a deadlock goes on waiting, and the deadlock is still reported: by
-// an [EventDeadlock], and to the logger.
+// an observe.EventDeadlock, and to the logger.
 //
 // If a goroutine waits under a lease, the library assumes that nobody releases that lease
 // before the wait has ended. Two calls that see different parts of several deadlocks at the
@@ -382,11 +345,11 @@ func Owner(name string) MutexOption {
 //
 // It costs nothing while a lock is free. For every kind but Periodic, which does not wait in a
 // queue.
-func BreakDeadlock() QueueOption {
-	return queueOption{lockOption{func(o *lockOptions) error {
+func BreakDeadlock() LockOption {
+	return lockOption{func(o *lockOptions) error {
 		o.breaksDeadlock = true
 		return nil
-	}}}
+	}}
 }
 
 const (

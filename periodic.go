@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -287,7 +288,7 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 		return RunResult{HolderID: h.attemptID()}, nil, err
 	}
 	result.Ran, result.HolderID, result.Token = true, h.attemptID(), l.Token()
-	c.events.tellGrant(l.state, Event{Wait: c.now() - told.start})
+	c.events.tellGrant(l.state, observe.Event{Wait: c.now() - told.start})
 	return result, l, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // refusedPause is the pause after a refused subscription. Permissions and proxies can
@@ -90,5 +91,5 @@ func (lk *lock) reportPushUnavailable(why error) {
 	}
 	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll, which is slower and does not keep their order",
 		"error", why, "hint", Hint(why))
-	c.events.observe(Event{Kind: EventPushUnavailable, Name: lk.name, Mode: lk.mode(), Err: why})
+	c.events.observe(observe.Event{Kind: observe.EventPushUnavailable, Name: lk.name, Mode: lk.mode(), Err: why})
 }

@@ -7,23 +7,24 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // acquireShared acquires the lock as a reader: under a lease of the same call chain, or
 // together with the readers of this process, or from the server.
-func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, observe.Wake, error) {
 	c := lk.client
 	if l, err := lk.readUnder(ctx, parent, try); l != nil || err != nil {
-		return l, WakeNone, err
+		return l, observe.WakeNone, err
 	}
 	if !lk.shares() {
 		return lk.readAlone(ctx, parent, try)
 	}
-	wake := WakeNone
+	wake := observe.WakeNone
 	for {
 		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Shared, lk, try)
 		if turn.Waited {
-			wake = WakeLocal
+			wake = observe.WakeLocal
 		}
 		switch {
 		case err != nil:
@@ -52,19 +53,19 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, Wa
 
 // readFirst asks the server for all readers of this process. The caller has the turn, and
 // readFirst gives the turn up. The new hold has a reservation for the caller.
-func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, Wake, error) {
+func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold, observe.Wake, error) {
 	do := turn.Do
 	if do == localqueue.Check {
 		if do = turn.Hold.renewAndDecide(ctx); do == localqueue.Share && turn.Hold.reserve() {
 			turn.Share(turn.Hold)
-			return turn.Hold, WakeNone, nil
+			return turn.Hold, observe.WakeNone, nil
 		}
 	}
 	// A reader that knows of a waiter joins the wait queue at once. Otherwise the first
 	// request only tries, because goroutines that only try wait for its answer.
 	retry := &retries{c: lk.client, lock: lk, try: true}
 	var h *hold
-	var w Wake
+	var w observe.Wake
 	var err error
 	if try || do != localqueue.Wait {
 		h, w, err = lk.runAttempt(ctx, retry)
@@ -102,7 +103,7 @@ func (h *hold) renewAndDecide(ctx context.Context) localqueue.Decision {
 }
 
 // readAlone acquires a hold that this process does not share.
-func (lk *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, Wake, error) {
+func (lk *lock) readAlone(ctx, parent context.Context, try bool) (*Lease, observe.Wake, error) {
 	h, w, err := lk.runAttempt(ctx, &retries{c: lk.client, lock: lk, try: try})
 	if err != nil {
 		return nil, w, err

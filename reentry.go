@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // reentries are the re-entries beside a first lease, the root, whose state stores them. The
@@ -56,7 +57,7 @@ func (ls *leaseState) reenter(parent context.Context) (*Lease, error) {
 	if err := root.addReentry(inner); err != nil { // it may have ended since
 		return nil, errorf("holdfast: lock %q: %w", h.lock.name, err)
 	}
-	h.lock.client.events.tellGrant(inner, Event{})
+	h.lock.client.events.tellGrant(inner, observe.Event{})
 	return inner.handle(), nil
 }
 

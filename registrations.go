@@ -47,12 +47,13 @@ func (s reports) tags(attempt string) map[string]string {
 	return wire.ParseTags(s[wire.Client(attempt)].notes[wire.TagsField(wire.NumberOf(attempt))])
 }
 
-func (s reports) waits(attempt string) (list []LeaseWait) {
+func (s reports) waits(lock, attempt string) (list []WaitInfo) {
 	notes, number := s[wire.Client(attempt)].notes, wire.NumberOf(attempt)
 	for _, field := range []string{wire.WaitsField(number), wire.InnerField(number)} {
 		for _, w := range wire.ParseWaits(notes[field]) {
-			wait := LeaseWait{
-				Name: w.Name, HolderID: w.ID, Since: w.Since, Breaks: w.Breaks, id: w.ID, repeats: w.Repeats,
+			wait := WaitInfo{
+				Name: w.Name, Holds: lock, HolderID: w.ID, ClientID: wire.Client(attempt), Client: s.client(attempt),
+				Since: w.Since, Breaks: w.Breaks, id: w.ID, repeats: w.Repeats,
 			}
 			if _, local := wire.LocalClient(w.ID); local {
 				wait.HolderID = ""

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -65,8 +66,8 @@ func (h *hold) renewed(r renewer.Report) {
 		h.more().failed = r.Err
 	}
 	h.mu.Unlock()
-	c.events.tell(news{hold: h, event: Event{
-		Kind: EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attemptID(), Waiters: r.Waiting,
+	c.events.tell(news{hold: h, event: observe.Event{
+		Kind: observe.EventRenew, Name: h.lock.name, Mode: h.lock.mode(), HolderID: h.attemptID(), Waiters: r.Waiting,
 		Lag: max(r.Lag, 0), Remaining: r.Remaining, TTL: r.TTL, Err: r.Err,
 	}})
 }

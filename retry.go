@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -88,7 +89,7 @@ func (r *retries) ended(ctx context.Context, err error) error {
 // report reports that a call waits for the server.
 func (r *retries) report(ctx context.Context, err error) {
 	c := r.c
-	r.lock.reportEvent(ctx, Event{Kind: EventAway, Err: err})
+	r.lock.reportEvent(ctx, observe.Event{Kind: observe.EventAway, Err: err})
 	now, told := int64(c.now()), c.awayLoggedAt.Load()
 	if told != 0 && now-told < int64(tellAgain) || !c.awayLoggedAt.CompareAndSwap(told, now) {
 		return

@@ -21,7 +21,7 @@ import (
 // changes it at any time.
 type Semaphore struct {
 	lock  lock
-	limit atomic.Int64
+	limit atomic.Int64 // what this Semaphore sends with its requests
 }
 
 // maxLimit keeps the arithmetic exact for clients and servers.
@@ -29,7 +29,7 @@ const maxLimit = 1<<31 - 1
 
 // Semaphore names a semaphore with that many permits, see [Client.Mutex]. If limit is below
 // 1, the first use returns an [ErrInvalid].
-func (c *Client) Semaphore(name string, limit int, options ...SemaphoreOption) *Semaphore {
+func (c *Client) Semaphore(name string, limit int, options ...LockOption) *Semaphore {
 	chosen, err := choose(c, name, lockOptions{want: wire.Permits(1, limit)}, options)
 	s := &Semaphore{lock: newLock(c, name, chosen, cmp.Or(err, checkLimit(limit)))}
 	s.limit.Store(int64(limit))
@@ -45,9 +45,6 @@ func checkLimit(limit int) error {
 
 // Name returns the semaphore's name.
 func (s *Semaphore) Name() string { return s.lock.name }
-
-// Limit returns the limit that this Semaphore sends with its requests.
-func (s *Semaphore) Limit() int { return int(s.limit.Load()) }
 
 // Acquire acquires n permits and returns one lease of all of them. It waits like
 // [Mutex.Lock].
@@ -95,7 +92,7 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 
 // permits returns the lock for one acquisition of n permits.
 func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
-	lk, limit := s.lock, s.Limit()
+	lk, limit := s.lock, int(s.limit.Load())
 	switch {
 	case lk.err != nil:
 		return nil, lk.err
@@ -174,7 +171,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, wrap("inspecting", lk.name, err)
 	}
-	free := s.Limit()
+	free := int(s.limit.Load())
 	if r.Limit > 0 {
 		free = r.Limit
 	}

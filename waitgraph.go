@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -11,15 +12,30 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// LeaseWait is a wait of code that holds a lease, as its client reports it.
-type LeaseWait struct {
-	Name     string    // the lock that is waited for
-	HolderID string    // the attempt that waits; empty if it waits for another goroutine of its process
-	Since    time.Time // by the client's clock
-	Breaks   bool      // it has the option BreakDeadlock
+// WaitInfo is a wait of code that holds a lock: one that its client reports ([Holder.WaitsFor]), or one of
+// a deadlock ([DeadlockError], [Deadlocks]).
+type WaitInfo struct {
+	Name     string      // the lock that is waited for
+	Holds    string      // a lock that the same call chain holds; empty if it is only in a queue in front of others
+	HolderID string      // the attempt that waits; empty if it waits for another goroutine of its process
+	ClientID string      // the client's ID
+	Client   *ClientInfo // nil if the client has not registered
+	Since    time.Time   // of a report, by the client's clock; of a wait in a queue, by the server's
+	Breaks   bool        // it has the option BreakDeadlock
 
 	id      string // also of a wait inside a process
 	repeats uint64 // how often the client has said so again
+}
+
+func (w WaitInfo) String() string {
+	who := "client " + w.ClientID
+	if w.Client != nil {
+		who = w.Client.String()
+	}
+	if w.Holds == "" {
+		return fmt.Sprintf("%s waits for %q", who, w.Name)
+	}
+	return fmt.Sprintf("%s holds %q and waits for %q", who, w.Holds, w.Name)
 }
 
 // Deadlocks finds the deadlocks among the states of locks, as [Client.List] yields them or
@@ -29,8 +45,8 @@ type LeaseWait struct {
 // The states were read at different moments, and a client reports its waits with a delay. So a
 // deadlock that Deadlocks finds may be over. If states that were read some seconds later show
 // it again, the deadlock is most likely real. A waiting call needs more proof than this before
-// it reports an [EventDeadlock]. [BreakDeadlock] says which deadlocks can be seen.
-func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
+// it reports an observe.EventDeadlock. [BreakDeadlock] says which deadlocks can be seen.
+func Deadlocks(locks []LockInfo) (found [][]WaitInfo) {
 	g := graphOf(locks, func(waitsfor.Edge) bool { return true })
 	for _, k := range g.nodes.Knots() {
 		found = append(found, g.cycle(k))
@@ -41,19 +57,14 @@ func Deadlocks(locks []LockInfo) (found [][]DeadlockWait) {
 // waitGraph is the waits-for graph of several locks.
 type waitGraph struct {
 	nodes  waitsfor.Graph
-	waits  map[waitsfor.ID]graphWait
+	waits  map[waitsfor.ID]WaitInfo
 	proven func(waitsfor.Edge) bool // see [waitsfor.Edge]
-}
-
-type graphWait struct {
-	DeadlockWait
-	since time.Time
 }
 
 // graphOf makes the graph of what is proven. A hold ends after the waits of code that holds it.
 // A waiter is granted after the holders and the waiters in front of it.
 func graphOf(locks []LockInfo, proven func(waitsfor.Edge) bool) waitGraph {
-	g := waitGraph{nodes: waitsfor.Graph{}, waits: map[waitsfor.ID]graphWait{}, proven: proven}
+	g := waitGraph{nodes: waitsfor.Graph{}, waits: map[waitsfor.ID]WaitInfo{}, proven: proven}
 	byName := make(map[string]*LockInfo, len(locks))
 	alive := make(map[waitsfor.ID]bool) // waiters of which their clients speak
 	for i := range locks {
@@ -132,9 +143,9 @@ func (g *waitGraph) addWaiters(info *LockInfo, alive map[waitsfor.ID]bool) {
 			}
 		}
 		g.nodes[id] = n
-		g.waits[id] = graphWait{DeadlockWait{
-			Name: info.Name, HolderID: w.HolderID, ClientID: w.ClientID, Client: w.Client,
-		}, w.Since}
+		g.waits[id] = WaitInfo{
+			Name: info.Name, HolderID: w.HolderID, ClientID: w.ClientID, Client: w.Client, Since: w.Since,
+		}
 	}
 }
 
@@ -156,7 +167,7 @@ func (g *waitGraph) addHolder(name string, h Holder, byName map[string]*LockInfo
 			continue // it is over, or the state of that lock is not among these
 		}
 		if known.Breaks = w.Breaks; known.HolderID == "" {
-			known.since = w.Since
+			known.Since = w.Since
 		}
 		g.waits[id] = known
 		n.Needs = append(n.Needs, id)
@@ -168,7 +179,7 @@ func (g *waitGraph) addHolder(name string, h Holder, byName map[string]*LockInfo
 
 // addLocal adds a wait for another goroutine of the client: for the one that holds the lock,
 // or for the one that waits at the server.
-func (g *waitGraph) addLocal(id waitsfor.ID, client string, w LeaseWait, h Holder, info *LockInfo) {
+func (g *waitGraph) addLocal(id waitsfor.ID, client string, w WaitInfo, h Holder, info *LockInfo) {
 	if _, known := g.waits[id]; known || info == nil {
 		return
 	}
@@ -184,7 +195,7 @@ func (g *waitGraph) addLocal(id waitsfor.ID, client string, w LeaseWait, h Holde
 		}
 	}
 	g.nodes[id] = n
-	g.waits[id] = graphWait{DeadlockWait: DeadlockWait{Name: w.Name, ClientID: client}}
+	g.waits[id] = WaitInfo{Name: w.Name, ClientID: client}
 	if client == h.ClientID {
 		known := g.waits[id]
 		known.Client = h.Client
@@ -193,7 +204,7 @@ func (g *waitGraph) addLocal(id waitsfor.ID, client string, w LeaseWait, h Holde
 }
 
 // cycle describes the cycle of a knot. It begins with the first wait in it.
-func (g *waitGraph) cycle(k waitsfor.Knot) (list []DeadlockWait) {
+func (g *waitGraph) cycle(k waitsfor.Knot) (list []WaitInfo) {
 	for i, id := range k.Cycle {
 		w, waits := g.waits[id]
 		if !waits {
@@ -203,7 +214,7 @@ func (g *waitGraph) cycle(k waitsfor.Knot) (list []DeadlockWait) {
 		if _, queued := g.waits[before]; !queued {
 			w.Holds = before.Lock
 		}
-		list = append(list, w.DeadlockWait)
+		list = append(list, w)
 	}
 	return list
 }
@@ -213,7 +224,7 @@ func (g *waitGraph) cycle(k waitsfor.Knot) (list []DeadlockWait) {
 func (g *waitGraph) victim(k waitsfor.Knot) (chosen waitsfor.ID, found bool) {
 	for _, id := range k.Members { // in order, so that a tie has one winner
 		w, waits := g.waits[id]
-		if waits && w.Breaks && (!found || w.since.After(g.waits[chosen].since)) {
+		if waits && w.Breaks && (!found || w.Since.After(g.waits[chosen].Since)) {
 			chosen, found = id, true
 		}
 	}

@@ -3,14 +3,14 @@ package bench
 import (
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // queue is told of each attempt that begins to wait at the server.
 type queue struct{ here chan struct{} }
 
-func (q *queue) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventWait && !e.Local {
+func (q *queue) Observe(e observe.Event) {
+	if e.Kind == observe.EventWait && !e.Local {
 		q.here <- struct{}{}
 	}
 }
@@ -20,15 +20,15 @@ type counter struct {
 	pushed, otherwise, renewed, lost atomic.Int64
 }
 
-func (c *counter) Observe(e holdfast.Event) {
+func (c *counter) Observe(e observe.Event) {
 	switch {
-	case e.Kind == holdfast.EventWake && e.Wake == holdfast.WakePush:
+	case e.Kind == observe.EventWake && e.Wake == observe.WakePush:
 		c.pushed.Add(1)
-	case e.Kind == holdfast.EventWake:
+	case e.Kind == observe.EventWake:
 		c.otherwise.Add(1)
-	case e.Kind == holdfast.EventRenew && e.Err == nil:
+	case e.Kind == observe.EventRenew && e.Err == nil:
 		c.renewed.Add(1)
-	case e.Kind == holdfast.EventLost:
+	case e.Kind == observe.EventLost:
 		c.lost.Add(1)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // patience is the longest wait for an event.
@@ -119,9 +120,9 @@ func (r *rig) awaitAnnounced(t *testing.T, n int) {
 }
 
 // both passes events to two observers.
-type both [2]holdfast.Observer
+type both [2]observe.Observer
 
-func (o both) Observe(e holdfast.Event) {
+func (o both) Observe(e observe.Event) {
 	o[0].Observe(e)
 	o[1].Observe(e)
 }

@@ -122,7 +122,7 @@ func (w *holder) over(b *testing.B) (at time.Duration, lost int) {
 func renewedSince(leases []*holdfast.Lease, began, ttl time.Duration) (at time.Duration, lost int) {
 	since := time.Now().Add(leasetime.Deadline(began, ttl) - crew.Mono())
 	for _, l := range leases {
-		for l.Err() == nil && l.Deadline().Before(since) {
+		for l.Err() == nil && time.Now().Add(l.Remaining()).Before(since) {
 			crew.Wait(time.Millisecond)
 		}
 		if l.Err() != nil {

@@ -16,24 +16,27 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // takers are all ways to wait for the lock "a", which another client holds.
-func takers(c *holdfast.Client, options ...holdfast.Option) map[string]func(context.Context) (*holdfast.Lease, error) {
+func takers(
+	c *holdfast.Client, options ...holdfast.LockOption,
+) map[string]func(context.Context) (*holdfast.Lease, error) {
 	return map[string]func(context.Context) (*holdfast.Lease, error){
 		"Mutex":   c.Mutex("a", each[holdfast.MutexOption](options)...).Lock,
 		"RWMutex": c.RWMutex("a", each[holdfast.RWMutexOption](options)...).Lock,
 		"RLock":   c.RWMutex("a", each[holdfast.RWMutexOption](options)...).RLock,
 		"permits": func(ctx context.Context) (*holdfast.Lease, error) {
-			return c.Semaphore("a", 3, each[holdfast.SemaphoreOption](options)...).Acquire(ctx, 2)
+			return c.Semaphore("a", 3, options...).Acquire(ctx, 2)
 		},
 		"All": func(ctx context.Context) (*holdfast.Lease, error) {
-			l, err := c.MultiMutex([]string{"0", "a", "b"}, each[holdfast.MultiMutexOption](options)...).Lock(ctx)
+			l, err := c.MultiMutex([]string{"0", "a", "b"}, options...).Lock(ctx)
 			return nil, errors.Join(err, releaseIf(ctx, l))
 		},
 		"Campaign": func(ctx context.Context) (*holdfast.Lease, error) {
-			_, err := c.Election("a", each[holdfast.ElectionOption](options)...).Campaign(ctx, "me")
+			_, err := c.Election("a", options...).Campaign(ctx, "me")
 			return nil, err
 		},
 	}
@@ -86,9 +89,10 @@ func nilClient(t *testing.T) *holdfast.Client {
 
 // A call that waits has a time limit. Until then it also waits for an unreachable server.
 func TestACallThatWaitsOutlastsAServerThatIsAwayWhenItArrives(t *testing.T) {
-	patience := map[string][]holdfast.Option{
+	patience := map[string][]holdfast.LockOption{
 		"until the context ends": nil,
 		"Wait":                   {holdfast.MaxWait(20 * time.Second)},
+		"Tries":                  {holdfast.Tries(40, 500*time.Millisecond)},
 	}
 	for kind := range takers(nilClient(t)) {
 		for name, begin := range outages {
@@ -111,17 +115,6 @@ func TestACallThatWaitsOutlastsAServerThatIsAwayWhenItArrives(t *testing.T) {
 	}
 }
 
-func TestTriesOutlastAServerThatIsAway(t *testing.T) {
-	for name, begin := range outages {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			back := begin(w)
-			time.AfterFunc(5*time.Second, back)
-			l := must(t, w.client().Mutex("a", holdfast.Tries(40, 500*time.Millisecond)).Lock)
-			release(t, l)
-		})
-	}
-}
-
 // A wait may end while no server answers. It then ends like any other wait, and its error
 // says why the server did not answer.
 func TestAWaitForAnUnreachableServerReportsItsError(t *testing.T) {
@@ -140,17 +133,19 @@ func TestAWaitForAnUnreachableServerReportsItsError(t *testing.T) {
 }
 
 func TestTriesThatEndWhileTheServerIsAwayReportItsError(t *testing.T) {
-	for name, begin := range outages {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			c := w.client()
-			release(t, mustLock(t, c.Mutex("warm"))) // so that a try sends no preflight
-			back := begin(w)
-			defer back()
-			start := time.Now()
-			_, err := c.Mutex("a", holdfast.Tries(3, 50*time.Millisecond)).Lock(t.Context())
-			held := wantHeld(t, err, time.Since(start))
-			assert.True(t, held.Err != nil && held.Tries == 3, "%+v", held)
-		})
+	for kind := range takers(nilClient(t)) {
+		for name, begin := range outages {
+			runBubble(t, kind+"/"+name, func(t *testing.T, w *world) {
+				c := w.client()
+				release(t, mustLock(t, c.Mutex("warm"))) // so that a try sends no preflight
+				back := begin(w)
+				defer back()
+				start := time.Now()
+				_, err := takers(c, holdfast.Tries(3, 50*time.Millisecond))[kind](t.Context())
+				held := wantHeld(t, err, time.Since(start))
+				assert.True(t, held.Err != nil && held.Tries == 3, "%+v", held)
+			})
+		}
 	}
 }
 
@@ -212,7 +207,7 @@ func TestALoopOutlastsWhatEndsASingleCall(t *testing.T) {
 				assert.Is(t, err, context.DeadlineExceeded)
 				assert.Equal(t, runs, 1, "runs")
 				assert.AtMost(t, late, 3*time.Second, "after the fault had ended, it took")
-				assert.Equal(t, len(seen.all(holdfast.EventAway)), 1, "reports of a server that is away")
+				assert.Equal(t, len(seen.all(observe.EventAway)), 1, "reports of a server that is away")
 			})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -418,8 +419,8 @@ func (s *labelSets) check() {
 	}
 }
 
-// Observe implements [holdfast.Observer].
-func (s *labelSets) Observe(holdfast.Event) { s.check() }
+// Observe implements [observe.Observer].
+func (s *labelSets) Observe(observe.Event) { s.check() }
 
 // checkingStore checks the labels while a subscription is made.
 type checkingStore struct {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -111,12 +112,12 @@ func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
 		<-one.held // it has y now
 		close(release)
 		assert.NoError(t, one.end(t))
-		for _, e := range rec.all(holdfast.EventDeadlock) {
+		for _, e := range rec.all(observe.EventDeadlock) {
 			wantDeadlock(t, e.Err, "y", "x")
 			assert.True(t, e.Name == "y" && e.Mode == "exclusive" && e.HolderID != "" && e.Wait >= ttl/3,
 				"want the call that waited for y, got %+v", e)
 		}
-		assert.AtMost(t, len(rec.all(holdfast.EventDeadlock)), 1, "events")
+		assert.AtMost(t, len(rec.all(observe.EventDeadlock)), 1, "events")
 		synctest.Wait()
 	})
 }
@@ -132,12 +133,13 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		two := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		assert.Equal(t, len(rec.all(holdfast.EventDeadlock)), 2, "events")
+		assert.Equal(t, len(rec.all(observe.EventDeadlock)), 2, "events")
 		n := strings.Count(text.String(), "deadlock: calls are waiting for each other")
 		assert.True(t, n == 2 && strings.Contains(text.String(), "same order everywhere"), "%d lines: %s", n, text)
 		s := w.state("x")
 		waits := s.Holders[0].WaitsFor
-		assert.True(t, len(waits) == 1 && waits[0].Name == "y" && waits[0].HolderID != "", "%+v", waits)
+		assert.True(t, len(waits) == 1 && waits[0].Name == "y" && waits[0].Holds == "x" && waits[0].HolderID != "" &&
+			waits[0].ClientID == s.Holders[0].ClientID, "%+v", waits)
 		found := holdfast.Deadlocks([]holdfast.LockInfo{s, w.state("y")})
 		assert.True(t, len(found) == 1 && len(found[0]) == 2, "%v", found)
 		found = holdfast.Deadlocks([]holdfast.LockInfo{s})
@@ -150,7 +152,7 @@ func TestADeadlockThatNobodyBreaksIsReportedOnce(t *testing.T) {
 		}
 		close(release)
 		assert.NoError(t, two.end(t))
-		assert.Equal(t, len(rec.all(holdfast.EventDeadlock)), 2, "events after its end")
+		assert.Equal(t, len(rec.all(observe.EventDeadlock)), 2, "events after its end")
 	})
 }
 
@@ -269,7 +271,7 @@ func TestWhatIsNoDeadlock(t *testing.T) {
 		for _, each := range []*chain{works, one, two, three} {
 			assert.NoError(t, each.end(t))
 		}
-		events := rec.all(holdfast.EventDeadlock)
+		events := rec.all(observe.EventDeadlock)
 		assert.True(t, events == nil, "%+v", events)
 	})
 }
@@ -291,7 +293,7 @@ func TestADeadlockThatDissolvesIsNotReported(t *testing.T) {
 			close(release)
 			err = one.end(t)
 			assert.True(t, err == nil, "limit %v: %v", limit, err)
-			events := rec.all(holdfast.EventDeadlock)
+			events := rec.all(observe.EventDeadlock)
 			assert.True(t, events == nil, "limit %v: %+v", limit, events)
 		})
 	}
@@ -388,7 +390,7 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 // wantNoDeadlock asserts that nobody has reported one.
 func wantNoDeadlock(t *testing.T, rec *recorder) {
 	t.Helper()
-	for _, e := range rec.all(holdfast.EventDeadlock) {
+	for _, e := range rec.all(observe.EventDeadlock) {
 		t.Errorf("%v", e.Err)
 	}
 }
@@ -676,7 +678,7 @@ func anyKind(c *holdfast.Client, r *rand.Rand, n int) locker {
 	options := []any{breaks, holdfast.MaxWait(wait)}
 	switch {
 	case n == 3:
-		s := c.Semaphore(name, 3, each[holdfast.SemaphoreOption](options)...)
+		s := c.Semaphore(name, 3, each[holdfast.LockOption](options)...)
 		return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 1+r.IntN(3)) }
 	case n == 2:
 		return c.Mutex(name, each[holdfast.MutexOption](options)...).Lock

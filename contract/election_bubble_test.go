@@ -251,8 +251,8 @@ func (s *sightings) want(t *testing.T, want ...string) {
 	assert.True(t, fmt.Sprint(s.list) == fmt.Sprint(want), "saw %v, want %v", s.list, want)
 }
 
-// observe follows an election until the sightings are stopped.
-func observe(t *testing.T, e *holdfast.Election) *sightings {
+// follow observes an election until the sightings are stopped.
+func follow(t *testing.T, e *holdfast.Election) *sightings {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &sightings{cancel: cancel, ended: make(chan struct{})}
 	go func() {
@@ -286,11 +286,11 @@ func (s *sightings) stop() {
 func TestAnObserverIsToldOfEveryChangeAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		eye := w.client()
-		first := observe(t, eye.Election("e"))
+		first := follow(t, eye.Election("e"))
 		first.want(t, "-")
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		first.want(t, "-", "one")
-		second := observe(t, eye.Election("e"))
+		second := follow(t, eye.Election("e"))
 		assert.Must(t, lead.Proclaim(t.Context(), "one more"))
 		first.want(t, "-", "one", "one more")
 		second.want(t, "one", "one more")
@@ -314,7 +314,7 @@ func TestAnObserverSeesACrashWhenTheLeaseExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		_ = mustCampaign(t, c.Election("e"), "one")
-		seen := observe(t, w.client().Election("e"))
+		seen := follow(t, w.client().Election("e"))
 		time.Sleep(time.Hour)
 		asked := w.net.count("read_leader")
 		assert.AtMost(t, asked, 200, "looks in an hour")
@@ -330,7 +330,7 @@ func TestAnObserverSeesACrashWhenTheLeaseExpires(t *testing.T) {
 
 func TestALostPushDelaysAnObserverByAtMostALease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		seen := observe(t, w.client().Election("e"))
+		seen := follow(t, w.client().Election("e"))
 		w.DropPushes(-1)
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		seen.want(t, "-")
@@ -350,7 +350,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		c := w.client()
-		seen := observe(t, c.Election("e"))
+		seen := follow(t, c.Election("e"))
 		broken := only("read_leader", -1, errLink)
 		w.FailRequest(broken)
 		time.Sleep(10 * time.Minute)
@@ -361,7 +361,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 		seen.stop()
 
 		w.FailRequest(broken)
-		seen = observe(t, c.Election("e"))
+		seen = follow(t, c.Election("e"))
 		seen.want(t, "?")
 		w.FailRequest(func(string, []string) error {
 			return &holdfast.ServerError{Code: "NOPERM", Message: "NOPERM no"}
@@ -369,7 +369,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 		<-seen.ended
 		seen.want(t, "?", "end")
 		w.FailRequest(nil)
-		seen = observe(t, c.Election("e"))
+		seen = follow(t, c.Election("e"))
 		assert.NoError(t, c.Close(t.Context()))
 		<-seen.ended
 		seen.want(t, "one", "end")
@@ -383,7 +383,7 @@ func TestAnObserverIsToldWhenTheLeaderIsUnknown(t *testing.T) {
 func TestWithoutASubscriptionAnObserverPolls(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, _ := w.pushlessClient(errNoPerm, holdfast.Config{})
-		seen := observe(t, c.Election("e"))
+		seen := follow(t, c.Election("e"))
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		time.Sleep(ttl/3 + 100*time.Millisecond)
 		seen.want(t, "-", "one")
@@ -431,7 +431,7 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 		})
 		candidate := w.client()
 		first := mustCampaign(t, candidate.Election("e"), "one")
-		seen := observe(t, c.Election("e"))
+		seen := follow(t, c.Election("e"))
 		resign(t, first)
 		synctest.Wait()
 		second := mustCampaign(t, candidate.Election("e"), "two")
@@ -456,7 +456,7 @@ func TestAnObserverIsNotToldOfAnEarlierLeaderAgain(t *testing.T) {
 func TestAnObserverIsNotToldOfAShortAbsenceOfTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
-		seen := observe(t, w.client().Election("e"))
+		seen := follow(t, w.client().Election("e"))
 		w.FailRequest(only("read_leader", 3, errLink))
 		assert.Must(t, lead.Proclaim(t.Context(), "two"))
 		time.Sleep(ttl / 3)

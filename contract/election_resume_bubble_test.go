@@ -15,7 +15,7 @@ import (
 )
 
 // crashed is a leadership whose process has died: nobody renews it, and nobody releases it.
-func crashed(t *testing.T, w *world, value string, options ...holdfast.ElectionOption) *holdfast.Leadership {
+func crashed(t *testing.T, w *world, value string, options ...holdfast.LockOption) *holdfast.Leadership {
 	t.Helper()
 	c := w.client()
 	l := mustCampaign(t, c.Election("e", options...), value)

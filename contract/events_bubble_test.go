@@ -18,16 +18,17 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 	observing "github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // story returns events as one line.
-func story(events []holdfast.Event) string {
+func story(events []observe.Event) string {
 	var words []string
 	for _, e := range events {
 		word := e.Kind.String()
-		if e.Wake != holdfast.WakeNone {
+		if e.Wake != observe.WakeNone {
 			word += "/" + e.Wake.String()
 		}
 		if e.Local {
@@ -82,7 +83,7 @@ func TestTheObserverIsToldAWholeLife(t *testing.T) {
 }
 
 // ends are the events that end a grant.
-var ends = []holdfast.EventKind{holdfast.EventRelease, holdfast.EventLost, holdfast.EventLeak}
+var ends = []observe.EventKind{observe.EventRelease, observe.EventLost, observe.EventLeak}
 
 func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -114,7 +115,7 @@ func TestEveryGrantIsFollowedByOneEnd(t *testing.T) {
 		for _, e := range events.all(ends...) {
 			count[e.Name]++
 		}
-		for _, e := range events.all(holdfast.EventGrant) {
+		for _, e := range events.all(observe.EventGrant) {
 			assert.Equal(t, count[e.Name], 1, "ends of %q", e.Name)
 		}
 	})
@@ -149,25 +150,25 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 		assert.Must(t, err)
 		release(t, r)
 
-		if n := len(events.all(holdfast.EventWait)); n < 3 {
+		if n := len(events.all(observe.EventWait)); n < 3 {
 			t.Errorf("%d waits: %s", n, story(events.all()))
 		}
 		var waited []bool
 		begun := map[uint64]string{}
 		for _, e := range events.all() {
-			if e.Kind != holdfast.EventRenew && (e.Context == nil || e.Context.Value(traceKey{}) != "trace") {
+			if e.Kind != observe.EventRenew && (e.Context == nil || e.Context.Value(traceKey{}) != "trace") {
 				t.Errorf("%v without the caller's context", e.Kind)
 			}
 			want := map[string]string{"a": "exclusive", "p": "permits", "r": "shared"}[e.Name]
 			assert.True(t, e.Mode == want, "%v of %q: mode %q", e.Kind, e.Name, e.Mode)
 			switch e.Kind {
-			case holdfast.EventWait, holdfast.EventFail:
+			case observe.EventWait, observe.EventFail:
 				waited = append(waited, e.Waited)
-			case holdfast.EventGrant:
+			case observe.EventGrant:
 				_, twice := begun[e.Lease]
-				assert.True(t, !twice && e.Waited == (e.Wake != holdfast.WakeNone), "grant %+v", e)
+				assert.True(t, !twice && e.Waited == (e.Wake != observe.WakeNone), "grant %+v", e)
 				begun[e.Lease] = e.HolderID
-			case holdfast.EventRelease:
+			case observe.EventRelease:
 				assert.Equal(t, begun[e.Lease], e.HolderID, "release %+v after %v", e, begun)
 				delete(begun, e.Lease)
 			default:
@@ -260,10 +261,10 @@ func TestALostLeaseIsLoggedWithoutAnErrorThatIsOver(t *testing.T) {
 }
 
 func TestEventsHaveNames(t *testing.T) {
-	for kind := holdfast.EventWait; kind <= holdfast.EventLeak; kind++ {
+	for kind := observe.EventWait; kind <= observe.EventLeak; kind++ {
 		assert.True(t, kind.String() != "", "event %d has no name", kind)
 	}
-	for wake := holdfast.WakeNone; wake <= holdfast.WakeLocal; wake++ {
+	for wake := observe.WakeNone; wake <= observe.WakeLocal; wake++ {
 		assert.True(t, wake.String() != "", "wake %d has no name", wake)
 	}
 }
@@ -273,17 +274,17 @@ func TestEventsHaveNames(t *testing.T) {
 type blocker struct {
 	recorder
 	slog.Handler
-	blocks func(kind holdfast.EventKind) bool // 0: a log line
+	blocks func(kind observe.EventKind) bool // 0: a log line
 	gate   chan struct{}
 }
 
-func newBlocker(blocks ...holdfast.EventKind) *blocker {
+func newBlocker(blocks ...observe.EventKind) *blocker {
 	b := &blocker{gate: make(chan struct{}), Handler: slog.NewTextHandler(&bytes.Buffer{}, nil)}
-	b.blocks = func(kind holdfast.EventKind) bool { return slices.Contains(blocks, kind) }
+	b.blocks = func(kind observe.EventKind) bool { return slices.Contains(blocks, kind) }
 	return b
 }
 
-func (b *blocker) Observe(e holdfast.Event) {
+func (b *blocker) Observe(e observe.Event) {
 	b.recorder.Observe(e)
 	if b.blocks(e.Kind) {
 		<-b.gate
@@ -304,8 +305,8 @@ func (b *blocker) config() holdfast.Config {
 // A handler that blocks delays neither the end of a context, nor a renewal, nor another
 // loss.
 func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
-	for name, blocks := range map[string]holdfast.EventKind{
-		"log": 0, "loss": holdfast.EventLost, "renewal": holdfast.EventRenew,
+	for name, blocks := range map[string]observe.EventKind{
+		"log": 0, "loss": observe.EventLost, "renewal": observe.EventRenew,
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			const many = 1000 / few
@@ -357,7 +358,7 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 			assert.NoError(t, live.Err())
 			close(b.gate)
 			synctest.Wait()
-			assert.Equal(t, len(b.all(holdfast.EventLost)), many+1, "losses told")
+			assert.Equal(t, len(b.all(observe.EventLost)), many+1, "losses told")
 			release(t, live)
 		})
 	}
@@ -366,8 +367,8 @@ func TestAHandlerThatBlocksDelaysNobody(t *testing.T) {
 // Whatever blocks and for how long: the events of a lease are its grant, its renewals and
 // one end, in this order.
 func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
-	for name, blocks := range map[string][]holdfast.EventKind{
-		"nothing": nil, "log": {0}, "renewal": {holdfast.EventRenew}, "loss": {holdfast.EventLost},
+	for name, blocks := range map[string][]observe.EventKind{
+		"nothing": nil, "log": {0}, "renewal": {observe.EventRenew}, "loss": {observe.EventLost},
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			b := newBlocker(blocks...)
@@ -398,27 +399,27 @@ func TestEventsOfALeaseKeepTheirOrder(t *testing.T) {
 // While the observer still handles the grant of a lease, other events of that lease wait.
 func TestNoEventOfALeaseComesBeforeItsGrant(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		b := newBlocker(holdfast.EventGrant)
+		b := newBlocker(observe.EventGrant)
 		c := w.client(b.config())
 		granted := make(chan *holdfast.Lease, 1)
 		go func() { granted <- mustLock(t, c.Mutex("m")) }()
 		time.Sleep(ttl)
-		if got := b.all(); len(got) != 1 || got[0].Kind != holdfast.EventGrant {
+		if got := b.all(); len(got) != 1 || got[0].Kind != observe.EventGrant {
 			t.Errorf("while the grant was told: %s", story(got))
 		}
 		close(b.gate)
 		l := <-granted
 		synctest.Wait()
-		assert.True(t, len(b.all(holdfast.EventRenew)) != 0, "the renewals from before are told to nobody")
+		assert.True(t, len(b.all(observe.EventRenew)) != 0, "the renewals from before are told to nobody")
 		release(t, l)
 	})
 }
 
 // wantOrder asserts that the events of each holder begin with grants, end with as many
 // ends, and have their renewals in between.
-func wantOrder(t *testing.T, events []holdfast.Event) {
+func wantOrder(t *testing.T, events []observe.Event) {
 	t.Helper()
-	stories := map[string][]holdfast.Event{}
+	stories := map[string][]observe.Event{}
 	for _, e := range events {
 		stories[e.Name] = append(stories[e.Name], e)
 	}
@@ -427,11 +428,11 @@ func wantOrder(t *testing.T, events []holdfast.Event) {
 		grants, ends, renewals := 0, 0, 0
 		for _, e := range stories[name] {
 			switch e.Kind {
-			case holdfast.EventGrant:
+			case observe.EventGrant:
 				grants++
-			case holdfast.EventRelease, holdfast.EventLost:
+			case observe.EventRelease, observe.EventLost:
 				ends++
-			case holdfast.EventRenew:
+			case observe.EventRenew:
 				if renewals++; grants == 0 || ends == leases {
 					t.Errorf("%s: a renewal after %d grants and %d ends: %s", name, grants, ends, story(stories[name]))
 				}
@@ -448,7 +449,7 @@ func wantOrder(t *testing.T, events []holdfast.Event) {
 // Close waits until all events are delivered. For a handler that blocks it waits only a
 // moment.
 func TestCloseDoesNotHangOnAHandler(t *testing.T) {
-	for _, kind := range []holdfast.EventKind{0, holdfast.EventLost, holdfast.EventRelease, holdfast.EventRenew} {
+	for _, kind := range []observe.EventKind{0, observe.EventLost, observe.EventRelease, observe.EventRenew} {
 		runBubble(t, kind.String(), func(t *testing.T, w *world) {
 			b := newBlocker(kind)
 			defer close(b.gate)
@@ -466,7 +467,7 @@ func TestCloseDoesNotHangOnAHandler(t *testing.T) {
 		events := &recorder{}
 		c := w.client(holdfast.Config{Observer: events})
 		mustLock(t, c.Mutex("a"))
-		if err := c.Close(context.Background()); err != nil || len(events.all(holdfast.EventRelease)) != 1 {
+		if err := c.Close(context.Background()); err != nil || len(events.all(observe.EventRelease)) != 1 {
 			t.Errorf("%v, told %s", err, story(events.all()))
 		}
 	})
@@ -476,7 +477,7 @@ func TestCloseDoesNotHangOnAHandler(t *testing.T) {
 // that events are missing.
 func TestAHandlerThatBlocksForLongIsToldThatItMissedEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		b, said := newBlocker(holdfast.EventRenew), new(bytes.Buffer)
+		b, said := newBlocker(observe.EventRenew), new(bytes.Buffer)
 		b.Handler = nil
 		c := w.client(holdfast.Config{Observer: b, Logger: slog.New(slog.NewTextHandler(said, nil))})
 		l := mustLock(t, c.Mutex("a", holdfast.TTL(time.Second)))
@@ -484,9 +485,9 @@ func TestAHandlerThatBlocksForLongIsToldThatItMissedEvents(t *testing.T) {
 		close(b.gate)
 		release(t, l)
 		synctest.Wait()
-		n := len(b.all(holdfast.EventRenew))
+		n := len(b.all(observe.EventRenew))
 		assert.True(t, n >= 100 && n <= 2000, "%d of some 10,000 renewals were told", n)
-		assert.Equal(t, len(b.all(holdfast.EventRelease)), 1, "how often the end was told")
+		assert.Equal(t, len(b.all(observe.EventRelease)), 1, "how often the end was told")
 		assert.True(t, strings.Contains(said.String(), "some events were dropped"), "logged: %q", said)
 	})
 }
@@ -494,9 +495,9 @@ func TestAHandlerThatBlocksForLongIsToldThatItMissedEvents(t *testing.T) {
 // slowObserver is slow with each event.
 type slowObserver struct{ told atomic.Int64 }
 
-func (o *slowObserver) Observe(e holdfast.Event) {
+func (o *slowObserver) Observe(e observe.Event) {
 	time.Sleep(10 * time.Millisecond)
-	if e.Kind == holdfast.EventRelease {
+	if e.Kind == observe.EventRelease {
 		o.told.Add(1)
 	}
 }

@@ -15,22 +15,23 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // listener is an Observer that passes some events on.
 type listener struct {
-	ends    chan holdfast.Event
+	ends    chan observe.Event
 	renewed chan struct{} // receives after a renewal
 	waits   chan struct{} // receives when a goroutine waits
 }
 
-func (l listener) Observe(e holdfast.Event) {
+func (l listener) Observe(e observe.Event) {
 	switch {
-	case e.Kind == holdfast.EventWait:
+	case e.Kind == observe.EventWait:
 		l.waits <- struct{}{}
-	case e.Kind == holdfast.EventLeak || e.Kind == holdfast.EventLost:
+	case e.Kind == observe.EventLeak || e.Kind == observe.EventLost:
 		l.ends <- e
-	case e.Kind == holdfast.EventRenew && e.Err == nil:
+	case e.Kind == observe.EventRenew && e.Err == nil:
 		select {
 		case l.renewed <- struct{}{}:
 		default:
@@ -73,7 +74,7 @@ func newDropping(t *testing.T) *dropping {
 	t.Helper()
 	d := &dropping{store: memstore.New(), log: new(journal),
 		leaks: listener{
-			ends: make(chan holdfast.Event, 16), renewed: make(chan struct{}, 1), waits: make(chan struct{}, 16)}}
+			ends: make(chan observe.Event, 16), renewed: make(chan struct{}, 1), waits: make(chan struct{}, 16)}}
 	client := func(cfg holdfast.Config) *holdfast.Client {
 		cfg.TTL = fleeting
 		c, err := holdfast.New(plain{d.store}, cfg)
@@ -88,14 +89,14 @@ func newDropping(t *testing.T) *dropping {
 
 // dropped makes take drop leases, and runs the collector until that many are reported. On
 // a busy machine a lease may be lost before; then it is acquired again.
-func (d *dropping) dropped(t *testing.T, n int, take func()) (leaks []holdfast.Event) {
+func (d *dropping) dropped(t *testing.T, n int, take func()) (leaks []observe.Event) {
 	t.Helper()
 	limit := time.After(patience)
 	for take(); len(leaks) < n; {
 		runtime.GC()
 		select {
 		case e := <-d.leaks.ends:
-			if leaks = append(leaks, e); e.Kind == holdfast.EventLost {
+			if leaks = append(leaks, e); e.Kind == observe.EventLost {
 				leaks = nil
 				take()
 			}
@@ -276,12 +277,12 @@ func TestALeaseWithoutRenewalThatIsDroppedIsNotReported(t *testing.T) {
 	assert.Equal(t, d.log.String(), "", "logged")
 	close(d.leaks.ends)
 	for e := range d.leaks.ends {
-		assert.Equal(t, e.Kind, holdfast.EventLost, "reported as %+v", e)
+		assert.Equal(t, e.Kind, observe.EventLost, "reported as %+v", e)
 	}
 }
 
 func TestALeaseInUseIsNoLeak(t *testing.T) {
-	leaks := listener{ends: make(chan holdfast.Event, 1)}
+	leaks := listener{ends: make(chan observe.Event, 1)}
 	c, err := holdfast.New(memstore.New(), holdfast.Config{Observer: leaks})
 	assert.Must(t, err)
 	err = c.Mutex("a").Do(context.Background(), func(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 func TestTheCauseOfALeasesContextSaysHowItEnded(t *testing.T) {
@@ -64,7 +65,7 @@ func TestLeaseContextEndsNoLaterThanItsTrustDeadline(t *testing.T) {
 		c, other := w.client(), w.client()
 		l := mustLock(t, c.Mutex("a"))
 		time.Sleep(17 * time.Second) // one renewal was confirmed
-		end := l.Deadline()
+		end := time.Now().Add(l.Remaining())
 		resume := w.Stall()
 		wantLost(t, ended(l.Context()), holdfast.LossExpired)
 		now := time.Now()
@@ -179,7 +180,7 @@ func TestAfterTheDeadlineTheContextIsDone(t *testing.T) {
 			assert.True(t, closed(inner) && time.Since(start) == 0,
 				"what hangs on the context has not ended")
 			time.Sleep(time.Second)
-			lost := seen.all(holdfast.EventLost)
+			lost := seen.all(observe.EventLost)
 			assert.MustTrue(t, len(lost) == 1, "the observer was told of these losses: %v", lost)
 			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 			release(t, mustLock(t, c.Mutex("a"))) // other goroutines may ask the server
@@ -234,7 +235,7 @@ func TestALossThatWasSeenIsNotTakenBackByALateAnswer(t *testing.T) {
 		w.net.slow(nil)
 		time.Sleep(2 * time.Second)
 		wantLost(t, l.Err(), holdfast.LossExpired)
-		lost := seen.all(holdfast.EventLost)
+		lost := seen.all(observe.EventLost)
 		assert.True(t, len(lost) == 1, "the observer was told of these losses: %v", lost)
 		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 func TestAFreeLockIsGrantedAtOnceAndFreedByRelease(t *testing.T) {
@@ -272,8 +273,8 @@ func TestGoroutinesOfOneProcessPassTheLockInOrderWithoutTheServer(t *testing.T) 
 			assert.MustEqual(t, got, i, "turns went to %v", order)
 		}
 		assert.True(t, w.net.count("acquire") == 1 && w.net.count("release") == 1, "sent %v", w.net.sent)
-		for _, e := range events.all(holdfast.EventGrant)[1:] {
-			assert.True(t, e.Local && e.Wake == holdfast.WakeLocal, "want a local wake, got %+v", e)
+		for _, e := range events.all(observe.EventGrant)[1:] {
+			assert.True(t, e.Local && e.Wake == observe.WakeLocal, "want a local wake, got %+v", e)
 		}
 		w.wantFree("a")
 	})

@@ -113,7 +113,7 @@ func (h *hesitant) Err() error {
 // try makes a call with a context that ends: at its deadline, or without one. The call must be back by
 // then, or late after that.
 func (a *actor) try(what string, late time.Duration, f func(ctx context.Context) error) error {
-	limit, start := a.upTo(30*time.Millisecond), time.Now()
+	limit, start := max(a.upTo(30*time.Millisecond), 1), time.Now()
 	ctx, cancel := context.WithCancel(a.t.Context())
 	defer time.AfterFunc(limit, cancel).Stop()
 	if a.n(2) == 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 func TestAJobRunsOncePerPeriodWhoeverComesFirst(t *testing.T) {
@@ -71,7 +72,7 @@ func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
 			j := &job{t: t}
 			next := j.do(w.client().Periodic(name, time.Hour))
 			assert.True(t, next.Ran == (name == "again"), "%s: %+v", name, next)
-			if n := len(events.all(holdfast.EventRelease)); n != 1 || len(events.all(holdfast.EventLost)) > 0 {
+			if n := len(events.all(observe.EventRelease)); n != 1 || len(events.all(observe.EventLost)) > 0 {
 				t.Errorf("%s: events %+v", name, events.all())
 			}
 		}

@@ -14,7 +14,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
+
+// readWithin locks for reading under the context of another lease.
+func readWithin(t *testing.T, m *holdfast.RWMutex, outer *holdfast.Lease) *holdfast.Lease {
+	t.Helper()
+	return must(t, func(context.Context) (*holdfast.Lease, error) { return m.RLock(outer.Context()) })
+}
 
 func TestAThousandReadersInTenProcessesAreTenHolders(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -88,12 +95,12 @@ func TestReadersThatArriveTogetherShareOneHold(t *testing.T) {
 			all.Wait()
 			assert.True(t, w.net.count("acquire") == 1 && w.net.count("release") == 1, "sent %v", w.net.sent)
 			local := 0
-			for _, e := range events.all(holdfast.EventGrant) {
+			for _, e := range events.all(observe.EventGrant) {
 				if e.Local {
 					local++
 				}
 			}
-			assert.True(t, local == 49 && len(events.all(holdfast.EventRelease)) == 50,
+			assert.True(t, local == 49 && len(events.all(observe.EventRelease)) == 50,
 				"%d grants of 50 were local", local)
 			w.wantFree("a")
 		})
@@ -160,9 +167,8 @@ func TestAReaderReEntersWhileAWriterWaits(t *testing.T) {
 		writer := taking(t, w.client().RWMutex("a").Lock)
 		time.Sleep(time.Minute)
 		sent := w.net.count("acquire")
-		inner, err := c.RWMutex("a").RLock(outer.Context())
-		assert.Must(t, err)
-		again, err := c.RWMutex("a").TryRLock(keep(inner).Context())
+		inner := readWithin(t, c.RWMutex("a"), outer)
+		again, err := c.RWMutex("a").TryRLock(inner.Context())
 		assert.MustTrue(t, err == nil && w.net.count("acquire") == sent,
 			"%v, after %d requests", err, w.net.count("acquire")-sent)
 		release(t, outer)
@@ -178,11 +184,10 @@ func TestAReadUnderTheWritersLeaseEndsWithIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.client().RWMutex("a")
 		writer := must(t, m.Lock)
-		guest, err := m.RLock(writer.Context())
-		assert.Must(t, err)
-		brief, err := m.RLock(keep(guest).Context())
-		assert.MustTrue(t, err == nil && brief.Err() == nil, "%v", err)
-		release(t, keep(brief))
+		guest := readWithin(t, m, writer)
+		brief := readWithin(t, m, guest)
+		assert.Must(t, brief.Err())
+		release(t, brief)
 		assert.True(t, writer.Err() == nil && len(w.state("a").Holders) == 1 && w.net.count("acquire") == 1,
 			"the writer: %v", writer.Err())
 		release(t, writer)
@@ -285,7 +290,7 @@ func TestALostReadHoldEndsAllItsLeases(t *testing.T) {
 			wantLost(t, l.Err(), holdfast.LossExpired)
 			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
 		}
-		assert.Equal(t, len(events.all(holdfast.EventLost)), 3, "losses")
+		assert.Equal(t, len(events.all(observe.EventLost)), 3, "losses")
 		release(t, must(t, c.RWMutex("a").RLock))
 		release(t, must(t, w.client().RWMutex("a").Lock))
 	})

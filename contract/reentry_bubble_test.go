@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // within locks under the context of another lease.
@@ -137,7 +138,7 @@ func TestALossEndsEveryLeaseOfTheHold(t *testing.T) {
 			assert.Is(t, err, holdfast.ErrNotHeld)
 			wantLost(t, err, holdfast.LossNotHeld)
 		}
-		assert.Equal(t, len(events.all(holdfast.EventLost)), 2, "losses told of two live leases")
+		assert.Equal(t, len(events.all(observe.EventLost)), 2, "losses told of two live leases")
 	})
 }
 

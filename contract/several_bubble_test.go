@@ -73,6 +73,37 @@ func TestOfSeveralLocksNoneIsAcquiredIfOneIsHeld(t *testing.T) {
 	})
 }
 
+func TestSeveralLocksAreTriedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		held := mustLock(t, w.client().Mutex("b"))
+		all := w.client().MultiMutex([]string{"a", "b"}, holdfast.Tries(3, time.Second))
+		start := time.Now()
+		_, err := all.Lock(t.Context())
+		var busy *holdfast.HeldError
+		assert.MustTrue(t, errors.As(err, &busy), "error %v", err)
+		assert.True(t, busy.Name == "b" && busy.HeldBy == held.HolderID() && busy.Tries == 3 &&
+			busy.Waited == time.Since(start), "got %+v", busy)
+		assert.True(t, busy.Waited >= time.Second && busy.Waited <= 3*time.Second, "took %v", busy.Waited)
+		assert.True(t, w.net.count("acquire_all") == 3 && w.net.count("acquire") == 1, "sent %v", w.net.sent)
+
+		// Between two tries the server has nothing of the call, and every waiter comes before it.
+		done := passing(t.Context(), all.Lock)
+		w.wantFree("a")
+		assert.Equal(t, len(w.state("b").Waiters), 0, "waiters")
+		release(t, held)
+		assert.Must(t, <-done)
+
+		l, err := all.TryLock(t.Context())
+		assert.Must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = w.client().MultiMutex([]string{"b", "c"}, holdfast.Tries(9, time.Second)).Lock(ctx)
+		assert.Is(t, err, context.DeadlineExceeded)
+		w.wantFree("c")
+		releaseAll(t, l)
+	})
+}
+
 func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		other, c := w.client(), w.client()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
@@ -50,8 +51,8 @@ func TestABrokenSubscriptionIsFollowedByAPoll(t *testing.T) {
 		got := <-next
 		assert.MustTrue(t, got.err == nil && got.at.Equal(start),
 			"%v, %v after the subscription was made again", got.err, got.at.Sub(start))
-		wake := events.all(holdfast.EventWake)
-		assert.True(t, len(wake) == 1 && wake[0].Wake == holdfast.WakeResume, "woken by %v", wake)
+		wake := events.all(observe.EventWake)
+		assert.True(t, len(wake) == 1 && wake[0].Wake == observe.WakeResume, "woken by %v", wake)
 		release(t, got.Lease)
 	})
 }
@@ -306,7 +307,7 @@ func TestWithoutSubscriptionsWaitersPoll(t *testing.T) {
 			}
 			n := strings.Count(said.String(), "so waiters poll")
 			assert.True(t, n == 1, "said %d times:\n%s", n, said.String())
-			unavailable := events.all(holdfast.EventPushUnavailable)
+			unavailable := events.all(observe.EventPushUnavailable)
 			assert.True(t, len(unavailable) == 1 && errors.Is(unavailable[0].Err, refusal),
 				"the observer is told %v", unavailable)
 		})
@@ -460,7 +461,7 @@ func TestWithoutPublishingWaitersPoll(t *testing.T) {
 		waited := got.at.Sub(start)
 		assert.True(t, got.err == nil && waited <= 1500*time.Millisecond, "%v after %v", got.err, waited)
 		release(t, got.Lease)
-		assert.Equal(t, len(events.all(holdfast.EventPushUnavailable)), 1, "how often the observer is told")
+		assert.Equal(t, len(events.all(observe.EventPushUnavailable)), 1, "how often the observer is told")
 	})
 }
 

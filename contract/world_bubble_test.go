@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -195,17 +196,17 @@ func ended(ctx context.Context) error {
 // recorder is an Observer that records its events.
 type recorder struct {
 	mu     sync.Mutex
-	events []holdfast.Event
+	events []observe.Event
 }
 
-func (r *recorder) Observe(e holdfast.Event) {
+func (r *recorder) Observe(e observe.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
 }
 
 // all returns the events so far. If kinds are given, it returns only these.
-func (r *recorder) all(kinds ...holdfast.EventKind) (events []holdfast.Event) {
+func (r *recorder) all(kinds ...observe.EventKind) (events []observe.Event) {
 	synctest.Wait() // another goroutine reports a loss
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,9 +283,11 @@ func (j *job) run(ctx context.Context) error {
 	j.busy = true
 	j.runs = append(j.runs, time.Now())
 	j.mu.Unlock()
-	select {
-	case <-time.After(j.take):
-	case <-ctx.Done():
+	if j.take > 0 {
+		select {
+		case <-time.After(j.take):
+		case <-ctx.Done():
+		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -8,5 +8,5 @@ func TestRedlock(t *testing.T) {
 	says(t, out,
 		`^the lock is held on a majority of 5 servers$`, `^two servers are dead$`,
 		`^the lease was renewed on the others$`, `^the lock was released and taken again$`,
-		`^a third server is dead$`, `^the lock cannot be had: .*2 of 5 nodes`)
+		`^a third server is dead$`, `^the lock cannot be acquired: .*2 of 5 nodes`)
 }

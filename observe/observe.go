@@ -1,11 +1,23 @@
-// Package observe has what an observer of requests needs. The packages below it report events and requests
-// to Prometheus and OpenTelemetry, and show locks on a web page.
+// Package observe has what a program needs that observes a client: set [Observer] in holdfast.Config. The
+// packages below it report events and requests to Prometheus and OpenTelemetry, and show locks on a web page.
 package observe
 
 import (
 	"context"
 	"time"
 )
+
+// Observer receives events of locks and leases. It must not call the client.
+//
+// The events of one call are reported in that call, and several calls may report at the same
+// time. If the observer is slow, it delays the call. Renewals, losses and leaks are reported in
+// a separate goroutine. A slow observer delays no lease. If it blocks for long, some of these
+// events are dropped. The events of one lease come in order.
+//
+// If it is also a [RequestObserver], it receives every request to the server too.
+type Observer interface {
+	Observe(Event)
+}
 
 // RequestObserver receives every request to the server. A client calls ObserveRequest if the Observer in its
 // Config implements it too.

@@ -1,11 +1,10 @@
-// Packaging makes what a release consists of, besides the tags: for each platform an archive
-// of the tool, its manual and its completions, with a bill of materials; for Linux a Debian
-// package; and the checksums of all of them.
+// Packaging makes the files of a release. For each platform they are an archive of the tool, its manual and its
+// completions, and a bill of materials; for Linux also a Debian package. SHA256SUMS has the checksums of all.
 //
 //	packaging [-go PROGRAM] [-platforms LIST] [-ref REF] DIR
 //
 // It builds what is committed as REF, in a clone of its own: uncommitted changes do not count.
-// Who builds the same commit with the same Go release gets the same bytes.
+// The same commit and the same Go release give the same bytes.
 package main
 
 import (

@@ -70,10 +70,10 @@ func (acq *acquisition) runRounds(ctx context.Context) (string, error) {
 		if !errors.As(err, &retry) {
 			return answer, err
 		}
-		if tries == len(acq.s.nodes) {
+		if tries == len(acq.nodes) {
 			return "", retry.err
 		}
-		if err := acq.s.identify(ctx, acq.states); err != nil {
+		if err := acq.identify(ctx, acq.states); err != nil {
 			return "", err
 		}
 	}
@@ -96,7 +96,7 @@ func (r *retryRoundError) Error() string { return r.err.Error() }
 // three again, and then cancels the two. The round before this one is cancelled: its identities
 // have ended, so nothing of them can be granted to the client any more.
 func (acq *acquisition) runRound(ctx context.Context) (string, error) {
-	timeout := acq.s.requestTimeout(ctx, acq.ttl)
+	timeout := acq.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()
 	if acq.phase == ended {
 		acq.mu.Unlock()
@@ -115,7 +115,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	// There is room for every answer that can come, so no goroutine is left when the loop has ended.
 	done := make(chan struct{}, (maxReasks+2)*len(attempts))
 	ask := func(na *nodeAttempt, waiterTTL string) {
-		if !acq.s.life.Go(label.Caller, func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
+		if !acq.life.Go(label.Caller, func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
 			na.noteFailure(ErrClosed)
 			done <- struct{}{}
 		}
@@ -130,7 +130,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	}
 	grace := time.NewTimer(forever) // for nodes that have not answered when a majority has granted
 	defer grace.Stop()
-	start := acq.s.now()
+	start := acq.now()
 	for tries, late, graced := 0, false, false; ; {
 		select {
 		case <-done:
@@ -145,12 +145,12 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 		case d == majority.Undecided:
 		case d == majority.Won && !all && !late:
 			if !graced {
-				graced = grace.Reset(majority.Grace(acq.s.now()-start, timeout))
+				graced = grace.Reset(majority.Grace(acq.now()-start, timeout))
 			}
 		case d == majority.JoinQueue:
 			ask(attempts[r.coordinator], waiterTTL)
 		case d == majority.Split && waiterTTL == "0" && tries < maxReasks:
-			if !acq.s.life.Sleep(context.Background(), backoff.Default.After(tries, rand.Float64())) {
+			if !acq.life.Sleep(context.Background(), backoff.Default.After(tries, rand.Float64())) {
 				return "", ErrClosed
 			}
 			tries++
@@ -178,7 +178,7 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
 	replies, counts := r.replies()
-	all = acq.s.onlySilentLeft(haveReplied(replies))
+	all = acq.onlySilentLeft(haveReplied(replies))
 	for range r.attempts {
 		d, r.coordinator = majority.Decide(replies, counts, r.order, waits)
 		if d == majority.Won || d == majority.TooFew {
@@ -192,7 +192,7 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 			d = majority.Undecided // the other nodes may yet contradict the coordinator
 		}
 		at := nodeLock{acq.key, r.coordinator}
-		if a != heldByOthers && (a != heldThere || !acq.s.contradictions.note(acq.s.now(), at, holder, acq.ttl)) {
+		if a != heldByOthers && (a != heldThere || !acq.contradictions.note(acq.now(), at, holder, acq.ttl)) {
 			break
 		}
 		r.passCoordinator()
@@ -233,7 +233,7 @@ func (acq *acquisition) conclude(
 		return acq.collectingAnswer(), nil
 	case d == majority.TooFew:
 		acq.mu.Lock()
-		err := acq.s.noMajority(r.failures())
+		err := acq.noMajority(r.failures())
 		acq.mu.Unlock()
 		acq.cancelRound(r, timeout)
 		if isRefusal(err) {
@@ -275,8 +275,8 @@ func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeou
 	}
 	acq.mu.Unlock()
 	attempts, heard := r.snapshot(), make([]bool, len(r.attempts))
-	done := acq.s.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
-	for !acq.s.onlySilentLeft(heard) {
+	done := acq.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
+	for !acq.onlySilentLeft(heard) {
 		select {
 		case one := <-done:
 			heard[one.i] = true

@@ -65,7 +65,8 @@ const (
 // come. It may need several rounds. At each node every round uses an identity of its own
 // (ATTEMPT.NUMBER), so a late answer to one round means nothing to the next.
 type acquisition struct {
-	s    *Store
+	*servers
+	s    *Store // forgets it when it ends, and has the client's listeners
 	name string // its key in Store.acquisitions, see nameFor
 	acquireArgs
 	driver  chan struct{} // buffers one value: the goroutine that drives the acquisition
@@ -147,7 +148,7 @@ func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	acq := s.acquisitions[name]
 	if acq == nil {
 		acq = &acquisition{
-			s: s, name: name, acquireArgs: d, phase: idle,
+			servers: s.servers, s: s, name: name, acquireArgs: d, phase: idle,
 			driver: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		}
 		acq.touched.Store(int64(now))
@@ -228,7 +229,7 @@ func (acq *acquisition) currentWaiterTTL() string {
 	return acq.waiterTTL
 }
 
-func (acq *acquisition) touch() { acq.touched.Store(int64(acq.s.now())) }
+func (acq *acquisition) touch() { acq.touched.Store(int64(acq.now())) }
 
 // lockDriver makes the caller the goroutine that drives the acquisition. It reports false if
 // done is closed first.

@@ -26,7 +26,7 @@ import (
 const forever = math.MaxInt64 * time.Nanosecond
 
 // requestTimeout bounds one request to one node, for a lease of ttl; 0 means no lease.
-func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Duration {
+func (s *servers) requestTimeout(ctx context.Context, ttl time.Duration) time.Duration {
 	var left time.Duration
 	if at, ok := ctx.Deadline(); ok {
 		left = max(time.Until(at), time.Millisecond)
@@ -44,7 +44,7 @@ func (s *Store) requestTimeout(ctx context.Context, ttl time.Duration) time.Dura
 //
 // A silent node is asked all the same, and its answer counts if it comes before the others are done.
 func askEach[T any](
-	ctx context.Context, s *Store, ask func(ctx context.Context, i int, n *node) (T, error),
+	ctx context.Context, s *servers, ask func(ctx context.Context, i int, n *node) (T, error),
 ) (map[int]T, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -75,7 +75,7 @@ func askEach[T any](
 
 // askInOrder asks one node after the other until one answers. It serves attempts that the
 // quorum does not know: they hold nothing on any node.
-func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+func (s *servers) askInOrder(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	timeout := s.requestTimeout(ctx, 0)
 	failed := make(map[int]error)
 	for _, i := range s.order(keys[0]) {
@@ -101,7 +101,7 @@ func (s *Store) askInOrder(ctx context.Context, action *script.Script, keys, arg
 
 // askForFirst asks all nodes and waits for those that are expected to answer. It prefers an
 // answer that begins with word; without one it returns any answer.
-func (s *Store) askForFirst(
+func (s *servers) askForFirst(
 	ctx context.Context, action *script.Script, keys, args []string, word string,
 ) (string, error) {
 	replies := make(chan reply, len(s.nodes))
@@ -143,7 +143,7 @@ type reply struct {
 
 // startOnEach runs ask for every node at once. It sends each result, whether anybody still
 // waits for it or not.
-func (s *Store) startOnEach(ask func(i int, n *node) error) <-chan result {
+func (s *servers) startOnEach(ask func(i int, n *node) error) <-chan result {
 	done := make(chan result, len(s.nodes))
 	for i, n := range s.nodes {
 		if !s.life.Go(label.Caller, func() { done <- result{i, ask(i, n)} }) {
@@ -163,7 +163,7 @@ type result struct {
 // which no answer is expected.
 // Every wait of this package ends by it, so one dead server costs the first request a timeout, and
 // the later ones nothing.
-func (s *Store) onlySilentLeft(heard []bool) bool {
+func (s *servers) onlySilentLeft(heard []bool) bool {
 	for i, n := range s.nodes {
 		if !heard[i] && !n.isSilent() {
 			return false

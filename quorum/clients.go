@@ -16,7 +16,7 @@ import (
 // quorum does. The answer has the commands that any node lacks, and the names of those nodes.
 func (s *Store) checkACL(ctx context.Context, keys, args []string) (string, error) {
 	timeout := s.requestTimeout(ctx, 0)
-	answers, err := askEach(ctx, s, func(ctx context.Context, _ int, n *node) (string, error) {
+	answers, err := askEach(ctx, s.servers, func(ctx context.Context, _ int, n *node) (string, error) {
 		return n.call(ctx.Done(), timeout, script.CheckACL, keys, args)
 	})
 	if err != nil {

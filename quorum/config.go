@@ -49,10 +49,11 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 		return nil, invalid("Config.Timeout is %v: it must be at least 1ms", cfg.Timeout)
 	}
 	s := &Store{
-		cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, life: lifecycle.New(),
-		acquisitions: make(map[string]*acquisition), subscriptions: make(map[string][]*subscription),
-		states:         make(map[string]*nodeStates),
-		contradictions: contradictions{maxTTL: cfg.MaxTTL, known: make(map[nodeLock]*contradiction)},
+		servers: &servers{
+			cfg: cfg, majority: majority.Of(len(nodes)), clock: clock.Now, life: lifecycle.New(),
+			contradictions: contradictions{maxTTL: cfg.MaxTTL, known: make(map[nodeLock]*contradiction)},
+		},
+		acquisitions: make(map[string]*acquisition), states: make(map[string]*nodeStates),
 	}
 	for i, st := range nodes {
 		switch {
@@ -67,7 +68,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 				return nil, invalid("nodes %d and %d are the same store: use independent servers", j+1, i+1)
 			}
 		}
-		s.nodes = append(s.nodes, &node{Store: st, store: s, number: i + 1})
+		s.nodes = append(s.nodes, &node{Store: st, servers: s.servers, number: i + 1, fellSilent: s.recheckSoon})
 	}
 	if fake, ok := store.As[store.Simulated](nodes[0]); ok && fake.Clock() != nil {
 		s.clock, s.simulated = fake.Clock(), true

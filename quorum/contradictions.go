@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // The coordinator of a lock has no veto. Suppose that server 1 of three names the holder "c/7",
@@ -88,6 +89,27 @@ func (c *contradictions) lasts(now time.Duration, at nodeLock) bool {
 	defer c.mu.Unlock()
 	a := c.known[at]
 	return a != nil && a.lasting && now-a.lastSeen <= c.maxTTL
+}
+
+// supported reports whether a majority may have a holder that the coordinator names. For each of
+// them it counts the nodes that may have the same one: those that say so, and those that did not
+// answer. Readers are several holders, and one of them on a majority is enough. own has the
+// records of the nodes that have answered.
+func supported(coordinator wire.Record, own map[int]wire.Record, nodes int) bool {
+	for _, h := range coordinator.Holders {
+		may := nodes - len(own)
+		for _, other := range own {
+			for _, holder := range other.Holders {
+				if holder.Attempt == h.Attempt {
+					may++
+				}
+			}
+		}
+		if may >= majority.Of(nodes) {
+			return true
+		}
+	}
+	return false
 }
 
 // comparison is how the other nodes' answers fit the coordinator's.

@@ -16,13 +16,13 @@ import (
 // on that: a lock is held by a majority.
 
 // isContradicted reports whether the node may not be the lock's coordinator, see contradictions.
-func (s *Store) isContradicted(key string, node int) bool {
+func (s *servers) isContradicted(key string, node int) bool {
 	return s.contradictions.lasts(s.now(), nodeLock{key, node})
 }
 
 // order lists the nodes in the order in which they may become coordinator. Silent nodes, and
 // nodes that a majority contradicts, come last.
-func (s *Store) order(key string) []int {
+func (s *servers) order(key string) []int {
 	var order, silent []int
 	for _, i := range majority.Order(key, len(s.nodes)) {
 		if s.nodes[i].isSilent() || s.isContradicted(key, i) {
@@ -35,47 +35,32 @@ func (s *Store) order(key string) []int {
 }
 
 // checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
-// coordinator for long.
-//
-// It reads the records of all nodes. For each holder that the coordinator names, it counts the
-// nodes that may have the same holder: those that say so, and those that did not answer. If
-// these may be a majority, the coordinator is right. Readers are several holders, and one of
-// them on a majority is enough.
+// coordinator for long. It reads the records of all nodes, see supported.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	acq.mu.Lock()
 	coordinator, last := r.coordinator, r.attempts[r.coordinator].lastAnswer
 	acq.mu.Unlock()
 	// Dead waiters stay in a queue that does not move, so a waiter far from its head may be
 	// the first live one. If the lease is longer than MaxTTL, the node's clock is wrong.
-	if last.Place > alwaysChecked && last.Left <= acq.s.cfg.MaxTTL && rand.IntN(last.Place) >= alwaysChecked {
+	if last.Place > alwaysChecked && last.Left <= acq.cfg.MaxTTL && rand.IntN(last.Place) >= alwaysChecked {
 		return false
 	}
-	_, own, err := acq.s.readRecord(ctx, []string{acq.key})
-	now := acq.s.now()
+	_, own, err := acq.readRecord(ctx, []string{acq.key})
+	now := acq.now()
 	for i, record := range own {
 		for _, h := range record.Holders {
-			acq.s.contradictions.keep(now, nodeLock{acq.key, i}, h.Attempt)
+			acq.contradictions.keep(now, nodeLock{acq.key, i}, h.Attempt)
 		}
 	}
 	there, ok := own[coordinator]
 	if err != nil || !ok || len(there.Holders) == 0 {
 		return false
 	}
-	for _, h := range there.Holders {
-		may := len(acq.s.nodes) - len(own) // a node that did not answer may have it
-		for _, other := range own {
-			for _, holder := range other.Holders {
-				if holder.Attempt == h.Attempt {
-					may++
-				}
-			}
-		}
-		if may >= acq.s.majority {
-			acq.s.contradictions.drop(nodeLock{acq.key, coordinator})
-			return false
-		}
+	if supported(there, own, len(acq.nodes)) {
+		acq.contradictions.drop(nodeLock{acq.key, coordinator})
+		return false
 	}
-	return acq.s.contradictions.note(now, nodeLock{acq.key, coordinator}, there.Holders[0].Attempt, acq.ttl)
+	return acq.contradictions.note(now, nodeLock{acq.key, coordinator}, there.Holders[0].Attempt, acq.ttl)
 }
 
 // alwaysChecked is how many waiters at the head of a queue check at every poll. About as many

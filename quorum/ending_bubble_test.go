@@ -94,11 +94,11 @@ func TestASubscriptionNeedsAMajorityAndEnds(t *testing.T) {
 		l := store.Listener{Message: func(string) { told++ }, Resumed: func() { told++ }}
 		stop, err := s.Listen(context.Background(), "push:c", l)
 		assert.Must(t, err)
-		sub := s.subscriptionsTo("push:c")[0]
+		own := s.listeners.On("push:c")[0]
 		stop()
 		told = 0
-		sub.message("x")
-		sub.resumed()
+		own.Message("x")
+		own.Resumed()
 		assert.Equal(t, told, 0, "how often it was told")
 		for i := range 2 {
 			s.nodes[i].Store = &silentNode{Store: memstore.New()}
@@ -270,9 +270,9 @@ func TestASubscriptionEndsAlone(t *testing.T) {
 		want(1, 2, 0)
 		stops[1]()
 		want(1, 2, 0)
-		assert.True(t, len(s.subscriptions) == 1 && len(s.subscriptionsTo("push:d")) == 1, "%v", s.subscriptions)
+		assert.True(t, len(s.listeners.All()) == 1 && len(s.listeners.On("push:d")) == 1, "%v", s.listeners.All())
 		stops[2]()
-		assert.Equal(t, len(s.subscriptions), 0, "channels")
+		assert.Equal(t, len(s.listeners.All()), 0, "subscriptions")
 	})
 }
 

@@ -136,7 +136,7 @@ func isFinal(err error) bool {
 //
 // A quorum with one wrong password says so for one node, and goes on. With the same wrong password
 // on a majority of nodes, the client must see a refusal: to ask again would not help.
-func (s *Store) noMajority(failed map[int]error) error {
+func (s *servers) noMajority(failed map[int]error) error {
 	e := &NoMajorityError{Have: len(s.nodes) - len(failed), Nodes: len(s.nodes)}
 	refusals := make(map[string][]string) // who refused with which code
 	for i, n := range s.nodes {

@@ -65,7 +65,7 @@ func (s *Store) evictTokens(
 	ctx context.Context, keys []string, args [][]string, ended map[int]int,
 ) (changed []uint64, err error) {
 	timeout := s.requestTimeout(ctx, 0)
-	answers, err := askEach(ctx, s, func(ctx context.Context, i int, n *node) (string, error) {
+	answers, err := askEach(ctx, s.servers, func(ctx context.Context, i int, n *node) (string, error) {
 		return n.call(ctx.Done(), timeout, script.Evict, keys, args[i])
 	})
 	if err != nil {

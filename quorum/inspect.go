@@ -28,7 +28,7 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 // readRecord reads the record as a majority sees it, and as each node that answered does.
 // A long record is read in pages, one request each. The numbers of rounds are cut off, so that one
 // attempt has the same name on all nodes.
-func (s *Store) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
+func (s *servers) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
 	timeout := s.requestTimeout(ctx, 0)
 	own, err := askEach(ctx, s, func(ctx context.Context, _ int, n *node) (wire.Record, error) {
 		return wire.ReadRecord(func(args []string) (string, error) {

@@ -58,7 +58,6 @@ func TestKindsThatCannotWorkAreRefusedInTheirCall(t *testing.T) {
 		"wait for a free lock":  func(name string) error { return c.RWMutex(name).AwaitFree(ctx) },
 		"wait for no writer":    func(name string) error { return c.RWMutex(name).AwaitReadable(ctx) },
 		"wait for free permits": func(name string) error { return c.Semaphore(name, 8).AwaitFree(ctx, 1) },
-		"wait for no leader":    func(name string) error { return c.Election(name).AwaitFree(ctx) },
 		"leader of an election": func(name string) error {
 			_, err := c.Election(name).Leader(ctx)
 			return err

@@ -26,7 +26,7 @@ const markLife = 7 * 24 * time.Hour
 // nodeStates is what is known of the nodes' memories and clocks, for the locks of one prefix.
 // Each application has marks of its own.
 type nodeStates struct {
-	s      *Store
+	s      *servers
 	prefix string
 
 	// mu guards the fields below; nothing is sent under it.
@@ -52,7 +52,7 @@ func (s *Store) statesOf(prefix string) *nodeStates {
 	defer s.mu.Unlock()
 	ns := s.states[prefix]
 	if ns == nil {
-		ns = &nodeStates{s: s, prefix: prefix, nodes: make(marks, len(s.nodes))}
+		ns = &nodeStates{s: s.servers, prefix: prefix, nodes: make(marks, len(s.nodes))}
 		s.states[prefix] = ns
 	}
 	return ns
@@ -110,13 +110,13 @@ func (ns *nodeStates) noteRead(i int, sent time.Duration, said string) error {
 
 // comparisonLife is how long clocks are not compared again. The older a comparison, the less
 // exact it is. The read for a comparison also keeps the marks alive.
-func (s *Store) comparisonLife() time.Duration { return min(s.cfg.MaxTTL/20, markLife/7) }
+func (s *servers) comparisonLife() time.Duration { return min(s.cfg.MaxTTL/20, markLife/7) }
 
 // identify makes sure that the nodes are different servers of one quorum, and that their marks
 // are right. A read that began before the call may be too old for it, so identify then waits for
 // one more. It waits only if no grant can be believed otherwise; a comparison of clocks that
 // only gets old is renewed in the background. Nodes that do not answer are identified later.
-func (s *Store) identify(ctx context.Context, ns *nodeStates) error {
+func (s *servers) identify(ctx context.Context, ns *nodeStates) error {
 	entered := s.now()
 	for {
 		ns.mu.Lock()

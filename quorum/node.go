@@ -25,10 +25,11 @@ import (
 // node is one server of the quorum.
 type node struct {
 	store.Store
-	store  *Store
-	number int
-	window lateWindow
-	pace   atomic.Int64 // see majority.Pace; a request without an answer counts, too
+	servers    *servers
+	number     int
+	fellSilent func() // makes the clients poll: the node keeps the queue for some of their waiters
+	window     lateWindow
+	pace       atomic.Int64 // see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.
 	mu         lockorder.Mutex[node]
@@ -69,12 +70,12 @@ func (n *node) call(
 	if err := n.window.enter(action, timeout, ended); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
+	ctx, cancel := context.WithTimeout(n.servers.life.Context(), timeout)
 	defer cancel()
-	sent := n.store.now()
+	sent := n.servers.now()
 	answer, err := n.Run(ctx, action, keys, args)
 	n.window.leave(errors.Is(err, context.DeadlineExceeded))
-	took := n.store.now() - sent
+	took := n.servers.now() - sent
 	n.pace.Store(int64(majority.Pace(time.Duration(n.pace.Load()), took))) // of two at a time, one counts
 	n.noteAnswers(err == nil || isRefusal(err), sent, took)
 	return answer, err
@@ -82,11 +83,11 @@ func (n *node) call(
 
 // readServer reads what the node says of its server, and waits for at most timeout.
 func (n *node) readServer(timeout time.Duration) (store.ServerInfo, error) {
-	ctx, cancel := context.WithTimeout(n.store.life.Context(), timeout)
+	ctx, cancel := context.WithTimeout(n.servers.life.Context(), timeout)
 	defer cancel()
-	sent := n.store.now()
+	sent := n.servers.now()
 	info, err := n.Server(ctx)
-	n.noteAnswers(err == nil || isRefusal(err), sent, n.store.now()-sent)
+	n.noteAnswers(err == nil || isRefusal(err), sent, n.servers.now()-sent)
 	if err == nil {
 		n.mu.Lock()
 		n.address = info.Address
@@ -109,15 +110,15 @@ func (n *node) noteAnswers(answers bool, sent, took time.Duration) {
 	}
 	changed := n.silent == answers
 	if changed || !n.asked {
-		n.changedAt = n.store.now()
+		n.changedAt = n.servers.now()
 	}
 	n.silent, n.asked = !answers, true
 	if answers {
-		n.roundTrip, n.answeredAt = took, n.store.now()
+		n.roundTrip, n.answeredAt = took, n.servers.now()
 	}
 	n.mu.Unlock()
 	if changed && !answers {
-		n.store.recheckSoon()
+		n.fellSilent()
 	}
 }
 
@@ -151,7 +152,7 @@ func (n *node) addCancel(pending pendingCancel) {
 	first := n.owed.add(pending)
 	n.mu.Unlock()
 	if first {
-		n.store.life.Go(cancelLabel, n.sendCancels) // after Close it does not start
+		n.servers.life.Go(cancelLabel, n.sendCancels) // after Close it does not start
 	}
 }
 
@@ -165,10 +166,10 @@ func (n *node) unexpectedPush(id string) {
 	if !known {
 		return // its cancel is on the way
 	}
-	n.store.life.Go(cancelLabel, func() {
-		_, err := n.call(nil, n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
+	n.servers.life.Go(cancelLabel, func() {
+		_, err := n.call(nil, n.servers.cfg.Timeout, script.Cancel, pending.keys, pending.args)
 		if err != nil && !isFinal(err) {
-			pending.times, pending.until = 1, n.store.now()+n.store.cfg.MaxTTL
+			pending.times, pending.until = 1, n.servers.now()+n.servers.cfg.MaxTTL
 			n.addCancel(pending)
 		}
 	})
@@ -180,7 +181,7 @@ func (n *node) unexpectedPush(id string) {
 // what it could end has expired.
 func (n *node) sendCancels() {
 	for failures := 0; ; failures++ {
-		if !n.store.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {
+		if !n.servers.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {
 			return
 		}
 		n.mu.Lock()
@@ -188,10 +189,10 @@ func (n *node) sendCancels() {
 		n.mu.Unlock()
 		var remaining []pendingCancel
 		for i, pending := range due {
-			if n.store.now() >= pending.until {
+			if n.servers.now() >= pending.until {
 				continue
 			}
-			answer, err := n.call(nil, n.store.cfg.Timeout, script.Cancel, pending.keys, pending.args)
+			answer, err := n.call(nil, n.servers.cfg.Timeout, script.Cancel, pending.keys, pending.args)
 			if err != nil && !isFinal(err) {
 				remaining = append(remaining, due[i:]...)
 				break // the node is silent, so the others would wait in vain, too

@@ -43,7 +43,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 		acq.mu.Unlock()
 		return wire.Answer{}, errEnded
 	}
-	sent := acq.s.now()
+	sent := acq.now()
 	if acquires {
 		na.asks(sent)
 	}
@@ -60,7 +60,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	if acquires {
 		acq.mu.Lock()
 		if err != nil && !notSent(err) && action == script.Acquire {
-			na.unheard(acq.s.now(), acq.ttl)
+			na.unheard(acq.now(), acq.ttl)
 		}
 		na.noteAnswer(a, sent, err)
 		acq.mu.Unlock()
@@ -90,7 +90,7 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 // was heard of: in an answer, a push, or a renewal. acq.mu is held.
 func (na *nodeAttempt) noteGrant(token uint64, waiting int, sent time.Duration) {
 	acq := na.r.acq
-	if na.granted(acq.s.now(), token, waiting, sent) {
+	if na.granted(acq.now(), token, waiting, sent) {
 		na.raiseLate()
 	}
 	if na.i == na.r.coordinator {
@@ -126,7 +126,7 @@ func (na *nodeAttempt) poll(timeout time.Duration) error {
 // The poll is the first request of the client's own for this grant, and the hold counts from it.
 func (na *nodeAttempt) confirm() {
 	acq := na.r.acq
-	_ = na.poll(acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)) // the outcome is in the attempt
+	_ = na.poll(acq.requestTimeout(acq.life.Context(), acq.ttl)) // the outcome is in the attempt
 	acq.notify()
 }
 
@@ -140,7 +140,7 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
 	na.gate <- struct{}{}
 	defer func() { <-na.gate }() // once the token is noted: a release behind it names that token
-	sent := acq.s.now()
+	sent := acq.now()
 	answer, err := na.node.call(nil, timeout, script.RaiseFence, []string{acq.key, acq.states.markKey()},
 		[]string{na.id, wire.Number(token), acq.retention})
 	if err == nil && answer != "gone" {
@@ -165,8 +165,8 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 func (na *nodeAttempt) raiseLate() {
 	acq := na.r.acq
 	if acq.phase == held && na.r.live() && !na.ended {
-		token, timeout := acq.token, acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)
-		acq.s.life.Go(grantLabel, func() { _ = na.raiseToken(timeout, token) })
+		token, timeout := acq.token, acq.requestTimeout(acq.life.Context(), acq.ttl)
+		acq.life.Go(grantLabel, func() { _ = na.raiseToken(timeout, token) })
 	}
 }
 
@@ -182,7 +182,7 @@ func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	own := append([]string{na.id, wire.Number(token)}, args[2:]...)
 	a, err := na.send(timeout, script.Release, own)
 	if err != nil && !isFinal(err) {
-		na.cancelLater(1, acq.s.now()+acq.ttl)
+		na.cancelLater(1, acq.now()+acq.ttl)
 	} else {
 		na.cancelLater(0, 0)
 	}
@@ -236,7 +236,7 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	na.gate <- struct{}{}
 	acq.mu.Lock()
 	na.ended = true
-	nothing, until := na.hasNothing(acq.s.now()), na.cancelUntil(acq.ttl)
+	nothing, until := na.hasNothing(acq.now()), na.cancelUntil(acq.ttl)
 	acq.mu.Unlock()
 	<-na.gate
 	if nothing {
@@ -244,7 +244,7 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	}
 	a, err := na.send(timeout, script.Cancel, []string{na.id, acq.retention, acq.channelPrefix})
 	if err != nil && !isFinal(err) {
-		na.cancelLater(1, max(until, acq.s.now()+timeout))
+		na.cancelLater(1, max(until, acq.now()+timeout))
 	} else {
 		na.cancelLater(0, 0)
 	}
@@ -256,7 +256,7 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 func (na *nodeAttempt) cancelLater(times int, until time.Duration) {
 	acq := na.r.acq
 	acq.mu.Lock()
-	times, until = na.owes(acq.s.now(), times, until)
+	times, until = na.owes(acq.now(), times, until)
 	acq.mu.Unlock()
 	if times > 0 {
 		args := []string{na.id, acq.retention, acq.channelPrefix}

@@ -140,7 +140,7 @@ func TestWhatAnAskHasNotSentIsNotSent(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		s.nodes[silent].noteAnswers(false, s.now(), 0)
 		ended := make(chan struct{})
-		answers, err := askEach(t.Context(), s, func(ctx context.Context, i int, _ *node) (string, error) {
+		answers, err := askEach(t.Context(), s.servers, func(ctx context.Context, i int, _ *node) (string, error) {
 			if i == silent {
 				<-ctx.Done()
 				close(ended)

@@ -442,7 +442,7 @@ func TestAServerThatForgotItsGrantCausesAnotherRound(t *testing.T) {
 				case "acquire":
 					if i == 0 {
 						rounds++
-						assert.True(t, raised == "gone" || cancels >= 3*(rounds-1), "in round %d, cancelled: %d", rounds, cancels)
+						assert.True(t, raised == "gone" || cancels >= 3*(rounds-1), "round %d: %d", rounds, cancels)
 					}
 					return "granted 20 0", nil
 				case "raise_fence":
@@ -470,7 +470,7 @@ func TestASubscriptionThatNobodyWaitsForEnds(t *testing.T) {
 		time.AfterFunc(10*time.Millisecond, cancel)
 		_, err := s.Listen(ctx, "push:c", store.Listener{})
 		assert.Is(t, err, context.Canceled)
-		assert.Equal(t, len(s.subscriptionsTo("push:c")), 0, "subscriptions")
+		assert.Equal(t, len(s.listeners.On("push:c")), 0, "subscriptions")
 	})
 }
 

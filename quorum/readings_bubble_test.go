@@ -277,7 +277,7 @@ func TestWhichOfSeveralStatesIsTold(t *testing.T) {
 	for from, told := range map[time.Duration]bool{10: false, 11: true} {
 		n, info := state(9, from, majority.Stranger).nodes[0], NodeInfo{}
 		info.judge(n, 10, func(at time.Duration) time.Time { return time.Unix(0, int64(at)) })
-		assert.True(t, !info.Counts && info.CountsFrom.IsZero() != told, "at 10, it does not count until %v: %+v", from, info)
+		assert.True(t, !info.Counts && info.CountsFrom.IsZero() != told, "at 10, out until %v: %+v", from, info)
 	}
 }
 

@@ -315,8 +315,8 @@ func (ren *renewal) restoreMissing(start, timeout time.Duration) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
 	ren.noteHolds(start)
-	holding := heldUntil(ren.votes, bidsOf(ren.attempts), ren.since, acq.s.now())
-	if acq.phase != held || !acq.round.live() || holding < acq.s.majority {
+	holding := heldUntil(ren.votes, bidsOf(ren.attempts), ren.since, acq.now())
+	if acq.phase != held || !acq.round.live() || holding < acq.majority {
 		return
 	}
 	for i, na := range acq.round.attempts {
@@ -344,7 +344,7 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 	// From here on pushes and answers for the old identity mean nothing.
 	before.ended, before.holds = true, false
 	r.attempts[i] = na
-	acq.s.life.Go(restoreLabel, func() {
+	acq.life.Go(restoreLabel, func() {
 		_, _ = before.cancel(timeout) // a failed cancel becomes a pending one
 		_ = na.acquire(timeout, "0")  // the outcome is in the attempt
 	})

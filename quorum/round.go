@@ -32,14 +32,14 @@ type round struct {
 // The client may count its lease from now on: before this instant the round has asked for nothing.
 func (acq *acquisition) newRound() *round {
 	r := &round{
-		acq: acq, order: acq.s.order(acq.key),
-		done: make(chan struct{}), attempts: make([]*nodeAttempt, len(acq.s.nodes)),
+		acq: acq, order: acq.order(acq.key),
+		done: make(chan struct{}), attempts: make([]*nodeAttempt, len(acq.nodes)),
 	}
 	r.coordinator = r.order[0]
 	for i := range r.attempts {
 		r.attempts[i] = r.newAttempt(i)
 	}
-	acq.phase, acq.round, acq.countsFrom = asking, r, acq.s.now()
+	acq.phase, acq.round, acq.countsFrom = asking, r, acq.now()
 	acq.touch()
 	return r
 }
@@ -48,8 +48,8 @@ func (acq *acquisition) newRound() *round {
 func (r *round) newAttempt(i int) *nodeAttempt {
 	acq := r.acq
 	return &nodeAttempt{
-		r: r, i: i, node: acq.s.nodes[i], keys: []string{acq.key},
-		id:   acq.attempt + "." + strconv.FormatUint(acq.s.ids.Add(1), 10),
+		r: r, i: i, node: acq.nodes[i], keys: []string{acq.key},
+		id:   acq.attempt + "." + strconv.FormatUint(acq.ids.Add(1), 10),
 		gate: make(chan struct{}, 1),
 	}
 }
@@ -91,7 +91,7 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 // Example: MaxTTL is a minute, and it is noon by the clocks of most nodes. A token from up to half a
 // minute past noon counts. One from an hour past noon counts only if the others are no majority.
 func (r *round) tokensAhead() []bool {
-	list, s := make([]bool, len(r.attempts)), r.acq.s
+	list, s := make([]bool, len(r.attempts)), r.acq.servers
 	clock, ok := r.acq.states.rightClock()
 	if !ok {
 		return list
@@ -128,7 +128,7 @@ func (r *round) holdsAny() bool {
 // A node is not counted because it is silent, but because it held when it was last heard, and that
 // hold need not be over. If fewer than a majority may hold, the lease cannot be saved.
 func (r *round) mayHold() (n int) {
-	now := r.acq.s.now()
+	now := r.acq.now()
 	for _, na := range r.attempts {
 		if na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.ttl) {
 			n++
@@ -199,7 +199,7 @@ func (r *round) replace(i int, timeout time.Duration) {
 	old.ended = true
 	r.attempts[i] = r.newAttempt(i)
 	r.attempts[i].reply = majority.Busy
-	r.acq.s.life.Go(cancelLabel, func() { _, _ = old.cancel(timeout) })
+	r.acq.life.Go(cancelLabel, func() { _, _ = old.cancel(timeout) })
 }
 
 // follow makes a node the coordinator that has the attempt in its queue, and cancels what the
@@ -216,7 +216,7 @@ func (r *round) follow(coordinator int, timeout time.Duration) {
 // cancelAll cancels, in the background, what an ended round has on the nodes.
 func (r *round) cancelAll(timeout time.Duration) {
 	for _, na := range r.snapshot() {
-		r.acq.s.life.Go(cancelLabel, func() { _, _ = na.cancel(timeout) })
+		r.acq.life.Go(cancelLabel, func() { _, _ = na.cancel(timeout) })
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -30,31 +31,24 @@ import (
 //	contradictions.mu    what a majority says against a coordinator
 //
 // Under the following, no other mutex of the package is locked: Store.mu, lateWindow.mu, lazy.mu.
-// Under subscription.mu the client's functions run, so it is never locked while another mutex is
-// held. No request is sent under a mutex, because a request waits for a server. Requests are sent
+// Under pushes.Listener.mu the client's functions run, so it is never locked while another mutex
+// is held. No request is sent under a mutex, because a request waits for a server. Requests are sent
 // under driver and gate, which are channels: a goroutine can stop waiting for driver, and gate is
 // held for one bounded request.
 
 // Store is a lock store over a quorum of nodes. Many goroutines may use it at once.
 type Store struct {
-	cfg       Config
-	nodes     []*node
-	majority  int
-	clock     func() time.Duration
+	*servers
 	simulated bool
-
-	life           *lifecycle.Group // its context ends all requests when the store closes
-	contradictions contradictions
-	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
+	listeners pushes.Listeners
 
 	// mu guards the fields below. Under it nothing is sent, no callback runs, and no other mutex
 	// of the package is locked.
-	mu            lockorder.Mutex[Store]
-	acquisitions  map[string]*acquisition    // by attempt ID, see nameFor
-	lastSweep     int                        // how many acquisitions the last sweep left
-	subscriptions map[string][]*subscription // by channel
-	states        map[string]*nodeStates     // by prefix
-	rechecks      rechecks
+	mu           lockorder.Mutex[Store]
+	acquisitions map[string]*acquisition // by attempt ID, see nameFor
+	lastSweep    int                     // how many acquisitions the last sweep left
+	states       map[string]*nodeStates  // by prefix
+	rechecks     rechecks
 }
 
 var _ interface {
@@ -62,7 +56,19 @@ var _ interface {
 	store.Simulated
 } = (*Store)(nil)
 
-func (s *Store) now() time.Duration { return s.clock() }
+// servers are the nodes, and what is known of all of them. An acquisition, its attempts, the marks
+// and the nodes themselves see this, and not the store with its other acquisitions.
+type servers struct {
+	cfg            Config
+	nodes          []*node
+	majority       int
+	clock          func() time.Duration
+	life           *lifecycle.Group // its context ends all requests when the store closes
+	contradictions contradictions
+	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
+}
+
+func (s *servers) now() time.Duration { return s.clock() }
 
 // Clock implements [store.Simulated]: the clock of the first node, if that clock is simulated.
 func (s *Store) Clock() func() time.Duration {
@@ -165,7 +171,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 		return store.ServerInfo{}, err
 	}
 	timeout := s.requestTimeout(ctx, 0)
-	infos, err := askEach(ctx, s, func(_ context.Context, _ int, n *node) (store.ServerInfo, error) {
+	infos, err := askEach(ctx, s.servers, func(_ context.Context, _ int, n *node) (store.ServerInfo, error) {
 		return n.readServer(timeout)
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
-	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -16,25 +15,12 @@ import (
 // client does not know. handlePush takes it out. When a majority has granted and has the token, the
 // acquisition pushes "granted c/7 4712 0" to the client. Other pushes pass unchanged.
 
-// subscription is one subscription of the client, at every node. Grants of single nodes are
-// taken out of it, and grants of majorities put in.
-type subscription struct {
-	s        *Store
-	channel  string
-	listener store.Listener
-	life     context.Context
-	end      context.CancelFunc
-	work     sync.WaitGroup
-
-	// The listener's functions run under mu and must not block: so they run one at a time, and
-	// none once closed is set.
-	mu     lockorder.Mutex[subscription]
-	closed bool
-}
-
 // Listen implements [store.Store]. It returns when a majority has confirmed, and the other
 // nodes have failed or had time to answer. Those are tried again until they confirm, which
 // Resumed reports.
+//
+// The order of the end matters. First nobody finds the subscription any more, and a function of
+// the listener that runs just now is waited for. Then the goroutines are told to end, and waited for.
 func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -42,20 +28,32 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	sub := &subscription{s: s, channel: channel, listener: l}
-	sub.life, sub.end = context.WithCancel(s.life.Context())
+	// From now on it can be found: a push may come before a node's answer.
+	own, remove := s.listeners.Add(channel, l)
+	life, end := context.WithCancel(s.life.Context())
+	var work sync.WaitGroup
+	stop = func() {
+		remove()
+		end()
+		work.Wait()
+	}
 	timeout := s.requestTimeout(ctx, 0)
 	first := make(chan result, len(s.nodes))
-	for i := range s.nodes {
-		sub.work.Go(func() {
+	for i, n := range s.nodes {
+		to := store.Listener{
+			Message: func(payload string) {
+				if !s.handlePush(i, payload) {
+					own.Message(payload) // not a push of a grant
+				}
+			},
+			Resumed: own.Resumed,
+			Awaited: l.Awaited,
+		}
+		work.Go(func() {
 			subscribeLabel.Set()
-			sub.keepSubscribed(i, timeout, first)
+			n.keepSubscribed(life, channel, to, timeout, func(err error) { first <- result{i, err} })
 		})
 	}
-	s.mu.Lock()
-	s.subscriptions[channel] = append(s.subscriptions[channel], sub)
-	s.mu.Unlock()
-	// The subscription can be found before a node has confirmed: a push may come at any time from now.
 	failed := make(map[int]error)
 	for range s.nodes {
 		select {
@@ -64,44 +62,37 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 				failed[r.i] = r.err
 			}
 		case <-ctx.Done():
-			sub.close()
+			stop()
 			return nil, ctx.Err()
 		}
 	}
 	if len(failed) > len(s.nodes)-s.majority {
-		sub.close()
+		stop()
 		return nil, s.noMajority(failed)
 	}
-	return sub.close, nil
+	return stop, nil
 }
 
-// keepSubscribed keeps the subscription to one node until it is closed. first receives the
-// result of the first try.
+// keepSubscribed keeps the subscription to one node until life ends. first receives the result
+// of the first try.
 //
 // A push that was sent while a node was not subscribed is lost. So when a later try succeeds, the
 // client is told to poll, as after any interruption.
-func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan<- result) {
-	n := sub.s.nodes[i]
+func (n *node) keepSubscribed(
+	life context.Context, channel string, to store.Listener, timeout time.Duration, first func(error),
+) {
 	for try := 0; ; try++ {
-		ctx, cancel := context.WithTimeout(sub.life, timeout)
-		stop, err := n.Listen(ctx, sub.channel, store.Listener{
-			Message: func(payload string) {
-				if !sub.s.handlePush(i, payload) {
-					sub.message(payload) // not a push of a grant
-				}
-			},
-			Resumed: sub.resumed,
-			Awaited: sub.listener.Awaited,
-		})
+		ctx, cancel := context.WithTimeout(life, timeout)
+		stop, err := n.Listen(ctx, channel, to)
 		cancel()
 		if try == 0 {
-			first <- result{i, err}
+			first(err)
 		}
 		if err == nil {
 			if try > 0 {
-				sub.resumed()
+				to.Resumed()
 			}
-			<-sub.life.Done()
+			<-life.Done()
 			stop()
 			return
 		}
@@ -109,59 +100,11 @@ func (sub *subscription) keepSubscribed(i int, timeout time.Duration, first chan
 		timer := time.NewTimer(backoff.Default.After(try+3, 1))
 		select {
 		case <-timer.C:
-		case <-sub.life.Done():
+		case <-life.Done():
 			timer.Stop()
 			return
 		}
 	}
-}
-
-// close ends the subscription. It returns when none of the listener's functions runs any more.
-//
-// The order matters. First nobody finds the subscription any more, and its goroutines are told to
-// end. Then closed is set under mu: a function that runs just now is waited for, and none runs
-// later. Last, the goroutines are waited for.
-func (sub *subscription) close() {
-	s := sub.s
-	s.mu.Lock()
-	var rest []*subscription
-	for _, other := range s.subscriptions[sub.channel] {
-		if other != sub {
-			rest = append(rest, other)
-		}
-	}
-	if s.subscriptions[sub.channel] = rest; len(rest) == 0 {
-		delete(s.subscriptions, sub.channel)
-	}
-	s.mu.Unlock()
-	sub.end()
-	sub.mu.Lock()
-	sub.closed = true
-	sub.mu.Unlock()
-	sub.work.Wait()
-}
-
-func (sub *subscription) message(payload string) {
-	sub.mu.Lock()
-	defer sub.mu.Unlock()
-	if !sub.closed && sub.listener.Message != nil {
-		sub.listener.Message(payload)
-	}
-}
-
-func (sub *subscription) resumed() {
-	sub.mu.Lock()
-	defer sub.mu.Unlock()
-	if !sub.closed && sub.listener.Resumed != nil {
-		sub.listener.Resumed()
-	}
-}
-
-// subscriptionsTo returns the subscriptions to a channel.
-func (s *Store) subscriptionsTo(channel string) []*subscription {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]*subscription(nil), s.subscriptions[channel]...)
 }
 
 // rechecks says when the clients were last told to poll.
@@ -211,17 +154,12 @@ func (s *Store) recheckSoon() {
 	})
 }
 
-// recheckAll makes all clients poll.
-// The list is copied first: the client's functions run without s.mu.
+// recheckAll makes all clients poll. The client's functions run without s.mu.
 func (s *Store) recheckAll() {
 	s.mu.Lock()
 	s.rechecks.due, s.rechecks.last = false, s.now()
-	var all []*subscription
-	for _, list := range s.subscriptions {
-		all = append(all, list...)
-	}
 	s.mu.Unlock()
-	for _, sub := range all {
-		sub.resumed()
+	for _, l := range s.listeners.All() {
+		l.Resumed()
 	}
 }

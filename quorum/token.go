@@ -32,12 +32,12 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 			holders[i], drawn = na, append(drawn, na.token)
 		}
 	}
-	token, granted := majority.Token(drawn, len(r.attempts)), acq.s.now()
+	token, granted := majority.Token(drawn, len(r.attempts)), acq.now()
 	acq.mu.Unlock()
 
 	done := make(chan result, len(holders))
 	for i, na := range holders {
-		if !acq.s.life.Go(label.Caller, func() { done <- result{i, na.raiseToken(timeout, token)} }) {
+		if !acq.life.Go(label.Caller, func() { done <- result{i, na.raiseToken(timeout, token)} }) {
 			done <- result{i, ErrClosed}
 		}
 	}
@@ -78,7 +78,7 @@ func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[i
 	if sure || open == 0 {
 		acq.states.noteWrongMarks(why)
 	}
-	if ok >= acq.s.majority {
+	if ok >= acq.majority {
 		acq.states.refresh()
 		// Two of them may have turned out to be one server.
 		acq.states.mu.Lock()
@@ -89,11 +89,11 @@ func (acq *acquisition) vouched(since time.Duration, raised []bool, failed map[i
 	if !sure && open > 0 {
 		ok += len(why)
 	}
-	if ok+open >= acq.s.majority {
+	if ok+open >= acq.majority {
 		return false, nil
 	}
 	maps.Copy(failed, why)
-	return false, acq.s.noMajority(failed)
+	return false, acq.noMajority(failed)
 }
 
 // granted makes the round's holds the acquisition's, unless the acquisition has ended
@@ -107,7 +107,7 @@ func (acq *acquisition) granted(
 ) (string, error) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
-	now := acq.s.now()
+	now := acq.now()
 	switch {
 	case !r.live():
 		return "", errEnded
@@ -120,7 +120,7 @@ func (acq *acquisition) granted(
 	// A node that granted while the token was being written gets it, too.
 	for i, na := range r.attempts {
 		if na.holds && holders[i] != na {
-			acq.s.life.Go(grantLabel, func() { _ = na.raiseToken(timeout, token) })
+			acq.life.Go(grantLabel, func() { _ = na.raiseToken(timeout, token) })
 		}
 	}
 	acq.notify()

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/backoff"
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/majority"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -72,13 +73,13 @@ func (acq *acquisition) poll(ctx context.Context) (string, error) {
 // time after it.
 func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, error) {
 	acq.states.refresh()
-	timeout := acq.s.requestTimeout(ctx, acq.ttl)
-	start := acq.s.now()
+	timeout := acq.requestTimeout(ctx, acq.ttl)
+	start := acq.now()
 	acq.mu.Lock()
 	coordinator := r.attempts[r.coordinator]
 	acq.mu.Unlock()
 	done := make(chan error, 1)
-	if !acq.s.life.Go(label.Caller, func() { done <- coordinator.poll(timeout) }) {
+	if !acq.life.Go(label.Caller, func() { done <- coordinator.poll(timeout) }) {
 		return "", ErrClosed
 	}
 	var err error
@@ -125,14 +126,14 @@ func (acq *acquisition) yield(r *round, timeout time.Duration) bool {
 			can++
 		}
 	}
-	if can >= acq.s.majority {
+	if can >= acq.majority {
 		return false
 	}
-	for _, i := range acq.s.order(acq.key) {
+	for _, i := range acq.order(acq.key) {
 		switch na := r.attempts[i]; {
 		case i == r.coordinator:
 			return false
-		case na.queued && !na.node.isSilent() && !acq.s.isContradicted(acq.key, i):
+		case na.queued && !na.node.isSilent() && !acq.isContradicted(acq.key, i):
 			acq.phase = waiting
 			r.follow(i, timeout)
 			return true
@@ -149,16 +150,16 @@ func (acq *acquisition) yield(r *round, timeout time.Duration) bool {
 // lease yet, and joins the queue anew. Extending the rest would only keep the lock from
 // everybody.
 func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
-	timeout := acq.s.requestTimeout(ctx, acq.ttl)
+	timeout := acq.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()
-	acq.countsFrom = acq.s.now()
+	acq.countsFrom = acq.now()
 	collects := acq.phase == collecting
 	if collects {
 		r.reopen()
 	}
 	acq.mu.Unlock()
 	attempts := r.snapshot()
-	done := acq.s.startOnEach(func(i int, _ *node) error {
+	done := acq.startOnEach(func(i int, _ *node) error {
 		na := attempts[i]
 		acq.mu.Lock()
 		holdsOrWaits := na.holds || na.queued
@@ -181,7 +182,7 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		if !heard[r.coordinator] && !acq.s.onlySilentLeft(heard) {
+		if !heard[r.coordinator] && !acq.onlySilentLeft(heard) {
 			continue // the coordinator knows the waiters
 		}
 		if answer, won, err := acq.complete(ctx, r, timeout); won || err != nil {
@@ -194,7 +195,7 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 		defer acq.mu.Unlock()
 		return acq.collectingAnswer(), nil
 	}
-	gone, err := r.mayHold() < acq.s.majority, acq.s.noMajority(r.unconfirmed())
+	gone, err := r.mayHold() < acq.majority, acq.noMajority(r.unconfirmed())
 	acq.mu.Unlock()
 	if !gone {
 		return "", err
@@ -231,7 +232,7 @@ func (acq *acquisition) complete(
 	}
 	acq.mu.Unlock()
 	switch {
-	case n < acq.s.majority:
+	case n < acq.majority:
 		return "", false, nil
 	case at == held:
 		return answer, true, nil
@@ -302,15 +303,15 @@ func (acq *acquisition) collect(r *round) {
 	missing := r.reopen()
 	acq.mu.Unlock()
 	acq.states.refresh()
-	timeout := acq.s.requestTimeout(acq.s.life.Context(), acq.ttl)
+	timeout := acq.requestTimeout(acq.life.Context(), acq.ttl)
 	for _, na := range missing {
-		acq.s.life.Go(grantLabel, func() {
+		acq.life.Go(grantLabel, func() {
 			_ = na.acquire(timeout, acq.currentWaiterTTL())
 			acq.notify()
 		})
 	}
 	acq.notify()
-	acq.s.life.Go(grantLabel, func() { acq.awaitCollect(r, timeout) })
+	acq.life.Go(grantLabel, func() { acq.awaitCollect(r, timeout) })
 }
 
 // awaitCollect waits until a majority has granted, and pushes that to the client.
@@ -331,7 +332,7 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 			return
 		case <-r.done:
 			return
-		case <-acq.s.life.Closing():
+		case <-acq.life.Closing():
 			return
 		}
 		if acq.tryComplete(r, timeout) {
@@ -339,8 +340,8 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 		}
 		if !corrected && acq.states.haveWrongMarks() {
 			corrected = true
-			acq.s.life.Go(grantLabel, func() {
-				_ = acq.s.identify(acq.s.life.Context(), acq.states) // the outcome is in the states
+			acq.life.Go(grantLabel, func() {
+				_ = acq.identify(acq.life.Context(), acq.states) // the outcome is in the states
 				acq.notify()
 			})
 		}
@@ -362,7 +363,7 @@ func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	if !current {
 		return true
 	}
-	answer, won, _ := acq.complete(acq.s.life.Context(), r, timeout)
+	answer, won, _ := acq.complete(acq.life.Context(), r, timeout)
 	if !won {
 		acq.mu.Lock()
 		defer acq.mu.Unlock()
@@ -393,7 +394,7 @@ func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 	}
 	// Not the driver during the pause: the client's calls must not wait for it.
 	acq.unlockDriver()
-	if !current || !acq.s.life.Sleep(context.Background(), pause) || !acq.lockDriver(acq.s.life.Closing()) {
+	if !current || !acq.life.Sleep(context.Background(), pause) || !acq.lockDriver(acq.life.Closing()) {
 		return
 	}
 	defer acq.unlockDriver()
@@ -403,7 +404,7 @@ func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 	if !current {
 		return // cancelled, or taken further by a poll
 	}
-	ctx, cancel := context.WithTimeout(acq.s.life.Context(), 4*timeout)
+	ctx, cancel := context.WithTimeout(acq.life.Context(), 4*timeout)
 	defer cancel()
 	answer, err := acq.runRounds(ctx)
 	switch {
@@ -421,14 +422,19 @@ func (acq *acquisition) pushGrant(answer string) {
 
 // push sends a push to the client. It reads only fields that never change.
 func (acq *acquisition) push(payload string) {
-	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
-		sub.message(payload)
+	for _, l := range acq.listeners() {
+		l.Message(payload)
 	}
 }
 
 // recheck makes the client poll.
 func (acq *acquisition) recheck() {
-	for _, sub := range acq.s.subscriptionsTo(acq.channelPrefix + wire.Client(acq.attempt)) {
-		sub.resumed()
+	for _, l := range acq.listeners() {
+		l.Resumed()
 	}
+}
+
+// listeners returns those of the client.
+func (acq *acquisition) listeners() []*pushes.Listener {
+	return acq.s.listeners.On(acq.channelPrefix + wire.Client(acq.attempt))
 }

@@ -1,8 +1,7 @@
 #!/bin/sh
 # Vets and tests modules. Two lanes run at the same time, so that one compiles while the tests of the other wait for
 # a server: one with the race detector, one without. Prints what gotestsum says of each lane, the ten slowest tests,
-# and one line with the result. No failed test is tried again: one that fails now and then is a defect. Only if the
-# race detector's own runtime has crashed in a package, that package is tested once more.
+# and one line with the result. Nothing is tried again: a test that fails now and then is a defect.
 #
 #   sh scripts/test.sh NAME MODULE…    NAME is what the last line calls the run
 #
@@ -51,29 +50,12 @@ lane() {
 	lane=$1
 	shift
 	[ -s "$out/$lane" ] || return 0
-	run "$lane" "$@" && return
-	# A crash of the runtime is not one of Go code, which panics: a signal, in a timer that is changed.
-	sed -n 's/^{.*"Package":"\([^"]*\)".*SIGSEGV: segmentation violation.*/\1/p' "$out/$lane.json" | sort -u >"$out/$lane.crashed"
-	failed "$lane" | grep -vxF -f "$out/$lane.crashed" | sed "s|^$root/||" >>"$out/failed"
-	if [ "$lane" = raced ] && [ -s "$out/$lane.crashed" ]; then
-		echo "== the race detector's runtime has crashed, so once more: $(paste -sd' ' "$out/$lane.crashed")"
-		mv "$out/$lane.crashed" "$out/again"
-		run again "$@" && return
-		failed again | sed "s|^$root/||" >>"$out/failed"
-	fi
+	# shellcheck disable=SC2046,SC2086 # lists of words
+	"$GOTESTSUM" --jsonfile "$out/$lane.json" --hide-summary=skipped -- -vet=off -p 3 -timeout 20m "$@" ${TESTFLAGS:-} $(cat "$out/$lane") &&
+		return
+	sed -n 's/^{.*"Action":"fail","Package":"\([^"]*\)","Elapsed.*/\1/p' "$out/$lane.json" | sed "s|^$root/||" >>"$out/failed"
 	[ -s "$out/failed" ] || echo "$lane" >>"$out/failed"
 }
-
-# run LANE FLAG…: go test for the packages in $out/LANE.
-run() {
-	packages=$out/$1
-	shift
-	# shellcheck disable=SC2046,SC2086 # lists of words
-	"$GOTESTSUM" --jsonfile "$packages.json" --hide-summary=skipped -- -vet=off -p 3 -timeout 20m "$@" ${TESTFLAGS:-} $(cat "$packages")
-}
-
-# failed LANE: the packages with a failed test.
-failed() { sed -n 's/^{.*"Action":"fail","Package":"\([^"]*\)","Elapsed.*/\1/p' "$out/$1.json"; }
 
 # Not all servers that tests can start are open to everybody. These are tested on servers with TLS, least privilege and
 # a tenant's prefix too; make test-servers SERVERS=secured does it for all.

@@ -207,7 +207,7 @@ func (r *run) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error
 	if asJSON {
 		return screen.WriteJSON(w, takenJSON{
 			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), r.owner, time.Duration(r.ttl).Milliseconds(),
-			lockjson.Stamp(l.Deadline()),
+			lockjson.Stamp(time.Now().Add(l.Remaining())),
 		})
 	}
 	owner := ""

@@ -19,7 +19,7 @@ func deadlockError(code int, dead *holdfast.DeadlockError) error {
 }
 
 // cycleText is a cycle on one line.
-func cycleText(cycle []holdfast.DeadlockWait) string {
+func cycleText(cycle []holdfast.WaitInfo) string {
 	waits := make([]string, len(cycle))
 	for i, w := range cycle {
 		waits[i] = oneLine(w.String())
@@ -28,7 +28,7 @@ func cycleText(cycle []holdfast.DeadlockWait) string {
 }
 
 // cycleJSON is a cycle as list --graph and inspect write it.
-func cycleJSON(cycle []holdfast.DeadlockWait) []graphDeadlockJSON {
+func cycleJSON(cycle []holdfast.WaitInfo) []graphDeadlockJSON {
 	list := []graphDeadlockJSON{}
 	for _, w := range cycle {
 		list = append(list, graphDeadlockJSON{whoIs(w.Client, w.ClientID), w.Holds, w.Name, w.Breaks})
@@ -39,8 +39,8 @@ func cycleJSON(cycle []holdfast.DeadlockWait) []graphDeadlockJSON {
 // confirmed reads the locks of each deadlock again, and returns those that are there twice. What
 // a client says may be late by a moment, so this is for people, and no proof.
 func confirmed(
-	ctx context.Context, c *holdfast.Client, found [][]holdfast.DeadlockWait,
-) (twice [][]holdfast.DeadlockWait, err error) {
+	ctx context.Context, c *holdfast.Client, found [][]holdfast.WaitInfo,
+) (twice [][]holdfast.WaitInfo, err error) {
 	for _, cycle := range found {
 		var again []holdfast.LockInfo
 		for _, name := range cycleNames(cycle) {
@@ -51,7 +51,7 @@ func confirmed(
 			again = append(again, s)
 		}
 		for _, same := range holdfast.Deadlocks(again) {
-			equal := func(a, b holdfast.DeadlockWait) bool { return a.HolderID == b.HolderID }
+			equal := func(a, b holdfast.WaitInfo) bool { return a.HolderID == b.HolderID }
 			if slices.EqualFunc(same, cycle, equal) {
 				twice = append(twice, same)
 			}
@@ -65,7 +65,7 @@ const mostAround = 64
 
 // deadlockOf returns the deadlock that a lock is part of, or nil. It reads the locks that code
 // under this one waits for, and so on: without such code, none.
-func deadlockOf(ctx context.Context, c *holdfast.Client, state holdfast.LockInfo) ([]holdfast.DeadlockWait, error) {
+func deadlockOf(ctx context.Context, c *holdfast.Client, state holdfast.LockInfo) ([]holdfast.WaitInfo, error) {
 	locks, names := []holdfast.LockInfo{state}, []string{state.Name}
 	for i := 0; i < len(names) && i < mostAround; i++ {
 		if i > 0 {
@@ -83,7 +83,7 @@ func deadlockOf(ctx context.Context, c *holdfast.Client, state holdfast.LockInfo
 			}
 		}
 	}
-	found := slices.DeleteFunc(holdfast.Deadlocks(locks), func(cycle []holdfast.DeadlockWait) bool {
+	found := slices.DeleteFunc(holdfast.Deadlocks(locks), func(cycle []holdfast.WaitInfo) bool {
 		return !slices.Contains(cycleNames(cycle), state.Name)
 	})
 	twice, err := confirmed(ctx, c, found)
@@ -94,7 +94,7 @@ func deadlockOf(ctx context.Context, c *holdfast.Client, state holdfast.LockInfo
 }
 
 // cycleNames are the locks of a deadlock.
-func cycleNames(cycle []holdfast.DeadlockWait) (names []string) {
+func cycleNames(cycle []holdfast.WaitInfo) (names []string) {
 	for _, w := range cycle {
 		names = append(names, w.Name)
 		if w.Holds != "" {

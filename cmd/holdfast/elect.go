@@ -107,7 +107,7 @@ func newElect(a *app) *cobra.Command {
 
 // candidate campaigns, runs the command as the leader, and resigns.
 func (o *electOptions) candidate(a *app, r *run) (code int, reason string, err error) {
-	r.get = func(c *holdfast.Client, options []holdfast.QueueOption) acquirer { return o.campaign(c, r, options) }
+	r.get = func(c *holdfast.Client, options []holdfast.LockOption) acquirer { return o.campaign(c, r, options) }
 	if len(r.argv()) == 0 {
 		r.bare = func() error { return o.leads(stdout, r.held.tokens[0], r.server.client.ID()) }
 	}
@@ -198,12 +198,12 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 }
 
 // campaign returns how a leadership is acquired.
-func (o *electOptions) campaign(c *holdfast.Client, r *run, options []holdfast.QueueOption) acquirer {
+func (o *electOptions) campaign(c *holdfast.Client, r *run, options []holdfast.LockOption) acquirer {
 	return func(ctx context.Context, try bool) (lease, error) {
 		if try {
 			options = append(options, holdfast.MaxWait(0))
 		}
-		l, err := o.lead(ctx, r, c.Election(o.names[0], optionsOf[holdfast.ElectionOption](options)...))
+		l, err := o.lead(ctx, r, c.Election(o.names[0], options...))
 		if err != nil {
 			return nil, err
 		}

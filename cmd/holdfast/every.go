@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 const everyLong = `every runs the command at most once in each period, over all machines. The first one to
@@ -347,11 +348,11 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 }
 
 // told reports an event of the library.
-func (j *job) told(e holdfast.Event) {
+func (j *job) told(e observe.Event) {
 	switch {
-	case e.Kind == holdfast.EventAway:
+	case e.Kind == observe.EventAway:
 		j.showAway(e.Err)
-	case e.Kind == holdfast.EventRelease && e.Err == nil:
+	case e.Kind == observe.EventRelease && e.Err == nil:
 		held := clock.Now() - j.since
 		j.events.emit(event{Event: "released", HeldMS: millis(held)})
 		j.say.infof("released %s after %v", quoted(j.names), held.Round(time.Millisecond))

@@ -80,7 +80,7 @@ func whoIs(c *holdfast.ClientInfo, id string) string {
 	return oneLine(c.String())
 }
 
-func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
+func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.WaitInfo) error {
 	var b strings.Builder
 	held := heldByWaiters(locks)
 	for _, s := range locks {
@@ -114,7 +114,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.D
 	return err
 }
 
-func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.DeadlockWait) error {
+func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.WaitInfo) error {
 	held := heldByWaiters(locks)
 	for _, s := range locks {
 		if waitingOn(s) == 0 || s.Job != nil {

@@ -10,14 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // deadlocked tells its channel of the first deadlock.
 type deadlocked chan struct{}
 
-// Observe implements [holdfast.Observer].
-func (d deadlocked) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventDeadlock {
+// Observe implements [observe.Observer].
+func (d deadlocked) Observe(e observe.Event) {
+	if e.Kind == observe.EventDeadlock {
 		select {
 		case d <- struct{}{}:
 		default:

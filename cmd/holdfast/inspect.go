@@ -186,7 +186,7 @@ func kindOfForeign(kind string) string {
 
 // foreignBeside reads the key of that name as the lock of another library, if the lock has no record.
 func (s *server) foreignBeside(ctx context.Context, state holdfast.LockInfo, job holdfast.JobInfo) *survey.Foreign {
-	if state.Held() || state.Fence != 0 || job.Known() {
+	if state.Held() || state.Fence != 0 || job.Schedule.Period > 0 {
 		return nil
 	}
 	return s.foreign(ctx, state.Name)

@@ -166,16 +166,16 @@ func eitherOf[L lease](wait, try func(context.Context) (L, error)) acquirer {
 }
 
 // acquirer returns how the kind that the flags say is acquired.
-func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdfast.QueueOption) acquirer {
+func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdfast.LockOption) acquirer {
 	switch name := names[0]; {
 	case len(names) > 1:
-		m := c.MultiMutex(names, optionsOf[holdfast.MultiMutexOption](options)...)
+		m := c.MultiMutex(names, options...)
 		return eitherOf(m.Lock, m.TryLock)
 	case k.shared:
 		m := c.RWMutex(name, optionsOf[holdfast.RWMutexOption](options)...)
 		return eitherOf(m.RLock, m.TryRLock)
 	case k.permits > 0:
-		s := c.Semaphore(name, k.permits, optionsOf[holdfast.SemaphoreOption](options)...)
+		s := c.Semaphore(name, k.permits, options...)
 		return eitherOf(
 			func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, k.weight) },
 			func(ctx context.Context) (*holdfast.Lease, error) { return s.TryAcquire(ctx, k.weight) })
@@ -189,8 +189,8 @@ func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdf
 	}
 }
 
-// optionsOf are options of every kind that waits, as options of one kind.
-func optionsOf[O any](options []holdfast.QueueOption) []O {
+// optionsOf are options of every lock, as options of one kind.
+func optionsOf[O any](options []holdfast.LockOption) []O {
 	own := make([]O, len(options))
 	for i, o := range options {
 		own[i] = any(o).(O)

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -127,7 +128,7 @@ type run struct {
 	say     *printer
 	events  *events
 	signals chan os.Signal
-	waiting chan holdfast.Event // the observer's events
+	waiting chan observe.Event // the observer's events
 
 	path   string // of the command
 	server *server
@@ -143,8 +144,8 @@ type run struct {
 	prefix      string         // of every key
 	interrupted os.Signal      // a signal that ends us came while the command ran
 
-	get  func(c *holdfast.Client, options []holdfast.QueueOption) acquirer // nil: by the flags
-	bare func() error                                                      // set: no command; called with the lock held
+	get  func(c *holdfast.Client, options []holdfast.LockOption) acquirer // nil: by the flags
+	bare func() error                                                     // set: no command; called with the lock held
 }
 
 // runRun runs a command while holding a lock.
@@ -159,7 +160,7 @@ func conduct(a *app, o *runOptions, work func(r *run) (code int, reason string, 
 		return err
 	}
 	r := &run{runOptions: o, say: a.say, events: ev,
-		signals: make(chan os.Signal, 16), waiting: make(chan holdfast.Event, 4)}
+		signals: make(chan os.Signal, 16), waiting: make(chan observe.Event, 4)}
 	// From here on signals are ours: if one comes while we wait, we must leave the
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
@@ -272,12 +273,12 @@ func (r *run) config() holdfast.Config {
 
 // observer passes on that a wait begins, for the lock or for the server, and that a lease
 // is confirmed or released.
-type observer chan holdfast.Event
+type observer chan observe.Event
 
 // Observe must not block: the reader may have stopped.
-func (o observer) Observe(e holdfast.Event) {
+func (o observer) Observe(e observe.Event) {
 	switch e.Kind { //nolint:exhaustive // the others tell nothing that the tool does not know
-	case holdfast.EventWait, holdfast.EventAway, holdfast.EventRenew, holdfast.EventRelease, holdfast.EventDeadlock:
+	case observe.EventWait, observe.EventAway, observe.EventRenew, observe.EventRelease, observe.EventDeadlock:
 		select {
 		case o <- e:
 		default:
@@ -371,7 +372,7 @@ func (r *run) acquire() (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.QueueOption{holdfast.Tags(r.tags)}
+	options := []holdfast.LockOption{holdfast.Tags(r.tags)}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}
@@ -478,12 +479,12 @@ func (r *run) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 			}
 		case e := <-r.waiting:
 			switch e.Kind { //nolint:exhaustive // the observer passes on these only
-			case holdfast.EventAway:
+			case observe.EventAway:
 				r.showAway(e.Err)
 				continue
-			case holdfast.EventRenew, holdfast.EventRelease:
+			case observe.EventRenew, observe.EventRelease:
 				continue
-			case holdfast.EventDeadlock:
+			case observe.EventDeadlock:
 				r.showDeadlock(e.Err)
 				continue
 			}

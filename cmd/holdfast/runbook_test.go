@@ -20,13 +20,11 @@ import (
 const runbookChapter = "## Called at night"
 
 // TestTheRunbook tries the commands of docs/runbook.md on real servers, section by section,
-// and compares what they print with what the page shows. A comment of the page that begins
-// with "script" makes the situation; it is a testscript.
+// and compares what they print with what the page shows. testdata/runbook.txt makes the situations.
 func TestTheRunbook(t *testing.T) {
-	page, err := os.ReadFile("../../docs/runbook.md")
-	assert.Must(t, err)
+	page, situations := readDoc(t, "docs/runbook.md"), readDoc(t, "cmd/holdfast/testdata/runbook.txt")
 	dir := t.TempDir()
-	scripts, tried := runbook(t, string(page))
+	scripts, tried := runbook(t, page, situations)
 	for name, script := range scripts {
 		assert.Must(t, os.WriteFile(filepath.Join(dir, name+".txt"), []byte(script), 0o600))
 	}
@@ -40,39 +38,59 @@ var (
 	heading = regexp.MustCompile(`[^a-z]+`)
 )
 
-// runbook makes a script of each section of the chapter.
-func runbook(t *testing.T, page string) (scripts map[string]string, commands int) {
+// runbook makes a script of each section of the chapter, from its situation and the commands on the page.
+func runbook(t *testing.T, page, situations string) (scripts map[string]string, commands int) {
 	t.Helper()
 	_, chapter, ok := strings.Cut(page, "\n"+runbookChapter+"\n")
 	assert.MustTrue(t, ok, "docs/runbook.md has no chapter %q", runbookChapter)
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
-	scripts = map[string]string{}
+	blocks := map[string][]string{}
 	for _, section := range strings.Split(chapter, "\n### ")[1:] {
 		title, text, _ := strings.Cut(section, "\n")
+		for _, block := range strings.Split(text, "```console\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			script, tried := blockScript(block)
+			blocks[title] = append(blocks[title], script)
+			commands += tried
+		}
+	}
+	scripts = map[string]string{}
+	for _, situation := range strings.Split(situations, "\n### ")[1:] {
+		title, text, _ := strings.Cut(situation, "\n")
 		var script strings.Builder
-		inside := ""
-		for line := range strings.SplitSeq(text, "\n") {
-			switch {
-			case line == "<!-- script" || line == "```console":
-				inside = line
-			case line == "-->" || line == "```":
-				inside = ""
-			case inside == "<!-- script":
-				fmt.Fprintln(&script, line)
-			case inside == "```console" && strings.HasPrefix(line, "$ "):
-				commands++
-				line, code := strings.TrimPrefix(line, "$ "), "0"
-				if m := exitOf.FindStringSubmatch(line); m != nil {
-					line, code = m[1], m[2]
-				}
-				fmt.Fprintf(&script, "exec exits %s sh -c %s\n", code, scriptWord(line))
-			case inside == "```console":
-				fmt.Fprintf(&script, "shows %s\n", scriptWord(line))
+		for line := range strings.Lines(text) {
+			if left := blocks[title]; line == "page\n" {
+				assert.MustTrue(t, len(left) > 0, "%s: the page has too few blocks of commands", title)
+				line, blocks[title] = left[0], left[1:]
 			}
+			script.WriteString(line)
 		}
 		scripts[heading.ReplaceAllString(strings.ToLower(title), "-")] = script.String()
 	}
+	for title, left := range blocks {
+		assert.True(t, len(left) == 0, "%s: testdata/runbook.txt does not run %d blocks of the page", title, len(left))
+	}
 	return scripts, commands
+}
+
+// blockScript makes a script of one block of commands: it runs each, and looks for what the block shows.
+func blockScript(block string) (string, int) {
+	var script strings.Builder
+	commands := 0
+	for line := range strings.SplitSeq(strings.TrimSuffix(block, "\n"), "\n") {
+		command, is := strings.CutPrefix(line, "$ ")
+		if !is {
+			fmt.Fprintf(&script, "shows %s\n", scriptWord(line))
+			continue
+		}
+		commands++
+		code := "0"
+		if m := exitOf.FindStringSubmatch(command); m != nil {
+			command, code = m[1], m[2]
+		}
+		fmt.Fprintf(&script, "exec exits %s sh -c %s\n", code, scriptWord(command))
+	}
+	return script.String(), commands
 }
 
 // scriptWord makes one word of a script. Inside quotes testscript expands no variable: the shell does.

@@ -139,7 +139,7 @@ func (a *app) look(
 	if err != nil {
 		return s.explainJob(name, err)
 	}
-	if state.Fence == 0 && !job.Known() {
+	if state.Fence == 0 && job.Schedule.Period == 0 {
 		a.mayBePattern(name)
 	}
 	return show(ctx, s, state, job)
@@ -195,7 +195,7 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	if job.Run != nil {
 		printHolder(&b, *job.Run)
 	}
-	if job.Known() {
+	if job.Schedule.Period > 0 {
 		next := "due"
 		if job.Due > 0 {
 			next = fmt.Sprintf("next %s (in %s)", job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), length(job.Due))

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // start starts argv under the lease. --max-run limits the command only, so it is
@@ -106,7 +107,7 @@ func (s *supervisor) wait() {
 		case <-gone:
 			gone = nil
 		case e := <-s.waiting: // perhaps a renewal: the guardian learns of it
-			if e.Kind == holdfast.EventRenew {
+			if e.Kind == observe.EventRenew {
 				s.failed = e.Err
 			}
 		case <-timer.C:

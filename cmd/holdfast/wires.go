@@ -115,7 +115,7 @@ func (s *server) forms() []form {
 }
 
 // bridged acquires both forms.
-func (s *server) bridged(name string, options []holdfast.QueueOption) acquirer {
+func (s *server) bridged(name string, options []holdfast.LockOption) acquirer {
 	own := optionsOf[holdfast.MutexOption](options)
 	m := bridge.New(bridge.Both, s.old.Mutex(s.nameIn(s.old, name), own...), s.client.Mutex(name, own...))
 	return eitherOf(m.Lock, m.TryLock)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/examples/internal/kit"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -90,15 +91,15 @@ func run(ctx context.Context, addrs []string) error {
 	if err == nil {
 		return errors.New("the lock was granted by two servers of five")
 	}
-	fmt.Println("the lock cannot be had:", err)
+	fmt.Println("the lock cannot be acquired:", err)
 	return nil
 }
 
 // renewals is an observer that reports confirmed renewals.
 type renewals chan struct{}
 
-func (r renewals) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventRenew && e.Err == nil {
+func (r renewals) Observe(e observe.Event) {
+	if e.Kind == observe.EventRenew && e.Err == nil {
 		select {
 		case r <- struct{}{}:
 		default: // one is told already
@@ -106,7 +107,7 @@ func (r renewals) Observe(e holdfast.Event) {
 	}
 }
 
-func connect(addrs []string, observer holdfast.Observer) (*holdfast.Client, func(), error) {
+func connect(addrs []string, observer observe.Observer) (*holdfast.Client, func(), error) {
 	var nodes []store.Store
 	var connections []*redis.Client
 	for _, addr := range addrs {

@@ -1,5 +1,5 @@
-// Package cronlock has wrappers for jobs of robfig/cron, for schedules that run in several processes:
-// at most one process runs a job at a time ([Single]), or a job runs at most once in a period ([Once]).
+// Package cronlock has wrappers for jobs of robfig/cron whose schedule runs in several processes. With [Single], at
+// most one process runs a job at a time. With [Once], a job runs at most once in a period.
 package cronlock
 
 import (

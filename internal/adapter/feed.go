@@ -210,7 +210,7 @@ func (f *Feed) Confirmed(name string) {
 	}
 	h.mu.Unlock()
 	for _, sub := range resumed {
-		sub.call(sub.listener.Resumed)
+		sub.Resumed()
 	}
 }
 
@@ -361,11 +361,11 @@ func (f *Feed) Awaited() bool {
 			continue
 		}
 		for _, sub := range c.subs {
-			if sub.listener.Awaited == nil {
+			if sub.awaited == nil {
 				h.mu.Unlock()
 				return true
 			}
-			asked = append(asked, sub.listener.Awaited)
+			asked = append(asked, sub.awaited)
 		}
 	}
 	h.mu.Unlock()
@@ -387,8 +387,6 @@ func (f *Feed) Deliver(name, payload string) {
 	}
 	h.mu.Unlock()
 	for _, sub := range subs {
-		if sub.listener.Message != nil {
-			sub.call(func() { sub.listener.Message(payload) })
-		}
+		sub.Message(payload)
 	}
 }

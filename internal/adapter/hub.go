@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -73,12 +74,10 @@ type pendingUnsubscribe struct {
 
 // subscription is one call of Listen.
 type subscription struct {
-	listener store.Listener
-	outcome  chan error // gets one value: the result of Listen
-	live     bool       // outcome was nil; guarded by Hub.mu
-
-	calls   lockorder.Mutex[subscription] // held while a function of listener runs
-	stopped bool                          // guarded by calls
+	*pushes.Listener
+	awaited func() bool // nil: always
+	outcome chan error  // gets one value: the result of Listen
+	live    bool        // outcome was nil; guarded by Hub.mu
 }
 
 // Listen implements Listen of [store.Store]. stop returns when the server has confirmed the
@@ -96,7 +95,7 @@ func (h *Hub) Listen(ctx context.Context, name string, l store.Listener) (stop f
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	sub := &subscription{listener: l, outcome: make(chan error, 1)}
+	sub := &subscription{Listener: pushes.NewListener(l), awaited: l.Awaited, outcome: make(chan error, 1)}
 	h.add(name, sub)
 	select {
 	case err = <-sub.outcome:
@@ -187,10 +186,7 @@ func (h *Hub) remove(name string, sub *subscription) (left <-chan struct{}) {
 		}
 	}
 	h.mu.Unlock()
-
-	sub.calls.Lock()
-	sub.stopped = true
-	sub.calls.Unlock()
+	sub.End()
 	return left
 }
 
@@ -304,14 +300,5 @@ func (sub *subscription) report(err error) {
 	case sub.outcome <- err:
 		sub.live = err == nil
 	default:
-	}
-}
-
-// call runs one function of the listener, unless the subscription has ended.
-func (sub *subscription) call(f func()) {
-	sub.calls.Lock()
-	defer sub.calls.Unlock()
-	if !sub.stopped && f != nil {
-		f()
 	}
 }

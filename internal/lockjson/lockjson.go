@@ -151,7 +151,7 @@ func OfLeader(l *holdfast.Leader) *Leader {
 
 // OfJob converts a job; nil if the server does not know one of this name.
 func OfJob(j holdfast.JobInfo) *Job {
-	if !j.Known() {
+	if j.Schedule.Period == 0 {
 		return nil
 	}
 	job := &Job{

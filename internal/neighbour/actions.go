@@ -147,7 +147,7 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 	name := names[0]
 	e := s.find(name, id)
 	if e != nil {
-		s.update(e, s.leaveTopic)
+		s.update(e, s.leave)
 	}
 	found, err := s.wire.Cancel(ctx, s.attempt(name, id))
 	if err != nil {

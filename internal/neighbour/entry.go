@@ -19,7 +19,7 @@ type entry struct {
 	Attempt
 	channel       string // of the library, for the pushes to the attempt's client
 	channelPrefix string // that channel without the client
-	topic         *topic // the neighbour's channel on which it waits; nil: on none
+	waitsOn       string // the neighbour's channel on which it waits; empty: on none
 	waiting       bool   // the last answer was queued
 	held          time.Time
 	unsure        int       // so many requests to acquire got no answer, and may still arrive
@@ -73,7 +73,7 @@ func (s *Store) drop(name, id string) {
 // remove is drop with mu held.
 func (s *Store) remove(key attemptKey) {
 	if e := s.entries[key]; e != nil {
-		s.leaveTopic(e)
+		s.leave(e)
 		delete(s.entries, key)
 	}
 }
@@ -109,7 +109,7 @@ func (s *Store) granted(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.trusted = time.Now().Add(e.TTL)
-	s.leaveTopic(e)
+	s.leave(e)
 	e.waiting = false
 	if e.held.IsZero() {
 		e.held = time.Now()

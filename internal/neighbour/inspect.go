@@ -118,7 +118,7 @@ func (s *Store) watch(channel string) (stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), watching)
 	defer cancel()
 	s.subscribe(ctx, e)
-	return func() { s.update(e, s.leaveTopic) }
+	return func() { s.update(e, s.leave) }
 }
 
 // watching is how long a watcher waits for its subscription. After that it polls, until the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -16,16 +17,16 @@ import (
 
 // Store is a lock store on a neighbour's wire. Many goroutines may use it at once.
 type Store struct {
-	inner  store.Store
-	wire   Wire
-	traits Traits
+	inner     store.Store
+	wire      Wire
+	traits    Traits
+	channels  *pushes.Channels[*entry, *entry] // those of the neighbour, and the attempts that wait on them
+	listeners pushes.Listeners                 // of the library, on its own channels
 
 	// mu guards the fields below. Under it nothing is sent and no callback runs.
 	mu        lockorder.Mutex[Store]
 	entries   map[attemptKey]*entry
 	lastSweep int // how many entries the last sweep left
-	listeners map[string][]*listener
-	topics    map[string]*topic
 }
 
 var _ store.PlainTokens = (*Store)(nil)
@@ -33,10 +34,12 @@ var _ store.PlainTokens = (*Store)(nil)
 // New makes a store of a wire. inner is the store that the wire sends to; it also has the
 // records of the clients, and carries the subscriptions.
 func New(inner store.Store, w Wire) *Store {
-	return &Store{
-		inner: inner, wire: w, traits: w.Traits(), entries: make(map[attemptKey]*entry),
-		listeners: make(map[string][]*listener), topics: make(map[string]*topic),
-	}
+	s := &Store{inner: inner, wire: w, traits: w.Traits(), entries: make(map[attemptKey]*entry)}
+	s.channels = pushes.NewChannels[*entry](pushes.ChannelsConfig[*entry]{
+		Listen: s.listen, Tell: func(waiters []*entry) { s.wakeAll(waiters, "") },
+		Timeout: subscribing, Linger: linger, Pause: subscribeAgain,
+	})
+	return s
 }
 
 // ErrUnsupported says that the wire cannot carry what was asked for. Nothing was sent.
@@ -177,7 +180,7 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) { return s
 // CloseIdleConnections implements [store.IdleCloser]: it also ends the subscriptions for which
 // nobody waits.
 func (s *Store) CloseIdleConnections() {
-	s.endIdleTopics()
+	s.channels.EndIdle()
 	if own, ok := store.As[store.IdleCloser](s.inner); ok {
 		own.CloseIdleConnections()
 	}

@@ -368,8 +368,14 @@ func (r *Renewer) arm(now time.Duration) {
 	if r.timer == nil || !r.timer.Stop() {
 		r.work.Add(1)
 	}
-	r.armed = max(at, 1)
-	r.timer = time.AfterFunc(max(at-now, 0), r.tick)
+	r.armed, r.timer = max(at, 1), nil
+	if at <= now {
+		// What is due needs no timer. Besides, Go 1.26 runs a timer of a bubble that is due at once in the calling
+		// goroutine, and two of them at once can crash the race detector.
+		go r.tick()
+		return
+	}
+	r.timer = time.AfterFunc(at-now, r.tick)
 }
 
 var renewLabel = label.New("renewals")

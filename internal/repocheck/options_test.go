@@ -41,7 +41,7 @@ var optionsOf = []struct{ option, kinds string }{
 	{"WaitReplicas(1, time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"WaitAOF(0, time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{`Tags(map[string]string{"order": "42"})`, "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
-	{"Tries(3, time.Second)", "Mutex RWMutex Semaphore Election"},
+	{"Tries(3, time.Second)", "Mutex RWMutex Semaphore MultiMutex Election"},
 	{"BreakDeadlock()", "Mutex RWMutex Semaphore MultiMutex Election"},
 	{"Reentrant()", "Mutex"},
 	{`Owner("order/42")`, "Mutex"},

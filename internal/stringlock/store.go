@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/neighbour"
+	"github.com/holdfast-go/holdfast/internal/pushes"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -63,15 +64,8 @@ const remembered = 64
 // themselves. A message is passed on, a short time later, when a majority of the servers has sent
 // it: not before then is the lock free.
 func (s *several) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
-	var mu sync.Mutex // the functions of l run one at a time; guards heard and ended
-	heard, ended := make(map[string]int), false
-	pass := func(payload string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !ended {
-			l.Message(payload)
-		}
-	}
+	var mu sync.Mutex // guards heard
+	heard, own := make(map[string]int), pushes.NewListener(l)
 	one := store.Listener{
 		Message: func(payload string) {
 			mu.Lock()
@@ -80,14 +74,10 @@ func (s *several) Listen(ctx context.Context, channel string, l store.Listener) 
 				clear(heard)
 			}
 			if heard[payload]++; heard[payload] == len(s.list)/2+1 {
-				time.AfterFunc(rand.N(spread), func() { pass(payload) }) //nolint:gosec // not a secret
+				time.AfterFunc(rand.N(spread), func() { own.Message(payload) }) //nolint:gosec // not a secret
 			}
 		},
-		Resumed: func() {
-			mu.Lock()
-			defer mu.Unlock()
-			l.Resumed()
-		},
+		Resumed: own.Resumed,
 		Awaited: l.Awaited,
 	}
 	stops, failed := make([]func(), len(s.list)), make([]error, len(s.list))
@@ -105,9 +95,7 @@ func (s *several) Listen(ctx context.Context, channel string, l store.Listener) 
 			all.Go(stop)
 		}
 		all.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		ended = true
+		own.End()
 	}, nil
 }
 

@@ -78,8 +78,8 @@ func New(cfg Config) (*Observer, error) {
 	return o, nil
 }
 
-// Observe implements [holdfast.Observer].
-func (o *Observer) Observe(e holdfast.Event) {
+// Observe implements [observe.Observer].
+func (o *Observer) Observe(e observe.Event) {
 	measure.Event(e, o.group, recorder{o})
 	if o.spans.tracer != nil {
 		o.spans.observe(e)

@@ -110,11 +110,11 @@ func TestMetricsOfRenewalsAndALoss(t *testing.T) {
 func TestEveryMetricIsReported(t *testing.T) {
 	bubble(t, otel.Config{}, func(w *world) {
 		const secret = "invoice-of-ann"
-		for kind := holdfast.EventWait; kind <= holdfast.EventDeadlock; kind++ {
-			w.observer.Observe(holdfast.Event{
+		for kind := observe.EventWait; kind <= observe.EventDeadlock; kind++ {
+			w.observer.Observe(observe.Event{
 				Kind: kind, Context: background, Name: secret, Mode: "shared", HolderID: "c/1", Lease: 1,
 				TTL: time.Second, Remaining: time.Millisecond,
-				Err: map[bool]error{true: errBroken}[kind == holdfast.EventFail || kind == holdfast.EventLost],
+				Err: map[bool]error{true: errBroken}[kind == observe.EventFail || kind == observe.EventLost],
 			})
 		}
 		w.observer.ObserveRequest(observe.Request{Context: background, Script: "acquire"})
@@ -196,11 +196,11 @@ func TestWithoutSpansAnEventAllocatesNothing(t *testing.T) {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	o, err := otel.New(otel.Config{MeterProvider: provider, TracerProvider: noop.NewTracerProvider()})
 	assert.Must(t, err)
-	e := holdfast.Event{Kind: holdfast.EventGrant, Context: background, Mode: "exclusive", HolderID: "c/1", Lease: 1}
+	e := observe.Event{Kind: observe.EventGrant, Context: background, Mode: "exclusive", HolderID: "c/1", Lease: 1}
 	n := testing.AllocsPerRun(100, func() {
-		e.Kind = holdfast.EventGrant
+		e.Kind = observe.EventGrant
 		o.Observe(e)
-		e.Kind = holdfast.EventRelease
+		e.Kind = observe.EventRelease
 		o.Observe(e)
 	})
 	_, open := o.Remembered()
@@ -331,30 +331,30 @@ func TestNoLinkPastAnotherHolder(t *testing.T) {
 // goroutine that was woken by the end of the hold before.
 func TestNoLinkInDoubt(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(e *holdfast.Event)
+		change func(e *observe.Event)
 		linked bool
 	}{
-		"woken":          {func(*holdfast.Event) {}, true},
-		"passed on":      {func(e *holdfast.Event) { e.Local = true }, true},
-		"did not wait":   {func(e *holdfast.Event) { e.Waited = false }, false},
-		"a push":         {func(e *holdfast.Event) { e.Wake = holdfast.WakePush }, false},
-		"another client": {func(e *holdfast.Event) { e.HolderID = "other/2" }, false},
-		"another lock":   {func(e *holdfast.Event) { e.Name = "y" }, false},
-		"began later":    {func(e *holdfast.Event) { e.Wait = 0 }, false},
-		"not the next":   {func(e *holdfast.Event) { e.Local, e.Token = true, 9 }, false},
+		"woken":          {func(*observe.Event) {}, true},
+		"passed on":      {func(e *observe.Event) { e.Local = true }, true},
+		"did not wait":   {func(e *observe.Event) { e.Waited = false }, false},
+		"a push":         {func(e *observe.Event) { e.Wake = observe.WakePush }, false},
+		"another client": {func(e *observe.Event) { e.HolderID = "other/2" }, false},
+		"another lock":   {func(e *observe.Event) { e.Name = "y" }, false},
+		"began later":    {func(e *observe.Event) { e.Wait = 0 }, false},
+		"not the next":   {func(e *observe.Event) { e.Local, e.Token = true, 9 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, otel.Config{}, func(w *world) {
-				e := holdfast.Event{
-					Kind: holdfast.EventGrant, Context: background, Name: "x", Mode: "exclusive", HolderID: "c/1",
+				e := observe.Event{
+					Kind: observe.EventGrant, Context: background, Name: "x", Mode: "exclusive", HolderID: "c/1",
 					Lease: 1, Token: 7,
 				}
 				w.observer.Observe(e)
-				e.Kind = holdfast.EventRelease
+				e.Kind = observe.EventRelease
 				w.observer.Observe(e)
 				time.Sleep(time.Millisecond)
-				e.Kind, e.Lease, e.Token = holdfast.EventGrant, 2, 8
-				e.Wait, e.Waited, e.Wake = time.Second, true, holdfast.WakeLocal
+				e.Kind, e.Lease, e.Token = observe.EventGrant, 2, 8
+				e.Wait, e.Waited, e.Wake = time.Second, true, observe.WakeLocal
 				c.change(&e)
 				w.observer.Observe(e)
 				links := w.ended("acquire lock")[1].Links()
@@ -395,12 +395,12 @@ func TestFailuresShowInSpans(t *testing.T) {
 func TestLocksAreForgotten(t *testing.T) {
 	bubble(t, otel.Config{}, func(w *world) {
 		for i := range 10_000 {
-			e := holdfast.Event{
-				Kind: holdfast.EventGrant, Context: background, Name: fmt.Sprint("lock", i), Mode: "exclusive",
+			e := observe.Event{
+				Kind: observe.EventGrant, Context: background, Name: fmt.Sprint("lock", i), Mode: "exclusive",
 				HolderID: "c/1", Lease: uint64(i), Token: 1 << 10,
 			}
 			w.observer.Observe(e)
-			e.Kind = holdfast.EventLeak
+			e.Kind = observe.EventLeak
 			w.observer.Observe(e)
 		}
 		if locks, open := w.observer.Remembered(); locks > 5_000 || locks < 100 || open != 0 {

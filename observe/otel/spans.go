@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 )
 
@@ -61,22 +61,22 @@ type spans struct {
 	next  int
 }
 
-func (s *spans) observe(e holdfast.Event) {
+func (s *spans) observe(e observe.Event) {
 	switch e.Kind {
-	case holdfast.EventWait:
+	case observe.EventWait:
 		s.waits(e)
-	case holdfast.EventGrant:
+	case observe.EventGrant:
 		s.granted(e)
-	case holdfast.EventFail:
+	case observe.EventFail:
 		s.failed(e)
-	case holdfast.EventLost, holdfast.EventRelease, holdfast.EventLeak:
+	case observe.EventLost, observe.EventRelease, observe.EventLeak:
 		s.ended(e)
 	default: // the others belong to no span of their own
 	}
 }
 
 // acquisition starts the span of an acquisition that has just ended.
-func (s *spans) acquisition(e holdfast.Event, now time.Time, links ...trace.Link) trace.Span {
+func (s *spans) acquisition(e observe.Event, now time.Time, links ...trace.Link) trace.Span {
 	//nolint:spancheck // the callers end it
 	_, span := s.tracer.Start(e.Context, "acquire lock",
 		trace.WithTimestamp(now.Add(-e.Wait)), trace.WithLinks(links...),
@@ -85,7 +85,7 @@ func (s *spans) acquisition(e holdfast.Event, now time.Time, links ...trace.Link
 	return span //nolint:spancheck // as above
 }
 
-func (s *spans) granted(e holdfast.Event) {
+func (s *spans) granted(e observe.Event) {
 	now := time.Now()
 	client := clientOf(e.HolderID)
 	var links []trace.Link
@@ -116,9 +116,9 @@ func (s *spans) granted(e holdfast.Event) {
 // released reports whether the acquisition that ends with the grant e was woken by the end
 // of the hold. The hold passed to it without a request, or the hold's end gave it the turn
 // to ask the server. In any other case another process may have had the lock in between.
-func (h *lastHold) released(e holdfast.Event, client string, now time.Time) bool {
+func (h *lastHold) released(e observe.Event, client string, now time.Time) bool {
 	switch {
-	case !e.Waited || e.Wake != holdfast.WakeLocal, h.client != client, h.broken, !h.span.IsSampled():
+	case !e.Waited || e.Wake != observe.WakeLocal, h.client != client, h.broken, !h.span.IsSampled():
 		return false
 	case e.Local:
 		return e.Token == h.token+1
@@ -128,7 +128,7 @@ func (h *lastHold) released(e holdfast.Event, client string, now time.Time) bool
 
 // waits notes that a goroutine waits at the server. Another process has the lock then, so
 // it comes between the last hold here and the next one.
-func (s *spans) waits(e holdfast.Event) {
+func (s *spans) waits(e observe.Event) {
 	if e.Local {
 		return
 	}
@@ -155,7 +155,7 @@ func (s *spans) remember(name string, h lastHold) {
 	s.last[name] = h
 }
 
-func (s *spans) failed(e holdfast.Event) {
+func (s *spans) failed(e observe.Event) {
 	now := time.Now()
 	span := s.acquisition(e, now)
 	outcome := measure.Outcome(e.Err, "")
@@ -168,7 +168,7 @@ func (s *spans) failed(e holdfast.Event) {
 	span.End(trace.WithTimestamp(now))
 }
 
-func (s *spans) ended(e holdfast.Event) {
+func (s *spans) ended(e observe.Event) {
 	key := leaseKey{clientOf(e.HolderID), e.Lease}
 	s.mu.Lock()
 	span := s.open[key]
@@ -184,11 +184,11 @@ func (s *spans) ended(e holdfast.Event) {
 	end := measure.End(e.Kind)
 	span.SetAttributes(keyEnd.String(end), keyLocal.Bool(e.Local))
 	switch e.Kind {
-	case holdfast.EventLost:
+	case observe.EventLost:
 		reason := measure.Reason(e.Err)
 		span.SetAttributes(keyReason.String(reason), keyError.String(end))
 		span.SetStatus(codes.Error, e.Err.Error())
-	case holdfast.EventLeak:
+	case observe.EventLeak:
 		span.SetAttributes(keyError.String(end))
 		span.SetStatus(codes.Error, "the lease was dropped without Release")
 	default:

@@ -13,7 +13,7 @@ import (
 )
 
 // The servers of a quorum are in the stream, in the list and in the metrics. Viewers learn at
-// once that one of them is in trouble; a round trip that differs is no news.
+// once that one of them is in trouble; a round trip that differs is not sent.
 func TestThePageShowsTheServersOfAQuorum(t *testing.T) {
 	var down atomic.Bool
 	var asked atomic.Int64

@@ -105,7 +105,7 @@ func newLock(s holdfast.LockInfo, now time.Time, before *lockJSON) *lockJSON {
 			l.Waiters = append(l.Waiters, newWaiter(w, now, waited))
 		}
 	}
-	if s.Job != nil && s.Job.Known() {
+	if s.Job != nil && s.Job.Schedule.Period > 0 {
 		l.Job = &jobJSON{Job: *lockjson.OfJob(*s.Job)}
 	}
 	return l

@@ -1,6 +1,6 @@
 // Package prom is an observer that reports the locks of a client to Prometheus.
 //
-// Set it in [holdfast.Config.Observer], and register it. docs/observability.md lists the
+// Set it in holdfast.Config.Observer, and register it. docs/observability.md lists the
 // metrics. They have the names that Prometheus gives to those of package otel, so one
 // dashboard and one set of alerts fit both.
 package prom
@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/internal/measure"
 )
@@ -52,8 +51,8 @@ func New(cfg Config) *Observer {
 	return o
 }
 
-// Observe implements [holdfast.Observer].
-func (o *Observer) Observe(e holdfast.Event) { measure.Event(e, o.group, recorder{o}) }
+// Observe implements [observe.Observer].
+func (o *Observer) Observe(e observe.Event) { measure.Event(e, o.group, recorder{o}) }
 
 // ObserveRequest implements [observe.RequestObserver].
 func (o *Observer) ObserveRequest(r observe.Request) { measure.Request(r, recorder{o}) }

@@ -143,10 +143,10 @@ func TestALossIsCounted(t *testing.T) {
 func TestEveryMetricIsReported(t *testing.T) {
 	const secret = "invoice-of-ann"
 	o := prom.New(prom.Config{ConstLabels: map[string]string{"zone": "eu"}})
-	for kind := holdfast.EventWait; kind <= holdfast.EventDeadlock; kind++ {
-		o.Observe(holdfast.Event{Kind: kind, Name: secret, Mode: "shared", TTL: time.Second, Err: holdfast.ErrLost})
+	for kind := observe.EventWait; kind <= observe.EventDeadlock; kind++ {
+		o.Observe(observe.Event{Kind: kind, Name: secret, Mode: "shared", TTL: time.Second, Err: holdfast.ErrLost})
 	}
-	o.Observe(holdfast.Event{Kind: holdfast.EventRenew, Mode: "shared", TTL: time.Second})
+	o.Observe(observe.Event{Kind: observe.EventRenew, Mode: "shared", TTL: time.Second})
 	o.ObserveRequest(observe.Request{Script: "acquire"})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(o)

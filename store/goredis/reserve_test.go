@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -133,8 +134,8 @@ func TestALingeringRequestKeepsNoConnection(t *testing.T) {
 // observer tells how each renewal ended.
 type observer chan error
 
-func (o observer) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventRenew {
+func (o observer) Observe(e observe.Event) {
+	if e.Kind == observe.EventRenew {
 		o <- e.Err
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -24,7 +25,7 @@ func TestInACluster(t *testing.T) {
 	s := redsync.NewStore(goredis.New(rdb))
 	t.Cleanup(s.Close)
 	ctx := t.Context()
-	wakes := make(chan holdfast.Wake, 64)
+	wakes := make(chan observe.Wake, 64)
 	waits := make(chan struct{}, 64)
 	a := native(t, s, holdfast.Config{})
 	b := native(t, s, holdfast.Config{Observer: waitsAndWakes(waits, wakes)})
@@ -40,7 +41,7 @@ func TestInACluster(t *testing.T) {
 		must(t, lease.Release(ctx))
 		must(t, redistest.Next(t, "the lock", done))
 		for len(wakes) > 0 {
-			if <-wakes == holdfast.WakePush {
+			if <-wakes == observe.WakePush {
 				pushed++
 			}
 		}

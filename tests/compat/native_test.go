@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 func TestNativeLocksAndTheOriginalExcludeEachOther(t *testing.T) {
@@ -35,8 +36,8 @@ func TestNativeLocksAndTheOriginalExcludeEachOther(t *testing.T) {
 			"held by the original: %v", err)
 		done := make(chan error, 1)
 		waits := make(chan struct{}, 16)
-		waiting := w.client(holdfast.Config{Observer: observer(func(e holdfast.Event) {
-			if e.Kind == holdfast.EventWait {
+		waiting := w.client(holdfast.Config{Observer: observer(func(e observe.Event) {
+			if e.Kind == observe.EventWait {
 				waits <- struct{}{}
 			}
 		})})
@@ -140,17 +141,17 @@ func TestAKeyOfAnotherKindIsRefusedAndLeftAlone(t *testing.T) {
 }
 
 // observer receives events.
-type observer func(holdfast.Event)
+type observer func(observe.Event)
 
-func (o observer) Observe(e holdfast.Event) { o(e) }
+func (o observer) Observe(e observe.Event) { o(e) }
 
 // waitsAndWakes observes when a waiter waits, and what wakes it.
-func waitsAndWakes(waits chan<- struct{}, wakes chan<- holdfast.Wake) observer {
-	return func(e holdfast.Event) {
-		if e.Kind == holdfast.EventWait {
+func waitsAndWakes(waits chan<- struct{}, wakes chan<- observe.Wake) observer {
+	return func(e observe.Event) {
+		if e.Kind == observe.EventWait {
 			waits <- struct{}{}
 		}
-		if e.Kind == holdfast.EventWake {
+		if e.Kind == observe.EventWake {
 			wakes <- e.Wake
 		}
 	}
@@ -160,7 +161,7 @@ func waitsAndWakes(waits chan<- struct{}, wakes chan<- holdfast.Wake) observer {
 func TestAReleaseWakesNativeWaiters(t *testing.T) {
 	onWires(t, func(t *testing.T, w world) {
 		a := w.client(holdfast.Config{})
-		waits, wakes := make(chan struct{}, 64), make(chan holdfast.Wake, 64)
+		waits, wakes := make(chan struct{}, 64), make(chan observe.Wake, 64)
 		b := w.client(holdfast.Config{Observer: waitsAndWakes(waits, wakes)})
 		pushed := 0
 		for range 10 {
@@ -173,7 +174,7 @@ func TestAReleaseWakesNativeWaiters(t *testing.T) {
 			must(t, lease.Release(t.Context()))
 			must(t, redistest.Next(t, "the lock", done))
 			for len(wakes) > 0 {
-				if <-wakes == holdfast.WakePush {
+				if <-wakes == observe.WakePush {
 					pushed++
 				}
 			}

@@ -31,7 +31,7 @@ func group(name string) string { return strings.SplitN(name, "/", 2)[0] }
 
 // requestObserver is what both observers are.
 type requestObserver interface {
-	holdfast.Observer
+	observe.Observer
 	observe.RequestObserver
 }
 
@@ -57,16 +57,16 @@ var observers = map[string]func(t *testing.T) (requestObserver, prometheus.Gathe
 // tee is an observer that passes everything on, and hands it to the test.
 type tee struct {
 	requestObserver
-	events chan holdfast.Event
+	events chan observe.Event
 }
 
-func (o tee) Observe(e holdfast.Event) {
+func (o tee) Observe(e observe.Event) {
 	o.requestObserver.Observe(e)
 	o.events <- e
 }
 
 // await waits for the next such event, and skips those before it.
-func (o tee) await(t *testing.T, what string, such func(e holdfast.Event) bool) {
+func (o tee) await(t *testing.T, what string, such func(e observe.Event) bool) {
 	t.Helper()
 	for !such(redistest.Next(t, what, o.events)) {
 	}
@@ -94,7 +94,7 @@ func scrape(t *testing.T, name string) *scraped {
 }
 
 // open makes a client, which is closed with the test.
-func open(t *testing.T, addr string, o holdfast.Observer) *holdfast.Client {
+func open(t *testing.T, addr string, o observe.Observer) *holdfast.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: redistest.TLS()})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -109,7 +109,7 @@ func open(t *testing.T, addr string, o holdfast.Observer) *holdfast.Client {
 func live(t *testing.T, name string) *scraped {
 	t.Helper()
 	observer, registry := observers[name](t)
-	o := tee{observer, make(chan holdfast.Event, 1024)}
+	o := tee{observer, make(chan observe.Event, 1024)}
 	addr := redistest.Start(t).Addr()
 	a, b, operator := open(t, addr, o), open(t, addr, o), open(t, addr, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
@@ -124,7 +124,7 @@ func live(t *testing.T, name string) *scraped {
 		assert.NoError(t, err)
 		granted <- l
 	}()
-	o.await(t, "the wait", func(e holdfast.Event) bool { return e.Kind == holdfast.EventWait })
+	o.await(t, "the wait", func(e observe.Event) bool { return e.Kind == observe.EventWait })
 	brief := a.Mutex("invoice/1", holdfast.MaxWait(time.Millisecond))
 	assert.Is(t, assert.Err(brief.Lock(ctx)), holdfast.ErrHeld)
 	assert.NoError(t, first.Release(ctx))
@@ -133,11 +133,11 @@ func live(t *testing.T, name string) *scraped {
 		t.FailNow()
 	}
 	// A renewal, which is more than the confirmation of a pushed grant; then an eviction.
-	o.await(t, "a renewal", func(e holdfast.Event) bool { return e.Kind == holdfast.EventRenew && e.TTL != 0 })
+	o.await(t, "a renewal", func(e observe.Event) bool { return e.Kind == observe.EventRenew && e.TTL != 0 })
 	n, err := operator.Evict(ctx, "invoice/1", holdfast.Eviction{By: "a test", Reason: "to see it"})
 	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted: %v", n, err)
 	<-second.Context().Done()
-	o.await(t, "the loss", func(e holdfast.Event) bool { return e.Kind == holdfast.EventLost })
+	o.await(t, "the loss", func(e observe.Event) bool { return e.Kind == observe.EventLost })
 	// The program still has the lease: a lease that nothing points to may be reported as leaked, not as lost.
 	assert.Is(t, second.Release(ctx), holdfast.ErrLost)
 	// A reader, and permits.

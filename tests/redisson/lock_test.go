@@ -129,8 +129,7 @@ func TestALossIsToldByTheContext(t *testing.T) {
 func TestALeaseIsRenewed(t *testing.T) {
 	_, c := serve(t, redisson.Config{})
 	l := lock(t, c.Mutex("order", holdfast.TTL(6*time.Second)))
-	first := l.Deadline()
-	redistest.Await(t, "a renewal", func() bool { return l.Deadline().After(first) })
+	awaitRenewal(t, l)
 	release(t, l)
 }
 

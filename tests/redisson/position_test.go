@@ -8,14 +8,15 @@ import (
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // positions passes on where acquisitions wait.
 type positions chan int
 
-// Observe implements [holdfast.Observer].
-func (p positions) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventWait && !e.Local {
+// Observe implements [observe.Observer].
+func (p positions) Observe(e observe.Event) {
+	if e.Kind == observe.EventWait && !e.Local {
 		select {
 		case p <- e.Position:
 		default: // a later report of the same wait

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // work acquires and releases the lock so often, and fails if somebody else is inside.
@@ -128,12 +129,12 @@ func TestAGrantPassesOnAtMost64TimesInItsProcess(t *testing.T) {
 	s := start(t)
 	var longest, passes int // the observer is called while the lock is held
 	c := connect(t, s.Addr(), redisson.Config{}, func(c *holdfast.Config) {
-		c.Observer = observer(func(e holdfast.Event) {
+		c.Observer = observer(func(e observe.Event) {
 			switch {
-			case e.Kind == holdfast.EventGrant && e.Local:
+			case e.Kind == observe.EventGrant && e.Local:
 				passes++
 				longest = max(longest, passes)
-			case e.Kind == holdfast.EventGrant:
+			case e.Kind == observe.EventGrant:
 				passes = 0
 			}
 		})
@@ -148,7 +149,7 @@ func TestAGrantPassesOnAtMost64TimesInItsProcess(t *testing.T) {
 	assert.True(t, longest >= 1 && longest <= 64, "a grant passed on %d times", longest)
 }
 
-type observer func(holdfast.Event)
+type observer func(observe.Event)
 
-// Observe implements [holdfast.Observer].
-func (o observer) Observe(e holdfast.Event) { o(e) }
+// Observe implements [observe.Observer].
+func (o observer) Observe(e observe.Event) { o(e) }

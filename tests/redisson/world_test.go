@@ -194,6 +194,17 @@ func release(t testing.TB, l interface{ Release(context.Context) error }) {
 	assert.Must(t, l.Release(t.Context()))
 }
 
+// awaitRenewal waits until more is left of the lease than a moment before.
+func awaitRenewal(t testing.TB, l *holdfast.Lease) {
+	t.Helper()
+	left := l.Remaining()
+	redistest.Await(t, "a renewal", func() bool {
+		before := left
+		left = l.Remaining()
+		return left > before
+	})
+}
+
 // subscribers is how many clients listen to a channel.
 func subscribers(t testing.TB, s doer, channel string) int64 {
 	t.Helper()

@@ -122,7 +122,7 @@ func (q *queue) granted(n audit.Note, g *granted) {
 	} else if g.attempt != n.Caller || n.Action == "poll" {
 		since = 0 // it joined, and that was not said
 	}
-	if q.run.parted(at) || q.run.untold(at) || q.run.lossBetween(since, at) || q.run.blindBetween(since, at) {
+	if q.run.parted(at) || q.run.mayNotPublish(at) || q.run.lossBetween(since, at) || q.run.blindBetween(since, at) {
 		q.res.Excused++
 		return
 	}
@@ -130,9 +130,9 @@ func (q *queue) granted(n audit.Note, g *granted) {
 		n.Action, n.Caller, g.attempt, own.number, first.Attempt, first.Position)
 }
 
-// untold reports whether a server may not publish at an instant: then it can tell nobody
-// of a grant, and the lock goes to a client that asks.
-func (r *Run) untold(at int64) bool {
+// mayNotPublish reports whether a server may not publish at an instant. Then it can push no
+// grant, and the lock goes to a client that asks.
+func (r *Run) mayNotPublish(at int64) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
 		push := strings.HasPrefix(f.Text, "publish") || strings.HasPrefix(f.Text, "spublish")
 		return f.Name == "no-perm" && push && f.From-unsaid <= at && at <= f.Till+unsaid

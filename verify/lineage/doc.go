@@ -1,13 +1,10 @@
-// Package lineage holds the tests behind docs/lineage.md: the ways in which
-// locks have been made on Redis, from SETNX with EXPIRE to RedLock, each
-// written out as short as it can be, with the fault that breaks it really
-// injected, so that the flaw is seen. The same scenario then runs with
-// Holdfast.
+// Package lineage has the tests of docs/lineage.md: the ways to lock on Redis, from SETNX with EXPIRE to RedLock.
+// Each is written out as short as it can be, and the fault that breaks it is injected on a real server. The same
+// scenario then runs with Holdfast.
 //
 // A test has two halves, "old way" and "Holdfast". The first asserts the
-// flaw: two holders, a lock for ever, another's lock freed. It fails when the
-// old way does well, for then it shows nothing. A file has
-// one of the old ways first, and then its tests.
+// flaw: two holders, a lock for ever, another's lock freed. It fails if the
+// old way does well. A file has one of the old ways first, and then its tests.
 //
 // Many old ways run as a scene: their clients take turns command by command, in an order
 // that the test gives. The record of a scene is also what the page's picture is drawn

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -41,7 +42,7 @@ func lockY(c *player) {
 // client is refused.
 func renewed(t *testing.T, l *holdfast.Lease, seen *harness.Watch, other *holdfast.Client) {
 	t.Helper()
-	seen.Await(t, holdfast.EventRenew, l.Name(), 4) // one every third of the TTL
+	seen.Await(t, observe.EventRenew, l.Name(), 4) // one every third of the TTL
 	err := l.Err()
 	assert.True(t, err == nil, "the lease of %s has ended: %v", l.Name(), err)
 	l, err = other.Mutex(l.Name()).TryLock(harness.Within(t))
@@ -80,7 +81,7 @@ func TestOneFlagForAllKeysEndsEveryRenewal(t *testing.T) {
 		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, a.Mutex("y"))
 		n, err := b.Evict(harness.Within(t), "x", holdfast.Eviction{By: "operator", Reason: "test"})
 		assert.MustTrue(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
-		seen.Await(t, holdfast.EventLost, "x", 1)
+		seen.Await(t, observe.EventLost, "x", 1)
 		renewed(t, y, seen, b)
 		late(t, x)
 		harness.Release(t, y)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -114,7 +115,7 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 		for range waiters {
 			c, watch := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 			got, seen = append(got, harness.Acquiring(harness.Within(t), c.Mutex(lockName).Lock)), append(seen, watch)
-			watch.Await(t, holdfast.EventWait, lockName, 1)
+			watch.Await(t, observe.EventWait, lockName, 1)
 			// It is in the queue before the next one asks.
 			redistest.Await(t, "its position", func() bool {
 				state, err := holder.Inspect(harness.Within(t), lockName)
@@ -123,7 +124,7 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 		}
 		woken := func() (sum int) {
 			for _, w := range seen {
-				sum += len(w.Of(holdfast.EventWake, lockName))
+				sum += len(w.Of(observe.EventWake, lockName))
 			}
 			return sum
 		}

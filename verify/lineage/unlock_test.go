@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -90,7 +91,7 @@ func TestAWatchdogThatNeverStopsKeepsAForgottenLock(t *testing.T) {
 		func() { harness.Lock(t, a.Mutex(lockName)) }()
 		redistest.Await(t, "the lease is found", func() bool {
 			runtime.GC()
-			return len(seen.Of(holdfast.EventLeak, lockName)) == 1
+			return len(seen.Of(observe.EventLeak, lockName)) == 1
 		})
 		harness.Release(t, harness.Lock(t, b.Mutex(lockName)))
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -105,7 +106,7 @@ func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
 		work := l.Context()
 		next, told := nextHolder(t, b, work.Err)
 		assert.True(t, told != nil, "another was granted the lock before the job's context ended")
-		assert.Equal(t, len(seen.Of(holdfast.EventRenew, lockName)), 2, "renewals")
+		assert.Equal(t, len(seen.Of(observe.EventRenew, lockName)), 2, "renewals")
 		harness.Release(t, next)
 		late(t, l)
 	})

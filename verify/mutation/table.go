@@ -11,8 +11,8 @@ var mutants = slices.Concat(inScripts, inLeases, inWaiting, inKinds, inStores, i
 var (
 	// The worlds of the simulation: the library over memstore, in virtual time.
 	worlds = check{"verify", "./sim", []string{"-run=TestWorlds$"}}
-	// The scripts against memstore, step by step, with the invariants as assertions. Nobody reads how: the
-	// sequence that it found need not be made shorter. The seed is fixed, so that chance lets no mutant live.
+	// The scripts against memstore, step by step, with the invariants as assertions. Nobody reads the
+	// sequence that was found, so it is not made shorter. The seed is fixed, so that each run catches the same mutants.
 	oracle = check{"verify", "./oracle", []string{"-rapid.shrinktime=1ms", "-rapid.seed=1"}}
 	// The scripts against their golden transcripts, and what they do on servers in a bad state.
 	transcripts = unit("./script")

@@ -33,16 +33,16 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	by:   "TestWithoutSubscriptionsWaitersPoll",
 	old:  "	if c.hub.Reaches(at.waiter) || !c.pushing.due(c.now()) {\n",
 	mut:  "	if true {\n",
-}}), in("internal/pushes/hub.go", unit("./internal/pushes"), []mutant{{
+}}), in("internal/pushes/channels.go", unit("./internal/pushes"), []mutant{{
 	name: "a waiter does not poll when its subscription is restored",
 	by:   "TestAfterABreakOfTheSubscriptionItsWaitersPoll",
-	old:  "		if w.sub != s {\n			continue\n",
-	mut:  "		if w.sub != nil {\n			continue\n",
+	old:  "c.cfg.Listen(ctx, name, func() { c.cfg.Tell(c.Waiters(name)) })\n",
+	mut:  "c.cfg.Listen(ctx, name, func() {})\n",
 }, {
 	name: "the subscription is not confirmed before the request that may queue",
 	by:   "TestManyWaitersShareOneSubscription",
-	old:  "	case <-s.made:\n		err = s.err\n	case <-ctx.Done():\n		err = ctx.Err()\n	}\n",
-	mut:  "	case <-ctx.Done():\n		err = ctx.Err()\n	default:\n	}\n",
+	old:  "	if ch == nil || ch.stop == nil || c.stopped {\n		return w, false\n",
+	mut:  "	if ch == nil || c.stopped {\n		return w, false\n",
 }}), in("internal/localqueue/queue.go", library, []mutant{{
 	name: "a goroutine that gives up keeps the turn",
 	by:   "TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -19,9 +20,9 @@ func TestADeadlockOverAQuorum(t *testing.T) {
 		b, seenByB := harness.Client(t, w.store(t, ttl, timeout), holdfast.Config{TTL: ttl})
 		x, y := take(t, a.Mutex("x")), take(t, b.Mutex("y"))
 		one := harness.Acquiring(x.Context(), a.Mutex("y", breaks).Lock)
-		seenByA.Await(t, holdfast.EventWait, "y", 1)
+		seenByA.Await(t, observe.EventWait, "y", 1)
 		other := harness.Acquiring(y.Context(), b.Mutex("x", breaks).Lock)
-		seenByB.Await(t, holdfast.EventWait, "x", 1)
+		seenByB.Await(t, observe.EventWait, "x", 1)
 		w.servers[3].Pause()
 		defer w.servers[3].Continue()
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -103,7 +104,7 @@ func TestRenewalsTravelTogether(t *testing.T) {
 		seen.Renewed(t, last)
 		w.ResetStats(t)
 		seen.Renewed(t, last)
-		renewals := len(seen.Of(holdfast.EventRenew, ""))
+		renewals := len(seen.Of(observe.EventRenew, ""))
 		if n := w.requests(t); n > leases/10 {
 			t.Errorf("%d leases took %d requests to renew (%d renewals): %v", leases, n, renewals, w.CommandCalls(t))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -42,10 +43,10 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 		l := note(harness.Lock(t, a.Mutex("x")))
 		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		seenA.Renewed(t, "x")
-		seenB.Await(t, holdfast.EventWake, "x", 1) // a poll
+		seenB.Await(t, observe.EventWake, "x", 1) // a poll
 		ctx, cancel := context.WithCancel(harness.Within(t))
 		left := harness.Acquiring(ctx, a.Mutex("x", holdfast.MaxWait(time.Hour)).Lock)
-		seenA.Await(t, holdfast.EventWait, "x", 1)
+		seenA.Await(t, observe.EventWait, "x", 1)
 		cancel()
 		o := redistest.Next(t, "Lock", left)
 		assert.True(t, errors.Is(o.Err, context.Canceled), "Lock: %v", o.Err)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -58,7 +59,7 @@ func busy(
 	}
 	for i, name := range []string{"a", "x", "x", "y"} {
 		waits = append(waits, harness.Acquiring(harness.Within(t), c.Mutex(name).Lock))
-		seen.Await(t, holdfast.EventWait, "", i+1)
+		seen.Await(t, observe.EventWait, "", i+1)
 	}
 	return c, held, waits
 }

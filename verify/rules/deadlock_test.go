@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -28,7 +29,7 @@ func (w *world) crossed(t *testing.T, addr string, cfg holdfast.Config, options 
 	d.b, d.seenByB = w.client(t, addr, cfg)
 	d.x, d.y = harness.Lock(t, d.a.Mutex("x")), harness.Lock(t, d.b.Mutex("y"))
 	d.older = harness.Acquiring(d.x.Context(), d.a.Mutex("y", options...).Lock)
-	d.seenByA.Await(t, holdfast.EventWait, "y", 1)
+	d.seenByA.Await(t, observe.EventWait, "y", 1)
 	d.younger = harness.Acquiring(d.y.Context(), d.b.Mutex("x", options...).Lock)
 	return &d
 }
@@ -54,7 +55,7 @@ func TestADeadlockOfTwoProcessesIsBroken(t *testing.T) {
 			dead.Cycle[0].Holds != "y" || dead.Cycle[1].Holds != "x" || dead.Cycle[1].ClientID != d.a.ID() {
 			t.Errorf("the cycle is %+v", dead.Cycle)
 		}
-		d.seenByB.Await(t, holdfast.EventDeadlock, "x", 1)
+		d.seenByB.Await(t, observe.EventDeadlock, "x", 1)
 		assert.NoError(t, d.y.Err())
 		d.end(t)
 	})
@@ -69,7 +70,7 @@ func TestADeadlockIsFoundOverABadLink(t *testing.T) {
 		proxy := redistest.NewProxy(t, w.Addr())
 		d := w.crossed(t, proxy.Addr(), cfg, holdfast.BreakDeadlock())
 		operator, _ := w.local(t, cfg)
-		d.seenByB.Await(t, holdfast.EventWait, "x", 1)
+		d.seenByB.Await(t, observe.EventWait, "x", 1)
 		redistest.Await(t, "both waits are shown", func() bool {
 			one, other := state(t, operator, "x"), state(t, operator, "y")
 			return len(one.Holders[0].WaitsFor) == 1 && len(other.Holders[0].WaitsFor) == 1
@@ -96,14 +97,14 @@ func TestADeadlockIsFoundOverABadLink(t *testing.T) {
 func TestADeadlockEndsWithTheServersMemory(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		d := w.crossed(t, w.Addr(), holdfast.Config{TTL: 12 * time.Second}, holdfast.BreakDeadlock())
-		d.seenByB.Await(t, holdfast.EventWait, "x", 1)
+		d.seenByB.Await(t, observe.EventWait, "x", 1)
 		w.Restart()
 		for name, call := range map[string]<-chan harness.Outcome{"one": d.older, "two": d.younger} {
 			got := redistest.Next(t, name, call)
 			assert.True(t, !errors.Is(got.Err, holdfast.ErrDeadlock), "call %s: %v", name, got.Err)
 		}
 		for _, seen := range []*harness.Watch{d.seenByA, d.seenByB} {
-			told := seen.Of(holdfast.EventDeadlock, "")
+			told := seen.Of(observe.EventDeadlock, "")
 			assert.True(t, len(told) == 0, "a client reported a deadlock: %+v", told)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -35,7 +36,7 @@ func TestANamedOwnerEntersAndLeavesFromSeveralProcesses(t *testing.T) {
 		}
 		holds(2)
 		got := harness.Acquiring(harness.Within(t), stranger.Lock)
-		seenC.Await(t, holdfast.EventWait, "x", 1)
+		seenC.Await(t, observe.EventWait, "x", 1)
 		seenA.Renewed(t, "x")
 		seenB.Renewed(t, "x")
 		harness.Release(t, first)
@@ -124,7 +125,7 @@ func TestALockIsKeptForItsMinimumTime(t *testing.T) {
 		o := redistest.Next(t, "Lock", got)
 		assert.Must(t, o.Err)
 		assert.AtLeast(t, o.At.Sub(before), least, "let in after")
-		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePoll, "the grant came by")
+		assert.Equal(t, seen.Await(t, observe.EventGrant, "x", 1).Wake, observe.WakePoll, "the grant came by")
 		harness.Release(t, o.Lease)
 	})
 }
@@ -140,7 +141,7 @@ func TestAHoldThatLastsTooLongIsOver(t *testing.T) {
 		} {
 			l := harness.Lock(t, a.Mutex(name, option))
 			got := harness.Acquiring(harness.Within(t), b.Mutex(name).Lock)
-			seen.Await(t, holdfast.EventWait, name, 1)
+			seen.Await(t, observe.EventWait, name, 1)
 			harness.Lost(t, l, holdfast.LossLimit)
 			next := harness.Granted(t, got)
 			assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
@@ -175,14 +176,14 @@ func TestEnteringAgainCostsNoRequest(t *testing.T) {
 			}
 			assert.Equal(t, third.HoldCount(), 2, "%s: the count", name)
 			got := harness.Acquiring(harness.Within(t), other.Mutex(name).Lock)
-			seen.Await(t, holdfast.EventWait, name, 1)
+			seen.Await(t, observe.EventWait, name, 1)
 			harness.Release(t, third)
 			if second.Err() != nil || second.HoldCount() != 1 || len(got) > 0 {
 				t.Errorf("%s: the last one in: %v, %d entries", name, second.Err(), second.HoldCount())
 			}
 			harness.Release(t, second)
 			next := harness.Granted(t, got)
-			seen.Await(t, holdfast.EventRenew, name, 1) // the push is confirmed: no request of it comes later
+			seen.Await(t, observe.EventRenew, name, 1) // the push is confirmed: no request of it comes later
 			harness.Release(t, next)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -39,17 +40,17 @@ func TestTheObserverSeesEveryAcquisitionAndItsEnd(t *testing.T) {
 			if i == 0 {
 				calls++
 			}
-			count := func(kind holdfast.EventKind) int { return len(s.Of(kind, "")) }
-			grants, fails := count(holdfast.EventGrant), count(holdfast.EventFail)
+			count := func(kind observe.EventKind) int { return len(s.Of(kind, "")) }
+			grants, fails := count(observe.EventGrant), count(observe.EventFail)
 			assert.True(t, grants+fails == calls,
 				"%d acquisitions show %d grants and %d failures", calls, grants, fails)
 			ends := map[uint64]int{}
-			for _, kind := range []holdfast.EventKind{holdfast.EventRelease, holdfast.EventLost, holdfast.EventLeak} {
+			for _, kind := range []observe.EventKind{observe.EventRelease, observe.EventLost, observe.EventLeak} {
 				for _, e := range s.Of(kind, "") {
 					ends[e.Token]++
 				}
 			}
-			for _, e := range s.Of(holdfast.EventGrant, "") {
+			for _, e := range s.Of(observe.EventGrant, "") {
 				assert.Equal(t, ends[e.Token], 1, "ends of the grant of token %d", e.Token)
 			}
 			assert.True(t, len(ends) == grants, "%d grants, %d ends", grants, len(ends))

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -91,7 +92,7 @@ func lossRun(
 	if waits {
 		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		go func() { follow(c.Mutex("x").Lock(harness.Within(t))) }()
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		seen.Await(t, observe.EventWait, "x", 1)
 	}
 	seen.Renewed(t, "x")
 	proxy.BlackHole()

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -60,7 +61,7 @@ func TestOutOfMemoryCostsNoPosition(t *testing.T) {
 		got := harness.Waiting(t, seen, b.Mutex("x"))
 		w.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		for n := 1; n <= 2; n++ { // it asks, and finds that the holder goes on
-			seen.Await(t, holdfast.EventWake, "x", n)
+			seen.Await(t, observe.EventWake, "x", n)
 		}
 		a.Abandon()
 		next := harness.Granted(t, got)

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -55,9 +56,9 @@ func TestAnyTextIsAName(t *testing.T) {
 			}
 		}
 		for i, l := range held {
-			waits := len(seen.Of(holdfast.EventWait, l.Name()))
+			waits := len(seen.Of(observe.EventWait, l.Name()))
 			got := harness.Acquiring(harness.Within(t), b.Mutex(names[i]).Lock)
-			seen.Await(t, holdfast.EventWait, l.Name(), waits+1)
+			seen.Await(t, observe.EventWait, l.Name(), waits+1)
 			harness.Release(t, l)
 			next := harness.Granted(t, got)
 			if next.Name() != names[i] {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
@@ -84,7 +85,7 @@ func TestAStaleHolderDoesNothingToTheNext(t *testing.T) {
 			stale.Release(harness.Within(t))
 			harness.Release(t, fresh)
 		}
-		assert.Equal(t, len(seen.Of(holdfast.EventRenew, "")), 0, "renewals in between")
+		assert.Equal(t, len(seen.Of(observe.EventRenew, "")), 0, "renewals in between")
 	})
 }
 
@@ -121,7 +122,7 @@ func TestALeaseBelongsToOneAcquisition(t *testing.T) {
 				mu := a.Mutex("x")
 				first := harness.Lock(t, mu)
 				got := harness.Acquiring(harness.Within(t), mu.Lock)
-				seen.Await(t, holdfast.EventWait, "x", 1)
+				seen.Await(t, observe.EventWait, "x", 1)
 				harness.Release(t, first)
 				second := harness.Granted(t, got)
 				assert.Is(t, first.Release(harness.Within(t)), holdfast.ErrReleased)

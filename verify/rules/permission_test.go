@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -46,7 +47,7 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		assert.NoError(t, l.Extend(harness.Within(t), 5*time.Second))
 		harness.Release(t, l)
 		l = harness.Granted(t, got)
-		assert.Equal(t, seenB.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePush, "the grant came by")
+		assert.Equal(t, seenB.Await(t, observe.EventGrant, "x", 1).Wake, observe.WakePush, "the grant came by")
 		_, err := a.Mutex("x", holdfast.MaxWait(50*time.Millisecond)).Lock(harness.Within(t))
 		assert.Is(t, err, holdfast.ErrHeld)
 		redistest.Await(t, "who gave up has left", func() bool { return len(state(t, a, "x").Waiters) == 0 })
@@ -127,7 +128,7 @@ func work(t *testing.T, w *world, as harness.Login) error {
 	theirs := harness.Lock(t, other.Mutex("x"))
 	ended := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
 	redistest.Await(t, "it waits, or is refused", func() bool {
-		return len(ended) > 0 || len(seen.Of(holdfast.EventWait, "x")) > 0
+		return len(ended) > 0 || len(seen.Of(observe.EventWait, "x")) > 0
 	})
 	harness.Release(t, theirs)
 	o := redistest.Next(t, "Lock", ended)
@@ -161,10 +162,10 @@ func TestWithoutPublishWaitersPoll(t *testing.T) {
 			b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 			l := harness.Lock(t, holder.Mutex(name))
 			got := harness.Acquiring(harness.Within(t), b.Mutex(name).Lock)
-			seen.Await(t, holdfast.EventWait, name, 1)
+			seen.Await(t, observe.EventWait, name, 1)
 			harness.Release(t, l)
 			next := harness.Granted(t, got)
-			assert.Equal(t, seen.Await(t, holdfast.EventGrant, name, 1).Wake, holdfast.WakePoll, "the grant came by")
+			assert.Equal(t, seen.Await(t, observe.EventGrant, name, 1).Wake, observe.WakePoll, "the grant came by")
 			harness.Release(t, next)
 		}
 	})

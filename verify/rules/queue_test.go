@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -18,7 +19,7 @@ func queue(t *testing.T, n int, client func() (*holdfast.Client, *harness.Watch)
 	for range n {
 		c, seen := client()
 		got = append(got, harness.Acquiring(harness.Within(t), c.Mutex("x").Lock))
-		seen.Await(t, holdfast.EventWait, "x", 1)
+		seen.Await(t, observe.EventWait, "x", 1)
 	}
 	return got
 }
@@ -44,7 +45,7 @@ func TestGoroutinesAreServedInOrderOfArrival(t *testing.T) {
 		var got []<-chan harness.Outcome
 		for i := range 50 {
 			got = append(got, harness.Acquiring(harness.Within(t), mu.Lock))
-			seen.Await(t, holdfast.EventWait, "x", i+1)
+			seen.Await(t, observe.EventWait, "x", i+1)
 		}
 		servedInOrder(t, l, got)
 	})
@@ -68,7 +69,7 @@ func TestADeadWaiterIsSkipped(t *testing.T) {
 		})
 		harness.Release(t, l)
 		next := harness.Granted(t, got) // in a third of the time that the dead one's lease would take
-		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakePush, "the grant came by")
+		assert.Equal(t, seen.Await(t, observe.EventGrant, "x", 1).Wake, observe.WakePush, "the grant came by")
 		harness.Release(t, next)
 		// The position of the dead waiter delays nobody, and ends with its waiter TTL.
 		harness.Release(t, harness.Lock(t, holder.Mutex("x")))

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -78,7 +79,7 @@ func TestAKilledLeaderResumesAfterItsRestart(t *testing.T) {
 				waits <- l
 			}
 		}()
-		seen.Await(t, holdfast.EventWait, "e", 1)
+		seen.Await(t, observe.EventWait, "e", 1)
 		c, _ := w.local(t, holdfast.Config{TTL: ttl})
 		start := time.Now()
 		holders := state(t, other, "e").Holders

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -28,7 +29,7 @@ func TestScriptFlushIsNotNoticed(t *testing.T) {
 		l = harness.Granted(t, got)
 		w.Do(t, "SCRIPT", "FLUSH")
 		harness.Release(t, l)
-		for _, e := range append(seenA.Of(holdfast.EventRenew, "x"), seenB.Of(holdfast.EventRenew, "x")...) {
+		for _, e := range append(seenA.Of(observe.EventRenew, "x"), seenB.Of(observe.EventRenew, "x")...) {
 			assert.NoError(t, e.Err)
 		}
 	})
@@ -54,7 +55,7 @@ func TestAServerThatRestartsEmpty(t *testing.T) {
 		l = harness.Lock(t, a.Mutex("x"))
 		redistest.Await(t, "the waiter listens", func() bool { return w.listeners(t, b) == 1 })
 		got = harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", 2)
+		seen.Await(t, observe.EventWait, "x", 2)
 		harness.Release(t, l)
 		harness.Release(t, harness.Granted(t, got))
 	})

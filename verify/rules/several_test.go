@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -144,7 +145,7 @@ func TestAJobOfManyClientsRunsOncePerPeriod(t *testing.T) {
 		all.Wait()
 		had := map[int64]bool{}
 		for _, seen := range watches {
-			for _, e := range seen.Of(holdfast.EventGrant, "job") {
+			for _, e := range seen.Of(observe.EventGrant, "job") {
 				index := (int64(e.Token>>10) - offset.Microseconds()) / period.Microseconds()
 				assert.False(t, had[index], "two runs in period %d", index)
 				had[index] = true
@@ -183,7 +184,7 @@ func TestAKilledLeaderIsFollowed(t *testing.T) {
 			assert.NoError(t, err)
 			led <- lead
 		}()
-		seen.Await(t, holdfast.EventWait, "e", 1)
+		seen.Await(t, observe.EventWait, "e", 1)
 		child.Kill()
 		lead := redistest.Next(t, "the next leader", led)
 		assert.More(t, lead.Token(), term, "term")

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -20,19 +21,19 @@ func (w *world) handOver(t *testing.T, c *holdfast.Client, seen *harness.Watch, 
 	for n := 1; n <= 3; n++ {
 		l := harness.Lock(t, other.Mutex("x"))
 		got := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
-		seen.Await(t, holdfast.EventWait, "x", n)
+		seen.Await(t, observe.EventWait, "x", n)
 		s := state(t, other, "x")
 		assert.True(t, len(s.Waiters) == 1 && s.Waiters[0].ClientID == c.ID(), "the queue is %+v", s.Waiters)
 		harness.Release(t, l)
 		next := harness.Granted(t, got) // long before the lease of a minute would have ended
-		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", n).Wake, holdfast.WakePoll, "the grant came by")
+		assert.Equal(t, seen.Await(t, observe.EventGrant, "x", n).Wake, observe.WakePoll, "the grant came by")
 		s = state(t, other, "x")
 		assert.True(t, len(s.Waiters) == 0, "the queue is still %+v", s.Waiters)
 		harness.Release(t, next)
 	}
 	n := strings.Count(said.String(), "so waiters poll")
 	assert.True(t, n == 1, "said %d times:\n%s", n, said.String())
-	unavailable := seen.Of(holdfast.EventPushUnavailable, "")
+	unavailable := seen.Of(observe.EventPushUnavailable, "")
 	assert.MustEqual(t, len(unavailable), 1, "the observer is told %v", unavailable)
 	return holdfast.Hint(unavailable[0].Err)
 }

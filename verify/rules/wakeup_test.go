@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -39,7 +40,7 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 		}
 		proxy.RefuseNew(false)
 		next := harness.Granted(t, got)
-		assert.Equal(t, seen.Await(t, holdfast.EventGrant, "x", 1).Wake, holdfast.WakeResume, "the grant came by")
+		assert.Equal(t, seen.Await(t, observe.EventGrant, "x", 1).Wake, observe.WakeResume, "the grant came by")
 		harness.Release(t, next)
 	})
 }
@@ -87,7 +88,7 @@ func TestALatePushIsNotBelievedUnasked(t *testing.T) {
 		proxy.Pass()
 		// The push arrives now. Believed, it would make two holders.
 		redistest.Await(t, "the waiter asks", func() bool { return len(state(t, holder, "x").Waiters) == 1 })
-		assert.True(t, theirs.Err() == nil && len(seen.Of(holdfast.EventGrant, "x")) == 0,
+		assert.True(t, theirs.Err() == nil && len(seen.Of(observe.EventGrant, "x")) == 0,
 			"a push was believed after its lease")
 		harness.Release(t, theirs)
 		next := harness.Granted(t, got)
@@ -122,12 +123,12 @@ func TestAWaiterThatLeavesWithTheSignalPassesItOn(t *testing.T) {
 				for round := range where.rounds {
 					l := harness.Lock(t, a.Mutex("x"))
 					ctx, cancel := context.WithCancel(harness.Within(t))
-					before := len(seenB.Of(holdfast.EventWait, "x"))
+					before := len(seenB.Of(observe.EventWait, "x"))
 					leaver := harness.Acquiring(ctx, b.Mutex("x").Lock)
-					seenB.Await(t, holdfast.EventWait, "x", before+1)
-					before = len(seenC.Of(holdfast.EventWait, "x"))
+					seenB.Await(t, observe.EventWait, "x", before+1)
+					before = len(seenC.Of(observe.EventWait, "x"))
 					stayer := harness.Acquiring(harness.Within(t), c.Mutex("x").Lock)
-					seenC.Await(t, holdfast.EventWait, "x", before+1)
+					seenC.Await(t, observe.EventWait, "x", before+1)
 
 					// Both at once, each first in some rounds.
 					released := make(chan error, 1)
@@ -198,7 +199,7 @@ func TestAReleaseWakesExactlyOne(t *testing.T) {
 		for range waiters {
 			c, s := harness.Client(t, store, holdfast.Config{TTL: time.Minute})
 			got = append(got, harness.Acquiring(harness.Within(t), c.Mutex("x").Lock))
-			s.Await(t, holdfast.EventWait, "x", 1)
+			s.Await(t, observe.EventWait, "x", 1)
 			w.known(t, c)
 			seen = append(seen, s)
 		}
@@ -209,11 +210,11 @@ func TestAReleaseWakesExactlyOne(t *testing.T) {
 			l = harness.Granted(t, got[i])
 			woken := 0
 			for _, s := range seen {
-				woken += len(s.Of(holdfast.EventWake, "x"))
+				woken += len(s.Of(observe.EventWake, "x"))
 			}
 			// Two requests: the release, and the renewal by which the new holder
 			// confirms at once that it has heard.
-			seen[i].Await(t, holdfast.EventRenew, "x", 1)
+			seen[i].Await(t, observe.EventRenew, "x", 1)
 			calls := w.CommandCalls(t)
 			// Now and then one of the waiters may be told when to poll.
 			if hints += calls["publish"] - 1; woken != i+1 || hints > 3 || calls["evalsha"] != 2 {

@@ -1,26 +1,24 @@
-// Package sim runs the library in worlds that never were. Several processes, each with
-// several goroutines, lock, wait, give up, extend, step and release over memstore, on a
-// network that delays, loses and doubles what it is given; they crash and pause,
-// subscriptions break, routers forget connections, requests arrive once more long after
-// their answers, the server falls silent or refuses, its clock is fast, slow or set;
-// faults come alone, in twos and in threes. All of it happens in virtual time, a
-// few milliseconds a world, and all of it follows from one number, the seed.
+// Package sim runs the library in simulated worlds, in virtual time. In a world, several processes with several
+// goroutines each lock, wait, give up, extend, step and release over memstore. Faults come alone, in twos and in
+// threes:
 //
-// One goroutine, the scheduler, decides what happens next. Every request, answer,
-// push and call of a user waits at a gate of the scheduler's, which lets one pass
-// and then waits until every other goroutine sleeps again (testing/synctest). It
-// alone draws from the seed, no two of its events have the same instant, and what
-// arrives at the gate at one instant is taken in the order of what it says, not in
-// which goroutines happened to run. So a seed gives one history, byte for byte: a
-// test runs seeds twice and compares.
+//   - The network delays, loses and duplicates messages. A request may arrive again long after its answer.
+//   - Processes crash and pause. Subscriptions break, and routers forget connections.
+//   - The server falls silent or refuses. Its clock is fast, slow or set.
 //
-// The server is memstore. So that this says something of the scripts, which servers
-// run, in some of the worlds each request also goes to them, in miniredis and in the
-// same virtual time: answers, pushes and records must be the same byte for byte.
+// A world takes a few milliseconds, and all of it follows from one number, the seed.
 //
-// After every event the invariants of the design are asserted, on what the server
-// did (truth_test.go), on what clients believe (belief_test.go), and in the end on
-// what is left.
+// One goroutine, the scheduler, decides what happens next. Every request, answer, push and call of a user waits at
+// the scheduler's gate. The scheduler lets one pass, and then waits until every other goroutine sleeps again
+// (testing/synctest). It alone draws from the seed, and no two of its events have the same instant. If several
+// messages arrive at the gate at one instant, their texts decide the order. So a seed gives one history, byte for
+// byte: a test runs seeds twice and compares.
+//
+// The server is memstore. In some worlds each request also goes to the scripts, in miniredis and in the same virtual
+// time: answers, pushes and records must be the same byte for byte.
+//
+// After every event, assertions check the invariants of the design: on the server's record (truth_test.go), on what
+// clients believe (belief_test.go), and in the end on what is left.
 //
 // It has tests only. A failure prints the command that repeats it.
 package sim

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -36,9 +37,9 @@ type member struct {
 	rdb   *redis.Client
 }
 
-// Observe implements [holdfast.Observer].
-func (c *crew) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventLost {
+// Observe implements [observe.Observer].
+func (c *crew) Observe(e observe.Event) {
+	if e.Kind == observe.EventLost {
 		c.lost.Add(1)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -71,14 +72,14 @@ func TestASubscriptionFollowsItsSlot(t *testing.T) {
 			redistest.Await(t, "the subscription has moved", func() bool {
 				return listeners(t, to, channel(b, "x")) == 1
 			})
-			grants := len(b.Of(holdfast.EventGrant, "x"))
+			grants := len(b.Of(observe.EventGrant, "x"))
 			harness.Release(t, held)
 			l := harness.Granted(t, next)
 			assert.More(t, l.Token(), held.Token(), "the token did not rise")
 			// The push, or the request after the new subscription: which of
 			// the two comes first, nobody can say. A poll would be too late.
-			if e := b.Await(t, holdfast.EventGrant, "x", grants+1); e.Wake != holdfast.WakePush &&
-				e.Wake != holdfast.WakeResume {
+			if e := b.Await(t, observe.EventGrant, "x", grants+1); e.Wake != observe.WakePush &&
+				e.Wake != observe.WakeResume {
 				t.Errorf("the grant came by %v", e.Wake)
 			}
 			harness.Release(t, l)

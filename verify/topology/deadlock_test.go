@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -19,9 +20,9 @@ func broken(t *testing.T, one, other *party, x, y string, between func()) {
 	breaks := holdfast.BreakDeadlock()
 	heldX, heldY := one.lock(t, x), other.lock(t, y)
 	older := harness.Acquiring(heldX.Context(), one.Mutex(y, breaks).Lock)
-	one.Await(t, holdfast.EventWait, y, len(one.Of(holdfast.EventWait, y))+1)
+	one.Await(t, observe.EventWait, y, len(one.Of(observe.EventWait, y))+1)
 	younger := harness.Acquiring(heldY.Context(), other.Mutex(x, breaks).Lock)
-	other.Await(t, holdfast.EventWait, x, len(other.Of(holdfast.EventWait, x))+1)
+	other.Await(t, observe.EventWait, x, len(other.Of(observe.EventWait, x))+1)
 	between()
 
 	got := redistest.Next(t, "the younger call", younger)

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -108,7 +109,7 @@ func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
 		}
 		logs(t, primary)
 		held := a.lock(t, "x", durable, holdfast.TTL(6*time.Second))
-		a.Await(t, holdfast.EventRenew, "x", 1)
+		a.Await(t, observe.EventRenew, "x", 1)
 		pushed := b.waiting(t, "x", durable)
 		before := primary.CommandCalls(t)["waitaof"]
 		harness.Release(t, held)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -56,7 +57,7 @@ func before(t *testing.T, primary *redistest.Server, open func(testing.TB) *part
 	primary.CutReplicas(t)
 	f.missed = f.holder.lock(t, names[2], holdfast.TTL(lasting))
 	f.onLost = f.waiters.waiting(t, names[2])
-	f.until = f.died.Deadline()
+	f.until = time.Now().Add(f.died.Remaining())
 	doomed.Abandon()
 	return f
 }
@@ -184,8 +185,8 @@ func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Ser
 	})
 	harness.Release(t, held)
 	l := harness.Granted(t, next)
-	e := b.Await(t, holdfast.EventGrant, "x", 1)
-	assert.False(t, e.Wake != holdfast.WakePush && e.Wake != holdfast.WakeResume, "the grant came by %v", e.Wake)
+	e := b.Await(t, observe.EventGrant, "x", 1)
+	assert.False(t, e.Wake != observe.WakePush && e.Wake != observe.WakeResume, "the grant came by %v", e.Wake)
 	assert.More(t, l.Token(), held.Token(), "the token did not rise")
 	harness.Release(t, l)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -152,12 +153,12 @@ func (k *kinds) several(t *testing.T) {
 		err   error
 	}
 	done := make(chan got, 1)
-	before, ctx := len(k.other.Of(holdfast.EventWait, names[3])), harness.Within(t)
+	before, ctx := len(k.other.Of(observe.EventWait, names[3])), harness.Within(t)
 	go func() {
 		l, err := k.other.MultiMutex(names[3:5]).Lock(ctx)
 		done <- got{l, err}
 	}()
-	k.other.Await(t, holdfast.EventWait, names[3], before+1)
+	k.other.Await(t, observe.EventWait, names[3], before+1)
 	assert.NoError(t, l.Release(harness.Within(t)))
 	next := <-done
 	assert.Must(t, next.err)
@@ -239,14 +240,14 @@ func (k *kinds) crashes(t *testing.T, p *party) *holdfast.Leadership {
 // resumes goes on with a term that began before a failover, past a candidate that waits.
 func (k *kinds) resumes(t *testing.T, saved *holdfast.Leadership) {
 	t.Helper()
-	next, before := make(chan error, 1), len(k.other.Of(holdfast.EventWait, "restarted"))
+	next, before := make(chan error, 1), len(k.other.Of(observe.EventWait, "restarted"))
 	var follows *holdfast.Leadership
 	go func() {
 		var err error
 		follows, err = k.other.Election("restarted").Campaign(harness.Within(t), "next")
 		next <- err
 	}()
-	k.other.Await(t, holdfast.EventWait, "restarted", before+1)
+	k.other.Await(t, observe.EventWait, "restarted", before+1)
 	lead, err := k.one.Election("restarted").ResumeAtOnce(harness.Within(t), saved.HolderID(), saved.Token())
 	assert.Must(t, err)
 	k.rises(t, "restarted", saved.Token())

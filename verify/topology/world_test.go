@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
@@ -107,9 +108,9 @@ func (p *party) acquiring(
 	t testing.TB, name string, acquire func(context.Context) (*holdfast.Lease, error),
 ) <-chan harness.Outcome {
 	t.Helper()
-	before := len(p.Of(holdfast.EventWait, name))
+	before := len(p.Of(observe.EventWait, name))
 	done := harness.Acquiring(harness.Within(t), acquire)
-	p.Await(t, holdfast.EventWait, name, before+1)
+	p.Await(t, observe.EventWait, name, before+1)
 	return done
 }
 
@@ -146,7 +147,7 @@ func load(
 					continue
 				}
 				h.Hold(l)
-				until := l.Deadline()
+				until := time.Now().Add(l.Remaining())
 				err = l.Release(ctx)
 				if errors.Is(err, holdfast.ErrNotHeld) && time.Now().After(until) {
 					// A lease that is being released is not renewed: the request took longer

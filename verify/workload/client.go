@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/audit"
 	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
@@ -139,9 +140,9 @@ func (c *client) open(ctx context.Context) (func(), error) {
 	}
 }
 
-// Observe implements [holdfast.Observer].
-func (c *client) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventRenew && e.Err == nil {
+// Observe implements [observe.Observer].
+func (c *client) Observe(e observe.Event) {
+	if e.Kind == observe.EventRenew && e.Err == nil {
 		c.confirmed.Store(e.HolderID, history.Now())
 	}
 }

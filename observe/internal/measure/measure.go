@@ -66,7 +66,7 @@ type Recorder interface {
 }
 
 // Event records what an event changes. group may be nil.
-func Event(e holdfast.Event, group func(name string) string, to Recorder) {
+func Event(e observe.Event, group func(name string) string, to Recorder) {
 	ctx := e.Context
 	if ctx == nil {
 		ctx = context.Background()
@@ -76,36 +76,36 @@ func Event(e holdfast.Event, group func(name string) string, to Recorder) {
 		l.Group = group(e.Name)
 	}
 	switch e.Kind {
-	case holdfast.EventWait:
+	case observe.EventWait:
 		if !e.Waited { // the first part of a wait
 			to.Record(ctx, Waiting, 1, l)
 			to.Record(ctx, Contended, 1, l)
 		}
-	case holdfast.EventWake:
+	case observe.EventWake:
 		l.Cause = e.Wake.String()
 		to.Record(ctx, Wakeups, 1, l)
-	case holdfast.EventGrant:
+	case observe.EventGrant:
 		acquired(ctx, e, l, to)
 		to.Record(ctx, Held, 1, l)
-	case holdfast.EventFail:
+	case observe.EventFail:
 		acquired(ctx, e, l, to)
 		if !e.Waited && errors.Is(e.Err, holdfast.ErrHeld) {
 			to.Record(ctx, Contended, 1, l)
 		}
-	case holdfast.EventRenew:
+	case observe.EventRenew:
 		renewed(ctx, e, l, to)
-	case holdfast.EventLost, holdfast.EventRelease, holdfast.EventLeak:
+	case observe.EventLost, observe.EventRelease, observe.EventLeak:
 		ended(ctx, e, l, to)
-	case holdfast.EventAway:
+	case observe.EventAway:
 		to.Record(ctx, Away, 1, l)
-	case holdfast.EventDeadlock:
+	case observe.EventDeadlock:
 		to.Record(ctx, Deadlocks, 1, l)
-	case holdfast.EventPushUnavailable:
+	case observe.EventPushUnavailable:
 		to.Record(ctx, PushUnavailable, 1, l)
 	}
 }
 
-func acquired(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
+func acquired(ctx context.Context, e observe.Event, l Labels, to Recorder) {
 	if e.Waited {
 		to.Record(ctx, Waiting, -1, l)
 	}
@@ -113,7 +113,7 @@ func acquired(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
 	to.Record(ctx, AcquireDuration, e.Wait.Seconds(), l)
 }
 
-func renewed(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
+func renewed(ctx context.Context, e observe.Event, l Labels, to Recorder) {
 	l.Outcome = sent(e.Err, "confirmed")
 	to.Record(ctx, Renewals, 1, l)
 	if e.Err != nil {
@@ -127,15 +127,15 @@ func renewed(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
 	}
 }
 
-func ended(ctx context.Context, e holdfast.Event, l Labels, to Recorder) {
+func ended(ctx context.Context, e observe.Event, l Labels, to Recorder) {
 	to.Record(ctx, Held, -1, l)
 	l.End = End(e.Kind)
 	to.Record(ctx, HoldDuration, e.Held.Seconds(), l)
-	if e.Kind == holdfast.EventLost {
+	if e.Kind == observe.EventLost {
 		l.Reason = Reason(e.Err)
 		to.Record(ctx, Lost, 1, l)
 	}
-	if e.Kind == holdfast.EventLeak {
+	if e.Kind == observe.EventLeak {
 		to.Record(ctx, Leaked, 1, l)
 	}
 }
@@ -181,11 +181,11 @@ func sent(err error, good string) string {
 }
 
 // End is the word for how a lease ended.
-func End(k holdfast.EventKind) string {
+func End(k observe.EventKind) string {
 	switch k {
-	case holdfast.EventLost:
+	case observe.EventLost:
 		return "lost"
-	case holdfast.EventLeak:
+	case observe.EventLeak:
 		return "leaked"
 	default:
 		return "released"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // row is the row of a metric in the table of the page.
@@ -113,41 +114,41 @@ func (s *samples) Record(ctx context.Context, id ID, value float64, labels Label
 
 func TestSamplesOfAnEvent(t *testing.T) {
 	for name, c := range map[string]struct {
-		event holdfast.Event
+		event observe.Event
 		want  []string
 	}{
 		"a first wait": {
-			holdfast.Event{Kind: holdfast.EventWait}, []string{"holdfast.waiting 1", "holdfast.contended 1"},
+			observe.Event{Kind: observe.EventWait}, []string{"holdfast.waiting 1", "holdfast.contended 1"},
 		},
-		"a second": {holdfast.Event{Kind: holdfast.EventWait, Waited: true}, nil},
+		"a second": {observe.Event{Kind: observe.EventWait, Waited: true}, nil},
 		"its grant": {
-			holdfast.Event{Kind: holdfast.EventGrant, Waited: true},
+			observe.Event{Kind: observe.EventGrant, Waited: true},
 			[]string{"holdfast.waiting -1", "holdfast.acquire.duration 0", "holdfast.held 1"},
 		},
 		"a try": {
-			holdfast.Event{Kind: holdfast.EventFail, Err: holdfast.ErrHeld},
+			observe.Event{Kind: observe.EventFail, Err: holdfast.ErrHeld},
 			[]string{"holdfast.acquire.duration 0", "holdfast.contended 1"},
 		},
 		"a renewal of a pushed grant": {
-			holdfast.Event{Kind: holdfast.EventRenew}, []string{"holdfast.renewals 1", "holdfast.renew.lag 0"},
+			observe.Event{Kind: observe.EventRenew}, []string{"holdfast.renewals 1", "holdfast.renew.lag 0"},
 		},
 		"a late renewal": {
-			holdfast.Event{Kind: holdfast.EventRenew, TTL: 4e9, Remaining: 1e9, Lag: 2e9},
+			observe.Event{Kind: observe.EventRenew, TTL: 4e9, Remaining: 1e9, Lag: 2e9},
 			[]string{
 				"holdfast.renewals 1", "holdfast.renew.lag 2", "holdfast.renew.remaining 1",
 				"holdfast.renew.remaining_ratio 0.25",
 			},
 		},
 		"a failed renewal": {
-			holdfast.Event{Kind: holdfast.EventRenew, Err: holdfast.ErrUnreachable}, []string{"holdfast.renewals 1"},
+			observe.Event{Kind: observe.EventRenew, Err: holdfast.ErrUnreachable}, []string{"holdfast.renewals 1"},
 		},
 		"a leak": {
-			holdfast.Event{Kind: holdfast.EventLeak, Held: 3e9},
+			observe.Event{Kind: observe.EventLeak, Held: 3e9},
 			[]string{"holdfast.held -1", "holdfast.hold.duration 3", "holdfast.leaked 1"},
 		},
-		"away":   {holdfast.Event{Kind: holdfast.EventAway}, []string{"holdfast.away 1"}},
-		"dead":   {holdfast.Event{Kind: holdfast.EventDeadlock}, []string{"holdfast.deadlocks 1"}},
-		"pushes": {holdfast.Event{Kind: holdfast.EventPushUnavailable}, []string{"holdfast.push_unavailable 1"}},
+		"away":   {observe.Event{Kind: observe.EventAway}, []string{"holdfast.away 1"}},
+		"dead":   {observe.Event{Kind: observe.EventDeadlock}, []string{"holdfast.deadlocks 1"}},
+		"pushes": {observe.Event{Kind: observe.EventPushUnavailable}, []string{"holdfast.push_unavailable 1"}},
 	} {
 		var got samples
 		Event(c.event, nil, &got)

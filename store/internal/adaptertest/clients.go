@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -74,8 +75,8 @@ func (l Library) UnusableClients(t *testing.T) {
 // renewals counts the renewals that were confirmed.
 type renewals struct{ confirmed atomic.Int32 }
 
-func (r *renewals) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventRenew && e.Err == nil {
+func (r *renewals) Observe(e observe.Event) {
+	if e.Kind == observe.EventRenew && e.Err == nil {
 		r.confirmed.Add(1)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -255,8 +256,8 @@ func (l Library) shortLease(t *testing.T, proxy *redistest.Proxy) error {
 // renewedAfter receives how long the lease would have lasted without each renewal, or 0 for one that failed.
 type renewedAfter chan time.Duration
 
-func (r renewedAfter) Observe(e holdfast.Event) {
-	if e.Kind == holdfast.EventRenew || e.Kind == holdfast.EventLost {
+func (r renewedAfter) Observe(e observe.Event) {
+	if e.Kind == observe.EventRenew || e.Kind == observe.EventLost {
 		r <- e.Remaining
 	}
 }

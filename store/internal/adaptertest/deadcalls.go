@@ -165,7 +165,6 @@ var deadCalls = map[string]func(d *dead) calling{
 		return func(ctx context.Context) error { return known(d.c.Periodic(d.name, 2*time.Hour).Reschedule(ctx)) }
 	},
 
-	"Election.AwaitFree": plain(func(d *dead, ctx context.Context) error { return d.election().AwaitFree(ctx) }),
 	"Election.Campaign": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.election().Campaign(ctx, "a"))
 	}),

@@ -1,6 +1,6 @@
-// Command rate counts the pairs of lock and unlock that processes of Redisson and of this library do in
-// a second: each goroutine or thread with a lock of its own, and all with one lock. The rounds of the
-// fleets take turns, so that what the machine does meanwhile meets all of them.
+// Command rate counts how often processes of Redisson and of this library lock and unlock in a second: with a lock
+// for each goroutine or thread, and with one lock for all. The rounds of the fleets take turns, so that other load of
+// the machine meets all of them.
 package main
 
 import (

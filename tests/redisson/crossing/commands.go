@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/bridge"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // kinds are what the commands call Redisson's kinds of locks.
@@ -89,7 +90,7 @@ func (t *thread) acquire(ctx context.Context, kind, name string, wait, lease int
 	if all := t.held[lock]; len(all) > 0 {
 		ctx = all[0].Context()
 	}
-	wake := holdfast.WakeNone
+	wake := observe.WakeNone
 	l, err := t.lock(context.WithValue(ctx, wakeKey{}, &wake), kind, name, wait, lease)
 	if errors.Is(err, holdfast.ErrHeld) {
 		return "busy", nil
@@ -123,7 +124,7 @@ func (t *thread) lock(ctx context.Context, kind, name string, wait, lease int64)
 		}
 		return some(m.Lock(ctx))
 	case "multi":
-		m := client.MultiMutex(strings.Split(name, ","), convert[holdfast.MultiMutexOption](common)...)
+		m := client.MultiMutex(strings.Split(name, ","), convert[holdfast.LockOption](common)...)
 		if wait == 0 {
 			return some(m.TryLock(ctx))
 		}
@@ -197,7 +198,7 @@ func (t *thread) permits(ctx context.Context, name string, n int, wait int64) (s
 	if wait == 0 {
 		call = s.TryAcquire
 	}
-	wake := holdfast.WakeNone
+	wake := observe.WakeNone
 	l, err := call(context.WithValue(ctx, wakeKey{}, &wake), n)
 	if errors.Is(err, holdfast.ErrHeld) {
 		return "busy", nil

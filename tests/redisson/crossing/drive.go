@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -171,12 +172,12 @@ type waking struct{}
 
 type wakeKey struct{}
 
-// Observe implements [holdfast.Observer].
-func (waking) Observe(e holdfast.Event) {
-	if e.Context == nil || e.Kind != holdfast.EventGrant {
+// Observe implements [observe.Observer].
+func (waking) Observe(e observe.Event) {
+	if e.Context == nil || e.Kind != observe.EventGrant {
 		return
 	}
-	if wake, ok := e.Context.Value(wakeKey{}).(*holdfast.Wake); ok {
+	if wake, ok := e.Context.Value(wakeKey{}).(*observe.Wake); ok {
 		*wake = e.Wake
 	}
 }

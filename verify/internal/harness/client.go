@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -86,7 +87,7 @@ func Acquiring(ctx context.Context, acquire func(context.Context) (*holdfast.Lea
 func Waiting(t testing.TB, seen *Watch, m *holdfast.Mutex) <-chan Outcome {
 	t.Helper()
 	got := Acquiring(Within(t), m.Lock)
-	seen.Await(t, holdfast.EventWait, m.Name(), 1)
+	seen.Await(t, observe.EventWait, m.Name(), 1)
 	return got
 }
 

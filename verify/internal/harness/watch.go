@@ -5,22 +5,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // Watch is an observer that remembers all events.
 type Watch struct {
 	mu      sync.Mutex
-	events  []holdfast.Event
+	events  []observe.Event
 	changed chan struct{}
 }
 
 // NewWatch makes an observer that has seen nothing yet.
 func NewWatch() *Watch { return &Watch{changed: make(chan struct{})} }
 
-// Observe implements [holdfast.Observer].
-func (w *Watch) Observe(e holdfast.Event) {
+// Observe implements [observe.Observer].
+func (w *Watch) Observe(e observe.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, e)
@@ -29,15 +29,15 @@ func (w *Watch) Observe(e holdfast.Event) {
 }
 
 // Of lists the events of one kind and lock; of all locks if name is empty.
-func (w *Watch) Of(kind holdfast.EventKind, name string) []holdfast.Event {
+func (w *Watch) Of(kind observe.EventKind, name string) []observe.Event {
 	found, _ := w.find(kind, name)
 	return found
 }
 
-func (w *Watch) find(kind holdfast.EventKind, name string) ([]holdfast.Event, <-chan struct{}) {
+func (w *Watch) find(kind observe.EventKind, name string) ([]observe.Event, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var found []holdfast.Event
+	var found []observe.Event
 	for _, e := range w.events {
 		if e.Kind == kind && (name == "" || e.Name == name) {
 			found = append(found, e)
@@ -48,7 +48,7 @@ func (w *Watch) find(kind holdfast.EventKind, name string) ([]holdfast.Event, <-
 
 // Await waits until n events of one kind have happened to a lock, and returns the
 // last of them.
-func (w *Watch) Await(t testing.TB, kind holdfast.EventKind, name string, n int) holdfast.Event {
+func (w *Watch) Await(t testing.TB, kind observe.EventKind, name string, n int) observe.Event {
 	t.Helper()
 	late := time.NewTimer(redistest.Patience)
 	defer late.Stop()
@@ -74,8 +74,8 @@ func (w *Watch) Renewed(t testing.TB, name string) {
 // Renewal waits for one more try of a renewal with such an outcome.
 func (w *Watch) Renewal(t testing.TB, name string, such func(error) bool) {
 	t.Helper()
-	for n := len(w.Of(holdfast.EventRenew, name)) + 1; ; n++ {
-		if such(w.Await(t, holdfast.EventRenew, name, n).Err) {
+	for n := len(w.Of(observe.EventRenew, name)) + 1; ; n++ {
+		if such(w.Await(t, observe.EventRenew, name, n).Err) {
 			return
 		}
 	}

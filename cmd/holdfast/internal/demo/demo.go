@@ -342,15 +342,15 @@ func (r *run) carryOut(ctx context.Context, a act, number int) error {
 func (r *run) finish(ctx context.Context) error {
 	r.fleet.stop()
 	ended := func() bool { return r.fleet.living() == 0 }
-	if err := r.hearUntil(ctx, ended, lastWords, "the workers had not ended"); err != nil {
+	if err := r.hearUntil(ctx, ended, endTimeout, "the workers had not ended"); err != nil {
 		return err
 	}
 	if err := endAccount(ctx, r.rdb); err != nil {
 		return err
 	}
 	complete := func() bool { return r.complete }
-	return r.hearUntil(ctx, complete, lastWords, "the server's account had not ended")
+	return r.hearUntil(ctx, complete, endTimeout, "the server's account had not ended")
 }
 
-// lastWords is how long the workers, and then the server, get to end.
-const lastWords = 5 * time.Second
+// endTimeout is how long the workers, and then the server, get to end.
+const endTimeout = 5 * time.Second

@@ -1,10 +1,9 @@
 // Package proc starts one command, passes signals on to it and ends it. It
-// knows nothing of locks: the rules that a wrapper owes to the process that it
-// wraps are here, apart from the reasons to apply them.
+// knows nothing of locks, or why a command has to end.
 //
-//   - The command runs in a process group of its own, and what is sent to it is
-//     sent to the group, unless it shares a terminal with the wrapper: then the
-//     terminal speaks to both, and a group of its own could not read from it.
+//   - The command runs in a process group of its own, and signals go to the
+//     group. If it shares a terminal with the wrapper, it stays in the wrapper's
+//     group, because another group could not read from the terminal.
 //   - Between the wrapper and the command stands a guardian, a small process
 //     that ends the command if the wrapper dies or misses a deadline
 //     ([StartGuarded], guardian.go). On Linux it also ends what the command has

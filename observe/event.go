@@ -1,30 +1,18 @@
-// Observer: the events that a program can receive.
+// Event: what happens to locks and leases.
 
-package holdfast
+package observe
 
 import (
 	"context"
 	"time"
 )
 
-// Observer receives events of locks and leases. It must not call the client.
-//
-// The events of one call are reported in that call, and several calls may report at the same
-// time. If the observer is slow, it delays the call. Renewals, losses and leaks are reported in
-// a separate goroutine. A slow observer delays no lease. If it blocks for long, some of these
-// events are dropped. The events of one lease come in order.
-//
-// If it is also an [observe.RequestObserver], it receives every request to the server too.
-type Observer interface {
-	Observe(Event)
-}
-
 // EventKind says what happened.
 type EventKind uint8
 
 // The events. Every acquisition has a Grant or a Fail. There is neither if the call is
-// refused before its first request ([ErrInvalid], [ErrDeadlock], [ErrClosed], or a context
-// that has ended). Every try of [Tries] is an acquisition. After each Grant comes one
+// refused before its first request (ErrInvalid, ErrDeadlock, ErrClosed, or a context
+// that has ended). Every try of Tries is an acquisition. After each Grant comes one
 // Release, Lost or Leak. Close also reports a Release, with the Err ErrClosed after
 // Abandon.
 const (
@@ -38,7 +26,7 @@ const (
 	EventLeak                                 // a lease was garbage collected without a release; Lease, Held
 	EventPushUnavailable                      // grants cannot be pushed: from now on waiters poll; Err
 	EventAway                                 // the server cannot serve an acquisition, which keeps trying; Err
-	EventDeadlock                             // an acquisition waits in a deadlock; Wait, Err (a *DeadlockError)
+	EventDeadlock                             // an acquisition waits in a deadlock; Wait, Err (a DeadlockError)
 )
 
 var eventNames = [...]string{"", "wait", "wake", "grant", "fail", "renew", "lost", "release", "leak",
