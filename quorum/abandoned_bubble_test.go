@@ -154,6 +154,26 @@ func TestACallOfAClosedStoreSaysSo(t *testing.T) {
 	}
 }
 
+// What a server's store has open, and nobody uses, Close closes. The stores are the caller's, who may use them on.
+func TestCloseClosesIdleConnections(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		closed := make([]int, 3)
+		for i, n := range s.nodes {
+			n.Store = &idleNode{memstore.New(), func() { closed[i]++ }}
+		}
+		s.Close()
+		assert.EqualSlices(t, closed, []int{1, 1, 1}, "closed connections of each server")
+	})
+}
+
+// idleNode is a server to which connections are open.
+type idleNode struct {
+	*memstore.Store
+	closes func()
+}
+
+func (n *idleNode) CloseIdleConnections() { n.closes() }
+
 // The client whose context has ended sends a cancel, which must find what the acquisition has.
 func TestAnAbandonedAcquisitionIsFoundByItsCancel(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -188,13 +189,14 @@ func TestWhenACancelIsGivenUp(t *testing.T) {
 		{time.Hour, &store.ServerError{Code: "LOADING", Message: "LOADING soon"}, false},
 	} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-			n := s.nodes[0]
-			s.say(func(int, string, []string) (string, error) { return "", test.err })
+			n, sent := s.nodes[0], 0
+			s.say(func(int, string, []string) (string, error) { sent++; return "", test.err })
 			n.addCancel(pendingCancel{[]string{acq.key}, []string{"c/1.1", "7000", "push:"}, 1, test.until})
 			time.Sleep(10 * second)
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			assert.Equal(t, !n.owed.sending, test.want, "until %v, %v: it is given up", test.until, test.err)
+			assert.AtMost(t, sent, 30, "until %v, %v: with pauses that grow, it is sent", test.until, test.err)
 		})
 	}
 }
@@ -216,6 +218,9 @@ func TestWhenAServerIsSilent(t *testing.T) {
 		n.noteAnswers(true, 10*second, 2*second)
 		assert.True(t, !n.isSilent() && n.changedAt == 11*second, "silent, or not since %v", n.changedAt)
 		assert.Equal(t, n.roundTrip, 2*second, "the round trip")
+		n.noteAnswers(false, s.now(), 0)
+		assert.Must(t, assert.Err(n.readServer(second)))
+		assert.False(t, n.isSilent(), "it is silent, and has told of itself")
 	})
 }
 
@@ -257,6 +262,29 @@ func TestEachServerIsToldItsOwnToken(t *testing.T) {
 		assert.True(t, errors.Is(na.release(second, []string{"c/1", "99", "7000", "push:"}), errForgot),
 			"it held nothing")
 		assert.Equal(t, told[0], na.id+" 7000 push:", "what it has is cancelled")
+	})
+}
+
+// A server refuses the release of a token that it no longer has, and the hold would stay. So a release waits until
+// the request is over that writes another token, and that token is noted.
+func TestAReleaseWaitsForTheTokenThatIsBeingWritten(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		acq.hold()
+		told := ""
+		s.say(func(_ int, action string, args []string) (string, error) {
+			if action == script.RaiseFence.Name {
+				time.Sleep(second / 10)
+				return "raised 31 10000 a 1:q:-3600000:0:10000:0", nil
+			}
+			told = action + " " + args[1]
+			return "released", nil
+		})
+		na := acq.round.attempts[0]
+		na.token = 20
+		go func() { assert.NoError(t, na.raiseToken(second, 31)) }()
+		synctest.Wait()
+		assert.Must(t, na.release(second, []string{"c/1", "99", "7000", "push:"}))
+		assert.Equal(t, told, "release 31", "the server is told")
 	})
 }
 

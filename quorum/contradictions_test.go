@@ -66,6 +66,10 @@ func TestAContradictionLastsBeforeItCounts(t *testing.T) {
 			assert.False(t, c.lasts(s.now, nodeLock{"h:{y}", 0}), "%s: so does that of another lock", name)
 		}
 	}
+	c := contradictions{maxTTL: time.Minute, known: map[nodeLock]*contradiction{}}
+	c.note(0, at, "d/1", 9*time.Second)
+	c.note(6*time.Second, at, "d/1", 9*time.Second)
+	assert.True(t, c.note(7*time.Second, at, "d/1", time.Minute), "what has lasted lasts for a longer lease, too")
 }
 
 // What is remembered is bounded. If there is more, everything begins anew.

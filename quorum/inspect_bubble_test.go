@@ -32,6 +32,22 @@ func TestALockWithVeryManyReadersIsShownWhole(t *testing.T) {
 	})
 }
 
+// A holder is one that a majority of all servers has. Most of those that answer are not enough.
+func TestAHolderOnMostOfTheServersThatAnswerIsNone(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for i, p := range w.peers[:2] {
+			answer, err := p.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
+				fmt.Sprintf("c/1.%d", i+1), "30000", "630000", "x", "0", "holdfast:push:",
+			})
+			assert.MustTrue(t, err == nil, "%q, %v", answer, err)
+		}
+		w.kill(3, 4)
+		info, err := w.client().Inspect(t.Context(), "x")
+		assert.Must(t, err)
+		assert.Equal(t, len(info.Holders), 0, "holders on two of five, of which three answer")
+	})
+}
+
 // A server that is known to be silent is not waited for: each of many inspections would take as long as
 // a request may.
 func TestInspectionsDoNotWaitForASilentServer(t *testing.T) {

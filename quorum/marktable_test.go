@@ -84,6 +84,17 @@ func TestANewerQuorumIsHeardOfFromAnyServer(t *testing.T) {
 	}
 }
 
+// A server that was born at 10 s does not count before a minute later, however long the survey took that found it.
+func TestAProbationDoesNotEndEarlierAfterASlowSurvey(t *testing.T) {
+	for _, took := range []time.Duration{0, 4 * second} {
+		m := make(marks, 3)
+		m.readAt10(t, oldMark, oldMark, youngMark)
+		m.decide(10*second+took, 10*second, time.Minute, time.Hour)
+		from := m[2].countsFrom
+		assert.True(t, from >= 70*second && from < 71*second, "after a survey of %v, it counts from %v", took, from)
+	}
+}
+
 // Who did not answer is what it was: nothing is known that ends its probation.
 func TestAServerThatWasNotReadStaysOnProbation(t *testing.T) {
 	m := make(marks, 3)

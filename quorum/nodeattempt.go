@@ -139,10 +139,10 @@ func (na *nodeAttempt) confirm() {
 func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	acq := na.r.acq
 	na.gate <- struct{}{}
+	defer func() { <-na.gate }() // once the token is noted: a release behind it names that token
 	sent := acq.now()
 	answer, err := na.node.call(nil, timeout, script.RaiseFence, []string{acq.key, acq.states.markKey()},
 		[]string{na.id, wire.Number(token), acq.retention})
-	<-na.gate
 	if err == nil && answer != "gone" {
 		err = acq.states.noteRaised(na.i, sent, answer)
 	}

@@ -57,6 +57,7 @@ func TestAfterAServerForgotTheNextRequestHasANewIdentity(t *testing.T) {
 		na.noteAnswer(wire.Answer{Kind: wire.Gone}, 10*second, nil)
 		next := acq.round.attempts[0]
 		assert.True(t, next != na && next.id != na.id && na.ended && !na.holds, "%+v follows %+v", next, na)
+		assert.Equal(t, next.reply, majority.Busy, "the reply of what has not been asked, and is not waited for")
 		s.handlePush(0, "granted "+na.id+" 20 0")
 		assert.False(t, next.holds, "an old push counts")
 	})

@@ -167,6 +167,11 @@ func TestNodesTellOfAServerThatRefuses(t *testing.T) {
 			n.OutSince.Sub(began).Abs() > 100*time.Millisecond {
 			t.Errorf("it refuses, and is %+v", n)
 		}
+		w.kill(1)
+		if n := read(); n.Answers || n.Why != "" {
+			t.Errorf("it says nothing any more, and is %+v", n)
+		}
+		w.revive(1)
 		w.peers[1].FailRequest(nil)
 		if n := read(); !n.Answers || !n.Counts || n.Why != "" || !n.OutSince.IsZero() {
 			t.Errorf("it refuses no more, and is %+v", n)

@@ -388,6 +388,19 @@ func TestWhatTheEndOfAnAttemptOwes(t *testing.T) {
 	}
 }
 
+// A lease may have been renewed until its release. So a release without an answer is owed for a whole lease.
+func TestAReleaseWithoutAnAnswerIsOwedForALease(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		acq.hold()
+		time.Sleep(5 * second)
+		na := acq.round.attempts[silent]
+		assert.Is(t, na.release(second, []string{"c/1", "20", "7000", "push:"}), errBroken)
+		na.node.mu.Lock()
+		defer na.node.mu.Unlock()
+		assert.Equal(t, na.node.owed.late[na.id].until, s.now()+acq.ttl, "it is owed until")
+	})
+}
+
 // A waiter may be granted until its cancel arrives, however long ago it was queued. So a cancel without an answer is
 // owed for as long as a request may take, at least.
 func TestTheCancelOfAWaiterIsOwedFromNow(t *testing.T) {

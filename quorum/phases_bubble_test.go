@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -75,35 +76,36 @@ func TestAWaiterHasOnePosition(t *testing.T) {
 	})
 }
 
-// If a client that does not wait is granted by the coordinator, the others may be cancelling. They are asked
-// some times more, and the coordinator is not.
+// If a client that does not wait is granted by the coordinator, the others may be cancelling, whether they held for
+// one attempt or for several. They are asked some times more, and the coordinator is not.
 func TestATryAsksBusyServersAFewTimesMore(t *testing.T) {
-	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		log, coordinator := &sentLog{}, s.order(acq.key)[0]
-		s.say(func(i int, action string, args []string) (string, error) {
-			if action == "cancel" {
-				log.add(i, action)
-				return "released", nil
+	for _, holders := range [][3]string{{"d/1", "e/1", "f/1"}, {"d/1", "d/1", "d/1"}} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			log, coordinator := &sentLog{}, s.order(acq.key)[0]
+			s.say(func(i int, action string, args []string) (string, error) {
+				if action == "cancel" {
+					log.add(i, action)
+					return "released", nil
+				}
+				log.add(i, action+" "+args[4])
+				if i == coordinator {
+					return "granted 20 0", nil
+				}
+				return "busy 4000 " + holders[i] + ".1", nil
+			})
+			acq.waiterTTL = "0"
+			answer, err := acq.runRounds(t.Context())
+			assert.True(t, answer == "busy 4000 "+holders[s.order(acq.key)[1]] && err == nil, "%q, %v", answer, err)
+			synctest.Wait()
+			for i := range 3 {
+				if i == coordinator {
+					log.want(t, i, "acquire 0", "cancel")
+					continue
+				}
+				log.want(t, i, slices.Repeat([]string{"acquire 0"}, maxReasks+1)...)
 			}
-			log.add(i, action+" "+args[4])
-			if i == coordinator {
-				return "granted 20 0", nil
-			}
-			return fmt.Sprintf("busy 4000 d/%d.1", i), nil
 		})
-		acq.waiterTTL = "0"
-		answer, err := acq.runRounds(t.Context())
-		next := s.order(acq.key)[1]
-		assert.True(t, answer == fmt.Sprintf("busy 4000 d/%d", next) && err == nil, "%q, %v", answer, err)
-		synctest.Wait()
-		for i := range 3 {
-			if i == coordinator {
-				log.want(t, i, "acquire 0", "cancel")
-				continue
-			}
-			log.want(t, i, slices.Repeat([]string{"acquire 0"}, maxReasks+1)...)
-		}
-	})
+	}
 }
 
 // If a majority has granted, the others have a moment to do so, too.
@@ -167,24 +169,44 @@ func TestWhatAPollAsksFor(t *testing.T) {
 				if action == "cancel" {
 					return "none", nil
 				}
-				log.add(i, action)
+				log.add(i, action+" "+args[len(args)-2]) // for how long a position is kept
+				acq.mu.Lock()
+				defer acq.mu.Unlock()
+				waits := acq.round.attempts[i].reply == majority.Open
+				assert.Equal(t, waits, action == "acquire", "an answer of %d is awaited to %s", i, action)
 				return "", errBroken
 			})
 			acq.hold()
-			acq.phase = at
+			acq.phase, acq.waiterTTL = at, "27000"
 			queued, nothing := acq.round.attempts[1], acq.round.attempts[2]
 			queued.holds, queued.queued, queued.reply = false, true, majority.Queued
 			nothing.holds, nothing.reply = false, majority.Busy
 			answer, err := acq.pollAll(t.Context(), acq.round)
-			log.want(t, 0, "poll")
-			log.want(t, 1, "poll")
+			log.want(t, 0, "poll 27000")
+			log.want(t, 1, "poll 27000")
 			if at == collecting {
 				assert.True(t, answer == "queued 1 3000 0" && err == nil, "%q, %v", answer, err)
-				log.want(t, 2, "acquire")
+				log.want(t, 2, "acquire 27000")
 				return
 			}
 			log.want(t, 2)
 			assert.True(t, answer == "gone" && err == nil, "%q, %v", answer, err) // one server may hold
+		})
+	}
+}
+
+// A lease that no majority confirms is in doubt while a majority may hold it, and gone when no majority can.
+func TestALeaseIsInDoubtWhileAMajorityMayHoldIt(t *testing.T) {
+	for hold, gone := range []bool{true, true, false, false} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(int, string, []string) (string, error) { return "", errBroken })
+			acq.hold()
+			for _, na := range acq.round.attempts[hold:] {
+				na.holds = false
+			}
+			time.Sleep(second) // what was heard before the poll confirms nothing
+			answer, err := acq.pollAll(t.Context(), acq.round)
+			assert.True(t, (answer == "gone") == gone && (err == nil) == gone, "%d may hold: %q, %v", hold, answer, err)
 		})
 	}
 }
@@ -356,6 +378,24 @@ func TestASecondPhaseOfAnEndedRoundIsNotBelieved(t *testing.T) {
 	})
 }
 
+// If the second phase fails, the error names each server that is missing, also those that had not granted.
+func TestAFailedSecondPhaseNamesTheServersThatHadNotGranted(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		s.say(func(i int, _ string, _ []string) (string, error) {
+			if i == 0 {
+				time.Sleep(100 * time.Millisecond) // the failure of the second server is known before
+			}
+			return "", errBroken
+		})
+		acq.hold()
+		acq.phase, acq.round.attempts[2].holds = asking, false
+		_, err := acq.writeToken(t.Context(), acq.round, second)
+		assert.Is(t, err, errNoGrant, errBroken)
+		assert.Contains(t, err.Error(), "1 of 3 nodes can take part")
+		assert.Contains(t, err.Error(), "node 2: "+errBroken.Error()+"; node 3: "+errNoGrant.Error())
+	})
+}
+
 // A refusal is told once nothing is left of the locks before it: the client sends no cancel after a refusal.
 func TestARefusalOfOneOfSeveralLocksCancelsTheOthers(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
@@ -383,31 +423,41 @@ func TestARefusalOfOneOfSeveralLocksCancelsTheOthers(t *testing.T) {
 	})
 }
 
-// A server that has forgotten its grant when the token is written is left out of the next round.
+// A server that has forgotten its grant when the token is written, or does not know its own mark any more, is left
+// out of the next round, which begins when nothing is left of this one. The error says so.
 func TestAServerThatForgotItsGrantCausesAnotherRound(t *testing.T) {
-	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		var mu sync.Mutex
-		rounds := 0
-		s.say(func(i int, action string, _ []string) (string, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			switch action {
-			case "acquire":
-				if i == 0 {
-					rounds++
+	for raised, why := range map[string]string{
+		"gone": errForgot.Error(), "raised 21 10000 run%d -": "is new, or has lost its memory",
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			var mu sync.Mutex
+			rounds, cancels := 0, 0
+			s.say(func(i int, action string, _ []string) (string, error) {
+				if action == "cancel" {
+					time.Sleep(second / 10)
 				}
-				return "granted 20 0", nil
-			case "raise_fence":
-				return "gone", nil
-			case "cancel":
-				return "none", nil
-			}
-			return asMemory, nil
+				mu.Lock()
+				defer mu.Unlock()
+				switch action {
+				case "acquire":
+					if i == 0 {
+						rounds++
+						assert.True(t, raised == "gone" || cancels >= 3*(rounds-1), "round %d: %d", rounds, cancels)
+					}
+					return "granted 20 0", nil
+				case "raise_fence":
+					return strings.Replace(raised, "%d", strconv.Itoa(i), 1), nil
+				case "cancel":
+					cancels++
+					return "released", nil
+				}
+				return asMemory, nil
+			})
+			_, err := acq.runRounds(t.Context())
+			assert.Equal(t, rounds, 4, "after %q, rounds, of which each could find out one server", raised)
+			assert.Contains(t, fmt.Sprint(err), why)
 		})
-		_, err := acq.runRounds(t.Context())
-		assert.Is(t, err, errForgot)
-		assert.Equal(t, rounds, 4, "rounds, of which each could find out one server")
-	})
+	}
 }
 
 // A subscription that nobody waits for any more is ended at each server.
@@ -421,6 +471,19 @@ func TestASubscriptionThatNobodyWaitsForEnds(t *testing.T) {
 		_, err := s.Listen(ctx, "push:c", store.Listener{})
 		assert.Is(t, err, context.Canceled)
 		assert.Equal(t, len(s.listeners.On("push:c")), 0, "subscriptions")
+	})
+}
+
+// A server that does not confirm a subscription is not waited for longer than for an answer.
+func TestASubscriptionDoesNotWaitForOneServer(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		s.nodes[1].Store = &slowListener{memstore.New()}
+		s.nodes[silent].Store = memstore.New()
+		began := s.now()
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{})
+		assert.Must(t, err)
+		assert.Equal(t, s.now()-began, s.cfg.Timeout, "it has waited")
+		stop()
 	})
 }
 
@@ -461,6 +524,7 @@ func TestARefusalDoesNotMakeAServerLate(t *testing.T) {
 			s.say(func(int, string, []string) (string, error) { return "", err })
 			n := s.nodes[0]
 			_, _ = n.call(nil, second, script.Poll, []string{acq.key}, nil)
+			assert.Equal(t, n.isSilent(), want, "after %v, it is silent", err)
 			for range 4 {
 				n.window.window.Enter()
 			}

@@ -71,6 +71,27 @@ func TestAQuorumIsIdentifiedByAMajority(t *testing.T) {
 	}
 }
 
+// A server that was silent is waited for if a majority needs it: it may be back. A read that nobody answers
+// identifies nothing.
+func TestAReadWaitsForSilentServersThatAMajorityNeeds(t *testing.T) {
+	for first, want := range map[int]time.Duration{2: 0, 1: 100 * time.Millisecond, 0: 100 * time.Millisecond} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			s.say(func(i int, _ string, _ []string) (string, error) {
+				if i >= first {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return asMemory, nil
+			})
+			for _, n := range s.nodes[first:] {
+				n.noteAnswers(false, s.now(), 0)
+			}
+			began := s.now()
+			acq.states.readEach(second, make([]string, 3), nil)
+			assert.Equal(t, s.now()-began, want, "%d servers were silent, it has waited", 3-first)
+		})
+	}
+}
+
 // Two of the servers may turn out to be one, by what both said since the same read.
 func TestTwoServersWithOneRunAreOne(t *testing.T) {
 	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
@@ -85,18 +106,35 @@ func TestTwoServersWithOneRunAreOne(t *testing.T) {
 	})
 }
 
-// Marks are read again only if a server is new, or stepped; one on probation has a right mark.
+// Marks are read again, and at once, only if a server is new, or stepped; one on probation has a right mark.
 func TestWhichMarksAreWrong(t *testing.T) {
 	for standing, want := range map[majority.Standing]bool{
 		majority.OnProbation: false, majority.Stranger: true, majority.ClockStepped: true, majority.Stale: true,
 	} {
-		inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			acq.states.noteWrongMarks(map[int]error{0: &probationError{standing: standing}, 1: errBroken})
 			assert.Equal(t, acq.states.haveWrongMarks(), want, "standing %d", standing)
 			acq.states.noteWrongMarks(nil)
 			assert.Equal(t, acq.states.haveWrongMarks(), want, "standing %d, afterwards", standing)
+			acq.states.lastRead = s.now()
+			acq.states.refresh()
+			assert.Equal(t, acq.states.reading != nil, want, "standing %d: they are read again", standing)
 		})
 	}
+}
+
+// While answers are to come, they may yet tell which clocks are right. If they do not, the clocks are compared anew.
+func TestClocksThatStayInDoubtAreComparedAnew(t *testing.T) {
+	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+		for i, clock := range []string{"10000", "20000"} {
+			assert.Must(t, acq.states.noteRead(i, 10*second, clock+" run"+clock+" 1:q:-3600000:0:10000:0"))
+		}
+		for _, open := range []int{1, 0} {
+			ok, err := acq.vouched(10*second, []bool{true, true, false}, map[int]error{}, open)
+			assert.True(t, !ok && (err == nil) == (open > 0), "answers to come: %d: %v, %v", open, ok, err)
+			assert.Equal(t, acq.states.haveWrongMarks(), open == 0, "answers to come: %d: marks are wrong", open)
+		}
+	})
 }
 
 // A server that refuses has refused since the first time.
@@ -112,6 +150,10 @@ func TestSinceWhenAServerRefuses(t *testing.T) {
 		assert.True(t, ns.readNode(0, second, "") != nil, "read")
 		refusal, since := refusalOf([]*nodeStates{ns}, 0)
 		assert.True(t, refusal == "SECOND" && since == 10*second, "%s since %v", refusal, since)
+		ns.nodes[0].OK = true
+		ns.nodes[0].setProbation(s.now(), 70*second, majority.OnProbation)
+		info := s.Nodes()[0]
+		assert.True(t, !info.Counts && info.CountsFrom.IsZero(), "nobody knows for how long it refuses: %+v", info)
 		s.sayEach("node 9000 a -", "", "")
 		assert.Must(t, ns.readNode(0, second, ""))
 		refusal, _ = refusalOf([]*nodeStates{ns}, 0)
@@ -146,10 +188,10 @@ func TestARequestLeavesTimeForTheRest(t *testing.T) {
 			cancel()
 		}
 		assert.Equal(t, s.requestTimeout(context.Background(), second), 100*time.Millisecond, "for a lease of a second")
-		for i := range 2 {
+		for i, want := range []time.Duration{100 * time.Millisecond, 210 * time.Millisecond} {
 			s.nodes[i].pace.Store(int64(70 * time.Millisecond))
+			assert.Equal(t, s.requestTimeout(context.Background(), second), want, "if %d are slow", i+1)
 		}
-		assert.Equal(t, s.requestTimeout(context.Background(), second), 210*time.Millisecond, "with slow servers")
 	})
 }
 
@@ -205,6 +247,7 @@ func TestARepeatedAcquireIsAnsweredByItsPhase(t *testing.T) {
 		answer, err = acq.acquire(t.Context(), "5000")
 		assert.True(t, answer == "queued 4 2000 0" && err == nil, "%q, %v", answer, err)
 		assert.Equal(t, acq.currentWaiterTTL(), "5000", "the waiter's TTL")
+		assert.True(t, acq.round.attempts[na.i] == na, "it has given up its position")
 		synctest.Wait()
 	})
 }
@@ -231,6 +274,11 @@ func TestWhichOfSeveralStatesIsTold(t *testing.T) {
 	assert.Equal(t, worst.standing, majority.Stranger, "beside one for which it counts")
 	worst, _ = worstOf([]*nodeStates{unread}, 0, 10)
 	assert.False(t, worst.OK, "what was never read is told")
+	for from, told := range map[time.Duration]bool{10: false, 11: true} {
+		n, info := state(9, from, majority.Stranger).nodes[0], NodeInfo{}
+		info.judge(n, 10, func(at time.Duration) time.Time { return time.Unix(0, int64(at)) })
+		assert.True(t, !info.Counts && info.CountsFrom.IsZero() != told, "at 10, out until %v: %+v", from, info)
+	}
 }
 
 // If two clients begin a quorum at once, the marks of one of them are there first. The other client goes by

@@ -15,8 +15,12 @@ import (
 
 // What a renewal says of each server is for how long that server certainly holds.
 func TestARenewalSaysForHowLongEachServerHolds(t *testing.T) {
-	inside(t, func(t *testing.T, _ *Store, acq *acquisition) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		acq.hold()
+		s.say(func(int, string, []string) (string, error) {
+			time.Sleep(second / 10) // the second gets the token once all has been looked at
+			return asMemory, nil
+		})
 		unheard := acq.round.attempts[1]
 		unheard.holds = false // its grant was not heard of, and the renewal says that it has it
 		acq.renewAt13(majority.Held, majority.TooRecent, majority.Silent)
@@ -44,17 +48,24 @@ func TestARestoredLeaseCountsFromItsRestoration(t *testing.T) {
 	})
 }
 
-// A lease that is renewed is in use, and one that is lost has ended.
+// A lease that is renewed is in use, and one that is lost has ended, whoever ended it.
 func TestARenewalIsAUseOfItsAcquisition(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		acq.hold()
 		acq.touched.Store(0)
-		leases, _, err := s.parseRenewals(t.Context(), []string{acq.key}, []string{"27000", "9000", "c/1"})
+		_, _, err := s.parseRenewals(t.Context(), []string{acq.key}, []string{"27000", "9000", "c/1"})
 		assert.Must(t, err)
 		assert.Equal(t, acq.touched.Load(), int64(10*second), "last used at")
-		s.endLost(&leases[0])
-		assert.True(t, acq.phase == ended && acq.round.ended && s.find(acq.key, "c/1") == nil, "it goes on")
 	})
+	for _, said := range []string{"-", "evicted"} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			s.sayEach("renewed "+said, "renewed "+said, "renewed "+said)
+			answer, err := s.renew(t.Context(), []string{acq.key}, []string{"7000", "9000", "c/1"})
+			assert.True(t, answer == "renewed "+said && err == nil, "%q, %v", answer, err)
+			assert.True(t, acq.phase == ended && acq.round.ended && s.find(acq.key, "c/1") == nil, "it goes on")
+		})
+	}
 }
 
 // A coordinator that is asked for a position has not answered yet. Otherwise each later answer of another
@@ -183,9 +194,23 @@ func TestARenewalIsBoundedByItsShortestLease(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		for _, words := range [][]string{{"a/1", "b/1 1000", "c/1"}, {"a/1 1000", "b/1", "c/1"}} {
 			keys := []string{"h:{a}", "h:{b}", "h:{c}"}
-			_, timeout, err := s.parseRenewals(t.Context(), keys, append([]string{"7000", "4000"}, words...))
+			args := append([]string{"7000", "4000"}, words...)
+			leases, timeout, err := s.parseRenewals(t.Context(), keys, args)
 			assert.Must(t, err)
 			assert.Equal(t, timeout, 100*time.Millisecond, "%v: the bound", words)
+			assert.EqualSlices(t, renewArgs(0, "7000", "4000", leases), args, "each server is asked for each TTL")
+		}
+	})
+}
+
+// Whoever has leases with several prefixes keeps the marks of each.
+func TestARenewalKeepsTheMarksOfEachPrefix(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		s.sayEach("renewed 0 0", "renewed 0 0", "renewed 0 0")
+		_, err := s.renew(t.Context(), []string{"i:{a}", "h:{b}"}, []string{"7000", "4000", "a/1", "b/1"})
+		assert.Must(t, err)
+		for _, p := range []string{"h", "i"} {
+			assert.Equal(t, s.statesOf(p).lastRead, 10*second, "the servers are read for %q at", p)
 		}
 	})
 }
@@ -198,6 +223,9 @@ func TestEachLeaseOfARenewalHasItsOwnOutcome(t *testing.T) {
 		keys := []string{"h:{a}", "h:{b}", "h:{c}", "h:{d}", "h:{e}"}
 		answer, err := s.renew(t.Context(), keys, []string{"7000", "4000", "a/1", "b/1", "c/1", "d/1", "e/1"})
 		assert.True(t, answer == "renewed 3 evicted - 9 2" && err == nil, "%q, %v", answer, err)
+		s.sayEach(said[0], said[1], "!")
+		answer, err = s.renew(t.Context(), keys, []string{"7000", "4000", "a/1", "b/1", "c/1", "d/1", "e/1"})
+		assert.True(t, answer == "renewed 3 evicted - ? 2" && err == nil, "one is in doubt: %q, %v", answer, err)
 		s.sayEach(said[0], "!", "!")
 		_, err = s.renew(t.Context(), keys[:1], []string{"7000", "4000", "a/1"})
 		assert.True(t, err != nil, "renewed by one server")

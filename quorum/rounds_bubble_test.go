@@ -5,6 +5,7 @@ package quorum
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,12 @@ func TestWhichHoldsCount(t *testing.T) {
 		assert.EqualSlices(t, counts, []bool{false, true, true}, "with the first on probation")
 		failed := acq.round.failures()
 		assert.True(t, len(failed) == 1 && errors.As(failed[0], new(*probationError)), "%v", failed)
+
+		na = acq.round.attempts[1]
+		na.noteFailure(errBroken)
+		assert.Is(t, acq.round.failures()[1], errBroken)
+		na.noteGrant(20, 0, 10*second)
+		assert.Must(t, acq.round.failures()[1]) // it has answered since
 	})
 }
 
@@ -120,18 +127,20 @@ func TestAWaiterChecksItsCoordinator(t *testing.T) {
 		{[3]string{"d/1", "", "!"}, false},
 		{[3]string{"", "", ""}, false},
 		{[3]string{"!", "e/1", "e/1"}, false},
+		{[3]string{"e/1 d/1", "d/1", ""}, false}, // readers: one that a majority has is enough
+		{[3]string{"e/1 d/1", "f/1", ""}, true},
 	} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			order := s.order(acq.key)
 			s.say(func(i int, _ string, _ []string) (string, error) {
-				switch h := test.holders[slices.Index(order, i)]; h {
-				case "!":
+				said, holders := "lock 10000 20 0 0 0 0", test.holders[slices.Index(order, i)]
+				if holders == "!" {
 					return "", errBroken
-				case "":
-					return "lock 10000 20 0 0 0 0", nil
-				default:
-					return "lock 10000 20 0 0 0 0\nholder x " + h + ".7 d 1 20 9000 5000 1", nil
 				}
+				for _, h := range strings.Fields(holders) {
+					said += "\nholder s " + h + ".7 d 1 20 9000 5000 1"
+				}
+				return said, nil
 			})
 			assert.False(t, acq.checkCoordinator(t.Context(), acq.round), "%v: it does not last yet", test.holders)
 			time.Sleep(6 * second)
@@ -152,6 +161,10 @@ func TestWhoMakesWay(t *testing.T) {
 		{"a majority is still possible", func(_ *Store, r *round, order []int) {
 			r.attempts[order[2]].reply = majority.Open
 		}, false},
+		{"a majority is possible only with a server that does not count", func(s *Store, r *round, order []int) {
+			r.attempts[order[2]].reply = majority.Open
+			r.acq.states.nodes[order[2]].setProbation(s.now(), s.now()+second, majority.OnProbation)
+		}, true},
 		{"it has no position there", func(_ *Store, r *round, order []int) {
 			r.attempts[order[0]].queued = false
 		}, false},

@@ -124,8 +124,11 @@ func TestAScanEnds(t *testing.T) {
 		assert.Is(t, err, context.Canceled)
 		cancel()
 
-		other := w.store()
-		other.Close()
+		w.peers[0].stuck = true
+		other, start := w.store(), time.Now()
+		time.AfterFunc(requestTime/2, other.Close)
+		assert.Is(t, assert.Err(scanned(t.Context(), other)), quorum.ErrClosed)
+		assert.Equal(t, time.Since(start), requestTime/2, "Close ended it after")
 		assert.Is(t, assert.Err(scanned(t.Context(), other)), quorum.ErrClosed)
 	})
 }

@@ -355,6 +355,21 @@ func TestAServerLeftBehindConfirmsNoStep(t *testing.T) {
 		got := s.look()
 		assert.True(t, got[1] != Counts, "it was stepped itself, by %v: %v", by, got)
 	}
+	for _, by := range []time.Duration{2 * time.Second, -2 * time.Second, time.Hour, -time.Hour} {
+		s := founders(5, 5)
+		s.look()
+		back := s.silent(3, 4)
+		s.pass(1000 * time.Hour)
+		before := s.list[1].Mark
+		s.look()
+		s.list[1].Mark = before
+		back()
+		s.step(0, by)
+		s.step(2, by)
+		got := s.look()
+		assert.True(t, got[1] != Counts && got[3] != Counts && got[4] != Counts,
+			"three that agree overrule the two that were compared, stepped by %v: %v", by, got)
+	}
 }
 
 // If two sets of servers of the same size agree, the earlier clock counts: then no lease ends too early.
@@ -369,6 +384,16 @@ func TestOfTwoClocksTheEarlierOneCounts(t *testing.T) {
 		_, in, n := agree(0, forever, readings, all)
 		assert.EqualSlices(t, in, want, "with the first at %v, these agree", first)
 		assert.Equal(t, n, 2, "how many agree")
+	}
+}
+
+// What several servers agree on is what each of them allows, and no more.
+func TestAnAgreementIsAsExactAsItsMostExactServer(t *testing.T) {
+	exact, vague := read(0, Mark{}), Reading{OK: true, Low: -time.Second, High: time.Second}
+	want := exact.quorumClock(0, forever)
+	for _, readings := range [][]Reading{{exact, vague, vague}, {vague, exact, vague}, {vague, vague, exact}} {
+		common, _, n := agree(0, forever, readings, []bool{true, true, true})
+		assert.True(t, common == want && n == 3, "%d servers agree on %v, want %v", n, common, want)
 	}
 }
 

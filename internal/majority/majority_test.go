@@ -305,8 +305,8 @@ func TestOneRecordOfSeveral(t *testing.T) {
 		return r
 	}
 	r := Merge([]wire.Record{
-		one(100, 7, 90, 3*time.Second, "A/1", "B/1", "C/1"), evicted(one(50, 9, 45, time.Second, "D/1"), 2),
-		evicted(one(70, 8, 50, 2*time.Second), 1), {Absent: true},
+		evicted(one(100, 7, 90, 3*time.Second, "A/1", "B/1", "C/1"), 0),
+		evicted(one(50, 9, 45, time.Second, "D/1"), 2), evicted(one(70, 8, 50, 2*time.Second), 1), {Absent: true},
 	}, 5)
 	assert.True(t, !r.Absent && r.Now.Equal(at(100)), "%+v", r)
 	assert.Equal(t, r.Fence, 7, "the fence that a majority has")
@@ -325,6 +325,14 @@ func TestOneRecordOfSeveral(t *testing.T) {
 	r = Merge([]wire.Record{{Absent: true}, one(50, 9, 45, 0), {Absent: true}}, 5)
 	assert.True(t, !r.Absent && r.Now.Equal(at(50)) && r.Fence == 0 && len(r.Holders) == 0, "%+v", r)
 	assert.True(t, Merge([]wire.Record{{Absent: true}, {Absent: true}, {Absent: true}}, 5).Absent, "it is absent")
+}
+
+// An eviction is shown with the attempts that it ended.
+func TestAnEvictionIsShownWhole(t *testing.T) {
+	r := wire.Record{Evicted: &wire.EvictedLine{
+		At: time.Unix(1, 0), By: "op", Reason: "test", Attempts: []string{"c/1", "d/2"},
+	}}
+	assert.Contains(t, Format(&r), "\nevicted 1000 op test c/1 d/2")
 }
 
 // Holders are listed in the order of their tokens.

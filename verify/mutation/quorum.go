@@ -118,6 +118,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAServerLeftBehindConfirmsNoStep",
 	old:  "agree(now, longest, readings, of)",
 	mut:  "agree(now, forever, readings, of)",
+}, {
+	name: "quorum: servers left behind overrule the current ones",
+	by:   "TestAServerLeftBehindConfirmsNoStep",
+	old:  "all >= Of(len(readings)) && containsAll(who, current) {",
+	mut:  "all >= Of(len(readings)) && len(who) == len(current) {",
 }}), in("internal/majority/clock.go", quorum, []mutant{{
 	name: "quorum: a server that was away joins although only a few agree",
 	by:   "TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime",
@@ -248,6 +253,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAVoteIsOfTheAttemptThatWasAsked",
 	old:  "\t\tif na != ren.attempts[i] {\n\t\t\tcontinue // replaced",
 	mut:  "\t\tif na != ren.attempts[i] && na == nil {\n\t\t\tcontinue // replaced",
+}, {
+	name: "quorum: a lease is extended by the TTL of another one",
+	by:   "TestARenewalIsBoundedByItsShortestLease",
+	old:  "wire.LeaseWord(id, leases[l].ttlMS, leases[l].owner, ttlMS)",
+	mut:  "wire.LeaseWord(id, ttlMS, leases[l].owner, ttlMS)",
 }}), in("quorum/outcome.go", quorum, []mutant{{
 	name: "quorum: silent servers fill no gap",
 	by:   "TestTwoSilentServersCostNoLeaseWhenOthersJoinedJustBefore",
@@ -263,7 +273,17 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestSilentServersDoNotOutliveAnEviction",
 	old:  " || slices.Contains(votes, majority.Evicted) {",
 	mut:  " || slices.Contains(votes, majority.Evicted) && false {",
+}, {
+	name: "quorum: a grant that was never heard of vouches for all of the time",
+	by:   "TestWhenSilentServersFillAGap",
+	old:  "case vote == majority.TooRecent && bids[i].holds:",
+	mut:  "case vote == majority.TooRecent:",
 }}), in("quorum/marktable.go", quorum, []mutant{{
+	name: "quorum: a probation ends as if the survey had taken no time",
+	by:   "TestAProbationDoesNotEndEarlierAfterASlowSurvey",
+	old:  "m[i].setProbation(now, now+s.Left[i], s.Standings[i])",
+	mut:  "m[i].setProbation(now, since+s.Left[i], s.Standings[i])",
+}, {
 	name: "quorum: one server under two names has two votes",
 	by:   "TestTheSameServerIsForgottenOnceTheMistakeIsCorrected",
 	old:  "return other.OK && other.askedAt >= since && other.RunID == reading.RunID",
@@ -298,6 +318,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestEachServerIsToldItsOwnToken",
 	old:  "own := append([]string{na.id, wire.Number(token)}, args[2:]...)",
 	mut:  "own := append([]string{na.id, args[1]}, args[2:]...)\n\t_ = token",
+}, {
+	name: "quorum: a release does not wait for the token that is being written",
+	by:   "TestAReleaseWaitsForTheTokenThatIsBeingWritten",
+	old:  "\tna.gate <- struct{}{} // a request that is under way there ends first\n",
+	mut:  "\tgo func(gate chan struct{}) { gate <- struct{}{} }(na.gate)\n",
 }}), in("quorum/errors.go", quorum, []mutant{{
 	name: "quorum: a cancel that a node refuses for a while is forgotten",
 	by:   "TestACancelThatIsRefusedForAWhileIsSentAgain",
