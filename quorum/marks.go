@@ -134,7 +134,8 @@ func (s *servers) identify(ctx context.Context, ns *nodeStates) error {
 		select {
 		case <-read.done:
 		case <-ctx.Done():
-			return ctx.Err()
+			failed, heard := ns.heardOf(read)
+			return s.interrupted(ctx, failed, heard)
 		}
 		if read.err != nil || read.began >= entered {
 			return read.err
@@ -255,6 +256,19 @@ func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bo
 		}
 	}
 	return failed
+}
+
+// heardOf returns which nodes have answered a read that is under way, and why nodes refuse.
+func (ns *nodeStates) heardOf(read *readRound) (failed map[int]error, heard []bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	failed, heard = make(map[int]error), make([]bool, len(ns.nodes))
+	for i, one := range ns.nodes {
+		if heard[i] = one.askedAt >= read.began && one.OK; one.refusal != "" {
+			failed[i] = errors.New(one.refusal)
+		}
+	}
+	return failed, heard
 }
 
 // decideMarks returns the marks to write, by what was read since then, and records from when
