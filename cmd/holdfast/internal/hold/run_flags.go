@@ -170,12 +170,15 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	case o.shell != "" && len(o.command) > 0:
 		return exit.Usage("the command is given twice: with -c, and after the lock's name",
 			"leave one of them out; for several locks, write holdfast run -c STRING -- NAME1 NAME2")
-	case o.shell == "" && len(o.command) == 0:
+	case o.bare() && dash >= 0:
 		return exit.Usage("the command is missing", "write it after --, as in holdfast run "+
-			cli.Operand(names[0])+" -- ./report.sh")
+			cli.Operand(names[0])+" -- ./report.sh; to hold the lock without a command, leave -- out")
 	}
 	o.names = names
 	given := cmd.Flags().Changed
+	if err := o.checkBare(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := o.kindFlags.check(names, given); err != nil {
 		return err
 	}
@@ -186,6 +189,31 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return o.checkWire()
+}
+
+// bare reports whether there is no command.
+func (o *runOptions) bare() bool { return o.shell == "" && len(o.command) == 0 }
+
+// forCommand are the flags that say how a command runs or ends.
+var forCommand = []string{"max-run", "kill-after", "on-lost", "signal-group", "pass-url"}
+
+// checkBare refuses what a run without a command cannot do. A command that was forgotten must not look like one
+// that has run, so cron and systemd, which give no input, are told.
+func (o *runOptions) checkBare(flags *pflag.FlagSet) error {
+	if !o.bare() {
+		return nil
+	}
+	for _, flag := range forCommand {
+		if cli.OnCommandLine(flags, flag) {
+			return exit.Usage("--"+flag+" needs a command", "write it after --, or leave --"+flag+" out")
+		}
+	}
+	if o.noStdin || !isNull(os.Stdin) {
+		return nil
+	}
+	return exit.Usage("the command is missing, and nothing would end the hold: standard input is the null device",
+		"write the command after --, as in holdfast run "+cli.Operand(o.names[0])+
+			" -- ./report.sh; --no-stdin holds the lock until a signal")
 }
 
 // checkSkip refuses what --skip-if-held would override.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -133,10 +134,22 @@ func (r *session) superviseCommand() (code int, reason string, err error) {
 	return code, reason, nil
 }
 
-// holdOnly holds the lock without a command, until a signal comes or the lock is lost.
-func (r *session) holdOnly() (code int, reason string, err error) {
+// holdOnly holds the lock without a command, until the input ends, a signal comes or the lock is lost. Without an
+// input, it does not end.
+func (r *session) holdOnly(input io.Reader) (code int, reason string, err error) {
+	over := make(chan struct{})
+	if input != nil {
+		go func() {
+			// Only the end counts. In the background of a terminal nothing can be read: then a signal ends it.
+			if _, err := io.Copy(io.Discard, input); err == nil {
+				close(over)
+			}
+		}()
+	}
 	for {
 		select {
+		case <-over:
+			return exit.CodeOK, "done", nil
 		case sig := <-r.signals:
 			if proc.Ends(sig) {
 				return exit.CodeSignal + proc.Number(sig), "interrupted", nil

@@ -50,6 +50,9 @@ func Named(name string) (os.Signal, bool) {
 // StopSelf does nothing here.
 func StopSelf() error { return nil }
 
+// ReadInBackground does nothing: nothing is stopped here.
+func ReadInBackground() {}
+
 // HasTerminal matters only where a shell can stop us.
 func HasTerminal() bool { return false }
 

@@ -83,6 +83,9 @@ func Named(name string) (os.Signal, bool) {
 // has stopped us when the call returns; SIGTSTP might come later.
 func StopSelf() error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
+// ReadInBackground makes a read from a terminal in the background fail. By default it stops the process.
+func ReadInBackground() { signal.Ignore(syscall.SIGTTIN) }
+
 // HasTerminal reports whether this process has a controlling terminal, and so
 // perhaps a shell that waits for us to stop when the user presses Ctrl-Z.
 func HasTerminal() bool {
