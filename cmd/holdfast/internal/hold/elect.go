@@ -196,7 +196,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 			clash{o.noRenew, "--state and --no-renew contradict each other: " +
 				"a resumed lease may be over before the command can begin", cli.LeaveOut})
 	}
-	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
+	needCommand := []string{"max-run", "wait-all", "kill-after", "on-lost", "no-stdin", "signal-group"}
 	if o.observe {
 		needCommand = append(needCommand, "nonblock", "wait", "skip-if-held", "conflict-exit-code", "no-renew",
 			"break-deadlock", "on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag", "state")

@@ -30,8 +30,12 @@ same rules. If the guardian is killed, holdfast kills the command. On each platf
   BSD, macOS   the command and its process group end; on a terminal, only the command.
            If both processes are killed at once, the command goes on
   Windows  no guardian: a command goes on if holdfast is killed
-With --on-lost=ignore there is no guardian. If the command ends by itself,
-processes that it has left behind keep running.
+With --on-lost=ignore there is no guardian.
+
+If the command ends and leaves processes behind, they go on without the lock, and run says
+which. With --wait-all, the lock is held until they have ended (Linux; on other systems,
+those of the command's process group, and not on a terminal). A signal, --max-run and a
+loss end them, too.
 
 The lock is exclusive: one holder at a time. With --shared, several commands hold it
 together, but none beside an exclusive holder. With --permits N, it is a semaphore:

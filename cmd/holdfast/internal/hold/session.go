@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ type session struct {
 	state       *stateFile     // of --state; nil: none
 	prefix      string         // of every key
 	interrupted os.Signal      // a signal that ends us came while the command ran
+	left        []proc.Process // what the command has left behind
 }
 
 // conduct does work, with the events and the signals of a run around it.
@@ -62,6 +64,7 @@ func conduct(
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
 	code, reason, err := work(a, r)
+	r.sayLeft()
 	if err != nil {
 		if code == 0 {
 			code = exit.Of(err)
@@ -126,12 +129,41 @@ func (r *session) superviseCommand() (code int, reason string, err error) {
 		return proc.StartCode(err), "not-started", r.cannotStart(err)
 	}
 	defer s.child.Close()
+	r.sayLeft() // of the run before
 	r.events.emit(event{Event: "started", PID: s.child.PID()})
 	s.wait()
 	code = s.child.Code()
 	r.events.emit(event{Event: "exited", Code: &code})
+	s.waitRest()
 	code, reason = s.verdict()
 	return code, reason, nil
+}
+
+// sayLeft says which processes the command has left behind without the lock. The lock is released by now: what has
+// ended meanwhile, as the end of a pipe does a moment after its begin, is not worth a word.
+func (r *session) sayLeft() {
+	r.left = slices.DeleteFunc(r.left, func(p proc.Process) bool { return !p.Runs() })
+	if len(r.left) > 0 {
+		r.say.Warnf("--wait-all keeps the lock until they have ended",
+			"the command has ended, and left processes running without the lock: %s", listed(r.left))
+	}
+	r.left = nil
+}
+
+// maxListed is how many processes a message names.
+const maxListed = 5
+
+// listed are processes as messages show them.
+func listed(list []proc.Process) string {
+	texts := make([]string, 0, maxListed+1)
+	for i, p := range list {
+		if i == maxListed {
+			texts = append(texts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, ", ")
 }
 
 // holdOnly holds the lock without a command, until the input ends, a signal comes or the lock is lost. Without an

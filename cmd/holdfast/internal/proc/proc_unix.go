@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// KnowsRest says that a guardian knows what a command leaves behind.
+const KnowsRest = true
+
 // Signals are the ones that a command is sent on our account. Those that were
 // ignored when we were started stay ignored, for us and the command: nohup and
 // shells without job control rely on it.
