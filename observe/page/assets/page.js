@@ -91,7 +91,7 @@ function judge() {
     document.body.classList.toggle("stale", Boolean(text));
     // A short interruption is no news for a screen reader.
     say(text || "The page is live again.", text ? 3000 : 0);
-    table.beatAll();
+    schedule(null); // every row shows the same moment
     detail.beat();
   }
   byId("live").dataset.state = away ? "bad" : lost ? "off" : last ? "on" : "wait";
