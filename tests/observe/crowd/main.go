@@ -38,7 +38,8 @@ func wait(name, number string) error {
 	ended := make(chan error, n)
 	for i := range n {
 		// A long TTL, so that waiters have little to say.
-		c, err := holdfast.New(goredis.New(rdb), holdfast.Config{App: fmt.Sprintf("waiter-%d", i+1), TTL: 5 * time.Minute})
+		cfg := holdfast.Config{App: fmt.Sprintf("waiter-%d", i+1), TTL: 5 * time.Minute}
+		c, err := holdfast.New(goredis.New(rdb), cfg)
 		if err != nil {
 			return err
 		}
