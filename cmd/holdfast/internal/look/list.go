@@ -62,7 +62,8 @@ server's user may not read its key. Its row has the kind "unreadable", -o json h
 and the exit code is 76, or 77 for a missing permission.
 
 -o json prints one object per line, with the fields of holdfast status --json, and for a
-job "job" in it. -o name prints names only, one per line.
+job "job" in it. -o name prints names only, one per line. If a table has no row, list says so
+on standard error.
 
 Exit code: 0, also if there is no lock. For others, see holdfast help exit-codes.`
 
@@ -246,6 +247,9 @@ func runList(a *target.App, o *listOptions, w io.Writer) error {
 	if scanErr != nil {
 		return s.Explain("", scanErr)
 	}
+	if err == nil && l.none {
+		l.sayNone()
+	}
 	return cmp.Or(err, l.bad.err())
 }
 
@@ -257,6 +261,7 @@ type lister struct {
 	w      io.Writer
 	rows   chan row
 	bad    unreadable
+	none   bool // there was no row
 	widths map[string]int
 
 	deadlocks [][]holdfast.WaitInfo // set when rows is closed
@@ -422,6 +427,7 @@ func (l *lister) begin(held []row) error {
 		return cmp.Or(sorts[cmp.Or(l.sort, "name")](a, b), sorts["name"](a, b))
 	})
 	l.measure(held)
+	l.none = len(held) == 0
 	if err := l.printHeader(len(held) > 0); err != nil {
 		return err
 	}
@@ -431,6 +437,20 @@ func (l *lister) begin(held []row) error {
 		}
 	}
 	return nil
+}
+
+// sayNone says that a table has no rows. A script that reads names or objects has asked for nothing more.
+func (l *lister) sayNone() {
+	what := "no locks"
+	if l.pattern != "" {
+		what += fmt.Sprintf(" that match %q", l.pattern)
+	}
+	if !l.all && !l.stale && !l.foreign {
+		what += " are held or waited for"
+	}
+	if l.output != "json" && l.output != "name" {
+		l.app.Say.Noticef("%s", what)
+	}
 }
 
 func (l *lister) showsProgress() bool {

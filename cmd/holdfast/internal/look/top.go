@@ -35,7 +35,8 @@ gently as list does, and changes nothing.
 The bar shows how much of the lease is left, compared with the longest time that top has
 seen under this token. A client renews its lease after a third of it. If less than half is
 left, the client has missed a renewal, or it does not renew. The trend shows how many
-clients waited at the last 16 readings.
+clients waited at the last 16 readings; a narrow screen leaves it out before it cuts a
+holder.
 
 Keys: up and down, page up and page down, home and end select a lock. enter shows or hides
 its details, as holdfast inspect prints them. / filters by name and holder; esc shows all

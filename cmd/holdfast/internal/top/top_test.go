@@ -74,6 +74,20 @@ queue         free                           -  -                      1        
 	assert.True(t, got == want, "\n%s\nwant\n%s", got, want)
 }
 
+// Who holds a lock is what top is asked for: the trend goes before a holder is cut.
+func TestANarrowScreenHasTheHolderAndNoTrend(t *testing.T) {
+	locks := three()
+	locks[0].Holder = "report@worker-17.example.net:5297"
+	m := New("redis://h:1", "name").State(noon, locks)
+	whole := Columns(m.Resize(0, 0).View(ascii)[1]) + len("> ")
+	assert.Contains(t, screen(m.Resize(whole, 20)), "TREND")
+	for width := whole - 1; width >= 90; width-- {
+		text := screen(m.Resize(width, 20))
+		assert.True(t, !strings.Contains(text, "TREND"), "%d columns have a trend:\n%s", width, text)
+	}
+	assert.Contains(t, screen(m.Resize(whole-18, 20)), "report@worker-17.example.net:5297")
+}
+
 func TestNoLineIsWiderThanTheScreenAndNoneIsMissing(t *testing.T) {
 	locks := three()
 	locks[0].Name, locks[0].Value = strings.Repeat("long", 50), strings.Repeat("v", 300)
