@@ -48,6 +48,9 @@ A command under holdfast run finds these variables:
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast that
                              the command starts
   HOLDFAST_PREFIX            the prefix of the keys, if --prefix has set another one
+  HOLDFAST_PASSWORD_FILE     and the variables of the other flags of the connection, if this
+                             run has them: --cacert, --cert, --key and so on. A file is
+                             named by its whole path
 holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN (with
 --owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command
 under holdfast run has no HOLDFAST_LOCK_ID: its lock belongs to holdfast run.

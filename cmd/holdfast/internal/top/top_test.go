@@ -286,3 +286,15 @@ func TestColoursStandForWhatTheTextSays(t *testing.T) {
 		t.Errorf("colours without colour:\n%q", screen(m))
 	}
 }
+
+// A lock that is part of a deadlock says so in its row and in the first line, and a filter finds it.
+func TestADeadlockIsMarked(t *testing.T) {
+	locks := three()
+	assert.False(t, strings.Contains(screen(New("h", "name").State(noon, locks)), "deadlock"), "there is none")
+	locks[0].Deadlock = true
+	m := New("h", "name").Resize(100, 20).State(noon, locks)
+	assert.Contains(t, screen(m), "2 held, 3 waiting, 1 in a deadlock")
+	assert.Contains(t, screen(m), "2 deadlock")
+	wantNames(t, "the filter", press(t, m, "/", "d", "e", "a", "d", "enter"), ">nightly")
+	wantNames(t, "a number", press(t, m, "/", "2", "enter"), ">conf") // of its holder, and not the waiters of nightly
+}

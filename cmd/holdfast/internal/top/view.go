@@ -3,7 +3,6 @@ package top
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -127,7 +126,12 @@ var columns = []column{
 		bar, style := look.bar(l.Left, m.past[l.Name].whole)
 		return cell{bar + " " + fmt.Sprintf("%6s", look.Length(l.Left)), style}
 	}},
-	{"WAITING", true, 7, false, func(_ Model, l Lock, _ Look) cell { return cell{strconv.Itoa(l.Waiting), plain} }},
+	{"WAITING", true, 7, false, func(_ Model, l Lock, _ Look) cell {
+		if l.Deadlock {
+			return cell{l.waiting(), red}
+		}
+		return cell{l.waiting(), plain}
+	}},
 	{trend, false, samples, false, func(m Model, l Lock, look Look) cell {
 		return cell{fmt.Sprintf("%*s", samples, look.trend(m.past[l.Name].waiting)), plain}
 	}},
@@ -209,14 +213,20 @@ func (m Model) nothing() string {
 
 // head is the first line: what is true now, and how old that is.
 func (m Model) head(look Look) string {
-	held, waiting := 0, 0
+	held, waiting, stuck := 0, 0, 0
 	for _, l := range m.locks {
+		if l.Deadlock {
+			stuck++
+		}
 		if l.Held {
 			held++
 		}
 		waiting += l.Waiting
 	}
 	text := fmt.Sprintf("%s  %d held, %d waiting", m.server, held, waiting)
+	if stuck > 0 {
+		text += fmt.Sprintf(", %d in a deadlock", stuck)
+	}
 	if !m.at.IsZero() {
 		text += m.at.UTC().Format("  15:04:05 UTC")
 	}
