@@ -84,7 +84,7 @@ func Hint(err error) string {
 }
 
 // heldHint is the hint for a lock that is held, and for a wait that ended meanwhile.
-const heldHint = "wait longer, or skip this run (TryDo); holdfast status or Client.Inspect says how long it has been held"
+const heldHint = "wait longer, or skip this run (TryDo); holdfast status or Client.Inspect shows the holder"
 
 // noAnswerHint is the hint for a call that could not ask the server.
 const noAnswerHint = "check that the server is running and that requests can reach it over the network"

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -58,7 +59,7 @@ func TestAHeldErrorNamesTheProgramOfTheHolder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(holdfast.Config{App: "report"}), w.client()
 		l := mustLock(t, a.Mutex("a"))
-		time.Sleep(time.Second) // the client has registered
+		synctest.Wait() // the client has registered
 		var held *holdfast.HeldError
 		asked := w.net.count("read_client")
 		for range 10 {
