@@ -104,8 +104,8 @@ func (s *supervisor) wait() {
 	s.endGroup()
 }
 
-// waitRest notes what the command has left behind. With --wait-all, it waits until that has ended; a signal that ends
-// us ends it, too.
+// waitRest notes what the command has left behind. With --wait-all, it waits until that has ended. A signal that
+// ends us ends it, too.
 func (s *supervisor) waitRest() {
 	left := s.child.Left()
 	if len(left) == 0 {
