@@ -12,7 +12,8 @@ A URL is one of:
   rediss://…                                the same with TLS; also before + below
   unix://PATH                               a server's socket
   redis+sentinel://HOST[:PORT],…/NAME[/DB]  the primary that Sentinels know by this name
-  redis+cluster://HOST[:PORT],…             a Cluster, by several of its nodes
+  redis+cluster://HOST[:PORT],…[/DB]        a Cluster, by several of its nodes; /DB on
+                                            Valkey 9 only
 Three or five independent servers are a quorum (Redlock): write --redis for each, or put
 all URLs into the variable, with spaces between them. Every process names the same
 servers in the same order.
