@@ -107,7 +107,10 @@ var deadCalls = map[string]func(d *dead) calling{
 	}),
 	"Mutex.Lock, pushed": pushed,
 	"Mutex.Do":           plain(func(d *dead, ctx context.Context) error { return d.mutex().Do(ctx, job) }),
-	"Mutex.AwaitFree":    plain(func(d *dead, ctx context.Context) error { return d.mutex().AwaitFree(ctx) }),
+	"Mutex.TryDo": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.mutex().TryDo(ctx, job))
+	}),
+	"Mutex.AwaitFree": plain(func(d *dead, ctx context.Context) error { return d.mutex().AwaitFree(ctx) }),
 
 	"Mutex.Lock, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.rw().Lock(ctx))
@@ -136,7 +139,10 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Semaphore.TryAcquire": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().TryAcquire(ctx, 2))
 	}),
-	"Semaphore.Do":        plain(func(d *dead, ctx context.Context) error { return d.permits().Do(ctx, 1, job) }),
+	"Semaphore.Do": plain(func(d *dead, ctx context.Context) error { return d.permits().Do(ctx, 1, job) }),
+	"Semaphore.TryDo": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.permits().TryDo(ctx, 1, job))
+	}),
 	"Semaphore.AwaitFree": plain(func(d *dead, ctx context.Context) error { return d.permits().AwaitFree(ctx, 1) }),
 	"Semaphore.Available": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.permits().Available(ctx))
@@ -150,6 +156,9 @@ var deadCalls = map[string]func(d *dead) calling{
 		return assert.Err(d.several().TryLock(ctx))
 	}),
 	"MultiMutex.Do": plain(func(d *dead, ctx context.Context) error { return d.several().Do(ctx, job) }),
+	"MultiMutex.TryDo": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.several().TryDo(ctx, job))
+	}),
 
 	"Periodic.Do": plain(func(d *dead, ctx context.Context) error {
 		ran, err := d.periodic().Do(ctx, job)
