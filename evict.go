@@ -42,7 +42,8 @@ type Eviction struct {
 // A holder learns of the eviction by a push. A client subscribes when it waits for a lock, or
 // with the first renewal of a hold. Otherwise, in a Cluster, and for a hold of [NoRenewal], the
 // holder learns with its next renewal, up to a third of its TTL later, or when its lease ends.
-// The leases of this client end at once. With AtOnce or Force, a holder believes that it holds the lock until it learns.
+// The leases of this client end at once. With AtOnce or Force, a holder believes that it holds the lock until it
+// learns.
 //
 // All holds are marked or end in one step, during which the server serves nobody else. If there are thousands
 // of readers or permits, that takes time: a tenth of a second for 10,000.

@@ -75,8 +75,11 @@ func (at *attempt) pushUnavailable() bool {
 // it is worth: there the next renewal tells. No push comes on another library's wire.
 func (c *Client) listenForEvictions() {
 	at := c.pushing.listenAt.Load()
-	if c.sharded || c.handOverBits == 0 || at > int64(c.now()) || !c.pushing.listenAt.CompareAndSwap(at, math.MaxInt64) {
+	if c.sharded || c.handOverBits == 0 || at > int64(c.now()) {
 		return
+	}
+	if !c.pushing.listenAt.CompareAndSwap(at, math.MaxInt64) {
+		return // another renewal has begun
 	}
 	c.hub.Prepare(c.pushChannel, func(err error) {
 		if err != nil {

@@ -49,13 +49,14 @@ var kindsOfHolds = map[string]func(t *testing.T, w *world, c, other *holdfast.Cl
 	},
 	"leader": func(t *testing.T, _ *world, c, other *holdfast.Client) taken {
 		lead := mustCampaign(t, c.Election("a"), "one")
-		return taken{lead.Context(), lead.Release, acquiring(t.Context(), func(ctx context.Context) (*holdfast.Lease, error) {
+		campaign := func(ctx context.Context) (*holdfast.Lease, error) {
 			next, err := other.Election("a").Campaign(ctx, "two")
 			if err == nil {
 				_ = next.Release(ctx)
 			}
 			return nil, err
-		})}
+		}
+		return taken{lead.Context(), lead.Release, acquiring(t.Context(), campaign)}
 	},
 	"pushed": func(t *testing.T, w *world, c, other *holdfast.Client) taken {
 		first := mustLock(t, other.Mutex("a"))
@@ -88,7 +89,8 @@ func TestAnEvictionPassesTheLockOnWhenTheHolderHasReleased(t *testing.T) {
 			waits(t, "the next client", held.next)
 			wantEvicted(t, held.release(t.Context()))
 			got := <-held.next
-			assert.True(t, got.err == nil && time.Since(start) == 5*time.Second, "%v after %v", got.err, time.Since(start))
+			took := time.Since(start)
+			assert.True(t, got.err == nil && took == 5*time.Second, "%v after %v", got.err, took)
 		})
 	}
 }
@@ -111,8 +113,8 @@ func TestAnEvictedHolderThatDoesNothingLosesTheLockWithItsLease(t *testing.T) {
 			got := <-held.next
 			assert.Must(t, got.err)
 			after := time.Since(start)
-			assert.True(t, after >= left && after >= trusted, "the next client got the lock after %v of %v; trusted for %v",
-				after, left, trusted)
+			assert.True(t, after >= left && after >= trusted,
+				"the next client got the lock after %v of %v; the holder trusted it for %v", after, left, trusted)
 			assert.AtMost(t, after, ttl+2*time.Second, "the next client got the lock after")
 		})
 	}
@@ -233,8 +235,8 @@ func TestAReleaseBeforeTheHolderLearnsIsNoLoss(t *testing.T) {
 	})
 }
 
-// A client that holds locks makes one subscription, with its first renewal, and none for locks that it holds briefly. If it is
-// refused, it tries again a minute later, and no lease suffers.
+// A client that holds locks makes one subscription, with its first renewal, and none for locks that it holds briefly.
+// If it is refused, the client tries again a minute later, and no lease suffers.
 func TestAHolderSubscribesOnceAndOnlyIfItIsRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, net := w.pushlessClient(errNoPerm, holdfast.Config{})

@@ -65,7 +65,8 @@ func TestARenewalIsAUseOfItsAcquisition(t *testing.T) {
 			answer, err := s.renew(t.Context(), []string{acq.key}, []string{"7000", "9000", "c/1"})
 			assert.True(t, answer == "renewed "+said && err == nil, "%q, %v", answer, err)
 			known := s.find(acq.key, "c/1") != nil && acq.phase == held
-			assert.True(t, acq.round.ended && known == (said == "evicted"), "ended %t, known %t", acq.round.ended, known)
+			assert.True(t, acq.round.ended && known == (said == "evicted"), "its round has ended: %t, it is known: %t",
+				acq.round.ended, known)
 		})
 	}
 }

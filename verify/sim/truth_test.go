@@ -269,7 +269,8 @@ func holdsOf(fields map[string]string) map[string]held {
 		}
 		for id := range strings.FieldsSeq(ids) {
 			holds[id] = held{
-				mode: 'x', weight: 1, token: token, expiry: token/1000 + number(words[1]), kept: fields["entries"] != "",
+				mode: 'x', weight: 1, token: token, expiry: token/1000 + number(words[1]),
+				kept:   fields["entries"] != "",
 				ending: strings.HasPrefix(strings.TrimPrefix(words[1], "-"), "00"),
 			}
 		}

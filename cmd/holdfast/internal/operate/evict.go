@@ -145,6 +145,13 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 	if o.force {
 		return o.remove(a, s, name, in, w)
 	}
+	return o.evict(a, s, e, name, in, w)
+}
+
+// evict evicts the holders of a lock that can be read.
+func (o *evictOptions) evict(
+	a *target.App, s *target.Server, e holdfast.Eviction, name string, in io.Reader, w io.Writer,
+) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	state, err := o.read(s.Client)(ctx, name)
 	var job holdfast.JobInfo
@@ -182,19 +189,21 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
 			"holdfast status "+cli.Operand(name)+" shows who holds it now")
 	}
-	if after, err := s.Client.Holders(ctx, name); !o.atOnce {
-		o.latest = latestEnd(after, func(h holdfast.Holder) bool { return h.Ending })
-		if err != nil { // what was known before must do
-			o.latest = latestEnd(state, func(holdfast.Holder) bool { return true })
-		}
+	if !o.atOnce {
+		after, err := s.Client.Holders(ctx, name)
+		o.latest = latestEnd(after, state, err)
 	}
 	return o.print(w, a.Server.Prefix, state, job, n)
 }
 
-// latestEnd is when these holders have ended at the latest; zero if there are none.
-func latestEnd(state holdfast.LockInfo, which func(holdfast.Holder) bool) (latest time.Time) {
-	for _, h := range state.Holders {
-		if end := time.Now().Add(h.Remaining); which(h) && end.After(latest) {
+// latestEnd is when the holders that were asked to end have ended at the latest; zero if they have. If the lock could
+// not be read after that, what was known before must do.
+func latestEnd(after, before holdfast.LockInfo, unknown error) (latest time.Time) {
+	if unknown != nil {
+		after = before
+	}
+	for _, h := range after.Holders {
+		if end := time.Now().Add(h.Remaining); (h.Ending || unknown != nil) && end.After(latest) {
 			latest = end
 		}
 	}
