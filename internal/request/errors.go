@@ -104,12 +104,12 @@ func InTime(ctx context.Context, err error) error {
 	return &SilenceError{text: withoutEnd(err, "no answer in time"), err: err}
 }
 
-// Interrupted returns what err, the end of the caller's context, says of a request that may have run:
-// which server has not answered. It is empty if err does not say that.
+// Interrupted returns what err, the end of the caller's context, says of the servers: which one has not
+// answered. It is empty if err does not say that.
 func Interrupted(err error) string {
 	const silence = "no answer by then"
-	text := withoutEnd(err, silence)
-	if Definite(err) || !IsContextEnd(err) || text == silence {
+	text := strings.TrimPrefix(withoutEnd(err, silence), store.ErrNotSent.Error()+": ")
+	if Refusal(err) != nil || !IsContextEnd(err) || text == silence {
 		return ""
 	}
 	return text

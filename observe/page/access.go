@@ -16,7 +16,7 @@ import (
 )
 
 // open are the paths that need no token: they tell nothing about locks.
-var open = map[string]bool{"/login": true, "/page.css": true, "/icon.svg": true}
+var open = map[string]bool{"/login": true, "/page.css": true, "/icon.svg": true, "/healthz": true}
 
 // setHeaders sets what every answer has. A page of another site can neither frame this one
 // nor read it, and this one runs nothing but its own files.
