@@ -85,8 +85,8 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 		}
 		h.line.Token, h.line.Left, h.line.Entries = Rank(h.tokens, n), Rank(h.lefts, n), slices.Max(h.entries)
 		h.line.Since = now.Add(-h.age)
-		// What a majority would renew goes on.
-		h.line.Ending = len(h.tokens)-h.ending < Of(n)
+		// The others are no majority, so the holder is not renewed.
+		h.line.Ending = n-h.ending < Of(n)
 		list = append(list, h.line)
 	}
 	slices.SortStableFunc(list, func(a, b wire.HolderLine) int { return cmp.Compare(a.Token, b.Token) })
