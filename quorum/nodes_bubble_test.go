@@ -245,7 +245,7 @@ func TestACallThatEndsBeforeTheLastAnswerNamesTheServers(t *testing.T) {
 				time.AfterFunc(100*time.Millisecond, cancel)
 				err := call(ctx, c, l)
 				assert.MustTrue(t, err != nil, "%s", name)
-				for _, part := range []string{"server-0: server: WRONGPASS", "server-1: server: WRONGPASS", "server-3"} {
+				for _, part := range []string{"server-0: server: WRONG", "server-1: server: WRONG", "server-3"} {
 					assert.True(t, strings.Contains(err.Error(), part), "%s, first %v: %v", name, first, err)
 				}
 				assert.True(t, !strings.Contains(err.Error(), "server-4"), "%s: %v", name, err)

@@ -184,7 +184,8 @@ func TestTheMetricsTellOfTheServerAndNameNoLock(t *testing.T) {
 		text := w.scrape()
 		for _, line := range []string{
 			"holdfast_server_up 1", `holdfast_server_locks_held{kind="exclusive"} 1`, "holdfast_server_waiters 1",
-			"holdfast_server_longest_wait_seconds 7.", "holdfast_server_deadlocks 0", "holdfast_server_evictions_total 0",
+			"holdfast_server_longest_wait_seconds 7.", "holdfast_server_deadlocks 0",
+			"holdfast_server_evictions_total 0",
 			`holdfast_server_locks_held{kind="permits"} 1`, "holdfast_server_locks 2", "holdfast_serve_reads_total 1",
 			"holdfast_serve_read_errors_total 0", "# TYPE holdfast_serve_reads_total counter",
 			"holdfast_server_oldest_hold_seconds 7.",

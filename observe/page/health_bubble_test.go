@@ -31,11 +31,19 @@ func TestAProbeLearnsWhetherTheLocksCanBeRead(t *testing.T) {
 		probe(http.StatusServiceUnavailable, "the locks cannot be read")
 		w.store.FailRequest(nil)
 		probe(http.StatusOK, `"status":"ok"`)
-		w.store.FailRequest(func(string, []string) error { time.Sleep(time.Minute); return nil }) // it does not answer
+		w.store.FailRequest(hangs(time.Minute))
 		probe(http.StatusServiceUnavailable, "the locks cannot be read")
 		w.store.FailRequest(nil)
 		w.pass(2 * time.Minute)
 	})
+}
+
+// hangs makes each request take so long, and fail.
+func hangs(d time.Duration) func(string, []string) error {
+	return func(string, []string) error {
+		<-time.After(d)
+		return context.DeadlineExceeded
+	}
 }
 
 // A viewer learns when the locks were last read, and that a read does not end.
@@ -50,8 +58,8 @@ func TestAViewerLearnsThatTheLocksAreOld(t *testing.T) {
 			return list[len(list)-1]
 		}
 		news := last()
-		assert.True(t, news.Read.At != "" && !news.Read.Late && news.Read.Error == "", "while it is live: %+v", news.Read)
-		w.store.FailRequest(func(string, []string) error { time.Sleep(30 * time.Second); return context.DeadlineExceeded })
+		assert.True(t, news.Read.At != "" && !news.Read.Late && news.Read.Error == "", "live: %+v", news.Read)
+		w.store.FailRequest(hangs(30 * time.Second))
 		w.pass(20 * time.Second)
 		news = last()
 		old := news.Read.At

@@ -43,6 +43,9 @@ func (w *watcher) metrics() metrics {
 		for _, h := range e.lock.Holders {
 			m.oldest = max(m.oldest, now.Sub(h.since))
 		}
+		if e.lock.Kind == "leader" {
+			continue // candidates wait for as long as the leader leads
+		}
 		for _, q := range e.lock.Waiters {
 			m.longest = max(m.longest, now.Sub(q.since))
 		}
@@ -73,7 +76,7 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 	put("holdfast_server_waiters", "gauge", "Clients that wait for a lock.", m.waiting)
 	put("holdfast_server_longest_queue", "gauge", "Waiters of the lock with the most waiters.", m.queue)
 	put("holdfast_server_longest_wait_seconds", "gauge",
-		"How long the client has waited that has waited longest; candidates of elections wait, too.", seconds(m.longest))
+		"How long the client has waited that has waited longest, without candidates of elections.", seconds(m.longest))
 	put("holdfast_server_deadlocks", "gauge", "Deadlocks: calls that wait for each other.", m.deadlocks)
 	put("holdfast_server_oldest_hold_seconds", "gauge", "Age of the oldest hold.", seconds(m.oldest))
 	put("holdfast_server_leases_lost_total", "counter",

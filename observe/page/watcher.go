@@ -360,7 +360,7 @@ type newsJSON struct {
 
 type readJSON struct {
 	TookMS float64 `json:"took_ms"`
-	At     string  `json:"at"`    // when the last read that succeeded began, by the server's clock; empty: there is none
+	At     string  `json:"at"`    // when the last read that succeeded began, by the server's clock; or empty
 	Error  string  `json:"error"` // why the last read failed: locks may be those of an earlier one
 	Late   bool    `json:"late"`  // the next read should have ended
 	Cut    bool    `json:"cut"`   // there are more locks than the page shows
@@ -391,7 +391,8 @@ type totalsJSON struct {
 
 func (w *watcher) heading() newsJSON {
 	n := newsJSON{Seq: w.seq, Now: lockjson.Stamp(w.now()), Read: readJSON{
-		TookMS: inMillis(w.reads.took), Error: w.reads.err, Late: w.late(), Cut: w.reads.cut, Unreadable: w.reads.shown,
+		TookMS: inMillis(w.reads.took), Error: w.reads.err, Late: w.late(), Cut: w.reads.cut,
+		Unreadable: w.reads.shown,
 	}, Nodes: w.nodes}
 	if !w.reads.whole.IsZero() {
 		n.Read.At = lockjson.Stamp(w.reads.whole.Add(w.clock))

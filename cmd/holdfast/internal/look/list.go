@@ -103,7 +103,7 @@ func NewList(a *target.App) *cobra.Command {
 		Example: `  holdfast list
   holdfast list 'order/*'
   holdfast list --sort age -o wide
-  holdfast list --stale                         holders that nobody knows any more
+  holdfast list --stale                         holders not heard from for 15 minutes
   holdfast list -o json | jq -r 'select(.waiting > 10) | .name'
   holdfast list --graph                         the waiters, what they hold, and deadlocks
   holdfast list --foreign 'lock:*'              locks of other libraries`,

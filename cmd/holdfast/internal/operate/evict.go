@@ -1,5 +1,5 @@
 // Package operate has the commands of an operator: evict ends the holds of a stuck lock, doctor checks the server,
-// and demo, verify and version say what this program is worth.
+// demo and verify show whether the promises are kept, and version says which program this is.
 package operate
 
 import (
@@ -87,7 +87,7 @@ func NewEvict(a *target.App) *cobra.Command {
 		Example: `  holdfast evict nightly --reason "hangs since noon"
   holdfast evict nightly -y --if-token TOKEN --reason hung
   holdfast evict nightly -y --json --reason hung | jq .latest
-  holdfast evict nightly --at-once --reason "its machine does not answer"
+  holdfast evict nightly --at-once --reason "its machine is gone"
   holdfast evict nightly --force --reason "the record is damaged"`,
 	}
 	flags := cmd.Flags()

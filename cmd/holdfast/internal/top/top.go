@@ -1,6 +1,6 @@
 // Package top is the model of holdfast top: which locks it shows, what a key does, and what
 // the screen looks like. It is pure: values in, text out. The terminal, the clock and the
-// server are in cmd/holdfast/top.go.
+// server are in package look.
 package top
 
 import (
