@@ -37,7 +37,7 @@ Each line has the time (UTC), the event, the lock's name, and details:
   released    nobody holds it any more
   expired     a lease has ended because nobody renewed it: the holder and its token
   waiting     more or fewer clients wait: how many
-  evicted     an operator has ended its holds: who and why
+  evicted     an operator has evicted its holders: who and why
   unreadable  its record cannot be read: why, and what to do
 
 --foreign watches the locks of other libraries instead, and of holdfast run --wire: GLOB then
