@@ -213,15 +213,11 @@ func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Co
 		stack.Grow()
 		done <- send(adapter.Lingering(ctx, left))
 	}()
-	select {
-	case err := <-done:
+	if err, ok := adapter.Await(ctx, deadline, done); ok {
 		return err
-	case <-ctx.Done():
-	case <-deadline.Passed():
 	}
 	close(left)
-	// An answer that arrives at the same moment is better than none. A request that waits for
-	// a connection says now that it was not sent.
+	// A request that waits for a connection says now that it was not sent.
 	last := time.NewTimer(adapter.FinalWait)
 	defer last.Stop()
 	end := cmp.Or(ctx.Err(), context.DeadlineExceeded)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 func (l Library) Requests(t *testing.T) {
 	t.Run("TheScriptIsLoadedWhenTheServerForgotIt", l.loadsTheScript)
 	t.Run("RunReturnsWhenTheContextEnds", l.runReturnsWhenTheContextEnds)
+	t.Run("AnAnswerThatHasArrivedCounts", l.anAnswerThatHasArrivedCounts)
 	t.Run("RunSendsAgainOnABrokenConnection", l.runSendsAgain)
 	t.Run("RunSendsOnceWhatMustNotRunLate", l.runSendsOnce)
 	t.Run("ARefusalAfterALostAnswerIsNotDefinite", l.refusalAfterALostAnswer)
@@ -61,7 +64,7 @@ func ends() map[string]end {
 			return context.WithTimeout(ctx, short)
 		}, context.DeadlineExceeded},
 		"DeadlineWithoutDone": {func(context.Context) (context.Context, context.CancelFunc) {
-			return Limit{context.Background(), time.Now().Add(short)}, func() {}
+			return within(short), func() {}
 		}, context.DeadlineExceeded},
 		"DeadlineBeforeDone": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return Limit{ctx, time.Now().Add(short)}, func() {}
@@ -105,6 +108,44 @@ func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awa
 	err := <-failed
 	assert.AtMost(t, time.Since(start), redistest.Patience/2, "took")
 	assert.True(t, errors.Is(err, how.want) && strings.Contains(err.Error(), proxy.Addr()), "got %v", err)
+}
+
+// anAnswerThatHasArrivedCounts tests a process that gets too little of its processor: it reads each answer long
+// after its arrival, and after the end of the request's context. The scheduler's order has exceptions.
+func (l Library) anAnswerThatHasArrivedCounts(t *testing.T) {
+	s := l.store(t, l.start(t).Addr(), Client{})
+	for range 100 { // all connections are made
+		assert.Must(t, assert.Err(s.Run(t.Context(), Incr, []string{"n"}, nil)))
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var idle atomic.Bool
+	defer idle.Store(true)
+	for range 20 {
+		go func() {
+			for !idle.Load() {
+			}
+		}()
+	}
+	start := time.Now()
+	assert.Must(t, assert.Err(s.Run(t.Context(), Incr, []string{"n"}, nil)))
+	limit := time.Since(start) / 2
+	for name, limited := range map[string]func() (context.Context, context.CancelFunc){
+		"with Done":    func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), limit) },
+		"without Done": func() (context.Context, context.CancelFunc) { return within(limit), func() {} },
+	} {
+		err := errors.New("not asked")
+		for tries := 0; err != nil && tries < 5; tries++ {
+			ctx, cancel := limited()
+			_, err = s.Run(ctx, Incr, []string{"n"}, nil)
+			cancel()
+		}
+		assert.True(t, err == nil, "%s: each answer is thrown away: %v", name, err)
+	}
+}
+
+// within returns a context that has a deadline and no Done.
+func within(limit time.Duration) context.Context {
+	return Limit{context.Background(), time.Now().Add(limit)}
 }
 
 func (l Library) runSendsAgain(t *testing.T) {
