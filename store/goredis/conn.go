@@ -24,6 +24,11 @@ const (
 	// lastLook is how long to look for an answer after the deadline. If the processor is busy, the
 	// answer may have been there for long: Go says that a deadline has passed before it looks.
 	lastLook = time.Millisecond
+	// longestLook is how long a renewal looks for its answer before other goroutines get its processor. If those
+	// use it up, they give it back seconds later, although a server that is near answers at once. One part of
+	// lookShare of the time is spent like that, at most.
+	longestLook = 5 * time.Millisecond
+	lookShare   = 1000
 )
 
 // conn is a connection that knows when it has answered. go-redis sets the deadline, writes one request
@@ -31,13 +36,14 @@ const (
 type conn struct {
 	net.Conn
 	own      *own
-	asked    atomic.Int64 // when the present request was written, in ns since own.made; 0: it is idle
-	answered atomic.Int64 // when it has answered last
-	retired  atomic.Bool  // it may be dead, or has no login: nothing more is written
-	doubted  atomic.Bool  // the present request has no answer for long
-	over     atomic.Bool  // it was given up, and has no answer
-	silent   bool         // the present request may be silent by right; of go-redis' goroutine
-	script   bool         // the present request is a script; of the same goroutine
+	raw      syscall.RawConn // of the socket; nil: none
+	asked    atomic.Int64    // when the present request was written, in ns since own.made; 0: it is idle
+	answered atomic.Int64    // when it has answered last
+	retired  atomic.Bool     // it may be dead, or has no login: nothing more is written
+	doubted  atomic.Bool     // the present request has no answer for long
+	over     atomic.Bool     // it was given up, and has no answer
+	silent   bool            // the present request may be silent by right; of go-redis' goroutine
+	script   bool            // the present request is a script; of the same goroutine
 
 	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
 	deadline time.Time  // of reading, as go-redis has set it
@@ -118,6 +124,9 @@ func (c *conn) SetDeadline(at time.Time) error {
 func (c *conn) Read(b []byte) (int, error) {
 	if c.over.Load() {
 		return 0, errGivenUp // go-redis reads once more after it has looked for pushes
+	}
+	if c.raw != nil && c.own.renewed.Load() > 0 && c.asked.Load() != 0 {
+		look(c.raw, c.own.lookFor())
 	}
 	n, err := c.read(b)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {

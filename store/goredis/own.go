@@ -68,6 +68,7 @@ type own struct {
 	others  chan struct{} // a place for each request that is not a renewal
 	patient atomic.Int32  // requests that wait for acknowledgements
 	renewed atomic.Int32  // renewals that are under way
+	looked  atomic.Int64  // when a renewal has looked for its answer last
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
 	pool    *hooked    // nil: none
@@ -351,7 +352,7 @@ func (o *own) ping(ctx context.Context, pool *redis.Client) bool {
 
 // watch makes a conn of a new connection.
 func (o *own) watch(c net.Conn) net.Conn {
-	w := &conn{Conn: c, own: o}
+	w := &conn{Conn: c, own: o, raw: socketOf(c)}
 	w.answered.Store(int64(o.now()))
 	o.connsMu.Lock()
 	o.conns[w] = struct{}{}
@@ -360,6 +361,28 @@ func (o *own) watch(c net.Conn) net.Conn {
 		return &plainConn{w, raw}
 	}
 	return w
+}
+
+// lookFor is how long a renewal may look for its answer.
+func (o *own) lookFor() time.Duration {
+	now := o.now()
+	return min((now-time.Duration(o.looked.Swap(int64(now))))/lookShare, longestLook)
+}
+
+// socketOf returns the socket of a connection, also under TLS; nil if there is none.
+func socketOf(c net.Conn) syscall.RawConn {
+	if secured, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secured.NetConn()
+	}
+	socket, ok := c.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 func (o *own) forget(c *conn) {
