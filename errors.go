@@ -293,7 +293,7 @@ type endedError struct {
 	end     error  // the context's error
 	last    error  // why the last request failed; nil if it was answered, or stopped by the end of the context
 	unknown bool   // a request may have taken effect
-	silent  string // what the store says of the request that may have: which server has not answered
+	silent  string // what the store says of the request that was under way: which server has not answered
 
 	held *HeldError // what the server or this process said of the lock at last; nil if that is not known
 }
@@ -324,7 +324,7 @@ func (e *endedError) Error() string {
 	switch {
 	case e.last != nil:
 		s += "; the last request failed: " + e.last.Error()
-	case e.unknown && e.silent != "":
+	case e.silent != "":
 		s += "; " + e.silent
 	}
 	return once(s)

@@ -121,7 +121,7 @@ func TestALateCopyOfARefusedRequestDoesNoHarm(t *testing.T) {
 				"%s writes: say in lateCopies what a late copy does after a refusal", s.Name)
 		}
 		for i, call := range calls {
-			for _, code := range []string{"LOADING", "OOM", "NOAUTH", "READONLY"} {
+			for _, code := range []string{"LOADING", "OOM", "NOAUTH", "READONLY", "NOPERM"} {
 				runBubble(t, s.Name+string(rune('a'+i))+" "+code, func(t *testing.T, w *world) {
 					r := &copying{world: w, copier: &copier{network: w.net, code: code}, other: w.client()}
 					r.c = w.over(r.copier, holdfast.Config{})

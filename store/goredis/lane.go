@@ -35,8 +35,7 @@ func (o *own) newLane() *lane {
 	options.MinIdleConns, options.MaxIdleConns, options.MaxActiveConns = 0, 0, 0
 	options.MaxRetries, options.ContextTimeoutEnabled = -1, true
 	options.ReadTimeout = max(options.ReadTimeout, ownReadTimeout)
-	options.PushNotificationProcessor = nil
-	options.ClientSideCache, options.ClientSideCacheConfig = nil, nil
+	options.PushNotificationProcessor, options.ClientSideCacheConfig, options.ClientSideCache = nil, nil, nil
 	if o.follows {
 		options.ConnMaxLifetime, options.ConnMaxLifetimeJitter = ownMoving, 0
 	}

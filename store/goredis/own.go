@@ -71,6 +71,7 @@ type own struct {
 	patient atomic.Int32  // requests that wait for acknowledgements
 	renewed atomic.Int32  // renewals that are under way
 	looked  atomic.Int64  // when a renewal has looked for its answer last
+	noPing  atomic.Bool   // the server refuses PING, or its answer may not come first
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
 	free    []*lane    // that nothing uses; the last one was used last
