@@ -59,6 +59,7 @@ var (
 type HeldError struct {
 	Name      string
 	HeldBy    string        // a holder ID or an owner's name; empty if unknown or if there are several
+	Client    *ClientInfo   // the program of the holder; nil if the server does not say it, or has not been asked
 	Remaining time.Duration // until the first of the leases ends if it is not renewed; 0 if unknown
 	Waited    time.Duration // how long this call waited for the lock; 0 for a single try
 	Tries     int           // the number of tries, see Tries; 0 without that option
@@ -75,6 +76,9 @@ func (e *HeldError) Error() string {
 		s = fmt.Sprintf("holdfast: lock %q was not acquired in time", e.Name)
 	case e.HeldBy != "":
 		s += " by " + e.HeldBy
+		if e.Client != nil {
+			s += " (" + e.Client.String() + ")"
+		}
 	}
 	if e.Remaining > 0 {
 		s += fmt.Sprintf("; the current lease ends in %v unless it is renewed", e.Remaining)

@@ -77,9 +77,14 @@ func Hint(err error) string {
 		return unknownHint(err)
 	case errors.As(err, &held) && held.Err != nil: // a broken connection, or a timeout of the client library
 		return noAnswerHint
+	case errors.Is(err, ErrHeld):
+		return heldHint
 	}
 	return ""
 }
+
+// heldHint is the hint for a lock that is held, and for a wait that ended meanwhile.
+const heldHint = "wait longer, or skip this run (TryDo); holdfast status or Client.Inspect shows the holder"
 
 // noAnswerHint is the hint for a call that could not ask the server.
 const noAnswerHint = "check that the server is running and that requests can reach it over the network"

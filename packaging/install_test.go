@@ -33,7 +33,8 @@ func TestMakeInstallsAndUninstalls(t *testing.T) {
 	run("make", "install", "PREFIX=/opt/hold", "DESTDIR="+dest)
 	got := filesIn(t, filepath.Join(dest, "opt/hold"))
 	want := []string{
-		"bin/holdfast", "bin/holdfast-verify", "bin/holdfast-vet", "bin/other", "share/bash-completion/completions/holdfast",
+		"bin/holdfast", "bin/holdfast-verify", "bin/holdfast-vet", "bin/other",
+		"share/bash-completion/completions/holdfast",
 		"share/fish/vendor_completions.d/holdfast.fish",
 		"share/zsh/site-functions/_holdfast",
 	}

@@ -53,14 +53,8 @@ func Nightly(ctx context.Context, client *holdfast.Client, backup func(context.C
 
 // Skip runs the report unless another client runs it now.
 func Skip(ctx context.Context, client *holdfast.Client, report func(context.Context) error) error {
-	lease, err := client.Mutex("report").TryLock(ctx) // does not wait
-	if errors.Is(err, holdfast.ErrHeld) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	err = report(lease.Context())
-	return errors.Join(err, lease.Release(ctx)) // also under a ctx that has ended
+	_, err := client.Mutex("report").TryDo(ctx, report) // false: it is held
+	return err
 }
 
 // Charge waits for five seconds at most. The work may take a minute, the wait included.

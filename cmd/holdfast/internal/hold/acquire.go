@@ -443,7 +443,8 @@ func (o *heldOptions) printEnd(p *say.Printer, w io.Writer) (err error) {
 			o.name, o.token, time.Until(o.until).Milliseconds(), lockjson.Stamp(o.until),
 		})
 	case p.Level > say.Quiet:
-		_, err = fmt.Fprintf(w, "%s is held until %s\n", say.OneLine(o.name), o.until.UTC().Format("2006-01-02 15:04:05 UTC"))
+		_, err = fmt.Fprintf(w, "%s is held until %s\n",
+			say.OneLine(o.name), o.until.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
 	return err
 }

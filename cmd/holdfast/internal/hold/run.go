@@ -1,5 +1,6 @@
 // Package hold has the commands that hold a lock: run (and flock), every, elect, acquire, extend and release, and wait,
-// which waits as they do. plan, in supervise.go, decides when a command must end so that its lease outlives it, and is pure.
+// which waits as they do. plan, in supervise.go, decides when a command must end so that its lease outlives it, and is
+// pure.
 package hold
 
 import (

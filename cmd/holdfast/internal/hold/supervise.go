@@ -49,7 +49,8 @@ func (r *session) start(path string, argv []string, limited bool) (*supervisor, 
 	}
 	s.guarded = s.plan.deadline
 	guard := proc.Guard{
-		Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.Format(), All: limited && r.waitAll,
+		Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.Format(),
+		All: limited && r.waitAll,
 	}
 	if r.state != nil {
 		guard.Keep = r.state.lock
@@ -103,8 +104,8 @@ func (s *supervisor) wait() {
 	s.endGroup()
 }
 
-// waitRest notes what the command has left behind. With --wait-all, it waits until that has ended; a signal that ends us
-// ends it, too.
+// waitRest notes what the command has left behind. With --wait-all, it waits until that has ended. A signal that
+// ends us ends it, too.
 func (s *supervisor) waitRest() {
 	left := s.child.Left()
 	if len(left) == 0 {

@@ -336,7 +336,12 @@ func Secret(flag, file, variable string, lookup func(string) (string, bool)) (st
 	if err != nil {
 		return "", exit.Usage(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the secret and nothing else")
 	}
-	return strings.TrimRight(string(b), "\r\n"), nil
+	secret := strings.TrimRight(string(b), "\r\n")
+	if secret == "" { // without a password there is no login, and the server takes us for its default user
+		return "", exit.Usage(fmt.Sprintf("%s: %s is empty", flag, file),
+			"write the secret into the file, or omit "+flag)
+	}
+	return secret, nil
 }
 
 // EnvPrefix is the variable of --prefix.
