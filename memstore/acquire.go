@@ -19,6 +19,9 @@ func acquire(st *step, args *arguments) string {
 	if token, held := st.reacquire(r.attempt, r.owner, r.ttl, true); held {
 		return st.granted(token)
 	}
+	if st.isEnding(r.attempt, r.owner) { // a copy of the request that granted the hold
+		return st.busy()
+	}
 	if r.mode == permit && r.weight > limit {
 		return fmt.Sprintf("conflict %d", limit)
 	}

@@ -161,6 +161,8 @@ clear_silent(attempt)
 
 local mine = reacquire(attempt, owner, ttl, true)
 if mine then return granted(mine) end
+-- A copy of the request that granted a hold which is to end.
+if is_ending(attempt, owner) then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 if asked_limit and weight > asked_limit then return commit('conflict ' .. text(asked_limit)) end
 
