@@ -408,6 +408,41 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 	return nil
 }
 
+// Again makes the job due again: the next caller runs it, although it has run in this
+// period. Again runs nothing. It needs no period: that of this Periodic is not compared.
+//
+// If the job is running, the error is a [*HeldError]: wait for its end, or end the run with
+// [Client.Evict] and Eviction.Job. If the server remembers no run of the job, it is due
+// already. Again may be repeated.
+func (p *Periodic) Again(ctx context.Context) error {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
+		return err
+	}
+	c := lk.client
+	if err := lk.prepare(ctx); err != nil {
+		return wrap("making due", lk.name, err)
+	}
+	job, err := c.InspectJob(ctx, lk.name)
+	switch {
+	case err != nil:
+		return err
+	case job.Run != nil:
+		return &HeldError{Name: lk.name, HeldBy: job.Run.HolderID, Remaining: job.Run.Remaining}
+	case job.HolderID == "":
+		return nil
+	}
+	// The run has ended, and no attempt is used twice. So this cannot end a later run.
+	a, err := c.sender.Ask(ctx, script.CancelRun, lk.keys(), []string{job.HolderID, c.retention, lk.channelPrefix})
+	switch {
+	case err != nil:
+		return wrapChange("making due", lk.name, err)
+	case a.Kind != wire.Released && a.Kind != wire.None: // None: another run has begun
+		return wrap("making due", lk.name, wire.OtherAnswer("cancel_run"))
+	}
+	return nil
+}
+
 // run runs f under the lease. If the options say so, a failed run gives its period back.
 func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) error {
 	r := &run{Lease: l}

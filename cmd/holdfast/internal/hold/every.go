@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -50,7 +51,8 @@ that begins in this time: cron is never exact, and the clocks of machines differ
 
 All machines must write the same PERIOD and --start-at. If the server has different
 ones, nothing is run, and the exit code is 64; --reschedule changes what the server
-knows.
+knows. --again runs nothing and needs no PERIOD: it makes the job due again, and the next
+one to ask runs it.
 
 The job NAME and the lock NAME are two things: they do not exclude each other. every does
 not work on a quorum; use holdfast run --skip-if-held --once-per PERIOD there.
@@ -62,7 +64,8 @@ const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day
   holdfast every 24h --start-at 2h nightly -- ./report.sh
                                                 a day is from 2:00 to 2:00, UTC
   holdfast every 1h --retry-on-error sync -- ./sync.sh
-  holdfast every --loop 30s probe -- ./probe.sh`
+  holdfast every --loop 30s probe -- ./probe.sh
+  holdfast every --again nightly                it may run again in this period`
 
 // everyOptions are the flags of every.
 type everyOptions struct {
@@ -73,13 +76,14 @@ type everyOptions struct {
 	retry      bool
 	loop       bool
 	reschedule bool
+	again      bool
 }
 
 // NewEvery makes holdfast every.
 func NewEvery(a *target.App) *cobra.Command {
 	o := &everyOptions{}
 	cmd := &cobra.Command{
-		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]",
+		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]\n  holdfast every --again NAME",
 		Short:   "Run a command at most once per period, over all machines",
 		Long:    everyLong,
 		Example: everyExample,
@@ -92,12 +96,16 @@ func NewEvery(a *target.App) *cobra.Command {
 	flags.BoolVar(&o.retry, "retry-on-error", false, "a command that fails gives its period back")
 	flags.BoolVar(&o.loop, "loop", false, "stay, and run the command in each period")
 	flags.BoolVar(&o.reschedule, "reschedule", false, "first change the job's period on the server to PERIOD")
+	flags.BoolVar(&o.again, "again", false, "run nothing: make the job due again, so that the next one to ask runs it")
 	splayFlag(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
-	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "splay", "ttl", "max-run",
+	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "again", "splay", "ttl", "max-run",
 		"command", "redis")
 	o.perform(a, cmd, o.read, func() error {
+		if o.again {
+			return o.runAgain(a)
+		}
 		return conduct(a, &o.runOptions, func(a *target.App, r *session) (int, string, error) {
 			j := &job{session: r, every: o, turns: make(chan turn)}
 			return j.carryOut(a)
@@ -108,6 +116,9 @@ func NewEvery(a *target.App) *cobra.Command {
 
 // read reads the arguments and refuses what cannot work.
 func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
+	if o.again {
+		return o.readAgain(cmd, args)
+	}
 	words, _ := o.split(cmd, args, 2)
 	const example = "write holdfast every PERIOD NAME -- COMMAND, as in holdfast every 24h nightly -- ./report.sh"
 	if len(words) > 0 {
@@ -146,6 +157,57 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	}
 	o.limited = o.limited && !o.loop
 	return o.check()
+}
+
+// readAgain reads the arguments of --again. A period may be there, and does not matter.
+func (o *everyOptions) readAgain(cmd *cobra.Command, args []string) error {
+	const example = "write holdfast every --again NAME, as in holdfast every --again nightly"
+	switch dash := cmd.ArgsLenAtDash(); {
+	case len(args) == 0:
+		return exit.Usage("the job's name is missing", example)
+	case len(args) > 1 || dash > 0 || o.shell != "":
+		return exit.Usage("--again takes one job's name and nothing else: it runs no command", example)
+	}
+	o.names = args
+	if err := wire.CheckName(args[0]); err != nil {
+		return exit.Usage("job name: "+err.Error(), "")
+	}
+	return nil
+}
+
+// runAgain makes the job due again.
+func (o *everyOptions) runAgain(a *target.App) error {
+	s, err := a.Open(holdfast.Config{}, "every")
+	if err != nil {
+		return err
+	}
+	defer s.CloseSoon()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	name := o.names[0]
+	job, err := s.Client.InspectJob(ctx, name)
+	switch {
+	case err != nil:
+		return s.ExplainJob(name, err)
+	case job.Schedule.Period == 0:
+		a.MayBePattern(name)
+		_, err = fmt.Fprintf(say.Stdout, "%s is no job that the server remembers: it may run at once\n", say.OneLine(name))
+		return err
+	}
+	err = s.Client.Periodic(name, time.Hour).Again(ctx)
+	switch {
+	case errors.Is(err, holdfast.ErrHeld):
+		text := fmt.Sprintf("%q is running", name)
+		if job.Run != nil {
+			text += ", " + describe.Holder(*job.Run)
+		}
+		return exit.With(exit.CodeBusy, errors.New(text), "wait for its end, or end the run: holdfast evict --job "+
+			cli.Operand(name)+" --reason TEXT")
+	case err != nil:
+		return s.ExplainJob(name, err)
+	}
+	_, err = fmt.Fprintf(say.Stdout, "%s is due again\n", say.OneLine(name))
+	return err
 }
 
 // job is one holdfast every.
