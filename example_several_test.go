@@ -266,10 +266,10 @@ func ExamplePeriodic_Loop() {
 	// Output: stopped: true
 }
 
-func ExampleRetryOnError() {
+func ExampleDoneOnSuccess() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	job := client.Periodic("import", time.Hour, holdfast.RetryOnError())
+	job := client.Periodic("import", time.Hour, holdfast.DoneOnSuccess(3))
 	for _, failure := range []error{errors.New("no route"), nil} {
 		turn, err := job.Do(ctx, func(context.Context) error { return failure })
 		fmt.Println(turn.Ran, err)

@@ -39,6 +39,8 @@ type JobInfo struct {
 	Due      time.Duration // until then; 0 if it is due
 	HolderID string        // the attempt that runs, or ran, in the present period; empty if unknown
 	Run      *Holder       // the run under way, which may be of an earlier period; nil if there is none
+	// With [DoneOnSuccess]: the runs of the present period, if none has succeeded, and how many there may be.
+	Runs, Tries int
 }
 
 // Holder is one holder of a lock.
@@ -168,8 +170,15 @@ func (c *Client) readJob(ctx context.Context, name string, known *registrations)
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := c.holdersOf(name, &r, known.of(ctx, c, &r)); len(holders) > 0 {
+	holders := c.holdersOf(name, &r, known.of(ctx, c, &r))
+	if r.Job != nil {
+		j.Runs, j.Tries = r.Job.Runs, r.Job.Tries
+	}
+	switch {
+	case len(holders) > 0:
 		j.Run = &holders[0]
+	case j.Runs < j.Tries && j.Due > 0: // the last run has failed
+		j.Next, j.Due = r.Now, 0
 	}
 	return j, nil
 }

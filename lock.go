@@ -74,9 +74,9 @@ type limits struct {
 
 // periodOptions are the options of a Periodic.
 type periodOptions struct {
-	aligned      bool // periods begin at fixed times
-	offset       time.Duration
-	retryOnError bool // a failed run gives its period back
+	aligned bool // periods begin at fixed times
+	offset  time.Duration
+	runs    int // so many runs use a period, if none succeeds; 0: the first run uses it
 }
 
 // params are options and the values that follow from them.

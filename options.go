@@ -20,7 +20,7 @@ import (
 //	Tries, BreakDeadlock             LockOption      every kind but Periodic
 //	Reentrant, Owner, MinHold        MutexOption     Mutex
 //	ReadTTL                          RWMutexOption   RWMutex
-//	StartAt, RetryOnError            PeriodicOption  Periodic
+//	StartAt, DoneOnSuccess           PeriodicOption  Periodic
 //
 // An option has the type of the kinds for which it has a meaning. With another
 // kind it does not compile. If a value cannot work, or if two options
@@ -51,7 +51,7 @@ type RWMutexOption interface {
 	forRWMutex()
 }
 
-// PeriodicOption is an option of [Client.Periodic]: every [Option], [StartAt] and [RetryOnError].
+// PeriodicOption is an option of [Client.Periodic]: every [Option], [StartAt] and [DoneOnSuccess].
 type PeriodicOption interface {
 	set(*lockOptions) error
 	forPeriodic()
@@ -407,12 +407,25 @@ func StartAt(offset time.Duration) PeriodicOption {
 	}}
 }
 
-// RetryOnError makes a failed run give its period back. If the function returns an error,
-// the next caller in the same period runs the job again. A run still counts if it panics,
-// loses its lease, or dies with its process. For a Periodic.
-func RetryOnError() PeriodicOption {
+// mostRuns is the limit of DoneOnSuccess.
+const mostRuns = 1_000_000
+
+// DoneOnSuccess makes a period count as used when a run has succeeded: its function returned
+// nil, and the lease was held until then. Without this option, a period counts as used when a run
+// begins.
+//
+// A run that ends in any other way is followed by another one in the same period, with the next
+// caller: after an error, a panic, a lost lease, an eviction, or the death of its process. The next
+// run begins when the lease of the failed one has ended. After tries runs without a success, the
+// period counts as used. If a period begins with its run, so does the period of a further run.
+//
+// If the client cannot tell the server of a success, the job runs once more. For a Periodic.
+func DoneOnSuccess(tries int) PeriodicOption {
 	return periodicOption{func(o *lockOptions) error {
-		o.retryOnError = true
+		if tries < 1 || tries > mostRuns {
+			return invalid("DoneOnSuccess allows %d tries: it must allow from 1 to %d", tries, mostRuns)
+		}
+		o.runs = tries
 		return nil
 	}}
 }

@@ -134,6 +134,9 @@ func (r *record) fields() map[string]string {
 	if r.mark != nil {
 		f["period"] = r.mark.String()
 	}
+	if r.tries.most > 0 {
+		f["tries"] = r.tries.String()
+	}
 	if r.said != nil {
 		f["leader"] = r.said.String()
 	}

@@ -60,6 +60,9 @@ func inspect(st *step, a *arguments) string {
 	if st.mark != nil {
 		lines = append(lines, "period "+st.mark.String())
 	}
+	if st.tries.most > 0 {
+		lines = append(lines, "tries "+st.tries.String())
+	}
 	if st.evicted != nil {
 		lines = append(lines, "evicted "+st.evicted.String())
 	}

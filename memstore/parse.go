@@ -35,6 +35,7 @@ var (
 	evictedForm = regexp.MustCompile(`^([1-9]\d{0,15}) ([^\s\v]+) ([^\s\v]+)((?: [^\s\v]+)*)$`)
 	periodForm  = regexp.MustCompile(`^(0|-?[1-9]\d{0,14}|[1-9]\d{15}) (-|[^\s\v/]+/[^\s\v]+) ([1-9]\d{0,15}) ` +
 		`(-|0|-?[1-9]\d{0,14}|[1-9]\d{15})$`)
+	triesForm    = regexp.MustCompile(`^(0|[1-9]\d{0,15}) ([1-9]\d{0,15})$`)
 	leaderForm   = regexp.MustCompile(`^([1-9]\d{0,15}) (0|[1-9]\d{0,15})(?: (=[^\s\v]*))?$`)
 	attemptForm  = regexp.MustCompile(`^[^\s\v/]+/[^\s\v]+$`)
 	evictionForm = regexp.MustCompile(`^([^\s\v]+) ([1-9]\d{0,14})$`)
@@ -273,6 +274,9 @@ func (p *parser) rest() {
 		if parts[4] != "-" {
 			r.mark.plan.aligned, r.mark.plan.offset = true, parsed(parts[4])
 		}
+	}
+	if parts := p.match("tries", triesForm); parts != nil {
+		r.tries = tries{parsed(parts[1]), parsed(parts[2])}
 	}
 	if parts := p.match("leader", leaderForm); parts != nil {
 		r.said = &said{token: parts[1], number: parsed(parts[2]), value: parts[3]}

@@ -41,6 +41,8 @@ type record struct {
 	eviction evictionRequest // the last one that had an ID
 	undone   string          // the run that was cancelled last
 
+	tries tries // of the period; zero: the run that has begun uses it
+
 	mark *mark // the period that has had its run; never changed in place
 	said *said // the leader's last proclamation; never changed in place
 }

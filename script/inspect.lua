@@ -14,6 +14,7 @@
 -- LINE   page <next> <run>                                               the answer is a page of a larger record
 -- LINE   leader <value>                                                  the holder has proclaimed this
 -- LINE   period <next> <attempt> <period> <offset>                       of a periodic job: see begin_run
+-- LINE   tries <runs> <tries>                                            so many runs of the period had no success yet
 -- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
 -- ERROR  FORMAT  the record has a later format, or no version wrote it
 --
@@ -85,6 +86,8 @@ local said = holder and not entries and expiry > now and read_words('leader', le
 if said and said[3] and said[1] == text(fence) then add('leader', said[3]) end
 local period = read_words('period', period_run, period_due)
 if period then add('period', table.concat(period, ' ')) end
+local tried = read_words('tries', '^(%d+) ([1-9]%d*)$')
+if tried then add('tries', table.concat(tried, ' ')) end
 local evicted = read_words('evicted', '^([1-9]%d*) (%S+ %S.*)$')
 if evicted then
   if string.find(evicted[2] .. ' ', '%s%s') or string.find(evicted[2], '[^%S ]') then refuse('evicted') end

@@ -48,7 +48,7 @@ var optionsOf = []struct{ option, kinds string }{
 	{"MinHold(time.Second)", "Mutex"},
 	{"ReadTTL(time.Second)", "RWMutex"},
 	{"StartAt(0)", "Periodic"},
-	{"RetryOnError()", "Periodic"},
+	{"DoneOnSuccess(2)", "Periodic"},
 }
 
 // An option compiles for a kind only if it has a meaning there. The type checker judges

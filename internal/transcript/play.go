@@ -160,8 +160,14 @@ func (p *player) act(c *command) ([]string, error) {
 	case "begin_run":
 		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
 			p.instant(c.opt("offset", "-")), c.opt("first", "now"), p.base()}
+		if tries := c.opt("tries", ""); tries != "" {
+			args = append(args, tries)
+		}
 	case "cancel_run":
 		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
+		if done := c.opt("done", ""); done != "" {
+			args = append(args, done)
+		}
 	case "proclaim":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
 			c.opt("retention", "600s")}

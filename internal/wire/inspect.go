@@ -35,6 +35,8 @@ type JobLine struct {
 	Next    time.Time // when the next period begins, by the server's clock
 	Attempt string    // the run of the present period; empty if none is known
 	Plan    Plan
+	Runs    int // runs of the present period, none of which has succeeded yet
+	Tries   int // how many there may be; 0: the first run uses the period
 }
 
 // HolderLine is one live hold.
@@ -155,6 +157,10 @@ func ParseRecord(answer string) (Record, error) {
 			rec.Leader, r.bad = &value, r.bad || !marked
 		case "period":
 			rec.Job = &JobLine{Next: r.instant(), Attempt: r.name(), Plan: r.plan()}
+		case "tries":
+			if r.bad = rec.Job == nil; !r.bad {
+				rec.Job.Runs, rec.Job.Tries = r.count(), r.count()
+			}
 		case "evicted":
 			rec.Evicted = &EvictedLine{At: r.instant(), By: r.name(), Reason: r.name()}
 			rec.Evicted.Attempts = r.words

@@ -127,11 +127,12 @@ func (m *wild) AcquireAll(rt *rapid.T) {
 func (m *wild) BeginRun(rt *rapid.T) {
 	m.step(script.BeginRun, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000),
 		pick(rt, 1, 3000, 10_000), pick(rt, "-", "0", "700", "3000000000000"), // ahead of the first clock
-		pick(rt, "now", "now", "next", "change"), base)
+		append([]any{pick(rt, "now", "now", "next", "change"), base}, pick(rt, []any{}, []any{1}, []any{3})...)...)
 }
 
 func (m *wild) CancelRun(rt *rapid.T) {
-	m.step(script.CancelRun, anyAttempt(rt), pick(rt, 5000, 60_000), base)
+	m.step(script.CancelRun, append([]any{anyAttempt(rt), pick(rt, 5000, 60_000), base},
+		pick(rt, []any{}, []any{1})...)...)
 }
 
 func (m *wild) Proclaim(rt *rapid.T) {

@@ -53,7 +53,8 @@ others, see holdfast help exit-codes.
   limit, used    the permits of a semaphore, and those in use; 0 for other kinds
   leader         null, or: value, term
   job            null, or: period_ms, aligned, offset_ms, next (UTC, the server's clock),
-                 due_ms, last_run (the attempt's id), run (null, or a holder)
+                 due_ms, last_run (the attempt's id), run (null, or a holder), runs (of
+                 this period, without a success), tries (how many there may be, or 0)
 If the server does not know the client, app, host and version are empty, and pid is 0.
 Later versions may add fields. They do not rename or remove any, and do not change a
 type.`
@@ -195,6 +196,9 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 		if job.Due > 0 {
 			next = fmt.Sprintf("next %s (in %s)",
 				job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(job.Due))
+		}
+		if job.Tries > 0 {
+			next += fmt.Sprintf("; try %d of %d had no success yet", job.Runs, job.Tries)
 		}
 		fmt.Fprintf(&b, "  job      every %v, %s\n", job.Schedule, next)
 	}
