@@ -254,7 +254,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 	case wire.Busy:
 		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
-		return nil, &MismatchError{lk.name, lk.limit, a.Count}
+		return nil, lk.conflict(a.Count)
 	case wire.Queued:
 		lk.reportEvent(ctx, observe.Event{Kind: observe.EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)

@@ -18,6 +18,7 @@ type LockInfo struct {
 	Name         string
 	Fence        uint64        // the highest fencing token in the record; 0 if there is none
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
+	Drained      bool          // the limit was set to 0: nobody gets a permit
 	Holders      []Holder      // empty: the lock is free
 	Waiting      int           // how many wait, with those that have lost their position since
 	Waiters      []Waiter      // in order of arrival; empty in an answer of [Client.Holders]
@@ -127,7 +128,8 @@ func (c *Client) readLock(
 		r.Waiters = nil // a quorum has read them to count them
 	}
 	said := known.of(ctx, c, &r)
-	info.Fence, info.Limit, info.Waiting = r.Fence<<c.handOverBits, r.Limit, r.Waiting
+	info.Fence, info.Limit, info.Drained = r.Fence<<c.handOverBits, r.Limit, r.Drained
+	info.Waiting = r.Waiting
 	info.Holders = c.holdersOf(name, &r, said)
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]

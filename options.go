@@ -20,6 +20,7 @@ import (
 //	Tries, BreakDeadlock             LockOption      every kind but Periodic
 //	Reentrant, Owner, MinHold        MutexOption     Mutex
 //	ReadTTL                          RWMutexOption   RWMutex
+//	ServerLimit                      SemaphoreOption Semaphore
 //	StartAt, DoneOnSuccess           PeriodicOption  Periodic
 //
 // An option has the type of the kinds for which it has a meaning. With another
@@ -36,6 +37,7 @@ type Option interface {
 type LockOption interface {
 	MutexOption
 	RWMutexOption
+	SemaphoreOption
 	forEveryLock()
 }
 
@@ -49,6 +51,12 @@ type MutexOption interface {
 type RWMutexOption interface {
 	set(*lockOptions) error
 	forRWMutex()
+}
+
+// SemaphoreOption is an option of [Client.Semaphore]: every [LockOption], and [ServerLimit].
+type SemaphoreOption interface {
+	set(*lockOptions) error
+	forSemaphore()
 }
 
 // PeriodicOption is an option of [Client.Periodic]: every [Option], [StartAt] and [DoneOnSuccess].
@@ -71,6 +79,10 @@ type rwMutexOption struct{ setting }
 
 func (rwMutexOption) forRWMutex() {}
 
+type semaphoreOption struct{ setting }
+
+func (semaphoreOption) forSemaphore() {}
+
 type periodicOption struct{ setting }
 
 func (periodicOption) forPeriodic() {}
@@ -79,6 +91,7 @@ type lockOption struct{ setting }
 
 func (lockOption) forMutex()     {}
 func (lockOption) forRWMutex()   {}
+func (lockOption) forSemaphore() {}
 func (lockOption) forEveryLock() {}
 
 type anyOption struct{ lockOption }
@@ -389,6 +402,18 @@ func Tags(tags map[string]string) Option {
 		o.tags = wire.Tags(tags)
 		return nil
 	})
+}
+
+// ServerLimit makes a semaphore take the limit that the server remembers, and not that of this
+// program. [Semaphore.SetLimit] and holdfast limit change it. So programs with different limits work
+// beside each other, as during a deploy. The limit of [Client.Semaphore] counts if the server
+// remembers none: before the first use, and if the semaphore was idle for [Config.Retention], or after
+// SetLimit for 30 days. For a Semaphore.
+func ServerLimit() SemaphoreOption {
+	return semaphoreOption{func(o *lockOptions) error {
+		o.serverLimit = true
+		return nil
+	}}
 }
 
 // StartAt makes periods begin at fixed times by the server's clock. One period begins

@@ -305,7 +305,7 @@ func doneLate(r *copying) {
 	turn := j.do(r.other.Periodic("job", time.Hour, holdfast.DoneOnSuccess(2)))
 	runs := j.count()
 	assert.True(r.t, turn.Ran == (runs == 2), "%+v after %d runs", turn, runs) // the client may have told of the success
-	r.runCopy()                                                               // the last run and its period stay
+	r.runCopy()                                                                // the last run and its period stay
 	assert.False(r.t, j.do(r.other.Periodic("job", time.Hour)).Ran, "after %d runs, one run more", runs)
 }
 

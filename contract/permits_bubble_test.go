@@ -320,3 +320,64 @@ func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
 		})
 	}
 }
+
+// Old and new programs run beside each other: they take the limit of the server, and SetLimit changes it.
+func TestProgramsWithTheServersLimitWorkBesideEachOther(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		older := w.client().Semaphore("pool", 2, holdfast.ServerLimit())
+		newer := w.client().Semaphore("pool", 3, holdfast.ServerLimit())
+		plain := w.client().Semaphore("pool", 3)
+		one, err := older.Acquire(t.Context(), 2)
+		assert.Must(t, err)
+		assert.Is(t, assert.Err(newer.TryAcquire(t.Context(), 1)), holdfast.ErrHeld)
+		assert.Is(t, assert.Err(plain.TryAcquire(t.Context(), 1)), holdfast.ErrLimit)
+		assert.Is(t, assert.Err(newer.TryAcquire(t.Context(), 3)), holdfast.ErrInvalid)
+		assert.Must(t, newer.SetLimit(t.Context(), 3))
+		two, err := older.TryAcquire(t.Context(), 1)
+		assert.Must(t, err)
+		release(t, one)
+		release(t, two)
+
+		// A limit that was left, or was set while nobody was there, counts too. So does it a month later.
+		time.Sleep(29 * 24 * time.Hour)
+		three, err := older.TryAcquire(t.Context(), 3)
+		assert.Must(t, err)
+		release(t, three)
+		time.Sleep(31 * 24 * time.Hour)
+		assert.Is(t, assert.Err(older.TryAcquire(t.Context(), 3)), holdfast.ErrInvalid) // forgotten
+	})
+}
+
+// A drained semaphore gives no permit to anybody, whatever limit a client has. Everybody waits.
+func TestADrainedSemaphoreGivesNoPermit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s, taker := w.client().Semaphore("pool", 2), w.client().Semaphore("pool", 5, holdfast.ServerLimit())
+		held, err := s.Acquire(t.Context(), 1)
+		assert.Must(t, err)
+		assert.Must(t, s.SetLimit(t.Context(), 0))
+		got := make(chan error, 3)
+		for _, wait := range []func() error{
+			func() error { return assert.Err(s.Acquire(t.Context(), 1)) },
+			func() error { return assert.Err(taker.Acquire(t.Context(), 1)) },
+			func() error { return s.AwaitFree(t.Context(), 1) },
+		} {
+			go func() { got <- wait() }()
+		}
+		time.Sleep(time.Minute)
+		assert.NoError(t, held.Err())
+		release(t, held)
+		time.Sleep(24 * time.Hour)
+		assert.Equal(t, len(got), 0, "permits while the semaphore is drained")
+		assert.Is(t, assert.Err(s.TryAcquire(t.Context(), 1)), holdfast.ErrHeld)
+		free, err := s.Available(t.Context())
+		assert.True(t, free == 0 && err == nil, "available: %d, %v", free, err)
+		info, err := w.client().Inspect(t.Context(), "pool")
+		assert.True(t, info.Drained && info.Limit == 0 && info.Waiting == 2 && err == nil, "%+v, %v", info, err)
+		polls := w.net.count("poll") + w.net.count("await_free")
+		assert.AtMost(t, polls, 3*24*3600/5, "requests of three waiters in a day")
+		assert.Must(t, taker.SetLimit(t.Context(), 3))
+		for range 3 {
+			assert.NoError(t, <-got)
+		}
+	})
+}

@@ -99,7 +99,7 @@ func (r *record) fields() map[string]string {
 		f["shares"] = fmt.Sprint(r.used(), " ", r.kind, " ", r.soonest) + r.sweep.String()
 	}
 	if r.limit != 0 {
-		f["limit"] = text(r.limit)
+		f["limit"] = text(max(r.limit, 0))
 	}
 	for attempt, h := range r.shares {
 		f["h:"+attempt] = owned(h.owner, h.mode, confirmable(h.expiry, h.provisional), h.weight, h.token, h.since)

@@ -18,7 +18,10 @@ const (
 	permit    mode = "p"
 )
 
-var permits = regexp.MustCompile(`^p:(\d{1,15}):(\d{1,15})$`)
+var permits = regexp.MustCompile(`^p:(\d{1,15}):(\d{1,15})(\+?)$`)
+
+// drained is the limit of a record whose field says 0: no permit is granted.
+const drained = -1
 
 // record is the server's record of one lock. Times are milliseconds and
 // tokens microseconds of the server's clock since 1970.
@@ -32,7 +35,7 @@ type record struct {
 	kind    mode              // of all shares
 	soonest int64             // no share expires before this; a lower bound
 	sweep   sweep             // of the shares
-	limit   int64             // number of permits; 0: not set yet
+	limit   int64             // number of permits; 0: not set yet; or drained
 
 	queue   queue
 	watched bool      // somebody watches for the lock to become free
@@ -317,7 +320,7 @@ func (st *step) compatible(want mode, weight int64) bool {
 	case st.holder != nil:
 		return false
 	case len(st.shares) == 0:
-		return true
+		return want != permit || st.limit == 0 || weight <= st.limit
 	case want == exclusive || want != st.kind:
 		return false
 	case want == shared:

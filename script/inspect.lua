@@ -8,7 +8,7 @@
 -- ARGV   2 from  optional: the <next> of an earlier answer, to go on from there
 --
 -- ANSWER absent                                                          there is no record
--- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
+-- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none, -: it is 0
 -- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   a live hold
 -- LINE   waiter <position> <mode> <attempt> <owner> <weight> <joined> <left>         in order; left: ms to its expiry
 -- LINE   page <next> <run>                                               the answer is a page of a larger record
@@ -67,7 +67,7 @@ local function order(a, b) return a[1] < b[1] end
 table.sort(shared, order)
 table.sort(queue, order)
 
-add('lock', text(now), text(fence), text(waiting), text(call('PTTL', key)), text(live), text(limit or 0))
+add('lock', text(now), text(fence), text(waiting), text(call('PTTL', key)), text(live), limit == 0 and '-' or text(limit or 0))
 if holder and expiry > now then
   local list = words(entries or holder)
   add('holder', 'x', list[1], entries and holder or '-', '1', text(fence),

@@ -47,6 +47,7 @@ var optionsOf = []struct{ option, kinds string }{
 	{`Owner("order/42")`, "Mutex"},
 	{"MinHold(time.Second)", "Mutex"},
 	{"ReadTTL(time.Second)", "RWMutex"},
+	{"ServerLimit()", "Semaphore"},
 	{"StartAt(0)", "Periodic"},
 	{"DoneOnSuccess(2)", "Periodic"},
 }

@@ -19,6 +19,7 @@ type Record struct {
 	Waiting int
 	Used    int
 	Limit   int
+	Drained bool // the limit is 0; otherwise a Limit of 0 stands for none
 	Holders []HolderLine
 	Waiters []WaiterLine
 	Leader  *string // what the holder has proclaimed
@@ -135,7 +136,12 @@ func ParseRecord(answer string) (Record, error) {
 		case "lock":
 			rec.Now, rec.Fence, rec.Waiting = r.instant(), r.token(), r.count()
 			_ = r.word() // the record's own life, of interest to operators only
-			rec.Used, rec.Limit = r.count(), r.count()
+			rec.Used = r.count()
+			if rec.Drained = len(r.words) > 0 && r.words[0] == "-"; rec.Drained {
+				r.words = r.words[1:]
+			} else {
+				rec.Limit = r.count()
+			}
 		case "holder":
 			kept := len(r.words) > 2 && r.words[2] == KeptHolder
 			h := HolderLine{

@@ -160,6 +160,8 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	switch {
 	case !s.Held() && job.Run != nil:
 		fmt.Fprintf(&b, "%s is a job that is running\n", name)
+	case s.Drained:
+		fmt.Fprintf(&b, "%s is drained: nobody gets a permit; %d in use\n", name, used)
 	case !s.Held():
 		fmt.Fprintf(&b, "%s is free\n", name)
 	case s.Holders[0].Mode == "permits":
