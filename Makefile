@@ -290,10 +290,11 @@ bench-check: ## fail if a ratio is worse than bench/recorded.json (5 minutes); R
 # go.mod names, as go install would give it. Without cgo, as make dist builds
 # it: it is smaller, and needs no C library.
 .PHONY: build
-build: ## build the tool as bin/holdfast, and the fault suite as bin/holdfast-verify
+build: ## build the tool as bin/holdfast, the fault suite as bin/holdfast-verify, and bin/holdfast-vet
 	@mkdir -p bin
 	cd cmd/holdfast && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../../bin/holdfast .
 	cd verify && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../bin/holdfast-verify ./holdfast-verify
+	cd vet && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o ../bin/holdfast-vet ./holdfast-vet
 
 # Where make install puts things. DESTDIR is for those who make packages.
 PREFIX ?= /usr/local
@@ -301,10 +302,10 @@ DESTDIR ?=
 SHARE = $(DESTDIR)$(PREFIX)/share
 
 .PHONY: install
-install: build ## install both commands, man pages and completions (PREFIX=/usr/local DESTDIR=)
+install: build ## install the commands, man pages and completions (PREFIX=/usr/local DESTDIR=)
 	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
 		$(SHARE)/fish/vendor_completions.d
-	install -m 755 bin/holdfast bin/holdfast-verify $(DESTDIR)$(PREFIX)/bin
+	install -m 755 bin/holdfast bin/holdfast-verify bin/holdfast-vet $(DESTDIR)$(PREFIX)/bin
 	bin/holdfast man $(SHARE)/man
 	bin/holdfast completion bash >$(SHARE)/bash-completion/completions/holdfast
 	bin/holdfast completion zsh >$(SHARE)/zsh/site-functions/_holdfast
@@ -313,7 +314,7 @@ install: build ## install both commands, man pages and completions (PREFIX=/usr/
 # It removes what make install puts there, and no directory: others may use it.
 .PHONY: uninstall
 uninstall: ## remove what make install installed (the same PREFIX and DESTDIR)
-	rm -f $(DESTDIR)$(PREFIX)/bin/holdfast $(DESTDIR)$(PREFIX)/bin/holdfast-verify \
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,holdfast holdfast-verify holdfast-vet) \
 		$(SHARE)/man/man1/holdfast.1 $(SHARE)/man/man1/holdfast-*.1 $(SHARE)/man/man7/holdfast-*.7 \
 		$(SHARE)/bash-completion/completions/holdfast $(SHARE)/zsh/site-functions/_holdfast \
 		$(SHARE)/fish/vendor_completions.d/holdfast.fish

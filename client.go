@@ -68,6 +68,7 @@ type Client struct {
 	registration *request.Registration
 	waitNotes    *request.WaitNotes // of code that holds leases of this client
 	localWaits   atomic.Uint64      // counts the calls that began under leases
+	lastProgram  atomic.Pointer[program]
 
 	awayLoggedAt atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }

@@ -19,6 +19,27 @@ func (lk *lock) do(ctx context.Context, f func(ctx context.Context) error) error
 	return do(ctx, l, f)
 }
 
+// tryDo runs f under the lock if it is free.
+func (lk *lock) tryDo(ctx context.Context, f func(ctx context.Context) error) (ran bool, err error) {
+	if err := runnable(ctx, f == nil); err != nil {
+		return false, err
+	}
+	l, err := lk.acquire(ctx, true)
+	if err != nil {
+		return false, skipped(err)
+	}
+	return true, do(ctx, l, f)
+}
+
+// skipped drops the error of a try if the server, or this process, said that the lock is held. Any other error stays.
+func skipped(err error) error {
+	var held *HeldError
+	if errors.As(err, &held) && held.Err == nil {
+		return nil
+	}
+	return err
+}
+
 // boundLease is a lease under which do runs a function.
 type boundLease interface {
 	bind(ctx context.Context) (context.Context, context.CancelFunc)

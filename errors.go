@@ -59,6 +59,7 @@ var (
 type HeldError struct {
 	Name      string
 	HeldBy    string        // a holder ID or an owner's name; empty if unknown or if there are several
+	Client    *ClientInfo   // the program of the holder; nil if the server does not say it, or has not been asked
 	Remaining time.Duration // until the first of the leases ends if it is not renewed; 0 if unknown
 	Waited    time.Duration // how long this call waited for the lock; 0 for a single try
 	Tries     int           // the number of tries, see Tries; 0 without that option
@@ -75,6 +76,9 @@ func (e *HeldError) Error() string {
 		s = fmt.Sprintf("holdfast: lock %q was not acquired in time", e.Name)
 	case e.HeldBy != "":
 		s += " by " + e.HeldBy
+		if e.Client != nil {
+			s += " (" + e.Client.String() + ")"
+		}
 	}
 	if e.Remaining > 0 {
 		s += fmt.Sprintf("; the current lease ends in %v unless it is renewed", e.Remaining)
@@ -293,7 +297,7 @@ type endedError struct {
 	end     error  // the context's error
 	last    error  // why the last request failed; nil if it was answered, or stopped by the end of the context
 	unknown bool   // a request may have taken effect
-	silent  string // what the store says of the request that may have: which server has not answered
+	silent  string // what the store says of the request that was under way: which server has not answered
 
 	held *HeldError // what the server or this process said of the lock at last; nil if that is not known
 }
@@ -324,7 +328,7 @@ func (e *endedError) Error() string {
 	switch {
 	case e.last != nil:
 		s += "; the last request failed: " + e.last.Error()
-	case e.unknown && e.silent != "":
+	case e.silent != "":
 		s += "; " + e.silent
 	}
 	return once(s)

@@ -4,12 +4,15 @@ package holdfast
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Eviction names the operator and the reason. The server stores both for others to read.
@@ -72,7 +75,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	if err != nil {
 		return 0, wrap("eviction from", name, err)
 	}
-	a, err := c.sender.Ask(ctx, script.Evict, []string{key}, append([]string{
+	a, err := c.askEviction(ctx, key, append([]string{
 		wire.Encode(e.By), wire.Encode(e.Reason), only, c.retention,
 		wire.ChannelPrefix(c.cfg.Prefix, name, c.sharded),
 	}, once...))
@@ -91,6 +94,27 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	return a.Count, nil
 }
 
+// mostForced is how often an eviction by force looks at a record that is in use.
+const mostForced = 10
+
+// askEviction sends the eviction. By force, the first request removes only a record whose fence cannot be read, and
+// the next one that which the first has found. So a late copy of either removes no record that came later.
+func (c *Client) askEviction(ctx context.Context, key string, args []string) (wire.Answer, error) {
+	for tries := 1; ; tries++ {
+		a, err := c.sender.Ask(ctx, script.Evict, []string{key}, args)
+		switch {
+		case err != nil || args[2] != wire.Force || a.Kind != wire.Changed:
+			return a, err
+		case tries == mostForced:
+			return a, fmt.Errorf("%w: %w: the lock passes on faster than its record can be removed",
+				store.ErrNotSent, ErrHeld)
+		}
+		args = slices.Clone(args)
+		args[5], _ = c.newAttemptID()
+		args[6] = wire.Number(a.Token)
+	}
+}
+
 // holdsOf returns the client's holds of a lock. If token, the server's part, is not 0, it
 // returns only those with that token.
 func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
@@ -105,7 +129,7 @@ func (c *Client) holdsOf(key string, token uint64) (list []*hold) {
 
 // evictOnce returns the arguments that make copies of an eviction harmless: the ID that the record
 // remembers, and the highest token that a hold may have to be ended. Without a token the record is read
-// for that. If the script refuses to show the record, that of the eviction says why.
+// for that. If the script refuses to show the record, that of the eviction says why. By force see askEviction.
 func (c *Client) evictOnce(ctx context.Context, key string, token uint64, force bool) ([]string, error) {
 	if token == 0 && !force { // what is removed by force need not be readable
 		record, err := c.sender.RecordUntil(ctx, []string{key}, func(*wire.Record) bool { return true })

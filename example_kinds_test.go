@@ -256,6 +256,13 @@ func ExampleSemaphore_Do() {
 	// <nil>
 }
 
+func ExampleSemaphore_TryDo() {
+	converter := newClient(memstore.New()).Semaphore("converter", 8)
+	ran, err := converter.TryDo(context.Background(), 2, func(ctx context.Context) error { return ctx.Err() })
+	fmt.Println(ran, err)
+	// Output: true <nil>
+}
+
 func ExampleSemaphore_Available() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

@@ -162,6 +162,13 @@ func ExampleMultiMutex_Do() {
 	// Output: <nil>
 }
 
+func ExampleMultiMutex_TryDo() {
+	accounts := newClient(memstore.New()).MultiMutex([]string{"account/3", "account/7"})
+	ran, err := accounts.TryDo(context.Background(), func(ctx context.Context) error { return ctx.Err() })
+	fmt.Println(ran, err)
+	// Output: true <nil>
+}
+
 func ExampleMultiLease_Extend() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

@@ -112,6 +112,18 @@ func ExampleMutex_Do() {
 	// <nil>
 }
 
+// Another process writes the report already: this one skips it.
+func ExampleMutex_TryDo() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	lease, _ := client.Mutex("report").Lock(ctx)
+
+	ran, err := client.Mutex("report").TryDo(ctx, func(ctx context.Context) error { return ctx.Err() })
+	fmt.Println(ran, err)
+	_ = lease.Release(ctx)
+	// Output: false <nil>
+}
+
 func ExampleMaxWait() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

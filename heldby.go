@@ -5,6 +5,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,17 +93,58 @@ func (lk *lock) readHolder(ctx context.Context, told *HeldError) {
 		told.Err = request.InTime(ctx, err)
 		return
 	}
-	seen := 0
+	seen, client := 0, ""
 	for _, h := range r.Holders {
 		if wire.Client(h.Attempt) == c.id && !c.holdsAttempt(h.Attempt) {
 			continue // stopped by the end of the wait, with a cancel under way
 		}
 		if seen++; seen == 1 {
-			told.HeldBy, told.Remaining = ownerName(h.Owner, h.Attempt), h.Left
+			told.HeldBy, told.Remaining, client = ownerName(h.Owner, h.Attempt), h.Left, wire.Client(h.Attempt)
 			continue
 		}
 		told.HeldBy, told.Remaining = "", min(told.Remaining, h.Left) // there are several holders
 	}
+	if told.HeldBy != "" {
+		told.Client = c.programOf(limited, client)
+	}
+}
+
+// program is what a client said of itself, and when this client asked.
+type program struct {
+	id   string
+	info *ClientInfo // nil: nothing is known
+	at   time.Duration
+}
+
+// askAgain is how long a client that has said nothing of itself is not asked for again.
+const askAgain = time.Second
+
+// programOf returns what a client said of itself. Who tries a lock again and again meets the same holder: one request
+// asks for it, and not one each time.
+func (c *Client) programOf(ctx context.Context, id string) *ClientInfo {
+	if last := c.lastProgram.Load(); last != nil && last.id == id && (last.info != nil || c.now()-last.at < askAgain) {
+		return last.info
+	}
+	p := &program{id, c.clientInfo(ctx, id), c.now()}
+	c.lastProgram.Store(p)
+	return p.info
+}
+
+// nameHolder adds the holder's program to the error of a try. The errors of a wait have it already, see readHolder.
+func (c *Client) nameHolder(ctx context.Context, err error) error {
+	held, ok := err.(*HeldError) //nolint:errorlint // the one that the try has just made
+	if !ok || held.Client != nil || held.Err != nil {
+		return err
+	}
+	client, _, isAttempt := strings.Cut(held.HeldBy, "/")
+	if !isAttempt || client == c.id || client == "" {
+		return err // an owner's name, a holder of this process, or another library's
+	}
+	limited, cancel := context.WithTimeout(ctx, min(c.cfg.RequestTimeout, readHolderLimit))
+	defer cancel()
+	named := *held // a shared error may be another call's, too
+	named.Client = c.programOf(limited, client)
+	return &named
 }
 
 // oneOrSeveral ends the reading as soon as it is known that there are several holders, or that

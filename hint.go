@@ -77,9 +77,14 @@ func Hint(err error) string {
 		return unknownHint(err)
 	case errors.As(err, &held) && held.Err != nil: // a broken connection, or a timeout of the client library
 		return noAnswerHint
+	case errors.Is(err, ErrHeld):
+		return heldHint
 	}
 	return ""
 }
+
+// heldHint is the hint for a lock that is held, and for a wait that ended meanwhile.
+const heldHint = "wait longer, or skip this run (TryDo); holdfast status or Client.Inspect shows the holder"
 
 // noAnswerHint is the hint for a call that could not ask the server.
 const noAnswerHint = "check that the server is running and that requests can reach it over the network"
@@ -135,8 +140,9 @@ var hintsOfTexts = map[string]string{
 	"Error compiling script": unreadableHint,
 	"is damaged: ": "find out which program wrote to the lock's key (ACL); " +
 		"holdfast evict --force, or Eviction.Force, removes the record; of a job, with --job, or Eviction.Job",
-	"DB index is out of range":              "there is no such database on the server: choose a lower number, or none",
-	"SELECT is not allowed in cluster mode": "a Cluster has no database but 0: leave the number out",
+	"DB index is out of range": "there is no such database on the server: choose a lower number, or none",
+	"SELECT is not allowed in cluster mode": "this Cluster has no database but 0: " +
+		"leave the number out; a Cluster of Valkey 9 can have more (cluster-databases)",
 	"This instance has cluster support disabled": "the server is not in a Cluster: make the store from your client " +
 		"library's client for a single server or for Sentinel",
 }

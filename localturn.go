@@ -112,10 +112,13 @@ func refuseTry(ctx context.Context, lk *lock, h *hold) error {
 // waits for it, and notes that the caller asks now. That is so if the server's last answer is old and no
 // other goroutine asks.
 func (h *hold) claimEvictionCheck() bool {
+	now, fresh := h.lock.client.now(), leasetime.StaleAfter(h.lock.ttl)
+	if now-time.Duration(h.waitingAt.Load()) <= fresh {
+		return false // without the mutex, for which goroutines that pass the hold on would wait
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.lock.client.now()
-	if now-max(time.Duration(h.waitingAt.Load()), h.peek().checked) <= leasetime.StaleAfter(h.lock.ttl) {
+	if now-h.peek().checked <= fresh {
 		return false
 	}
 	h.more().checked = now

@@ -97,7 +97,8 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	return m.noteCaller(m.take(ctx, 0))
+	l, err := m.noteCaller(m.take(ctx, 0))
+	return l, m.client.nameHolder(ctx, err)
 }
 
 // noteCaller stores where the caller of the lock call acquired the lease.
@@ -119,6 +120,21 @@ func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context) error) 
 		return err
 	}
 	return do(ctx, l, f)
+}
+
+// TryDo is [MultiMutex.Do] if all of the locks are free, see [Mutex.TryDo].
+func (m *MultiMutex) TryDo(ctx context.Context, f func(ctx context.Context) error) (ran bool, err error) {
+	if err := runnable(ctx, f == nil); err != nil {
+		return false, err
+	}
+	if err := m.usable(ctx); err != nil {
+		return false, err
+	}
+	l, err := m.noteCaller(m.take(ctx, 0))
+	if err != nil {
+		return false, skipped(err)
+	}
+	return true, do(ctx, l, f)
 }
 
 func (m *MultiMutex) usable(ctx context.Context) error {

@@ -47,7 +47,10 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquir
 // TryLock acquires the lock if it is free. It does not wait. If the lock is held, the error
 // is a [*HeldError]. If the server does not answer, the error is an [ErrUnreachable] or an
 // [ErrUnknownOutcome]. The other errors are those of [Mutex.Lock].
-func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx, true) }
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	l, err := m.lock.acquire(ctx, true)
+	return l, m.lock.client.nameHolder(ctx, err)
+}
 
 // Do runs f while it holds the lock. The context of f is a child of ctx, and it also ends
 // when the lease is lost. f should return then. Do releases the lock when f returns or
@@ -58,6 +61,12 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.lock.acq
 // be acquired, f did not run and the error is that of [Mutex.Lock].
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.lock.do(ctx, f)
+}
+
+// TryDo is [Mutex.Do] if the lock is free. If it is held, f does not run, and TryDo returns false without an error: a
+// job that another process runs already is skipped. It does not wait.
+func (m *Mutex) TryDo(ctx context.Context, f func(ctx context.Context) error) (ran bool, err error) {
+	return m.lock.tryDo(ctx, f)
 }
 
 // AwaitFree waits until the lock is free, and does not acquire it. When it returns nil, there was

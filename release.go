@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/pushfirst"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
@@ -81,7 +82,11 @@ func (r *releasing) run(ctx context.Context) error {
 	}
 	args = lk.owned(args)
 	r.buf.End = c.now() + lk.requestLimit()
-	a, err := c.sender.AskResend(limit, &r.buf, action, lk.keys(), args)
+	asked := limit
+	if r.mayHaveWaiters() {
+		asked = pushfirst.Mark(limit)
+	}
+	a, err := c.sender.AskResend(asked, &r.buf, action, lk.keys(), args)
 	switch {
 	case err != nil:
 		if request.Transient(err) {
@@ -95,6 +100,10 @@ func (r *releasing) run(ctx context.Context) error {
 	}
 	return wrap(releaseText, lk.name, wire.OtherAnswer("release"))
 }
+
+// mayHaveWaiters reports whether somebody may wait at the server: somebody did by its last answer, or this hold has
+// waited itself. A waiter usually joins after that answer. But where a hold has waited, there are others.
+func (h *hold) mayHaveWaiters() bool { return h.wasInQueue || h.waiting.Load() > 0 }
 
 // mayWaitForBatch reports whether the release may wait for others, to be sent with them.
 func (r *releasing) mayWaitForBatch(ctx context.Context) bool {

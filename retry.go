@@ -68,7 +68,9 @@ func (r *retries) finalError(ctx context.Context, err error) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
-		return &endedError{name: r.lock.name, end: end, last: whyLast(err, r.last)}
+		return &endedError{
+			name: r.lock.name, end: end, last: whyLast(err, r.last), silent: request.Interrupted(err),
+		}
 	case r.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed
 	}

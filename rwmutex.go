@@ -67,7 +67,10 @@ func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.acq
 
 // TryRLock acquires the lock as a reader if that needs no wait: no writer holds the lock or
 // waits for it. Otherwise the error is a [*HeldError].
-func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.acquire(ctx, true) }
+func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
+	l, err := m.read.acquire(ctx, true)
+	return l, m.read.client.nameHolder(ctx, err)
+}
 
 // RDo runs f as a reader, see [Mutex.Do].
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {

@@ -93,6 +93,15 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(ctx context.Context) e
 	return lk.do(ctx, f)
 }
 
+// TryDo is [Semaphore.Do] if n permits are free and nobody waits for permits, see [Mutex.TryDo].
+func (s *Semaphore) TryDo(ctx context.Context, n int, f func(ctx context.Context) error) (ran bool, err error) {
+	lk, err := s.permits(ctx, n)
+	if err != nil {
+		return false, err
+	}
+	return lk.tryDo(ctx, f)
+}
+
 // permits returns the lock for one acquisition of n permits.
 func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	lk, limit := s.lock, int(s.limit.Load())

@@ -31,6 +31,7 @@ type figures struct {
 	crew.Tally
 
 	calls  int64         // commands that clients sent, and pushes
+	ran    int64         // and those that scripts called
 	cpu    time.Duration // of the server
 	watch  time.Duration // in which they were counted, if not all the time
 	pauses []time.Duration
@@ -132,6 +133,9 @@ func (c *contender) round(b *testing.B) {
 func (c *contender) count(b *testing.B) {
 	b.Helper()
 	calls := c.server.CommandCalls(b)
+	for _, n := range calls {
+		c.seen.ran += n
+	}
 	for _, name := range c.side.scripted {
 		delete(calls, name)
 	}
@@ -175,6 +179,7 @@ func (c *contender) report(b *testing.B) {
 		return
 	default:
 		b.ReportMetric(float64(t.calls)/turns, "commands/turn")
+		b.ReportMetric(float64(t.ran)/turns, "ran/turn")
 		b.ReportMetric(float64(t.cpu.Microseconds())/turns, "server-µs/turn")
 		b.ReportMetric(float64(t.calls)/t.Took.Seconds(), "commands/s")
 	}

@@ -30,14 +30,18 @@ type copier struct {
 	*network
 	code string
 
-	action     string // the next request of it is refused; empty: none
+	action     string // a request of it is refused; empty: none
+	skip       int    // how many come before that
 	copied     *script.Script
 	keys, args []string
 }
 
 func (n *copier) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	n.mu.Lock()
-	refuses := action.Name == n.action
+	refuses := action.Name == n.action && n.skip == 0
+	if action.Name == n.action {
+		n.skip--
+	}
 	if refuses {
 		n.action, n.copied, n.keys, n.args = "", action, slices.Clone(keys), slices.Clone(args)
 	}
@@ -52,7 +56,7 @@ func (n *copier) Run(ctx context.Context, action *script.Script, keys, args []st
 func (r *copying) refuse(action string) {
 	r.copier.mu.Lock()
 	defer r.copier.mu.Unlock()
-	r.copier.action = action
+	r.copier.action, r.copier.skip = action, 0
 }
 
 // runCopy lets the copy of the refused request run.
@@ -121,7 +125,7 @@ func TestALateCopyOfARefusedRequestDoesNoHarm(t *testing.T) {
 				"%s writes: say in lateCopies what a late copy does after a refusal", s.Name)
 		}
 		for i, call := range calls {
-			for _, code := range []string{"LOADING", "OOM", "NOAUTH", "READONLY"} {
+			for _, code := range []string{"LOADING", "OOM", "NOAUTH", "READONLY", "NOPERM"} {
 				runBubble(t, s.Name+string(rune('a'+i))+" "+code, func(t *testing.T, w *world) {
 					r := &copying{world: w, copier: &copier{network: w.net, code: code}, other: w.client()}
 					r.c = w.over(r.copier, holdfast.Config{})
@@ -347,6 +351,24 @@ func evictLate(r *copying) {
 	r.runCopy()
 	r.left(next)
 	release(r.t, next)
+	// So it is with a copy of what has removed a record, also after another eviction, which the record remembers.
+	remove := holdfast.Eviction{By: "ops", Reason: "y", Force: true}
+	for skip := range 2 { // the first request looks at the record, and the second one removes it
+		r.copier.copied = nil
+		old := mustLock(r.t, r.other.Mutex("a"))
+		r.refuse("evict")
+		r.copier.skip = skip
+		r.refused(assert.Err(r.c.Evict(r.t.Context(), "a", remove)), false)
+		assert.Must(r.t, assert.Err(r.c.Evict(r.t.Context(), "a", remove)))
+		assert.Is(r.t, old.Release(r.t.Context()), holdfast.ErrNotHeld)
+		next := mustLock(r.t, r.other.Mutex("a"))
+		assert.Must(r.t, assert.Err(r.c.Evict(r.t.Context(), "a", holdfast.Eviction{By: "ops", Reason: "z"})))
+		assert.Is(r.t, next.Release(r.t.Context()), holdfast.ErrNotHeld)
+		next = mustLock(r.t, r.other.Mutex("a"))
+		r.runCopy()
+		r.left(next)
+		release(r.t, next)
+	}
 	// A copy that does not name what it may end would end any hold.
 	sent := r.net.count("evict")
 	r.refuse("inspect")

@@ -16,16 +16,15 @@ const forced = "force"
 // force removes what is at the key, and puts a record without holders there. It believes
 // nothing but the fence.
 //
-// Answers: evicted 1 · free.
+// Answers: evicted 1 · free · changed FENCE.
 func (s *Store) force(key string, args *arguments) (string, error) {
 	e := &eviction{by: args.text(), reason: args.text()}
 	_ = args.text()
 	retention := args.whole()
 	_ = args.text() // the channel prefix: nobody is told
-	request := ""
+	request, upto := "", int64(math.MaxInt64)
 	if args.left() {
-		request = args.text()
-		_ = args.whole()
+		request, upto = args.text(), args.whole()
 	}
 	if args.wrong != "" {
 		return "", args.problem("evict")
@@ -46,6 +45,9 @@ func (s *Store) force(key string, args *arguments) (string, error) {
 	}
 	if fence >= mostToken-1 {
 		fence = 0
+	}
+	if fence > upto {
+		return fmt.Sprintf("changed %d", fence), nil
 	}
 	r := &record{fence: max(micros, fence+1), evicted: e}
 	if request != "" {

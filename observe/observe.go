@@ -1,5 +1,6 @@
-// Package observe has what a program needs that observes a client: set [Observer] in holdfast.Config. The
-// packages below it report events and requests to Prometheus and OpenTelemetry, and show locks on a web page.
+// Package observe has what an observer of a client receives: the events of locks, and the requests. Set an
+// [Observer] in holdfast.Config. The packages below it report to Prometheus and OpenTelemetry, and show locks on a
+// web page.
 package observe
 
 import (

@@ -22,6 +22,7 @@ import (
 var programs = []struct{ name, module, pkg string }{
 	{"holdfast", "cmd/holdfast", "."},
 	{"holdfast-verify", "verify", "./holdfast-verify"},
+	{"holdfast-vet", "vet", "./holdfast-vet"},
 }
 
 // packager makes the files of one release.

@@ -113,7 +113,7 @@ func TestEachBinaryIsOfItsPlatform(t *testing.T) {
 		dir := t.TempDir()
 		base := "holdfast_" + version + "_" + name
 		succeed(t, dir, "tar", "-xzf", filepath.Join(dist, base+".tar.gz"))
-		for _, program := range []string{"holdfast", "holdfast-verify"} {
+		for _, program := range []string{"holdfast", "holdfast-verify", "holdfast-vet"} {
 			info, err := buildinfo.ReadFile(filepath.Join(dir, base, program))
 			assert.Must(t, err)
 			said := map[string]string{}
@@ -143,7 +143,7 @@ func TestEachBinaryIsOfItsPlatform(t *testing.T) {
 func dependencies(t *testing.T) (list []part) {
 	t.Helper()
 	dir := "linux_" + runtime.GOARCH
-	said := succeed(t, dist, "go", "version", "-m", dir+"/holdfast", dir+"/holdfast-verify")
+	said := succeed(t, dist, "go", "version", "-m", dir+"/holdfast", dir+"/holdfast-verify", dir+"/holdfast-vet")
 	for _, found := range regexp.MustCompile(`(?m)^\tdep\t(\S+)\t(\S+)`).FindAllStringSubmatch(said, -1) {
 		list = append(list, part{path: found[1], version: found[2]})
 	}
@@ -168,7 +168,7 @@ func TestTheBillListsWhatTheBinariesName(t *testing.T) {
 			t.Errorf("the bill lacks the hash of %s: %+v", p, c)
 		}
 	}
-	for _, name := range []string{"holdfast", "holdfast-verify"} {
+	for _, name := range []string{"holdfast", "holdfast-verify", "holdfast-vet"} {
 		c := list[name+" "+version]
 		said := succeed(t, dist, "sha256sum", dir+"/"+name)
 		assert.True(t, len(c.Hashes) == 1 && strings.HasPrefix(said, c.Hashes[0].Content+" "),

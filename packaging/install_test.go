@@ -33,7 +33,8 @@ func TestMakeInstallsAndUninstalls(t *testing.T) {
 	run("make", "install", "PREFIX=/opt/hold", "DESTDIR="+dest)
 	got := filesIn(t, filepath.Join(dest, "opt/hold"))
 	want := []string{
-		"bin/holdfast", "bin/holdfast-verify", "bin/other", "share/bash-completion/completions/holdfast",
+		"bin/holdfast", "bin/holdfast-verify", "bin/holdfast-vet", "bin/other",
+		"share/bash-completion/completions/holdfast",
 		"share/fish/vendor_completions.d/holdfast.fish",
 		"share/zsh/site-functions/_holdfast",
 	}
@@ -49,6 +50,7 @@ func TestMakeInstallsAndUninstalls(t *testing.T) {
 		"it installed\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	assert.Contains(t, run(tool, "--version"), holdfast.Version)
 	run(filepath.Join(dest, "opt/hold/bin/holdfast-verify"), "--help")
+	run("go", "vet", "-vettool="+filepath.Join(dest, "opt/hold/bin/holdfast-vet"), "./internal/assert")
 	for shell, file := range map[string]string{
 		"bash": "bash-completion/completions/holdfast", "zsh": "zsh/site-functions/_holdfast",
 		"fish": "fish/vendor_completions.d/holdfast.fish",

@@ -237,8 +237,8 @@ func licencesOf(text []byte) []string {
 // notices is the file with the terms of everything that the programs are linked with.
 const notices = "LICENSES.txt"
 
-const noticesHead = `Holdfast is under the Apache License 2.0, see LICENSE. The programs holdfast and
-holdfast-verify also contain the Go standard library (std) and these modules.
+const noticesHead = `Holdfast is under the Apache License 2.0, see LICENSE. The programs holdfast,
+holdfast-verify and holdfast-vet also contain the Go standard library (std) and these modules.
 `
 
 // noticesText is that file's content.

@@ -139,7 +139,10 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 		case <-r.done:
 			return "", errEnded
 		case <-ctx.Done():
-			return "", ctx.Err()
+			acq.mu.Lock()
+			defer acq.mu.Unlock()
+			replies, _ := r.replies()
+			return "", acq.interrupted(ctx, r.failures(), haveReplied(replies))
 		}
 		switch d, all := acq.decide(r, waiterTTL != "0"); {
 		case d == majority.Undecided:

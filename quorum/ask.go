@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func askEach[T any](
 				answers[r.i] = got[r.i]
 			}
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, s.interrupted(ctx, failed, heard)
 		}
 	}
 	if len(answers) < s.majority {
@@ -77,8 +78,9 @@ func askEach[T any](
 // quorum does not know: they hold nothing on any node.
 func (s *servers) askInOrder(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	timeout := s.requestTimeout(ctx, 0)
-	failed := make(map[int]error)
+	failed, unasked := make(map[int]error), slices.Repeat([]bool{true}, len(s.nodes))
 	for _, i := range s.order(keys[0]) {
+		unasked[i] = false
 		replies := make(chan reply, 1)
 		if !s.life.Go(label.Caller, func() {
 			answer, err := s.nodes[i].call(ctx.Done(), timeout, action, keys, args)
@@ -93,7 +95,7 @@ func (s *servers) askInOrder(ctx context.Context, action *script.Script, keys, a
 			}
 			failed[i] = r.err
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return "", s.interrupted(ctx, failed, unasked)
 		}
 	}
 	return "", s.noMajority(failed)
@@ -125,7 +127,7 @@ func (s *servers) askForFirst(
 				found = r.answer
 			}
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return "", s.interrupted(ctx, failed, heard)
 		}
 	}
 	if found == "" {

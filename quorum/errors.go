@@ -109,6 +109,41 @@ func (e *NoMajorityError) Unwrap() []error {
 	return list
 }
 
+// interruptedError is the end of the caller's context, with what was known of the nodes by then. The
+// refusal of one node does not show as a wrapped error: it is not the answer of all nodes.
+type interruptedError struct {
+	end   error
+	nodes []error // those that failed, and those that had not answered
+}
+
+// interrupted returns the context's error, and says which nodes had failed by then and which had not
+// answered.
+func (s *servers) interrupted(ctx context.Context, failed map[int]error, heard []bool) error {
+	e := &interruptedError{end: ctx.Err()}
+	for i, n := range s.nodes {
+		switch err := failed[i]; {
+		case err != nil:
+			e.nodes = append(e.nodes, &nodeError{n.name(), err})
+		case !heard[i]:
+			e.nodes = append(e.nodes, &nodeError{n.name(), e.end})
+		}
+	}
+	return e
+}
+
+func (e *interruptedError) Error() string {
+	why := []string{e.end.Error()}
+	if len(e.nodes) > 0 {
+		why = nil
+	}
+	for _, err := range e.nodes {
+		why = append(why, err.Error())
+	}
+	return "quorum: " + strings.Join(why, "; ")
+}
+
+func (e *interruptedError) Unwrap() error { return e.end }
+
 // nodeError is the error of one node.
 type nodeError struct {
 	node string

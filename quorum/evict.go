@@ -28,13 +28,18 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 	if len(args) != 5 && len(args) != 7 {
 		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 or 7 arguments, not %d", len(args))
 	}
-	ended, attempt := make(map[int]int), ""
+	ended, attempt, known := make(map[int]int), "", make(map[int]uint64)
 	for tries := 0; ; tries++ {
 		tokens, fences, of, err := s.tokensOnNodes(ctx, keys, args[2], attempt)
 		if err != nil {
 			return "", err
 		}
 		attempt = of
+		if args[2] == wire.Force {
+			for i, fence := range known { // what cannot be read has none
+				fences[i] = wire.Number(fence)
+			}
+		}
 		// Each try is a request of its own to the nodes, so it has an ID of its own, too.
 		each := make([][]string, len(s.nodes))
 		for i := range each {
@@ -47,23 +52,30 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 		if err != nil {
 			return "", err
 		}
+		if args[2] == wire.Force && tries < 3 {
+			maps.DeleteFunc(changed, func(i int, _ uint64) bool { return ended[i] > 0 })
+			if maps.Copy(known, changed); len(changed) > 0 {
+				continue // these nodes have said which record they have
+			}
+		}
 		switch n := majority.Rank(slices.Collect(maps.Values(ended)), len(s.nodes)); {
 		case n > 0:
 			return fmt.Sprintf("evicted %d", n), nil
 		case len(changed) == 0:
 			return "free", nil
 		case len(ended) == 0 || tries == 3:
-			return fmt.Sprintf("changed %d", majority.Rank(changed, len(s.nodes))), nil
+			return fmt.Sprintf("changed %d", majority.Rank(slices.Collect(maps.Values(changed)), len(s.nodes))), nil
 		}
 		// The second phase was just writing the hold's token to some nodes.
 	}
 }
 
 // evictTokens evicts the holder on each node by the holder's token there, and adds the number
-// of ended holds to ended. It returns the tokens of other holders that it met.
+// of ended holds to ended. It returns the tokens of other holders that it met, by node.
 func (s *Store) evictTokens(
 	ctx context.Context, keys []string, args [][]string, ended map[int]int,
-) (changed []uint64, err error) {
+) (changed map[int]uint64, err error) {
+	changed = make(map[int]uint64)
 	timeout := s.requestTimeout(ctx, 0)
 	answers, err := askEach(ctx, s.servers, func(ctx context.Context, i int, n *node) (string, error) {
 		return n.call(ctx.Done(), timeout, script.Evict, keys, args[i])
@@ -80,7 +92,7 @@ func (s *Store) evictTokens(
 		case wire.Evicted:
 			ended[i] += a.Count
 		case wire.Changed:
-			changed = append(changed, a.Token)
+			changed[i] = a.Token
 		default: // free on this node
 		}
 	}
@@ -100,7 +112,7 @@ func (s *Store) tokensOnNodes(
 ) (list, fences []string, of string, err error) {
 	list, fences = slices.Repeat([]string{token}, len(s.nodes)), slices.Repeat([]string{"0"}, len(s.nodes))
 	if token == wire.Force {
-		return list, fences, "", nil // what cannot be read has no fence either
+		return list, fences, "", nil
 	}
 	_, own, err := s.readRecord(ctx, keys)
 	if err != nil {

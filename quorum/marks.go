@@ -134,7 +134,8 @@ func (s *servers) identify(ctx context.Context, ns *nodeStates) error {
 		select {
 		case <-read.done:
 		case <-ctx.Done():
-			return ctx.Err()
+			failed, heard := ns.heardOf(read)
+			return s.interrupted(ctx, failed, heard)
 		}
 		if read.err != nil || read.began >= entered {
 			return read.err
@@ -191,10 +192,12 @@ func (ns *nodeStates) startRead() *readRound {
 // readAll reads all nodes and corrects their marks. A mark is written only if the node still has
 // the mark that was read. The answer has the mark that the node has afterwards. So if another
 // client was faster, the next decision goes by the other client's mark. Two clients that begin a
-// quorum at the same time agree in this way.
+// quorum at the same time agree in this way. One that finds a part of the servers marked waits for
+// the rest of the marks first.
 func (ns *nodeStates) readAll(read *readRound) {
 	timeout := ns.s.cfg.Timeout
 	failed := ns.readEach(timeout, make([]string, len(ns.nodes)), nil)
+	ns.awaitFounder(read.began, timeout)
 	// If another client has written a mark meanwhile, that mark is read again.
 	for range 3 {
 		marks, due := ns.decideMarks(read.began)
@@ -212,6 +215,23 @@ func (ns *nodeStates) readAll(read *readRound) {
 	}
 	ns.identified, ns.reading = ns.identified || read.err == nil, nil
 	close(read.done)
+}
+
+// awaitFounder waits for the marks of a client that is just beginning the quorum. Suppose that this
+// client has found server 1 marked, and has read server 2 before the other client's request arrived
+// there. It would take server 2 for one that has forgotten, and nobody could count on that server for
+// MaxTTL. The wait is no longer than one request. A server that still has no mark then joins like any
+// other. Waiting lets no server count: only a mark does, written in this run of the server.
+func (ns *nodeStates) awaitFounder(since, timeout time.Duration) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		ns.mu.Lock()
+		unmarked := ns.nodes.awaited(ns.s.now(), since, ns.s.cfg.MaxTTL, timeout)
+		ns.mu.Unlock()
+		if unmarked == nil || !ns.s.life.Sleep(context.Background(), pause) {
+			return
+		}
+		ns.readEach(timeout, make([]string, len(ns.nodes)), unmarked)
+	}
 }
 
 // readEach reads the named nodes; nil means all nodes. It waits for the nodes from which an
@@ -236,6 +256,19 @@ func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bo
 		}
 	}
 	return failed
+}
+
+// heardOf returns which nodes have answered a read that is under way, and why nodes refuse.
+func (ns *nodeStates) heardOf(read *readRound) (failed map[int]error, heard []bool) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	failed, heard = make(map[int]error), make([]bool, len(ns.nodes))
+	for i, one := range ns.nodes {
+		if heard[i] = one.askedAt >= read.began && one.OK; one.refusal != "" {
+			failed[i] = errors.New(one.refusal)
+		}
+	}
+	return failed, heard
 }
 
 // decideMarks returns the marks to write, by what was read since then, and records from when

@@ -96,6 +96,24 @@ func (m marks) decide(now, since, maxTTL, comparisonLife time.Duration) (next []
 	return next, due
 }
 
+// awaited returns the nodes without a mark that another client may be about to mark, by what was
+// read since then, because it is just beginning this quorum. It returns nil if there are none.
+func (m marks) awaited(now, since, maxTTL, limit time.Duration) (list []bool) {
+	readings := m.since(since, nil)
+	if !majority.IsBeginning(now, readings, maxTTL, limit) {
+		return nil
+	}
+	for i, r := range readings {
+		if r.OK && r.Mark.Epoch == 0 {
+			if list == nil {
+				list = make([]bool, len(m))
+			}
+			list[i] = true
+		}
+	}
+	return list
+}
+
 // vouch counts the nodes, read since then, that vouch for their earlier grants. why has the
 // reasons of the others. sure says that no further answer can change them.
 //

@@ -204,3 +204,56 @@ func TestARefusalForLackOfAPermissionNamesTheServers(t *testing.T) {
 		assert.Contains(t, holdfast.Hint(err), "the keys ~holdfast:*")
 	})
 }
+
+// The end of a call's context comes before the last answer. The error names the servers that had refused or failed
+// by then, and those that had not answered, in every call.
+func TestACallThatEndsBeforeTheLastAnswerNamesTheServers(t *testing.T) {
+	refused := &store.ServerError{Code: "WRONGPASS", Message: "WRONGPASS invalid username-password pair"}
+	calls := map[string]func(ctx context.Context, c *holdfast.Client, l *holdfast.Lease) error{
+		"TryLock": func(ctx context.Context, c *holdfast.Client, _ *holdfast.Lease) error {
+			return assert.Err(c.Mutex("x").TryLock(ctx))
+		},
+		"Lock": func(ctx context.Context, c *holdfast.Client, _ *holdfast.Lease) error {
+			return assert.Err(c.Mutex("x").Lock(ctx))
+		},
+		"Release": func(ctx context.Context, _ *holdfast.Client, l *holdfast.Lease) error { return l.Release(ctx) },
+		"Inspect": func(ctx context.Context, c *holdfast.Client, _ *holdfast.Lease) error {
+			return assert.Err(c.Inspect(ctx, "x"))
+		},
+		"Evict": func(ctx context.Context, c *holdfast.Client, _ *holdfast.Lease) error {
+			return assert.Err(c.Evict(ctx, "x", holdfast.Eviction{Reason: "r", By: "b"}))
+		},
+	}
+	for name, call := range calls {
+		for _, first := range []bool{true, false} {
+			if first && name == "Release" {
+				continue // there is nothing to release
+			}
+			bubble(t, func(t *testing.T, w *world) {
+				c := w.client()
+				var l *holdfast.Lease
+				if !first {
+					l = w.lock(c, "y")
+					synctest.Wait()
+				}
+				for _, p := range w.peers[:2] {
+					p.FailRequest(func(string, []string) error { return refused })
+				}
+				w.peers[2].slow(time.Minute, 0)
+				w.peers[3].slow(time.Minute, 0)
+				ctx, cancel := context.WithCancel(t.Context()) // a deadline would bound the requests, too
+				time.AfterFunc(100*time.Millisecond, cancel)
+				err := call(ctx, c, l)
+				assert.MustTrue(t, err != nil, "%s", name)
+				for _, part := range []string{"server-0: server: WRONG", "server-1: server: WRONG", "server-3"} {
+					assert.True(t, strings.Contains(err.Error(), part), "%s, first %v: %v", name, first, err)
+				}
+				assert.True(t, !strings.Contains(err.Error(), "server-4"), "%s: %v", name, err)
+				for _, p := range w.peers {
+					p.FailRequest(nil)
+					p.slow(0, 0)
+				}
+			})
+		}
+	}
+}

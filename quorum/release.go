@@ -66,7 +66,7 @@ func (s *Store) awaitReleased(
 		select {
 		case r = <-done:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, s.interrupted(ctx, failed, heard)
 		}
 		heard[r.i] = true
 		switch {
@@ -74,6 +74,7 @@ func (s *Store) awaitReleased(
 			released = append(released, r.i)
 		case errors.Is(r.err, errForgot):
 			no++
+			failed[r.i] = errForgot
 		default:
 			failed[r.i] = r.err
 		}

@@ -79,7 +79,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 				leases[l].note(r.i, list[l])
 			}
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return "", s.interrupted(ctx, failed, heard)
 		}
 	}
 	return s.renewAnswer(leases, failed, start, timeout)

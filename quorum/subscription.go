@@ -54,16 +54,16 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 			n.keepSubscribed(life, channel, to, timeout, func(err error) { first <- result{i, err} })
 		})
 	}
-	failed := make(map[int]error)
+	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
 	for range s.nodes {
 		select {
 		case r := <-first:
-			if r.err != nil {
+			if heard[r.i] = true; r.err != nil {
 				failed[r.i] = r.err
 			}
 		case <-ctx.Done():
 			stop()
-			return nil, ctx.Err()
+			return nil, s.interrupted(ctx, failed, heard)
 		}
 	}
 	if len(failed) > len(s.nodes)-s.majority {

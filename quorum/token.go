@@ -63,7 +63,7 @@ func (acq *acquisition) writeToken(ctx context.Context, r *round, timeout time.D
 		case <-r.done:
 			return "", errEnded
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return "", acq.interrupted(ctx, failed, raised)
 		}
 	}
 }

@@ -355,3 +355,30 @@ func (l *lockedSource) Uint64() uint64 {
 	defer l.mu.Unlock()
 	return l.src.Uint64()
 }
+
+// By force each server loses the record that it had, whether it can be read or not, and only once.
+func TestAnEvictionByForceRemovesTheRecordOfEachServer(t *testing.T) {
+	for damaged := range 6 {
+		identifiedBubble(t, func(t *testing.T, w *world) {
+			a, b := w.client(), w.client()
+			l := w.lock(a, "x")
+			for _, p := range w.peers[:damaged] {
+				p.PlantRecord("holdfast:{x}", map[string]string{"lock": "no record"})
+			}
+			n, err := b.Evict(t.Context(), "x", holdfast.Eviction{By: "ops", Reason: "broken", Force: true})
+			assert.True(t, n == 1 && err == nil, "%d damaged: %d, %v", damaged, n, err)
+			w.wantOn("x", "00000")
+			for i, p := range w.peers {
+				// Each server draws its tokens from its clock, and a removal raises its fence.
+				removed := strings.Fields(p.Dump("holdfast:{x}")["evicted"])
+				assert.True(t, len(removed) == 3 && removed[2] == "broken", "server %d: %v", i, removed)
+			}
+			w.release(w.lock(b, "x"))
+			err = l.Release(t.Context())
+			// A majority that has lost its fences does not know which tokens it has granted.
+			assert.True(t, err != nil || damaged > 2, "%d damaged: the lease went on", damaged)
+			n, err = b.Evict(t.Context(), "nobody", holdfast.Eviction{By: "ops", Reason: "broken", Force: true})
+			assert.True(t, n == 0 && err == nil, "no record: %d, %v", n, err)
+		})
+	}
+}

@@ -180,7 +180,9 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 		case <-r.done:
 			return "gone", nil
 		case <-ctx.Done():
-			return "", ctx.Err()
+			acq.mu.Lock()
+			defer acq.mu.Unlock()
+			return "", acq.interrupted(ctx, r.failures(), heard)
 		}
 		if !heard[r.coordinator] && !acq.onlySilentLeft(heard) {
 			continue // the coordinator knows the waiters

@@ -355,3 +355,31 @@ func TestALateGrantIsNotKeptOnAMinority(t *testing.T) {
 		})
 	}
 }
+
+// A grant of the coordinator cannot be completed: a clock was set back, and too few of the others hold to tell
+// which. Once all servers have been read again it is known, and the waiter gets the lock at once.
+func TestAWaiterGoesOnOnceTheMarksAreCorrected(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		name := ""
+		for n, coordinator := 0, -1; coordinator != 0; n++ {
+			name = fmt.Sprint("lock ", n)
+			l, got := w.lock(a, name), w.waiters(name, 1)
+			coordinator = w.coordinatorOf(name)
+			w.release(l)
+			w.drain(got, 1)
+		}
+		// Somebody holds two servers for long.
+		for _, i := range []int{3, 4} {
+			w.lock(w.clientOf(w.peers[i].Store), name)
+		}
+		l := w.lock(a, name)
+		got := w.waiters(name, 1)
+		assert.Equal(t, w.coordinatorOf(name), 0, "coordinator")
+		w.peers[1].Advance(-time.Hour)
+		released := time.Now()
+		w.release(l)
+		w.drain(got, 1)
+		assert.Equal(t, time.Since(released), 0, "the waiter held the lock after")
+	})
+}

@@ -9,18 +9,19 @@
 -- ARGV   4 retention       ms for which the record outlives its last lease
 -- ARGV   5 channel_prefix  prefix of the push channels
 -- ARGV   6 request         optional: the ID of this eviction, which no other one has
--- ARGV   7 upto            optional: no hold with a higher token ends. It was granted after the operator decided
+-- ARGV   7 upto            optional: no hold with a higher token ends. It was granted after the operator decided.
+--                          With force: no record with a higher fence goes; 0: one whose fence cannot be read
 --
 -- ANSWER evicted <holds>  so many holds have ended, and the fence has risen above them; with force: 1
 -- ANSWER free             nobody held the lock; with force: there was no record
--- ANSWER changed <fence>  no hold has this token any more; nothing was done
+-- ANSWER changed <fence>  no hold has this token any more, or with force the fence is above upto; nothing was done
 -- ERROR  FORMAT           the record has a later format, or no version wrote it; not with force
 --
 -- HOLDS  I3 I7. The same step grants the next waiter. It reads all shared holders and all
 --        holders of permits, however many: they end at one moment. Each evicted holder is
 --        pushed: evicted <attempt>. The record names the first 256 of them.
--- REPEATS yes: the record remembers the last request; only and upto spare every hold that was granted later.
---        With force the memory alone spares them: a copy does harm only after another eviction.
+-- REPEATS yes: the record remembers the last request; only and upto spare every hold that was granted later. With
+--        force upto spares every later record, as each one has a higher fence.
 -- WHY    The fence rises before the next grant. So a resource that checks tokens can
 --        reject the evicted holder at once.
 
@@ -42,6 +43,7 @@ if only == 'force' then
   local micros, word = clock[1] * 1000000 + clock[2], string.match(not other and last or '', '^%d+') or '0'
   -- Above most_token of record.lua, it is no fence.
   local fence = #word <= 16 and tonumber(word) < 8999999999999999 and tonumber(word) or 0
+  if upto and fence > upto then return 'changed ' .. string.format('%d', fence) end
   fence = math.max(micros, fence + 1)
   local life = string.format('%d', math.ceil((fence - micros) / 1000) + retention)
   local token = string.format('%d', fence)

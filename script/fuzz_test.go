@@ -41,8 +41,13 @@ var later = []struct {
 // fields reads a record.
 func fields(t *testing.T, conn *redistest.Conn, key string) map[string]string {
 	t.Helper()
+	return pairs(conn.Do(t, "HGETALL", key))
+}
+
+// pairs are the fields in an answer to HGETALL.
+func pairs(answer any) map[string]string {
 	record := map[string]string{}
-	list := conn.Do(t, "HGETALL", key).([]any)
+	list := answer.([]any)
 	for i := 0; i < len(list); i += 2 {
 		record[list[i].(string)] = list[i+1].(string)
 	}

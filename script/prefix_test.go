@@ -26,6 +26,7 @@ type trial struct {
 	clock           []any
 	before          []snapshot
 	jump, marks     int
+	names           map[*script.Script]any // of the scripts that are loaded
 }
 
 // snapshot is a record as DUMP writes it.
@@ -93,40 +94,59 @@ return {answer, writes, expiries}
 `
 
 func newTrial(t *testing.T, server *redistest.Server) *trial {
-	tr := &trial{Conn: server.Dial(t), t: t, ear: server.Dial(t)}
+	tr := &trial{Conn: server.Dial(t), t: t, ear: server.Dial(t), names: make(map[*script.Script]any)}
 	tr.ear.Do(t, "PSUBSCRIBE", "trial:*")
 	return tr
 }
+
+// What a trial does with the whole database takes one request: there are thousands of tries.
+const (
+	saveAll = `local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+	all[#all + 1] = {key, redis.call('DUMP', key), redis.call('PTTL', key)}
+end
+return all`
+	// FLUSHDB would cost most of a try: it gives the memory back to the system.
+	restoreAll = `for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('DEL', key) end
+for i, key in ipairs(KEYS) do redis.call('RESTORE', key, ARGV[2 * i - 1], ARGV[2 * i]) end`
+	readAll = `local all = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+	if redis.call('TYPE', key).ok == 'hash' then all[#all + 1] = {key, redis.call('HGETALL', key)} end
+end
+return all`
+)
 
 // begin saves the records before the step.
 func (tr *trial) begin(action *script.Script, keys, args []string) {
 	tr.action, tr.keys, tr.args = action, keys, args
 	tr.clock = tr.Do(tr.t, "TIME").([]any)
 	tr.before = nil
-	for _, key := range tr.Do(tr.t, "KEYS", "*").([]any) {
-		s := snapshot{key.(string), tr.Do(tr.t, "DUMP", key), tr.Do(tr.t, "PTTL", key).(int64)}
-		tr.before = append(tr.before, s)
+	for _, saved := range tr.Do(tr.t, "EVAL", saveAll, 0).([]any) {
+		saved := saved.([]any)
+		tr.before = append(tr.before, snapshot{saved[0].(string), saved[1], saved[2].(int64)})
 	}
 }
 
 // back restores the records.
 func (tr *trial) back() {
-	tr.Do(tr.t, "FLUSHDB") // FLUSHALL would save the empty database, on a server that saves
+	words := []any{"EVAL", restoreAll, len(tr.before)}
 	for _, s := range tr.before {
-		tr.Do(tr.t, "RESTORE", s.key, max(s.ttl, 0), s.dump)
+		words = append(words, s.key)
 	}
+	for _, s := range tr.before {
+		words = append(words, max(s.ttl, 0), s.dump)
+	}
+	assert.MustEqual(tr.t, tr.Do(tr.t, words...), nil, "the answer of the script that restores")
 }
 
 // records are all records, without empty fields.
 func (tr *trial) records() map[string]map[string]string {
 	all := map[string]map[string]string{}
-	for _, key := range tr.Do(tr.t, "KEYS", "*").([]any) {
-		if tr.Do(tr.t, "TYPE", key) != "hash" {
-			continue
-		}
-		r := fields(tr.t, tr.Conn, key.(string))
+	for _, record := range tr.Do(tr.t, "EVAL", readAll, 0).([]any) {
+		record := record.([]any)
+		r := pairs(record[1])
 		maps.DeleteFunc(r, func(_, value string) bool { return value == "" })
-		all[key.(string)] = r
+		all[record[0].(string)] = r
 	}
 	return all
 }
@@ -135,8 +155,7 @@ func (tr *trial) records() map[string]map[string]string {
 // all pass.
 func (tr *trial) run(conn *redistest.Conn, left int) (r result) {
 	tr.t.Helper()
-	text := tr.action.Declaration() + strings.Replace(wrapped, "BODY\n", tr.action.Body(), 1)
-	words := []any{"EVAL", text, len(tr.keys)}
+	words := []any{"EVALSHA", tr.loaded(), len(tr.keys)}
 	for _, word := range slices.Concat(tr.keys, tr.args) {
 		words = append(words, word)
 	}
@@ -151,6 +170,17 @@ func (tr *trial) run(conn *redistest.Conn, left int) (r result) {
 	}
 	r.heard = tr.pushes()
 	return r
+}
+
+// loaded is the name of the wrapped script at the server.
+func (tr *trial) loaded() any {
+	name := tr.names[tr.action]
+	if name == nil {
+		text := tr.action.Declaration() + strings.Replace(wrapped, "BODY\n", tr.action.Body(), 1)
+		name = tr.Do(tr.t, "SCRIPT", "LOAD", text)
+		tr.names[tr.action] = name
+	}
+	return name
 }
 
 // pushes are the messages since the last call.

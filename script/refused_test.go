@@ -165,7 +165,7 @@ func TestAHashThatIsNoLockIsLeftAsItIs(t *testing.T) {
 				return // it removes whatever there is
 			}
 		}
-		tr.Do(tr.t, "FLUSHDB")
+		tr.Do(tr.t, "FLUSHDB", "ASYNC")
 		clear(whole)
 		for _, key := range tr.keys {
 			tr.Do(tr.t, "HSET", key, "a", "1")

@@ -15,6 +15,7 @@ beside() { # WHAT
 	browser)
 		mkdir -p bin
 		"$go" build -C cmd/holdfast -o ../../bin/holdfast .
+		"$go" build -C tests -o ../bin/crowd ./observe/crowd
 		sh scripts/test-page.sh
 		;;
 	packages) sh scripts/test-dist.sh ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the page of holdfast serve in a real browser. Installs Debian's chromium
-# and nodejs if they are missing, and playwright-core in the version that
-# package-lock.json names. Nothing is skipped: what is missing makes it fail.
+# and nodejs if they are missing, and playwright-core and axe-core in the versions
+# that package-lock.json names. Nothing is skipped: what is missing makes it fail.
 #
 # HOLDFAST_INSTALL=no   never install a package of the system, only say what is missing.
 # CHROMIUM=PATH         another browser of the family
@@ -31,9 +31,9 @@ fi
 
 cd "$(dirname "$0")/../observe/page/browser"
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1
-want=$(sed -n 's/.*"playwright-core": "\(.*\)".*/\1/p' package.json)
-installed=$(sed -n 's/^ *"version": "\(.*\)".*/\1/p' node_modules/playwright-core/package.json 2>/dev/null || true)
-if [ "$want" != "$installed" ]; then
+if ! cmp -s package-lock.json node_modules/installed; then
 	npm ci --omit=optional --no-audit --no-fund --ignore-scripts >&2
+	cp package-lock.json node_modules/installed
 fi
-exec node --test --test-concurrency=1 --test-reporter=spec "${1:-page.test.mjs}"
+# shellcheck disable=SC2086 # a list of files
+exec node --test --test-concurrency=1 --test-reporter=spec ${*:-page.test.mjs states.test.mjs}

@@ -85,12 +85,12 @@ func TestGatherKeeps(t *testing.T) {
 	results, kept := filepath.Join(dir, "r.txt"), filepath.Join(dir, "figures.json")
 	line := "load: 1\nBenchmarkVersus/pair/etcd-2 1 0.5 x-p50\n"
 	assert.Must(t, os.WriteFile(results, []byte(line), 0o600))
-	first, err := gather(kept, []string{results}, false)
+	first, err := gather(kept, []string{results})
 	assert.Must(t, err)
-	again, err := gather(kept, nil, false)
+	again, err := gather(kept, nil)
 	assert.True(t, err == nil && len(again.Samples) == 1 && len(first.Samples) == 1,
 		"want one sample both times, got %v, %v, %v", first, again, err)
-	assert.True(t, assert.Err(gather(kept, []string{filepath.Join(dir, "none")}, false)) != nil,
+	assert.True(t, assert.Err(gather(kept, []string{filepath.Join(dir, "none")})) != nil,
 		"a file that is not there was read")
 }
 
@@ -103,7 +103,7 @@ func TestGatherAdds(t *testing.T) {
 		"load: 2\nBenchmarkCurves/locks/10-2 1 7 new-µs\n",
 	} {
 		assert.Must(t, os.WriteFile(results, []byte(text), 0o600))
-		_, err := gather(kept, []string{results}, true)
+		_, err := gather(kept, []string{results})
 		assert.Must(t, err)
 	}
 	f, err := figures.Load(kept)

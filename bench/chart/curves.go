@@ -252,11 +252,12 @@ func short(n float64) string {
 	return fmt.Sprintf("%g", n)
 }
 
-// bends is a table of the lines that bend: the cost at both ends, and how it grows. Below it are the level
-// ones, with their cost at the largest size.
+// bends is a table of the lines that bend: the cost at both ends, and how it grows. Below it is a list of the level
+// ones, with their cost at the largest size: an item for what grows.
 func bends(f *figures.Figures) string {
 	var b strings.Builder
-	var level []string
+	var grown []string // in the order of the panels
+	level := make(map[string][]string)
 	b.WriteString("| over | operation | from … to | cost | × for ten times the size | commands of the script |\n")
 	b.WriteString("|---|---|---|---|---|---|\n")
 	for _, p := range panels {
@@ -269,7 +270,10 @@ func bends(f *figures.Figures) string {
 			first, last := list[0], list[len(list)-1]
 			grows := perDecade(list)
 			if math.Abs(grows-1) <= 0.1 {
-				level = append(level, fmt.Sprintf("%s, %s: %s %s", l.curve, l.label, number(last.value), unit))
+				if level[l.curve] == nil {
+					grown = append(grown, l.curve)
+				}
+				level[l.curve] = append(level[l.curve], fmt.Sprintf("%s %s %s", l.label, number(last.value), unit))
 				continue
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s … %s | %s … %s %s | %.2f | %s |\n", l.curve, l.label,
@@ -277,7 +281,10 @@ func bends(f *figures.Figures) string {
 				grows, callsOf(f, l))
 		}
 	}
-	b.WriteString("\nLevel, within a tenth for ten times the size: " + strings.Join(level, "; ") + ".\n")
+	b.WriteString("\nLevel, within a tenth for ten times the size:\n\n")
+	for _, curve := range grown {
+		b.WriteString("- " + curve + ": " + strings.Join(level[curve], "; ") + "\n")
+	}
 	return b.String()
 }
 

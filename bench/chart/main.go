@@ -49,17 +49,15 @@ func main() {
 // book is figures with all that is drawn from them.
 type book struct {
 	figures string
-	// adds: a run replaces what it has measured, and keeps the rest.
-	adds bool
 	// plots returns the SVGs by name.
 	plots func(f *figures.Figures) (map[string]string, error)
 }
 
 func pick(curves bool) book {
 	if curves {
-		return book{"curves.json", true, drawSheets}
+		return book{"curves.json", drawSheets}
 	}
-	return book{"figures.json", false, drawPlots}
+	return book{"figures.json", drawPlots}
 }
 
 func drawPlots(f *figures.Figures) (map[string]string, error) {
@@ -90,7 +88,7 @@ func draw(b book, into, page string, files []string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil { //nolint:gosec // committed, for everybody to read
 		return err
 	}
-	f, err := gather(filepath.Join(into, b.figures), files, b.adds)
+	f, err := gather(filepath.Join(into, b.figures), files)
 	if err != nil {
 		return err
 	}
@@ -115,9 +113,9 @@ func draw(b book, into, page string, files []string) error {
 	return os.WriteFile(page, []byte(filled), 0o644) //nolint:gosec // committed, for everybody to read
 }
 
-// gather reads files and saves their figures. Without files it loads the saved figures. If adds
-// is set, saved figures of what the files do not have are kept.
-func gather(kept string, files []string, adds bool) (*figures.Figures, error) {
+// gather reads files and saves their figures, with the saved figures of what the files do not have. So a run of a
+// part replaces that part. Without files it loads the saved figures.
+func gather(kept string, files []string) (*figures.Figures, error) {
 	if len(files) == 0 {
 		return figures.Load(kept)
 	}
@@ -127,14 +125,12 @@ func gather(kept string, files []string, adds bool) (*figures.Figures, error) {
 			return nil, err
 		}
 	}
-	if adds {
-		old, err := figures.Load(kept)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if err == nil {
-			f.Keep(old)
-		}
+	old, err := figures.Load(kept)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil {
+		f.Keep(old)
 	}
 	return f, f.Save(kept)
 }

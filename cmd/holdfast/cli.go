@@ -63,6 +63,7 @@ checks the server.`,
   holdfast run --skip-if-held nightly -- ./report.sh
                                                 for cron: no message, exit 0
   holdfast status nightly                       show the holder and the waiters
+  holdfast wait nightly                         until it is free
   holdfast list                                 show all locks that are held
   holdfast top                                  watch them on the whole screen
   holdfast doctor                               check the server
@@ -117,6 +118,7 @@ func table(a *target.App) []command {
 		{help.Hold, hold.NewAcquire(a), look.Complete(a, 0, look.IsLock)},
 		{help.Hold, hold.NewExtend(a), nil},
 		{help.Hold, hold.NewRelease(a), nil},
+		{help.Look, hold.NewWait(a), look.Complete(a, 0, look.IsLock)},
 		{help.Look, look.NewStatus(a), look.Complete(a, 0, look.IsAny)},
 		{help.Look, look.NewList(a), look.Complete(a, 0, look.IsAny)},
 		{help.Look, look.NewInspect(a), look.Complete(a, 0, look.IsAny)},

@@ -12,7 +12,8 @@ A URL is one of:
   rediss://…                                the same with TLS; also before + below
   unix://PATH                               a server's socket
   redis+sentinel://HOST[:PORT],…/NAME[/DB]  the primary that Sentinels know by this name
-  redis+cluster://HOST[:PORT],…             a Cluster, by several of its nodes
+  redis+cluster://HOST[:PORT],…[/DB]        a Cluster, by several of its nodes; /DB on
+                                            Valkey 9 only
 Three or five independent servers are a quorum (Redlock): write --redis for each, or put
 all URLs into the variable, with spaces between them. Every process names the same
 servers in the same order.
@@ -47,6 +48,9 @@ A command under holdfast run finds these variables:
   HOLDFAST_REDIS             the server's URL without its password, for a holdfast that
                              the command starts
   HOLDFAST_PREFIX            the prefix of the keys, if --prefix has set another one
+  HOLDFAST_PASSWORD_FILE     and the variables of the other flags of the connection, if this
+                             run has them: --cacert, --cert, --key and so on. A file is
+                             named by its whole path
 holdfast acquire prints HOLDFAST_LOCK_NAME, HOLDFAST_LOCK_ID and HOLDFAST_LOCK_TOKEN (with
 --owner, HOLDFAST_LOCK_OWNER, too) for holdfast extend and holdfast release. A command
 under holdfast run has no HOLDFAST_LOCK_ID: its lock belongs to holdfast run.

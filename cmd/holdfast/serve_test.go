@@ -203,11 +203,20 @@ func TestServeGoesOnWhenTheServerIsBack(t *testing.T) {
 			assert.MustTrue(t, time.Since(began) <= redistest.Patience, "up is not %t", want)
 		}
 	}
+	health := func(code int) { // as a probe asks: without a token
+		answer, err := http.Get(s.url + "healthz")
+		assert.Must(t, err)
+		assert.NoError(t, answer.Body.Close())
+		assert.Equal(t, answer.StatusCode, code, "/healthz")
+	}
 	until(true)
+	health(http.StatusOK)
 	s.server.Kill()
 	until(false)
+	health(http.StatusServiceUnavailable)
 	s.server.Restart()
 	until(true)
+	health(http.StatusOK)
 	s.end() // with the streams and the reads that there are
 }
 

@@ -41,7 +41,7 @@ func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Args[0] = "holdfast" // TestMain runs the tool under this name
 	cmd.Env = append(os.Environ(), env...)
-	const columns, rows = 120, 24
+	const columns, rows = 160, 24
 	file, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: columns, Rows: rows})
 	assert.Must(t, err)
 	x := &terminal{t: t, cmd: cmd, keys: file, shown: vt10x.New(vt10x.WithSize(columns, rows)),
@@ -148,7 +148,7 @@ func TestTopShowsTheLocksOfAServer(t *testing.T) {
 	// A smaller screen still has its last line.
 	x.size(60, 10)
 	x.await(`(?m)^q quit  ↑↓ select .*… *$`)
-	x.size(120, 24)
+	x.size(160, 24)
 	x.await(`p pause`)
 
 	// The server goes away: the last state stays, and the screen says so.
@@ -189,7 +189,7 @@ func TestTopNeedsMoreThanADumbTerminal(t *testing.T) {
 	}
 }
 
-// On a terminal of 120 columns, a flag's text is not broken as it is on one of 80.
+// On a terminal of 160 columns, a flag's text is not broken as it is on one of 80.
 func TestTheHelpIsAsWideAsTheTerminal(t *testing.T) {
 	x := onTerminal(t, []string{"TERM=xterm"}, "extend", "-h")
 	x.await(`--owner NAME +the owner name, if acquire had one \(default: HOLDFAST_LOCK_OWNER\)`)

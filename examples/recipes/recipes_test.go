@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -9,12 +10,18 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	_ "github.com/ncruces/go-sqlite3/driver" // the driver sqlite3
+	_ "github.com/ncruces/go-sqlite3/embed"  // SQLite itself
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/examples/recipes"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fence/sqlfence"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
@@ -27,26 +34,19 @@ func newClient(t *testing.T, st *memstore.Store) *holdfast.Client {
 	return client
 }
 
-// TestTheReportIsSkipped is the test of a program's own code, as docs/go.md shows it.
+// A program's own test, as docs/go.md shows it.
 func TestTheReportIsSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // an hour of waiting takes no time
+	synctest.Test(t, func(t *testing.T) { // waiting takes no time
 		st := memstore.New() // the clients of one store are like processes at one server
-		ours, theirs := newClient(t, st), newClient(t, st)
-		lease, err := theirs.Mutex("report").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ran := false
-		report := func(context.Context) error { ran = true; return nil }
-		if err := recipes.Skip(t.Context(), ours, report); err != nil || ran {
-			t.Errorf("another process has the lock: ran is %v, the error %v", ran, err)
-		}
-		st.Advance(time.Hour) // their process is paused for longer than its lease
-		if err := recipes.Skip(t.Context(), ours, report); err != nil || !ran {
-			t.Errorf("their lease is over: ran is %v, the error %v", ran, err)
-		}
-		if err := lease.Release(t.Context()); !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Errorf("their release returned %v", err)
+		ours, theirs, runs := newClient(t, st), newClient(t, st), 0
+		report := func(context.Context) error { runs++; return nil }
+		_, locked := theirs.Mutex("report").Lock(t.Context())
+		skipped := recipes.Skip(t.Context(), ours, report)
+		beside := runs
+		st.Advance(time.Hour) // as if their process were paused for longer than its lease
+		ran := recipes.Skip(t.Context(), ours, report)
+		if err := errors.Join(locked, skipped, ran); err != nil || beside != 0 || runs != 1 {
+			t.Errorf("%d runs beside theirs, %d in all: %v", beside, runs, err)
 		}
 	})
 }
@@ -68,9 +68,6 @@ func TestTheRecipesRun(t *testing.T) {
 			return recipes.Lead(ctx, c, "10.0.0.7:80", f)
 		}},
 		"Nightly": {"backup", recipes.Nightly},
-		"Call":    {"api", recipes.Call},
-		"Read":    {"catalog", recipes.Read},
-		"Write":   {"catalog", recipes.Write},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,15 +84,52 @@ func TestTheRecipesRun(t *testing.T) {
 	}
 }
 
+func TestAProgramThatIsToldToEndReleasesItsLocks(t *testing.T) {
+	st := memstore.New()
+	client, next := newClient(t, st), newClient(t, st)
+	self, err := os.FindProcess(os.Getpid())
+	assert.Must(t, err)
+	err = recipes.Run(t.Context(), client, func(ctx context.Context) error {
+		_, err := client.Mutex("scheduler").Lock(ctx) // Close releases it
+		assert.Must(t, err)
+		assert.NoError(t, self.Signal(syscall.SIGTERM))
+		<-ctx.Done()
+		return nil
+	})
+	assert.NoError(t, err)
+	_, err = next.Mutex("scheduler").TryLock(t.Context())
+	assert.NoError(t, err)
+}
+
+func TestALatePaymentIsRefused(t *testing.T) {
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(t.TempDir(), "invoices"))
+	assert.Must(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	guard := sqlfence.Guard{Dialect: sqlfence.SQLite}
+	_, err = db.ExecContext(t.Context(), guard.Migration()+
+		`; CREATE TABLE invoice (name TEXT, paid BOOL); INSERT INTO invoice VALUES ('invoice/42', false)`)
+	assert.Must(t, err)
+	client := newClient(t, memstore.New())
+	assert.NoError(t, recipes.Pay(t.Context(), client, db, guard, "invoice/42"))
+	var paid bool
+	assert.Must(t, db.QueryRowContext(t.Context(), `SELECT paid FROM invoice`).Scan(&paid))
+	assert.True(t, paid, "the invoice is not paid")
+	tx, err := db.BeginTx(t.Context(), nil)
+	assert.Must(t, err)
+	assert.Must(t, guard.Check(t.Context(), tx, "invoice/42", 1<<62)) // a later holder
+	assert.Must(t, tx.Commit())
+	assert.Is(t, recipes.Pay(t.Context(), client, db, guard, "invoice/42"), fence.ErrStale)
+}
+
 func TestTheHandlerAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
 		ours, theirs := newClient(t, st), newClient(t, st)
 		paid := errors.New("not called")
 		mux := http.NewServeMux()
-		mux.Handle("POST /invoices/{id}", recipes.Handler(ours, func(_ context.Context, id string, token uint64) error {
-			if id != "42" || token == 0 {
-				t.Errorf("invoice %s is paid under token %d", id, token)
+		mux.Handle("POST /invoices/{id}", recipes.Handler(ours, func(ctx context.Context, id string) error {
+			if _, ok := holdfast.LeaseOf(ctx, "invoice/42"); id != "42" || !ok {
+				t.Errorf("invoice %s is paid without its lock", id)
 			}
 			return paid
 		}))
@@ -106,7 +140,7 @@ func TestTheHandlerAnswers(t *testing.T) {
 		}
 		assert.Equal(t, post(), http.StatusServiceUnavailable, "after an error of the work")
 		paid = nil
-		assert.Equal(t, post(), http.StatusNoContent, "after the payment")
+		assert.Equal(t, post(), http.StatusOK, "after the payment")
 		lease, err := theirs.Mutex("invoice/42").Lock(t.Context())
 		assert.Must(t, err)
 		assert.Equal(t, post(), http.StatusConflict, "while another client holds the lock")
@@ -144,8 +178,9 @@ func TestThePageShowsTheRecipes(t *testing.T) {
 		code.Write(text)
 	}
 	blocks := block.FindAllStringSubmatch(string(page), -1)
-	assert.True(t, len(blocks) >= 10, "the page has %d recipes", len(blocks))
+	assert.Equal(t, len(blocks), 10, "recipes on the page")
 	for _, m := range blocks {
+		assert.True(t, strings.Count(m[1], "\n") < 15, "a recipe has more than 15 lines:\n%s", m[1])
 		for part := range strings.SplitSeq(m[1], "\n\n") {
 			assert.True(t, strings.Contains(code.String(), part+"\n"), "no test runs this code of the page:\n%s", part)
 		}

@@ -18,6 +18,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -209,11 +210,12 @@ func (g Guard) keys(resource string, token uint64, commands []Command) ([]string
 			return nil, fmt.Errorf("%w: %s has %d words, and a Command may have %d: split it into several",
 				fence.ErrInvalid, c.Name, words, mostWords)
 		}
+		// An argument may be a key, too, as the second one of RENAME.
+		if slices.Contains(c.Keys, own) || slices.Contains(c.Args, own) {
+			return nil, fmt.Errorf("%w: %s has the guard's own key %q: use Reset to forget its token",
+				fence.ErrInvalid, c.Name, own)
+		}
 		for _, key := range c.Keys {
-			if key == own {
-				return nil, fmt.Errorf("%w: %s has the guard's own key %q: use Reset to forget its token",
-					fence.ErrInvalid, c.Name, own)
-			}
 			if g.Store.Group(key) != group {
 				return nil, fmt.Errorf("%w: %q is in another slot of the Cluster than the guard's key %q: "+
 					"give both the same hash tag, such as {%s}", fence.ErrInvalid, key, own, tag(resource))

@@ -33,14 +33,33 @@ func (s *Span) Set(text string) error {
 			return fmt.Errorf("%q is too long", text)
 		}
 		d = time.Duration(seconds * float64(time.Second))
-	} else if d, err = time.ParseDuration(text); err != nil {
-		return fmt.Errorf("%q is not a duration: write seconds, as in 2.5, or 500ms, 10s, 5m, 1h30m", text)
+	} else if d, err = withDays(text); err != nil {
+		return err
 	}
 	if d < 0 {
 		return fmt.Errorf("%q is negative: write 0 or more, as in 10s", text)
 	}
 	*s = Span(d)
 	return nil
+}
+
+// withDays reads a number with a unit. To those of Go it adds d, of 24 hours, in front: 1d12h.
+func withDays(text string) (d time.Duration, err error) {
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		days, rest = "0", text
+	}
+	n, bad := strconv.ParseFloat(days, 64)
+	if found && rest == "" {
+		rest = "0"
+	}
+	if d, err = time.ParseDuration(rest); err != nil || bad != nil {
+		return 0, fmt.Errorf("%q is not a duration: write seconds, as in 2.5, or 500ms, 10s, 5m, 1h30m, 1d", text)
+	}
+	if whole := n*float64(24*time.Hour) + float64(d); math.IsNaN(n) || math.Abs(whole) > math.MaxInt64/2 {
+		return 0, fmt.Errorf("%q is too long", text)
+	}
+	return time.Duration(n*float64(24*time.Hour)) + d, nil
 }
 
 // URLs is the value of --redis: one URL for each time that the flag was written. In the

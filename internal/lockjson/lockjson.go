@@ -26,6 +26,7 @@ type (
 		Used         int       `json:"used"`
 		Leader       *Leader   `json:"leader"`
 		Job          *Job      `json:"job"`
+		Deadlock     []Wait    `json:"deadlock,omitzero"` // nil: nobody has looked; empty: the lock is in none
 		Foreign      string    `json:"foreign,omitempty"` // of list --foreign only
 		Error        string    `json:"error,omitempty"`   // of list only: why the record cannot be read
 	}
@@ -73,6 +74,13 @@ type (
 	Leader struct {
 		Value string `json:"value"`
 		Term  string `json:"term"`
+	}
+	// Wait is one of the waits of a deadlock.
+	Wait struct {
+		Client string `json:"client"`
+		Holds  string `json:"holds"` // a lock that the same code holds; empty: it is only in front of another waiter
+		Name   string `json:"waits_for"`
+		Breaks bool   `json:"breaks"` // it has the option BreakDeadlock
 	}
 	// Job is the periodic job of this name.
 	Job struct {
@@ -149,6 +157,15 @@ func OfLeader(l *holdfast.Leader) *Leader {
 		return nil
 	}
 	return &Leader{l.Value, strconv.FormatUint(l.Token, 10)}
+}
+
+// OfDeadlock converts the waits of a deadlock: never null.
+func OfDeadlock(waits []holdfast.WaitInfo) []Wait {
+	list := []Wait{}
+	for _, w := range waits {
+		list = append(list, Wait{OfClient(w.Client, w.ClientID).Who(), w.Holds, w.Name, w.Breaks})
+	}
+	return list
 }
 
 // OfJob converts a job; nil if the server does not know one of this name.

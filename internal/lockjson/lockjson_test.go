@@ -106,7 +106,15 @@ const golden = `{
   },
   "runs": 1,
   "tries": 3
- }
+ },
+ "deadlock": [
+  {
+   "client": "client c2",
+   "holds": "other",
+   "waits_for": "pool",
+   "breaks": true
+  }
+ ]
 }`
 
 func TestTheStateIsTheContract(t *testing.T) {
@@ -132,6 +140,7 @@ func TestTheStateIsTheContract(t *testing.T) {
 		Next:     at, Due: 30 * time.Second, HolderID: "c1/3", Runs: 1, Tries: 3,
 		Run: &holdfast.Holder{Mode: "exclusive", HolderID: "c1/3", ClientID: "c1", Token: 8, Since: at},
 	})
+	state.Deadlock = OfDeadlock([]holdfast.WaitInfo{{ClientID: "c2", Holds: "other", Name: "pool", Breaks: true}})
 	got, err := json.MarshalIndent(state, "", " ")
 	assert.Must(t, err)
 	assert.Equal(t, string(got), golden, "the state")

@@ -282,28 +282,55 @@ func (s *Survey) setStanding(i int, today, born, longest time.Duration) {
 // compared.
 func Founders(n int) int { return (n+Of(n)-1)/2 + 1 }
 
-// beginQuorum makes a new quorum of the servers that have answered. Unless there certainly was
-// none before, all of them wait until the leases of the older one are over.
-func (s *Survey) beginQuorum(now time.Duration, readings []Reading, quorum Mark, longest time.Duration, atOnce bool) {
+// foundersMargin is how much longer than the longest lease the servers of a new quorum have
+// remembered, by their marks. It is longer than any error of the readings.
+const foundersMargin = time.Hour
+
+// foundersName is the name of a quorum that these servers begin, as they run now.
+func foundersName(epoch uint64, readings []Reading) string {
 	h := fnv.New64a()
 	for i, r := range readings {
 		if r.OK {
-			_, _ = fmt.Fprintf(h, "%d %d %s\n", quorum.Epoch, i, r.RunID) // never fails
+			_, _ = fmt.Fprintf(h, "%d %d %s\n", epoch, i, r.RunID) // never fails
 		}
 	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// IsBeginning reports whether a client began the quorum less than limit ago, with exactly the
+// servers that have answered now. That client may be about to mark those that have no mark yet.
+// The name of the quorum says in which run it found each server. So if one of them has restarted
+// since, the answer is no.
+func IsBeginning(now time.Duration, readings []Reading, longest, limit time.Duration) bool {
+	quorum := Newest(readings)
+	if quorum.Epoch == 0 || quorum.Name != foundersName(quorum.Epoch, readings) {
+		return false
+	}
+	return slices.ContainsFunc(readings, func(r Reading) bool {
+		ahead, _ := r.estimate()
+		began := r.Mark.Born + longest + foundersMargin
+		return r.OK && r.Mark.sameQuorum(quorum) && apart(now+ahead-r.Mark.Shift, began) < limit
+	})
+}
+
+// beginQuorum makes a new quorum of the servers that have answered. Unless there certainly was
+// none before, all of them wait until the leases of the older one are over.
+func (s *Survey) beginQuorum(now time.Duration, readings []Reading, quorum Mark, longest time.Duration, atOnce bool) {
 	first := slices.IndexFunc(readings, func(r Reading) bool { return r.OK })
-	zero, _ := readings[first].estimate() // its clock is the quorum's
-	quorum.Name = strconv.FormatUint(h.Sum64(), 36)
+	zero, wrong := readings[first].estimate() // its clock is the quorum's
+	quorum.Name = foundersName(quorum.Epoch, readings)
 	today := (now + zero).Truncate(time.Millisecond)
 	quorum.Born = today
 	if atOnce {
-		quorum.Born -= longest + time.Hour // earlier than any error of the readings
+		quorum.Born -= longest + foundersMargin
 	}
 	for i, r := range readings {
 		if !r.OK {
 			continue
 		}
+		// Other servers may get their marks from another client, which has read this clock as badly.
 		s.Next[i] = r.withComparison(quorum, zero, today)
+		s.Next[i].Error += wrong
 		s.setStanding(i, today, quorum.Born, longest)
 	}
 }

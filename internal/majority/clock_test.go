@@ -139,6 +139,37 @@ func TestAServerWithoutMemoryDoesNotCountHoweverYoungTheOthersAre(t *testing.T) 
 	want(t, "at the end", s.look(), Counts, Counts, Counts, Counts, Counts)
 }
 
+// A server without a mark may be one that the client which has just begun the quorum is about to mark.
+func TestWhichServersMayBeMarkedByWhoBeginsTheQuorum(t *testing.T) {
+	const limit = time.Second
+	begun := func() *servers {
+		s := founders(5, 5)
+		s.look()
+		for i := range 3 {
+			s.list[i].Mark = Mark{}
+		}
+		return s
+	}
+	beginning := func(s *servers) bool { return IsBeginning(s.now, s.list, longest, limit) }
+	assert.True(t, !beginning(founders(5, 5)), "nobody has begun it")
+	s := begun()
+	assert.True(t, beginning(s), "it has just begun")
+	s.pass(limit - time.Millisecond)
+	assert.True(t, beginning(s), "it began a little less than the limit ago")
+	s.pass(time.Millisecond)
+	assert.True(t, !beginning(s), "it began as long ago as the limit")
+	s = begun()
+	s.list[0].RunID = "another"
+	assert.True(t, !beginning(s), "a server has restarted since")
+	s = begun()
+	s.list[0] = Reading{}
+	assert.True(t, !beginning(s), "it began with another server, too")
+	s = founders(5, 3) // which waits first: nobody loses by joining
+	s.look()
+	s.list[0].Mark = Mark{}
+	assert.True(t, !beginning(s), "its servers do not count yet")
+}
+
 func TestAClockThatIsSteppedIsFoundOut(t *testing.T) {
 	for _, by := range []time.Duration{time.Second, time.Minute, time.Hour, 300 * 24 * time.Hour} {
 		for _, age := range []time.Duration{0, time.Second, fresh} {

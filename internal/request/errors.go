@@ -27,6 +27,10 @@ func Definite(err error) bool { return Refusal(err) != nil || errors.Is(err, sto
 // is. The refused request has not run. But if something on the way has copied it, the copy may run when
 // that state is over. What the script itself has refused, it refuses again.
 //
+// A permission is such a state: an operator grants it because of the refusal, and the copy arrives after
+// that. If the refusal answered the only copy, nothing runs late, but a refusal does not tell how many
+// copies there are. A wrong password is another matter: it refuses the login, and no request was sent.
+//
 // After such a refusal a call says that nothing is known, or it cancels, if a late copy would change what
 // the caller goes on to do.
 func MayRunLate(err error) bool {
@@ -35,7 +39,7 @@ func MayRunLate(err error) bool {
 		return false
 	}
 	switch refused.Code {
-	case "OOM", "NOAUTH":
+	case "OOM", "NOAUTH", "NOPERM":
 		return true
 	}
 	return refused.Transient()
@@ -104,12 +108,12 @@ func InTime(ctx context.Context, err error) error {
 	return &SilenceError{text: withoutEnd(err, "no answer in time"), err: err}
 }
 
-// Interrupted returns what err, the end of the caller's context, says of a request that may have run:
-// which server has not answered. It is empty if err does not say that.
+// Interrupted returns what err, the end of the caller's context, says of the servers: which one has not
+// answered. It is empty if err does not say that.
 func Interrupted(err error) string {
 	const silence = "no answer by then"
-	text := withoutEnd(err, silence)
-	if Definite(err) || !IsContextEnd(err) || text == silence {
+	text := strings.TrimPrefix(withoutEnd(err, silence), store.ErrNotSent.Error()+": ")
+	if Refusal(err) != nil || !IsContextEnd(err) || text == silence {
 		return ""
 	}
 	return text

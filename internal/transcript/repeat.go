@@ -102,6 +102,10 @@ func RunLate(t *testing.T, dir string, open func(t *testing.T) Driver) {
 					}
 				}
 			}
+			unknown := func(c call) bool { return !c.action.Repeats && harmful[c.action.Name] == 0 }
+			if !slices.ContainsFunc(d.calls, unknown) {
+				continue // harm is known of each of them
+			}
 			d = &late{Driver: open(t), keys: make(map[string]bool)}
 			newPlayer(d).play(t, s)
 			for _, c := range d.calls {

@@ -16,7 +16,7 @@ import (
 )
 
 // open are the paths that need no token: they tell nothing about locks.
-var open = map[string]bool{"/login": true, "/page.css": true, "/icon.svg": true}
+var open = map[string]bool{"/login": true, "/page.css": true, "/icon.svg": true, "/healthz": true}
 
 // setHeaders sets what every answer has. A page of another site can neither frame this one
 // nor read it, and this one runs nothing but its own files.
@@ -93,7 +93,7 @@ func (cfg *Config) roleOf(shown string) role {
 	return found
 }
 
-// check says what a request may do. It refuses a client that has shown too many wrong tokens.
+// check says what a request may do. The error of a wrong token is that of too many, if there were many before it.
 func (p *Page) check(r *http.Request) (access, error) {
 	switch {
 	case p.cfg.Authorize != nil:
@@ -122,19 +122,30 @@ func (p *Page) check(r *http.Request) (access, error) {
 	return best, nil
 }
 
-// judge is what a token that a client shows is worth. After some wrong ones, those of this client are not
-// looked at for a while: who guesses learns nothing. Sessions go on.
+// judge is what a token that a client shows is worth. After some wrong ones it looks at each token of this
+// client after a pause, also at the right one: otherwise the time of an answer would tell a guesser which one
+// is right. A right token is never refused, because one address may be that of all viewers, behind a proxy that
+// is not named. Sessions have no pause.
 func (p *Page) judge(r *http.Request, shown string) (role, error) {
-	from, now := p.cfg.clientOf(r), time.Now()
-	if p.wrong.full(from, now) {
-		return nobody, errTooManyTries
+	from := p.cfg.clientOf(r)
+	many := p.wrong.full(from, time.Now())
+	if many {
+		select {
+		case <-time.After(triesPause):
+		case <-r.Context().Done():
+			return nobody, errTooManyTries // the viewer has left
+		}
 	}
 	role := p.cfg.roleOf(shown)
-	if role == nobody {
-		p.wrong.count(from, now)
-		p.cfg.Logger.Warn("page: a viewer sent a wrong token", "from", from)
+	if role != nobody {
+		return role, nil
 	}
-	return role, nil
+	p.wrong.count(from, time.Now())
+	if many {
+		return nobody, errTooManyTries
+	}
+	p.cfg.Logger.Warn("page: a viewer sent a wrong token", "from", from)
+	return nobody, nil
 }
 
 const (
@@ -244,7 +255,8 @@ func (p *Page) logIn(w http.ResponseWriter, r *http.Request, shown string) {
 	switch {
 	case err != nil:
 		w.Header().Set("Retry-After", triesAgain)
-		p.writeLogin(w, http.StatusTooManyRequests, "Too many wrong tokens: wait a minute.")
+		p.writeLogin(w, http.StatusTooManyRequests,
+			"That is not the token, and there were many wrong ones: wait a minute.")
 		return
 	case role < reader:
 		p.writeLogin(w, http.StatusForbidden, "That is not the token.")

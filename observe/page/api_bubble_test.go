@@ -177,17 +177,15 @@ func TestTheMetricsTellOfTheServerAndNameNoLock(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, w *world) {
 		w.lock("secret-name")
 		assert.Must(t, assert.Err(w.client.Semaphore("pool", 5).Acquire(t.Context(), 2)))
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- assert.Err(w.newClient("waiter").Mutex("secret-name").Lock(ctx)) }()
 		w.pass(7 * time.Second)
-		scrape := func() string {
-			answer := httptest.NewRecorder()
-			w.page.ServeHTTP(answer, request(http.MethodGet, "/metrics", nil))
-			kind := answer.Header().Get("Content-Type")
-			assert.True(t, strings.HasPrefix(kind, "text/plain; version=0.0.4"), "the type is %s", kind)
-			return answer.Body.String()
-		}
-		text := scrape()
+		text := w.scrape()
 		for _, line := range []string{
-			"holdfast_server_up 1", `holdfast_server_locks_held{kind="exclusive"} 1`, "holdfast_server_waiters 0",
+			"holdfast_server_up 1", `holdfast_server_locks_held{kind="exclusive"} 1`, "holdfast_server_waiters 1",
+			"holdfast_server_longest_wait_seconds 7.", "holdfast_server_deadlocks 0",
+			"holdfast_server_evictions_total 0",
 			`holdfast_server_locks_held{kind="permits"} 1`, "holdfast_server_locks 2", "holdfast_serve_reads_total 1",
 			"holdfast_serve_read_errors_total 0", "# TYPE holdfast_serve_reads_total counter",
 			"holdfast_server_oldest_hold_seconds 7.",
@@ -195,11 +193,13 @@ func TestTheMetricsTellOfTheServerAndNameNoLock(t *testing.T) {
 			assert.True(t, strings.Contains("\n"+text, "\n"+line), "no line %q in\n%s", line, text)
 		}
 		assert.False(t, strings.Contains(text, "secret-name"), "a label has the name of a lock")
+		cancel()
+		<-gone
 		if w.pass(time.Minute); w.reads() != 1 {
 			t.Errorf("one look at the metrics made %d reads", w.reads())
 		}
 		w.store.FailRequest(func(string, []string) error { return context.DeadlineExceeded })
-		text = scrape()
+		text = w.scrape()
 		for _, line := range []string{"holdfast_server_up 0", "holdfast_serve_read_errors_total 1"} {
 			assert.True(t, strings.Contains("\n"+text, "\n"+line+"\n"), "no line %q in\n%s", line, text)
 		}

@@ -68,6 +68,7 @@ func (cfg *Config) clientOf(r *http.Request) string {
 const (
 	mostTries   = 10 // wrong tokens in triesTime
 	triesTime   = time.Minute
+	triesPause  = 3 * time.Second // then, before the page looks at a token
 	triesAgain  = "60"
 	mostClients = 4096 // that are remembered for their wrong tokens
 	mostStreams = 32   // of one client

@@ -8,51 +8,43 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
-// waitJSON is one of the waits of a deadlock, as holdfast inspect -o json names it.
-type waitJSON struct {
-	Client string `json:"client"`
-	Holds  string `json:"holds"` // a lock that the same code holds; empty: it is only in front of another waiter
-	Name   string `json:"waits_for"`
-	Breaks bool   `json:"breaks"`
-}
-
 // waitGraph is what a read told of waiters that hold locks themselves.
 type waitGraph struct {
-	held      map[string][]string   // by the attempt of a waiter: the locks that its code holds
-	deadlocks map[string][]waitJSON // by the name of a lock that is part of one
-	suspected []string              // the deadlocks of this read, each as its waits
+	held      map[string][]string        // by the attempt of a waiter: the locks that its code holds
+	deadlocks map[string][]lockjson.Wait // by the name of a lock that is part of one
+	number    int                        // of deadlocks
+	suspected []string                   // the deadlocks of this read, each as its waits
 }
 
 // newWaitGraph finds the deadlocks. One counts if the read before has found it, too: what a
-// client says may be late by a moment.
+// client says may be late by a moment. Every lock of a deadlock is held by code that waits for another
+// lock, so the others are not looked at.
 func newWaitGraph(states []reading, before waitGraph) waitGraph {
-	g := waitGraph{held: map[string][]string{}, deadlocks: map[string][]waitJSON{}}
+	g := waitGraph{held: map[string][]string{}, deadlocks: map[string][]lockjson.Wait{}}
+	var locks []holdfast.LockInfo
 	for _, s := range states {
+		waits := false
 		for _, h := range s.state.Holders {
 			for _, w := range h.WaitsFor {
-				g.held[w.HolderID] = append(g.held[w.HolderID], s.state.Name)
+				g.held[w.HolderID], waits = append(g.held[w.HolderID], s.state.Name), true
 			}
 		}
-	}
-	if len(g.held) == 0 {
-		return g // code that holds a lock waits for nothing
-	}
-	locks := make([]holdfast.LockInfo, len(states))
-	for i, s := range states {
-		locks[i] = s.state
+		if waits {
+			locks = append(locks, s.state)
+		}
 	}
 	for _, cycle := range holdfast.Deadlocks(locks) {
 		var ids []string
-		var waits []waitJSON
 		for _, w := range cycle {
 			ids = append(ids, w.Name+" "+w.HolderID)
-			waits = append(waits, waitJSON{lockjson.OfClient(w.Client, w.ClientID).Who(), w.Holds, w.Name, w.Breaks})
 		}
 		suspected := strings.Join(ids, "\n")
 		g.suspected = append(g.suspected, suspected)
 		if !slices.Contains(before.suspected, suspected) {
 			continue
 		}
+		g.number++
+		waits := lockjson.OfDeadlock(cycle)
 		for _, w := range waits {
 			g.deadlocks[w.Name] = waits
 			if w.Holds != "" {
@@ -65,7 +57,7 @@ func newWaitGraph(states []reading, before waitGraph) waitGraph {
 
 // mark writes what the graph says of a lock into it.
 func (g waitGraph) mark(l *lockJSON) {
-	if l.Deadlock = []waitJSON{}; l.Job == nil && g.deadlocks[l.Name] != nil {
+	if l.Deadlock = []lockjson.Wait{}; l.Job == nil && g.deadlocks[l.Name] != nil {
 		l.Deadlock = g.deadlocks[l.Name]
 	}
 	for i := range l.Waiters {

@@ -49,6 +49,10 @@ func TestADeadlockIsShown(t *testing.T) {
 				t.Errorf("the detail of %s: %+v", name, d)
 			}
 		}
+		var list listJSON
+		w.get("/api/locks", &list)
+		assert.Equal(t, list.Totals.Deadlocks, 1, "deadlocks")
+		assert.Contains(t, w.scrape(), "\nholdfast_server_deadlocks 1\n")
 		l := shown("lock:z")
 		assert.True(t, len(l.Deadlock) == 0, "another lock: %+v", l.Deadlock)
 		who := holdfast.Eviction{By: "a test", Reason: "deadlock"}
@@ -58,6 +62,9 @@ func TestADeadlockIsShown(t *testing.T) {
 		<-ended
 		l = shown("lock:y")
 		assert.True(t, len(l.Deadlock) == 0, "after the end: %+v", l.Deadlock)
+		text := w.scrape()
+		assert.Contains(t, text, "\nholdfast_server_deadlocks 0\n")
+		assert.Contains(t, text, "\nholdfast_server_evictions_total 1\n")
 		w.release(y)
 		s.leave()
 		<-s.done

@@ -264,7 +264,7 @@ func (h *history) cutoff(from time.Time) time.Time {
 // The timeline in the JSON of one lock.
 type (
 	timelineJSON struct {
-		From    string      `json:"from"`
+		From    string      `json:"from"` // ten minutes ago, or the first read
 		To      string      `json:"to"`
 		Holds   []holdJSON  `json:"holds"`   // by start
 		Waiting []countJSON `json:"waiting"` // how many wait, from a moment on
@@ -297,8 +297,12 @@ func stampOrEmpty(t time.Time) string {
 }
 
 func (h *history) json(id string, now time.Time) timelineJSON {
+	from := now.Add(-window)
+	if len(h.watched) > 0 && h.watched[0].from.After(from) {
+		from = h.watched[0].from
+	}
 	j := timelineJSON{
-		From: lockjson.Stamp(now.Add(-window)), To: lockjson.Stamp(now),
+		From: lockjson.Stamp(from), To: lockjson.Stamp(now),
 		Holds: []holdJSON{}, Waiting: []countJSON{}, Watched: []spanJSON{},
 	}
 	for _, s := range h.watched {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,8 +13,9 @@ import (
 type metrics struct {
 	held                  map[string]int // by kind
 	locks, waiting, queue int
-	oldest                time.Duration
-	lost                  uint64
+	oldest, longest       time.Duration // hold, and wait
+	lost, evicted         uint64
+	deadlocks             int
 	nodes, counting       int // servers of a quorum
 	reads                 readings
 	viewers               int
@@ -25,7 +27,7 @@ func (w *watcher) metrics() metrics {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := metrics{held: map[string]int{}, locks: len(w.locks), lost: w.lost, reads: w.reads, viewers: w.viewers}
-	m.nodes = len(w.nodes)
+	m.nodes, m.evicted, m.deadlocks = len(w.nodes), w.evicted, w.waits.number
 	for _, n := range w.nodes {
 		if n.Answers && n.Counts {
 			m.counting++
@@ -40,6 +42,12 @@ func (w *watcher) metrics() metrics {
 		m.queue = max(m.queue, e.lock.Waiting)
 		for _, h := range e.lock.Holders {
 			m.oldest = max(m.oldest, now.Sub(h.since))
+		}
+		if e.lock.Kind == "leader" {
+			continue // candidates wait for as long as the leader leads
+		}
+		for _, q := range e.lock.Waiters {
+			m.longest = max(m.longest, now.Sub(q.since))
 		}
 	}
 	return m
@@ -67,9 +75,13 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 	}
 	put("holdfast_server_waiters", "gauge", "Clients that wait for a lock.", m.waiting)
 	put("holdfast_server_longest_queue", "gauge", "Waiters of the lock with the most waiters.", m.queue)
+	put("holdfast_server_longest_wait_seconds", "gauge",
+		"How long the client has waited that has waited longest, without candidates of elections.", seconds(m.longest))
+	put("holdfast_server_deadlocks", "gauge", "Deadlocks: calls that wait for each other.", m.deadlocks)
 	put("holdfast_server_oldest_hold_seconds", "gauge", "Age of the oldest hold.", seconds(m.oldest))
 	put("holdfast_server_leases_lost_total", "counter",
 		"Leases that expired, were evicted, or lost their record, as far as the reads can tell.", m.lost)
+	put("holdfast_server_evictions_total", "counter", "Evictions, as far as the reads can tell.", m.evicted)
 	if m.nodes > 0 {
 		put("holdfast_server_nodes", "gauge", "Servers of the quorum.", m.nodes)
 		put("holdfast_server_nodes_counting", "gauge",
@@ -82,6 +94,24 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 	put("holdfast_serve_viewers", "gauge", "Viewers of the page.", m.viewers)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Write([]byte(b.String())) //nolint:errcheck // the viewer has left
+}
+
+// getHealth tells a probe whether the last read of the locks succeeded. It needs no token, and so it says no more.
+func (p *Page) getHealth(w http.ResponseWriter, r *http.Request) {
+	soon, cancel := context.WithTimeout(r.Context(), lateAfter)
+	defer cancel()
+	p.watcher.fresh(soon)
+	if !p.watcher.healthy() {
+		answerError(w, http.StatusServiceUnavailable, "the locks cannot be read", "holdfast doctor says why")
+		return
+	}
+	answer(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (w *watcher) healthy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.reads.count > 0 && w.reads.err == "" && !w.late()
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }

@@ -199,6 +199,7 @@ func (p *Page) routes() {
 	handle("GET", "/api/events", p.getEvents)
 	handle("POST", "/api/evict", p.evict)
 	handle("GET", "/metrics", p.getMetrics)
+	handle("GET", "/healthz", p.getHealth)
 	// The mux's own errors are no JSON.
 	for path, allowed := range methods {
 		p.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {

@@ -29,7 +29,7 @@ type (
 		Leader       *lockjson.Leader   `json:"leader"`
 		Job          *jobJSON           `json:"job"`
 		Lost         int                `json:"lost"` // leases lost in the last minutes, as the page saw it
-		Deadlock     []waitJSON         `json:"deadlock"`
+		Deadlock     []lockjson.Wait    `json:"deadlock"`
 
 		read time.Time
 	}

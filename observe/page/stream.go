@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -39,7 +40,10 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	if err := v.send("", 0, nil); err != nil {
 		return
 	}
-	p.watcher.fresh(r.Context())
+	// If the server does not answer, the viewer gets what is known: it is late, and says so.
+	soon, cancel := context.WithTimeout(r.Context(), lateAfter)
+	p.watcher.fresh(soon)
+	cancel()
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {

@@ -20,6 +20,9 @@ const maxLocks = 10_000
 // maxSilence bounds how long a read of all locks may bring none.
 const maxSilence = time.Minute
 
+// lateAfter is how much longer than the last one a read may take before the page says that it is late.
+const lateAfter = 5 * time.Second
+
 // keptChanges is how many changes wait for slow viewers. A viewer that is further behind gets
 // a new snapshot.
 const keptChanges = 32
@@ -48,6 +51,7 @@ type watcher struct {
 	news    chan struct{} // closed, and replaced, after each read
 	lost    uint64        // leases that were lost, ever
 	recent  int           // of these, in the window; also of locks whose record is gone
+	evicted uint64        // evictions, ever
 }
 
 // entry is a lock with its form in the stream.
@@ -60,6 +64,7 @@ type entry struct {
 type readings struct {
 	count, failed uint64
 	last          time.Time     // when the last one ended, by our clock
+	whole         time.Time     // when the last one that succeeded began
 	took          time.Duration // the last one
 	total         time.Duration
 	err           string // of the last one; empty if it succeeded
@@ -145,7 +150,11 @@ func (w *watcher) run() {
 		if !w.take(all, err, nodes, began, took) {
 			return
 		}
-		pause.Reset(max(w.cfg.Interval, 4*took))
+		rest := 4 * took
+		if err != nil { // the server was away: it may be back, and viewers wait for that
+			rest = min(rest, lateAfter)
+		}
+		pause.Reset(max(w.cfg.Interval, rest))
 	}
 }
 
@@ -237,7 +246,9 @@ func (w *watcher) take(all found, err error, nodes []nodeJSON, began time.Time, 
 	r := &w.reads
 	before := r.err
 	r.count, r.last, r.took, r.total, r.err = r.count+1, time.Now(), took, r.total+took, ""
-	if err != nil {
+	if err == nil {
+		r.whole = began
+	} else {
 		r.failed, r.err = r.failed+1, plain(err)
 		if before == "" {
 			w.cfg.Logger.Warn("page: cannot read the locks", "err", err)
@@ -289,6 +300,9 @@ func (w *watcher) apply(all found, began time.Time) (set [][]byte, gone []string
 		}
 		l := newLock(s.state, at, was)
 		w.lost += w.past.note(was, l, at)
+		if evictedSince(was, l) {
+			w.evicted++
+		}
 		l.Lost = w.past.lost(l.ID, now)
 		w.waits.mark(l)
 		e := &entry{l, encode(l.first())}
@@ -346,7 +360,9 @@ type newsJSON struct {
 
 type readJSON struct {
 	TookMS float64 `json:"took_ms"`
+	At     string  `json:"at"`    // when the last read that succeeded began, by the server's clock; or empty
 	Error  string  `json:"error"` // why the last read failed: locks may be those of an earlier one
+	Late   bool    `json:"late"`  // the next read should have ended
 	Cut    bool    `json:"cut"`   // there are more locks than the page shows
 
 	// The first records that cannot be read, by ID; totals has how many there are.
@@ -369,14 +385,19 @@ type totalsJSON struct {
 	Waiting int `json:"waiting"`
 	Lost    int `json:"lost"`
 
+	Deadlocks  int `json:"deadlocks"`
 	Unreadable int `json:"unreadable"`
 }
 
 func (w *watcher) heading() newsJSON {
 	n := newsJSON{Seq: w.seq, Now: lockjson.Stamp(w.now()), Read: readJSON{
-		TookMS: inMillis(w.reads.took), Error: w.reads.err, Cut: w.reads.cut, Unreadable: w.reads.shown,
+		TookMS: inMillis(w.reads.took), Error: w.reads.err, Late: w.late(), Cut: w.reads.cut,
+		Unreadable: w.reads.shown,
 	}, Nodes: w.nodes}
-	n.Totals.Unreadable = w.reads.unreadable
+	if !w.reads.whole.IsZero() {
+		n.Read.At = lockjson.Stamp(w.reads.whole.Add(w.clock))
+	}
+	n.Totals.Unreadable, n.Totals.Deadlocks = w.reads.unreadable, w.waits.number
 	n.Totals.Locks, n.Totals.Lost = len(w.locks), w.recent
 	for _, e := range w.locks {
 		if e.lock.Held {
@@ -385,6 +406,13 @@ func (w *watcher) heading() newsJSON {
 		n.Totals.Waiting += e.lock.Waiting
 	}
 	return n
+}
+
+// late reports whether a read that should have ended has not: the server is slow, or does not answer. The
+// caller has the mutex.
+func (w *watcher) late() bool {
+	r := w.reads
+	return time.Since(r.last) > max(w.cfg.Interval, 4*r.took)+r.took+lateAfter
 }
 
 func (w *watcher) publish(set [][]byte, gone []string) {

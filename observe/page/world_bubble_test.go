@@ -86,6 +86,16 @@ func (w *world) get(path string, v any) {
 	}
 }
 
+// scrape is the text of the metrics.
+func (w *world) scrape() string {
+	w.t.Helper()
+	answer := httptest.NewRecorder()
+	w.page.ServeHTTP(answer, request(http.MethodGet, "/metrics", nil))
+	kind := answer.Header().Get("Content-Type")
+	assert.True(w.t, strings.HasPrefix(kind, "text/plain; version=0.0.4"), "the type is %s", kind)
+	return answer.Body.String()
+}
+
 func (w *world) detail(name string) (d detailJSON) {
 	w.t.Helper()
 	w.get("/api/lock?name="+name, &d)

@@ -3,6 +3,8 @@ package goredis
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -38,6 +40,8 @@ type conn struct {
 	over     atomic.Bool  // it was given up, and has no answer
 	silent   bool         // the present request may be silent by right; of go-redis' goroutine
 	script   bool         // the present request is a script; of the same goroutine
+	pinged   pinged       // a PING in front of the present request; of the same goroutine
+	both     []byte       // the PING and the request; of the same goroutine
 
 	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
 	deadline time.Time  // of reading, as go-redis has set it
@@ -56,11 +60,62 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.retired.Load() {
 		return 0, errRetired
 	}
-	c.silent = c.own.patient.Load() > 0 && waits(b)
-	c.script = bytes.Contains(b[:min(len(b), 16)], scripts)
+	patient := c.own.patient.Load() > 0 && waits(b)
+	if c.asked.Load() != 0 { // more of a request that is longer than go-redis' buffer
+		c.silent = c.silent || patient
+		return c.Conn.Write(b)
+	}
+	head := b[:min(len(b), 16)]
+	first := bytes.Contains(head, pushFirst)
+	c.silent, c.pinged = patient, no
+	c.script = first || bytes.Contains(head, scripts)
 	c.doubted.Store(false)
 	c.asked.Store(int64(c.own.now()))
-	return c.Conn.Write(b)
+	if !first || c.own.noPing.Load() {
+		return c.Conn.Write(b)
+	}
+	c.pinged = unanswered
+	c.both = append(append(c.both[:0], ping...), b...)
+	n, err := c.Conn.Write(c.both)
+	return max(n-len(ping), 0), err
+}
+
+// A PING in front of a request brings the pushes of that to others before its answer, see package pushfirst. It is
+// between the server and the connection: go-redis has sent one request and reads one answer.
+type pinged uint8
+
+const (
+	no         pinged = iota
+	unanswered        // no byte of its answer has arrived
+	halfway           // its answer has begun
+)
+
+// pushFirst begins a script whose pushes are to come first, see evalWords.
+var pushFirst, ping, noPermission = []byte("\r\nEVAL"), []byte("*1\r\n$4\r\nping\r\n"), []byte("-NOPERM ")
+
+// errPushed ends a request with a PING in front if something else than an answer arrives first. Only a connection
+// with RESP3 for which the client's OnConnect has asked for pushes gets that. It gets no PING again.
+var errPushed = fmt.Errorf("a message of the server is in front of the answer: %w", io.ErrUnexpectedEOF)
+
+// withoutPong removes the answer to the PING from the bytes that have arrived, and returns how many are left.
+// A server that refuses notes each refusal in its log, so it gets no PING again.
+func (c *conn) withoutPong(b []byte) (int, error) {
+	if c.pinged == unanswered {
+		if b[0] != '+' && b[0] != '-' {
+			c.own.noPing.Store(true)
+			return 0, errPushed
+		}
+		if bytes.HasPrefix(b, noPermission) {
+			c.own.noPing.Store(true)
+		}
+		c.pinged = halfway
+	}
+	_, rest, ended := bytes.Cut(b, []byte("\n"))
+	if !ended {
+		return 0, nil
+	}
+	c.pinged = no
+	return copy(b, rest), nil
 }
 
 // waits reports whether a request contains WAIT or WAITAOF, which answer when their time is over. No
@@ -159,6 +214,15 @@ func (c *conn) lookOnce() (givenUp bool) {
 
 func (c *conn) read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	for n > 0 && c.pinged != no {
+		var wrong error
+		if n, wrong = c.withoutPong(b[:n]); wrong != nil {
+			return 0, wrong
+		}
+		if n == 0 && err == nil {
+			n, err = c.Conn.Read(b)
+		}
+	}
 	if n > 0 {
 		if c.script && bytes.HasPrefix(b[:n], noLogin) {
 			c.retired.Store(true)

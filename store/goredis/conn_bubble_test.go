@@ -2,12 +2,14 @@ package goredis
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
@@ -167,6 +169,72 @@ func TestAConnectionWithoutALoginIsLeft(t *testing.T) {
 		refused("*3\r\n$7\r\nevalsha\r\n$40\r\n0123456789012345678901234567890123456789\r\n$1\r\n0\r\n")
 		_, err := w.conn.Write([]byte("*1\r\n$4\r\nping\r\n"))
 		assert.True(t, errors.Is(err, errRetired), "%v", err)
+	})
+}
+
+// release is a request whose pushes are to come first.
+const release = "*3\r\n$7\r\nEVALSHA\r\n$40\r\n0123456789012345678901234567890123456789\r\n$1\r\n0\r\n"
+
+// The answer to the PING in front of a request is for nobody, in however many pieces it arrives.
+func TestTheAnswerToThePINGInFrontIsSkipped(t *testing.T) {
+	for _, pieces := range [][]string{
+		{"+PONG\r\n$2\r\nok\r\n"},
+		{"+PONG\r\n", "$2\r\nok\r\n"},
+		{"+PO", "NG\r", "\n$2\r\nok\r\n"},
+		{"-NOAUTH Authentication required.\r\n$2\r\n", "ok\r\n"},
+	} {
+		inBubble(t, func(w *wire) {
+			go func() {
+				for _, piece := range pieces {
+					time.Sleep(time.Millisecond)
+					_, _ = w.other.Write([]byte(piece))
+				}
+			}()
+			assert.Must(w.t, assert.Err(w.conn.Write([]byte(release))))
+			assert.Must(w.t, w.conn.SetReadDeadline(time.Now().Add(time.Minute)))
+			got := make([]byte, 8)
+			assert.Must(w.t, assert.Err(io.ReadFull(w.conn, got)))
+			assert.Equal(w.t, string(got), "$2\r\nok\r\n", "read")
+		})
+	}
+}
+
+// If a request is longer than go-redis' buffer, it is written in parts. The first has the PING in front.
+func TestALongRequestHasOnePINGInFront(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		half := len(release) / 2
+		for _, part := range []string{release[:half], release[half:]} {
+			n, err := w.conn.Write([]byte(part))
+			assert.True(t, n == len(part) && err == nil, "written %d of %d, %v", n, len(part), err)
+		}
+		go func() { _, _ = w.other.Write([]byte("+PONG\r\n$2\r\nok\r\n")) }()
+		got := make([]byte, 8)
+		assert.Must(t, assert.Err(io.ReadFull(w.conn, got)))
+		assert.Equal(t, string(got), "$2\r\nok\r\n", "read")
+	})
+}
+
+// An answer to the PING is none to the request: that is in doubt as any other.
+func TestARequestWithoutAnAnswerIsInDoubtAfterThePONG(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		go func() {
+			_, _ = w.other.Write([]byte("+PONG\r\n"))
+			time.Sleep(doubtAfter + time.Millisecond)
+			assert.True(t, w.doubted(), "not in doubt")
+			w.own.giveUp(w.own.now())
+		}()
+		_, err := w.ask(release, time.Minute)
+		assert.True(t, errors.Is(err, errGivenUp), "%v", err)
+	})
+}
+
+// If the server sends something else first, the connection is broken, and no later one gets a PING in front.
+func TestAMessageInFrontOfThePONGBreaksTheConnection(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		go func() { _, _ = w.other.Write([]byte(">2\r\n+message\r\n+x\r\n+PONG\r\n$2\r\nok\r\n")) }()
+		_, err := w.ask(release, time.Minute)
+		assert.Equal(t, classify(t.Context(), err), adapter.Broken, "the outcome")
+		assert.True(t, w.own.noPing.Load(), "it would get a PING again")
 	})
 }
 

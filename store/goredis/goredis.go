@@ -132,14 +132,15 @@ func (s *Store) Run(
 	if s.unusable != nil {
 		return "", s.unusable
 	}
-	words := s.words.of(action, keys, args)
+	evalsha, eval := evalWords(ctx)
+	words := s.words.of(evalsha, action, keys, args)
 	key, how := firstOf(keys), urgencyOf(action)
 	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
 		err := s.process(ctx, how, key, commands{first: cmd})
 		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT ") {
 			words = slices.Clone(words) // a hook may still read the first ones
-			words[0], words[1] = "eval", action.Text
+			words[0], words[1] = eval, action.Text
 			cmd = redis.NewStringCmd(ctx, words...)
 			err = s.process(ctx, how, key, commands{first: cmd})
 		}

@@ -93,6 +93,7 @@ func TestASubscriptionFollowsTheAddressToAnotherServer(t *testing.T) { library.F
 func TestConformanceInACluster(t *testing.T)                         { library.ConformanceInACluster(t) }
 func TestAScanWithoutANode(t *testing.T)                             { library.ScansWithoutANode(t) }
 func TestRequests(t *testing.T)                                      { library.Requests(t) }
+func TestAPushComesBeforeTheAnswer(t *testing.T)                     { library.PushFirst(t) }
 func TestRefusals(t *testing.T)                                      { library.Refusals(t) }
 func TestSubscriptions(t *testing.T)                                 { library.Subscriptions(t) }
 func TestStopAtAServerThatRefuses(t *testing.T)                      { library.StopsAtAServerThatRefuses(t) }

@@ -68,6 +68,7 @@ type own struct {
 	others  chan struct{} // a place for each request that is not a renewal
 	patient atomic.Int32  // requests that wait for acknowledgements
 	renewed atomic.Int32  // renewals that are under way
+	noPing  atomic.Bool   // the server refuses PING, or its answer may not come first
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
 	pool    *hooked    // nil: none
@@ -112,7 +113,7 @@ func (o *own) open() {
 	options.PoolFIFO = false // what has answered last is used first
 	options.MaxRetries, options.ContextTimeoutEnabled = -1, true
 	options.ReadTimeout = max(options.ReadTimeout, ownReadTimeout)
-	options.PushNotificationProcessor = nil
+	options.PushNotificationProcessor, options.ClientSideCacheConfig, options.ClientSideCache = nil, nil, nil
 	if o.follows {
 		options.ConnMaxLifetime, options.ConnMaxLifetimeJitter = ownMoving, 0
 	}

@@ -1,8 +1,10 @@
 package goredis
 
 import (
+	"context"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/pushfirst"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -15,8 +17,17 @@ type words struct{ last [16]atomic.Pointer[[]any] }
 // are about the same kind of lock: the key, the attempt and the token.
 const usuallyNew = 3
 
+// evalWords are the commands for a script. With the mark of package pushfirst, they are in upper case: conn writes
+// PING in front of those.
+func evalWords(ctx context.Context) (evalsha, eval string) {
+	if pushfirst.Marked(ctx) {
+		return "EVALSHA", "EVAL"
+	}
+	return "evalsha", "eval"
+}
+
 // of returns the words of a request. Nobody may change them.
-func (w *words) of(action *script.Script, keys, args []string) []any {
+func (w *words) of(evalsha string, action *script.Script, keys, args []string) []any {
 	n := 3 + len(keys) + len(args)
 	all := make([]any, 0, n)
 	var before []any
@@ -36,7 +47,7 @@ func (w *words) of(action *script.Script, keys, args []string) []any {
 		all = append(all, word)
 		fresh++
 	}
-	add("evalsha")
+	add(evalsha)
 	add(action.SHA1)
 	all = append(all, len(keys))
 	for _, key := range keys {

@@ -25,7 +25,7 @@ func TestWordsAreThoseOfTheirOwnRequest(t *testing.T) {
 				for _, arg := range args[3:] {
 					want = append(want, arg)
 				}
-				assert.EqualSlices(t, w.of(action, keys, args), want, "w.of")
+				assert.EqualSlices(t, w.of("evalsha", action, keys, args), want, "w.of")
 			}
 		})
 	}
@@ -35,12 +35,12 @@ func TestWordsAreThoseOfTheirOwnRequest(t *testing.T) {
 func TestWordsOfARequestAreTakenFromAnEarlierOne(t *testing.T) {
 	var w words
 	keys, args := []string{"key"}, []string{"1", "30000", "90000", "x", "10000", "base"}
-	w.of(script.Acquire, keys, args)
-	assert.AtMost(t, testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }), 1,
+	w.of("evalsha", script.Acquire, keys, args)
+	assert.AtMost(t, testing.AllocsPerRun(100, func() { w.of("evalsha", script.Acquire, keys, args) }), 1,
 		"allocations for the list")
 	// The words of another kind of lock take their place.
 	args = []string{"2", "60000", "120000", "s", "20000", "base"}
-	w.of(script.Acquire, keys, args)
-	assert.AtMost(t, testing.AllocsPerRun(100, func() { w.of(script.Acquire, keys, args) }), 1,
+	w.of("evalsha", script.Acquire, keys, args)
+	assert.AtMost(t, testing.AllocsPerRun(100, func() { w.of("evalsha", script.Acquire, keys, args) }), 1,
 		"allocations after other words")
 }

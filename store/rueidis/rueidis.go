@@ -35,6 +35,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/pushfirst"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -52,6 +53,7 @@ type Store struct {
 	steady    adapter.Steady
 	// foundClosed: a request has found the client closed.
 	foundClosed atomic.Bool
+	noPing      atomic.Bool // the server refuses PING
 	hub         adapter.Hub
 	slots       slotMap
 	address     address
@@ -157,16 +159,29 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	defer deadline.Leave()
 	switch {
 	case ctx.Done() == nil && deadline == nil:
-		return answer{result: s.noteAnswer(ctx, s.client.Do(ctx, cmd))}
+		return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
 	case ctx.Done() == nil && s.steady.Reached() && !s.retry.Failover:
 		ctx := adapter.Bounded(ctx, deadline)
-		return answer{result: s.noteAnswer(ctx, s.client.Do(ctx, cmd))}
+		return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
 	}
-	a := await(ctx, deadline, func() rueidis.RedisResult { return s.noteAnswer(ctx, s.client.Do(ctx, cmd)) })
+	a := await(ctx, deadline, func() rueidis.RedisResult { return s.noteAnswer(ctx, s.send(ctx, cmd)) })
 	if a.err != nil {
 		s.steady.Note(false)
 	}
 	return a
+}
+
+// send sends cmd. If its pushes are to come first, it sends PING in front, in the same write and over the same
+// connection, see package pushfirst. A server that refuses notes each refusal in its log, so it gets no PING again.
+func (s *Store) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if !pushfirst.Marked(ctx) || s.noPing.Load() {
+		return s.client.Do(ctx, cmd)
+	}
+	results := s.client.DoMulti(ctx, s.client.B().Arbitrary("PING").Build(), cmd)
+	if refusal := serverError(results[0].Error()); refusal != nil && refusal.Code == "NOPERM" {
+		s.noPing.Store(true)
+	}
+	return results[1]
 }
 
 // await runs send in a goroutine of its own and returns its result, or the context's error as

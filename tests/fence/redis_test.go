@@ -115,6 +115,7 @@ func TestCommandsRunInOrderUntilOneIsRefused(t *testing.T) {
 		"a brace":        redisfence.Guard{Store: guard.Store, Prefix: "{a}"}.Do(within(t), "a", 1),
 		"a nameless one": guard.Do(within(t), "a", 1, redisfence.Write("", "a")),
 		"no resource":    guard.Do(within(t), "", 1),
+		"its own key":    guard.Do(within(t), "a", 1, redisfence.Write("RENAME", "a", "tokens:{a}")),
 	} {
 		want(t, what, bad, fence.ErrInvalid)
 	}

@@ -33,8 +33,8 @@ var (
 	matcher     = regexp.MustCompile(`(holdfast_\w+)(?:=|!=|=~|!~)"([^"]*)"`)
 )
 
-// page is where the links of the alerts lead.
-const page = "https://github.com/holdfast-go/holdfast/blob/main/docs/runbook.md#"
+// runbook is where the links of the alerts lead.
+const runbook = "https://github.com/holdfast-go/holdfast/blob/main/docs/runbook.md#"
 
 // Each alert has a section on the page, and a link to it. Each has a test in which it
 // fires.
@@ -50,7 +50,7 @@ func TestEveryAlertHasItsSection(t *testing.T) {
 	assert.MustTrue(t, len(alerts) >= 8 && len(links) == len(alerts),
 		"there are %d alerts and %d links", len(alerts), len(links))
 	for i, alert := range alerts {
-		anchor, found := strings.CutPrefix(links[i][1], page)
+		anchor, found := strings.CutPrefix(links[i][1], runbook)
 		if !found || anchor != strings.ToLower(alert[1]) || !sections[anchor] {
 			t.Errorf("%s links to %s, which is not a section of its own", alert[1], links[i][1])
 		}
@@ -119,7 +119,7 @@ func (s *scraped) unknown(query, words string) (names []string) {
 // Every metric, every label and every value that a panel or an alert names is in a scrape
 // of a real run, or, for values of bad outcomes, on the page.
 func TestEveryNameOfThePanelsAndAlertsExists(t *testing.T) {
-	s, words := scrape(t, "prom"), read(t, "docs", "observability.md")
+	s, words := scrape(t, "prom").with(scrape(t, "serve")), read(t, "docs", "observability.md")
 	used := map[string]bool{}
 	check := func(where, query string) {
 		t.Helper()
@@ -222,4 +222,5 @@ func TestPromtoolAcceptsTheQueriesOfTheDashboard(t *testing.T) {
 // What promtool says about a scrape: names, units and help texts.
 func TestPromtoolAcceptsAScrape(t *testing.T) {
 	promtool(t, "", scrape(t, "prom").text, "check", "metrics")
+	promtool(t, "", scrape(t, "serve").text, "check", "metrics")
 }

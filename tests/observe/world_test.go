@@ -3,6 +3,7 @@ package observe_test
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -22,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/observe/otel"
+	"github.com/holdfast-go/holdfast/observe/page"
 	"github.com/holdfast-go/holdfast/observe/prom"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
@@ -87,7 +89,11 @@ func scrape(t *testing.T, name string) *scraped {
 	if scrapes.done == nil {
 		scrapes.done = map[string]*scraped{}
 	}
-	if scrapes.done[name] == nil {
+	switch {
+	case scrapes.done[name] != nil:
+	case name == "serve":
+		scrapes.done[name] = serve(t)
+	default:
 		scrapes.done[name] = live(t, name)
 	}
 	return scrapes.done[name]
@@ -103,6 +109,19 @@ func open(t *testing.T, addr string, o observe.Observer) *holdfast.Client {
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
+}
+
+// serve is a scrape of the page over a server, as holdfast serve has it over a quorum.
+func serve(t *testing.T) *scraped {
+	t.Helper()
+	p, err := page.New(open(t, redistest.Start(t).Addr(), nil), page.Config{
+		NoToken: true, Nodes: func(context.Context) []page.Node { return []page.Node{{Answers: true, Counts: true}} },
+	})
+	assert.Must(t, err)
+	defer p.Close()
+	server := httptest.NewServer(p)
+	defer server.Close()
+	return getFrom(t, server, "/metrics")
 }
 
 // live lives through it.
@@ -167,8 +186,13 @@ func get(t *testing.T, registry prometheus.Gatherer) *scraped {
 	t.Helper()
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	defer server.Close()
+	return getFrom(t, server, "/")
+}
+
+func getFrom(t *testing.T, server *httptest.Server, path string) *scraped {
+	t.Helper()
 	defer server.Client().CloseIdleConnections()
-	answer, err := server.Client().Get(server.URL)
+	answer, err := server.Client().Get(server.URL + path)
 	assert.Must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
@@ -187,4 +211,12 @@ func get(t *testing.T, registry prometheus.Gatherer) *scraped {
 		}
 	}
 	return s
+}
+
+// with is a scrape of both.
+func (s *scraped) with(other *scraped) *scraped {
+	both := &scraped{s.text + other.text, maps.Clone(s.names), maps.Clone(s.values)}
+	maps.Copy(both.names, other.names)
+	maps.Copy(both.values, other.values)
+	return both
 }

@@ -6,8 +6,8 @@ import "slices"
 var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	name: "what a full server has refused cannot run late",
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",
-	old:  "	case \"OOM\", \"NOAUTH\":\n",
-	mut:  "	case \"NOAUTH\":\n",
+	old:  "	case \"OOM\", \"NOAUTH\", \"NOPERM\":\n",
+	mut:  "	case \"NOAUTH\", \"NOPERM\":\n",
 }}), in("election.go", library, []mutant{{
 	name: "a resumption that fails frees the lock beside the former leader",
 	by:   "TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader",

@@ -306,6 +306,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "  if request and before == request .. ' 1' then return 'evicted 1' end\n",
 	mut:  "",
 }, {
+	name: "an eviction by force removes a record that came after the one that was seen",
+	by:   "TestTranscriptsOnServer",
+	old:  "  if upto and fence > upto then return",
+	mut:  "  if upto and fence < 0 then return",
+}, {
 	name: "an eviction by force forgets a fence that is ahead of the clock",
 	by:   "TestTranscriptsOnServer",
 	old:  "  fence = math.max(micros, fence + 1)\n  local life",

@@ -90,10 +90,7 @@ func called(call *ast.CallExpr) string {
 // any other may take the lock for anybody, or take it from anybody, or end anybody's hold sooner, but for what
 // [Wire.Harm] says. If the request itself is late, the client goes on to cancel: then nobody may have the lock.
 func TwiceAndLate(t *testing.T, wires []Wire, known map[string]*script.Script, declared []string) {
-	for _, name := range declared {
-		assert.True(t, known[name] != nil, "no test knows the script %s", name)
-	}
-	assert.Equal(t, len(declared), len(known), "scripts")
+	allKnown(t, known, declared)
 	server := redistest.Start(t, redistest.AllowAll())
 	sent := make(map[*script.Script]bool)
 	for _, w := range wires {
@@ -114,6 +111,59 @@ func TwiceAndLate(t *testing.T, wires []Wire, known map[string]*script.Script, d
 	}
 	for name, s := range known {
 		assert.True(t, sent[s], "no operation sends %s", name)
+	}
+}
+
+func allKnown(t *testing.T, known map[string]*script.Script, declared []string) {
+	t.Helper()
+	for _, name := range declared {
+		assert.True(t, known[name] != nil, "no test knows the script %s", name)
+	}
+	assert.Equal(t, len(declared), len(known), "scripts")
+}
+
+// Copy is a call of a package whose scripts are no lock, and what has happened when a copy of its requests arrives.
+type Copy struct {
+	Name                string
+	Before, Call, Later func(ctx context.Context, s store.Store) error // Before and Later may be nil
+	// Harm is what the copy changes although it should not. If it is empty, the copy changes nothing, and at once
+	// it is answered as the first request. A script with a harm must not be repeatable.
+	Harm bool
+}
+
+// CopiesOfCalls is [TwiceAndLate] for scripts that are no lock.
+func CopiesOfCalls(t *testing.T, copies []Copy, known map[string]*script.Script, declared []string) {
+	allKnown(t, known, declared)
+	server := redistest.Start(t, redistest.AllowAll())
+	sent := make(map[*script.Script]bool)
+	for _, c := range copies {
+		t.Run(c.Name, func(t *testing.T) {
+			r := &recorder{t: t, conn: server.Dial(t)}
+			defer r.conn.Close()
+			r.conn.Do(t, "FLUSHALL")
+			if c.Before != nil {
+				assert.Must(t, c.Before(t.Context(), r))
+			}
+			r.calls = nil
+			assert.Must(t, c.Call(t.Context(), r))
+			calls, harm := r.calls, false
+			if c.Later != nil {
+				assert.Must(t, c.Later(t.Context(), r))
+			}
+			for _, one := range calls {
+				sent[one.action] = true
+				before := r.dump()
+				answer, err := r.Run(t.Context(), one.action, one.keys, one.args)
+				assert.Must(t, err)
+				changes := !reflect.DeepEqual(before, r.dump())
+				harm = harm || changes || c.Later == nil && answer != one.answer
+				assert.False(t, changes && one.action.Repeats, "a repeatable script changes the server again")
+			}
+			assert.Equal(t, harm, c.Harm, "a copy does harm")
+		})
+	}
+	for name, s := range known {
+		assert.True(t, sent[s], "no call sends %s", name)
 	}
 }
 

@@ -2,7 +2,7 @@
 // lock anew for each answer; this asks when the stream says that the lock has changed, and
 // at most once a second.
 
-import { ago, byId, el, say, span, state, tagList, tagsOf, time, who } from "./util.js";
+import { ago, byId, dateTime, el, leaseLeft, say, span, state, tagList, tagsOf, time, timeOfDay, who } from "./util.js";
 import { focusRow, mark } from "./table.js";
 import { draw } from "./timeline.js";
 
@@ -99,7 +99,7 @@ function show() {
     const card = byId("detail-holders").querySelector(`[data-token="${CSS.escape(h.token)}"]`);
     if (card) { card.dataset.expires = h.expires; card.dataset.lease = h.lease_ms; }
   }
-  part("detail-line", without(l.waiters), () => l.waiters.length ? l.waiters.map(waiterItem) : [el("li", "none", "Nobody waits.")]);
+  part("detail-line", [without(l.waiters), l.waiting], () => l.waiters.length ? waiterItems(l) : [el("li", "none", "Nobody waits.")]);
   part("detail-facts", [l.kind, l.fence, l.limit, l.used, l.leader, l.job, l.last_eviction], () => facts(l));
   byId("detail-deadlock").hidden = !l.deadlock.length;
   part("detail-cycle", l.deadlock, () => l.deadlock.map(cycleItem));
@@ -131,7 +131,7 @@ function holderCard(h) {
   const li = el("li", "", el("strong", "who", who(h)));
   li.dataset.token = h.token;
   li.dataset.since = h.since;
-  const list = [["for", el("span", "age")], ["lease", el("span", "left")], ["token", el("code", "", h.token)], ["mode", h.mode]];
+  const list = [["for", el("span", "age")], ["since", dateTime(h.since)], ["lease", el("span", "left")], ["token", el("code", "", h.token)], ["mode", h.mode]];
   if (h.owner) list.push(["owner", h.owner]);
   if (h.mode === "permits") list.push(["permits", String(h.permits)]);
   if (h.entries > 1) list.push(["entries", String(h.entries)]);
@@ -148,6 +148,11 @@ function holderCard(h) {
     li.append(button);
   }
   return li;
+}
+
+function waiterItems(l) {
+  const items = l.waiters.map(waiterItem), more = l.waiting - l.waiters.length;
+  return more > 0 ? [...items, el("li", "none", `and ${more.toLocaleString("en")} more`)] : items;
 }
 
 function waiterItem(w) {
@@ -172,13 +177,11 @@ function facts(l) {
   const list = [["kind", l.kind], ["highest token", el("code", "", l.fence)]];
   if (l.limit) list.push(["permits", `${l.used} of ${l.limit}`]);
   if (l.leader) list.push(["leader's value", l.leader.value], ["term", el("code", "", l.leader.term)]);
-  if (l.job?.period_ms) list.push(["period", span(l.job.period_ms)], ["next", local(l.job.next)]);
-  if (l.last_eviction) list.push(["last eviction", `${local(l.last_eviction.at)} by ${l.last_eviction.by}: ${l.last_eviction.reason}`]);
+  if (l.job?.period_ms) list.push(["period", span(l.job.period_ms)], ["next", dateTime(l.job.next)]);
+  if (l.last_eviction) list.push(["last eviction", `${dateTime(l.last_eviction.at)} by ${l.last_eviction.by}: ${l.last_eviction.reason}`]);
   return [...pairs(list).childNodes];
 }
 
-const local = (text) => new Date(text).toLocaleString();
-const clockTime = (text) => new Date(text).toLocaleTimeString();
 const endings = {
   "": "holds it", released: "released it", expired: "lost it: the lease expired", evicted: "was evicted",
   gone: "lost it: the record is gone", unseen: "held it until some time between two reads",
@@ -187,7 +190,7 @@ const endings = {
 function events(holds) {
   if (!holds.length) return [el("li", "none", "The page saw no hold.")];
   return holds.toReversed().map((h) => {
-    const text = `${clockTime(h.start)}${h.end ? "–" + clockTime(h.end) : ""} ${h.who} ${endings[h.how] ?? h.how}`;
+    const text = `${timeOfDay(h.start)}${h.end ? " – " + timeOfDay(h.end) : ""} ${h.who} ${endings[h.how] ?? h.how}`;
     const li = el("li", ["expired", "evicted", "gone"].includes(h.how) ? "lost" : "", text + (h.note ? ` (${h.note})` : ""));
     li.append(" ", el("code", "", h.token));
     return li;
@@ -202,7 +205,8 @@ export function beat() {
   for (const li of byId("detail-holders").querySelectorAll("li[data-token]")) {
     const left = -ago(time(li.dataset.expires)), part = Math.max(0, Math.min(1, left / Math.max(1, +li.dataset.lease)));
     li.querySelector(".age").textContent = span(ago(time(li.dataset.since)));
-    li.querySelector(".left").textContent = left > 0 ? `${span(left)} left` : "expired";
+    const text = leaseLeft(time(li.dataset.expires));
+    li.querySelector(".left").textContent = text === "expired" ? text : `${text} left`;
     li.querySelector(".fill").style.transform = `scaleX(${part.toFixed(3)})`;
     li.querySelector(".bar").dataset.level = part < 0.1 ? "bad" : part < 1 / 3 ? "late" : "good";
   }

@@ -3,11 +3,16 @@
 
 import * as table from "./table.js";
 import * as detail from "./detail.js";
-import { byId, el, say, setClock, state } from "./util.js";
+import { byId, el, say, setClock, state, stop, time, timeOfDay } from "./util.js";
 
 // --- the stream ---------------------------------------------------------------------
 
 let stream, seq = -1, heard = Date.now(), retry = 500;
+let lost = false; // the stream is
+let last = null; // the last news
+
+// silence is longer than the server ever says nothing.
+const silence = 8000;
 
 function connect() {
   stream?.close();
@@ -18,7 +23,10 @@ function connect() {
     heard = Date.now();
     retry = 500;
     const news = JSON.parse(e.data);
-    setClock(news.now);
+    setClock(news.now, news.read.at);
+    lost = false;
+    last = news;
+    judge();
     f(news);
     heading(news);
   });
@@ -42,7 +50,8 @@ function connect() {
   });
   on("tick", () => {});
   stream.onerror = () => {
-    live("off", "reconnecting");
+    lost = true;
+    judge();
     if (stream.readyState === EventSource.CLOSED) again();
   };
 }
@@ -63,15 +72,31 @@ function again() {
   retry = Math.min(retry * 2, 5000);
 }
 
-function live(kind, text) {
-  const box = byId("live");
-  if (box.dataset.state !== kind) {
-    // A short interruption is no news for a screen reader.
-    if (kind === "off") say("The connection to the page's server is interrupted.", 3000);
-    else if (box.dataset.state === "off") say("The page is live again.");
+// judge says whether the page is live. If not, nothing counts on: what the page shows is what was read then.
+function judge() {
+  const read = last?.read, away = read && (read.error || read.late || !read.at);
+  let since = null, why = "";
+  if (away) {
+    since = time(read.at);
+    why = `the server of the locks does not answer${read.error ? `: ${read.error}` : ""}`;
+  } else if (lost) {
+    since = time(last?.now);
+    why = "the connection to holdfast serve is lost";
   }
-  box.dataset.state = kind;
-  if (byId("live-text").textContent !== text) byId("live-text").textContent = text;
+  stop(since);
+  const text = !why ? "" : since ? `Not live since ${timeOfDay(since)}: ${why}. You see what was true then.` : `Not live: ${why}.`;
+  if (byId("stale").textContent !== text) {
+    byId("stale").textContent = text;
+    byId("stale").hidden = !text;
+    document.body.classList.toggle("stale", Boolean(text));
+    // A short interruption is no news for a screen reader.
+    say(text || "The page is live again.", text ? 3000 : 0);
+    schedule(null); // every row shows the same moment
+    detail.beat();
+  }
+  byId("live").dataset.state = away ? "bad" : lost ? "off" : last ? "on" : "wait";
+  const short = lost ? "reconnecting" : away ? "the server does not answer" : last ? "live" : "connecting";
+  if (byId("live-text").textContent !== short) byId("live-text").textContent = short;
 }
 
 // nodes shows the servers of a quorum. The list opens by itself when one of them is in trouble.
@@ -106,17 +131,17 @@ function heading(news) {
   nodes(news.nodes);
   const problem = byId("problem");
   const bad = news.read.unreadable, others = news.totals.unreadable - bad.length;
-  const text = news.read.error ? `The locks cannot be read, and what you see is old: ${news.read.error}`
-    : bad.length ? `Cannot be read: ${bad.map((b) => b.name).join(", ")}${others ? ` and ${others} more` : ""}. `
+  const text = bad.length ? `Cannot be read: ${bad.map((b) => b.name).join(", ")}${others ? ` and ${others} more` : ""}. `
       + bad[0].error + (bad[0].hint ? ` (${bad[0].hint})` : "")
     : news.read.cut ? "There are more locks than this page shows. Some of them are left out." : "";
   if (problem.textContent !== text) problem.textContent = text;
   problem.hidden = !text;
-  live(news.read.error ? "bad" : "on", news.read.error ? "the server does not answer" : "live");
   byId("total-held").textContent = news.totals.held.toLocaleString("en");
   byId("total-waiting").textContent = news.totals.waiting.toLocaleString("en");
   byId("total-lost").textContent = news.totals.lost.toLocaleString("en");
-  byId("total-lost-box").classList.toggle("some", news.totals.lost > 0);
+  byId("total-deadlocks").textContent = news.totals.deadlocks.toLocaleString("en");
+  byId("total-lost").parentElement.classList.toggle("some", news.totals.lost > 0);
+  byId("total-deadlocks").parentElement.classList.toggle("some", news.totals.deadlocks > 0);
   byId("total-read").textContent = `${news.read.took_ms < 10 ? news.read.took_ms.toFixed(1) : Math.round(news.read.took_ms)} ms`;
 }
 
@@ -135,7 +160,7 @@ function draw() {
   pending = new Set();
   everything = false;
   table.mark(detail.opened());
-  const text = shown < matching ? `${shown} of ${matching} locks` : `${matching} ${matching === 1 ? "lock" : "locks"}`;
+  const text = shown < matching ? `the first ${shown} of ${matching} locks` : `${matching} ${matching === 1 ? "lock" : "locks"}`;
   if (byId("count").textContent !== text) byId("count").textContent = text;
   const empty = byId("empty");
   empty.hidden = matching > 0 || seq < 0;
@@ -145,7 +170,11 @@ function draw() {
 }
 
 setInterval(() => {
-  if (Date.now() - heard > 20_000) { live("off", "reconnecting"); connect(); }
+  if (Date.now() - heard > silence) {
+    lost = true;
+    judge();
+    connect();
+  }
   if (document.hidden) return;
   table.beatAll();
   detail.beat();
@@ -157,10 +186,22 @@ setInterval(() => { if (!document.hidden) schedule(null); }, 5000); // what is i
 table.watchTable(() => schedule([]), (id, tr) => detail.open(id, tr));
 detail.watchDetail();
 
-for (const name of ["show", "sort"]) {
-  byId(name).addEventListener("change", (e) => { table.view[name] = e.target.value; table.begin(); schedule(null); told(); });
-  table.view[name] = byId(name).value; // the browser may have kept it
+// changeView draws the table anew after a change of the user's.
+function changeView(f) { f(); schedule(null); told(); }
+function show(what) {
+  byId("show").value = table.view.show = what;
+  for (const tile of document.querySelectorAll("[data-show]")) tile.setAttribute("aria-pressed", String(tile.dataset.show === what));
+  table.begin();
 }
+byId("show").addEventListener("change", (e) => changeView(() => show(e.target.value)));
+for (const button of document.querySelectorAll("thead button")) {
+  button.addEventListener("click", () => changeView(() => table.sortBy(button.dataset.sort)));
+}
+for (const tile of document.querySelectorAll("[data-show]")) {
+  tile.addEventListener("click", () => changeView(() => show(table.view.show === tile.dataset.show ? "used" : tile.dataset.show)));
+}
+table.showOrder();
+show(byId("show").value); // the browser may have kept it
 byId("search").addEventListener("input", (e) => { table.view.search = e.target.value; table.begin(); schedule(null); told(); });
 table.view.search = byId("search").value;
 byId("filters").addEventListener("submit", (e) => { e.preventDefault(); table.step("first"); });

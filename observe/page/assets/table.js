@@ -1,7 +1,7 @@
 // The table of locks. A row keeps its element for as long as it is shown, and only what
 // differs is written, so that the table stays calm while the locks change.
 
-import { ago, byId, el, span, tagsOf, time, who } from "./util.js";
+import { ago, byId, el, leaseLeft, now, span, tagsOf, time, who } from "./util.js";
 
 const lingers = 30_000; // how long a lock that is free again stays in the view "in use"
 const pageSize = 500;
@@ -14,13 +14,15 @@ let limit = pageSize;
 let pointer = false;
 let current = null; // the id of the row that the keyboard is at
 
-export const view = { search: "", show: "used", sort: "name" };
+export const view = { search: "", show: "used", sort: "name", reverse: false };
 
+// Each row has its text wherever it is, so that a search of the browser and a screen reader find it. Only rows that can
+// be seen count on each second.
 const seen = new IntersectionObserver((entries) => {
   for (const e of entries) {
     const row = rows.get(e.target.dataset.id);
     if (!row) continue;
-    if (e.isIntersecting) { visible.add(row); paint(row); } else visible.delete(row);
+    if (e.isIntersecting) { visible.add(row); beat(row); } else visible.delete(row);
   }
 }, { rootMargin: "200px" });
 
@@ -43,6 +45,22 @@ export function watchTable(changed, open) {
 }
 
 function note() { byId("order-note").hidden = !(frozen() && view.sort !== "name"); }
+
+// sortBy sorts by a column. The same one again reverses the order.
+export function sortBy(name) {
+  view.reverse = name === view.sort && !view.reverse;
+  view.sort = name;
+  showOrder();
+  begin();
+}
+
+export function showOrder() {
+  for (const button of document.querySelectorAll("thead button")) {
+    const chosen = button.dataset.sort === view.sort, down = Boolean(sorts[button.dataset.sort].down) !== view.reverse;
+    if (chosen) button.parentElement.setAttribute("aria-sort", down ? "descending" : "ascending");
+    else button.parentElement.removeAttribute("aria-sort");
+  }
+}
 
 // begin forgets the order: the user asked for another one.
 export function begin() { order = []; limit = pageSize; }
@@ -122,12 +140,12 @@ function beat(row) {
     row.lease.box.dataset.level = "";
     return;
   }
-  const age = ago(oldest(l)), left = remaining(l), part = leasePart(l);
+  const age = ago(oldest(l)), part = leasePart(l);
   row.age.box.hidden = row.lease.box.hidden = false;
   text(row.age.text, span(age));
   // From a second to a day, on a logarithmic scale: it moves slowly, and tells old from new.
   scale(row.age, Math.min(1, Math.log10(1 + age / 1000) / Math.log10(86400)));
-  text(row.lease.text, left > 0 ? span(left) : "expired");
+  text(row.lease.text, leaseLeft(expiry(l)));
   scale(row.lease, part);
   const level = part < 0.1 ? "bad" : part < 1 / 3 ? "late" : "good";
   if (row.lease.box.dataset.level !== level) row.lease.box.dataset.level = level;
@@ -135,22 +153,34 @@ function beat(row) {
 
 function oldest(l) { return Math.min(...l.holders.map((h) => time(h.since))); }
 function expiry(l) { return Math.min(...l.holders.map((h) => time(h.expires))); }
-function remaining(l) { return -ago(expiry(l)); }
 function leasePart(l) {
   const h = l.holders.reduce((a, b) => (a.expires < b.expires ? a : b));
   return Math.max(0, Math.min(1, -ago(time(h.expires)) / Math.max(1, h.lease_ms)));
 }
 
+// What each column sorts by, and whether the largest comes first. A lock without a value is last in both orders.
+const ifHeld = (f) => (l) => (l.holders.length ? f(l) : null);
 const sorts = {
-  name: () => 0,
-  age: (a, b) => (a.holders.length ? oldest(a) : Infinity) - (b.holders.length ? oldest(b) : Infinity) || 0,
-  lease: (a, b) => (a.holders.length ? expiry(a) : Infinity) - (b.holders.length ? expiry(b) : Infinity) || 0,
-  waiting: (a, b) => b.waiting - a.waiting,
+  name: { of: (l) => l.name },
+  kind: { of: (l) => l.kind },
+  holder: { of: ifHeld((l) => who(l.holders[0])) },
+  age: { of: ifHeld((l) => -oldest(l)), down: true },
+  lease: { of: ifHeld(expiry) },
+  waiting: { of: (l) => l.waiting, down: true },
+  token: { of: ifHeld((l) => l.holders[0].token.padStart(20, "0")), down: true }, // too large for a number
 };
+
+function compare(a, b) {
+  const { of, down } = sorts[view.sort], x = of(a), y = of(b);
+  if (x === null || y === null) return (x === null) - (y === null);
+  const order = x < y ? -1 : x > y ? 1 : 0;
+  return Boolean(down) !== view.reverse ? -order : order;
+}
 
 function wants(l, words, used) {
   switch (view.show) {
-    case "used": if (!l.held && !l.waiting && Date.now() - used > lingers) return false; break;
+    case "used": if (!l.held && !l.waiting && now() - used > lingers) return false; break;
+    case "held": if (!l.held) return false; break;
     case "waiting": if (!l.waiting) return false; break;
     case "deadlock": if (!l.deadlock.length) return false; break;
     case "late": if (!l.holders.length || leasePart(l) >= 1 / 3) return false; break;
@@ -162,19 +192,17 @@ function wants(l, words, used) {
   return words.every((w) => text.includes(w));
 }
 
-const lastUsed = new Map(); // when a lock was in use, by our clock
+const lastUsed = new Map(); // when a lock was in use, by the clock that stops
 
 // render brings the table in line with the locks.
 export function render(locks, changedIds) {
   const words = view.search.toLowerCase().split(/\s+/).filter(Boolean);
-  const now = Date.now();
   const wanted = [];
   for (const l of locks.values()) {
-    if (l.held || l.waiting) lastUsed.set(l.id, now);
+    if (l.held || l.waiting) lastUsed.set(l.id, now());
     if (wants(l, words, lastUsed.get(l.id) ?? 0)) wanted.push(l);
   }
   for (const id of lastUsed.keys()) if (!locks.has(id)) lastUsed.delete(id);
-  const compare = sorts[view.sort];
   wanted.sort((a, b) => compare(a, b) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0) || (a.id < b.id ? -1 : 1));
   const ids = wanted.map((l) => l.id), set = new Set(ids);
   const keep = frozen() && order.length > 0;
@@ -202,8 +230,10 @@ export function render(locks, changedIds) {
   });
   if (!current || !rows.has(current)) current = shown[0] ?? null;
   for (const [id, row] of rows) row.button.tabIndex = id === current ? 0 : -1;
-  for (const row of visible) paint(row);
-  byId("more").hidden = order.length <= limit;
+  for (const row of rows.values()) if (row.dirty || visible.has(row)) paint(row);
+  const more = order.length - limit;
+  byId("more").hidden = more <= 0;
+  byId("more").textContent = `Show ${Math.min(more, pageSize).toLocaleString("en")} more`;
   note();
   return { shown: Math.min(shown.length, ids.length), matching: ids.length };
 }

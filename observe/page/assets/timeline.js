@@ -1,6 +1,6 @@
 // The timeline of a lock: holds in lanes, and below them how many waited.
 
-import { el, span, time } from "./util.js";
+import { byId, el, span, time, timeOfDay } from "./util.js";
 
 const ns = "http://www.w3.org/2000/svg";
 const laneHeight = 22, gap = 4, waitHeight = 40, axisHeight = 18, maxLanes = 6;
@@ -20,11 +20,18 @@ function hue(text) {
   return n % 8;
 }
 
+const least = 30_000, tenMinutes = 600_000;
+const steps = [10_000, 30_000, 60_000, 120_000, 300_000]; // of the axis
+
 const words = { expired: "lease expired", evicted: "evicted", gone: "record gone" };
 
 export function draw(box, t) {
   const width = Math.max(260, box.clientWidth), from = time(t.from), to = time(t.to);
-  const x = (at) => Math.max(0, Math.min(width, ((at - from) / (to - from)) * width));
+  const end = Math.max(to, from + least); // a young timeline grows from the left
+  const x = (at) => Math.max(0, Math.min(width, ((at - from) / (end - from)) * width));
+  const whole = to - from >= tenMinutes;
+  const title = whole ? "The last 10 minutes" : `Since the first read, ${timeOfDay(from)}`;
+  if (byId("h-past").textContent !== title) byId("h-past").textContent = title;
   const lanes = [];
   const placed = t.holds.filter((h) => !h.end || time(h.end) > from).map((h) => {
     const start = time(h.start), end = h.end ? time(h.end) : to;
@@ -35,18 +42,20 @@ export function draw(box, t) {
   });
   const heldHeight = Math.max(1, lanes.length) * (laneHeight + gap), height = heldHeight + waitHeight + axisHeight + gap;
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", class: "past" });
-  root.setAttribute("aria-label", summary(placed, t));
+  root.setAttribute("aria-label", summary(placed, t, title));
   let unwatched = from, gaps = false;
   for (const w of [...t.watched, { from: t.to, to: "" }]) { // where nobody looked, little is known
     const start = time(w.from);
     if (start - unwatched > 1000) gaps = true, root.append(svg("rect", { class: "unwatched", x: x(unwatched), y: 0, width: x(start) - x(unwatched), height: heldHeight + waitHeight }));
     unwatched = w.to ? time(w.to) : to;
   }
-  for (let m = 0; m <= 10; m += width < 420 ? 5 : 2) {
-    const at = x(to - m * 60_000);
+  const step = steps.find((s) => (end - from) / s <= (width < 420 ? 2 : 5)) ?? tenMinutes;
+  for (let past = 0; past <= to - from; past += step) {
+    const at = x(to - past);
     root.append(svg("line", { class: "grid", x1: at, x2: at, y1: 0, y2: heldHeight + waitHeight }));
-    const anchor = m === 0 ? "end" : m === 10 ? "start" : "middle";
-    root.append(svg("text", { class: "tick", x: at, y: height - 4, "text-anchor": anchor }, m ? `−${m} min` : "now"));
+    const anchor = at < 30 ? "start" : at > width - 30 ? "end" : "middle";
+    const label = past >= 60_000 ? `−${past / 60_000} min` : past ? `−${past / 1000} s` : "now";
+    root.append(svg("text", { class: "tick", x: at, y: height - 4, "text-anchor": anchor }, label));
   }
   for (const h of placed) {
     const left = x(h.start), w = Math.max(1.5, x(h.end) - left), y = h.lane * (laneHeight + gap) + 1;
@@ -88,8 +97,8 @@ function waiting(t, x, from, to, top) {
   return parts;
 }
 
-function summary(holds, t) {
+function summary(holds, t, title) {
   const lost = holds.filter((h) => h.lost).length;
   const most = Math.max(0, ...t.waiting.map((c) => c.n));
-  return `Timeline of the last 10 minutes: ${holds.length} holds, ${lost} of them lost, at most ${most} waiting. The list below says the same in words.`;
+  return `Timeline. ${title}: ${holds.length} holds, ${lost} of them lost, at most ${most} waiting. The list below says the same in words.`;
 }

@@ -38,11 +38,33 @@ export function span(ms) {
 }
 
 let clock = 0; // the server's clock is ahead of this browser's by this
+let readAt = 0; // when the last read of the locks began, by the server's clock
+let stopped = null; // since when the page is not live, by the server's clock
+
+// now is the time of the server's clock. It stands still while the page is not live.
+export function now() { return stopped ?? Date.now() + clock; }
 
 // ago is how long ago a time of the server's clock was.
-export function ago(time) { return Date.now() + clock - time; }
+export function ago(time) { return now() - time; }
 
-export function setClock(now) { clock = Date.parse(now) - Date.now(); }
+export function setClock(now, read) {
+  clock = Date.parse(now) - Date.now();
+  readAt = time(read);
+}
+
+// stop makes the clock stand still at a time, and go on with null.
+export function stop(at) { stopped = at; }
+
+// leaseLeft is what is left of a lease. Only a read tells that a lease has expired: it may have been renewed since
+// the last one.
+export function leaseLeft(expires) {
+  const left = -ago(expires);
+  return left > 0 ? span(left) : expires <= readAt ? "expired" : "0s";
+}
+
+// Times are those of the viewer, and say in which zone.
+export const dateTime = (at) => new Date(at).toLocaleString(undefined, { timeZoneName: "short" });
+export const timeOfDay = (at) => new Date(at).toLocaleTimeString(undefined, { timeZoneName: "short" });
 
 export const time = (text) => (text ? Date.parse(text) : 0);
 

@@ -198,10 +198,10 @@ test("it survives a restart of the page's server, and of the locks' server", asy
   allowed = [];
   await world.end(world.redis, "SIGKILL");
   await text("#live-text", "the server does not answer");
-  assert.ok(await page.locator("#problem").isVisible());
+  assert.ok(await page.locator("#stale").isVisible());
   await world.startRedis();
   await text("#live-text", "live");
-  await page.locator("#problem").waitFor({ state: "hidden" });
+  await page.locator("#stale").waitFor({ state: "hidden" });
 });
 
 test("on a phone nothing is wider than the screen", async () => {

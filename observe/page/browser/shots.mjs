@@ -19,6 +19,7 @@ world.spawn(tool, ["elect", "scheduler", "10.0.0.7:8080", "--", "sleep", "600"])
 world.spawn(tool, ["every", "1h", "cleanup", "--", "sleep", "600"]);
 world.hold("mail/outbox", "--app", "mailer");
 world.hold("mail/outbox", "--app", "mailer-2");
+await world.deadlock("account/7", "account/9");
 
 // Three clients take turns at one lock; one of them is killed, and its lease expires.
 let going = true;

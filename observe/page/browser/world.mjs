@@ -6,7 +6,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const tool = process.env.HOLDFAST ?? join(import.meta.dirname, "../../../bin/holdfast");
+export const tool = process.env.HOLDFAST ?? join(import.meta.dirname, "../../../bin/holdfast");
 const server = process.env.REDIS_SERVER ?? "redis-server";
 
 async function freePort() {
@@ -94,6 +94,7 @@ export class World {
 
   async end(child, signal = "SIGTERM") {
     child.kill(signal);
+    child.kill("SIGCONT"); // a test may have stopped it
     await child.ended;
   }
 

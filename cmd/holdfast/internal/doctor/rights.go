@@ -56,6 +56,9 @@ func rightsOn(cluster bool) []right {
 // Topologies are the values that [ACL] takes.
 var Topologies = []string{"server", "sentinel", "cluster", "quorum"}
 
+// faster permits what locks do not need, and what makes a hand-over faster, see decision 25.
+const faster = "+ping"
+
 // ACL returns the command that makes a user with the least privilege for the locks under a
 // prefix.
 func ACL(user, prefix, topology string) (string, error) {
@@ -65,11 +68,11 @@ func ACL(user, prefix, topology string) (string, error) {
 	if user == "" {
 		user = "locks"
 	}
-	words := []string{"ACL SETUSER", user, "on >SECRET", strings.Join(Rules(prefix, topology), " ")}
+	words := []string{"ACL SETUSER", user, "on >SECRET", strings.Join(Rules(prefix, topology), " "), faster}
 	return strings.Join(words, " "), nil
 }
 
-// Rules are the rules of that user.
+// Rules are the rules of that user, without what only makes it faster.
 func Rules(prefix, topology string) []string {
 	rules := []string{"resetkeys", "resetchannels", "-@all", "~" + prefix + ":*", "&" + prefix + ":*"}
 	for _, r := range rightsOn(topology == "cluster") {

@@ -50,7 +50,7 @@ type meaning struct {
 // meanings is the table of exit codes: for --help, and for the last event of a run.
 // docs/shell.md has the same table.
 var meanings = []meaning{
-	{CodeOK, "done", "run: the command exited with 0. status: the lock is free. " +
+	{CodeOK, "done", "run: the command exited with 0. status, wait: the lock is free. " +
 		"acquire, extend, release, evict, list: done. demo, verify: nothing went wrong. doctor: no problem."},
 	{
 		CodeFailed, "failed", "demo, verify: something was broken, or the run did not finish. " +
@@ -67,7 +67,7 @@ var meanings = []meaning{
 	{
 		CodeBusy, "busy", "run, acquire: another client holds the lock, and the time to wait is over " +
 			"(with -n, at once). -E sets another code. With --break-deadlock: the wait was in a deadlock. " +
-			"elect: another process uses the file of --state. status: the lock is held. " +
+			"elect: another process uses the file of --state. status, wait: the lock is held. " +
 			"evict: no holder has the token.",
 	},
 	{

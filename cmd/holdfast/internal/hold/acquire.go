@@ -75,7 +75,9 @@ Exit code: 0 if the lock is held now, 75 if another client holds it. For others,
 holdfast help exit-codes.`
 
 const extendLong = `extend makes a lock that holdfast acquire got last for --ttl from now. It never shortens
-it. NAME, --id and --owner are those that acquire printed.
+it. NAME, --id and --owner are those that acquire printed. It prints until when the lock is
+held now, by this machine's clock; --json prints that as an object, with name, token,
+ttl_ms (the time until then) and expires_at, as acquire does.
 
 Exit code: 0 if the lock is held for that time now. 79 if it is not held any more: its
 time was over, an operator evicted the holder, it was released, or the server lost its
@@ -177,13 +179,18 @@ func (r *session) take(a *target.App, asJSON bool, w io.Writer) (code int, reaso
 // wasClosed reports whether a standard file was closed when the process began. Go has opened the
 // null device in its place, for reading and writing; a shell opens it for one of them.
 func wasClosed(f *os.File) bool {
-	null, err := os.Stat(os.DevNull)
-	info, bad := f.Stat()
-	if err != nil || bad != nil || !os.SameFile(null, info) {
+	if !isNull(f) {
 		return false
 	}
-	_, err = f.Read(make([]byte, 1))
+	_, err := f.Read(make([]byte, 1))
 	return err == io.EOF //nolint:errorlint // a file that is for writing only has another error
+}
+
+// isNull reports whether a file is the null device.
+func isNull(f *os.File) bool {
+	null, err := os.Stat(os.DevNull)
+	info, bad := f.Stat()
+	return err == nil && bad == nil && os.SameFile(null, info)
 }
 
 // whole makes the lease last for its whole TTL from now, if it was granted by a push: such a
@@ -234,6 +241,8 @@ type heldOptions struct {
 	token    string
 	owner    string
 	ttl      commandline.Span
+	asJSON   bool
+	until    time.Time // when an extended lease ends
 }
 
 func (o *heldOptions) add(flags *pflag.FlagSet) {
@@ -314,6 +323,7 @@ func NewExtend(a *target.App) *cobra.Command {
 		Example: `  holdfast extend --ttl 5m`,
 	}
 	cmd.Flags().Var(&o.ttl, "ttl", "how long the lock stays held from now on")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	o.add(cmd.Flags())
 	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -323,7 +333,10 @@ func NewExtend(a *target.App) *cobra.Command {
 		if err := (&runOptions{ttl: o.ttl, onLost: "ignore"}).check(); err != nil {
 			return err
 		}
-		return o.ask(a, cmd.Name(), extendHeld)
+		if err := o.ask(a, cmd.Name(), extendHeld); err != nil {
+			return err
+		}
+		return o.printEnd(a.Say, say.Stdout)
 	}
 	return cmd
 }
@@ -378,7 +391,7 @@ const retention = 10 * time.Minute
 
 // extend renews the lease of one attempt.
 func extendHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
-	ttl := time.Duration(o.ttl)
+	ttl, began := time.Duration(o.ttl), time.Now()
 	ms := wire.Millis(ttl)
 	answer, err := s.Store.Run(ctx, script.Renew, []string{wire.Key(s.Prefix, o.name)},
 		[]string{wire.Millis(retention), ms, wire.LeaseWord(o.id, ms, o.ownerArg(), ms)})
@@ -396,8 +409,44 @@ func extendHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
 	case !each[0].Held:
 		return o.lost("its lease has expired, it was released, or the server lost the record")
 	}
+	o.until = began.Add(o.left(ctx, s))
 	keepName(ctx, s, wire.Client(o.id), ttl)
 	return nil
+}
+
+// left is how long the lease lasts from now, as the server says: that may be longer than what was asked for.
+func (o *heldOptions) left(ctx context.Context, s *target.Server) time.Duration {
+	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
+	if state, err := s.Client.Holders(ctx, o.name); err == nil {
+		for _, h := range state.Holders {
+			if h.Token == number {
+				return max(h.Remaining, time.Duration(o.ttl))
+			}
+		}
+	}
+	return time.Duration(o.ttl)
+}
+
+// extendedJSON is the JSON of extend: a contract, described in extendLong.
+type extendedJSON struct {
+	Name      string `json:"name"`
+	Token     string `json:"token"`
+	TTLMS     int64  `json:"ttl_ms"`
+	ExpiresAt string `json:"expires_at"`
+}
+
+// printEnd prints when an extended lease ends.
+func (o *heldOptions) printEnd(p *say.Printer, w io.Writer) (err error) {
+	switch {
+	case o.asJSON:
+		return screen.WriteJSON(w, extendedJSON{
+			o.name, o.token, time.Until(o.until).Milliseconds(), lockjson.Stamp(o.until),
+		})
+	case p.Level > say.Quiet:
+		_, err = fmt.Fprintf(w, "%s is held until %s\n",
+			say.OneLine(o.name), o.until.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	return err
 }
 
 // release releases the hold of one attempt.

@@ -40,8 +40,9 @@ type heldLock struct {
 	ttl            time.Duration
 	at             time.Time
 	chain          string
-	server         string // its URL without the password; empty: the command finds it by itself
-	prefix         string // of the keys; empty: the command finds it by itself
+	server         string   // its URL without the password; empty: the command finds it by itself
+	prefix         string   // of the keys; empty: the command finds it by itself
+	inside         []string // the other variables of the connection
 }
 
 // flagVariables are the variables that set a flag of some command. A command under a lock does not inherit
@@ -67,9 +68,9 @@ func flagVariables(root *cobra.Command) (variables []string) {
 // run: of two with one name, some programs take the first. The command does not inherit options, but where the
 // locks are.
 //
-// Without --pass-url, the password is not in it. The rest of the URL is: a holdfast
-// inside the command might fall back to another server otherwise. It would lock nothing,
-// and nobody would notice.
+// Without --pass-url, the password is not in it. The rest of the URL is, and so are the files of the connection's
+// flags: a holdfast inside the command might fall back to another server otherwise. It would lock nothing, and nobody
+// would notice.
 func environment(base []string, g heldLock, options []string, passURL bool) []string {
 	ours := []string{
 		envHeld + "=true",
@@ -93,6 +94,9 @@ func environment(base []string, g heldLock, options []string, passURL bool) []st
 	}
 	if !passURL && g.server != "" {
 		ours = append(ours, "HOLDFAST_REDIS="+g.server)
+	}
+	if !passURL {
+		ours = append(ours, g.inside...)
 	}
 	drop := func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

@@ -137,12 +137,12 @@ func (o *electOptions) candidate(a *target.App, r *session) (code int, reason st
 // term is a campaign and what follows. A candidate may wait for weeks: its guardian is started with the command.
 func (o *electOptions) term(a *target.App, r *session) (code int, reason string, err error) {
 	campaign := func(options []holdfast.LockOption) acquirer { return o.campaign(r, options) }
-	if len(r.argv()) == 0 {
+	if r.bare() {
 		return r.within(a, campaign, func() (int, string, error) {
 			if err := o.leads(say.Stdout, r.held.tokens[0], r.server.Client.ID()); err != nil {
 				return 0, "", err
 			}
-			return r.holdOnly()
+			return r.holdOnly(nil)
 		})
 	}
 	if code, reason, err = r.findCommand(); err != nil {
@@ -196,7 +196,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 			clash{o.noRenew, "--state and --no-renew contradict each other: " +
 				"a resumed lease may be over before the command can begin", cli.LeaveOut})
 	}
-	needCommand := []string{"max-run", "kill-after", "on-lost", "no-stdin", "signal-group"}
+	needCommand := []string{"max-run", "wait-all", "kill-after", "on-lost", "no-stdin", "signal-group"}
 	if o.observe {
 		needCommand = append(needCommand, "nonblock", "wait", "skip-if-held", "conflict-exit-code", "no-renew",
 			"break-deadlock", "on-lost-exec", "on-acquire-exec", "lost-exit-code", "splay", "events-fd", "tag", "state")

@@ -27,6 +27,8 @@ Every object has "time" (UTC), "event" and "name" (the lock's). With several loc
   started   "pid" of the command
   stopping  holdfast stops or kills the command; "signal", and "reason": lost or max-run
   exited    "code" of the command
+  left      the command has left processes behind; "pids", if they are known. holdfast
+            waits for them with --wait-all
   released  holdfast has released the lock; "held_ms"
   end       always the last; "code" of holdfast, and "reason", the name of the code in
             holdfast help exit-codes. If the command ended by itself, it is done, whatever
@@ -49,6 +51,7 @@ type event struct {
 	Signal   string   `json:"signal,omitempty"`
 	Reason   string   `json:"reason,omitempty"`
 	Code     *int     `json:"code,omitempty"`
+	PIDs     []int    `json:"pids,omitempty"`
 	HeldMS   *int64   `json:"held_ms,omitempty"`
 }
 

@@ -268,7 +268,8 @@ func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 	defer j.close()
 	name := j.names[0]
 	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.Server.Prefix, name)}, mode: "exclusive",
-		ttl: time.Duration(j.ttl), server: j.server.Public, prefix: j.server.Inner(), chain: os.Getenv(envChain)}
+		ttl: time.Duration(j.ttl), server: j.server.Public, prefix: j.server.Inner(), inside: j.server.Inside,
+		chain: os.Getenv(envChain)}
 	if j.splay > 0 {
 		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil { //nolint:gosec // it spreads load
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil

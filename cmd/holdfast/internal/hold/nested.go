@@ -17,7 +17,7 @@ import (
 func (r *session) surround() {
 	chain := strings.Fields(os.Getenv(envChain))
 	h := heldLock{names: r.names, mode: r.mode(), owner: r.owner, ttl: time.Duration(r.ttl),
-		server: r.server.Public, prefix: r.server.Inner()}
+		server: r.server.Public, prefix: r.server.Inner(), inside: r.server.Inside}
 	if r.permits > 0 {
 		h.permits, h.limit = r.weight, r.permits
 	}

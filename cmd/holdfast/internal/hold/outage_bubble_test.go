@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -120,5 +121,33 @@ func TestAWaitSaysThatItsServerDoesNotAnswer(t *testing.T) {
 		}
 		assert.Equal(t, strings.Count(text, "warning"), 3, "%s", text)
 		assert.Equal(t, strings.Count(text, "hint: "), 1, "%s", text)
+	})
+}
+
+// Without a terminal, a wait says once who holds the lock, however often it has to queue again.
+func TestALongWaitSaysOnceWhoHoldsTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := holdfast.New(memstore.New(), holdfast.Config{App: "report"})
+		assert.Must(t, err)
+		defer c.Close(context.Background())
+		lease, err := c.Mutex("x").Lock(t.Context())
+		assert.Must(t, err)
+		defer lease.Release(context.Background())
+		said := &timed{began: time.Now()}
+		r := &session{
+			runOptions: &runOptions{names: []string{"x"}}, events: &events{names: []string{"x"}},
+			say: &say.Printer{W: said, Level: say.Normal}, waiting: make(chan observe.Event),
+			server: &target.Server{Client: c},
+		}
+		done := make(chan struct{})
+		go r.waitOn(t.Context(), done)
+		for range 4 {
+			r.waiting <- observe.Event{Kind: observe.EventWait, Name: "x", Position: 1}
+			time.Sleep(4 * time.Second)
+		}
+		close(done)
+		synctest.Wait()
+		assert.Equal(t, len(said.lines), 1, "%q", said.lines)
+		assert.Contains(t, said.lines[0], `5s holdfast: waiting for "x", held by report@`)
 	})
 }

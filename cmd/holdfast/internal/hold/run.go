@@ -1,12 +1,17 @@
-// Package hold has the commands that hold a lock: run (and flock), every, elect, acquire, extend and release. plan, in
-// supervise.go, decides when a command must end so that its lease outlives it, and is pure.
+// Package hold has the commands that hold a lock: run (and flock), every, elect, acquire, extend and release, and wait,
+// which waits as they do. plan, in supervise.go, decides when a command must end so that its lease outlives it, and is
+// pure.
 package hold
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
 
@@ -26,8 +31,12 @@ same rules. If the guardian is killed, holdfast kills the command. On each platf
   BSD, macOS   the command and its process group end; on a terminal, only the command.
            If both processes are killed at once, the command goes on
   Windows  no guardian: a command goes on if holdfast is killed
-With --on-lost=ignore there is no guardian. If the command ends by itself,
-processes that it has left behind keep running.
+With --on-lost=ignore there is no guardian.
+
+If the command ends and leaves processes behind, they go on without the lock, and run says
+which. With --wait-all, the lock is held until they have ended (Linux; on other systems,
+those of the command's process group, and not on a terminal). A signal, --max-run and a
+loss end them, too.
 
 The lock is exclusive: one holder at a time. With --shared, several commands hold it
 together, but none beside an exclusive holder. With --permits N, it is a semaphore:
@@ -58,7 +67,12 @@ the command are the command's. If the lock's name begins with a dash, write -- b
 too, after all flags: holdfast run -n -- -NAME -- COMMAND. This form works for every
 name and every command.
 
-DUR is a number of seconds, such as 2.5, or has a unit: 500ms, 5m, 1h30m.`
+Without a command, holdfast run NAME prints the token when it has the lock, and holds it
+until Ctrl-C, another signal, or the end of standard input; with --no-stdin, until a
+signal. If standard input is the null device, it refuses: cron and systemd would not
+notice that the command is missing.
+
+DUR is a number of seconds, such as 2.5, or has a unit: 500ms, 5m, 1h30m, 1d.`
 
 const runExample = `  holdfast run nightly -- ./report.sh --full
   holdfast run -n nightly -- ./report.sh        if busy: exit with 75 at once
@@ -69,6 +83,7 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
   holdfast run --shared catalog -- ./read.sh    beside other readers
   holdfast run orders stock -- ./move.sh        both locks, or none
   holdfast run nightly -c 'dump | gzip > out'   through the shell
+  holdfast run nightly                          hold it until Ctrl-C
   holdfast flock -n nightly ./report.sh --full  as flock(1) is written
   holdfast run --skip-if-held --once-per 50m hourly -- ./report.sh
                                                 on many machines: one run an hour
@@ -80,7 +95,7 @@ const runExample = `  holdfast run nightly -- ./report.sh --full
 func NewRun(a *target.App) *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{
-		Use:     "run [flags] NAME... -- COMMAND [ARG...]",
+		Use:     "run [flags] NAME... [-- COMMAND [ARG...]]",
 		Aliases: []string{"lock", "exec", "flock"},
 		Short:   "Run a command while holding a lock",
 		Long:    runLong,
@@ -101,6 +116,9 @@ func NewRun(a *target.App) *cobra.Command {
 
 // run runs the command while holding the lock.
 func (o *runOptions) run(a *target.App, r *session) (code int, reason string, err error) {
+	if o.bare() {
+		return r.within(a, r.byFlags, r.untilInputEnds)
+	}
 	if code, reason, err = r.findCommand(); err != nil {
 		return code, reason, err
 	}
@@ -109,4 +127,18 @@ func (o *runOptions) run(a *target.App, r *session) (code int, reason string, er
 		r.guardian, _ = proc.Prepare(nil)
 	}
 	return r.within(a, r.byFlags, r.superviseCommand)
+}
+
+// untilInputEnds prints the token, and holds the lock without a command.
+func (r *session) untilInputEnds() (code int, reason string, err error) {
+	if _, err := fmt.Fprintln(say.Stdout, r.held.tokenTexts()[0]); err != nil {
+		return 0, "", err
+	}
+	if r.noStdin {
+		r.say.Noticef("holding %s until a signal", quoted(r.names))
+		return r.holdOnly(nil)
+	}
+	r.say.Noticef("holding %s until Ctrl-C or the end of standard input", quoted(r.names))
+	proc.ReadInBackground()
+	return r.holdOnly(os.Stdin)
 }

@@ -47,6 +47,7 @@ type runOptions struct {
 	ttl         commandline.Span
 	noRenew     bool
 	maxRun      commandline.Span
+	waitAll     bool
 	onLost      string
 	killAfter   commandline.Span
 	lostCode    cli.ExitCode
@@ -90,6 +91,8 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.Var(&o.ttl, "ttl", "lease: after a crash, others wait up to DUR")
 	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
 	flags.Var(&o.maxRun, "max-run", "stop the command if it runs longer than DUR (exit 124)")
+	flags.BoolVar(&o.waitAll, "wait-all", false,
+		"keep the lock until the processes that the command leaves behind have ended, too")
 	flags.StringVar(&o.onLost, "on-lost", "TERM", "signal for the command before its lease expires; ignore: none")
 	flags.Var(&o.killAfter, "kill-after", "time from the first signal to KILL (default: a third of --ttl, at most 10s)")
 	flags.Var(&o.lostCode, "lost-exit-code", "exit code if the lock is lost")
@@ -170,12 +173,15 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	case o.shell != "" && len(o.command) > 0:
 		return exit.Usage("the command is given twice: with -c, and after the lock's name",
 			"leave one of them out; for several locks, write holdfast run -c STRING -- NAME1 NAME2")
-	case o.shell == "" && len(o.command) == 0:
+	case o.bare() && dash >= 0:
 		return exit.Usage("the command is missing", "write it after --, as in holdfast run "+
-			cli.Operand(names[0])+" -- ./report.sh")
+			cli.Operand(names[0])+" -- ./report.sh; to hold the lock without a command, leave -- out")
 	}
 	o.names = names
 	given := cmd.Flags().Changed
+	if err := o.checkBare(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := o.kindFlags.check(names, given); err != nil {
 		return err
 	}
@@ -186,6 +192,31 @@ func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return o.checkWire()
+}
+
+// bare reports whether there is no command.
+func (o *runOptions) bare() bool { return o.shell == "" && len(o.command) == 0 }
+
+// forCommand are the flags that say how a command runs or ends.
+var forCommand = []string{"max-run", "wait-all", "kill-after", "on-lost", "signal-group", "pass-url"}
+
+// checkBare refuses what a run without a command cannot do. A command that was forgotten must not look like one
+// that has run, so cron and systemd, which give no input, are told.
+func (o *runOptions) checkBare(flags *pflag.FlagSet) error {
+	if !o.bare() {
+		return nil
+	}
+	for _, flag := range forCommand {
+		if cli.OnCommandLine(flags, flag) {
+			return exit.Usage("--"+flag+" needs a command", "write it after --, or leave --"+flag+" out")
+		}
+	}
+	if o.noStdin || !isNull(os.Stdin) {
+		return nil
+	}
+	return exit.Usage("the command is missing, and nothing would end the hold: standard input is the null device",
+		"write the command after --, as in holdfast run "+cli.Operand(o.names[0])+
+			" -- ./report.sh; --no-stdin holds the lock until a signal")
 }
 
 // checkSkip refuses what --skip-if-held would override.
@@ -255,6 +286,12 @@ func (o *runOptions) check() error {
 	case o.onLost != "ignore" && o.signal() == nil:
 		return exit.Usage(fmt.Sprintf("--on-lost: %q is not TERM, INT, KILL or ignore", o.onLost),
 			"write --on-lost=TERM, the default")
+	case o.waitAll && o.onLost == "ignore":
+		return exit.Usage("--wait-all and --on-lost=ignore contradict each other: without a guardian, "+
+			"holdfast does not know what the command has started", cli.LeaveOut)
+	case o.waitAll && !proc.KnowsRest:
+		return exit.Usage("--wait-all does not work on this system: it has no guardian",
+			"let the command wait for what it starts")
 	case time.Duration(o.killAfter) > ttl/2:
 		return exit.Usage(fmt.Sprintf("--kill-after %v is more than half of --ttl %v: "+
 			"holdfast would stop the command before it can retry a renewal", &o.killAfter, ttl),

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +47,7 @@ type session struct {
 	state       *stateFile     // of --state; nil: none
 	prefix      string         // of every key
 	interrupted os.Signal      // a signal that ends us came while the command ran
+	left        []proc.Process // what the command has left behind
 }
 
 // conduct does work, with the events and the signals of a run around it.
@@ -61,6 +64,7 @@ func conduct(
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
 	code, reason, err := work(a, r)
+	r.sayLeft()
 	if err != nil {
 		if code == 0 {
 			code = exit.Of(err)
@@ -125,18 +129,59 @@ func (r *session) superviseCommand() (code int, reason string, err error) {
 		return proc.StartCode(err), "not-started", r.cannotStart(err)
 	}
 	defer s.child.Close()
+	r.sayLeft() // of the run before
 	r.events.emit(event{Event: "started", PID: s.child.PID()})
 	s.wait()
 	code = s.child.Code()
 	r.events.emit(event{Event: "exited", Code: &code})
+	s.waitRest()
 	code, reason = s.verdict()
 	return code, reason, nil
 }
 
-// holdOnly holds the lock without a command, until a signal comes or the lock is lost.
-func (r *session) holdOnly() (code int, reason string, err error) {
+// sayLeft says which processes the command has left behind without the lock. The lock is released by now: what has
+// ended meanwhile, as the end of a pipe does a moment after its begin, is not worth a word.
+func (r *session) sayLeft() {
+	r.left = slices.DeleteFunc(r.left, func(p proc.Process) bool { return !p.Runs() })
+	if len(r.left) > 0 {
+		r.say.Warnf("--wait-all keeps the lock until they have ended",
+			"the command has ended, and left processes running without the lock: %s", listed(r.left))
+	}
+	r.left = nil
+}
+
+// maxListed is how many processes a message names.
+const maxListed = 5
+
+// listed are processes as messages show them.
+func listed(list []proc.Process) string {
+	texts := make([]string, 0, maxListed+1)
+	for i, p := range list {
+		if i == maxListed {
+			texts = append(texts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// holdOnly holds the lock without a command, until the input ends, a signal comes or the lock is lost. Without an
+// input, it does not end.
+func (r *session) holdOnly(input io.Reader) (code int, reason string, err error) {
+	over := make(chan struct{})
+	if input != nil {
+		go func() {
+			// Only the end counts. In the background of a terminal nothing can be read: then a signal ends it.
+			if _, err := io.Copy(io.Discard, input); err == nil {
+				close(over)
+			}
+		}()
+	}
 	for {
 		select {
+		case <-over:
+			return exit.CodeOK, "done", nil
 		case sig := <-r.signals:
 			if proc.Ends(sig) {
 				return exit.CodeSignal + proc.Number(sig), "interrupted", nil

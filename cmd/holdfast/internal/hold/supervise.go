@@ -48,7 +48,10 @@ func (r *session) start(path string, argv []string, limited bool) (*supervisor, 
 		return s, err
 	}
 	s.guarded = s.plan.deadline
-	guard := proc.Guard{Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.Format()}
+	guard := proc.Guard{
+		Limits: s.plan.limits(), Grace: s.plan.grace, Signal: s.signal(), Format: r.say.Format(),
+		All: limited && r.waitAll,
+	}
 	if r.state != nil {
 		guard.Keep = r.state.lock
 	}
@@ -97,16 +100,59 @@ type supervisor struct {
 // wait returns when the command has ended. If we had to stop it, the processes that it
 // started have ended, too.
 func (s *supervisor) wait() {
+	s.watch(s.child.Done(), func() bool { return false }, s.pass)
+	s.endGroup()
+}
+
+// waitRest notes what the command has left behind. With --wait-all, it waits until that has ended. A signal that
+// ends us ends it, too.
+func (s *supervisor) waitRest() {
+	left := s.child.Left()
+	if len(left) == 0 {
+		return
+	}
+	ev := event{Event: "left"}
+	for _, p := range left {
+		if p.PID != 0 {
+			ev.PIDs = append(ev.PIDs, p.PID)
+		}
+	}
+	s.events.emit(ev)
+	if !s.waitAll {
+		s.left = left
+		return
+	}
+	say := s.say.Infof
+	if s.say.Terminal {
+		say = s.say.Noticef
+	}
+	say("the command has ended; holding %s until these have ended, too: %s", quoted(s.names), listed(left))
+	ends := func() bool { return s.plan.stopping || s.child.Stopped() }
+	s.watch(s.child.Rest(), ends, func(sig os.Signal) {
+		if !proc.Ends(sig) {
+			s.pass(sig)
+			return
+		}
+		s.interrupted = sig
+		now := clock.Now()
+		if do, _ := s.plan.stop(now, min(now+s.plan.grace, s.plan.deadline-s.plan.margin)); do == tell {
+			s.child.Tell(sig) //nolint:errcheck // it may have ended
+		}
+	})
+	s.endGroup()
+}
+
+// watch watches the lease and the signals until over is closed, or enough says so.
+func (s *supervisor) watch(over <-chan struct{}, enough func() bool, take func(os.Signal)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	gone := s.lease.Context().Done()
-	for {
+	for !enough() {
 		select {
-		case <-s.child.Done():
-			s.endGroup()
+		case <-over:
 			return
 		case sig := <-s.signals:
-			s.pass(sig)
+			take(sig)
 		case <-gone:
 			gone = nil
 		case e := <-s.waiting: // perhaps a renewal: the guardian learns of it

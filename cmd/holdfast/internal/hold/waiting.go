@@ -23,6 +23,10 @@ import (
 // holder.
 const showHolderAfter = 500 * time.Millisecond
 
+// showHolderLater is the same without a terminal, where it is said once: cron mails each line, and somebody who reads a
+// log wants to know why nothing happens.
+const showHolderLater = 5 * time.Second
+
 // acquire acquires the lock. It returns the signal that ended the waiting, if one
 // did: then nothing is held, and closing the server leaves the wait queue.
 func (r *session) acquire(by way) (os.Signal, error) {
@@ -115,10 +119,10 @@ func (r *session) confirm() error {
 }
 
 // waitOn waits until done is closed, or until a signal comes that ends us. It shows
-// the holder: with --verbose at once, at a terminal after a moment.
+// the holder: with --verbose at once, at a terminal after a moment, and elsewhere once.
 func (r *session) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 	var late <-chan time.Time
-	wanted := r.names[0]
+	wanted, told := r.names[0], false
 	for {
 		select {
 		case <-done:
@@ -145,8 +149,11 @@ func (r *session) waitOn(ctx context.Context, done <-chan struct{}) os.Signal {
 				go r.showHolder(ctx, wanted, e.Position)
 			case r.say.Level == say.Normal && r.say.Terminal:
 				late = time.After(showHolderAfter)
+			case r.say.Level == say.Normal && late == nil && !told:
+				late = time.After(showHolderLater)
 			}
 		case <-late:
+			late, told = nil, true
 			go r.showHolder(ctx, wanted, 0)
 		}
 	}

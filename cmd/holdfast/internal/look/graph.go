@@ -14,15 +14,16 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // graphJSON is a line of list --graph -o json: a contract. A line has a lock and its waiters, or
 // a deadlock.
 type graphJSON struct {
-	Name     string              `json:"name,omitempty"`
-	Holders  []string            `json:"holders,omitempty"`
-	Waiters  []graphWaiterJSON   `json:"waiters,omitempty"`
-	Deadlock []graphDeadlockJSON `json:"deadlock,omitempty"`
+	Name     string            `json:"name,omitempty"`
+	Holders  []string          `json:"holders,omitempty"`
+	Waiters  []graphWaiterJSON `json:"waiters,omitempty"`
+	Deadlock []lockjson.Wait   `json:"deadlock,omitempty"`
 }
 
 type graphWaiterJSON struct {
@@ -30,13 +31,6 @@ type graphWaiterJSON struct {
 	HolderID string   `json:"holder_id"`
 	WaitMS   int64    `json:"wait_ms"`
 	Holds    []string `json:"holds"`
-}
-
-type graphDeadlockJSON struct {
-	Client string `json:"client"`
-	Holds  string `json:"holds"` // empty: it is only in front of another waiter
-	Name   string `json:"waits_for"`
-	Breaks bool   `json:"breaks"`
 }
 
 // printGraph prints the waits-for graph of the locks that match.
@@ -51,7 +45,7 @@ func (l *lister) printGraph(ctx context.Context) error {
 		return listErr
 	}
 	slices.SortFunc(locks, func(a, b holdfast.LockInfo) int { return strings.Compare(a.Name, b.Name) })
-	deadlocks, err := confirmed(ctx, l.server.Client, holdfast.Deadlocks(locks))
+	deadlocks, err := deadlocksOf(ctx, l.server.Client, locks)
 	if err != nil {
 		return cmp.Or(listErr, err)
 	}
@@ -139,7 +133,7 @@ func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfa
 		}
 	}
 	for _, cycle := range deadlocks {
-		if err := screen.WriteJSON(w, graphJSON{Deadlock: cycleJSON(cycle)}); err != nil {
+		if err := screen.WriteJSON(w, graphJSON{Deadlock: lockjson.OfDeadlock(cycle)}); err != nil {
 			return err
 		}
 	}

@@ -97,3 +97,17 @@ func openedAt(t *testing.T, on *redistest.Server, cfg ...holdfast.Config) *targe
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
+
+// Without code that holds a lock and waits for another one, deadlocks cost no request: there is no client here to
+// send one.
+func TestMostLocksCostNoRequestForDeadlocks(t *testing.T) {
+	held := holdfast.LockInfo{Name: "x", Holders: []holdfast.Holder{{HolderID: "a/1"}}, Waiting: 3}
+	cycle, err := deadlockOf(t.Context(), nil, held)
+	assert.True(t, cycle == nil && err == nil, "%v, %v", cycle, err)
+	waits := []holdfast.WaitInfo{{Name: "y", Holds: "z", HolderID: "b/2"}}
+	waiting := holdfast.LockInfo{Name: "z", Holders: []holdfast.Holder{{HolderID: "b/1", WaitsFor: waits}}}
+	y := holdfast.LockInfo{Name: "y", Holders: []holdfast.Holder{{HolderID: "c/1"}}}
+	y.Waiters = []holdfast.Waiter{{HolderID: "b/2"}}
+	found, err := deadlocksOf(t.Context(), nil, []holdfast.LockInfo{held, waiting, y})
+	assert.True(t, found == nil && err == nil, "%v, %v", found, err)
+}

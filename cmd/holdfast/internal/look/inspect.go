@@ -36,9 +36,6 @@ redislock, Redisson or SET NX PX, inspect shows that.
          new locks: true or false), why (it does not count; empty if it does),
          round_trip_ms, clock_offset_ms (above 0 if the server's clock is ahead of ours)
          and clock_error_ms. Empty for any other topology
-  deadlock  the calls that wait for each other, if the lock is part of a deadlock: client, holds
-         (a lock of the same code), waits_for, breaks (it has --break-deadlock, or the option
-         BreakDeadlock). Empty otherwise
 
 Exit code: 0, whether the lock is held or free. For others, see
 holdfast help exit-codes.`
@@ -83,17 +80,15 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 		case foreign != nil:
 			return printForeign(w, name, *foreign)
 		case asJSON:
-			return screen.WriteJSON(w, inspectJSON{
-				describe.State(state, job, key), cycleJSON(cycle), nodesAsJSON(ctx, s),
-			})
+			all := inspectJSON{describe.State(state, job, key), nodesAsJSON(ctx, s)}
+			all.Deadlock = lockjson.OfDeadlock(cycle)
+			return screen.WriteJSON(w, all)
 		}
 		if err := printState(w, state, job, true); err != nil {
 			return err
 		}
 		var b strings.Builder
-		for _, wait := range cycle {
-			fmt.Fprintf(&b, "  deadlock %s\n", say.OneLine(wait.String()))
-		}
+		b.WriteString(deadlockLines(cycle))
 		for _, h := range state.Holders {
 			fmt.Fprintf(&b, "  attempt  %s\n", say.OneLine(h.HolderID))
 		}
@@ -121,8 +116,7 @@ func printForeign(w io.Writer, name string, f survey.Foreign) error {
 type (
 	inspectJSON struct {
 		lockjson.State
-		Deadlock []graphDeadlockJSON `json:"deadlock"`
-		Nodes    []nodeJSON          `json:"nodes"`
+		Nodes []nodeJSON `json:"nodes"`
 	}
 	nodeJSON struct {
 		Address       string  `json:"address"`

@@ -43,12 +43,15 @@ several holders, the first and how many more); AGE of the oldest hold; LEASE, un
 expires if it is not renewed; TOKEN; WAITING. -o wide adds OWNER, VALUE (a leader's value,
 the permits in use, or when a job runs next), ID (the holder's client) and TAGS.
 
+A lock that is part of a deadlock has "deadlock" behind the number of its waiters. A
+warning names the calls that wait for each other. With -o json, "deadlock" has them.
+
 --foreign lists the locks of other libraries instead. GLOB then selects whole keys. list
 recognises redsync, redislock and Redisson. Any other short string with a TTL is shown as
 "string": it may be a lock made by SET NX PX, or a value that expires.
 
 --graph shows the waits-for graph: each lock that has waiters, its holders, its waiters in
-order, and the locks that these waiters hold. It names the deadlocks among these locks:
+order, and the locks that these waiters hold. It names the deadlocks of these locks:
 calls that wait for each other. It knows the locks of a waiter that is a Go program which
 passes on the context of its lease, and of a run inside a run, once the waiter has waited
 for a third of the TTL. With -o json it prints an object for each lock ("name", "holders",
@@ -59,7 +62,8 @@ server's user may not read its key. Its row has the kind "unreadable", -o json h
 and the exit code is 76, or 77 for a missing permission.
 
 -o json prints one object per line, with the fields of holdfast status --json, and for a
-job "job" in it. -o name prints names only, one per line.
+job "job" in it. -o name prints names only, one per line. If a table has no row, list says so
+on standard error.
 
 Exit code: 0, also if there is no lock. For others, see holdfast help exit-codes.`
 
@@ -99,7 +103,7 @@ func NewList(a *target.App) *cobra.Command {
 		Example: `  holdfast list
   holdfast list 'order/*'
   holdfast list --sort age -o wide
-  holdfast list --stale                         holders that nobody knows any more
+  holdfast list --stale                         holders not heard from for 15 minutes
   holdfast list -o json | jq -r 'select(.waiting > 10) | .name'
   holdfast list --graph                         the waiters, what they hold, and deadlocks
   holdfast list --foreign 'lock:*'              locks of other libraries`,
@@ -237,8 +241,14 @@ func runList(a *target.App, o *listOptions, w io.Writer) error {
 	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
 		return exit.Silent(exit.CodeSignal + int(by.Signal))
 	}
+	if o.output == "table" || o.output == "wide" {
+		warnOf(a.Say, l.deadlocks)
+	}
 	if scanErr != nil {
 		return s.Explain("", scanErr)
+	}
+	if err == nil && l.none {
+		l.sayNone()
 	}
 	return cmp.Or(err, l.bad.err())
 }
@@ -251,7 +261,10 @@ type lister struct {
 	w      io.Writer
 	rows   chan row
 	bad    unreadable
+	none   bool // there was no row
 	widths map[string]int
+
+	deadlocks [][]holdfast.WaitInfo // set when rows is closed
 }
 
 // scan sends a row for each lock.
@@ -265,17 +278,39 @@ func (l *lister) scan(ctx context.Context) (err error) {
 			return nil
 		})
 	}
+	// Only what other locks say of a lock tells whether it is in a deadlock. So a row that may be stands back.
+	var back []row
+	var stuck []holdfast.LockInfo
 	l.bad, err = eachLock(ctx, l.server, l.pattern, func(state holdfast.LockInfo, bad *exit.Error) {
-		if r := rowOf(l.server, state, bad); l.wants(r) {
+		switch r := rowOf(l.server, state, bad); {
+		case !l.wants(r):
+		case bad == nil && state.Job == nil && mayBeStuck(state):
+			back, stuck = append(back, r), append(stuck, state)
+		default:
 			l.rows <- r
 		}
 	})
-	return err
+	found, lookErr := deadlocksOf(ctx, l.server.Client, stuck)
+	of := byLock(found)
+	for _, r := range back {
+		r.inDeadlock(of[r.state.Name])
+		l.rows <- r
+	}
+	l.deadlocks = found
+	return cmp.Or(err, lookErr)
+}
+
+// inDeadlock sets the deadlock that the lock is part of.
+func (r *row) inDeadlock(cycle []holdfast.WaitInfo) {
+	if r.state.Deadlock = lockjson.OfDeadlock(cycle); len(cycle) > 0 {
+		r.cells["WAITING"] += " deadlock"
+	}
 }
 
 // row is the row of a lock or job. bad is why its record cannot be read.
 func rowOf(s *target.Server, state holdfast.LockInfo, bad *exit.Error) row {
 	lines := lockjson.Of(state, recordKey(s, state))
+	lines.Deadlock = lockjson.OfDeadlock(nil)
 	if state.Job != nil {
 		lines.Job = lockjson.OfJob(*state.Job)
 	}
@@ -392,6 +427,7 @@ func (l *lister) begin(held []row) error {
 		return cmp.Or(sorts[cmp.Or(l.sort, "name")](a, b), sorts["name"](a, b))
 	})
 	l.measure(held)
+	l.none = len(held) == 0
 	if err := l.printHeader(len(held) > 0); err != nil {
 		return err
 	}
@@ -401,6 +437,20 @@ func (l *lister) begin(held []row) error {
 		}
 	}
 	return nil
+}
+
+// sayNone says that a table has no rows. A script that reads names or objects has asked for nothing more.
+func (l *lister) sayNone() {
+	what := "no locks"
+	if l.pattern != "" {
+		what += fmt.Sprintf(" that match %q", l.pattern)
+	}
+	if !l.all && !l.stale && !l.foreign {
+		what += " are held or waited for"
+	}
+	if l.output != "json" && l.output != "name" {
+		l.app.Say.Noticef("%s", what)
+	}
 }
 
 func (l *lister) showsProgress() bool {

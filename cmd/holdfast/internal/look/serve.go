@@ -30,8 +30,9 @@ import (
 
 const serveLong = `serve shows the locks on a web page, live: the holders, how long they have held, what
 is left of their leases, the waiters in order, and what happened in the last minutes.
-It also has a JSON API and metrics for Prometheus; docs/page.md describes both. It prints
-the page's address, and serves until a signal ends it.
+It also has a JSON API, metrics for Prometheus, and /healthz for monitoring, which needs no
+token; docs/page.md describes them. It prints the page's address, and serves until a signal
+ends it.
 
 A viewer needs a token. Without one, serve makes one at its start, and prints an address
 that has it: open that in a browser. For a token of your own, put 16 bytes or more into a

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -23,7 +24,8 @@ const statusLong = `status shows whether a lock is held: the holder, the time si
 lease expires, the number of waiters, and the last eviction. With -v or --json, it reads
 every waiter, and does not count those that are silent. For a semaphore, it shows
 the permits in use; for an election, the leader's value; for a periodic job, the run
-under way and the next period. It changes nothing.
+under way and the next period. If the lock is part of a deadlock, it shows the calls that
+wait for each other. It changes nothing.
 
 If the lock has no record, but NAME is a key that looks like the lock of another library,
 status shows that, too. Such a lock does not count for the exit code.
@@ -55,6 +57,9 @@ others, see holdfast help exit-codes.
   job            null, or: period_ms, aligned, offset_ms, next (UTC, the server's clock),
                  due_ms, last_run (the attempt's id), run (null, or a holder), runs (of
                  this period, without a success), tries (how many there may be, or 0)
+  deadlock       the calls that wait for each other, if the lock is part of a deadlock:
+                 client, holds (a lock of the same code), waits_for, breaks (it has
+                 --break-deadlock, or the option BreakDeadlock). Empty otherwise
 If the server does not know the client, app, host and version are empty, and pid is 0.
 Later versions may add fields. They do not rename or remove any, and do not change a
 type.`
@@ -100,11 +105,22 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 	return lookAt(a, name, asJSON || a.Say.Level == say.Verbose, func(
 		ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
 	) (err error) {
+		var cycle []holdfast.WaitInfo
+		if asJSON || a.Say.Level > say.Quiet {
+			if cycle, err = deadlockOf(ctx, s.Client, state); err != nil {
+				return s.Explain(name, err)
+			}
+		}
 		switch {
 		case asJSON:
-			err = screen.WriteJSON(w, describe.State(state, job, wire.Key(a.Server.Prefix, name)))
+			all := describe.State(state, job, wire.Key(a.Server.Prefix, name))
+			all.Deadlock = lockjson.OfDeadlock(cycle)
+			err = screen.WriteJSON(w, all)
 		case a.Say.Level > say.Quiet:
 			err = printState(w, state, job, a.Say.Level == say.Verbose)
+			if err == nil {
+				_, err = io.WriteString(w, deadlockLines(cycle))
+			}
 			if f := foreignBeside(ctx, s, state, job); err == nil && f != nil {
 				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
 					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), describe.Length(f.Remaining))

@@ -35,13 +35,16 @@ gently as list does, and changes nothing.
 The bar shows how much of the lease is left, compared with the longest time that top has
 seen under this token. A client renews its lease after a third of it. If less than half is
 left, the client has missed a renewal, or it does not renew. The trend shows how many
-clients waited at the last 16 readings.
+clients waited at the last 16 readings; a narrow screen leaves it out before it cuts a
+holder.
 
 Keys: up and down, page up and page down, home and end select a lock. enter shows or hides
 its details, as holdfast inspect prints them. / filters by name and holder; esc shows all
 again. s changes the order, r reverses it, p stops and continues the display, q ends top.
 
-A record that cannot be read has the kind "unreadable"; its details say why.
+A record that cannot be read has the kind "unreadable"; its details say why. A lock that is
+part of a deadlock has "deadlock" behind the number of its waiters; its details name the
+calls that wait for each other. The filter "deadlock" shows these locks.
 
 --once reads the locks once and prints one screen. It needs no terminal. With --json, it
 prints what holdfast list -o json --sort FIELD prints.
@@ -105,12 +108,24 @@ func NewTop(a *target.App) *cobra.Command {
 
 // topLocks reads what top shows.
 func topLocks(ctx context.Context, s *target.Server, pattern string) (locks []top.Lock, bad unreadable, err error) {
+	at := map[string]int{} // of the locks that may be part of a deadlock
+	var stuck []holdfast.LockInfo
 	bad, err = eachLock(ctx, s, pattern, func(state holdfast.LockInfo, bad *exit.Error) {
 		if r := rowOf(s, state, bad); bad != nil || r.state.Held || r.state.Waiting > 0 {
+			if bad == nil && state.Job == nil && mayBeStuck(state) {
+				at[state.Name], stuck = len(locks), append(stuck, state)
+			}
 			locks = append(locks, topLock(state, r, bad))
 		}
 	})
-	return locks, bad, err
+	found, lookErr := deadlocksOf(ctx, s.Client, stuck)
+	for name, cycle := range byLock(found) {
+		if i, shown := at[name]; shown {
+			lines := strings.Split(strings.TrimRight(deadlockLines(cycle), "\n"), "\n")
+			locks[i].Deadlock, locks[i].Detail = true, append(locks[i].Detail, lines...)
+		}
+	}
+	return locks, bad, cmp.Or(err, lookErr)
 }
 
 // topLock is a lock in the texts of list and of inspect, or why its record cannot be read.

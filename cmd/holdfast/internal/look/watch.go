@@ -34,13 +34,17 @@ of its own, so another token means that the lock has changed hands.
 
 Each line has the time (UTC), the event, the lock's name, and details:
   held        a client holds it: the holder and its token; also after a hand-over
-  released    nobody holds it any more: it was released, or its lease has expired
+  released    nobody holds it any more
+  expired     a lease has ended because nobody renewed it: the holder and its token
   waiting     more or fewer clients wait: how many
   evicted     an operator has ended its holds: who and why
   unreadable  its record cannot be read: why, and what to do
 
 --foreign watches the locks of other libraries instead, and of holdfast run --wire: GLOB then
 selects whole keys. The holder is the library and what its record names.
+
+A lease counts as expired if no more of it was left, when watch saw it last, than the time
+since then. So a long --interval can take a release for an expiry, if the TTL is short.
 
 -o json prints one object per line: time, event, name, token, holder, waiting, by, reason.
 
@@ -122,7 +126,7 @@ func runWatch(
 	defer stop()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known, told, away := map[string]holdfast.LockInfo{}, map[string]string{}, false
+	known, told, away := map[string]seen{}, map[string]string{}, false
 	for {
 		now, bad, err := read(ctx, s, pattern)
 		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
@@ -152,7 +156,7 @@ func runWatch(
 
 // keepUnread takes over what was known of the locks that were not read: nobody knows that they have
 // changed. These are the unreadable ones and, if the listing failed, all that it did not get to.
-func keepUnread(known, now map[string]holdfast.LockInfo, bad map[string]string, failed bool) {
+func keepUnread(known, now map[string]seen, bad map[string]string, failed bool) {
 	for name, was := range known {
 		if _, read := now[name]; !read && (failed || bad[name] != "") {
 			now[name] = was
@@ -160,20 +164,26 @@ func keepUnread(known, now map[string]holdfast.LockInfo, bad map[string]string, 
 	}
 }
 
+// seen is the state of a lock, and when it was read.
+type seen struct {
+	holdfast.LockInfo
+	at time.Time
+}
+
 // readStates reads the states of the locks that match, by their names, and why others cannot be read.
 type readStates func(ctx context.Context, s *target.Server, pattern string) (
-	states map[string]holdfast.LockInfo, bad map[string]string, err error)
+	states map[string]seen, bad map[string]string, err error)
 
 // foreignStates reads the locks of other libraries, by their keys.
 func foreignStates(
 	ctx context.Context, s *target.Server, pattern string,
-) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
-	states = map[string]holdfast.LockInfo{}
+) (states map[string]seen, bad map[string]string, err error) {
+	states = map[string]seen{}
 	pattern = cmp.Or(pattern, "*")
 	err = survey.ScanForeign(ctx, s.Conns(), pattern, &s.Looked, func(list []survey.Foreign) error {
 		for _, f := range list {
 			h := holdfast.Holder{HolderID: f.Holder, ClientID: f.Kind + " " + f.Holder, Remaining: f.Remaining}
-			states[f.Key] = holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}
+			states[f.Key] = seen{holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}, time.Now()}
 		}
 		return nil
 	})
@@ -183,22 +193,22 @@ func foreignStates(
 // states reads all locks that match.
 func states(
 	ctx context.Context, s *target.Server, pattern string,
-) (states map[string]holdfast.LockInfo, bad map[string]string, err error) {
-	states, bad = map[string]holdfast.LockInfo{}, map[string]string{}
+) (states map[string]seen, bad map[string]string, err error) {
+	states, bad = map[string]seen{}, map[string]string{}
 	_, err = eachLock(ctx, s, pattern, func(state holdfast.LockInfo, why *exit.Error) {
 		switch {
 		case state.Job != nil:
 		case why != nil:
 			bad[state.Name] = say.Plain(why) + "; " + why.Hint
 		default:
-			states[state.Name] = state
+			states[state.Name] = seen{state, time.Now()}
 		}
 	})
 	return states, bad, err
 }
 
 // changes are the events between two states, in the order of the names.
-func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events []watchEvent) {
+func changes(before, after map[string]seen, at time.Time) (events []watchEvent) {
 	names := make(map[string]bool)
 	for name := range before {
 		names[name] = true
@@ -208,34 +218,57 @@ func changes(before, after map[string]holdfast.LockInfo, at time.Time) (events [
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		was, is := before[name], after[name]
-		add := func(e watchEvent) {
+		if is.at.IsZero() {
+			is.at = at // its record is gone
+		}
+		for _, e := range changesOf(was, is) {
 			e.Time, e.Name = lockjson.Stamp(at), name
 			events = append(events, e)
 		}
-		known := was.LastEviction
-		if e := is.LastEviction; e != nil && was.Name != "" && (known == nil || !known.At.Equal(e.At)) {
-			add(watchEvent{Event: "evicted", By: e.By, Reason: e.Reason})
-		}
-		held := map[string]bool{}
-		for _, h := range was.Holders {
-			held[holdOf(h)] = true
-		}
-		for _, h := range is.Holders {
-			if e := (watchEvent{Event: "held", Holder: describe.Who(h.Client, h.ClientID)}); !held[holdOf(h)] {
-				if h.Token != 0 {
-					e.Token = wire.Number(h.Token)
-				}
-				add(e)
-			}
-		}
-		if was.Held() && !is.Held() {
-			add(watchEvent{Event: "released"})
-		}
-		if n := describe.Waiting(is); n != describe.Waiting(was) {
-			add(watchEvent{Event: "waiting", Waiting: &n})
-		}
 	}
 	return events
+}
+
+// changesOf are the events between two states of one lock.
+func changesOf(was, is seen) (events []watchEvent) {
+	known, e := was.LastEviction, is.LastEviction
+	evicted := e != nil && was.Name != "" && (known == nil || !known.At.Equal(e.At))
+	if evicted {
+		events = append(events, watchEvent{Event: "evicted", By: e.By, Reason: e.Reason})
+	}
+	expired := false
+	for _, h := range was.Holders {
+		if !evicted && !h.Released && !hasHold(is.Holders, h) && h.Remaining <= is.at.Sub(was.at) {
+			expired = true
+			events = append(events, eventOf("expired", h))
+		}
+	}
+	for _, h := range is.Holders {
+		if !hasHold(was.Holders, h) {
+			events = append(events, eventOf("held", h))
+		}
+	}
+	if was.Held() && !is.Held() && !expired {
+		events = append(events, watchEvent{Event: "released"})
+	}
+	if n := describe.Waiting(is.LockInfo); n != describe.Waiting(was.LockInfo) {
+		events = append(events, watchEvent{Event: "waiting", Waiting: &n})
+	}
+	return events
+}
+
+// eventOf is an event about one hold.
+func eventOf(what string, h holdfast.Holder) watchEvent {
+	e := watchEvent{Event: what, Holder: describe.Who(h.Client, h.ClientID)}
+	if h.Token != 0 {
+		e.Token = wire.Number(h.Token)
+	}
+	return e
+}
+
+// hasHold reports whether a hold is among the holds.
+func hasHold(list []holdfast.Holder, hold holdfast.Holder) bool {
+	return slices.ContainsFunc(list, func(h holdfast.Holder) bool { return holdOf(h) == holdOf(hold) })
 }
 
 // holdOf tells holds apart: by the token, or without one by the holder.

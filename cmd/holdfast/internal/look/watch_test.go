@@ -14,14 +14,19 @@ import (
 
 func TestChangesAreTold(t *testing.T) {
 	at := time.Unix(1000, 0)
-	held := func(token uint64, waiters int) holdfast.LockInfo {
+	lock := func(token uint64, left time.Duration, waiters int) holdfast.LockInfo {
 		info := holdfast.LockInfo{Name: "x", Fence: token, Waiters: make([]holdfast.Waiter, waiters)}
-		info.Holders = []holdfast.Holder{{Token: token, ClientID: "c"}}
+		info.Holders = []holdfast.Holder{{Token: token, ClientID: "c", Remaining: left}}
 		return info
 	}
+	held := func(token uint64, waiters int) holdfast.LockInfo { return lock(token, 20*time.Second, waiters) }
 	free := holdfast.LockInfo{Name: "x"}
 	evicted := held(3, 0)
 	evicted.LastEviction = &holdfast.EvictionInfo{At: at, By: "ann", Reason: "stuck"}
+	two := held(1, 0)
+	two.Holders = append(two.Holders, lock(2, time.Second, 0).Holders...)
+	kept := lock(1, time.Second, 0)
+	kept.Holders[0].Released = true
 	for _, c := range []struct {
 		what          string
 		before, after holdfast.LockInfo
@@ -31,16 +36,26 @@ func TestChangesAreTold(t *testing.T) {
 		{"a grant", free, held(1, 0), "held"},
 		{"a hand-over", held(1, 1), held(2, 0), "held waiting"},
 		{"a release", held(1, 0), free, "released"},
-		{"a record that expired", held(1, 0), holdfast.LockInfo{}, "released"},
+		{"a record that is gone", held(1, 0), holdfast.LockInfo{}, "released"},
+		{"a lease that ran out", lock(1, time.Second, 0), free, "expired"},
+		{"a lease that ran out, with its record", lock(1, time.Second, 0), holdfast.LockInfo{}, "expired"},
+		{"a lease that ran out, and the next holder", lock(1, time.Second, 1), held(2, 0), "expired held waiting"},
+		{"one of two leases that ran out", two, held(1, 0), "expired"},
+		{"a release before the end", lock(1, time.Second+1, 0), free, "released"},
+		{"the end of a minimum time", kept, free, "released"},
 		{"an eviction with a next holder", held(1, 1), evicted, "evicted held waiting"},
+		{"an eviction just before the end", lock(1, time.Second, 0), evicted, "evicted held"},
 		{"an old eviction", evicted, evicted, ""},
 		{"an eviction from before the watch", holdfast.LockInfo{}, evicted, "held"},
 	} {
 		var got []string
-		states := func(info holdfast.LockInfo) map[string]holdfast.LockInfo {
-			return map[string]holdfast.LockInfo{"x": info}
+		states := func(info holdfast.LockInfo, at time.Time) map[string]seen {
+			if info.Name == "" {
+				return nil
+			}
+			return map[string]seen{"x": {info, at}}
 		}
-		for _, e := range changes(states(c.before), states(c.after), at) {
+		for _, e := range changes(states(c.before, at), states(c.after, at.Add(time.Second)), at.Add(time.Second)) {
 			got = append(got, e.Event)
 			assert.True(t, e.Name == "x" && strings.Contains(fmt.Sprint(e), "x"), "%s: %+v", c.what, e)
 		}
@@ -48,24 +63,29 @@ func TestChangesAreTold(t *testing.T) {
 	}
 }
 
+// While the server was away, leases may have ended. They are judged by the time since they were read.
 func TestWatchKeepsWhatItDidNotRead(t *testing.T) {
 	at := time.Unix(1000, 0)
-	known := func() map[string]holdfast.LockInfo {
-		list := map[string]holdfast.LockInfo{}
+	known := func() map[string]seen {
+		list := map[string]seen{}
 		for _, name := range []string{"read", "bad", "unseen"} {
-			list[name] = holdfast.LockInfo{Name: name, Holders: []holdfast.Holder{{Token: 1}}}
+			info := holdfast.LockInfo{Name: name, Holders: []holdfast.Holder{{Token: 1, Remaining: 20 * time.Second}}}
+			list[name] = seen{info, at}
 		}
 		return list
 	}
 	for failed, want := range map[bool]string{false: "read unseen", true: "read"} {
-		now := map[string]holdfast.LockInfo{"read": {Name: "read"}}
+		now := map[string]seen{"read": {holdfast.LockInfo{Name: "read"}, at.Add(time.Second)}}
 		keepUnread(known(), now, map[string]string{"bad": "why"}, failed)
 		var released []string
-		for _, e := range changes(known(), now, at) {
+		for _, e := range changes(known(), now, at.Add(time.Second)) {
 			assert.Equal(t, e.Event, "released", "event of %s", e.Name)
 			released = append(released, e.Name)
 		}
 		assert.Equal(t, strings.Join(released, " "), want, "released, failed: %v", failed)
+		for _, e := range changes(now, nil, at.Add(time.Minute)) {
+			assert.Equal(t, e.Event, "expired", "event of %s a minute later", e.Name)
+		}
 	}
 }
 
@@ -96,8 +116,8 @@ func TestAFreeLockWithWaitersThatAreGoneIsNotListed(t *testing.T) {
 	assert.True(t, list(waits), "a lock with a live waiter is not listed")
 	l.all = true
 	assert.True(t, list(gone), "--all leaves a record out")
-	known := map[string]holdfast.LockInfo{"a": waits}
-	events := changes(known, map[string]holdfast.LockInfo{"a": gone}, time.Now())
+	known := map[string]seen{"a": {LockInfo: waits}}
+	events := changes(known, map[string]seen{"a": {LockInfo: gone}}, time.Now())
 	assert.MustTrue(t, len(events) == 1 && events[0].Waiting != nil, "%v", events)
 	assert.Equal(t, *events[0].Waiting, 0, "waiting")
 }

@@ -50,6 +50,7 @@ func NewDemo() *cobra.Command {
 	flags.Var(&duration, "duration", "length of the demo")
 	flags.StringVar(&opts.Server, "server", opts.Server, "auto, redis-server, valkey-server or embedded")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object, and nothing else")
+	cli.Rename(flags, map[string]string{"workers": "N", "server": "SERVER"})
 	cmd.AddCommand(&cobra.Command{
 		Use: "worker", Hidden: true, Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,5 +1,5 @@
 // Package operate has the commands of an operator: evict ends the holds of a stuck lock, doctor checks the server,
-// and demo, verify and version say what this program is worth.
+// demo and verify show whether the promises are kept, and version says which program this is.
 package operate
 
 import (

@@ -39,6 +39,7 @@ type order struct {
 	Env    [][]byte `json:",omitempty"`
 	Group  int      `json:",omitempty"` // the process group to join; 0: one of its own
 	Null   bool     `json:",omitempty"` // standard input is the null device
+	All    bool     `json:",omitempty"` // see Guard
 	Grace  int64    `json:",omitempty"`
 	Format string   `json:",omitempty"`
 }
@@ -82,6 +83,7 @@ type Guarded struct {
 	group bool
 	pid   int
 	done  chan struct{}
+	rest  chan struct{} // closed once gone
 
 	mu      sync.Mutex
 	code    int
@@ -118,7 +120,7 @@ func StartGuarded(waiting *Guardian, spec Spec, guard Guard) (Command, error) {
 func (w *Guardian) begin(spec Spec, guard Guard) (Command, error) {
 	o := order{
 		Do: "start", Path: []byte(spec.Path), Args: toBytes(spec.Args), Env: toBytes(spec.Env), Null: spec.Stdin == nil,
-		Grace: int64(guard.Grace), Format: guard.Format, Number: Number(guard.Signal),
+		Grace: int64(guard.Grace), Format: guard.Format, Number: Number(guard.Signal), All: guard.All,
 	}
 	o.Tell, o.Kill = guard.Limits.instants()
 	if !spec.Group {
@@ -147,7 +149,7 @@ func (w *Guardian) begin(spec Spec, guard Guard) (Command, error) {
 		}
 		return nil, errGuardian
 	}
-	g := &Guarded{Guardian: w, group: spec.Group, pid: r.PID, done: make(chan struct{})}
+	g := &Guarded{Guardian: w, group: spec.Group, pid: r.PID, done: make(chan struct{}), rest: make(chan struct{})}
 	go g.listen(lines)
 	return g, nil
 }
@@ -321,7 +323,7 @@ func (g *Guarded) listen(lines *bufio.Scanner) {
 		case "ended":
 			g.end(statusCode(syscall.WaitStatus(r.Status)))
 		case "gone":
-			g.gone = true
+			g.goneNow()
 		case "stopped":
 			g.stopped = true
 		}
@@ -344,7 +346,7 @@ func (g *Guarded) listen(lines *bufio.Scanner) {
 		g.err = errGuardian
 	}
 	g.end(code)
-	g.gone = true
+	g.goneNow()
 }
 
 // end notes the exit code of the command. The caller holds mu.
@@ -353,6 +355,31 @@ func (g *Guarded) end(code int) {
 		g.ended, g.code = true, code
 		close(g.done)
 	}
+}
+
+// goneNow notes that nothing is left of the command. The caller holds mu.
+func (g *Guarded) goneNow() {
+	if !g.gone {
+		g.gone = true
+		close(g.rest)
+	}
+}
+
+// Rest is closed when the command has ended and, on Linux, all that it has started; elsewhere, its group.
+func (g *Guarded) Rest() <-chan struct{} { return g.rest }
+
+// Left is what the command leaves behind. It is below the guardian until that ends; elsewhere than on Linux, the
+// command's group tells.
+func (g *Guarded) Left() []Process {
+	switch {
+	case g.Gone():
+		return nil
+	case adopts:
+		return processesBelow(g.process.Process.Pid)
+	case g.group:
+		return groupOf(g.pid)
+	}
+	return nil
 }
 
 // PID is the command's process id.

@@ -228,10 +228,10 @@ func (g *guardian) report(r report) {
 }
 
 // bereaved begins to end the command, because the wrapper is dead. What a command has left
-// behind that ended by itself goes on.
+// behind that ended by itself goes on, unless the lock was kept for it.
 func (g *guardian) bereaved() {
 	g.alone = true
-	if g.ended && !g.stopping {
+	if g.ended && !g.stopping && !g.start.All {
 		return
 	}
 	now := int64(instant())
@@ -357,7 +357,7 @@ func (g *guardian) check() time.Duration {
 	}
 	now := int64(instant())
 	switch {
-	case g.gone, g.ended && !g.stopping:
+	case g.gone, g.ended && !g.stopping && !g.start.All:
 		return seldom
 	case g.killing, now >= g.killAt:
 		if !g.stopping {

@@ -12,6 +12,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -53,6 +54,7 @@ type Guard struct {
 	Signal os.Signal     // asks the command to end
 	Format string        // of the guardian's message, as given to the function that prints it
 	Keep   *os.File      // the guardian keeps it open, and with it its lock; nil: none
+	All    bool          // the limits are for what the command leaves behind, too
 }
 
 // Limits are the instants at which a guardian acts, unless it gets later ones.
@@ -80,6 +82,11 @@ type Command interface { //nolint:interfacebloat // two kinds of one thing
 	Kill()
 	// Gone reports whether the command has ended, and all that was to end with it.
 	Gone() bool
+	// Rest is closed when the command has ended, and all that it has started; without a guardian, when the
+	// command has ended.
+	Rest() <-chan struct{}
+	// Left are the processes that a command which has ended leaves behind, as far as that is known.
+	Left() []Process
 	// Until gives the guardian later limits.
 	Until(l Limits)
 	// Stopped reports whether the guardian has begun to end the command by itself.
@@ -99,6 +106,37 @@ type Child struct {
 
 	mu    sync.Mutex // guards ended against signals to a process id that is free for others
 	ended bool
+}
+
+// Process is a process that a command has left behind, or its process group.
+type Process struct {
+	PID   int // 0: it is a group
+	group int
+	name  string
+	began string // a process id alone may be another's by the time it is used
+}
+
+func (p Process) String() string {
+	if p.PID == 0 {
+		return fmt.Sprintf("process group %d", p.group)
+	}
+	return fmt.Sprintf("%s (%d)", p.name, p.PID)
+}
+
+// Runs reports whether it still runs.
+func (p Process) Runs() bool {
+	if p.PID == 0 {
+		return !groupEmpty(p.group)
+	}
+	return runs(p.PID, p.began)
+}
+
+// groupOf is a process group, if any process is in it.
+func groupOf(id int) []Process {
+	if groupEmpty(id) {
+		return nil
+	}
+	return []Process{{group: id}}
 }
 
 // Look finds the file that a command's name stands for, as a shell does. The
@@ -189,6 +227,17 @@ func (c *Child) Done() <-chan struct{} { return c.done }
 // Code is the exit code of a command that has ended, as a shell reports it:
 // its own, or CodeSignal + n if signal n ended it.
 func (c *Child) Code() int { return code(c.cmd.ProcessState) }
+
+// Rest is closed when the command has ended.
+func (c *Child) Rest() <-chan struct{} { return c.done }
+
+// Left is what is in the command's process group.
+func (c *Child) Left() []Process {
+	if !c.group {
+		return nil
+	}
+	return groupOf(c.PID())
+}
 
 // Until does nothing: there is no guardian.
 func (c *Child) Until(Limits) {}

@@ -10,6 +10,11 @@ import (
 	"syscall"
 )
 
+// KnowsRest says that a guardian knows what a command leaves behind.
+const KnowsRest = false
+
+func runs(int, string) bool { return false }
+
 // Signals are the ones that reach us; here it is Ctrl-C alone, and the console
 // sends it to the command as well.
 func Signals() []os.Signal { return []os.Signal{os.Interrupt} }
@@ -49,6 +54,9 @@ func Named(name string) (os.Signal, bool) {
 
 // StopSelf does nothing here.
 func StopSelf() error { return nil }
+
+// ReadInBackground does nothing: nothing is stopped here.
+func ReadInBackground() {}
 
 // HasTerminal matters only where a shell can stop us.
 func HasTerminal() bool { return false }

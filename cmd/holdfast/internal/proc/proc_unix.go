@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// KnowsRest says that a guardian knows what a command leaves behind.
+const KnowsRest = true
+
 // Signals are the ones that a command is sent on our account. Those that were
 // ignored when we were started stay ignored, for us and the command: nohup and
 // shells without job control rely on it.
@@ -82,6 +85,9 @@ func Named(name string) (os.Signal, bool) {
 // StopSelf stops this process until somebody continues it. SIGSTOP, since it
 // has stopped us when the call returns; SIGTSTP might come later.
 func StopSelf() error { return syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+
+// ReadInBackground makes a read from a terminal in the background fail. By default it stops the process.
+func ReadInBackground() { signal.Ignore(syscall.SIGTTIN) }
 
 // HasTerminal reports whether this process has a controlling terminal, and so
 // perhaps a shell that waits for us to stop when the user presses Ctrl-Z.

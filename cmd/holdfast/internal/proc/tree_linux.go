@@ -35,6 +35,7 @@ func nameSelf() {
 type process struct {
 	pid, parent int
 	zombie      bool
+	name        string
 	began       string // its start, in ticks since boot
 }
 
@@ -45,12 +46,14 @@ func look(pid int) (p process, ok bool) {
 		return p, false
 	}
 	// The name may have spaces and parentheses; the last one ends it.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	end := bytes.LastIndexByte(stat, ')')
+	fields := strings.Fields(string(stat[end+1:]))
 	if len(fields) < 20 {
 		return p, false
 	}
 	parent, err := strconv.Atoi(fields[1])
-	return process{pid, parent, fields[0] == "Z" || fields[0] == "X", fields[19]}, err == nil
+	_, name, _ := strings.Cut(string(stat[:max(end, 0)]), "(")
+	return process{pid, parent, fields[0] == "Z" || fields[0] == "X", name, fields[19]}, err == nil
 }
 
 // isZombie reports whether a process has ended, and nobody has asked for its exit code.
@@ -79,6 +82,20 @@ func below(root int) []process {
 		}
 	}
 	return all
+}
+
+// processesBelow is below, as others may see it.
+func processesBelow(root int) (list []Process) {
+	for _, p := range below(root) {
+		list = append(list, Process{PID: p.pid, name: p.name, began: p.began})
+	}
+	return list
+}
+
+// runs reports whether a process that began then still runs.
+func runs(pid int, began string) bool {
+	p, ok := look(pid)
+	return ok && !p.zombie && p.began == began
 }
 
 // childrenOf lists the children of a process. Not every kernel can tell.

@@ -14,6 +14,11 @@ func adopt(bool) {}
 
 func nameSelf() {}
 
+// processesBelow and runs are for systems on which adopts is true.
+func processesBelow(int) []Process { return nil }
+
+func runs(int, string) bool { return false }
+
 // killBelow does nothing: not every system tells which process has which parent,
 // and a process that lost its parent belongs to init. The group is killed by others.
 func killBelow(int) {}

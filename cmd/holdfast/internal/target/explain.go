@@ -241,7 +241,8 @@ func (s *Server) explainPlace(err error) error {
 	case is("unknown command") && s.Targets[0].Topology == InCluster:
 		return s.NoCluster()
 	case is("SELECT is not allowed in cluster mode"):
-		return exit.Usage(s.Address+": a Cluster has no database but 0", "leave the number out")
+		return exit.Usage(s.Address+": this Cluster has no database but 0",
+			"leave the number out; a Cluster of Valkey 9 can have more (cluster-databases)")
 	case is("DB index is out of range"):
 		return exit.Usage(s.Address+": there is no such database on the server", "write a lower number, or none")
 	case errors.Is(err, quorum.ErrSameServer):

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,11 +44,15 @@ type Flags struct {
 	caFile, certFile, keyFile string
 	Prefix                    string
 	maxTTL                    commandline.Span
+	all                       *pflag.FlagSet // all of them
+	files                     []string       // which of them name files
 }
 
 // Add adds the flags to a command.
 func (s *Flags) Add(flags *pflag.FlagSet) {
 	s.maxTTL = commandline.Span(time.Minute)
+	parent := flags
+	flags = pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.VarP(&s.URLs, "redis", "u", "the server; write it 3 or 5 times for a quorum (default: HOLDFAST_REDIS, "+
 		"REDIS_URL, "+defaultURL+")")
 	flags.StringVar(&s.passwordFile, "password-file", "",
@@ -59,11 +65,34 @@ func (s *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&s.keyFile, "key", "", "key of the client certificate")
 	flags.StringVar(&s.Prefix, "prefix", DefaultPrefix, "prefix of every key on the server")
 	flags.Var(&s.maxTTL, "quorum-max-ttl", "longest TTL on a quorum; the same for all of its clients")
-	cli.Rename(flags, map[string]string{
-		"password-file": "FILE", "sentinel-user": "USER", "sentinel-password-file": "FILE",
-		"cacert": "FILE", "cert": "FILE", "key": "FILE", "prefix": "TEXT",
-	})
+	names := map[string]string{"sentinel-user": "USER", "prefix": "TEXT"}
+	s.files = []string{"password-file", "sentinel-password-file", "cacert", "cert", "key"}
+	for _, name := range s.files {
+		names[name] = "FILE"
+	}
+	cli.Rename(flags, names)
 	s.urlFlag = flags.Lookup("redis")
+	s.all = flags
+	parent.AddFlagSet(flags)
+}
+
+// inside are the variables with which a holdfast inside a command finds the same servers, and can log in
+// there. The URLs and the prefix are not among them. A password is in a file, and only the file is named: by its
+// whole path, because the command may change its directory.
+func (s *Flags) inside() (variables []string) {
+	s.all.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed || f.Name == "redis" || f.Name == "prefix" {
+			return
+		}
+		value := f.Value.String()
+		if slices.Contains(s.files, f.Name) {
+			if path, err := filepath.Abs(value); err == nil {
+				value = path
+			}
+		}
+		variables = append(variables, cli.EnvName(f.Name)+"="+value)
+	})
+	return variables
 }
 
 // Server is where the locks are: one server, what Sentinels or a Cluster name, or a quorum.
@@ -82,8 +111,9 @@ type Server struct {
 	Address  string       // without user and password
 	Looked   atomic.Int64 // how many keys the servers have looked at, about
 	Prefix   string
-	ByHand   bool   // the user named it
-	Public   string // what a holdfast inside a command is told: the URLs without their passwords
+	ByHand   bool     // the user named it
+	Public   string   // what a holdfast inside a command is told: the URLs without their passwords
+	Inside   []string // and the variables with the rest
 }
 
 // Node is one server, one set of replicas or one Cluster.
@@ -218,7 +248,7 @@ func (a *App) Locate(lookup func(string) (string, bool)) (*Server, error) {
 	} else if !onCommandLine {
 		source = "HOLDFAST_REDIS"
 	}
-	s := &Server{Prefix: a.Server.Prefix, ByHand: len(texts) > 0}
+	s := &Server{Prefix: a.Server.Prefix, ByHand: len(texts) > 0, Inside: a.Server.inside()}
 	if len(texts) == 0 {
 		texts = commandline.URLs{defaultURL}
 	}
@@ -257,7 +287,7 @@ func (a *App) target(text, source string, onCommandLine bool, lookup func(string
 		a.Say.Warnf("put the URL into HOLDFAST_REDIS, or the password into a file for --password-file",
 			"every user of this machine can read the password in %s while holdfast runs", source)
 	}
-	if err := a.password(t.Options, lookup); err != nil {
+	if err := a.password(t.Options, onCommandLine, lookup); err != nil {
 		return nil, err
 	}
 	return t, t.trust(&a.Server)
@@ -269,10 +299,13 @@ func (s *Flags) onCommandLine(lookup func(string) (string, bool)) bool {
 	return s.urlFlag.Changed && strings.Join(strings.Fields(value), " ") != s.URLs.String()
 }
 
-// password sets the password if the URL has none. The user named a password file
-// explicitly, so that wins over the URL.
-func (a *App) password(options *redis.Options, lookup func(string) (string, bool)) error {
-	if a.Server.passwordFile == "" && options.Password != "" {
+// password sets the password if the URL has none. If both are on the command line, or both in the environment,
+// the password file wins over the URL. A URL on the command line wins over a file in the environment: that may be the
+// file of a run around this one, for another server.
+func (a *App) password(options *redis.Options, onCommandLine bool, lookup func(string) (string, bool)) error {
+	inherited, _ := lookup(cli.EnvName("password-file"))
+	fromAround := onCommandLine && a.Server.passwordFile == inherited
+	if options.Password != "" && (a.Server.passwordFile == "" || fromAround) {
 		return nil
 	}
 	var err error
@@ -303,7 +336,11 @@ func Secret(flag, file, variable string, lookup func(string) (string, bool)) (st
 	if err != nil {
 		return "", exit.Usage(fmt.Sprintf("%s: %v", flag, err), "name a file that holds the secret and nothing else")
 	}
-	return strings.TrimRight(string(b), "\r\n"), nil
+	secret := strings.TrimRight(string(b), "\r\n")
+	if secret == "" { // without a password there is no login, and the server takes us for its default user
+		return "", exit.Usage(fmt.Sprintf("%s: %s is empty", flag, file), "write the secret into the file, or omit "+flag)
+	}
+	return secret, nil
 }
 
 // EnvPrefix is the variable of --prefix.

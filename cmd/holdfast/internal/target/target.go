@@ -136,9 +136,6 @@ func Parse(text string) (*Target, error) {
 		}
 	case "cluster":
 		t.Topology = InCluster
-		if strings.Trim(single.path, "/0") != "" {
-			return nil, errors.New("a Cluster has no database but 0")
-		}
 	default:
 		return nil, errNoScheme
 	}
@@ -392,6 +389,11 @@ func (t *Target) clusterClient() redis.UniversalClient {
 		CredentialsProviderContext: o.CredentialsProviderContext,
 		DialTimeout:                o.DialTimeout, DialerRetries: o.DialerRetries, OnConnect: setName,
 		MaintNotificationsConfig: o.MaintNotificationsConfig,
+		// A Cluster of Valkey 9 has databases (cluster-databases), which go-redis has no option for. Others refuse.
+		NewClient: func(node *redis.Options) *redis.Client {
+			node.DB = o.DB
+			return redis.NewClient(node)
+		},
 	})
 }
 

@@ -1,11 +1,12 @@
 // Package top is the model of holdfast top: which locks it shows, what a key does, and what
 // the screen looks like. It is pure: values in, text out. The terminal, the clock and the
-// server are in cmd/holdfast/top.go.
+// server are in package look.
 package top
 
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -22,6 +23,16 @@ type Lock struct {
 	Held    bool
 	Waiting int
 	Detail  []string // lines of the detail pane
+
+	Deadlock bool // it is part of one
+}
+
+// waiting is the number of the waiters, and whether they are in a deadlock.
+func (l Lock) waiting() string {
+	if l.Deadlock {
+		return strconv.Itoa(l.Waiting) + " deadlock"
+	}
+	return strconv.Itoa(l.Waiting)
 }
 
 // samples is how many states of a lock the trend shows.
@@ -117,7 +128,8 @@ func (m Model) visible() []Lock {
 	var list []Lock
 	wanted := strings.ToLower(m.filter)
 	for _, l := range m.locks {
-		if strings.Contains(strings.ToLower(l.Name+"\n"+l.Holder), wanted) {
+		if strings.Contains(strings.ToLower(l.Name+"\n"+l.Holder), wanted) ||
+			l.Deadlock && strings.Contains("deadlock", wanted) {
 			list = append(list, l)
 		}
 	}

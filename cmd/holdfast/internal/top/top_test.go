@@ -74,6 +74,20 @@ queue         free                           -  -                      1        
 	assert.True(t, got == want, "\n%s\nwant\n%s", got, want)
 }
 
+// Who holds a lock is what top is asked for: the trend goes before a holder is cut.
+func TestANarrowScreenHasTheHolderAndNoTrend(t *testing.T) {
+	locks := three()
+	locks[0].Holder = "report@worker-17.example.net:5297"
+	m := New("redis://h:1", "name").State(noon, locks)
+	whole := Columns(m.Resize(0, 0).View(ascii)[1]) + len("> ")
+	assert.Contains(t, screen(m.Resize(whole, 20)), "TREND")
+	for width := whole - 1; width >= 90; width-- {
+		text := screen(m.Resize(width, 20))
+		assert.True(t, !strings.Contains(text, "TREND"), "%d columns have a trend:\n%s", width, text)
+	}
+	assert.Contains(t, screen(m.Resize(whole-18, 20)), "report@worker-17.example.net:5297")
+}
+
 func TestNoLineIsWiderThanTheScreenAndNoneIsMissing(t *testing.T) {
 	locks := three()
 	locks[0].Name, locks[0].Value = strings.Repeat("long", 50), strings.Repeat("v", 300)
@@ -271,4 +285,16 @@ func TestColoursStandForWhatTheTextSays(t *testing.T) {
 	if strings.Contains(screen(m), "\x1b") {
 		t.Errorf("colours without colour:\n%q", screen(m))
 	}
+}
+
+// A lock that is part of a deadlock says so in its row and in the first line, and a filter finds it.
+func TestADeadlockIsMarked(t *testing.T) {
+	locks := three()
+	assert.False(t, strings.Contains(screen(New("h", "name").State(noon, locks)), "deadlock"), "there is none")
+	locks[0].Deadlock = true
+	m := New("h", "name").Resize(100, 20).State(noon, locks)
+	assert.Contains(t, screen(m), "2 held, 3 waiting, 1 in a deadlock")
+	assert.Contains(t, screen(m), "2 deadlock")
+	wantNames(t, "the filter", press(t, m, "/", "d", "e", "a", "d", "enter"), ">nightly")
+	wantNames(t, "a number", press(t, m, "/", "2", "enter"), ">conf") // of its holder, and not the waiters of nightly
 }

@@ -3,7 +3,6 @@ package top
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -107,6 +106,9 @@ type column struct {
 	of    func(m Model, l Lock, look Look) cell
 }
 
+// trend is the head of the column that a narrow screen does without first.
+const trend = "TREND"
+
 var columns = []column{
 	{"NAME", false, 12, true, func(_ Model, l Lock, _ Look) cell { return cell{l.Name, bold} }},
 	{"KIND", false, 9, false, func(_ Model, l Lock, _ Look) cell { return cell{l.Kind, plain} }},
@@ -124,8 +126,13 @@ var columns = []column{
 		bar, style := look.bar(l.Left, m.past[l.Name].whole)
 		return cell{bar + " " + fmt.Sprintf("%6s", look.Length(l.Left)), style}
 	}},
-	{"WAITING", true, 7, false, func(_ Model, l Lock, _ Look) cell { return cell{strconv.Itoa(l.Waiting), plain} }},
-	{"TREND", false, samples, false, func(m Model, l Lock, look Look) cell {
+	{"WAITING", true, 7, false, func(_ Model, l Lock, _ Look) cell {
+		if l.Deadlock {
+			return cell{l.waiting(), red}
+		}
+		return cell{l.waiting(), plain}
+	}},
+	{trend, false, samples, false, func(m Model, l Lock, look Look) cell {
 		return cell{fmt.Sprintf("%*s", samples, look.trend(m.past[l.Name].waiting)), plain}
 	}},
 	{"VALUE", false, 6, true, func(_ Model, l Lock, _ Look) cell { return cell{l.Value, plain} }},
@@ -206,14 +213,20 @@ func (m Model) nothing() string {
 
 // head is the first line: what is true now, and how old that is.
 func (m Model) head(look Look) string {
-	held, waiting := 0, 0
+	held, waiting, stuck := 0, 0, 0
 	for _, l := range m.locks {
+		if l.Deadlock {
+			stuck++
+		}
 		if l.Held {
 			held++
 		}
 		waiting += l.Waiting
 	}
 	text := fmt.Sprintf("%s  %d held, %d waiting", m.server, held, waiting)
+	if stuck > 0 {
+		text += fmt.Sprintf(", %d in a deadlock", stuck)
+	}
 	if !m.at.IsZero() {
 		text += m.at.UTC().Format("  15:04:05 UTC")
 	}
@@ -258,8 +271,8 @@ func (m Model) fit(text string, look Look) string {
 	return look.cut(text, m.width)
 }
 
-// widths are the widths of the columns. If the screen is too narrow, the last columns are
-// left out, and then long texts are cut.
+// widths are the widths of the columns. If the screen is too narrow for whole texts, the trend is
+// left out: who holds a lock says more. Then the last columns are left out, and long texts are cut.
 func (m Model) widths(rows [][]cell, look Look) []int {
 	widths := make([]int, len(columns))
 	total, least := len(m.mark(look, false))-2, len(m.mark(look, false))-2
@@ -274,9 +287,17 @@ func (m Model) widths(rows [][]cell, look Look) []int {
 	if m.width == 0 {
 		return widths
 	}
+	leaveOut := func(i int) {
+		if widths[i] > 0 {
+			total, least = total-widths[i]-2, least-narrowest(i, widths)-2
+			widths[i] = 0
+		}
+	}
+	if total > m.width {
+		leaveOut(slices.IndexFunc(columns, func(c column) bool { return c.head == trend }))
+	}
 	for i := len(widths) - 1; i > 0 && least > m.width; i-- {
-		total, least = total-widths[i]-2, least-narrowest(i, widths)-2
-		widths[i] = 0
+		leaveOut(i)
 	}
 	for total > m.width {
 		widest := -1

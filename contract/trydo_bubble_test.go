@@ -1,0 +1,85 @@
+// A try that finds the lock held: the work is skipped, or the error says which program has the lock.
+
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
+
+func TestTryDoRunsIfTheLockIsFreeAndSkipsIfItIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(), w.client()
+		failed := errors.New("the work failed")
+		for kind, try := range map[string]func(c *holdfast.Client, f func(context.Context) error) (bool, error){
+			"mutex": func(c *holdfast.Client, f func(context.Context) error) (bool, error) {
+				return c.Mutex("a").TryDo(t.Context(), f)
+			},
+			"writer": func(c *holdfast.Client, f func(context.Context) error) (bool, error) {
+				return c.RWMutex("a").TryDo(t.Context(), f)
+			},
+			"semaphore": func(c *holdfast.Client, f func(context.Context) error) (bool, error) {
+				return c.Semaphore("s", 2).TryDo(t.Context(), 2, f)
+			},
+			"several": func(c *holdfast.Client, f func(context.Context) error) (bool, error) {
+				return c.MultiMutex([]string{"a", "b"}).TryDo(t.Context(), f)
+			},
+		} {
+			ran, err := try(a, func(context.Context) error {
+				for _, c := range []*holdfast.Client{a, b} { // another call of this process, and another process
+					again, err := try(c, func(context.Context) error {
+						t.Errorf("%s: it ran beside the holder", kind)
+						return nil
+					})
+					assert.True(t, !again && err == nil, "%s: a held lock: ran %v, %v", kind, again, err)
+				}
+				return failed
+			})
+			assert.True(t, ran && errors.Is(err, failed), "%s: a free lock: ran %v, %v", kind, ran, err)
+		}
+		w.wantFree("a")
+
+		// Without an answer, nothing is known of the lock: that is no skip.
+		w.FailRequest(func(string, []string) error { return errLink })
+		ran, err := b.Mutex("a").TryDo(t.Context(), func(context.Context) error { return nil })
+		assert.True(t, !ran && err != nil, "no server: ran %v, %v", ran, err)
+		ran, err = b.Mutex("a").TryDo(t.Context(), nil)
+		assert.True(t, !ran && errors.Is(err, holdfast.ErrInvalid), "no function: ran %v, %v", ran, err)
+	})
+}
+
+// The holder's program is asked for once, however often a client tries.
+func TestAHeldErrorNamesTheProgramOfTheHolder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.client(holdfast.Config{App: "report"}), w.client()
+		l := mustLock(t, a.Mutex("a"))
+		synctest.Wait() // the client has registered
+		var held *holdfast.HeldError
+		asked := w.net.count("read_client")
+		for range 10 {
+			_, err := b.Mutex("a").TryLock(t.Context())
+			assert.MustTrue(t, errors.As(err, &held) && held.Client != nil, "%v", err)
+			assert.Equal(t, held.Client.App, "report", "the program of %v", err)
+			assert.Contains(t, err.Error(), held.HeldBy+" (report@")
+		}
+		assert.Equal(t, w.net.count("read_client"), asked+1, "requests for the program")
+
+		_, err := b.Mutex("a", holdfast.MaxWait(time.Second)).Lock(t.Context())
+		assert.MustTrue(t, errors.As(err, &held) && held.Client != nil, "%v", err)
+		_, err = b.MultiMutex([]string{"b", "a"}).TryLock(t.Context())
+		assert.MustTrue(t, errors.As(err, &held) && held.Client != nil, "%v", err)
+		release(t, l)
+
+		// An acquisition that succeeds asks for no program.
+		asked = w.net.count("read_client")
+		l = mustLock(t, b.Mutex("a"))
+		assert.Equal(t, w.net.count("read_client"), asked, "requests for a program")
+		release(t, l)
+	})
+}
