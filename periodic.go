@@ -21,8 +21,8 @@ const maxPeriod = 10 * 365 * 24 * time.Hour
 // Periodic is a job that runs at most once per period over all processes. The first process
 // to ask in a period runs it. The server marks the period in the step that grants the run.
 // It keeps the mark even if the run is short, fails, or its process dies. So at most one
-// run begins in a period, unless [DoneOnSuccess] allows more. Periods are measured by the server's clock, and the clocks of the
-// processes do not matter.
+// run begins in a period, unless [DoneOnSuccess] allows more. Periods are measured by the
+// server's clock, and the clocks of the processes do not matter.
 //
 // A run holds a lease that the client renews. If a run lasts longer than the period, the
 // next run begins when it ends. So there is never more than one run at a time. If the

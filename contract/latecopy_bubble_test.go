@@ -308,7 +308,7 @@ func doneLate(r *copying) {
 	time.Sleep(ttl + time.Second)
 	turn := j.do(r.other.Periodic("job", time.Hour, holdfast.DoneOnSuccess(2)))
 	runs := j.count()
-	assert.True(r.t, turn.Ran == (runs == 2), "%+v after %d runs", turn, runs) // the client may have told of the success
+	assert.True(r.t, turn.Ran == (runs == 2), "%+v after %d runs", turn, runs) // a success may have been told
 	r.runCopy()                                                                // the last run and its period stay
 	assert.False(r.t, j.do(r.other.Periodic("job", time.Hour)).Ran, "after %d runs, one run more", runs)
 }

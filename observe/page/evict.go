@@ -66,7 +66,8 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 		answerError(w, http.StatusBadRequest, "your name or the reason is missing: others will want to know both", "")
 		return
 	}
-	n, err := p.client.Evict(r.Context(), e.Name, holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token, Job: e.Job})
+	eviction := holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token, Job: e.Job}
+	n, err := p.client.Evict(r.Context(), e.Name, eviction)
 	p.watcher.hurry()
 	p.cfg.Logger.Info("page: eviction", "lock", e.Name, "job", e.Job, "by", e.By, "reason", e.Reason, "token", e.Token,
 		"from", p.cfg.clientOf(r), "ended", n, "err", err)

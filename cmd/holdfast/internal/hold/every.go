@@ -219,7 +219,8 @@ func (o *everyOptions) runAgain(a *target.App) error {
 		return s.ExplainJob(name, err)
 	case job.Schedule.Period == 0:
 		a.MayBePattern(name)
-		_, err = fmt.Fprintf(say.Stdout, "%s is no job that the server remembers: it may run at once\n", say.OneLine(name))
+		_, err = fmt.Fprintf(say.Stdout, "%s is no job that the server remembers: it may run at once\n",
+			say.OneLine(name))
 		return err
 	}
 	err = s.Client.Periodic(name, time.Hour).Again(ctx)

@@ -171,7 +171,9 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 }
 
 // readBoth reads the lock and, if that matters, the job of the same name.
-func (o *evictOptions) readBoth(s *target.Server, name string) (state holdfast.LockInfo, job holdfast.JobInfo, err error) {
+func (o *evictOptions) readBoth(
+	s *target.Server, name string,
+) (state holdfast.LockInfo, job holdfast.JobInfo, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
 	if state, err = o.read(s.Client)(ctx, name); err != nil {
