@@ -123,7 +123,7 @@ func NewEvery(a *target.App) *cobra.Command {
 	splayFlag(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
-	help.Brief(cmd, "wait", "start-at", "done", "tries", "loop", "reschedule", "again", "splay", "ttl", "max-run",
+	help.Brief(cmd, "wait", "start-at", "done", "loop", "reschedule", "again", "ttl", "max-run",
 		"command", "redis")
 	o.perform(a, cmd, o.read, func() error {
 		if o.again {
