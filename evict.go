@@ -1,4 +1,4 @@
-// Evict: an operator ends the holds of a lock.
+// Evict: an operator ends the holds of a lock, or asks the holders to end.
 
 package holdfast
 
@@ -23,6 +23,10 @@ type Eviction struct {
 	// another client has acquired the lock in the meantime, Evict leaves that client's hold
 	// alone.
 	Token uint64
+	// AtOnce ends the holds in the step of the request, and grants the next waiter there, while the evicted
+	// holder may still be at work. It also raises the lock's fence, so a resource that checks tokens refuses
+	// that holder's writes.
+	AtOnce bool
 	// Force removes the lock's record, whatever is in it: also a damaged record, one of a later
 	// version, or data of another program at the lock's key. No holder and no waiter remains. A
 	// client that waits joins the queue again with its next poll. Tokens keep rising, unless the
@@ -33,19 +37,22 @@ type Eviction struct {
 	Job bool
 }
 
-// Evict ends all holds of a lock, and raises the lock's fence. A resource that checks
-// tokens then refuses the evicted holder's writes. The server grants the next waiter at
-// once.
+// Evict asks all holders of a lock to end. From then on the server refuses to renew, extend or convert their
+// leases. The lock passes on when they have released it, or when their leases have ended on the server, at the latest
+// after [Holder.Remaining]. So an eviction lets nobody hold the lock beside an evicted holder. Leases end with the
+// cause [LossEvicted]; the release that follows passes the lock on, and [MinHold] does not delay it.
 //
-// A holder learns of the eviction by a push, if its client has waited for a lock before, or
-// with its next renewal, up to a third of its TTL later. Until then it believes that it holds
-// the lock. The leases of this client end at once.
+// A holder learns of the eviction by a push. A client subscribes when it waits for a lock, or
+// with the first renewal of a hold. Otherwise, in a Cluster, and for a hold of [NoRenewal], the
+// holder learns with its next renewal, up to a third of its TTL later, or when its lease ends.
+// The leases of this client end at once. With AtOnce or Force, a holder believes that it holds the lock until it
+// learns.
 //
-// All holds end in one step, during which the server serves nobody else. If there are thousands
+// All holds are marked or end in one step, during which the server serves nobody else. If there are thousands
 // of readers or permits, that takes time: a tenth of a second for 10,000.
 //
-// Evict ends no hold that is granted after the call. It returns how many it has ended. It is 0 if
-// the lock was free, or if no hold had the given Token. With Force it is 1, or 0 if there was no
+// Evict means no hold that is granted after the call. It returns how many holds it has asked for, or
+// ended. It is 0 if the lock was free, or if no hold had the given Token. With Force it is 1, or 0 if there was no
 // record. After an [ErrUnknownOutcome], check the result with [Client.Inspect].
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
@@ -74,6 +81,9 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 	once, err := c.evictOnce(ctx, key, token, e.Force)
 	if err != nil {
 		return 0, wrap("eviction from", name, err)
+	}
+	if !e.AtOnce && !e.Force {
+		once = append(once, wire.Ask)
 	}
 	a, err := c.askEviction(ctx, key, append([]string{
 		wire.Encode(e.By), wire.Encode(e.Reason), only, c.retention,

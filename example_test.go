@@ -314,12 +314,16 @@ func ExampleClient_Evict() {
 	fmt.Println(ended, err)
 
 	state, _ = client.Inspect(ctx, "report")
-	fmt.Println(state.Held(), state.LastEviction.By, state.LastEviction.Reason)
+	fmt.Println(state.Holders[0].Ending, state.LastEviction.By, state.LastEviction.Reason)
 	fmt.Println(errors.Is(stuck.Release(ctx), holdfast.ErrNotHeld))
+
+	state, _ = client.Inspect(ctx, "report")
+	fmt.Println(state.Held())
 	// Output:
 	// 1 <nil>
-	// false ann hangs since noon
+	// true ann hangs since noon
 	// true
+	// false
 }
 
 func ExampleClient_Close() {

@@ -119,8 +119,14 @@ func (h *hold) cancelPosition() {
 func (h *hold) readEviction(ctx context.Context) (r wire.Record, reason renewer.Reason) {
 	onePage := func(*wire.Record) bool { return true } // it has the eviction, and who holds the lock alone
 	r, err := h.lock.client.sender.RecordUntil(ctx, h.lock.keys(), onePage)
-	mine := func(attempt string) bool { return h.madeBy(attempt) }
-	if err != nil || r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, mine) {
+	asked := func(l wire.HolderLine) bool { return l.Ending && h.madeBy(l.Attempt) }
+	switch {
+	case err != nil:
+		return r, renewer.NotHeld
+	case r.Evicted == nil || !slices.ContainsFunc(r.Evicted.Attempts, h.madeBy):
+		if slices.ContainsFunc(r.Holders, asked) { // and somebody else was evicted after that
+			return r, renewer.Evicted
+		}
 		return r, renewer.NotHeld
 	}
 	h.noteEviction(&EvictionInfo{At: r.Evicted.At, By: r.Evicted.By, Reason: r.Evicted.Reason})

@@ -452,7 +452,7 @@ func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context
 	r := &run{Lease: l}
 	return do(ctx, r, func(ctx context.Context) error {
 		err := f(ctx)
-		r.done = err == nil && p.lock.runs > 0
+		r.done = err == nil && p.lock.runs > 0 && l.Err() == nil
 		return err
 	})
 }

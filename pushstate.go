@@ -4,6 +4,7 @@ package holdfast
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,9 @@ type pushState struct {
 	failed atomic.Int64 // tries in a row without an answer
 	mute   atomic.Bool  // this client may not publish, so clients of the same user may not either
 	told   atomic.Bool
+
+	// listenAt is when a renewal next makes the client subscribe.
+	listenAt atomic.Int64
 }
 
 // refused reports whether a try to subscribe failed a short time ago.
@@ -63,6 +67,25 @@ func (p *pushState) due(at time.Duration) bool {
 // pushUnavailable reports whether the attempt cannot rely on a push.
 func (at *attempt) pushUnavailable() bool {
 	return at.c.pushing.mute.Load() || !at.c.hub.Reaches(at.waiter)
+}
+
+// listenForEvictions makes the client's subscription, if it has none, because it has had a hold for so long that it
+// was renewed. An operator may want such a hold back. So a short hold costs nothing, and the client one subscription
+// in its life. In a Cluster each lock has a channel of its own, and a subscription for each hold would cost more than
+// it is worth: there the next renewal tells. No push comes on another library's wire.
+func (c *Client) listenForEvictions() {
+	at := c.pushing.listenAt.Load()
+	if c.sharded || c.handOverBits == 0 || at > int64(c.now()) {
+		return
+	}
+	if !c.pushing.listenAt.CompareAndSwap(at, math.MaxInt64) {
+		return // another renewal has begun
+	}
+	c.hub.Prepare(c.pushChannel, func(err error) {
+		if err != nil {
+			c.pushing.listenAt.Store(int64(c.now() + refusedPause))
+		}
+	})
 }
 
 // subscribeAgain tries to subscribe in the background, if it is time. The hub tells all

@@ -192,7 +192,7 @@ func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecon
 // server may still keep the hold. The work has ended, so the hold on the server ends too.
 //
 // If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
-// it.
+// it. The server may keep an evicted hold, too, until it is released.
 func (h *hold) releaseLost(ctx context.Context) error {
 	var lost *LostError
 	err := h.endReason()
@@ -203,6 +203,8 @@ func (h *hold) releaseLost(ctx context.Context) error {
 		_, _ = h.readEviction(timelimit.Lasting(ctx))
 	}
 	switch {
+	case lost.Reason == LossEvicted:
+		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
 	case h.lock.minHold > 0:
 		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })

@@ -60,6 +60,7 @@ func (h *hold) renewed(r renewer.Report) {
 	c := h.lock.client
 	if r.Err == nil {
 		h.setWaiters(r.Waiting)
+		c.listenForEvictions()
 	}
 	h.mu.Lock()
 	if r.Err != nil || h.peek().failed != nil {

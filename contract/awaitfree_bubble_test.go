@@ -141,7 +141,7 @@ func TestAWatcherIsToldThoughThePushIsLostOrTheHolderDies(t *testing.T) {
 			holder.Abandon()
 		}, ttl - 2*time.Second, ttl},
 		"an operator evicts the holder": {func(w *world, holder *holdfast.Client, _ *holdfast.Lease) {
-			who := holdfast.Eviction{By: "ann", Reason: "test"}
+			who := holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true}
 			assert.NoError(w.t, assert.Err(w.client().Evict(w.t.Context(), "a", who)))
 		}, 0, time.Millisecond},
 		"the subscription breaks, and the release falls into the gap": {

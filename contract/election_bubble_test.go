@@ -121,7 +121,7 @@ func TestAProclamationUnderAnOldTermChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		lead := mustCampaign(t, w.client().Election("e"), "one")
 		c := w.client()
-		evict(t, c, "e", 0)
+		takeAway(t, c, "e", 0)
 		wantNoLeader(t, c.Election("e"))
 		second := mustCampaign(t, c.Election("e"), "two")
 		assert.Is(t, lead.Proclaim(t.Context(), "one again"), holdfast.ErrNotHeld)

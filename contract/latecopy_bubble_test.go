@@ -362,7 +362,8 @@ func evictLate(r *copying) {
 		assert.Must(r.t, assert.Err(r.c.Evict(r.t.Context(), "a", remove)))
 		assert.Is(r.t, old.Release(r.t.Context()), holdfast.ErrNotHeld)
 		next := mustLock(r.t, r.other.Mutex("a"))
-		assert.Must(r.t, assert.Err(r.c.Evict(r.t.Context(), "a", holdfast.Eviction{By: "ops", Reason: "z"})))
+		another := holdfast.Eviction{By: "ops", Reason: "z", AtOnce: true}
+		assert.Must(r.t, assert.Err(r.c.Evict(r.t.Context(), "a", another)))
 		assert.Is(r.t, next.Release(r.t.Context()), holdfast.ErrNotHeld)
 		next = mustLock(r.t, r.other.Mutex("a"))
 		r.runCopy()

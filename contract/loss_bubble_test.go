@@ -425,7 +425,7 @@ func TestAnEvictedHolderIsToldByWhomAndWhy(t *testing.T) {
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			l := mustLock(t, w.client().Mutex("a"))
-			evict(t, w.client(), "a", l.Token())
+			takeAway(t, w.client(), "a", l.Token())
 			wantEvicted(t, learn(t, l))
 			if name == "renewal" || name == "extension" {
 				wantEvicted(t, l.Err())
@@ -469,11 +469,11 @@ func TestAfterAnEvictionTheLockIsFreeForEverybodyAtOnce(t *testing.T) {
 					return keep(l)
 				}
 				first := lock()
-				evict(t, c, "a", first.Token())
+				takeAway(t, c, "a", first.Token())
 				wantEvicted(t, first.Err())
 				second := lock()
 				time.Sleep(5 * time.Second)
-				evict(t, w.client(), "a", 0) // by another process
+				takeAway(t, w.client(), "a", 0) // by another process
 				third := lock()
 				wantEvicted(t, second.Err())
 				release(t, third)
@@ -510,7 +510,7 @@ func TestABusyProcessNoticesAnEviction(t *testing.T) {
 		}
 		time.Sleep(5500*time.Millisecond + 500*time.Microsecond) // no hand-over is at this time
 		before := w.net.count("release")
-		evict(t, w.client(), "a", 0)
+		takeAway(t, w.client(), "a", 0)
 		start := time.Now()
 		assert.AtMost(t, (<-lost).Sub(start), 12*time.Millisecond, "time until the eviction was noticed")
 		cancel()
@@ -565,7 +565,7 @@ func TestTheErrorOfAFunctionIsPassedOnAsItIs(t *testing.T) {
 			}
 		}
 		err := c.Mutex("a").Do(ctx, func(context.Context) error {
-			evict(t, w.over(w.Store, holdfast.Config{}), "a", 0)
+			takeAway(t, w.over(w.Store, holdfast.Config{}), "a", 0)
 			return io.EOF
 		})
 		assert.Is(t, err, io.EOF, holdfast.ErrNotHeld)
@@ -592,7 +592,7 @@ func TestAnEvictionByAnotherProcessIsNoticedAtOnce(t *testing.T) {
 		go func() { next <- mustLock(t, c.Mutex("a")) }()
 		synctest.Wait()
 		start := time.Now()
-		evict(t, other, "a", 0)
+		takeAway(t, other, "a", 0)
 		l := <-next
 		assert.AtMost(t, time.Since(start), 20*time.Millisecond, "the next of its process waited for")
 		wantEvicted(t, context.Cause(first.Context()))

@@ -179,14 +179,14 @@ func TestAnAnnouncementThatFailsHarmsNobody(t *testing.T) {
 	})
 }
 
-func TestEvictTakesTheLockAwayAndSaysWhoDidIt(t *testing.T) {
+func TestEvictAtOnceTakesTheLockAwayAndSaysWhoDidIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c, next, ops := w.client(), w.client(), w.client()
 		l := mustLock(t, c.Mutex("a"))
 		waiter := w.waiting(next.Mutex("a"), t.Context())
 		time.Sleep(time.Second)
 		at := time.Now()
-		why := holdfast.Eviction{By: "ann", Reason: "stuck for an hour", Token: l.Token()}
+		why := holdfast.Eviction{By: "ann", Reason: "stuck for an hour", Token: l.Token(), AtOnce: true}
 		n, err := ops.Evict(t.Context(), "a", why)
 		assert.MustTrue(t, n == 1 && err == nil, "%v %v", n, err)
 		got := <-waiter

@@ -263,7 +263,19 @@ func permits(s *holdfast.Semaphore, n int) func(context.Context) (*holdfast.Leas
 
 func evict(t *testing.T, c *holdfast.Client, name string, token uint64) {
 	t.Helper()
-	n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "the job {hangs}", Token: token})
+	evictBy(t, c, name, holdfast.Eviction{Token: token})
+}
+
+// takeAway ends a hold at once, whether its holder is still at work or not.
+func takeAway(t *testing.T, c *holdfast.Client, name string, token uint64) {
+	t.Helper()
+	evictBy(t, c, name, holdfast.Eviction{Token: token, AtOnce: true})
+}
+
+func evictBy(t *testing.T, c *holdfast.Client, name string, e holdfast.Eviction) {
+	t.Helper()
+	e.By, e.Reason = "ann", "the job {hangs}"
+	n, err := c.Evict(t.Context(), name, e)
 	assert.MustTrue(t, n == 1 && err == nil, "%d holds were evicted, %v", n, err)
 }
 

@@ -20,6 +20,9 @@ func acquire(st *step, args *arguments) string {
 	if token, held := st.reacquire(r.attempt, r.owner, r.ttl, true); held {
 		return st.granted(token)
 	}
+	if st.isEnding(r.attempt, r.owner) { // a copy of the request that granted the hold
+		return st.busy()
+	}
 	if r.mode == permit && st.limit != 0 && (st.limit == drained || follow) {
 		limit = st.limit
 	}

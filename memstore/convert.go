@@ -19,6 +19,8 @@ func convert(st *step, args *arguments) string {
 		reads = nil
 	}
 	switch {
+	case writes && st.holder.ending, reads != nil && reads.ending:
+		return "gone"
 	case want == exclusive && writes, want == shared && reads != nil:
 		same, _ := st.reacquire(attempt, owner, ttl, false)
 		return st.granted(same)

@@ -102,7 +102,7 @@ func (r *record) fields() map[string]string {
 		f["limit"] = text(max(r.limit, 0))
 	}
 	for attempt, h := range r.shares {
-		f["h:"+attempt] = owned(h.owner, h.mode, confirmable(h.expiry, h.provisional), h.weight, h.token, h.since)
+		f["h:"+attempt] = owned(h.owner, h.mode, marked(h.expiry, h.provisional, h.ending), h.weight, h.token, h.since)
 	}
 	alone := r.onlyWaiter() != nil // and part of the field lock
 	if len(r.queue.waiters) > 0 && !alone {
@@ -159,9 +159,9 @@ func (r *record) lock() string {
 	}
 	switch h := r.holder; {
 	case h != nil && len(h.entries) > 0:
-		form += " " + confirmable(h.expiry-r.fence/1000, h.provisional) + " @" + h.name + more
+		form += " " + marked(h.expiry-r.fence/1000, h.provisional, h.ending) + " @" + h.name + more
 	case h != nil:
-		form += " " + confirmable(h.expiry-r.fence/1000, h.provisional) + " " + h.name + more
+		form += " " + marked(h.expiry-r.fence/1000, h.provisional, h.ending) + " " + h.name + more
 	case others:
 		form += " 0 -" + more
 	}
@@ -181,15 +181,19 @@ func (r *record) onlyWaiter() *waiter {
 	return nil
 }
 
-// confirmable writes a lease, or its expiry: a 0 in front marks it as provisional.
-func confirmable(ms int64, provisional bool) string {
+// marked writes a lease, or its expiry: a 0 in front marks it as provisional, and two that the hold is to end.
+func marked(ms int64, provisional, ending bool) string {
+	mark := ""
 	switch {
-	case !provisional:
-		return text(ms)
-	case ms < 0:
-		return "-0" + text(-ms)
+	case ending:
+		mark = "00"
+	case provisional:
+		mark = "0"
 	}
-	return "0" + text(ms)
+	if ms < 0 {
+		return "-" + mark + text(-ms)
+	}
+	return mark + text(ms)
 }
 
 // sweepRun stands for the server's run in a sweep of this package.

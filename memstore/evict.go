@@ -26,6 +26,9 @@ func (s *Store) force(key string, args *arguments) (string, error) {
 	if args.left() {
 		request, upto = args.text(), args.whole()
 	}
+	if args.left() {
+		_ = args.text() // by force the holds end at once
+	}
 	if args.wrong != "" {
 		return "", args.problem("evict")
 	}
@@ -61,17 +64,23 @@ func (s *Store) force(key string, args *arguments) (string, error) {
 
 var digits = regexp.MustCompile(`^\d*`)
 
-// evict ends all holds of the lock, or the one with the given token. The fence rises above
-// all of them before the next waiter is granted.
+// asks is the word of an eviction that lets the holders end.
+const asks = "ask"
+
+// evict ends all holds of the lock, or the one with the given token, or asks for their end. If it ends
+// some, the fence rises above all of them before the next waiter is granted.
 //
 // Answers: evicted HOLDS · free · changed FENCE.
 func evict(st *step, args *arguments) string {
 	e := &eviction{when: st.now, by: args.text(), reason: args.text()}
 	only := args.whole() // 0: whatever is held
 	st.retention, st.channelPrefix = args.whole(), args.text()
-	request, upto := "", int64(math.MaxInt64)
+	request, upto, how := "", int64(math.MaxInt64), ""
 	if args.left() {
 		request, upto = args.text(), args.whole()
+	}
+	if args.left() {
+		how = args.text()
 	}
 
 	switch {
@@ -81,13 +90,17 @@ func evict(st *step, args *arguments) string {
 		return fmt.Sprintf("evicted %d", st.eviction.ended)
 	}
 	st.expire()
-	over := st.takeAway(e, only, upto)
-	switch {
-	case len(over) > 0:
+	meant := func(token int64) bool { return token <= upto && (only == 0 || only == token) }
+	over, asked := st.takeAway(e, meant, how == asks)
+	switch n := len(over) + asked; {
+	case n > 0:
 		for _, token := range over {
 			st.noteLost(token)
 		}
-		st.fence, st.evicted = st.nextToken(), e
+		st.evicted = e
+		if len(over) > 0 {
+			st.fence = st.nextToken()
+		}
 		st.extendRecord(0)
 		for _, attempt := range e.attempts {
 			if client := clientOf(attempt); st.canReachClient(client) {
@@ -96,10 +109,10 @@ func evict(st *step, args *arguments) string {
 		}
 		e.attempts = e.attempts[:min(len(e.attempts), mostNamed)]
 		if request != "" {
-			st.eviction = evictionRequest{request, len(over)}
+			st.eviction = evictionRequest{request, n}
 		}
 		st.serveQueue("")
-		return fmt.Sprintf("evicted %d", len(over))
+		return fmt.Sprintf("evicted %d", n)
 	case only != 0:
 		return fmt.Sprintf("changed %d", st.fence)
 	}
@@ -113,18 +126,30 @@ type evictionRequest struct {
 	ended   int
 }
 
-// takeAway ends these holds, none with a token above upto, notes their attempts in e and returns their tokens, both in
-// the order of the tokens.
-func (st *step) takeAway(e *eviction, only, upto int64) (over []int64) {
-	if st.holder != nil && st.fence <= upto && (only == 0 || only == st.fence) {
-		over, e.attempts = []int64{st.fence}, slices.Clone(st.holder.attempts())
-		st.holder = nil
+// takeAway ends the holds that are meant and returns their tokens, or asks for the end of those that run and
+// returns how many. It notes their attempts in e. Tokens and attempts are in the order of the tokens.
+func (st *step) takeAway(e *eviction, meant func(token int64) bool, ask bool) (over []int64, asked int) {
+	if h := st.holder; h != nil && meant(st.fence) {
+		e.attempts = slices.Clone(h.attempts())
+		if ask && h.name != keptHolder {
+			h.ending, h.provisional = true, false
+			return nil, 1
+		}
+		over, st.holder = []int64{st.fence}, nil
 	}
 	for _, attempt := range st.byToken() {
-		if h := st.shares[attempt]; h.token <= upto && (only == 0 || only == h.token) {
-			over, e.attempts = append(over, h.token), append(e.attempts, attempt)
-			st.removeShare(attempt)
+		h := st.shares[attempt]
+		if !meant(h.token) {
+			continue
 		}
+		e.attempts = append(e.attempts, attempt)
+		if ask {
+			h.ending, h.provisional = true, false
+			asked++
+			continue
+		}
+		over = append(over, h.token)
+		st.removeShare(attempt)
 	}
 	if len(over) > 0 && len(st.shares) > 0 {
 		st.soonest, st.sweep = 0, sweep{}
@@ -133,5 +158,5 @@ func (st *step) takeAway(e *eviction, only, upto int64) (over []int64) {
 		}
 	}
 	slices.Sort(over)
-	return over
+	return over, asked
 }

@@ -42,13 +42,13 @@ func inspect(st *step, a *arguments) string {
 		if len(h.entries) > 0 {
 			owner = h.name
 		}
-		lines = append(lines, fmt.Sprintf("holder x %s %s 1 %d %d %d %d", h.attempts()[0], owner,
-			st.fence, min(st.now, st.fence/1000), h.expiry-st.now, len(h.attempts())))
+		lines = append(lines, fmt.Sprintf("holder x %s %s 1 %d %d %d %d%s", h.attempts()[0], owner,
+			st.fence, min(st.now, st.fence/1000), h.expiry-st.now, len(h.attempts()), ending(h.ending)))
 	}
 	for _, attempt := range attempts {
 		h := st.shares[attempt]
-		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d 1", h.mode, attempt,
-			cmp.Or(h.owner, "-"), h.weight, h.token, h.since, h.expiry-st.now))
+		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d 1%s", h.mode, attempt,
+			cmp.Or(h.owner, "-"), h.weight, h.token, h.since, h.expiry-st.now, ending(h.ending)))
 	}
 	for i, w := range waiters {
 		position := int64(i + 1)
@@ -74,6 +74,14 @@ func inspect(st *step, a *arguments) string {
 		lines = append(lines, "page "+next+" "+st.run)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// ending is the last word of a holder whose end an operator has asked for.
+func ending(is bool) string {
+	if is {
+		return " ending"
+	}
+	return ""
 }
 
 // page returns the live shares and the waiters of the page that begins at from, and where the

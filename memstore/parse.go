@@ -18,17 +18,17 @@ const mostTime = 1_000_000_000_000_000
 // mostName is the longest name of an owner, in bytes: one has up to 512, encoded.
 const mostName = 2048
 
-// The forms of a record's fields. A number has no 0 in front, but where it marks a provisional
-// hold. A time or a count has at most 15 digits, a length of time 14, and a token 16.
+// The forms of a record's fields. A number has no 0 in front, but where one marks a provisional hold, or two a
+// hold that is to end. A time or a count has at most 15 digits, a length of time 14, and a token 16.
 var (
-	lockForm  = regexp.MustCompile(`^([1-9]\d{0,15})(?: (-?)(0?)(\d{1,16}) (@?)([^\s\v]+?)( \+?!?| \+1 .*)?)?$`)
+	lockForm  = regexp.MustCompile(`^([1-9]\d{0,15})(?: (-?)(0{0,2})(\d{1,16}) (@?)([^\s\v]+?)( \+?!?| \+1 .*)?)?$`)
 	aloneForm = regexp.MustCompile(`^ \+1 ([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,13}) 0([1-9]\d*) ` +
 		`([^\s\v/]+/[^\s\v]+)$`)
 	sharesForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([sp]) ([1-9]\d{0,14})` +
 		`(?: >([1-9]\d{0,17}):([0-9A-Za-z]{0,64}):([1-9]\d{0,14})?)?$`)
 	queueForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,14})` +
 		`(?: ~([1-9]\d{0,14}):([1-9]\d{0,14}))?(?: >([1-9]\d{0,14}))?((?: [^\s\v~>][^\s\v]*){0,16})$`)
-	shareForm = regexp.MustCompile(`^([sp]) (0?)([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,15}) ([1-9]\d{0,14})` +
+	shareForm = regexp.MustCompile(`^([sp]) (0{0,2})([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,15}) ([1-9]\d{0,14})` +
 		`(?: ([^\s\v]+))?$`)
 	waiterForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([xsp]) ([1-9]\d{0,14}) ([1-9]\d{0,13}) ([1-9]\d{0,14}) ` +
 		`([1-9]\d{0,14})(?: ([^\s\v]+))?$`)
@@ -133,6 +133,7 @@ func (p *parser) lock() {
 	p.must(parts[5] == "@" || attemptForm.MatchString(name), "lock")
 	lease := parsed(parts[2] + parts[4])
 	r.holder = &holder{name: name, expiry: r.fence/1000 + lease, provisional: parts[3] == "0"}
+	r.holder.ending = parts[3] == "00"
 	p.must(max(lease, -lease) < mostTime && len(parts[2]+parts[3]+parts[4]) <= 17 && len(name) <= mostName, "lock")
 	if named {
 		r.holder.entries = strings.Split(entries, " ")
@@ -204,7 +205,7 @@ func (p *parser) shares() {
 		}
 		h := &share{
 			mode: mode(parts[1]), expiry: parsed(parts[3]), weight: parsed(parts[4]), token: parsed(parts[5]),
-			since: parsed(parts[6]), owner: parts[7], provisional: parts[2] != "",
+			since: parsed(parts[6]), owner: parts[7], provisional: parts[2] == "0", ending: parts[2] == "00",
 		}
 		p.must((h.mode == permit || h.weight == 1) && len(h.owner) < mostName, field)
 		p.must(attemptForm.MatchString(attempt), field)

@@ -57,6 +57,7 @@ type holder struct {
 	entries     []string // attempts under the named owner
 	expiry      int64
 	provisional bool // granted by a push that is not confirmed yet
+	ending      bool // an operator has asked for its end: nothing prolongs it
 }
 
 // keptHolder is the holder of a lock that was released and remains locked for a while. It
@@ -93,6 +94,7 @@ type share struct {
 	since       int64
 	owner       string
 	provisional bool // granted by a push that is not confirmed yet
+	ending      bool // an operator has asked for its end: nothing prolongs it
 }
 
 // eviction is an operator's forced release.
@@ -423,11 +425,20 @@ func (st *step) removeEntry(attempt string) int {
 	return 0
 }
 
+// isEnding reports whether the attempt has a hold that is to end.
+func (st *step) isEnding(attempt, owner string) bool {
+	if h := st.holder; h != nil && h.ending && h.is(attempt, owner) {
+		return true
+	}
+	h := st.shares[attempt]
+	return h != nil && h.ending
+}
+
 // reacquire returns the token of a hold that the attempt has already, because its request
 // came twice. If enters is set, the attempt may also become one more entry of the named
-// owner that holds; it then leaves the queue. The lease counts from now.
+// owner that holds; it then leaves the queue. The lease counts from now. A hold that is to end is not prolonged.
 func (st *step) reacquire(attempt, owner string, ttl int64, enters bool) (token int64, held bool) {
-	if h := st.holder; h != nil && (h.is(attempt, owner) || enters && h.admits(owner)) {
+	if h := st.holder; h != nil && !h.ending && (h.is(attempt, owner) || enters && h.admits(owner)) {
 		st.extendRecord(ttl)
 		if !h.is(attempt, owner) {
 			h.entries = append(h.entries, attempt)
@@ -437,7 +448,7 @@ func (st *step) reacquire(attempt, owner string, ttl int64, enters bool) (token 
 		return st.fence, true
 	}
 	h := st.liveShare(attempt)
-	if h == nil {
+	if h == nil || h.ending {
 		return 0, false
 	}
 	h.expiry, h.provisional = max(h.expiry, st.now+ttl), false

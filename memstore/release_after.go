@@ -25,6 +25,9 @@ func releaseAfter(st *step, args *arguments) string {
 		}
 	case h != nil && h.is(attempt, owner):
 		till := max(min(st.now, st.fence/1000)+minHold, st.now+keep)
+		if h.ending {
+			till = st.now
+		}
 		if len(h.attempts()) == 1 && till > st.now {
 			st.extendRecord(till - st.now)
 			nearer := till < h.expiry

@@ -37,13 +37,16 @@ func (s *Store) renew(keys []string, args *arguments) (string, error) {
 func (st *step) extend(r request) string {
 	var expiry *int64
 	var provisional *bool
+	ending := false
 	st.queue.clearSilent(clientOf(r.attempt))
 	if st.holder != nil && st.holder.is(r.attempt, r.owner) {
-		expiry, provisional = &st.holder.expiry, &st.holder.provisional
+		expiry, provisional, ending = &st.holder.expiry, &st.holder.provisional, st.holder.ending
 	} else if h := st.shares[r.attempt]; h != nil {
-		expiry, provisional = &h.expiry, &h.provisional
+		expiry, provisional, ending = &h.expiry, &h.provisional, h.ending
 	}
 	switch {
+	case ending:
+		return "evicted"
 	case expiry != nil && *expiry > st.now:
 		*expiry, *provisional = max(*expiry, st.now+r.ttl), false
 		st.extendRecord(r.ttl)

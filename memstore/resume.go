@@ -14,7 +14,7 @@ func resume(st *step, args *arguments) string {
 
 	h := st.holder
 	again := h != nil && h.is(attempt, "")
-	if !again && (h == nil || !h.is(former, "") || text(st.fence) != token) || h.expiry <= st.now {
+	if !again && (h == nil || !h.is(former, "") || text(st.fence) != token) || h.expiry <= st.now || h.ending {
 		return "gone"
 	}
 	if again {

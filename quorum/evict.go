@@ -16,8 +16,8 @@ import (
 // are told to evict token 30, and server 2 token 28. If the holder has changed meanwhile, nobody
 // is evicted, and the answer names the token of the new holder.
 
-// evict ends the holds on all nodes that answer, which must be a majority. The holder's next
-// renewal then finds that it holds nothing. The number of ended holds is that of a majority.
+// evict ends the holds on all nodes that answer, which must be a majority, or asks for their end there. The
+// holder's next renewal then finds that it holds nothing, or is not renewed. The number of holds is that of a majority.
 //
 // Each node gets an ID of its own request, and its own bound: the nodes count their tokens separately.
 //
@@ -25,8 +25,8 @@ import (
 // changed since it was read says "changed", and is asked again with the token that it has now.
 // The attempt is remembered over these tries, because the token that named it may be gone.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
-	if len(args) != 5 && len(args) != 7 {
-		return "", refuse(ErrUnsupported, "ERR", "evict takes 5 or 7 arguments, not %d", len(args))
+	if len(args) != 5 && len(args) != 7 && len(args) != 8 {
+		return "", refuse(ErrUnsupported, "ERR", "evict takes 5, 7 or 8 arguments, not %d", len(args))
 	}
 	ended, attempt, known := make(map[int]int), "", make(map[int]uint64)
 	for tries := 0; ; tries++ {
@@ -44,8 +44,9 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 		each := make([][]string, len(s.nodes))
 		for i := range each {
 			each[i] = append(slices.Clone(args[:2]), tokens[i], args[3], args[4])
-			if len(args) == 7 {
+			if len(args) > 5 {
 				each[i] = append(each[i], fmt.Sprintf("%s.%d", args[5], tries), fences[i])
+				each[i] = append(each[i], args[7:]...) // whether it asks
 			}
 		}
 		changed, err := s.evictTokens(ctx, keys, each, ended)

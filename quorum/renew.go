@@ -222,7 +222,7 @@ func (s *Store) renewAnswer(
 			unknown++
 		case majority.Ended:
 			each[l] = "evicted"
-			s.endLost(one)
+			one.endRound()
 		default:
 			each[l] = "-"
 			s.endLost(one)
@@ -348,6 +348,18 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 		_, _ = before.cancel(timeout) // a failed cancel becomes a pending one
 		_ = na.acquire(timeout, "0")  // the outcome is in the attempt
 	})
+}
+
+// endRound ends the round of an evicted acquisition: it acquires nothing more. Its holds may be to end, and
+// still be there. The client's release ends them, so the store goes on knowing the acquisition as held.
+func (ren *renewal) endRound() {
+	if acq := ren.acq; acq != nil {
+		acq.mu.Lock()
+		defer acq.mu.Unlock()
+		if acq.round != nil {
+			acq.round.end()
+		}
+	}
 }
 
 // endLost ends the acquisition. What some nodes still hold stays: the holder's code may still

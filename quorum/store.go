@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
 	"github.com/holdfast-go/holdfast/internal/lockorder"
 	"github.com/holdfast-go/holdfast/internal/pushes"
+	"github.com/holdfast-go/holdfast/internal/yield"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -91,11 +92,8 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if at, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, at)
-		defer cancel()
-	}
+	ctx, stop := yield.Context(ctx) // an answer of a server that has arrived counts
+	defer stop()
 	if err := s.usable(); err != nil {
 		return "", err
 	}

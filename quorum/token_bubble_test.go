@@ -242,6 +242,40 @@ func TestAnEvictedHolderLearnsOfIt(t *testing.T) {
 	})
 }
 
+// Each server asks by itself, and a waiter gets the lock when a majority has it back: with the holder's release. One
+// server is away when the operator asks, and back before the release.
+func TestAnEvictionOverAQuorumDoesNotOverlap(t *testing.T) {
+	for away := range 4 { // 3: none
+		bubble(t, func(t *testing.T, w *world) {
+			a, b, c := w.client(), w.client(), w.client()
+			l := w.lock(a, "x")
+			next := make(chan *holdfast.Lease, 1)
+			go func() { next <- w.lock(b, "x") }()
+			time.Sleep(15 * time.Second)
+			if away < len(w.peers) {
+				w.peers[away].kill()
+			}
+			start := time.Now()
+			n, err := c.Evict(t.Context(), "x", holdfast.Eviction{By: "ops", Reason: "test"})
+			assert.True(t, n == 1 && err == nil, "evicted %d, %v; want 1 and no error", n, err)
+			if away < len(w.peers) {
+				w.peers[away].revive(false)
+			}
+			<-l.Context().Done()
+			assert.AtMost(t, time.Since(start), 10*time.Second, "the holder was told after")
+			s, err := c.Inspect(t.Context(), "x")
+			assert.True(t, err == nil && len(s.Holders) == 1 && s.Holders[0].Ending, "%+v, %v", s.Holders, err)
+			time.Sleep(time.Second)
+			assert.Equal(t, len(next), 0, "grants before the release")
+			start = time.Now()
+			assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+			m := <-next
+			assert.AtMost(t, time.Since(start), 5*time.Second, "the next client got the lock after")
+			assert.NoError(t, m.Release(t.Context()))
+		})
+	}
+}
+
 // tokenRun is one process that acquires and releases the lock, and what all processes have
 // seen.
 type tokenRun struct {

@@ -163,6 +163,8 @@ clear_silent(attempt)
 
 local mine = reacquire(attempt, owner, ttl, true)
 if mine then return granted(mine) end
+-- A copy of the request that granted a hold which is to end.
+if is_ending(attempt, owner) then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
 -- If the limit is 0, the attempt waits for another one.
 if asked_limit and limit and (limit == 0 or follow == '+') then asked_limit = limit end

@@ -12,7 +12,8 @@
 --
 -- ANSWER granted <token> <waiting>  it holds in this mode, now or since an earlier copy of this request
 -- ANSWER busy <left> <holder>       there are other holders, or other entries of its owner; nothing has changed
--- ANSWER gone                       it does not hold, or holds with another token; nothing has changed
+-- ANSWER gone                       it does not hold, holds with another token, or an operator has asked for its end;
+--                                   nothing has changed
 -- ERROR  FORMAT                     the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I3 I4 I5 I7. A conversion is a grant with a new token. After a downgrade the first
@@ -35,6 +36,7 @@ expire()
 local writes = holds(attempt, owner)
 local reads = not writes and live_share(attempt)
 if reads and reads[1] ~= 's' then reads = nil end
+if (writes and ending) or (reads and reads.mark == '00') then return commit('gone') end
 
 if (mode == 'x' and writes) or (mode == 's' and reads) then return granted(reacquire(attempt, owner, ttl, false)) end
 

@@ -9,7 +9,8 @@
 --
 -- ANSWER absent                                                          there is no record
 -- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none, -: it is 0
--- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   a live hold
+-- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   a live hold; ending follows if an
+--        operator has asked for its end
 -- LINE   waiter <position> <mode> <attempt> <owner> <weight> <joined> <left>         in order; left: ms to its expiry
 -- LINE   page <next> <run>                                               the answer is a page of a larger record
 -- LINE   leader <value>                                                  the holder has proclaimed this
@@ -71,11 +72,11 @@ add('lock', text(now), text(fence), text(waiting), text(call('PTTL', key)), text
 if holder and expiry > now then
   local list = words(entries or holder)
   add('holder', 'x', list[1], entries and holder or '-', '1', text(fence),
-    text(math.min(now, math.floor(fence / 1000))), text(expiry - now), text(#list))
+    text(math.min(now, math.floor(fence / 1000))), text(expiry - now), text(#list) .. (ending and ' ending' or ''))
 end
 for _, s in ipairs(shared) do
   local h = s[3]
-  add('holder', h[1], s[2], h[6] or '-', h[3], h[4], h[5], text(h[2] - now), '1')
+  add('holder', h[1], s[2], h[6] or '-', h[3], h[4], h[5], text(h[2] - now), h.mark == '00' and '1 ending' or '1')
 end
 for i, q in ipairs(queue) do
   local w = q[3]

@@ -41,7 +41,7 @@ else
   earlier = till < soonest
   note_expiry(till)
   local fewer = h[3] - keeps
-  h[2], h[3] = text(till), text(keeps)
+  h[2], h[3] = (h.mark == '00' and h.mark or '') .. text(till), text(keeps)
   fields['h:' .. attempt] = table.concat(h, ' ')
   set_shares(used - fewer)
 end

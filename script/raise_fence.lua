@@ -50,7 +50,7 @@ if token > tonumber(h[4]) then
   fence = math.max(fence, token)
   h[4] = text(token)
   extend_record(h[2] - now)
-  h[2] = (h.provisional and '0' or '') .. text(h[2])
+  h[2] = h.mark .. text(h[2])
   fields['h:' .. attempt] = table.concat(h, ' ')
 end
 return raised(h[4])

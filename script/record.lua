@@ -60,8 +60,9 @@ local function refuse(field)
   error({damaged = 'FORMAT the record ' .. key .. ' is damaged: no Holdfast wrote its field ' .. field})
 end
 
--- The numbers of a record have no 0 in front, except that one marks a provisional hold: a pushed
--- grant that its client has not confirmed. A time or
+-- The numbers of a record have no 0 in front, but for two marks of a hold. One 0 marks a provisional hold: a
+-- pushed grant that its client has not confirmed. Two mark a hold that is to end: an operator has asked for that,
+-- so nothing prolongs it, and the lock passes on when it is released or its lease has ended. A time or
 -- a count has at most 15 digits, and a length of time 14. So sums of them are exact numbers in
 -- Lua, and adding 1 makes a larger one. A token is below most_token for the same reason. Each
 -- function here costs a step a tenth of a microsecond, so the checks are written out.
@@ -75,8 +76,8 @@ local used, shared_mode, soonest = 0, false, nil
 local sweep_cursor, sweep_run, found = '0', '', nil
 local waiting, head, tail, silent = 0, 1, 0, ''
 local poll_at, poll_place, cursor = 0, 0, 0
--- A provisional hold was granted by a push that its holder has not confirmed yet.
-local provisional = false
+-- A provisional hold was granted by a push that its holder has not confirmed yet. An ending one is to end.
+local provisional, ending = false, false
 local watched, birth, limit = false, nil, nil
 -- alone: the attempt that was the only waiter, in the field lock, and its field w:ATTEMPT.
 local alone, alone_waiter = nil, nil
@@ -106,7 +107,8 @@ if lock_field then
     if name ~= '-' then
       holder = name
       expiry = math.floor(fence / 1000) + ms
-      provisional = string.find(lease, '^%-?0%d') ~= nil
+      ending = string.find(lease, '^%-?00%d') ~= nil
+      provisional = not ending and string.find(lease, '^%-?0%d') ~= nil
     end
     if (holder and at == '' and not string.find(holder, '^[^/]+/.')) or (not holder and (at ~= '' or lease ~= '0')) then
       refuse('lock')
@@ -263,6 +265,7 @@ local function write_fields()
     if holder then
       local lease = text(expiry - math.floor(fence / 1000))
       if provisional then lease = string.gsub(lease, '^%-?', '%00') end
+      if ending then lease = string.gsub(lease, '^%-?', '%000') end
       form = form .. ' ' .. lease .. (entries and ' @' or ' ') .. holder .. marks
     elseif more ~= '' then
       form = form .. ' 0 -' .. marks
@@ -361,7 +364,7 @@ end
 -- end_exclusive ends the exclusive hold.
 local function end_exclusive()
   if entries then fields.entries = '' end
-  holder, entries, expiry, provisional = false, false, nil, false
+  holder, entries, expiry, provisional, ending = false, false, nil, false, false
 end
 
 -- set_shares sets the sum over the shared holders or the permits.
@@ -437,21 +440,21 @@ local function words(value)
 end
 
 -- read_share reads the shared hold of an attempt: mode, expiry, weight, token, since and owner;
--- nil if it has none. If the expiry begins with 0, the hold is provisional. value is the field,
--- if the step has read it already.
+-- nil if it has none. mark is in front of the expiry: 0 if the hold is provisional, 00 if it is to end. value is
+-- the field, if the step has read it already.
 local function read_share(attempt, value)
   local field = 'h:' .. attempt
   value = value or read_field(field)
   if not value then return nil end
   local mode, mark, till, weight, token, since, rest = string.match(value,
-    '^([sp]) (0?)([1-9]%d*) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
+    '^([sp]) (0?0?)([1-9]%d*) ([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*)$')
   local owner = rest and string.match(rest, '^ (%S+)$')
   if not mode or mode ~= shared_mode or #till > 15 or #weight > 15 or tonumber(weight) > used or
     (mode == 's' and weight ~= '1') or tonumber(token) > fence or #since > 15 or (rest ~= '' and not owner) or
     #rest > 2048 or not string.find(attempt, '^[^%s/]+/%S+$') then
     refuse(field)
   end
-  return {mode, tonumber(till), weight, token, since, owner, provisional = mark ~= ''}
+  return {mode, tonumber(till), weight, token, since, owner, mark = mark}
 end
 
 -- attempt_at reads the attempt at a place of the queue.
@@ -560,7 +563,7 @@ local function sweep()
         if h[2] <= now then
           fields[field] = ''
           over = over + h[3]
-          gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(field, 3), h.provisional}
+          gone[#gone + 1] = {tonumber(h[4]), h[4], string.sub(field, 3), h.mark == '0'}
         else
           kept, live = kept + 1, live + h[3]
           found = math.min(found or h[2], h[2])
@@ -919,11 +922,18 @@ local function live_share(attempt)
   note_lost(h[4])
 end
 
+-- is_ending reports whether the attempt has a hold that is to end.
+local function is_ending(attempt, owner)
+  if ending and holds(attempt, owner) then return true end
+  local h = read_share(attempt)
+  return h ~= nil and h.mark == '00'
+end
+
 -- reacquire returns the token of a hold that the attempt has already, because its request
 -- came twice. If enters is set, the attempt may also become one more entry of the named
--- owner that holds; it then leaves the queue. The lease counts from now.
+-- owner that holds; it then leaves the queue. The lease counts from now. A hold that is to end is not prolonged.
 local function reacquire(attempt, owner, ttl, enters)
-  if holder and (holds(attempt, owner) or (enters and owner and entries and holder == owner)) then
+  if holder and not ending and (holds(attempt, owner) or (enters and owner and entries and holder == owner)) then
     extend_record(ttl)
     if owner and not is_entry(attempt) then
       entries = entries .. ' ' .. attempt
@@ -934,7 +944,7 @@ local function reacquire(attempt, owner, ttl, enters)
     return text(fence)
   end
   local h = live_share(attempt)
-  if not h then return nil end
+  if not h or h.mark == '00' then return nil end
   h[2] = text(math.max(h[2], now + ttl))
   extend_record(ttl)
   fields['h:' .. attempt] = table.concat(h, ' ')

@@ -11,7 +11,7 @@
 -- ARGV   7 owner           as in acquire
 --
 -- ANSWER kept <left>     released, and free in left ms, whatever the lease was
--- ANSWER released        released and free: the minimum time is over
+-- ANSWER released        released and free: the minimum time is over, or an operator has asked for the end of the hold
 -- ANSWER held <entries>  this entry has ended; the owner has others, and holds for min_hold and keep at least
 -- ANSWER gone            the hold had ended before: it expired, was evicted, or the record was lost
 -- ERROR  FORMAT          the record has a later format, or no version wrote it
@@ -33,6 +33,7 @@ if holder == '%kept' and entries == attempt then
   if expiry > now then return commit('kept ' .. text(expiry - now)) end
 elseif holds(attempt, owner) then
   local till = math.max(math.min(now, math.floor(fence / 1000)) + min_hold, now + keep)
+  if ending then till = now end
   if till > now and (not entries or entries == attempt) then
     local nearer = till < expiry
     extend_record(till - now)

@@ -9,7 +9,7 @@
 -- ANSWER renewed <each…>  for each lease, in order, one of
 -- EACH   <waiting>  extended; the number of waiters
 -- EACH   -          not held: it has ended, or the key holds no record of this format
--- EACH   evicted    an operator has ended it
+-- EACH   evicted    an operator has ended it, or has asked for its end: it is not extended
 --
 -- HOLDS  I2 I4 I5. It never shortens a lease. It does not revive an expired lease: a late
 --        renewal must not block the lock when nobody uses it.
@@ -66,6 +66,7 @@ local function renew(key, lock, attempt, ttl, owner)
     if entries and #entries > 1048576 then return '-' end
     mine = entries and string.find(' ' .. entries .. ' ', ' ' .. attempt .. ' ', 1, true)
   end
+  local ending = mine and find(lease, '^%-?00%d')
   local waiting = '0'
   if alone then
     waiting = '1'
@@ -83,6 +84,7 @@ local function renew(key, lock, attempt, ttl, owner)
       call('HSET', key, 'queue', queue)
     end
   end
+  if ending then return 'evicted' end
   if mine and expiry > now then
     -- The waiter that got a provisional hold has given the record its TTL.
     local unconfirmed = find(lease, '^%-?0%d')
@@ -99,12 +101,13 @@ local function renew(key, lock, attempt, ttl, owner)
   -- An empty field counts as absent, see commit in record.lua.
   if share and share ~= '' then
     local mode, till, rest, weight, token, since, name = match(share,
-      '^([sp]) (0?[1-9]%d*) (([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*))$')
+      '^([sp]) (0?0?[1-9]%d*) (([1-9]%d*) ([1-9]%d*) ([1-9]%d*)(.*))$')
     local over = mode and tonumber(till, 10)
     if not mode or over >= 1e15 or #weight > 15 or (mode == 's' and weight ~= '1') or tonumber(token) > fence or
       #since > 15 or (name ~= '' and not find(name, '^ %S+$')) then
       return '-'
     end
+    if find(till, '^00') then return 'evicted' end
     if over > now then
       extend_record(key, life)
       if now + ttl > over or string.find(till, '^0') then
@@ -122,7 +125,7 @@ end
 
 -- The fast path for an exclusive hold that nobody waits for. The field lock ends with the
 -- attempt then, and before it are sixteen digits, a space, the lease and a space. A lease that
--- begins with 0 is provisional, and this confirms it. Here, handling text costs as much as the calls. So the path
+-- begins with 0 is provisional, and this confirms it. One that begins with 00 is left to renew. Here, handling text costs as much as the calls. So the path
 -- handles little of it: it does what renew does for such a hold, and leaves all else to renew.
 -- So it is with all that has another form.
 local each = {}

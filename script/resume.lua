@@ -12,7 +12,8 @@
 --
 -- ANSWER resumed <token> <waiting> <left> <value>  it holds, now or since an earlier copy of this request; left: ms
 --                                                  until the former lease has ended, at most; value: = if none
--- ANSWER gone                                      the former does not hold with this token; nothing has changed
+-- ANSWER gone                                      the former does not hold with this token, or an operator has asked
+--                                                  for its end; nothing has changed
 -- ERROR  FORMAT                                    the record has a later format, or no version wrote it
 --
 -- HOLDS  I1 I2 I3 I4 I5 I7. The hold gets a new token, and the value goes on under it. The former
@@ -29,7 +30,7 @@ local retention, watch, channel_prefix = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 --include record
 
 local again = holds(attempt)
-if not again and not (holds(former) and text(fence) == token) or expiry <= now then return 'gone' end
+if not again and not (holds(former) and text(fence) == token) or expiry <= now or ending then return 'gone' end
 if again then reacquire(attempt, nil, ttl, false) end
 local left, value = expiry - now, '='
 local said = read_words('leader', leader, leader_gone) or {}

@@ -116,7 +116,9 @@ func TestALeaderThatIsDeposedIsToldAndCampaignsAgain(t *testing.T) {
 		a := start(t, s, h, "a")
 		b := start(t, s, h, "b")
 		h.want(t, "a leads", "a sees a", "b sees a")
-		assert.Must(t, assert.Err(b.client.Evict(t.Context(), "controller", eviction)))
+		atOnce := eviction
+		atOnce.AtOnce = true
+		assert.Must(t, assert.Err(b.client.Evict(t.Context(), "controller", atOnce)))
 		synctest.Wait()
 		assert.True(t, b.IsLeader(), "b does not lead after the eviction")
 		time.Sleep(time.Minute) // a hears of it by its next renewal

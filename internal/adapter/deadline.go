@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/yield"
 )
 
 // granularity is how late the end of a deadline may be noticed if no socket's deadline tells
@@ -48,7 +49,10 @@ func (ds *Deadlines) Of(ctx context.Context) *Deadline {
 	if d == nil || d.at.Before(deadline) || d.at.Sub(deadline) > granularity {
 		ds.retire()
 		d = &Deadline{deadlines: ds, at: deadline.Add(granularity), passed: make(chan struct{})}
-		d.timer = time.AfterFunc(time.Until(d.at), func() { close(d.passed) })
+		d.timer = time.AfterFunc(time.Until(d.at), func() {
+			<-settled() // an answer that has arrived is better than none
+			close(d.passed)
+		})
 		ds.next = d
 	}
 	d.users++
@@ -106,6 +110,31 @@ func (d *Deadline) stop() {
 	}
 }
 
+// settled is yield.All. Tests replace it.
+var settled = yield.All
+
+// Await waits for the result of a request that runs in a goroutine of its own, until ctx has ended or deadline has
+// passed. A result that was there before is taken, even if a busy process reads it late. Otherwise ok is false.
+func Await[T any](ctx context.Context, deadline *Deadline, done <-chan T) (result T, ok bool) {
+	select {
+	case result = <-done:
+		return result, true
+	case <-deadline.Passed():
+	case <-ctx.Done():
+		select {
+		case result = <-done:
+			return result, true
+		case <-settled():
+		}
+	}
+	select {
+	case result = <-done:
+		return result, true
+	default:
+		return result, false
+	}
+}
+
 // Bounded is a context that nobody can cancel, with a deadline: its Done follows its Deadline,
 // which in a context of the library need not be so.
 func Bounded(ctx context.Context, deadline *Deadline) context.Context {
@@ -131,26 +160,42 @@ func (b bounded) Err() error {
 	}
 }
 
+// Left is a context for a request that runs in a goroutine of its own. It ends when the caller of that request has
+// left, with left. That is later than the end of ctx by as long as the caller waits for an answer that has arrived.
+func Left(ctx context.Context, left <-chan struct{}) context.Context { return abandoned{ctx, left} }
+
+type abandoned struct {
+	context.Context
+	left <-chan struct{}
+}
+
+func (a abandoned) Done() <-chan struct{} { return a.left }
+
+func (a abandoned) Err() error {
+	select {
+	case <-a.left:
+		return cmp.Or(a.Context.Err(), context.Canceled)
+	default:
+		return nil
+	}
+}
+
 // LingerTime is how long a connection may go on waiting for an answer after its caller has
 // stopped.
 const LingerTime = time.Second
 
-// Lingering is a context for the socket of a request. It ends when its caller has left, with
-// left: then nothing new is begun. But its deadline, for what has begun, is later than that of
-// ctx.
+// Lingering is [Left] for a request that uses a socket of its own. When its caller has left, nothing
+// new is begun. But its deadline, for what has begun, is later than that of ctx.
 //
 // A client drops the connection of a request whose deadline passes, and one that it was about
 // to log in. Making a connection may take longer than a request may, because of a slow
 // network, a TLS handshake or a busy machine. Without Lingering no connection would ever be
 // made then, and every try would add to the load.
 func Lingering(ctx context.Context, left <-chan struct{}) context.Context {
-	return lingering{ctx, left}
+	return lingering{abandoned{ctx, left}}
 }
 
-type lingering struct {
-	context.Context
-	left <-chan struct{}
-}
+type lingering struct{ abandoned }
 
 func (l lingering) Deadline() (time.Time, bool) {
 	deadline, ok := l.Context.Deadline()
@@ -158,17 +203,6 @@ func (l lingering) Deadline() (time.Time, bool) {
 		return deadline, false
 	}
 	return deadline.Add(LingerTime), true
-}
-
-func (l lingering) Done() <-chan struct{} { return l.left }
-
-func (l lingering) Err() error {
-	select {
-	case <-l.left:
-		return cmp.Or(l.Context.Err(), context.Canceled)
-	default:
-		return nil
-	}
 }
 
 // Ended reports whether ctx has ended, even if only its deadline says so.

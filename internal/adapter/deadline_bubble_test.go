@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/yield"
 )
 
 // in returns the Deadline of a request that has d from now on.
@@ -86,6 +87,55 @@ func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 		<-left.Done()
 		assert.True(t, left.Err() != nil, "its context is done without an error")
 	})
+}
+
+// An answer that has arrived is taken, even if a busy process reads it after the end of its context.
+func TestAnAnswerThatHasArrivedIsTaken(t *testing.T) {
+	for name, byDone := range map[string]bool{"by Done": true, "by the deadline": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				done := make(chan int, 1)
+				settled = func() <-chan struct{} {
+					done <- 1 // read only now
+					return yield.All()
+				}
+				defer func() { settled = yield.All }()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				var deadline *Deadline
+				if !byDone {
+					deadline, ctx = new(Deadlines).Of(ctx), context.WithoutCancel(ctx)
+					defer deadline.Leave()
+				}
+				answer, ok := Await(ctx, deadline, done)
+				assert.True(t, ok && answer == 1, "got %v, %v", answer, ok)
+			})
+		})
+	}
+}
+
+// Without an answer, the request ends with its context.
+func TestWithoutAnAnswerARequestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, ok := Await(ctx, nil, make(chan int))
+		assert.False(t, ok, "an answer came from nowhere")
+		assert.Equal(t, time.Since(start), time.Second, "ended after")
+	})
+}
+
+// A request that was left ends when its caller has left, and no sooner.
+func TestARequestEndsWhenItsCallerHasLeft(t *testing.T) {
+	parent, cancel := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	ctx := Left(parent, left)
+	cancel()
+	assert.NoError(t, ctx.Err())
+	close(left)
+	<-ctx.Done()
+	assert.Is(t, ctx.Err(), context.Canceled)
 }
 
 // A request without a deadline has no limit.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/yield"
 )
 
 const (
@@ -100,7 +101,8 @@ func (b *Batcher[Q, A]) offer(request Q) (i *Item[Q, A], batch []*Item[Q, A]) {
 }
 
 // Await returns the answer of a request, whose item then serves another one. If done is closed
-// before, answered is false, and the item remains the caller's. done may be nil.
+// before, answered is false, and the item remains the caller's. done may be nil. An answer that has arrived counts,
+// even if a busy process is late.
 func (b *Batcher[Q, A]) Await(i *Item[Q, A], done <-chan struct{}) (answer A, answered bool) {
 	if done == nil {
 		answer = <-i.Answer // costs half of a select
@@ -108,7 +110,11 @@ func (b *Batcher[Q, A]) Await(i *Item[Q, A], done <-chan struct{}) (answer A, an
 		select {
 		case answer = <-i.Answer:
 		case <-done:
-			return answer, false
+			select {
+			case answer = <-i.Answer:
+			case <-yield.All():
+				return answer, false
+			}
 		}
 	}
 	i.state.Store(queued)

@@ -220,3 +220,21 @@ func TestAnItemIsUsedAgainAfterItsAnswer(t *testing.T) {
 		}
 	})
 }
+
+// An answer that has arrived counts, although its caller has given up.
+func TestAnAnswerThatHasArrivedCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(spawn)
+		_, items := s.crowd(t, 4+20)
+		close(s.back)
+		s.DoneAlone()
+		<-s.out
+		synctest.Wait()
+		gone := make(chan struct{})
+		close(gone)
+		for _, b := range items {
+			got, answered := s.Await(b, gone)
+			assert.True(t, got == "sent" && answered, "answered %q: %v", got, answered)
+		}
+	})
+}

@@ -51,6 +51,7 @@ type (
 		Permits     int               `json:"permits"`
 		Entries     int               `json:"entries"`
 		Released    bool              `json:"released"`
+		Ending      bool              `json:"ending"`
 		Tags        map[string]string `json:"tags"`
 	}
 	// Waiter has a position in the wait queue.
@@ -130,7 +131,7 @@ func OfHolder(h holdfast.Holder) Holder {
 	return Holder{
 		Mode: h.Mode, Client: OfClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
 		Since: Stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
-		ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released,
+		ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released, Ending: h.Ending,
 		Tags: Tags(h.Tags),
 	}
 }

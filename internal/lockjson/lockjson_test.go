@@ -32,6 +32,7 @@ const golden = `{
    "permits": 2,
    "entries": 3,
    "released": true,
+   "ending": false,
    "tags": {
     "run": "5"
    }
@@ -102,6 +103,7 @@ const golden = `{
    "permits": 0,
    "entries": 0,
    "released": false,
+   "ending": false,
    "tags": {}
   },
   "runs": 1,

@@ -335,6 +335,28 @@ func TestAnEvictionIsShownWhole(t *testing.T) {
 	assert.Contains(t, Format(&r), "\nevicted 1000 op test c/1 d/2")
 }
 
+// A hold is to end if so many servers say so that the others cannot renew it.
+func TestAHoldIsToEndIfAMajorityCannotRenewIt(t *testing.T) {
+	record := func(ending bool) wire.Record {
+		return wire.Record{Holders: []wire.HolderLine{{Mode: wire.Exclusive, Attempt: "A/1", Token: 9, Ending: ending}}}
+	}
+	asked, other := record(true), record(false)
+	for _, c := range []struct {
+		of   []wire.Record
+		want bool
+	}{
+		{[]wire.Record{asked, asked, asked, other, other}, true},
+		{[]wire.Record{asked, asked, asked}, true}, // the others do not answer
+		{[]wire.Record{asked, asked, other, other, other}, false},
+		{[]wire.Record{asked, asked, other}, false},
+	} {
+		r := Merge(c.of, 5)
+		assert.True(t, len(r.Holders) == 1 && r.Holders[0].Ending == c.want, "of %v: %+v", c.of, r.Holders)
+		read, err := wire.ParseRecord(Format(&r))
+		assert.True(t, err == nil && read.Holders[0].Ending == c.want, "written as %q, %v", Format(&r), err)
+	}
+}
+
 // Holders are listed in the order of their tokens.
 func TestHoldersAreListedByToken(t *testing.T) {
 	r := wire.Record{Holders: []wire.HolderLine{{Attempt: "A/1", Token: 9}, {Attempt: "B/1", Token: 7}}}

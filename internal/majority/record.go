@@ -56,6 +56,7 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 		entries []int
 		lefts   []time.Duration
 		age     time.Duration
+		ending  int // so many servers say that it is to end
 	}
 	var all []*holder
 	for i := range records {
@@ -72,6 +73,9 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 			h.entries = append(h.entries, line.Entries)
 			h.lefts = append(h.lefts, line.Left)
 			h.age = max(h.age, records[i].Now.Sub(line.Since))
+			if line.Ending {
+				h.ending++
+			}
 		}
 	}
 	var list []wire.HolderLine
@@ -81,6 +85,8 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 		}
 		h.line.Token, h.line.Left, h.line.Entries = Rank(h.tokens, n), Rank(h.lefts, n), slices.Max(h.entries)
 		h.line.Since = now.Add(-h.age)
+		// The others are no majority, so the holder is not renewed.
+		h.line.Ending = n-h.ending < Of(n)
 		list = append(list, h.line)
 	}
 	slices.SortStableFunc(list, func(a, b wire.HolderLine) int { return cmp.Compare(a.Token, b.Token) })
@@ -97,8 +103,8 @@ func Format(r *wire.Record) string {
 		r.Now.UnixMilli(), r.Fence, r.Waiting, r.Used, r.Limit)}
 	for i := range r.Holders {
 		h := &r.Holders[i]
-		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d %d", h.Mode, h.Attempt, holder(h),
-			h.Weight, h.Token, h.Since.UnixMilli(), h.Left.Milliseconds(), h.Entries))
+		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d %d%s", h.Mode, h.Attempt, holder(h),
+			h.Weight, h.Token, h.Since.UnixMilli(), h.Left.Milliseconds(), h.Entries, h.EndingMark()))
 	}
 	for _, w := range r.Waiters {
 		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", w.Place, w.Mode, w.Attempt,

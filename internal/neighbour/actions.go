@@ -347,6 +347,9 @@ func (s *Store) evict(ctx context.Context, names []string, in *arguments) (strin
 	only := in.number()
 	in.skipRecord() // with the ID of the request
 	in.owner()      // and its bound: the neighbour's record has no place for either, so it is sent once
+	if len(in.words) > 0 {
+		return "", s.unsupported("way to ask a holder to end: set Eviction.AtOnce, or write --at-once")
+	}
 	if !in.ok() {
 		return "", nil
 	}

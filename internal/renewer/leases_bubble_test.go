@@ -53,6 +53,27 @@ func TestALossThatWasSeenIsNotTakenBack(t *testing.T) {
 	})
 }
 
+// A busy process may read an answer after the deadline and before its timer runs.
+func TestAnAnswerAfterTheDeadlineRestoresNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.answer = func(_ context.Context, batch []Asked) ([]Outcome, error) {
+			s.ahead.Store(int64(ttl)) // the timer is late
+			return make([]Outcome, len(batch)), nil
+		}
+		it := s.add(t, "a", ttl)
+		end := it.Deadline()
+		time.Sleep(ttl)
+		v, lost := s.lossOf(it)
+		assert.True(t, lost && v.reason == Expired && it.Deadline() == end,
+			"lost: %v for %q, trusted until %v", lost, v.reason, it.Deadline()-end)
+		assert.Equal(t, len(s.renewals(it)), 0, "renewals told")
+
+		extended := s.add(t, "b", ttl)
+		s.ahead.Add(int64(ttl))
+		assert.False(t, s.renewer.Extended(extended, s.now(), ttl), "a lease that is over was extended")
+	})
+}
+
 func TestALeaseWhoseRenewalIsStoppedEndsAtItsDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		it := s.add(t, "a", ttl)

@@ -231,11 +231,11 @@ func (r *Renewer) Has(it *Item) bool {
 }
 
 // Extended notes that a request sent at sent extended the lease to ttl. It returns false if
-// the renewer no longer has the lease.
+// the renewer no longer has the lease, or if the lease is over.
 func (r *Renewer) Extended(it *Item, sent, ttl time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if it.index < 0 {
+	if it.index < 0 || it.Deadline() <= r.cfg.Now() {
 		return false
 	}
 	it.TTL = it.within(ttl)
@@ -607,6 +607,8 @@ func (r *Renewer) note(s *sending, outcomes []Outcome, err error) {
 		case outcomes[i].Lost != "":
 			heap.Remove(&r.queue, int(a.index))
 			lost = append(lost, i)
+			continue
+		case a.Deadline() <= now: // over, although the timer is late
 			continue
 		default:
 			reports[i] = a.report(outcomes[i].Waiting, s.sent, now)

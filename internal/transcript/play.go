@@ -115,6 +115,9 @@ func (p *player) evict(c *command) []string {
 	if request := c.opt("request", ""); request != "" {
 		args = append(args, request, c.opt("upto", "0"))
 	}
+	if how := c.opt("how", ""); how != "" {
+		args = append(args, how)
+	}
 	return args
 }
 

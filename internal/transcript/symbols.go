@@ -61,21 +61,17 @@ func (s *symbols) lock(value string, now int64) string {
 	}
 	token, _ := strconv.ParseInt(words[0], 10, 64)
 	lease, _ := strconv.ParseInt(words[1], 10, 64)
-	mark := ""
-	if unsure(strings.TrimPrefix(words[1], "-")) != "" {
-		mark = "0"
-	}
+	mark := strings.Repeat("0", len(unsure(strings.TrimPrefix(words[1], "-"))))
 	words[1] = mark + strconv.FormatInt(token/1000+lease, 10)
 	// +1 is a mark and no number.
 	return strings.Replace(s.line(strings.Join(words, " "), now), " "+words[2]+" 1 ", " "+words[2]+" +1 ", 1)
 }
 
-// unsure returns ~ for a number with a 0 in front: the lease of an unconfirmed push.
+// unsure returns ~ for each 0 in front of a number: one for the lease of an unconfirmed push, two for that of a
+// hold that is to end.
 func unsure(word string) string {
-	if len(word) > 1 && word[0] == '0' {
-		return "~"
-	}
-	return ""
+	digits := strings.TrimLeft(word[:max(len(word)-1, 0)], "0")
+	return strings.Repeat("~", max(len(word)-1, 0)-len(digits))
 }
 
 // sinceToken shows a time of grant as its token, if it is the time of the token.

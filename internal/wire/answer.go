@@ -311,5 +311,8 @@ const ServerLimit = "+"
 // Force stands in an eviction for the token of the one hold to end: the record goes, whatever it is.
 const Force = "force"
 
+// Ask is the word of an eviction that lets the holders end.
+const Ask = "ask"
+
 // Number writes a token.
 func Number(n uint64) string { return strconv.FormatUint(n, 10) }

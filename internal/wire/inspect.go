@@ -31,6 +31,17 @@ type Record struct {
 
 const lastPage = "0"
 
+// endingHold is the last word of a holder whose end an operator has asked for.
+const endingHold = "ending"
+
+// EndingMark is what follows a holder in the answer of inspect.
+func (h *HolderLine) EndingMark() string {
+	if h.Ending {
+		return " " + endingHold
+	}
+	return ""
+}
+
 // JobLine is when a periodic job runs.
 type JobLine struct {
 	Next    time.Time // when the next period begins, by the server's clock
@@ -48,6 +59,7 @@ type HolderLine struct {
 	Since                time.Time
 	Left                 time.Duration
 	Kept                 bool // released, and kept for a while
+	Ending               bool // an operator has asked for its end
 }
 
 // WaiterLine is one waiter.
@@ -148,6 +160,7 @@ func ParseRecord(answer string) (Record, error) {
 				Mode: r.word(), Attempt: r.word(), Owner: r.name(), Weight: r.count(),
 				Token: r.token(), Since: r.instant(), Left: r.left(), Entries: r.count(),
 			}
+			h.Ending = len(r.words) > 0 && r.words[0] == endingHold
 			if kept {
 				h.Owner, h.Entries, h.Kept = "", 1, true
 			}

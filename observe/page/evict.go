@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// evictRequest is what a viewer sends to evict a holder. All fields but Job are required.
+// evictRequest is what a viewer sends to evict a holder. All fields but Job and AtOnce are required.
 type evictRequest struct {
 	Name   string `json:"name"`
 	Typed  string `json:"typed"` // the name, as the viewer typed it
@@ -19,6 +19,7 @@ type evictRequest struct {
 	Reason string `json:"reason"`
 	Token  string `json:"token"` // of the hold that the viewer saw
 	Job    bool   `json:"job"`   // it is the run of the job of that name
+	AtOnce bool   `json:"at_once"`
 }
 
 func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
@@ -66,18 +67,21 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 		answerError(w, http.StatusBadRequest, "your name or the reason is missing: others will want to know both", "")
 		return
 	}
-	eviction := holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token, Job: e.Job}
+	eviction := holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token, Job: e.Job, AtOnce: e.AtOnce}
 	n, err := p.client.Evict(r.Context(), e.Name, eviction)
 	p.watcher.hurry()
 	p.cfg.Logger.Info("page: eviction", "lock", e.Name, "job", e.Job, "by", e.By, "reason", e.Reason, "token", e.Token,
-		"from", p.cfg.clientOf(r), "ended", n, "err", err)
+		"at once", e.AtOnce,
+		"from", p.cfg.clientOf(r), "holds", n, "err", err)
 	switch {
 	case err != nil:
 		p.answerFailure(w, err)
 	case n == 0:
 		answerError(w, http.StatusConflict, "nothing was evicted: no holder has this token any more",
 			"check who holds the lock now")
-	default:
+	case e.AtOnce:
 		answer(w, http.StatusOK, map[string]int{"ended": n})
+	default:
+		answer(w, http.StatusOK, map[string]int{"asked": n})
 	}
 }

@@ -22,7 +22,7 @@ func steps(l *holdfast.Lease) map[string]string {
 	}
 }
 
-func evictWith(t *testing.T, p *Page, steps map[string]string, change func(*http.Request)) int {
+func evictWith(t *testing.T, p *Page, steps any, change func(*http.Request)) int {
 	t.Helper()
 	body, err := json.Marshal(steps)
 	assert.Must(t, err)
@@ -67,6 +67,13 @@ func TestEvictionNeedsEveryStep(t *testing.T) {
 	code := evictWith(t, p, steps(l), none)
 	assert.True(t, code == http.StatusOK && l.Err() != nil, "all steps: %d; the lease: %v", code, l.Err())
 	s, err := client.Inspect(t.Context(), "order/42")
+	assert.MustTrue(t, err == nil && s.Held() && s.Holders[0].Ending, "asked to end: %+v, %v", s, err)
+	code = evictWith(t, p, map[string]any{
+		"name": "order/42", "typed": "order/42", "by": "ann", "reason": "stuck", "at_once": true,
+		"token": strconv.FormatUint(l.Token(), 10),
+	}, none)
+	assert.Equal(t, code, http.StatusOK, "at once")
+	s, err = client.Inspect(t.Context(), "order/42")
 	want := holdfast.EvictionInfo{By: "ann", Reason: "stuck"}
 	assert.MustTrue(t, err == nil && !s.Held() && s.LastEviction != nil, "%+v, %v", s, err)
 	want.At = s.LastEviction.At

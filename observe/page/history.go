@@ -161,6 +161,8 @@ func ending(o *hold, was, is *lockJSON, now time.Time) (end time.Time, how, note
 	switch {
 	case is != nil && evictedSince(was, is):
 		return end, endEvicted, is.LastEviction.By + ": " + is.LastEviction.Reason
+	case last.Ending && was.LastEviction != nil: // it was asked to end before
+		return end, endEvicted, was.LastEviction.By + ": " + was.LastEviction.Reason
 	case last.Released: // kept for its minimum time, and that is over
 		return end, endReleased, ""
 	case expired && renewed:

@@ -14,7 +14,7 @@ import (
 
 func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
-		for _, c := range []struct {
+		for i, c := range []struct {
 			how  string
 			lost int
 			end  func(name string)
@@ -37,9 +37,20 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 			{endEvicted, 1, func(name string) {
 				w.lock(name)
 				w.pass(5 * time.Second)
+				e := holdfast.Eviction{By: "ann", Reason: "stuck", AtOnce: true}
+				n, err := w.client.Evict(t.Context(), name, e)
+				assert.MustTrue(t, n == 1 && err == nil, "%v %v", n, err)
+			}},
+			{endEvicted, 1, func(name string) { // asked to end, and at work for a while
+				l := w.lock(name)
+				w.pass(5 * time.Second)
 				e := holdfast.Eviction{By: "ann", Reason: "stuck"}
 				n, err := w.client.Evict(t.Context(), name, e)
 				assert.MustTrue(t, n == 1 && err == nil, "%v %v", n, err)
+				w.pass(5 * time.Second)
+				d := w.detail(name)
+				assert.True(t, d.Lock.Holders[0].Ending, "%+v", d.Lock.Holders)
+				_ = l.Release(t.Context())
 			}},
 			{endGone, 1, func(name string) {
 				w.lock(name)
@@ -47,7 +58,7 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 				w.store.Flush()
 			}},
 		} {
-			name := fmt.Sprintf("%s/%d", c.how, c.lost)
+			name := fmt.Sprintf("%s/%d/%d", c.how, c.lost, i)
 			c.end(name)
 			w.pass(2 * time.Second)
 			d := w.detail(name)
@@ -61,10 +72,10 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 			}
 		}
 		w.pass(window + time.Minute)
-		if d := w.detail("evicted/1"); len(d.Timeline.Holds) != 0 || d.Lock.Lost != 0 {
+		if d := w.detail("evicted/1/3"); len(d.Timeline.Holds) != 0 || d.Lock.Lost != 0 {
 			t.Errorf("after the window: %+v, lost %d", d.Timeline.Holds, d.Lock.Lost)
 		}
-		assert.Equal(t, w.page.watcher.lost, 3, "lost in all")
+		assert.Equal(t, w.page.watcher.lost, 4, "lost in all")
 	})
 }
 

@@ -113,9 +113,9 @@ func (c *cluster) process(ctx context.Context, how urgency, key string, cmds com
 	err := c.follow(ctx, key, func(v *server, asking bool) error {
 		if asking {
 			behind := append([]redis.Cmder{cmds.first}, cmds.more...)
-			return v.send(ctx, how, commands{redis.NewStatusCmd(ctx, "asking"), behind})
+			return v.sendHere(ctx, how, commands{redis.NewStatusCmd(ctx, "asking"), behind})
 		}
-		return v.send(ctx, how, cmds)
+		return v.sendHere(ctx, how, cmds)
 	})
 	if !errors.Is(err, errUnknownNode) || len(cmds.more) > 0 {
 		return err

@@ -26,6 +26,11 @@ const (
 	// lastLook is how long to look for an answer after the deadline. If the processor is busy, the
 	// answer may have been there for long: Go says that a deadline has passed before it looks.
 	lastLook = time.Millisecond
+	// longestLook is how long a renewal looks for its answer before other goroutines get its processor. If those
+	// use it up, they give it back seconds later, although a server that is near answers at once. One part of
+	// lookShare of the time is spent like that, at most.
+	longestLook = 5 * time.Millisecond
+	lookShare   = 1000
 )
 
 // conn is a connection that knows when it has answered. go-redis sets the deadline, writes one request
@@ -33,20 +38,24 @@ const (
 type conn struct {
 	net.Conn
 	own      *own
-	asked    atomic.Int64 // when the present request was written, in ns since own.made; 0: it is idle
-	answered atomic.Int64 // when it has answered last
-	retired  atomic.Bool  // it may be dead, or has no login: nothing more is written
-	doubted  atomic.Bool  // the present request has no answer for long
-	over     atomic.Bool  // it was given up, and has no answer
-	silent   bool         // the present request may be silent by right; of go-redis' goroutine
-	script   bool         // the present request is a script; of the same goroutine
-	pinged   pinged       // a PING in front of the present request; of the same goroutine
-	both     []byte       // the PING and the request; of the same goroutine
+	lane     *lane
+	raw      syscall.RawConn // of the socket; nil: none
+	asked    atomic.Int64    // when the present request was written, in ns since own.made; 0: it is idle
+	answered atomic.Int64    // when it has answered last
+	retired  atomic.Bool     // it may be dead, or has no login: nothing more is written
+	doubted  atomic.Bool     // the present request has no answer for long
+	closed   atomic.Bool
+	over     atomic.Bool // it was given up, and has no answer
+	silent   bool        // the present request may be silent by right; of go-redis' goroutine
+	script   bool        // the present request is a script; of the same goroutine
+	pinged   pinged      // a PING in front of the present request; of the same goroutine
+	both     []byte      // the PING and the request; of the same goroutine
 
 	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
 	deadline time.Time  // of reading, as go-redis has set it
 	early    bool       // the socket's deadline is earlier: then the connection is in doubt
 	givenUp  bool
+	left     bool // the caller of the present request has left
 }
 
 // noLogin begins the answer of a server that has got a password since. go-redis takes such a connection for one
@@ -59,6 +68,12 @@ var errRetired error = notSentError{errors.New("the connection is left: it has r
 func (c *conn) Write(b []byte) (int, error) {
 	if c.retired.Load() {
 		return 0, errRetired
+	}
+	if c.asked.Load() == 0 {
+		c.uncut()
+	}
+	if !c.lane.begin(c) {
+		return 0, os.ErrDeadlineExceeded
 	}
 	patient := c.own.patient.Load() > 0 && waits(b)
 	if c.asked.Load() != 0 { // more of a request that is longer than go-redis' buffer
@@ -130,7 +145,7 @@ func (c *conn) SetReadDeadline(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deadline, c.early = at, false
-	if c.givenUp {
+	if c.givenUp || c.left {
 		return nil // it has passed
 	}
 	if patience := c.patience(at); patience > 0 {
@@ -174,6 +189,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	if c.over.Load() {
 		return 0, errGivenUp // go-redis reads once more after it has looked for pushes
 	}
+	if c.raw != nil && c.own.renewed.Load() > 0 && c.asked.Load() != 0 {
+		look(c.raw, c.own.lookFor())
+	}
 	n, err := c.read(b)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
@@ -197,7 +215,7 @@ func (c *conn) Read(b []byte) (int, error) {
 func (c *conn) endPatience() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.early || c.givenUp {
+	if !c.early || c.givenUp || c.left {
 		return false
 	}
 	c.early = false
@@ -231,8 +249,8 @@ func (c *conn) read(b []byte) (int, error) {
 		defer c.mu.Unlock()
 		c.answered.Store(int64(c.own.now()))
 		c.asked.Store(0)
-		if c.givenUp { // at the last moment
-			c.givenUp = false
+		if c.givenUp || c.left { // at the last moment
+			c.givenUp, c.left = false, false
 			_ = c.Conn.SetReadDeadline(c.deadline)
 		}
 	}
@@ -249,7 +267,23 @@ func (c *conn) giveUp(before time.Duration) {
 	}
 }
 
+// cut ends the present read: its caller has left. An answer that is there is still read.
+func (c *conn) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = true
+	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// uncut is called before the next request is written.
+func (c *conn) uncut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = false
+}
+
 func (c *conn) Close() error {
+	c.closed.Store(true)
 	c.own.forget(c)
 	return c.Conn.Close()
 }

@@ -26,7 +26,7 @@ func inBubble(t *testing.T, f func(w *wire)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{t: t, own: &own{made: time.Now(), conns: make(map[*conn]struct{})}} // without a pool
 		near, far := net.Pipe()
-		w.conn, w.other = w.own.watch(near), far
+		w.conn, w.other = w.own.watch(near, new(lane)), far
 		go func() {
 			for b := make([]byte, 1024); ; {
 				if _, err := far.Read(b); err != nil {

@@ -14,7 +14,7 @@ func (s *Store) Reserved() bool {
 	o := s.single.own
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.pool != nil
+	return o.idle != nil
 }
 
 // Connections is how many connections the store has of its own.
@@ -24,15 +24,21 @@ func (s *Store) Connections() int {
 	return len(s.single.conns)
 }
 
-// Stats are those of the store's own connections.
-func (s *Store) Stats() redis.PoolStats {
+// Stats are those of the store's own connections. Each one in use counts as a connection.
+func (s *Store) Stats() (stats redis.PoolStats) {
 	o := s.single.own
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.pool == nil {
-		return redis.PoolStats{}
+	stats.TotalConns = uint32(o.users)
+	for _, l := range o.free {
+		of := l.pool.PoolStats()
+		stats.Hits += of.Hits
+		stats.Misses += of.Misses
+		stats.TotalConns += of.TotalConns
+		stats.IdleConns += of.IdleConns
+		stats.StaleConns += of.StaleConns
 	}
-	return *o.pool.pool.PoolStats()
+	return stats
 }
 
 // Timed reports whether the store keeps a timer for its next request.

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -65,17 +66,19 @@ type own struct {
 	client  *redis.Client // the user's
 	made    time.Time
 	follows bool          // the client follows a primary
-	others  chan struct{} // a place for each request that is not a renewal
+	others  chan struct{} // a place for each request
+	spare   chan struct{} // a place that only a renewal takes
 	patient atomic.Int32  // requests that wait for acknowledgements
 	renewed atomic.Int32  // renewals that are under way
+	looked  atomic.Int64  // when a renewal has looked for its answer last
 	noPing  atomic.Bool   // the server refuses PING, or its answer may not come first
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
-	pool    *hooked    // nil: none
-	users   int
+	free    []*lane    // that nothing uses; the last one was used last
+	users   int        // lanes that are in use
 	usedAt  time.Duration
-	idle    *time.Timer // closes pool; not nil while there is one
-	closing bool        // pool is to be closed when its last use ends
+	idle    *time.Timer // closes free; not nil while there are lanes
+	closing bool        // free is to be closed when the last use ends
 	probing bool
 	again   bool // a connection has come into doubt while another was probed
 
@@ -86,52 +89,36 @@ type own struct {
 func newOwn(rdb *redis.Client) *own {
 	return &own{
 		client: rdb, made: time.Now(), follows: rdb.Options().Addr == failoverAddr,
-		others: make(chan struct{}, max(rdb.Options().PoolSize, 1)), conns: make(map[*conn]struct{}),
+		others: make(chan struct{}, max(rdb.Options().PoolSize, 1)),
+		spare:  make(chan struct{}, spareForRenewals), conns: make(map[*conn]struct{}),
 	}
 }
 
 // now is the time since own was made, never 0.
 func (o *own) now() time.Duration { return max(time.Since(o.made), 1) }
 
-// get returns the pool; put must be called after use.
-func (o *own) get() *hooked {
+// get returns a lane; put must be called after use.
+func (o *own) get() *lane {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.users++
 	o.closing = false
-	if o.pool == nil {
-		o.open()
+	if o.idle == nil {
+		o.idle = time.AfterFunc(ownIdle, o.closeIdle)
 	}
-	return o.pool
-}
-
-// open makes the pool. o.mu is held.
-func (o *own) open() {
-	options := *o.client.Options()
-	options.PoolSize = cap(o.others) + spareForRenewals + 1 // one for the question of a doubt
-	options.MinIdleConns, options.MaxIdleConns, options.MaxActiveConns = 0, 0, 0
-	options.PoolFIFO = false // what has answered last is used first
-	options.MaxRetries, options.ContextTimeoutEnabled = -1, true
-	options.ReadTimeout = max(options.ReadTimeout, ownReadTimeout)
-	options.PushNotificationProcessor, options.ClientSideCacheConfig, options.ClientSideCache = nil, nil, nil
-	if o.follows {
-		options.ConnMaxLifetime, options.ConnMaxLifetimeJitter = ownMoving, 0
+	at := len(o.free) - 1
+	if at < 0 {
+		return o.newLane()
 	}
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	dial := options.Dialer
-	if o.follows {
-		dial = hedged(dial)
-	}
-	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
+	for i, l := range slices.Backward(o.free) {
+		if l.connected() {
+			at = i // a new connection might be refused, or never be made
+			break
 		}
-		return o.watch(c), nil
 	}
-	pool := newHooked(o.client, redis.NewClient(&options))
-	o.pool = &pool
-	o.idle = time.AfterFunc(ownIdle, o.closeIdle)
+	l := o.free[at]
+	o.free = slices.Delete(o.free, at, at+1)
+	return l
 }
 
 const (
@@ -187,12 +174,13 @@ func hedged(dial dialer) dialer {
 	}
 }
 
-func (o *own) put() {
+func (o *own) put(l *lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.usedAt = o.now()
+	o.free = append(o.free, l) // what has answered last is used first
 	if o.users--; o.users == 0 && o.closing {
-		o.end()
+		o.closeFree()
 	}
 }
 
@@ -203,7 +191,7 @@ func (o *own) closeIdle() {
 	switch left := o.usedAt + ownIdle - o.now(); {
 	case o.idle == nil: // closed meanwhile
 	case o.users == 0 && left <= 0:
-		o.end()
+		o.closeFree()
 	default:
 		o.idle.Reset(max(left, ownIdle/4))
 	}
@@ -215,48 +203,119 @@ func (o *own) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closing = o.users > 0; !o.closing {
-		o.end()
+		o.closeFree()
 	}
 }
 
-// end closes the connections, which are idle. o.mu is held.
-func (o *own) end() {
-	if o.pool == nil {
+// closeFree closes the connections, which are idle. o.mu is held.
+func (o *own) closeFree() {
+	if o.idle == nil {
 		return
 	}
 	o.idle.Stop()
-	_ = o.pool.pool.Close()
-	o.pool, o.idle = nil, nil
+	for _, l := range o.free {
+		_ = l.pool.Close()
+	}
+	o.free, o.idle = nil, nil
 }
 
-// send sends commands over one connection, and returns the first error.
-func (o *own) send(ctx context.Context, how urgency, cmds commands) error {
+// request is what is under way for one caller.
+type request struct {
+	lane  *lane
+	place chan struct{}
+	how   urgency
+	waits bool // for acknowledgements
+}
+
+// begin waits for a place, and takes a lane.
+func (o *own) begin(ctx context.Context, deadline *adapter.Deadline, how urgency, waits bool) (request, error) {
+	r := request{place: o.others, how: how, waits: waits}
+	spare := o.spare
 	if how != renewing {
+		spare = nil
+	}
+	switch {
+	case enter(spare):
+		r.place = spare
+	case enter(o.others):
+	default:
 		select {
 		case o.others <- struct{}{}:
-		default:
-			select {
-			case o.others <- struct{}{}:
-			case <-ctx.Done():
-				return notSentError{ctx.Err()}
-			}
+		case spare <- struct{}{}:
+			r.place = spare
+		case <-ctx.Done():
+			return r, notSentError{ctx.Err()}
+		case <-deadline.Passed():
+			return r, notSentError{context.DeadlineExceeded}
 		}
-		defer func() { <-o.others }()
-	} else {
+	}
+	if how == renewing {
 		o.renewed.Add(1)
-		defer o.renewed.Add(-1)
 	}
-	if len(cmds.more) > 0 {
+	if waits {
 		o.patient.Add(1)
-		defer o.patient.Add(-1)
 	}
-	defer o.put()
-	pool := o.get()
-	err := pool.send(ctx, cmds)
-	for tries := 0; err != nil && errors.Is(err, errRetired) && tries < cap(o.others)+spareForRenewals; tries++ {
-		err = pool.send(ctx, cmds)
+	r.lane = o.get()
+	return r, nil
+}
+
+// enter takes a place without waiting.
+func enter(places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	default:
+		return false
 	}
-	return err
+}
+
+// end gives lane and place back.
+func (o *own) end(r request) {
+	o.put(r.lane)
+	if r.waits {
+		o.patient.Add(-1)
+	}
+	if r.how == renewing {
+		o.renewed.Add(-1)
+	}
+	<-r.place
+}
+
+// sendHere sends commands over one connection, and returns the first error.
+func (o *own) sendHere(ctx context.Context, how urgency, cmds commands) error {
+	r, err := o.begin(ctx, nil, how, len(cmds.more) > 0)
+	if err != nil {
+		return err
+	}
+	defer o.end(r)
+	return r.lane.sendOn(ctx, cmds)
+}
+
+// send is sendHere that returns when ctx ends or deadline passes.
+//
+// go-redis handles deadlines: own makes it set them on the socket, and it watches Done while it connects. Nothing
+// wakes a read when a context is cancelled before its deadline, so lane.follow does that. While the server leaves
+// requests unanswered (not steady), or if a connection is to be made, there is a goroutine, see
+// [adapter.Lingering]. Only if the server has closed the connection, a cancel may be noticed as late as deadline.
+func (o *own) send(
+	ctx context.Context, deadline *adapter.Deadline, steady bool, how urgency, cmds commands,
+) error {
+	if ctx.Done() == nil && deadline == nil {
+		return o.sendHere(ctx, how, cmds)
+	}
+	r, err := o.begin(ctx, deadline, how, len(cmds.more) > 0)
+	if err != nil {
+		return err
+	}
+	if steady && (ctx.Done() == nil || deadline != nil && !o.follows && r.lane.connected()) {
+		defer o.end(r)
+		defer r.lane.unfollow(r.lane.follow(ctx))
+		return r.lane.sendOn(adapter.Bounded(ctx, deadline), cmds)
+	}
+	return await(ctx, deadline, func(ctx context.Context) error {
+		defer o.end(r)
+		return r.lane.sendOn(ctx, cmds)
+	})
 }
 
 // doubt is called when a request has no answer for so long. It begins to find out whether the server
@@ -265,24 +324,24 @@ func (o *own) doubt() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.pool == nil:
+	case o.idle == nil:
 	case o.probing:
 		o.again = true
 	default:
 		o.probing = true
-		o.users++
-		go o.probe(o.pool.pool)
+		go o.probe()
 	}
 }
 
 // probe asks until the server has answered, or no connection is in doubt any more.
-func (o *own) probe(pool *redis.Client) {
-	defer o.put()
+func (o *own) probe() {
+	l := o.get()
+	defer o.put(l)
 	for {
 		o.retire()
 		asked := o.now()
 		ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
-		answered := o.ping(ctx, pool)
+		answered := l.ping(ctx)
 		cancel()
 		if answered {
 			o.giveUp(asked)
@@ -334,25 +393,15 @@ func (o *own) inDoubt() bool {
 
 // answers reports whether the server answers, on a new connection or on one that has just answered.
 func (o *own) answers(ctx context.Context) bool {
-	defer o.put()
-	pool := o.get().pool
+	l := o.get()
+	defer o.put(l)
 	o.retire()
-	return o.ping(ctx, pool)
-}
-
-// ping asks on a connection that is not retired. A refusal is an answer, too, and so is what has shown that the
-// connection is dead.
-func (o *own) ping(ctx context.Context, pool *redis.Client) bool {
-	err := pool.Ping(ctx).Err()
-	for tries := 0; err != nil && errors.Is(err, errRetired) && tries < cap(o.others)+spareForRenewals; tries++ {
-		err = pool.Ping(ctx).Err()
-	}
-	return err == nil || serverError(err) != nil || errors.Is(err, errGivenUp)
+	return l.ping(ctx)
 }
 
 // watch makes a conn of a new connection.
-func (o *own) watch(c net.Conn) net.Conn {
-	w := &conn{Conn: c, own: o}
+func (o *own) watch(c net.Conn, l *lane) net.Conn {
+	w := &conn{Conn: c, own: o, lane: l, raw: socketOf(c)}
 	w.answered.Store(int64(o.now()))
 	o.connsMu.Lock()
 	o.conns[w] = struct{}{}
@@ -361,6 +410,28 @@ func (o *own) watch(c net.Conn) net.Conn {
 		return &plainConn{w, raw}
 	}
 	return w
+}
+
+// lookFor is how long a renewal may look for its answer.
+func (o *own) lookFor() time.Duration {
+	now := o.now()
+	return min((now-time.Duration(o.looked.Swap(int64(now))))/lookShare, longestLook)
+}
+
+// socketOf returns the socket of a connection, also under TLS; nil if there is none.
+func socketOf(c net.Conn) syscall.RawConn {
+	if secured, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secured.NetConn()
+	}
+	socket, ok := c.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 func (o *own) forget(c *conn) {

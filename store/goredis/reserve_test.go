@@ -94,6 +94,7 @@ func TestARenewalPassesAllOtherRequests(t *testing.T) {
 		cancel()
 		assert.Must(t, err)
 	}
+	assert.AtMost(t, st.Connections(), 2+4+1, "connections: the client's pool has two")
 }
 
 // Goroutines that use locks one after the other share one connection, which is not the application's.

@@ -35,7 +35,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 	err := adapter.ScanNodes(ctx, <-found, addr, visit, func(primary *redis.Client, visit func([]string) error) error {
 		return s.scan(ctx, s.retry.OfOneNode(), prefix, visit, func(cmd redis.Cmder) error {
 			return await(ctx, deadline, func(ctx context.Context) error {
-				return s.cluster.clientFor(primary).send(ctx, ordinary, commands{first: cmd})
+				return s.cluster.clientFor(primary).sendHere(ctx, ordinary, commands{first: cmd})
 			})
 		})
 	})

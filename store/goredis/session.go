@@ -262,8 +262,8 @@ func (s *Store) checkDemotion(f *adapter.Feed) (again <-chan time.Time, err erro
 	if channel == "" {
 		return time.After(checkClientEvery), nil
 	}
-	defer s.single.put()
 	own := s.single.get()
+	defer s.single.put(own)
 	both := own.pool.Pipeline()
 	hello, count := both.Do(f.Context, "hello"), both.PubSubNumSub(f.Context, channel)
 	_, _ = both.Exec(f.Context) // each has its own error
@@ -301,8 +301,9 @@ func (s *Store) misplaced(f *adapter.Feed) bool {
 	}
 	ctx, cancel := context.WithTimeout(f.Context, s.feeds.silence/2) // the caller also looks for silence
 	defer cancel()
-	defer s.single.put()
-	count, err := s.single.get().pool.PubSubNumSub(ctx, channel).Result()
+	lane := s.single.get()
+	defer s.single.put(lane)
+	count, err := lane.pool.PubSubNumSub(ctx, channel).Result()
 	return err == nil && count[channel] == 0 && f.HasConfirmed(channel)
 }
 

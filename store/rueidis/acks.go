@@ -36,7 +36,7 @@ func (s *Store) RunAcked(
 	text, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		deadline := s.deadlines.Of(ctx)
 		defer deadline.Leave()
-		r, err := awaitAny(ctx, deadline, func() (r reply) {
+		r, err := awaitAny(ctx, deadline, func(ctx context.Context) (r reply) {
 			w := ackedRequest{s, action, keys, args, need, limit}
 			r.text, r.got, r.err = w.run(ctx)
 			return r

@@ -164,7 +164,9 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 		ctx := adapter.Bounded(ctx, deadline)
 		return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
 	}
-	a := await(ctx, deadline, func() rueidis.RedisResult { return s.noteAnswer(ctx, s.send(ctx, cmd)) })
+	a := await(ctx, deadline, func(ctx context.Context) rueidis.RedisResult {
+		return s.noteAnswer(ctx, s.send(ctx, cmd))
+	})
 	if a.err != nil {
 		s.steady.Note(false)
 	}
@@ -186,26 +188,30 @@ func (s *Store) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 
 // await runs send in a goroutine of its own and returns its result, or the context's error as
 // soon as the context ends.
-func await(ctx context.Context, deadline *adapter.Deadline, send func() rueidis.RedisResult) answer {
+func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Context) rueidis.RedisResult) answer {
 	result, err := awaitAny(ctx, deadline, send)
 	return answer{result, err}
 }
 
-func awaitAny[T any](ctx context.Context, deadline *adapter.Deadline, send func() T) (result T, err error) {
-	done := make(chan T, 1)
-	go func() { done <- send() }()
-	select {
-	case result := <-done:
-		return result, nil
-	case <-ctx.Done():
-	case <-deadline.Passed():
+// awaitAny gives send a context that ends later: rueidis prefers the end of a context to an answer that it has read.
+// At the deadline alone it goes on: it may be connecting, and that may take longer than one request may.
+func awaitAny[T any](
+	ctx context.Context, deadline *adapter.Deadline, send func(context.Context) T,
+) (result T, err error) {
+	done, left := make(chan T, 1), make(chan struct{})
+	go func() { done <- send(adapter.Left(ctx, left)) }()
+	result, ok := adapter.Await(ctx, deadline, done)
+	if !ok {
+		err = cmp.Or(ctx.Err(), context.DeadlineExceeded)
+		go func() {
+			select {
+			case <-ctx.Done():
+			case <-done:
+			}
+			close(left)
+		}()
 	}
-	select {
-	case result := <-done:
-		return result, nil // an answer that arrives at the same moment is better than none
-	default:
-		return result, cmp.Or(ctx.Err(), context.DeadlineExceeded)
-	}
+	return result, err
 }
 
 // noteAnswer records whether the server answers, and leaves it if it answers as a replica.
@@ -277,7 +283,9 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 			info.Address = node.addr
 			deadline := s.deadlines.Of(ctx)
 			defer deadline.Leave()
-			a := await(ctx, deadline, func() rueidis.RedisResult { return node.client.Do(ctx, hello.Build()) })
+			a := await(ctx, deadline, func(ctx context.Context) rueidis.RedisResult {
+				return node.client.Do(ctx, hello.Build())
+			})
 			fields, err = a.fields()
 			return "", err
 		}

@@ -32,7 +32,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 		return s.scan(ctx, s.retry.OfOneNode(), prefix, visit, func(cmd rueidis.Completed) answer {
 			deadline := s.deadlines.Of(ctx)
 			defer deadline.Leave()
-			return await(ctx, deadline, func() rueidis.RedisResult { return n.client.Do(ctx, cmd) })
+			return await(ctx, deadline, func(ctx context.Context) rueidis.RedisResult { return n.client.Do(ctx, cmd) })
 		})
 	})
 }

@@ -232,7 +232,7 @@ func TestAnEvictionEndsAHoldOfTheOriginal(t *testing.T) {
 		_, err := w.try()
 		must(t, err)
 		c := w.client(holdfast.Config{})
-		_, err = c.Evict(t.Context(), "key", holdfast.Eviction{By: "ann", Reason: "test"})
+		_, err = c.Evict(t.Context(), "key", holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true})
 		must(t, err)
 		lease, err := c.Mutex("key").TryLock(t.Context())
 		must(t, err)

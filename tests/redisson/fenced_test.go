@@ -32,7 +32,7 @@ func TestAFencedLockHasRedissonsTokens(t *testing.T) {
 		if token < 4 {
 			continue
 		}
-		e := holdfast.Eviction{By: "ann", Reason: "test", Token: uint64(token)}
+		e := holdfast.Eviction{By: "ann", Reason: "test", Token: uint64(token), AtOnce: true}
 		n, err := c.Evict(t.Context(), "order", e)
 		assert.True(t, n == want && err == nil, "Evict of token %d: %d, %v", token, n, err)
 	}

@@ -146,7 +146,7 @@ func TestAKeyOfAnotherKindIsLeftAlone(t *testing.T) {
 		if _, err := c.Inspect(t.Context(), name); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
 			t.Errorf("Inspect of %s: %v", name, err)
 		}
-		_, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test"})
+		_, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true})
 		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "Evict of %s: %v", name, err)
 	}
 	same(t, "the string", s.Do(t, "GET", "order"), "data")
@@ -219,7 +219,7 @@ func TestAnEvictionIsAForcedUnlock(t *testing.T) {
 	other := connect(t, s.Addr(), redisson.Config{})
 	l := lock(t, c.Mutex("order"))
 	conn := listen(t, s, "redisson_lock__channel:{order}")
-	n, err := other.Evict(t.Context(), "order", holdfast.Eviction{By: "ann", Reason: "test"})
+	n, err := other.Evict(t.Context(), "order", holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true})
 	assert.True(t, n == 1 && err == nil, "Evict: %d, %v", n, err)
 	same(t, "message", message(t, conn), "0")
 	same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)

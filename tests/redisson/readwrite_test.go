@@ -175,7 +175,7 @@ func TestAnEvictionOfAWriterAndOfReadersIsHeard(t *testing.T) {
 		l, err := kind.lock(c.RWMutex(kind.name))
 		assert.Must(t, err)
 		conn := listen(t, s, "redisson_rwlock:{"+kind.name+"}")
-		n, err := c.Evict(t.Context(), kind.name, holdfast.Eviction{By: "ann", Reason: "test"})
+		n, err := c.Evict(t.Context(), kind.name, holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true})
 		assert.Must(t, err)
 		same(t, "evicted", n, 1)
 		s.Do(t, "PUBLISH", "redisson_rwlock:{"+kind.name+"}", "end")

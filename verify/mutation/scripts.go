@@ -84,6 +84,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestAWalkThatEndsWithinTheQueueTellsAWaiter",
 	old:  "  if (unfinished or (sweeping() and waiting > 0)) and (mine or",
 	mut:  "  if false and (mine or",
+}, {
+	name: "a reader that is to end is prolonged by a copy of its request",
+	by:   "TestTranscriptsOnServer",
+	old:  "if not h or h.mark == '00' then return nil end",
+	mut:  "if not h then return nil end",
 }}), in("script/record.lua", oracle, []mutant{{
 	name: "a waiter that was skipped and polls is not visited again",
 	by:   "TestLongLines",
@@ -155,6 +160,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "used + weight <= tonumber(asked_limit)",
 	mut:  "used + weight <= tonumber(asked_limit) + 1",
 }}), in("script/renew.lua", transcripts, []mutant{{
+	name: "a hold that is to end is renewed",
+	by:   "TestTranscriptsOnServer",
+	old:  "  if ending then return 'evicted' end\n",
+	mut:  "",
+}, {
 	name: "a share of a deleted record is renewed",
 	by:   "TestAClockThatJumpsWithinAStepLeavesWholeRecords",
 	old:  "if vanished(key, 'h:' .. attempt, mode .. ' ' .. till .. ' ' .. rest) then return '-' end",
@@ -318,18 +328,23 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }, {
 	name: "an eviction by an old token takes the permits of others",
 	by:   "TestTranscriptsOnServer",
-	old:  "if tonumber(h[4]) <= upto and (only == '0' or h[4] == only) then",
-	mut:  "if tonumber(h[4]) <= upto then",
+	old:  "tonumber(token) <= upto and (only == '0' or token == only) end",
+	mut:  "tonumber(token) <= upto end",
 }, {
 	name: "a late eviction ends a hold that was granted after it",
 	by:   "TestALateCopyOfAScriptDoesNoHarmOnServer",
-	old:  "if holder and fence <= upto and (",
-	mut:  "if holder and (",
+	old:  "return tonumber(token) <= upto and (",
+	mut:  "return (",
 }, {
 	name: "an eviction that is sent twice ends the next holder, too",
 	by:   "TestARepeatedScriptIsAnsweredAsOnceOnServer",
 	old:  "if last and evicted_by == request then return 'evicted ' .. count end\n",
 	mut:  "",
+}, {
+	name: "a holder that is asked to end has ended",
+	by:   "TestTranscriptsOnServer",
+	old:  "if how == 'ask' and holder ~= '%kept' then",
+	mut:  "if false then",
 }}), in("script/evict.lua", oracle, []mutant{{
 	name: "an evicted holder is not pushed",
 	by:   "TestProtocol",
@@ -338,8 +353,8 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }, {
 	name: "an eviction does not raise the fence",
 	by:   "TestProtocol",
-	old:  "note_lost(token) end\nfence = math.max(micros, fence + 1)\n",
-	mut:  "note_lost(token) end\n",
+	old:  "if #over > 0 then fence = math.max(micros, fence + 1) end\n",
+	mut:  "",
 }}), in("script/lessen.lua", oracle, []mutant{{
 	name: "permits are released twice by a request that comes twice",
 	by:   "TestProtocol",

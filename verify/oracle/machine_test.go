@@ -281,10 +281,13 @@ func (m *machine) ask(rt *rapid.T, a *attempt) {
 
 // refused asserts that a holder is not told that it does not hold.
 func (m *machine) refused(a *attempt, answer string) {
-	if !strings.HasPrefix(answer, "granted") && m.live(m.of(a.id), m.at) {
+	if !strings.HasPrefix(answer, "granted") && m.lasts(m.of(a.id), m.at) {
 		m.world.rt.Fatalf("I5: %s holds and is answered %q", a.id, answer)
 	}
 }
+
+// lasts reports whether a hold is live and may be prolonged: no operator has asked for its end.
+func (m *machine) lasts(h *hold, now int64) bool { return m.live(h, now) && !h.asked }
 
 // Acquire and Again are the requests of a new attempt and of an old one.
 func (m *machine) Acquire(rt *rapid.T) { m.ask(rt, m.fresh(rt)) }
@@ -344,9 +347,11 @@ func (m *machine) ReleaseAfter(rt *rapid.T) {
 	switch {
 	case answer[0] == "gone" && m.live(h, m.at):
 		rt.Fatalf("%s held and was told that it did not", a.id)
+	case answer[0] == "kept" && h != nil && h.asked:
+		rt.Fatalf("%s was asked to end, and the lock is kept", a.id)
 	case answer[0] == "kept":
 		m.keep(a, m.at+number(answer[1]))
-	case answer[0] == "held" && h != nil:
+	case answer[0] == "held" && h != nil && !h.asked:
 		h.expiry = max(h.expiry, m.at+after, min(m.at, h.token/1000)+least)
 	}
 	m.ends(a.id)
@@ -376,7 +381,7 @@ func (m *machine) Renew(rt *rapid.T) {
 	for i, a := range asked {
 		h := m.of(a.id)
 		renewed := answers[i] != "-" && answers[i] != "evicted"
-		if renewed != m.live(h, m.at) {
+		if renewed != m.lasts(h, m.at) {
 			rt.Fatalf("the renewal of %s is answered %q, its client believed in %+v", a.id, answers[i], h)
 		}
 		if renewed {
@@ -399,7 +404,7 @@ func (m *machine) Convert(rt *rapid.T) {
 	others := len(m.holds)
 	answer := m.step(true, script.Convert, owned(a, a.id, a.token, want, a.ttl, retention, base)...)
 	word, _, _ := strings.Cut(answer, " ")
-	mine := m.live(h, m.at) && was != "p"
+	mine := m.lasts(h, m.at) && was != "p"
 	if mine == (word == "gone") {
 		rt.Fatalf("a step of %s to %s is answered %q, its client believed in %+v", a.id, want, answer, h)
 	}
@@ -483,7 +488,7 @@ func (m *machine) Resume(rt *rapid.T) {
 	}
 	args := []any{a.id, former.id, former.token, a.ttl, retention, "oracle:watch", base}
 	answer := strings.Fields(m.step(false, script.Resume, args...))
-	lives := leads && h.expiry > m.at
+	lives := leads && h.expiry > m.at && !h.asked
 	if lives != (answer[0] == "resumed") {
 		rt.Fatalf("%s resumes %+v and is answered %q", a.id, h, answer)
 	}
@@ -535,9 +540,22 @@ func (m *machine) Evict(rt *rapid.T) {
 	if len(m.holds) > 0 && rapid.Bool().Draw(rt, "one") {
 		only = rapid.SampledFrom(m.holds).Draw(rt, "hold").token
 	}
-	m.step(false, script.Evict, "ann", "test", only, retention, base)
+	ask := rapid.Bool().Draw(rt, "ask")
+	if ask {
+		m.numbers["operator"]++
+		request := fmt.Sprint("operator/", m.numbers["operator"])
+		seen, _, _ := strings.Cut(m.spec.Dump(key)["lock"], " ")
+		m.step(true, script.Evict, "ann", "test", only, retention, base, request, cmp.Or(seen, "0"), wire.Ask)
+	} else {
+		m.step(false, script.Evict, "ann", "test", only, retention, base)
+	}
 	m.holds = slices.DeleteFunc(m.holds, func(h *hold) bool {
-		return only == h.token || only == 0 && !slices.Contains(m.pushed, h.token)
+		meant := only == h.token || only == 0 && !slices.Contains(m.pushed, h.token)
+		if asked := meant && ask && m.live(h, m.at) && !h.kept; asked {
+			h.asked = true
+			return false
+		}
+		return meant
 	})
 }
 

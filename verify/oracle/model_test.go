@@ -42,6 +42,7 @@ type hold struct {
 	weight  int64
 	entries map[string]bool
 	kept    bool // given up: nobody believes in it, and nobody else is let in
+	asked   bool // an operator has asked for its end: it gets no longer
 }
 
 // model follows what each client was told, in server time.

@@ -98,6 +98,9 @@ func (m *wild) Evict(rt *rapid.T) {
 	words := []any{"ann", "test", m.token(rt), 60_000, base}
 	if request := pick(rt, "", "o/1", "o/2"); request != "" {
 		words = append(words, request, m.token(rt))
+		if how := pick(rt, "", wire.Ask, wire.Ask, "x"); how != "" {
+			words = append(words, how)
+		}
 	}
 	m.step(script.Evict, words...)
 }

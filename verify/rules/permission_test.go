@@ -54,7 +54,7 @@ func TestTheLeastUserCanDoEverything(t *testing.T) {
 		s := state(t, a, "x")
 		assert.True(t, len(s.Holders) == 1 && s.Holders[0].Client != nil && s.Holders[0].Client.App == "verify",
 			"the holder is %+v", s.Holders)
-		n, err := a.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test"})
+		n, err := a.Evict(harness.Within(t), "x", holdfast.Eviction{By: "test", Reason: "test", AtOnce: true})
 		assert.True(t, n == 1 && err == nil, "Evict: %d, %v; want 1 and no error", n, err)
 		assert.Is(t, l.Release(harness.Within(t)), holdfast.ErrNotHeld)
 		for _, c := range []*holdfast.Client{a, b} {

@@ -221,9 +221,12 @@ func (w *world) evict() {
 	o := pick(w, w.objects...)
 	l := w.victim()
 	w.lasts("evictions", w.ttl/5) // until the request is there
-	w.excuse = max(w.excuse, w.now()+8*w.ttl)
+	e := evictor
+	if e.AtOnce = w.chance(0.5); e.AtOnce { // else no holder believes beside another one
+		w.excuse = max(w.excuse, w.now()+8*w.ttl)
+	}
 	go func() {
-		_, err := l.client.Evict(context.Background(), o.name, evictor)
+		_, err := l.client.Evict(context.Background(), o.name, e)
 		w.arrive(l, fmt.Sprintf("%s evicted from %s: %v", l, o.name, err), func() {})
 	}()
 }

@@ -33,6 +33,8 @@ type held struct {
 	weight int64
 	token  int64
 	expiry int64 // ms of the server's clock
+	kept   bool  // released
+	ending bool  // an operator has asked for its end
 }
 
 func (w *world) serverNow() int64 { return w.serverClock().UnixMilli() }
@@ -80,6 +82,9 @@ func (w *world) judge(c *call, i int, key, answer string) {
 		case h.token == was.token:
 			if h.expiry < was.expiry && c.action != script.ReleaseAfter {
 				w.violatef("I5: the lease of %s was shortened by %s", id, c.says)
+			}
+			if h.expiry > was.expiry && was.ending {
+				w.violatef("the lease of %s, which is to end, was made longer by %s", id, c.says)
 			}
 			if h.expiry > was.expiry && was.expiry <= now && c.action == script.Renew {
 				w.violatef("I4: the lease of %s was over, and renewed by %s", id, c.says)
@@ -155,7 +160,9 @@ func (w *world) ended(c *call, i int, key string, before map[string]held, r *rec
 				continue
 			}
 		case script.Evict:
-			continue
+			if len(c.args) < 8 || was.kept { // else it asks, and ends nothing
+				continue
+			}
 		}
 		w.violatef("I4: the hold of %s on %s was ended by %s", id, key, c.says)
 	}
@@ -261,7 +268,11 @@ func holdsOf(fields map[string]string) map[string]held {
 			ids = entries
 		}
 		for id := range strings.FieldsSeq(ids) {
-			holds[id] = held{mode: 'x', weight: 1, token: token, expiry: token/1000 + number(words[1])}
+			holds[id] = held{
+				mode: 'x', weight: 1, token: token, expiry: token/1000 + number(words[1]),
+				kept:   fields["entries"] != "",
+				ending: strings.HasPrefix(strings.TrimPrefix(words[1], "-"), "00"),
+			}
 		}
 	}
 	for field, value := range fields {
@@ -269,6 +280,7 @@ func holdsOf(fields map[string]string) map[string]held {
 			words := strings.Fields(value) // MODE EXPIRY WEIGHT TOKEN SINCE
 			holds[id] = held{
 				mode: words[0][0], expiry: number(words[1]), weight: number(words[2]), token: number(words[3]),
+				ending: strings.HasPrefix(words[1], "00"),
 			}
 		}
 	}

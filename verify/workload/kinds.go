@@ -183,7 +183,9 @@ func (w *worker) operate(ctx context.Context) {
 	// It is reported first: a process that is killed would not report it afterwards.
 	token := state.Holders[0].Token
 	w.declare(history.Event{Kind: history.Evict, Work: w.work, Lock: Evict, Token: token})
-	_, _ = w.locks.Evict(limited, Evict, holdfast.Eviction{By: "suite", Reason: "to see what follows", Token: token})
+	_, _ = w.locks.Evict(limited, Evict, holdfast.Eviction{
+		By: "suite", Reason: "to see what follows", Token: token, AtOnce: w.rng.IntN(2) == 0,
+	})
 }
 
 // trespass asks the store itself to end and to extend the hold on a lock, for an attempt

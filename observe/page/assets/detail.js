@@ -140,6 +140,7 @@ function holderCard(h) {
   if (h.version) list.push(["version", h.version]);
   list.push(["client", el("code", "", h.client_id)]);
   if (h.released) list.push(["kept", "released, and kept for its minimum time"]);
+  if (h.ending) list.push(["evicted", "asked to end; its lease gets no longer"]);
   li.append(bar, pairs(list));
   if (state.about.evict && !h.released) {
     const button = el("button", "danger evict", "Evict…");
@@ -222,6 +223,7 @@ function askEvict(h) {
     [evicting.job ? "job" : "lock", el("strong", "", evicting.name)], ["holder", who(h)], ["held for", span(ago(time(h.since)))], ["token", el("code", "", h.token)],
   ]).childNodes);
   byId("evict-typed").value = byId("evict-reason").value = "";
+  byId(h.ending ? "evict-at-once" : "evict-ask").checked = true;
   byId("evict-by").readOnly = state.about.who !== "";
   if (state.about.who) byId("evict-by").value = state.about.who;
   try { byId("evict-by").value ||= localStorage.getItem("holdfast-by") ?? ""; } catch { /* then the user types it */ }
@@ -240,17 +242,17 @@ async function evict(e) {
   e.preventDefault();
   if (byId("evict-go").disabled) return;
   byId("evict-go").disabled = true;
-  const by = byId("evict-by").value.trim(), name = evicting.name;
+  const by = byId("evict-by").value.trim(), name = evicting.name, atOnce = byId("evict-at-once").checked;
   try { localStorage.setItem("holdfast-by", by); } catch { /* then it is typed again */ }
   try {
     const response = await fetch("api/evict", {
       method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ name, typed: byId("evict-typed").value, by, reason: byId("evict-reason").value.trim(), token: evicting.token, job: evicting.job }),
+      body: JSON.stringify({ name, typed: byId("evict-typed").value, by, reason: byId("evict-reason").value.trim(), token: evicting.token, job: evicting.job, at_once: atOnce }),
     });
     const body = await response.json();
     if (!response.ok) throw new Error(body.hint ? `${body.error}: ${body.hint}` : body.error);
     byId("evict").close();
-    say(`The holder of ${name} was evicted.`);
+    say(atOnce ? `The holder of ${name} was evicted.` : `The holder of ${name} was asked to end.`);
     later();
   } catch (err) {
     byId("evict-error").textContent = `Not evicted: ${err.message}`;

@@ -148,6 +148,8 @@ test("it evicts only with every step", async () => {
   await page.getByLabel("Your name").fill(" ");
   assert.ok(await go.isDisabled(), "without a person");
   await page.getByLabel("Your name").fill("ann");
+  assert.ok(await page.getByLabel("Ask it to end").isChecked(), "the safe way is the default");
+  await page.getByLabel("At once").check();
   await go.click();
   await page.locator("dialog#evict").waitFor({ state: "hidden" });
   await page.locator("#detail-holders strong").filter({ hasText: "next@" }).waitFor();

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +24,8 @@ import (
 func (l Library) Requests(t *testing.T) {
 	t.Run("TheScriptIsLoadedWhenTheServerForgotIt", l.loadsTheScript)
 	t.Run("RunReturnsWhenTheContextEnds", l.runReturnsWhenTheContextEnds)
+	t.Run("ACancelEndsNoOtherRequest", l.cancelsWhileAnswersArrive)
+	t.Run("AnAnswerThatHasArrivedCounts", l.anAnswerThatHasArrivedCounts)
 	t.Run("RunSendsAgainOnABrokenConnection", l.runSendsAgain)
 	t.Run("RunSendsOnceWhatMustNotRunLate", l.runSendsOnce)
 	t.Run("ARefusalAfterALostAnswerIsNotDefinite", l.refusalAfterALostAnswer)
@@ -61,7 +66,7 @@ func ends() map[string]end {
 			return context.WithTimeout(ctx, short)
 		}, context.DeadlineExceeded},
 		"DeadlineWithoutDone": {func(context.Context) (context.Context, context.CancelFunc) {
-			return Limit{context.Background(), time.Now().Add(short)}, func() {}
+			return within(short), func() {}
 		}, context.DeadlineExceeded},
 		"DeadlineBeforeDone": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return Limit{ctx, time.Now().Add(short)}, func() {}
@@ -73,17 +78,23 @@ func (l Library) runReturnsWhenTheContextEnds(t *testing.T) {
 	server := l.start(t)
 	for name, how := range ends() {
 		for _, awaited := range []string{"EVALSHA", "HELLO"} {
-			t.Run(name+"/"+awaited, func(t *testing.T) { l.runReturns(t, server, how, awaited) })
+			t.Run(name+"/"+awaited, func(t *testing.T) { l.runReturns(t, server, how, awaited, 1) })
 		}
+		t.Run(name+"/steady", func(t *testing.T) { l.runReturns(t, server, how, "EVALSHA", manyAnswers) })
 	}
 }
 
-// runReturns ends a request while one of its commands gets no answer.
-func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awaited string) {
+// manyAnswers is after how many answers a store has made all its connections.
+const manyAnswers = 100
+
+// runReturns ends a request while one of its commands gets no answer. So many were answered before.
+func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awaited string, answers int) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := l.store(t, proxy.Addr(), Client{Waits: true})
 	t.Cleanup(proxy.Cut) // ends requests that still wait
-	assert.Must(t, assert.Err(s.Run(t.Context(), Echo, nil, []string{"x"})))
+	for range answers {
+		assert.Must(t, assert.Err(s.Run(t.Context(), Echo, nil, []string{"x"})))
+	}
 	if awaited == "HELLO" {
 		proxy.Cut() // the next request has to connect again
 	}
@@ -105,6 +116,68 @@ func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awa
 	err := <-failed
 	assert.AtMost(t, time.Since(start), redistest.Patience/2, "took")
 	assert.True(t, errors.Is(err, how.want) && strings.Contains(err.Error(), proxy.Addr()), "got %v", err)
+}
+
+// cancelsWhileAnswersArrive ends contexts while their answers arrive. A cancel that comes late ends no other request,
+// and no request gets the answer of another one.
+func (l Library) cancelsWhileAnswersArrive(t *testing.T) {
+	s := l.store(t, l.start(t).Addr(), Client{})
+	for range manyAnswers {
+		assert.Must(t, assert.Err(s.Run(t.Context(), Echo, nil, []string{"x"})))
+	}
+	var took time.Duration
+	for i := range 500 {
+		parent, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(rand.N(2*took+time.Microsecond), cancel)
+		start, want := time.Now(), strconv.Itoa(i)
+		got, err := s.Run(Limit{parent, start.Add(time.Hour)}, Echo, nil, []string{want})
+		assert.True(t, err == nil && got == want || errors.Is(err, context.Canceled), "cancelled: %q, %v", got, err)
+		if err == nil {
+			took = time.Since(start)
+		}
+		got, err = s.Run(Limit{t.Context(), start.Add(time.Hour)}, Echo, nil, []string{want})
+		assert.True(t, err == nil && got == want, "the next one: %q, %v", got, err)
+		timer.Stop()
+		cancel()
+	}
+}
+
+// anAnswerThatHasArrivedCounts tests a process that gets too little of its processor: it reads each answer long
+// after its arrival, and after the end of the request's context. The scheduler's order has exceptions.
+func (l Library) anAnswerThatHasArrivedCounts(t *testing.T) {
+	s := l.store(t, l.start(t).Addr(), Client{})
+	for range manyAnswers {
+		assert.Must(t, assert.Err(s.Run(t.Context(), Incr, []string{"n"}, nil)))
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var idle atomic.Bool
+	defer idle.Store(true)
+	for range 20 {
+		go func() {
+			for !idle.Load() {
+			}
+		}()
+	}
+	start := time.Now()
+	assert.Must(t, assert.Err(s.Run(t.Context(), Incr, []string{"n"}, nil)))
+	limit := time.Since(start) / 2
+	for name, limited := range map[string]func() (context.Context, context.CancelFunc){
+		"with Done":    func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), limit) },
+		"without Done": func() (context.Context, context.CancelFunc) { return within(limit), func() {} },
+	} {
+		err := errors.New("not asked")
+		for tries := 0; err != nil && tries < 5; tries++ {
+			ctx, cancel := limited()
+			_, err = s.Run(ctx, Incr, []string{"n"}, nil)
+			cancel()
+		}
+		assert.True(t, err == nil, "%s: each answer is thrown away: %v", name, err)
+	}
+}
+
+// within returns a context that has a deadline and no Done.
+func within(limit time.Duration) context.Context {
+	return Limit{context.Background(), time.Now().Add(limit)}
 }
 
 func (l Library) runSendsAgain(t *testing.T) {

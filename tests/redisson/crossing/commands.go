@@ -35,7 +35,9 @@ func (t *thread) run(ctx context.Context, words []string) (string, error) {
 	case "unlock":
 		return t.release(ctx, args[0]+" "+args[1])
 	case "force":
-		n, err := t.clients[kinds[args[0]]].Evict(ctx, args[1], holdfast.Eviction{By: "crossing", Reason: "a test"})
+		n, err := t.clients[kinds[args[0]]].Evict(ctx, args[1], holdfast.Eviction{
+			By: "crossing", Reason: "a test", AtOnce: true,
+		})
 		return strconv.FormatBool(n > 0), err
 	case "held":
 		return strconv.FormatBool(t.last(args[0]+" "+args[1]) != nil && t.last(args[0]+" "+args[1]).Err() == nil), nil

@@ -82,8 +82,15 @@ func Holder(h holdfast.Holder) string {
 	case h.Token == 0: // of another library, whose record has neither a token nor the time of the grant
 		return fmt.Sprintf("by %s, lease expires in %s unless renewed", Who(h.Client, h.ClientID), Length(h.Remaining))
 	}
-	return fmt.Sprintf("by %s for %s, lease expires in %s unless renewed",
-		Who(h.Client, h.ClientID), Length(h.Age), Length(h.Remaining))
+	return fmt.Sprintf("by %s for %s, lease %s", Who(h.Client, h.ClientID), Length(h.Age), Lease(h))
+}
+
+// Lease says when a holder's lease ends.
+func Lease(h holdfast.Holder) string {
+	if h.Ending {
+		return "ends in " + Length(h.Remaining) + " at the latest, because an operator has asked for that"
+	}
+	return "expires in " + Length(h.Remaining) + " unless renewed"
 }
 
 // Length writes a duration with as many digits as a reader needs.

@@ -243,12 +243,13 @@ func (r *session) close() {
 }
 
 // lostCloseTimeout is how long the last requests may take after a lost lease: our exit code is urgent then, and a
-// release has nothing left to free.
+// release has nothing left to free, unless an operator has asked for it.
 const lostCloseTimeout = 300 * time.Millisecond
 
 // closing bounds the last requests.
 func (r *session) closing() (context.Context, context.CancelFunc) {
-	if r.lost {
+	var lost *holdfast.LostError
+	if r.lost && !(errors.As(r.lease.Err(), &lost) && lost.Reason == holdfast.LossEvicted) {
 		return context.WithTimeout(context.Background(), lostCloseTimeout)
 	}
 	return context.WithTimeout(context.Background(), target.CloseTimeout)

@@ -46,7 +46,8 @@ others, see holdfast help exit-codes.
   holders        list of: mode, client_id (random), app, host, pid, version, token,
                  since (UTC, the server's clock), age_ms, remaining_ms, id (of the
                  attempt), owner, permits, entries (of an owner), released (kept for its
-                 minimum time), tags (an object: --tag)
+                 minimum time), ending (an operator has asked for its end), tags (an
+                 object: --tag)
   waiting        how many wait, without those that are silent
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
                  waited_ms, id, owner, tags, silent (it has not been heard of, and has lost
@@ -245,7 +246,7 @@ func printHolder(b *strings.Builder, h holdfast.Holder) {
 	if h.Released {
 		fmt.Fprintf(b, "  kept     released, and kept for another %s\n", describe.Length(h.Remaining))
 	} else {
-		fmt.Fprintf(b, "  lease    expires in %s unless renewed\n", describe.Length(h.Remaining))
+		fmt.Fprintf(b, "  lease    %s\n", describe.Lease(h))
 	}
 	fmt.Fprintf(b, "  token    %d\n", h.Token)
 	if len(h.Tags) > 0 {

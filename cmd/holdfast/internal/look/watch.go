@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const watchLong = `watch prints a line whenever a lock changes, until a signal ends it. GLOB selects names,
@@ -37,7 +37,7 @@ Each line has the time (UTC), the event, the lock's name, and details:
   released    nobody holds it any more
   expired     a lease has ended because nobody renewed it: the holder and its token
   waiting     more or fewer clients wait: how many
-  evicted     an operator has ended its holds: who and why
+  evicted     an operator has evicted its holders: who and why
   unreadable  its record cannot be read: why, and what to do
 
 --foreign watches the locks of other libraries instead, and of holdfast run --wire: GLOB then
@@ -261,7 +261,7 @@ func changesOf(was, is seen) (events []watchEvent) {
 func eventOf(what string, h holdfast.Holder) watchEvent {
 	e := watchEvent{Event: what, Holder: describe.Who(h.Client, h.ClientID)}
 	if h.Token != 0 {
-		e.Token = wire.Number(h.Token)
+		e.Token = strconv.FormatUint(h.Token, 10)
 	}
 	return e
 }
@@ -276,7 +276,7 @@ func holdOf(h holdfast.Holder) string {
 	if h.Token == 0 {
 		return h.HolderID
 	}
-	return wire.Number(h.Token)
+	return strconv.FormatUint(h.Token, 10)
 }
 
 func writeEvents(w io.Writer, events []watchEvent, asJSON bool) error {

@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -28,14 +29,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-const evictLong = `evict ends all holds of a lock, and gives the lock to the next waiter at once. Do it when
-a holder is stuck and its lease is still being renewed. If the holder is gone, the lease
-expires by itself.
+const evictLong = `evict asks the holders of a lock to end. From then on the server renews their leases no
+more, and the lock passes on when they have released it, at the latest when their leases
+have ended. So the next holder does not work beside an evicted one. Do it when a holder
+is stuck and its lease is still being renewed. If the holder is gone, the lease expires
+by itself.
 
-A holder under holdfast run is told, and its command is stopped (exit code 79). Another
-holder learns of the eviction by a push, or with its next renewal: up to a third of its
-TTL later. Until then it may work at the same time as the next holder. A resource that
-checks tokens refuses its writes, because evict raises the lock's fence.
+A holder is told at once, or with its next renewal: up to a third of its TTL later.
+holdfast run then stops its command and releases the lock (exit code 79). In a program,
+the context of the lease ends.
+
+With --at-once, the holds end now, and the next waiter gets the lock. An evicted holder
+may work at the same time as the next one until it learns. A resource that checks tokens
+refuses its writes, because the lock's fence is raised.
 
 The server stores who evicted, when and why; holdfast status shows it.
 
@@ -52,13 +58,15 @@ If the lock is free and the periodic job NAME runs, evict ends that run. --job m
 job in any case. holdfast every --again makes the job due again. With --force and --job,
 evict removes the record of the job: its schedule and its last run are forgotten.
 
-Exit code: 0 if holds were ended, or if the lock is free. 75 if --if-token names another
+Exit code: 0 if holders were asked or holds ended, or if the lock is free. 75 if --if-token names another
 token than the holder's. For others, see holdfast help exit-codes.
 
---json prints one object when the lock is free, or its holds have ended; with any other
+--json prints one object when the lock is free, or its holders were evicted; with any other
 exit code it prints nothing. It asks for the name on standard error. The object has the
 fields of holdfast status --json, as the lock was before, and:
-  ended    how many holds were ended; 0 if the lock was free. With --force 1 or 0
+  asked    how many holders were asked to end; 0 if the lock was free
+  latest   when the lock passes on at the latest (UTC); empty if the holders have ended
+  ended    how many holds were ended: with --at-once. With --force 1 or 0
   removed  true if --force has removed the record; what could not be read is empty`
 
 // evictOptions are the flags of evict.
@@ -66,6 +74,8 @@ type evictOptions struct {
 	reason, by, token string
 	yes, asJSON       bool
 	force, job        bool
+	atOnce            bool
+	latest            time.Time // when the holders have ended at the latest; zero: they have
 }
 
 // NewEvict makes holdfast evict.
@@ -78,13 +88,15 @@ func NewEvict(a *target.App) *cobra.Command {
 		Long:  evictLong,
 		Example: `  holdfast evict nightly --reason "hangs since noon"
   holdfast evict nightly -y --if-token TOKEN --reason hung
-  holdfast evict nightly -y --json --reason hung | jq .ended
+  holdfast evict nightly -y --json --reason hung | jq .latest
+  holdfast evict nightly --at-once --reason "its machine is gone"
   holdfast evict nightly --force --reason "the record is damaged"`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.reason, "reason", "", "why; the server stores it for others to read (required)")
 	flags.StringVar(&o.by, "by", "", "who evicts (default: USER@HOST)")
 	flags.StringVar(&o.token, "if-token", "", "only if the holder has this token")
+	flags.BoolVar(&o.atOnce, "at-once", false, "end the holds now, although a holder may still be at work")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&o.force, "force", false, "remove the lock's record, whatever is in it")
 	flags.BoolVar(&o.job, "job", false, "the periodic job of this name, and not the lock")
@@ -108,7 +120,7 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 	if err := wire.CheckName(name); err != nil {
 		return exit.Usage("lock name: "+err.Error(), "")
 	}
-	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason}
+	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, AtOnce: o.atOnce}
 	if o.force && o.token != "" {
 		return exit.Usage("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
 			"leave one out")
@@ -131,6 +143,13 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 	if o.force {
 		return o.remove(a, s, name, in, w)
 	}
+	return o.evict(a, s, e, name, in, w)
+}
+
+// evict evicts the holders of a lock that can be read.
+func (o *evictOptions) evict(
+	a *target.App, s *target.Server, e holdfast.Eviction, name string, in io.Reader, w io.Writer,
+) error {
 	state, job, err := o.readBoth(s, name)
 	if err != nil {
 		return err
@@ -167,6 +186,19 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 			fmt.Errorf("%s was not evicted: no holder has the token %d any more", name, e.Token),
 			"holdfast status "+cli.Operand(name)+" shows who holds it now")
 	}
+	if !o.atOnce {
+		after, err := s.Client.Holders(ctx, name)
+		if o.job {
+			state.Holders = []holdfast.Holder{*job.Run}
+			var now holdfast.JobInfo
+			if now, err = s.Client.InspectJob(ctx, name); now.Run != nil {
+				after.Holders = []holdfast.Holder{*now.Run}
+			} else {
+				after.Holders = nil
+			}
+		}
+		o.latest = latestEnd(after, state, err)
+	}
 	return o.print(w, a.Server.Prefix, state, job, n)
 }
 
@@ -186,6 +218,20 @@ func (o *evictOptions) readBoth(
 		}
 	}
 	return state, job, nil
+}
+
+// latestEnd is when the holders that were asked to end have ended at the latest; zero if they have. If the lock could
+// not be read after that, what was known before must do.
+func latestEnd(after, before holdfast.LockInfo, unknown error) (latest time.Time) {
+	if unknown != nil {
+		after = before
+	}
+	for _, h := range after.Holders {
+		if end := time.Now().Add(h.Remaining); (h.Ending || unknown != nil) && end.After(latest) {
+			latest = end
+		}
+	}
+	return latest
 }
 
 // read reads the lock: only --json shows the waiters.
@@ -238,11 +284,13 @@ func (o *evictOptions) remove(a *target.App, s *target.Server, name string, in i
 // evictedJSON is the JSON of evict: a contract, described in evictLong.
 type evictedJSON struct {
 	lockjson.State
-	Ended   int  `json:"ended"`
-	Removed bool `json:"removed,omitempty"`
+	Asked   int    `json:"asked"`
+	Latest  string `json:"latest"`
+	Ended   int    `json:"ended"`
+	Removed bool   `json:"removed,omitempty"`
 }
 
-// print tells how many holds of a lock have ended. state is the lock before.
+// print tells how many holds of a lock have ended or are to end. state is the lock before.
 func (o *evictOptions) print(
 	w io.Writer, prefix string, state holdfast.LockInfo, job holdfast.JobInfo, n int,
 ) (err error) {
@@ -253,7 +301,14 @@ func (o *evictOptions) print(
 			key = wire.PeriodicKey(prefix, state.Name)
 		}
 		before := describe.State(state, job, key)
-		err = screen.WriteJSON(w, evictedJSON{before, n, o.force && n > 0})
+		j := evictedJSON{State: before, Asked: n, Removed: o.force && n > 0}
+		if o.force || o.atOnce {
+			j.Asked, j.Ended = 0, n
+		}
+		if !o.latest.IsZero() {
+			j.Latest = lockjson.Stamp(o.latest)
+		}
+		err = screen.WriteJSON(w, j)
 	case n == 0 && o.job && job.Schedule.Period > 0 && !o.force:
 		_, err = fmt.Fprintf(w, "%s is a job that does not run: there is nothing to evict\n", name)
 	case n == 0 && o.job:
@@ -262,11 +317,21 @@ func (o *evictOptions) print(
 		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
 	case o.force:
 		_, err = fmt.Fprintf(w, "%s: the record was removed\n", name)
-	case o.job:
+	case o.job && o.latest.IsZero():
 		_, err = fmt.Fprintf(w, "%s: the run of the job ended\n", name)
-	default:
+	case o.job:
+		_, err = fmt.Fprintf(w, "%s: asked the run of the job to end; it ends at the latest at %s\n",
+			name, o.latest.Format("15:04:05"))
+	case o.atOnce:
 		_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
 			name, n, plural(n, "hold", "holds"), describe.Waiting(state))
+	case o.latest.IsZero():
+		_, err = fmt.Fprintf(w, "%s: asked %d %s to end; the lock has passed on\n",
+			name, n, plural(n, "holder", "holders"))
+	default:
+		_, err = fmt.Fprintf(w, "%s: asked %d %s to end; the lock passes on when %s, at the latest at %s; %d waiting\n",
+			name, n, plural(n, "holder", "holders"), plural(n, "it has", "they have"),
+			o.latest.Format("15:04:05"), describe.Waiting(state))
 	}
 	return err
 }
@@ -310,7 +375,12 @@ func (o *evictOptions) confirm(
 		}
 		fmt.Fprintf(&b, "This removes the record, %s.\n", what)
 	}
-	fmt.Fprintf(&b, "The holder may be at work. To evict, type the lock's name: ")
+	if !o.force && !o.atOnce {
+		b.WriteString("The lock passes on when the holder has ended.\n")
+	} else {
+		b.WriteString("The holder may be at work. ")
+	}
+	b.WriteString("To evict, type the lock's name: ")
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}

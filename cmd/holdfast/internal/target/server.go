@@ -338,7 +338,8 @@ func Secret(flag, file, variable string, lookup func(string) (string, bool)) (st
 	}
 	secret := strings.TrimRight(string(b), "\r\n")
 	if secret == "" { // without a password there is no login, and the server takes us for its default user
-		return "", exit.Usage(fmt.Sprintf("%s: %s is empty", flag, file), "write the secret into the file, or omit "+flag)
+		return "", exit.Usage(fmt.Sprintf("%s: %s is empty", flag, file),
+			"write the secret into the file, or omit "+flag)
 	}
 	return secret, nil
 }

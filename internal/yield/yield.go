@@ -1,0 +1,59 @@
+// Package yield lets goroutines that are ready to run go first.
+//
+// A process that gets too little of its processor reads answers late. For example, 200 goroutines compute on one
+// processor. An answer arrives, and the goroutine that waits for it is ready, but its turn comes four seconds later. A
+// goroutine that a timer wakes does not queue like that. So without this package the time limit of a request would
+// win against an answer that has been there for seconds.
+package yield
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"time"
+)
+
+// All returns a channel that is closed when the goroutines that are ready to run now have run. On an idle machine that
+// takes microseconds. The Go scheduler promises no order, so a few goroutines may be overtaken.
+func All() <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		runtime.Gosched() // to the end of the queue of all processors
+		close(over)
+	}()
+	return over
+}
+
+// Context returns ctx with a Done that is closed only when the goroutines that were ready at the end of ctx, or at its
+// deadline, have run. So an answer that has arrived before wins. stop must be called after use.
+func Context(ctx context.Context) (_ context.Context, stop func()) {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if at, ok := ctx.Deadline(); ok {
+		limited, cancel = context.WithDeadline(ctx, at) // Done need not follow the deadline, see store.Store
+	}
+	settled, end := context.WithCancel(context.WithoutCancel(limited))
+	unhook := context.AfterFunc(limited, func() {
+		<-All()
+		end()
+	})
+	return late{settled, limited}, func() {
+		unhook()
+		cancel()
+		end()
+	}
+}
+
+// late is a context that ends after the one that it stands for.
+type late struct {
+	context.Context // without the deadline
+	of              context.Context
+}
+
+func (l late) Deadline() (time.Time, bool) { return l.of.Deadline() }
+
+func (l late) Err() error {
+	if err := l.Context.Err(); err != nil {
+		return cmp.Or(l.of.Err(), err)
+	}
+	return nil
+}

@@ -1,0 +1,10 @@
+//go:build !unix
+
+package goredis
+
+import (
+	"syscall"
+	"time"
+)
+
+func look(syscall.RawConn, time.Duration) {}
