@@ -254,7 +254,7 @@ func (at *attempt) handleAnswer(ctx context.Context, a wire.Answer) (*hold, erro
 	case wire.Busy:
 		return nil, &HeldError{Name: lk.name, HeldBy: wire.Holder(a.Holder), Remaining: a.Left}
 	case wire.Conflict:
-		return nil, &MismatchError{lk.name, lk.limit, a.Count}
+		return nil, lk.conflict(a.Count)
 	case wire.Queued:
 		lk.reportEvent(ctx, observe.Event{Kind: observe.EventWait, HolderID: at.id, Position: a.Place})
 		return at.await(ctx, a)
@@ -396,6 +396,9 @@ func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 	if at.pushUnavailable() {
 		at.subscribeAgain()
 		return leasetime.PollWithoutPush(a.Left, at.lock.ttl, at.c.chance())
+	}
+	if a.Left == 0 && at.lock.limit > 0 { // nobody holds a permit, and the limit is 0
+		return leasetime.PollWithoutPush(0, at.lock.ttl, at.c.chance())
 	}
 	return leasetime.PollAfter(a.Left, a.Place, at.lock.ttl, at.c.chance())
 }

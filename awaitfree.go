@@ -88,7 +88,7 @@ func (f *freeWatch) await(ctx context.Context) error {
 		case a.Kind == wire.Free:
 			return nil
 		case a.Kind == wire.Conflict:
-			return &MismatchError{f.name, f.limit, a.Count}
+			return f.conflict(a.Count)
 		case a.Kind != wire.Busy:
 			return wrap("lock", f.name, wire.OtherAnswer("await_free"))
 		case f.maxWait == 0:
@@ -161,7 +161,7 @@ func (f *freeWatch) heard(payload string) {
 	case !ok || news.Birth != f.birth.Load():
 		signal(f.ask)
 	case news.Mode == "" || news.Mode == wire.Shared && f.want == wire.Shared,
-		news.Mode == wire.PermitMode && f.limit == news.Limit && news.Used+f.permits <= f.limit:
+		news.Mode == wire.PermitMode && (f.serverLimit || f.limit == news.Limit) && news.Used+f.permits <= news.Limit:
 		signal(f.free)
 	}
 }

@@ -32,8 +32,8 @@ type Eviction struct {
 	// client that waits joins the queue again with its next poll. Tokens keep rising, unless the
 	// fence itself is damaged and was ahead of the server's clock. Token must be 0.
 	Force bool
-	// Job, with Force, removes the record of the periodic job of that name, and leaves the lock
-	// alone. The server then remembers no run of the job, and no schedule.
+	// Job ends the run of the periodic job of that name, and leaves the lock alone. With Force, it
+	// removes the job's record: the server then remembers no run of the job, and no schedule.
 	Job bool
 }
 
@@ -65,8 +65,6 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")
 	case e.Force && e.Token != 0:
 		return 0, invalid("Eviction has Force and a Token: Force removes the record, whoever holds the lock")
-	case e.Job && !e.Force:
-		return 0, invalid("Eviction has Job and no Force: nothing else removes the record of a job")
 	}
 	token := e.Token >> c.handOverBits
 	if token == 0 && e.Token != 0 {

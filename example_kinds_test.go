@@ -298,6 +298,25 @@ func ExampleSemaphore_SetLimit() {
 	// <nil>
 }
 
+// A program with another limit takes that of the server, so a deploy can change it.
+func ExampleServerLimit() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	older := client.Semaphore("pool", 1, holdfast.ServerLimit())
+	lease, _ := older.Acquire(ctx, 1)
+	newer := client.Semaphore("pool", 2, holdfast.ServerLimit())
+	_, err := newer.TryAcquire(ctx, 1)
+	fmt.Println(errors.Is(err, holdfast.ErrHeld))
+	fmt.Println(newer.SetLimit(ctx, 2))
+	_, err = older.TryAcquire(ctx, 1)
+	fmt.Println(err)
+	_ = lease.Release(ctx)
+	// Output:
+	// true
+	// <nil>
+	// <nil>
+}
+
 func ExampleRWMutex_AwaitFree() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

@@ -273,10 +273,22 @@ func ExamplePeriodic_Loop() {
 	// Output: stopped: true
 }
 
-func ExampleRetryOnError() {
+func ExamplePeriodic_Again() {
+	ctx := context.Background()
+	job := newClient(memstore.New()).Periodic("import", 24*time.Hour)
+	run := func(context.Context) error { return nil }
+	first, _ := job.Do(ctx, run)
+	second, _ := job.Do(ctx, run)
+	err := job.Again(ctx)
+	third, _ := job.Do(ctx, run)
+	fmt.Println(first.Ran, second.Ran, err, third.Ran)
+	// Output: true false <nil> true
+}
+
+func ExampleDoneOnSuccess() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	job := client.Periodic("import", time.Hour, holdfast.RetryOnError())
+	job := client.Periodic("import", time.Hour, holdfast.DoneOnSuccess(3))
 	for _, failure := range []error{errors.New("no route"), nil} {
 		turn, err := job.Do(ctx, func(context.Context) error { return failure })
 		fmt.Println(turn.Ran, err)

@@ -41,7 +41,8 @@ func Hint(err error) string {
 	case errors.Is(err, errReads):
 		return "upgrade the reader's lease with Lease.Upgrade, or release it first"
 	case errors.Is(err, ErrLimit):
-		return "use the same limit in all processes, or change it with Semaphore.SetLimit"
+		return "use the same limit in all processes, change it with Semaphore.SetLimit, " +
+			"or take the server's with ServerLimit"
 	case errors.Is(err, ErrPeriod):
 		return "use the same period and StartAt in all processes, or change them with Periodic.Reschedule"
 	case errors.As(err, &cycle):

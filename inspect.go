@@ -18,6 +18,7 @@ type LockInfo struct {
 	Name         string
 	Fence        uint64        // the highest fencing token in the record; 0 if there is none
 	Limit        int           // the permits of a semaphore, by the last client that named them; 0 if none did
+	Drained      bool          // the limit was set to 0: nobody gets a permit
 	Holders      []Holder      // empty: the lock is free
 	Waiting      int           // how many wait, with those that have lost their position since
 	Waiters      []Waiter      // in order of arrival; empty in an answer of [Client.Holders]
@@ -39,6 +40,8 @@ type JobInfo struct {
 	Due      time.Duration // until then; 0 if it is due
 	HolderID string        // the attempt that runs, or ran, in the present period; empty if unknown
 	Run      *Holder       // the run under way, which may be of an earlier period; nil if there is none
+	// With [DoneOnSuccess]: the runs of the present period, if none has succeeded, and how many there may be.
+	Runs, Tries int
 }
 
 // Holder is one holder of a lock.
@@ -126,7 +129,8 @@ func (c *Client) readLock(
 		r.Waiters = nil // a quorum has read them to count them
 	}
 	said := known.of(ctx, c, &r)
-	info.Fence, info.Limit, info.Waiting = r.Fence<<c.handOverBits, r.Limit, r.Waiting
+	info.Fence, info.Limit, info.Drained = r.Fence<<c.handOverBits, r.Limit, r.Drained
+	info.Waiting = r.Waiting
 	info.Holders = c.holdersOf(name, &r, said)
 	if r.Leader != nil && len(info.Holders) > 0 {
 		h := info.Holders[0]
@@ -169,8 +173,15 @@ func (c *Client) readJob(ctx context.Context, name string, known *registrations)
 		j.Schedule = Schedule{Period: p.Period, Aligned: p.Aligned, Offset: p.Offset}
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
-	if holders := c.holdersOf(name, &r, known.of(ctx, c, &r)); len(holders) > 0 {
+	holders := c.holdersOf(name, &r, known.of(ctx, c, &r))
+	if r.Job != nil {
+		j.Runs, j.Tries = r.Job.Runs, r.Job.Tries
+	}
+	switch {
+	case len(holders) > 0:
 		j.Run = &holders[0]
+	case j.Runs < j.Tries && j.Due > 0: // the last run has failed
+		j.Next, j.Due = r.Now, 0
 	}
 	return j, nil
 }

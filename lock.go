@@ -57,6 +57,7 @@ type lockOptions struct {
 	reentrant      bool          // allows a re-entry under a lease's context
 	canReenter     bool          // the kind has the option for that
 	tags           string        // for people, as in the client's record
+	serverLimit    bool          // of a semaphore: the limit that the server remembers counts
 	breaksDeadlock bool          // ends rather than stay in a deadlock
 	limits
 	periodOptions
@@ -74,9 +75,9 @@ type limits struct {
 
 // periodOptions are the options of a Periodic.
 type periodOptions struct {
-	aligned      bool // periods begin at fixed times
-	offset       time.Duration
-	retryOnError bool // a failed run gives its period back
+	aligned bool // periods begin at fixed times
+	offset  time.Duration
+	runs    int // so many runs use a period, if none succeeds; 0: the first run uses it
 }
 
 // params are options and the values that follow from them.
@@ -165,6 +166,16 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 func (lk *lock) owned(args []string) []string { return append(args, lk.ownerArgs...) }
 
 // mode returns the word for people.
+// conflict is the error for permits that the limit in force does not allow.
+func (lk *lock) conflict(limit int) error {
+	if lk.serverLimit {
+		return errorf("holdfast: semaphore %q: %w", lk.name,
+			invalid("the number of permits is %d, and the limit on the server is %d: ask for fewer, or raise the limit",
+				lk.permits, limit))
+	}
+	return &MismatchError{lk.name, lk.limit, limit}
+}
+
 func (lk *lock) mode() string { return modes[lk.want[:1]] }
 
 var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}

@@ -20,7 +20,8 @@ import (
 //	Tries, BreakDeadlock             LockOption      every kind but Periodic
 //	Reentrant, Owner, MinHold        MutexOption     Mutex
 //	ReadTTL                          RWMutexOption   RWMutex
-//	StartAt, RetryOnError            PeriodicOption  Periodic
+//	ServerLimit                      SemaphoreOption Semaphore
+//	StartAt, DoneOnSuccess           PeriodicOption  Periodic
 //
 // An option has the type of the kinds for which it has a meaning. With another
 // kind it does not compile. If a value cannot work, or if two options
@@ -36,6 +37,7 @@ type Option interface {
 type LockOption interface {
 	MutexOption
 	RWMutexOption
+	SemaphoreOption
 	forEveryLock()
 }
 
@@ -51,7 +53,13 @@ type RWMutexOption interface {
 	forRWMutex()
 }
 
-// PeriodicOption is an option of [Client.Periodic]: every [Option], [StartAt] and [RetryOnError].
+// SemaphoreOption is an option of [Client.Semaphore]: every [LockOption], and [ServerLimit].
+type SemaphoreOption interface {
+	set(*lockOptions) error
+	forSemaphore()
+}
+
+// PeriodicOption is an option of [Client.Periodic]: every [Option], [StartAt] and [DoneOnSuccess].
 type PeriodicOption interface {
 	set(*lockOptions) error
 	forPeriodic()
@@ -71,6 +79,10 @@ type rwMutexOption struct{ setting }
 
 func (rwMutexOption) forRWMutex() {}
 
+type semaphoreOption struct{ setting }
+
+func (semaphoreOption) forSemaphore() {}
+
 type periodicOption struct{ setting }
 
 func (periodicOption) forPeriodic() {}
@@ -79,6 +91,7 @@ type lockOption struct{ setting }
 
 func (lockOption) forMutex()     {}
 func (lockOption) forRWMutex()   {}
+func (lockOption) forSemaphore() {}
 func (lockOption) forEveryLock() {}
 
 type anyOption struct{ lockOption }
@@ -391,6 +404,18 @@ func Tags(tags map[string]string) Option {
 	})
 }
 
+// ServerLimit makes a semaphore take the limit that the server remembers, and not that of this
+// program. [Semaphore.SetLimit] and holdfast limit change it. So programs with different limits work
+// beside each other, as during a deploy. The limit of [Client.Semaphore] counts if the server
+// remembers none: before the first use, and if the semaphore was idle for [Config.Retention], or after
+// SetLimit for 30 days. For a Semaphore.
+func ServerLimit() SemaphoreOption {
+	return semaphoreOption{func(o *lockOptions) error {
+		o.serverLimit = true
+		return nil
+	}}
+}
+
 // StartAt makes periods begin at fixed times by the server's clock. One period begins
 // offset after the start of 1970 in UTC, and another one after each period. For example,
 // Periodic("lottery", 24*time.Hour, StartAt(12*time.Hour)) has periods from noon to noon,
@@ -407,12 +432,25 @@ func StartAt(offset time.Duration) PeriodicOption {
 	}}
 }
 
-// RetryOnError makes a failed run give its period back. If the function returns an error,
-// the next caller in the same period runs the job again. A run still counts if it panics,
-// loses its lease, or dies with its process. For a Periodic.
-func RetryOnError() PeriodicOption {
+// mostRuns is the limit of DoneOnSuccess.
+const mostRuns = 1_000_000
+
+// DoneOnSuccess makes a period count as used when a run has succeeded: its function returned
+// nil, and the lease was held until then. Without this option, a period counts as used when a run
+// begins.
+//
+// A run that ends in any other way is followed by another one in the same period, with the next
+// caller: after an error, a panic, a lost lease, an eviction, or the death of its process. The next
+// run begins when the lease of the failed one has ended. After tries runs without a success, the
+// period counts as used. If a period begins with its run, so does the period of a further run.
+//
+// If the client cannot tell the server of a success, the job runs once more. For a Periodic.
+func DoneOnSuccess(tries int) PeriodicOption {
 	return periodicOption{func(o *lockOptions) error {
-		o.retryOnError = true
+		if tries < 1 || tries > mostRuns {
+			return invalid("DoneOnSuccess allows %d tries: it must allow from 1 to %d", tries, mostRuns)
+		}
+		o.runs = tries
 		return nil
 	}}
 }

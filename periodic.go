@@ -21,12 +21,13 @@ const maxPeriod = 10 * 365 * 24 * time.Hour
 // Periodic is a job that runs at most once per period over all processes. The first process
 // to ask in a period runs it. The server marks the period in the step that grants the run.
 // It keeps the mark even if the run is short, fails, or its process dies. So at most one
-// run begins in a period. Periods are measured by the server's clock, and the clocks of the
-// processes do not matter.
+// run begins in a period, unless [DoneOnSuccess] allows more. Periods are measured by the
+// server's clock, and the clocks of the processes do not matter.
 //
 // A run holds a lease that the client renews. If a run lasts longer than the period, the
 // next run begins when it ends. So there is never more than one run at a time. If the
-// process of a run dies, the job runs again in the next period.
+// process of a run dies, the job runs again in the next period, or with [DoneOnSuccess] in
+// the same one.
 //
 // A Periodic and a lock of the same name are separate: Mutex("a") and Periodic("a", …) do
 // not affect each other. Like a Mutex, it is a name and options.
@@ -77,7 +78,7 @@ type RunResult struct {
 	Ran      bool          // this call ran the function
 	HolderID string        // the attempt that runs, or ran, in this period; empty if unknown
 	Token    uint64        // the token of the run, if this call ran it; rises with every run of the job
-	Busy     bool          // a run of an earlier period still runs; the next run follows it
+	Busy     bool          // a run goes on: of an earlier period, or one that another follows if it fails
 	Next     time.Duration // until the next period begins; with Busy, until the run's lease ends if it is not renewed
 }
 
@@ -356,9 +357,11 @@ func (p *Periodic) askRun(ctx context.Context, attempt, first string) (wire.RunA
 	if asked := p.schedule(); asked.Aligned {
 		offset = wire.Millis(asked.Offset)
 	}
-	answer, err := c.sender.RunWithin(ctx, lk.requestLimit(), script.BeginRun, lk.keys(), []string{
-		attempt, lk.ttlMS, c.retention, wire.Millis(p.period), offset, first, lk.channelPrefix,
-	})
+	args := []string{attempt, lk.ttlMS, c.retention, wire.Millis(p.period), offset, first, lk.channelPrefix}
+	if lk.runs > 0 {
+		args = append(args, wire.Number(uint64(lk.runs)))
+	}
+	answer, err := c.sender.RunWithin(ctx, lk.requestLimit(), script.BeginRun, lk.keys(), args)
 	if err != nil {
 		return wire.RunAnswer{}, err
 	}
@@ -408,12 +411,48 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 	return nil
 }
 
-// run runs f under the lease. If the options say so, a failed run gives its period back.
+// Again makes the job due again: the next caller runs it, although it has run in this
+// period. Again runs nothing. It needs no period: that of this Periodic is not compared.
+//
+// If the job is running, the error is a [*HeldError]: wait for its end, or end the run with
+// [Client.Evict] and Eviction.Job. If the server remembers no run of the job, it is due
+// already. Again may be repeated.
+func (p *Periodic) Again(ctx context.Context) error {
+	lk := &p.lock
+	if _, err := lk.checkOrReenter(ctx); err != nil {
+		return err
+	}
+	c := lk.client
+	if err := lk.prepare(ctx); err != nil {
+		return wrap("making due", lk.name, err)
+	}
+	job, err := c.InspectJob(ctx, lk.name)
+	switch {
+	case err != nil:
+		return err
+	case job.Run != nil:
+		return &HeldError{Name: lk.name, HeldBy: job.Run.HolderID, Remaining: job.Run.Remaining}
+	case job.HolderID == "":
+		return nil
+	}
+	// The run has ended, and no attempt is used twice. So this cannot end a later run.
+	a, err := c.sender.Ask(ctx, script.CancelRun, lk.keys(), []string{job.HolderID, c.retention, lk.channelPrefix})
+	switch {
+	case err != nil:
+		return wrapChange("making due", lk.name, err)
+	case a.Kind != wire.Released && a.Kind != wire.None: // None: another run has begun
+		return wrap("making due", lk.name, wire.OtherAnswer("cancel_run"))
+	}
+	return nil
+}
+
+// run runs f under the lease. With DoneOnSuccess, the release says whether the run has succeeded. The
+// server takes any other end for a failure.
 func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) error {
 	r := &run{Lease: l}
 	return do(ctx, r, func(ctx context.Context) error {
 		err := f(ctx)
-		r.reopen = err != nil && p.lock.retryOnError
+		r.done = err == nil && p.lock.runs > 0 && l.Err() == nil
 		return err
 	})
 }
@@ -421,10 +460,10 @@ func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context
 // run is the lease of one run of a job.
 type run struct {
 	*Lease
-	reopen bool // the run has failed: give its period back
+	done bool // the run has succeeded, and uses its period
 }
 
 // Release ends the run.
 func (r *run) Release(ctx context.Context) error {
-	return r.release(ctx, releaseMode{reopen: r.reopen})
+	return r.release(ctx, releaseMode{done: r.done})
 }

@@ -17,8 +17,8 @@ import (
 
 // releaseMode says how to give a hold up. The zero value frees the lock.
 type releaseMode struct {
-	keep   time.Duration // the lock stays held this long from now
-	reopen bool          // the period of a run is given back
+	keep time.Duration // the lock stays held this long from now
+	done bool          // the run has succeeded, and uses its period
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
@@ -62,8 +62,8 @@ func (r *releasing) run(ctx context.Context) error {
 	attempt, token := r.hold.identity()
 	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
 	switch {
-	case how.reopen:
-		return r.reopen(ctx)
+	case how.done:
+		return r.endRun(ctx)
 	case how.keep > 0 && (lk.limit > 0 || r.isShared()):
 		return r.keep(ctx)
 	case how.keep > 0 || lk.minHold > 0:
@@ -139,16 +139,16 @@ func (r *releasing) later(action *script.Script, args []string) {
 	}
 }
 
-// reopen gives up the run and its period. Without an answer the period may stay marked. The
-// client retries in the background for one TTL.
-func (r *releasing) reopen(ctx context.Context) error {
+// endRun ends a run that has succeeded. Without an answer the client retries in the background, until
+// the lease has ended. If the server does not learn of the success, the job runs again.
+func (r *releasing) endRun(ctx context.Context) error {
 	c, lk := r.lock.client, r.lock
-	args := []string{r.hold.attemptID(), c.retention, lk.channelPrefix}
+	args := []string{r.hold.attemptID(), c.retention, lk.channelPrefix, request.RunDone}
 	a, err := wire.Parsed(c.sender.RunWithin(ctx, lk.requestLimit(), script.CancelRun, lk.keys(), args))
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.CancelRun(lk.toCancel(r.hold.attemptID()))
+			c.canceller.EndRun(lk.toCancel(r.hold.attemptID()), max(c.now(), r.Deadline()))
 		}
 		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -18,7 +19,8 @@ import (
 // All clients that use a semaphore at the same time must use the same limit, which is the
 // number of permits. If a client uses another limit, its error is an [ErrLimit]. While no
 // permit is held and nobody waits, the next client sets the limit. [Semaphore.SetLimit]
-// changes it at any time.
+// changes it at any time. With [ServerLimit] a client takes the limit that the server remembers,
+// so that the limit can change while programs run.
 type Semaphore struct {
 	lock  lock
 	limit atomic.Int64 // what this Semaphore sends with its requests
@@ -29,7 +31,7 @@ const maxLimit = 1<<31 - 1
 
 // Semaphore names a semaphore with that many permits, see [Client.Mutex]. If limit is below
 // 1, the first use returns an [ErrInvalid].
-func (c *Client) Semaphore(name string, limit int, options ...LockOption) *Semaphore {
+func (c *Client) Semaphore(name string, limit int, options ...SemaphoreOption) *Semaphore {
 	chosen, err := choose(c, name, lockOptions{want: wire.Permits(1, limit)}, options)
 	s := &Semaphore{lock: newLock(c, name, chosen, cmp.Or(err, checkLimit(limit)))}
 	s.limit.Store(int64(limit))
@@ -52,7 +54,8 @@ func (s *Semaphore) Name() string { return s.lock.name }
 // The errors are those of [Mutex.Lock]. If the semaphore is in use with another limit, the
 // error is an [ErrLimit], also if the limit changes during the wait. If n is below 1 or
 // above the limit, the error is an [ErrInvalid]. If ctx belongs to leases of this semaphore
-// that leave too few permits, the wait would never end, and the error is [ErrDeadlock].
+// that leave too few permits, the wait would never end, and the error is [ErrDeadlock]. With
+// [ServerLimit] the client does not know the limit, and such a wait lasts.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	lk, err := s.permits(ctx, n)
 	if err != nil {
@@ -109,17 +112,20 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 		return nil, errNoContext
 	case n < 1:
 		return nil, invalid("the number of permits is %d: ask for at least 1", n)
-	case n > limit:
+	case n > limit && !lk.serverLimit:
 		return nil, invalid("the number of permits is %d, and the limit is %d: ask for fewer, or raise the limit",
 			n, limit)
 	}
 	m := *lk.params
 	m.want, m.limit, m.permits = wire.Permits(n, limit), limit, n
+	if lk.serverLimit {
+		m.want += wire.ServerLimit
+	}
 	lk.params = &m
 	mine := 0
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
 		if held.of(lk.client, &lk) && held.ended() == nil {
-			if mine += held.hold.permits(); mine+n > limit {
+			if mine += held.hold.permits(); mine+n > limit && !lk.serverLimit {
 				return nil, held.deadlock()
 			}
 		}
@@ -127,11 +133,18 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	return &lk, nil
 }
 
-// SetLimit changes the limit: on the server, if the semaphore is in use, and in this
-// Semaphore. From then on, clients that use the old limit get an [ErrLimit]. A higher
-// limit grants waiters in the same step. A lower limit takes no permit away: the server
-// grants nothing until enough permits are released. If a waiter wants more permits than the
-// new limit, its next poll returns the error.
+// limitLife is how long the server remembers a limit that SetLimit has set, after the last use.
+const limitLife = 30 * 24 * time.Hour
+
+// SetLimit changes the limit on the server and in this Semaphore. While the semaphore is in use,
+// clients that use another limit get an [ErrLimit] from then on, unless they take it with
+// [ServerLimit]. A higher limit grants waiters in the same step. A lower limit takes no permit away:
+// the server grants nothing until enough permits are released. If a waiter wants more permits than
+// the new limit, its next poll returns the error.
+//
+// SetLimit(ctx, 0) drains the semaphore: nobody gets a permit until SetLimit sets another limit, and
+// holders keep theirs. Waiters keep their places, and no client gets an [ErrLimit]. This Semaphore keeps
+// its old limit. The server remembers a limit, also this one, for 30 days after the last use.
 //
 // SetLimit may be repeated. After an error this Semaphore keeps its old limit. After an
 // [ErrUnknownOutcome] the server may have the new one.
@@ -143,13 +156,14 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	case ctx == nil:
 		return errNoContext
 	}
-	if err := checkLimit(limit); err != nil {
+	if err := checkLimit(limit); err != nil && limit != 0 {
 		return err
 	}
 	if err := lk.client.checkReadable(ctx, lk.name); err != nil {
 		return err
 	}
-	args := []string{wire.Number(uint64(limit)), lk.client.retention, lk.channelPrefix}
+	retention := wire.Millis(max(lk.client.cfg.Retention, limitLife))
+	args := []string{wire.Number(uint64(limit)), retention, lk.channelPrefix}
 	a, err := lk.client.sender.Ask(ctx, script.SetLimit, lk.keys(), args)
 	switch {
 	case err != nil:
@@ -157,7 +171,9 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	case a.Kind != wire.Set && a.Kind != wire.Idle:
 		return wrap("changing the limit of", lk.name, wire.OtherAnswer("set_limit"))
 	}
-	s.limit.Store(int64(limit))
+	if limit > 0 {
+		s.limit.Store(int64(limit))
+	}
 	return nil
 }
 
@@ -181,7 +197,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 		return 0, wrap("inspecting", lk.name, err)
 	}
 	free := int(s.limit.Load())
-	if r.Limit > 0 {
+	if r.Limit > 0 || r.Drained {
 		free = r.Limit
 	}
 	for _, h := range r.Holders {

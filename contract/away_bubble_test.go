@@ -29,7 +29,7 @@ func takers(
 		"RWMutex": c.RWMutex("a", each[holdfast.RWMutexOption](options)...).Lock,
 		"RLock":   c.RWMutex("a", each[holdfast.RWMutexOption](options)...).RLock,
 		"permits": func(ctx context.Context) (*holdfast.Lease, error) {
-			return c.Semaphore("a", 3, options...).Acquire(ctx, 2)
+			return c.Semaphore("a", 3, each[holdfast.SemaphoreOption](options)...).Acquire(ctx, 2)
 		},
 		"All": func(ctx context.Context) (*holdfast.Lease, error) {
 			l, err := c.MultiMutex([]string{"0", "a", "b"}, options...).Lock(ctx)

@@ -678,7 +678,7 @@ func anyKind(c *holdfast.Client, r *rand.Rand, n int) locker {
 	options := []any{breaks, holdfast.MaxWait(wait)}
 	switch {
 	case n == 3:
-		s := c.Semaphore(name, 3, each[holdfast.LockOption](options)...)
+		s := c.Semaphore(name, 3, each[holdfast.SemaphoreOption](options)...)
 		return func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, 1+r.IntN(3)) }
 	case n == 2:
 		return c.Mutex(name, each[holdfast.MutexOption](options)...).Lock

@@ -58,43 +58,151 @@ func TestARunLongerThanItsPeriodIsFollowedWhenItEnds(t *testing.T) {
 	})
 }
 
-func TestAFailedRunCountsUnlessItIsRetried(t *testing.T) {
-	errJob := errors.New("no luck")
-	bubble(t, func(t *testing.T, w *world) {
-		for name, options := range map[string][]holdfast.PeriodicOption{
-			"counts": nil, "again": {holdfast.RetryOnError()},
-		} {
-			events := &recorder{}
-			p := w.client(holdfast.Config{Observer: events}).Periodic(name, time.Hour, options...)
-			turn, err := p.Do(t.Context(), func(context.Context) error { return errJob })
-			assert.Is(t, err, errJob)
-			assert.True(t, turn.Ran, "%+v", turn)
+// failures are the ways in which a run ends without a success.
+var failures = map[string]func(w *world, options ...holdfast.PeriodicOption){
+	"error": func(w *world, options ...holdfast.PeriodicOption) {
+		events, errJob := &recorder{}, errors.New("no luck")
+		p := w.client(holdfast.Config{Observer: events}).Periodic("job", time.Hour, options...)
+		turn, err := p.Do(w.t.Context(), func(context.Context) error { return errJob })
+		assert.Is(w.t, err, errJob)
+		assert.True(w.t, turn.Ran, "%+v", turn)
+		n := len(events.all(observe.EventRelease))
+		assert.True(w.t, n == 1 && len(events.all(observe.EventLost)) == 0, "events %+v", events.all())
+	},
+	"panic": func(w *world, options ...holdfast.PeriodicOption) {
+		defer func() { assert.True(w.t, recover() != nil, "no panic") }()
+		_, _ = w.client().Periodic("job", time.Hour, options...).
+			Do(w.t.Context(), func(context.Context) error { panic("oh") })
+	},
+	"lost lease": func(w *world, options ...holdfast.PeriodicOption) {
+		stalled := make(chan func(), 1)
+		time.AfterFunc(time.Second, func() { stalled <- w.Stall() })
+		time.AfterFunc(time.Minute, func() { (<-stalled)() })
+		_, err := w.client().Periodic("job", time.Hour, options...).Do(w.t.Context(), func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil // a success that came too late
+		})
+		assert.Is(w.t, err, holdfast.ErrNotHeld)
+		time.Sleep(time.Minute)
+	},
+	"evicted": func(w *world, options ...holdfast.PeriodicOption) {
+		other := w.client()
+		_, err := w.client().Periodic("job", time.Hour, options...).Do(w.t.Context(), func(ctx context.Context) error {
+			n, err := other.Evict(ctx, "job", holdfast.Eviction{By: "a test", Reason: "it hangs", Job: true})
+			assert.True(w.t, n == 1 && err == nil, "ended %d, %v", n, err)
+			<-ctx.Done()
+			return nil
+		})
+		assert.Is(w.t, err, holdfast.ErrNotHeld)
+		time.Sleep(ttl)
+	},
+	"client closed": func(w *world, options ...holdfast.PeriodicOption) {
+		c := w.client()
+		_, err := c.Periodic("job", time.Hour, options...).Do(w.t.Context(), func(ctx context.Context) error {
+			go func() { _ = c.Close(context.Background()) }()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		assert.True(w.t, err != nil, "no error")
+		time.Sleep(ttl)
+	},
+}
+
+func TestARunWithoutASuccessCountsUnlessTheOptionSaysOtherwise(t *testing.T) {
+	for name, fail := range failures {
+		runBubble(t, name, func(t *testing.T, w *world) {
 			j := &job{t: t}
-			next := j.do(w.client().Periodic(name, time.Hour))
-			assert.True(t, next.Ran == (name == "again"), "%s: %+v", name, next)
-			if n := len(events.all(observe.EventRelease)); n != 1 || len(events.all(observe.EventLost)) > 0 {
-				t.Errorf("%s: events %+v", name, events.all())
+			fail(w)
+			turn := j.do(w.client().Periodic("job", time.Hour))
+			assert.True(t, !turn.Ran && !turn.Busy, "the period is used: %+v", turn)
+		})
+		runBubble(t, name+", done on success", func(t *testing.T, w *world) {
+			j, again := &job{t: t}, holdfast.DoneOnSuccess(3)
+			p := w.client().Periodic("job", time.Hour, again)
+			fail(w, again)
+			fail(w, again)
+			info, err := w.client().InspectJob(t.Context(), "job")
+			assert.Must(t, err)
+			assert.True(t, info.Due == 0 && info.Runs == 2 && info.Tries == 3, "after two failures: %+v", info)
+			turn := j.do(p)
+			assert.True(t, turn.Ran, "the third try: %+v", turn)
+			turn = j.do(p)
+			assert.True(t, !turn.Ran && !turn.Busy && turn.Next > 50*time.Minute, "after the success: %+v", turn)
+			time.Sleep(turn.Next)
+			for range 3 {
+				fail(w, again)
 			}
-		}
+			turn = j.do(p)
+			assert.True(t, !turn.Ran && !turn.Busy, "after three failures: %+v", turn)
+			time.Sleep(time.Hour)
+			turn = j.do(p)
+			assert.True(t, turn.Ran, "in the next period: %+v", turn)
+		})
+	}
+}
+
+// While a run goes on whose success is awaited, others know that they may be next, and a loop takes over.
+func TestALoopTakesARunOverThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		again := holdfast.DoneOnSuccess(3)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ran := make(chan time.Time, 1)
+		ended := make(chan error, 1)
+		_, err := w.client().Periodic("job", time.Hour, again).Do(t.Context(), func(context.Context) error {
+			go func() {
+				ended <- w.client().Periodic("job", time.Hour, again).Loop(ctx, func(context.Context) error {
+					ran <- time.Now()
+					return nil
+				})
+			}()
+			time.Sleep(10 * time.Minute)
+			return errors.New("no luck")
+		})
+		assert.True(t, err != nil, "no error")
+		failed := time.Now()
+		assert.AtMost(t, (<-ran).Sub(failed), 2*time.Second, "the time until the loop has taken over")
+		cancel()
+		assert.Is(t, <-ended, context.Canceled)
 	})
 }
 
-func TestAPanicOfARunCountsAndIsReleased(t *testing.T) {
+// A grant that was lost is no try.
+func TestARunThatDidNotHappenIsNoTry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		p := w.client().Periodic("job", time.Hour, holdfast.RetryOnError())
-		func() {
-			defer func() {
-				assert.True(t, recover() != nil, "no panic")
-			}()
-			_, _ = p.Do(t.Context(), func(context.Context) error { panic("oh") })
-		}()
 		j := &job{t: t}
+		p := w.client().Periodic("job", time.Hour, holdfast.DoneOnSuccess(1))
+		for range 2 {
+			w.LoseReply(only("begin_run", 4, errLink))
+			_, err := p.Do(t.Context(), j.run)
+			assert.Is(t, err, holdfast.ErrUnknownOutcome)
+			time.Sleep(12 * time.Second)
+		}
 		turn := j.do(p)
-		assert.True(t, !turn.Ran && !turn.Busy, "%+v", turn)
-		time.Sleep(time.Hour)
-		turn = j.do(p)
-		assert.True(t, turn.Ran, "%+v", turn)
+		assert.True(t, turn.Ran && j.count() == 1, "%+v after %d runs", turn, j.count())
 	})
+}
+
+func TestAgainMakesAJobDue(t *testing.T) {
+	for name, options := range map[string][]holdfast.PeriodicOption{
+		"done on start": nil, "done on success": {holdfast.DoneOnSuccess(1)},
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			j := &job{t: t}
+			p := w.client().Periodic("job", time.Hour, options...)
+			assert.NoError(t, p.Again(t.Context())) // of a job that nobody knows
+			_, err := p.Do(t.Context(), func(ctx context.Context) error {
+				assert.Is(t, w.client().Periodic("job", time.Hour).Again(ctx), holdfast.ErrHeld)
+				return errors.New("no luck")
+			})
+			assert.True(t, err != nil, "no error")
+			assert.False(t, j.do(p).Ran, "a used period has another run")
+			for range 2 { // may be repeated
+				assert.NoError(t, w.client().Periodic("job", 2*time.Hour).Again(t.Context()))
+			}
+			assert.True(t, j.do(p).Ran && !j.do(p).Ran, "not one run after Again")
+		})
+	}
 }
 
 func TestARunOfUnknownOutcomeIsCancelledWithItsPeriod(t *testing.T) {
@@ -172,7 +280,7 @@ func TestARunThatLosesItsLeaseIsToldAndKeepsItsPeriod(t *testing.T) {
 		stalled := make(chan func(), 1)
 		time.AfterFunc(time.Minute, func() { stalled <- w.Stall() })
 		time.AfterFunc(2*time.Minute, func() { (<-stalled)() })
-		_, err := c.Periodic("job", 24*time.Hour, holdfast.RetryOnError()).Do(t.Context(), j.run)
+		_, err := c.Periodic("job", 24*time.Hour).Do(t.Context(), j.run)
 		assert.Is(t, err, holdfast.ErrNotHeld)
 		time.Sleep(2 * time.Minute)
 		turn := j.do(w.client().Periodic("job", 24*time.Hour))
@@ -459,7 +567,7 @@ func TestAFailedRunOfALoopIsRetriedInItsPeriod(t *testing.T) {
 		tries := 0
 		ctx, cancel := context.WithTimeout(t.Context(), periods*period)
 		defer cancel()
-		p := w.client().Periodic("job", period, holdfast.StartAt(0), holdfast.RetryOnError())
+		p := w.client().Periodic("job", period, holdfast.StartAt(0), holdfast.DoneOnSuccess(3))
 		for ctx.Err() == nil {
 			err := p.Loop(ctx, func(context.Context) error {
 				index := time.Now().UnixMilli() / period.Milliseconds()

@@ -231,7 +231,9 @@ func TestImpossiblePermitsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		for _, limit := range []int{0, -1, 1 << 31} {
 			_, err := c.Semaphore("a", limit).Acquire(t.Context(), 1)
 			assert.Is(t, err, holdfast.ErrInvalid)
-			assert.Is(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
+			if limit != 0 { // 0 drains
+				assert.Is(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
+			}
 		}
 		assert.Equal(t, len(w.net.sent), 0, "requests")
 		release(t, must(t, permits(s, 3))) // the limit is what it was
@@ -319,4 +321,66 @@ func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {
 			release(t, l)
 		})
 	}
+}
+
+// Old and new programs run beside each other: they take the limit of the server, and SetLimit changes it.
+func TestProgramsWithTheServersLimitWorkBesideEachOther(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		older := w.client().Semaphore("pool", 2, holdfast.ServerLimit())
+		newer := w.client().Semaphore("pool", 3, holdfast.ServerLimit())
+		plain := w.client().Semaphore("pool", 3)
+		one, err := older.Acquire(t.Context(), 2)
+		assert.Must(t, err)
+		assert.Is(t, assert.Err(newer.TryAcquire(t.Context(), 1)), holdfast.ErrHeld)
+		assert.Is(t, assert.Err(plain.TryAcquire(t.Context(), 1)), holdfast.ErrLimit)
+		assert.Is(t, assert.Err(newer.TryAcquire(t.Context(), 3)), holdfast.ErrInvalid)
+		assert.Must(t, newer.SetLimit(t.Context(), 3))
+		two, err := older.TryAcquire(t.Context(), 1)
+		assert.Must(t, err)
+		release(t, one)
+		release(t, two)
+
+		// A limit that was left, or was set while nobody was there, counts too. So does it a month later.
+		time.Sleep(29 * 24 * time.Hour)
+		three, err := older.TryAcquire(t.Context(), 3)
+		assert.Must(t, err)
+		release(t, three)
+		time.Sleep(31 * 24 * time.Hour)
+		assert.Is(t, assert.Err(older.TryAcquire(t.Context(), 3)), holdfast.ErrInvalid) // forgotten
+	})
+}
+
+// A drained semaphore gives no permit to anybody, whatever limit a client has. Everybody waits.
+func TestADrainedSemaphoreGivesNoPermit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		s, taker := w.client().Semaphore("pool", 2), w.client().Semaphore("pool", 5, holdfast.ServerLimit())
+		held, err := s.Acquire(t.Context(), 1)
+		assert.Must(t, err)
+		assert.Must(t, s.SetLimit(t.Context(), 0))
+		got := make(chan error, 3)
+		for _, wait := range []func() error{
+			func() error { return s.Do(t.Context(), 1, func(context.Context) error { return nil }) },
+			func() error { return taker.Do(t.Context(), 1, func(context.Context) error { return nil }) },
+			func() error { return s.AwaitFree(t.Context(), 1) },
+		} {
+			go func() { got <- wait() }()
+		}
+		time.Sleep(time.Minute)
+		assert.NoError(t, held.Err())
+		release(t, held)
+		before := w.net.count("poll") + w.net.count("await_free")
+		time.Sleep(time.Minute)
+		assert.Equal(t, len(got), 0, "permits while the semaphore is drained")
+		assert.Is(t, assert.Err(s.TryAcquire(t.Context(), 1)), holdfast.ErrHeld)
+		free, err := s.Available(t.Context())
+		assert.True(t, free == 0 && err == nil, "available: %d, %v", free, err)
+		info, err := w.client().Inspect(t.Context(), "pool")
+		assert.True(t, info.Drained && info.Limit == 0 && info.Waiting == 2 && err == nil, "%+v, %v", info, err)
+		polls := w.net.count("poll") + w.net.count("await_free") - before
+		assert.AtMost(t, polls, 3*80, "requests of three waiters in a minute")
+		assert.Must(t, taker.SetLimit(t.Context(), 2))
+		for range 3 {
+			assert.NoError(t, <-got)
+		}
+	})
 }

@@ -10,7 +10,8 @@ func acquire(st *step, args *arguments) string {
 	r := request{attempt: args.text(), ttl: args.whole()}
 	st.retention = args.whole() - r.ttl
 	var limit int64
-	r.mode, r.weight, limit = args.want()
+	var follow bool
+	r.mode, r.weight, limit, follow = args.want()
 	waiterTTL := args.whole()
 	st.channelPrefix, r.owner = args.text(), args.owner()
 
@@ -22,7 +23,10 @@ func acquire(st *step, args *arguments) string {
 	if st.isEnding(r.attempt, r.owner) { // a copy of the request that granted the hold
 		return st.busy()
 	}
-	if r.mode == permit && r.weight > limit {
+	if r.mode == permit && st.limit != 0 && (st.limit == drained || follow) {
+		limit = st.limit
+	}
+	if r.mode == permit && r.weight > limit && st.limit != drained {
 		return fmt.Sprintf("conflict %d", limit)
 	}
 

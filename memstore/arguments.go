@@ -85,22 +85,22 @@ func (a *arguments) owner() string {
 }
 
 // want reads what an acquisition asks for: x, s or p:<weight>:<limit>.
-func (a *arguments) want() (m mode, weight, limit int64) {
+func (a *arguments) want() (m mode, weight, limit int64, follow bool) {
 	word := a.text()
 	if word == "x" || word == "s" {
-		return mode(word), 1, 0
+		return mode(word), 1, 0, false
 	}
 	match := permits.FindStringSubmatch(word)
 	if match == nil {
 		a.blame("is not a mode")
-		return exclusive, 1, 0
+		return exclusive, 1, 0, false
 	}
 	weight, _ = strconv.ParseInt(match[1], 10, 64)
 	limit, _ = strconv.ParseInt(match[2], 10, 64)
 	if weight == 0 {
 		a.blame("asks for no permit")
 	}
-	return permit, weight, limit
+	return permit, weight, limit, match[3] != ""
 }
 
 // problem returns the first error in the arguments of a script, nil if there is none.

@@ -11,13 +11,18 @@ import (
 //
 // Answers: free · busy LEFT BIRTH · conflict LIMIT.
 func awaitFree(st *step, args *arguments) string {
-	want, weight, limit := args.want()
+	want, weight, limit, follow := args.want()
 	watches := args.text() == "1"
 	st.retention, st.channelPrefix = args.whole(), args.text()
 
 	st.expire()
 	_, blocked := st.serveQueue("")
+	if want == permit && st.limit != 0 && (st.limit == drained || follow) {
+		limit = st.limit
+	}
 	switch {
+	case want == permit && follow && st.limit > 0 && weight > st.limit:
+		return fmt.Sprintf("conflict %d", st.limit)
 	case want == permit && st.limit != 0 && st.limit != limit && (st.queue.len() > 0 || st.kind == permit):
 		return fmt.Sprintf("conflict %d", st.limit)
 	case !blocked && st.compatible(want, weight):
@@ -75,6 +80,7 @@ func (st *step) tellWatchers() {
 		return
 	}
 	switch {
+	case st.limit == drained: // a try of permits would not succeed
 	case st.gap:
 		st.pushes = append(st.pushes, message{channel, fmt.Sprintf("free - 0 0 %d", b.birth)})
 	case released && st.holder == nil && (st.queue.len() == 0 || !st.mustQueue):

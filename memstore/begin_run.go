@@ -11,6 +11,11 @@ type mark struct {
 
 func (m *mark) String() string { return text(m.till) + " " + m.attempt + " " + m.plan.String() }
 
+// tries are the runs of a period without a success, and how many there may be.
+type tries struct{ begun, most int64 }
+
+func (t tries) String() string { return fmt.Sprint(t.begun, " ", t.most) }
+
 // plan is the period and the offset of a job.
 type plan struct {
 	period  int64 // ms
@@ -46,6 +51,10 @@ func beginRun(st *step, args *arguments) string {
 	asked := args.plan()
 	first := args.text()
 	st.channelPrefix = args.text()
+	now := tries{begun: 1}
+	if args.left() {
+		now.most = args.whole()
+	}
 
 	st.expire()
 	last := mark{attempt: "-", plan: asked}
@@ -81,13 +90,19 @@ func beginRun(st *step, args *arguments) string {
 		st.mark = &last
 	}
 	if last.till > st.now {
-		return fmt.Sprintf("early %d %s", last.till-st.now, last.attempt)
+		now.begun = st.tries.begun + 1
+		if now.begun > st.tries.most {
+			return fmt.Sprintf("early %d %s", last.till-st.now, last.attempt)
+		}
 	}
 	if _, blocked := st.serveQueue(""); blocked || !st.compatible(exclusive, 1) {
 		return fmt.Sprintf("busy %d %s", st.msUntilFree(), st.holderName())
 	}
 	token := st.grant(r)
 	st.mark = &mark{till: upcoming, attempt: r.attempt, plan: asked}
+	if st.tries = now; now.most == 0 {
+		st.tries = tries{}
+	}
 	st.extendRecord(upcoming - st.now + asked.period)
 	return fmt.Sprintf("granted %d %d", token, upcoming-st.now)
 }

@@ -99,7 +99,7 @@ func (r *record) fields() map[string]string {
 		f["shares"] = fmt.Sprint(r.used(), " ", r.kind, " ", r.soonest) + r.sweep.String()
 	}
 	if r.limit != 0 {
-		f["limit"] = text(r.limit)
+		f["limit"] = text(max(r.limit, 0))
 	}
 	for attempt, h := range r.shares {
 		f["h:"+attempt] = owned(h.owner, h.mode, marked(h.expiry, h.provisional, h.ending), h.weight, h.token, h.since)
@@ -133,6 +133,9 @@ func (r *record) fields() map[string]string {
 	}
 	if r.mark != nil {
 		f["period"] = r.mark.String()
+	}
+	if r.tries.most > 0 {
+		f["tries"] = r.tries.String()
 	}
 	if r.said != nil {
 		f["leader"] = r.said.String()

@@ -31,8 +31,12 @@ func inspect(st *step, a *arguments) string {
 		live += st.shares[attempt].weight
 	}
 
-	lines := []string{fmt.Sprintf("lock %d %d %d %d %d %d",
-		st.now, st.fence, st.queue.len(), st.expires-st.now, live, st.limit)}
+	limit := text(st.limit)
+	if st.limit == drained {
+		limit = "-"
+	}
+	lines := []string{fmt.Sprintf("lock %d %d %d %d %d %s",
+		st.now, st.fence, st.queue.len(), st.expires-st.now, live, limit)}
 	if h := st.holder; h != nil && h.expiry > st.now {
 		owner := "-"
 		if len(h.entries) > 0 {
@@ -59,6 +63,9 @@ func inspect(st *step, a *arguments) string {
 	}
 	if st.mark != nil {
 		lines = append(lines, "period "+st.mark.String())
+	}
+	if st.tries.most > 0 {
+		lines = append(lines, "tries "+st.tries.String())
 	}
 	if st.evicted != nil {
 		lines = append(lines, "evicted "+st.evicted.String())

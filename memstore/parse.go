@@ -35,11 +35,12 @@ var (
 	evictedForm = regexp.MustCompile(`^([1-9]\d{0,15}) ([^\s\v]+) ([^\s\v]+)((?: [^\s\v]+)*)$`)
 	periodForm  = regexp.MustCompile(`^(0|-?[1-9]\d{0,14}|[1-9]\d{15}) (-|[^\s\v/]+/[^\s\v]+) ([1-9]\d{0,15}) ` +
 		`(-|0|-?[1-9]\d{0,14}|[1-9]\d{15})$`)
+	triesForm    = regexp.MustCompile(`^(0|[1-9]\d{0,15}) ([1-9]\d{0,15})$`)
 	leaderForm   = regexp.MustCompile(`^([1-9]\d{0,15}) (0|[1-9]\d{0,15})(?: (=[^\s\v]*))?$`)
 	attemptForm  = regexp.MustCompile(`^[^\s\v/]+/[^\s\v]+$`)
 	evictionForm = regexp.MustCompile(`^([^\s\v]+) ([1-9]\d{0,14})$`)
 	tokenForm    = regexp.MustCompile(`^[1-9]\d{0,15}$`)
-	limitForm    = regexp.MustCompile(`^[1-9]\d{0,14}$`)
+	limitForm    = regexp.MustCompile(`^(?:0|[1-9]\d{0,14})$`)
 )
 
 // parser reads a record from its fields. A script refuses what it reads; the twins refuse a
@@ -176,7 +177,9 @@ func (p *parser) tokens() {
 		}
 	}
 	if limit := p.match("limit", limitForm); limit != nil {
-		r.limit = parsed(limit[0])
+		if r.limit = parsed(limit[0]); r.limit == 0 {
+			r.limit = drained
+		}
 	}
 }
 
@@ -186,7 +189,7 @@ func (p *parser) shares() {
 	if parts := p.match("shares", sharesForm); parts != nil {
 		used, r.kind, r.soonest = parsed(parts[1]), mode(parts[2]), parsed(parts[3])
 		r.shares = map[string]*share{}
-		p.agrees(r.kind == shared || r.limit > 0, "limit")
+		p.agrees(r.kind == shared || r.limit != 0, "limit")
 		if parts[5] == sweepRun {
 			r.sweep = sweep{past: parsed(parts[4]), found: parsed(parts[6])}
 		}
@@ -247,7 +250,7 @@ func (p *parser) queue() {
 		p.must(attemptForm.MatchString(attempt), field)
 		p.must((w.mode == permit || w.weight == 1) && len(w.owner) < mostName, field)
 		p.agrees(waiting > 0 && q.head <= w.place && w.place <= q.tail, field)
-		p.agrees(w.mode != permit || p.record.limit > 0, field)
+		p.agrees(w.mode != permit || p.record.limit != 0, field)
 		p.agrees(p.fields["#"+text(w.place)] == attempt, "#"+text(w.place))
 		q.waiters = append(q.waiters, w)
 	}
@@ -274,6 +277,9 @@ func (p *parser) rest() {
 		if parts[4] != "-" {
 			r.mark.plan.aligned, r.mark.plan.offset = true, parsed(parts[4])
 		}
+	}
+	if parts := p.match("tries", triesForm); parts != nil {
+		r.tries = tries{parsed(parts[1]), parsed(parts[2])}
 	}
 	if parts := p.match("leader", leaderForm); parts != nil {
 		r.said = &said{token: parts[1], number: parsed(parts[2]), value: parts[3]}

@@ -218,7 +218,7 @@ func (st *step) grantWaiting(caller string) (place, token int64, blocked bool, p
 // aboveLimit reports whether a waiter wants more permits than the limit, which was lowered
 // since. Such a waiter leaves the queue, because it would block the queue for ever.
 func (st *step) aboveLimit(w *waiter) bool {
-	return w.mode == permit && st.limit != 0 && w.weight > st.limit
+	return w.mode == permit && st.limit > 0 && w.weight > st.limit
 }
 
 // pollTime is when a waiter must poll although no push reaches it: when a pushed grant may

@@ -18,7 +18,10 @@ const (
 	permit    mode = "p"
 )
 
-var permits = regexp.MustCompile(`^p:(\d{1,15}):(\d{1,15})$`)
+var permits = regexp.MustCompile(`^p:(\d{1,15}):(\d{1,15})(\+?)$`)
+
+// drained is the limit of a record whose field says 0: no permit is granted.
+const drained = -1
 
 // record is the server's record of one lock. Times are milliseconds and
 // tokens microseconds of the server's clock since 1970.
@@ -32,7 +35,7 @@ type record struct {
 	kind    mode              // of all shares
 	soonest int64             // no share expires before this; a lower bound
 	sweep   sweep             // of the shares
-	limit   int64             // number of permits; 0: not set yet
+	limit   int64             // number of permits; 0: not set yet; or drained
 
 	queue   queue
 	watched bool      // somebody watches for the lock to become free
@@ -40,6 +43,8 @@ type record struct {
 
 	eviction evictionRequest // the last one that had an ID
 	undone   string          // the run that was cancelled last
+
+	tries tries // of the period; zero: the run that has begun uses it
 
 	mark *mark // the period that has had its run; never changed in place
 	said *said // the leader's last proclamation; never changed in place
@@ -317,7 +322,7 @@ func (st *step) compatible(want mode, weight int64) bool {
 	case st.holder != nil:
 		return false
 	case len(st.shares) == 0:
-		return true
+		return want != permit || st.limit == 0 || weight <= st.limit
 	case want == exclusive || want != st.kind:
 		return false
 	case want == shared:

@@ -5,7 +5,8 @@
 -- ARGV   1 attempt         the acquisition: <client>/<number>, never used again
 -- ARGV   2 ttl             lease in ms, at least 1
 -- ARGV   3 record_ttl      ms for which the record lives: ttl and the retention after it
--- ARGV   4 mode            x exclusive | s shared | p:<weight>:<limit> permits
+-- ARGV   4 mode            x exclusive | s shared | p:<weight>:<limit> permits; with + behind it, the limit counts
+--                          only if the record has none
 -- ARGV   5 waiter_ttl      ms for which the attempt keeps its position without a poll; 0: do not join the queue
 -- ARGV   6 channel_prefix  prefix of the push channels
 -- ARGV   7 owner           optional: the name under which several attempts hold together
@@ -21,7 +22,8 @@
 -- HOLDS  I1 I2 I3 I5 I6. If the same attempt sends it again, it gets the same token, or
 --        keeps its position; the lease counts from the later time. A limit is in force
 --        while permits are held or an attempt waits. The step decides that after it has
---        ended expired holds and served the queue. If none is in force, this request sets it.
+--        ended expired holds and served the queue. If none is in force, this request sets it. The
+--        limit 0 is always in force, and no conflict.
 -- REPEATS no: after the release a late copy is granted the lock, for nobody.
 -- WHY    If a read and a grant were two steps, two clients could both see the lock free.
 --        If the token were drawn apart from its grant, tokens could be out of order.
@@ -91,7 +93,7 @@ if mode ~= 'x' and not owner then
   local call = redis.call
   local kind, weight, asked_limit = mode, 1, nil
   if mode ~= 's' then
-    kind, weight, asked_limit = string.match(mode, '^(p):(%d+):(%d+)$')
+    kind, weight, asked_limit = string.match(mode, '^(p):(%d+):(%d+)%+?$')
     -- Lua's own conversion writes 14 digits. The slow path writes all 15.
     weight = kind and #weight < 15 and tonumber(weight) or 0
   end
@@ -145,9 +147,9 @@ local retention = record_ttl - ttl
 --include record
 
 ttl, waiter_ttl = tonumber(ttl), tonumber(waiter_ttl)
-local mode, weight, asked_limit = mode, 1, nil
+local mode, weight, asked_limit, follow = mode, 1, nil, nil
 if mode ~= 'x' and mode ~= 's' then
-  weight, asked_limit = string.match(mode, '^p:(%d+):(%d+)$')
+  weight, asked_limit, follow = string.match(mode, '^p:(%d+):(%d+)(%+?)$')
   if not weight or #weight > 15 or #asked_limit > 15 or tonumber(weight) == 0 then
     return redis.error_reply('ERR acquire: mode is of no such form, or asks for no permit')
   end
@@ -164,7 +166,9 @@ if mine then return granted(mine) end
 -- A copy of the request that granted a hold which is to end.
 if is_ending(attempt, owner) then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 
-if asked_limit and weight > asked_limit then return commit('conflict ' .. text(asked_limit)) end
+-- If the limit is 0, the attempt waits for another one.
+if asked_limit and limit and (limit == 0 or follow == '+') then asked_limit = limit end
+if asked_limit and weight > asked_limit and limit ~= 0 then return commit('conflict ' .. text(asked_limit)) end
 
 local waiter = waiting > 0 and read_waiter(attempt)
 local blocked = false

@@ -24,9 +24,9 @@ local key, mode, watches, retention, channel_prefix = KEYS[1], ARGV[1], ARGV[2],
 
 --include record
 
-local mode, weight, asked_limit = mode, 1, nil
+local mode, weight, asked_limit, follow = mode, 1, nil, nil
 if mode ~= 'x' and mode ~= 's' then
-  weight, asked_limit = string.match(mode, '^p:(%d+):(%d+)$')
+  weight, asked_limit, follow = string.match(mode, '^p:(%d+):(%d+)(%+?)$')
   if not weight or #weight > 15 or #asked_limit > 15 or tonumber(weight) == 0 then
     return redis.error_reply('ERR await_free: mode is of no such form, or asks for no permit')
   end
@@ -39,7 +39,9 @@ if waiting > 0 then
   local _
   _, blocked = serve_queue()
 end
-if asked_limit and limit and limit ~= asked_limit and (waiting > 0 or (used > 0 and shared_mode == 'p')) then
+if asked_limit and limit and (limit == 0 or follow == '+') then
+  if weight > limit and limit > 0 then return commit('conflict ' .. text(limit)) end
+elseif asked_limit and limit and limit ~= asked_limit and (waiting > 0 or (used > 0 and shared_mode == 'p')) then
   return commit('conflict ' .. text(limit))
 end
 if not blocked and compatible(mode, weight) then return commit('free') end

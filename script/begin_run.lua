@@ -11,10 +11,12 @@
 -- ARGV   6 first           if the record has no period yet: now for a run at once, next for one in the next period;
 --                          change: do not run, and give the job this period and offset
 -- ARGV   7 channel_prefix  prefix of the push channels
+-- ARGV   8 tries           optional: the period is used when a run has succeeded, see cancel_run, or after so
+--                          many runs; absent: when a run begins
 --
 -- ANSWER granted <token> <left>   the attempt runs, and holds for ttl from now on; left: ms until the next period
 -- ANSWER early <left> <attempt>   this period has had its run, by attempt; - if no run is known
--- ANSWER busy <left> <holder>     a run is due, but an earlier one still goes on
+-- ANSWER busy <left> <holder>     an earlier run goes on; one is due, or will be if that one does not succeed
 -- ANSWER other <period> <offset>  the job has another period or offset, which is kept
 -- ERROR  FORMAT                   the record has a later format, or no version wrote it
 --
@@ -28,6 +30,7 @@
 
 local key, attempt, ttl, retention = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local period, offset, first, channel_prefix = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local tries = ARGV[8]
 
 --include record
 
@@ -67,6 +70,13 @@ if next_run > latest then
   next_run = latest
   fields.period = text(next_run) .. ' ' .. last_run .. ' ' .. plan
 end
+-- A run that has ended, however it did, has not succeeded if the field tries is still there. So
+-- nobody need report a run that crashed, lost its lease or was evicted.
+local tried, begun = read_words('tries', '^(%d+) ([1-9]%d*)$'), 1
+if tried and next_run > now then
+  begun = tonumber(tried[1]) + 1
+  if begun <= tonumber(tried[2]) then next_run = now end
+end
 if next_run > now then return commit('early ' .. text(next_run - now) .. ' ' .. last_run) end
 
 local blocked = false
@@ -74,6 +84,11 @@ if waiting > 0 then mine, blocked = serve_queue() end
 if blocked or not compatible('x', 1) then return commit('busy ' .. ms_until_free() .. ' ' .. (holder or '-')) end
 local token = grant(attempt, nil, 'x', 1, ttl)
 fields.period = text(upcoming) .. ' ' .. attempt .. ' ' .. plan
+if tries then
+  fields.tries = text(begun) .. ' ' .. text(tonumber(tries))
+elseif tried then
+  fields.tries = ''
+end
 -- The mark lives for one more period. So a process that comes late, when a period had no
 -- run, still sees that there were runs before.
 extend_record(upcoming - now + period)

@@ -8,13 +8,14 @@
 -- ARGV   2 from  optional: the <next> of an earlier answer, to go on from there
 --
 -- ANSWER absent                                                          there is no record
--- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none
+-- ANSWER lock <now> <fence> <waiting> <record-ttl> <used> <limit>        first line; limit 0: none, -: it is 0
 -- LINE   holder <mode> <attempt> <owner> <weight> <token> <since> <left> <entries>   a live hold; ending follows if an
 --        operator has asked for its end
 -- LINE   waiter <position> <mode> <attempt> <owner> <weight> <joined> <left>         in order; left: ms to its expiry
 -- LINE   page <next> <run>                                               the answer is a page of a larger record
 -- LINE   leader <value>                                                  the holder has proclaimed this
 -- LINE   period <next> <attempt> <period> <offset>                       of a periodic job: see begin_run
+-- LINE   tries <runs> <tries>                                            so many runs of the period had no success yet
 -- LINE   evicted <when> <by> <reason> <attempt…>                         the last eviction
 -- ERROR  FORMAT  the record has a later format, or no version wrote it
 --
@@ -67,7 +68,7 @@ local function order(a, b) return a[1] < b[1] end
 table.sort(shared, order)
 table.sort(queue, order)
 
-add('lock', text(now), text(fence), text(waiting), text(call('PTTL', key)), text(live), text(limit or 0))
+add('lock', text(now), text(fence), text(waiting), text(call('PTTL', key)), text(live), limit == 0 and '-' or text(limit or 0))
 if holder and expiry > now then
   local list = words(entries or holder)
   add('holder', 'x', list[1], entries and holder or '-', '1', text(fence),
@@ -86,6 +87,8 @@ local said = holder and not entries and expiry > now and read_words('leader', le
 if said and said[3] and said[1] == text(fence) then add('leader', said[3]) end
 local period = read_words('period', period_run, period_due)
 if period then add('period', table.concat(period, ' ')) end
+local tried = read_words('tries', '^(%d+) ([1-9]%d*)$')
+if tried then add('tries', table.concat(tried, ' ')) end
 local evicted = read_words('evicted', '^([1-9]%d*) (%S+ %S.*)$')
 if evicted then
   if string.find(evicted[2] .. ' ', '%s%s') or string.find(evicted[2], '[^%S ]') then refuse('evicted') end

@@ -79,13 +79,13 @@ var healthy = map[string]map[string]string{
 		"h:k/1": "s 0~-7 1 5 ~-99", "queue": "1 1 1", "#1": "l/1", "w:l/1": "1 x 1 30000 ~9000 ~-9"},
 	"permits": {"lock": "T 0 - +", "birth": "5", "limit": "3", "shares": "3 p ~8000", "h:h/1": "p ~8000 2 T ~-9",
 		"h:k/1": "p ~9000 1 5 ~-9", "queue": "1 1 1", "#1": "l/1", "w:l/1": "1 p 1 30000 ~9000 ~-9"},
-	"job": {"lock": "T 30000 h/1", "birth": "T", "period": "~20000 h/1 60000 -", "undone": "k/1"},
+	"job": {"lock": "T 30000 h/1", "birth": "T", "period": "~20000 h/1 60000 -", "undone": "k/1", "tries": "1 3"},
 }
 
 // poisonFields are the fields of a record, as docs/protocol.md has them.
 var poisonFields = []string{
 	"lock", "birth", "lost", "entries", "limit", "shares", "h:", "queue", "#", "w:", "evicted", "period", "leader",
-	"eviction", "undone",
+	"eviction", "undone", "tries",
 }
 
 // poisonRequests are what every script is asked on each record. Nil: it works on no lock's record.
@@ -102,12 +102,13 @@ var poisonRequests = map[*script.Script][]string{
 	script.Evict: {"ann why 0 600000 p:", "ann why T 600000 p:", "ann why force 600000 p:",
 		"ann why 0 600000 p: o/1 T", "ann why 0 600000 p: o/2 T", "ann why force 600000 p: o/1 0",
 		"ann why force 600000 p: o/1 T"},
-	script.Convert:        {"h/1 T s 30000 600000 p:", "h/1 T x 30000 600000 p:"},
-	script.SetLimit:       {"2 600000 p:"},
-	script.Lessen:         {"h/1 1000 1 600000 p:"},
-	script.AcquireAll:     {"n/1 30000 600000 p:", "h/1 30000 600000 p:"},
-	script.BeginRun:       {"n/1 30000 600000 60000 - now p:", "h/1 30000 600000 60000 - change p:"},
-	script.CancelRun:      {"h/1 600000 p:", "k/1 600000 p:"},
+	script.Convert:    {"h/1 T s 30000 600000 p:", "h/1 T x 30000 600000 p:"},
+	script.SetLimit:   {"2 600000 p:"},
+	script.Lessen:     {"h/1 1000 1 600000 p:"},
+	script.AcquireAll: {"n/1 30000 600000 p:", "h/1 30000 600000 p:"},
+	script.BeginRun: {"n/1 30000 600000 60000 - now p:", "n/1 30000 600000 60000 - now p: 3",
+		"h/1 30000 600000 60000 - change p:"},
+	script.CancelRun:      {"h/1 600000 p:", "k/1 600000 p:", "h/1 600000 p: 1"},
 	script.Proclaim:       {"h/1 T 4 =b p:w 600000", "h/1 T 2 =b p:w 600000"},
 	script.ReadLeader:     {""},
 	script.Resume:         {"n/1 h/1 T 30000 600000 p:w p:"},

@@ -22,7 +22,7 @@
 --   lost       tokens of the last holds that ended by expiry or eviction
 --   entries    the attempts that hold under one named owner. The owner %kept stands for
 --              a lock that was released and remains locked for a while
---   limit      the number of permits
+--   limit      the number of permits; 0: no permit is granted, see set_limit
 --   shares     USED MODE SOONEST [>CURSOR:RUN:FOUND]: the sum over all shared holders, or all
 --              permits in use; while a sweep (a walk over all holders,
 --              which ends expired ones) is under way, where it goes on
@@ -140,8 +140,8 @@ if entries then
   end
 end
 if got[5] then
-  limit = #got[5] <= 15 and string.find(got[5], '^[1-9]%d*$') and tonumber(got[5])
-  if not limit then refuse('limit') end
+  limit = #got[5] <= 15 and string.find(got[5], '^%d+$') and tonumber(got[5])
+  if not limit or text(limit) ~= got[5] then refuse('limit') end
 end
 if got[6] then
   local n, kind, bound, sweep = string.match(got[6], '^([1-9]%d*) ([sp]) ([1-9]%d*)(.*)$')
@@ -327,7 +327,9 @@ local function tell_watchers()
     return
   end
   local news
-  if gap then
+  if limit == 0 then
+    -- A try of permits would not succeed.
+  elseif gap then
     news = 'free - 0 0 ' .. text(before.birth)
   elseif released and not holder and (waiting == 0 or not must_queue) then
     news = 'free ' .. (shared_mode or '-') .. ' ' .. text(used) .. ' ' .. text(limit or 0) .. ' ' .. text(before.birth)
@@ -611,7 +613,7 @@ end
 -- present holds.
 local function compatible(mode, weight)
   if holder then return false end
-  if used == 0 then return true end
+  if used == 0 then return mode ~= 'p' or not limit or weight <= limit end
   if mode == 'x' or mode ~= shared_mode then return false end
   return mode == 's' or used + weight <= limit
 end
@@ -766,7 +768,8 @@ end
 
 -- above_limit reports whether a waiter wants more permits than the limit, which was lowered
 -- since. Such a waiter leaves the queue, because it would block the queue for ever.
-local function above_limit(w) return w[2] == 'p' and limit and tonumber(w[3]) > limit end
+-- If the limit is 0, waiters stay.
+local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and tonumber(w[3]) > limit end
 
 -- serve_queue grants the lock to the first waiters, as long as they are compatible.
 --  - It removes a waiter that has expired, or that wants more permits than the limit.

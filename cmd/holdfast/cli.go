@@ -126,6 +126,7 @@ func table(a *target.App) []command {
 		{help.Look, look.NewTop(a), look.Complete(a, 0, look.IsAny)},
 		{help.Look, look.NewServe(a), nil},
 		{help.Operate, operate.NewEvict(a), look.Complete(a, 0, look.IsHeld)},
+		{help.Operate, operate.NewLimit(a), look.Complete(a, 0, look.IsLock)},
 		{help.Operate, operate.NewDoctor(a), nil},
 		{help.Operate, operate.NewDemo(), nil},
 		{help.Operate, operate.NewVerify(), nil},

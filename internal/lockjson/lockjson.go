@@ -92,6 +92,8 @@ type (
 		DueMS    int64   `json:"due_ms"`
 		LastRun  string  `json:"last_run"`
 		Run      *Holder `json:"run"`
+		Runs     int     `json:"runs"`  // of this period, none of which has succeeded
+		Tries    int     `json:"tries"` // so many there may be; 0: the first run uses its period
 	}
 )
 
@@ -175,7 +177,7 @@ func OfJob(j holdfast.JobInfo) *Job {
 	job := &Job{
 		PeriodMS: j.Schedule.Period.Milliseconds(), Aligned: j.Schedule.Aligned,
 		OffsetMS: j.Schedule.Offset.Milliseconds(), Next: Stamp(j.Next), DueMS: j.Due.Milliseconds(),
-		LastRun: j.HolderID,
+		LastRun: j.HolderID, Runs: j.Runs, Tries: j.Tries,
 	}
 	if j.Run != nil {
 		run := OfHolder(*j.Run)

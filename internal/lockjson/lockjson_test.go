@@ -105,7 +105,9 @@ const golden = `{
    "released": false,
    "ending": false,
    "tags": {}
-  }
+  },
+  "runs": 1,
+  "tries": 3
  },
  "deadlock": [
   {
@@ -137,7 +139,7 @@ func TestTheStateIsTheContract(t *testing.T) {
 	}, "holdfast:{pool}")
 	state.Job = OfJob(holdfast.JobInfo{
 		Schedule: holdfast.Schedule{Period: time.Minute, Aligned: true, Offset: 5 * time.Second},
-		Next:     at, Due: 30 * time.Second, HolderID: "c1/3",
+		Next:     at, Due: 30 * time.Second, HolderID: "c1/3", Runs: 1, Tries: 3,
 		Run: &holdfast.Holder{Mode: "exclusive", HolderID: "c1/3", ClientID: "c1", Token: 8, Since: at},
 	})
 	state.Deadlock = OfDeadlock([]holdfast.WaitInfo{{ClientID: "c2", Holds: "other", Name: "pool", Breaks: true}})

@@ -70,7 +70,7 @@ func (a *arguments) mode(to *Attempt) {
 		var bad, wrong error
 		to.Mode = Permits
 		to.Count, bad = strconv.Atoi(parts[1])
-		to.Limit, wrong = strconv.Atoi(parts[2])
+		to.Limit, wrong = strconv.Atoi(strings.TrimSuffix(parts[2], "+")) // a neighbour keeps no limit to take
 		if bad != nil || wrong != nil || to.Count < 1 || to.Limit < 0 {
 			a.blame("the mode has no such form")
 		}

@@ -47,8 +47,9 @@ var optionsOf = []struct{ option, kinds string }{
 	{`Owner("order/42")`, "Mutex"},
 	{"MinHold(time.Second)", "Mutex"},
 	{"ReadTTL(time.Second)", "RWMutex"},
+	{"ServerLimit()", "Semaphore"},
 	{"StartAt(0)", "Periodic"},
-	{"RetryOnError()", "Periodic"},
+	{"DoneOnSuccess(2)", "Periodic"},
 }
 
 // An option compiles for a kind only if it has a meaning there. The type checker judges

@@ -74,14 +74,22 @@ func (c *Canceller) CancelUnknown(a Attempt) { c.cancelUnknown(script.Cancel, a)
 // CancelRun is CancelUnknown for the run of a job. It also gives the period back.
 func (c *Canceller) CancelRun(a Attempt) { c.cancelUnknown(script.CancelRun, a) }
 
+// EndRun says that the run of a job has succeeded, until the record knows it or the lease has ended.
+func (c *Canceller) EndRun(a Attempt, until time.Duration) {
+	c.Until(Message{Until: until, SilentUntil: until, Send: c.cancel(script.CancelRun, a, RunDone)})
+}
+
+// RunDone is the last argument of a cancel_run that ends a run that has succeeded.
+const RunDone = "1"
+
 func (c *Canceller) cancelUnknown(action *script.Script, a Attempt) {
 	until := c.sender.Now() + a.TTL
 	c.Until(Message{Until: until, SilentUntil: until, WatchLate: a.TTL, Send: c.cancel(action, a)})
 }
 
-func (c *Canceller) cancel(action *script.Script, a Attempt) func(context.Context) (bool, error) {
+func (c *Canceller) cancel(action *script.Script, a Attempt, more ...string) func(context.Context) (bool, error) {
 	s := c.sender
-	args := a.Owned(a.ID, s.Retention, a.ChannelPrefix)
+	args := append(a.Owned(a.ID, s.Retention, a.ChannelPrefix), more...)
 	return func(ctx context.Context) (known bool, err error) {
 		answer, err := s.Ask(ctx, action, a.Keys, args)
 		return answer.Kind != wire.None, err

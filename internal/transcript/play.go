@@ -161,10 +161,10 @@ func (p *player) act(c *command) ([]string, error) {
 	case "acquire_all":
 		keys, args = p.acquireAll(c)
 	case "begin_run":
-		args = []string{c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
-			p.instant(c.opt("offset", "-")), c.opt("first", "now"), p.base()}
+		args = c.with("tries", c.word(), c.opt("ttl", "30s"), c.opt("retention", "600s"), c.opt("period", "3600s"),
+			p.instant(c.opt("offset", "-")), c.opt("first", "now"), p.base())
 	case "cancel_run":
-		args = []string{c.word(), c.opt("retention", "600s"), p.base()}
+		args = c.with("done", c.word(), c.opt("retention", "600s"), p.base())
 	case "proclaim":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("number", "1"), c.opt("value", ""), p.watched(),
 			c.opt("retention", "600s")}
@@ -334,6 +334,14 @@ func (c *command) word() string {
 	word := c.words[0]
 	c.words = c.words[1:]
 	return word
+}
+
+// with appends the value of an option to the arguments, if it is there.
+func (c *command) with(name string, args ...string) []string {
+	if value := c.opt(name, ""); value != "" {
+		args = append(args, value)
+	}
+	return args
 }
 
 // opt takes an option. It returns a duration in ms.

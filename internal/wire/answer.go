@@ -302,7 +302,11 @@ const (
 const HoldersOnly = "h"
 
 // Permits is the mode word of so many permits out of limit.
+// With [ServerLimit] behind it, limit counts only if the server has none.
 func Permits(n, limit int) string { return "p:" + strconv.Itoa(n) + ":" + strconv.Itoa(limit) }
+
+// ServerLimit stands behind the mode word of permits.
+const ServerLimit = "+"
 
 // Force stands in an eviction for the token of the one hold to end: the record goes, whatever it is.
 const Force = "force"

@@ -19,6 +19,7 @@ type Record struct {
 	Waiting int
 	Used    int
 	Limit   int
+	Drained bool // the limit is 0; otherwise a Limit of 0 stands for none
 	Holders []HolderLine
 	Waiters []WaiterLine
 	Leader  *string // what the holder has proclaimed
@@ -46,6 +47,8 @@ type JobLine struct {
 	Next    time.Time // when the next period begins, by the server's clock
 	Attempt string    // the run of the present period; empty if none is known
 	Plan    Plan
+	Runs    int // runs of the present period, none of which has succeeded yet
+	Tries   int // how many there may be; 0: the first run uses the period
 }
 
 // HolderLine is one live hold.
@@ -145,7 +148,12 @@ func ParseRecord(answer string) (Record, error) {
 		case "lock":
 			rec.Now, rec.Fence, rec.Waiting = r.instant(), r.token(), r.count()
 			_ = r.word() // the record's own life, of interest to operators only
-			rec.Used, rec.Limit = r.count(), r.count()
+			rec.Used = r.count()
+			if rec.Drained = len(r.words) > 0 && r.words[0] == "-"; rec.Drained {
+				r.words = r.words[1:]
+			} else {
+				rec.Limit = r.count()
+			}
 		case "holder":
 			kept := len(r.words) > 2 && r.words[2] == KeptHolder
 			h := HolderLine{
@@ -168,6 +176,10 @@ func ParseRecord(answer string) (Record, error) {
 			rec.Leader, r.bad = &value, r.bad || !marked
 		case "period":
 			rec.Job = &JobLine{Next: r.instant(), Attempt: r.name(), Plan: r.plan()}
+		case "tries":
+			if r.bad = rec.Job == nil; !r.bad {
+				rec.Job.Runs, rec.Job.Tries = r.count(), r.count()
+			}
 		case "evicted":
 			rec.Evicted = &EvictedLine{At: r.instant(), By: r.name(), Reason: r.name()}
 			rec.Evicted.Attempts = r.words

@@ -11,13 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// evictRequest is what a viewer sends to evict a holder. All fields but AtOnce are required.
+// evictRequest is what a viewer sends to evict a holder. All fields but Job and AtOnce are required.
 type evictRequest struct {
 	Name   string `json:"name"`
 	Typed  string `json:"typed"` // the name, as the viewer typed it
 	By     string `json:"by"`    // not believed if Config.Who names the viewer
 	Reason string `json:"reason"`
 	Token  string `json:"token"` // of the hold that the viewer saw
+	Job    bool   `json:"job"`   // it is the run of the job of that name
 	AtOnce bool   `json:"at_once"`
 }
 
@@ -66,10 +67,10 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 		answerError(w, http.StatusBadRequest, "your name or the reason is missing: others will want to know both", "")
 		return
 	}
-	eviction := holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token, AtOnce: e.AtOnce}
+	eviction := holdfast.Eviction{By: e.By, Reason: e.Reason, Token: token, Job: e.Job, AtOnce: e.AtOnce}
 	n, err := p.client.Evict(r.Context(), e.Name, eviction)
 	p.watcher.hurry()
-	p.cfg.Logger.Info("page: eviction", "lock", e.Name, "by", e.By, "reason", e.Reason, "token", e.Token,
+	p.cfg.Logger.Info("page: eviction", "lock", e.Name, "job", e.Job, "by", e.By, "reason", e.Reason, "token", e.Token,
 		"at once", e.AtOnce,
 		"from", p.cfg.clientOf(r), "holds", n, "err", err)
 	switch {

@@ -293,8 +293,8 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }}), in("script/set_limit.lua", transcripts, []mutant{{
 	name: "a higher limit lets nobody in",
 	by:   "TestTranscriptsOnServer",
-	old:  "  fields.limit = text(limit)\n  serve_queue()\n",
-	mut:  "  fields.limit = text(limit)\n",
+	old:  "fields.limit = text(limit)\nserve_queue()\n",
+	mut:  "fields.limit = text(limit)\n",
 }}), in("script/acquire_free.lua", transcripts, []mutant{{
 	name: "a batch takes a lock that is held",
 	by:   "TestTranscriptsOnServer",

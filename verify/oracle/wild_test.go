@@ -52,7 +52,7 @@ func (m *wild) step(action *script.Script, words ...any) {
 }
 
 func (m *wild) Acquire(rt *rapid.T) {
-	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3", "p:0:3", "q",
+	want := pick(rt, "x", "x", "s", "s", "p:1:2", "p:2:2", "p:1:3", "p:2:3", "p:4:3", "p:0:3", "p:1:2+", "q",
 		"p:123456789012345:999999999999999", "p:99999999999999:999999999999999")
 	ttl, retention := pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000)
 	m.step(script.Acquire, withOwner(rt, anyAttempt(rt), ttl, ttl+retention, want,
@@ -120,7 +120,8 @@ func (m *wild) Lessen(rt *rapid.T) {
 }
 
 func (m *wild) AwaitFree(rt *rapid.T) {
-	m.step(script.AwaitFree, pick(rt, "x", "x", "s", "p:1:3", "p:3:3", "p:1:2"), pick(rt, "0", "1", "1"), 60_000, base)
+	mode := pick(rt, "x", "x", "s", "p:1:3", "p:3:3", "p:1:2", "p:2:2+")
+	m.step(script.AwaitFree, mode, pick(rt, "0", "1", "1"), 60_000, base)
 }
 
 func (m *wild) AcquireAll(rt *rapid.T) {
@@ -128,13 +129,23 @@ func (m *wild) AcquireAll(rt *rapid.T) {
 }
 
 func (m *wild) BeginRun(rt *rapid.T) {
-	m.step(script.BeginRun, anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000),
+	words := []any{
+		anyAttempt(rt), pick(rt, 1, 3000, 30_000), pick(rt, 5000, 60_000),
 		pick(rt, 1, 3000, 10_000), pick(rt, "-", "0", "700", "3000000000000"), // ahead of the first clock
-		pick(rt, "now", "now", "next", "change"), base)
+		pick(rt, "now", "now", "next", "change"), base,
+	}
+	if tries := pick(rt, 0, 1, 3); tries > 0 {
+		words = append(words, tries)
+	}
+	m.step(script.BeginRun, words...)
 }
 
 func (m *wild) CancelRun(rt *rapid.T) {
-	m.step(script.CancelRun, anyAttempt(rt), pick(rt, 5000, 60_000), base)
+	words := []any{anyAttempt(rt), pick(rt, 5000, 60_000), base}
+	if pick(rt, false, true) {
+		words = append(words, 1)
+	}
+	m.step(script.CancelRun, words...)
 }
 
 func (m *wild) Proclaim(rt *rapid.T) {

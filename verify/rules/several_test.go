@@ -251,7 +251,7 @@ func TestTheLeastUserCanHoldSeveralRunAndLead(t *testing.T) {
 		assert.NoError(t, c.MultiMutex([]string{"a", "b"}).Do(harness.Within(t), do))
 		failed := errors.New("no luck")
 		for range 2 {
-			turn, err := c.Periodic("job", time.Hour, holdfast.RetryOnError()).Do(harness.Within(t),
+			turn, err := c.Periodic("job", time.Hour, holdfast.DoneOnSuccess(3)).Do(harness.Within(t),
 				func(context.Context) error { return failed })
 			assert.True(t, turn.Ran && errors.Is(err, failed) && !errors.Is(err, holdfast.ErrNotHeld),
 				"Periodic: %+v, %v", turn, err)

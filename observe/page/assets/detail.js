@@ -142,7 +142,7 @@ function holderCard(h) {
   if (h.released) list.push(["kept", "released, and kept for its minimum time"]);
   if (h.ending) list.push(["evicted", "asked to end; its lease gets no longer"]);
   li.append(bar, pairs(list));
-  if (state.about.evict && id.startsWith("lock:") && !h.released) {
+  if (state.about.evict && !h.released) {
     const button = el("button", "danger evict", "Evict…");
     button.type = "button";
     button.addEventListener("click", () => askEvict(h));
@@ -218,9 +218,9 @@ export function beat() {
 // --- eviction -----------------------------------------------------------------------
 
 function askEvict(h) {
-  evicting = { name: nameOf(id), token: h.token };
+  evicting = { name: nameOf(id), token: h.token, job: !id.startsWith("lock:") };
   byId("evict-facts").replaceChildren(...pairs([
-    ["lock", el("strong", "", evicting.name)], ["holder", who(h)], ["held for", span(ago(time(h.since)))], ["token", el("code", "", h.token)],
+    [evicting.job ? "job" : "lock", el("strong", "", evicting.name)], ["holder", who(h)], ["held for", span(ago(time(h.since)))], ["token", el("code", "", h.token)],
   ]).childNodes);
   byId("evict-typed").value = byId("evict-reason").value = "";
   byId(h.ending ? "evict-at-once" : "evict-ask").checked = true;
@@ -247,7 +247,7 @@ async function evict(e) {
   try {
     const response = await fetch("api/evict", {
       method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ name, typed: byId("evict-typed").value, by, reason: byId("evict-reason").value.trim(), token: evicting.token, at_once: atOnce }),
+      body: JSON.stringify({ name, typed: byId("evict-typed").value, by, reason: byId("evict-reason").value.trim(), token: evicting.token, job: evicting.job, at_once: atOnce }),
     });
     const body = await response.json();
     if (!response.ok) throw new Error(body.hint ? `${body.error}: ${body.hint}` : body.error);

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/commandline"
@@ -29,8 +30,10 @@ says why. So cron may start the same line on many machines, as often as it likes
 periods are measured by the server's clock.
 
 A period counts as used as soon as its run begins, even if the command fails, is killed,
-or its machine dies. With --retry-on-error, a command that fails does not use up its
-period: the next one to ask runs it again. Without --start-at, a period begins with its
+or its machine dies. With --done success, it counts as used when the command has exited
+with 0. After any other end, such as a failure, a lost lease, an eviction or a machine
+that died, the next one to ask runs it again, when the lease of that run has ended. After
+--tries runs without a success, the period counts as used. Without --start-at, a period begins with its
 run. With --start-at DUR, periods begin at fixed times: DUR after midnight of
 1970-01-01, UTC, and then every PERIOD.
 
@@ -50,7 +53,8 @@ that begins in this time: cron is never exact, and the clocks of machines differ
 
 All machines must write the same PERIOD and --start-at. If the server has different
 ones, nothing is run, and the exit code is 64; --reschedule changes what the server
-knows.
+knows. --again runs nothing and needs no PERIOD: it makes the job due again, and the next
+one to ask runs it.
 
 The job NAME and the lock NAME are two things: they do not exclude each other. every does
 not work on a quorum; use holdfast run --skip-if-held --once-per PERIOD there.
@@ -61,8 +65,10 @@ const everyExample = `  holdfast every 24h nightly -- ./report.sh     once a day
                                                 once a day; cron asks once
   holdfast every 24h --start-at 2h nightly -- ./report.sh
                                                 a day is from 2:00 to 2:00, UTC
-  holdfast every 1h --retry-on-error sync -- ./sync.sh
-  holdfast every --loop 30s probe -- ./probe.sh`
+  holdfast every 1h --done success sync -- ./sync.sh
+                                                again in this hour, if it fails
+  holdfast every --loop 30s probe -- ./probe.sh
+  holdfast every --again nightly                it may run again in this period`
 
 // everyOptions are the flags of every.
 type everyOptions struct {
@@ -70,16 +76,35 @@ type everyOptions struct {
 	period     commandline.Span
 	startAt    commandline.Span
 	aligned    bool // --start-at was given
-	retry      bool
+	done       doneOn
+	tries      int
 	loop       bool
 	reschedule bool
+	again      bool
+}
+
+// doneOn is the value of --done.
+type doneOn string
+
+const (
+	doneOnStart   doneOn = "start"
+	doneOnSuccess doneOn = "success"
+)
+
+func (d *doneOn) String() string { return string(*d) }
+func (d *doneOn) Type() string   { return "start|success" }
+func (d *doneOn) Set(s string) error {
+	if *d = doneOn(s); *d != doneOnStart && *d != doneOnSuccess {
+		return fmt.Errorf("%q is neither start nor success", s)
+	}
+	return nil
 }
 
 // NewEvery makes holdfast every.
 func NewEvery(a *target.App) *cobra.Command {
-	o := &everyOptions{}
+	o := &everyOptions{done: doneOnStart}
 	cmd := &cobra.Command{
-		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]",
+		Use:     "every [flags] PERIOD NAME -- COMMAND [ARG...]\n  holdfast every --again NAME",
 		Short:   "Run a command at most once per period, over all machines",
 		Long:    everyLong,
 		Example: everyExample,
@@ -89,15 +114,21 @@ func NewEvery(a *target.App) *cobra.Command {
 	flags.Lookup("start-at").DefValue = ""
 	flags.VarP(&o.wait, "wait", "w", "wait at most DUR for the server and for the period (also --timeout)")
 	flags.Lookup("wait").DefValue = ""
-	flags.BoolVar(&o.retry, "retry-on-error", false, "a command that fails gives its period back")
+	flags.Var(&o.done, "done", "a period is used when its run begins, or when one has succeeded: start or success")
+	flags.IntVar(&o.tries, "tries", 3, "with --done success: at most N runs in a period")
+	cli.Rename(flags, map[string]string{"done": "start|success", "tries": "N"})
 	flags.BoolVar(&o.loop, "loop", false, "stay, and run the command in each period")
 	flags.BoolVar(&o.reschedule, "reschedule", false, "first change the job's period on the server to PERIOD")
+	flags.BoolVar(&o.again, "again", false, "run nothing: make the job due again, so that the next one to ask runs it")
 	splayFlag(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
-	help.Brief(cmd, "wait", "start-at", "retry-on-error", "loop", "reschedule", "splay", "ttl", "max-run",
+	help.Brief(cmd, "wait", "start-at", "done", "loop", "reschedule", "again", "ttl", "max-run",
 		"command", "redis")
 	o.perform(a, cmd, o.read, func() error {
+		if o.again {
+			return o.runAgain(a)
+		}
 		return conduct(a, &o.runOptions, func(a *target.App, r *session) (int, string, error) {
 			j := &job{session: r, every: o, turns: make(chan turn)}
 			return j.carryOut(a)
@@ -108,6 +139,9 @@ func NewEvery(a *target.App) *cobra.Command {
 
 // read reads the arguments and refuses what cannot work.
 func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
+	if o.again {
+		return o.readAgain(cmd, args)
+	}
 	words, _ := o.split(cmd, args, 2)
 	const example = "write holdfast every PERIOD NAME -- COMMAND, as in holdfast every 24h nightly -- ./report.sh"
 	if len(words) > 0 {
@@ -136,6 +170,11 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	case o.loop && cli.OnCommandLine(cmd.Flags(), "wait"):
 		return exit.Usage("--loop and --wait contradict each other: --loop waits for the server in any case",
 			cli.LeaveOut)
+	case o.done == doneOnStart && cmd.Flags().Changed("tries"):
+		return exit.Usage("--tries has no meaning without --done success: a period is used when its run begins",
+			"write --done success, too, or leave --tries out")
+	case o.tries < 1:
+		return exit.Usage(fmt.Sprintf("--tries %d: there must be at least 1", o.tries), "the default is --tries 3")
 	case o.period < commandline.Span(minTTL):
 		return exit.Usage(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):
@@ -148,11 +187,65 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	return o.check()
 }
 
+// readAgain reads the arguments of --again. A period may be there, and does not matter.
+func (o *everyOptions) readAgain(cmd *cobra.Command, args []string) error {
+	const example = "write holdfast every --again NAME, as in holdfast every --again nightly"
+	switch dash := cmd.ArgsLenAtDash(); {
+	case len(args) == 0:
+		return exit.Usage("the job's name is missing", example)
+	case len(args) > 1 || dash > 0 || o.shell != "":
+		return exit.Usage("--again takes one job's name and nothing else: it runs no command", example)
+	}
+	o.names = args
+	if err := wire.CheckName(args[0]); err != nil {
+		return exit.Usage("job name: "+err.Error(), "")
+	}
+	return nil
+}
+
+// runAgain makes the job due again.
+func (o *everyOptions) runAgain(a *target.App) error {
+	s, err := a.Open(holdfast.Config{}, "every")
+	if err != nil {
+		return err
+	}
+	defer s.CloseSoon()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	name := o.names[0]
+	job, err := s.Client.InspectJob(ctx, name)
+	switch {
+	case err != nil:
+		return s.ExplainJob(name, err)
+	case job.Schedule.Period == 0:
+		a.MayBePattern(name)
+		_, err = fmt.Fprintf(say.Stdout, "%s is no job that the server remembers: it may run at once\n",
+			say.OneLine(name))
+		return err
+	}
+	err = s.Client.Periodic(name, time.Hour).Again(ctx)
+	switch {
+	case errors.Is(err, holdfast.ErrHeld):
+		text := fmt.Sprintf("%q is running", name)
+		if job.Run != nil {
+			text += ", " + describe.Holder(*job.Run)
+		}
+		return exit.With(exit.CodeBusy, errors.New(text), "wait for its end, or end the run: holdfast evict --job "+
+			cli.Operand(name)+" --reason TEXT")
+	case err != nil:
+		return s.ExplainJob(name, err)
+	}
+	_, err = fmt.Fprintf(say.Stdout, "%s is due again\n", say.OneLine(name))
+	return err
+}
+
 // job is one holdfast every.
 type job struct {
 	*session
 	every *everyOptions
 	turns chan turn
+	// unused: the present period had a run that did not begin its command, so it is to be due again.
+	unused bool
 }
 
 // turn is the right to run the command in this period. The library's function waits until
@@ -162,8 +255,8 @@ type turn struct {
 	ended chan<- error
 }
 
-// errGivesBack is what the library's function returns if the run gives its period back.
-var errGivesBack = errors.New("the run gives its period back")
+// errNoSuccess is what the library's function returns if the run has not succeeded.
+var errNoSuccess = errors.New("the run has not succeeded")
 
 // carryOut is the whole of holdfast every. It returns the exit code and its reason.
 func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
@@ -183,9 +276,10 @@ func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		}
 	}
-	// The command decides whether a run gives its period back, and so do we if it was
-	// never started.
-	options := []holdfast.PeriodicOption{holdfast.RetryOnError(), holdfast.Tags(j.tags)}
+	options := []holdfast.PeriodicOption{holdfast.Tags(j.tags)}
+	if j.every.done == doneOnSuccess {
+		options = append(options, holdfast.DoneOnSuccess(j.every.tries))
+	}
 	if j.every.aligned {
 		options = append(options, holdfast.StartAt(time.Duration(j.every.startAt)))
 	}
@@ -233,6 +327,7 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 		result, err = p.Do(ctx, j.begin)
 		return err
 	})
+	j.giveBack(p)
 	switch {
 	case err != nil && !result.Ran:
 		return 0, "", j.explain(err)
@@ -240,19 +335,48 @@ func (j *job) once(p *holdfast.Periodic) (code int, reason string, err error) {
 		return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 	case result.Ran:
 		return j.ended(code, reason, err)
+	case result.Busy && j.every.done == doneOnSuccess:
+		j.say.Noticef("%q is running; the next one to ask runs it, if that run does not succeed; "+
+			"its lease expires in %s unless renewed", j.names[0], describe.Length(result.Next))
 	case result.Busy:
 		j.say.Noticef("%q has been running since an earlier period; its lease expires in %s unless renewed",
 			j.names[0], describe.Length(result.Next))
 	default:
-		j.say.Noticef("%q has already run in this period; the next one begins in %s",
+		text := fmt.Sprintf("%q has already run in this period; the next one begins in %s",
 			j.names[0], describe.Length(result.Next))
+		if j.say.Level >= say.Normal {
+			j.say.Put("notice", text, j.tooEarly(result.Next))
+		}
 	}
 	return exit.CodeOK, "", nil
 }
 
+// tooEarly is the hint for a call that came a little before its period. If cron asks once in a period, it
+// has come for nothing. left is the time until the period.
+func (j *job) tooEarly(left time.Duration) string {
+	if j.wait > 0 || left > min(time.Duration(j.every.period)/10, 5*time.Minute) {
+		return ""
+	}
+	return "if cron asks only once in a period, this call came too early and the period has no run: write -w 10m"
+}
+
+// giveBack makes the period due again if its run did not begin the command.
+func (j *job) giveBack(p *holdfast.Periodic) {
+	if !j.unused {
+		return
+	}
+	j.unused = false
+	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
+	defer cancel()
+	if err := p.Again(ctx); err != nil {
+		j.say.Warnf("holdfast every --again "+cli.Operand(j.names[0])+" makes the job due again",
+			"%q did not run, and its period may count as used: %s", j.names[0], target.Cause(err))
+	}
+}
+
 // ended returns the exit code of a run whose lease has been released, or could not be.
 func (j *job) ended(code int, reason string, err error) (int, string, error) {
-	switch err = without(err, errGivesBack); {
+	switch err = without(err, errNoSuccess); {
 	case err == nil || reason == "lost" || errors.Is(err, holdfast.ErrClosed):
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
 		j.say.Put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
@@ -286,15 +410,16 @@ func (j *job) repeat(p *holdfast.Periodic) (code int, reason string, err error) 
 	for {
 		var sig os.Signal
 		code, reason, sig, err = j.serve(func(ctx context.Context) error { return p.Loop(ctx, j.begin) })
+		j.giveBack(p)
 		switch {
 		case sig != nil:
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		case j.interrupted != nil:
 			return code, reason, nil
-		case without(err, errGivesBack) != nil:
+		case without(err, errNoSuccess) != nil:
 			return 0, "", j.explain(err)
 		}
-		// The command failed and gave its period back. Others may try, and so do we, but not
+		// The command failed, and its period may be due. Others may try, and so do we, but not
 		// as fast as the machine can.
 		if sig := j.sleep(min(time.Duration(j.every.period)/10, time.Minute)); sig != nil {
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
@@ -325,7 +450,8 @@ func (j *job) serve(work func(ctx context.Context) error) (code int, reason stri
 			j.told(e)
 		case t := <-j.turns:
 			if sig != nil {
-				t.ended <- errGivesBack
+				j.unused = true
+				t.ended <- errNoSuccess
 				continue
 			}
 			var answer error
@@ -338,7 +464,7 @@ func (j *job) serve(work func(ctx context.Context) error) (code int, reason stri
 	}
 }
 
-// work runs the command once. answer is errGivesBack if the period is given back.
+// work runs the command once. answer is errNoSuccess if the period may be due again.
 func (j *job) work(ctx context.Context) (code int, reason string, answer error) {
 	j.lease, j.lost = jobLease{ctx}, false
 	j.begun(0)
@@ -348,8 +474,12 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 	}
 	j.lost = reason == "lost"
 	then := "it runs again in the next period"
-	if code != exit.CodeOK && !j.lost && (j.every.retry || reason == "not-started") {
-		then, answer = "it has given its period back", errGivesBack
+	j.unused = reason == "not-started"
+	switch {
+	case j.unused:
+		then, answer = "its period is due again", errNoSuccess
+	case code != exit.CodeOK && j.every.done == doneOnSuccess:
+		then, answer = "another try follows, if this period has one left", errNoSuccess
 	}
 	if j.every.loop && code != exit.CodeOK && j.interrupted == nil {
 		j.say.Noticef("%q failed with exit code %d; %s", j.names[0], code, then)

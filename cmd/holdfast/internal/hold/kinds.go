@@ -23,6 +23,7 @@ type kindFlags struct {
 	shared    bool
 	permits   int
 	weight    int
+	server    bool // the limit that the server remembers counts
 	owner     string
 }
 
@@ -41,8 +42,10 @@ func (k *kindFlags) addModes(flags *pflag.FlagSet) {
 	flags.BoolVarP(&k.exclusive, "ex", "e", false, "the same as -x")
 	flags.Lookup("ex").Hidden = true
 	flags.BoolVarP(&k.shared, "shared", "s", false, "shared lock: others may hold it shared at the same time")
-	flags.IntVar(&k.permits, "permits", 0, "semaphore with N permits; every run names the same N")
+	flags.IntVar(&k.permits, "permits", 0, "semaphore with N permits; every run names the same N (or --server-limit)")
 	flags.IntVar(&k.weight, "weight", 1, "permits that this command takes, with --permits")
+	flags.BoolVar(&k.server, "server-limit", false,
+		"with --permits: take the limit that the server remembers (holdfast limit); N if it knows none")
 	flags.Lookup("permits").DefValue = "0"
 	flags.Lookup("weight").DefValue = "0"
 	cli.Rename(flags, map[string]string{"permits": "N", "weight": "W"})
@@ -102,6 +105,10 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 			"leave --owner out: runs with --shared hold the lock together",
 		},
 		{owner && permits, "--owner and --permits contradict each other", cli.LeaveOut},
+		{
+			k.server && !permits, "--server-limit without --permits",
+			"write --permits N, too: the limit if the server knows none",
+		},
 		{given("weight") && !permits, "--weight without --permits", "write --permits N, the semaphore's limit, too"},
 		{
 			permits && k.permits < 1, fmt.Sprintf("--permits %d: a semaphore has at least 1 permit", k.permits),
@@ -109,7 +116,8 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 		},
 		{k.weight < 1, fmt.Sprintf("--weight %d: it must be at least 1", k.weight), "write --weight 1 or more"},
 		{
-			permits && k.weight > k.permits, fmt.Sprintf("--weight %d is more than --permits %d", k.weight, k.permits),
+			permits && k.weight > k.permits && !k.server,
+			fmt.Sprintf("--weight %d is more than --permits %d", k.weight, k.permits),
 			"write a smaller --weight; otherwise the command would wait for ever",
 		},
 		{
@@ -177,7 +185,7 @@ func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdf
 		m := c.RWMutex(name, optionsOf[holdfast.RWMutexOption](options)...)
 		return eitherOf(m.RLock, m.TryRLock)
 	case k.permits > 0:
-		s := c.Semaphore(name, k.permits, options...)
+		s := k.semaphore(c, name, options)
 		return eitherOf(
 			func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, k.weight) },
 			func(ctx context.Context) (*holdfast.Lease, error) { return s.TryAcquire(ctx, k.weight) })
@@ -189,6 +197,15 @@ func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdf
 		m := c.Mutex(name, own...)
 		return eitherOf(m.Lock, m.TryLock)
 	}
+}
+
+// semaphore is the semaphore of --permits.
+func (k *kindFlags) semaphore(c *holdfast.Client, name string, options []holdfast.LockOption) *holdfast.Semaphore {
+	own := optionsOf[holdfast.SemaphoreOption](options)
+	if k.server {
+		own = append(own, holdfast.ServerLimit())
+	}
+	return c.Semaphore(name, k.permits, own...)
 }
 
 // optionsOf are options of every lock, as options of one kind.

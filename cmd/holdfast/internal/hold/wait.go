@@ -109,7 +109,7 @@ func (o *runOptions) untilFree(ctx context.Context, s *target.Server) error {
 	case o.shared:
 		return c.RWMutex(name, optionsOf[holdfast.RWMutexOption](options)...).AwaitReadable(ctx)
 	case o.permits > 0:
-		return c.Semaphore(name, o.permits, options...).AwaitFree(ctx, o.weight)
+		return o.semaphore(c, name, options).AwaitFree(ctx, o.weight)
 	default:
 		return c.Mutex(name, optionsOf[holdfast.MutexOption](options)...).AwaitFree(ctx)
 	}

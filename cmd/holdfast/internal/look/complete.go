@@ -99,5 +99,5 @@ func IsLock(s holdfast.LockInfo) bool { return s.Job == nil }
 // IsJob is for the commands that take a job.
 func IsJob(s holdfast.LockInfo) bool { return s.Job != nil }
 
-// IsHeld is for the commands that take a lock that is held.
-func IsHeld(s holdfast.LockInfo) bool { return s.Job == nil && s.Held() }
+// IsHeld is for the commands that take a lock that is held, or a job that runs.
+func IsHeld(s holdfast.LockInfo) bool { return s.Held() || s.Job != nil && s.Job.Run != nil }

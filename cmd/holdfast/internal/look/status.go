@@ -56,7 +56,8 @@ others, see holdfast help exit-codes.
   limit, used    the permits of a semaphore, and those in use; 0 for other kinds
   leader         null, or: value, term
   job            null, or: period_ms, aligned, offset_ms, next (UTC, the server's clock),
-                 due_ms, last_run (the attempt's id), run (null, or a holder)
+                 due_ms, last_run (the attempt's id), run (null, or a holder), runs (of
+                 this period, without a success), tries (how many there may be, or 0)
   deadlock       the calls that wait for each other, if the lock is part of a deadlock:
                  client, holds (a lock of the same code), waits_for, breaks (it has
                  --break-deadlock, or the option BreakDeadlock). Empty otherwise
@@ -176,6 +177,8 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	switch {
 	case !s.Held() && job.Run != nil:
 		fmt.Fprintf(&b, "%s is a job that is running\n", name)
+	case s.Drained:
+		fmt.Fprintf(&b, "%s is drained: nobody gets a permit; %d in use\n", name, used)
 	case !s.Held():
 		fmt.Fprintf(&b, "%s is free\n", name)
 	case s.Holders[0].Mode == "permits":
@@ -212,6 +215,9 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 		if job.Due > 0 {
 			next = fmt.Sprintf("next %s (in %s)",
 				job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(job.Due))
+		}
+		if job.Tries > 0 {
+			next += fmt.Sprintf("; try %d of %d had no success yet", job.Runs, job.Tries)
 		}
 		fmt.Fprintf(&b, "  job      every %v, %s\n", job.Schedule, next)
 	}

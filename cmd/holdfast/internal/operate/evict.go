@@ -52,9 +52,11 @@ has acquired the lock in the meantime, that one keeps it.
 With --force, evict removes the lock's record, whatever is in it: a record that is
 damaged (error FORMAT), or data of another program at the lock's key (WRONGTYPE). Use it
 if no other command can read the record. All holds end, and nobody waits any more: a
-client that waits joins the queue again with its next poll. Tokens keep rising. With
---job, too, it removes the record of the periodic job NAME: its schedule and its last run
-are forgotten, and it may run at once.
+client that waits joins the queue again with its next poll. Tokens keep rising.
+
+If the lock is free and the periodic job NAME runs, evict ends that run. --job means the
+job in any case. holdfast every --again makes the job due again. With --force and --job,
+evict removes the record of the job: its schedule and its last run are forgotten.
 
 Exit code: 0 if holders were asked or holds ended, or if the lock is free. 75 if --if-token names another
 token than the holder's. For others, see holdfast help exit-codes.
@@ -97,7 +99,7 @@ func NewEvict(a *target.App) *cobra.Command {
 	flags.BoolVar(&o.atOnce, "at-once", false, "end the holds now, although a holder may still be at work")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&o.force, "force", false, "remove the lock's record, whatever is in it")
-	flags.BoolVar(&o.job, "job", false, "with --force: the record of the periodic job, and not of the lock")
+	flags.BoolVar(&o.job, "job", false, "the periodic job of this name, and not the lock")
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON object")
 	cli.Rename(flags, map[string]string{"reason": "TEXT", "by": "NAME", "if-token": "N"})
 	level := cli.Verbosity(a.Say, flags)
@@ -119,10 +121,6 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 		return exit.Usage("lock name: "+err.Error(), "")
 	}
 	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, AtOnce: o.atOnce}
-	if o.job && !o.force {
-		return exit.Usage("--job without --force: evict ends no run of a job",
-			"write --force to remove the job's record")
-	}
 	if o.force && o.token != "" {
 		return exit.Usage("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
 			"leave one out")
@@ -152,33 +150,32 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 func (o *evictOptions) evict(
 	a *target.App, s *target.Server, e holdfast.Eviction, name string, in io.Reader, w io.Writer,
 ) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
-	state, err := o.read(s.Client)(ctx, name)
-	var job holdfast.JobInfo
-	if err == nil && (o.asJSON || !state.Held()) {
-		job, _ = s.Client.InspectJob(ctx, name) // what is no job has no run
+	state, job, err := o.readBoth(s, name)
+	if err != nil {
+		return err
 	}
-	cancel()
-	switch {
-	case err != nil:
-		return s.Explain(name, err)
-	case !state.Held() && job.Run != nil:
-		text := fmt.Sprintf("%q is a job that is running, %s: evict works only on locks",
-			name, describe.Holder(*job.Run))
-		return exit.Usage(text, "stop its process; if that is gone, wait until the lease has expired")
-	case !state.Held():
-		if state.Fence == 0 {
+	o.job = o.job || !state.Held() && job.Run != nil
+	switch e.Job = o.job; {
+	case o.job && job.Run == nil, !o.job && !state.Held():
+		if state.Fence == 0 && job.Schedule.Period == 0 {
 			a.MayBePattern(name)
 		}
 		return o.print(w, a.Server.Prefix, state, job, 0)
+	case e.Token == 0 && o.job:
+		e.Token = job.Run.Token
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
 		// Evict the present holder, and not a client that acquires the lock while we ask.
 		e.Token = state.Holders[0].Token
 	}
-	if err := o.confirm(state, holdfast.JobInfo{}, nil, in, w); err != nil {
+	if o.job {
+		err = o.confirm(holdfast.LockInfo{Name: name}, job, nil, in, w)
+	} else {
+		err = o.confirm(state, holdfast.JobInfo{}, nil, in, w)
+	}
+	if err != nil {
 		return err
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
 	n, err := s.Client.Evict(ctx, name, e)
 	switch {
@@ -191,9 +188,36 @@ func (o *evictOptions) evict(
 	}
 	if !o.atOnce {
 		after, err := s.Client.Holders(ctx, name)
+		if o.job {
+			state.Holders = []holdfast.Holder{*job.Run}
+			var now holdfast.JobInfo
+			if now, err = s.Client.InspectJob(ctx, name); now.Run != nil {
+				after.Holders = []holdfast.Holder{*now.Run}
+			} else {
+				after.Holders = nil
+			}
+		}
 		o.latest = latestEnd(after, state, err)
 	}
 	return o.print(w, a.Server.Prefix, state, job, n)
+}
+
+// readBoth reads the lock and, if that matters, the job of the same name.
+func (o *evictOptions) readBoth(
+	s *target.Server, name string,
+) (state holdfast.LockInfo, job holdfast.JobInfo, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	if state, err = o.read(s.Client)(ctx, name); err != nil {
+		return state, job, s.Explain(name, err)
+	}
+	if o.job || o.asJSON || !state.Held() {
+		// Without --job, what is no job has no run.
+		if job, err = s.Client.InspectJob(ctx, name); err != nil && o.job {
+			return state, job, s.ExplainJob(name, err)
+		}
+	}
+	return state, job, nil
 }
 
 // latestEnd is when the holders that were asked to end have ended at the latest; zero if they have. If the lock could
@@ -285,12 +309,19 @@ func (o *evictOptions) print(
 			j.Latest = lockjson.Stamp(o.latest)
 		}
 		err = screen.WriteJSON(w, j)
+	case n == 0 && o.job && job.Schedule.Period > 0 && !o.force:
+		_, err = fmt.Fprintf(w, "%s is a job that does not run: there is nothing to evict\n", name)
 	case n == 0 && o.job:
-		_, err = fmt.Fprintf(w, "%s is no job: there is nothing to remove\n", name)
+		_, err = fmt.Fprintf(w, "%s is no job: there is nothing to %s\n", name, o.verb())
 	case n == 0:
 		_, err = fmt.Fprintf(w, "%s is free: there is nothing to evict\n", name)
 	case o.force:
 		_, err = fmt.Fprintf(w, "%s: the record was removed\n", name)
+	case o.job && o.latest.IsZero():
+		_, err = fmt.Fprintf(w, "%s: the run of the job ended\n", name)
+	case o.job:
+		_, err = fmt.Fprintf(w, "%s: asked the run of the job to end; it ends at the latest at %s\n",
+			name, o.latest.Format("15:04:05"))
 	case o.atOnce:
 		_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
 			name, n, plural(n, "hold", "holds"), describe.Waiting(state))
@@ -303,6 +334,14 @@ func (o *evictOptions) print(
 			o.latest.Format("15:04:05"), describe.Waiting(state))
 	}
 	return err
+}
+
+// verb is what o would have done.
+func (o *evictOptions) verb() string {
+	if o.force {
+		return "remove"
+	}
+	return "evict"
 }
 
 // confirm shows who holds the lock, or why nobody knows, and asks for the lock's name.

@@ -73,7 +73,8 @@ func (s *Server) explainKey(key string, err error) error {
 		why, hint := TLSFailure(refused)
 		return exit.With(exit.CodeUnreachable, fmt.Errorf("%s: %s", s.Address, why), hint)
 	case errors.Is(err, holdfast.ErrLimit):
-		return exit.With(exit.CodeUsage, err, "write the same --permits as the others, or wait until they are done")
+		return exit.With(exit.CodeUsage, err,
+			"write the same --permits as the others, or take the server's with --server-limit")
 	case isWrongType(err):
 		return exit.With(exit.CodeProtocol, fmt.Errorf("the key %s holds a value that is not a lock", key),
 			"use another name or another --prefix; holdfast has not changed the value")
