@@ -180,7 +180,7 @@ func ExampleLease_Token() {
 	var r register
 
 	first, _ := paused.Mutex("register").Lock(ctx)
-	_, _ = other.Evict(ctx, "register", holdfast.Eviction{By: "ops", Reason: "the process hangs"})
+	_, _ = other.Evict(ctx, "register", holdfast.Eviction{By: "ops", Reason: "the process hangs", AtOnce: true})
 	second, _ := other.Mutex("register").Lock(ctx)
 
 	fmt.Println("second:", r.write(second.Token(), "new"))

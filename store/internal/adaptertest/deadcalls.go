@@ -169,6 +169,10 @@ var deadCalls = map[string]func(d *dead) calling{
 		err := d.periodic().Loop(ctx, func(context.Context) error { return enough })
 		return cmpErr(nil, errors.Is(err, enough), "%v", err)
 	}),
+	"Periodic.Again": func(d *dead) calling {
+		assert.Must(d.t, assert.Err(d.periodic().Do(d.t.Context(), job)))
+		return d.periodic().Again
+	},
 	"Periodic.Reschedule": func(d *dead) calling {
 		assert.Must(d.t, assert.Err(d.periodic().Do(d.t.Context(), job)))
 		return func(ctx context.Context) error { return known(d.c.Periodic(d.name, 2*time.Hour).Reschedule(ctx)) }

@@ -47,7 +47,7 @@ func manPage(cmd *cobra.Command) string {
 		roff(strings.ToUpper(manName(cmd))), manSection(cmd), cmd.Root().Version)
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(manName(cmd)), roff(cmd.Short))
 	if cmd.Runnable() {
-		fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(cmd.UseLine()))
+		fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", strings.ReplaceAll(roff(cmd.UseLine()), "\n  ", "\n.br\n.B "))
 		for _, alias := range cmd.Aliases {
 			fmt.Fprintf(&b, ".br\n.B %s\n", roff(strings.Replace(cmd.UseLine(), " "+cmd.Name(), " "+alias, 1)))
 		}
