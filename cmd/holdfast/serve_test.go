@@ -162,8 +162,8 @@ func TestServeStreamsAndEvictsOnARealServer(t *testing.T) {
 	l := e.Locks[0]
 	assert.MustTrue(t, l.Name == "order/42" && l.Held && l.Holders[0].Token == fmt.Sprint(first.Token()), "%+v", e)
 	evict := func(token string) int {
-		body := strings.NewReader(
-			fmt.Sprintf(`{"name":"order/42","typed":"order/42","by":"ann","reason":"stuck","token":%q,"at_once":true}`, token))
+		body := strings.NewReader(fmt.Sprintf(
+			`{"name":"order/42","typed":"order/42","by":"ann","reason":"stuck","token":%q,"at_once":true}`, token))
 		answer, err := s.web.Post(s.url+"api/evict", "application/json", body)
 		assert.Must(t, err)
 		defer answer.Body.Close()

@@ -164,7 +164,7 @@ func keepUnread(known, now map[string]seen, bad map[string]string, failed bool) 
 	}
 }
 
-// seen is the state of a lock, and when it was read.
+// seen is the state of a lock, and when it was asked for: the server's answer is not older.
 type seen struct {
 	holdfast.LockInfo
 	at time.Time
@@ -178,12 +178,13 @@ type readStates func(ctx context.Context, s *target.Server, pattern string) (
 func foreignStates(
 	ctx context.Context, s *target.Server, pattern string,
 ) (states map[string]seen, bad map[string]string, err error) {
+	began := time.Now()
 	states = map[string]seen{}
 	pattern = cmp.Or(pattern, "*")
 	err = survey.ScanForeign(ctx, s.Conns(), pattern, &s.Looked, func(list []survey.Foreign) error {
 		for _, f := range list {
 			h := holdfast.Holder{HolderID: f.Holder, ClientID: f.Kind + " " + f.Holder, Remaining: f.Remaining}
-			states[f.Key] = seen{holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}, time.Now()}
+			states[f.Key] = seen{holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}, began}
 		}
 		return nil
 	})
@@ -194,6 +195,7 @@ func foreignStates(
 func states(
 	ctx context.Context, s *target.Server, pattern string,
 ) (states map[string]seen, bad map[string]string, err error) {
+	began := time.Now()
 	states, bad = map[string]seen{}, map[string]string{}
 	_, err = eachLock(ctx, s, pattern, func(state holdfast.LockInfo, why *exit.Error) {
 		switch {
@@ -201,7 +203,7 @@ func states(
 		case why != nil:
 			bad[state.Name] = say.Plain(why) + "; " + why.Hint
 		default:
-			states[state.Name] = seen{state, time.Now()}
+			states[state.Name] = seen{state, began}
 		}
 	})
 	return states, bad, err
@@ -217,11 +219,7 @@ func changes(before, after map[string]seen, at time.Time) (events []watchEvent) 
 		names[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		was, is := before[name], after[name]
-		if is.at.IsZero() {
-			is.at = at // its record is gone
-		}
-		for _, e := range changesOf(was, is) {
+		for _, e := range changesOf(before[name], after[name], at) {
 			e.Time, e.Name = lockjson.Stamp(at), name
 			events = append(events, e)
 		}
@@ -229,8 +227,9 @@ func changes(before, after map[string]seen, at time.Time) (events []watchEvent) 
 	return events
 }
 
-// changesOf are the events between two states of one lock.
-func changesOf(was, is seen) (events []watchEvent) {
+// changesOf are the events between two states of one lock. The second one was read before at. So what is left of a
+// lease that expired was never more than the time from was.at to at, however slow the answers were.
+func changesOf(was, is seen, at time.Time) (events []watchEvent) {
 	known, e := was.LastEviction, is.LastEviction
 	evicted := e != nil && was.Name != "" && (known == nil || !known.At.Equal(e.At))
 	if evicted {
@@ -238,7 +237,7 @@ func changesOf(was, is seen) (events []watchEvent) {
 	}
 	expired := false
 	for _, h := range was.Holders {
-		if !evicted && !h.Released && !hasHold(is.Holders, h) && h.Remaining <= is.at.Sub(was.at) {
+		if !evicted && !h.Released && !hasHold(is.Holders, h) && h.Remaining <= at.Sub(was.at) {
 			expired = true
 			events = append(events, eventOf("expired", h))
 		}
