@@ -51,7 +51,7 @@ lane() {
 	shift
 	[ -s "$out/$lane" ] || return 0
 	# shellcheck disable=SC2046,SC2086 # lists of words
-	"$GOTESTSUM" --jsonfile "$out/$lane.json" --hide-summary=skipped -- -vet=off -p "$at_once" -timeout 20m "$@" ${TESTFLAGS:-} $(cat "$out/$lane") &&
+	"$GOTESTSUM" --jsonfile "$out/$lane.json" --hide-summary=skipped -- -vet=off -p 3 -timeout 20m "$@" ${TESTFLAGS:-} $(cat "$out/$lane") &&
 		return
 	sed -n 's/^{.*"Action":"fail","Package":"\([^"]*\)","Elapsed.*/\1/p' "$out/$lane.json" | sed "s|^$root/||" >>"$out/failed"
 	[ -s "$out/failed" ] || echo "$lane" >>"$out/failed"
@@ -78,10 +78,8 @@ vet() {
 	done
 }
 
-# Without cgo, as the tool is built: with it, go would compile the tool a second time. Most of these tests wait for
-# servers, so one more runs at once than on the other lane.
+# Without cgo, as the tool is built: with it, go would compile the tool a second time.
 plain() {
-	at_once=4
 	CGO_ENABLED=0
 	export CGO_ENABLED
 	lane plain
@@ -90,7 +88,6 @@ plain() {
 
 # What needs little after the race detector, while tests of the other lane wait.
 raced() {
-	at_once=3
 	lane raced ${RACE--race}
 	CGO_ENABLED=0
 	export CGO_ENABLED
