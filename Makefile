@@ -63,9 +63,10 @@ NEEDS_PROMTOOL = @$(if $(filter tests,$(MODULES:./%=%)),sh scripts/promtool.sh)
 # The modules that a change of the library can break, and nothing that needs a database or a large dependency.
 LIBRARY = . store/goredis store/rueidis cmd/holdfast verify
 
-# In these modules, what make test leaves to make test-all: releases, database servers, the suites of faults, the flaws of
-# other locks, and random sequences for the scripts and memstore, which agree on every transcript before that.
-LATER = internal/servertest internal/versions verify/holdfast-verify verify/lineage verify/mutation verify/oracle \
+# In these modules, what make test leaves to make test-all: releases, database servers, the servers that tests start, the
+# suites of faults, the flaws of other locks, and random sequences for the scripts and memstore, which agree on every
+# transcript before that.
+LATER = internal/redistest internal/servertest internal/versions verify/holdfast-verify verify/lineage verify/mutation verify/oracle \
 	verify/soak verify/suite verify/topology
 
 # The race detector is for packages whose goroutines can race. Their tests take three to ten times as long with it. So
