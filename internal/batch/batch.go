@@ -113,7 +113,11 @@ func (b *Batcher[Q, A]) Await(i *Item[Q, A], done <-chan struct{}) (answer A, an
 			select {
 			case answer = <-i.Answer:
 			case <-yield.All():
-				return answer, false
+				select { // of two that are ready, select takes any
+				case answer = <-i.Answer:
+				default:
+					return answer, false
+				}
 			}
 		}
 	}
