@@ -397,10 +397,11 @@ func (at *attempt) pollAfter(a wire.Answer) time.Duration {
 		at.subscribeAgain()
 		return leasetime.PollWithoutPush(a.Left, at.lock.ttl, at.c.chance())
 	}
-	if a.Left == 0 && at.lock.limit > 0 { // nobody holds a permit, and the limit is 0
-		return leasetime.PollWithoutPush(0, at.lock.ttl, at.c.chance())
+	left := a.Left
+	if left == 0 && at.lock.limit > 0 { // nobody holds a permit, and the limit is 0: no lease ends, and SetLimit pushes
+		left = at.lock.ttl
 	}
-	return leasetime.PollAfter(a.Left, a.Place, at.lock.ttl, at.c.chance())
+	return leasetime.PollAfter(left, a.Place, at.lock.ttl, at.c.chance())
 }
 
 func (at *attempt) reportWake(ctx context.Context, w observe.Wake) {
