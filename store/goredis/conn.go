@@ -189,7 +189,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	if c.over.Load() {
 		return 0, errGivenUp // go-redis reads once more after it has looked for pushes
 	}
-	if c.raw != nil && c.own.renewed.Load() > 0 && c.asked.Load() != 0 {
+	if c.raw != nil && c.lane.renewing && c.asked.Load() != 0 {
 		look(c.raw, c.own.lookFor())
 	}
 	n, err := c.read(b)

@@ -256,6 +256,7 @@ func (o *own) begin(ctx context.Context, deadline *adapter.Deadline, how urgency
 		o.patient.Add(1)
 	}
 	r.lane = o.get()
+	r.lane.renewing = how == renewing
 	return r, nil
 }
 
@@ -271,6 +272,7 @@ func enter(places chan struct{}) bool {
 
 // end gives lane and place back.
 func (o *own) end(r request) {
+	r.lane.renewing = false
 	o.put(r.lane)
 	if r.waits {
 		o.patient.Add(-1)
