@@ -403,7 +403,8 @@ func extendHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
 	case err != nil:
 		return err
 	case each[0].Evicted:
-		return o.lost("an operator evicted the holder")
+		err := o.lost("an operator evicted the holder")
+		return exit.With(exit.CodeLost, err, exit.HintOf(&holdfast.LostError{Reason: holdfast.LossEvicted}))
 	case each[0].Unknown:
 		return fmt.Errorf("%w: too few servers answered", holdfast.ErrUnknownOutcome)
 	case !each[0].Held:
