@@ -46,7 +46,7 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	mut:  "max(rdb.Options().PoolSize, 100)",
 }, {
 	name: "goredis: other requests take the places that are for renewals",
-	by:   "TestARenewalPassesAllOtherRequests",
+	by:   "TestPlacesThatOnlyRenewalsTake",
 	old:  "\tif how != renewing {\n\t\tspare = nil\n",
 	mut:  "\tif how != renewing && false {\n\t\tspare = nil\n",
 }, {
