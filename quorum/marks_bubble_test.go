@@ -262,10 +262,10 @@ func TestAWrongMarkIsCorrectedAtOnce(t *testing.T) {
 func TestAMarkWrittenByAStrangerStopsOneServerOnly(t *testing.T) {
 	const damaged = "damaged mark"
 	for mark, says := range map[string]string{
-		"18446744073709551615:q:1:0:1:0":               damaged,
-		"junk":                                         damaged,
-		"1:q:1:0:1:9223372036854775807":                damaged,
-		"1000000000000:zzz:3000000000000:-1:1:1":       "takes part in new locks again",
+		"18446744073709551615:q:1:0:1:0":                damaged,
+		"junk":                                          damaged,
+		"1:q:1:0:1:9223372036854775807":                 damaged,
+		"1000000000000:zzz:3000000000000:-1:1:1":        "takes part in new locks again",
 		"2:q:-3000000000000:-3000000000000:946684800:0": "takes part in new locks again",
 	} {
 		identifiedBubble(t, func(t *testing.T, w *world) {
@@ -274,7 +274,8 @@ func TestAMarkWrittenByAStrangerStopsOneServerOnly(t *testing.T) {
 			w.release(w.lock(c, "x"))
 			time.Sleep(2 * time.Minute)
 			old := w.peers[0].Dump("holdfast:quorum")["mark"]
-			_, err := w.peers[0].Store.Run(t.Context(), script.MarkServer, []string{"holdfast:quorum"}, []string{"1000000", old, mark})
+			_, err := w.peers[0].Store.Run(t.Context(), script.MarkServer, []string{"holdfast:quorum"},
+				[]string{"1000000", old, mark})
 			assert.Must(t, err)
 			began := time.Now()
 			for range 3 {
@@ -285,7 +286,8 @@ func TestAMarkWrittenByAStrangerStopsOneServerOnly(t *testing.T) {
 			assert.True(t, time.Since(began) < 16*time.Second, "%q: locks took %v", mark, time.Since(began))
 			infos, err := s.ReadNodes(t.Context(), "holdfast")
 			assert.Must(t, err)
-			assert.True(t, !infos[0].Counts && infos[1].Counts && strings.Contains(infos[0].Why, says), "%q: %+v", mark, infos[0])
+			assert.True(t, !infos[0].Counts && infos[1].Counts && strings.Contains(infos[0].Why, says),
+				"%q: %+v", mark, infos[0])
 		})
 	}
 }

@@ -95,7 +95,8 @@ func TestANewerQuorumIsHeardOfFromAnyServer(t *testing.T) {
 				strangers++
 			}
 		}
-		assert.Equal(t, 2-strangers, test.want, "of %d servers one names %s: of the old quorum are", test.servers, test.third)
+		assert.Equal(t, 2-strangers, test.want, "one of %d servers names %s: of the old quorum are",
+			test.servers, test.third)
 	}
 }
 

@@ -342,7 +342,8 @@ func TestNoMarkStopsAQuorumForever(t *testing.T) {
 	for _, at := range []int64{0, most} {
 		for _, shift := range []int64{-most, 0, most} {
 			for _, born := range []int64{-most, most} {
-				mark := ParseMark(fmt.Sprintf("%d:%s:%d:%d:%d:%d", mostEpoch, name, born, shift, at, mostError.Milliseconds()))
+				mark := ParseMark(fmt.Sprintf("%d:%s:%d:%d:%d:%d",
+					mostEpoch, name, born, shift, at, mostError.Milliseconds()))
 				assert.True(t, mark.Epoch == mostEpoch, "it is damaged")
 				for strangers := 1; strangers <= 5; strangers++ {
 					s := founders(5, 5)
@@ -366,7 +367,8 @@ func TestNoMarkStopsAQuorumForever(t *testing.T) {
 func TestADamagedMarkIsNoSignOfANewServer(t *testing.T) {
 	s := founders(5, 5)
 	s.list[0].Damaged = true
-	want(t, "one is damaged, none has a mark", s.look(), OnProbation, OnProbation, OnProbation, OnProbation, OnProbation)
+	want(t, "one is damaged, none has a mark", s.look(),
+		OnProbation, OnProbation, OnProbation, OnProbation, OnProbation)
 }
 
 // Most clocks are set back at once. A server that has just joined does not wait until the
