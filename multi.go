@@ -337,7 +337,8 @@ func (g *gathering) noteGivenBack() {
 	g.givenBack++
 }
 
-// giveBack releases the leases of a call that does not have all. If ctx ends first, they are released in the background.
+// giveBack releases the leases of a call that does not have all. If ctx ends first, they are
+// released in the background.
 func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
 		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken) })

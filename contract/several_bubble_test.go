@@ -201,7 +201,8 @@ func TestTheOrderOfSeveralLocksIsThatOfTheirKeys(t *testing.T) {
 	}
 }
 
-// Of two locks, one is held for 50 of each 60 ms. Who wants the other one alone hardly notices the calls that want both.
+// Of two locks, one is held for 50 of each 60 ms. Who wants the other one alone hardly notices
+// the calls that want both.
 func TestACallForAHotLockDoesNotHeatTheOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		hot, cold, both := w.client(), w.client(), w.client()
