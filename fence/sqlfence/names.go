@@ -16,7 +16,8 @@ type quoted struct {
 	dialect                    Dialect
 	schema, bare               string // of the table, as they are
 	table, column, key, tokens string
-	name, resource             string // texts: the table without its schema, and the resource
+	which                      string // a text: the resource, or the table without its schema
+	missing                    string // a text: the refusal of a write without a token
 }
 
 var errSQLite = fmt.Errorf("%w: SQLite has no variable that ends with a transaction, so a trigger cannot tell "+
@@ -36,10 +37,12 @@ func (t Trigger) quote() (q quoted, err error) {
 	default:
 		return q, d.unknown()
 	}
-	if t.Key != "" && t.Resource == "" {
-		return q, fmt.Errorf("%w: a Trigger with a Key needs a Resource", fence.ErrInvalid)
-	}
-	if t.Resource != "" {
+	switch {
+	case t.Resource == "" && (t.Key != "" || t.Tokens != ""):
+		err = fmt.Errorf("%w: a Trigger with a Key or Tokens needs a Resource", fence.ErrInvalid)
+	case t.Resource != "" && t.Column != "":
+		err = fmt.Errorf("%w: a Trigger keeps its tokens in a Column or under a Resource, not both", fence.ErrInvalid)
+	case t.Resource != "":
 		err = fence.Check(t.Resource, 1)
 	}
 	schema, bare, tableErr := d.split("table", t.Table)
@@ -48,7 +51,7 @@ func (t Trigger) quote() (q quoted, err error) {
 	q = quoted{
 		dialect: d, schema: schema, bare: bare,
 		table: d.path(schema, bare), column: d.ident(column), key: d.ident(key), tokens: d.path(tokenSchema, tokens),
-		name: d.text(bare), resource: d.text(t.Resource),
+		which: d.text(cmp.Or(t.Resource, bare)), missing: d.text("fence: a write to " + bare + " has no token"),
 	}
 	return q, cmp.Or(err, tableErr, tokensErr, d.valid("table", bare, len(suffix)), d.valid("column", column, 0),
 		d.valid("key column", key, 0))

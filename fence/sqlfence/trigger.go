@@ -86,9 +86,8 @@ func (t Trigger) Down() ([]string, error) {
 // empty text from then on. A trigger before an update finds the row locked, in its last version, at every
 // isolation level: if that is newer than the snapshot, READ COMMITTED looks again, and the others fail.
 func (t Trigger) postgres(q quoted) []string {
-	missing := "RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = 'fence: a write to ' || " + q.name +
-		" || ' has no token',\n      HINT = 'begin the transaction with sqlfence, or with SET LOCAL holdfast.token';"
-	check, level := q.postgresRow(), "ROW"
+	missing := "RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = " + q.missing +
+		",\n      HINT = 'begin the transaction with sqlfence, or with SET LOCAL holdfast.token';"
 	switch {
 	case t.AllowMissing && t.Resource == "": // a program that writes all columns must not lower the token
 		missing = "IF TG_OP = 'UPDATE' THEN\n      NEW." + q.column + " := OLD." + q.column + ";\n" +
@@ -96,22 +95,17 @@ func (t Trigger) postgres(q quoted) []string {
 	case t.AllowMissing:
 		missing = "NULL;"
 	}
-	switch old, now := "OLD."+q.key, "NEW."+q.key; {
-	case t.Resource == "":
-	case t.Key == "":
-		check, level = q.postgresRaise(q.resource), "STATEMENT"
-	default:
-		check = "IF TG_OP <> 'INSERT' THEN\n    " + q.postgresRaise(q.resource+" || '/' || "+old) +
-			"\n    END IF;\n    IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND " + now + " IS DISTINCT FROM " + old +
-			" THEN\n    " + q.postgresRaise(q.resource+" || '/' || "+now) + "\n    END IF;"
-	}
-	if level == "ROW" {
+	check, level := t.postgresCheck(q), "ROW"
+	if t.Resource != "" && t.Key == "" {
+		level = "STATEMENT"
+	} else {
 		check = "IF TG_OP = 'TRUNCATE' THEN\n      RAISE EXCEPTION USING ERRCODE = 'HF003', HINT = 'use DELETE',\n" +
-			"        MESSAGE = 'fence: TRUNCATE of ' || " + q.name + " || ' shows no row its token';\n    END IF;\n    " + check
+			"        MESSAGE = 'fence: TRUNCATE shows no row its token';\n    END IF;\n    " + check
 	}
 	body := `
 DECLARE
   given text := nullif(current_setting('holdfast.token', true), '');
+  which text := ` + q.which + `;
   shown bigint;
   seen bigint := 0;
 BEGIN
@@ -141,22 +135,27 @@ END
 	}
 }
 
-// postgresRow judges by the row, and stores the token there.
-func (q quoted) postgresRow() string {
-	return "IF TG_OP <> 'INSERT' THEN\n      seen := OLD." + q.column + ";\n    END IF;\n    " + postgresJudge(q.name) +
-		"\n    IF TG_OP <> 'DELETE' THEN\n      NEW." + q.column + " := shown;\n    END IF;"
-}
+// A token of 0 or less, which no lease has, is older than all.
+const postgresJudge = `
+    IF greatest(seen, 1) > shown THEN
+      RAISE EXCEPTION USING ERRCODE = 'HF001',
+        MESSAGE = 'fence: token ' || shown || ' of ' || which || ' is stale, ' || seen || ' was seen';
+    END IF;`
 
-// postgresRaise shows the token to a resource, and judges it.
-func (q quoted) postgresRaise(resource string) string {
-	return PostgreSQL.upsert(q.tokens, resource, "shown") + " RETURNING token INTO seen;\n    " + postgresJudge(resource)
-}
-
-// postgresJudge refuses. A token of 0 or less, which no lease has, is older than all.
-func postgresJudge(what string) string {
-	return "IF greatest(seen, 1) > shown THEN\n      RAISE EXCEPTION USING ERRCODE = 'HF001',\n" +
-		"        MESSAGE = 'fence: token ' || shown || ' of ' || " + what + " || ' is stale, ' || seen || ' was seen';\n" +
-		"    END IF;"
+func (t Trigger) postgresCheck(q quoted) string {
+	raise := PostgreSQL.upsert(q.tokens, "which", "shown") + "\n      RETURNING token INTO seen;" + postgresJudge
+	keyed := func(row string) string {
+		return "\n    which := " + q.which + " || '/' || " + row + "." + q.key + ";\n    " + raise
+	}
+	switch {
+	case t.Resource == "":
+		return "IF TG_OP <> 'INSERT' THEN\n      seen := OLD." + q.column + ";\n    END IF;" + postgresJudge +
+			"\n    IF TG_OP <> 'DELETE' THEN\n      NEW." + q.column + " := shown;\n    END IF;"
+	case t.Key == "":
+		return raise
+	}
+	return "IF TG_OP <> 'INSERT' THEN" + keyed("OLD") + "\n    END IF;\n    IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW." +
+		q.key + " IS DISTINCT FROM OLD." + q.key + " THEN" + keyed("NEW") + "\n    END IF;"
 }
 
 var mysqlEvents = []string{"INSERT", "UPDATE", "DELETE"}
@@ -166,8 +165,7 @@ var mysqlEvents = []string{"INSERT", "UPDATE", "DELETE"}
 func (t Trigger) mysql(q quoted) []string {
 	var up []string
 	for _, event := range mysqlEvents {
-		missing := "SET refusal = CONCAT('fence: a write to ', " + q.name + ", ' has no token');\n" +
-			"    SIGNAL SQLSTATE 'HF002' SET MESSAGE_TEXT = refusal;"
+		missing := "SET refusal = " + q.missing + ";\n    SIGNAL SQLSTATE 'HF002' SET MESSAGE_TEXT = refusal;"
 		switch {
 		case t.AllowMissing && t.Resource == "" && event == "UPDATE": // as in PostgreSQL
 			missing = "SET NEW." + q.column + " = OLD." + q.column + ";"
@@ -179,6 +177,7 @@ func (t Trigger) mysql(q quoted) []string {
 		up = append(up, "CREATE TRIGGER "+q.object("_fence_"+strings.ToLower(event))+" BEFORE "+event+" ON "+q.table+
 			` FOR EACH ROW
 BEGIN
+  DECLARE which VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT `+q.which+`;
   DECLARE shown BIGINT;
   DECLARE seen BIGINT DEFAULT 0;
   DECLARE refusal VARCHAR(255) CHARACTER SET utf8mb4;
@@ -193,39 +192,32 @@ END`)
 	return up
 }
 
+// The longest message has 128 characters.
+const mysqlJudge = `
+    IF GREATEST(seen, 1) > shown THEN
+      SET refusal = CONCAT('fence: token ', shown, ' of ', LEFT(which, 51), ' is stale, ', seen, ' was seen');
+      SIGNAL SQLSTATE 'HF001' SET MESSAGE_TEXT = refusal;
+    END IF;`
+
 func (t Trigger) mysqlCheck(q quoted, event string) string {
-	old, now := "OLD."+q.key, "NEW."+q.key
-	keyed := func(value string) string {
-		return q.mysqlRaise("CONVERT(CONCAT(" + q.resource + ", '/', " + value + ") USING utf8mb4)")
+	raise := MySQL.upsert(q.tokens, "which", "shown") + ";\n    SELECT f.token INTO seen FROM " + q.tokens +
+		" f WHERE f.resource = which FOR UPDATE;" + mysqlJudge
+	keyed := func(row string) string {
+		return "SET which = CONCAT(" + q.which + ", '/', " + row + "." + q.key + ");\n    " + raise
 	}
 	switch {
 	case t.Resource != "" && t.Key == "":
-		return q.mysqlRaise(q.resource)
+		return raise
 	case t.Resource != "" && event == "INSERT":
-		return keyed(now)
+		return keyed("NEW")
 	case t.Resource != "" && event == "DELETE":
-		return keyed(old)
+		return keyed("OLD")
 	case t.Resource != "":
-		return keyed(old) + "\n    IF NOT " + now + " <=> " + old + " THEN\n    " + keyed(now) + "\n    END IF;"
+		return keyed("OLD") + "\n    IF NOT NEW." + q.key + " <=> OLD." + q.key + " THEN\n    " + keyed("NEW") + "\n    END IF;"
 	case event == "INSERT":
-		return mysqlJudge(q.name) + "\n    SET NEW." + q.column + " = shown;"
+		return mysqlJudge[1:] + "\n    SET NEW." + q.column + " = shown;"
+	case event == "DELETE":
+		return "SET seen = OLD." + q.column + ";" + mysqlJudge
 	}
-	check := "SET seen = OLD." + q.column + ";\n    " + mysqlJudge(q.name)
-	if event == "UPDATE" {
-		check += "\n    SET NEW." + q.column + " = shown;"
-	}
-	return check
-}
-
-// mysqlRaise shows the token to a resource, and judges it.
-func (q quoted) mysqlRaise(resource string) string {
-	return MySQL.upsert(q.tokens, resource, "shown") + ";\n    SELECT f.token INTO seen FROM " + q.tokens +
-		" f WHERE f.resource = " + resource + " FOR UPDATE;\n    " + mysqlJudge(resource)
-}
-
-// mysqlJudge refuses with at most 128 characters, which is the longest message.
-func mysqlJudge(what string) string {
-	return "IF GREATEST(seen, 1) > shown THEN\n" +
-		"      SET refusal = CONCAT('fence: token ', shown, ' of ', LEFT(" + what + ", 51), ' is stale, ', seen, ' was seen');\n" +
-		"      SIGNAL SQLSTATE 'HF001' SET MESSAGE_TEXT = refusal;\n    END IF;"
+	return "SET seen = OLD." + q.column + ";" + mysqlJudge + "\n    SET NEW." + q.column + " = shown;"
 }

@@ -32,7 +32,8 @@ func TestATriggerRefusesWhatItCannotName(t *testing.T) {
 		},
 		`the name of the table is not printable: "a\nb"`:  {{Dialect: sqlfence.MySQL, Table: "a\nb"}},
 		`the name of the column is not printable: "\xff"`: {{Dialect: sqlfence.PostgreSQL, Table: "a", Column: "\xff"}},
-		"needs a Resource": {{Dialect: sqlfence.PostgreSQL, Table: "a", Key: "id"}},
+		"needs a Resource":                {{Dialect: sqlfence.MySQL, Table: "a", Key: "id"}, {Dialect: sqlfence.MySQL, Table: "a", Tokens: "b"}},
+		"in a Column or under a Resource": {{Dialect: sqlfence.MySQL, Table: "a", Column: "c", Resource: "r"}},
 		"the name of a resource has 1 to 255 bytes, not 256": {
 			{Dialect: sqlfence.PostgreSQL, Table: "a", Resource: strings.Repeat("x", 256)},
 		},

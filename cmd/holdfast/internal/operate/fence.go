@@ -67,11 +67,11 @@ func NewFence() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&dialect, "dialect", "", "postgres, mysql or mariadb")
 	flags.StringVar(&t.Table, "table", "", "the guarded table; with a schema: SCHEMA.TABLE")
-	flags.StringVar(&t.Column, "column", "fence_token", "the column of the tokens; the migration adds it")
+	flags.StringVar(&t.Column, "column", "", "the column of the tokens, which is added (default fence_token)")
 	flags.BoolVar(&t.AllowMissing, "allow-missing", false, "let writes pass that have no token")
 	flags.StringVar(&t.Resource, "resource", "", "keep one token for the whole table, under this name")
 	flags.StringVar(&t.Key, "key", "", "with --resource: keep a token for each value of this column")
-	flags.StringVar(&t.Tokens, "tokens", sqlfence.DefaultTable, "with --resource: the table of the tokens")
+	flags.StringVar(&t.Tokens, "tokens", "", "with --resource: the table of the tokens (default holdfast_fence)")
 	flags.BoolVar(&down, "down", false, "print what undoes the migration")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	cli.Rename(flags, map[string]string{
