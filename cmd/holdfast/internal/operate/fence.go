@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
+	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
 )
 
@@ -22,7 +23,7 @@ A transaction has its token from its beginning on: Go programs begin it with Do 
 of the package sqlfence. Others begin it, and set the token of HOLDFAST_LOCK_TOKEN:
 
   PostgreSQL       SET LOCAL holdfast.token = '...'
-  MySQL, MariaDB   SET @holdfast_token = ...; after the commit: SET @holdfast_token = NULL
+  MySQL, MariaDB   SET @holdfast_token = ..., and = NULL after the commit
 
 The value 'off' in place of a token lets every write pass. It is for whoever restores data
 or resets a token. SQLite is refused: it has no variable that ends with a transaction.
@@ -30,8 +31,8 @@ or resets a token. SQLite is refused: it has no variable that ends with a transa
 With --resource, one token is kept for the whole table, or with --key for each value of a
 column, in the table holdfast_fence, also after a row is deleted.
 
-The text is for psql, mysql and mariadb. --json prints one object for other tools: up and
-down, each a list of statements.`
+The text is for psql, mysql and mariadb. --json prints one object for migration tools
+that know no DELIMITER: up and down, each a list of statements.`
 
 // fenceJSON is what fence sql --json prints: a contract.
 type fenceJSON struct {
@@ -49,17 +50,24 @@ func NewFence() *cobra.Command {
 		Short: "Print a trigger that refuses writes of old holders",
 		Long:  fenceLong,
 		Example: `  holdfast fence sql --dialect postgres --table invoice | psql -1 shop
-  holdfast fence sql --dialect mysql --table invoice --down
-  holdfast fence sql --dialect postgres --table billing.invoice --resource invoice --key id`,
+  holdfast fence sql --dialect postgres --table invoice --down
+  holdfast fence sql --dialect mysql --table invoice --resource invoice --key id`,
 		ValidArgs: []string{"sql"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] != "sql" {
 				return exit.Usage("fence takes one word, sql", "write holdfast fence sql --dialect postgres --table TABLE")
 			}
 			t.Dialect = fenceDialects[dialect]
-			if t.Dialect == 0 {
-				return exit.Usage(fmt.Sprintf("--dialect: %q is none of postgres, mysql, mariadb, sqlite", dialect),
-					"write --dialect postgres, or mysql, also for MariaDB")
+			switch {
+			case t.Dialect == 0:
+				return exit.Usage(fmt.Sprintf("--dialect: fence sql knows no %q", dialect),
+					"write --dialect postgres, mysql or mariadb")
+			case t.Table == "":
+				return exit.Usage("fence sql needs a table", "write --table TABLE, or --table SCHEMA.TABLE")
+			case t.Resource == "" && t.Key+t.Tokens != "":
+				return exit.Usage("--key and --tokens need --resource", "write --resource NAME, too")
+			case t.Resource != "" && t.Column != "":
+				return exit.Usage("--column and --resource contradict each other", cli.LeaveOut)
 			}
 			return printFence(say.Stdout, t, down, asJSON)
 		},
@@ -77,18 +85,24 @@ func NewFence() *cobra.Command {
 	cli.Rename(flags, map[string]string{
 		"dialect": "DIALECT", "table": "TABLE", "column": "COLUMN", "resource": "NAME", "key": "COLUMN", "tokens": "TABLE",
 	})
+	values := cobra.FixedCompletions([]string{"postgres", "mysql", "mariadb"}, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc("dialect", values); err != nil {
+		panic("BUG: " + err.Error())
+	}
 	return cmd
 }
 
 var fenceDialects = map[string]sqlfence.Dialect{
 	"postgres": sqlfence.PostgreSQL, "postgresql": sqlfence.PostgreSQL,
-	"mysql": sqlfence.MySQL, "mariadb": sqlfence.MySQL, "sqlite": sqlfence.SQLite,
+	"mysql": sqlfence.MySQL, "mariadb": sqlfence.MySQL,
+	"sqlite": sqlfence.SQLite, // it is refused with the reason
 }
 
 func printFence(w io.Writer, t sqlfence.Trigger, down, asJSON bool) error {
 	up, err := t.Up()
 	if err != nil {
-		return exit.Usage(err.Error(), "holdfast fence --help describes the flags")
+		return exit.Usage(strings.TrimPrefix(err.Error(), fence.ErrInvalid.Error()+": "),
+			"holdfast fence --help describes the flags")
 	}
 	undo, err := t.Down()
 	if err != nil {
