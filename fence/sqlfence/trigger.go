@@ -200,8 +200,9 @@ const mysqlJudge = `
     END IF;`
 
 func (t Trigger) mysqlCheck(q quoted, event string) string {
+	// Without the CAST no index is used, and every row of the table is locked.
 	raise := MySQL.upsert(q.tokens, "which", "shown") + ";\n    SELECT f.token INTO seen FROM " + q.tokens +
-		" f WHERE f.resource = which FOR UPDATE;" + mysqlJudge
+		" f WHERE f.resource = CAST(which AS BINARY) FOR UPDATE;" + mysqlJudge
 	keyed := func(row string) string {
 		return "SET which = CONCAT(" + q.which + ", '/', " + row + "." + q.key + ");\n    " + raise
 	}

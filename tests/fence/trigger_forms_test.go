@@ -73,6 +73,7 @@ func TestATriggerKeepsATokenForEachValueOfAColumn(t *testing.T) {
 		one, err := p.dialect.Begin(within(t), db, 8, nil)
 		assert.Must(t, err)
 		must(t, one, "UPDATE account SET balance = 8 WHERE id = 1")
+		must(t, one, "INSERT INTO account VALUES (9, 8)")
 		want(t, "the other row", p.under(t, db, 8, "UPDATE account SET balance = 8 WHERE id = 2"), nil)
 		want(t, "commit", one.Commit(), nil)
 	})

@@ -51,7 +51,7 @@ func NewFence() *cobra.Command {
 		Long:  fenceLong,
 		Example: `  holdfast fence sql --dialect postgres --table invoice | psql -1 shop
   holdfast fence sql --dialect postgres --table invoice --down
-  holdfast fence sql --dialect mysql --table bill --resource bill --key id`,
+  holdfast fence sql --dialect mariadb --table bill --resource bill`,
 		ValidArgs: []string{"sql"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] != "sql" {
