@@ -200,7 +200,7 @@ const mysqlJudge = `
     END IF;`
 
 func (t Trigger) mysqlCheck(q quoted, event string) string {
-	// Without the CAST no index is used, and every row of the table is locked.
+	// A comparison of bytes with a text may use no index, and then locks every row of the table.
 	raise := MySQL.upsert(q.tokens, "which", "shown") + ";\n    SELECT f.token INTO seen FROM " + q.tokens +
 		" f WHERE f.resource = CAST(which AS BINARY) FOR UPDATE;" + mysqlJudge
 	keyed := func(row string) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/servertest"
 )
 
 // triggered are the databases that have triggers for tokens.
@@ -319,4 +320,38 @@ func TestABrokenConnectionTakesItsTokenAlong(t *testing.T) {
 		wantRefusal(t, "after it", without(t, db, "UPDATE account SET balance = 1"))
 		assert.Equal(t, number(t, db, readBalance), 0, "the balance")
 	})
+}
+
+// Behind PgBouncer, programs share a connection: one transaction has a token, and the next one has not.
+func TestATokenEndsWithItsTransactionBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	p := postgres.create(t)
+	db := p.open(t, 0)
+	must(t, db, "CREATE TABLE account (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
+	must(t, db, "INSERT INTO account VALUES (1, 0)")
+	install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: "account"})
+	bouncer, err := servertest.Start(servertest.PgBouncer(p.addr))
+	assert.Must(t, err)
+	t.Cleanup(func() { assert.NoError(t, bouncer.Stop()) })
+	open := func() *sql.DB {
+		db, err := sql.Open("pgx", fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable&default_query_exec_mode=exec",
+			bouncer.Addr, p.file))
+		assert.Must(t, err)
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	one, two := open(), open()
+	const id, write = "SELECT pg_backend_pid()", "UPDATE account SET balance = balance + 1"
+	server := number(t, one, id)
+	for _, end := range []func(*sqlfence.Tx) error{(*sqlfence.Tx).Commit, (*sqlfence.Tx).Rollback} {
+		tx, err := p.dialect.Begin(within(t), one, 5, nil)
+		assert.Must(t, err)
+		must(t, tx, write)
+		want(t, "end", end(tx), nil)
+		assert.Equal(t, number(t, two, id), server, "the connection")
+		wantRefusal(t, "another program", without(t, two, write))
+	}
+	want(t, "a newer write", p.under(t, two, 6, write), nil)
+	want(t, "a late write", p.under(t, one, 5, write), fence.ErrStale)
+	assert.Equal(t, number(t, two, readBalance), 2, "the balance")
 }
