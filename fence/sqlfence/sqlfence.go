@@ -122,15 +122,18 @@ func (g Guard) raise(ctx context.Context, tx *sql.Tx, resource string, token uin
 // upsert stores a token unless a higher one is there. In MySQL the token is in it twice.
 func (d Dialect) upsert(table, resource, token string) string {
 	values := " (resource, token) VALUES (" + resource + ", " + token + ") "
-	switch d {
-	case MySQL:
+	if d == MySQL {
 		return "INSERT INTO " + table + values + "ON DUPLICATE KEY UPDATE token = GREATEST(token, " + token + ")"
-	case SQLite:
-		return "INSERT INTO " + table + " AS f" + values + "ON CONFLICT (resource) DO UPDATE SET token = MAX(f.token, excluded.token)"
-	default:
-		return "INSERT INTO " + table + " AS f" + values +
-			"ON CONFLICT (resource) DO UPDATE SET token = GREATEST(f.token, excluded.token)"
 	}
+	return "INSERT INTO " + table + " AS f" + values +
+		"ON CONFLICT (resource) DO UPDATE SET token = " + d.greatest() + "(f.token, excluded.token)"
+}
+
+func (d Dialect) greatest() string {
+	if d == SQLite {
+		return "MAX"
+	}
+	return "GREATEST"
 }
 
 func (d Dialect) unknown() error {
@@ -246,13 +249,9 @@ func (r Row) Check(ctx context.Context, tx *sql.Tx, key any, token uint64) error
 		return err
 	}
 	c, seen := r.column(), uint64(0)
-	greatest := "GREATEST"
-	if r.Dialect == SQLite {
-		greatest = "MAX"
-	}
 	//nolint:gosec // they are names in the program
 	raise := fmt.Sprintf("UPDATE %s SET %s = %s(%s, %s)%s",
-		r.Table, c, greatest, c, r.Dialect.place(1), r.where(2))
+		r.Table, c, r.Dialect.greatest(), c, r.Dialect.place(1), r.where(2))
 	var err error
 	if r.Dialect == MySQL {
 		if _, err = tx.ExecContext(ctx, raise, int64(token), key); err == nil {

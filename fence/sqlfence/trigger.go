@@ -154,8 +154,9 @@ func (t Trigger) postgresCheck(q quoted) string {
 	case t.Key == "":
 		return raise
 	}
-	return "IF TG_OP <> 'INSERT' THEN" + keyed("OLD") + "\n    END IF;\n    IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW." +
-		q.key + " IS DISTINCT FROM OLD." + q.key + " THEN" + keyed("NEW") + "\n    END IF;"
+	return "IF TG_OP <> 'INSERT' THEN" + keyed("OLD") + "\n    END IF;\n" +
+		"    IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW." + q.key + " IS DISTINCT FROM OLD." + q.key +
+		" THEN" + keyed("NEW") + "\n    END IF;"
 }
 
 var mysqlEvents = []string{"INSERT", "UPDATE", "DELETE"}
@@ -214,7 +215,8 @@ func (t Trigger) mysqlCheck(q quoted, event string) string {
 	case t.Resource != "" && event == "DELETE":
 		return keyed("OLD")
 	case t.Resource != "":
-		return keyed("OLD") + "\n    IF NOT NEW." + q.key + " <=> OLD." + q.key + " THEN\n    " + keyed("NEW") + "\n    END IF;"
+		return keyed("OLD") + "\n    IF NOT NEW." + q.key + " <=> OLD." + q.key + " THEN\n    " + keyed("NEW") +
+			"\n    END IF;"
 	case event == "INSERT":
 		return mysqlJudge[1:] + "\n    SET NEW." + q.column + " = shown;"
 	case event == "DELETE":

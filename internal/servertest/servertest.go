@@ -99,9 +99,10 @@ func PgBouncer(postgres string) Kind {
 		install: "apt-get install pgbouncer",
 		args: func(data string, port int) []string {
 			file := filepath.Join(data, "ini")
-			_ = os.WriteFile(file, fmt.Appendf(nil, "[databases]\n* = host=%s port=%s user=postgres\n"+
+			ini := fmt.Appendf(nil, "[databases]\n* = host=%s port=%s user=postgres\n"+
 				"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = any\n"+
-				"pool_mode = transaction\ndefault_pool_size = 1\n", host, at, port), 0o644) //nolint:gosec // its user reads it; without it, it does not start
+				"pool_mode = transaction\ndefault_pool_size = 1\n", host, at, port)
+			_ = os.WriteFile(file, ini, 0o644) //nolint:gosec // its user reads it; without it, it does not start
 			return []string{file}
 		},
 	}

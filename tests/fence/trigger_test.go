@@ -113,7 +113,8 @@ func TestATriggerRefusesOlderTokensWhateverTheStatement(t *testing.T) {
 			{math.MaxInt64 + 1, "UPDATE account SET balance = 8", fence.ErrInvalid},
 		} {
 			before := sum(t, db)
-			want(t, fmt.Sprintf("%d: token %d: %s", i, c.token, c.statement), p.under(t, db, c.token, c.statement), c.err)
+			err := p.under(t, db, c.token, c.statement)
+			want(t, fmt.Sprintf("%d: token %d: %s", i, c.token, c.statement), err, c.err)
 			if c.err != nil {
 				assert.Equal(t, sum(t, db), before, "after %s the sum", c.statement)
 			}
@@ -123,7 +124,9 @@ func TestATriggerRefusesOlderTokensWhateverTheStatement(t *testing.T) {
 		if err := p.under(t, db, 9, "DELETE FROM account"); !errors.As(err, &stale) || *stale != last {
 			t.Errorf("got %v", err)
 		}
-		for _, s := range []string{"UPDATE account SET balance = 1", "INSERT INTO account VALUES (4, 1)", "DELETE FROM account"} {
+		for _, s := range []string{
+			"UPDATE account SET balance = 1", "INSERT INTO account VALUES (4, 1)", "DELETE FROM account",
+		} {
 			wantRefusal(t, s, without(t, db, s))
 		}
 		want(t, "a write of no row", without(t, db, "UPDATE account SET balance = 1 WHERE id = 99"), nil)
@@ -146,7 +149,8 @@ func TestATriggerIsNotPassedByWordsOfMySQL(t *testing.T) {
 		want(t, "the newest", p.under(t, db, 6, "UPDATE account SET balance = 6"), nil)
 		for _, s := range []string{
 			"REPLACE INTO account VALUES (1, 1)", "UPDATE IGNORE account SET balance = 1", "DELETE IGNORE FROM account",
-			"UPDATE account a JOIN account b ON a.id = b.id SET a.balance = 1", "DELETE a FROM account a JOIN account b",
+			"UPDATE account a JOIN account b ON a.id = b.id SET a.balance = 1",
+			"DELETE a FROM account a JOIN account b",
 			"INSERT IGNORE INTO account VALUES (1, 1) ON DUPLICATE KEY UPDATE balance = 1",
 		} {
 			want(t, s, p.under(t, db, 5, s), fence.ErrStale)
@@ -201,7 +205,9 @@ func TestATokenOffLetsAnOperatorPass(t *testing.T) {
 		want(t, "the newest", p.under(t, db, 6, "UPDATE account SET balance = 6"), nil)
 		db.SetMaxOpenConns(1)
 		for _, set := range []string{zero[p.driver], odd[p.driver]} {
-			for _, s := range []string{"UPDATE account SET balance = 5", "DELETE FROM account", "INSERT INTO account VALUES (9, 9)"} {
+			for _, s := range []string{
+				"UPDATE account SET balance = 5", "DELETE FROM account", "INSERT INTO account VALUES (9, 9)",
+			} {
 				assert.True(t, without(t, db, set, s) != nil, "%s: %s passes", set, s)
 			}
 		}
@@ -219,7 +225,8 @@ func TestATriggerJudgesByTheLastVersionAtEveryIsolation(t *testing.T) {
 	t.Parallel()
 	forTriggered(t, sqlfence.Trigger{}, func(t *testing.T, p place, db *sql.DB) {
 		for i, level := range levels {
-			for _, s := range []string{"UPDATE account SET balance = 5 WHERE id = 1", "DELETE FROM account WHERE id = 1"} {
+			for _, s := range []string{"UPDATE account SET balance = 5", "DELETE FROM account"} {
+				s += " WHERE id = 1"
 				base := uint64(10 * (i + 1))
 				late, err := p.dialect.Begin(within(t), db, base+5, &sql.TxOptions{Isolation: level})
 				assert.Must(t, err)
@@ -241,7 +248,8 @@ func TestATriggerJudgesByTheLastVersionAtEveryIsolation(t *testing.T) {
 				}
 				want(t, "rollback", late.Rollback(), nil)
 				assert.Equal(t, number(t, db, readBalance), 60, "the balance")
-				assert.Equal(t, number(t, db, "SELECT fence_token FROM account WHERE id = 1"), int64(base+6), "the token")
+				seen := number(t, db, "SELECT fence_token FROM account WHERE id = 1")
+				assert.Equal(t, seen, int64(base+6), "the token")
 				assert.Must(t, p.under(t, db, base+6, "UPDATE account SET balance = 0 WHERE id = 1"))
 			}
 		}
@@ -275,19 +283,19 @@ func TestATokenEndsWithItsTransaction(t *testing.T) {
 		db.SetMaxOpenConns(1) // so that the next transaction has the same connection
 		write := "UPDATE account SET balance = balance + 1 WHERE id = 1"
 		id := map[string]string{"pgx": "SELECT pg_backend_pid()", "mysql": "SELECT connection_id()"}[p.driver]
-		for what, end := range map[string]func(ctx context.Context, cancel func(), tx *sqlfence.Tx){
-			"commit":         func(_ context.Context, _ func(), tx *sqlfence.Tx) { want(t, "commit", tx.Commit(), nil) },
-			"rollback":       func(_ context.Context, _ func(), tx *sqlfence.Tx) { want(t, "rollback", tx.Rollback(), nil) },
-			"inner commit":   func(_ context.Context, _ func(), tx *sqlfence.Tx) { want(t, "commit", tx.Tx.Commit(), nil) },
-			"inner rollback": func(_ context.Context, _ func(), tx *sqlfence.Tx) { want(t, "rollback", tx.Tx.Rollback(), nil) },
-			"context":        func(ctx context.Context, cancel func(), _ *sqlfence.Tx) { cancel(); <-ctx.Done() },
+		for what, end := range map[string]func(cancel func(), tx *sqlfence.Tx) error{
+			"commit":         func(_ func(), tx *sqlfence.Tx) error { return tx.Commit() },
+			"rollback":       func(_ func(), tx *sqlfence.Tx) error { return tx.Rollback() },
+			"inner commit":   func(_ func(), tx *sqlfence.Tx) error { return tx.Tx.Commit() },
+			"inner rollback": func(_ func(), tx *sqlfence.Tx) error { return tx.Tx.Rollback() },
+			"context":        func(cancel func(), _ *sqlfence.Tx) error { cancel(); return nil },
 		} {
 			ctx, cancel := context.WithCancel(within(t))
 			tx, err := p.dialect.Begin(ctx, db, 5, nil)
 			assert.Must(t, err)
 			before := number(t, tx, id)
 			must(t, tx, write)
-			end(ctx, cancel, tx)
+			want(t, what, end(cancel, tx), nil)
 			_ = tx.Rollback() // deferred, in a program
 			cancel()
 			wantRefusal(t, what, without(t, db, write))

@@ -55,7 +55,8 @@ func NewFence() *cobra.Command {
 		ValidArgs: []string{"sql"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] != "sql" {
-				return exit.Usage("fence takes one word, sql", "write holdfast fence sql --dialect postgres --table TABLE")
+				return exit.Usage("fence takes one word, sql",
+					"write holdfast fence sql --dialect postgres --table TABLE")
 			}
 			t.Dialect = fenceDialects[dialect]
 			switch {
@@ -83,7 +84,8 @@ func NewFence() *cobra.Command {
 	flags.BoolVar(&down, "down", false, "print what undoes the migration")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	cli.Rename(flags, map[string]string{
-		"dialect": "DIALECT", "table": "TABLE", "column": "COLUMN", "resource": "NAME", "key": "COLUMN", "tokens": "TABLE",
+		"dialect": "DIALECT", "table": "TABLE", "tokens": "TABLE",
+		"column": "COLUMN", "key": "COLUMN", "resource": "NAME",
 	})
 	values := cobra.FixedCompletions([]string{"postgres", "mysql", "mariadb"}, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("dialect", values); err != nil {
