@@ -10,8 +10,9 @@ import "strings"
 //	statements, err := invoices.Up()
 //
 // A row that is deleted is forgotten: whoever inserts it again, also under a lower token, is accepted. With
-// Resource the token outlives the row. TRUNCATE is refused in PostgreSQL, and fires no trigger elsewhere. In
-// MySQL and MariaDB a foreign key's cascade fires none either: there the parent needs a trigger, too.
+// Resource the token outlives the row. In PostgreSQL TRUNCATE is refused, or with a Resource for the whole
+// table checked. In MySQL and MariaDB neither TRUNCATE nor a foreign key's cascade fires a trigger: there, give
+// parent and child one Resource.
 //
 // SQLite is refused: it has no variable that ends with a transaction. PostgreSQL must be 11 or later, MySQL
 // 8.0.23, MariaDB 10.3.
@@ -24,7 +25,7 @@ type Trigger struct {
 	Column string
 	// Resource, if set, is what all writes to the table are judged by, in place of each row: a resource of the
 	// [Guard] with the table Tokens. A transaction that begins with [Guard.Check] has shown its token before
-	// it reads.
+	// it reads. In MySQL it can end in a deadlock with one that does not: the database ends one of them.
 	Resource string
 	// Key is a column, for a table with a lock for each of its values. The resource of a row is then
 	// Resource, a slash, and that value: invoice/42.

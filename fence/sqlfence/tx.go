@@ -13,8 +13,8 @@ import (
 )
 
 // Tx is a transaction with a token, for the tables of a [Trigger]. A program or an ORM that wants a *sql.Tx gets
-// the one in it. End it by Commit or Rollback of Tx: they also remove the token from the connection before another
-// transaction can have it.
+// the one in it. End it by Commit or Rollback of Tx, too: in MySQL they remove the token from the connection, which
+// the pool does not get before.
 type Tx struct {
 	*sql.Tx
 	conn *sql.Conn // MySQL: it is given back without the token
@@ -23,8 +23,9 @@ type Tx struct {
 // Begin begins a transaction whose writes have the token. It can be ended by [Tx.Commit] and [Tx.Rollback]. opts may
 // be nil.
 //
-// The token is shown with the first write. If a write depends on a read, read with FOR UPDATE, or call [Guard.Check]
-// or [Row.Check] before: then no other transaction comes between.
+// A transaction has one token, so the tables of its triggers are guarded by one lock. The token is shown with the
+// first write. If a write depends on a read, read with FOR UPDATE, or call [Guard.Check] or [Row.Check] before:
+// then no other transaction comes between.
 func (d Dialect) Begin(ctx context.Context, db *sql.DB, token uint64, opts *sql.TxOptions) (*Tx, error) {
 	if err := fence.Check("transaction", token); err != nil {
 		return nil, err
@@ -105,6 +106,11 @@ func (tx *Tx) giveBack() {
 // the error is that of [Refused]. If f fails or panics, the transaction is rolled back. f does not end it.
 //
 // If the commit fails, the error is an [ErrCommit]: see [Guard.Do].
+//
+// An ORM works with tx. For gorm, for example:
+//
+//	orm := orm.WithContext(ctx)
+//	orm.Statement.ConnPool = tx
 func (d Dialect) Do(ctx context.Context, db *sql.DB, token uint64, f func(tx *sql.Tx) error) error {
 	tx, err := d.Begin(ctx, db, token, nil)
 	if err != nil {
