@@ -11,8 +11,8 @@ import "strings"
 //
 // A row that is deleted is forgotten: whoever inserts it again, also under a lower token, is accepted. With
 // Resource the token outlives the row. In PostgreSQL TRUNCATE is refused, or with a Resource for the whole
-// table checked; a statement that names a partition does neither, and asks only for its rows. In MySQL and MariaDB neither TRUNCATE nor a foreign key's cascade fires a trigger: there, give
-// parent and child one Resource.
+// table checked; a statement that names a partition is checked for its rows only. In MySQL and MariaDB neither
+// TRUNCATE nor a foreign key's cascade fires a trigger: there, give parent and child one Resource.
 //
 // SQLite is refused: it has no variable that ends with a transaction. PostgreSQL must be 11 or later, MySQL
 // 8.0.23, MariaDB 10.3.

@@ -223,37 +223,42 @@ var levels = []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRea
 // writes nothing after it.
 func TestATriggerJudgesByTheLastVersionAtEveryIsolation(t *testing.T) {
 	t.Parallel()
-	forTriggered(t, sqlfence.Trigger{}, func(t *testing.T, p place, db *sql.DB) {
-		for i, level := range levels {
-			for _, s := range []string{"UPDATE account SET balance = 5", "DELETE FROM account"} {
-				s += " WHERE id = 1"
-				base := uint64(10 * (i + 1))
-				late, err := p.dialect.Begin(within(t), db, base+5, &sql.TxOptions{Isolation: level})
-				assert.Must(t, err)
-				if level != sql.LevelSerializable || p.driver == "pgx" { // else its read stops the newer one
-					_ = number(t, late, readBalance) // the snapshot
+	for _, trigger := range []sqlfence.Trigger{{}, {Resource: "all"}, {Resource: "all", Key: "id"}} {
+		forTriggered(t, trigger, func(t *testing.T, p place, db *sql.DB) {
+			for i, level := range levels {
+				for j, s := range []string{"UPDATE account SET balance = 5", "DELETE FROM account"} {
+					writeLate(t, p, db, uint64(10*(2*i+j+1)), level, s+" WHERE id = 1")
 				}
-				newer, err := p.dialect.Begin(within(t), db, base+6, nil)
-				assert.Must(t, err)
-				must(t, newer, "UPDATE account SET balance = 60 WHERE id = 1")
-				next := make(chan error, 1)
-				go func() { next <- all(t, late, []string{s}) }()
-				p.waits(t, db, next)
-				want(t, "commit", newer.Commit(), nil)
-				err = redistest.Next(t, "the late write", next)
-				if p.driver == "pgx" && level != sql.LevelReadCommitted {
-					assert.True(t, err != nil && strings.Contains(err.Error(), "40001"), "%v: %s: %v", level, s, err)
-				} else {
-					want(t, fmt.Sprint(level, s), sqlfence.Refused(err), fence.ErrStale)
-				}
-				want(t, "rollback", late.Rollback(), nil)
-				assert.Equal(t, number(t, db, readBalance), 60, "the balance")
-				seen := number(t, db, "SELECT fence_token FROM account WHERE id = 1")
-				assert.Equal(t, seen, int64(base+6), "the token")
-				assert.Must(t, p.under(t, db, base+6, "UPDATE account SET balance = 0 WHERE id = 1"))
 			}
-		}
-	})
+		})
+	}
+}
+
+// writeLate begins a transaction, carries out a newer one, and then writes in the first one.
+func writeLate(t *testing.T, p place, db *sql.DB, base uint64, level sql.IsolationLevel, statement string) {
+	t.Helper()
+	late, err := p.dialect.Begin(within(t), db, base+5, &sql.TxOptions{Isolation: level})
+	assert.Must(t, err)
+	if level != sql.LevelSerializable || p.driver == "pgx" { // else its read stops the newer one
+		_ = number(t, late, readBalance) // the snapshot
+	}
+	newer, err := p.dialect.Begin(within(t), db, base+6, nil)
+	assert.Must(t, err)
+	must(t, newer, "UPDATE account SET balance = 60 WHERE id = 1")
+	next := make(chan error, 1)
+	go func() { next <- all(t, late, []string{statement}) }()
+	p.waits(t, db, next)
+	want(t, "commit", newer.Commit(), nil)
+	err = redistest.Next(t, "the late write", next)
+	if p.driver == "pgx" && level != sql.LevelReadCommitted {
+		assert.True(t, err != nil && strings.Contains(err.Error(), "40001"), "%v: %s: %v", level, statement, err)
+	} else {
+		want(t, fmt.Sprint(level, statement), sqlfence.Refused(err), fence.ErrStale)
+	}
+	want(t, "rollback", late.Rollback(), nil)
+	assert.Equal(t, number(t, db, readBalance), 60, "the balance")
+	want(t, "the same again", p.under(t, db, base+5, statement), fence.ErrStale)
+	want(t, "the newer again", p.under(t, db, base+6, "UPDATE account SET balance = 0 WHERE id = 1"), nil)
 }
 
 // A holder that reads with FOR UPDATE has shown nothing, but keeps an older one from writing until it has.
