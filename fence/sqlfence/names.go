@@ -53,8 +53,8 @@ func (t Trigger) quote() (q quoted, err error) {
 		table: d.path(schema, bare), column: d.ident(column), key: d.ident(key), tokens: d.path(tokenSchema, tokens),
 		which: d.text(cmp.Or(t.Resource, bare)), missing: d.text("fence: a write to " + bare + " has no token"),
 	}
-	return q, cmp.Or(err, tableErr, tokensErr, d.valid("table", bare, len(suffix)), d.valid("column", column, 0),
-		d.valid("key column", key, 0))
+	return q, cmp.Or(err, tableErr, tokensErr, d.valid("table", bare, len(suffix)),
+		d.valid("table of tokens", tokens, 0), d.valid("column", column, 0), d.valid("key column", key, 0))
 }
 
 // split takes a name apart at its dot. A part in double quotes may have a dot, and a quote twice.
