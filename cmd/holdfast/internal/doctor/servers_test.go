@@ -190,6 +190,11 @@ func cannotSave(t *testing.T) (Node, *redistest.Server) {
 	redistest.Await(t, "the save has failed", func() bool {
 		return s.Info(t, "rdb_last_bgsave_status") == "err" && s.Info(t, "rdb_bgsave_in_progress") == "0"
 	})
+	// The server tries again, in another process that outlives it and writes to its directory.
+	t.Cleanup(func() {
+		s.Do(t, "CONFIG", "SET", "save", "")
+		redistest.Await(t, "no save is under way", func() bool { return s.Info(t, "rdb_bgsave_in_progress") == "0" })
+	})
 	return node(t, s, account{}), s
 }
 
