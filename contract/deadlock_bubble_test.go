@@ -392,13 +392,16 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		release := make(chan struct{})
-		one := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
 		held := mustLock(t, a.Mutex("w"))
+		one := hold(t, release, b.Mutex("y").Lock, b.Mutex("w").Lock)
 		ctx, cancel := context.WithTimeout(held.Context(), time.Hour)
 		defer cancel()
 		_, err := a.MultiMutex([]string{"x", "y"}, breaks).Lock(ctx)
-		wantDeadlock(t, err, "y", "x")
-		<-one.held // x is free again
+		wantDeadlock(t, err, "y", "w")
+		l := mustLock(t, b.Mutex("x")) // the call waited for y, and left x to others
+		assert.NoError(t, l.Release(t.Context()))
+		assert.NoError(t, held.Release(t.Context()))
+		<-one.held
 		close(release)
 		assert.NoError(t, one.end(t))
 		_, err = a.Mutex("w", breaks, holdfast.Tries(2, time.Second)).Lock(t.Context())

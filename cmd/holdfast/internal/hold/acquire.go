@@ -385,7 +385,7 @@ func extendHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
 	var lost *holdfast.LostError
 	switch {
 	case errors.As(err, &lost) && lost.Reason == holdfast.LossEvicted:
-		return o.lost("an operator evicted the holder")
+		return exit.With(exit.CodeLost, o.lost("an operator evicted the holder"), exit.HintOf(lost))
 	case errors.Is(err, holdfast.ErrNotHeld):
 		return o.lost("its lease has expired, it was released, or the server lost the record")
 	case err != nil:
