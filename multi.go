@@ -287,7 +287,7 @@ func (g *gathering) fail(locks []lock, err error) error {
 
 // await waits for one lock in its wait queue. After an error the call has nothing.
 func (g *gathering) await(lk *lock) (err error) {
-	if slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.state.hold.lock.key() > lk.key() }) {
+	if slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.key() > lk.key() }) {
 		g.giveBack()
 	}
 	var l *Lease
@@ -298,7 +298,7 @@ func (g *gathering) await(lk *lock) (err error) {
 	}
 	g.taken = append(g.taken, l)
 	g.missing = slices.DeleteFunc(slices.Clone(g.locks), func(lk lock) bool {
-		return slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.state.hold.lock.name == lk.name })
+		return slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.key() == lk.key() })
 	})
 	return nil
 }
@@ -339,7 +339,7 @@ func (g *gathering) noteGivenBack() {
 	g.givenBack++
 }
 
-// giveBack releases the leases of a call that does not have all. If ctx ends first, they are released in the background.
+// giveBack releases the leases of a call that does not have all. If ctx ends first, that goes on in the background.
 func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
 		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken) })
