@@ -242,7 +242,7 @@ func (g *gathering) run() (*MultiLease, error) {
 		}
 		locks := group(g.missing[:free])
 		busy, err := g.takeAll(locks)
-		held, asked := errors.Is(err, ErrHeld), g.missing[busy:min(free+1, len(g.missing))]
+		held, wanted := errors.Is(err, ErrHeld), g.missing[busy:min(free+1, len(g.missing))]
 		switch {
 		case err == nil:
 			g.missing, free = g.missing[len(locks):], free-len(locks)
@@ -256,10 +256,10 @@ func (g *gathering) run() (*MultiLease, error) {
 				free = len(g.missing)
 			}
 		case g.retry.try || !held:
-			return nil, g.fail(asked, err)
+			return nil, g.fail(wanted, err)
 		case g.inOrder:
 			free = busy
-		case len(g.taken) > 0 && g.givenBack == mostGivenBack-1:
+		case len(g.taken) > 0 && g.givenBack >= mostGivenBack-1:
 			g.giveBack()
 			g.inOrder, free = true, len(g.missing)
 		default:
