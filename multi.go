@@ -248,7 +248,7 @@ func (m *MultiMutex) takeInOrder(ctx, parent context.Context, try bool, told *ca
 // giveBack releases the leases of a call that fails.
 func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
-		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken) })
+		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{}) })
 	}
 }
 
@@ -407,7 +407,7 @@ type allAttempt struct {
 
 func allOf(locks []lock) *allAttempt {
 	all := &allAttempt{locks: locks}
-	all.id, all.number = locks[0].client.newAttemptID()
+	all.id, all.number = locks[0].newAttemptID()
 	return all
 }
 
