@@ -51,17 +51,20 @@ func (c *Client) Periodic(name string, period time.Duration, options ...Periodic
 	// Every goroutine asks the server, because any of them may be the first. There is
 	// nothing to hand over between them.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
-	p := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, chosen.onServer(chosen.ttl)))), period: period}
+	p := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, &chosen))), period: period}
 	p.lock.oneKey[0] = wire.PeriodicKey(c.cfg.Prefix, name) // in the lock's slot, so in its group
 	return p
 }
 
-// checkPeriod checks a period. lease is how long the server keeps a lease that is not renewed.
-func checkPeriod(period, lease time.Duration) error {
+func checkPeriod(period time.Duration, o *lockOptions) error {
+	lease, what := o.onServer(o.ttl), "TTL"
+	if o.delay > 0 {
+		what = "TTL and the LockDelay together"
+	}
 	switch {
 	case period < lease:
-		return invalid("the period (%v) is shorter than the TTL, with the LockDelay (%v): if a run crashes, it blocks "+
-			"the next one; use a longer period or a shorter TTL", period, lease)
+		return invalid("the period (%v) is shorter than the %s (%v): if a run crashes, it blocks the next one; "+
+			"use a longer period or a shorter TTL", period, what, lease)
 	case period > maxPeriod:
 		return invalid("the period is %v: it must be at most %v", period, maxPeriod)
 	case period%time.Millisecond != 0:

@@ -207,13 +207,15 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	}
 	delay := h.lock.delay
 	switch {
-	case lost.Reason == LossEvicted && delay > 0: // nothing keeps an evicted hold, but it need not last longer than that
+	case lost.Reason == LossEvicted && delay > 0:
+		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay.
 		_ = lessening{hold: h, ttl: time.Millisecond}.run(timelimit.Lasting(ctx), releaseText)
 	case lost.Reason == LossEvicted:
 		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
 	case h.lock.minHold > 0 || delay > 0:
-		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{keep: delay}) })
+		life := h.lock.client.life
+		life.Go(releaseLabel, func() { _ = h.release(life.Context(), releaseMode{keep: delay}) })
 	case h.lock.owner != "":
 		// The other entries of the owner may keep the hold, and this entry with it.
 		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(h.attemptID()))

@@ -134,8 +134,8 @@ func refusePermits() error {
 func (s *Store) checkTTL(ttl time.Duration) error {
 	if ttl > s.cfg.MaxTTL {
 		return refuse(ErrTTLTooLong, "TTL",
-			"the lease, with its lock-delay (%v), is longer than quorum.Config.MaxTTL (%v): raise MaxTTL in every process",
-			ttl, s.cfg.MaxTTL)
+			"the lease (%v, with any lock-delay) is longer than quorum.Config.MaxTTL (%v): "+
+				"raise MaxTTL in every process", ttl, s.cfg.MaxTTL)
 	}
 	return nil
 }

@@ -132,8 +132,8 @@ func OfHolder(h holdfast.Holder) Holder {
 	return Holder{
 		Mode: h.Mode, Client: OfClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
 		Since: Stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
-		LockDelayMS: h.LockDelay.Milliseconds(), ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released, Ending: h.Ending,
-		Tags: Tags(h.Tags),
+		LockDelayMS: h.LockDelay.Milliseconds(), ID: h.HolderID, Owner: h.Owner, Permits: h.Permits,
+		Entries: h.Entries, Released: h.Released, Ending: h.Ending, Tags: Tags(h.Tags),
 	}
 }
 

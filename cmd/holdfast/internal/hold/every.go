@@ -181,8 +181,12 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 		o.ttl = min(o.ttl, max(o.period-o.lockDelay, commandline.Span(minTTL)))
 	}
 	if o.ttl+o.lockDelay > o.period {
-		return exit.Usage(fmt.Sprintf("--ttl %v, with --lock-delay %v, is longer than the period %v: a run that crashes "+
-			"would block the next", &o.ttl, &o.lockDelay, &o.period), "write shorter ones, or leave them out")
+		what, lease := "--ttl", o.ttl+o.lockDelay
+		if o.lockDelay > 0 {
+			what = "--ttl and --lock-delay together,"
+		}
+		return exit.Usage(fmt.Sprintf("%s %v is longer than the period %v: a run that crashes would block the next",
+			what, &lease, &o.period), "write a shorter --ttl, or leave it out")
 	}
 	o.limited = o.limited && !o.loop
 	return o.check()
