@@ -1,5 +1,5 @@
 // A lock with a lock-delay that is lost passes on no earlier than that after its holder has stopped trusting it (G37).
-// So a pause, a write that travels and a server's clock that is set forward do not meet the next holder (G38 G39).
+// So a pause and a write that travels meet no next holder, nor does a step of the server's clock (G38).
 
 package contract_test
 
