@@ -307,6 +307,18 @@ func TestAHandOverIsForTheSameLockDelay(t *testing.T) {
 	})
 }
 
+// Another process that extends the lease by its ID keeps the lock for the lock-delay, too.
+func TestALeaseOfAnotherProcessIsExtendedWithItsLockDelay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const d = 5 * time.Second
+		l, err := w.client().ExtendLease(t.Context(), w.handed(holdfast.LockDelay(d)), time.Hour)
+		assert.Must(t, err)
+		assert.True(t, l.Remaining < time.Hour && w.left("a") == time.Hour+d, "%v of %v", l.Remaining, w.left("a"))
+		assert.NoError(t, w.client().ReleaseLease(t.Context(), l))
+		w.wantFree("a")
+	})
+}
+
 // A job whose run was lost is not run again before the lock-delay has passed.
 func TestARunThatWasLostIsFollowedAfterItsLockDelay(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -87,8 +87,8 @@ func (c clock) setForward(from, till int64) bool {
 	return false
 }
 
-// spread is how far the clocks of the servers went, or were apart, between two instants. No lease of that time has ended
-// earlier than by so much. others says that there are servers whose clocks nobody has moved.
+// spread is how far the clocks of the servers went, or were apart, between two instants. No lease of that time has
+// ended earlier than by so much. others says that there are servers whose clocks nobody has moved.
 func (c clock) spread(from, till int64, others bool) time.Duration {
 	ahead := make(map[string]int64)
 	for _, s := range c {

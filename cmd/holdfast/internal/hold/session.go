@@ -355,8 +355,8 @@ func (r *session) stoppedEarly() bool { return r.lost && r.lockDelay > 0 && r.le
 
 // abandon leaves the lock, in any form, to the end of its lease.
 func (r *session) abandon() {
-	for _, form := range r.server.Forms() {
-		form.Client.Abandon()
+	for _, c := range r.server.Clients() {
+		c.Abandon()
 	}
 }
 
