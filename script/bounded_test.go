@@ -154,6 +154,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.AwaitFree:      {"x", "1", "600000", ear},
 		script.RaiseFence:     {"h/1", "8", "600000"},
 		script.Inspect:        {""},
+		script.Check:          {"6"}, // nobody has it
 		script.CheckACL:       nil, // no lock's record, from here on
 		script.RegisterClient: nil,
 		script.ReadClient:     nil,

@@ -175,6 +175,12 @@ func (p *player) act(c *command) ([]string, error) {
 			c.opt("retention", "600s"), p.base()}
 	case "await_free":
 		args = p.awaitFree(c)
+	case "check":
+		keys, args, err := p.checks(c)
+		if err != nil {
+			return nil, err
+		}
+		return p.run(c.verb, keys, args)
 	case "check_acl":
 		args = []string{p.base() + c.word()}
 	case "read_leader":
@@ -210,6 +216,18 @@ func (p *player) several(c *command) (keys, args []string) {
 		keys, args = append(keys, key), append(args, attempt)
 	}
 	return keys, args
+}
+
+// checks parses tokens of the form [LOCK:]TOKEN.
+func (p *player) checks(c *command) (keys, args []string, err error) {
+	for len(c.words) > 0 {
+		key, token := p.named(c.word())
+		if token, err = p.symbols.token(token); err != nil {
+			return nil, nil, err
+		}
+		keys, args = append(keys, key), append(args, token)
+	}
+	return keys, args, nil
 }
 
 // registerClient parses a client and notes of the form FIELD/VALUE.
