@@ -207,13 +207,20 @@ func ownerName(owner, attempt string) string {
 }
 
 func (c *Client) checkReadable(ctx context.Context, name string) error {
+	if err := checkNamed(ctx, name); err != nil {
+		return err
+	}
+	return c.checkServer(ctx, "inspecting", name)
+}
+
+func checkNamed(ctx context.Context, name string) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	if err := wire.CheckName(name); err != nil {
 		return invalid("%v", err)
 	}
-	return c.checkServer(ctx, "inspecting", name)
+	return nil
 }
 
 // checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a

@@ -173,7 +173,7 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	ls, local := &h.firstLease, h.handOvers.Load() > 0
+	ls, local := &h.firstLease, h.pass.Load() > 1
 	if local {
 		ls = new(leaseState)
 	}

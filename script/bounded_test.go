@@ -155,7 +155,7 @@ func steps(owner string) map[*script.Script][]string {
 		script.RaiseFence:     {"h/1", "8", "600000"},
 		script.Inspect:        {""},
 		script.Check:          {"6"}, // nobody has it
-		script.CheckACL:       nil, // no lock's record, from here on
+		script.CheckACL:       nil,   // no lock's record, from here on
 		script.RegisterClient: nil,
 		script.ReadClient:     nil,
 		script.MarkServer:     nil,

@@ -147,7 +147,7 @@ func (p *player) act(c *command) ([]string, error) {
 		}
 	case "evict":
 		args = p.evict(c)
-	case "acquire_free", "release_idle":
+	case "acquire_free", "release_idle", "check":
 		keys, args = p.several(c)
 	case "convert":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("mode", "s"), c.opt("ttl", "30s"),
@@ -175,12 +175,6 @@ func (p *player) act(c *command) ([]string, error) {
 			c.opt("retention", "600s"), p.base()}
 	case "await_free":
 		args = p.awaitFree(c)
-	case "check":
-		keys, args, err := p.checks(c)
-		if err != nil {
-			return nil, err
-		}
-		return p.run(c.verb, keys, args)
 	case "check_acl":
 		args = []string{p.base() + c.word()}
 	case "read_leader":
@@ -205,29 +199,21 @@ func (p *player) act(c *command) ([]string, error) {
 	return p.run(c.verb, keys, args)
 }
 
-// several parses acquisitions of the form [LOCK:]ATTEMPT.
+// several parses acquisitions of the form [LOCK:]ATTEMPT, and tokens of the form [LOCK:]TOKEN. A token that was not
+// seen is no number, and the script refuses it.
 func (p *player) several(c *command) (keys, args []string) {
 	if c.verb == "acquire_free" {
 		ttl := c.opt("ttl", "30s")
 		args = []string{ttl, sum(ttl, c.opt("retention", "600s"))}
 	}
 	for len(c.words) > 0 {
-		key, attempt := p.named(c.word())
-		keys, args = append(keys, key), append(args, attempt)
+		key, word := p.named(c.word())
+		if token, err := p.symbols.token(word); err == nil && c.verb == "check" {
+			word = token
+		}
+		keys, args = append(keys, key), append(args, word)
 	}
 	return keys, args
-}
-
-// checks parses tokens of the form [LOCK:]TOKEN.
-func (p *player) checks(c *command) (keys, args []string, err error) {
-	for len(c.words) > 0 {
-		key, token := p.named(c.word())
-		if token, err = p.symbols.token(token); err != nil {
-			return nil, nil, err
-		}
-		keys, args = append(keys, key), append(args, token)
-	}
-	return keys, args, nil
 }
 
 // registerClient parses a client and notes of the form FIELD/VALUE.

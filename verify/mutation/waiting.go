@@ -11,7 +11,7 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 }}), in("localturn.go", worlds, []mutant{{
 	name: "a local pass without a new token",
 	by:   "TestWorlds",
-	old:  "	h.handOvers.Add(1)\n	return true\n",
+	old:  "	h.pass.Add(1)\n	return true\n",
 	mut:  "	return true\n",
 }}), in("attempt.go", library, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
