@@ -19,7 +19,7 @@ import (
 )
 
 const checkLong = `check asks the server whether a lease with this token is live now. A service that is sent a
-token ($HOLDFAST_TOKEN of run) uses it, if it cannot remember the highest one. The lease may
+token ($HOLDFAST_LOCK_TOKEN of run) uses it, if it cannot remember the highest one. The lease may
 end right after the answer. It asks the primary, never a replica, and changes nothing.
 
 A Go program acquires the lock with the option Checked. Other tokens are refused, because
@@ -42,7 +42,7 @@ func NewCheck(a *target.App) *cobra.Command {
 		Use:   "check [flags] NAME TOKEN",
 		Short: "Ask whether the lease with a token is live",
 		Long:  checkLong,
-		Example: `  holdfast check nightly "$HOLDFAST_TOKEN"
+		Example: `  holdfast check nightly "$HOLDFAST_LOCK_TOKEN"
   holdfast check -q nightly "$TOKEN" || exit    by the exit code only`,
 	}
 	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
@@ -61,7 +61,7 @@ func NewCheck(a *target.App) *cobra.Command {
 		token, err := strconv.ParseUint(args[1], 10, 64)
 		if err != nil {
 			return exit.Usage(fmt.Sprintf("%q is not a token", args[1]),
-				"write the number that $HOLDFAST_TOKEN or Lease.Token has")
+				"write the number that $HOLDFAST_LOCK_TOKEN or Lease.Token has")
 		}
 		return runCheck(a, args[0], token, job, asJSON || output == "json", say.Stdout)
 	}
