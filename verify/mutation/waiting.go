@@ -13,6 +13,16 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	by:   "TestWorlds",
 	old:  "	h.pass.Add(1)\n	return true\n",
 	mut:  "	return true\n",
+}}), in("check.go", library, []mutant{{
+	name: "the token of an earlier lease of the same hold is checked as live",
+	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
+	old:  "	case server<<c.handOverBits != token:\n",
+	mut:  "	case false:\n",
+}}), in("lock.go", library, []mutant{{
+	name: "a checked lease is handed on inside the process",
+	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
+	old:  "chosen.noRenewal || chosen.checked ||",
+	mut:  "chosen.noRenewal ||",
 }}), in("attempt.go", library, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
 	by:   "TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther",
