@@ -240,6 +240,8 @@ func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 // read too. Otherwise the resource accepts a late write that comes between the two, and your
 // write then replaces it.
 //
+// A service that is sent a token can ask whether the lease is live: see [Client.Check].
+//
 // The token fits a signed 64-bit integer. See docs/protocol.md for its parts, and
 // docs/guarantees.md for the conditions under which it rises.
 //

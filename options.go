@@ -368,11 +368,12 @@ func BreakDeadlock() LockOption {
 
 // Checked makes leases for [Client.Check]: the server knows the whole token of each. So the goroutines of a
 // process do not hand a lock on among themselves, and its readers do not share a hold. Each lease has a
-// hold of its own, and a token that ends in 0 (of 1,024).
+// hold of its own, whose token is a multiple of 1,024.
 //
-// The price: with Checked the next goroutine of the process gets the lock by a request, in half a round trip
-// after the release, and not in a microsecond. Leases of [NoRenewal], [MaxHold], [MaxRenewals], [MinHold] and
-// [Owner], permits, terms and runs are so anyway. For every kind but Periodic, which needs it not.
+// The price: a release and the next grant in the same process are two requests, one after the other. Without
+// Checked, a hand-over takes microseconds. Leases with [NoRenewal], [MaxHold], [MaxRenewals], [MinHold] or
+// [Owner], readers, permits and leaderships can be checked without it. For every kind but Periodic, which does
+// not need it.
 func Checked() LockOption {
 	return lockOption{func(o *lockOptions) error {
 		o.checked = true
