@@ -238,7 +238,11 @@ func (s *supervisor) whyLost() (why, hint string) {
 	case s.noRenew && (s.lease.Err() == nil || known && lost.Reason == holdfast.LossExpired):
 		return fmt.Sprintf("its lease of %v expires (--no-renew)", &s.ttl), hint
 	case known && lost.Reason == holdfast.LossEvicted:
-		return "an operator evicted the holder", hint
+		why = "an operator evicted the holder"
+		if by := lost.Evicted; by != nil {
+			why += fmt.Sprintf(" (by %s: %s)", by.By, by.Reason)
+		}
+		return why, exit.HintOf(lost)
 	case known && lost.Reason == holdfast.LossNotHeld:
 		return "the server no longer knows the lease", hint
 	}
