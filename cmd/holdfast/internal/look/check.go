@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const checkLong = `check asks the server whether a lease with this token is live now. A service that is sent a
@@ -78,8 +77,8 @@ type checkJSON struct {
 }
 
 func runCheck(a *target.App, name string, token uint64, job, asJSON bool, w io.Writer) error {
-	if err := wire.CheckName(name); err != nil {
-		return exit.Usage("lock name: "+err.Error(), "")
+	if err := target.CheckName("lock", name); err != nil {
+		return err
 	}
 	s, err := a.Open(holdfast.Config{})
 	if err != nil {
