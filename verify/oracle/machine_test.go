@@ -532,6 +532,20 @@ func (m *machine) ReadLeader(rt *rapid.T) {
 	}
 }
 
+// CheckToken finds the hold of a token exactly while it lives.
+func (m *machine) CheckToken(rt *rapid.T) {
+	if len(m.holds) == 0 {
+		m.step(true, script.Check, 5)
+		return
+	}
+	token := rapid.SampledFrom(m.holds).Draw(rt, "hold").token
+	got := m.step(true, script.Check, token)
+	live := slices.ContainsFunc(m.holds, func(h *hold) bool { return h.token == token && !h.kept && m.live(h, m.at) })
+	if (got == "live") != live {
+		rt.Fatalf("token %d is checked as %q at %d", token, got, m.at)
+	}
+}
+
 func (m *machine) Inspect(*rapid.T) {
 	m.step(true, script.Inspect)
 }

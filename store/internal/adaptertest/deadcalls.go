@@ -62,7 +62,10 @@ type (
 )
 
 // What calls need before.
-func locked(d *dead, ctx context.Context) (lease, error)  { return d.mutex().Lock(ctx) }
+func locked(d *dead, ctx context.Context) (lease, error) { return d.mutex().Lock(ctx) }
+func checked(d *dead, ctx context.Context) (lease, error) {
+	return d.c.Mutex(d.name, holdfast.Checked()).Lock(ctx)
+}
 func reading(d *dead, ctx context.Context) (lease, error) { return d.rw().RLock(ctx) }
 func writing(d *dead, ctx context.Context) (lease, error) { return d.rw().Lock(ctx) }
 func holding(d *dead, ctx context.Context) (lease, error) { return d.permits().Acquire(ctx, 2) }
@@ -107,6 +110,12 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Client.Holders": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Holders(ctx, d.name)) }),
 	"Client.InspectJob": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.c.InspectJob(ctx, d.name))
+	}),
+	"Client.Check": with(checked, func(d *dead, ctx context.Context, l lease) error {
+		return d.c.Check(ctx, d.name, l.Token())
+	}),
+	"Client.CheckJob": plain(func(d *dead, ctx context.Context) error {
+		return notHeld(d.c.CheckJob(ctx, d.name, 1<<40))
 	}),
 	"Client.List": with(locked, func(d *dead, ctx context.Context, _ lease) error {
 		for info, err := range d.c.List(ctx, d.name) {
@@ -289,6 +298,14 @@ func known(err error) error {
 		return nil
 	}
 	return err
+}
+
+// notHeld is the error of a check that should find nothing.
+func notHeld(err error) error {
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		return nil
+	}
+	return cmpErr(err, false, "a lease that was never granted is live")
 }
 
 // cmpErr is err, or what is wrong with a result.
