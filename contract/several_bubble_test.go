@@ -1,5 +1,5 @@
 // All or none: a caller holds all of several locks, or none, and the loss of one ends the lease on all (G19). A call
-// that waits for several locks keeps the free ones from nobody, and is not starved (G38).
+// that waits for several locks keeps the free ones from nobody, and is not starved (G41).
 
 package contract_test
 
