@@ -113,6 +113,9 @@ func (r *record) fields() map[string]string {
 		if r.queue.cursor > r.queue.head+headWindow {
 			sum = append(sum, ">"+text(r.queue.cursor))
 		}
+		if r.queue.answered > 0 {
+			sum = append(sum, fmt.Sprintf("?%d:%d", r.queue.askedUntil, r.queue.answered))
+		}
 		f["queue"] = strings.Join(append(sum, r.queue.silent...), " ")
 	}
 	for _, w := range r.queue.waiters {
@@ -172,7 +175,8 @@ func (r *record) lock() string {
 // mutex, if the queue has to say nothing else.
 func (r *record) onlyWaiter() *waiter {
 	q, h := &r.queue, r.holder
-	if q.len() != 1 || q.tail != 1 || q.pollAt > 0 || len(q.silent) > 0 || h == nil || len(h.entries) > 0 || r.watched {
+	if q.len() != 1 || q.tail != 1 || q.pollAt > 0 || q.answered > 0 || len(q.silent) > 0 ||
+		h == nil || len(h.entries) > 0 || r.watched {
 		return nil
 	}
 	if w := q.waiters[0]; w.mode == exclusive && w.owner == "" {

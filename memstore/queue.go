@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -16,6 +17,11 @@ type queue struct {
 	cursor    int64     // where a step goes on after the places near head
 	pollAt    int64     // ms: when the waiter at pollPlace polls, because it was asked to
 	pollPlace int64
+
+	// If a pushed grant was not confirmed, the other waiters were asked to poll.
+	askedUntil int64 // ms: when the time to answer ends
+	answered   int64 // no waiter before this place has polled since; 0: none was asked
+	doubt      bool  // in this step, a pushed grant turned out not to be confirmed
 
 	// If the waiter that was asked to poll leaves in this step, missedPollAt keeps its pollAt.
 	missedPollAt int64
@@ -61,7 +67,7 @@ func (q *queue) leave(attempt string) bool {
 	}
 	q.waiters = slices.DeleteFunc(q.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(q.waiters) == 0 {
-		q.silent, q.pollAt, q.pollPlace, q.cursor = nil, 0, 0, 0
+		q.silent, q.pollAt, q.pollPlace, q.cursor, q.askedUntil, q.answered = nil, 0, 0, 0, 0, 0
 	}
 	return len(q.waiters) < was
 }
@@ -90,14 +96,15 @@ func (q *queue) inReach() (some []*waiter, end int64) {
 }
 
 // mostSilent is the number of silent clients that a queue remembers.
-const mostSilent = 16
+const mostSilent = 15
 
 // markSilent notes that a client is silent: it has not confirmed a push.
 func (q *queue) markSilent(client string) {
+	q.doubt = true
 	if len(q.waiters) == 0 || slices.Contains(q.silent, client) {
 		return
 	}
-	if q.silent = append(q.silent, client); len(q.silent) > mostSilent {
+	for q.silent = append(q.silent, client); len(q.silent) > mostSilent; {
 		q.unmark(0)
 	}
 }
@@ -110,15 +117,17 @@ func (q *queue) clearSilent(client string) {
 }
 
 // unmark removes a note. Earlier steps have skipped that client's waiters, and a push may
-// reach them now. So the cursor goes, because they are before it.
-func (q *queue) unmark(i int) { q.silent, q.cursor = slices.Delete(q.silent, i, i+1), 0 }
+// reach them now. So the cursor and answered go, because they are before it.
+func (q *queue) unmark(i int) {
+	q.silent, q.cursor, q.answered = slices.Delete(q.silent, i, i+1), 0, min(q.answered, 1)
+}
 
 // ahead is an upper bound of the waiters up to and including w: holes count.
 func (q *queue) ahead(w *waiter) int64 { return w.place - q.head + 1 }
 
 func (q *queue) clone() queue {
 	c := *q
-	c.missedPollAt = 0
+	c.missedPollAt, c.doubt = 0, false
 	c.silent = slices.Clone(q.silent)
 	c.waiters = make([]*waiter, len(q.waiters))
 	for i, w := range q.waiters {
@@ -135,6 +144,11 @@ func (q *queue) clone() queue {
 //     position until it expires.
 //   - A waiter that is not compatible ends the walk, because nobody may overtake it.
 //   - A grant by a push is provisional until its client confirms it.
+//   - After a pushed grant that nobody confirmed it pushes no grant, and asks instead: it tells
+//     all waiters that it visits, up to the caller, to poll, and waits for answerTime. A waiter
+//     that polls and has nobody in front gets the lock at once. When the time is over, the
+//     waiters before the first one that has polled are passed over until they poll. So the queue
+//     waits once for all clients that are frozen.
 //   - If the lock may be free and there are waiters beyond the two windows, one waiter is
 //     asked to poll at once. So it is while a sweep is under way.
 //
@@ -153,7 +167,7 @@ func (q *queue) clone() queue {
 func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &st.queue
 	if own := q.find(caller); own != nil {
-		q.cursor = min(q.cursor, own.place)
+		q.cursor, q.answered = min(q.cursor, own.place), min(q.answered, own.place)
 		if st.aboveLimit(own) {
 			q.leave(caller)
 			caller = ""
@@ -164,6 +178,9 @@ func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	if q.len() > 0 {
 		q.cursor = max(q.cursor, place)
 		q.head = min(q.waiters[0].place, q.head+headWindow/2)
+		if q.answered <= q.head && q.askedUntil <= st.now {
+			q.askedUntil, q.answered = 0, 0
+		}
 	}
 	if st.unfinished || st.sweeping() && q.len() > 0 {
 		st.askOneToPoll(place, caller)
@@ -182,37 +199,55 @@ func (st *step) grantWaiting(caller string) (place, token int64, blocked bool, p
 	if st.holder != nil {
 		return st.queue.head, 0, false, nil
 	}
-	some, place := st.queue.inReach()
+	q := &st.queue
+	some, place := q.inReach()
+	doubt, asked := q.doubt && q.askedUntil <= st.now, int64(0)
+walk:
 	for _, w := range some {
 		asks := w.attempt == caller
 		if w.expiry <= st.now && !asks || st.aboveLimit(w) {
-			st.queue.leave(w.attempt)
+			q.leave(w.attempt)
 			continue
 		}
-		if !asks && !st.canReach(w) {
+		if !asks && (st.passedOver(w) || !st.canReach(w)) {
 			continue
 		}
-		if !st.compatible(w.mode, w.weight) {
-			return w.place, token, true, pushed
-		}
-		if asks {
-			st.queue.leave(w.attempt)
+		switch {
+		case !st.compatible(w.mode, w.weight), asks && asked > 0, !asks && !doubt && q.askedUntil > st.now:
+			place, blocked = w.place, true
+			break walk
+		case asks:
+			q.leave(w.attempt)
 			token = st.grant(w.request)
-		} else {
+			q.askedUntil = min(q.askedUntil, st.now)
+		case doubt:
+			st.askToPoll(w, 1)
+			asked = cmp.Or(asked, min(w.ttl, answerTime))
+		default:
 			st.notify(w, st.nextToken())
-			st.queue.leave(w.attempt)
+			q.leave(w.attempt)
 			st.grantProvisional(w)
 			pushed = w
 		}
-		if st.holder == nil {
-			continue
+		if st.holder != nil {
+			if st.holder.admits(w.owner) {
+				st.grantSameOwner(caller)
+			}
+			return w.place, token, false, pushed
 		}
-		if st.holder.admits(w.owner) {
-			st.grantSameOwner(caller)
-		}
-		return w.place, token, false, pushed
 	}
-	return place, token, false, pushed
+	if asked > 0 {
+		q.askedUntil, q.answered, blocked = st.now+asked, place, true
+	}
+	return place, token, blocked, pushed
+}
+
+// answerTime is how long, in ms, waiters that were asked to poll have for that.
+const answerTime = 1500
+
+// passedOver reports whether a waiter was asked to poll, and has not done so in time.
+func (st *step) passedOver(w *waiter) bool {
+	return w.place < st.queue.answered && st.queue.askedUntil <= st.now
 }
 
 // aboveLimit reports whether a waiter wants more permits than the limit, which was lowered
@@ -265,7 +300,7 @@ func (st *step) notify(w *waiter, token int64) {
 func (st *step) grantSameOwner(caller string) {
 	some, _ := st.queue.inReach()
 	for _, w := range some {
-		if w.attempt == caller || w.owner != st.holder.name || w.expiry <= st.now || !st.canReach(w) {
+		if w.attempt == caller || w.owner != st.holder.name || w.expiry <= st.now || st.passedOver(w) || !st.canReach(w) {
 			continue
 		}
 		st.notify(w, st.fence)
@@ -311,7 +346,7 @@ func (st *step) askToPoll(w *waiter, left int64) {
 func (st *step) askFirstToPoll(left int64) {
 	some, _ := st.queue.inReach()
 	for _, w := range some {
-		if st.canReach(w) {
+		if !st.passedOver(w) && st.canReach(w) {
 			st.askToPoll(w, left)
 			st.queue.pollAt, st.queue.pollPlace = st.now+left, w.place
 			return

@@ -51,7 +51,7 @@ local function audit_read(key)
 end
 
 -- audit_next finds the first waiter that a grant has skipped although its client subscribes
--- and is not silent. There must be none. It reads some positions, and not all of a long queue.
+-- and is not silent, and the waiter is not passed over. There must be none. It reads some positions, and not all of a long queue.
 local audit_prefix
 for _, word in ipairs(ARGV) do
   if string.sub(word, 1, #'PUSHES') == 'PUSHES' then audit_prefix = word end
@@ -62,8 +62,9 @@ local function audit_next(key)
   local queue = alone and '1 1 1' or got[1]
   if not queue or queue == '' then return '' end
   local first, last, silent = string.match(queue, '^%d+ (%d+) (%d+)(.*)$')
+  first = math.max(first, tonumber(string.match(silent, '^.* %?%d+:(%d+)') or 0))
   local count = string.find(audit_prefix, '{', 1, true) and 'SHARDNUMSUB' or 'NUMSUB'
-  for position = tonumber(first), math.min(tonumber(last), first + 30) do
+  for position = first, math.min(tonumber(last), first + 30) do
     position = string.format('%d', position)
     local attempt = alone or redis.call('HGET', key, '#' .. position)
     local client = attempt and string.match(attempt, '^[^/]*')

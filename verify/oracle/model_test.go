@@ -232,10 +232,27 @@ func queued(fields map[string]string) (ids []string) {
 	return slices.SortedFunc(maps.Keys(positions), func(a, b string) int { return int(positions[a] - positions[b]) })
 }
 
+// asking are the words ?UNTIL:FIRST in a queue: until when waiters may answer, and before which place none has.
+func asking(fields map[string]string) (until, first int64) {
+	for word := range strings.FieldsSeq(fields["queue"]) {
+		if words, is := strings.CutPrefix(word, "?"); is {
+			end, place, _ := strings.Cut(words, ":")
+			return number(end), number(place)
+		}
+	}
+	return 0, 0
+}
+
+// passedOver says whether a waiter was asked to poll, and has not done so in time.
+func passedOver(fields map[string]string, id string, now int64) bool {
+	until, first := asking(fields)
+	return until > 0 && until <= now && number(strings.Fields(fields["w:"+id])[0]) < first
+}
+
 // silent are the clients that did not confirm what was pushed to them.
 func silent(fields map[string]string) (clients []string) {
 	for i, word := range strings.Fields(fields["queue"]) {
-		if i > 2 && !strings.HasPrefix(word, "~") {
+		if i > 2 && !strings.ContainsAny(word[:1], "~>?") {
 			clients = append(clients, word)
 		}
 	}
