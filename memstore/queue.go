@@ -19,9 +19,10 @@ type queue struct {
 	pollPlace int64
 
 	// If a pushed grant was not confirmed, the other waiters were asked to poll.
-	askedUntil int64 // ms: when the time to answer ends
-	answered   int64 // no waiter before this place has polled since; 0: none was asked
-	doubt      bool  // in this step, a pushed grant turned out not to be confirmed
+	askedUntil int64   // ms: when the time to answer ends
+	askedEnd   int64   // those before this place were asked; 0: none
+	answers    []int64 // the places of those that have polled since
+	doubt      bool    // in this step, a pushed grant turned out not to be confirmed
 
 	// If the waiter that was asked to poll leaves in this step, missedPollAt keeps its pollAt.
 	missedPollAt int64
@@ -67,7 +68,8 @@ func (q *queue) leave(attempt string) bool {
 	}
 	q.waiters = slices.DeleteFunc(q.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(q.waiters) == 0 {
-		q.silent, q.pollAt, q.pollPlace, q.cursor, q.askedUntil, q.answered = nil, 0, 0, 0, 0, 0
+		q.silent, q.pollAt, q.pollPlace, q.cursor = nil, 0, 0, 0
+		q.forgetAnswers()
 	}
 	return len(q.waiters) < was
 }
@@ -117,9 +119,32 @@ func (q *queue) clearSilent(client string) {
 }
 
 // unmark removes a note. Earlier steps have skipped that client's waiters, and a push may
-// reach them now. So the cursor and answered go, because they are before it.
+// reach them now. So the cursor and askedEnd go, because they are before it.
 func (q *queue) unmark(i int) {
-	q.silent, q.cursor, q.answered = slices.Delete(q.silent, i, i+1), 0, min(q.answered, 1)
+	q.silent, q.cursor = slices.Delete(q.silent, i, i+1), 0
+	q.forgetAnswers()
+}
+
+func (q *queue) forgetAnswers() { q.askedUntil, q.askedEnd, q.answers = 0, 0, nil }
+
+// unanswered reports whether a waiter was asked to poll, and has not done so.
+func (q *queue) unanswered(w *waiter) bool {
+	return w.place < q.askedEnd && !slices.Contains(q.answers, w.place)
+}
+
+// mostAnswers is the number of answers that a queue remembers.
+const mostAnswers = 16
+
+// noteAnswer notes that a waiter has polled. If there are too many answers, the last places are
+// forgotten. Then those waiters are as if they had not been asked.
+func (q *queue) noteAnswer(w *waiter) {
+	if !q.unanswered(w) {
+		return
+	}
+	if q.answers = append(q.answers, w.place); len(q.answers) > mostAnswers {
+		q.askedEnd = slices.Max(q.answers)
+		q.answers = slices.DeleteFunc(q.answers, func(place int64) bool { return place >= q.askedEnd })
+	}
 }
 
 // ahead is an upper bound of the waiters up to and including w: holes count.
@@ -128,7 +153,7 @@ func (q *queue) ahead(w *waiter) int64 { return w.place - q.head + 1 }
 func (q *queue) clone() queue {
 	c := *q
 	c.missedPollAt, c.doubt = 0, false
-	c.silent = slices.Clone(q.silent)
+	c.silent, c.answers = slices.Clone(q.silent), slices.Clone(q.answers)
 	c.waiters = make([]*waiter, len(q.waiters))
 	for i, w := range q.waiters {
 		copied := *w
@@ -145,10 +170,9 @@ func (q *queue) clone() queue {
 //   - A waiter that is not compatible ends the walk, because nobody may overtake it.
 //   - A grant by a push is provisional until its client confirms it.
 //   - After a pushed grant that nobody confirmed it pushes no grant, and asks instead: it tells
-//     all waiters that it visits, up to the caller, to poll, and waits for answerTime. A waiter
-//     that polls and has nobody in front gets the lock at once. When the time is over, the
-//     waiters before the first one that has polled are passed over until they poll. So the queue
-//     waits once for all clients that are frozen.
+//     all waiters that it visits, up to the caller, to poll within answerTime. Until then
+//     nobody overtakes a waiter that has not answered. After that, such a waiter is passed over
+//     until it polls. So the queue waits once for all clients that are frozen.
 //   - If the lock may be free and there are waiters beyond the two windows, one waiter is
 //     asked to poll at once. So it is while a sweep is under way.
 //
@@ -167,7 +191,8 @@ func (q *queue) clone() queue {
 func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &st.queue
 	if own := q.find(caller); own != nil {
-		q.cursor, q.answered = min(q.cursor, own.place), min(q.answered, own.place)
+		q.cursor = min(q.cursor, own.place)
+		q.noteAnswer(own)
 		if st.aboveLimit(own) {
 			q.leave(caller)
 			caller = ""
@@ -178,8 +203,8 @@ func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	if q.len() > 0 {
 		q.cursor = max(q.cursor, place)
 		q.head = min(q.waiters[0].place, q.head+headWindow/2)
-		if q.answered <= q.head && q.askedUntil <= st.now {
-			q.askedUntil, q.answered = 0, 0
+		if q.askedEnd <= q.head {
+			q.forgetAnswers()
 		}
 	}
 	if st.unfinished || st.sweeping() && q.len() > 0 {
@@ -213,13 +238,12 @@ walk:
 			continue
 		}
 		switch {
-		case !st.compatible(w.mode, w.weight), asks && asked > 0, !asks && !doubt && q.askedUntil > st.now:
+		case !st.compatible(w.mode, w.weight), asks && asked > 0, !asks && !doubt && q.unanswered(w):
 			place, blocked = w.place, true
 			break walk
 		case asks:
 			q.leave(w.attempt)
 			token = st.grant(w.request)
-			q.askedUntil = min(q.askedUntil, st.now)
 		case doubt:
 			st.askToPoll(w, 1)
 			asked = cmp.Or(asked, min(w.ttl, answerTime))
@@ -237,7 +261,7 @@ walk:
 		}
 	}
 	if asked > 0 {
-		q.askedUntil, q.answered, blocked = st.now+asked, place, true
+		q.askedUntil, q.askedEnd, q.answers, blocked = st.now+asked, place, nil, true
 	}
 	return place, token, blocked, pushed
 }
@@ -247,7 +271,7 @@ const answerTime = 1500
 
 // passedOver reports whether a waiter was asked to poll, and has not done so in time.
 func (st *step) passedOver(w *waiter) bool {
-	return w.place < st.queue.answered && st.queue.askedUntil <= st.now
+	return st.queue.askedUntil <= st.now && st.queue.unanswered(w)
 }
 
 // aboveLimit reports whether a waiter wants more permits than the limit, which was lowered

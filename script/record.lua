@@ -27,10 +27,10 @@
 --              permits in use; while a sweep (a walk over all holders,
 --              which ends expired ones) is under way, where it goes on
 --   h:ATTEMPT  one shared holder, or one holder of permits
---   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [?UNTIL:FIRST] [CLIENT…]: the number
---              of waiters; the first and the last place; the waiter at PLACE polls at TILL;
---              a step goes on at CURSOR after the first places; waiters were asked to poll
---              by UNTIL, and none before FIRST has done so; clients that are silent
+--   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [?UNTIL:END[:PLACE…]] [CLIENT…]: the
+--              number of waiters; the first and the last place; the waiter at PLACE polls at
+--              TILL; a step goes on at CURSOR after the first places; the waiters before END were
+--              asked to poll by UNTIL, and those at each PLACE have done so; silent clients
 --   #PLACE     the attempt at this place of the queue
 --   w:ATTEMPT  one waiter
 --   evicted    the last eviction: when, by whom, and why
@@ -77,7 +77,7 @@ local used, shared_mode, soonest = 0, false, nil
 local sweep_cursor, sweep_run, found = '0', '', nil
 local waiting, head, tail, silent = 0, 1, 0, ''
 local poll_at, poll_place, cursor = 0, 0, 0
-local asked_until, answered, doubt = 0, 0, false
+local asked_until, asked_end, answers, doubt = 0, 0, '', false
 -- A provisional hold was granted by a push that its holder has not confirmed yet. An ending one is to end.
 local provisional, ending = false, false
 local watched, birth, limit = false, nil, nil
@@ -165,10 +165,17 @@ if got[7] then
     if till then poll_at, poll_place, silent = tonumber(till), tonumber(place), others end
     local from, rest = string.match(silent, '^ >([1-9]%d*)(.*)$')
     if from then cursor, silent = tonumber(from), rest end
-    local asked, first, names = string.match(silent, '^ %?([1-9]%d*):([1-9]%d*)(.*)$')
-    if asked then asked_until, answered, silent = tonumber(asked), tonumber(first), names end
+    local asked, before, places, names = string.match(silent, '^ %?([1-9]%d*):([1-9]%d*)([:%d]*)(.*)$')
+    if asked then
+      asked_until, asked_end, answers, silent = tonumber(asked), tonumber(before), places, names
+      local others, count = string.gsub(places, ':[1-9]%d*', '')
+      if #asked > 15 or asked_end > tail + 1 or others ~= '' or count > 16 then refuse('queue') end
+      for place in string.gmatch(places, '%d+') do
+        if #place > 15 then refuse('queue') end
+      end
+    end
     local _, spaces = string.gsub(silent, ' ', '')
-    if (asked and (#asked > 15 or answered > tail + 1)) or (till and #till > 15) or #silent > 2048 or spaces > 16 or
+    if (till and #till > 15) or #silent > 2048 or spaces > 16 or
       string.find(silent .. ' ', '%s%s') or string.find(silent, '[^%S ]') or string.find(silent, '^[^ ]') or
       string.find(silent, ' [~>?]') then
       refuse('queue')
@@ -403,20 +410,21 @@ local function set_queue(n, first, last)
   if n > 0 then
     local watch = poll_at > 0 and ' ~' .. text(poll_at) .. ':' .. text(poll_place) or ''
     local from = cursor > head + head_window and ' >' .. text(cursor) or ''
-    local asked = answered > 0 and ' ?' .. text(asked_until) .. ':' .. text(answered) or ''
+    local asked = asked_end > 0 and ' ?' .. text(asked_until) .. ':' .. text(asked_end) .. answers or ''
     local sum = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. from .. asked .. silent
     fields.queue = sum ~= got[7] and sum or nil
   else
     fields.queue = ''
-    head, tail, silent, poll_at, poll_place, cursor, asked_until, answered = 1, 0, '', 0, 0, 0, 0, 0
+    head, tail, silent, poll_at, poll_place, cursor = 1, 0, '', 0, 0, 0
+    asked_until, asked_end, answers = 0, 0, ''
   end
 end
 
 -- unmark removes the mark that begins and ends there in silent. Earlier steps have skipped that
--- client's waiters, and a push may reach them now. So CURSOR and FIRST go, because they are before it.
+-- client's waiters, and a push may reach them now. So CURSOR and END go, because they are before it.
 local function unmark(from, to)
   silent, cursor = string.sub(silent, 1, from - 1) .. string.sub(silent, to + 1), 0
-  answered = math.min(answered, 1)
+  asked_until, asked_end, answers = 0, 0, ''
   set_queue(waiting, head, tail)
 end
 
@@ -494,7 +502,7 @@ end
 -- queue must have nothing else to say. Each step that writes the record gives it the form that fits what
 -- it says, so it does not matter how a queue came about.
 local function only_waiter()
-  if waiting ~= 1 or tail ~= 1 or not holder or entries or watched or poll_at > 0 or answered > 0 or silent ~= '' then
+  if waiting ~= 1 or tail ~= 1 or not holder or entries or watched or poll_at > 0 or asked_end > 0 or silent ~= '' then
     return nil
   end
   local attempt = attempt_at(1)
@@ -759,8 +767,29 @@ local function notify(attempt, token, ttl)
     ' ' .. text(now) .. ' ' .. text(provisional_lease(ttl)), grants)
 end
 
--- passed_over reports whether the waiter at this place was asked to poll, and has not done so in time.
-local function passed_over(place) return place < answered and asked_until <= now end
+-- unanswered reports whether the waiter at this place was asked to poll, and has not done so.
+local function unanswered(place)
+  return place < asked_end and not string.find(answers .. ':', ':' .. text(place) .. ':', 1, true)
+end
+
+-- passed_over reports whether that waiter's time to answer is over.
+local function passed_over(place) return asked_until <= now and unanswered(place) end
+
+-- note_answer notes that the waiter at this place has polled. The record remembers at most 16 answers.
+-- It forgets the last ones, and then those waiters are as if they had not been asked.
+local function note_answer(place)
+  if not unanswered(place) then return end
+  answers = answers .. ':' .. text(place)
+  local places, most = {}, 0
+  for answer in string.gmatch(answers, '%d+') do
+    places[#places + 1], most = tonumber(answer), math.max(most, tonumber(answer))
+  end
+  if #places <= 16 then return end
+  asked_end, answers = most, ''
+  for _, answer in ipairs(places) do
+    if answer < most then answers = answers .. ':' .. text(answer) end
+  end
+end
 
 -- grant_same_owner also grants the lock to the other waiters with the owner that has just
 -- got it: they hold it together. It skips waiters that no push can reach, and those beyond
@@ -791,10 +820,9 @@ local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and ton
 --  - caller is the attempt whose request this is. It needs no push, and the step looks at
 --    it although earlier steps have skipped it.
 --  - After a pushed grant that nobody confirmed it pushes no grant, and asks instead: it tells all
---    waiters that it visits, up to the caller, to poll, and waits for answer_time. A waiter
---    that polls and has nobody in front gets the lock at once. When the time is over, the waiters before
---    the first one that has polled are passed over until they poll. So the queue waits once for
---    all clients that are frozen.
+--    waiters that it visits, up to the caller, to poll within answer_time. Until then nobody
+--    overtakes a waiter that has not answered. After that, such a waiter is passed over until it
+--    polls. So the queue waits once for all clients that are frozen.
 -- It returns the caller's token if it was granted, and whether a newcomer must queue up.
 --
 -- For example, a writer releases, and in the queue are: R1 at place 4, R2 at 5, R3 at 6, the
@@ -812,7 +840,10 @@ local function serve_queue(caller)
   local mine, blocked, pushed, asked = nil, false, false, nil
   local asks = doubt and asked_until <= now
   local own = caller and read_waiter(caller)
-  if own then cursor, answered = math.min(cursor, tonumber(own[1])), math.min(answered, tonumber(own[1])) end
+  if own then
+    cursor = math.min(cursor, tonumber(own[1]))
+    note_answer(tonumber(own[1]))
+  end
   if own and above_limit(own) then
     leave_queue(caller, own[1])
     caller = nil
@@ -829,18 +860,18 @@ local function serve_queue(caller)
       blocked = true
     elseif attempt ~= caller and asks then
       if ask_to_poll(attempt, 1) then asked = asked or math.min(ttl, answer_time) end
-    elseif attempt ~= caller and asked_until > now then
+    elseif attempt ~= caller and unanswered(place) then
       blocked = channel_of(attempt) ~= nil
     elseif attempt == caller or notify(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
       leave_queue(attempt, place)
       if attempt ~= caller then pushed = attempt end
       local token = grant(attempt, w[7], w[2], tonumber(w[3]), ttl, attempt ~= caller and tonumber(w[5]))
-      if attempt == caller then mine, asked_until = token, math.min(asked_until, now) end
+      if attempt == caller then mine = token end
       if entries then grant_same_owner(caller) end
     end
     return blocked or holder
   end)
-  if asked then asked_until, answered, blocked = now + asked, reached, true end
+  if asked then asked_until, asked_end, answers, blocked = now + asked, reached, '', true end
   unfinished = waiting > 0 and reached <= tail and not (holder or blocked)
   if waiting > 0 then
     cursor = math.max(cursor, reached)
@@ -848,7 +879,7 @@ local function serve_queue(caller)
     -- walk has not reached comes into the window near HEAD.
     local first, stop = head, math.min(tail, head + head_window / 2)
     while first < stop and not read_field('#' .. first) do first = first + 1 end
-    if answered <= first and asked_until <= now then asked_until, answered = 0, 0 end
+    if asked_end <= first then asked_until, asked_end, answers = 0, 0, '' end
     set_queue(waiting, first, tail)
   end
   if (unfinished or (sweeping() and waiting > 0)) and (mine or not caller or not ask_to_poll(caller, 1)) then

@@ -162,7 +162,7 @@ func (m *machine) Check(*rapid.T) {
 // script that serves the queue, no waiter in it listens, unless waiters may still answer who is there.
 func (m *machine) order(action *script.Script, o outcome, now int64) {
 	waited, waiting := queued(m.before), queued(o.fields)
-	open, _ := asking(m.before) // while waiters may answer, nobody is passed over
+	open, _, _ := asking(m.before) // while waiters may answer, nobody is passed over
 	attentive := func(id string) bool {
 		client := m.attempts[id].client()
 		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) &&
@@ -190,7 +190,7 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 			}
 		}
 	}
-	if until, _ := asking(o.fields); len(held) == 0 && until <= now && m.served(action, o) {
+	if until, _, _ := asking(o.fields); len(held) == 0 && until <= now && m.served(action, o) {
 		for _, id := range waiting {
 			if slices.Contains(waited, id) && attentive(id) {
 				m.world.rt.Fatalf("I7: the lock is free, and %s waits", id)

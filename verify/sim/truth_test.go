@@ -334,10 +334,11 @@ func askedOf(fields map[string]string, line []string) (until int64, ids []string
 		if !ok {
 			continue
 		}
-		end, first, _ := strings.Cut(words, ":")
-		until = number(end)
+		all := strings.Split(words, ":") // UNTIL END PLACE…
+		until = number(all[0])
 		for _, id := range line {
-			if number(strings.Fields(fields["w:"+id])[0]) < number(first) {
+			place := strings.Fields(fields["w:"+id])[0]
+			if number(place) < number(all[1]) && !slices.Contains(all[2:], place) {
 				ids = append(ids, id)
 			}
 		}
