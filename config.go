@@ -45,6 +45,11 @@ type Config struct {
 	// the program.
 	App string
 
+	// Under are leases of other processes under which this one runs, as the child of a program that holds a
+	// lock does. With them, a deadlock with those processes is found, see [BreakDeadlock]. Of each, Name and
+	// HolderID count; of the ID, the part before the slash is enough. Default: none.
+	Under []LeaseInfo
+
 	// Logger receives warnings: for example lost leases, and leases that were dropped
 	// without a release. Lines contain lock names and no secrets. Default: none.
 	Logger *slog.Logger

@@ -38,7 +38,8 @@ var (
 	// error is a *DeadlockError.
 	ErrDeadlock = errors.New("holdfast: lock is already held by this call chain")
 	// ErrUnknownOutcome: no usable answer came in time. The action may or may not have taken
-	// effect.
+	// effect. If a server or a record answered what no version of Holdfast does, errors.As finds an
+	// interface{ UnknownAnswer() bool }; so it does where the call changes nothing.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrUnreachable: the client had no connection to the server and sent nothing. The
 	// request has no effect, now or later.

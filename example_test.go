@@ -366,6 +366,47 @@ func ExampleClient_Abandon() {
 	// Output: true
 }
 
+// One process acquires the lock and starts the job. Another one finishes it.
+func ExampleClient_ExtendLease() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := newClient(store)
+	lease, _ := client.Mutex("report", holdfast.TTL(time.Minute), holdfast.NoRenewal()).Lock(ctx)
+	handed, _ := holdfast.LeaseOf(lease.Context()) // to be sent to the other process, with the job
+	client.Abandon()
+
+	other := newClient(store)
+	handed, err := other.ExtendLease(ctx, handed, 10*time.Minute) // and again, before Remaining is over
+	fmt.Println(handed.Remaining > 9*time.Minute, err)
+	fmt.Println(other.ReleaseLease(ctx, handed))
+	// Output:
+	// true <nil>
+	// <nil>
+}
+
+// The work is done by another process than that which acquired the lock.
+func ExampleClient_ReleaseLease() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := newClient(store)
+	lease, _ := client.Mutex("report", holdfast.NoRenewal()).Lock(ctx)
+	handed, _ := holdfast.LeaseOf(lease.Context())
+	client.Abandon()
+
+	other := newClient(store)
+	fmt.Println(other.ReleaseLease(ctx, handed))
+	fmt.Println(other.Mutex("report").TryDo(ctx, func(context.Context) error { return nil }))
+	// Output:
+	// <nil>
+	// true <nil>
+}
+
+func ExampleKey() {
+	key, _ := holdfast.Key("holdfast", "invoice/42")
+	fmt.Println(key)
+	// Output: holdfast:{invoice/42}
+}
+
 func ExampleHint() {
 	store := memstore.New()
 	store.PlantForeign("holdfast:{report}") // some other program's data

@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -97,6 +98,16 @@ type ClientInfo struct {
 }
 
 func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Host, i.PID) }
+
+// Key returns the key of a lock's record on the server, for commands such as MEMORY USAGE and CLUSTER KEYSLOT.
+// prefix is Config.Prefix. The record of the periodic job of that name has ":periodic" behind this key. If
+// no lock can have the name or the prefix, the error is an [ErrInvalid].
+func Key(prefix, name string) (string, error) {
+	if err := cmp.Or(wire.CheckPrefix(prefix), wire.CheckName(name)); err != nil {
+		return "", invalid("%v", err)
+	}
+	return wire.Key(prefix, name), nil
+}
 
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.

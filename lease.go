@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -543,10 +544,12 @@ func (ls *leaseState) overdue() {
 	}
 }
 
-// LeaseInfo is a lease at one moment, as code that runs under it sees it.
+// LeaseInfo is a lease at one moment, as code that runs under it sees it, or another process to which it is
+// handed over: see [Client.ExtendLease].
 type LeaseInfo struct {
 	Name      string        // the lock, the election or the job
-	HolderID  string        // as [Lease.HolderID]
+	HolderID  string        // as [Lease.HolderID]: whoever knows it can release the lock
+	Owner     string        // the name of the option [Owner]; empty without it
 	Token     uint64        // as [Lease.Token]
 	Remaining time.Duration // as [Lease.Remaining]: until the trust deadline; 0: the lease has ended
 	Others    int           // how many other locks ctx belongs to leases of, too
@@ -568,7 +571,8 @@ func LeaseOf(ctx context.Context, names ...string) (l LeaseInfo, ok bool) {
 		if locks[lease.Name()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
 			ok = true
 			l = LeaseInfo{
-				Name: lease.Name(), HolderID: lease.HolderID(), Token: lease.Token(), Remaining: lease.Remaining(),
+				Name: lease.Name(), HolderID: lease.HolderID(), Owner: wire.Decode(ls.hold.lock.owner),
+				Token: lease.Token(), Remaining: lease.Remaining(),
 			}
 		}
 	}

@@ -157,6 +157,12 @@ func LookAgainAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4
 // before the call looks that two calls that began together see each other.
 func ShowWaitAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4 * 3 }
 
+// KeepWhileWaiting is how long a call that wants several locks keeps those that it has while it waits for another. That
+// is long enough for a release that is under way. asked is how long the server took to say that the other one is held.
+func KeepWhileWaiting(asked time.Duration) time.Duration {
+	return min(max(2*asked, 10*time.Millisecond), 100*time.Millisecond)
+}
+
 // WaiterTTL is how long the server keeps the position of a waiter that does not poll: three
 // heartbeats, so that two may be lost.
 func WaiterTTL(ttl time.Duration) time.Duration {

@@ -70,6 +70,15 @@ func both(d *dead, ctx context.Context) (leases, error)   { return d.several().L
 func leading(d *dead, ctx context.Context) (leads, error) { return d.election().Campaign(ctx, "a") }
 func led(d *dead, ctx context.Context) (leads, error)     { return d.theirs().Campaign(ctx, "b") }
 
+// handed is a lease of another client.
+func handed(d *dead, ctx context.Context) (holdfast.LeaseInfo, error) {
+	l, err := d.other.Mutex(d.name, holdfast.NoRenewal()).Lock(ctx)
+	if err != nil {
+		return holdfast.LeaseInfo{}, err
+	}
+	return holdfast.LeaseInfo{Name: l.Name(), HolderID: l.HolderID(), Token: l.Token()}, nil
+}
+
 // over is a context that has ended: what is released when it ends is released at once.
 func over() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,6 +97,12 @@ var deadCalls = map[string]func(d *dead) calling{
 			return cmpErr(err, n == 1, "%d holds ended", n)
 		}
 	},
+	"Client.ExtendLease": with(handed, func(d *dead, ctx context.Context, l holdfast.LeaseInfo) error {
+		return assert.Err(d.c.ExtendLease(ctx, l, time.Minute))
+	}),
+	"Client.ReleaseLease": with(handed, func(d *dead, ctx context.Context, l holdfast.LeaseInfo) error {
+		return d.c.ReleaseLease(ctx, l)
+	}),
 	"Client.Inspect": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Inspect(ctx, d.name)) }),
 	"Client.Holders": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Holders(ctx, d.name)) }),
 	"Client.InspectJob": plain(func(d *dead, ctx context.Context) error {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -272,7 +271,7 @@ func slowScript(entry any) (SlowScript, bool) {
 // load asks whether the default user may write what scripts write. The server judges by all rules
 // of the user: categories, key patterns and selectors. It runs nothing.
 func (r *reader) load(ctx context.Context) {
-	key := wire.Key(r.facts.Prefix, "doctor")
+	key := keyOf(r.facts.Prefix, "doctor")
 	// The log has PEXPIREAT where a script calls PEXPIRE.
 	for _, write := range [][]any{{"hset", key, "f", "v"}, {"hdel", key, "f"}, {"pexpireat", key, 1}} {
 		reply, err := r.do(ctx, append([]any{"acl", "dryrun", "default"}, write...)...)

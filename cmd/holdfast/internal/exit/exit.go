@@ -16,7 +16,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // The exit codes. They are a contract with scripts: a number is never given
@@ -179,7 +178,7 @@ func Of(err error) int {
 		return CodeBusy
 	case errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrNotHeld):
 		return CodeLost
-	case errors.Is(err, wire.ErrAnswer):
+	case UnknownAnswer(err):
 		return CodeProtocol
 	case Unreachable(err):
 		return CodeUnreachable
@@ -198,6 +197,15 @@ func codeOfReply(code string) int {
 		return CodeUnreachable
 	}
 	return CodeProtocol
+}
+
+// UnknownAnswer reports whether the answer was none that a version of Holdfast gives.
+func UnknownAnswer(err error) bool {
+	_, unknown := errors.AsType[interface {
+		error
+		UnknownAnswer() bool
+	}](err)
+	return unknown
 }
 
 // Unreachable reports whether err means that no answer came. The error of a file looks like one of

@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/commandline"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -162,8 +161,8 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 		return exit.Usage("the command is missing", example)
 	}
 	o.names = words[1:]
-	if err := wire.CheckName(o.names[0]); err != nil {
-		return exit.Usage("job name: "+err.Error(), "")
+	if err := target.CheckName("job", o.names[0]); err != nil {
+		return err
 	}
 	o.aligned = cmd.Flags().Changed("start-at")
 	switch {
@@ -197,10 +196,7 @@ func (o *everyOptions) readAgain(cmd *cobra.Command, args []string) error {
 		return exit.Usage("--again takes one job's name and nothing else: it runs no command", example)
 	}
 	o.names = args
-	if err := wire.CheckName(args[0]); err != nil {
-		return exit.Usage("job name: "+err.Error(), "")
-	}
-	return nil
+	return target.CheckName("job", args[0])
 }
 
 // runAgain makes the job due again.
@@ -268,7 +264,7 @@ func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 	}
 	defer j.close()
 	name := j.names[0]
-	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.Server.Prefix, name)}, mode: "exclusive",
+	j.held = heldLock{names: j.names, keys: []string{j.server.JobKey(name)}, mode: "exclusive",
 		ttl: time.Duration(j.ttl), server: j.server.Public, prefix: j.server.Inner(), inside: j.server.Inside,
 		chain: os.Getenv(envChain)}
 	if j.splay > 0 {

@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -41,7 +40,6 @@ type session struct {
 	kept   bool          // the lock is kept after our end
 	lost   bool          // the lease was lost
 	held   heldLock
-	outer  []waitsfor.Outer // what the runs around this one hold
 
 	guardian    *proc.Guardian // waits for the command; nil: it is started with the command
 	state       *stateFile     // of --state; nil: none
@@ -203,7 +201,9 @@ func (r *session) dismissGuardian() {
 // obtain connects to the server and acquires the lock. If the lock is not held then, it
 // returns the exit code and its reason.
 func (r *session) obtain(a *target.App, acquire way) (held bool, code int, reason string, err error) {
-	if r.server, err = a.OpenOn(&r.WireFlags, r.config(), r.uses()...); err != nil {
+	cfg := r.config()
+	cfg.Under = around(os.Getenv(envChain), a.Server.Prefix)
+	if r.server, err = a.OpenOn(&r.WireFlags, cfg, r.uses()...); err != nil {
 		return false, 0, "", err
 	}
 	r.surround()

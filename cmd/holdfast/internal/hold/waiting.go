@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -30,7 +29,7 @@ const showHolderLater = 5 * time.Second
 // acquire acquires the lock. It returns the signal that ended the waiting, if one
 // did: then nothing is held, and closing the server leaves the wait queue.
 func (r *session) acquire(by way) (os.Signal, error) {
-	ctx, cancel := context.WithCancel(waitsfor.WithOuter(context.Background(), r.outer))
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if r.splay > 0 {
 		if sig := r.sleep(rand.N(time.Duration(r.splay))); sig != nil {

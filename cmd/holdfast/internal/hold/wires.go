@@ -52,8 +52,7 @@ func bridged(s *target.Server, name string, options []holdfast.LockOption) acqui
 
 // holders describes who holds a lock in any form, after a blank; empty if nobody does, as far as known.
 func holdersOf(ctx context.Context, s *target.Server, name, before string) string {
-	for _, form := range s.Forms() {
-		c := form.Client
+	for _, c := range s.Clients() {
 		if state, err := c.Holders(ctx, s.NameIn(c, name)); err == nil && state.Held() {
 			return before + describe.Holders(state)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const statusLong = `status shows whether a lock is held: the holder, the time since the grant, when the
@@ -114,7 +113,7 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 		}
 		switch {
 		case asJSON:
-			all := describe.State(state, job, wire.Key(a.Server.Prefix, name))
+			all := describe.State(state, job, s.Key(name))
 			all.Deadlock = lockjson.OfDeadlock(cycle)
 			err = screen.WriteJSON(w, all)
 		case a.Say.Level > say.Quiet:
@@ -139,8 +138,8 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 func lookAt(a *target.App,
 	name string, waiters bool, show func(context.Context, *target.Server, holdfast.LockInfo, holdfast.JobInfo) error,
 ) error {
-	if err := wire.CheckName(name); err != nil {
-		return exit.Usage("lock name: "+err.Error(), "")
+	if err := target.CheckName("lock", name); err != nil {
+		return err
 	}
 	s, err := a.Open(holdfast.Config{})
 	if err != nil {
