@@ -190,6 +190,7 @@ func (q *queue) clone() queue {
 // step asks R4, the last waiter, to poll at that time (pollTime, askNextToPoll).
 func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &st.queue
+	q.askedUntil = min(q.askedUntil, st.now+answerTime) // the clock was set back
 	if own := q.find(caller); own != nil {
 		q.cursor = min(q.cursor, own.place)
 		q.noteAnswer(own)

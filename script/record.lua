@@ -838,6 +838,7 @@ local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and ton
 local unfinished, answer_time = false, 1500
 local function serve_queue(caller)
   local mine, blocked, pushed, asked = nil, false, false, nil
+  asked_until = math.min(asked_until, now + answer_time) -- the clock was set back
   local asks = doubt and asked_until <= now
   local own = caller and read_waiter(caller)
   if own then
