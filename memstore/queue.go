@@ -325,7 +325,8 @@ func (st *step) notify(w *waiter, token int64) {
 func (st *step) grantSameOwner(caller string) {
 	some, _ := st.queue.inReach()
 	for _, w := range some {
-		if w.attempt == caller || w.owner != st.holder.name || w.expiry <= st.now || st.passedOver(w) || !st.canReach(w) {
+		if w.attempt == caller || w.owner != st.holder.name || w.expiry <= st.now || st.passedOver(w) ||
+			!st.canReach(w) {
 			continue
 		}
 		st.notify(w, st.fence)

@@ -211,7 +211,8 @@ func (w *world) served(c *call, key string, r *record, answer string, now int64)
 	default:
 		return
 	}
-	if answer == "gone" || answer == "none" || len(r.holds) > 0 || strings.HasPrefix(answer, "conflict") || r.until > now {
+	refused := answer == "gone" || answer == "none" || strings.HasPrefix(answer, "conflict")
+	if refused || len(r.holds) > 0 || r.until > now {
 		return
 	}
 	for _, id := range r.line {
