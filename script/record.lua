@@ -787,7 +787,7 @@ local function note_answer(place)
   if #places <= 16 then return end
   asked_end, answers = most, ''
   for _, answer in ipairs(places) do
-    if answer < most then answers = answers .. ':' .. text(answer) end
+    if answer ~= most then answers = answers .. ':' .. text(answer) end
   end
 end
 
@@ -838,7 +838,8 @@ local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and ton
 local unfinished, answer_time = false, 1500
 local function serve_queue(caller)
   local mine, blocked, pushed, asked = nil, false, false, nil
-  asked_until = math.min(asked_until, now + answer_time) -- the clock was set back
+  -- The clock may have been set back since.
+  asked_until = math.min(asked_until, now + answer_time)
   local asks = doubt and asked_until <= now
   local own = caller and read_waiter(caller)
   if own then
