@@ -206,11 +206,10 @@ func TestAnAnswerOfNoVersionIsTold(t *testing.T) {
 		}
 		nonsense := w.hook(func(_ context.Context, action string, answer *string) { *answer = "what? " + action })
 		_, err := nonsense.Inspect(t.Context(), "a")
-		told, is := errors.AsType[unknown](err)
-		assert.True(t, is && told.UnknownAnswer(), "an unknown answer: %v", err)
+		var told unknown
+		assert.True(t, errors.As(err, &told) && told.UnknownAnswer(), "an unknown answer: %v", err)
 		w.FailRequest(func(string, []string) error { return errLink })
 		_, err = w.client().Inspect(t.Context(), "a")
-		_, is = errors.AsType[unknown](err)
-		assert.True(t, err != nil && !is, "no answer: %v", err)
+		assert.True(t, err != nil && !errors.As(err, &told), "no answer: %v", err)
 	})
 }

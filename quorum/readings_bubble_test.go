@@ -294,7 +294,7 @@ func TestAMarkThatAnotherClientWroteFirstIsJudged(t *testing.T) {
 		})
 		assert.Must(t, s.identify(t.Context(), acq.states))
 		for i := range 3 {
-			left := acq.states.probation(i)
+			left := acq.states.probation(i).left
 			assert.True(t, left > s.cfg.MaxTTL-second && left <= s.cfg.MaxTTL+second,
 				"server %d does not count for another %v", i, left)
 		}

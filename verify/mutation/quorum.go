@@ -101,8 +101,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }, {
 	name: "quorum: a quorum that begins again keeps its number",
 	by:   "TestIfNobodyKnowsWhichClockIsRightAllServersWait",
-	old:  "Mark{Epoch: quorum.Epoch + 1}",
-	mut:  "Mark{Epoch: quorum.Epoch}",
+	old:  "newest(readings).Epoch%mostEpoch+1,",
+	mut:  "newest(readings).Epoch,",
 }, {
 	name: "quorum: a server that forgot joins without a wait",
 	by:   "TestAServerWithoutMemoryDoesNotCountHoweverYoungTheOthersAre",

@@ -130,4 +130,5 @@ func paste(t *testing.T, s *redistest.Server, found []Finding) {
 			return !refused || !strings.HasPrefix(e.Error(), "BUSY")
 		})
 	}
+	awaitSaved(t, s)
 }

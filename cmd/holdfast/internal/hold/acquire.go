@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -384,7 +385,7 @@ func extendHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
 	var lost *holdfast.LostError
 	switch {
 	case errors.As(err, &lost) && lost.Reason == holdfast.LossEvicted:
-		return o.lost("an operator evicted the holder")
+		return exit.With(exit.CodeLost, o.lost("an operator evicted the holder"), exit.HintOf(lost))
 	case errors.Is(err, holdfast.ErrNotHeld):
 		return o.lost("its lease has expired, it was released, or the server lost the record")
 	case err != nil:
@@ -423,7 +424,7 @@ func (o *heldOptions) printEnd(p *say.Printer, w io.Writer) (err error) {
 		})
 	case p.Level > say.Quiet:
 		_, err = fmt.Fprintf(w, "%s is held until %s\n",
-			say.OneLine(o.name), o.until.UTC().Format("2006-01-02 15:04:05 UTC"))
+			say.OneLine(o.name), describe.Instant(o.until))
 	}
 	return err
 }

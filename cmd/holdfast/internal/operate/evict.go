@@ -134,7 +134,11 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 				"copy it from holdfast status "+cli.Operand(name))
 		}
 	}
-	s, err := a.Open(holdfast.Config{})
+	var uses []string
+	if o.job {
+		uses = []string{"--job"}
+	}
+	s, err := a.Open(holdfast.Config{}, uses...)
 	if err != nil {
 		return err
 	}

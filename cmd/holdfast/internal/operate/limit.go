@@ -81,7 +81,7 @@ func NewLimit(a *target.App) *cobra.Command {
 
 // runLimit shows the limit, and first sets it if set is not below 0.
 func runLimit(a *target.App, name string, set int, asJSON bool, w io.Writer) error {
-	s, err := a.Open(holdfast.Config{}, "--permits")
+	s, err := a.Open(holdfast.Config{}, "limit")
 	if err != nil {
 		return err
 	}
