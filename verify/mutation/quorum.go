@@ -143,6 +143,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime",
 	old:  "r.Mark.At >= time.Duration(last)-longest; current[i] {",
 	mut:  "r.Mark.At >= time.Duration(last)-longest || of[i]; current[i] {",
+}}), in("quorum/check.go", quorum, []mutant{{
+	name: "less than a majority is enough for a check",
+	by:   "TestACheckNeedsAMajorityAndKnowsServersWithAnotherToken",
+	old:  "	if live >= s.majority {\n",
+	mut:  "	if live > 0 {\n",
 }}), in("quorum/token.go", quorum, []mutant{{
 	name: "quorum: a grant is believed when one server has its token",
 	by:   "TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime",
