@@ -92,6 +92,19 @@ func TestAHeldErrorNamesTheProgramOfTheHolder(t *testing.T) {
 		assert.MustTrue(t, errors.As(err, &held) && held.Client != nil, "%v", err)
 		release(t, l)
 
+		// Holders that take turns are remembered, too.
+		other := w.client(holdfast.Config{App: "import"})
+		for i := range 6 {
+			holder := []*holdfast.Client{a, other}[i%2]
+			l = mustLock(t, holder.Mutex("a"))
+			synctest.Wait()
+			_, err = b.Mutex("a").TryLock(t.Context())
+			assert.MustTrue(t, errors.As(err, &held) && held.Client != nil, "%v", err)
+			assert.Equal(t, held.Client.App, []string{"report", "import"}[i%2], "the program of %v", err)
+			release(t, l)
+		}
+		assert.Equal(t, w.net.count("read_client"), asked+2, "requests for two programs")
+
 		// An acquisition that succeeds asks for no program.
 		asked = w.net.count("read_client")
 		l = mustLock(t, b.Mutex("a"))
