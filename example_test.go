@@ -302,6 +302,34 @@ func ExampleClient_InspectJob() {
 	// <nil> 0s
 }
 
+// A service that cannot remember the highest token asks for each.
+func ExampleClient_Check() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	report := client.Mutex("report", holdfast.Checked())
+	lease, _ := report.Lock(ctx)
+	fmt.Println(client.Check(ctx, "report", lease.Token()))
+
+	_ = lease.Release(ctx)
+	err := client.Check(ctx, "report", lease.Token())
+	fmt.Println(errors.Is(err, holdfast.ErrNotHeld))
+	fmt.Println(holdfast.Hint(err))
+	// Output:
+	// <nil>
+	// true
+	// refuse what came with this token: its sender must acquire the lock again
+}
+
+func ExampleClient_CheckJob() {
+	client := newClient(memstore.New())
+	_, _ = client.Periodic("report", time.Hour).Do(context.Background(), func(ctx context.Context) error {
+		run, _ := holdfast.LeaseOf(ctx)
+		fmt.Println(client.CheckJob(ctx, "report", run.Token))
+		return nil
+	})
+	// Output: <nil>
+}
+
 func ExampleClient_Evict() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -763,6 +791,18 @@ func ExampleTags() {
 
 // Two calls that take the same locks in different orders may wait for each other. The one that
 // began to wait last gives up what it holds, and tries again.
+func ExampleChecked() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	plain, _ := client.Mutex("order/42").Lock(ctx)
+	checked, _ := client.Mutex("order/43", holdfast.Checked()).Lock(ctx)
+	fmt.Println(errors.Is(client.Check(ctx, "order/42", plain.Token()), holdfast.ErrInvalid))
+	fmt.Println(client.Check(ctx, "order/43", checked.Token()))
+	// Output:
+	// true
+	// <nil>
+}
+
 func ExampleBreakDeadlock() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

@@ -60,6 +60,7 @@ type lockOptions struct {
 	tags           string        // for people, as in the client's record
 	serverLimit    bool          // of a semaphore: the limit that the server remembers counts
 	breaksDeadlock bool          // ends rather than stay in a deadlock
+	checked        bool          // each lease has a hold of its own, which the server can tell by the token
 	limits
 	periodOptions
 	trying // in place of the wait queue
@@ -109,7 +110,7 @@ func (c *Client) paramsOf(chosen lockOptions) *params {
 
 func newParams(c *Client, chosen lockOptions) params {
 	m := params{
-		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.limits != limits{},
+		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.checked || chosen.limits != limits{},
 		ttlMS: wire.Millis(chosen.onServer(chosen.ttl)), suffix: wire.DelaySuffix(chosen.delay),
 		recordTTL: wire.Millis(chosen.onServer(chosen.ttl) + c.cfg.Retention),
 		waiterTTL: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),

@@ -56,9 +56,7 @@ func under(ctx context.Context, taken []*Lease) *link {
 // newMultiLease makes one lease of several. ctx is the context of the lock call.
 func newMultiLease(ctx context.Context, parts []*Lease) *MultiLease {
 	mls := &multiLeaseState{parts: parts, call: ctx}
-	slices.SortFunc(parts, func(a, b *Lease) int {
-		return strings.Compare(a.state.hold.lock.key(), b.state.hold.lock.key())
-	})
+	slices.SortFunc(parts, func(a, b *Lease) int { return strings.Compare(a.key(), b.key()) })
 	for _, part := range parts {
 		part.state.parent.(*link).outer.Store(mls.outer)
 		mls.outer = part.state

@@ -18,7 +18,7 @@ import (
 //	TTL, LockDelay, NoRenewal, MaxRenewals, MaxHold,
 //	MaxWait, Tags, WaitReplicas, WaitAOF
 //	                                 Option          every kind
-//	Tries, BreakDeadlock             LockOption      every kind but Periodic
+//	Tries, BreakDeadlock, Checked    LockOption      every kind but Periodic
 //	Reentrant, Owner, MinHold        MutexOption     Mutex
 //	ReadTTL                          RWMutexOption   RWMutex
 //	ServerLimit                      SemaphoreOption Semaphore
@@ -33,7 +33,8 @@ type Option interface {
 }
 
 // LockOption is an option of every kind of lock: [Client.Mutex], [Client.RWMutex], [Client.Semaphore],
-// [Client.MultiMutex] and [Client.Election]. Every [Option] is one, and so are [Tries] and [BreakDeadlock].
+// [Client.MultiMutex] and [Client.Election]. Every [Option] is one, and so are [Tries], [BreakDeadlock] and
+// [Checked].
 // With a MultiMutex it applies to each of the locks.
 type LockOption interface {
 	MutexOption
@@ -403,6 +404,21 @@ func Owner(name string) MutexOption {
 func BreakDeadlock() LockOption {
 	return lockOption{func(o *lockOptions) error {
 		o.breaksDeadlock = true
+		return nil
+	}}
+}
+
+// Checked makes leases for [Client.Check]: the server knows the whole token of each. So the goroutines of a
+// process do not hand a lock on among themselves, and its readers do not share a hold. Each lease has a
+// hold of its own, whose token is a multiple of 1,024.
+//
+// The price: a release and the next grant in the same process are two requests, one after the other. Without
+// Checked, a hand-over takes microseconds. Leases with [NoRenewal], [MaxHold], [MaxRenewals], [MinHold] or
+// [Owner], readers, permits and leaderships can be checked without it. For every kind but Periodic, which does
+// not need it.
+func Checked() LockOption {
+	return lockOption{func(o *lockOptions) error {
+		o.checked = true
 		return nil
 	}}
 }

@@ -44,6 +44,7 @@ var optionsOf = []struct{ option, kinds string }{
 	{`Tags(map[string]string{"order": "42"})`, "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"Tries(3, time.Second)", "Mutex RWMutex Semaphore MultiMutex Election"},
 	{"BreakDeadlock()", "Mutex RWMutex Semaphore MultiMutex Election"},
+	{"Checked()", "Mutex RWMutex Semaphore MultiMutex Election"},
 	{"Reentrant()", "Mutex"},
 	{`Owner("order/42")`, "Mutex"},
 	{"MinHold(time.Second)", "Mutex"},

@@ -179,6 +179,8 @@ func (m *wild) hasOther(attempt string, token int64) bool {
 	return false
 }
 
+func (m *wild) CheckToken(rt *rapid.T) { m.step(script.Check, m.token(rt)) }
+
 func (m *wild) ReadLeader(*rapid.T) { m.step(script.ReadLeader) }
 
 // century is more than any lease or retention, in ms. A clock may jump like that.

@@ -380,7 +380,7 @@ func (j *job) ended(code int, reason string, err error) (int, string, error) {
 	switch err = without(err, errNoSuccess); {
 	case err == nil || reason == "lost" || errors.Is(err, holdfast.ErrClosed):
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		j.say.Put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
+		j.say.Put("error", goneAtEnd(err, j.names), exit.HintOf(err))
 		return int(j.lostCode), "lost", nil
 	default:
 		j.say.Warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),

@@ -339,7 +339,7 @@ func (r *session) release(code int, reason string) int {
 	case r.lost:
 		// The loss was printed before, and explains why the release fails.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		r.say.Put("error", lostName(err, r.names)+" was no longer held when the command ended", exit.HintOf(err))
+		r.say.Put("error", goneAtEnd(err, r.names), exit.HintOf(err))
 		return int(r.lostCode)
 	default:
 		r.say.Warnf("the lease expires by itself within "+time.Duration(r.ttl+r.lockDelay).String(),
