@@ -63,7 +63,7 @@ func Hint(err error) string {
 	case errors.As(err, &lost):
 		return hintOfLoss(lost)
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return lostHint
+		return hintOfEnd(err)
 	case errors.As(err, &advice):
 		return advice.Hint()
 	case err != nil && strings.Contains(err.Error(), "connection pool"): // go-redis: its pool is full
@@ -82,6 +82,14 @@ func Hint(err error) string {
 		return heldHint
 	}
 	return ""
+}
+
+// hintOfEnd is the hint for a lease that has ended, or whose token was checked after its end.
+func hintOfEnd(err error) string {
+	if errors.As(err, new(*NotHeldError)) {
+		return "refuse what came with this token: its sender must acquire the lock again"
+	}
+	return lostHint
 }
 
 // heldHint is the hint for a lock that is held, and for a wait that ended meanwhile.

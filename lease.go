@@ -174,7 +174,7 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	ls, local := &h.firstLease, h.handOvers.Load() > 0
+	ls, local := &h.firstLease, h.pass.Load() > 1
 	if local {
 		ls = new(leaseState)
 	}
@@ -242,6 +242,8 @@ func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 // package fence has guards that do this. If a write depends on a read, show the token with the
 // read too. Otherwise the resource accepts a late write that comes between the two, and your
 // write then replaces it.
+//
+// A service that is sent a token can ask whether the lease is live: see [Client.Check].
 //
 // The token fits a signed 64-bit integer. See docs/protocol.md for its parts, and
 // docs/guarantees.md for the conditions under which it rises.

@@ -342,7 +342,7 @@ func (g *gathering) noteGivenBack() {
 // giveBack releases the leases of a call that does not have all. If ctx ends first, that goes on in the background.
 func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
-		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken) })
+		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{}) })
 	}
 }
 
@@ -499,7 +499,7 @@ type allAttempt struct {
 
 func allOf(locks []lock) *allAttempt {
 	all := &allAttempt{locks: locks}
-	all.id, all.number = locks[0].client.newAttemptID()
+	all.id, all.number = locks[0].newAttemptID()
 	return all
 }
 

@@ -204,7 +204,11 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	if mls.parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}
-	err := releaseLeases(ctx, mls.parts)
+	how := releaseMode{}
+	if errors.Is(cause, ErrLost) {
+		how.keep = mls.parts[0].state.hold.lock.delay // the work may have sent something to each of the resources
+	}
+	err := releaseLeases(ctx, mls.parts, how)
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}
@@ -217,8 +221,8 @@ func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
 }
 
 // releaseLeases releases leases, several at a time, and joins the errors.
-func releaseLeases(ctx context.Context, leases []*Lease) error {
-	return each(leases, func(l *Lease) error { return l.Release(ctx) })
+func releaseLeases(ctx context.Context, leases []*Lease, how releaseMode) error {
+	return each(leases, func(l *Lease) error { return l.release(ctx, how) })
 }
 
 // releasers bounds how many locks of one lease are released at once.

@@ -45,9 +45,25 @@ func TestTryDoRunsIfTheLockIsFreeAndSkipsIfItIsHeld(t *testing.T) {
 		}
 		w.wantFree("a")
 
+		// Readers run beside each other, and not beside a writer.
+		readers := 0
+		read := func(c *holdfast.Client, f func(context.Context) error) bool {
+			ran, err := c.RWMutex("a").TryRDo(t.Context(), func(ctx context.Context) error { readers++; return f(ctx) })
+			assert.NoError(t, err)
+			return ran
+		}
+		done := func(context.Context) error { return nil }
+		ran := read(a, func(ctx context.Context) error {
+			assert.True(t, read(b, done), "a reader did not run beside another")
+			return ctx.Err()
+		})
+		writer := mustLock(t, a.RWMutex("a").Mutex)
+		assert.True(t, ran && !read(a, done) && !read(b, done) && readers == 2, "%d readers ran", readers)
+		release(t, writer)
+
 		// Without an answer, nothing is known of the lock: that is no skip.
 		w.FailRequest(func(string, []string) error { return errLink })
-		ran, err := b.Mutex("a").TryDo(t.Context(), func(context.Context) error { return nil })
+		ran, err := b.Mutex("a").TryDo(t.Context(), done)
 		assert.True(t, !ran && err != nil, "no server: ran %v, %v", ran, err)
 		ran, err = b.Mutex("a").TryDo(t.Context(), nil)
 		assert.True(t, !ran && errors.Is(err, holdfast.ErrInvalid), "no function: ran %v, %v", ran, err)

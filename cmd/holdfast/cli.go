@@ -120,6 +120,7 @@ func table(a *target.App) []command {
 		{help.Hold, hold.NewRelease(a), nil},
 		{help.Look, hold.NewWait(a), look.Complete(a, 0, look.IsLock)},
 		{help.Look, look.NewStatus(a), look.Complete(a, 0, look.IsAny)},
+		{help.Look, look.NewCheck(a), look.Complete(a, 0, look.IsHeld)},
 		{help.Look, look.NewList(a), look.Complete(a, 0, look.IsAny)},
 		{help.Look, look.NewInspect(a), look.Complete(a, 0, look.IsAny)},
 		{help.Look, look.NewWatch(a), look.Complete(a, 0, look.IsAny)},

@@ -35,8 +35,10 @@ func TestATriggerRefusesWhatItCannotName(t *testing.T) {
 		},
 		`the name of the table is not printable: "a\nb"`:  {{Dialect: mysql, Table: "a\nb"}},
 		`the name of the column is not printable: "\xff"`: {{Dialect: postgres, Table: "a", Column: "\xff"}},
-		"the name of the table of tokens has": {{Dialect: mysql, Table: "a", Resource: "r", Tokens: long + long}},
-		"the name of the key column is not":   {{Dialect: mysql, Table: "a", Resource: "r", Key: "a\x00"}},
+		"the name of the table of tokens has": {
+			{Dialect: mysql, Table: "a", Resource: "r", Tokens: long + long},
+		},
+		"the name of the key column is not": {{Dialect: mysql, Table: "a", Resource: "r", Key: "a\x00"}},
 		"needs a Resource": {
 			{Dialect: mysql, Table: "a", Key: "id"},
 			{Dialect: mysql, Table: "a", Tokens: "b"},

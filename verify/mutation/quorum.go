@@ -104,6 +104,16 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	old:  "newest(readings).Epoch%mostEpoch+1,",
 	mut:  "newest(readings).Epoch,",
 }, {
+	name: "quorum: one server's mark overrules a majority",
+	by:   "TestWhichOfTwoQuorumsGoesOn",
+	old:  "if r.Mark.Epoch > 0 && same >= Of(len(readings)) {",
+	mut:  "if r.Mark.Epoch > 0 && same > len(readings) {",
+}, {
+	name: "quorum: a damaged mark is taken for none",
+	by:   "TestADamagedMarkIsNoSignOfANewServer",
+	old:  "answered >= Founders(len(readings)) && !wasMarked)",
+	mut:  "answered >= Founders(len(readings)) && (wasMarked || !wasMarked))",
+}, {
 	name: "quorum: a server that forgot joins without a wait",
 	by:   "TestAServerWithoutMemoryDoesNotCountHoweverYoungTheOthersAre",
 	old:  "\t\tdefault:\n\t\t\tnext.Born = today\n",
@@ -133,6 +143,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime",
 	old:  "r.Mark.At >= time.Duration(last)-longest; current[i] {",
 	mut:  "r.Mark.At >= time.Duration(last)-longest || of[i]; current[i] {",
+}}), in("quorum/check.go", quorum, []mutant{{
+	name: "less than a majority is enough for a check",
+	by:   "TestACheckNeedsAMajorityAndKnowsServersWithAnotherToken",
+	old:  "	if live >= s.majority {\n",
+	mut:  "	if live > 0 {\n",
 }}), in("quorum/token.go", quorum, []mutant{{
 	name: "quorum: a grant is believed when one server has its token",
 	by:   "TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime",

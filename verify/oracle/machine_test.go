@@ -236,8 +236,9 @@ func (m *machine) enters(id string, waited []string, before, after map[string]in
 func (m *machine) fresh(rt *rapid.T) *attempt {
 	client := rapid.SampledFrom(clients).Draw(rt, "client")
 	m.numbers[client]++
+	delay := rapid.SampledFrom([]string{"", "", "~2000"}).Draw(rt, "delay") // of its lock; no script reads it
 	a := &attempt{
-		id:    client + "/" + strconv.Itoa(m.numbers[client]),
+		id:    client + "/" + strconv.Itoa(m.numbers[client]) + delay,
 		owner: rapid.SampledFrom([]string{"", "", "alice", "bob"}).Draw(rt, "owner"),
 		want:  rapid.SampledFrom(wants).Draw(rt, "want"),
 		ttl:   rapid.SampledFrom([]int64{1, 2000, 10_000, 30_000}).Draw(rt, "ttl"),
@@ -530,6 +531,20 @@ func (m *machine) ReadLeader(rt *rapid.T) {
 	}
 	if a := m.attempts[words[4]]; a == nil || !m.live(m.of(a.id), m.at) || a.token != number(words[1]) {
 		rt.Fatalf("shown as the leader: %v", words)
+	}
+}
+
+// CheckToken finds the hold of a token exactly while it lives.
+func (m *machine) CheckToken(rt *rapid.T) {
+	if len(m.holds) == 0 {
+		m.step(true, script.Check, 5)
+		return
+	}
+	token := rapid.SampledFrom(m.holds).Draw(rt, "hold").token
+	got := m.step(true, script.Check, token)
+	live := slices.ContainsFunc(m.holds, func(h *hold) bool { return h.token == token && !h.kept && m.live(h, m.at) })
+	if (got == "live") != live {
+		rt.Fatalf("token %d is checked as %q at %d", token, got, m.at)
 	}
 }
 

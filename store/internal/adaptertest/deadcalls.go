@@ -62,7 +62,10 @@ type (
 )
 
 // What calls need before.
-func locked(d *dead, ctx context.Context) (lease, error)  { return d.mutex().Lock(ctx) }
+func locked(d *dead, ctx context.Context) (lease, error) { return d.mutex().Lock(ctx) }
+func checked(d *dead, ctx context.Context) (lease, error) {
+	return d.c.Mutex(d.name, holdfast.Checked()).Lock(ctx)
+}
 func reading(d *dead, ctx context.Context) (lease, error) { return d.rw().RLock(ctx) }
 func writing(d *dead, ctx context.Context) (lease, error) { return d.rw().Lock(ctx) }
 func holding(d *dead, ctx context.Context) (lease, error) { return d.permits().Acquire(ctx, 2) }
@@ -108,6 +111,12 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Client.InspectJob": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.c.InspectJob(ctx, d.name))
 	}),
+	"Client.Check": with(checked, func(d *dead, ctx context.Context, l lease) error {
+		return d.c.Check(ctx, d.name, l.Token())
+	}),
+	"Client.CheckJob": plain(func(d *dead, ctx context.Context) error {
+		return notHeld(d.c.CheckJob(ctx, d.name, 1<<40))
+	}),
 	"Client.List": with(locked, func(d *dead, ctx context.Context, _ lease) error {
 		for info, err := range d.c.List(ctx, d.name) {
 			return cmpErr(err, info.Name == d.name, "it lists %q", info.Name)
@@ -140,7 +149,10 @@ var deadCalls = map[string]func(d *dead) calling{
 		return assert.Err(d.rw().TryRLock(ctx))
 	}),
 	"Mutex.Do, of an RWMutex": plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
-	"RWMutex.RDo":             plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
+	"RWMutex.TryRDo": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().TryRDo(ctx, job))
+	}),
+	"RWMutex.RDo": plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
 	"Mutex.AwaitFree, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
 		return d.rw().AwaitFree(ctx)
 	}),
@@ -289,6 +301,14 @@ func known(err error) error {
 		return nil
 	}
 	return err
+}
+
+// notHeld is the error of a check that should find nothing.
+func notHeld(err error) error {
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		return nil
+	}
+	return cmpErr(err, false, "a lease that was never granted is live")
 }
 
 // cmpErr is err, or what is wrong with a result.

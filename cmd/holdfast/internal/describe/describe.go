@@ -86,7 +86,11 @@ func Lease(h holdfast.Holder) string {
 	if h.Ending {
 		return "ends in " + Length(h.Remaining) + " at the latest, because an operator has asked for that"
 	}
-	return "expires in " + Length(h.Remaining) + " unless renewed"
+	text := "expires in " + Length(h.Remaining) + " unless renewed"
+	if h.LockDelay > 0 {
+		text += ", trusted for " + Length(h.Remaining-h.LockDelay)
+	}
+	return text
 }
 
 // Instant is a time for people, to the second.

@@ -50,7 +50,8 @@ type meaning struct {
 // docs/shell.md has the same table.
 var meanings = []meaning{
 	{CodeOK, "done", "run: the command exited with 0. status, wait: the lock is free. " +
-		"acquire, extend, release, evict, list: done. demo, verify: nothing went wrong. doctor: no problem."},
+		"acquire, extend, release, evict, list: done. check: the lease is live. demo, verify: nothing went wrong. " +
+		"doctor: no problem."},
 	{
 		CodeFailed, "failed", "demo, verify: something was broken, or the run did not finish. " +
 			"doctor: there is a problem (with --strict, also for a warning). " +
@@ -76,7 +77,8 @@ var meanings = []meaning{
 	{CodeRefused, "refused", "The server refused the password, the user or a command."},
 	{
 		CodeLost, "lost", "The lock was lost before the command ended. This code replaces the command's own, even 0. " +
-			"--lost-exit-code sets another. extend, release: the lock is not held any more.",
+			"--lost-exit-code sets another. extend, release: the lock is not held any more. " +
+			"check: the lease is not live.",
 	},
 	{CodeMaxRun, "max-run", "The command ran longer than --max-run, and was stopped."},
 	{CodeNotStarted, "not-started", "--on-acquire-exec failed, so the command was not started."},
@@ -124,6 +126,7 @@ already, the exit code is 79.
   status                    0, 64, 69, 70, 74, 75, 76, 77
   evict                     the same, or 1
   list, inspect             0, 64, 69, 70, 74, 76, 77
+  check                     the same, or 79
   watch, top, serve         one of these, or 128+n
   doctor                    0, 1, 64, 69, 70, 74, 77
   demo                      0, 1, 64, 74, 128+n

@@ -180,6 +180,7 @@ func eitherOf[L lease](wait, try func(context.Context) (L, error)) acquirer {
 
 // acquirer returns how the kind that the flags say is acquired.
 func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdfast.LockOption) acquirer {
+	options = append(options, holdfast.Checked()) // for holdfast check; a process of the tool has one lease
 	switch name := names[0]; {
 	case len(names) > 1:
 		m := c.MultiMutex(names, options...)

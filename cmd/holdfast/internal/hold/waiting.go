@@ -37,7 +37,7 @@ func (r *session) acquire(by way) (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.LockOption{holdfast.Tags(r.tags)}
+	options := []holdfast.LockOption{holdfast.Tags(r.tags), holdfast.LockDelay(time.Duration(r.lockDelay))}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}

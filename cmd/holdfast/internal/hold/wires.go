@@ -45,7 +45,7 @@ func (o *runOptions) checkWire() error {
 
 // bridged acquires both forms.
 func bridged(s *target.Server, name string, options []holdfast.LockOption) acquirer {
-	own := optionsOf[holdfast.MutexOption](options)
+	own := append(optionsOf[holdfast.MutexOption](options), holdfast.Checked())
 	m := bridge.New(bridge.Both, s.Old.Mutex(s.NameIn(s.Old, name), own...), s.Client.Mutex(name, own...))
 	return eitherOf(m.Lock, m.TryLock)
 }

@@ -43,10 +43,10 @@ others, see holdfast help exit-codes.
   fence          the highest token in the record, "0" without one. Tokens are strings:
                  they may be too large for a JSON number
   holders        list of: mode, client_id (random), app, host, pid, version, token,
-                 since (UTC, the server's clock), age_ms, remaining_ms, id (of the
-                 attempt), owner, permits, entries (of an owner), released (kept for its
-                 minimum time), ending (an operator has asked for its end), tags (an
-                 object: --tag)
+                 since (UTC, the server's clock), age_ms, remaining_ms, lock_delay_ms (the
+                 holder trusts its lease for so much less), id (of the attempt), owner,
+                 permits, entries (of an owner), released (kept for its minimum time),
+                 ending (an operator has asked for its end), tags (an object: --tag)
   waiting        how many wait, without those that are silent
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
                  waited_ms, id, owner, tags, silent (it has not been heard of, and has lost
