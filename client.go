@@ -170,9 +170,8 @@ func (c *Client) listen(
 func pushReader(id string) func(payload string) (uint64, pushes.Grant, bool) {
 	return func(payload string) (uint64, pushes.Grant, bool) {
 		attempt, a, err := wire.ParsePush(payload)
-		client, number, _ := strings.Cut(attempt, "/")
-		n, bad := strconv.ParseUint(number, 10, 64)
-		if err != nil || bad != nil || client != id {
+		n, bad := strconv.ParseUint(wire.NumberOf(attempt), 10, 64)
+		if err != nil || bad != nil || wire.Client(attempt) != id {
 			return 0, pushes.Grant{}, false
 		}
 		return n, pushes.Grant{

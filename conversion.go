@@ -190,7 +190,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	h.mu.Unlock()
 	attempt, token := h.identity()
 	args := []string{
-		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, lk.channelPrefix,
+		attempt, token, want.mode(), wire.Millis(lk.onServer(h.TTLFor(c.now(), ttl))), c.retention, lk.channelPrefix,
 	}
 	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration

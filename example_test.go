@@ -722,6 +722,30 @@ func ExampleMaxHold() {
 	// Output: true true
 }
 
+// The device cannot check a token, and a command to it may be on its way for ten seconds. If a
+// holder is lost, nobody gets the lock for that time. A release frees it at once.
+func ExampleLockDelay() {
+	client := newClient(memstore.New())
+	lease, err := client.Mutex("crane/7", holdfast.LockDelay(10*time.Second)).Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	info, err := client.Inspect(context.Background(), "crane/7")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	holder := info.Holders[0]
+	fmt.Println("the server keeps the lease for", holder.Remaining.Round(time.Second))
+	fmt.Println("its holder trusts it for", (holder.Remaining - holder.LockDelay).Round(time.Second))
+	fmt.Println(lease.Release(context.Background()))
+	// Output:
+	// the server keeps the lease for 40s
+	// its holder trusts it for 30s
+	// <nil>
+}
+
 // Several machines start a job at the same hour, and it must run once. Their clocks
 // differ by less than a minute, and the job takes a moment.
 func ExampleMinHold() {

@@ -34,9 +34,12 @@ func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration
 	if err := checkTTL(ttl); err != nil {
 		return LeaseInfo{}, invalid("%v", err)
 	}
+	if err := lk.tooLong(ttl); err != nil {
+		return LeaseInfo{}, err
+	}
 	sent := c.now()
 	r, _, err := c.sender.Renew(ctx, c.sender.Timeout, request.Acks{}, []request.Renewal{
-		{Key: lk.key(), Attempt: l.HolderID, Owner: lk.owner, TTL: ttl},
+		{Key: lk.key(), Attempt: l.HolderID, Owner: lk.owner, TTL: lk.onServer(ttl)},
 	})
 	switch {
 	case err != nil:
@@ -46,7 +49,7 @@ func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration
 	case !r[0].Held:
 		return LeaseInfo{}, notHeld(l, LossNotHeld)
 	}
-	c.sender.KeepClient(ctx, wire.Client(l.HolderID), ttl)
+	c.sender.KeepClient(ctx, wire.Client(l.HolderID), lk.onServer(ttl))
 	l.Remaining = max(leasetime.Deadline(sent, ttl)-c.now(), 0)
 	return l, nil
 }
@@ -87,7 +90,7 @@ func (c *Client) lockOfLease(ctx context.Context, what string, l LeaseInfo) (*lo
 	if ctx == nil {
 		return nil, errNoContext
 	}
-	chosen := lockOptions{want: wire.Exclusive, ttl: c.cfg.TTL}
+	chosen := lockOptions{want: wire.Exclusive, ttl: c.cfg.TTL, delay: wire.Delay(l.HolderID)}
 	if l.Owner != "" {
 		chosen.owner = wire.Owner(l.Owner)
 	}

@@ -60,7 +60,7 @@ type grant struct {
 	token       uint64
 	waiting     int
 	since       time.Duration // the lease counts from then: the server did not grant it earlier
-	pushedLease time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
+	pushedLease time.Duration // how long to trust a grant that answers no request; 0: for the TTL
 	wasInQueue  bool          // the attempt waited in the server's wait queue
 }
 
@@ -135,12 +135,15 @@ func (h *hold) tag(tags string) {
 }
 
 // attemptID returns the ID of the attempt that a hold was granted to.
-func (h *hold) attemptID() string { return h.lock.client.attemptID(h.number) }
+func (h *hold) attemptID() string { return h.lock.client.attemptID(h.number, h.lock.suffix) }
+
+// goneBy returns when the lease has ended on the server, if no request extends it.
+func (h *hold) goneBy() time.Duration { return h.Deadline() + h.lock.delay }
 
 // identity returns the ID of a hold's attempt and the server's part of its token, as requests need
 // them. Both are in one text, which is one allocation.
 func (h *hold) identity() (attempt, token string) {
-	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
+	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number, h.lock.suffix)
 	both := string(strconv.AppendUint(b, h.server.Load(), 10))
 	return both[:len(b)], both[len(b):]
 }

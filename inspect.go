@@ -59,6 +59,7 @@ type Holder struct {
 	Since     time.Time         // by the server's clock
 	Age       time.Duration
 	Remaining time.Duration // until the lease ends if it is not renewed
+	LockDelay time.Duration // the end of Remaining, in which its client trusts the lease no more, see [LockDelay]
 	WaitsFor  []WaitInfo    // of code that holds this lease, see [BreakDeadlock]
 	Released  bool          // released, but the lock stays held for Remaining, see MinHold
 	Ending    bool          // an operator has asked for its end, see [Client.Evict]; Remaining gets no longer
@@ -204,7 +205,8 @@ func (c *Client) holdersOf(name string, r *wire.Record, said reports) (list []Ho
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
 			Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight, Entries: h.Entries,
 			WaitsFor: said.waits(name, h.Attempt), Token: h.Token << c.handOverBits, Since: h.Since,
-			Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept, Ending: h.Ending,
+			Age: r.Now.Sub(h.Since), Remaining: h.Left, LockDelay: wire.Delay(h.Attempt),
+			Released: h.Kept, Ending: h.Ending,
 		})
 	}
 	return list

@@ -229,6 +229,8 @@ func (ls *leaseState) handle() *Lease {
 // Name returns the lock's name.
 func (l *Lease) Name() string { return l.state.hold.lock.name }
 
+func (l *Lease) key() string { return l.state.hold.lock.key() }
+
 // HolderID returns the identity of the acquisition on the server: the client's ID, a slash
 // and a number. Leases that share a hold have the same ID: after a local hand-over, and
 // after a re-entry under a lease's context.

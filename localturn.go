@@ -104,7 +104,7 @@ func refuseTry(ctx context.Context, lk *lock, h *hold) error {
 		h.endIfEvicted(ctx)
 		return nil
 	}
-	left := max(h.Deadline()-lk.client.now(), 0).Round(time.Millisecond)
+	left := max(h.goneBy()-lk.client.now(), 0).Round(time.Millisecond)
 	return &HeldError{Name: lk.name, HeldBy: h.attemptID(), Remaining: left}
 }
 

@@ -27,13 +27,15 @@ const MaxLocks = 128
 // blocks a Mutex. Like a Mutex, it is names and options, and has no state.
 //
 // If all locks are free and the store allows it, one request acquires them in one step. On
-// one server that is always so. In a Cluster it is so only for locks of one slot. If a lock
-// is held, Lock acquires the locks in the order of their keys, which is the same for all
-// callers. It waits in the wait queue of each held lock. So no two callers can wait for
-// each other, and each lock is granted in order of arrival.
+// one server that is always so. In a Cluster it is so only for locks of one slot.
 //
-// While Lock waits for the rest, it keeps the locks that it already has. To keep the wait
-// queues short, hold such sets of locks only for moments.
+// If a lock is held, Lock waits in its wait queue, and then asks for the others. While it waits, others can
+// have the free ones: Lock keeps none of the locks for longer than a tenth of a second, usually 10 ms. If another
+// lock is held by then, Lock gives back what it has, and waits for that one.
+//
+// Lock gives back at most eight times. After that it acquires the locks in the order of their keys, and keeps those
+// that it has. So it is not starved: it waits for each lock once more, in order of arrival. The order of the keys is
+// the same for all callers, so no two of them wait for each other.
 type MultiMutex struct {
 	client *Client
 	locks  []lock // by key, all different; empty only with err
@@ -201,16 +203,14 @@ func lostWhileAway(err error) bool {
 
 // gathering is a call while it acquires several locks.
 //
-// It asks for all missing locks in one step. If one is busy, it waits in the wait queue of that one, and then asks
-// for the rest. While it waits, it keeps what it has for a moment only, and only what comes earlier in the order of
-// the keys: that is enough for a holder that has just released the one lock and not yet the other. Otherwise it gives
-// back what it has. For example, it wants A and B, and B is held. It waits for B, and leaves A to others. It is
-// granted B. If A is free, it has both after one more request. If A is held now, it gives B back, and waits for A.
+// It asks for all missing locks in one step. If one is busy, it waits in the wait queue of that lock, and then asks
+// for the rest. For example, it wants A and B, and B is held. It waits for B, and leaves A to others. It is granted
+// B. If A is free, it has both after one more request. If A is held now, it gives B back, and waits for A.
 //
-// After mostGivenBack of that, it acquires the locks in the order of their keys, and keeps what it has. So it cannot
-// be starved: it then waits for each lock at most once, in order of arrival.
+// If it has A, and B is held, it keeps A for a moment while it waits for B: the holder of both has perhaps released
+// A just before B. Otherwise, calls that want the same locks would give back in step, and wait in different queues.
 //
-// In both ways it waits for a lock only if all locks that it holds come earlier in the order, local turns included.
+// It waits for a lock only if all locks that it holds come earlier in the order of the keys, local turns included.
 // The order is the same for all callers. A request for several locks never waits. So the wait-for relation follows
 // that order and has no cycle.
 type gathering struct {
@@ -225,7 +225,8 @@ type gathering struct {
 	inOrder     bool          // it has given back too often
 }
 
-// mostGivenBack bounds how often a call gives back what it has, see docs/decisions/0028.
+// mostGivenBack bounds how often a call gives back what it has. After that it waits in order: for each lock at most
+// once, because it keeps what it has waited for.
 const mostGivenBack = 8
 
 // run acquires all of the locks, unless one is lost meanwhile.
@@ -241,7 +242,7 @@ func (g *gathering) run() (*MultiLease, error) {
 		}
 		locks := group(g.missing[:free])
 		busy, err := g.takeAll(locks)
-		held, asked := errors.Is(err, ErrHeld), g.missing[busy:min(free+1, len(g.missing))]
+		held, wanted := errors.Is(err, ErrHeld), g.missing[busy:min(free+1, len(g.missing))]
 		switch {
 		case err == nil:
 			g.missing, free = g.missing[len(locks):], free-len(locks)
@@ -255,10 +256,10 @@ func (g *gathering) run() (*MultiLease, error) {
 				free = len(g.missing)
 			}
 		case g.retry.try || !held:
-			return nil, g.fail(asked, err)
+			return nil, g.fail(wanted, err)
 		case g.inOrder:
 			free = busy
-		case len(g.taken) > 0 && g.givenBack == mostGivenBack-1:
+		case len(g.taken) > 0 && g.givenBack >= mostGivenBack-1:
 			g.giveBack()
 			g.inOrder, free = true, len(g.missing)
 		default:
@@ -286,7 +287,7 @@ func (g *gathering) fail(locks []lock, err error) error {
 
 // await waits for one lock in its wait queue. After an error the call has nothing.
 func (g *gathering) await(lk *lock) (err error) {
-	if slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.state.hold.lock.key() > lk.key() }) {
+	if slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.key() > lk.key() }) {
 		g.giveBack()
 	}
 	var l *Lease
@@ -297,7 +298,7 @@ func (g *gathering) await(lk *lock) (err error) {
 	}
 	g.taken = append(g.taken, l)
 	g.missing = slices.DeleteFunc(slices.Clone(g.locks), func(lk lock) bool {
-		return slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.state.hold.lock.name == lk.name })
+		return slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.key() == lk.key() })
 	})
 	return nil
 }
@@ -308,7 +309,8 @@ func (g *gathering) pauseAfter(err error) (again bool) {
 	return again
 }
 
-// keepBriefly calls wait. If that takes longer than a moment, it gives back what the call has.
+// keepBriefly calls wait. If that takes longer than a moment, it gives back what the call has, and wait goes on: the
+// call keeps its position in the queue.
 func (g *gathering) keepBriefly(wait func()) {
 	if g.inOrder || len(g.taken) == 0 {
 		wait()
@@ -337,11 +339,10 @@ func (g *gathering) noteGivenBack() {
 	g.givenBack++
 }
 
-// giveBack releases the leases of a call that does not have all. If ctx ends first, they are
-// released in the background.
+// giveBack releases the leases of a call that does not have all. If ctx ends first, that goes on in the background.
 func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
-		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken) })
+		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{}) })
 	}
 }
 
@@ -498,7 +499,7 @@ type allAttempt struct {
 
 func allOf(locks []lock) *allAttempt {
 	all := &allAttempt{locks: locks}
-	all.id, all.number = locks[0].client.newAttemptID()
+	all.id, all.number = locks[0].newAttemptID()
 	return all
 }
 

@@ -56,9 +56,7 @@ func under(ctx context.Context, taken []*Lease) *link {
 // newMultiLease makes one lease of several. ctx is the context of the lock call.
 func newMultiLease(ctx context.Context, parts []*Lease) *MultiLease {
 	mls := &multiLeaseState{parts: parts, call: ctx}
-	slices.SortFunc(parts, func(a, b *Lease) int {
-		return strings.Compare(a.state.hold.lock.key(), b.state.hold.lock.key())
-	})
+	slices.SortFunc(parts, func(a, b *Lease) int { return strings.Compare(a.key(), b.key()) })
 	for _, part := range parts {
 		part.state.parent.(*link).outer.Store(mls.outer)
 		mls.outer = part.state
@@ -206,7 +204,11 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	if mls.parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}
-	err := releaseLeases(ctx, mls.parts)
+	how := releaseMode{}
+	if errors.Is(cause, ErrLost) {
+		how.keep = mls.parts[0].state.hold.lock.delay // the work may have sent something to each of the resources
+	}
+	err := releaseLeases(ctx, mls.parts, how)
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}
@@ -219,8 +221,8 @@ func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
 }
 
 // releaseLeases releases leases, several at a time, and joins the errors.
-func releaseLeases(ctx context.Context, leases []*Lease) error {
-	return each(leases, func(l *Lease) error { return l.Release(ctx) })
+func releaseLeases(ctx context.Context, leases []*Lease, how releaseMode) error {
+	return each(leases, func(l *Lease) error { return l.release(ctx, how) })
 }
 
 // releasers bounds how many locks of one lease are released at once.

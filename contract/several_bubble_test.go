@@ -1,5 +1,5 @@
 // All or none: a caller holds all of several locks, or none, and the loss of one ends the lease on all (G19). A call
-// that waits for several locks keeps the free ones from nobody, and is not starved (G38).
+// that waits for several locks keeps the free ones from nobody, and is not starved (G41).
 
 package contract_test
 
@@ -186,6 +186,28 @@ func TestACallForSeveralLocksWaitsInTheOrderOfTheirKeys(t *testing.T) {
 	})
 }
 
+// A call that waits because a server is away keeps no lock either: perhaps the lock is on another node.
+func TestACallForSeveralLocksKeepsNoneWhileItCannotAsk(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other := w.client()
+		b := mustLock(t, other.Mutex("b"))
+		done := passing(t.Context(), w.client().MultiMutex([]string{"a", "b"}).Lock)
+		w.FailRequest(func(action string, _ []string) error {
+			if action == "acquire_all" {
+				return errLink
+			}
+			return nil
+		})
+		release(t, b)
+		time.Sleep(10 * time.Second)
+		b, err := other.Mutex("b").TryLock(t.Context())
+		assert.Must(t, err)
+		w.FailRequest(nil)
+		release(t, b)
+		assert.Must(t, <-done)
+	})
+}
+
 // Whichever lock the call has waited for, the lease looks the same.
 func TestTheOrderOfSeveralLocksIsThatOfTheirKeys(t *testing.T) {
 	for _, held := range []string{"a", "b", "c"} {
@@ -201,8 +223,7 @@ func TestTheOrderOfSeveralLocksIsThatOfTheirKeys(t *testing.T) {
 	}
 }
 
-// Of two locks, one is held for 50 of each 60 ms. Who wants the other one alone hardly notices
-// the calls that want both.
+// Of two locks, one is held for 50 of each 60 ms. Who wants the other one alone hardly notices a call that wants both.
 func TestACallForAHotLockDoesNotHeatTheOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		hot, cold, both := w.client(), w.client(), w.client()

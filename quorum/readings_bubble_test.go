@@ -219,7 +219,7 @@ func TestWhatAnAcquireAsksFor(t *testing.T) {
 func TestAClientsAttemptIsNamedWithoutTheRound(t *testing.T) {
 	for id, want := range map[string]string{
 		"c/1.7": "c/1", "c/1": "c/1", "c/1.": "c/1.", "c/.7": "c/.7", "c/x.7": "c/x.7", "c/1.x": "c/1.x", "c": "c",
-		"c.3/12.34": "c.3/12", "": "",
+		"c.3/12.34": "c.3/12", "": "", "c/1~50.7": "c/1~50", "c/1~50": "c/1~50", "c/1~.7": "c/1~.7",
 	} {
 		assert.Equal(t, clientAttempt(id), want, "%q", id)
 	}

@@ -129,6 +129,7 @@ func table(a *target.App) []command {
 		{help.Operate, operate.NewEvict(a), look.Complete(a, 0, look.IsHeld)},
 		{help.Operate, operate.NewLimit(a), look.Complete(a, 0, look.IsLock)},
 		{help.Operate, operate.NewDoctor(a), nil},
+		{help.Operate, operate.NewFence(), nil},
 		{help.Operate, operate.NewDemo(), nil},
 		{help.Operate, operate.NewVerify(), nil},
 		{help.Operate, operate.NewVersion(), nil},

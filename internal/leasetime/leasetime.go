@@ -92,6 +92,7 @@ type Push struct {
 	Queued  uint64        // the server's time in that answer, in ms
 	Granted uint64        // the server's time of the grant, in ms
 	Lease   time.Duration // the lease that was granted
+	Delay   time.Duration // the part of it, at its end, that the client does not trust
 }
 
 // Since is the instant from which the lease of the push counts: the server cannot have
@@ -115,7 +116,7 @@ func (p Push) Since(now time.Duration) time.Duration {
 // late the push is. If it was set forward by more than that, the push seems to come from
 // later than now.
 func (p Push) Trusted(now time.Duration) bool {
-	return p.possible(now) && Deadline(p.Since(now), p.Lease)-now >= p.Lease*2/3
+	return p.possible(now) && Deadline(p.Since(now), p.Lease-p.Delay)-now >= p.Lease*2/3
 }
 
 // possible reports whether the time between answer and grant, by the server's clock, can

@@ -36,6 +36,7 @@ var optionsOf = []struct{ option, kinds string }{
 	{"TTL(time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"NoRenewal()", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"MaxRenewals(3)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
+	{"LockDelay(time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"MaxHold(time.Minute)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"MaxWait(time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},
 	{"WaitReplicas(1, time.Second)", "Mutex RWMutex Semaphore MultiMutex Periodic Election"},

@@ -34,7 +34,8 @@ func ParseTags(word string) map[string]string {
 
 // NumberOf is the part of an attempt that its client counts.
 func NumberOf(attempt string) string {
-	_, number, _ := strings.Cut(attempt, "/")
+	rest, _ := cutDelay(attempt)
+	_, number, _ := strings.Cut(rest, "/")
 	return number
 }
 

@@ -234,8 +234,9 @@ func (m *machine) enters(id string, waited []string, before, after map[string]in
 func (m *machine) fresh(rt *rapid.T) *attempt {
 	client := rapid.SampledFrom(clients).Draw(rt, "client")
 	m.numbers[client]++
+	delay := rapid.SampledFrom([]string{"", "", "~2000"}).Draw(rt, "delay") // of its lock; no script reads it
 	a := &attempt{
-		id:    client + "/" + strconv.Itoa(m.numbers[client]),
+		id:    client + "/" + strconv.Itoa(m.numbers[client]) + delay,
 		owner: rapid.SampledFrom([]string{"", "", "alice", "bob"}).Draw(rt, "owner"),
 		want:  rapid.SampledFrom(wants).Draw(rt, "want"),
 		ttl:   rapid.SampledFrom([]int64{1, 2000, 10_000, 30_000}).Draw(rt, "ttl"),

@@ -80,7 +80,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 		h, was := r.holds[id], before[id]
 		switch {
 		case h.token == was.token:
-			if h.expiry < was.expiry && c.action != script.ReleaseAfter {
+			if h.expiry < was.expiry && c.action != script.ReleaseAfter && c.action != script.Lessen {
 				w.violatef("I5: the lease of %s was shortened by %s", id, c.says)
 			}
 			if h.expiry > was.expiry && was.ending {
@@ -122,7 +122,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 // longest is how long a record may live: for a lease or a waiter's patience, the
 // retention, and what the server's clock was set back.
 func (w *world) longest() time.Duration {
-	return 6*max(2*w.ttl, time.Second) + 4*w.ttl + w.retention + setBack
+	return 6*max(2*w.ttl, time.Second) + 4*w.ttl + w.delayed() + w.retention + setBack
 }
 
 // excluded asserts I1.

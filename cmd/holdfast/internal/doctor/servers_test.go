@@ -189,6 +189,10 @@ func cannotSave(t *testing.T) (Node, *redistest.Server) {
 	s.Do(t, "BGSAVE")
 	redistest.Await(t, "the save has failed", func() bool { return s.Info(t, "rdb_last_bgsave_status") == "err" })
 	awaitSaved(t, s)
+	t.Cleanup(func() { // the server tries again after a few seconds
+		s.Do(t, "CONFIG", "SET", "save", "")
+		awaitSaved(t, s)
+	})
 	return node(t, s, account{}), s
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -252,7 +253,7 @@ func (o *heldOptions) add(flags *pflag.FlagSet) {
 // acquireHint is how a script calls acquire.
 const acquireHint = `lock=$(holdfast acquire NAME) || exit; eval "$lock"`
 
-var attemptForm = regexp.MustCompile(`^\S+/[0-9]+$`)
+var attemptForm = regexp.MustCompile(`^\S+/[0-9]+(~[0-9]+)?$`)
 
 // read reads the arguments and the environment.
 func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string) string) error {
@@ -423,7 +424,7 @@ func (o *heldOptions) printEnd(p *say.Printer, w io.Writer) (err error) {
 		})
 	case p.Level > say.Quiet:
 		_, err = fmt.Fprintf(w, "%s is held until %s\n",
-			say.OneLine(o.name), o.until.UTC().Format("2006-01-02 15:04:05 UTC"))
+			say.OneLine(o.name), describe.Instant(o.until))
 	}
 	return err
 }

@@ -177,10 +177,15 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	case o.period < commandline.Span(minTTL):
 		return exit.Usage(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):
-		o.ttl = min(o.ttl, o.period)
-	case o.ttl > o.period:
-		return exit.Usage(fmt.Sprintf("--ttl %v is longer than the period %v: a run that crashes would block the next",
-			&o.ttl, &o.period), "write a shorter --ttl, or leave it out")
+		o.ttl = min(o.ttl, max(o.period-o.lockDelay, commandline.Span(minTTL)))
+	}
+	if o.ttl+o.lockDelay > o.period {
+		what, lease := "--ttl", o.ttl+o.lockDelay
+		if o.lockDelay > 0 {
+			what = "--ttl and --lock-delay together,"
+		}
+		return exit.Usage(fmt.Sprintf("%s %v is longer than the period %v: a run that crashes would block the next",
+			what, &lease, &o.period), "write a shorter --ttl, or leave it out")
 	}
 	o.limited = o.limited && !o.loop
 	return o.check()
@@ -272,7 +277,7 @@ func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		}
 	}
-	options := []holdfast.PeriodicOption{holdfast.Tags(j.tags)}
+	options := []holdfast.PeriodicOption{holdfast.Tags(j.tags), holdfast.LockDelay(time.Duration(j.lockDelay))}
 	if j.every.done == doneOnSuccess {
 		options = append(options, holdfast.DoneOnSuccess(j.every.tries))
 	}
@@ -375,7 +380,7 @@ func (j *job) ended(code int, reason string, err error) (int, string, error) {
 	switch err = without(err, errNoSuccess); {
 	case err == nil || reason == "lost" || errors.Is(err, holdfast.ErrClosed):
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		j.say.Put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
+		j.say.Put("error", goneAtEnd(err, j.names), exit.HintOf(err))
 		return int(j.lostCode), "lost", nil
 	default:
 		j.say.Warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
@@ -469,6 +474,13 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 		j.say.Fail(err)
 	}
 	j.lost = reason == "lost"
+	if j.stoppedEarly() {
+		if j.every.loop {
+			j.sleep(time.Duration(j.lockDelay)) // under the lease, which may be renewed meanwhile
+		} else {
+			j.abandon()
+		}
+	}
 	then := "it runs again in the next period"
 	j.unused = reason == "not-started"
 	switch {

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func (r *session) acquire(by way) (os.Signal, error) {
 			return sig, nil
 		}
 	}
-	options := []holdfast.LockOption{holdfast.Tags(r.tags)}
+	options := []holdfast.LockOption{holdfast.Tags(r.tags), holdfast.LockDelay(time.Duration(r.lockDelay))}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}
@@ -183,7 +184,9 @@ func (r *session) showHolder(ctx context.Context, name string, position int) {
 	if position > 0 {
 		text += fmt.Sprintf(", position %d", position)
 	}
-	text += holdersOf(ctx, r.server, name, ", held ")
+	if who := holdersOf(ctx, r.server, name); who != "" {
+		text += ", " + who
+	}
 	if ctx.Err() == nil {
 		r.say.Noticef("%s", text)
 	}
@@ -207,10 +210,9 @@ func (r *session) showBusy(err error) {
 	if ok && held.Name != "" {
 		name = held.Name // one of several
 	}
-	text := fmt.Sprintf("%q is held", name)
 	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
-	text += holdersOf(ctx, r.server, name, " ")
+	text := fmt.Sprintf("%q is %s", name, cmp.Or(holdersOf(ctx, r.server, name), "held"))
 	if ok && held.Waited > 0 {
 		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
 	}

@@ -50,11 +50,15 @@ func bridged(s *target.Server, name string, options []holdfast.LockOption) acqui
 	return eitherOf(m.Lock, m.TryLock)
 }
 
-// holders describes who holds a lock in any form, after a blank; empty if nobody does, as far as known.
-func holdersOf(ctx context.Context, s *target.Server, name, before string) string {
+// holdersOf describes who holds a lock in any form, or says that nobody can; empty if neither is known.
+func holdersOf(ctx context.Context, s *target.Server, name string) string {
 	for _, c := range s.Clients() {
-		if state, err := c.Holders(ctx, s.NameIn(c, name)); err == nil && state.Held() {
-			return before + describe.Holders(state)
+		switch state, err := c.Holders(ctx, s.NameIn(c, name)); {
+		case err != nil:
+		case state.Held():
+			return "held " + describe.Holders(state)
+		case state.Drained:
+			return "drained: nobody gets a permit"
 		}
 	}
 	return ""

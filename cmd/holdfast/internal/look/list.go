@@ -347,7 +347,12 @@ func newRow(s lockjson.State, job bool) row {
 			c["HOLDER"] += fmt.Sprintf(" +%d", n)
 		}
 		c["AGE"] = describe.Length(time.Duration(oldest(r)) * time.Millisecond)
-		c["LEASE"] = describe.Length(time.Duration(remaining(r)) * time.Millisecond)
+		left := time.Duration(remaining(r)) * time.Millisecond
+		c["LEASE"] = describe.Length(left)
+		if delay := time.Duration(h.LockDelayMS) * time.Millisecond; delay > 0 && !h.Released {
+			delay = min(delay, left)
+			c["LEASE"] = describe.Length(left-delay) + "+" + describe.Length(delay)
+		}
 	}
 	switch {
 	case job:
