@@ -66,9 +66,9 @@ type Client struct {
 	preflight    *request.Preflight
 	canceller    *request.Canceller
 	registration *request.Registration
-	waitNotes    *request.WaitNotes // of code that holds leases of this client
-	localWaits   atomic.Uint64      // counts the calls that began under leases
-	lastProgram  atomic.Pointer[program]
+	waitNotes    *request.WaitNotes        // of code that holds leases of this client
+	localWaits   atomic.Uint64             // counts the calls that began under leases
+	programs     atomic.Pointer[[]program] // of the holders met last; at most mostPrograms
 
 	awayLoggedAt atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }

@@ -104,6 +104,16 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	old:  "newest(readings).Epoch%mostEpoch+1,",
 	mut:  "newest(readings).Epoch,",
 }, {
+	name: "quorum: one server's mark overrules a majority",
+	by:   "TestWhichOfTwoQuorumsGoesOn",
+	old:  "if r.Mark.Epoch > 0 && same >= Of(len(readings)) {",
+	mut:  "if r.Mark.Epoch > 0 && same > len(readings) {",
+}, {
+	name: "quorum: a damaged mark is taken for none",
+	by:   "TestADamagedMarkIsNoSignOfANewServer",
+	old:  "answered >= Founders(len(readings)) && !wasMarked)",
+	mut:  "answered >= Founders(len(readings)) && (wasMarked || !wasMarked))",
+}, {
 	name: "quorum: a server that forgot joins without a wait",
 	by:   "TestAServerWithoutMemoryDoesNotCountHoweverYoungTheOthersAre",
 	old:  "\t\tdefault:\n\t\t\tnext.Born = today\n",

@@ -159,12 +159,14 @@ func (m *machine) Check(*rapid.T) {
 
 // order asserts I6 and I7. A grant, from the queue or without waiting, skips no waiter
 // that listens; a further entry of an owner need not wait. If a lock is free after a
-// script that serves the queue, no waiter in it listens.
+// script that serves the queue, no waiter in it listens, unless waiters may still answer who is there.
 func (m *machine) order(action *script.Script, o outcome, now int64) {
 	waited, waiting := queued(m.before), queued(o.fields)
+	open, _, _ := asking(m.before) // while waiters may answer, nobody is passed over
 	attentive := func(id string) bool {
 		client := m.attempts[id].client()
-		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) && patience(o.fields, id) > now
+		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) &&
+			patience(o.fields, id) > now && (open > now || !passedOver(o.fields, id, now))
 	}
 	held := recorded(o.fields, now)
 	heldBefore := recorded(m.before, now)
@@ -188,7 +190,7 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 			}
 		}
 	}
-	if len(held) == 0 && m.served(action, o) {
+	if until, _, _ := asking(o.fields); len(held) == 0 && until <= now && m.served(action, o) {
 		for _, id := range waiting {
 			if slices.Contains(waited, id) && attentive(id) {
 				m.world.rt.Fatalf("I7: the lock is free, and %s waits", id)

@@ -1,6 +1,8 @@
 package rules_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,4 +59,34 @@ func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
 		harness.Release(t, second)
 		harness.Release(t, first)
 	})
+}
+
+// Processes that are stopped while they wait delay the queue once together: one of them is granted the lock, and then
+// all are asked who is there. Nobody answers, so the next one is granted it.
+func TestFrozenProcessesDelayTheQueueOnceTogether(t *testing.T) {
+	t.Parallel()
+	w := &world{redistest.Start(t), harness.Adapters[0]}
+	const ttl = 20 * time.Second
+	a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+	l := harness.Lock(t, a.Mutex("x"))
+	frozen := make([]*harness.Child, 10)
+	for i := range frozen {
+		frozen[i] = start(t, w.Addr(), "x", ttl)
+	}
+	waiting := func(n int) func() bool {
+		return func() bool { return len(state(t, a, "x").Waiters) == n }
+	}
+	redistest.Await(t, "they wait", waiting(len(frozen)))
+	b, _ := w.local(t, holdfast.Config{TTL: ttl})
+	got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
+	redistest.Await(t, "all wait", waiting(len(frozen)+1))
+	for _, child := range frozen {
+		child.Stop(t)
+	}
+	harness.Release(t, l)
+	began := time.Now()
+	harness.Granted(t, got)
+	t.Logf("%d processes that are stopped delay the queue for %v", len(frozen), time.Since(began))
+	lost := fmt.Sprint(w.Do(t, "HGET", harness.Key("x"), "lost"))
+	assert.Equal(t, len(strings.Fields(lost)), 1, "lost grants (%s)", lost)
 }

@@ -149,7 +149,10 @@ var deadCalls = map[string]func(d *dead) calling{
 		return assert.Err(d.rw().TryRLock(ctx))
 	}),
 	"Mutex.Do, of an RWMutex": plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
-	"RWMutex.RDo":             plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
+	"RWMutex.TryRDo": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().TryRDo(ctx, job))
+	}),
+	"RWMutex.RDo": plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
 	"Mutex.AwaitFree, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
 		return d.rw().AwaitFree(ctx)
 	}),

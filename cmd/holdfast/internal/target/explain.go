@@ -286,6 +286,9 @@ func (s *Server) primaryOf() string {
 
 // explainQuorum names each server that does not count, by the address that the user wrote.
 func (s *Server) explainQuorum(few *quorum.NoMajorityError, code int) error {
+	if code == exit.CodeInternal { // all servers answer, and too few count
+		code = exit.CodeUnreachable
+	}
 	why := make([]string, len(few.Missing))
 	for i, err := range few.Missing {
 		name, rest, _ := strings.Cut(err.Error(), ": ")

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/quorum"
 )
 
 // located is where an environment says that the server is.
@@ -172,6 +173,16 @@ func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 	s, _, _ = located(t, []string{"-u", "h"}, nil)
 	if err = s.Explain("x", refused); strings.Contains(exit.HintOf(err), "demo") {
 		t.Errorf("a named server: hint %s", exit.HintOf(err))
+	}
+}
+
+// All servers of a quorum answer, and too few count: that ends by itself, and is no error of the tool.
+func TestAQuorumOfWhichTooFewCountCannotServeNow(t *testing.T) {
+	s, _, _ := located(t, []string{"-u", "h1", "-u", "h2", "-u", "h3"}, nil)
+	few := &quorum.NoMajorityError{Have: 1, Nodes: 3, Missing: []error{errors.New("h2: is new"), errors.New("h3: is new")}}
+	for _, err := range []error{few, &holdfast.HeldError{Name: "x", Err: few}} {
+		got := s.Explain("x", err)
+		assert.Equal(t, exit.Of(got), exit.CodeUnreachable, "the exit code of %v", got)
 	}
 }
 
