@@ -297,7 +297,7 @@ func (l *Lease) Err() error { return l.state.ended() }
 // Remaining returns the time until the trust deadline, if no further renewal succeeds. It
 // is 0 when the lease has ended. Time in which the machine is suspended counts.
 //
-// After a wait, Remaining may at first be a tenth of the TTL or two seconds. It rises when
+// After a wait, Remaining may at first be two or three seconds. It rises when
 // the renewal that confirms the grant succeeds. The client sends that renewal at once.
 func (l *Lease) Remaining() time.Duration {
 	ls := l.state

@@ -99,8 +99,9 @@ func TestFrozenWaitersDelayTheQueueOnceTogether(t *testing.T) {
 		live, frozen, behind int
 		ttl                  time.Duration
 	}{
-		{3, 4, 0, 2 * time.Second}, {3, 8, 0, 20 * time.Second}, {3, 33, 0, 20 * time.Second}, {1, 12, 12, 20 * time.Second},
-		{3, 6, 6, 20 * time.Second}, {1, 1, 23, 20 * time.Second}, {2, 12, 1, 20 * time.Second},
+		{3, 4, 0, 2 * time.Second}, {3, 8, 0, 20 * time.Second}, {3, 33, 0, 20 * time.Second},
+		{1, 12, 12, 20 * time.Second}, {3, 6, 6, 20 * time.Second}, {1, 1, 23, 20 * time.Second},
+		{2, 12, 1, 20 * time.Second}, {2, 12, 1, time.Hour},
 	} {
 		runBubble(t, fmt.Sprint(of), func(t *testing.T, w *world) {
 			cfg := holdfast.Config{TTL: of.ttl}

@@ -70,7 +70,7 @@ end
 local most_token = 9000000000000000
 
 -- provisional_lease is the lease of a pushed grant, in ms, until the client confirms it.
-local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
+local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.min(3000, math.floor(ttl / 10)))) end
 
 local fence, holder, expiry = nil, false, nil
 local used, shared_mode, soonest = 0, false, nil

@@ -151,7 +151,7 @@ if not owner then
         end
         if found and reaches(count, verb, channel) then
           -- The TTL, the change, the tidying up, and then the pushes: see commit.
-          local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
+          local lease = string.format('%d', math.min(ttl, math.max(2000, math.min(3000, math.floor(ttl / 10)))))
           lock = token .. ' 0' .. lease .. ' ' .. next_attempt
           if poller_told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. poll_place end
           -- The record lives until the waiter's place expires, and its retention: see grant in record.lua.

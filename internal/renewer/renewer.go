@@ -499,7 +499,7 @@ func (s *sending) limit(timeout, took time.Duration) (limit time.Duration) {
 		// ends then, by the clock of the client.
 		left := a.Deadline() - s.sent
 		if a.unconfirmed {
-			left = leasetime.ConfirmWithin(left)
+			bound = min(bound, leasetime.ConfirmWithin(left))
 		}
 		if patient(a.Hold) {
 			limit = min(limit, left)
