@@ -134,6 +134,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
 	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, c.notRegistered())
+	c.registration.Pause = c.renewer.Pause
 	c.waitNotes = request.NewWaitNotes(c.registration)
 	// On one server, one channel serves all locks for the client's whole life. In a Cluster
 	// each lock has its own channel, and a client may wait for a million locks. So those

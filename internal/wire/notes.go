@@ -39,6 +39,9 @@ func NumberOf(attempt string) string {
 	return number
 }
 
+// PauseField is the field of a client's record with the longest pause of its process, in ms.
+const PauseField = "pause"
+
 // WaitsField is the field of a client's record that says what a goroutine waits for that
 // holds one attempt's lock.
 func WaitsField(number string) string { return "waits:" + number }

@@ -323,12 +323,8 @@ func checkCounts(f *Facts, _ bool) []Finding {
 	if f.Out == "" {
 		return nil
 	}
-<<<<<<< HEAD
 	fix := "if this is unexpected, look for a restart, a FLUSHALL, a changed clock, " +
 		"or what else writes to PREFIX:quorum"
-=======
-	fix := "if this is unexpected, look for a restart, a FLUSHALL, a changed clock, or who writes to PREFIX:quorum"
->>>>>>> w-gaps
 	if strings.HasPrefix(f.Out, "refuses ") {
 		fix = "find out why it refuses: the password, the user's rights, or the kind of server"
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +108,7 @@ func (r *reader) all(ctx context.Context, prefix string) {
 	r.latency(ctx)
 	r.clock(ctx)
 	r.slow(ctx)
+	r.pauses(ctx, prefix)
 	if f.Role() != "replica" {
 		r.probe(ctx, prefix)
 	}
@@ -213,6 +215,38 @@ func (r *reader) clock(ctx context.Context) {
 		r.facts.Unread = append(r.facts.Unread, Unread{sourceTime, "the answer makes no sense"})
 	}
 	r.facts.Clock = best
+}
+
+// scanTime bounds the search for the records of clients, of which a server may have few among many keys.
+const scanTime = time.Second
+
+// pauses reads the longest pause in the records of the prefix's clients.
+func (r *reader) pauses(ctx context.Context, prefix string) {
+	begun, at := time.Now(), "0"
+	for time.Since(begun) < scanTime {
+		page, _ := r.quiet(ctx, "scan", at, "match", prefix+":client:*", "count", 1000).([]any)
+		if len(page) != 2 {
+			return
+		}
+		keys, _ := page[1].([]any)
+		for _, key := range keys {
+			said, _ := r.quiet(ctx, "hmget", text(key), "pause", "app", "host", "pid").([]any)
+			if len(said) != 4 {
+				continue
+			}
+			ms, _ := strconv.ParseInt(text(said[0]), 10, 64)
+			if took := time.Duration(ms) * time.Millisecond; took > r.facts.Pause.Took {
+				client := text(said[1]) + "@" + text(said[2]) + ":" + text(said[3])
+				if plain, err := url.PathUnescape(client); err == nil {
+					client = plain
+				}
+				r.facts.Pause = Pause{took, client}
+			}
+		}
+		if at = text(page[0]); at == "0" {
+			return
+		}
+	}
 }
 
 func serverTime(reply any) (time.Time, bool) {

@@ -179,7 +179,8 @@ func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 // All servers of a quorum answer, and too few count: that ends by itself, and is no error of the tool.
 func TestAQuorumOfWhichTooFewCountCannotServeNow(t *testing.T) {
 	s, _, _ := located(t, []string{"-u", "h1", "-u", "h2", "-u", "h3"}, nil)
-	few := &quorum.NoMajorityError{Have: 1, Nodes: 3, Missing: []error{errors.New("h2: is new"), errors.New("h3: is new")}}
+	missing := []error{errors.New("h2: is new"), errors.New("h3: is new")}
+	few := &quorum.NoMajorityError{Have: 1, Nodes: 3, Missing: missing}
 	for _, err := range []error{few, &holdfast.HeldError{Name: "x", Err: few}} {
 		got := s.Explain("x", err)
 		assert.Equal(t, exit.Of(got), exit.CodeUnreachable, "the exit code of %v", got)
