@@ -380,7 +380,8 @@ func (r *Renewer) arm(now time.Duration) {
 	r.wake, r.timer = at, time.AfterFunc(at-now, r.tick)
 }
 
-// Pause is the longest time for which this process, or its machine, stood still under a lease: a timer was late by that.
+// Pause is the longest time for which this process, or its machine, stood still under a lease: a
+// timer was late by that.
 func (r *Renewer) Pause() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
