@@ -41,8 +41,8 @@ func TestALockDelayOnTheWiresOfOtherLibraries(t *testing.T) {
 		assert.Must(t, err)
 		assert.MustTrue(t, len(s.Holders) == 1, "%s: %+v", name, s)
 		h := s.Holders[0]
-		assert.True(t, h.HolderID == l.HolderID() && h.LockDelay == time.Hour && h.Remaining > time.Hour+50*time.Second &&
-			l.Remaining() <= time.Minute, "%s: %+v", name, h)
+		assert.True(t, h.HolderID == l.HolderID() && h.LockDelay == time.Hour, "%s: %+v", name, h)
+		assert.True(t, h.Remaining > time.Hour && l.Remaining() <= time.Minute, "%s: %+v", name, h)
 		assert.NoError(t, l.Release(t.Context()))
 		s, err = c.Inspect(t.Context(), name)
 		assert.True(t, err == nil && !s.Held(), "%s: %v, %+v", name, err, s)
