@@ -50,6 +50,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/internal/stack"
+	"github.com/holdfast-go/holdfast/internal/yield"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -207,7 +208,7 @@ func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Co
 		stack.Grow()
 		done <- send(adapter.Lingering(ctx, left))
 	}()
-	if err, ok := adapter.Await(ctx, deadline, done); ok {
+	if err, ok := yield.Await(done, ctx.Done(), deadline.Passed()); ok {
 		return err
 	}
 	close(left)
