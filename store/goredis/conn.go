@@ -40,6 +40,7 @@ type conn struct {
 	own      *own
 	lane     *lane
 	raw      syscall.RawConn // of the socket; nil: none
+	made     time.Duration   // since own.made
 	asked    atomic.Int64    // when the present request was written, in ns since own.made; 0: it is idle
 	answered atomic.Int64    // when it has answered last
 	retired  atomic.Bool     // it may be dead, or has no login: nothing more is written
@@ -63,6 +64,9 @@ type conn struct {
 // is retired when it has answered a script like that, and not before: its caller wants to know the refusal.
 var noLogin, scripts = []byte("-NOAUTH "), []byte("\r\neval")
 
+// errLeft ends a request whose context has ended before anything was written.
+var errLeft error = notSentError{errors.New("the caller has left before the request was written")}
+
 var errRetired error = notSentError{errors.New("the connection is left: it has rested for too long, or has no login")}
 
 func (c *conn) Write(b []byte) (int, error) {
@@ -71,9 +75,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	if c.asked.Load() == 0 {
 		c.uncut()
-	}
-	if !c.lane.begin(c) {
-		return 0, os.ErrDeadlineExceeded
+		if !c.lane.begin(c) {
+			return 0, errLeft
+		}
 	}
 	patient := c.own.patient.Load() > 0 && waits(b)
 	if c.asked.Load() != 0 { // more of a request that is longer than go-redis' buffer
@@ -281,6 +285,9 @@ func (c *conn) uncut() {
 	defer c.mu.Unlock()
 	c.left = false
 }
+
+// old reports whether the pool may make a new connection in place of this one.
+func (c *conn) old() bool { return c.own.follows && c.own.now()-c.made > ownMoving*9/10 }
 
 func (c *conn) Close() error {
 	c.closed.Store(true)

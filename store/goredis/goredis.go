@@ -171,13 +171,14 @@ func firstOf(keys []string) string {
 // process runs cmds one after the other on one connection, at the node with key. It returns
 // the first error, or the context's as soon as the context ends; then cmds must no longer be
 // touched.
-//
-// In a Cluster a redirection may cost another connection, so each request has a goroutine there.
 func (s *Store) process(ctx context.Context, how urgency, key string, cmds commands) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	err := s.send(ctx, how, key, cmds)
+	if errors.Is(err, errLeft) {
+		return notSentError{ctx.Err()} // it says nothing of the server
+	}
 	answered := err == nil || errors.Is(err, redis.Nil)
 	if !answered {
 		refusal := serverError(err)
@@ -194,7 +195,7 @@ func (s *Store) send(ctx context.Context, how urgency, key string, cmds commands
 	deadline := s.deadlines.Of(ctx)
 	defer deadline.Leave()
 	if s.cluster != nil {
-		return await(ctx, deadline, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
+		return s.cluster.process(ctx, deadline, s.steady.Reached(), how, key, cmds)
 	}
 	return s.single.send(ctx, deadline, s.steady.Reached(), how, cmds)
 }

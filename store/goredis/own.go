@@ -309,7 +309,7 @@ func (o *own) send(
 	if err != nil {
 		return err
 	}
-	if steady && (ctx.Done() == nil || deadline != nil && !o.follows && r.lane.connected()) {
+	if steady && (ctx.Done() == nil || deadline != nil && r.lane.connected()) {
 		defer o.end(r)
 		defer r.lane.unfollow(r.lane.follow(ctx))
 		return r.lane.sendOn(adapter.Bounded(ctx, deadline), cmds)
@@ -404,7 +404,8 @@ func (o *own) answers(ctx context.Context) bool {
 // watch makes a conn of a new connection.
 func (o *own) watch(c net.Conn, l *lane) net.Conn {
 	w := &conn{Conn: c, own: o, lane: l, raw: socketOf(c)}
-	w.answered.Store(int64(o.now()))
+	w.made = o.now()
+	w.answered.Store(int64(w.made))
 	o.connsMu.Lock()
 	o.conns[w] = struct{}{}
 	o.connsMu.Unlock()
