@@ -26,11 +26,6 @@ const (
 	// lastLook is how long to look for an answer after the deadline. If the processor is busy, the
 	// answer may have been there for long: Go says that a deadline has passed before it looks.
 	lastLook = time.Millisecond
-	// longestLook is how long a renewal looks for its answer before other goroutines get its processor. If those
-	// use it up, they give it back seconds later, although a server that is near answers at once. One part of
-	// lookShare of the time is spent like that, at most.
-	longestLook = 5 * time.Millisecond
-	lookShare   = 1000
 )
 
 // conn is a connection that knows when it has answered. go-redis sets the deadline, writes one request
@@ -194,7 +189,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		return 0, errGivenUp // go-redis reads once more after it has looked for pushes
 	}
 	if c.raw != nil && c.lane.renewing && c.asked.Load() != 0 {
-		look(c.raw, c.own.lookFor())
+		_ = c.own.looks.Look(c.own.now(), c.raw, func() bool { return true })
 	}
 	n, err := c.read(b)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
