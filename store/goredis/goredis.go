@@ -31,7 +31,7 @@
 // matter to a lock: the first delays the signal that a lease is lost, and the second turns a
 // request that took effect into a refusal, or lets it take effect twice. So the store returns when the
 // context ends, and repeats requests itself. See [Store.Run]. A context that can be cancelled costs two
-// allocations, and a goroutine only in a Cluster, behind Sentinel, or while a connection is made. If it is
+// allocations, and a goroutine only while a connection is made (behind Sentinel, once a second). If it is
 // cancelled while its request is under way, the connection of that request is closed.
 package goredis
 

@@ -309,7 +309,7 @@ func (o *own) send(
 	if err != nil {
 		return err
 	}
-	if steady && (ctx.Done() == nil || deadline != nil && r.lane.connected()) {
+	if steady && deadline != nil && r.lane.connected() {
 		defer o.end(r)
 		defer r.lane.unfollow(r.lane.follow(ctx))
 		return r.lane.sendOn(adapter.Bounded(ctx, deadline), cmds)
