@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/observe"
 )
@@ -82,8 +81,8 @@ func (lk *lock) acquireAs(ctx, parent context.Context, try bool) (*Lease, error)
 		ctx, observed = c.events.begin(ctx, parent, c.now())
 	}
 	var chain *chainWait
-	if outer := waitsfor.OuterOf(parent); outer != nil || leaseOf(parent) != nil {
-		ctx, chain = lk.beginChain(ctx, parent, outer)
+	if len(c.cfg.Under) > 0 || leaseOf(parent) != nil {
+		ctx, chain = lk.beginChain(ctx, parent)
 	}
 	acquire := lk.acquireExclusive
 	switch lk.want[0] { // the mode, as in the script

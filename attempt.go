@@ -79,7 +79,7 @@ func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, observe.
 		}
 	}
 	c.registration.Start()
-	id, number := c.newAttemptID()
+	id, number := lk.newAttemptID()
 	at := &attempt{c: c, lock: lk, id: id, number: number, again: again{began: c.now()}}
 	// To join the queue in its first request, the client must have the subscription
 	// already, or know that it cannot get one.
@@ -356,7 +356,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // when the lease counts. It cannot if too little of the lease may be left, or if the server
 // has said since then that the attempt waits. Two kinds of lease always poll, to get their
 // full TTL: a lease without renewal, and one with acknowledgements, which may take longer
-// than a pushed lease lasts.
+// than a pushed lease lasts. So does a lease with a lock-delay of which a pushed lease leaves too little.
 //
 // A push answers no request, so the client must find out how old the grant may be. For example, the
 // client sends a poll at 20.000 s by its own clock. The server answers "queued", at 7,000,300 ms by the
@@ -367,18 +367,21 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 // grant. If the process was frozen until 26 s, less than two thirds are left, and it polls. If the
 // push says that 2 s passed while the client's clock counts only 1 s, a clock was set, and it polls too.
 func (at *attempt) trusts(g pushes.Grant) (grant, bool) {
-	p := leasetime.Push{Sent: at.queuedSentAt, Queued: at.queuedAt, Granted: g.Now, Lease: min(g.Lease, at.lock.ttl)}
+	whole := at.lock.onServer(at.lock.ttl)
+	p := leasetime.Push{
+		Sent: at.queuedSentAt, Queued: at.queuedAt, Granted: g.Now, Lease: min(g.Lease, whole), Delay: at.lock.delay,
+	}
 	if g.Now == 0 {
 		// The push does not say when the server made the grant. It may be as old as the
 		// last answer, unless the token is older. The token is at least the server's time
 		// in µs.
-		p.Granted, p.Lease = min(at.queuedAt, g.Token/1000), at.lock.ttl
+		p.Granted, p.Lease = min(at.queuedAt, g.Token/1000), whole
 	}
 	now := at.c.now()
 	if !at.inQueue || at.lock.noRenewal || at.lock.ack.Wanted() || !p.Trusted(now) {
 		return grant{}, false
 	}
-	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushedLease: p.Lease}, true
+	return grant{token: g.Token, waiting: g.Waiting, since: p.Since(now), pushedLease: p.Lease - p.Delay}, true
 }
 
 // poll polls. If the record no longer has the waiter, poll joins at the end of the queue.
@@ -418,7 +421,7 @@ func (at *attempt) newAttemptID() {
 		at.cancel()
 	}
 	at.untag()
-	at.id, at.number = c.newAttemptID()
+	at.id, at.number = at.lock.newAttemptID()
 	at.inQueue, at.needsCancel = false, false
 	if at.waiter != nil {
 		at.waiter = c.hub.Replace(at.waiter, at.number)
@@ -472,21 +475,28 @@ func (at *attempt) cancel() {
 
 // toCancel returns an attempt as a cancel needs it.
 func (lk *lock) toCancel(id string) request.Attempt {
-	return request.Attempt{ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.ttl}
+	return request.Attempt{
+		ID: id, Keys: lk.keys(), Owner: lk.owner, ChannelPrefix: lk.channelPrefix, TTL: lk.onServer(lk.ttl),
+	}
 }
 
 // newAttemptID returns the ID and the number of a new attempt of this client.
-func (c *Client) newAttemptID() (id string, number uint64) {
+func (c *Client) newAttemptID() (id string, number uint64) { return c.attemptOf("") }
+
+// newAttemptID returns the ID and the number of a new attempt at the lock.
+func (lk *lock) newAttemptID() (id string, number uint64) { return lk.client.attemptOf(lk.suffix) }
+
+func (c *Client) attemptOf(suffix string) (id string, number uint64) {
 	number = c.attempts.Add(1)
-	return c.attemptID(number), number
+	return c.attemptID(number, suffix), number
 }
 
 // attemptID returns the attempt ID with that number.
-func (c *Client) attemptID(number uint64) string {
-	return string(appendAttempt(make([]byte, 0, 96), c.id, number)) // one allocation in all
+func (c *Client) attemptID(number uint64, suffix string) string {
+	return string(appendAttempt(make([]byte, 0, 96), c.id, number, suffix)) // one allocation in all
 }
 
-// appendAttempt appends the ID of an attempt: the client's ID, a slash and the number.
-func appendAttempt(to []byte, client string, number uint64) []byte {
-	return strconv.AppendUint(append(append(to, client...), '/'), number, 10)
+// appendAttempt appends the ID of an attempt: the client's ID, a slash, the number, and the lock-delay.
+func appendAttempt(to []byte, client string, number uint64, suffix string) []byte {
+	return append(strconv.AppendUint(append(append(to, client...), '/'), number, 10), suffix...)
 }

@@ -66,9 +66,9 @@ type Client struct {
 	preflight    *request.Preflight
 	canceller    *request.Canceller
 	registration *request.Registration
-	waitNotes    *request.WaitNotes // of code that holds leases of this client
-	localWaits   atomic.Uint64      // counts the calls that began under leases
-	lastProgram  atomic.Pointer[program]
+	waitNotes    *request.WaitNotes        // of code that holds leases of this client
+	localWaits   atomic.Uint64             // counts the calls that began under leases
+	programs     atomic.Pointer[[]program] // of the holders met last; at most mostPrograms
 
 	awayLoggedAt atomic.Int64 // when the client last logged that the server cannot serve it; 0: never
 }
@@ -134,6 +134,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	c.preflight = request.NewPreflight(c.sender)
 	c.canceller = request.NewCanceller(c.sender)
 	c.registration = request.NewRegistration(c.sender, c.id, cfg.App, Version, c.notRegistered())
+	c.registration.Pause = c.renewer.Pause
 	c.waitNotes = request.NewWaitNotes(c.registration)
 	// On one server, one channel serves all locks for the client's whole life. In a Cluster
 	// each lock has its own channel, and a client may wait for a million locks. So those
@@ -170,9 +171,8 @@ func (c *Client) listen(
 func pushReader(id string) func(payload string) (uint64, pushes.Grant, bool) {
 	return func(payload string) (uint64, pushes.Grant, bool) {
 		attempt, a, err := wire.ParsePush(payload)
-		client, number, _ := strings.Cut(attempt, "/")
-		n, bad := strconv.ParseUint(number, 10, 64)
-		if err != nil || bad != nil || client != id {
+		n, bad := strconv.ParseUint(wire.NumberOf(attempt), 10, 64)
+		if err != nil || bad != nil || wire.Client(attempt) != id {
 			return 0, pushes.Grant{}, false
 		}
 		return n, pushes.Grant{

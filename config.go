@@ -45,6 +45,11 @@ type Config struct {
 	// the program.
 	App string
 
+	// Under are leases of other processes under which this one runs, as the child of a program that holds a
+	// lock does. With them, a deadlock with those processes is found, see [BreakDeadlock]. Of each, Name and
+	// HolderID count; of the ID, the part before the slash is enough. Default: none.
+	Under []LeaseInfo
+
 	// Logger receives warnings: for example lost leases, and leases that were dropped
 	// without a release. Lines contain lock names and no secrets. Default: none.
 	Logger *slog.Logger
@@ -53,7 +58,7 @@ type Config struct {
 	Observer observe.Observer
 
 	// MaxLocalHandOvers limits the local hand-overs of one grant. After that many, the
-	// client releases the lock at the server. The default is 1,023, which is also the
+	// client releases the lock at the server. The default is 1,022, which is also the
 	// maximum. On the wire of another library it is 64, because its waiters are not counted
 	// there. If it is negative, there are no local hand-overs: every acquisition asks the
 	// server.
@@ -82,7 +87,7 @@ func (c Config) complete() (Config, error) {
 			c.App = filepath.Base(os.Args[0])
 		}
 	}
-	c.MaxLocalHandOvers = cmp.Or(c.MaxLocalHandOvers, 1023)
+	c.MaxLocalHandOvers = cmp.Or(c.MaxLocalHandOvers, 1022)
 	if err := wire.CheckPrefix(c.Prefix); err != nil {
 		return c, invalid("Config.Prefix: %v", err)
 	}

@@ -190,7 +190,7 @@ func (ls *leaseState) convert(ctx context.Context, want conversion, repeats bool
 	h.mu.Unlock()
 	attempt, token := h.identity()
 	args := []string{
-		attempt, token, want.mode(), wire.Millis(h.TTLFor(c.now(), ttl)), c.retention, lk.channelPrefix,
+		attempt, token, want.mode(), wire.Millis(lk.onServer(h.TTLFor(c.now(), ttl))), c.retention, lk.channelPrefix,
 	}
 	// If too few replicas acknowledge a conversion, its outcome is unknown.
 	var sent time.Duration
@@ -247,7 +247,7 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 		return errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
 	}
 	x.unsettled = still
-	h.handOvers.Store(0)
+	h.pass.Store(0) // the turn does not go with it
 	h.server.Store(a.Token)
 	ls.token.Store(h.token())
 	if h.shared = want == down; h.shared {

@@ -21,8 +21,7 @@ import (
 type chainWait struct {
 	lock   *lock
 	parent context.Context
-	outer  []waitsfor.Outer // holds of processes around this one
-	number uint64           // of this wait inside its process
+	number uint64 // of this wait inside its process
 	cancel context.CancelCauseFunc
 
 	mu      lockorder.Mutex[chainWait] // guards the fields below; see docs/architecture.md for its order
@@ -44,11 +43,9 @@ type chainKey struct{}
 
 // beginChain prepares an acquisition under the context of leases. ctx bounds the wait, and so
 // does the returned context. Nothing is sent and no timer is set until it waits.
-func (lk *lock) beginChain(
-	ctx, parent context.Context, outer []waitsfor.Outer,
-) (context.Context, *chainWait) {
+func (lk *lock) beginChain(ctx, parent context.Context) (context.Context, *chainWait) {
 	c := lk.client
-	w := &chainWait{lock: lk, parent: parent, outer: outer}
+	w := &chainWait{lock: lk, parent: parent}
 	w.number = c.localWaits.Add(1)
 	if lk.breaksDeadlock {
 		ctx, w.cancel = context.WithCancelCause(ctx)
@@ -88,7 +85,7 @@ func (w *chainWait) show() {
 		return
 	}
 	w.note()
-	if w.outer != nil {
+	if len(w.lock.client.cfg.Under) > 0 {
 		w.lock.client.life.Go(deadlockLabel, func() {
 			ctx, cancel := w.searchContext()
 			defer cancel()
@@ -166,15 +163,15 @@ type outerHold struct{ name, attempt string }
 // waits for them.
 func (w *chainWait) outerHolds(ctx context.Context) (holds []outerHold, waitedFor bool) {
 	c := w.lock.client
-	for _, o := range w.outer {
-		r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, o.Lock)})
+	for _, o := range c.cfg.Under {
+		r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, o.Name)})
 		if err != nil {
 			continue // it is read again later
 		}
 		waitedFor = waitedFor || r.Waiting > 0
 		for _, h := range r.Holders {
-			if wire.Client(h.Attempt) == o.Client && !h.Kept {
-				holds = append(holds, outerHold{o.Lock, h.Attempt})
+			if wire.Client(h.Attempt) == wire.Client(o.HolderID) && !h.Kept {
+				holds = append(holds, outerHold{o.Name, h.Attempt})
 			}
 		}
 	}

@@ -201,7 +201,7 @@ func (e *Election) resume(
 	ctx context.Context, former string, term uint64, waits bool,
 ) (l *Leadership, left time.Duration, err error) {
 	c, lk := e.lock.client, &e.lock
-	id, number := c.newAttemptID()
+	id, number := lk.newAttemptID()
 	began := c.now()
 	c.registration.Start()
 	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.channelPrefix}

@@ -23,9 +23,10 @@ var (
 	// ErrLost: the lease ended before it was released. The error is a *LostError.
 	ErrLost = errors.New("holdfast: lease lost")
 	// ErrNotHeld: a release or an extension found that the lease had already ended. The
-	// work under the lease may have overlapped with another holder's work.
+	// work under the lease may have overlapped with another holder's work. Of [Client.Check], the
+	// error is a *NotHeldError.
 	ErrNotHeld = errors.New("holdfast: lease is no longer held")
-	// ErrHeldByOther: a release found that another holder has the lock. It comes with ErrNotHeld, and
+	// ErrHeldByOther: a release or a check found that another holder has the lock. It comes with ErrNotHeld, and
 	// says more.
 	ErrHeldByOther = errors.New("holdfast: lock is held by another holder")
 	// ErrReleased: the lease is released. It is also the cause of the lease's context after
@@ -38,7 +39,8 @@ var (
 	// error is a *DeadlockError.
 	ErrDeadlock = errors.New("holdfast: lock is already held by this call chain")
 	// ErrUnknownOutcome: no usable answer came in time. The action may or may not have taken
-	// effect.
+	// effect. If a server or a record answered what no version of Holdfast does, errors.As finds an
+	// interface{ UnknownAnswer() bool }; so it does where the call changes nothing.
 	ErrUnknownOutcome = errors.New("holdfast: outcome unknown")
 	// ErrUnreachable: the client had no connection to the server and sent nothing. The
 	// request has no effect, now or later.
@@ -147,6 +149,31 @@ func (e *MismatchError) Is(target error) bool {
 		return target == ErrPeriod
 	}
 	return target == ErrNotAcked
+}
+
+// NotHeldError says that no live lease has a token. It is an [ErrNotHeld], and an [ErrHeldByOther] if
+// another lease holds the lock. See [Client.Check].
+type NotHeldError struct {
+	Name   string
+	Token  uint64
+	Now    uint64 // of the lock's present holder, or the highest of several; 0 if nobody holds it
+	HeldBy string // a holder ID or an owner's name; empty if nobody holds it, or if several share it
+}
+
+func (e *NotHeldError) Error() string {
+	s := fmt.Sprintf("holdfast: checking %q: no live lease has the token %d: ", e.Name, e.Token)
+	switch {
+	case e.Now == 0:
+		return s + "nobody holds the lock"
+	case e.HeldBy == "":
+		return s + fmt.Sprintf("others share the lock, the last with the token %d", e.Now)
+	}
+	return s + fmt.Sprintf("%s holds the lock with the token %d", e.HeldBy, e.Now)
+}
+
+// Is makes a NotHeldError an ErrNotHeld, and an ErrHeldByOther.
+func (e *NotHeldError) Is(target error) bool {
+	return target == ErrNotHeld || target == ErrHeldByOther && e.Now != 0
 }
 
 // LostError says why a lease ended without a release. It is an [ErrLost].

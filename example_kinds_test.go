@@ -151,6 +151,19 @@ func ExampleRWMutex_RDo() {
 	// <nil>
 }
 
+func ExampleRWMutex_TryRDo() {
+	catalogue := newClient(memstore.New()).RWMutex("catalogue")
+	err := catalogue.Do(context.Background(), func(ctx context.Context) error { // a writer is at work
+		ran, err := catalogue.TryRDo(context.Background(), func(ctx context.Context) error { return ctx.Err() })
+		fmt.Println(ran, err)
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// false <nil>
+	// <nil>
+}
+
 // The writer reads what it has written before another client can write.
 func ExampleLease_Downgrade() {
 	ctx := context.Background()

@@ -302,6 +302,34 @@ func ExampleClient_InspectJob() {
 	// <nil> 0s
 }
 
+// A service that cannot remember the highest token asks for each.
+func ExampleClient_Check() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	report := client.Mutex("report", holdfast.Checked())
+	lease, _ := report.Lock(ctx)
+	fmt.Println(client.Check(ctx, "report", lease.Token()))
+
+	_ = lease.Release(ctx)
+	err := client.Check(ctx, "report", lease.Token())
+	fmt.Println(errors.Is(err, holdfast.ErrNotHeld))
+	fmt.Println(holdfast.Hint(err))
+	// Output:
+	// <nil>
+	// true
+	// refuse what came with this token: its sender must acquire the lock again
+}
+
+func ExampleClient_CheckJob() {
+	client := newClient(memstore.New())
+	_, _ = client.Periodic("report", time.Hour).Do(context.Background(), func(ctx context.Context) error {
+		run, _ := holdfast.LeaseOf(ctx)
+		fmt.Println(client.CheckJob(ctx, "report", run.Token))
+		return nil
+	})
+	// Output: <nil>
+}
+
 func ExampleClient_Evict() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -364,6 +392,47 @@ func ExampleClient_Abandon() {
 	_, err := other.Mutex("report").TryLock(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrHeld))
 	// Output: true
+}
+
+// One process acquires the lock and starts the job. Another one finishes it.
+func ExampleClient_ExtendLease() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := newClient(store)
+	lease, _ := client.Mutex("report", holdfast.TTL(time.Minute), holdfast.NoRenewal()).Lock(ctx)
+	handed, _ := holdfast.LeaseOf(lease.Context()) // to be sent to the other process, with the job
+	client.Abandon()
+
+	other := newClient(store)
+	handed, err := other.ExtendLease(ctx, handed, 10*time.Minute) // and again, before Remaining is over
+	fmt.Println(handed.Remaining > 9*time.Minute, err)
+	fmt.Println(other.ReleaseLease(ctx, handed))
+	// Output:
+	// true <nil>
+	// <nil>
+}
+
+// The work is done by another process than that which acquired the lock.
+func ExampleClient_ReleaseLease() {
+	ctx := context.Background()
+	store := memstore.New()
+	client := newClient(store)
+	lease, _ := client.Mutex("report", holdfast.NoRenewal()).Lock(ctx)
+	handed, _ := holdfast.LeaseOf(lease.Context())
+	client.Abandon()
+
+	other := newClient(store)
+	fmt.Println(other.ReleaseLease(ctx, handed))
+	fmt.Println(other.Mutex("report").TryDo(ctx, func(context.Context) error { return nil }))
+	// Output:
+	// <nil>
+	// true <nil>
+}
+
+func ExampleKey() {
+	key, _ := holdfast.Key("holdfast", "invoice/42")
+	fmt.Println(key)
+	// Output: holdfast:{invoice/42}
 }
 
 func ExampleHint() {
@@ -653,6 +722,30 @@ func ExampleMaxHold() {
 	// Output: true true
 }
 
+// The device cannot check a token, and a command to it may be on its way for ten seconds. If a
+// holder is lost, nobody gets the lock for that time. A release frees it at once.
+func ExampleLockDelay() {
+	client := newClient(memstore.New())
+	lease, err := client.Mutex("crane/7", holdfast.LockDelay(10*time.Second)).Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	info, err := client.Inspect(context.Background(), "crane/7")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	holder := info.Holders[0]
+	fmt.Println("the server keeps the lease for", holder.Remaining.Round(time.Second))
+	fmt.Println("its holder trusts it for", (holder.Remaining - holder.LockDelay).Round(time.Second))
+	fmt.Println(lease.Release(context.Background()))
+	// Output:
+	// the server keeps the lease for 40s
+	// its holder trusts it for 30s
+	// <nil>
+}
+
 // Several machines start a job at the same hour, and it must run once. Their clocks
 // differ by less than a minute, and the job takes a moment.
 func ExampleMinHold() {
@@ -698,6 +791,18 @@ func ExampleTags() {
 
 // Two calls that take the same locks in different orders may wait for each other. The one that
 // began to wait last gives up what it holds, and tries again.
+func ExampleChecked() {
+	ctx := context.Background()
+	client := newClient(memstore.New())
+	plain, _ := client.Mutex("order/42").Lock(ctx)
+	checked, _ := client.Mutex("order/43", holdfast.Checked()).Lock(ctx)
+	fmt.Println(errors.Is(client.Check(ctx, "order/42", plain.Token()), holdfast.ErrInvalid))
+	fmt.Println(client.Check(ctx, "order/43", checked.Token()))
+	// Output:
+	// true
+	// <nil>
+}
+
 func ExampleBreakDeadlock() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

@@ -5,6 +5,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -119,14 +120,25 @@ type program struct {
 // askAgain is how long a client that has said nothing of itself is not asked for again.
 const askAgain = time.Second
 
-// programOf returns what a client said of itself. Who tries a lock again and again meets the same holder: one request
-// asks for it, and not one each time.
+// mostPrograms is how many clients a client remembers.
+const mostPrograms = 32
+
+// programOf returns what a client said of itself. That never changes, and a client that tries a lock again and again
+// meets the same few holders: one request asks for each of them, and not one each time. If two calls ask at once, one
+// answer may be forgotten.
 func (c *Client) programOf(ctx context.Context, id string) *ClientInfo {
-	if last := c.lastProgram.Load(); last != nil && last.id == id && (last.info != nil || c.now()-last.at < askAgain) {
-		return last.info
+	var known []program
+	if programs := c.programs.Load(); programs != nil {
+		known = *programs
 	}
-	p := &program{id, c.clientInfo(ctx, id), c.now()}
-	c.lastProgram.Store(p)
+	i := slices.IndexFunc(known, func(p program) bool { return p.id == id })
+	if i >= 0 && (known[i].info != nil || c.now()-known[i].at < askAgain) {
+		return known[i].info
+	}
+	p := program{id, c.clientInfo(ctx, id), c.now()}
+	known = slices.DeleteFunc(slices.Clone(known), func(other program) bool { return other.id == id })
+	known = append(known[max(0, len(known)-mostPrograms+1):], p)
+	c.programs.Store(&known)
 	return p.info
 }
 

@@ -60,10 +60,10 @@ func Hint(err error) string {
 		return "the program has closed this client: make another client"
 	case errors.Is(err, ErrNotHeld) && errors.Is(err, ErrReleased):
 		return "the program has released this lease: acquire the lock again"
-	case errors.As(err, &lost) && lost.Err != nil && Hint(lost.Err) != "":
-		return Hint(lost.Err) + "; then " + lostHint
+	case errors.As(err, &lost):
+		return hintOfLoss(lost)
 	case errors.Is(err, ErrNotHeld), errors.Is(err, ErrLost):
-		return lostHint
+		return hintOfEnd(err)
 	case errors.As(err, &advice):
 		return advice.Hint()
 	case err != nil && strings.Contains(err.Error(), "connection pool"): // go-redis: its pool is full
@@ -84,6 +84,14 @@ func Hint(err error) string {
 	return ""
 }
 
+// hintOfEnd is the hint for a lease that has ended, or whose token was checked after its end.
+func hintOfEnd(err error) string {
+	if errors.As(err, new(*NotHeldError)) {
+		return "refuse what came with this token: its sender must acquire the lock again"
+	}
+	return lostHint
+}
+
 // heldHint is the hint for a lock that is held, and for a wait that ended meanwhile.
 const heldHint = "wait longer, or skip this run (TryDo); holdfast status or Client.Inspect shows the holder"
 
@@ -93,6 +101,18 @@ const noAnswerHint = "check that the server is running and that requests can rea
 // lostHint is the hint for a lease that was lost.
 const lostHint = "check what your code wrote after the loss; " +
 	"if each write carries the token, the resource can refuse late writes"
+
+// hintOfLoss is the hint for a lost lease whose loss is known.
+func hintOfLoss(lost *LostError) string {
+	switch {
+	case lost.Reason == LossEvicted:
+		return "find out why before this work runs again: holdfast inspect or Client.Inspect shows who evicted it; " +
+			"after an eviction at once, check what your code wrote"
+	case lost.Err != nil && Hint(lost.Err) != "":
+		return Hint(lost.Err) + "; then " + lostHint
+	}
+	return lostHint
+}
 
 // ownLease is the hint for a call under the context of a lease of its own lock.
 const ownLease = "do not acquire a lock under the context of its own lease: hand the lease to the code that needs it"

@@ -30,7 +30,7 @@ type hold struct {
 	server    atomic.Uint64 // the server's part of the token
 	waitingAt atomic.Int64  // when the server last told how many wait
 	waiting   atomic.Int32  // how many wait at the server, by its last answer
-	handOvers atomic.Int32
+	pass      atomic.Int32  // number of the present lease, from 1; 0: the hold is never handed over
 
 	// Guarded by the mutex of the notifier.
 	undelivered    int32 // its news that are in the queue
@@ -60,7 +60,7 @@ type grant struct {
 	token       uint64
 	waiting     int
 	since       time.Duration // the lease counts from then: the server did not grant it earlier
-	pushedLease time.Duration // the lease of a grant that answers no request; 0: the TTL of the request
+	pushedLease time.Duration // how long to trust a grant that answers no request; 0: for the TTL
 	wasInQueue  bool          // the attempt waited in the server's wait queue
 }
 
@@ -87,6 +87,9 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	h.lock, h.number, h.wasInQueue, h.firstLease.start = lk, g.number, g.wasInQueue, c.now()
 	h.server.Store(g.token)
 	h.hasTurn.Store(lk.want == wire.Exclusive && lk.usesLocalQueue())
+	if h.hasTurn.Load() && !lk.noHandOver {
+		h.pass.Store(1)
+	}
 	if lk.maxHold > 0 || lk.maxRenewals > 0 {
 		h.Limits = &renewer.Limits{MaxRenewals: lk.maxRenewals}
 		if lk.maxHold > 0 {
@@ -132,22 +135,26 @@ func (h *hold) tag(tags string) {
 }
 
 // attemptID returns the ID of the attempt that a hold was granted to.
-func (h *hold) attemptID() string { return h.lock.client.attemptID(h.number) }
+func (h *hold) attemptID() string { return h.lock.client.attemptID(h.number, h.lock.suffix) }
+
+// goneBy returns when the lease has ended on the server, if no request extends it.
+func (h *hold) goneBy() time.Duration { return h.Deadline() + h.lock.delay }
 
 // identity returns the ID of a hold's attempt and the server's part of its token, as requests need
 // them. Both are in one text, which is one allocation.
 func (h *hold) identity() (attempt, token string) {
-	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number)
+	b := appendAttempt(make([]byte, 0, 120), h.lock.client.id, h.number, h.lock.suffix)
 	both := string(strconv.AppendUint(b, h.server.Load(), 10))
 	return both[:len(b)], both[len(b):]
 }
 
-// token returns the fencing token of the current lease: the server's part, then the number
-// of local hand-overs. So every lease has a higher token than the one before. A plain token is
-// the server's number alone, and 0 if there is none.
+// token returns the fencing token of the current lease: the server's part, then the number of
+// the lease in its hold. So every lease has a higher token than the one before. The number is 0 if
+// the hold is never handed over: then the server knows all of the token, see [Client.Check]. A plain
+// token is the server's number alone, and 0 if there is none.
 func (h *hold) token() uint64 {
 	bits := h.lock.client.handOverBits
-	return h.server.Load()<<bits | uint64(h.handOvers.Load())&(1<<bits-1)
+	return h.server.Load()<<bits | uint64(h.pass.Load())&(1<<bits-1)
 }
 
 // needsOwnToken reports whether the next lease of the lock needs a number from the server, so

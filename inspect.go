@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -54,10 +55,11 @@ type Holder struct {
 	Tags      map[string]string // see [Tags]; nil if the server shows none
 	Permits   int               // permits of a semaphore; 1 for other kinds
 	Entries   int               // how many entries a named owner has
-	Token     uint64
-	Since     time.Time // by the server's clock
+	Token     uint64            // a lease that may be handed on inside its process has a number from 1 to 1,023 on top
+	Since     time.Time         // by the server's clock
 	Age       time.Duration
 	Remaining time.Duration // until the lease ends if it is not renewed
+	LockDelay time.Duration // the end of Remaining, in which its client trusts the lease no more, see [LockDelay]
 	WaitsFor  []WaitInfo    // of code that holds this lease, see [BreakDeadlock]
 	Released  bool          // released, but the lock stays held for Remaining, see MinHold
 	Ending    bool          // an operator has asked for its end, see [Client.Evict]; Remaining gets no longer
@@ -97,6 +99,16 @@ type ClientInfo struct {
 }
 
 func (i ClientInfo) String() string { return fmt.Sprintf("%s@%s:%d", i.App, i.Host, i.PID) }
+
+// Key returns the key of a lock's record on the server, for commands such as MEMORY USAGE and CLUSTER KEYSLOT.
+// prefix is Config.Prefix. The record of the periodic job of that name has ":periodic" behind this key. If
+// no lock can have the name or the prefix, the error is an [ErrInvalid].
+func Key(prefix, name string) (string, error) {
+	if err := cmp.Or(wire.CheckPrefix(prefix), wire.CheckName(name)); err != nil {
+		return "", invalid("%v", err)
+	}
+	return wire.Key(prefix, name), nil
+}
 
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
@@ -193,7 +205,8 @@ func (c *Client) holdersOf(name string, r *wire.Record, said reports) (list []Ho
 			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
 			Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight, Entries: h.Entries,
 			WaitsFor: said.waits(name, h.Attempt), Token: h.Token << c.handOverBits, Since: h.Since,
-			Age: r.Now.Sub(h.Since), Remaining: h.Left, Released: h.Kept, Ending: h.Ending,
+			Age: r.Now.Sub(h.Since), Remaining: h.Left, LockDelay: wire.Delay(h.Attempt),
+			Released: h.Kept, Ending: h.Ending,
 		})
 	}
 	return list
@@ -207,13 +220,20 @@ func ownerName(owner, attempt string) string {
 }
 
 func (c *Client) checkReadable(ctx context.Context, name string) error {
+	if err := checkNamed(ctx, name); err != nil {
+		return err
+	}
+	return c.checkServer(ctx, "inspecting", name)
+}
+
+func checkNamed(ctx context.Context, name string) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	if err := wire.CheckName(name); err != nil {
 		return invalid("%v", err)
 	}
-	return c.checkServer(ctx, "inspecting", name)
+	return nil
 }
 
 // checkServer refuses if nothing can be asked: a closed client, a context that has ended, or a

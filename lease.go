@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -173,7 +174,7 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	ls, local := &h.firstLease, h.handOvers.Load() > 0
+	ls, local := &h.firstLease, h.pass.Load() > 1
 	if local {
 		ls = new(leaseState)
 	}
@@ -228,6 +229,8 @@ func (ls *leaseState) handle() *Lease {
 // Name returns the lock's name.
 func (l *Lease) Name() string { return l.state.hold.lock.name }
 
+func (l *Lease) key() string { return l.state.hold.lock.key() }
+
 // HolderID returns the identity of the acquisition on the server: the client's ID, a slash
 // and a number. Leases that share a hold have the same ID: after a local hand-over, and
 // after a re-entry under a lease's context.
@@ -239,6 +242,8 @@ func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 // package fence has guards that do this. If a write depends on a read, show the token with the
 // read too. Otherwise the resource accepts a late write that comes between the two, and your
 // write then replaces it.
+//
+// A service that is sent a token can ask whether the lease is live: see [Client.Check].
 //
 // The token fits a signed 64-bit integer. See docs/protocol.md for its parts, and
 // docs/guarantees.md for the conditions under which it rises.
@@ -543,10 +548,12 @@ func (ls *leaseState) overdue() {
 	}
 }
 
-// LeaseInfo is a lease at one moment, as code that runs under it sees it.
+// LeaseInfo is a lease at one moment, as code that runs under it sees it, or another process to which it is
+// handed over: see [Client.ExtendLease].
 type LeaseInfo struct {
 	Name      string        // the lock, the election or the job
-	HolderID  string        // as [Lease.HolderID]
+	HolderID  string        // as [Lease.HolderID]: whoever knows it can release the lock
+	Owner     string        // the name of the option [Owner]; empty without it
 	Token     uint64        // as [Lease.Token]
 	Remaining time.Duration // as [Lease.Remaining]: until the trust deadline; 0: the lease has ended
 	Others    int           // how many other locks ctx belongs to leases of, too
@@ -568,7 +575,8 @@ func LeaseOf(ctx context.Context, names ...string) (l LeaseInfo, ok bool) {
 		if locks[lease.Name()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
 			ok = true
 			l = LeaseInfo{
-				Name: lease.Name(), HolderID: lease.HolderID(), Token: lease.Token(), Remaining: lease.Remaining(),
+				Name: lease.Name(), HolderID: lease.HolderID(), Owner: wire.Decode(ls.hold.lock.owner),
+				Token: lease.Token(), Remaining: lease.Remaining(),
 			}
 		}
 	}

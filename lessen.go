@@ -170,9 +170,12 @@ func (l lessening) run(ctx context.Context, what string) error {
 }
 
 func (l lessening) ask(ctx context.Context, limit time.Duration) (wire.Answer, error) {
-	c, lk := l.lock.client, l.lock
+	c, lk, ttl := l.lock.client, l.lock, l.ttl
+	if ttl > 0 {
+		ttl = lk.onServer(ttl)
+	}
 	return wire.Parsed(c.sender.RunWithin(ctx, limit, script.Lessen, lk.keys(),
-		[]string{l.hold.attemptID(), wire.Millis(l.ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix}))
+		[]string{l.hold.attemptID(), wire.Millis(ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix}))
 }
 
 // later repeats the request in the background until the lease has ended.

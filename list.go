@@ -9,6 +9,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/glob"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/scan"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -53,7 +54,7 @@ func (c *Client) List(ctx context.Context, pattern string) iter.Seq2[LockInfo, e
 var errListed = errors.New("the caller has seen enough")
 
 func (c *Client) list(ctx context.Context, pattern string, yield func(LockInfo, error) bool) error {
-	match, err := scan.Match(pattern)
+	match, err := glob.Match(pattern)
 	scanner, able := store.As[store.Scanner](c.store)
 	switch {
 	case ctx == nil:

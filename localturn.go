@@ -56,12 +56,12 @@ func (h *hold) claimHandOver(readersWait bool) bool {
 	if readersWait {
 		waiters++
 	}
-	handOvers := int(h.handOvers.Load())
+	handOvers := int(h.pass.Load()) - 1
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || h.needsOwnToken() ||
 		!localqueue.MayHandOver(handOvers, c.now()-h.firstLease.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
-	h.handOvers.Add(1)
+	h.pass.Add(1)
 	return true
 }
 
@@ -104,7 +104,7 @@ func refuseTry(ctx context.Context, lk *lock, h *hold) error {
 		h.endIfEvicted(ctx)
 		return nil
 	}
-	left := max(h.Deadline()-lk.client.now(), 0).Round(time.Millisecond)
+	left := max(h.goneBy()-lk.client.now(), 0).Round(time.Millisecond)
 	return &HeldError{Name: lk.name, HeldBy: h.attemptID(), Remaining: left}
 }
 

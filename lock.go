@@ -47,6 +47,7 @@ func newLock(c *Client, name string, chosen lockOptions, err error) lock {
 type lockOptions struct {
 	want           string // the mode, as the acquire script wants it
 	ttl            time.Duration
+	delay          time.Duration // how much longer the server keeps a lease
 	noRenewal      bool
 	ack            request.Acks
 	rw             rwTTLs        // of a read-write lock; zero for another kind
@@ -59,10 +60,16 @@ type lockOptions struct {
 	tags           string        // for people, as in the client's record
 	serverLimit    bool          // of a semaphore: the limit that the server remembers counts
 	breaksDeadlock bool          // ends rather than stay in a deadlock
+	checked        bool          // each lease has a hold of its own, which the server can tell by the token
 	limits
 	periodOptions
 	trying // in place of the wait queue
 }
+
+// onServer returns how long a lease must last on the server so that its holder may trust it for ttl, and nobody else
+// gets the lock before the lock-delay has passed, too. Whatever asks the server for a lease asks for this. What the
+// client itself counts, such as deadlines and renewals, comes from ttl.
+func (o *lockOptions) onServer(ttl time.Duration) time.Duration { return ttl + o.delay }
 
 // limits bound how long a lock is held. A hold with limits is never handed over inside the
 // process. The next goroutine has limits of its own, and must wait out a minimum like every
@@ -84,8 +91,9 @@ type periodOptions struct {
 type params struct {
 	lockOptions
 	client     *Client
-	ttlMS      string
+	ttlMS      string           // how long a lease lasts on the server, in ms
 	recordTTL  string           // how long the server keeps the record, in ms: the lease, then the retention
+	suffix     string           // of the IDs of its attempts: it tells everybody the lock-delay
 	waiterTTL  string           // how long a waiter keeps its position without a heartbeat, in ms
 	batch      *request.Batcher // for its acquisitions; nil: each is sent alone
 	noHandOver bool             // never handed over inside the process: each lease has a hold of its own
@@ -102,8 +110,9 @@ func (c *Client) paramsOf(chosen lockOptions) *params {
 
 func newParams(c *Client, chosen lockOptions) params {
 	m := params{
-		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.limits != limits{},
-		ttlMS: wire.Millis(chosen.ttl), recordTTL: wire.Millis(chosen.ttl + c.cfg.Retention),
+		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.checked || chosen.limits != limits{},
+		ttlMS: wire.Millis(chosen.onServer(chosen.ttl)), suffix: wire.DelaySuffix(chosen.delay),
+		recordTTL: wire.Millis(chosen.onServer(chosen.ttl) + c.cfg.Retention),
 		waiterTTL: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
 	}
 	if m.owner != "" {

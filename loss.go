@@ -153,10 +153,9 @@ func (h *hold) madeBy(attempt string) bool {
 // numberIn returns the number in an attempt ID of the client, as a record has it. A store of
 // several servers adds a suffix of its own on each of them.
 func (c *Client) numberIn(attempt string) (number uint64, own bool) {
-	client, rest, _ := strings.Cut(attempt, "/")
-	digits, _, _ := strings.Cut(rest, ".")
-	number, err := strconv.ParseUint(digits, 10, 64)
-	return number, err == nil && client == c.id
+	attempt, _, _ = strings.Cut(attempt, ".")
+	number, err := strconv.ParseUint(wire.NumberOf(attempt), 10, 64)
+	return number, err == nil && wire.Client(attempt) == c.id
 }
 
 // holdsAttempt reports whether the attempt belongs to a hold of the client.

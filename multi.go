@@ -27,13 +27,15 @@ const MaxLocks = 128
 // blocks a Mutex. Like a Mutex, it is names and options, and has no state.
 //
 // If all locks are free and the store allows it, one request acquires them in one step. On
-// one server that is always so. In a Cluster it is so only for locks of one slot. If a lock
-// is held, Lock acquires the locks in the order of their keys, which is the same for all
-// callers. It waits in the wait queue of each held lock. So no two callers can wait for
-// each other, and each lock is granted in order of arrival.
+// one server that is always so. In a Cluster it is so only for locks of one slot.
 //
-// While Lock waits for the rest, it keeps the locks that it already has. To keep the wait
-// queues short, hold such sets of locks only for moments.
+// If a lock is held, Lock waits in its wait queue, and then asks for the others. While it waits, others can
+// have the free ones: Lock keeps none of the locks for longer than a tenth of a second, usually 10 ms. If another
+// lock is held by then, Lock gives back what it has, and waits for that one.
+//
+// Lock gives back at most eight times. After that it acquires the locks in the order of their keys, and keeps those
+// that it has. So it is not starved: it waits for each lock once more, in order of arrival. The order of the keys is
+// the same for all callers, so no two of them wait for each other.
 type MultiMutex struct {
 	client *Client
 	locks  []lock // by key, all different; empty only with err
@@ -168,7 +170,11 @@ func (m *MultiMutex) take(ctx context.Context, limit time.Duration) (*MultiLease
 	}
 	told := &call{ctx: ctx, start: c.now()}
 	for losses := 0; ; losses++ {
-		l, err := m.takeInOrder(waits, ctx, limit == 0, told)
+		g := &gathering{
+			MultiMutex: m, ctx: waits, parent: ctx, told: told, missing: m.locks,
+			retry: &retries{c: c, lock: &m.locks[0], try: limit == 0},
+		}
+		l, err := g.run()
 		if err == nil || limit == 0 || !lostWhileAway(err) {
 			return l, err
 		}
@@ -195,69 +201,149 @@ func lostWhileAway(err error) bool {
 		(lost.Reason == LossExpired || lost.Reason == LossNotHeld)
 }
 
-// takeInOrder acquires all of the locks, unless one is lost meanwhile. ctx bounds the wait. parent is
-// the parent of the lease's context.
+// gathering is a call while it acquires several locks.
 //
-// It waits for a lock only if all locks that it holds come earlier in the order, local
-// turns included. The order is the same for all callers. A request for several locks never
-// waits. So the wait-for relation follows that order and has no cycle. It keeps each lock
-// that it waited for, so it waits for each lock at most once.
-func (m *MultiMutex) takeInOrder(ctx, parent context.Context, try bool, told *call) (*MultiLease, error) {
-	c := m.client
-	retry := &retries{c: c, lock: &m.locks[0], try: try}
-	var taken []*Lease
-	busy := len(m.locks) // the locks before this index may all be free
-	for len(taken) < len(m.locks) {
-		n := len(taken)
-		if n == busy {
-			l, err := acquireNext(ctx, under(parent, taken), &m.locks[n], taken)
-			if err != nil {
-				c.giveBack(parent, taken)
+// It asks for all missing locks in one step. If one is busy, it waits in the wait queue of that lock, and then asks
+// for the rest. For example, it wants A and B, and B is held. It waits for B, and leaves A to others. It is granted
+// B. If A is free, it has both after one more request. If A is held now, it gives B back, and waits for A.
+//
+// If it has A, and B is held, it keeps A for a moment while it waits for B: the holder of both has perhaps released
+// A just before B. Otherwise, calls that want the same locks would give back in step, and wait in different queues.
+//
+// It waits for a lock only if all locks that it holds come earlier in the order of the keys, local turns included.
+// The order is the same for all callers. A request for several locks never waits. So the wait-for relation follows
+// that order and has no cycle.
+type gathering struct {
+	*MultiMutex
+	ctx, parent context.Context // ctx bounds the wait; parent is the parent of the leases' contexts
+	retry       *retries
+	told        *call
+	taken       []*Lease
+	missing     []lock        // those that are not taken, by key
+	asked       time.Duration // how long the last request took
+	givenBack   int           // how often it has given back what it had
+	inOrder     bool          // it has given back too often
+}
+
+// mostGivenBack bounds how often a call gives back what it has. After that it waits in order: for each lock at most
+// once, because it keeps what it has waited for.
+const mostGivenBack = 8
+
+// run acquires all of the locks, unless one is lost meanwhile.
+func (g *gathering) run() (*MultiLease, error) {
+	free := len(g.missing) // the missing locks before this index may all be free
+	for len(g.missing) > 0 {
+		if free == 0 {
+			if err := g.await(&g.missing[0]); err != nil {
 				return nil, err
 			}
-			taken, busy = append(taken, l), len(m.locks)
+			free = len(g.missing)
 			continue
 		}
-		leases, held, err := takeAll(ctx, under(parent, taken), retry, group(m.locks[n:busy]), told.start)
+		locks := group(g.missing[:free])
+		busy, err := g.takeAll(locks)
+		held, wanted := errors.Is(err, ErrHeld), g.missing[busy:min(free+1, len(g.missing))]
 		switch {
 		case err == nil:
-			taken = append(taken, leases...)
-		case !errors.Is(err, ErrHeld) && m.client.isTransient(err) && retry.pauseAfter(ctx, err):
+			g.missing, free = g.missing[len(locks):], free-len(locks)
+		case !held && g.client.isTransient(err) && g.pauseAfter(err):
 			// The client could not ask the server, and the wait continues.
-			if err := lostOf(taken); err != nil {
-				c.giveBack(parent, taken)
+			if err := lostOf(g.taken); err != nil {
+				g.client.giveBack(g.parent, g.taken)
 				return nil, &lostPartError{"while the server was unreachable", err}
 			}
-		case try || !errors.Is(err, ErrHeld):
-			c.giveBack(parent, taken)
-			err = asHeldErrorOf(ctx, parent, group(m.locks[n+held:min(busy+1, len(m.locks))]), retry.ended(ctx, err))
-			m.locks[n+held].reportFailure(told, err)
-			return nil, err
+			if !g.inOrder {
+				free = len(g.missing)
+			}
+		case g.retry.try || !held:
+			return nil, g.fail(wanted, err)
+		case g.inOrder:
+			free = busy
+		case len(g.taken) > 0 && g.givenBack >= mostGivenBack-1:
+			g.giveBack()
+			g.inOrder, free = true, len(g.missing)
 		default:
-			busy = n + held
+			if err := g.await(&g.missing[busy]); err != nil {
+				return nil, err
+			}
+			free = len(g.missing)
 		}
 	}
-	l := newMultiLease(parent, under(parent, taken), taken)
+	l := newMultiLease(g.parent, g.taken)
 	if err := l.Err(); err != nil {
-		c.untilEnd(parent, func() { _ = l.Release(parent) })
+		g.client.untilEnd(g.parent, func() { _ = l.Release(g.parent) })
 		return nil, &lostPartError{"the locks were not all held at the same time", err}
 	}
 	return l, nil
 }
 
-// giveBack releases the leases of a call that fails.
-func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
-	if len(taken) > 0 {
-		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken) })
+// fail gives back what the call has, and returns its error. err is that of the first of the locks.
+func (g *gathering) fail(locks []lock, err error) error {
+	g.client.giveBack(g.parent, g.taken)
+	err = asHeldErrorOf(g.ctx, g.parent, group(locks), g.retry.ended(g.ctx, err))
+	locks[0].reportFailure(g.told, err)
+	return err
+}
+
+// await waits for one lock in its wait queue. After an error the call has nothing.
+func (g *gathering) await(lk *lock) (err error) {
+	if slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.key() > lk.key() }) {
+		g.giveBack()
+	}
+	var l *Lease
+	g.keepBriefly(func() { l, err = acquireNext(g.ctx, under(g.parent, g.taken), lk, g.taken) })
+	if err != nil {
+		g.client.giveBack(g.parent, g.taken)
+		return err
+	}
+	g.taken = append(g.taken, l)
+	g.missing = slices.DeleteFunc(slices.Clone(g.locks), func(lk lock) bool {
+		return slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.key() == lk.key() })
+	})
+	return nil
+}
+
+// pauseAfter pauses before the next request, see [retries.pauseAfter].
+func (g *gathering) pauseAfter(err error) (again bool) {
+	g.keepBriefly(func() { again = g.retry.pauseAfter(g.ctx, err) })
+	return again
+}
+
+// keepBriefly calls wait. If that takes longer than a moment, it gives back what the call has, and wait goes on: the
+// call keeps its position in the queue.
+func (g *gathering) keepBriefly(wait func()) {
+	if g.inOrder || len(g.taken) == 0 {
+		wait()
+		return
+	}
+	over := make(chan struct{})
+	timer := time.AfterFunc(leasetime.KeepWhileWaiting(g.asked), func() {
+		g.client.giveBack(g.ctx, g.taken)
+		close(over)
+	})
+	wait()
+	if !timer.Stop() {
+		<-over
+		g.noteGivenBack()
 	}
 }
 
-// under returns ctx as a child of the last lease, which knows the earlier ones.
-func under(ctx context.Context, taken []*Lease) context.Context {
-	if len(taken) == 0 {
-		return ctx
+// giveBack releases what the call has, so that others can have it while the call waits.
+func (g *gathering) giveBack() {
+	g.client.giveBack(g.ctx, g.taken)
+	g.noteGivenBack()
+}
+
+func (g *gathering) noteGivenBack() {
+	g.taken, g.missing = nil, g.locks
+	g.givenBack++
+}
+
+// giveBack releases the leases of a call that does not have all. If ctx ends first, that goes on in the background.
+func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
+	if len(taken) > 0 {
+		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{}) })
 	}
-	return context.WithValue(ctx, leaseKey{}, taken[len(taken)-1].state)
 }
 
 // acquireNext waits for one lock. It stops if a lock acquired earlier is lost.
@@ -265,7 +351,11 @@ func acquireNext(ctx, parent context.Context, lk *lock, taken []*Lease) (*Lease,
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	for _, l := range taken {
-		l.state.onEnd(stop)
+		l.state.onEnd(func(cause error) {
+			if !errors.Is(cause, ErrReleased) {
+				stop(cause)
+			}
+		})
 	}
 	l, err := lk.acquireAs(ctx, parent, false)
 	if err != nil {
@@ -301,28 +391,29 @@ func group(list []lock) []lock {
 // takeAll acquires the locks in one step, or none of them. After an error, busy is the
 // index of the lock that was the cause. After a HeldError nothing was changed. takeAll
 // first gets the local turns, without a wait.
-func takeAll(
-	ctx, parent context.Context, retry *retries, locks []lock, start time.Duration,
-) (leases []*Lease, busy int, err error) {
-	c := retry.c
+func (g *gathering) takeAll(locks []lock) (busy int, err error) {
+	c, ctx := g.client, g.ctx
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
 			if _, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
 				leaveAll(locks[:i])
-				return nil, i, err
+				return i, err
 			}
 		}
 	}
-	holds, busy, err := askAll(ctx, retry, locks)
+	taken := g.taken
+	sent := c.now()
+	holds, busy, err := askAll(ctx, g.retry, locks)
+	g.asked = c.now() - sent
 	if err != nil {
 		leaveAll(locks)
-		return nil, busy, err
+		return busy, err
 	}
 	for i, h := range holds {
 		if h.lock.usesLocalQueue() {
 			h.lock.turn().SetHold(h)
 		}
-		l := h.newLease(under(parent, leases))
+		l := h.newLease(under(g.parent, taken))
 		if l == nil {
 			// The hold was lost, or the client has closed, so the hold gives up its turn.
 			// The other holds are released like leases. The error is that of the first one.
@@ -332,15 +423,16 @@ func takeAll(
 				rest.discard()
 				rest.passTurnOn()
 			}
-			c.giveBack(ctx, leases)
-			return nil, i, err
+			c.giveBack(ctx, taken[len(g.taken):])
+			return i, err
 		}
 		l.passLeakCheckOn()
 		l.stopLeakCheck()
-		leases = append(leases, l)
-		c.events.tellGrant(l.state, observe.Event{Wait: c.now() - start})
+		taken = append(taken, l)
+		c.events.tellGrant(l.state, observe.Event{Wait: c.now() - g.told.start})
 	}
-	return leases, 0, nil
+	g.taken = taken
+	return 0, nil
 }
 
 // askAll asks the server for the locks. After an error the server keeps nothing, or a
@@ -407,7 +499,7 @@ type allAttempt struct {
 
 func allOf(locks []lock) *allAttempt {
 	all := &allAttempt{locks: locks}
-	all.id, all.number = locks[0].client.newAttemptID()
+	all.id, all.number = locks[0].newAttemptID()
 	return all
 }
 

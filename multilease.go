@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,14 +26,41 @@ type multiLeaseState struct {
 	leaseEnd
 	parts []*Lease        // by key
 	call  context.Context // of the lock call
-	outer *leaseState     // the lease under whose context the call was made
+	outer *leaseState     // the innermost lease: that of the last lock by key
 	taken uintptr         // where the caller acquired it; 0 if there is no logger
 }
 
-// newMultiLease makes one lease of several. parent belongs to all of the leases. ctx is the
-// context of the lock call.
-func newMultiLease(ctx, parent context.Context, parts []*Lease) *MultiLease {
-	mls := &multiLeaseState{parts: parts, call: ctx, outer: leaseOf(parent)}
+// link is the parent of the lease of one lock of several: the call's context, under the lease before it. That is the
+// one acquired before it, until the call has all; then it is the one before it in the order of the keys.
+type link struct {
+	context.Context
+	outer atomic.Pointer[leaseState]
+}
+
+func (l *link) Value(key any) any {
+	if outer := l.outer.Load(); outer != nil && key == (leaseKey{}) {
+		return outer
+	}
+	return l.Context.Value(key)
+}
+
+// under returns ctx as a child of the last lease, which knows the earlier ones.
+func under(ctx context.Context, taken []*Lease) *link {
+	l := &link{Context: ctx}
+	if len(taken) > 0 {
+		l.outer.Store(taken[len(taken)-1].state)
+	}
+	return l
+}
+
+// newMultiLease makes one lease of several. ctx is the context of the lock call.
+func newMultiLease(ctx context.Context, parts []*Lease) *MultiLease {
+	mls := &multiLeaseState{parts: parts, call: ctx}
+	slices.SortFunc(parts, func(a, b *Lease) int { return strings.Compare(a.key(), b.key()) })
+	for _, part := range parts {
+		part.state.parent.(*link).outer.Store(mls.outer)
+		mls.outer = part.state
+	}
 	mls.onEnd(mls.stopRenewal)
 	for _, part := range parts {
 		part.state.onEnd(func(cause error) { mls.end(cause) }) // also if it has ended already
@@ -78,7 +108,7 @@ func (l *MultiLease) reportLeak() {
 	reportLeak(l.state.taken, dropped...)
 }
 
-// Names returns the names of the locks, in the order in which they are acquired.
+// Names returns the names of the locks, in the order of their keys.
 func (l *MultiLease) Names() []string {
 	names := make([]string, len(l.state.parts))
 	for i, part := range l.state.parts {
@@ -174,7 +204,11 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	if mls.parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
 	}
-	err := releaseLeases(ctx, mls.parts)
+	how := releaseMode{}
+	if errors.Is(cause, ErrLost) {
+		how.keep = mls.parts[0].state.hold.lock.delay // the work may have sent something to each of the resources
+	}
+	err := releaseLeases(ctx, mls.parts, how)
 	if errors.Is(cause, ErrClosed) {
 		return ErrClosed
 	}
@@ -187,8 +221,8 @@ func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
 }
 
 // releaseLeases releases leases, several at a time, and joins the errors.
-func releaseLeases(ctx context.Context, leases []*Lease) error {
-	return each(leases, func(l *Lease) error { return l.Release(ctx) })
+func releaseLeases(ctx context.Context, leases []*Lease, how releaseMode) error {
+	return each(leases, func(l *Lease) error { return l.release(ctx, how) })
 }
 
 // releasers bounds how many locks of one lease are released at once.

@@ -15,9 +15,10 @@ import (
 
 // Option is an option of every kind. These are all options, and the kinds that take them:
 //
-//	TTL, NoRenewal, MaxRenewals, MaxHold, MaxWait,
-//	Tags, WaitReplicas, WaitAOF      Option          every kind
-//	Tries, BreakDeadlock             LockOption      every kind but Periodic
+//	TTL, LockDelay, NoRenewal, MaxRenewals, MaxHold,
+//	MaxWait, Tags, WaitReplicas, WaitAOF
+//	                                 Option          every kind
+//	Tries, BreakDeadlock, Checked    LockOption      every kind but Periodic
 //	Reentrant, Owner, MinHold        MutexOption     Mutex
 //	ReadTTL                          RWMutexOption   RWMutex
 //	ServerLimit                      SemaphoreOption Semaphore
@@ -32,7 +33,8 @@ type Option interface {
 }
 
 // LockOption is an option of every kind of lock: [Client.Mutex], [Client.RWMutex], [Client.Semaphore],
-// [Client.MultiMutex] and [Client.Election]. Every [Option] is one, and so are [Tries] and [BreakDeadlock].
+// [Client.MultiMutex] and [Client.Election]. Every [Option] is one, and so are [Tries], [BreakDeadlock] and
+// [Checked].
 // With a MultiMutex it applies to each of the locks.
 type LockOption interface {
 	MutexOption
@@ -130,6 +132,8 @@ func choose[O interface{ set(o *lockOptions) error }](
 func (o *lockOptions) validate(c *Client) error {
 	_, acker := store.As[store.Acker](c.store)
 	switch {
+	case o.tooLong(max(o.ttl, o.readTTL)) != nil:
+		return o.tooLong(max(o.ttl, o.readTTL))
 	case o.noRenewal && o.maxRenewals > 0:
 		return invalid("NoRenewal and MaxRenewals cannot be combined: leave one of them out")
 	case o.maxHold > 0 && o.minHold > o.maxHold:
@@ -161,6 +165,45 @@ func TTL(d time.Duration) Option {
 		o.ttl = d
 		return nil
 	})
+}
+
+// LockDelay keeps a lock that was lost. The lease on the server lasts for d longer than its holder
+// trusts it: for the TTL and d. So until d after the holder has stopped trusting it, no other client
+// gets the lock. A lease that is released frees it at once.
+//
+// Use it if what the lock protects cannot check tokens. These three meet no next holder then: a
+// process that was paused for less than d past its trust deadline, a write that travels for less
+// than d, and a server whose clock is set forward by less than d. So choose d above the longest
+// pause that you have seen, and above the time limit of a request to the resource.
+//
+// If a process dies, the lock is free after the TTL and d. A lease that was lost is not freed by its
+// Release either: that keeps the lock for d from then on, or until the lease on the server has ended.
+// After a wait, a grant costs one more request, unless d is short.
+//
+// d is in whole milliseconds and at least 0, which is the default. d and the TTL together are at most
+// 365 days. Goroutines hand a lease over only to one with the same d. A re-entry has that of the first
+// lease. For every kind.
+func LockDelay(d time.Duration) Option {
+	return anyKind(func(o *lockOptions) error {
+		switch {
+		case d < 0:
+			return invalid("the lock-delay is %v: it must be at least 0", d)
+		case d%time.Millisecond != 0:
+			return invalid("the lock-delay is %v: the server counts in whole milliseconds: use %v",
+				d, d.Truncate(time.Millisecond))
+		}
+		o.delay = d
+		return nil
+	})
+}
+
+// tooLong returns the error for a TTL that is too long together with the lock-delay, or nil.
+func (o *lockOptions) tooLong(ttl time.Duration) error {
+	if o.delay <= maxTTL-ttl {
+		return nil
+	}
+	return invalid("the TTL (%v) and the lock-delay (%v) are together longer than %v: use a shorter LockDelay or TTL",
+		ttl, o.delay, maxTTL)
 }
 
 // ReadTTL sets how long a reader's lease lasts, if that differs from a writer's lease,
@@ -361,6 +404,21 @@ func Owner(name string) MutexOption {
 func BreakDeadlock() LockOption {
 	return lockOption{func(o *lockOptions) error {
 		o.breaksDeadlock = true
+		return nil
+	}}
+}
+
+// Checked makes leases for [Client.Check]: the server knows the whole token of each. So the goroutines of a
+// process do not hand a lock on among themselves, and its readers do not share a hold. Each lease has a
+// hold of its own, whose token is a multiple of 1,024.
+//
+// The price: a release and the next grant in the same process are two requests, one after the other. Without
+// Checked, a hand-over takes microseconds. Leases with [NoRenewal], [MaxHold], [MaxRenewals], [MinHold] or
+// [Owner], readers, permits and leaderships can be checked without it. For every kind but Periodic, which does
+// not need it.
+func Checked() LockOption {
+	return lockOption{func(o *lockOptions) error {
+		o.checked = true
 		return nil
 	}}
 }

@@ -51,16 +51,20 @@ func (c *Client) Periodic(name string, period time.Duration, options ...Periodic
 	// Every goroutine asks the server, because any of them may be the first. There is
 	// nothing to hand over between them.
 	chosen, err := choose(c, name, lockOptions{want: wire.Exclusive, noLocalQueue: true}, options)
-	p := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, chosen.ttl))), period: period}
+	p := &Periodic{lock: newLock(c, name, chosen, cmp.Or(err, checkPeriod(period, &chosen))), period: period}
 	p.lock.oneKey[0] = wire.PeriodicKey(c.cfg.Prefix, name) // in the lock's slot, so in its group
 	return p
 }
 
-func checkPeriod(period, ttl time.Duration) error {
+func checkPeriod(period time.Duration, o *lockOptions) error {
+	lease, what := o.onServer(o.ttl), "TTL"
+	if o.delay > 0 {
+		what = "TTL and the LockDelay together"
+	}
 	switch {
-	case period < ttl:
-		return invalid("the period (%v) is shorter than the TTL (%v): if a run crashes, it blocks the next one; "+
-			"use a longer period or a shorter TTL", period, ttl)
+	case period < lease:
+		return invalid("the period (%v) is shorter than the %s (%v): if a run crashes, it blocks the next one; "+
+			"use a longer period or a shorter TTL", period, what, lease)
 	case period > maxPeriod:
 		return invalid("the period is %v: it must be at most %v", period, maxPeriod)
 	case period%time.Millisecond != 0:
@@ -113,7 +117,7 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		result, l, err := p.begin(waits, ctx, "now")
 		now := lk.client.now()
 		if err != nil {
-			back.add(result.HolderID, now, lk.ttl)
+			back.add(result.HolderID, now, lk.onServer(lk.ttl))
 		}
 		switch {
 		case err != nil && lk.client.isTransient(err) && retry.pauseAfter(waits, err):
@@ -174,7 +178,7 @@ func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		result, l, err := p.begin(ctx, ctx, first)
 		seen := lk.client.now() // before the run, which may take long
 		if err != nil {
-			back.add(result.HolderID, seen, lk.ttl)
+			back.add(result.HolderID, seen, lk.onServer(lk.ttl))
 			if ctx.Err() != nil || !lk.loopOutlasts(ctx, err, failures) || !lk.client.sender.Pause(ctx, failures) {
 				return err
 			}
@@ -306,14 +310,14 @@ func (p *Periodic) ask(ctx context.Context, first string) (RunResult, *hold, err
 		return RunResult{}, nil, wrap("running", lk.name, err)
 	}
 	c.registration.Start()
-	attempt, number := c.newAttemptID()
+	attempt, number := lk.newAttemptID()
 	cancelRun := func() { c.canceller.CancelRun(lk.toCancel(attempt)) }
 	sent := c.now()
 	anew := again{began: sent}
 	line, err := p.askRun(ctx, attempt, first)
 	for isBreak(err) && anew.may(lk) && lk.withdraw(ctx, script.CancelRun, attempt) {
 		cancelRun() // for a late copy
-		attempt, number = c.newAttemptID()
+		attempt, number = lk.newAttemptID()
 		sent = c.now()
 		line, err = p.askRun(ctx, attempt, first)
 	}
@@ -400,7 +404,7 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 	if err := lk.prepare(ctx); err != nil {
 		return wrap("changing the period of", lk.name, err)
 	}
-	attempt, _ := c.newAttemptID()
+	attempt, _ := lk.newAttemptID()
 	line, err := p.askRun(ctx, attempt, "change")
 	switch {
 	case err != nil:

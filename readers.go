@@ -90,7 +90,7 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 func (h *hold) renewAndDecide(ctx context.Context) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{h.renewal(h.lock.onServer(ttl))})
 	if err == nil {
 		err = h.lock.acked(got)
 	}
@@ -161,7 +161,8 @@ func (h *hold) newReaderLease(parent context.Context, local bool) *Lease {
 
 // fits reports whether the hold has the parameters that a lease of this call needs.
 func (h *hold) fits(lk *lock) bool {
-	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.ack == lk.ack && h.lock.rw == lk.rw
+	return h.lock.client.renewer.TTL(&h.Item) == lk.ttl && h.lock.delay == lk.delay && h.lock.ack == lk.ack &&
+		h.lock.rw == lk.rw
 }
 
 // suits reports whether a reader of this call may join the hold.

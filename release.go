@@ -122,9 +122,9 @@ func (h *hold) batchable() bool {
 // time has passed. The other entries of a named owner may keep the hold: so it goes on for longer.
 func (r *releasing) later(action *script.Script, args []string) {
 	c, lk := r.lock.client, r.lock
-	until, late := max(c.now(), r.Deadline()), time.Duration(0)
+	until, late := max(c.now(), r.goneBy()), time.Duration(0)
 	if lk.owner != "" {
-		late = lk.ttl
+		late = lk.onServer(lk.ttl)
 	}
 	switch {
 	case action != script.Release:
@@ -149,7 +149,7 @@ func (r *releasing) endRun(ctx context.Context) error {
 	switch {
 	case err != nil:
 		if request.Transient(err) {
-			c.canceller.EndRun(lk.toCancel(r.hold.attemptID()), max(c.now(), r.Deadline()))
+			c.canceller.EndRun(lk.toCancel(r.hold.attemptID()), max(c.now(), r.goneBy()))
 		}
 		return wrap(releaseText, lk.name, err)
 	case a.Kind == wire.None:
@@ -192,6 +192,9 @@ func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecon
 // releaseLost releases a hold that has ended. If only the confirmations were lost, the
 // server may still keep the hold. The work has ended, so the hold on the server ends too.
 //
+// With a lock-delay, the lock stays held for that time from now: what the work has sent may still be on its way. The
+// lease of a reader or of permits is not shortened to that.
+//
 // If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
 // it. The server may keep an evicted hold, too, until it is released.
 func (h *hold) releaseLost(ctx context.Context) error {
@@ -203,12 +206,17 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	if lost.Reason == LossExpired || lost.Reason == LossLimit {
 		_, _ = h.readEviction(timelimit.Lasting(ctx))
 	}
+	delay := h.lock.delay
 	switch {
+	case lost.Reason == LossEvicted && delay > 0:
+		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay.
+		_ = lessening{hold: h, ttl: time.Millisecond}.run(timelimit.Lasting(ctx), releaseText)
 	case lost.Reason == LossEvicted:
 		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:
-	case h.lock.minHold > 0:
-		h.lock.client.life.Go(releaseLabel, func() { _ = h.release(h.lock.client.life.Context(), releaseMode{}) })
+	case h.lock.minHold > 0 || delay > 0:
+		life := h.lock.client.life
+		life.Go(releaseLabel, func() { _ = h.release(life.Context(), releaseMode{keep: delay}) })
 	case h.lock.owner != "":
 		// The other entries of the owner may keep the hold, and this entry with it.
 		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(h.attemptID()))

@@ -19,7 +19,8 @@ import (
 func (c *Client) renewHolds(ctx context.Context, batch []renewer.Asked) ([]renewer.Outcome, error) {
 	holds := make([]request.Renewal, len(batch))
 	for i, l := range batch {
-		holds[i] = l.Hold.(*hold).renewal(l.For)
+		h := l.Hold.(*hold)
+		holds[i] = h.renewal(h.lock.onServer(l.For))
 	}
 	// All leases of one group need the same acknowledgements, or none needs any.
 	first := batch[0].Hold.(*hold).lock
@@ -90,7 +91,7 @@ func (lk *lock) acked(got store.Acks) error {
 func (h *hold) confirm(ctx context.Context) error {
 	c, lk := h.lock.client, h.lock
 	sent := c.now()
-	lost, err := h.extend(ctx, h.TTL+time.Millisecond)
+	lost, err := h.extend(ctx, lk.onServer(h.TTL+time.Millisecond))
 	if err == nil && lost == "" {
 		c.renewer.Extended(&h.Item, sent, h.TTL)
 		return nil
@@ -129,6 +130,8 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return errNoContext
 	case err != nil:
 		return invalid("%v", err)
+	case h.lock.tooLong(ttl) != nil:
+		return h.lock.tooLong(ttl)
 	}
 	if err := ls.ended(); err != nil {
 		return errorf("%w: %w", ErrNotHeld, err)
@@ -140,7 +143,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), ErrReleased))
 	}
 	sent := c.now()
-	lost, err := h.extend(ctx, h.TTLFor(sent, ttl))
+	lost, err := h.extend(ctx, h.lock.onServer(h.TTLFor(sent, ttl)))
 	if err == nil || request.Definite(err) {
 		defer h.endExtension()
 	}
@@ -161,7 +164,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	return h.checkLongest(ttl)
 }
 
-// extend asks the server for ttl from now on.
+// extend asks the server for a lease of ttl from now on, see onServer.
 func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, error) {
 	c := h.lock.client
 	limit := h.lock.requestLimit()
@@ -189,7 +192,7 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 // Patient reports whether a renewal waits for acknowledgements.
 func (h *hold) Patient() bool { return h.lock.ack.Wanted() }
 
-// renewal returns the request for ttl from now on.
+// renewal returns the request for a lease of ttl from now on, see onServer.
 func (h *hold) renewal(ttl time.Duration) request.Renewal {
 	return request.Renewal{Key: h.lock.key(), Attempt: h.attemptID(), Owner: h.lock.owner, TTL: ttl}
 }

@@ -76,3 +76,9 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.read.do(ctx, f)
 }
+
+// TryRDo is [RWMutex.RDo] if a reader gets in without a wait: no writer holds the lock or waits for it. Otherwise f
+// does not run, and TryRDo returns false without an error.
+func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context) error) (ran bool, err error) {
+	return m.read.tryDo(ctx, f)
+}

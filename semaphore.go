@@ -55,7 +55,8 @@ func (s *Semaphore) Name() string { return s.lock.name }
 // error is an [ErrLimit], also if the limit changes during the wait. If n is below 1 or
 // above the limit, the error is an [ErrInvalid]. If ctx belongs to leases of this semaphore
 // that leave too few permits, the wait would never end, and the error is [ErrDeadlock]. With
-// [ServerLimit] the client does not know the limit, and such a wait lasts.
+// [ServerLimit] the client does not know the limit, which may also rise meanwhile: such a wait lasts,
+// unless [BreakDeadlock] finds it.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	lk, err := s.permits(ctx, n)
 	if err != nil {

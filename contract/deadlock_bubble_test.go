@@ -90,6 +90,25 @@ func wantDeadlock(t *testing.T, err error, names ...string) *holdfast.DeadlockEr
 
 var breaks = holdfast.BreakDeadlock()
 
+// A process that runs under a lock of another one waits for a lock whose holder waits for the first.
+func TestADeadlockWithAProcessAroundThisOneIsFound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		around, other := w.client(), w.client()
+		outer := mustLock(t, around.Mutex("x"))
+		child := w.client(holdfast.Config{Under: []holdfast.LeaseInfo{{Name: "x", HolderID: around.ID()}}})
+		release := make(chan struct{})
+		one := hold(t, release, other.Mutex("y").Lock, other.Mutex("x").Lock)
+		time.Sleep(2 * time.Second)
+		_, err := child.Mutex("y", breaks).Lock(t.Context())
+		dead := wantDeadlock(t, err, "y", "x")
+		assert.True(t, dead.Cycle[0].Holds == "x" && dead.Cycle[1].ClientID == other.ID(), "%+v", dead.Cycle)
+		assert.NoError(t, outer.Release(t.Context()))
+		<-one.held
+		close(release)
+		assert.NoError(t, one.end(t))
+	})
+}
+
 // Each client holds a lock and waits for that of the other. The one that began to wait last
 // is told within a heartbeat, and the other one gets the lock.
 func TestADeadlockOfTwoClientsEndsForTheYoungest(t *testing.T) {
@@ -373,13 +392,16 @@ func TestSeveralLocksInADeadlock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.client(), w.client()
 		release := make(chan struct{})
-		one := hold(t, release, b.Mutex("y").Lock, b.Mutex("x").Lock)
 		held := mustLock(t, a.Mutex("w"))
+		one := hold(t, release, b.Mutex("y").Lock, b.Mutex("w").Lock)
 		ctx, cancel := context.WithTimeout(held.Context(), time.Hour)
 		defer cancel()
 		_, err := a.MultiMutex([]string{"x", "y"}, breaks).Lock(ctx)
-		wantDeadlock(t, err, "y", "x")
-		<-one.held // x is free again
+		wantDeadlock(t, err, "y", "w")
+		l := mustLock(t, b.Mutex("x")) // the call waited for y, and left x to others
+		assert.NoError(t, l.Release(t.Context()))
+		assert.NoError(t, held.Release(t.Context()))
+		<-one.held
 		close(release)
 		assert.NoError(t, one.end(t))
 		_, err = a.Mutex("w", breaks, holdfast.Tries(2, time.Second)).Lock(t.Context())

@@ -168,16 +168,19 @@ func TestAnEvictedHoldOfReadersPassesOnWithTheLastOfThem(t *testing.T) {
 		wantEvicted(t, one.Release(t.Context()))
 		release(t, alone)
 		waits(t, "the writer", next)
-		late := acquiring(t.Context(), c.RWMutex("a").RLock)
-		waits(t, "a reader that comes behind the writer", late)
-		wantEvicted(t, two.Release(t.Context()))
-		got := <-next
-		assert.Must(t, got.err)
-		release(t, keep(got.Lease))
-		got = <-late
-		assert.Must(t, got.err)
-		release(t, keep(got.Lease))
+		wantPassedOnWith(t, two, next, acquiring(t.Context(), c.RWMutex("a").RLock))
 	})
+}
+
+// wantPassedOnWith releases the last lease of an evicted hold. Until then the next client waits, and so does late,
+// which could join the hold if it were not evicted.
+func wantPassedOnWith(t *testing.T, last *holdfast.Lease, next, late <-chan outcome) {
+	t.Helper()
+	waits(t, "the next client", next)
+	waits(t, "a late client", late)
+	wantEvicted(t, last.Release(t.Context()))
+	release(t, done(t, "the next client", next))
+	release(t, done(t, "a late client", late))
 }
 
 // The entries of a named owner are in two processes. Each is told, and the lock passes on with the last release.
@@ -192,15 +195,7 @@ func TestAnEvictedOwnerEndsInAllItsProcesses(t *testing.T) {
 		wantEvicted(t, ended(two.Context()))
 		late := w.waiting(w.client().Mutex("a", alice), t.Context())
 		wantEvicted(t, one.Release(t.Context()))
-		waits(t, "the next client", next)
-		waits(t, "a third entry", late)
-		wantEvicted(t, two.Release(t.Context()))
-		got := <-next
-		assert.Must(t, got.err)
-		release(t, keep(got.Lease))
-		got = <-late
-		assert.Must(t, got.err)
-		release(t, keep(got.Lease))
+		wantPassedOnWith(t, two, next, late)
 	})
 }
 
@@ -217,9 +212,7 @@ func TestAnEvictionByTheHoldersOwnClientDoesNotOverlap(t *testing.T) {
 		_, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrHeld)
 		wantEvicted(t, l.Release(t.Context()))
-		got := <-next
-		assert.Must(t, got.err)
-		release(t, keep(got.Lease))
+		release(t, done(t, "the next goroutine", next))
 	})
 }
 

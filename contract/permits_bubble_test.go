@@ -302,6 +302,20 @@ func TestPermitsAreGivenBackInPart(t *testing.T) {
 	})
 }
 
+// With ServerLimit the client does not know how many permits there are. BreakDeadlock reads it on the server.
+func TestAWaitForPermitsBesideOnesOwnIsFoundWithTheServersLimit(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, must(t, permits(c.Semaphore("a", 3), 1)))
+		s := c.Semaphore("a", 8, holdfast.ServerLimit(), holdfast.BreakDeadlock(), holdfast.MaxWait(time.Minute))
+		l := must(t, permits(s, 2))
+		_, err := s.Acquire(l.Context(), 2)
+		assert.Is(t, err, holdfast.ErrDeadlock)
+		release(t, must(t, permits(s, 1)))
+		assert.NoError(t, l.Err())
+	})
+}
+
 // No reply comes. The client repeats the request in the background, so that the permits do
 // not stay taken for as long as the lease is renewed.
 func TestPermitsWithoutAReplyComeBackInTheBackground(t *testing.T) {

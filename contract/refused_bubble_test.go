@@ -86,6 +86,7 @@ func TestHintsSayWhatToDo(t *testing.T) {
 		{refused("ERR", "ERR Error compiling script (new function): user_script:1: unexpected symbol"), "memstore"},
 		{fmt.Errorf("%w: redis: connection pool timeout", holdfast.ErrUnreachable), "PoolSize"},
 		{&holdfast.LostError{Reason: holdfast.LossExpired}, "check what your code wrote"},
+		{&holdfast.LostError{Reason: holdfast.LossEvicted}, "find out why before this work runs again"},
 		{
 			&holdfast.LostError{Reason: holdfast.LossExpired, Err: refused("MISCONF", "MISCONF x")},
 			"disk and refuses writes",

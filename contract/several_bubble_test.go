@@ -1,4 +1,5 @@
-// All or none: a caller holds all of several locks, or none, and the loss of one ends the lease on all (G19).
+// All or none: a caller holds all of several locks, or none, and the loss of one ends the lease on all (G19). A call
+// that waits for several locks keeps the free ones from nobody, and is not starved (G41).
 
 package contract_test
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
@@ -25,7 +27,7 @@ func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 			t.Errorf("%v, %v left, %v", l.Err(), l.Remaining(), l.Context().Err())
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			if s := w.state(name); !s.Held() || s.Fence != l.Token(name) || l.Token(name) == 0 {
+			if s := w.state(name); !s.Held() || s.Fence>>10 != l.Token(name)>>10 || l.Token(name) == 0 {
 				t.Errorf("%s: %+v, token %d", name, s, l.Token(name))
 			}
 			_, err := w.client().Mutex(name).TryLock(t.Context())
@@ -104,23 +106,155 @@ func TestSeveralLocksAreTriedTogether(t *testing.T) {
 	})
 }
 
-func TestALockOfSeveralWaitsForEachThatIsHeld(t *testing.T) {
+// A call that waits for several locks holds none of them for longer than a moment.
+func TestAWaitForSeveralLocksKeepsNoFreeLockFromOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		other, c := w.client(), w.client()
 		b, d := mustLock(t, other.Mutex("b")), mustLock(t, other.Mutex("d"))
 		start := time.Now()
 		done := passing(t.Context(), c.MultiMutex([]string{"d", "c", "b", "a"}).Lock)
-		assert.True(t, w.state("a").Held() && !w.state("c").Held(),
-			"want a alone: the locks are acquired in the order of their keys")
-		time.Sleep(time.Second)
+		free := func(waitsFor string) {
+			t.Helper()
+			time.Sleep(time.Second)
+			for _, name := range []string{"a", "b", "c", "d"} {
+				s := w.state(name)
+				assert.True(t, len(s.Waiters) == 0 || name == waitsFor, "a waiter for %q", name)
+				assert.True(t, !s.Held() || wire.Client(s.Holders[0].HolderID) == other.ID(), "%q is kept", name)
+			}
+			assert.Equal(t, len(w.state(waitsFor).Waiters), 1, "waiters for %q", waitsFor)
+		}
+		free("b")
 		release(t, b)
 		synctest.Wait()
-		assert.True(t, w.state("b").Held() && w.state("c").Held(),
-			"want b and c: what was waited for is kept")
-		time.Sleep(time.Second)
+		assert.True(t, w.state("b").Held(), "want b for a moment: its holder may release d next")
+		free("d")
 		release(t, d)
 		err := <-done
 		assert.True(t, err == nil && time.Since(start) == 2*time.Second, "%v after %v", err, time.Since(start))
+	})
+}
+
+// overtake lets other have one of a and b at any time, while a call wants both and waits for b, which held is a lease
+// of. It returns when the call keeps a while it waits for b, with the lease of b, and how often it has given back what
+// it had before.
+func (w *world) overtake(other *holdfast.Client, held *holdfast.Lease) (b *holdfast.Lease, givenBack int) {
+	here, there := "b", "a"
+	for givenBack < 20 {
+		next, err := other.Mutex(there).TryLock(w.t.Context())
+		assert.Must(w.t, err)
+		release(w.t, held)
+		time.Sleep(time.Second)
+		givenBack++
+		if w.state(here).Held() {
+			return next, givenBack
+		}
+		here, there, held = there, here, next
+	}
+	return held, givenBack
+}
+
+// A call that wants two locks, of which one is always held, is overtaken eight times. Then it waits in order.
+func TestAWaitForSeveralLocksIsNotStarved(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other := w.client()
+		held := mustLock(t, other.Mutex("b"))
+		done := passing(t.Context(), w.client().MultiMutex([]string{"a", "b"}).Lock)
+		b, givenBack := w.overtake(other, held)
+		assert.MustTrue(t, givenBack == 8, "it has given back %d times what it had", givenBack)
+		next := w.waiting(other.Mutex("a"), t.Context())
+		time.Sleep(time.Hour)
+		assert.True(t, len(next) == 0, "it was overtaken again")
+		release(t, b)
+		assert.Must(t, <-done)
+		release(t, (<-next).Lease)
+	})
+}
+
+// A call never waits for a lock while it holds one that comes later in the order of the keys, not even for a moment.
+func TestACallForSeveralLocksWaitsInTheOrderOfTheirKeys(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other := w.client()
+		b := mustLock(t, other.Mutex("b"))
+		done := passing(t.Context(), w.client().MultiMutex([]string{"a", "b"}).Lock)
+		a := mustLock(t, other.Mutex("a"))
+		release(t, b)
+		synctest.Wait() // the call has had b, and was told that a is held
+		w.wantFree("b")
+		assert.Equal(t, len(w.state("a").Waiters), 1, "waiters")
+		release(t, a)
+		assert.Must(t, <-done)
+	})
+}
+
+// A call that waits because a server is away keeps no lock either: perhaps the lock is on another node.
+func TestACallForSeveralLocksKeepsNoneWhileItCannotAsk(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other := w.client()
+		b := mustLock(t, other.Mutex("b"))
+		done := passing(t.Context(), w.client().MultiMutex([]string{"a", "b"}).Lock)
+		w.FailRequest(func(action string, _ []string) error {
+			if action == "acquire_all" {
+				return errLink
+			}
+			return nil
+		})
+		release(t, b)
+		time.Sleep(10 * time.Second)
+		b, err := other.Mutex("b").TryLock(t.Context())
+		assert.Must(t, err)
+		w.FailRequest(nil)
+		release(t, b)
+		assert.Must(t, <-done)
+	})
+}
+
+// Whichever lock the call has waited for, the lease looks the same.
+func TestTheOrderOfSeveralLocksIsThatOfTheirKeys(t *testing.T) {
+	for _, held := range []string{"a", "b", "c"} {
+		runBubble(t, held, func(t *testing.T, w *world) {
+			other := mustLock(t, w.client().Mutex(held))
+			time.AfterFunc(time.Second, func() { release(t, other) })
+			l := mustLockAll(t, w.client().MultiMutex([]string{"c", "b", "a"}))
+			assert.Equal(t, fmt.Sprint(l.Names()), "[a b c]", "names")
+			got, _ := holdfast.LeaseOf(l.Context())
+			assert.True(t, got.Name == "c" && got.Others == 2, "the innermost lease is %+v", got)
+			releaseAll(t, l)
+		})
+	}
+}
+
+// Of two locks, one is held for 50 of each 60 ms. Who wants the other one alone hardly notices a call that wants both.
+func TestACallForAHotLockDoesNotHeatTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		hot, cold, both := w.client(), w.client(), w.client()
+		end := time.Now().Add(time.Minute)
+		var all sync.WaitGroup
+		use := func(lock func() (release func()), held, rest time.Duration) (times int, longest time.Duration) {
+			for ; time.Now().Before(end); times++ {
+				start := time.Now()
+				release := lock()
+				longest = max(longest, time.Since(start))
+				time.Sleep(held)
+				release()
+				time.Sleep(rest)
+			}
+			return times, longest
+		}
+		single := func(c *holdfast.Client, name string) func() func() {
+			return func() func() { l := mustLock(t, c.Mutex(name)); return func() { release(t, l) } }
+		}
+		all.Go(func() { use(single(hot, "b"), 50*time.Millisecond, 10*time.Millisecond) })
+		all.Go(func() {
+			times, longest := use(func() func() {
+				l := mustLockAll(t, both.MultiMutex([]string{"a", "b"}))
+				return func() { releaseAll(t, l) }
+			}, time.Millisecond, 20*time.Millisecond)
+			assert.True(t, times > 700, "both were held %d times in a minute", times)
+			assert.AtMost(t, longest, 200*time.Millisecond, "the longest wait for both")
+		})
+		_, longest := use(single(cold, "a"), time.Millisecond, 9*time.Millisecond)
+		assert.AtMost(t, longest, 12*time.Millisecond, "the longest wait for a")
+		all.Wait()
 	})
 }
 
@@ -141,14 +275,6 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 				"want an error about b after one second, got %v", err)
 			return err
 		},
-		"one lost meanwhile": func(t *testing.T, w *world, c *holdfast.Client) error {
-			done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
-			evict(t, c, "a", 0)
-			err := <-done
-			wantLost(t, err, holdfast.LossEvicted)
-			assert.Equal(t, holdfast.Hint(err), "nothing has run under the locks: try again", "hint")
-			return err
-		},
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {
 			held := mustLock(t, w.client().Mutex("b"))
@@ -163,6 +289,24 @@ func TestAWaitForSeveralLocksThatEndsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestAWaitForSeveralLocksThatLosesOneLeavesNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		other, c := w.client(), w.client()
+		held := mustLock(t, other.Mutex("b"))
+		done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
+		held, _ = w.overtake(other, held)
+		evict(t, c, "a", 0)
+		err := <-done
+		wantLost(t, err, holdfast.LossEvicted)
+		assert.Equal(t, holdfast.Hint(err), "nothing has run under the locks: try again", "hint")
+		synctest.Wait()
+		w.wantFree("a")
+		w.wantFree("c")
+		assert.Equal(t, len(w.state("b").Waiters), 0, "waiters")
+		release(t, held)
+	})
+}
+
 // A wait for several locks outlasts a server that is silent for longer than a lease, as the wait for
 // one lock does. What it had already is lost, so it begins again.
 func TestAWaitForSeveralLocksOutlastsTheLossOfThoseItHas(t *testing.T) {
@@ -175,12 +319,13 @@ func TestAWaitForSeveralLocksOutlastsTheLossOfThoseItHas(t *testing.T) {
 			holder, c := w.client(holdfast.Config{TTL: time.Hour}), w.client()
 			held := mustLock(t, holder.Mutex("b"))
 			done := passing(t.Context(), c.MultiMutex([]string{"a", "b", "c"}).Lock)
+			held, _ = w.overtake(holder, held)
 			back := begin(w)
 			time.Sleep(3 * ttl)
 			back()
 			time.Sleep(ttl)
 			if name == "silent" {
-				assert.True(t, w.state("a").Held() && len(w.state("b").Waiters) == 1, "it does not wait any more")
+				assert.Equal(t, len(w.state("b").Waiters), 1, "waiters")
 				release(t, held)
 			}
 			assert.Must(t, <-done)

@@ -45,9 +45,25 @@ func TestTryDoRunsIfTheLockIsFreeAndSkipsIfItIsHeld(t *testing.T) {
 		}
 		w.wantFree("a")
 
+		// Readers run beside each other, and not beside a writer.
+		readers := 0
+		read := func(c *holdfast.Client, f func(context.Context) error) bool {
+			ran, err := c.RWMutex("a").TryRDo(t.Context(), func(ctx context.Context) error { readers++; return f(ctx) })
+			assert.NoError(t, err)
+			return ran
+		}
+		done := func(context.Context) error { return nil }
+		ran := read(a, func(ctx context.Context) error {
+			assert.True(t, read(b, done), "a reader did not run beside another")
+			return ctx.Err()
+		})
+		writer := mustLock(t, a.RWMutex("a").Mutex)
+		assert.True(t, ran && !read(a, done) && !read(b, done) && readers == 2, "%d readers ran", readers)
+		release(t, writer)
+
 		// Without an answer, nothing is known of the lock: that is no skip.
 		w.FailRequest(func(string, []string) error { return errLink })
-		ran, err := b.Mutex("a").TryDo(t.Context(), func(context.Context) error { return nil })
+		ran, err := b.Mutex("a").TryDo(t.Context(), done)
 		assert.True(t, !ran && err != nil, "no server: ran %v, %v", ran, err)
 		ran, err = b.Mutex("a").TryDo(t.Context(), nil)
 		assert.True(t, !ran && errors.Is(err, holdfast.ErrInvalid), "no function: ran %v, %v", ran, err)
@@ -75,6 +91,19 @@ func TestAHeldErrorNamesTheProgramOfTheHolder(t *testing.T) {
 		_, err = b.MultiMutex([]string{"b", "a"}).TryLock(t.Context())
 		assert.MustTrue(t, errors.As(err, &held) && held.Client != nil, "%v", err)
 		release(t, l)
+
+		// Holders that take turns are remembered, too.
+		other := w.client(holdfast.Config{App: "import"})
+		for i := range 6 {
+			holder := []*holdfast.Client{a, other}[i%2]
+			l = mustLock(t, holder.Mutex("a"))
+			synctest.Wait()
+			_, err = b.Mutex("a").TryLock(t.Context())
+			assert.MustTrue(t, errors.As(err, &held) && held.Client != nil, "%v", err)
+			assert.Equal(t, held.Client.App, []string{"report", "import"}[i%2], "the program of %v", err)
+			release(t, l)
+		}
+		assert.Equal(t, w.net.count("read_client"), asked+2, "requests for two programs")
 
 		// An acquisition that succeeds asks for no program.
 		asked = w.net.count("read_client")

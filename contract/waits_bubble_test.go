@@ -17,6 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/observe"
+	"github.com/holdfast-go/holdfast/script"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestALostPushCostsAPollAndNeverTheLock(t *testing.T) {
@@ -74,6 +76,51 @@ func TestAWaiterWithoutASubscriptionIsSkippedAndKeepsItsPosition(t *testing.T) {
 		release(t, one.Lease)
 		release(t, (<-second).Lease)
 	})
+}
+
+// frozen makes n waiters of as many clients that subscribe, and do nothing else, like stopped processes.
+func (w *world) frozen(t *testing.T, group, n int, ttl time.Duration) {
+	for i := range n {
+		client := fmt.Sprintf("frozen%d-%d", group, i)
+		stop, err := w.Listen(t.Context(), "holdfast:push:"+client, store.Listener{Message: func(string) {}})
+		assert.Must(t, err)
+		t.Cleanup(stop)
+		_, err = w.Run(t.Context(), script.Acquire, []string{"holdfast:{a}"}, []string{
+			client + "/1", fmt.Sprint(ttl.Milliseconds()), "900000", "x", "600000", "holdfast:push:",
+		})
+		assert.Must(t, err)
+	}
+}
+
+// Clients that are frozen while they wait delay the queue once, and together, wherever they stand. Those that answer
+// are served in order.
+func TestFrozenWaitersDelayTheQueueOnceTogether(t *testing.T) {
+	for _, of := range []struct {
+		frozen int
+		ttl    time.Duration
+	}{{12, 2 * time.Second}, {24, 20 * time.Second}, {100, 20 * time.Second}} {
+		runBubble(t, fmt.Sprint(of), func(t *testing.T, w *world) {
+			cfg := holdfast.Config{TTL: of.ttl}
+			l := mustLock(t, w.client(cfg).Mutex("a"))
+			var live []<-chan outcome
+			for group := range 3 {
+				w.frozen(t, group, of.frozen/3, of.ttl)
+				live = append(live, w.waiting(w.client(cfg).Mutex("a"), t.Context()))
+			}
+			release(t, l)
+			began := time.Now()
+			for i, next := range live {
+				got := <-next
+				assert.Must(t, got.err)
+				for _, later := range live[i+1:] {
+					assert.Equal(t, len(later), 0, "a later waiter has the lock, too")
+				}
+				release(t, got.Lease)
+			}
+			assert.AtMost(t, time.Since(began), 5*time.Second, "the frozen clients delay three waiters")
+			assert.Equal(t, len(strings.Fields(w.Dump("holdfast:{a}")["lost"])), 1, "lost grants")
+		})
+	}
 }
 
 // The server says that the lock is free later, and falls silent. The waiter asks again as

@@ -25,17 +25,20 @@ var ErrStale = errors.New("fence: the token is stale")
 // ErrInvalid says that an argument cannot work. Nothing was sent.
 var ErrInvalid = errors.New("fence: invalid")
 
-// StaleError says that a resource has seen a higher token. The caller no longer holds the lock:
-// another client acquired it later, and reached the resource first. Nothing was written. A
-// repetition with the same token fails, too: acquire the lock again, read again, and write
-// under the new token.
+// StaleError says that a resource has seen a higher token, or that no live lease has this one. The
+// caller no longer holds the lock: another client acquired it later, and reached the resource
+// first. Nothing was written. A repetition with the same token fails, too: acquire the lock again,
+// read again, and write under the new token.
 type StaleError struct {
 	Resource string
 	Token    uint64 // of the caller
-	Seen     uint64 // the highest one that the resource was shown
+	Seen     uint64 // the highest one that the resource was shown; equal to Token: see httpfence.Ask
 }
 
 func (e *StaleError) Error() string {
+	if e.Seen == e.Token {
+		return fmt.Sprintf("fence: %s: no live lease has token %d", e.Resource, e.Token)
+	}
 	return fmt.Sprintf("fence: %s has seen token %d: token %d is stale", e.Resource, e.Seen, e.Token)
 }
 

@@ -113,6 +113,13 @@ func (r *record) fields() map[string]string {
 		if r.queue.cursor > r.queue.head+headWindow {
 			sum = append(sum, ">"+text(r.queue.cursor))
 		}
+		if r.queue.askedEnd > 0 {
+			asked := fmt.Sprintf("?%d:%d", r.queue.askedUntil, r.queue.askedEnd)
+			for _, place := range r.queue.answers {
+				asked += ":" + text(place)
+			}
+			sum = append(sum, asked)
+		}
 		f["queue"] = strings.Join(append(sum, r.queue.silent...), " ")
 	}
 	for _, w := range r.queue.waiters {
@@ -172,7 +179,8 @@ func (r *record) lock() string {
 // mutex, if the queue has to say nothing else.
 func (r *record) onlyWaiter() *waiter {
 	q, h := &r.queue, r.holder
-	if q.len() != 1 || q.tail != 1 || q.pollAt > 0 || len(q.silent) > 0 || h == nil || len(h.entries) > 0 || r.watched {
+	if q.len() != 1 || q.tail != 1 || q.pollAt > 0 || q.askedEnd > 0 || len(q.silent) > 0 ||
+		h == nil || len(h.entries) > 0 || r.watched {
 		return nil
 	}
 	if w := q.waiters[0]; w.mode == exclusive && w.owner == "" {

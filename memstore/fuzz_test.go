@@ -22,7 +22,7 @@ func FuzzArguments(f *testing.F) {
 		"acquire c/1 1000 2000 s 0 base:\nconvert c/1 5 x 1000 1000 base:\nrenew 1000 5 c/1",
 		"acquire c/1 9223372036854775807 9223372036854775807 x 0 base:\ninspect",
 		"begin_run c/1 1000 1000 60000 - now base:\ncancel_run c/1 1000 base:",
-		"acquire_all c/1 1000 1000 base:\nproclaim c/1 5 1 =a watch 1000\nread_leader",
+		"acquire_all c/1 1000 1000 base:\nproclaim c/1 5 1 =a watch 1000\nread_leader\ncheck 5",
 		"acquire_free 1000 2000 c/1\nrelease_idle c/1\nevict me why 0 1000 base:\ncancel c/1 1000 base:",
 		"register_client 1000 app host 1 v 2\nread_client", "acquire", "poll - - -", "renew",
 	} {

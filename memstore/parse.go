@@ -27,7 +27,8 @@ var (
 	sharesForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([sp]) ([1-9]\d{0,14})` +
 		`(?: >([1-9]\d{0,17}):([0-9A-Za-z]{0,64}):([1-9]\d{0,14})?)?$`)
 	queueForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,14})` +
-		`(?: ~([1-9]\d{0,14}):([1-9]\d{0,14}))?(?: >([1-9]\d{0,14}))?((?: [^\s\v~>][^\s\v]*){0,16})$`)
+		`(?: ~([1-9]\d{0,14}):([1-9]\d{0,14}))?(?: >([1-9]\d{0,14}))?` +
+		`(?: \?([1-9]\d{0,14}):([1-9]\d{0,14})((?::[1-9]\d{0,14}){0,16}))?((?: [^\s\v~>?][^\s\v]*){0,16})$`)
 	shareForm = regexp.MustCompile(`^([sp]) (0{0,2})([1-9]\d{0,14}) ([1-9]\d{0,14}) ([1-9]\d{0,15}) ([1-9]\d{0,14})` +
 		`(?: ([^\s\v]+))?$`)
 	waiterForm = regexp.MustCompile(`^([1-9]\d{0,14}) ([xsp]) ([1-9]\d{0,14}) ([1-9]\d{0,13}) ([1-9]\d{0,14}) ` +
@@ -222,9 +223,12 @@ func (p *parser) queue() {
 	if parts := p.match("queue", queueForm); parts != nil {
 		waiting, q.head, q.tail = parsed(parts[1]), parsed(parts[2]), parsed(parts[3])
 		q.pollAt, q.pollPlace, q.cursor = parsed(parts[4]), parsed(parts[5]), parsed(parts[6])
-		q.silent = strings.Fields(parts[7])
+		q.askedUntil, q.askedEnd, q.silent = parsed(parts[7]), parsed(parts[8]), strings.Fields(parts[10])
+		for _, place := range strings.FieldsFunc(parts[9], func(r rune) bool { return r == ':' }) {
+			q.answers = append(q.answers, parsed(place))
+		}
 		p.must(waiting <= q.tail-q.head+1 && q.pollPlace <= q.tail && q.cursor <= q.tail+1, "queue")
-		p.must(len(parts[7]) <= mostName, "queue")
+		p.must(q.askedEnd <= q.tail+1 && len(parts[10]) <= mostName, "queue")
 	}
 	places := 0
 	for field := range p.fields {

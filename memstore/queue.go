@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -16,6 +17,12 @@ type queue struct {
 	cursor    int64     // where a step goes on after the places near head
 	pollAt    int64     // ms: when the waiter at pollPlace polls, because it was asked to
 	pollPlace int64
+
+	// If a pushed grant was not confirmed, the other waiters were asked to poll.
+	askedUntil int64   // ms: when the time to answer ends
+	askedEnd   int64   // those before this place were asked; 0: none
+	answers    []int64 // the places of those that have polled since
+	doubt      bool    // in this step, a pushed grant turned out not to be confirmed
 
 	// If the waiter that was asked to poll leaves in this step, missedPollAt keeps its pollAt.
 	missedPollAt int64
@@ -62,6 +69,7 @@ func (q *queue) leave(attempt string) bool {
 	q.waiters = slices.DeleteFunc(q.waiters, func(w *waiter) bool { return w.attempt == attempt })
 	if len(q.waiters) == 0 {
 		q.silent, q.pollAt, q.pollPlace, q.cursor = nil, 0, 0, 0
+		q.forgetAnswers()
 	}
 	return len(q.waiters) < was
 }
@@ -90,14 +98,15 @@ func (q *queue) inReach() (some []*waiter, end int64) {
 }
 
 // mostSilent is the number of silent clients that a queue remembers.
-const mostSilent = 16
+const mostSilent = 15
 
 // markSilent notes that a client is silent: it has not confirmed a push.
 func (q *queue) markSilent(client string) {
+	q.doubt = true
 	if len(q.waiters) == 0 || slices.Contains(q.silent, client) {
 		return
 	}
-	if q.silent = append(q.silent, client); len(q.silent) > mostSilent {
+	for q.silent = append(q.silent, client); len(q.silent) > mostSilent; {
 		q.unmark(0)
 	}
 }
@@ -110,16 +119,41 @@ func (q *queue) clearSilent(client string) {
 }
 
 // unmark removes a note. Earlier steps have skipped that client's waiters, and a push may
-// reach them now. So the cursor goes, because they are before it.
-func (q *queue) unmark(i int) { q.silent, q.cursor = slices.Delete(q.silent, i, i+1), 0 }
+// reach them now. So the cursor and askedEnd go, because they are before it.
+func (q *queue) unmark(i int) {
+	q.silent, q.cursor = slices.Delete(q.silent, i, i+1), 0
+	q.forgetAnswers()
+}
+
+func (q *queue) forgetAnswers() { q.askedUntil, q.askedEnd, q.answers = 0, 0, nil }
+
+// unanswered reports whether a waiter was asked to poll, and has not done so.
+func (q *queue) unanswered(w *waiter) bool {
+	return w.place < q.askedEnd && !slices.Contains(q.answers, w.place)
+}
+
+// mostAnswers is the number of answers that a queue remembers.
+const mostAnswers = 16
+
+// noteAnswer notes that a waiter has polled. If there are too many answers, the last places are
+// forgotten. Then those waiters are as if they had not been asked.
+func (q *queue) noteAnswer(w *waiter) {
+	if !q.unanswered(w) {
+		return
+	}
+	if q.answers = append(q.answers, w.place); len(q.answers) > mostAnswers {
+		q.askedEnd = slices.Max(q.answers)
+		q.answers = slices.DeleteFunc(q.answers, func(place int64) bool { return place >= q.askedEnd })
+	}
+}
 
 // ahead is an upper bound of the waiters up to and including w: holes count.
 func (q *queue) ahead(w *waiter) int64 { return w.place - q.head + 1 }
 
 func (q *queue) clone() queue {
 	c := *q
-	c.missedPollAt = 0
-	c.silent = slices.Clone(q.silent)
+	c.missedPollAt, c.doubt = 0, false
+	c.silent, c.answers = slices.Clone(q.silent), slices.Clone(q.answers)
 	c.waiters = make([]*waiter, len(q.waiters))
 	for i, w := range q.waiters {
 		copied := *w
@@ -135,6 +169,10 @@ func (q *queue) clone() queue {
 //     position until it expires.
 //   - A waiter that is not compatible ends the walk, because nobody may overtake it.
 //   - A grant by a push is provisional until its client confirms it.
+//   - After a pushed grant that nobody confirmed it pushes no grant, and asks instead: it tells
+//     all waiters that it visits, up to the caller, to poll within answerTime. Until then
+//     nobody overtakes a waiter that has not answered. After that, such a waiter is passed over
+//     until it polls. So the queue waits once for all clients that are frozen.
 //   - If the lock may be free and there are waiters beyond the two windows, one waiter is
 //     asked to poll at once. So it is while a sweep is under way.
 //
@@ -152,8 +190,10 @@ func (q *queue) clone() queue {
 // step asks R4, the last waiter, to poll at that time (pollTime, askNextToPoll).
 func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &st.queue
+	q.askedUntil = min(q.askedUntil, st.now+answerTime) // the clock was set back
 	if own := q.find(caller); own != nil {
 		q.cursor = min(q.cursor, own.place)
+		q.noteAnswer(own)
 		if st.aboveLimit(own) {
 			q.leave(caller)
 			caller = ""
@@ -164,6 +204,9 @@ func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	if q.len() > 0 {
 		q.cursor = max(q.cursor, place)
 		q.head = min(q.waiters[0].place, q.head+headWindow/2)
+		if q.askedEnd <= q.head {
+			q.forgetAnswers()
+		}
 	}
 	if st.unfinished || st.sweeping() && q.len() > 0 {
 		st.askOneToPoll(place, caller)
@@ -182,37 +225,54 @@ func (st *step) grantWaiting(caller string) (place, token int64, blocked bool, p
 	if st.holder != nil {
 		return st.queue.head, 0, false, nil
 	}
-	some, place := st.queue.inReach()
+	q := &st.queue
+	some, place := q.inReach()
+	doubt, asked := q.doubt && q.askedUntil <= st.now, int64(0)
+walk:
 	for _, w := range some {
 		asks := w.attempt == caller
 		if w.expiry <= st.now && !asks || st.aboveLimit(w) {
-			st.queue.leave(w.attempt)
+			q.leave(w.attempt)
 			continue
 		}
-		if !asks && !st.canReach(w) {
+		if !asks && (st.passedOver(w) || !st.canReach(w)) {
 			continue
 		}
-		if !st.compatible(w.mode, w.weight) {
-			return w.place, token, true, pushed
-		}
-		if asks {
-			st.queue.leave(w.attempt)
+		switch {
+		case !st.compatible(w.mode, w.weight), asks && asked > 0, !asks && !doubt && q.unanswered(w):
+			place, blocked = w.place, true
+			break walk
+		case asks:
+			q.leave(w.attempt)
 			token = st.grant(w.request)
-		} else {
+		case doubt:
+			st.askToPoll(w, 1)
+			asked = cmp.Or(asked, min(w.ttl, answerTime))
+		default:
 			st.notify(w, st.nextToken())
-			st.queue.leave(w.attempt)
+			q.leave(w.attempt)
 			st.grantProvisional(w)
 			pushed = w
 		}
-		if st.holder == nil {
-			continue
+		if st.holder != nil {
+			if st.holder.admits(w.owner) {
+				st.grantSameOwner(caller)
+			}
+			return w.place, token, false, pushed
 		}
-		if st.holder.admits(w.owner) {
-			st.grantSameOwner(caller)
-		}
-		return w.place, token, false, pushed
 	}
-	return place, token, false, pushed
+	if asked > 0 {
+		q.askedUntil, q.askedEnd, q.answers, blocked = st.now+asked, place, nil, true
+	}
+	return place, token, blocked, pushed
+}
+
+// answerTime is how long, in ms, waiters that were asked to poll have for that.
+const answerTime = 1500
+
+// passedOver reports whether a waiter was asked to poll, and has not done so in time.
+func (st *step) passedOver(w *waiter) bool {
+	return st.queue.askedUntil <= st.now && st.queue.unanswered(w)
 }
 
 // aboveLimit reports whether a waiter wants more permits than the limit, which was lowered
@@ -265,7 +325,8 @@ func (st *step) notify(w *waiter, token int64) {
 func (st *step) grantSameOwner(caller string) {
 	some, _ := st.queue.inReach()
 	for _, w := range some {
-		if w.attempt == caller || w.owner != st.holder.name || w.expiry <= st.now || !st.canReach(w) {
+		if w.attempt == caller || w.owner != st.holder.name || w.expiry <= st.now || st.passedOver(w) ||
+			!st.canReach(w) {
 			continue
 		}
 		st.notify(w, st.fence)
@@ -311,7 +372,7 @@ func (st *step) askToPoll(w *waiter, left int64) {
 func (st *step) askFirstToPoll(left int64) {
 	some, _ := st.queue.inReach()
 	for _, w := range some {
-		if st.canReach(w) {
+		if !st.passedOver(w) && st.canReach(w) {
 			st.askToPoll(w, left)
 			st.queue.pollAt, st.queue.pollPlace = st.now+left, w.place
 			return

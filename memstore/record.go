@@ -214,15 +214,16 @@ func (st *step) lifeEnd(ms int64) int64 {
 	return st.now + max(ms, ahead) + st.retention
 }
 
-// msUntilFree is for how long, in ms, the present holders may keep the lock.
+// msUntilFree is for how long, in ms, the present holders may keep the lock, or waiters may still answer.
 func (st *step) msUntilFree() int64 {
-	switch {
+	switch asked := max(st.queue.askedUntil-st.now, 0); {
 	case st.holder != nil:
 		return max(st.holder.expiry-st.now, 0)
-	case len(st.shares) > 0:
+	case len(st.shares) > 0 && (asked == 0 || st.soonest-st.now < asked):
 		return max(st.soonest-st.now, 0)
+	default:
+		return asked
 	}
-	return 0
 }
 
 // expire ends the exclusive hold if it has expired, and remembers its token as lost. soonest

@@ -116,6 +116,8 @@ func (s *Store) act(name string, keys, words []string) (string, error) {
 		return s.releaseIdle(keys, args)
 	case "acquire_all":
 		return s.acquireAll(keys, args)
+	case "check":
+		return s.check(keys, args)
 	case "check_acl":
 		return checkACL()
 	case "register_client":

@@ -213,7 +213,7 @@ func TestWhyANodeDoesNotCount(t *testing.T) {
 		majority.Stale: "not been compared recently", majority.Stranger: "is new, or has lost its memory",
 		majority.OnProbation: "again in 3s",
 	} {
-		assert.Contains(t, (&probationError{standing, 3 * second}).Error(), want)
+		assert.Contains(t, (&probationError{standing, 3 * second, false}).Error(), want)
 	}
 }
 

@@ -134,8 +134,8 @@ func refusePermits() error {
 func (s *Store) checkTTL(ttl time.Duration) error {
 	if ttl > s.cfg.MaxTTL {
 		return refuse(ErrTTLTooLong, "TTL",
-			"the lease (%v) is longer than quorum.Config.MaxTTL (%v): raise MaxTTL in every process",
-			ttl, s.cfg.MaxTTL)
+			"the lease (%v, with any lock-delay) is longer than quorum.Config.MaxTTL (%v): "+
+				"raise MaxTTL in every process", ttl, s.cfg.MaxTTL)
 	}
 	return nil
 }
@@ -260,7 +260,8 @@ func (acq *acquisition) notify() {
 func clientAttempt(id string) string {
 	client, number, ok := strings.Cut(id, "/")
 	n, round, dotted := strings.Cut(number, ".")
-	if !ok || !dotted || !digits(n) || !digits(round) {
+	counted, delay, delayed := strings.Cut(n, "~") // the lock-delay, see docs/protocol.md
+	if !ok || !dotted || !digits(counted) || delayed && !digits(delay) || !digits(round) {
 		return id
 	}
 	return client + "/" + n

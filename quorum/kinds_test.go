@@ -103,6 +103,20 @@ func TestAcknowledgementsAreRefused(t *testing.T) {
 	assert.True(t, err == nil && len(s.Holders) == 0, "left behind %+v, %v", s, err)
 }
 
+// Each server knows a lease by another ID. So the lease of another process is not taken for one that has ended.
+func TestALeaseOfAnotherProcessIsRefused(t *testing.T) {
+	nodes := stores(3)
+	_, c := open(t, nodes, quorum.Config{})
+	_, other := open(t, nodes, quorum.Config{})
+	l, err := c.Mutex("x", holdfast.NoRenewal()).Lock(t.Context())
+	assert.Must(t, err)
+	handed, _ := holdfast.LeaseOf(l.Context())
+	_, err = other.ExtendLease(t.Context(), handed, time.Minute)
+	assert.Is(t, err, holdfast.ErrInvalid)
+	assert.Is(t, other.ReleaseLease(t.Context(), handed), holdfast.ErrInvalid)
+	assert.NoError(t, errors.Join(l.Err(), l.Release(t.Context())))
+}
+
 func TestAMinimumHoldIsKeptOnAMajority(t *testing.T) {
 	nodes := stores(3)
 	_, c := open(t, nodes, quorum.Config{})

@@ -299,12 +299,16 @@ func (ns *nodeStates) findSameServer(since time.Duration) error {
 		"use independent servers", ns.s.nodes[one].name(), ns.s.nodes[other].name(), ns.nodes[one].RunID)
 }
 
-// probation is how long the node does not count for new grants, as far as is known: it may
-// have forgotten leases that are still held.
-func (ns *nodeStates) probation(i int) time.Duration {
+// probation says for how long the node does not count for new grants, as far as is known: it may
+// have forgotten leases that are still held. It is nil for a node that counts.
+func (ns *nodeStates) probation(i int) *probationError {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	return ns.nodes[i].left(ns.s.now())
+	left := ns.nodes[i].left(ns.s.now())
+	if left == 0 {
+		return nil
+	}
+	return &probationError{majority.OnProbation, left, ns.nodes[i].damaged}
 }
 
 // vouch counts the nodes that vouch for their earlier grants, see marks.vouch.

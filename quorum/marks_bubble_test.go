@@ -257,6 +257,41 @@ func TestAWrongMarkIsCorrectedAtOnce(t *testing.T) {
 	})
 }
 
+// A stranger writes the mark of one server. The others go on, and that server has forgotten, as far
+// as is known. Store.Nodes says why, if no client can have written the mark.
+func TestAMarkWrittenByAStrangerStopsOneServerOnly(t *testing.T) {
+	const damaged = "damaged mark"
+	for mark, says := range map[string]string{
+		"18446744073709551615:q:1:0:1:0":                damaged,
+		"junk":                                          damaged,
+		"1:q:1:0:1:9223372036854775807":                 damaged,
+		"1000000000000:zzz:3000000000000:-1:1:1":        "takes part in new locks again",
+		"2:q:-3000000000000:-3000000000000:946684800:0": "takes part in new locks again",
+	} {
+		identifiedBubble(t, func(t *testing.T, w *world) {
+			s := w.store()
+			c := w.clientWith(s, holdfast.Config{})
+			w.release(w.lock(c, "x"))
+			time.Sleep(2 * time.Minute)
+			old := w.peers[0].Dump("holdfast:quorum")["mark"]
+			_, err := w.peers[0].Store.Run(t.Context(), script.MarkServer, []string{"holdfast:quorum"},
+				[]string{"1000000", old, mark})
+			assert.Must(t, err)
+			began := time.Now()
+			for range 3 {
+				w.release(w.lock(c, "x"))
+				w.release(w.lock(w.client(), "x"))
+				time.Sleep(5 * time.Second)
+			}
+			assert.True(t, time.Since(began) < 16*time.Second, "%q: locks took %v", mark, time.Since(began))
+			infos, err := s.ReadNodes(t.Context(), "holdfast")
+			assert.Must(t, err)
+			assert.True(t, !infos[0].Counts && infos[1].Counts && strings.Contains(infos[0].Why, says),
+				"%q: %+v", mark, infos[0])
+		})
+	}
+}
+
 // Each application has marks of its own, even in one store.
 func TestTwoPrefixesOverOneStore(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {

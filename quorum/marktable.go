@@ -31,6 +31,7 @@ type nodeState struct {
 	countsFrom time.Duration // the node counts for new grants from then on
 	outSince   time.Duration // when it was found that the node does not count; kept when it counts again
 	standing   majority.Standing
+	damaged    bool          // it had a mark that no client writes, and has not counted since
 	refusal    string        // what the node has said to the last read, if it refused that
 	refusedAt  time.Duration // since when it refuses
 }
@@ -53,13 +54,15 @@ func (m marks) note(i int, now, sent time.Duration, said string) error {
 	if m[i].askedAt > sent {
 		return nil // a later read has overtaken this one
 	}
+	reading := majority.Reading{
+		OK: true, Low: clock - now, High: clock + time.Millisecond - sent, RunID: words[1],
+		Mark: majority.ParseMark(words[2]),
+	}
+	reading.Damaged = reading.Mark.Epoch == 0 && words[2] != "-"
 	m[i] = nodeState{
-		Reading: majority.Reading{
-			OK: true, Low: clock - now, High: clock + time.Millisecond - sent, RunID: words[1],
-			Mark: majority.ParseMark(words[2]),
-		},
-		mark: words[2], askedAt: sent, countsFrom: m[i].countsFrom,
+		Reading: reading, mark: words[2], askedAt: sent, countsFrom: m[i].countsFrom,
 		outSince: m[i].outSince, standing: m[i].standing,
+		damaged: reading.Damaged || m[i].damaged && !m[i].counts(now),
 	}
 	return nil
 }
@@ -125,7 +128,7 @@ func (m marks) vouch(now, since time.Duration, of []bool, maxTTL time.Duration) 
 	for i, one := range m {
 		all[i] = one.Reading
 	}
-	s := majority.Vouch(now, m.since(since, of), majority.Newest(all), maxTTL)
+	s := majority.Vouch(now, m.since(since, of), majority.Current(all), maxTTL)
 	why, sure = make(map[int]error), true
 	for i, standing := range s.Standings {
 		if standing == majority.Counts {
@@ -136,7 +139,7 @@ func (m marks) vouch(now, since time.Duration, of []bool, maxTTL time.Duration) 
 				known = m[i].standing // further answers may yet tell which clocks are right
 			}
 			m[i].setProbation(now, max(m[i].countsFrom, now+s.Left[i]), known)
-			why[i] = &probationError{standing: standing, left: s.Left[i]}
+			why[i] = &probationError{standing: standing, left: s.Left[i], damaged: m[i].damaged}
 			sure = sure && standing != majority.ClocksDiffer
 		}
 	}
@@ -199,6 +202,7 @@ func (n *nodeState) counts(now time.Duration) bool {
 type probationError struct {
 	standing majority.Standing
 	left     time.Duration
+	damaged  bool // its mark was, see nodeState
 }
 
 func (e *probationError) Error() string {
@@ -210,8 +214,15 @@ func (e *probationError) Error() string {
 	case majority.Stale:
 		return "has a clock that has not been compared recently"
 	case majority.Stranger:
+		if e.damaged {
+			return "has a damaged mark, that is, something other than Holdfast has written to its key PREFIX:quorum"
+		}
 		return "is new, or has lost its memory"
 	default: // it is on probation, and counts after that
+		if e.damaged {
+			return fmt.Sprintf("had a damaged mark, and takes part in new locks again in %v "+
+				"(something other than Holdfast has written to its key PREFIX:quorum)", e.left.Round(time.Millisecond))
+		}
 		return fmt.Sprintf("is new, or has lost its memory, and takes part in new locks again in %v "+
 			"(a clock that was set forward is treated as a loss of memory)", e.left.Round(time.Millisecond))
 	}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -74,13 +75,28 @@ func TestWhoVouchesRemembers(t *testing.T) {
 	assert.True(t, ok == 0 && len(why) == 3, "by words from before: %d, %v", ok, why)
 }
 
-// If a server that does not vouch names a newer quorum, the others are left over from an older one.
+// If a server that does not vouch names a newer quorum, the others are left over from an older one, unless they
+// are a majority of all servers. Of three servers two are one, of five servers they are not.
 func TestANewerQuorumIsHeardOfFromAnyServer(t *testing.T) {
-	for newer, want := range map[string]int{"1:q:-3600000:0:10000:0": 2, "2:r:10000:0:10000:0": 0} {
-		m := make(marks, 3)
-		m.readAt10(t, oldMark, oldMark, newer)
-		ok, _, _ := m.vouch(10*second, 10*second, []bool{true, true, false}, time.Minute)
-		assert.Equal(t, ok, want, "if one names %s, there vouch", newer)
+	for _, test := range []struct {
+		servers int
+		third   string
+		want    int
+	}{{3, oldMark, 2}, {3, "2:r:10000:0:10000:0", 2}, {5, oldMark, 2}, {5, "2:r:10000:0:10000:0", 0}} {
+		m := make(marks, test.servers)
+		m.readAt10(t, oldMark, oldMark, test.third)
+		of := make([]bool, test.servers)
+		of[0], of[1] = true, true
+		_, why, _ := m.vouch(10*second, 10*second, of, time.Minute)
+		strangers := 0
+		for _, err := range why {
+			var probation *probationError
+			if errors.As(err, &probation) && probation.standing == majority.Stranger {
+				strangers++
+			}
+		}
+		assert.Equal(t, 2-strangers, test.want, "one of %d servers names %s: of the old quorum are",
+			test.servers, test.third)
 	}
 }
 

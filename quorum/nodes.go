@@ -145,7 +145,7 @@ func (info *NodeInfo) judge(n nodeState, now time.Duration, at func(time.Duratio
 		return
 	}
 	info.OutSince = at(n.outSince)
-	info.Why = (&probationError{standing: n.standing, left: max(n.countsFrom-now, 0)}).Error()
+	info.Why = (&probationError{n.standing, max(n.countsFrom-now, 0), n.damaged}).Error()
 	if n.countsFrom > now {
 		info.CountsFrom = at(n.countsFrom)
 	}

@@ -219,7 +219,7 @@ func TestWhatAnAcquireAsksFor(t *testing.T) {
 func TestAClientsAttemptIsNamedWithoutTheRound(t *testing.T) {
 	for id, want := range map[string]string{
 		"c/1.7": "c/1", "c/1": "c/1", "c/1.": "c/1.", "c/.7": "c/.7", "c/x.7": "c/x.7", "c/1.x": "c/1.x", "c": "c",
-		"c.3/12.34": "c.3/12", "": "",
+		"c.3/12.34": "c.3/12", "": "", "c/1~50.7": "c/1~50", "c/1~50": "c/1~50", "c/1~.7": "c/1~.7",
 	} {
 		assert.Equal(t, clientAttempt(id), want, "%q", id)
 	}
@@ -294,7 +294,7 @@ func TestAMarkThatAnotherClientWroteFirstIsJudged(t *testing.T) {
 		})
 		assert.Must(t, s.identify(t.Context(), acq.states))
 		for i := range 3 {
-			left := acq.states.probation(i)
+			left := acq.states.probation(i).left
 			assert.True(t, left > s.cfg.MaxTTL-second && left <= s.cfg.MaxTTL+second,
 				"server %d does not count for another %v", i, left)
 		}

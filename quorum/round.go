@@ -78,7 +78,7 @@ func (r *round) replies() (replies []majority.Reply, counts []bool) {
 	replies, counts = make([]majority.Reply, len(r.attempts)), make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
 		replies[i] = na.reply
-		counts[i] = r.acq.states.probation(i) == 0 && na.counts(r.acq.countsFrom)
+		counts[i] = r.acq.states.probation(i) == nil && na.counts(r.acq.countsFrom)
 	}
 	return replies, majority.WithoutAhead(replies, counts, r.tokensAhead())
 }
@@ -109,8 +109,8 @@ func (r *round) failures() map[int]error {
 	for i, na := range r.attempts {
 		if na.reply == majority.Failed && na.err != nil {
 			failed[i] = na.err
-		} else if left := r.acq.states.probation(i); left > 0 {
-			failed[i] = &probationError{majority.OnProbation, left}
+		} else if probation := r.acq.states.probation(i); probation != nil {
+			failed[i] = probation
 		}
 	}
 	return failed

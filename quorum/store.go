@@ -132,6 +132,7 @@ var actions = map[string]func(s *Store, ctx context.Context, keys, args []string
 	script.Cancel.Name:         (*Store).cancel,
 	script.Inspect.Name:        (*Store).inspect,
 	script.Evict.Name:          (*Store).evict,
+	script.Check.Name:          (*Store).check,
 	script.CheckACL.Name:       (*Store).checkACL,
 	script.RegisterClient.Name: (*Store).registerClient,
 	script.ReadClient.Name:     (*Store).readClient,

@@ -154,7 +154,8 @@ func steps(owner string) map[*script.Script][]string {
 		script.AwaitFree:      {"x", "1", "600000", ear},
 		script.RaiseFence:     {"h/1", "8", "600000"},
 		script.Inspect:        {""},
-		script.CheckACL:       nil, // no lock's record, from here on
+		script.Check:          {"6"}, // nobody has it
+		script.CheckACL:       nil,   // no lock's record, from here on
 		script.RegisterClient: nil,
 		script.ReadClient:     nil,
 		script.MarkServer:     nil,

@@ -32,6 +32,7 @@ var later = []struct {
 	{script.ReadLeader, ""},
 	{script.Resume, "c/2 c/1 5 30000 600000 f:watch f:push:"},
 	{script.Inspect, ""},
+	{script.Check, "5"},
 	{script.Evict, "ann test 0 600000 f:push:"},
 	{script.Release, "c/1 5 600000 f:push:"},
 	{script.ReleaseIdle, "c/1"},

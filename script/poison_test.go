@@ -115,6 +115,7 @@ var poisonRequests = map[*script.Script][]string{
 	script.ReleaseAfter:   {"h/1 T 60000 100 600000 p:", "k/1 T 60000 100 600000 p: own"},
 	script.AwaitFree:      {"x 1 600000 p:", "p:1:3 0 600000 p:"},
 	script.RaiseFence:     {"h/1 T 600000", "k/1 T 600000 own"},
+	script.Check:          {"T", "5"},
 	script.CheckACL:       nil,
 	script.RegisterClient: nil,
 	script.ReadClient:     nil,
@@ -313,7 +314,7 @@ var several = []*script.Script{script.Renew, script.AcquireFree, script.ReleaseI
 // refused reports whether an answer refuses the record.
 func refused(s *script.Script, answer string) bool {
 	return strings.HasPrefix(answer, "FORMAT ") || strings.HasPrefix(answer, "WRONGTYPE ") ||
-		strings.HasSuffix(answer, " -") && slices.Contains(several, s)
+		strings.HasSuffix(answer, " -") && slices.Contains(several, s) || answer == "-" && s == script.Check
 }
 
 // try runs every script on a healthy record in which one field has this value.

@@ -262,8 +262,8 @@ func TestEveryPrefixOfAScriptIsSafe(t *testing.T) {
 		}
 	})
 	for _, s := range script.All() {
-		declared := s.Declaration()
-		assert.False(t, cuts[s.Name] == 0 && !strings.Contains(declared, "no-writes"), "%s was never cut", s.Name)
+		reads := strings.Contains(s.Declaration(), "no-writes") || s == script.Check
+		assert.False(t, cuts[s.Name] == 0 && !reads, "%s was never cut", s.Name)
 	}
 }
 

@@ -27,9 +27,10 @@
 --              permits in use; while a sweep (a walk over all holders,
 --              which ends expired ones) is under way, where it goes on
 --   h:ATTEMPT  one shared holder, or one holder of permits
---   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [CLIENT…]: the number of waiters;
---              the first and the last place; the waiter at PLACE polls at TILL; a step
---              goes on at CURSOR after the first places; clients that are silent
+--   queue      WAITING HEAD TAIL [~TILL:PLACE] [>CURSOR] [?UNTIL:END[:PLACE…]] [CLIENT…]: the
+--              number of waiters; the first and the last place; the waiter at PLACE polls at
+--              TILL; a step goes on at CURSOR after the first places; the waiters before END were
+--              asked to poll by UNTIL, and those at each PLACE have done so; silent clients
 --   #PLACE     the attempt at this place of the queue
 --   w:ATTEMPT  one waiter
 --   evicted    the last eviction: when, by whom, and why
@@ -76,6 +77,7 @@ local used, shared_mode, soonest = 0, false, nil
 local sweep_cursor, sweep_run, found = '0', '', nil
 local waiting, head, tail, silent = 0, 1, 0, ''
 local poll_at, poll_place, cursor = 0, 0, 0
+local asked_until, asked_end, answers, doubt = 0, 0, '', false
 -- A provisional hold was granted by a push that its holder has not confirmed yet. An ending one is to end.
 local provisional, ending = false, false
 local watched, birth, limit = false, nil, nil
@@ -163,9 +165,19 @@ if got[7] then
     if till then poll_at, poll_place, silent = tonumber(till), tonumber(place), others end
     local from, rest = string.match(silent, '^ >([1-9]%d*)(.*)$')
     if from then cursor, silent = tonumber(from), rest end
+    local asked, before, places, names = string.match(silent, '^ %?([1-9]%d*):([1-9]%d*)([:%d]*)(.*)$')
+    if asked then
+      asked_until, asked_end, answers, silent = tonumber(asked), tonumber(before), places, names
+      local others, count = string.gsub(places, ':[1-9]%d*', '')
+      if #asked > 15 or asked_end > tail + 1 or others ~= '' or count > 16 then refuse('queue') end
+      for place in string.gmatch(places, '%d+') do
+        if #place > 15 then refuse('queue') end
+      end
+    end
     local _, spaces = string.gsub(silent, ' ', '')
-    if (till and #till > 15) or #silent > 2048 or spaces > 16 or string.find(silent .. ' ', '%s%s') or
-      string.find(silent, '[^%S ]') or string.find(silent, '^[^ ]') or string.find(silent, ' [~>]') then
+    if (till and #till > 15) or #silent > 2048 or spaces > 16 or
+      string.find(silent .. ' ', '%s%s') or string.find(silent, '[^%S ]') or string.find(silent, '^[^ ]') or
+      string.find(silent, ' [~>?]') then
       refuse('queue')
     end
   end
@@ -398,31 +410,34 @@ local function set_queue(n, first, last)
   if n > 0 then
     local watch = poll_at > 0 and ' ~' .. text(poll_at) .. ':' .. text(poll_place) or ''
     local from = cursor > head + head_window and ' >' .. text(cursor) or ''
-    local sum = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. from .. silent
+    local asked = asked_end > 0 and ' ?' .. text(asked_until) .. ':' .. text(asked_end) .. answers or ''
+    local sum = text(n) .. ' ' .. text(first) .. ' ' .. text(last) .. watch .. from .. asked .. silent
     fields.queue = sum ~= got[7] and sum or nil
   else
     fields.queue = ''
     head, tail, silent, poll_at, poll_place, cursor = 1, 0, '', 0, 0, 0
+    asked_until, asked_end, answers = 0, 0, ''
   end
 end
 
 -- unmark removes the mark that begins and ends there in silent. Earlier steps have skipped that
--- client's waiters, and a push may reach them now. So CURSOR goes, because they are before it.
+-- client's waiters, and a push may reach them now. So CURSOR and END go, because they are before it.
 local function unmark(from, to)
   silent, cursor = string.sub(silent, 1, from - 1) .. string.sub(silent, to + 1), 0
+  asked_until, asked_end, answers = 0, 0, ''
   set_queue(waiting, head, tail)
 end
 
 -- mark_silent notes that the client of an attempt is silent: it has not confirmed a push.
--- serve_queue skips its waiters until it sends a request. The record remembers at most 16
+-- serve_queue skips its waiters until it sends a request. The record remembers at most 15
 -- silent clients. A forgotten one costs the queue the time of one more push.
 local function mark_silent(attempt)
   local client = ' ' .. string.match(attempt, '^[^/]*')
+  doubt = true
   if waiting == 0 or string.find(silent .. ' ', client .. ' ', 1, true) then return end
   silent = silent .. client
-  local _, count = string.gsub(silent, ' ', '')
-  if count > 16 then return unmark(string.find(silent, '^ %S+')) end
   set_queue(waiting, head, tail)
+  while select(2, string.gsub(silent, ' ', '')) > 15 do unmark(string.find(silent, '^ %S+')) end
 end
 
 -- clear_silent removes that note, because the client of the attempt has sent a request.
@@ -487,7 +502,9 @@ end
 -- queue must have nothing else to say. Each step that writes the record gives it the form that fits what
 -- it says, so it does not matter how a queue came about.
 local function only_waiter()
-  if waiting ~= 1 or tail ~= 1 or not holder or entries or watched or poll_at > 0 or silent ~= '' then return nil end
+  if waiting ~= 1 or tail ~= 1 or not holder or entries or watched or poll_at > 0 or asked_end > 0 or silent ~= '' then
+    return nil
+  end
   local attempt = attempt_at(1)
   local w = attempt and read_waiter(attempt)
   if not w or w[2] ~= 'x' or w[7] then return nil end
@@ -750,12 +767,36 @@ local function notify(attempt, token, ttl)
     ' ' .. text(now) .. ' ' .. text(provisional_lease(ttl)), grants)
 end
 
+-- unanswered reports whether the waiter at this place was asked to poll, and has not done so.
+local function unanswered(place)
+  return place < asked_end and not string.find(answers .. ':', ':' .. text(place) .. ':', 1, true)
+end
+
+-- passed_over reports whether that waiter's time to answer is over.
+local function passed_over(place) return asked_until <= now and unanswered(place) end
+
+-- note_answer notes that the waiter at this place has polled. The record remembers at most 16 answers.
+-- It forgets the last ones, and then those waiters are as if they had not been asked.
+local function note_answer(place)
+  if not unanswered(place) then return end
+  answers = answers .. ':' .. text(place)
+  local places, most = {}, 0
+  for answer in string.gmatch(answers, '%d+') do
+    places[#places + 1], most = tonumber(answer), math.max(most, tonumber(answer))
+  end
+  if #places <= 16 then return end
+  asked_end, answers = most, ''
+  for _, answer in ipairs(places) do
+    if answer ~= most then answers = answers .. ':' .. text(answer) end
+  end
+end
+
 -- grant_same_owner also grants the lock to the other waiters with the owner that has just
 -- got it: they hold it together. It skips waiters that no push can reach, and those beyond
 -- the two windows. The caller gets its answer without a push.
 local function grant_same_owner(caller)
   each_waiter(function(attempt, place, w)
-    if attempt ~= caller and w[7] == holder and tonumber(w[5]) > now and
+    if attempt ~= caller and w[7] == holder and tonumber(w[5]) > now and not passed_over(place) and
       notify(attempt, text(fence), tonumber(w[4])) then
       leave_queue(attempt, place)
       extend_record(tonumber(w[4]))
@@ -778,6 +819,10 @@ local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and ton
 --  - A waiter that is not compatible ends the walk, because nobody may overtake it.
 --  - caller is the attempt whose request this is. It needs no push, and the step looks at
 --    it although earlier steps have skipped it.
+--  - After a pushed grant that nobody confirmed it pushes no grant, and asks instead: it tells all
+--    waiters that it visits, up to the caller, to poll within answer_time. Until then nobody
+--    overtakes a waiter that has not answered. After that, such a waiter is passed over until it
+--    polls. So the queue waits once for all clients that are frozen.
 -- It returns the caller's token if it was granted, and whether a newcomer must queue up.
 --
 -- For example, a writer releases, and in the queue are: R1 at place 4, R2 at 5, R3 at 6, the
@@ -790,11 +835,17 @@ local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and ton
 --
 -- unfinished: the lock may be free, and there are waiters beyond the two windows. Then, and
 -- while a sweep is under way, one waiter is asked to poll at once.
-local unfinished = false
+local unfinished, answer_time = false, 1500
 local function serve_queue(caller)
-  local mine, blocked, pushed = nil, false, false
+  local mine, blocked, pushed, asked = nil, false, false, nil
+  -- The clock may have been set back since.
+  asked_until = math.min(asked_until, now + answer_time)
+  local asks = doubt and asked_until <= now
   local own = caller and read_waiter(caller)
-  if own then cursor = math.min(cursor, tonumber(own[1])) end
+  if own then
+    cursor = math.min(cursor, tonumber(own[1]))
+    note_answer(tonumber(own[1]))
+  end
   if own and above_limit(own) then
     leave_queue(caller, own[1])
     caller = nil
@@ -803,8 +854,16 @@ local function serve_queue(caller)
     local ttl = tonumber(w[4])
     if attempt ~= caller and tonumber(w[5]) <= now or above_limit(w) then
       leave_queue(attempt, place)
+    elseif attempt ~= caller and passed_over(place) then
+      return false
     elseif not compatible(w[2], tonumber(w[3])) then
       blocked = attempt == caller or channel_of(attempt) ~= nil
+    elseif attempt == caller and asked then
+      blocked = true
+    elseif attempt ~= caller and asks then
+      if ask_to_poll(attempt, 1) then asked = asked or math.min(ttl, answer_time) end
+    elseif attempt ~= caller and unanswered(place) then
+      blocked = channel_of(attempt) ~= nil
     elseif attempt == caller or notify(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then
       leave_queue(attempt, place)
       if attempt ~= caller then pushed = attempt end
@@ -814,6 +873,7 @@ local function serve_queue(caller)
     end
     return blocked or holder
   end)
+  if asked then asked_until, asked_end, answers, blocked = now + asked, reached, '', true end
   unfinished = waiting > 0 and reached <= tail and not (holder or blocked)
   if waiting > 0 then
     cursor = math.max(cursor, reached)
@@ -821,6 +881,7 @@ local function serve_queue(caller)
     -- walk has not reached comes into the window near HEAD.
     local first, stop = head, math.min(tail, head + head_window / 2)
     while first < stop and not read_field('#' .. first) do first = first + 1 end
+    if asked_end <= first then asked_until, asked_end, answers = 0, 0, '' end
     set_queue(waiting, first, tail)
   end
   if (unfinished or (sweeping() and waiting > 0)) and (mine or not caller or not ask_to_poll(caller, 1)) then
@@ -862,16 +923,17 @@ end
 -- earlier. If that waiter leaves, serve_queue tells another.
 local function ask_first_to_poll(left)
   each_waiter(function(next, place)
-    if not ask_to_poll(next, left) then return false end
+    if passed_over(place) or not ask_to_poll(next, left) then return false end
     poll_at, poll_place = now + left, place
     set_queue(waiting, head, tail)
     return true
   end)
 end
 
--- ms_until_free is how long, in ms, the present holders may hold the lock.
+-- ms_until_free is how long, in ms, the present holders may hold the lock, or waiters may still answer.
 local function ms_until_free()
-  local till = holder and expiry or (used > 0 and soonest) or now
+  local till = holder and expiry or (used > 0 and soonest) or math.max(now, asked_until)
+  if not holder and asked_until > now then till = math.min(till, asked_until) end
   return text(math.max(till - now, 0))
 end
 

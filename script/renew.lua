@@ -76,11 +76,12 @@ local function renew(key, lock, attempt, ttl, owner)
       waiting, first, last = match(queue, '^([1-9]%d*) ([1-9]%d*) ([1-9]%d*)')
       if not waiting or #first > 15 or #last > 15 or tonumber(waiting) > last - first + 1 then return '-' end
     end
-    -- The client has sent a request, so it is not silent. CURSOR goes, see unmark in record.lua.
+    -- The client has sent a request, so it is not silent. CURSOR and END go, see unmark in record.lua.
     local client = ' ' .. string.match(attempt, '^[^/]*') .. ' '
     local from, to = find(queue .. ' ', client, 1, true)
     if from then
       queue = string.gsub(string.sub(queue, 1, from - 1) .. string.sub(queue, to), ' >%d+', '')
+      queue = string.gsub(queue, ' %?%S+', '')
       call('HSET', key, 'queue', queue)
     end
   end

@@ -14,8 +14,8 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// The scripts. Each works on the record of one lock; Renew, AcquireAll, AcquireFree
-// and ReleaseIdle on several; BeginRun and CancelRun on the record of a job that runs
+// The scripts. Each works on the record of one lock; Renew, AcquireAll, AcquireFree,
+// ReleaseIdle and Check on several; BeginRun and CancelRun on the record of a job that runs
 // once per period; RegisterClient and ReadClient on the record of one client; CheckACL on none.
 // RaiseFence and MarkServer are for one server of a quorum, MarkServer on a mark there.
 var (
@@ -41,6 +41,7 @@ var (
 	Resume         = load("resume")
 	ReleaseAfter   = load("release_after")
 	AwaitFree      = load("await_free")
+	Check          = load("check")
 	CheckACL       = load("check_acl")
 	RaiseFence     = load("raise_fence")
 	MarkServer     = load("mark_server")
@@ -51,7 +52,7 @@ func All() []*Script {
 	return []*Script{
 		Acquire, AcquireFree, Release, ReleaseIdle, Renew, Poll, Cancel, Inspect, Evict, Convert, SetLimit, Lessen,
 		AcquireAll, BeginRun, CancelRun, Proclaim, ReadLeader, Resume, ReleaseAfter, AwaitFree,
-		CheckACL, RegisterClient, ReadClient, RaiseFence, MarkServer,
+		Check, CheckACL, RegisterClient, ReadClient, RaiseFence, MarkServer,
 	}
 }
 

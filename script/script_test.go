@@ -210,6 +210,7 @@ func TestNoKeyIsBuilt(t *testing.T) {
 			case name == "" && m[2] == "verb" && (key == "channel" || key == "other"):
 			case name == "PUBSUB" && key == "count":
 			case name == "INFO" && key == "'server'":
+			case m[2] == "judge": // reads the record at key
 			case m[2] == "check": // asks about a command, and runs none
 			case name != "" && (key == "key" || key == "mark_key" || key == "KEYS[1]"):
 			default:

@@ -19,6 +19,7 @@ var onSeveral = map[*script.Script]struct{ args, want string }{
 	script.ReleaseIdle: {"h/1 h/1 h/1", "released 1-1"},
 	script.Renew:       {"600000 30000 h/1 h/1 h/1", "renewed 0 - 0"},
 	script.AcquireAll:  {"n/1 30000 600000 p: p: p:", ""},
+	script.Check:       {"1 1 1", "free\n-\nfree"},
 	script.ReadClient:  {"tags:1 tags:1 tags:1", "unknown\nunknown\nunknown"},
 }
 

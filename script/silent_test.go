@@ -16,7 +16,7 @@ import (
 type unmarking struct {
 	name   string
 	silent string // clients
-	over   bool   // h/1 has got the lock by a push, has not confirmed it, and has expired
+	over   bool   // h/1 has got the lock by a push, has not confirmed it, and has expired: c2 is asked who is there
 	action *script.Script
 	args   []string
 }
@@ -63,7 +63,11 @@ func TestWhoWasSilentHasItsTurnAgain(t *testing.T) {
 		for who, lock := range map[string]any{
 			"memstore": memory.Dump(key)["lock"], "the server": conn.Do(t, "HGET", key, "lock"),
 		} {
-			assert.True(t, strings.HasSuffix(fmt.Sprint(lock), " c2/1 +"),
+			want := " c2/1 +"
+			if u.over {
+				want = " 0 - +"
+			}
+			assert.True(t, strings.HasSuffix(fmt.Sprint(lock), want),
 				"%s: after %s the first waiter does not get the lock: %v", who, u.name, lock)
 		}
 	}
@@ -113,4 +117,39 @@ func TestAWalkThatEndsWithinTheQueueTellsAWaiter(t *testing.T) {
 	conn.Do(t, "EVAL", script.Release.Text, 1, "{far}", "h/1", record["birth"], "60000", ear)
 	assert.Equal(t, redistest.Next(t, "a push of memstore", told), "kept c2/1 1", "the push of memstore")
 	assert.Equal[any](t, listener.Receive(t).([]any)[2], "kept c2/1 1", "the push of the server")
+}
+
+// A queue remembers sixteen answers. With one more, the last waiter that has answered and those behind it are as if
+// they had not been asked, so no waiter that has answered is passed over. Guarantee: I6 I11.
+func TestAQueueForgetsTheLastOfTooManyAnswers(t *testing.T) {
+	server, memory := redistest.Start(t), memstore.New()
+	conn := server.Dial(t)
+	micros := time.Now().UnixMicro()
+	until, places := micros/1000, ""
+	record := map[string]string{"lock": fmt.Sprintf("%d 600000 h/1 +", micros), "birth": fmt.Sprint(micros)}
+	for place := 1; place <= 20; place++ {
+		client := fmt.Sprintf("c%d/1", place)
+		record[fmt.Sprintf("#%d", place)] = client
+		record["w:"+client] = fmt.Sprintf("%d x 1 30000 %d 1", place, until+600_000)
+		if 1 < place && place < 17 {
+			places += fmt.Sprintf(":%d", place)
+		}
+	}
+	record["queue"] = fmt.Sprintf("20 1 20 ?%d:20%s:17", until, places)
+	memory.PlantRecord("{many}", record)
+	words := []any{"HSET", "{many}"}
+	for field, value := range record {
+		words = append(words, field, value)
+	}
+	conn.Do(t, words...)
+	conn.Do(t, "PEXPIRE", "{many}", 600_000)
+	for _, attempt := range []string{"c2/1", "c1/1", "c17/1", "c20/1"} {
+		args := []string{attempt, "30000", "60000", "90000", ear}
+		_, err := memory.Run(t.Context(), script.Poll, []string{"{many}"}, args)
+		assert.Must(t, err)
+		conn.Do(t, "EVAL", script.Poll.Text, 1, "{many}", args[0], args[1], args[2], args[3], args[4])
+	}
+	want := fmt.Sprintf("20 1 20 ?%d:17%s:1", until, places)
+	assert.Equal(t, memory.Dump("{many}")["queue"], want, "the queue of memstore")
+	assert.Equal[any](t, conn.Do(t, "HGET", "{many}", "queue"), want, "the queue of the server")
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that PostgreSQL, MariaDB and an S3 server (versitygw, in bin) are there for the tests
-# of the guards in fence. Says nothing when they are. Otherwise it installs the databases with the
+# Makes sure that PostgreSQL, PgBouncer, MariaDB and an S3 server (versitygw, in bin) are there for the
+# tests of the guards in fence. Says nothing when they are. Otherwise it installs the databases with the
 # package manager of this system and builds versitygw, or says what to do and exits 1.
 #
 # The tests start their own servers on free ports and stop them again: only the programs are
@@ -30,6 +30,8 @@ postgres() {
 mariadb() {
 	there mariadb-install-db /opt/homebrew/opt/mariadb*/bin && there mariadbd /usr/sbin /usr/libexec /opt/homebrew/opt/mariadb*/bin
 }
+
+pgbouncer() { there pgbouncer /usr/sbin; }
 
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
@@ -61,13 +63,13 @@ with_apt() (
 )
 
 manual() {
-	say "the tests of fence need PostgreSQL and MariaDB; missing:$missing"
+	say "the tests of fence need PostgreSQL, PgBouncer and MariaDB; missing:$missing"
 	say "what to do, one of:"
-	say "  Debian, Ubuntu   apt-get install postgresql mariadb-server"
-	say "  Fedora           dnf install postgresql-server mariadb-server"
-	say "  Alpine           apk add postgresql mariadb"
-	say "  Arch             pacman -S postgresql mariadb"
-	say "  macOS            brew install postgresql mariadb"
+	say "  Debian, Ubuntu   apt-get install postgresql pgbouncer mariadb-server"
+	say "  Fedora           dnf install postgresql-server pgbouncer mariadb-server"
+	say "  Alpine           apk add postgresql pgbouncer mariadb"
+	say "  Arch             pacman -S postgresql pgbouncer mariadb"
+	say "  macOS            brew install postgresql pgbouncer mariadb"
 	say "then run the same command again."
 	exit 1
 }
@@ -80,6 +82,7 @@ s3() { there versitygw bin; }
 look() {
 	missing=
 	postgres || missing="$missing postgresql"
+	pgbouncer || missing="$missing pgbouncer"
 	mariadb || missing="$missing mariadb-server"
 	[ -z "$missing" ]
 }
@@ -100,6 +103,6 @@ if have apt-get; then
 	# shellcheck disable=SC2086 # a list of packages
 	with_apt $missing >&2 || say "apt-get could not install them"
 elif have brew; then
-	brew install -q postgresql mariadb || say "brew could not install them"
+	brew install -q postgresql pgbouncer mariadb || say "brew could not install them"
 fi
 look || manual

@@ -69,7 +69,13 @@ printf '%-7s %-34s %-9s %10s  %s\n' model 'rule taken out' expected states found
 # The compiler takes longer than most searches: only the long one is worth it.
 hash=25 optimize=-O1
 search lock nothing 'none: 2 faults, 3 clients' -DFAULTS=2 -DMORE=0
+hash=24
+search lock nothing 'none: lock-delay, stepped clock' -DFAULTS=1 -DMORE=0 -DDELAY=1 -DSTEPS=1
 hash=22 optimize=-O0
+for rule in THE_DEADLINE_COUNTS_THE_DELAY A_PUSH_IS_TRUSTED_IN_ITS_DELAY; do
+	search lock violated "$rule" -DFAULTS=1 -DMORE=0 -DDELAY=1 -D$rule
+done
+search lock violated 'no lock-delay, stepped clock' -DFAULTS=1 -DMORE=0 -DSTEPS=1
 for rule in RELEASE_WITHOUT_COMPARING RENEWAL_REVIVES HAND_OVER_TO_THE_DEAD CANCEL_LOSES_A_GRANT \
 	SAME_TOKEN_AT_HAND_OVER INCR_ONLY DEADLINE_FROM_THE_ANSWER PUSH_COUNTED_FROM_ITS_ARRIVAL NO_TRUST_DEADLINE \
 	POLL_LEAVES_THE_DEAD_HOLDER RELEASE_WITHOUT_HAND_OVER RELEASE_BEFORE_THE_CONTEXT_ENDS NEWCOMER_OVERTAKES \

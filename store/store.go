@@ -118,7 +118,7 @@ type ServerInfo struct {
 	Product string // "redis", "valkey", or what the server calls itself
 	Version string // "7.0.15"
 	Role    string // "master" or "replica"
-	Mode    string // "standalone", "sentinel" or "cluster"
+	Mode    string // "standalone", "sentinel", "cluster", or "quorum" of several servers
 	Address string // where it was reached, without credentials
 }
 

@@ -33,6 +33,22 @@
 #define A 2        /* attempts that one client can make */
 #define TTL 2
 #define BRIEF 1    /* the lease of a grant that is pushed, until it is confirmed */
+#ifndef DELAY
+#define DELAY 0    /* the lock-delay: the server keeps a lease for so much longer than its holder trusts it */
+#endif
+#ifndef STEPS
+#define STEPS 0    /* how often the server's clock is set forward, by a tick */
+#endif
+#ifdef THE_DEADLINE_COUNTS_THE_DELAY
+#define TRUST (TTL + DELAY)
+#else
+#define TRUST TTL
+#endif
+#ifdef A_PUSH_IS_TRUSTED_IN_ITS_DELAY
+#define TRUST_PUSH BRIEF
+#else
+#define TRUST_PUSH (BRIEF - DELAY)
+#endif
 #define NONE 3
 
 /* Requests in flight: a bit for each kind and attempt. */
@@ -67,7 +83,9 @@ bool over[N];                   /* the last grant to this client has expired on 
 /* A resource that remembers the highest token it saw. */
 byte seen, seen_rank;
 
-byte faults = FAULTS, more = MORE;
+byte lost[N];                   /* since how many ticks the client has believed no more, up to DELAY */
+
+byte faults = FAULTS, more = MORE, steps = STEPS;
 bool forgot;                    /* the server has lost its memory: assumption A1 is broken */
 
 /* Of one step, and idle between two. */
@@ -104,7 +122,7 @@ inline grant(c, a, front) {
 #endif
 #endif
 	assert(holder == NONE);
-	holder = c; entry = a; left = TTL;
+	holder = c; entry = a; left = TTL + DELAY;
 	over[c] = false
 }
 
@@ -185,7 +203,7 @@ inline answer(c, a, what) {
 inline acquire(c, a) {
 	expire();
 	if
-	:: holder == (c) && entry == (a) -> left = TTL; if :: heeded -> answer(c, a, Granted) :: else fi
+	:: holder == (c) && entry == (a) -> left = TTL + DELAY; if :: heeded -> answer(c, a, Granted) :: else fi
 	:: else ->
 		place_of(c, a);
 		if
@@ -217,7 +235,7 @@ inline poll(c, a) {
 	expire();
 #endif
 	if
-	:: holder == (c) && entry == (a) -> left = TTL; if :: heeded -> answer(c, a, Granted) :: else fi
+	:: holder == (c) && entry == (a) -> left = TTL + DELAY; if :: heeded -> answer(c, a, Granted) :: else fi
 	:: else ->
 		place_of(c, a);
 		if
@@ -250,7 +268,7 @@ inline renew(c, a) {
 	:: holder == (c) && entry == (a) && left > 0 ->
 #endif
 		assert(!over[c]);       /* what is over stays over */
-		left = TTL;
+		left = TTL + DELAY;
 		if :: heeded -> answer(c, a, Yes) :: else fi
 	:: else -> if :: heeded -> answer(c, a, No) :: else fi
 	fi
@@ -306,7 +324,7 @@ inline believe(c, age, lease) { /* the only place where trust begins or grows */
 
 inline leave(c) { /* what the client knew of its attempt is of no use any more */
 	push[c] = 0; push_rank[c] = 0; trust[c] = 0; renewing[c] = false; nudged[c] = false; reply[c] = Nothing;
-	token[c] = 0; rank[c] = 0; asked[c] = 0; said[c] = 0; since[c] = 0; given[c] = 0; given_rank[c] = 0
+	token[c] = 0; rank[c] = 0; asked[c] = 0; said[c] = 0; since[c] = 0; given[c] = 0; given_rank[c] = 0; lost[c] = 0
 }
 
 inline next(c) {
@@ -337,7 +355,7 @@ inline begin(c, t, r, age, lease) {
 	asked[c] = 0; said[c] = 0; since[c] = 0;
 	if
 	:: trust[c] > 0 -> st[c] = Hold; i = token[c]; heir = rank[c]; write(c); token[c] = i; rank[c] = heir; i = 0; heir = 0
-	:: else -> st[c] = Lost
+	:: else -> st[c] = Lost; lost[c] = DELAY /* it never believed: its deadline has long passed */
 	fi
 }
 
@@ -389,7 +407,7 @@ proctype client(byte c) {
 		:: undo[c] & 2 -> job = Cancel; late = true; no = 1
 
 		/* ---- answers and pushes */
-		:: (st[c] == Ask || st[c] == Look) && reply[c] == Granted -> begin(c, given[c], given_rank[c], since[c], TTL)
+		:: (st[c] == Ask || st[c] == Look) && reply[c] == Granted -> begin(c, given[c], given_rank[c], since[c], TRUST)
 		:: (st[c] == Ask || st[c] == Look) && reply[c] == Queued -> asked[c] = since[c]; said[c] = given_rank[c]; unheard(c); st[c] = Wait
 		:: st[c] == Look && reply[c] == Gone ->
 #ifdef ATTEMPT_USED_AGAIN
@@ -408,7 +426,7 @@ proctype client(byte c) {
 #ifdef PUSH_TRUSTED_FOR_A_WHOLE_LEASE
 			:: asked[c] < TTL && push_rank[c] > said[c] -> begin(c, push[c], push_rank[c], asked[c], TTL)
 #else
-			:: asked[c] < BRIEF && push_rank[c] > said[c] -> begin(c, push[c], push_rank[c], asked[c], BRIEF)
+			:: asked[c] < TRUST_PUSH && push_rank[c] > said[c] -> begin(c, push[c], push_rank[c], asked[c], TRUST_PUSH)
 #endif
 #endif
 			:: else -> push[c] = 0; push_rank[c] = 0; nudged[c] = true
@@ -416,11 +434,14 @@ proctype client(byte c) {
 #endif
 		:: !listening[c] && st[c] != Dead -> /* it subscribes again, and looks */
 			listening[c] = true; nudged[c] = (st[c] == Wait || st[c] == Look)
-		:: renewing[c] && reply[c] == Yes -> renewing[c] = false; believe(c, since[c], TTL); unheard(c)
-		:: renewing[c] && reply[c] == No -> renewing[c] = false; unheard(c); trust[c] = 0; st[c] = Lost
+		:: renewing[c] && reply[c] == Yes -> renewing[c] = false; believe(c, since[c], TRUST); unheard(c)
+		:: renewing[c] && reply[c] == No -> renewing[c] = false; unheard(c); trust[c] = 0; st[c] = Lost; lost[c] = DELAY
 		:: st[c] == Give && reply[c] == Yes -> quits = true
-		:: st[c] == Lost && token[c] != 0 -> write(c) /* its program was paused, and goes on */
-		:: st[c] == Lost -> give_up(c)
+		:: st[c] == Lost && token[c] != 0 -> /* its program was paused, and goes on */
+			/* G37: a pause that is shorter than the lock-delay meets nobody, at a resource that checks nothing. */
+			assert(forgot || steps < STEPS || lost[c] >= DELAY || (trust[(c + 1) % N] == 0 && trust[(c + 2) % N] == 0));
+			write(c)
+		:: st[c] == Lost && lost[c] >= DELAY -> give_up(c) /* release_after keeps a lost lock for so long */
 
 		/* ---- more faults */
 		:: faults > 0 && push[c] != 0 -> faults--; push[c] = 0; push_rank[c] = 0
@@ -433,6 +454,9 @@ proctype client(byte c) {
 			faults--; forgot = true;
 			holder = NONE; entry = 0; left = 0; fence = 0; waiting = 0;
 			who[0] = 0; who[1] = 0; who[2] = 0; which[0] = 0; which[1] = 0; which[2] = 0
+		:: c == 0 && steps > 0 && left > 0 -> /* G38: believe looks whether that lets somebody in */
+			steps--; left--;
+			if :: left == 0 -> over[holder] = true :: else fi
 		:: waiting > 0 && who[0] == c && (st[c] == Dead || (faults > 0 && !listening[c])) ->
 			if :: st[c] == Dead :: else -> faults-- fi;     /* its place expires */
 			got = 0; leave_queue(got)
@@ -477,6 +501,10 @@ proctype client(byte c) {
 /* A tick. It comes only while it changes something, so that a run that waits
  * for what will never come is a run that is stuck, and Spin says so. */
 inline tick(c) {
+	if
+	:: st[c] == Lost && lost[c] < DELAY -> lost[c]++
+	:: else
+	fi;
 #ifndef NO_TRUST_DEADLINE
 	if
 	:: trust[c] > 0 ->
@@ -499,7 +527,7 @@ inline tick(c) {
 	fi
 }
 
-#define ages(c) (trust[c] > 0 || ((st[c] == Wait || st[c] == Look) && asked[c] < TTL) || \
+#define ages(c) (trust[c] > 0 || (st[c] == Lost && lost[c] < DELAY) || ((st[c] == Wait || st[c] == Look) && asked[c] < TTL) || \
 	((st[c] == Ask || st[c] == Look || renewing[c]) && since[c] < TTL))
 
 proctype clock() {

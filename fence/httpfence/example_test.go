@@ -15,10 +15,11 @@ import (
 
 // Of the program.
 var (
-	ctx   = context.Background()
-	db    *sql.DB
-	mutex *holdfast.Mutex
-	url   = "https://billing.example/invoices/42"
+	ctx    = context.Background()
+	db     *sql.DB
+	mutex  *holdfast.Mutex
+	client *holdfast.Client
+	url    = "https://billing.example/invoices/42"
 )
 
 func ExampleGuard_Handler() {
@@ -44,6 +45,15 @@ func ExampleGuard_Handler() {
 	// 200 OK <nil>
 	// 200 OK <nil>
 	// 412 Precondition Failed fence: /invoices/42 has seen token 8: token 7 is stale
+}
+
+func ExampleAsk_Raise() {
+	// The callers acquire the lock "invoice/42" with the option Checked.
+	guard := &httpfence.Guard{
+		Memory:   httpfence.Ask(client.Check),
+		Resource: func(r *http.Request) string { return "invoice/" + r.PathValue("id") },
+	}
+	http.Handle("PUT /checked/invoices/{id}", guard.Handler(http.NotFoundHandler()))
 }
 
 func ExampleTransport_RoundTrip() {

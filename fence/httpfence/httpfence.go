@@ -36,8 +36,8 @@ import (
 // process. Its methods may be called from many goroutines.
 type Guard struct {
 	// Memory remembers the tokens for several instances of the service, and over a restart:
-	// sqlfence.Guard.Memory or a redisfence.Guard. Without one, a restart forgets them, and then a
-	// late caller is accepted until a newer one has come.
+	// sqlfence.Guard.Memory or a redisfence.Guard. Or it asks the locks' server, see [Ask]. Without
+	// one, a restart forgets them, and then a late caller is accepted until a newer one has come.
 	//
 	// Without one, the Guard keeps the tokens of at most [MostResources] resources. Of those with the
 	// oldest tokens it keeps only the highest token, and judges every resource that it does not know
@@ -136,7 +136,11 @@ func (g *Guard) name(r *http.Request) string {
 
 func refuse(w http.ResponseWriter, err error) {
 	var stale *fence.StaleError
-	if !errors.As(err, &stale) {
+	switch {
+	case errors.Is(err, fence.ErrInvalid):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	case !errors.As(err, &stale):
 		http.Error(w, "the fencing token could not be checked", http.StatusServiceUnavailable)
 		return
 	}

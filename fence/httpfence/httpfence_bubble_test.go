@@ -303,3 +303,46 @@ func TestAGuardThatForgetsNamesAcceptsNoLateCaller(t *testing.T) {
 	guard.Reset("/1")
 	assert.Equal(t, put(1, 1), 200, "after a reset")
 }
+
+// A guard that asks refuses a caller as soon as its lease is over, with no newer caller, in each of its instances.
+// Guarantee: G39.
+func TestAGuardThatAsksRefusesAnEndedLeaseInEveryInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memstore.New()
+		c, err := holdfast.New(server, holdfast.Config{})
+		assert.Must(t, err)
+		defer func() { assert.NoError(t, c.Close(t.Context())) }()
+		instance := func() http.Handler {
+			guard := &httpfence.Guard{
+				Memory:   httpfence.Ask(c.Check),
+				Resource: func(r *http.Request) string { return r.URL.Path[1:] },
+			}
+			return guard.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		}
+		one, other := instance(), instance()
+		first, err := c.Mutex("a", holdfast.Checked()).Lock(t.Context())
+		assert.Must(t, err)
+		token := strconv.FormatUint(first.Token(), 10)
+		for _, h := range []http.Handler{one, other, one} {
+			assert.Equal(t, call(t.Context(), h, "PUT", "/a", token).code, http.StatusOK, "while it is held")
+		}
+		assert.Equal(t, call(t.Context(), one, "PUT", "/b", token).code, 412, "for another lock")
+		assert.Must(t, first.Release(t.Context()))
+		for _, h := range []http.Handler{one, other} {
+			got := call(t.Context(), h, "PUT", "/a", token)
+			assert.True(t, got.code == 412 && got.seen == token && errors.Is(got.refused, fence.ErrStale),
+				"of a free lock: %+v", got)
+		}
+		next, err := c.Mutex("a").Lock(t.Context())
+		assert.Must(t, err)
+		now := strconv.FormatUint(next.Token()>>10<<10, 10)
+		got := call(t.Context(), one, "GET", "/a", token)
+		assert.True(t, got.code == 412 && got.seen == now, "of a lock that another holds: %+v", got)
+		got = call(t.Context(), one, "PUT", "/a", strconv.FormatUint(next.Token(), 10))
+		assert.Equal(t, got.code, http.StatusBadRequest, "without the option Checked")
+		assert.Must(t, next.Release(t.Context()))
+		server.FailRequest(func(string, []string) error { return errors.New("the link is down") })
+		assert.Equal(t, call(t.Context(), one, "PUT", "/a", token).code, 503, "without the server")
+		server.FailRequest(nil)
+	})
+}

@@ -6,19 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/sqlfence"
 )
 
-// Of the program: a database, a lease, and the two guards.
+// Of the program: a database, a lease, and the guards.
 var (
 	ctx      = context.Background()
 	db       *sql.DB
 	lease    *holdfast.Lease
 	guard    = sqlfence.Guard{Dialect: sqlfence.PostgreSQL}
 	invoices = sqlfence.Row{Dialect: sqlfence.PostgreSQL, Table: "invoice", Key: "id"}
+	trigger  = sqlfence.Trigger{Dialect: sqlfence.PostgreSQL, Table: "invoice"}
 )
 
 func ExampleGuard_Do() {
@@ -121,4 +123,73 @@ func ExampleRow_Reset() {
 	if err := invoices.Reset(ctx, db, 42); err != nil {
 		log.Fatal(err)
 	}
+}
+
+func ExampleTrigger_Up() {
+	up, err := trigger.Up()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, statement := range up { // once; or print them: holdfast fence sql
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+func ExampleTrigger_Down() {
+	down, err := sqlfence.Trigger{Dialect: sqlfence.MySQL, Table: "shop.invoice"}.Down()
+	fmt.Println(strings.Join(down, "\n"), err)
+	// Output:
+	// DROP TRIGGER `shop`.`invoice_fence_insert`
+	// DROP TRIGGER `shop`.`invoice_fence_update`
+	// DROP TRIGGER `shop`.`invoice_fence_delete`
+	// ALTER TABLE `shop`.`invoice` DROP COLUMN `fence_token` <nil>
+}
+
+func ExampleDialect_Do() {
+	err := sqlfence.PostgreSQL.Do(ctx, db, lease.Token(), func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE invoice SET paid = true WHERE id = 42`) // or an ORM with tx
+		return err
+	})
+	if errors.Is(err, fence.ErrStale) {
+		log.Print("another client has acquired the lock: ", err)
+	}
+}
+
+func ExampleDialect_Begin() {
+	tx, err := sqlfence.PostgreSQL.Begin(ctx, db, lease.Token(), &sql.TxOptions{Isolation: sql.LevelSerializable})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, `UPDATE invoice SET paid = true WHERE id = 42`); err != nil {
+		log.Fatal(sqlfence.Refused(err))
+	}
+	log.Print(tx.Commit())
+}
+
+func ExampleTx_Commit() {
+	tx, err := sqlfence.MySQL.Begin(ctx, db, lease.Token(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := tx.Commit(); errors.Is(err, sqlfence.ErrCommit) {
+		log.Print("look what is there: ", err)
+	}
+}
+
+func ExampleTx_Rollback() {
+	tx, err := sqlfence.MySQL.Begin(ctx, db, lease.Token(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tx.Rollback() // also if tx.Tx, which an ORM has, was committed
+}
+
+func ExampleRefused() {
+	err := sqlfence.Refused(errors.New("saving the invoice: ERROR: fence: token 5 of invoice is stale, 6 was seen"))
+	fmt.Println(errors.Is(err, fence.ErrStale), err)
+	// Output: true fence: invoice has seen token 6: token 5 is stale
 }

@@ -14,8 +14,12 @@
 // inside a transaction, the others wait until the database ends that transaction: set a time
 // limit for idle transactions, see docs/fencing.md.
 //
-// A [Guard] keeps the tokens in a table of its own. A [Row] keeps them in a column of your own
-// table.
+// Which of the three:
+//   - a [Guard], if a lock protects more than a row. It keeps the tokens in a table of its own, and checks before
+//     the reads of a transaction;
+//   - a [Row], if one statement writes one row, without a transaction. The token is in a column of the row;
+//   - a [Trigger], if programs have many statements, or an ORM. The database checks each write, so none is
+//     forgotten. It checks no read.
 package sqlfence
 
 import (
@@ -100,18 +104,11 @@ func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, token uin
 func (g Guard) raise(ctx context.Context, tx *sql.Tx, resource string, token uint64) (seen uint64, err error) {
 	t := g.table()
 	switch g.Dialect {
-	case PostgreSQL:
-		err = tx.QueryRowContext(ctx, "INSERT INTO "+t+" AS f (resource, token) VALUES ($1, $2) "+
-			"ON CONFLICT (resource) DO UPDATE SET token = GREATEST(f.token, excluded.token) RETURNING token",
-			resource, int64(token)).Scan(&seen)
-	case SQLite:
-		err = tx.QueryRowContext(ctx, "INSERT INTO "+t+" AS f (resource, token) VALUES (?, ?) "+
-			"ON CONFLICT (resource) DO UPDATE SET token = MAX(f.token, excluded.token) RETURNING token",
+	case PostgreSQL, SQLite:
+		err = tx.QueryRowContext(ctx, g.Dialect.upsert(t, g.Dialect.place(1), g.Dialect.place(2))+" RETURNING token",
 			resource, int64(token)).Scan(&seen)
 	case MySQL:
-		//nolint:gosec // the table is a name in the program
-		_, err = tx.ExecContext(ctx, "INSERT INTO "+t+" (resource, token) VALUES (?, ?) "+
-			"ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)", resource, int64(token), int64(token))
+		_, err = tx.ExecContext(ctx, g.Dialect.upsert(t, "?", "?"), resource, int64(token), int64(token))
 		if err == nil {
 			err = tx.QueryRowContext(ctx, "SELECT token FROM "+t+" WHERE resource = ? FOR UPDATE",
 				resource).Scan(&seen)
@@ -120,6 +117,23 @@ func (g Guard) raise(ctx context.Context, tx *sql.Tx, resource string, token uin
 		err = g.Dialect.unknown()
 	}
 	return seen, err
+}
+
+// upsert stores a token unless a higher one is there. In MySQL the token is in it twice.
+func (d Dialect) upsert(table, resource, token string) string {
+	values := " (resource, token) VALUES (" + resource + ", " + token + ") "
+	if d == MySQL {
+		return "INSERT INTO " + table + values + "ON DUPLICATE KEY UPDATE token = GREATEST(token, " + token + ")"
+	}
+	return "INSERT INTO " + table + " AS f" + values +
+		"ON CONFLICT (resource) DO UPDATE SET token = " + d.greatest() + "(f.token, excluded.token)"
+}
+
+func (d Dialect) greatest() string {
+	if d == SQLite {
+		return "MAX"
+	}
+	return "GREATEST"
 }
 
 func (d Dialect) unknown() error {
@@ -218,7 +232,10 @@ func (r Row) Migration() string {
 	return "ALTER TABLE " + r.Table + " ADD COLUMN " + r.column() + " BIGINT NOT NULL DEFAULT 0"
 }
 
-func (r Row) column() string { return cmp.Or(r.Column, "fence_token") }
+// defaultColumn is the column of a [Row] or a [Trigger] that names none.
+const defaultColumn = "fence_token"
+
+func (r Row) column() string { return cmp.Or(r.Column, defaultColumn) }
 
 func (r Row) name(key any) string { return fmt.Sprintf("%s %v", r.Table, key) }
 
@@ -232,13 +249,9 @@ func (r Row) Check(ctx context.Context, tx *sql.Tx, key any, token uint64) error
 		return err
 	}
 	c, seen := r.column(), uint64(0)
-	greatest := "GREATEST"
-	if r.Dialect == SQLite {
-		greatest = "MAX"
-	}
 	//nolint:gosec // they are names in the program
 	raise := fmt.Sprintf("UPDATE %s SET %s = %s(%s, %s)%s",
-		r.Table, c, greatest, c, r.Dialect.place(1), r.where(2))
+		r.Table, c, r.Dialect.greatest(), c, r.Dialect.place(1), r.where(2))
 	var err error
 	if r.Dialect == MySQL {
 		if _, err = tx.ExecContext(ctx, raise, int64(token), key); err == nil {

@@ -77,7 +77,7 @@ var callers = map[string]string{
 // noted is the body of a script, with its notes if it changes the record of a lock.
 func noted(action *script.Script, channel string) string {
 	switch action {
-	case script.RegisterClient, script.ReadClient, script.Inspect, script.ReadLeader:
+	case script.RegisterClient, script.ReadClient, script.Inspect, script.ReadLeader, script.Check:
 		return action.Body()
 	}
 	caller := callers[action.Name]

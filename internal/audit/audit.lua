@@ -51,7 +51,7 @@ local function audit_read(key)
 end
 
 -- audit_next finds the first waiter that a grant has skipped although its client subscribes
--- and is not silent. There must be none. It reads some positions, and not all of a long queue.
+-- and is not silent, and the waiter is not passed over. There must be none. It reads some positions, and not all of a long queue.
 local audit_prefix
 for _, word in ipairs(ARGV) do
   if string.sub(word, 1, #'PUSHES') == 'PUSHES' then audit_prefix = word end
@@ -62,12 +62,15 @@ local function audit_next(key)
   local queue = alone and '1 1 1' or got[1]
   if not queue or queue == '' then return '' end
   local first, last, silent = string.match(queue, '^%d+ (%d+) (%d+)(.*)$')
+  local asked_end, answers = string.match(silent, ' %?%d+:(%d+)([:%d]*)')
   local count = string.find(audit_prefix, '{', 1, true) and 'SHARDNUMSUB' or 'NUMSUB'
   for position = tonumber(first), math.min(tonumber(last), first + 30) do
     position = string.format('%d', position)
     local attempt = alone or redis.call('HGET', key, '#' .. position)
     local client = attempt and string.match(attempt, '^[^/]*')
-    if client and not string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then
+    local passed = asked_end and position + 0 < tonumber(asked_end) and
+      not string.find(answers .. ':', ':' .. position .. ':', 1, true)
+    if client and not passed and not string.find(silent .. ' ', ' ' .. client .. ' ', 1, true) then
       local there = redis.pcall('PUBSUB', count, audit_prefix .. client)
       if not there.err and there[2] > 0 then return '\tnext ' .. position .. ' ' .. attempt end
     end

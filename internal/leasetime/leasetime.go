@@ -92,6 +92,7 @@ type Push struct {
 	Queued  uint64        // the server's time in that answer, in ms
 	Granted uint64        // the server's time of the grant, in ms
 	Lease   time.Duration // the lease that was granted
+	Delay   time.Duration // the part of it, at its end, that the client does not trust
 }
 
 // Since is the instant from which the lease of the push counts: the server cannot have
@@ -115,7 +116,7 @@ func (p Push) Since(now time.Duration) time.Duration {
 // late the push is. If it was set forward by more than that, the push seems to come from
 // later than now.
 func (p Push) Trusted(now time.Duration) bool {
-	return p.possible(now) && Deadline(p.Since(now), p.Lease)-now >= p.Lease*2/3
+	return p.possible(now) && Deadline(p.Since(now), p.Lease-p.Delay)-now >= p.Lease*2/3
 }
 
 // possible reports whether the time between answer and grant, by the server's clock, can
@@ -156,6 +157,12 @@ func LookAgainAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4
 // ShowWaitAfter is how long a call waits before others can see what it holds. It is so much
 // before the call looks that two calls that began together see each other.
 func ShowWaitAfter(ttl time.Duration) time.Duration { return LookAfter(ttl) / 4 * 3 }
+
+// KeepWhileWaiting is how long a call that wants several locks keeps those that it has while it waits for another. That
+// is long enough for a release that is under way. asked is how long the server took to say that the other one is held.
+func KeepWhileWaiting(asked time.Duration) time.Duration {
+	return min(max(2*asked, 10*time.Millisecond), 100*time.Millisecond)
+}
 
 // WaiterTTL is how long the server keeps the position of a waiter that does not poll: three
 // heartbeats, so that two may be lost.

@@ -200,6 +200,14 @@ func TestAPushCountsFromTheEarliestInstantThatItsMillisecondsAllow(t *testing.T)
 
 // The looks of all waiters of a queue take the server no more than about a hundredth of its time,
 // if it needs 4 µs for each waiter that is read. Few waiters look as often as one.
+func TestACallForSeveralLocksKeepsOneForAMoment(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{
+		0: 10, time.Millisecond: 10, 20 * time.Millisecond: 40, 5 * time.Second: 100,
+	} {
+		assert.Equal(t, KeepWhileWaiting(asked), want*time.Millisecond, "after an answer in %v", asked)
+	}
+}
+
 func TestLooksOfALongQueue(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 30 * time.Second, time.Hour} {
 		for _, waiters := range []int{-1, 0, 1, 50} {

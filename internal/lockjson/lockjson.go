@@ -45,7 +45,8 @@ type (
 		Token       string            `json:"token"`
 		Since       string            `json:"since"`
 		AgeMS       int64             `json:"age_ms"`
-		RemainingMS int64             `json:"remaining_ms"`
+		RemainingMS int64             `json:"remaining_ms"`  // of the lease on the server
+		LockDelayMS int64             `json:"lock_delay_ms"` // its client trusts it for so much less
 		ID          string            `json:"id"`
 		Owner       string            `json:"owner"`
 		Permits     int               `json:"permits"`
@@ -131,8 +132,8 @@ func OfHolder(h holdfast.Holder) Holder {
 	return Holder{
 		Mode: h.Mode, Client: OfClient(h.Client, h.ClientID), Token: strconv.FormatUint(h.Token, 10),
 		Since: Stamp(h.Since), AgeMS: h.Age.Milliseconds(), RemainingMS: h.Remaining.Milliseconds(),
-		ID: h.HolderID, Owner: h.Owner, Permits: h.Permits, Entries: h.Entries, Released: h.Released, Ending: h.Ending,
-		Tags: Tags(h.Tags),
+		LockDelayMS: h.LockDelay.Milliseconds(), ID: h.HolderID, Owner: h.Owner, Permits: h.Permits,
+		Entries: h.Entries, Released: h.Released, Ending: h.Ending, Tags: Tags(h.Tags),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // a server's clock less its Shift. The servers of one quorum agree on that clock, so the
 // others reveal a server whose clock was stepped.
 type Mark struct {
-	Epoch uint64        // 0: there is no mark
+	Epoch uint64        // 0: there is no mark; at most mostEpoch
 	Name  string        // Epoch and Name are those of the quorum
 	Born  time.Duration // the server may have forgotten what it granted before
 	Shift time.Duration // how far the server's clock is ahead of the quorum's
@@ -24,6 +24,14 @@ type Mark struct {
 // MostMillis is the latest instant that a clock may show, in the year 2070: sums of two such
 // instants still fit a duration.
 const MostMillis = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
+
+// Anybody who may write the key of a mark may write any number there. So a number that no client
+// writes is not believed: it could stop the servers for ever, or overflow a sum.
+const (
+	mostEpoch = 1_000_000_000_000    // a new quorum each millisecond, for 30 years
+	mostError = 365 * 24 * time.Hour // longer than any request
+	mostName  = 32                   // bytes; foundersName needs 13
+)
 
 // ParseMark reads a mark as String writes it. Any other text is not a mark.
 func ParseMark(text string) Mark {
@@ -40,10 +48,12 @@ func ParseMark(text string) Mark {
 		}
 		instants[i] = time.Duration(ms) * time.Millisecond
 	}
-	if bad != nil || epoch == 0 || words[1] == "" {
+	m := Mark{epoch, words[1], instants[0], instants[1], instants[2], instants[3]}
+	if bad != nil || epoch == 0 || epoch > mostEpoch || m.Name == "" || len(m.Name) > mostName ||
+		m.At < 0 || m.Error < 0 || m.Error > mostError {
 		return Mark{}
 	}
-	return Mark{epoch, words[1], instants[0], instants[1], instants[2], instants[3]}
+	return m
 }
 
 func (m Mark) String() string {
@@ -54,7 +64,7 @@ func (m Mark) String() string {
 // sameQuorum reports whether two marks are of the same quorum.
 func (m Mark) sameQuorum(other Mark) bool { return m.Epoch == other.Epoch && m.Name == other.Name }
 
-// olderThan orders quorums: if servers name two, the one that began later goes on.
+// olderThan orders quorums: the one that began later is newer.
 func (m Mark) olderThan(other Mark) bool {
 	return m.Epoch < other.Epoch || m.Epoch == other.Epoch && m.Name < other.Name
 }
@@ -65,6 +75,7 @@ type Reading struct {
 	Low, High time.Duration // its clock is ahead of ours by a value between these two
 	RunID     string        // of this run of the server
 	Mark      Mark
+	Damaged   bool // it has a mark that no client writes, so Mark is empty
 }
 
 // estimate is how far the clock is ahead of ours; wrong bounds the error.
@@ -147,14 +158,33 @@ func agree(now, oldest time.Duration, readings []Reading, of []bool) (common spa
 	return common, in, n
 }
 
-// Newest is the quorum that the marks name; the newest one if there are several.
-func Newest(readings []Reading) (newest Mark) {
+// Current is the quorum that goes on: the one that a majority of all servers names, or else the
+// newest. So no single mark, whoever wrote it, stops the others. A majority that names an older
+// quorum is as good as one that names the newest: a server that goes over to a quorum is born
+// there, and does not count until all that it may have granted before is over.
+func Current(readings []Reading) Mark {
 	for _, r := range readings {
-		if newest.olderThan(r.Mark) {
-			newest = r.Mark
+		same := 0
+		for _, other := range readings {
+			if other.Mark.sameQuorum(r.Mark) {
+				same++
+			}
+		}
+		if r.Mark.Epoch > 0 && same >= Of(len(readings)) {
+			return r.Mark
 		}
 	}
-	return newest
+	return newest(readings)
+}
+
+// newest is the newest quorum that the marks name.
+func newest(readings []Reading) (last Mark) {
+	for _, r := range readings {
+		if last.olderThan(r.Mark) {
+			last = r.Mark
+		}
+	}
+	return last
 }
 
 // members returns the servers that name this quorum, and which of them are current: not left
@@ -198,10 +228,12 @@ func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration)
 	if answered < Of(len(readings)) {
 		return s
 	}
-	quorum := Newest(readings)
+	quorum := Current(readings)
 	of, current, n := members(readings, quorum, longest)
 	if n == 0 {
-		s.beginQuorum(now, readings, Mark{Epoch: 1}, longest, answered >= Founders(len(readings)))
+		// A server with a damaged mark has been in a quorum before.
+		wasMarked := slices.ContainsFunc(readings, func(r Reading) bool { return r.Damaged })
+		s.beginQuorum(now, readings, 1, longest, answered >= Founders(len(readings)) && !wasMarked)
 		return s
 	}
 	common, in, most := agree(now, forever, readings, current)
@@ -214,7 +246,8 @@ func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration)
 		}
 	}
 	if most < n && most < Of(len(readings)) {
-		s.beginQuorum(now, readings, Mark{Epoch: quorum.Epoch + 1}, longest, false)
+		// After the last epoch comes the first. A majority that names it goes on all the same.
+		s.beginQuorum(now, readings, newest(readings).Epoch%mostEpoch+1, longest, false)
 		return s
 	}
 	today := now + common.middle()
@@ -302,7 +335,7 @@ func foundersName(epoch uint64, readings []Reading) string {
 // The name of the quorum says in which run it found each server. So if one of them has restarted
 // since, the answer is no.
 func IsBeginning(now time.Duration, readings []Reading, longest, limit time.Duration) bool {
-	quorum := Newest(readings)
+	quorum := Current(readings)
 	if quorum.Epoch == 0 || quorum.Name != foundersName(quorum.Epoch, readings) {
 		return false
 	}
@@ -315,12 +348,11 @@ func IsBeginning(now time.Duration, readings []Reading, longest, limit time.Dura
 
 // beginQuorum makes a new quorum of the servers that have answered. Unless there certainly was
 // none before, all of them wait until the leases of the older one are over.
-func (s *Survey) beginQuorum(now time.Duration, readings []Reading, quorum Mark, longest time.Duration, atOnce bool) {
+func (s *Survey) beginQuorum(now time.Duration, readings []Reading, epoch uint64, longest time.Duration, atOnce bool) {
 	first := slices.IndexFunc(readings, func(r Reading) bool { return r.OK })
 	zero, wrong := readings[first].estimate() // its clock is the quorum's
-	quorum.Name = foundersName(quorum.Epoch, readings)
 	today := (now + zero).Truncate(time.Millisecond)
-	quorum.Born = today
+	quorum := Mark{Epoch: epoch, Name: foundersName(epoch, readings), Born: today}
 	if atOnce {
 		quorum.Born -= longest + foundersMargin
 	}

@@ -1,7 +1,9 @@
 package majority
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +55,7 @@ func (s *servers) vouch(of ...int) []Standing {
 	for _, i := range of {
 		list[i] = s.list[i]
 	}
-	return Vouch(s.now, list, Newest(s.list), longest).Standings
+	return Vouch(s.now, list, Current(s.list), longest).Standings
 }
 
 // pass lets time pass.
@@ -298,15 +300,22 @@ func TestAComparisonIsRenewedWhenItIsNoLongerFresh(t *testing.T) {
 	}
 }
 
-func TestOfTwoQuorumsTheNewerGoesOn(t *testing.T) {
+// Of two quorums, the one that a majority names goes on. If no majority names one, the newer goes on.
+func TestWhichOfTwoQuorumsGoesOn(t *testing.T) {
 	s := founders(5, 5)
 	s.look()
 	other := founders(5, 5)
 	other.list[0].RunID = "another"
 	other.look()
-	s.list[0].Mark = other.list[0].Mark
-	s.list[0].Mark.Epoch = 2
-	want(t, "one is of a newer quorum", s.look(), Counts, OnProbation, OnProbation, OnProbation, OnProbation)
+	newer := other.list[0].Mark
+	newer.Epoch = 2
+	s.list[0].Mark = newer
+	want(t, "one is of a newer quorum", s.look(), OnProbation, Counts, Counts, Counts, Counts)
+	s.list[0].Mark = newer
+	back := s.silent(1, 2)
+	want(t, "one of three is of a newer quorum", s.look(), Counts, Unread, Unread, OnProbation, OnProbation)
+	back()
+	s.look()
 	for i := range 5 {
 		assert.True(t, s.list[i].Mark.sameQuorum(s.list[0].Mark), "server %d is of %v", i, s.list[i].Mark)
 	}
@@ -318,10 +327,48 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 	assert.True(t, got == m, "%v, read as %v", m, got)
 	for _, text := range []string{
 		"", "-", "one", "1:a:2:3:4", "1:a:2:3:4:5:6", "0:a:1:2:3:4", "1::1:2:3:4", "x:a:1:2:3:4", "1:a:b:2:3:4",
-		"1:a:1:2:9223372036854775807:1", "1:a:1:-9223372036854775807:2:1",
+		"1:a:1:2:9223372036854775807:1", "1:a:1:-9223372036854775807:2:1", "18446744073709551615:a:1:2:3:4",
+		"1000000000001:a:1:2:3:4", "1:" + strings.Repeat("z", 33) + ":1:2:3:4", "1:a:1:2:-3:4", "1:a:1:2:3:-4",
+		"1:a:1:2:3:3000000000000",
 	} {
 		assert.Equal(t, ParseMark(text), (Mark{}), "%q was read as", text)
 	}
+}
+
+// A stranger may write any mark. Marks at the limits stop no server for longer than MaxTTL: not with
+// the last epoch, after which no newer quorum can begin, and not with instants at the ends of time.
+func TestNoMarkStopsAQuorumForever(t *testing.T) {
+	const most, name = MostMillis, "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
+	for _, at := range []int64{0, most} {
+		for _, shift := range []int64{-most, 0, most} {
+			for _, born := range []int64{-most, most} {
+				mark := ParseMark(fmt.Sprintf("%d:%s:%d:%d:%d:%d",
+					mostEpoch, name, born, shift, at, mostError.Milliseconds()))
+				assert.True(t, mark.Epoch == mostEpoch, "it is damaged")
+				for strangers := 1; strangers <= 5; strangers++ {
+					s := founders(5, 5)
+					s.look()
+					for i := range strangers {
+						s.list[i].Mark = mark
+					}
+					for range 3 {
+						s.look()
+						s.pass(longest + 2*time.Second)
+					}
+					want(t, fmt.Sprintf("%d of %+v", strangers, mark), s.look(), Counts, Counts, Counts, Counts, Counts)
+				}
+			}
+		}
+	}
+}
+
+// A server with a damaged mark has been in a quorum. So the servers do not begin one at once,
+// as those do that have never had a mark.
+func TestADamagedMarkIsNoSignOfANewServer(t *testing.T) {
+	s := founders(5, 5)
+	s.list[0].Damaged = true
+	want(t, "one is damaged, none has a mark", s.look(),
+		OnProbation, OnProbation, OnProbation, OnProbation, OnProbation)
 }
 
 // Most clocks are set back at once. A server that has just joined does not wait until the

@@ -139,6 +139,8 @@ func whatOf(action *script.Script) string {
 		return "Periodic"
 	case script.Proclaim, script.ReadLeader, script.Resume:
 		return "Election"
+	case script.Check:
+		return "Check of a token"
 	}
 	return "action " + action.Name
 }

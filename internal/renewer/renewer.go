@@ -95,6 +95,8 @@ type Renewer struct {
 	queue   queue
 	timer   *time.Timer
 	armed   time.Duration // when the timer fires; 0: never
+	wake    time.Duration // as armed, but 0 if a tick runs without a timer
+	pause   time.Duration // by how much a timer was late at most
 	stopped bool
 
 	groups map[string]*group
@@ -368,14 +370,22 @@ func (r *Renewer) arm(now time.Duration) {
 	if r.timer == nil || !r.timer.Stop() {
 		r.work.Add(1)
 	}
-	r.armed, r.timer = max(at, 1), nil
+	r.armed, r.wake, r.timer = max(at, 1), 0, nil
 	if at <= now {
 		// What is due needs no timer. Besides, Go 1.26 runs a timer of a bubble that is due at once in the calling
 		// goroutine, and two of them at once can crash the race detector.
 		go r.tick()
 		return
 	}
-	r.timer = time.AfterFunc(at-now, r.tick)
+	r.wake, r.timer = at, time.AfterFunc(at-now, r.tick)
+}
+
+// Pause is the longest time for which this process, or its machine, stood still under a lease: a
+// timer was late by that.
+func (r *Renewer) Pause() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pause
 }
 
 var renewLabel = label.New("renewals")
@@ -389,8 +399,11 @@ func (r *Renewer) tick() {
 		r.mu.Unlock()
 		return
 	}
-	r.armed = 0
 	now := r.cfg.Now()
+	if r.wake > 0 {
+		r.pause = max(r.pause, now-r.wake)
+	}
+	r.armed, r.wake = 0, 0
 	r.forgetPaused(now)
 	lost, due, late := r.takeDue(now)
 	for name, leases := range due {

@@ -2,6 +2,8 @@ package repocheck
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +119,36 @@ func TestWorkspace(t *testing.T) {
 func TestNoRequire(t *testing.T) {
 	want(t, NoRequire("go.mod", "module m\n\ngo 1.25.0\n"))
 	want(t, NoRequire("go.mod", "module m\n\nrequire (\n\tx v1\n)\nrequire y v1\n"), "go.mod:3", "go.mod:6")
+}
+
+func TestToolImports(t *testing.T) {
+	imports := func(dirs ...string) string {
+		text := "package x\n"
+		for _, dir := range dirs {
+			text += "import _ \"" + module + "/" + dir + "\"\n"
+		}
+		return text
+	}
+	all := slices.Collect(maps.Keys(toolShares))
+	want(t, ToolImports(map[string]string{
+		"cmd/holdfast/a.go":          imports(append(all, "cmd/holdfast/internal/say", "store")...),
+		"cmd/holdfast/a_test.go":     imports("internal/redistest"),
+		"internal/clock/a_test.go":   imports("internal/wire"),
+		"internal/request/a.go":      imports("internal/wire"),
+		"cmd/holdfast/testdata/a.go": "nonsense",
+	}))
+	want(t, ToolImports(map[string]string{
+		"cmd/holdfast/a.go":            imports(all...),
+		"cmd/holdfast/b.go":            imports("internal/redistest"),
+		"cmd/holdfast/b_test.go":       imports("internal/wire"),
+		"cmd/holdfast/internal/x/b.go": imports("store/internal/x", "internal/clock"),
+		"internal/lockjson/a.go":       imports("internal/wire"),
+	}),
+		"cmd/holdfast/b.go:2: imports internal/redistest", "cmd/holdfast/b_test.go:2: imports internal/wire",
+		"cmd/holdfast/internal/x/b.go:2: imports store/internal/x",
+		"internal/lockjson/a.go:2: imports internal/wire, but the tool shares this package")
+	want(t, ToolImports(map[string]string{"cmd/holdfast/a.go": imports(all[1:]...)}),
+		"lists "+all[0]+", and the tool does not use it")
 }
 
 func TestOneVersion(t *testing.T) {

@@ -187,6 +187,16 @@ func TestWorkspaceIsComplete(t *testing.T) {
 	report(t, NoRequire("go.mod", files["go.mod"]))
 }
 
+func TestTheToolUsesWhatIsPublic(t *testing.T) {
+	texts := map[string]string{}
+	for file, text := range readTree(t) {
+		if path.Ext(file) == ".go" {
+			texts[file] = text
+		}
+	}
+	report(t, ToolImports(texts))
+}
+
 func TestGuaranteesHaveTests(t *testing.T) {
 	const page = "docs/guarantees.md"
 	files := readTree(t)

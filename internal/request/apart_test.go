@@ -53,6 +53,12 @@ var apart = map[*script.Script]func(t *testing.T, s *request.Sender, keys []stri
 		}
 		return served
 	},
+	script.Check: func(t *testing.T, s *request.Sender, keys []string) (served []bool) {
+		for _, key := range keys { // for several at once see TestChecksThatComeTogetherShareRequests
+			served = append(served, assert.Err(s.Check(t.Context(), key, 5)) == nil)
+		}
+		return served
+	},
 	script.AcquireAll: nil,
 }
 

@@ -33,6 +33,7 @@ type (
 // send them at the same time: its releases, and the acquisitions of each TTL.
 type batchers struct {
 	releases *Batcher // nil if the store takes one lock at a time
+	checks   *batch.Batcher[checkOne, checkOutcome]
 
 	mu       lockorder.Mutex[batchers] // guards acquires
 	acquires map[string]*Batcher
@@ -52,6 +53,7 @@ var (
 func (s *Sender) inBackground(send func()) bool { return s.Life.Go(batchLabel, send) }
 
 func (b *batchers) open(s *Sender) {
+	b.checks = batch.New(s.sendChecks, s.inBackground)
 	if g, ok := store.As[store.Batcher](s.Store); ok && g.Batches() {
 		b.acquires = make(map[string]*Batcher)
 		b.releases = batch.New(s.release, s.inBackground)

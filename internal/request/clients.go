@@ -3,8 +3,10 @@ package request
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -84,4 +86,17 @@ func (s *Sender) readClients(ctx context.Context, asked []ClientNotes, said []*w
 	for i, n := range part {
 		said[n] = lines[i]
 	}
+}
+
+// KeepClient makes what another client has said of itself last as long as a lease of it that ends in ttl. Nothing
+// depends on it.
+func (s *Sender) KeepClient(ctx context.Context, id string, ttl time.Duration) {
+	said := s.ReadClients(ctx, []ClientNotes{{ID: id}})[0]
+	if said == nil {
+		return
+	}
+	_, _ = s.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.Prefix, id)}, []string{
+		wire.Millis(max(registrationTTL, ttl+time.Minute)), wire.Encode(said.App), wire.Encode(said.Host),
+		strconv.Itoa(said.PID), said.Version, strconv.FormatInt(said.Started.UnixMilli(), 10),
+	})
 }

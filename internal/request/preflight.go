@@ -57,6 +57,12 @@ func (p *Preflight) Server(ctx context.Context) error {
 	return nil
 }
 
+// IsQuorum reports whether the store is a quorum, if [Preflight.Server] could ask.
+func (p *Preflight) IsQuorum() bool {
+	info := p.server.Load()
+	return info != nil && info.Mode == "quorum"
+}
+
 // Check is Server for one lock: it also returns an error if the server cannot give the
 // acknowledgements, or if its user lacks a permission for the keys. channel is where the
 // pushes arrive. If only the permission for pushes is missing, Check returns that as

@@ -31,6 +31,9 @@ type Registration struct {
 	app     string
 	version string
 	failed  func(err error)
+	// Pause returns the longest pause of this process so far. It is told with each refresh, and never by a
+	// request of its own. nil: it is not known.
+	Pause func() time.Duration
 
 	begun atomic.Bool
 	mu    lockorder.Mutex[Registration] // guards the fields below
@@ -63,6 +66,8 @@ const (
 	noteDelay = 20 * time.Millisecond
 	// noteBatch is the most notes to write in a request, and the most to remove.
 	noteBatch = 64
+	// leastPause is the shortest pause that is told.
+	leastPause = 100 * time.Millisecond
 )
 
 // NewRegistration makes the registration of a client. It calls failed when a refresh fails;
@@ -96,7 +101,13 @@ func (r *Registration) Start() {
 func (r *Registration) refresh() {
 	life := r.sender.Life
 	life.Go(registrationLabel, func() {
-		_, err := r.sender.Run(life.Context(), script.RegisterClient, []string{r.key}, r.args(registrationTTL))
+		args := r.args(registrationTTL)
+		if r.Pause != nil {
+			if pause := r.Pause(); pause >= leastPause {
+				args = append(args, wire.PauseField, wire.Millis(pause))
+			}
+		}
+		_, err := r.sender.Run(life.Context(), script.RegisterClient, []string{r.key}, args)
 		if err != nil && !life.IsClosing() {
 			r.failed(err)
 		}

@@ -490,6 +490,24 @@ func TestPermissionsThatCannotBeAskedForAreLeftToTheScripts(t *testing.T) {
 	})
 }
 
+// A pause is told with the next refresh, and costs no request.
+func TestAClientTellsItsLongestPause(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := request.NewRegistration(b.Sender, "c", "billing", "1.0", func(error) {})
+		pause := 99 * time.Millisecond // too short
+		r.Pause = func() time.Duration { return pause }
+		r.Start()
+		synctest.Wait()
+		assert.Equal(t, b.mem.Dump("holdfast:client:c")["pause"], "", "the pause")
+		pause = 1200 * time.Millisecond
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, b.mem.Dump("holdfast:client:c")["pause"], "1200", "the pause")
+		assert.Equal(t, b.sent.Load(), 2, "requests")
+		r.Stop()
+	})
+}
+
 func TestAClientIsKnownWhileItWorks(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		var failed int

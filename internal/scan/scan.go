@@ -1,10 +1,8 @@
-// Package scan finds the records under a prefix by their keys, and matches their names.
+// Package scan finds the records under a prefix by their keys.
 package scan
 
 import (
 	"context"
-	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -47,40 +45,4 @@ func parse(prefix, key string) (Record, bool) {
 	name, end, ok := strings.Cut(rest, "}")
 	r := Record{Name: wire.Decode(name), Job: end == ":periodic"}
 	return r, ok && (end == "" || r.Job)
-}
-
-// Match compiles a pattern for names: * is any text, ? is any character, [abc] is one of
-// these, and \ takes a special character as it is. An empty pattern matches every name.
-func Match(pattern string) (match func(name string) bool, err error) {
-	if pattern == "" {
-		return func(string) bool { return true }, nil
-	}
-	var b strings.Builder
-	b.WriteString(`(?s)^`)
-	class := false
-	for i := 0; i < len(pattern); i++ {
-		switch c := pattern[i]; {
-		case c == '\\' && i+1 < len(pattern):
-			i++
-			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
-		case class:
-			class = c != ']'
-			b.WriteByte(c)
-		case c == '[':
-			class = true
-			b.WriteByte(c)
-		case c == '*':
-			b.WriteString(`.*`)
-		case c == '?':
-			b.WriteString(`.`)
-		default:
-			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
-		}
-	}
-	b.WriteString(`$`)
-	re, err := regexp.Compile(b.String())
-	if err != nil {
-		return nil, errors.New("a [ has no ], or a range has no end")
-	}
-	return re.MatchString, nil
 }

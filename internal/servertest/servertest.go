@@ -1,5 +1,5 @@
-// Package servertest gives tests a real server that is not Redis: PostgreSQL or MariaDB, as a
-// system's packages install it, or an S3 server. A server runs on a free port of the loopback
+// Package servertest gives tests a real server that is not Redis: PostgreSQL, MariaDB or PgBouncer, as
+// a system's packages install it, or an S3 server. A server runs on a free port of the loopback
 // interface, with its data in a temporary directory, and is gone when it is stopped.
 //
 // It never skips a test: if a server's programs are missing, the error says what to install.
@@ -88,6 +88,24 @@ var MariaDB = Kind{
 			"--socket=" + filepath.Join(data, "socket"), "--innodb-flush-log-at-trx-commit=0",
 		}
 	},
+}
+
+// PgBouncer runs pgbouncer in front of a PostgreSQL. All its clients share one connection to a database, each for the
+// time of a transaction.
+func PgBouncer(postgres string) Kind {
+	host, at, _ := strings.Cut(postgres, ":")
+	return Kind{
+		Name: "PgBouncer", Superuser: "postgres", program: "pgbouncer", places: []string{"/usr/sbin"},
+		install: "apt-get install pgbouncer",
+		args: func(data string, port int) []string {
+			file := filepath.Join(data, "ini")
+			ini := fmt.Appendf(nil, "[databases]\n* = host=%s port=%s user=postgres\n"+
+				"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = any\n"+
+				"pool_mode = transaction\ndefault_pool_size = 1\n", host, at, port)
+			_ = os.WriteFile(file, ini, 0o644) //nolint:gosec // its user reads it; without it, it does not start
+			return []string{file}
+		},
+	}
 }
 
 // VersityGW runs versitygw, an S3 server over a directory of a file system with extended attributes.

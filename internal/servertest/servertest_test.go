@@ -12,7 +12,9 @@ import (
 )
 
 func TestAServerAnswersUntilItIsStopped(t *testing.T) {
-	for _, kind := range []servertest.Kind{servertest.PostgreSQL, servertest.MariaDB, servertest.VersityGW} {
+	for _, kind := range []servertest.Kind{
+		servertest.PostgreSQL, servertest.PgBouncer("127.0.0.1:1"), servertest.MariaDB, servertest.VersityGW,
+	} {
 		t.Run(kind.Name, func(t *testing.T) {
 			s, err := servertest.Start(kind)
 			assert.Must(t, err)

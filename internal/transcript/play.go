@@ -147,7 +147,7 @@ func (p *player) act(c *command) ([]string, error) {
 		}
 	case "evict":
 		args = p.evict(c)
-	case "acquire_free", "release_idle":
+	case "acquire_free", "release_idle", "check":
 		keys, args = p.several(c)
 	case "convert":
 		args = []string{c.word(), c.opt("token", "0"), c.opt("mode", "s"), c.opt("ttl", "30s"),
@@ -199,15 +199,19 @@ func (p *player) act(c *command) ([]string, error) {
 	return p.run(c.verb, keys, args)
 }
 
-// several parses acquisitions of the form [LOCK:]ATTEMPT.
+// several parses acquisitions of the form [LOCK:]ATTEMPT, and tokens of the form [LOCK:]TOKEN. A token that was not
+// seen is no number, and the script refuses it.
 func (p *player) several(c *command) (keys, args []string) {
 	if c.verb == "acquire_free" {
 		ttl := c.opt("ttl", "30s")
 		args = []string{ttl, sum(ttl, c.opt("retention", "600s"))}
 	}
 	for len(c.words) > 0 {
-		key, attempt := p.named(c.word())
-		keys, args = append(keys, key), append(args, attempt)
+		key, word := p.named(c.word())
+		if token, err := p.symbols.token(word); err == nil && c.verb == "check" {
+			word = token
+		}
+		keys, args = append(keys, key), append(args, word)
 	}
 	return keys, args
 }

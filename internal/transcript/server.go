@@ -162,9 +162,12 @@ func older(field, value string, ms, tokens int64) string {
 		add(-ms, 0)
 	case field == "period":
 		add(-ms, 0)
-	case field == "queue" && len(words) > 3 && words[3][0] == '~':
-		till, place, _ := strings.Cut(words[3][1:], ":")
-		words[3] = "~" + strconv.FormatInt(number(till)-ms, 10) + ":" + place
+	case field == "queue":
+		for i, word := range words {
+			if till, place, ok := strings.Cut(word, ":"); ok {
+				words[i] = till[:1] + strconv.FormatInt(number(till[1:])-ms, 10) + ":" + place
+			}
+		}
 	case field == "shares":
 		add(-ms, 2)
 	case field == "lock":

@@ -31,9 +31,9 @@ func (s *symbols) line(line string, now int64) string {
 			words[i] = "RUN"
 			continue
 		}
-		if till, place, ok := strings.Cut(word, ":"); ok && strings.HasPrefix(till, "~") {
+		if till, place, ok := strings.Cut(word, ":"); ok && strings.IndexAny(till, "~?") == 0 {
 			n, _ := strconv.ParseInt(till[1:], 10, 64)
-			words[i] = "~" + s.show(n, now) + ":" + place
+			words[i] = till[:1] + s.show(n, now) + ":" + place
 			continue
 		}
 		if n, err := strconv.ParseInt(word, 10, 64); err == nil {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -146,7 +145,13 @@ func OtherAnswer(step string) error {
 }
 
 // ErrAnswer is what a [BadAnswer] is.
-var ErrAnswer = errors.New("not an answer in this protocol")
+var ErrAnswer error = errAnswer{}
+
+// errAnswer has a method by which programs find it, see ErrUnknownOutcome of the library.
+type errAnswer struct{}
+
+func (errAnswer) Error() string       { return "not an answer in this protocol" }
+func (errAnswer) UnknownAnswer() bool { return true }
 
 func parseToken(word string) (uint64, error) {
 	n, err := strconv.ParseUint(word, 10, 64)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -133,4 +134,34 @@ func ChannelPrefix(prefix, name string, sharded bool) string {
 func Client(attempt string) string {
 	client, _, _ := strings.Cut(attempt, "/")
 	return client
+}
+
+// delayMark is in front of the lock-delay in an attempt.
+const delayMark = "~"
+
+// DelaySuffix is the end of the attempts of a lock with this lock-delay.
+func DelaySuffix(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return delayMark + Millis(d)
+}
+
+// Delay is the lock-delay of an attempt: the server keeps its lease for that much longer than its client trusts it.
+func Delay(attempt string) time.Duration {
+	_, d := cutDelay(attempt)
+	return d
+}
+
+// cutDelay splits an attempt before its lock-delay. What is not of the form of a lock-delay stays.
+func cutDelay(attempt string) (rest string, d time.Duration) {
+	i := strings.LastIndex(attempt, delayMark)
+	if i < 0 {
+		return attempt, 0
+	}
+	d, err := parseMillis(attempt[i+len(delayMark):])
+	if err != nil {
+		return attempt, 0
+	}
+	return attempt[:i], d
 }

@@ -34,9 +34,13 @@ func ParseTags(word string) map[string]string {
 
 // NumberOf is the part of an attempt that its client counts.
 func NumberOf(attempt string) string {
-	_, number, _ := strings.Cut(attempt, "/")
+	rest, _ := cutDelay(attempt)
+	_, number, _ := strings.Cut(rest, "/")
 	return number
 }
+
+// PauseField is the field of a client's record with the longest pause of its process, in ms.
+const PauseField = "pause"
 
 // WaitsField is the field of a client's record that says what a goroutine waits for that
 // holds one attempt's lock.

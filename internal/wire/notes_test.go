@@ -41,3 +41,22 @@ func TestNotesOfAnotherForm(t *testing.T) {
 	client, local = LocalClient(LocalWait("c", 1))
 	assert.True(t, client == "c" && local, "%q, %v", client, local)
 }
+
+func TestAnAttemptTellsItsLockDelay(t *testing.T) {
+	for attempt, want := range map[string]struct {
+		number string
+		delay  time.Duration
+	}{
+		"c/7":                  {"7", 0},
+		"c/7" + DelaySuffix(0): {"7", 0},
+		"c/7" + DelaySuffix(1500*time.Millisecond): {"7", 1500 * time.Millisecond},
+		"c/7~1500.3": {"7~1500.3", 0}, // of one server of a quorum
+		"c/7~":       {"7~", 0},
+		"c/7~-1":     {"7~-1", 0},
+		"c/7~x":      {"7~x", 0},
+		"~c/7":       {"7", 0},
+	} {
+		assert.True(t, NumberOf(attempt) == want.number && Delay(attempt) == want.delay && Client(attempt) != "",
+			"%q is %q with %v", attempt, NumberOf(attempt), Delay(attempt))
+	}
+}

@@ -18,6 +18,7 @@ var actionTests = []test{
 	{"poll", testPoll},
 	{"cancel", testCancel},
 	{"inspect", testInspect},
+	{"check", testCheck},
 	{"evict", testEvict},
 	{"register_client and read_client", testRegisterClient},
 	{"many at once", testManyAtOnce},
@@ -180,6 +181,15 @@ func testInspect(s *suite) {
 	name := append(words(owner), "-")[0]
 	s.begins(lines[1], "holder x "+s.attempt("a", 1)+" "+name+" 1 "+token)
 	s.begins(lines[2], "waiter 1 s "+s.attempt("b", 1)+" - 1")
+}
+
+func testCheck(s *suite) {
+	s.is(s.run(script.Check, 7), "free")
+	token := s.take(s.attempt("a", 1), "x")
+	s.is(s.run(script.Check, token), "live")
+	s.is(s.run(script.Check, 7), "held "+token+" "+s.attempt("a", 1))
+	s.is(s.release(s.attempt("a", 1), token), "released")
+	s.is(s.run(script.Check, token), "free")
 }
 
 func testEvict(s *suite) {

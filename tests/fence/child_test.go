@@ -144,6 +144,14 @@ func connect(cfg config) (map[string]register, error) {
 			"plain":  plainObject{bucket, "plain"},
 		}, nil
 	}
+	for _, d := range triggered {
+		if "gorm on "+d.name == cfg.Kind {
+			orm, db, err := openORM(d, cfg.Where)
+			return map[string]register{
+				"fenced": ormRegister{orm, db, d.dialect, "account"}, "plain": ormRegister{orm, db, 0, "plain"},
+			}, err
+		}
+	}
 	for _, d := range databases {
 		if d.name == cfg.Kind {
 			// Compiled, SQLite is faster, but each process would compile it first.

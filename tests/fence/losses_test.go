@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/fence/httpfence"
 	"github.com/holdfast-go/holdfast/fence/objectfence"
+	"github.com/holdfast-go/holdfast/fence/sqlfence"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -26,6 +27,8 @@ var resources = []resource{
 	{sqlite.name, accounts(sqlite)},
 	{postgres.name, accounts(postgres)},
 	{mariadb.name, accounts(mariadb)},
+	{"gorm on " + postgres.name, models(postgres)},
+	{"gorm on " + mariadb.name, models(mariadb)},
 	{"Redis", func(t *testing.T) (string, func(string) int64) {
 		server := redistest.Start(t)
 		server.Do(t, "MSET", "fenced", "0", "plain", "0")
@@ -51,6 +54,23 @@ func accounts(d database) func(t *testing.T) (string, func(string) int64) {
 		return p.source(p.addr, p.file, 0), func(which string) int64 {
 			id := map[string]int{"fenced": 1, "plain": 2}[which]
 			return number(t, db, fmt.Sprintf("SELECT balance FROM account WHERE id = %d", id))
+		}
+	}
+}
+
+// models makes two tables with an account: the first one has a trigger.
+func models(d database) func(t *testing.T) (string, func(string) int64) {
+	return func(t *testing.T) (string, func(string) int64) {
+		p := d.create(t)
+		db := p.open(t, 0)
+		for _, table := range []string{"account", "plain"} {
+			must(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
+			must(t, db, "INSERT INTO "+table+" VALUES (1, 0)")
+		}
+		install(t, db, sqlfence.Trigger{Dialect: d.dialect, Table: "account"})
+		return p.source(p.addr, p.file, 0), func(which string) int64 {
+			table := map[string]string{"fenced": "account", "plain": "plain"}[which]
+			return number(t, db, "SELECT balance FROM "+table)
 		}
 	}
 }

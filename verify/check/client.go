@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/verify/history"
 )
 
@@ -51,7 +52,8 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 		if h.Token < o.Token {
 			older = h
 		}
-		lost := r.excuse(older.Since, h.At, older.Proc) || h.Local && r.excuse(h.Since, h.At, h.Proc)
+		lost := r.excuseDelayed(older.Since, h.At, older.Proc, wire.Delay(older.Owner)) ||
+			h.Local && r.excuse(h.Since, h.At, h.Proc)
 		if lost || r.evicted(o) || r.evicted(h) {
 			res.Excused++
 			continue

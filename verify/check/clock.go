@@ -2,7 +2,9 @@ package check
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/audit"
 	"github.com/holdfast-go/holdfast/verify/history"
@@ -83,6 +85,27 @@ func (c clock) setForward(from, till int64) bool {
 		ahead[s.Server] = s.Ahead
 	}
 	return false
+}
+
+// spread is how far the clocks of the servers went, or were apart, between two instants. No lease of that time has
+// ended earlier than by so much. others says that there are servers whose clocks nobody has moved.
+func (c clock) spread(from, till int64, others bool) time.Duration {
+	ahead := make(map[string]int64)
+	for _, s := range c {
+		if s.At <= from {
+			ahead[s.Server] = s.Ahead
+		}
+	}
+	all := slices.Collect(maps.Values(ahead))
+	for _, s := range c {
+		if s.At > from && s.At <= till {
+			all = append(all, ahead[s.Server], s.Ahead)
+		}
+	}
+	if others || len(all) == 0 {
+		all = append(all, 0)
+	}
+	return time.Duration(slices.Max(all) - slices.Min(all))
 }
 
 // readings are what the server's clock may have said to the script that a note is of. The

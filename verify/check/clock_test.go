@@ -49,6 +49,32 @@ func TestWhatAMovedClockTellsIsPutInOrder(t *testing.T) {
 	}
 }
 
+// The holder of a lock with a lock-delay outlasts a step that is shorter.
+func TestAStepExcusesNoSecondHolderWithinTheLockDelay(t *testing.T) {
+	for _, c := range []struct {
+		steps  []float64 // how far the clock is ahead after each, in ms
+		suffix string
+		passes bool
+	}{
+		{[]float64{120}, "", true},
+		{[]float64{120}, "~121", false},
+		{[]float64{120}, "~120", true},
+		{[]float64{120, 150}, "~150", true}, // they add up
+		{[]float64{120, 150}, "~151", false},
+		{[]float64{-50, 100}, "~121", true},
+	} {
+		var faults []history.FaultSpan
+		for i, ahead := range c.steps {
+			faults = append(faults, stepped(float64(5+i), ahead, true))
+		}
+		r := newStory(faults...).
+			hold(hold{client: 1, lock: "l", asked: 1, got: 2, over: 60, token: token(1), owner: "c1/1" + c.suffix}).
+			hold(hold{client: 2, lock: "l", asked: 20, got: 21, over: 70, token: token(20), owner: "c2/1"}).
+			results()["client-exclusion"]
+		assert.True(t, r.Passed() == c.passes && r.Examined != 0, "%v, %s: %+v", c.steps, c.suffix, r)
+	}
+}
+
 func TestAClockThatIsSetBackExcusesNoSecondHolder(t *testing.T) {
 	s := newStory(stepped(5, -100, false)).
 		note(1, "acquire", "l", "c1/1", held(1, "c1/1")).

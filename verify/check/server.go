@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/audit"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // granted is a hold by the server's account. Times are of the server's clock,
@@ -48,7 +49,7 @@ func (r *Run) holders(rec audit.Record, n audit.Note) []*granted {
 		g.from, g.due = n.At, expiry*1000
 		g.till, g.trust = r.till(g.due, n), g.due-n.Ahead
 		if g.attempt != audit.Kept { // whoever comes in under a lease from before a step trusts his own time
-			g.trust = min(g.trust, n.At+r.Setup.TTL.Microseconds()+1000)
+			g.trust = min(g.trust, n.At+(r.Setup.TTL+wire.Delay(g.attempt)).Microseconds()+1000)
 		}
 		all = append(all, &g)
 	}

@@ -83,6 +83,11 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 	by:   "TestAfterALossTheOtherLocksEndThoughReleaseNeverComes",
 	old:  "	mls.onEnd(mls.stopRenewal)\n",
 	mut:  "",
+}}), in("multi.go", library, []mutant{{
+	name: "a call for several locks is overtaken for ever",
+	by:   "TestAWaitForSeveralLocksIsNotStarved",
+	old:  "const mostGivenBack = 8\n",
+	mut:  "const mostGivenBack = 1 << 30\n",
 }}), in("election_observe.go", library, []mutant{{
 	name: "an observer is told of an older leader again",
 	by:   "TestAnObserverIsNotToldOfAnEarlierLeaderAgain",

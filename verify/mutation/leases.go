@@ -11,8 +11,13 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }, {
 	name: "a pushed lease is believed for longer than was asked for",
 	by:   "TestAFalsePushDoesDamageForOneRoundTrip",
-	old:  "Lease: min(g.Lease, at.lock.ttl)}",
-	mut:  "Lease: g.Lease}",
+	old:  "Lease: min(g.Lease, whole),",
+	mut:  "Lease: g.Lease,",
+}, {
+	name: "a pushed grant is trusted in its lock-delay",
+	by:   "TestNoLeaseIsTrustedForItsLockDelay",
+	old:  "pushedLease: p.Lease - p.Delay}",
+	mut:  "pushedLease: p.Lease}",
 }, {
 	name: "a pushed grant is trusted before its acknowledgements",
 	by:   "TestAPushedGrantIsNotTrustedBeforeItsAcknowledgements",
@@ -30,6 +35,16 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	by:   "TestCloseWaitsForPendingCancels",
 	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
 	mut:  "	end := request.Ended(ctx)\n",
+}}), in("hold.go", library, []mutant{{
+	name: "the deadline counts the lock-delay, too",
+	by:   "TestALostLockIsKeptForItsLockDelay",
+	old:  "h.TTL, h.NoRenewal = lk.ttl, lk.noRenewal",
+	mut:  "h.TTL, h.NoRenewal = lk.onServer(lk.ttl), lk.noRenewal",
+}}), in("release.go", library, []mutant{{
+	name: "the release of a lost lease frees a lock with a lock-delay",
+	by:   "TestALostLockIsKeptForItsLockDelay",
+	old:  "h.release(life.Context(), releaseMode{keep: delay})",
+	mut:  "h.release(life.Context(), releaseMode{})",
 }}), in("internal/renewer/renewer.go", worlds, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
 	by:   "TestWorlds",
@@ -129,8 +144,8 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("client.go", library, []mutant{{
 	name: "a push for an attempt of another process is accepted",
 	by:   "TestPushesOfStrangersChangeNothing",
-	old:  "		if err != nil || bad != nil || client != id {\n",
-	mut:  "		if err != nil || bad != nil || client == \"\" {\n",
+	old:  "		if err != nil || bad != nil || wire.Client(attempt) != id {\n",
+	mut:  "		if err != nil || bad != nil || wire.Client(attempt) == \"\" {\n",
 }}), in("internal/request/preflight.go", library, []mutant{{
 	name: "a missing permission is found only in the middle of a script",
 	by:   "TestMissingPermissionsAreNamedTogetherAndFirst",

@@ -101,8 +101,18 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }, {
 	name: "quorum: a quorum that begins again keeps its number",
 	by:   "TestIfNobodyKnowsWhichClockIsRightAllServersWait",
-	old:  "Mark{Epoch: quorum.Epoch + 1}",
-	mut:  "Mark{Epoch: quorum.Epoch}",
+	old:  "newest(readings).Epoch%mostEpoch+1,",
+	mut:  "newest(readings).Epoch,",
+}, {
+	name: "quorum: one server's mark overrules a majority",
+	by:   "TestWhichOfTwoQuorumsGoesOn",
+	old:  "if r.Mark.Epoch > 0 && same >= Of(len(readings)) {",
+	mut:  "if r.Mark.Epoch > 0 && same > len(readings) {",
+}, {
+	name: "quorum: a damaged mark is taken for none",
+	by:   "TestADamagedMarkIsNoSignOfANewServer",
+	old:  "answered >= Founders(len(readings)) && !wasMarked)",
+	mut:  "answered >= Founders(len(readings)) && (wasMarked || !wasMarked))",
 }, {
 	name: "quorum: a server that forgot joins without a wait",
 	by:   "TestAServerWithoutMemoryDoesNotCountHoweverYoungTheOthersAre",
@@ -133,6 +143,11 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 	by:   "TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime",
 	old:  "r.Mark.At >= time.Duration(last)-longest; current[i] {",
 	mut:  "r.Mark.At >= time.Duration(last)-longest || of[i]; current[i] {",
+}}), in("quorum/check.go", quorum, []mutant{{
+	name: "less than a majority is enough for a check",
+	by:   "TestACheckNeedsAMajorityAndKnowsServersWithAnotherToken",
+	old:  "	if live >= s.majority {\n",
+	mut:  "	if live > 0 {\n",
 }}), in("quorum/token.go", quorum, []mutant{{
 	name: "quorum: a grant is believed when one server has its token",
 	by:   "TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime",

@@ -89,10 +89,35 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestTranscriptsOnServer",
 	old:  "if not h or h.mark == '00' then return nil end",
 	mut:  "if not h then return nil end",
+}, {
+	name: "after a grant that nobody confirmed the next is pushed at once",
+	by:   "TestTranscriptsOnServer",
+	old:  "  local asks = doubt and asked_until <= now\n",
+	mut:  "  local asks = false\n",
+}, {
+	name: "a waiter that answers first overtakes those that may still answer",
+	by:   "TestTranscriptsOnServer",
+	old:  "    elseif attempt ~= caller and unanswered(place) then\n      blocked = channel_of(attempt) ~= nil\n",
+	mut:  "    elseif attempt ~= caller and unanswered(place) then\n      blocked = false\n",
+}, {
+	name: "a waiter that answers too late is passed over for ever",
+	by:   "TestTranscriptsOnServer",
+	old:  "    note_answer(tonumber(own[1]))\n",
+	mut:  "",
+}, {
+	name: "a waiter that was asked and did not answer is granted the lock all the same",
+	by:   "TestTranscriptsOnServer",
+	old:  "local function passed_over(place) return asked_until <= now and unanswered(place) end\n",
+	mut:  "local function passed_over(place) return false end\n",
+}, {
+	name: "an answer does not say until when the others may answer",
+	by:   "TestTranscriptsOnServer",
+	old:  "  if not holder and asked_until > now then till = math.min(till, asked_until) end\n",
+	mut:  "  if true then till = holder and expiry or (used > 0 and soonest) or now end\n",
 }}), in("script/record.lua", oracle, []mutant{{
 	name: "a waiter that was skipped and polls is not visited again",
 	by:   "TestLongLines",
-	old:  "  if own then cursor = math.min(cursor, tonumber(own[1])) end\n",
+	old:  "    cursor = math.min(cursor, tonumber(own[1]))\n",
 	mut:  "",
 }, {
 	name: "a waiter that was told when to poll is relied on though it has left",
@@ -280,6 +305,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestTranscriptsOnServer",
 	old:  "if said and said[3] and said[1] == text(fence) then\n",
 	mut:  "if said and said[3] then\n",
+}}), in("script/check.lua", transcripts, []mutant{{
+	name: "a lease that is over is checked as live",
+	by:   "TestTranscriptsOnServer",
+	old:  "    if holder and expiry > now then\n",
+	mut:  "    if holder then\n",
 }}), in("script/release_after.lua", transcripts, []mutant{{
 	name: "a kept lock is free when it is released",
 	by:   "TestServerOutOfMemory",

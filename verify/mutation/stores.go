@@ -45,6 +45,11 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	old:  "max(rdb.Options().PoolSize, 1)",
 	mut:  "max(rdb.Options().PoolSize, 100)",
 }, {
+	name: "goredis: other requests take the places that are for renewals",
+	by:   "TestPlacesThatOnlyRenewalsTake",
+	old:  "\tif how != renewing {\n\t\tspare = nil\n",
+	mut:  "\tif how != renewing && false {\n\t\tspare = nil\n",
+}, {
 	name: "goredis: a connection is given up although the server has not answered elsewhere",
 	by:   "TestASilentServerGetsNothingTwice",
 	old:  "		if answered {\n			o.giveUp(asked)\n",

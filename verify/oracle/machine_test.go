@@ -159,12 +159,14 @@ func (m *machine) Check(*rapid.T) {
 
 // order asserts I6 and I7. A grant, from the queue or without waiting, skips no waiter
 // that listens; a further entry of an owner need not wait. If a lock is free after a
-// script that serves the queue, no waiter in it listens.
+// script that serves the queue, no waiter in it listens, unless waiters may still answer who is there.
 func (m *machine) order(action *script.Script, o outcome, now int64) {
 	waited, waiting := queued(m.before), queued(o.fields)
+	open, _, _ := asking(m.before) // while waiters may answer, nobody is passed over
 	attentive := func(id string) bool {
 		client := m.attempts[id].client()
-		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) && patience(o.fields, id) > now
+		return m.listening[client] != nil && !slices.Contains(silent(o.fields), client) &&
+			patience(o.fields, id) > now && (open > now || !passedOver(o.fields, id, now))
 	}
 	held := recorded(o.fields, now)
 	heldBefore := recorded(m.before, now)
@@ -188,7 +190,7 @@ func (m *machine) order(action *script.Script, o outcome, now int64) {
 			}
 		}
 	}
-	if len(held) == 0 && m.served(action, o) {
+	if until, _, _ := asking(o.fields); len(held) == 0 && until <= now && m.served(action, o) {
 		for _, id := range waiting {
 			if slices.Contains(waited, id) && attentive(id) {
 				m.world.rt.Fatalf("I7: the lock is free, and %s waits", id)
@@ -234,8 +236,9 @@ func (m *machine) enters(id string, waited []string, before, after map[string]in
 func (m *machine) fresh(rt *rapid.T) *attempt {
 	client := rapid.SampledFrom(clients).Draw(rt, "client")
 	m.numbers[client]++
+	delay := rapid.SampledFrom([]string{"", "", "~2000"}).Draw(rt, "delay") // of its lock; no script reads it
 	a := &attempt{
-		id:    client + "/" + strconv.Itoa(m.numbers[client]),
+		id:    client + "/" + strconv.Itoa(m.numbers[client]) + delay,
 		owner: rapid.SampledFrom([]string{"", "", "alice", "bob"}).Draw(rt, "owner"),
 		want:  rapid.SampledFrom(wants).Draw(rt, "want"),
 		ttl:   rapid.SampledFrom([]int64{1, 2000, 10_000, 30_000}).Draw(rt, "ttl"),
@@ -528,6 +531,20 @@ func (m *machine) ReadLeader(rt *rapid.T) {
 	}
 	if a := m.attempts[words[4]]; a == nil || !m.live(m.of(a.id), m.at) || a.token != number(words[1]) {
 		rt.Fatalf("shown as the leader: %v", words)
+	}
+}
+
+// CheckToken finds the hold of a token exactly while it lives.
+func (m *machine) CheckToken(rt *rapid.T) {
+	if len(m.holds) == 0 {
+		m.step(true, script.Check, 5)
+		return
+	}
+	token := rapid.SampledFrom(m.holds).Draw(rt, "hold").token
+	got := m.step(true, script.Check, token)
+	live := slices.ContainsFunc(m.holds, func(h *hold) bool { return h.token == token && !h.kept && m.live(h, m.at) })
+	if (got == "live") != live {
+		rt.Fatalf("token %d is checked as %q at %d", token, got, m.at)
 	}
 }
 

@@ -232,10 +232,31 @@ func queued(fields map[string]string) (ids []string) {
 	return slices.SortedFunc(maps.Keys(positions), func(a, b string) int { return int(positions[a] - positions[b]) })
 }
 
+// asking is the word ?UNTIL:END:PLACE… in a queue: until when waiters may answer, which ones, and who has.
+func asking(fields map[string]string) (until, end int64, answers []string) {
+	for word := range strings.FieldsSeq(fields["queue"]) {
+		if words, is := strings.CutPrefix(word, "?"); is {
+			all := strings.Split(words, ":")
+			return number(all[0]), number(all[1]), all[2:]
+		}
+	}
+	return 0, 0, nil
+}
+
+// passedOver says whether a waiter was asked to poll, and has not done so in time.
+func passedOver(fields map[string]string, id string, now int64) bool {
+	until, end, answers := asking(fields)
+	if until == 0 || until > now {
+		return false
+	}
+	place := strings.Fields(fields["w:"+id])[0]
+	return number(place) < end && !slices.Contains(answers, place)
+}
+
 // silent are the clients that did not confirm what was pushed to them.
 func silent(fields map[string]string) (clients []string) {
 	for i, word := range strings.Fields(fields["queue"]) {
-		if i > 2 && !strings.HasPrefix(word, "~") {
+		if i > 2 && !strings.ContainsAny(word[:1], "~>?") {
 			clients = append(clients, word)
 		}
 	}

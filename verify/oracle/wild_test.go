@@ -20,7 +20,7 @@ type wild struct {
 func pick[T any](rt *rapid.T, from ...T) T { return rapid.SampledFrom(from).Draw(rt, "pick") }
 
 // anyAttempt is one of few, so that they meet.
-func anyAttempt(rt *rapid.T) string { return pick(rt, "c1/1", "c1/2", "c2/1", "c2/2", "c3/1") }
+func anyAttempt(rt *rapid.T) string { return pick(rt, "c1/1", "c1/2", "c2/1", "c2/2~50", "c3/1") }
 
 // withOwner puts one behind the words, or none. An owner may be named like an
 // attempt.
@@ -178,6 +178,8 @@ func (m *wild) hasOther(attempt string, token int64) bool {
 	}
 	return false
 }
+
+func (m *wild) CheckToken(rt *rapid.T) { m.step(script.Check, m.token(rt)) }
 
 func (m *wild) ReadLeader(*rapid.T) { m.step(script.ReadLeader) }
 

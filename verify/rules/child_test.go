@@ -28,6 +28,7 @@ const (
 	envTTL  = "HOLDFAST_RULES_TTL"
 	envKind = "HOLDFAST_RULES_KIND" // lead, every, readers or crowd; else it wants a lock
 	envUses = "HOLDFAST_RULES_USES" // rueidis; else go-redis
+	envWait = "HOLDFAST_RULES_WAIT" // the lock-delay; else none
 )
 
 // obey is the child: it locks, says so, and obeys its standard input until that ends.
@@ -72,7 +73,8 @@ func obey() error {
 		}
 		return nil
 	}
-	take := c.Mutex(name).Lock
+	delay, _ := time.ParseDuration(os.Getenv(envWait))
+	take := c.Mutex(name, holdfast.LockDelay(delay)).Lock
 	if lock, reads := strings.CutPrefix(name, "read:"); reads {
 		take = c.RWMutex(lock).RLock
 	}

@@ -1,6 +1,8 @@
 package rules_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,27 +12,37 @@ import (
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
-// A process that is stopped while it waits still listens, as far as the server can tell. It is
-// granted the lock for a moment, once, and not for a lease for each of its waiters.
-func TestAFrozenProcessDelaysTheQueueOnce(t *testing.T) {
+// Processes that are stopped while they wait still listen, as far as the server can tell. One waiter of one of them is
+// granted the lock for a moment, and not each of them for a lease.
+func TestFrozenProcessesDelayTheQueueOnce(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		const ttl = 20 * time.Second // so a lease for each of them would be longer than the test waits
 		a, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, a.Mutex("x"))
-		frozen := startKind(t, w.Addr(), "crowd", "x", ttl)
+		var frozen [3]*harness.Child
+		for i := range frozen {
+			frozen[i] = startKind(t, w.Addr(), "crowd", "x", ttl)
+		}
 		waiting := func(n int) func() bool {
 			return func() bool { return len(state(t, a, "x").Waiters) == n }
 		}
-		redistest.Await(t, "the crowd waits", waiting(crowd))
+		redistest.Await(t, "the crowds wait", waiting(len(frozen)*crowd))
 		b, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 		got := harness.Acquiring(harness.Within(t), b.Mutex("x").Lock)
-		redistest.Await(t, "all wait", waiting(crowd+1))
-		frozen.Stop(t)
+		redistest.Await(t, "all wait", waiting(len(frozen)*crowd+1))
+		for _, process := range frozen {
+			process.Stop(t)
+		}
 		harness.Release(t, l)
-		harness.Release(t, harness.Granted(t, got))
-		// When it goes on it is served like anybody.
-		frozen.Resume()
-		redistest.Await(t, "one of the crowd has the lock", func() bool {
+		next := harness.Granted(t, got)
+		lost := fmt.Sprint(w.Do(t, "HGET", harness.Key("x"), "lost"))
+		assert.Equal(t, len(strings.Fields(lost)), 1, "grants to the crowds (%s)", lost)
+		harness.Release(t, next)
+		// When they go on they are served like anybody.
+		for _, process := range frozen {
+			process.Resume()
+		}
+		redistest.Await(t, "one of the crowds has the lock", func() bool {
 			s := state(t, a, "x")
 			return len(s.Holders) == 1 && s.Holders[0].ClientID != a.ID() && s.Holders[0].ClientID != b.ID()
 		})

@@ -27,6 +27,7 @@ func newBelief() belief {
 }
 
 func (b *belief) until(key, attempt string, sent, ttl time.Duration) {
+	ttl -= wire.Delay(attempt)
 	b.trust[key+attempt] = max(b.trust[key+attempt], sent+ttl-ttl/100-2*time.Millisecond)
 }
 
@@ -139,7 +140,7 @@ func (w *world) trusted(u *user) {
 
 // apart asserts I1 on beliefs.
 func (w *world) apart(o *object, all []*user) {
-	if w.now() < w.excuse || len(all) < 2 {
+	if len(all) < 2 || w.excused(o) {
 		return
 	}
 	used := 0

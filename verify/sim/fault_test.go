@@ -205,8 +205,24 @@ func (w *world) refused(c *call) error {
 
 // ahead sets the server's clock forward: leases end too early, and a holder cannot know.
 func (w *world) ahead() {
-	w.stepped += w.lasts("steps of the clock", w.upTo(2*w.ttl))
-	w.excuse = max(w.excuse, w.now()+4*w.ttl)
+	d := w.lasts("steps of the clock", w.upTo(2*w.ttl))
+	w.stepped += d
+	w.steps = append(w.steps, forward{w.now(), d})
+}
+
+// forward is a step of the server's clock.
+type forward struct{ at, by time.Duration }
+
+// excused reports whether a broken assumption explains what is believed of a lock. So does a step of the clock, if that
+// is no shorter than the lock-delay, alone or with others of the same time.
+func (w *world) excused(o *object) bool {
+	var stepped time.Duration
+	for _, s := range w.steps {
+		if w.now() < s.at+4*w.ttl+o.delay {
+			stepped += s.by
+		}
+	}
+	return w.now() < w.excuse || stepped > 0 && stepped >= o.delay
 }
 
 // back sets it back: leases last longer.

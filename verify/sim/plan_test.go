@@ -45,6 +45,7 @@ type object struct {
 	name  string
 	kind  byte // m: mutex, r: read-write lock, s: semaphore
 	limit int
+	delay time.Duration // the lock-delay
 
 	highest uint64 // token that a client was told of
 	writer  uint64 // and of those a writer
@@ -97,10 +98,27 @@ func (w *world) draw() plan {
 	return p
 }
 
+// delays draws the lock-delays. They come last, so that the other worlds are what they were.
+func (w *world) delays() {
+	for _, o := range w.objects {
+		if w.chance(0.25) {
+			o.delay = pick(w, w.ttl/10, w.ttl, 3*w.ttl)
+		}
+	}
+}
+
+// delayed is the longest lock-delay.
+func (w *world) delayed() (longest time.Duration) {
+	for _, o := range w.objects {
+		longest = max(longest, o.delay)
+	}
+	return longest
+}
+
 // patience is how long it may take, after the last fault, until all waiters are served:
 // a hold that nobody can release ends with its lease, and so does a hold that a late
 // copy of a request makes.
 func (w *world) patience() time.Duration {
 	people := w.processes*w.each + 20
-	return time.Duration(people) * (4*w.ttl + w.work + time.Second)
+	return time.Duration(people) * (4*w.ttl + w.delayed() + w.work + time.Second)
 }

@@ -22,6 +22,8 @@ type record struct {
 	holds   map[string]held // by attempt
 	line    []string        // attempts, in order
 	silent  []string        // clients that did not confirm what was pushed to them
+	until   int64           // until when waiters may answer who is there
+	absent  []string        // attempts that have not answered that
 	skipped []string        // attempts that a step does not visit before they ask
 	highest int64           // token
 	free    time.Duration   // since when nobody holds it, by the scheduler's clock
@@ -71,6 +73,10 @@ func (w *world) judge(c *call, i int, key, answer string) {
 	fields := w.store.Dump(key)
 	r.holds, r.line, r.silent = holdsOf(fields), queueOf(fields), silentOf(fields)
 	r.skipped = skippedOf(fields, r.line)
+	open := r.until > now
+	if r.until, r.absent = askedOf(fields, r.line); open {
+		r.absent = nil // while waiters may answer, nobody is passed over
+	}
 	if life := w.store.TTL(key); fields != nil && (life < 0 || life > w.longest()) {
 		w.violatef("I2: %s lives for %v after %s", key, life, c.says)
 	}
@@ -80,7 +86,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 		h, was := r.holds[id], before[id]
 		switch {
 		case h.token == was.token:
-			if h.expiry < was.expiry && c.action != script.ReleaseAfter {
+			if h.expiry < was.expiry && c.action != script.ReleaseAfter && c.action != script.Lessen {
 				w.violatef("I5: the lease of %s was shortened by %s", id, c.says)
 			}
 			if h.expiry > was.expiry && was.ending {
@@ -122,7 +128,7 @@ func (w *world) judge(c *call, i int, key, answer string) {
 // longest is how long a record may live: for a lease or a waiter's patience, the
 // retention, and what the server's clock was set back.
 func (w *world) longest() time.Duration {
-	return 6*max(2*w.ttl, time.Second) + 4*w.ttl + w.retention + setBack
+	return 6*max(2*w.ttl, time.Second) + 4*w.ttl + w.delayed() + w.retention + setBack
 }
 
 // excluded asserts I1.
@@ -190,7 +196,8 @@ func (w *world) inOrder(id string, line []string, r *record, c *call, i int) {
 		if other == id {
 			return
 		}
-		if slices.Contains(r.line, other) && w.attentive(c.keys[i], other) && !r.hushed(other) {
+		if slices.Contains(r.line, other) && w.attentive(c.keys[i], other) && !r.hushed(other) &&
+			!slices.Contains(r.absent, other) {
 			w.violatef("I6: %s was granted past %s by %s", id, other, c.says)
 		}
 	}
@@ -204,11 +211,12 @@ func (w *world) served(c *call, key string, r *record, answer string, now int64)
 	default:
 		return
 	}
-	if answer == "gone" || answer == "none" || len(r.holds) > 0 || strings.HasPrefix(answer, "conflict") {
+	refused := answer == "gone" || answer == "none" || strings.HasPrefix(answer, "conflict")
+	if refused || len(r.holds) > 0 || r.until > now {
 		return
 	}
 	for _, id := range r.line {
-		if w.attentive(key, id) && !r.hushed(id) {
+		if w.attentive(key, id) && !r.hushed(id) && !slices.Contains(r.absent, id) {
 			w.violatef("I7: the lock is free, and %s waits, after %s", id, c.says)
 		}
 	}
@@ -320,13 +328,32 @@ func skippedOf(fields map[string]string, line []string) (ids []string) {
 	return ids
 }
 
+// askedOf says until when waiters may answer who is there, and who of them has not done so.
+func askedOf(fields map[string]string, line []string) (until int64, ids []string) {
+	for word := range strings.FieldsSeq(fields["queue"]) {
+		words, ok := strings.CutPrefix(word, "?")
+		if !ok {
+			continue
+		}
+		all := strings.Split(words, ":") // UNTIL END PLACE…
+		until = number(all[0])
+		for _, id := range line {
+			place := strings.Fields(fields["w:"+id])[0]
+			if number(place) < number(all[1]) && !slices.Contains(all[2:], place) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return until, ids
+}
+
 // nearHead is how many places from HEAD on each step visits.
 const nearHead = 64
 
 // silentOf are the clients in a record that did not confirm what was pushed to them.
 func silentOf(fields map[string]string) (clients []string) {
 	for i, word := range strings.Fields(fields["queue"]) {
-		if i > 2 && !strings.HasPrefix(word, "~") && !strings.HasPrefix(word, ">") {
+		if i > 2 && !strings.ContainsAny(word[:1], "~>?") {
 			clients = append(clients, word)
 		}
 	}

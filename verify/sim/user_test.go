@@ -127,12 +127,12 @@ func (u *user) ask() {
 	w, c := u.w, u.link.client
 	u.lock = pick(w, w.objects...)
 	u.mode, u.weight = 'x', 1
-	name, try := u.lock.name, w.chance(0.2)
+	name, try, delay := u.lock.name, w.chance(0.2), holdfast.LockDelay(u.lock.delay)
 	var take func(context.Context) (*holdfast.Lease, error)
 	switch kind := u.lock.kind; {
 	case kind == 's':
 		u.mode, u.weight = 'p', 1+w.rng.IntN(u.lock.limit)
-		s := c.Semaphore(name, u.lock.limit)
+		s := c.Semaphore(name, u.lock.limit, delay)
 		n := u.weight
 		take = func(ctx context.Context) (*holdfast.Lease, error) { return s.Acquire(ctx, n) }
 		if try {
@@ -140,16 +140,16 @@ func (u *user) ask() {
 		}
 	case kind == 'r' && w.chance(0.6):
 		u.mode = 's'
-		if take = c.RWMutex(name).RLock; try {
-			take = c.RWMutex(name).TryRLock
+		if take = c.RWMutex(name, delay).RLock; try {
+			take = c.RWMutex(name, delay).TryRLock
 		}
 	case kind == 'r':
-		if take = c.RWMutex(name).Lock; try {
-			take = c.RWMutex(name).TryLock
+		if take = c.RWMutex(name, delay).Lock; try {
+			take = c.RWMutex(name, delay).TryLock
 		}
 	default:
-		if take = c.Mutex(name).Lock; try {
-			take = c.Mutex(name).TryLock
+		if take = c.Mutex(name, delay).Lock; try {
+			take = c.Mutex(name, delay).TryLock
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -212,7 +212,7 @@ func (u *user) refused(err error) {
 // token asserts I3 on what clients are told: a writer's token is higher than every one
 // before, and that of readers higher than every writer's before.
 func (u *user) token() {
-	if u.lease.Err() != nil || u.mode == 'p' || u.w.now() < u.w.excuse {
+	if u.lease.Err() != nil || u.mode == 'p' || u.w.excused(u.lock) {
 		return
 	}
 	o, t := u.lock, u.lease.Token()
@@ -267,7 +267,7 @@ func (u *user) act(what string, call func() error) {
 
 // enter takes the lock again as a reader under the lease, and leaves again.
 func (u *user) enter() error {
-	inner, err := u.link.client.RWMutex(u.lock.name).RLock(u.lease.Context())
+	inner, err := u.link.client.RWMutex(u.lock.name, holdfast.LockDelay(u.lock.delay)).RLock(u.lease.Context())
 	if err != nil && u.lease.Err() != nil {
 		return u.lease.Err() // the context was that of a lost lease
 	}

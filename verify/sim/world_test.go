@@ -31,6 +31,7 @@ type world struct {
 	down   time.Duration
 	health time.Duration // the last fault was over by then
 	excuse time.Duration // until then a broken assumption explains what is believed
+	steps  []forward     // of the server's clock
 
 	copies time.Duration // until then copies are made of requests
 
@@ -98,6 +99,7 @@ func newWorld(seed uint64, store server) *world {
 		names: strings.NewReplacer(), bell: make(chan struct{}, 1),
 	}
 	w.plan = w.draw()
+	w.delays()
 	w.truth.locks = map[string]*record{}
 	w.store.SetClock(w.serverClock)
 	for range w.processes {

@@ -148,24 +148,43 @@ func (k *kinds) several(t *testing.T) {
 		k.rises(t, name, l.Token(name))
 	}
 	assert.Is(t, assert.Err(k.other.MultiMutex(names[3:5]).TryLock(harness.Within(t))), holdfast.ErrHeld)
+	next := k.waitsForSeveral(t, names[3:5], names[3])
+	assert.NoError(t, l.Release(harness.Within(t)))
+	next()
+
+	// A call that waits for one of them keeps the others from nobody.
+	held := harness.Lock(t, k.one.Mutex(names[5]))
+	next = k.waitsForSeveral(t, names[3:6], names[5])
+	for _, name := range names[3:5] {
+		harness.Release(t, harness.Lock(t, k.one.Mutex(name)))
+	}
+	harness.Release(t, held)
+	next()
+}
+
+// waitsForSeveral returns when the other client wants all of the locks and waits for one of them. next waits until it
+// has had them all.
+func (k *kinds) waitsForSeveral(t *testing.T, names []string, name string) (next func()) {
 	type got struct {
 		lease *holdfast.MultiLease
 		err   error
 	}
 	done := make(chan got, 1)
-	before, ctx := len(k.other.Of(observe.EventWait, names[3])), harness.Within(t)
+	before, ctx := len(k.other.Of(observe.EventWait, name)), harness.Within(t)
 	go func() {
-		l, err := k.other.MultiMutex(names[3:5]).Lock(ctx)
+		l, err := k.other.MultiMutex(names).Lock(ctx)
 		done <- got{l, err}
 	}()
-	k.other.Await(t, observe.EventWait, names[3], before+1)
-	assert.NoError(t, l.Release(harness.Within(t)))
-	next := <-done
-	assert.Must(t, next.err)
-	for _, name := range names[3:5] {
-		k.rises(t, name, next.lease.Token(name))
+	k.other.Await(t, observe.EventWait, name, before+1)
+	return func() {
+		t.Helper()
+		got := <-done
+		assert.Must(t, got.err)
+		for _, name := range names {
+			k.rises(t, name, got.lease.Token(name))
+		}
+		assert.NoError(t, got.lease.Release(harness.Within(t)))
 	}
-	assert.NoError(t, next.lease.Release(harness.Within(t)))
 }
 
 // period runs a job once, whichever client asks, and not again after a failover.

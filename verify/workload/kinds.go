@@ -105,6 +105,13 @@ func (w *worker) least(ctx context.Context) {
 	})
 }
 
+// delayed acquires a lock whose lock-delay is longer than most steps of a server's clock. A holder that is lost leaves
+// it to the others only after that.
+func (w *worker) delayed(ctx context.Context) {
+	m := w.locks.Mutex(Delayed, holdfast.LockDelay(2*w.cfg.TTL))
+	w.hold(ctx, ordinary(request{lock: Delayed, mode: "x"}, m.Lock), func(h *holding) { h.stay(w.upTo(w.cfg.TTL)) })
+}
+
 // drop acquires a lease and drops the handle, as code does that writes
 // _, err := Lock(ctx). Only the garbage collector and the expiry end that lease.
 func (w *worker) drop(ctx context.Context) {

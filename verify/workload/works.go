@@ -32,6 +32,7 @@ const (
 	Evict     = "evict"     // operators, and attempts that must be refused
 	Drop      = "drop"      // leases that a program loses sight of
 	Quick     = "quick"     // many locks at the same time, each released at once
+	Delayed   = "delayed"   // a lock with a lock-delay
 )
 
 // Permits is the limit of the semaphore.
@@ -67,6 +68,7 @@ func works() map[string]workload {
 		Evict:     {"evictions, and requests to refuse", 15, 3, false, 300 * time.Millisecond, (*worker).evict},
 		Drop:      {"leases dropped without a release", 16, 1, false, 200 * time.Millisecond, (*worker).drop},
 		Quick:     {"many locks, each released at once", 17, 2, false, 400 * time.Millisecond, (*worker).quick},
+		Delayed:   {"a lock with a lock-delay", 18, 2, false, 40 * time.Millisecond, (*worker).delayed},
 	}
 }
 

@@ -139,6 +139,7 @@ function holderCard(h) {
   if (tags.length) list.push(["tags", tagList(tags)]);
   if (h.version) list.push(["version", h.version]);
   list.push(["client", el("code", "", h.client_id)]);
+  if (h.lock_delay_ms) list.push(["lock-delay", `its holder trusts the lease for ${h.lock_delay_ms / 1000} s less`]);
   if (h.released) list.push(["kept", "released, and kept for its minimum time"]);
   if (h.ending) list.push(["evicted", "asked to end; its lease gets no longer"]);
   li.append(bar, pairs(list));

@@ -182,7 +182,9 @@ func (l Library) DeadConnectionsEverywhere(t *testing.T) {
 		t.Run(topology, func(t *testing.T) {
 			t.Parallel()
 			opened := open(t)
-			for _, name := range []string{"Mutex.Lock", "Mutex.TryLock", "Lease.Release", "Mutex.Lock, pushed"} {
+			for _, name := range []string{
+				"Mutex.Lock", "Mutex.TryLock", "Lease.Release", "Mutex.Lock, pushed", "Client.Check",
+			} {
 				t.Run(name, func(t *testing.T) { opened(t).try(t, 1, deadCalls[name]) })
 			}
 		})

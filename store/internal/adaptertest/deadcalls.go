@@ -62,13 +62,25 @@ type (
 )
 
 // What calls need before.
-func locked(d *dead, ctx context.Context) (lease, error)  { return d.mutex().Lock(ctx) }
+func locked(d *dead, ctx context.Context) (lease, error) { return d.mutex().Lock(ctx) }
+func checked(d *dead, ctx context.Context) (lease, error) {
+	return d.c.Mutex(d.name, holdfast.Checked()).Lock(ctx)
+}
 func reading(d *dead, ctx context.Context) (lease, error) { return d.rw().RLock(ctx) }
 func writing(d *dead, ctx context.Context) (lease, error) { return d.rw().Lock(ctx) }
 func holding(d *dead, ctx context.Context) (lease, error) { return d.permits().Acquire(ctx, 2) }
 func both(d *dead, ctx context.Context) (leases, error)   { return d.several().Lock(ctx) }
 func leading(d *dead, ctx context.Context) (leads, error) { return d.election().Campaign(ctx, "a") }
 func led(d *dead, ctx context.Context) (leads, error)     { return d.theirs().Campaign(ctx, "b") }
+
+// handed is a lease of another client.
+func handed(d *dead, ctx context.Context) (holdfast.LeaseInfo, error) {
+	l, err := d.other.Mutex(d.name, holdfast.NoRenewal()).Lock(ctx)
+	if err != nil {
+		return holdfast.LeaseInfo{}, err
+	}
+	return holdfast.LeaseInfo{Name: l.Name(), HolderID: l.HolderID(), Token: l.Token()}, nil
+}
 
 // over is a context that has ended: what is released when it ends is released at once.
 func over() context.Context {
@@ -88,10 +100,22 @@ var deadCalls = map[string]func(d *dead) calling{
 			return cmpErr(err, n == 1, "%d holds ended", n)
 		}
 	},
+	"Client.ExtendLease": with(handed, func(d *dead, ctx context.Context, l holdfast.LeaseInfo) error {
+		return assert.Err(d.c.ExtendLease(ctx, l, time.Minute))
+	}),
+	"Client.ReleaseLease": with(handed, func(d *dead, ctx context.Context, l holdfast.LeaseInfo) error {
+		return d.c.ReleaseLease(ctx, l)
+	}),
 	"Client.Inspect": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Inspect(ctx, d.name)) }),
 	"Client.Holders": plain(func(d *dead, ctx context.Context) error { return assert.Err(d.c.Holders(ctx, d.name)) }),
 	"Client.InspectJob": plain(func(d *dead, ctx context.Context) error {
 		return assert.Err(d.c.InspectJob(ctx, d.name))
+	}),
+	"Client.Check": with(checked, func(d *dead, ctx context.Context, l lease) error {
+		return d.c.Check(ctx, d.name, l.Token())
+	}),
+	"Client.CheckJob": plain(func(d *dead, ctx context.Context) error {
+		return notHeld(d.c.CheckJob(ctx, d.name, 1<<40))
 	}),
 	"Client.List": with(locked, func(d *dead, ctx context.Context, _ lease) error {
 		for info, err := range d.c.List(ctx, d.name) {
@@ -125,7 +149,10 @@ var deadCalls = map[string]func(d *dead) calling{
 		return assert.Err(d.rw().TryRLock(ctx))
 	}),
 	"Mutex.Do, of an RWMutex": plain(func(d *dead, ctx context.Context) error { return d.rw().Do(ctx, job) }),
-	"RWMutex.RDo":             plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
+	"RWMutex.TryRDo": plain(func(d *dead, ctx context.Context) error {
+		return assert.Err(d.rw().TryRDo(ctx, job))
+	}),
+	"RWMutex.RDo": plain(func(d *dead, ctx context.Context) error { return d.rw().RDo(ctx, job) }),
 	"Mutex.AwaitFree, of an RWMutex": plain(func(d *dead, ctx context.Context) error {
 		return d.rw().AwaitFree(ctx)
 	}),
@@ -274,6 +301,14 @@ func known(err error) error {
 		return nil
 	}
 	return err
+}
+
+// notHeld is the error of a check that should find nothing.
+func notHeld(err error) error {
+	if errors.Is(err, holdfast.ErrNotHeld) {
+		return nil
+	}
+	return cmpErr(err, false, "a lease that was never granted is live")
 }
 
 // cmpErr is err, or what is wrong with a result.

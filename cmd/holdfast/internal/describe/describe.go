@@ -33,11 +33,7 @@ func Holders(s holdfast.LockInfo) string {
 		text += fmt.Sprintf(", and %d more", n)
 	}
 	if s.Holders[0].Mode == "permits" {
-		used := 0
-		for _, h := range s.Holders {
-			used += h.Permits
-		}
-		text += fmt.Sprintf(" (%d of %d permits in use)", used, s.Limit)
+		text += fmt.Sprintf(" (%d of %d permits in use)", lockjson.Used(s), s.Limit)
 	}
 	if s.Holders[0].Mode != "exclusive" && s.Waiting > 0 {
 		text += fmt.Sprintf("; %d waiting", s.Waiting) // a reader waits behind a writer that waits
@@ -90,8 +86,15 @@ func Lease(h holdfast.Holder) string {
 	if h.Ending {
 		return "ends in " + Length(h.Remaining) + " at the latest, because an operator has asked for that"
 	}
-	return "expires in " + Length(h.Remaining) + " unless renewed"
+	text := "expires in " + Length(h.Remaining) + " unless renewed"
+	if h.LockDelay > 0 {
+		text += ", trusted for " + Length(h.Remaining-h.LockDelay)
+	}
+	return text
 }
+
+// Instant is a time for people, to the second.
+func Instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // Length writes a duration with as many digits as a reader needs.
 func Length(d time.Duration) string {

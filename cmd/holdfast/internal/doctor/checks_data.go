@@ -323,7 +323,8 @@ func checkCounts(f *Facts, _ bool) []Finding {
 	if f.Out == "" {
 		return nil
 	}
-	fix := "if this is unexpected, look for a restart, a FLUSHALL or a changed clock"
+	fix := "if this is unexpected, look for a restart, a FLUSHALL, a changed clock, " +
+		"or what else writes to PREFIX:quorum"
 	if strings.HasPrefix(f.Out, "refuses ") {
 		fix = "find out why it refuses: the password, the user's rights, or the kind of server"
 	}

@@ -322,6 +322,15 @@ func checkClients(f *Facts, _ bool) []Finding {
 	return warning(fact, fix)
 }
 
+// checkPauses says for how long a client stood still: what it was about to do can be late by that.
+func checkPauses(f *Facts, _ bool) []Finding {
+	if f.Pause.Took == 0 {
+		return nil
+	}
+	return info(fmt.Sprintf("the longest pause that a client has reported took %s (%s)", Brief(f.Pause.Took),
+		f.Pause.Client), "if what the locks protect cannot check tokens, choose a longer LockDelay (--lock-delay)")
+}
+
 // checkConnections is about how long connections live. Subscriptions are exempt from timeout,
 // so it delays requests only.
 func checkConnections(f *Facts, _ bool) (all []Finding) {

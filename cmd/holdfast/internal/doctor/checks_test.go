@@ -253,6 +253,8 @@ var cases = []struct {
 	{"refused by a server of its quorum", func(f *Facts) { f.Out = "refuses our requests: NOAUTH" }, "counts warning",
 		"the password"},
 	{"a Sentinel", with("redis_mode=sentinel"), "role problem", "redis+sentinel://"},
+	{"a client that stood still", func(f *Facts) { f.Pause = Pause{1200 * time.Millisecond, "report@db:7"} },
+		"pauses info", "LockDelay"},
 	{"out of its quorum", func(f *Facts) { f.Out = "has lost its memory" }, "counts warning", "has lost its memory"},
 	{"no TLS", func(f *Facts) { f.Local = false }, "tls warning", "rediss://"},
 

@@ -74,6 +74,7 @@ type Facts struct {
 	Pings    []time.Duration // round trips, in order of length
 	Clock    *Clock
 	Slow     []SlowScript
+	Pause    Pause  // the longest one that a client of the prefix has reported
 	Probe    *Probe // nil if it was not possible
 
 	Out    string // why this server of a quorum does not count for new locks; empty if it counts
@@ -106,6 +107,12 @@ type SlowScript struct {
 	Took   time.Duration
 	Script string // the digest or the first words
 	Ours   bool   // it is one of Holdfast's scripts
+}
+
+// Pause is how long a client stood still.
+type Pause struct {
+	Took   time.Duration // 0: no client has reported one
+	Client string
 }
 
 // Fleet is what is examined together.
@@ -141,6 +148,7 @@ var checks = []check{
 	{"latency", nil, nil, checkLatency},
 	{"scripts", []string{sourceSlow}, []string{sourceConfig}, checkScripts},
 	{"clients", []string{sourceInfo}, nil, checkClients},
+	{"pauses", nil, nil, checkPauses},
 	{"connections", []string{sourceConfig}, nil, checkConnections},
 	{"counts", nil, nil, checkCounts},
 	{"login", nil, []string{sourceUsers, sourceConfig}, checkLogin},

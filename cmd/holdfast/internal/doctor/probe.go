@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast"
 )
 
 // Probe is what became of every command that Holdfast needs. They are tried, because the rules
@@ -73,8 +73,11 @@ func (r *reader) probe(ctx context.Context, prefix string) {
 	var err error
 	for range hops {
 		name := "doctor-" + rand.Text()
-		channel := wire.ChannelPrefix(prefix, name, cluster) + "doctor"
-		if err = r.tryScript(ctx, p, wire.Key(prefix, name), channel); moved(err) && r.err == nil {
+		key, channel := keyOf(prefix, name), prefix+":push:doctor"
+		if cluster {
+			channel = prefix + ":push:{" + name + "}:doctor"
+		}
+		if err = r.tryScript(ctx, p, key, channel); moved(err) && r.err == nil {
 			continue
 		}
 		if r.err == nil {
@@ -86,6 +89,12 @@ func (r *reader) probe(ctx context.Context, prefix string) {
 	if r.err == nil && !moved(err) {
 		r.facts.Probe = p
 	}
+}
+
+// keyOf is the key of a lock that doctor names. A bad prefix was refused before.
+func keyOf(prefix, name string) string {
+	key, _ := holdfast.Key(prefix, name)
+	return key
 }
 
 func moved(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "MOVED ") }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -108,6 +108,7 @@ func (r *reader) all(ctx context.Context, prefix string) {
 	r.latency(ctx)
 	r.clock(ctx)
 	r.slow(ctx)
+	r.pauses(ctx, prefix)
 	if f.Role() != "replica" {
 		r.probe(ctx, prefix)
 	}
@@ -216,6 +217,38 @@ func (r *reader) clock(ctx context.Context) {
 	r.facts.Clock = best
 }
 
+// scanTime bounds the search for the records of clients, of which a server may have few among many keys.
+const scanTime = time.Second
+
+// pauses reads the longest pause in the records of the prefix's clients.
+func (r *reader) pauses(ctx context.Context, prefix string) {
+	begun, at := time.Now(), "0"
+	for time.Since(begun) < scanTime {
+		page, _ := r.quiet(ctx, "scan", at, "match", prefix+":client:*", "count", 1000).([]any)
+		if len(page) != 2 {
+			return
+		}
+		keys, _ := page[1].([]any)
+		for _, key := range keys {
+			said, _ := r.quiet(ctx, "hmget", text(key), "pause", "app", "host", "pid").([]any)
+			if len(said) != 4 {
+				continue
+			}
+			ms, _ := strconv.ParseInt(text(said[0]), 10, 64)
+			if took := time.Duration(ms) * time.Millisecond; took > r.facts.Pause.Took {
+				client := text(said[1]) + "@" + text(said[2]) + ":" + text(said[3])
+				if plain, err := url.PathUnescape(client); err == nil {
+					client = plain
+				}
+				r.facts.Pause = Pause{took, client}
+			}
+		}
+		if at = text(page[0]); at == "0" {
+			return
+		}
+	}
+}
+
 func serverTime(reply any) (time.Time, bool) {
 	words, _ := reply.([]any)
 	if len(words) != 2 {
@@ -272,7 +305,7 @@ func slowScript(entry any) (SlowScript, bool) {
 // load asks whether the default user may write what scripts write. The server judges by all rules
 // of the user: categories, key patterns and selectors. It runs nothing.
 func (r *reader) load(ctx context.Context) {
-	key := wire.Key(r.facts.Prefix, "doctor")
+	key := keyOf(r.facts.Prefix, "doctor")
 	// The log has PEXPIREAT where a script calls PEXPIRE.
 	for _, write := range [][]any{{"hset", key, "f", "v"}, {"hdel", key, "f"}, {"pexpireat", key, 1}} {
 		reply, err := r.do(ctx, append([]any{"acl", "dryrun", "default"}, write...)...)

@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -93,7 +92,7 @@ func takeLock(t *testing.T, n Node) {
 // left is what the server has of the lock.
 func left(t *testing.T, s *redistest.Server) string {
 	t.Helper()
-	switch s.Do(t, "PTTL", wire.Key(redistest.Prefix(), "nightly")) {
+	switch s.Do(t, "PTTL", keyOf(redistest.Prefix(), "nightly")) {
 	case int64(-2):
 		return ""
 	case int64(-1):
@@ -131,4 +130,5 @@ func paste(t *testing.T, s *redistest.Server, found []Finding) {
 			return !refused || !strings.HasPrefix(e.Error(), "BUSY")
 		})
 	}
+	awaitSaved(t, s)
 }

@@ -187,10 +187,23 @@ func cannotSave(t *testing.T) (Node, *redistest.Server) {
 	s := start(t, "--save", "3600 1")
 	assert.Must(t, s.SpoilSaves())
 	s.Do(t, "BGSAVE")
-	redistest.Await(t, "the save has failed", func() bool {
-		return s.Info(t, "rdb_last_bgsave_status") == "err" && s.Info(t, "rdb_bgsave_in_progress") == "0"
+	redistest.Await(t, "the save has failed", func() bool { return s.Info(t, "rdb_last_bgsave_status") == "err" })
+	awaitSaved(t, s)
+	t.Cleanup(func() { // the server tries again after a few seconds
+		s.Do(t, "CONFIG", "SET", "save", "")
+		awaitSaved(t, s)
 	})
 	return node(t, s, account{}), s
+}
+
+// awaitSaved waits until the server writes no file. It does so in another process, which would outlive a server
+// that is killed, and write where the test has removed everything.
+func awaitSaved(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	redistest.Await(t, "the server's files are written", func() bool {
+		return s.Info(t, "aof_rewrite_in_progress") == "0" && s.Info(t, "aof_rewrite_scheduled") == "0" &&
+			s.Info(t, "rdb_bgsave_in_progress") == "0"
+	})
 }
 
 func withReplica(t *testing.T) (Node, *redistest.Server) {
@@ -206,21 +219,19 @@ func withReplica(t *testing.T) (Node, *redistest.Server) {
 func asReplica(t *testing.T) (Node, *redistest.Server) {
 	t.Helper()
 	s := redistest.Start(t, redistest.ReplicaOf(start(t)), good(), redistest.Harness())
-	// What a primary sent is written to the append-only file by another process, which would
-	// outlive a server that is killed.
-	redistest.Await(t, "the append-only file is written", func() bool {
-		return s.Info(t, "aof_rewrite_in_progress") == "0" && s.Info(t, "aof_rewrite_scheduled") == "0"
-	})
+	awaitSaved(t, s) // what the primary has sent
 	return node(t, s, account{}), s
 }
 
-// fewConnections leaves a few for doctor and for the server's own files.
+// fewConnections leaves a few for doctor and for the test. A busy server counts connections for a while that
+// are closed already.
 func fewConnections(t *testing.T) (Node, *redistest.Server) {
 	t.Helper()
-	s := start(t, "--maxclients", "40")
-	for range 38 {
+	s := start(t, "--maxclients", "100")
+	for range 95 {
 		s.Dial(t).Do(t, "PING")
 	}
+	redistest.Await(t, "no other connection is open", func() bool { return s.Info(t, "connected_clients") == "96" })
 	return node(t, s, account{}), s
 }
 

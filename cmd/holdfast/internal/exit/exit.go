@@ -16,7 +16,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // The exit codes. They are a contract with scripts: a number is never given
@@ -51,7 +50,8 @@ type meaning struct {
 // docs/shell.md has the same table.
 var meanings = []meaning{
 	{CodeOK, "done", "run: the command exited with 0. status, wait: the lock is free. " +
-		"acquire, extend, release, evict, list: done. demo, verify: nothing went wrong. doctor: no problem."},
+		"acquire, extend, release, evict, list: done. check: the lease is live. demo, verify: nothing went wrong. " +
+		"doctor: no problem."},
 	{
 		CodeFailed, "failed", "demo, verify: something was broken, or the run did not finish. " +
 			"doctor: there is a problem (with --strict, also for a warning). " +
@@ -77,7 +77,8 @@ var meanings = []meaning{
 	{CodeRefused, "refused", "The server refused the password, the user or a command."},
 	{
 		CodeLost, "lost", "The lock was lost before the command ended. This code replaces the command's own, even 0. " +
-			"--lost-exit-code sets another. extend, release: the lock is not held any more.",
+			"--lost-exit-code sets another. extend, release: the lock is not held any more. " +
+			"check: the lease is not live.",
 	},
 	{CodeMaxRun, "max-run", "The command ran longer than --max-run, and was stopped."},
 	{CodeNotStarted, "not-started", "--on-acquire-exec failed, so the command was not started."},
@@ -125,6 +126,7 @@ already, the exit code is 79.
   status                    0, 64, 69, 70, 74, 75, 76, 77
   evict                     the same, or 1
   list, inspect             0, 64, 69, 70, 74, 76, 77
+  check                     the same, or 79
   watch, top, serve         one of these, or 128+n
   doctor                    0, 1, 64, 69, 70, 74, 77
   demo                      0, 1, 64, 74, 128+n
@@ -179,7 +181,7 @@ func Of(err error) int {
 		return CodeBusy
 	case errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrNotHeld):
 		return CodeLost
-	case errors.Is(err, wire.ErrAnswer):
+	case UnknownAnswer(err):
 		return CodeProtocol
 	case Unreachable(err):
 		return CodeUnreachable
@@ -198,6 +200,15 @@ func codeOfReply(code string) int {
 		return CodeUnreachable
 	}
 	return CodeProtocol
+}
+
+// UnknownAnswer reports whether the answer was none that a version of Holdfast gives.
+func UnknownAnswer(err error) bool {
+	_, unknown := errors.AsType[interface {
+		error
+		UnknownAnswer() bool
+	}](err)
+	return unknown
 }
 
 // Unreachable reports whether err means that no answer came. The error of a file looks like one of

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -25,7 +28,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -167,12 +169,7 @@ func (r *session) take(a *target.App, asJSON bool, w io.Writer) (code int, reaso
 	// Abandon leaves the lock held. The record that names the holder lasts as long.
 	r.kept = true
 	r.server.Client.Abandon()
-	host, _ := os.Hostname()
-	nameHolder(r.server, wire.Client(l.HolderID()), time.Duration(r.ttl), wire.ClientLine{
-		App: cmp.Or(r.app, "holdfast"), Host: cmp.Or(host, "unknown"), PID: os.Getppid(),
-		Version: holdfast.Version, Started: time.Now(),
-		Notes: map[string]string{wire.TagsField(wire.NumberOf(l.HolderID())): wire.Tags(r.tags)},
-	})
+	r.nameHolder(l)
 	return exit.CodeOK, "", nil
 }
 
@@ -219,7 +216,7 @@ type takenJSON struct {
 
 // printTaken prints the lock as JSON, or for the shell.
 func (r *session) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err error) {
-	token := wire.Number(l.Token())
+	token := tokenText(l.Token())
 	if asJSON {
 		return screen.WriteJSON(w, takenJSON{
 			l.Name(), r.held.keys[0], l.HolderID(), token, r.mode(), r.owner, time.Duration(r.ttl).Milliseconds(),
@@ -239,6 +236,7 @@ func (r *session) printTaken(l *holdfast.Lease, asJSON bool, w io.Writer) (err e
 type heldOptions struct {
 	name, id string
 	token    string
+	number   uint64 // the token
 	owner    string
 	ttl      commandline.Span
 	asJSON   bool
@@ -255,7 +253,7 @@ func (o *heldOptions) add(flags *pflag.FlagSet) {
 // acquireHint is how a script calls acquire.
 const acquireHint = `lock=$(holdfast acquire NAME) || exit; eval "$lock"`
 
-var attemptForm = regexp.MustCompile(`^\S+/[0-9]+$`)
+var attemptForm = regexp.MustCompile(`^\S+/[0-9]+(~[0-9]+)?$`)
 
 // read reads the arguments and the environment.
 func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string) string) error {
@@ -293,18 +291,13 @@ func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string
 	case bad != nil || number == 0:
 		return exit.Usage(fmt.Sprintf("%q is not a token", o.token), hint)
 	}
-	if err := wire.CheckName(o.name); err != nil {
-		return exit.Usage("lock name: "+err.Error(), "")
-	}
-	return nil
+	o.number = number
+	return target.CheckName("lock", o.name)
 }
 
-// ownerArg is the owner's name as the scripts take it; empty without one.
-func (o *heldOptions) ownerArg() string {
-	if o.owner == "" {
-		return ""
-	}
-	return wire.Owner(o.owner)
+// lease is the lease as acquire has printed it.
+func (o *heldOptions) lease() holdfast.LeaseInfo {
+	return holdfast.LeaseInfo{Name: o.name, HolderID: o.id, Owner: o.owner, Token: o.number}
 }
 
 // lost is the error for a lock that is not held any more.
@@ -385,41 +378,28 @@ func (o *heldOptions) ask(
 	return nil
 }
 
-// retention is how long the record outlives the lease: the default of the library's
-// clients.
-const retention = 10 * time.Minute
-
-// extend renews the lease of one attempt.
+// extendHeld extends the lease.
 func extendHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
-	ttl, began := time.Duration(o.ttl), time.Now()
-	ms := wire.Millis(ttl)
-	answer, err := s.Store.Run(ctx, script.Renew, []string{wire.Key(s.Prefix, o.name)},
-		[]string{wire.Millis(retention), ms, wire.LeaseWord(o.id, ms, o.ownerArg(), ms)})
-	if err != nil {
-		return err
-	}
-	each, err := wire.ParseRenewals(answer, 1)
+	began := time.Now()
+	_, err := s.Client.ExtendLease(ctx, o.lease(), time.Duration(o.ttl))
+	var lost *holdfast.LostError
 	switch {
+	case errors.As(err, &lost) && lost.Reason == holdfast.LossEvicted:
+		return exit.With(exit.CodeLost, o.lost("an operator evicted the holder"), exit.HintOf(lost))
+	case errors.Is(err, holdfast.ErrNotHeld):
+		return o.lost("its lease has expired, it was released, or the server lost the record")
 	case err != nil:
 		return err
-	case each[0].Evicted:
-		return o.lost("an operator evicted the holder")
-	case each[0].Unknown:
-		return fmt.Errorf("%w: too few servers answered", holdfast.ErrUnknownOutcome)
-	case !each[0].Held:
-		return o.lost("its lease has expired, it was released, or the server lost the record")
 	}
 	o.until = began.Add(o.left(ctx, s))
-	keepName(ctx, s, wire.Client(o.id), ttl)
 	return nil
 }
 
 // left is how long the lease lasts from now, as the server says: that may be longer than what was asked for.
 func (o *heldOptions) left(ctx context.Context, s *target.Server) time.Duration {
-	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
 	if state, err := s.Client.Holders(ctx, o.name); err == nil {
 		for _, h := range state.Holders {
-			if h.Token == number {
+			if h.Token == o.number {
 				return max(h.Remaining, time.Duration(o.ttl))
 			}
 		}
@@ -444,42 +424,32 @@ func (o *heldOptions) printEnd(p *say.Printer, w io.Writer) (err error) {
 		})
 	case p.Level > say.Quiet:
 		_, err = fmt.Fprintf(w, "%s is held until %s\n",
-			say.OneLine(o.name), o.until.UTC().Format("2006-01-02 15:04:05 UTC"))
+			say.OneLine(o.name), describe.Instant(o.until))
 	}
 	return err
 }
 
-// release releases the hold of one attempt.
+// releaseHeld releases the lease.
 func releaseHeld(ctx context.Context, s *target.Server, o *heldOptions) error {
-	number, _ := strconv.ParseUint(o.token, 10, 63) // read has checked it
-	args := []string{
-		o.id, wire.Number(number >> 10), wire.Millis(retention),
-		wire.ChannelPrefix(s.Prefix, o.name, s.Store.Sharded()),
-	}
-	if owner := o.ownerArg(); owner != "" {
-		args = append(args, owner)
-	}
-	a, err := wire.Parsed(s.Store.Run(ctx, script.Release, []string{wire.Key(s.Prefix, o.name)}, args))
+	err := s.Client.ReleaseLease(ctx, o.lease())
 	switch {
+	case errors.Is(err, holdfast.ErrNotHeld):
+		return o.lost("its lease had expired, an operator evicted the holder, or the server lost the record")
 	case err != nil:
 		return err
-	case a.Kind == wire.Held: // others of the same owner hold it
-		return nil
-	case a.Kind == wire.Released:
-		return checkOwner(ctx, s, o, number)
 	}
-	return o.lost("its lease had expired, an operator evicted the holder, or the server lost the record")
+	return checkOwner(ctx, s, o)
 }
 
 // checkOwner refuses a release that named another owner than acquire, or none. The server
 // takes it for the second release of a hold that has ended, but the hold goes on.
-func checkOwner(ctx context.Context, s *target.Server, o *heldOptions, token uint64) error {
+func checkOwner(ctx context.Context, s *target.Server, o *heldOptions) error {
 	state, err := s.Client.Holders(ctx, o.name)
 	if err != nil {
 		return nil //nolint:nilerr // it is released, as far as the server says
 	}
 	for _, h := range state.Holders {
-		if h.Token == token && h.Owner != "" && h.Owner != o.owner {
+		if h.Token == o.number && h.Owner != "" && h.Owner != o.owner {
 			return exit.Usage(fmt.Sprintf("%q is still held: it was acquired under the owner name %q", o.name, h.Owner),
 				"write --owner "+cli.Quote(h.Owner))
 		}
@@ -490,30 +460,24 @@ func checkOwner(ctx context.Context, s *target.Server, o *heldOptions, token uin
 // shortestName is how long the library registers a client for.
 const shortestName = 15 * time.Minute
 
-// nameHolder registers a client whose process ends, so that status shows who it is for as
-// long as its lease lasts. Nothing depends on it.
-func nameHolder(s *target.Server, client string, ttl time.Duration, c wire.ClientLine) {
+// nameHolder registers the client, whose process ends, under the process that called it: status shows
+// that for as long as the lease lasts. Nothing depends on it. The arguments are those of the script.
+func (r *session) nameHolder(l *holdfast.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
+	host, _ := os.Hostname()
+	client, number, _ := strings.Cut(l.HolderID(), "/")
 	args := []string{
-		wire.Millis(max(shortestName, ttl+time.Minute)), wire.Encode(c.App), wire.Encode(c.Host), strconv.Itoa(c.PID),
-		c.Version, strconv.FormatInt(c.Started.UnixMilli(), 10),
+		strconv.FormatInt(max(shortestName, time.Duration(r.ttl)+time.Minute).Milliseconds(), 10),
+		url.PathEscape(cmp.Or(r.app, "holdfast")), url.PathEscape(cmp.Or(host, "unknown")), strconv.Itoa(os.Getppid()),
+		holdfast.Version, strconv.FormatInt(time.Now().UnixMilli(), 10),
 	}
-	for field, value := range c.Notes {
-		if value != "" {
-			args = append(args, field, value)
+	if len(r.tags) > 0 {
+		tags := make(url.Values)
+		for key, value := range r.tags {
+			tags.Set(key, value)
 		}
+		args = append(args, "tags:"+number, tags.Encode())
 	}
-	_, _ = s.Store.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.Prefix, client)}, args)
-}
-
-// keepName makes the registration last as long as a lease that was extended.
-func keepName(ctx context.Context, s *target.Server, client string, ttl time.Duration) {
-	answer, err := s.Store.Run(ctx, script.ReadClient, []string{wire.ClientKey(s.Prefix, client)}, nil)
-	if err != nil {
-		return
-	}
-	if c, known, err := wire.ParseClient(answer); err == nil && known {
-		nameHolder(s, client, ttl, c)
-	}
+	_, _ = r.server.Store.Run(ctx, script.RegisterClient, []string{r.server.Prefix + ":client:" + client}, args)
 }

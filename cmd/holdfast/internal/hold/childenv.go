@@ -2,19 +2,20 @@ package hold
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/waitsfor"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Variables that a command finds.
@@ -116,10 +117,12 @@ func environment(base []string, g heldLock, options []string, passURL bool) []st
 func (g heldLock) tokenTexts() []string {
 	texts := make([]string, len(g.tokens))
 	for i, token := range g.tokens {
-		texts[i] = wire.Number(token)
+		texts[i] = tokenText(token)
 	}
 	return texts
 }
+
+func tokenText(token uint64) string { return strconv.FormatUint(token, 10) }
 
 // link is the word of a chain for one lock: its key, behind a mark that no encoded name has.
 func link(key string) string { return "#" + key }
@@ -130,14 +133,15 @@ func clientOf(id string) string { return "=" + id }
 
 // around are the holds in a chain that are under this prefix of the keys. They may be on another server:
 // a chain has no addresses, because one server has many. The library looks for the client at the server.
-func around(chain, prefix string) (holds []waitsfor.Outer) {
+func around(chain, prefix string) (holds []holdfast.LeaseInfo) {
 	words := strings.Fields(chain)
 	for i, word := range words[:max(len(words)-1, 0)] {
 		client, ours := strings.CutPrefix(words[i+1], clientOf(""))
 		rest, same := strings.CutPrefix(word, link(prefix+":{"))
-		name, _, whole := strings.Cut(rest, "}") // an encoded name has none
-		if ours && same && whole && client != "" {
-			holds = append(holds, waitsfor.Outer{Lock: wire.Decode(name), Client: client})
+		name, _, whole := strings.Cut(rest, "}") // the name in a key has none
+		name, err := url.PathUnescape(name)
+		if ours && same && whole && client != "" && err == nil {
+			holds = append(holds, holdfast.LeaseInfo{Name: name, HolderID: client})
 		}
 	}
 	return holds
@@ -153,16 +157,10 @@ func clientsOf(chain string) (clients []string) {
 	return clients
 }
 
-// heldAround returns whether the record of a lock has a hold of one of these clients that a run with this
-// owner name would wait for. A hold that is released, and kept for a while, ends by itself.
-func heldAround(r *wire.Record, clients []string, owner string) bool {
-	return slices.ContainsFunc(r.Holders, func(h wire.HolderLine) bool {
-		return !h.Kept && slices.Contains(clients, wire.Client(h.Attempt)) && (h.Owner == "" || h.Owner != owner)
+// heldAround returns whether one of these clients holds the lock in such a way that a run with this
+// owner name would wait for it. A hold that is released, and kept for a while, ends by itself.
+func heldAround(lock holdfast.LockInfo, clients []string, owner string) bool {
+	return slices.ContainsFunc(lock.Holders, func(h holdfast.Holder) bool {
+		return !h.Released && slices.Contains(clients, h.ClientID) && (h.Owner == "" || h.Owner != owner)
 	})
-}
-
-// settled returns whether a page of a record shows all that heldAround needs. If the holders are shared,
-// the next page may have more of them.
-func settled(r *wire.Record, clients []string, owner string) bool {
-	return heldAround(r, clients, owner) || len(r.Holders) > 0 && r.Holders[0].Mode == wire.Exclusive
 }

@@ -9,59 +9,61 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/internal/waitsfor"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // What the runs around this one hold is read from the chain, whatever the names are: of this prefix only.
 func TestTheHoldsOfOuterRuns(t *testing.T) {
 	odd := "a b}{#@=%\n日本"
 	words := []string{
-		link(wire.Key("p", odd)), clientOf("c1"),
-		link(wire.Key("p", "y")), clientOf("c2"),
-		link(wire.Key("q", "z")), clientOf("c4"),
+		link(keyOf(t, "p", odd)), clientOf("c1"),
+		link(keyOf(t, "p", "y")), clientOf("c2"),
+		link(keyOf(t, "q", "z")), clientOf("c4"),
 		foreignLink("old"), clientOf("c3"),
-		link(wire.Key("p", "last")), clientOf("c5"),
+		link(keyOf(t, "p", "last")), clientOf("c5"),
 	}
-	want := []waitsfor.Outer{{Lock: odd, Client: "c1"}, {Lock: "y", Client: "c2"}, {Lock: "last", Client: "c5"}}
+	want := []holdfast.LeaseInfo{
+		{Name: odd, HolderID: "c1"}, {Name: "y", HolderID: "c2"}, {Name: "last", HolderID: "c5"},
+	}
 	chain := strings.Join(words, " ")
 	assert.EqualSlices(t, around(chain, "p"), want, "around")
 	assert.EqualSlices(t, clientsOf(chain), []string{"c1", "c2", "c4", "c3", "c5"}, "clientsOf")
-	for _, chain := range []string{"", "=", "x", "= =", link(wire.Key("p", "a")) + " ="} {
+	for _, chain := range []string{"", "=", "x", "= =", link(keyOf(t, "p", "a")) + " ="} {
 		got, clients := around(chain, "p"), clientsOf(chain)
-		assert.True(t, got == nil && clients == nil, "%q: %q, %q", chain, got, clients)
+		assert.True(t, got == nil && clients == nil, "%q: %v, %q", chain, got, clients)
 	}
 }
 
-// A run waits for itself if a live hold in the record is one of a run around it, and of another owner.
+func keyOf(t *testing.T, prefix, name string) string {
+	t.Helper()
+	key, err := holdfast.Key(prefix, name)
+	assert.Must(t, err)
+	return key
+}
+
+// A run waits for itself if a live hold is one of a run around it, and of another owner.
 func TestAHoldOfARunAroundThisOne(t *testing.T) {
-	record := func(holders ...wire.HolderLine) *wire.Record { return &wire.Record{Holders: holders} }
+	by := func(client string) holdfast.Holder { return holdfast.Holder{ClientID: client} }
 	for _, c := range []struct {
-		name        string
-		record      *wire.Record
-		owner       string
-		held, ended bool
+		name    string
+		holders []holdfast.Holder
+		owner   string
+		held    bool
 	}{
-		{"a free lock", record(), "", false, false},
-		{"an outer run", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7"}), "", true, true},
-		{"another client", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c11/7"}), "", false, true},
-		{"readers", record(wire.HolderLine{Mode: wire.Shared, Attempt: "x/1"}), "", false, false},
-		{"a later reader", record(wire.HolderLine{Mode: wire.Shared, Attempt: "x/1"},
-			wire.HolderLine{Mode: wire.Shared, Attempt: "c2/1"}), "", true, true},
-		{
-			"a hold that is kept", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Kept: true}),
-			"", false, true,
-		},
-		{"our owner", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Owner: "o"}), "o", false, true},
-		{"another owner", record(wire.HolderLine{Mode: wire.Exclusive, Attempt: "c1/7", Owner: "p"}), "o", true, true},
+		{"a free lock", nil, "", false},
+		{"an outer run", []holdfast.Holder{by("c1")}, "", true},
+		{"another client", []holdfast.Holder{by("c11")}, "", false},
+		{"a later reader", []holdfast.Holder{by("x"), by("c2")}, "", true},
+		{"a hold that is kept", []holdfast.Holder{{ClientID: "c1", Released: true}}, "", false},
+		{"our owner", []holdfast.Holder{{ClientID: "c1", Owner: "o"}}, "o", false},
+		{"another owner", []holdfast.Holder{{ClientID: "c1", Owner: "p"}}, "o", true},
 	} {
-		clients := []string{"c1", "c2"}
-		assert.Equal(t, heldAround(c.record, clients, c.owner), c.held, "%s: held", c.name)
-		assert.Equal(t, settled(c.record, clients, c.owner), c.ended, "%s: settled", c.name)
+		held := heldAround(holdfast.LockInfo{Holders: c.holders}, []string{"c1", "c2"}, c.owner)
+		assert.Equal(t, held, c.held, "%s: held", c.name)
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/commandline"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const electLong = `elect campaigns in an election, and runs the command while it leads. It waits in order of
@@ -165,8 +164,8 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 		return exit.Usage("the command is given twice: with -c, and after --", cli.LeaveOut)
 	}
 	o.names = words[:1]
-	if err := wire.CheckName(o.names[0]); err != nil {
-		return exit.Usage("election name: "+err.Error(), "")
+	if err := target.CheckName("election", o.names[0]); err != nil {
+		return err
 	}
 	if len(words) == 2 {
 		o.value = words[1]
@@ -243,7 +242,7 @@ type leaderJSON struct {
 func (o *electOptions) leads(w io.Writer, term uint64, client string) error {
 	if o.asJSON {
 		return screen.WriteJSON(w, leaderJSON{
-			lockjson.Stamp(time.Now()), o.names[0], "leading", wire.Number(term), o.value, client,
+			lockjson.Stamp(time.Now()), o.names[0], "leading", tokenText(term), o.value, client,
 		})
 	}
 	_, err := fmt.Fprintln(w, term)
@@ -289,7 +288,7 @@ func (o *electOptions) observed(w io.Writer, now holdfast.Leader, unknown bool) 
 	case unknown:
 		line.State, text = "unknown", "unknown"
 	case now.Token != 0:
-		line.State, line.Term = "leader", wire.Number(now.Token)
+		line.State, line.Term = "leader", tokenText(now.Token)
 		line.Value, line.ClientID = now.Value, now.ClientID
 		text = strings.TrimRight(line.Term+" "+say.OneLine(now.Value), " ")
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/commandline"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -162,8 +161,8 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 		return exit.Usage("the command is missing", example)
 	}
 	o.names = words[1:]
-	if err := wire.CheckName(o.names[0]); err != nil {
-		return exit.Usage("job name: "+err.Error(), "")
+	if err := target.CheckName("job", o.names[0]); err != nil {
+		return err
 	}
 	o.aligned = cmd.Flags().Changed("start-at")
 	switch {
@@ -178,10 +177,15 @@ func (o *everyOptions) read(cmd *cobra.Command, args []string) error {
 	case o.period < commandline.Span(minTTL):
 		return exit.Usage(fmt.Sprintf("the period is %v; it must be at least %v", &o.period, minTTL), example)
 	case !cmd.Flags().Changed("ttl"):
-		o.ttl = min(o.ttl, o.period)
-	case o.ttl > o.period:
-		return exit.Usage(fmt.Sprintf("--ttl %v is longer than the period %v: a run that crashes would block the next",
-			&o.ttl, &o.period), "write a shorter --ttl, or leave it out")
+		o.ttl = min(o.ttl, max(o.period-o.lockDelay, commandline.Span(minTTL)))
+	}
+	if o.ttl+o.lockDelay > o.period {
+		what, lease := "--ttl", o.ttl+o.lockDelay
+		if o.lockDelay > 0 {
+			what = "--ttl and --lock-delay together,"
+		}
+		return exit.Usage(fmt.Sprintf("%s %v is longer than the period %v: a run that crashes would block the next",
+			what, &lease, &o.period), "write a shorter --ttl, or leave it out")
 	}
 	o.limited = o.limited && !o.loop
 	return o.check()
@@ -197,10 +201,7 @@ func (o *everyOptions) readAgain(cmd *cobra.Command, args []string) error {
 		return exit.Usage("--again takes one job's name and nothing else: it runs no command", example)
 	}
 	o.names = args
-	if err := wire.CheckName(args[0]); err != nil {
-		return exit.Usage("job name: "+err.Error(), "")
-	}
-	return nil
+	return target.CheckName("job", args[0])
 }
 
 // runAgain makes the job due again.
@@ -268,7 +269,7 @@ func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 	}
 	defer j.close()
 	name := j.names[0]
-	j.held = heldLock{names: j.names, keys: []string{wire.PeriodicKey(a.Server.Prefix, name)}, mode: "exclusive",
+	j.held = heldLock{names: j.names, keys: []string{j.server.JobKey(name)}, mode: "exclusive",
 		ttl: time.Duration(j.ttl), server: j.server.Public, prefix: j.server.Inner(), inside: j.server.Inside,
 		chain: os.Getenv(envChain)}
 	if j.splay > 0 {
@@ -276,7 +277,7 @@ func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		}
 	}
-	options := []holdfast.PeriodicOption{holdfast.Tags(j.tags)}
+	options := []holdfast.PeriodicOption{holdfast.Tags(j.tags), holdfast.LockDelay(time.Duration(j.lockDelay))}
 	if j.every.done == doneOnSuccess {
 		options = append(options, holdfast.DoneOnSuccess(j.every.tries))
 	}
@@ -379,7 +380,7 @@ func (j *job) ended(code int, reason string, err error) (int, string, error) {
 	switch err = without(err, errNoSuccess); {
 	case err == nil || reason == "lost" || errors.Is(err, holdfast.ErrClosed):
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		j.say.Put("error", lostName(err, j.names)+" was no longer held when the command ended", exit.HintOf(err))
+		j.say.Put("error", goneAtEnd(err, j.names), exit.HintOf(err))
 		return int(j.lostCode), "lost", nil
 	default:
 		j.say.Warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
@@ -473,6 +474,13 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 		j.say.Fail(err)
 	}
 	j.lost = reason == "lost"
+	if j.stoppedEarly() {
+		if j.every.loop {
+			j.sleep(time.Duration(j.lockDelay)) // under the lease, which may be renewed meanwhile
+		} else {
+			j.abandon()
+		}
+	}
 	then := "it runs again in the next period"
 	j.unused = reason == "not-started"
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
-	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
 
 // kindFlags say what kind of lock a command acquires.
@@ -51,6 +51,9 @@ func (k *kindFlags) addModes(flags *pflag.FlagSet) {
 	cli.Rename(flags, map[string]string{"permits": "N", "weight": "W"})
 }
 
+// maxOwner is the limit of [holdfast.Owner], in bytes.
+const maxOwner = 512
+
 // clash is two things that a command line cannot ask for at once.
 type clash struct {
 	both bool
@@ -71,8 +74,8 @@ func refuse(clashes []clash) error {
 // check refuses flags that contradict each other, or the number of names.
 func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 	for i, name := range names {
-		if err := wire.CheckName(name); err != nil {
-			return exit.Usage("lock name: "+err.Error(), "")
+		if err := target.CheckName("lock", name); err != nil {
+			return err
 		}
 		if slices.Contains(names[:i], name) {
 			return exit.Usage(fmt.Sprintf("the lock %q is named twice", name), "name each lock once")
@@ -121,8 +124,8 @@ func (k *kindFlags) check(names []string, given func(flag string) bool) error {
 			"write a smaller --weight; otherwise the command would wait for ever",
 		},
 		{
-			len(k.owner) > wire.MaxName,
-			fmt.Sprintf("--owner has %d bytes; the limit is %d", len(k.owner), wire.MaxName),
+			len(k.owner) > maxOwner,
+			fmt.Sprintf("--owner has %d bytes; the limit is %d", len(k.owner), maxOwner),
 			"write a shorter name",
 		},
 	})
@@ -177,6 +180,7 @@ func eitherOf[L lease](wait, try func(context.Context) (L, error)) acquirer {
 
 // acquirer returns how the kind that the flags say is acquired.
 func (k *kindFlags) acquirer(c *holdfast.Client, names []string, options []holdfast.LockOption) acquirer {
+	options = append(options, holdfast.Checked()) // for holdfast check; a process of the tool has one lease
 	switch name := names[0]; {
 	case len(names) > 1:
 		m := c.MultiMutex(names, options...)

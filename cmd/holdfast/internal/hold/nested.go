@@ -3,14 +3,13 @@ package hold
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
-	"github.com/holdfast-go/holdfast/internal/wire"
-	"github.com/holdfast-go/holdfast/script"
 )
 
 // surround notes what the command will find about its lock, and which runs there are around this one.
@@ -22,7 +21,7 @@ func (r *session) surround() {
 		h.permits, h.limit = r.weight, r.permits
 	}
 	for _, name := range r.names {
-		key := wire.Key(r.server.Prefix, name)
+		key := r.server.Key(name)
 		if r.Foreign() && !r.Bridge {
 			key = name
 		}
@@ -36,13 +35,12 @@ func (r *session) surround() {
 		}
 		chain = append(chain, word, clientOf(r.server.Client.ID()))
 	}
-	r.outer = around(os.Getenv(envChain), r.server.Prefix)
 	h.chain = strings.Join(chain, " ")
 	r.held = h
 }
 
 // foreignLink is the word of a chain for a lock in another library's form. No native key is like it.
-func foreignLink(name string) string { return link("{" + wire.Encode(name) + "}") }
+func foreignLink(name string) string { return link("{" + url.PathEscape(name) + "}") }
 
 // insideItself refuses to wait for a lock that an outer run holds: that would never end. Between
 // readers, and with permits, it ends unless a third client waits in between. The environment names the
@@ -54,14 +52,11 @@ func (r *session) insideItself(ctx context.Context) error {
 		return nil
 	}
 	for _, name := range r.names {
-		for _, form := range r.server.Forms() {
-			key := wire.Key(r.server.Prefix, r.server.NameIn(form.Client, name))
-			record, err := wire.ReadRecord(func(args []string) (string, error) {
-				limited, cancel := context.WithTimeout(ctx, target.CloseTimeout)
-				defer cancel()
-				return form.Store.Run(limited, script.Inspect, []string{key}, args)
-			}, func(page *wire.Record) bool { return settled(page, clients, r.owner) })
-			if err == nil && heldAround(&record, clients, r.owner) {
+		for _, client := range r.server.Clients() {
+			limited, cancel := context.WithTimeout(ctx, target.CloseTimeout)
+			lock, err := client.Holders(limited, r.server.NameIn(client, name))
+			cancel()
+			if err == nil && heldAround(lock, clients, r.owner) {
 				return r.wouldDeadlock(name)
 			}
 		}

@@ -154,8 +154,8 @@ func (w *serverWatch) text(now time.Time) string {
 func serverAnswers(ctx context.Context, s *target.Server, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, target.CloseTimeout)
 	defer cancel()
-	for _, form := range s.Forms() {
-		_, err := form.Client.Holders(ctx, s.NameIn(form.Client, name))
+	for _, c := range s.Clients() {
+		_, err := c.Holders(ctx, s.NameIn(c, name))
 		if exit.Of(err) == exit.CodeUnreachable {
 			return err
 		}

@@ -45,6 +45,7 @@ type runOptions struct {
 	breakDeadlock bool
 
 	ttl         commandline.Span
+	lockDelay   commandline.Span
 	noRenew     bool
 	maxRun      commandline.Span
 	waitAll     bool
@@ -89,6 +90,7 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	defer help.Lease.In(flags)()
 	o.ttl, o.lostCode = commandline.Span(defaultTTL), exit.CodeLost
 	flags.Var(&o.ttl, "ttl", "lease: after a crash, others wait up to DUR")
+	flags.Var(&o.lockDelay, "lock-delay", "if the lock is lost or its holder crashes, others wait for another DUR")
 	flags.BoolVar(&o.noRenew, "no-renew", false, "do not renew the lease: stop the command before --ttl is over")
 	flags.Var(&o.maxRun, "max-run", "stop the command if it runs longer than DUR (exit 124)")
 	flags.BoolVar(&o.waitAll, "wait-all", false,
@@ -99,7 +101,7 @@ func leaseFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.StringVar(&o.lostExec, "on-lost-exec", "", "run STRING in the shell if the lock is lost")
 	flags.StringVar(&o.acquireExec, "on-acquire-exec", "",
 		"run STRING in the shell before the command, while holding the lock")
-	for _, name := range []string{"max-run", "kill-after"} {
+	for _, name := range []string{"max-run", "kill-after", "lock-delay"} {
 		flags.Lookup(name).DefValue = ""
 	}
 	cli.Rename(flags, map[string]string{
@@ -278,6 +280,9 @@ func (o *runOptions) check() error {
 	case ttl < minTTL || ttl%time.Millisecond != 0:
 		return exit.Usage(fmt.Sprintf("--ttl %v: it must be in whole milliseconds, at least %v", ttl, minTTL),
 			fmt.Sprintf("the least is --ttl %v; the default, 30s, is how long others wait after a crash", minTTL))
+	case time.Duration(o.lockDelay)%time.Millisecond != 0:
+		return exit.Usage(fmt.Sprintf("--lock-delay %v: it must be in whole milliseconds", &o.lockDelay),
+			"write --lock-delay "+time.Duration(o.lockDelay).Truncate(time.Millisecond).String())
 	case len(o.app) > maxApp:
 		return exit.Usage(fmt.Sprintf("--app has %d bytes; the limit is %d", len(o.app), maxApp),
 			"write a shorter name")

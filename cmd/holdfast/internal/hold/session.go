@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -41,7 +40,6 @@ type session struct {
 	kept   bool          // the lock is kept after our end
 	lost   bool          // the lease was lost
 	held   heldLock
-	outer  []waitsfor.Outer // what the runs around this one hold
 
 	guardian    *proc.Guardian // waits for the command; nil: it is started with the command
 	state       *stateFile     // of --state; nil: none
@@ -203,7 +201,9 @@ func (r *session) dismissGuardian() {
 // obtain connects to the server and acquires the lock. If the lock is not held then, it
 // returns the exit code and its reason.
 func (r *session) obtain(a *target.App, acquire way) (held bool, code int, reason string, err error) {
-	if r.server, err = a.OpenOn(&r.WireFlags, r.config(), r.uses()...); err != nil {
+	cfg := r.config()
+	cfg.Under = around(os.Getenv(envChain), a.Server.Prefix)
+	if r.server, err = a.OpenOn(&r.WireFlags, cfg, r.uses()...); err != nil {
 		return false, 0, "", err
 	}
 	r.surround()
@@ -323,6 +323,10 @@ func (r *session) hook() (code int, reason string, err error) {
 func (r *session) release(code int, reason string) int {
 	held := clock.Now() - r.since
 	r.lost = reason == "lost"
+	if r.stoppedEarly() {
+		r.abandon()
+		return code
+	}
 	keep := time.Duration(r.minHold) - held
 	err := r.releaseOrKeep(keep)
 	switch {
@@ -335,13 +339,25 @@ func (r *session) release(code int, reason string) int {
 	case r.lost:
 		// The loss was printed before, and explains why the release fails.
 	case errors.Is(err, holdfast.ErrNotHeld), errors.Is(err, holdfast.ErrLost):
-		r.say.Put("error", lostName(err, r.names)+" was no longer held when the command ended", exit.HintOf(err))
+		r.say.Put("error", goneAtEnd(err, r.names), exit.HintOf(err))
 		return int(r.lostCode)
 	default:
-		r.say.Warnf("the lease expires by itself within "+time.Duration(r.ttl).String(),
+		r.say.Warnf("the lease expires by itself within "+time.Duration(r.ttl+r.lockDelay).String(),
 			"cannot release %s: %s", quoted(r.names), target.Cause(err))
 	}
 	return code
+}
+
+// stoppedEarly reports whether holdfast has stopped the command before its lease was lost, and the lock has a
+// lock-delay: what the command has sent may still be on its way, so no release may free the lock. After a loss, the
+// library sees to that.
+func (r *session) stoppedEarly() bool { return r.lost && r.lockDelay > 0 && r.lease.Err() == nil }
+
+// abandon leaves the lock, in any form, to the end of its lease.
+func (r *session) abandon() {
+	for _, c := range r.server.Clients() {
+		c.Abandon()
+	}
 }
 
 // releaseOrKeep releases the lease, or keeps the lock for keep longer.

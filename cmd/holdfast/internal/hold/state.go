@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // savedTerm is what a state file has: the term of a leader, for the time after a restart. A
@@ -227,7 +226,7 @@ func (s *stateFile) tryToWrite() error {
 // machine. After an error the file is as it was.
 func (s *stateFile) save(election, prefix string, l *holdfast.Leadership) error {
 	text, err := screen.JSON(savedTerm{
-		stateFormat, election, prefix, l.HolderID(), wire.Number(l.Token()), s.identity,
+		stateFormat, election, prefix, l.HolderID(), tokenText(l.Token()), s.identity,
 	})
 	if err != nil {
 		return err

@@ -238,7 +238,7 @@ func (s *supervisor) whyLost() (why, hint string) {
 	case s.noRenew && (s.lease.Err() == nil || known && lost.Reason == holdfast.LossExpired):
 		return fmt.Sprintf("its lease of %v expires (--no-renew)", &s.ttl), hint
 	case known && lost.Reason == holdfast.LossEvicted:
-		return "an operator evicted the holder", hint
+		return evictedBy(lost), exit.HintOf(lost)
 	case known && lost.Reason == holdfast.LossNotHeld:
 		return "the server no longer knows the lease", hint
 	}
@@ -258,6 +258,23 @@ func (s *supervisor) whyLost() (why, hint string) {
 		hint = exit.HintOf(&holdfast.LostError{Err: failed})
 	}
 	return why, hint
+}
+
+// evictedBy says that an operator ended the lease, and who it was.
+func evictedBy(lost *holdfast.LostError) string {
+	if by := lost.Evicted; by != nil {
+		return fmt.Sprintf("an operator evicted the holder (by %s: %s)", by.By, by.Reason)
+	}
+	return "an operator evicted the holder"
+}
+
+// goneAtEnd says what the release has found that came too late.
+func goneAtEnd(err error, names []string) string {
+	text := lostName(err, names) + " was no longer held when the command ended"
+	if lost, ok := errors.AsType[*holdfast.LostError](err); ok && lost.Reason == holdfast.LossEvicted {
+		text += ": " + evictedBy(lost)
+	}
+	return text
 }
 
 // endGroup ends what is left of a command that we stopped, or that its guardian stopped, at

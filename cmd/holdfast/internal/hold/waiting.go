@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/waitsfor"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -30,14 +30,14 @@ const showHolderLater = 5 * time.Second
 // acquire acquires the lock. It returns the signal that ended the waiting, if one
 // did: then nothing is held, and closing the server leaves the wait queue.
 func (r *session) acquire(by way) (os.Signal, error) {
-	ctx, cancel := context.WithCancel(waitsfor.WithOuter(context.Background(), r.outer))
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if r.splay > 0 {
 		if sig := r.sleep(rand.N(time.Duration(r.splay))); sig != nil {
 			return sig, nil
 		}
 	}
-	options := []holdfast.LockOption{holdfast.Tags(r.tags)}
+	options := []holdfast.LockOption{holdfast.Tags(r.tags), holdfast.LockDelay(time.Duration(r.lockDelay))}
 	if r.limited {
 		options = append(options, holdfast.MaxWait(time.Duration(r.wait)))
 	}
@@ -184,7 +184,9 @@ func (r *session) showHolder(ctx context.Context, name string, position int) {
 	if position > 0 {
 		text += fmt.Sprintf(", position %d", position)
 	}
-	text += holdersOf(ctx, r.server, name, ", held ")
+	if who := holdersOf(ctx, r.server, name); who != "" {
+		text += ", " + who
+	}
 	if ctx.Err() == nil {
 		r.say.Noticef("%s", text)
 	}
@@ -208,10 +210,9 @@ func (r *session) showBusy(err error) {
 	if ok && held.Name != "" {
 		name = held.Name // one of several
 	}
-	text := fmt.Sprintf("%q is held", name)
 	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
-	text += holdersOf(ctx, r.server, name, " ")
+	text := fmt.Sprintf("%q is %s", name, cmp.Or(holdersOf(ctx, r.server, name), "held"))
 	if ok && held.Waited > 0 {
 		text += fmt.Sprintf("; waited %v", held.Waited.Round(time.Millisecond))
 	}

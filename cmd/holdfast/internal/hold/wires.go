@@ -45,17 +45,20 @@ func (o *runOptions) checkWire() error {
 
 // bridged acquires both forms.
 func bridged(s *target.Server, name string, options []holdfast.LockOption) acquirer {
-	own := optionsOf[holdfast.MutexOption](options)
+	own := append(optionsOf[holdfast.MutexOption](options), holdfast.Checked())
 	m := bridge.New(bridge.Both, s.Old.Mutex(s.NameIn(s.Old, name), own...), s.Client.Mutex(name, own...))
 	return eitherOf(m.Lock, m.TryLock)
 }
 
-// holders describes who holds a lock in any form, after a blank; empty if nobody does, as far as known.
-func holdersOf(ctx context.Context, s *target.Server, name, before string) string {
-	for _, form := range s.Forms() {
-		c := form.Client
-		if state, err := c.Holders(ctx, s.NameIn(c, name)); err == nil && state.Held() {
-			return before + describe.Holders(state)
+// holdersOf describes who holds a lock in any form, or says that nobody can; empty if neither is known.
+func holdersOf(ctx context.Context, s *target.Server, name string) string {
+	for _, c := range s.Clients() {
+		switch state, err := c.Holders(ctx, s.NameIn(c, name)); {
+		case err != nil:
+		case state.Held():
+			return "held " + describe.Holders(state)
+		case state.Drained:
+			return "drained: nobody gets a permit"
 		}
 	}
 	return ""

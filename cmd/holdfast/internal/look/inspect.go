@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
 )
 
@@ -73,7 +72,7 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 		if err != nil {
 			return s.Explain(name, err)
 		}
-		key := wire.Key(s.Prefix, name)
+		key := s.Key(name)
 		switch {
 		case foreign != nil && asJSON:
 			return screen.WriteJSON(w, foreignRow(*foreign).state)

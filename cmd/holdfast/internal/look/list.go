@@ -26,8 +26,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/top"
 	"github.com/holdfast-go/holdfast/internal/commandline"
+	"github.com/holdfast-go/holdfast/internal/glob"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/scan"
 )
 
 const listLong = `list shows the locks that are held or waited for, and the jobs that run. GLOB selects
@@ -155,7 +155,7 @@ func onePattern(args []string) (string, error) {
 	case 0:
 		return "", nil
 	case 1:
-		if _, err := scan.Match(args[0]); err != nil {
+		if _, err := glob.Match(args[0]); err != nil {
 			return "", exit.Usage(fmt.Sprintf("pattern %q: %v", args[0], err),
 				"write a \\ before a [ that is part of a name")
 		}
@@ -347,7 +347,12 @@ func newRow(s lockjson.State, job bool) row {
 			c["HOLDER"] += fmt.Sprintf(" +%d", n)
 		}
 		c["AGE"] = describe.Length(time.Duration(oldest(r)) * time.Millisecond)
-		c["LEASE"] = describe.Length(time.Duration(remaining(r)) * time.Millisecond)
+		left := time.Duration(remaining(r)) * time.Millisecond
+		c["LEASE"] = describe.Length(left)
+		if delay := time.Duration(h.LockDelayMS) * time.Millisecond; delay > 0 && !h.Released {
+			delay = min(delay, left)
+			c["LEASE"] = describe.Length(left-delay) + "+" + describe.Length(delay)
+		}
 	}
 	switch {
 	case job:

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const statusLong = `status shows whether a lock is held: the holder, the time since the grant, when the
@@ -44,10 +43,10 @@ others, see holdfast help exit-codes.
   fence          the highest token in the record, "0" without one. Tokens are strings:
                  they may be too large for a JSON number
   holders        list of: mode, client_id (random), app, host, pid, version, token,
-                 since (UTC, the server's clock), age_ms, remaining_ms, id (of the
-                 attempt), owner, permits, entries (of an owner), released (kept for its
-                 minimum time), ending (an operator has asked for its end), tags (an
-                 object: --tag)
+                 since (UTC, the server's clock), age_ms, remaining_ms, lock_delay_ms (the
+                 holder trusts its lease for so much less), id (of the attempt), owner,
+                 permits, entries (of an owner), released (kept for its minimum time),
+                 ending (an operator has asked for its end), tags (an object: --tag)
   waiting        how many wait, without those that are silent
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
                  waited_ms, id, owner, tags, silent (it has not been heard of, and has lost
@@ -114,7 +113,7 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 		}
 		switch {
 		case asJSON:
-			all := describe.State(state, job, wire.Key(a.Server.Prefix, name))
+			all := describe.State(state, job, s.Key(name))
 			all.Deadlock = lockjson.OfDeadlock(cycle)
 			err = screen.WriteJSON(w, all)
 		case a.Say.Level > say.Quiet:
@@ -139,8 +138,8 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 func lookAt(a *target.App,
 	name string, waiters bool, show func(context.Context, *target.Server, holdfast.LockInfo, holdfast.JobInfo) error,
 ) error {
-	if err := wire.CheckName(name); err != nil {
-		return exit.Usage("lock name: "+err.Error(), "")
+	if err := target.CheckName("lock", name); err != nil {
+		return err
 	}
 	s, err := a.Open(holdfast.Config{})
 	if err != nil {
@@ -170,10 +169,7 @@ func lookAt(a *target.App,
 // printState prints the state for people.
 func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose bool) error {
 	var b strings.Builder
-	name, used := say.OneLine(s.Name), 0
-	for _, h := range s.Holders {
-		used += h.Permits
-	}
+	name, used := say.OneLine(s.Name), lockjson.Used(s)
 	switch {
 	case !s.Held() && job.Run != nil:
 		fmt.Fprintf(&b, "%s is a job that is running\n", name)
@@ -204,8 +200,7 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 		}
 	}
 	if e := s.LastEviction; e != nil {
-		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", e.At.UTC().Format("2006-01-02 15:04:05 UTC"),
-			say.OneLine(e.By), say.OneLine(e.Reason))
+		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", describe.Instant(e.At), say.OneLine(e.By), say.OneLine(e.Reason))
 	}
 	if job.Run != nil {
 		printHolder(&b, *job.Run)
@@ -213,8 +208,7 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	if job.Schedule.Period > 0 {
 		next := "due"
 		if job.Due > 0 {
-			next = fmt.Sprintf("next %s (in %s)",
-				job.Next.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(job.Due))
+			next = fmt.Sprintf("next %s (in %s)", describe.Instant(job.Next), describe.Length(job.Due))
 		}
 		if job.Tries > 0 {
 			next += fmt.Sprintf("; try %d of %d had no success yet", job.Runs, job.Tries)
@@ -242,7 +236,7 @@ func printHolder(b *strings.Builder, h holdfast.Holder) {
 		by += fmt.Sprintf(", %d entries", h.Entries)
 	}
 	fmt.Fprintf(b, "  by       %s\n", by)
-	fmt.Fprintf(b, "  since    %s (%s ago)\n", h.Since.UTC().Format("2006-01-02 15:04:05 UTC"), describe.Length(h.Age))
+	fmt.Fprintf(b, "  since    %s (%s ago)\n", describe.Instant(h.Since), describe.Length(h.Age))
 	if h.Released {
 		fmt.Fprintf(b, "  kept     released, and kept for another %s\n", describe.Length(h.Remaining))
 	} else {

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // unreadable are the errors of the records in a listing that cannot be read. They hide no other
@@ -64,9 +63,9 @@ func whyUnreadable(s *target.Server, state holdfast.LockInfo, err error) *exit.E
 // keyOf is the key of a record in a listing.
 func recordKey(s *target.Server, state holdfast.LockInfo) string {
 	if state.Job != nil {
-		return wire.PeriodicKey(s.Prefix, state.Name)
+		return s.JobKey(state.Name)
 	}
-	return wire.Key(s.Prefix, state.Name)
+	return s.Key(state.Name)
 }
 
 // unreadableEvents are the lines of watch for records that cannot be read, except those that told has.

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
-	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
 const doctorLong = `doctor reads how the server is set up, and says what threatens locks there and how to
@@ -124,7 +124,7 @@ func (d *diagnosis) run(w io.Writer) error {
 	}
 	fleet := doctor.Fleet{Nodes: readAll(ctx, nodes, d.Server.Prefix), Quorum: s.Quorum != nil}
 	if err := nobody(fleet.Nodes); err != nil {
-		return s.Explain("", known(err))
+		return s.Explain("", err)
 	}
 	for i := range fleet.Nodes {
 		unreached(&fleet.Nodes[i], nodes[i].TLS)
@@ -216,7 +216,12 @@ func readAll(ctx context.Context, nodes []doctor.Node, prefix string) []doctor.F
 	facts := make([]doctor.Facts, len(nodes))
 	var all sync.WaitGroup
 	for i, n := range nodes {
-		all.Go(func() { facts[i] = doctor.Read(ctx, n, prefix) })
+		all.Go(func() {
+			facts[i] = doctor.Read(ctx, n, prefix)
+			if err := facts[i].Unreachable; err != nil {
+				facts[i].Unreachable = known(ctx, n.Client.(*redis.Client), err)
+			}
+		})
 	}
 	all.Wait()
 	return facts
@@ -232,13 +237,13 @@ func nobody(nodes []doctor.Facts) error {
 	return nodes[0].Unreachable
 }
 
-// known gives an error of the client library the type that explain expects.
-func known(err error) error {
-	if refused := adapter.TLSRefusal(err); refused != nil {
-		return refused
-	}
-	if refused, ok := errors.AsType[redis.Error](err); ok {
-		return adapter.Refusal(refused.Error())
+// known gives an error of the client library the type that explain expects. Whether it is a refusal, the store
+// knows: so it asks once more, unless there was no connection.
+func known(ctx context.Context, c *redis.Client, err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
+		if _, again := goredis.New(c).Server(ctx); again != nil {
+			return again
+		}
 	}
 	return fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
 }
@@ -249,13 +254,14 @@ func unreached(f *doctor.Facts, secure bool) {
 	if f.Unreachable == nil {
 		return
 	}
-	if refused := adapter.TLSRefusal(f.Unreachable); refused != nil {
-		var why string
-		why, f.Fix = target.TLSFailure(refused)
-		f.Unreachable, f.Secure = errors.New(why), true
-		return
-	}
 	why := target.Cause(f.Unreachable)
+	if refused, ok := errors.AsType[*holdfast.ServerError](f.Unreachable); ok {
+		if why = refused.Message; refused.Code == "TLS" {
+			why, f.Fix = target.TLSFailure(refused)
+			f.Unreachable, f.Secure = errors.New(why), true
+			return
+		}
+	}
 	f.Unreachable = errors.New(why)
 	if other := target.OtherScheme(why, secure); other != "" {
 		f.Fix = "start the server, or correct its address" + other

@@ -2,8 +2,6 @@ package operate
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"slices"
 	"testing"
@@ -72,7 +70,8 @@ func TestDoctorSaysWhyOneOfSeveralServersCannotBeRead(t *testing.T) {
 		secure    bool
 		fact, fix string
 	}{
-		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true,
+		{&holdfast.ServerError{Code: "TLS", Message: "TLS tls: failed to verify certificate: " +
+			"x509: certificate signed by unknown authority"}, true,
 			"TLS fails: failed to verify certificate: x509: certificate signed by unknown authority",
 			"name the authority with --cacert"},
 		{io.EOF, false, "no server answers: " + target.HungUp,

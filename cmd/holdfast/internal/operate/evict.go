@@ -26,7 +26,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const evictLong = `evict asks the holders of a lock to end. From then on the server renews their leases no
@@ -117,8 +116,8 @@ func NewEvict(a *target.App) *cobra.Command {
 }
 
 func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Writer) error {
-	if err := wire.CheckName(name); err != nil {
-		return exit.Usage("lock name: "+err.Error(), "")
+	if err := target.CheckName("lock", name); err != nil {
+		return err
 	}
 	e := holdfast.Eviction{By: cmp.Or(o.by, operator()), Reason: o.reason, AtOnce: o.atOnce}
 	if o.force && o.token != "" {
@@ -135,7 +134,11 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 				"copy it from holdfast status "+cli.Operand(name))
 		}
 	}
-	s, err := a.Open(holdfast.Config{})
+	var uses []string
+	if o.job {
+		uses = []string{"--job"}
+	}
+	s, err := a.Open(holdfast.Config{}, uses...)
 	if err != nil {
 		return err
 	}
@@ -160,7 +163,7 @@ func (o *evictOptions) evict(
 		if state.Fence == 0 && job.Schedule.Period == 0 {
 			a.MayBePattern(name)
 		}
-		return o.print(w, a.Server.Prefix, state, job, 0)
+		return o.print(w, s, state, job, 0)
 	case e.Token == 0 && o.job:
 		e.Token = job.Run.Token
 	case e.Token == 0 && state.Holders[0].Mode == "exclusive":
@@ -199,7 +202,7 @@ func (o *evictOptions) evict(
 		}
 		o.latest = latestEnd(after, state, err)
 	}
-	return o.print(w, a.Server.Prefix, state, job, n)
+	return o.print(w, s, state, job, n)
 }
 
 // readBoth reads the lock and, if that matters, the job of the same name.
@@ -245,7 +248,7 @@ func (o *evictOptions) read(c *holdfast.Client) func(context.Context, string) (h
 // hasNoRecord reports whether err says that the lock's key has no record that this program can read.
 func hasNoRecord(err error) bool {
 	refused, is := errors.AsType[*holdfast.ServerError](err)
-	return errors.Is(err, wire.ErrAnswer) || is && (refused.Code == "FORMAT" || refused.Code == "WRONGTYPE")
+	return exit.UnknownAnswer(err) || is && (refused.Code == "FORMAT" || refused.Code == "WRONGTYPE")
 }
 
 // remove removes the record of a lock or of a job, whether or not it can be read.
@@ -278,7 +281,7 @@ func (o *evictOptions) remove(a *target.App, s *target.Server, name string, in i
 			a.Say.Warnf("write --job, too, to remove the record of the job", "%s", say.Plain(err))
 		}
 	}
-	return o.print(w, a.Server.Prefix, state, job, n)
+	return o.print(w, s, state, job, n)
 }
 
 // evictedJSON is the JSON of evict: a contract, described in evictLong.
@@ -292,13 +295,13 @@ type evictedJSON struct {
 
 // print tells how many holds of a lock have ended or are to end. state is the lock before.
 func (o *evictOptions) print(
-	w io.Writer, prefix string, state holdfast.LockInfo, job holdfast.JobInfo, n int,
+	w io.Writer, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo, n int,
 ) (err error) {
 	switch name := say.OneLine(state.Name); {
 	case o.asJSON:
-		key := wire.Key(prefix, state.Name)
+		key := s.Key(state.Name)
 		if o.job {
-			key = wire.PeriodicKey(prefix, state.Name)
+			key = s.JobKey(state.Name)
 		}
 		before := describe.State(state, job, key)
 		j := evictedJSON{State: before, Asked: n, Removed: o.force && n > 0}

@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const limitLong = `limit shows how many permits a semaphore has, and with N sets that number on the server.
@@ -63,8 +62,8 @@ func NewLimit(a *target.App) *cobra.Command {
 			return exit.Usage("limit takes a semaphore's name and perhaps a number",
 				"write holdfast limit NAME [N], as in holdfast limit pool 20")
 		}
-		if err := wire.CheckName(args[0]); err != nil {
-			return exit.Usage("semaphore name: "+err.Error(), "")
+		if err := target.CheckName("semaphore", args[0]); err != nil {
+			return err
 		}
 		set := -1
 		if len(args) == 2 {
@@ -82,7 +81,7 @@ func NewLimit(a *target.App) *cobra.Command {
 
 // runLimit shows the limit, and first sets it if set is not below 0.
 func runLimit(a *target.App, name string, set int, asJSON bool, w io.Writer) error {
-	s, err := a.Open(holdfast.Config{}, "--permits")
+	s, err := a.Open(holdfast.Config{}, "limit")
 	if err != nil {
 		return err
 	}
@@ -110,7 +109,7 @@ func runLimit(a *target.App, name string, set int, asJSON bool, w io.Writer) err
 		}
 	}
 	now := limitJSON{
-		Name: name, Key: wire.Key(a.Server.Prefix, name), Limit: limitOf(state), Previous: before,
+		Name: name, Key: s.Key(name), Limit: limitOf(state), Previous: before,
 		Used: lockjson.Used(state), Waiting: describe.Waiting(state),
 	}
 	if asJSON {

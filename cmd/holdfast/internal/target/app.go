@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // App has what all commands share.
@@ -26,9 +26,17 @@ func (a *App) Prepare(cmd *cobra.Command) error {
 	if err := cli.FromEnvironment(cmd, os.LookupEnv); err != nil {
 		return err
 	}
-	if err := wire.CheckPrefix(a.Server.Prefix); err != nil {
-		return exit.Usage("--prefix: "+err.Error(), "write a short word, as in --prefix staging")
+	if _, err := holdfast.Key(a.Server.Prefix, "x"); err != nil {
+		return exit.Usage("--prefix: "+say.Plain(err), "write a short word, as in --prefix staging")
 	}
 	a.Say.JSON = a.Log == "json"
+	return nil
+}
+
+// CheckName refuses a name that no lock, election or job can have. It is for what is checked before a server is known.
+func CheckName(kind, name string) error {
+	if _, err := holdfast.Key(DefaultPrefix, name); err != nil {
+		return exit.Usage(kind+" name: "+say.Plain(err), "")
+	}
 	return nil
 }

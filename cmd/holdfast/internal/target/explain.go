@@ -18,14 +18,13 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/quorum"
 )
 
 // Explain adds the address to an error without an answer, and the tool's own hint where
 // the library's hint does not know the tool's flags.
 func (s *Server) Explain(name string, err error) error {
-	key := wire.Key(s.Prefix, name)
+	key := s.Key(name)
 	if old := s.NameIn(s.Old, name); s.ByName || s.isWrong(s.Old, old, err) {
 		key = old
 	}
@@ -50,7 +49,7 @@ func isWrongType(err error) bool {
 
 // ExplainJob is explain for the job of that name.
 func (s *Server) ExplainJob(name string, err error) error {
-	return s.explainKey(wire.PeriodicKey(s.Prefix, name), err)
+	return s.explainKey(s.JobKey(name), err)
 }
 
 // ExplainAny is explain for one of several locks. The server does not say which of their keys
@@ -287,6 +286,9 @@ func (s *Server) primaryOf() string {
 
 // explainQuorum names each server that does not count, by the address that the user wrote.
 func (s *Server) explainQuorum(few *quorum.NoMajorityError, code int) error {
+	if code == exit.CodeInternal { // all servers answer, and too few count
+		code = exit.CodeUnreachable
+	}
 	why := make([]string, len(few.Missing))
 	for i, err := range few.Missing {
 		name, rest, _ := strings.Cut(err.Error(), ": ")

@@ -97,15 +97,14 @@ func (s *Flags) inside() (variables []string) {
 
 // Server is where the locks are: one server, what Sentinels or a Cluster name, or a quorum.
 type Server struct {
-	Client   *holdfast.Client
-	Old      *holdfast.Client // of another library's form, beside client; nil: there is no bridge
-	oldStore store.Store      // what old has
-	oldName  string           // of the lock there; empty: the same as here
-	ByName   bool             // client has the locks of another library, whose keys are their names
-	Nodes    []Node           // more than one in a quorum
-	Quorum   *quorum.Store
-	Store    store.Store // what the client has, for the scripts that no lease of this process sends
-	Targets  []*Target
+	Client  *holdfast.Client
+	Old     *holdfast.Client // of another library's form, beside client; nil: there is no bridge
+	oldName string           // of the lock there; empty: the same as here
+	ByName  bool             // client has the locks of another library, whose keys are their names
+	Nodes   []Node           // more than one in a quorum
+	Quorum  *quorum.Store
+	Store   store.Store // what the client has, for the scripts that no lease of this process sends
+	Targets []*Target
 	// sentinel is the login at the Sentinels.
 	sentinel *redis.Options
 	Address  string       // without user and password
@@ -194,6 +193,15 @@ func (s *Server) Inner() string {
 	}
 	return s.Prefix
 }
+
+// Key is the key of a lock's record; empty if no lock can have the name.
+func (s *Server) Key(name string) string {
+	key, _ := holdfast.Key(s.Prefix, name)
+	return key
+}
+
+// JobKey is the key of the record of the job of that name.
+func (s *Server) JobKey(name string) string { return s.Key(name) + ":periodic" }
 
 // Title is where the locks are, on one line for people.
 func (s *Server) Title() string {

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
-	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/quorum"
 )
 
 // located is where an environment says that the server is.
@@ -176,9 +176,26 @@ func TestNobodyAtTheDefaultAddressNamesTheDemo(t *testing.T) {
 	}
 }
 
+// All servers of a quorum answer, and too few count: that ends by itself, and is no error of the tool.
+func TestAQuorumOfWhichTooFewCountCannotServeNow(t *testing.T) {
+	s, _, _ := located(t, []string{"-u", "h1", "-u", "h2", "-u", "h3"}, nil)
+	missing := []error{errors.New("h2: is new"), errors.New("h3: is new")}
+	few := &quorum.NoMajorityError{Have: 1, Nodes: 3, Missing: missing}
+	for _, err := range []error{few, &holdfast.HeldError{Name: "x", Err: few}} {
+		got := s.Explain("x", err)
+		assert.Equal(t, exit.Of(got), exit.CodeUnreachable, "the exit code of %v", got)
+	}
+}
+
 // The server is named, and the text has the words of the tool: none of Go, and none of a client library.
 func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
-	answered := func(message string) error { return adapter.Refusal(message) }
+	answered := func(message string) error {
+		code, _, _ := strings.Cut(message, " ")
+		return &holdfast.ServerError{Code: code, Message: message}
+	}
+	untrusted := func(err error) error {
+		return answered("TLS " + (&tls.CertificateVerificationError{Err: err}).Error())
+	}
 	away := func(text string, err error) error {
 		return fmt.Errorf("%w: goredis: h:1: %w", holdfast.ErrUnreachable, fmt.Errorf(text+"%w", err))
 	}
@@ -203,16 +220,15 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			"no server answers at inside, a node of redis+cluster://h:1: no such host", "holdfast doctor checks every node"},
 		{"redis://h:1", away("", refusedBy("10.0.0.3")), exit.CodeUnreachable,
 			"no server answers at redis://h:1: refused", "check that the server is running"},
-		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}),
+		{"rediss://h:1", untrusted(x509.UnknownAuthorityError{}),
 			exit.CodeUnreachable, "rediss://h:1: failed to verify certificate: x509: certificate signed by unknown authority",
 			"name the authority with --cacert"},
-		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{
-			Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "!"}}), exit.CodeUnreachable,
+		{"rediss://h:1", untrusted(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "!"}), exit.CodeUnreachable,
 			"rediss://h:1: failed to verify certificate: x509: certificate has expired or is not yet valid: !",
 			"renew the server's certificate"},
-		{"rediss://h:1", adapter.TLSRefusal(&tls.CertificateVerificationError{Err: errors.New("x509: another name")}),
+		{"rediss://h:1", untrusted(errors.New("x509: another name")),
 			exit.CodeUnreachable, "rediss://h:1: failed to verify certificate: x509: another name", "write the host in the URL"},
-		{"rediss://h:1", adapter.TLSRefusal(&net.OpError{Op: "remote error", Err: errors.New(tls.AlertError(116).Error())}),
+		{"rediss://h:1", answered("TLS the server refuses: " + tls.AlertError(116).Error()),
 			exit.CodeUnreachable, "rediss://h:1: the server refuses: tls: certificate required", "name a client certificate"},
 		{"redis://h:1/3", answered("ERR SELECT is not allowed in cluster mode"), exit.CodeUsage,
 			"redis://h:1/3: this Cluster has no database but 0",

@@ -24,12 +24,20 @@ var notOnQuorum = []alone{
 		"use holdfast run --skip-if-held --once-per PERIOD NAME -- COMMAND",
 	},
 	{
+		"--job", "it has no periodic jobs, because the period is counted by one server's clock",
+		"for holdfast run --once-per, leave --job out",
+	},
+	{
 		"elect", "there is no single place for a leader's value",
 		"use holdfast run, and publish the leader's address elsewhere",
 	},
 	{
 		"--owner", "the processes of one owner would get different tokens",
 		"leave --owner out",
+	},
+	{
+		"limit", "it has no permits: each server would count its own",
+		"use N locks, such as pool/1 to pool/N, and let each run take one of them",
 	},
 	{
 		"--permits", "each server counts its own permits, so more would be granted than there are",

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redisson"
-	"github.com/holdfast-go/holdfast/internal/stringlock"
+	"github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -51,16 +52,19 @@ func (s *Server) openWire(f *WireFlags, servers []store.Store, cfg holdfast.Conf
 		s.Store, s.ByName = f.storeOf(servers), true
 		return nil
 	}
-	s.oldName, s.oldStore = f.OldName, f.storeOf(servers)
-	s.Old, err = holdfast.New(s.oldStore, cfg)
+	s.oldName = f.OldName
+	s.Old, err = holdfast.New(f.storeOf(servers), cfg)
 	return err
 }
 
 func (f *WireFlags) storeOf(servers []store.Store) store.Store {
-	if f.Wire == "redisson" {
+	switch f.Wire {
+	case "redisson":
 		return redisson.New(servers[0], redisson.Config{Kind: redisson.Lock})
+	case "redislock":
+		return redislock.NewStore(servers[0])
 	}
-	return stringlock.NewStore(servers, f.Wire)
+	return redsync.NewStore(servers...)
 }
 
 // NameIn is the name that a lock has for a client: the old form may have another one.
@@ -71,16 +75,10 @@ func (s *Server) NameIn(c *holdfast.Client, name string) string {
 	return name
 }
 
-// Form is one form of a lock: a client, and its store.
-type Form struct {
-	Client *holdfast.Client
-	Store  store.Store
-}
-
-// Forms are the forms of a lock, in the order in which a bridge acquires them.
-func (s *Server) Forms() []Form {
+// Clients has a client for each form of a lock, in the order in which a bridge acquires them.
+func (s *Server) Clients() []*holdfast.Client {
 	if s.Old == nil {
-		return []Form{{s.Client, s.Store}}
+		return []*holdfast.Client{s.Client}
 	}
-	return []Form{{s.Old, s.oldStore}, {s.Client, s.Store}}
+	return []*holdfast.Client{s.Old, s.Client}
 }

@@ -1,0 +1,79 @@
+package sqlfence_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/fence/sqlfence"
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
+
+func TestATriggerRefusesWhatItCannotName(t *testing.T) {
+	t.Parallel()
+	const postgres, mysql = sqlfence.PostgreSQL, sqlfence.MySQL
+	long := strings.Repeat("x", 51)
+	for want, triggers := range map[string][]sqlfence.Trigger{
+		"": {
+			{Dialect: postgres, Table: long + "xxxxxx"},
+			{Dialect: mysql, Table: strings.Repeat("ä", 51)},
+			{Dialect: postgres, Table: `"a.b"."c""d"`, Column: `"; --`},
+		},
+		"the name of the table has 1 to 57 bytes, not 58":      {{Dialect: postgres, Table: long + "xxxxxxx"}},
+		"the name of the table has 1 to 51 characters, not 52": {{Dialect: mysql, Table: long + "x"}},
+		"the name of the table has 1 to 57 bytes, not 0": {
+			{Dialect: postgres},
+			{Dialect: postgres, Table: "a."},
+			{Dialect: postgres, Table: `""`},
+		},
+		"the name of the schema has 1 to 63 bytes, not 0": {{Dialect: postgres, Table: ".a"}},
+		"is not NAME or SCHEMA.NAME": {
+			{Dialect: postgres, Table: "a.b.c"}, {Dialect: mysql, Table: `"a`},
+			{Dialect: mysql, Table: "a", Resource: "a", Tokens: "a.b.c"},
+		},
+		`the name of the table is not printable: "a\nb"`:  {{Dialect: mysql, Table: "a\nb"}},
+		`the name of the column is not printable: "\xff"`: {{Dialect: postgres, Table: "a", Column: "\xff"}},
+		"the name of the table of tokens has": {
+			{Dialect: mysql, Table: "a", Resource: "r", Tokens: long + long},
+		},
+		"the name of the key column is not": {{Dialect: mysql, Table: "a", Resource: "r", Key: "a\x00"}},
+		"needs a Resource": {
+			{Dialect: mysql, Table: "a", Key: "id"},
+			{Dialect: mysql, Table: "a", Tokens: "b"},
+		},
+		"in a Column or under a Resource": {{Dialect: mysql, Table: "a", Column: "c", Resource: "r"}},
+		"the name of a resource has 1 to 255 bytes, not 256": {
+			{Dialect: postgres, Table: "a", Resource: strings.Repeat("x", 256)},
+		},
+		"SQLite has no variable that ends with a transaction": {{Dialect: sqlfence.SQLite, Table: "a"}},
+		"choose PostgreSQL, MySQL or SQLite":                  {{Table: "a"}},
+	} {
+		for _, trigger := range triggers {
+			_, err := trigger.Up()
+			_, downErr := trigger.Down()
+			assert.Equal(t, fmt.Sprint(downErr), fmt.Sprint(err), "the error of Down")
+			ok := want == "" && err == nil ||
+				want != "" && errors.Is(err, fence.ErrInvalid) && strings.Contains(err.Error(), want)
+			assert.True(t, ok, "%+v: %v; want %s", trigger, err, want)
+		}
+	}
+}
+
+func TestRefusedKnowsWhatTriggersSay(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"ERROR: fence: token 5 of is stale is stale, 6 was seen (SQLSTATE HF001)",
+		"Error 1644 (HF001): fence: token 5 of is stale is stale, 6 was seen",
+		"saving the invoice: pq: fence: token 5 of is stale is stale, 6 was seen",
+	} {
+		var stale *fence.StaleError
+		got := sqlfence.Refused(errors.New(text))
+		want := fence.StaleError{Resource: "is stale", Token: 5, Seen: 6}
+		assert.True(t, errors.As(got, &stale) && *stale == want, "%v", got)
+	}
+	for _, err := range []error{nil, errors.New("fence: token -1 of a is stale, 0 was seen"), errors.New("fence: a")} {
+		assert.True(t, sqlfence.Refused(err) == err, "%v", err)
+	}
+}

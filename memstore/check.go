@@ -1,0 +1,56 @@
+package memstore
+
+import (
+	"fmt"
+	"strings"
+)
+
+// check says for which of several tokens there is a live hold, changing nothing.
+//
+// Answers, for each key: live · held FENCE HOLDER · free · -. Of more shared holders than a step reads, the script
+// comes to others first, and it counts those of all keys.
+func (s *Store) check(keys []string, args *arguments) (string, error) {
+	tokens := make([]int64, len(keys))
+	for i := range tokens {
+		tokens[i] = args.whole()
+	}
+	if err := args.problem("check"); err != nil {
+		return "", err
+	}
+	answers := make([]string, len(keys))
+	for i, key := range keys {
+		one, err := s.onRecord(key, func(st *step) (string, error) { return st.judge(tokens[i]), nil })
+		if err != nil {
+			one = "-"
+		}
+		answers[i] = one
+	}
+	return strings.Join(answers, "\n"), nil
+}
+
+// judge answers check for one record.
+func (st *step) judge(token int64) string {
+	if h := st.holder; h != nil && h.expiry > st.now {
+		if token == st.fence && h.name != keptHolder {
+			return "live"
+		}
+		return fmt.Sprintf("held %d %s", st.fence, h.name)
+	}
+	some := false
+	for i, attempt := range st.byToken() {
+		h := st.shares[attempt]
+		switch {
+		case i == sweepWindow:
+			return "-"
+		case h.expiry <= st.now:
+		case h.token == token:
+			return "live"
+		default:
+			some = true
+		}
+	}
+	if some {
+		return fmt.Sprintf("held %d -", st.fence)
+	}
+	return "free"
+}

@@ -1,0 +1,61 @@
+#!lua flags=allow-oom
+-- check — say for which of several tokens there is a live hold, changing nothing.
+--
+-- KEYS   n key    the records, one for each token; a record may come more than once
+-- ARGV   n token  for each key, in order, from argument 1 on
+--
+-- ANSWER live                     one line for each key, in order: a live hold has the token
+-- LINE   held <fence> <holder>    none has it, and others hold the lock; holder is - unless exclusive
+-- LINE   free                     nobody holds the lock
+-- LINE   -                        the key holds no record of this format, or more shared holders than a step reads
+-- ERROR  FORMAT                   never: such a record is answered -
+--
+-- HOLDS  I4 I11. Writes nothing. A provisional hold is live: only a client that heard of the grant knows its
+--        token. So is one whose end an operator has asked for, until it is released. A lock that was
+--        released, and is kept, is held under the owner %kept.
+-- REPEATS yes: it changes nothing.
+-- WHY    It is not declared as one that writes nothing. So a replica refuses it, which does not know what the
+--        primary has granted since. One step serves many tokens of many callers.
+
+-- How many shared holds the step has read, of all keys.
+local seen = 0
+
+local function step()
+  local instant, retention, channel_prefix = redis.call('TIME'), 0, ''
+
+  local function judge(key, token)
+--include record
+    if holder and expiry > now then
+      if token == fence and holder ~= '%kept' then return 'live' end
+      return 'held ' .. text(fence) .. ' ' .. holder
+    end
+    local at, some = '0', false
+    for _ = 1, used > 0 and sweep_pages or 0 do
+      local page = call('HSCAN', key, at, 'MATCH', 'h:*', 'COUNT', sweep_page)
+      at = page[1]
+      for i = 1, #page[2], 2 do
+        -- An empty field counts as absent, see commit.
+        local h = page[2][i + 1] ~= '' and read_share(string.sub(page[2][i], 3), page[2][i + 1])
+        seen = seen + 1
+        if h and h[2] > now then
+          if tonumber(h[4]) == token then return 'live' end
+          some = true
+        end
+      end
+      if at == '0' then break end
+      if seen >= sweep_window then return '-' end
+    end
+    if at ~= '0' then return '-' end
+    return some and 'held ' .. text(fence) .. ' -' or 'free'
+--include ends
+  end
+
+  local each = {}
+  for i, key in ipairs(KEYS) do
+    local done, answer = pcall(judge, key, tonumber(ARGV[i]))
+    each[i] = done and type(answer) == 'string' and answer or '-'
+  end
+  return table.concat(each, '\n')
+end
+
+return step()
