@@ -27,8 +27,9 @@ func All() <-chan struct{} {
 // all is All. Tests replace it.
 var all = All
 
-// Await waits for an answer until done is closed, or passed, which closes only after [All]. Either may be nil. An answer
-// that was there before counts, even if a busy process reads it late: of two channels that are ready, select takes any.
+// Await waits for an answer until done is closed, or passed, which closes only after [All]. Either may be nil.
+// An answer that was there before counts, even if a busy process reads it late: of two channels that are ready,
+// select takes any.
 func Await[T any](answers <-chan T, done, passed <-chan struct{}) (answer T, answered bool) {
 	select {
 	case answer = <-answers:

@@ -7,8 +7,8 @@
 // and with a Cluster.
 //
 // The store borrows the client, and its owner closes it. Requests share the client's pipelined
-// connection, even with DisableAutoPipelining. Subscriptions share one connection of their own from its pool (per node in a
-// Cluster; for a moment two, when one of several subscriptions ends). When the last
+// connection, even with DisableAutoPipelining. Subscriptions share one connection of their own from its
+// pool (per node in a Cluster; for a moment two, when one of several subscriptions ends). When the last
 // subscription has been stopped, the store holds nothing. The store needs no client-side
 // cache: DisableCache may be on or off.
 //
