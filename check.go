@@ -19,8 +19,9 @@ import (
 //
 // What counts as live: a lease that its client does not believe any more, for the last moments before the server
 // frees the lock; a grant whose push its client has not confirmed yet, because only a client that heard of the grant
-// knows its token; a lease that [Client.Evict] has asked to end, until it is released. A lock that is kept after
-// its release (MinHold) has no live lease; a reader's or a semaphore's [Lease.ReleaseAfter] only ends later.
+// knows its token; a lease that [Client.Evict] has asked to end, until it is released; a lost lease until its
+// [LockDelay] is over, because nobody else has the lock by then. A lock that is kept after its release (MinHold) has
+// no live lease; a reader's or a semaphore's [Lease.ReleaseAfter] only ends later.
 //
 // Leases that share a hold (entries of an owner, re-entries, readers of one process) share its token, and it is live
 // as long as one of them. Of several locks, check each lock's own token. Use [Client.CheckJob] for a
