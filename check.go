@@ -25,7 +25,7 @@ import (
 //
 // Leases that share a hold (entries of an owner, re-entries, readers of one process) share its token, and it is live
 // as long as one of them. Of several locks, check each lock's own token. Use [Client.CheckJob] for a
-// [Periodic]. A lock whose leases are handed on inside a process needs the option [Checked]: without it the server
+// [Periodic]. A lock whose leases are handed over inside a process needs the option [Checked]: without it the server
 // does not know which of the leases is the present one. Check refuses their tokens as an [ErrInvalid], and sends
 // nothing.
 //

@@ -548,8 +548,8 @@ func (ls *leaseState) overdue() {
 	}
 }
 
-// LeaseInfo is a lease at one moment, as code that runs under it sees it, or another process to which it is
-// handed over: see [Client.ExtendLease].
+// LeaseInfo is a lease at one moment, as code that runs under it sees it, or another process that finishes its
+// work: see [Client.ExtendLease].
 type LeaseInfo struct {
 	Name      string        // the lock, the election or the job
 	HolderID  string        // as [Lease.HolderID]: whoever knows it can release the lock
