@@ -52,7 +52,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	case server == 0:
 		return invalid("the token %d of %q is of no lease: pass what Lease.Token returns", token, name)
 	case server<<c.handOverBits != token:
-		return invalid("the token %d of %q is of a lease that may have been handed on inside its process, which the "+
+		return invalid("the token %d of %q is of a lease that may have been handed over inside its process, which the "+
 			"server does not know: acquire the lock with the option Checked", token, name)
 	}
 	if err := c.checkServer(ctx, what, name); err != nil {
