@@ -19,12 +19,13 @@ import (
 //
 // What counts as live: a lease that its client does not believe any more, for the last moments before the server
 // frees the lock; a grant whose push its client has not confirmed yet, because only a client that heard of the grant
-// knows its token; a lease that [Client.Evict] has asked to end, until it is released. A lock that is kept after
-// its release (MinHold) has no live lease; a reader's or a semaphore's [Lease.ReleaseAfter] only ends later.
+// knows its token; a lease that [Client.Evict] has asked to end, until it is released; a lost lease until its
+// [LockDelay] is over, because nobody else has the lock by then. A lock that is kept after its release (MinHold) has
+// no live lease; a reader's or a semaphore's [Lease.ReleaseAfter] only ends later.
 //
 // Leases that share a hold (entries of an owner, re-entries, readers of one process) share its token, and it is live
 // as long as one of them. Of several locks, check each lock's own token. Use [Client.CheckJob] for a
-// [Periodic]. A lock whose leases are handed on inside a process needs the option [Checked]: without it the server
+// [Periodic]. A lock whose leases are handed over inside a process needs the option [Checked]: without it the server
 // does not know which of the leases is the present one. Check refuses their tokens as an [ErrInvalid], and sends
 // nothing.
 //
@@ -51,7 +52,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	case server == 0:
 		return invalid("the token %d of %q is of no lease: pass what Lease.Token returns", token, name)
 	case server<<c.handOverBits != token:
-		return invalid("the token %d of %q is of a lease that may have been handed on inside its process, which the "+
+		return invalid("the token %d of %q is of a lease that may have been handed over inside its process, which the "+
 			"server does not know: acquire the lock with the option Checked", token, name)
 	}
 	if err := c.checkServer(ctx, what, name); err != nil {

@@ -31,8 +31,11 @@ func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration
 	if err != nil {
 		return LeaseInfo{}, err
 	}
-	if err := checkTTL(ttl); err != nil {
+	switch err := checkTTL(ttl); {
+	case err != nil:
 		return LeaseInfo{}, invalid("%v", err)
+	case lk.tooLong(ttl) != nil:
+		return LeaseInfo{}, lk.tooLong(ttl)
 	}
 	if err := lk.tooLong(ttl); err != nil {
 		return LeaseInfo{}, err

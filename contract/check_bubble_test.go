@@ -162,6 +162,13 @@ func TestALeaseIsLiveUntilItsEndAtTheServer(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		assert.Equal(t, wantOut(t, service, "a", l.Token()).Now, uint64(0), "the present token")
 
+		// With a lock-delay: live until that is over.
+		l = keep(mustLock(t, c.Mutex("delayed", holdfast.NoRenewal(), holdfast.LockDelay(time.Minute))))
+		time.Sleep(ttl + time.Minute - time.Millisecond)
+		wantLive(t, service, "delayed", l.Token())
+		time.Sleep(time.Millisecond)
+		wantOut(t, service, "delayed", l.Token())
+
 		// Asked to end: live until it is released.
 		l = mustLock(t, c.Mutex("b", holdfast.Checked()))
 		evict(t, service, "b", l.Token())

@@ -70,6 +70,19 @@ func TestALeaseIsExtendedAndReleasedByAnotherProcess(t *testing.T) {
 	})
 }
 
+// The server keeps an extended lease for its lock-delay, too, which the lease's ID tells.
+func TestAnExtensionKeepsTheLockDelay(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l, c := w.handed(holdfast.LockDelay(10*time.Second)), w.client()
+		got, err := c.ExtendLease(t.Context(), l, time.Hour)
+		assert.Must(t, err)
+		assert.Equal(t, got.Remaining, time.Hour-36*time.Second-2*time.Millisecond, "trusted for")
+		assert.Equal(t, w.left("a"), time.Hour+10*time.Second, "on the server")
+		assert.NoError(t, c.ReleaseLease(t.Context(), l))
+		assert.Equal(t, len(w.state("a").Holders), 0, "holders after the release")
+	})
+}
+
 // The trust deadline counts from the request of the process that trusts, and not from the answer.
 func TestAnExtensionCountsFromItsOwnRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -139,7 +139,7 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("release.go", worlds, []mutant{{
 	name: "a release is stopped by its context",
 	by:   "TestWorlds",
-	old:  ".run(timelimit.Lasting(ctx))\n",
+	old:  ".run(r.limited.Lasting(ctx))\n",
 	mut:  ".run(ctx)\n",
 }}), in("renewal.go", library, []mutant{{
 	name: "a swallowed WAIT count",
