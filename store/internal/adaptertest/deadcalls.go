@@ -52,8 +52,8 @@ func (d *dead) theirs() *holdfast.Election {
 }
 func (d *dead) freed(ctx context.Context) error { return d.other.Mutex(d.name).AwaitFree(ctx) }
 
-// electionTTL is short, because Resume waits for the end of a lease.
-const electionTTL = 2 * time.Second
+// electionTTL is short, because Resume waits for the end of a lease, and longer than a request may take here.
+const electionTTL = limit + time.Second
 
 type (
 	lease  = *holdfast.Lease
