@@ -111,13 +111,13 @@ func (c *Client) paramsOf(chosen lockOptions) *params {
 func newParams(c *Client, chosen lockOptions) params {
 	m := params{
 		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.checked || chosen.limits != limits{},
-		ttlMS: wire.Millis(chosen.onServer(chosen.ttl)), recordTTL: wire.Millis(chosen.onServer(chosen.ttl) + c.cfg.Retention),
+		ttlMS:     wire.Millis(chosen.onServer(chosen.ttl)),
+		recordTTL: wire.Millis(chosen.onServer(chosen.ttl) + c.cfg.Retention),
 		waiterTTL: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
 	}
-	if c.handOverBits != 0 { // another library's wire has attempts of its own form
-		own := m.noHandOver || m.noLocalQueue || c.cfg.MaxLocalHandOvers < 0
-		m.suffix = wire.Suffix(own && m.owner == "", m.delay)
-	}
+	own := m.noHandOver || m.noLocalQueue || c.cfg.MaxLocalHandOvers < 0
+	own = own && m.owner == "" && c.handOverBits != 0 // another library's wire has IDs of its own form
+	m.suffix = wire.Suffix(own, m.delay)
 	if m.owner != "" {
 		m.ownerArgs = []string{m.owner}
 	}

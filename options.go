@@ -414,8 +414,8 @@ func BreakDeadlock() LockOption {
 //
 // The price: a release and the next grant in the same process are two requests, one after the other. Without
 // Checked, a hand-over takes microseconds. Leases with [NoRenewal], [MaxHold], [MaxRenewals], [MinHold] or
-// [Owner], readers that are not upgraded, permits and leaderships can be checked without it. For every kind but Periodic, which does
-// not need it.
+// [Owner], permits, leaderships, and readers that are not upgraded can be checked without it. For every kind but
+// Periodic, which does not need it.
 func Checked() LockOption {
 	return lockOption{func(o *lockOptions) error {
 		o.checked = true

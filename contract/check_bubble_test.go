@@ -111,23 +111,30 @@ func TestACheckKnowsTheLeasesOfEveryKind(t *testing.T) {
 
 // The token of a fresh lease is the one that Inspect, list and status show.
 func TestTheServerShowsTheTokenOfAFreshLease(t *testing.T) {
-	of := func(options ...holdfast.MutexOption) func(*testing.T, *holdfast.Client) uint64 {
+	type token func(t *testing.T, c *holdfast.Client) uint64
+	of := func(options ...holdfast.MutexOption) token {
 		return func(t *testing.T, c *holdfast.Client) uint64 { return mustLock(t, c.Mutex("a", options...)).Token() }
 	}
-	for what, acquire := range map[string]func(t *testing.T, c *holdfast.Client) uint64{
+	for what, acquire := range map[string]token{
 		"a mutex":           of(),
 		"a checked mutex":   of(holdfast.Checked()),
 		"a reentrant mutex": of(holdfast.Reentrant()),
 		"an owner":          of(holdfast.Owner("ann")),
-		"a writer":          func(t *testing.T, c *holdfast.Client) uint64 { return must(t, c.RWMutex("a").Lock).Token() },
-		"a reader":          func(t *testing.T, c *holdfast.Client) uint64 { return must(t, c.RWMutex("a").RLock).Token() },
+		"a writer": func(t *testing.T, c *holdfast.Client) uint64 {
+			return must(t, c.RWMutex("a").Lock).Token()
+		},
+		"a reader": func(t *testing.T, c *holdfast.Client) uint64 {
+			return must(t, c.RWMutex("a").RLock).Token()
+		},
 		"permits": func(t *testing.T, c *holdfast.Client) uint64 {
 			return must(t, permits(c.Semaphore("a", 3), 2)).Token()
 		},
 		"several locks": func(t *testing.T, c *holdfast.Client) uint64 {
 			return mustLockAll(t, c.MultiMutex([]string{"a", "b"})).Token("a")
 		},
-		"a leader": func(t *testing.T, c *holdfast.Client) uint64 { return mustCampaign(t, c.Election("a"), "here").Token() },
+		"a leader": func(t *testing.T, c *holdfast.Client) uint64 {
+			return mustCampaign(t, c.Election("a"), "here").Token()
+		},
 	} {
 		runBubble(t, what, func(t *testing.T, w *world) {
 			token := acquire(t, w.client())

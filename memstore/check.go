@@ -7,8 +7,8 @@ import (
 
 // check says for which of several tokens there is a live hold, changing nothing.
 //
-// Answers, for each key: live · unknown · held FENCE HOLDER · free · -. Of more shared holders than a step reads, the script
-// comes to others first, and it counts those of all keys.
+// Answers, for each key: live · unknown · held FENCE HOLDER · free · -. Of more shared holders than a step reads,
+// the script comes to others first, and it counts those of all keys.
 func (s *Store) check(keys []string, args *arguments) (string, error) {
 	tokens := make([]int64, len(keys))
 	for i := range tokens {

@@ -26,8 +26,8 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 }, {
 	name: "every attempt says that its hold is never handed on",
 	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
-	old:  "wire.Suffix(own && m.owner == \"\",",
-	mut:  "wire.Suffix(m.owner == \"\",",
+	old:  "	own = own && m.owner",
+	mut:  "	own = m.owner",
 }}), in("attempt.go", library, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
 	by:   "TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther",

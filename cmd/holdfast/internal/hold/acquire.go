@@ -253,7 +253,7 @@ func (o *heldOptions) add(flags *pflag.FlagSet) {
 // acquireHint is how a script calls acquire.
 const acquireHint = `lock=$(holdfast acquire NAME) || exit; eval "$lock"`
 
-var attemptForm = regexp.MustCompile(`^\S+/[0-9]+(~[0-9]+)?$`)
+var attemptForm = regexp.MustCompile(`^\S+/[0-9]+=?(~[0-9]+)?$`)
 
 // read reads the arguments and the environment.
 func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string) string) error {
