@@ -25,7 +25,7 @@ import (
 //
 // Leases that share a hold (entries of an owner, re-entries, readers of one process) share its token, and it is live
 // as long as one of them. Of several locks, check each lock's own token. Use [Client.CheckJob] for a
-// [Periodic]. A lock whose leases may be handed on inside a process needs the option [Checked]: without it the server
+// [Periodic]. A lock whose leases may be handed over inside a process needs the option [Checked]: without it the server
 // does not know which of the leases is the present one. While it holds the lock, its tokens are an [ErrInvalid].
 //
 // Check sends one request to the primary; a replica refuses it. Calls that come together share requests. It changes
@@ -51,7 +51,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	case server == 0:
 		return invalid("the token %d of %q is of no lease: pass what Lease.Token returns", token, name)
 	case server<<c.handOverBits != token:
-		return passedOn(name, token)
+		return unknownLease(name, token)
 	}
 	if err := c.checkServer(ctx, what, name); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	case found.Live:
 		return nil
 	case found.Unknown:
-		return passedOn(name, token)
+		return unknownLease(name, token)
 	}
 	e := &NotHeldError{Name: name, Token: token}
 	if found.Held && found.Holder != wire.KeptHolder {
@@ -72,7 +72,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	return e
 }
 
-func passedOn(name string, token uint64) error {
-	return invalid("the token %d of %q is of a lease that may have been handed on inside its process, which the "+
+func unknownLease(name string, token uint64) error {
+	return invalid("the token %d of %q is of a lease that may have been handed over inside its process, which the "+
 		"server does not know: acquire the lock with the option Checked", token, name)
 }

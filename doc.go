@@ -25,7 +25,7 @@
 // there is [Lease.Token], a number that rises with every grant. Send the token to the
 // resource with every write. The resource must refuse a token that is lower than the
 // highest it has seen. Without that check, collisions are rare but possible, as with every
-// lock that has a lease.
+// lock that has a lease. If the resource cannot check a token, [LockDelay] makes them rarer.
 //
 // # The caller's duties
 //

@@ -112,7 +112,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 //
 // The server cannot know whether the former leader still runs. So it takes the lease away at
 // once, and tells the former leader. Resume then waits until the former leader can no longer
-// trust its lease: until that lease would have ended, at most the TTL. During that time nobody
+// trust its lease: until that lease would have ended, at most the TTL and the [LockDelay]. During that time nobody
 // leads, and no other candidate becomes leader. If two processes resume the same term, only one
 // of them succeeds.
 //

@@ -40,7 +40,8 @@ type Eviction struct {
 // Evict asks all holders of a lock to end. From then on the server refuses to renew, extend or convert their
 // leases. The lock passes on when they have released it, or when their leases have ended on the server, at the latest
 // after [Holder.Remaining]. So an eviction lets nobody hold the lock beside an evicted holder. Leases end with the
-// cause [LossEvicted]; the release that follows passes the lock on, and [MinHold] does not delay it.
+// cause [LossEvicted]; the release that follows passes the lock on, and [MinHold] does not delay it, but a
+// [LockDelay] does.
 //
 // A holder learns of the eviction by a push. A client subscribes when it waits for a lock, or
 // with the first renewal of a hold. Otherwise, in a Cluster, and for a hold of [NoRenewal], the

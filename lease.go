@@ -232,8 +232,8 @@ func (l *Lease) Name() string { return l.state.hold.lock.name }
 func (l *Lease) key() string { return l.state.hold.lock.key() }
 
 // HolderID returns the identity of the acquisition on the server: the client's ID, a slash
-// and a number. Leases that share a hold have the same ID: after a local hand-over, and
-// after a re-entry under a lease's context.
+// and a number, and the [LockDelay] behind it if there is one. Leases that share a hold have the
+// same ID: after a local hand-over, and after a re-entry under a lease's context.
 func (l *Lease) HolderID() string { return l.state.hold.attemptID() }
 
 // Token returns the fencing token. It is higher than the token of every lease granted before on
@@ -297,7 +297,7 @@ func (l *Lease) Err() error { return l.state.ended() }
 // Remaining returns the time until the trust deadline, if no further renewal succeeds. It
 // is 0 when the lease has ended. Time in which the machine is suspended counts.
 //
-// After a wait, Remaining may at first be a tenth of the TTL or two seconds. It rises when
+// After a wait, Remaining may at first be two or three seconds. It rises when
 // the renewal that confirms the grant succeeds. The client sends that renewal at once.
 func (l *Lease) Remaining() time.Duration {
 	ls := l.state
@@ -548,8 +548,8 @@ func (ls *leaseState) overdue() {
 	}
 }
 
-// LeaseInfo is a lease at one moment, as code that runs under it sees it, or another process to which it is
-// handed over: see [Client.ExtendLease].
+// LeaseInfo is a lease at one moment, as code that runs under it sees it, or another process that finishes its
+// work: see [Client.ExtendLease].
 type LeaseInfo struct {
 	Name      string        // the lock, the election or the job
 	HolderID  string        // as [Lease.HolderID]: whoever knows it can release the lock

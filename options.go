@@ -167,18 +167,18 @@ func TTL(d time.Duration) Option {
 	})
 }
 
-// LockDelay keeps a lock that was lost. The lease on the server lasts for d longer than its holder
-// trusts it: for the TTL and d. So until d after the holder has stopped trusting it, no other client
+// LockDelay keeps a lost lock held. The lease lasts for the TTL and d on the server, and its holder
+// trusts it for the TTL. So until d after the holder has stopped trusting it, no other client
 // gets the lock. A lease that is released frees it at once.
 //
 // Use it if what the lock protects cannot check tokens. These three meet no next holder then: a
 // process that was paused for less than d past its trust deadline, a write that travels for less
 // than d, and a server whose clock is set forward by less than d. So choose d above the longest
-// pause that you have seen, and above the time limit of a request to the resource.
+// pause that you have seen, the time limit of a request to the resource, and any step of that clock.
 //
 // If a process dies, the lock is free after the TTL and d. A lease that was lost is not freed by its
 // Release either: that keeps the lock for d from then on, or until the lease on the server has ended.
-// After a wait, a grant costs one more request, unless d is short.
+// After a wait, a grant costs one more request, unless d is shorter than half a second.
 //
 // d is in whole milliseconds and at least 0, which is the default. d and the TTL together are at most
 // 365 days. Goroutines hand a lease over only to one with the same d. A re-entry has that of the first
@@ -409,7 +409,7 @@ func BreakDeadlock() LockOption {
 }
 
 // Checked makes leases for [Client.Check]: the server knows the whole token of each. So the goroutines of a
-// process do not hand a lock on among themselves, and its readers do not share a hold. Each lease has a
+// process do not hand a lock over among themselves, and its readers do not share a hold. Each lease has a
 // hold of its own, and its ID says so ([Lease.HolderID]).
 //
 // The price: a release and the next grant in the same process are two requests, one after the other. Without

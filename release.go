@@ -43,15 +43,16 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 // until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
 	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
-	return r.run(timelimit.Lasting(ctx))
+	return r.run(r.limited.Lasting(ctx))
 }
 
 // releasing is the release of a hold.
 type releasing struct {
 	*hold
-	how   releaseMode
-	start time.Duration
-	buf   request.Buffer
+	how     releaseMode
+	start   time.Duration
+	buf     request.Buffer
+	limited timelimit.Limited // the context of the release
 }
 
 // run chooses the request and sends it. The request may be repeated: if a copy of it has run, the

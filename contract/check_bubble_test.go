@@ -159,7 +159,7 @@ func TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused(t *testing.T) {
 		wantLive(t, service, "a", l.Token())
 		release(t, l)
 
-		// Without the option a lease is handed on in the process. The server knows neither of the two.
+		// Without the option a lease is handed over in the process. The server knows neither of the two.
 		m = c.Mutex("a")
 		first = mustLock(t, m)
 		second = w.waiting(m, t.Context())

@@ -327,6 +327,24 @@ func TestAPushedLeaseIsShortUntilItIsConfirmed(t *testing.T) {
 	})
 }
 
+// A confirmation may take as long as a request may. The client sends a second one meanwhile, and the answer to the
+// first one counts.
+func TestASlowConfirmationIsNoLoss(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		cfg := holdfast.Config{TTL: time.Minute}
+		l := mustLock(t, w.client(cfg).Mutex("a"))
+		w.net.slow(slowly("renew", 2500*time.Millisecond, 0))
+		for range 4 {
+			next := w.waiting(w.client(cfg).Mutex("a"), t.Context())
+			release(t, l)
+			l = (<-next).Lease
+			time.Sleep(5 * time.Second)
+			assert.True(t, l.Remaining() > 30*time.Second, "a pushed lease is trusted for %v", l.Remaining())
+		}
+		release(t, l)
+	})
+}
+
 func TestAPushWithTooLittleTimeLeftIsChecked(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		l := mustLock(t, w.client().Mutex("a"))

@@ -93,20 +93,26 @@ func (w *world) frozen(t *testing.T, group, n int, ttl time.Duration) {
 }
 
 // Clients that are frozen while they wait delay the queue once, and together, wherever they stand. Those that answer
-// are served in order.
+// are served in order. The last of all is frozen, too, if behind is not 0.
 func TestFrozenWaitersDelayTheQueueOnceTogether(t *testing.T) {
 	for _, of := range []struct {
-		frozen int
-		ttl    time.Duration
-	}{{12, 2 * time.Second}, {24, 20 * time.Second}, {100, 20 * time.Second}} {
+		live, frozen, behind int
+		ttl                  time.Duration
+	}{
+		{3, 4, 0, 2 * time.Second}, {3, 8, 0, 20 * time.Second}, {3, 33, 0, 20 * time.Second},
+		{1, 12, 12, 20 * time.Second}, {3, 6, 6, 20 * time.Second}, {1, 1, 23, 20 * time.Second},
+		{2, 12, 1, 20 * time.Second}, {2, 12, 1, time.Hour},
+	} {
 		runBubble(t, fmt.Sprint(of), func(t *testing.T, w *world) {
 			cfg := holdfast.Config{TTL: of.ttl}
 			l := mustLock(t, w.client(cfg).Mutex("a"))
 			var live []<-chan outcome
-			for group := range 3 {
-				w.frozen(t, group, of.frozen/3, of.ttl)
+			for group := range of.live {
+				w.frozen(t, group, of.frozen, of.ttl)
 				live = append(live, w.waiting(w.client(cfg).Mutex("a"), t.Context()))
 			}
+			w.frozen(t, of.live, of.behind, of.ttl)
+			time.Sleep(2 * time.Second)
 			release(t, l)
 			began := time.Now()
 			for i, next := range live {
@@ -115,10 +121,10 @@ func TestFrozenWaitersDelayTheQueueOnceTogether(t *testing.T) {
 				for _, later := range live[i+1:] {
 					assert.Equal(t, len(later), 0, "a later waiter has the lock, too")
 				}
+				assert.Equal(t, len(strings.Fields(w.Dump("holdfast:{a}")["lost"])), 1, "lost grants")
 				release(t, got.Lease)
 			}
-			assert.AtMost(t, time.Since(began), 5*time.Second, "the frozen clients delay three waiters")
-			assert.Equal(t, len(strings.Fields(w.Dump("holdfast:{a}")["lost"])), 1, "lost grants")
+			assert.AtMost(t, time.Since(began), 5*time.Second, "the frozen clients delay %d waiters", of.live)
 		})
 	}
 }

@@ -2,10 +2,14 @@
 // token that its resource was shown, and refuses a lower one. The guards are in the packages
 // below:
 //
-//   - sqlfence: rows, tables and transactions of PostgreSQL, MySQL, MariaDB and SQLite;
+//   - sqlfence: transactions and rows of PostgreSQL, MySQL, MariaDB and SQLite, or by a trigger all writes to a
+//     table;
 //   - redisfence: writes to Redis and Valkey, on one server or in a Cluster;
 //   - objectfence: objects of a store with conditional requests, such as S3;
 //   - httpfence: requests to an HTTP service.
+//
+// A service that keeps no tokens asks [holdfast.Client.Check]. If what the lock protects can check nothing, see
+// [holdfast.LockDelay].
 //
 // Guard one resource by one lock, because tokens of different locks say nothing about each
 // other. docs/fencing.md says what a guard does not promise, and what to do if the lock's server

@@ -36,7 +36,7 @@ func (st *step) judge(token int64) string {
 		case len(h.entries) > 0 || strings.Contains(number, "="):
 			return "live"
 		default:
-			return "unknown" // it may have been handed on inside its process
+			return "unknown" // it may have been handed over inside its process
 		}
 		return fmt.Sprintf("held %d %s", st.fence, h.name)
 	}

@@ -170,7 +170,7 @@ func (q *queue) clone() queue {
 //   - A waiter that is not compatible ends the walk, because nobody may overtake it.
 //   - A grant by a push is provisional until its client confirms it.
 //   - After a pushed grant that nobody confirmed it pushes no grant, and asks instead: it tells
-//     all waiters that it visits, up to the caller, to poll within answerTime. Until then
+//     all waiters that it visits to poll within answerTime. The caller has answered. Until then
 //     nobody overtakes a waiter that has not answered. After that, such a waiter is passed over
 //     until it polls. So the queue waits once for all clients that are frozen.
 //   - If the lock may be free and there are waiters beyond the two windows, one waiter is
@@ -187,7 +187,8 @@ func (q *queue) clone() queue {
 // place 5. R3 may read beside R1, so it gets a grant too. W may not: it ends the walk (blocked), and
 // R4 does not overtake it. head is now 5, the first place that is taken, and cursor is 7. R1 and R3
 // may both have died after they subscribed. Then nobody would ask when their grants expire. So the
-// step asks R4, the last waiter, to poll at that time (pollTime, askNextToPoll).
+// step asks R4, the last waiter, to poll at that time (pollTime, askNextToPoll), and W as well if R4 has
+// waited for long.
 func (st *step) serveQueue(caller string) (token int64, blocked bool) {
 	q := &st.queue
 	q.askedUntil = min(q.askedUntil, st.now+answerTime) // the clock was set back
@@ -228,6 +229,7 @@ func (st *step) grantWaiting(caller string) (place, token int64, blocked bool, p
 	q := &st.queue
 	some, place := q.inReach()
 	doubt, asked := q.doubt && q.askedUntil <= st.now, int64(0)
+	var answers []int64
 walk:
 	for _, w := range some {
 		asks := w.attempt == caller
@@ -239,9 +241,11 @@ walk:
 			continue
 		}
 		switch {
-		case !st.compatible(w.mode, w.weight), asks && asked > 0, !asks && !doubt && q.unanswered(w):
+		case !st.compatible(w.mode, w.weight), !asks && !doubt && q.unanswered(w):
 			place, blocked = w.place, true
 			break walk
+		case asks && asked > 0:
+			answers = []int64{w.place}
 		case asks:
 			q.leave(w.attempt)
 			token = st.grant(w.request)
@@ -262,7 +266,7 @@ walk:
 		}
 	}
 	if asked > 0 {
-		q.askedUntil, q.askedEnd, q.answers, blocked = st.now+asked, place, nil, true
+		q.askedUntil, q.askedEnd, q.answers, blocked = st.now+asked, place, answers, true
 	}
 	return place, token, blocked, pushed
 }
@@ -337,28 +341,35 @@ func (st *step) grantSameOwner(caller string) {
 	}
 }
 
-// askNextToPoll asks one waiter to poll at till: the last one, or the next one from place on
-// if the last has the client that may not have received its grant. The caller needs no
-// push for that: its answer says it.
+// justJoined is how long after it joined, in ms, a waiter is taken to be alive.
+const justJoined = 1000
+
+// askNextToPoll asks the last waiter to poll at till. It may be frozen since it joined, and then nobody
+// polls. So if it has not joined just now, the waiters from place on are asked, too. It asks no waiter
+// of the client that may not have received its grant. The caller needs no push: its answer says it.
 func (st *step) askNextToPoll(place int64, client, caller string, till int64) {
-	other := st.queue.waiters[st.queue.len()-1]
-	if other.place != st.queue.tail || clientOf(other.attempt) == client {
-		other = nil
-		for _, w := range st.queue.waiters {
-			if place <= w.place && w.place < place+headWindow {
-				other = w
-				break
+	q, poller := &st.queue, int64(0)
+	tell := func(w *waiter) bool {
+		if clientOf(w.attempt) == client || w.attempt != caller && !st.canReach(w) {
+			return false
+		}
+		if w.attempt != caller {
+			st.askToPoll(w, till-st.now)
+		}
+		q.pollAt, poller = till, max(poller, w.place)
+		return true
+	}
+	last := q.waiters[len(q.waiters)-1]
+	if last.place != q.tail || !tell(last) || st.now-last.joined > justJoined {
+		for _, w := range q.waiters {
+			if place <= w.place && w.place < min(q.tail, place+headWindow) {
+				tell(w)
 			}
 		}
 	}
-	asks := other != nil && other.attempt == caller
-	if other == nil || clientOf(other.attempt) == client || !asks && !st.canReach(other) {
-		return
+	if poller > 0 {
+		q.pollPlace = poller
 	}
-	if !asks {
-		st.askToPoll(other, till-st.now)
-	}
-	st.queue.pollAt, st.queue.pollPlace = till, other.place
 }
 
 // askToPoll asks a waiter to poll in so many ms, because the lock may be free then.

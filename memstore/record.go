@@ -346,7 +346,7 @@ type request struct {
 func (st *step) nextToken() int64 { return max(st.micros, st.fence+1) }
 
 // provisionalLease is the lease of a pushed grant, in ms, until the client confirms it.
-func provisionalLease(ttl int64) int64 { return min(ttl, max(2000, ttl/10)) }
+func provisionalLease(ttl int64) int64 { return min(ttl, max(2000, min(3000, ttl/10))) }
 
 // grant adds a holder and returns its token. The caller has checked that the hold is
 // compatible.

@@ -18,7 +18,8 @@
 // ([holdfast.Lease.Token]). Waiters wait in a queue, and a push wakes them. A lease is
 // restored on servers that were away. A server that has lost its memory does not count
 // for new grants until every lease that it may have forgotten is over. Permits, named
-// owners, conversions, shortenings, periods and elections are refused, see [ErrUnsupported].
+// owners, conversions, shortenings, periods, elections, watches for a free lock, acknowledgements and
+// calls on the lease of another process are refused, see [ErrUnsupported].
 //
 // docs/quorum.md has the steps, the proofs, and the holes that remain.
 package quorum

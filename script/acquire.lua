@@ -75,7 +75,7 @@ if mode == 'x' and not owner then
         local life = string.format('%d', waiter_ttl + record_ttl - ttl)
         if call('PEXPIRE', key, life, 'GT') == 0 and call('PTTL', key) < 0 then call('PEXPIRE', key, life) end
         local waits = string.format(' +1 %d %s %d 0%d %s', now + waiter_ttl, now, ttl + 0,
-          math.min(ttl, math.max(2000, math.floor(ttl / 10))), attempt)
+          math.min(ttl, math.max(2000, math.min(3000, math.floor(ttl / 10)))), attempt)
         -- 1: PEXPIRE has deleted the record, as above.
         if call('HSET', key, 'lock', last .. waits) == 0 then
           return 'queued 1 ' .. string.format('%d', left) .. ' ' .. now

@@ -5,7 +5,7 @@
 -- ARGV   n token  for each key, in order, from argument 1 on
 --
 -- ANSWER live                     one line for each key, in order: a live hold has the token
--- LINE   unknown                  an exclusive hold has it that may have been handed on inside its process
+-- LINE   unknown                  an exclusive hold has it that may have been handed over inside its process
 -- LINE   held <fence> <holder>    none has it, and others hold the lock; holder is - unless exclusive
 -- LINE   free                     nobody holds the lock
 -- LINE   -                        the key holds no record of this format, or more shared holders than a step reads

@@ -70,7 +70,7 @@ end
 local most_token = 9000000000000000
 
 -- provisional_lease is the lease of a pushed grant, in ms, until the client confirms it.
-local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.floor(ttl / 10))) end
+local function provisional_lease(ttl) return math.min(ttl, math.max(2000, math.min(3000, math.floor(ttl / 10)))) end
 
 local fence, holder, expiry = nil, false, nil
 local used, shared_mode, soonest = 0, false, nil
@@ -820,7 +820,7 @@ local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and ton
 --  - caller is the attempt whose request this is. It needs no push, and the step looks at
 --    it although earlier steps have skipped it.
 --  - After a pushed grant that nobody confirmed it pushes no grant, and asks instead: it tells all
---    waiters that it visits, up to the caller, to poll within answer_time. Until then nobody
+--    waiters that it visits to poll within answer_time. The caller has answered. Until then nobody
 --    overtakes a waiter that has not answered. After that, such a waiter is passed over until it
 --    polls. So the queue waits once for all clients that are frozen.
 -- It returns the caller's token if it was granted, and whether a newcomer must queue up.
@@ -831,13 +831,13 @@ local function above_limit(w) return w[2] == 'p' and limit and limit > 0 and ton
 -- place 5. R3 may read beside R1, so it gets a grant too. W may not: it ends the walk, and R4 does
 -- not overtake it. HEAD is now 5, the first place that is taken, and CURSOR is 7. R1 and R3 may
 -- both have died after they subscribed. Then nobody would ask when their grants expire. So the step
--- asks R4, the last waiter, to poll at that time.
+-- asks R4, the last waiter, to poll at that time, and W as well if R4 has waited for long.
 --
 -- unfinished: the lock may be free, and there are waiters beyond the two windows. Then, and
 -- while a sweep is under way, one waiter is asked to poll at once.
 local unfinished, answer_time = false, 1500
 local function serve_queue(caller)
-  local mine, blocked, pushed, asked = nil, false, false, nil
+  local mine, blocked, pushed, asked, answered = nil, false, false, nil, ''
   -- The clock may have been set back since.
   asked_until = math.min(asked_until, now + answer_time)
   local asks = doubt and asked_until <= now
@@ -859,7 +859,7 @@ local function serve_queue(caller)
     elseif not compatible(w[2], tonumber(w[3])) then
       blocked = attempt == caller or channel_of(attempt) ~= nil
     elseif attempt == caller and asked then
-      blocked = true
+      answered = ':' .. text(place)
     elseif attempt ~= caller and asks then
       if ask_to_poll(attempt, 1) then asked = asked or math.min(ttl, answer_time) end
     elseif attempt ~= caller and unanswered(place) then
@@ -873,7 +873,7 @@ local function serve_queue(caller)
     end
     return blocked or holder
   end)
-  if asked then asked_until, asked_end, answers, blocked = now + asked, reached, '', true end
+  if asked then asked_until, asked_end, answers, blocked = now + asked, reached, answered, true end
   unfinished = waiting > 0 and reached <= tail and not (holder or blocked)
   if waiting > 0 then
     cursor = math.max(cursor, reached)
@@ -890,9 +890,10 @@ local function serve_queue(caller)
     if from <= tail then read_ahead(from, tail) end
     while at >= from and not (attempt_at(at) and ask_to_poll(attempt_at(at), 1)) do at = at - 1 end
   end
-  -- A pushed grant may expire unconfirmed, and nobody else notices. So the step asks one
-  -- waiter to poll at that time: the last one, or the next one if the last has the same
-  -- client. While that waiter is in the queue, no other is asked. If it leaves, another is.
+  -- A pushed grant may expire unconfirmed, and nobody else notices. So the step asks the last
+  -- waiter to poll at that time. A waiter may be frozen since it joined, and then nobody polls. So if
+  -- the last one has not joined just now, the others are asked, too. While the last one that was
+  -- asked is in the queue, no other is. If it leaves, another is.
   local till = 0
   if pushed then
     till = holder and expiry or soonest
@@ -901,19 +902,22 @@ local function serve_queue(caller)
   end
   if till > now and waiting > 0 and not (poll_at > now and poll_place >= reached) then
     local unconfirmed = pushed or (provisional and words(entries or holder)[1]) or '/'
-    local client, other, at = string.match(unconfirmed, '^[^/]*/'), attempt_at(tail), tail
-    if not other or string.sub(other, 1, #client) == client then
-      other, at = false, reached - 1
-      while at < math.min(tail, reached + head_window - 1) and not other do
-        at = at + 1
-        other = attempt_at(at)
-      end
+    local client, poller = string.match(unconfirmed, '^[^/]*/'), 0
+    local function tell(place)
+      local other = attempt_at(place)
+      local told = other and string.sub(other, 1, #client) ~= client and
+        (other == caller or ask_to_poll(other, till - now))
+      if told then poll_at, poller = till, math.max(poller, place) end
+      return told and other
     end
-    if other and string.sub(other, 1, #client) ~= client and
-      (other == caller or ask_to_poll(other, till - now)) then
-      poll_at, poll_place = till, at
-      set_queue(waiting, head, tail)
+    local last = tell(tail)
+    if not last or now - read_waiter(last)[6] > 1000 then
+      local stop = math.min(tail, reached + head_window) - 1
+      if stop >= reached then read_ahead(reached, stop) end
+      for place = reached, stop do tell(place) end
     end
+    if poller > 0 then poll_place = poller end
+    set_queue(waiting, head, tail)
   end
   must_queue = blocked or unfinished or (waiting > 0 and holder ~= false)
   return mine, must_queue

@@ -130,25 +130,29 @@ if not owner then
         if poll_at ~= '' then watch = ' ~' .. poll_at .. ':' .. poll_place end
         local poller_told = following and not (poll_at ~= '' and tonumber(poll_at) > tonumber(now) and
           tonumber(poll_place) >= tonumber(place))
-        if poller_told then
-          local last = call('HGET', key, '#' .. tail) or ''
-          poll_place = place
-          if last ~= '' and string.sub(last, 1, #client) ~= client then following, poll_place = last, tail end
-          poller_told = string.sub(following, 1, #client) ~= client
+        if poller_told and place ~= tail then
+          -- If the last waiter has not joined just now, the slow path tells more waiters.
+          following = call('HGET', key, '#' .. tail) or ''
+          local joined = string.match(call('HGET', key, 'w:' .. following) or '',
+            '^' .. tail .. ' %l %d+ %d+ %d+ ([1-9]%d*)')
+          local alive = joined and #joined <= 15 and now - joined <= 1000
+          if not alive or string.sub(following, 1, #client) == client then following = '' end
         end
+        poll_place, poller_told = tail, poller_told and string.sub(following, 1, #client) ~= client
         local count, verb = 'NUMSUB', 'PUBLISH'
         if string.find(channel_prefix, '{', 1, true) then count, verb = 'SHARDNUMSUB', 'SPUBLISH' end
         local channel = channel_prefix .. string.match(next_attempt, '^[^/]*')
         local found = waiting == '0' or (following or '') ~= ''
+        local other = poller_told and found and channel_prefix .. string.match(following, '^[^/]*')
+        if other then
+          local there = redis.pcall('PUBSUB', count, other)
+          poller_told = not there.err and there[2] > 0
+          found = poller_told or place == tail
+        end
         if found and reaches(count, verb, channel) then
           -- The TTL, the change, the tidying up, and then the pushes: see commit.
-          local lease = string.format('%d', math.min(ttl, math.max(2000, math.floor(ttl / 10))))
+          local lease = string.format('%d', math.min(ttl, math.max(2000, math.min(3000, math.floor(ttl / 10)))))
           lock = token .. ' 0' .. lease .. ' ' .. next_attempt
-          local other = poller_told and channel_prefix .. string.match(following, '^[^/]*')
-          if poller_told then
-            local there = redis.pcall('PUBSUB', count, other)
-            poller_told = not there.err and there[2] > 0
-          end
           if poller_told then watch = ' ~' .. string.format('%d', now + lease) .. ':' .. poll_place end
           -- The record lives until the waiter's place expires, and its retention: see grant in record.lua.
           if now + lease > tonumber(waiter_expiry) then

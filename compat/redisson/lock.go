@@ -118,7 +118,7 @@ func (l *lock) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration
 const isLock = `
 local function foreign(fields)
   for _, field in ipairs(fields) do
-    if not string.find(field, '^[^:]+:%d+$') then return true end
+    if not string.find(field, '^[^:]+:%d+~?%d*$') then return true end
   end
 end
 local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')

@@ -190,7 +190,8 @@ func (rw *readWrite) Keep(ctx context.Context, a neighbour.Attempt, left time.Du
 const isReadWrite = `
 local function foreign(fields)
   for _, field in ipairs(fields) do
-    if field ~= 'mode' and not string.find(field, '^[^:]+:%d+$') and not string.find(field, '^[^:]+:%d+:write$') then
+    local reader, writer = '^[^:]+:%d+~?%d*$', '^[^:]+:%d+~?%d*:write$'
+    if field ~= 'mode' and not string.find(field, reader) and not string.find(field, writer) then
       return true
     end
   end

@@ -3,6 +3,7 @@ package adapter
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
@@ -26,6 +27,8 @@ const FinalWait = 5 * time.Millisecond
 type Deadlines struct {
 	mu   lockorder.Mutex[Deadlines]
 	next *Deadline // the newest; nil before the first, and after Stop
+
+	endings sync.Pool // that have not ended
 }
 
 // Deadline is the end of a request's time. A nil Deadline never passes.
@@ -35,6 +38,7 @@ type Deadline struct {
 	passed    chan struct{} // closed at that time, or when no request waits for it
 	timer     *time.Timer
 	users     int
+	endings   map[*Ending]struct{} // told when it passes
 }
 
 // Of returns the Deadline of ctx, nil if ctx has none. The request calls Leave when it ends.
@@ -51,7 +55,7 @@ func (ds *Deadlines) Of(ctx context.Context) *Deadline {
 		d = &Deadline{deadlines: ds, at: deadline.Add(granularity), passed: make(chan struct{})}
 		d.timer = time.AfterFunc(time.Until(d.at), func() {
 			<-settled() // an answer that has arrived is better than none
-			close(d.passed)
+			d.pass()
 		})
 		ds.next = d
 	}
@@ -90,6 +94,44 @@ func (d *Deadline) Passed() <-chan struct{} {
 	return d.passed
 }
 
+// pass ends the requests that wait.
+func (d *Deadline) pass() {
+	close(d.passed)
+	d.deadlines.mu.Lock()
+	defer d.deadlines.mu.Unlock()
+	for e := range d.endings {
+		e.end()
+	}
+}
+
+// tell makes e end when d passes.
+func (d *Deadline) tell(e *Ending) {
+	if d == nil {
+		return
+	}
+	d.deadlines.mu.Lock()
+	defer d.deadlines.mu.Unlock()
+	if d.endings == nil {
+		d.endings = make(map[*Ending]struct{})
+	}
+	d.endings[e] = struct{}{}
+	select {
+	case <-d.passed:
+		e.end()
+	default:
+	}
+}
+
+// forget undoes tell.
+func (d *Deadline) forget(e *Ending) {
+	if d == nil {
+		return
+	}
+	d.deadlines.mu.Lock()
+	defer d.deadlines.mu.Unlock()
+	delete(d.endings, e)
+}
+
 // Leave says that the request has ended.
 func (d *Deadline) Leave() {
 	if d == nil {
@@ -112,28 +154,6 @@ func (d *Deadline) stop() {
 
 // settled is yield.All. Tests replace it.
 var settled = yield.All
-
-// Await waits for the result of a request that runs in a goroutine of its own, until ctx has ended or deadline has
-// passed. A result that was there before is taken, even if a busy process reads it late. Otherwise ok is false.
-func Await[T any](ctx context.Context, deadline *Deadline, done <-chan T) (result T, ok bool) {
-	select {
-	case result = <-done:
-		return result, true
-	case <-deadline.Passed():
-	case <-ctx.Done():
-		select {
-		case result = <-done:
-			return result, true
-		case <-settled():
-		}
-	}
-	select {
-	case result = <-done:
-		return result, true
-	default:
-		return result, false
-	}
-}
 
 // Bounded is a context that nobody can cancel, with a deadline: its Done follows its Deadline,
 // which in a context of the library need not be so.

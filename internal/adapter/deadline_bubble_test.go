@@ -89,40 +89,58 @@ func TestABoundedContextEndsWithItsRequest(t *testing.T) {
 	})
 }
 
-// An answer that has arrived is taken, even if a busy process reads it after the end of its context.
+// An answer that has arrived is taken, even if a busy process reads it after its deadline.
 func TestAnAnswerThatHasArrivedIsTaken(t *testing.T) {
-	for name, byDone := range map[string]bool{"by Done": true, "by the deadline": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				done := make(chan int, 1)
-				settled = func() <-chan struct{} {
-					done <- 1 // read only now
-					return yield.All()
-				}
-				defer func() { settled = yield.All }()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				var deadline *Deadline
-				if !byDone {
-					deadline, ctx = new(Deadlines).Of(ctx), context.WithoutCancel(ctx)
-					defer deadline.Leave()
-				}
-				answer, ok := Await(ctx, deadline, done)
-				assert.True(t, ok && answer == 1, "got %v, %v", answer, ok)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan int, 1)
+		settled = func() <-chan struct{} {
+			done <- 1 // read only now
+			return yield.All()
+		}
+		defer func() { settled = yield.All }()
+		var ds Deadlines
+		deadline := ds.in(t, time.Second)
+		defer deadline.Leave()
+		answer, ok := yield.Await(done, nil, deadline.Passed())
+		assert.True(t, ok && answer == 1, "got %v, %v", answer, ok)
+	})
 }
 
-// Without an answer, the request ends with its context.
-func TestWithoutAnAnswerARequestEnds(t *testing.T) {
+// A context that ends another way ends with its caller's, or when the deadline passes, and serves again only if it
+// has not ended.
+func TestAnEndingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		_, ok := Await(ctx, nil, make(chan int))
-		assert.False(t, ok, "an answer came from nowhere")
-		assert.Equal(t, time.Since(start), time.Second, "ended after")
+		var ds Deadlines
+		for name, want := range map[string]error{
+			"answered": nil, "cancelled": context.Canceled, "late": context.DeadlineExceeded,
+		} {
+			parent, cancel := context.WithCancel(t.Context())
+			deadline := ds.in(t, time.Second)
+			e := ds.Until(parent, deadline)
+			_, limited := e.Deadline()
+			assert.False(t, limited, "%s: it has a deadline", name)
+			assert.NoError(t, e.Err())
+			if want == nil {
+				e.Stop()
+				cancel()
+				time.Sleep(2 * time.Second)
+				assert.False(t, e.ended.Load(), "it has ended after the answer")
+				continue
+			}
+			time.Sleep(time.Second / 2)
+			if want == context.Canceled {
+				cancel()
+			}
+			<-e.Done()
+			assert.Is(t, e.Err(), want)
+			e.Stop()
+			deadline.Leave()
+			cancel()
+			next := ds.Until(t.Context(), nil)
+			assert.True(t, next != e, "%s: it serves again", name)
+			next.Stop()
+		}
+		ds.Stop()
 	})
 }
 

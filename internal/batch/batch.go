@@ -101,25 +101,12 @@ func (b *Batcher[Q, A]) offer(request Q) (i *Item[Q, A], batch []*Item[Q, A]) {
 }
 
 // Await returns the answer of a request, whose item then serves another one. If done is closed
-// before, answered is false, and the item remains the caller's. done may be nil. An answer that has arrived counts,
-// even if a busy process is late.
+// before, answered is false, and the item remains the caller's. done may be nil.
 func (b *Batcher[Q, A]) Await(i *Item[Q, A], done <-chan struct{}) (answer A, answered bool) {
 	if done == nil {
 		answer = <-i.Answer // costs half of a select
-	} else {
-		select {
-		case answer = <-i.Answer:
-		case <-done:
-			select {
-			case answer = <-i.Answer:
-			case <-yield.All():
-				select { // of two that are ready, select takes any
-				case answer = <-i.Answer:
-				default:
-					return answer, false
-				}
-			}
-		}
+	} else if answer, answered = yield.Await(i.Answer, done, nil); !answered {
+		return answer, false
 	}
 	i.state.Store(queued)
 	b.free.Put(i)

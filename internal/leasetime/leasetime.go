@@ -128,8 +128,8 @@ func (p Push) possible(now time.Duration) bool {
 	return passed >= 0 && passed <= most.Milliseconds()
 }
 
-// ConfirmWithin limits one request that confirms a pushed grant: half of what is left of its
-// lease, so that another try fits.
+// ConfirmWithin is after how long a request that confirms a pushed grant counts as late: half of what is
+// left of its lease, so that another try fits. Its answer counts until the lease is over.
 func ConfirmWithin(left time.Duration) time.Duration { return left / 2 }
 
 // Heartbeat is the longest time between two polls of a waiter that asks for a lease of ttl.

@@ -3,7 +3,8 @@
 // One Renewer serves all leases of a client with one timer. It has no goroutine per lease,
 // and none at all while nothing is due. It renews the leases of one group (a server, or a
 // slot of a Cluster) in batches, each in one request and in its own goroutine. So a silent
-// server delays neither the renewals of other groups nor the report of a loss.
+// server delays neither the renewals of other groups nor the report of a loss. A late server gets few
+// requests at a time (room.go).
 //
 // The renewer does not know the requests: its owner passes a function that sends them.
 package renewer
@@ -499,7 +500,7 @@ func (s *sending) limit(timeout, took time.Duration) (limit time.Duration) {
 		// ends then, by the clock of the client.
 		left := a.Deadline() - s.sent
 		if a.unconfirmed {
-			left = leasetime.ConfirmWithin(left)
+			bound = min(bound, leasetime.ConfirmWithin(left))
 		}
 		if patient(a.Hold) {
 			limit = min(limit, left)

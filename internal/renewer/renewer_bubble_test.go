@@ -29,6 +29,20 @@ func TestALeaseIsRenewedAfterAThirdOfItsTTL(t *testing.T) {
 	})
 }
 
+// The machine is suspended: no timer fires, and the clock goes on. A lease that is due when it is added is no pause.
+func TestALateTimerIsAPause(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		it := s.add(t, "a", 30*time.Second)
+		s.addPushed(t, &Item{Hold: own("a"), TTL: 30 * time.Second}, 2*time.Second)
+		time.Sleep(20 * time.Second)
+		assert.Equal(t, s.renewer.Pause(), 0, "the pause")
+		s.ahead.Add(int64(4 * time.Second))
+		time.Sleep(20 * time.Second)
+		pause := s.renewer.Pause()
+		assert.True(t, pause > 3*time.Second && pause <= 4*time.Second && s.renewer.Has(it), "the pause: %v", pause)
+	})
+}
+
 // The report of a renewal says how much of the lease was left when the answer came.
 func TestARenewalTellsHowMuchOfTheLeaseWasLeft(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -494,12 +494,13 @@ func TestPermissionsThatCannotBeAskedForAreLeftToTheScripts(t *testing.T) {
 func TestAClientTellsItsLongestPause(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := request.NewRegistration(b.Sender, "c", "billing", "1.0", func(error) {})
-		pause := 99 * time.Millisecond // too short
-		r.Pause = func() time.Duration { return pause }
+		var pause atomic.Int64
+		pause.Store(int64(99 * time.Millisecond)) // too short
+		r.Pause = func() time.Duration { return time.Duration(pause.Load()) }
 		r.Start()
 		synctest.Wait()
 		assert.Equal(t, b.mem.Dump("holdfast:client:c")["pause"], "", "the pause")
-		pause = 1200 * time.Millisecond
+		pause.Store(int64(1200 * time.Millisecond))
 		time.Sleep(6 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, b.mem.Dump("holdfast:client:c")["pause"], "1200", "the pause")

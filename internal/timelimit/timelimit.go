@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Limited is its parent context with an earlier deadline. It has no timer, and its Done
-// channel is that of its parent: nil if the parent cannot be cancelled. It costs at most one
+// Limited is its parent context with another end: an earlier deadline, or none at its cancellation. It has no timer,
+// and its Done channel is that of its parent, or nil if it cannot be cancelled. It costs at most one
 // allocation; context.WithTimeout costs four and a timer. That matters in a request of some
 // ten microseconds. Only stores see it, see [store.Store]. The zero value is not used yet.
 type Limited struct {
 	context.Context
-	at time.Time
+	at      time.Time // the deadline; zero: none
+	lasting bool      // the end of the parent does not count
 }
 
 // Within returns ctx with a deadline of at most limit from now.
@@ -34,27 +35,40 @@ func (l *Limited) Within(ctx context.Context, limit time.Duration) context.Conte
 // Lasting returns ctx without its cancellation; only a deadline that has not passed remains.
 // It is for requests that the client must send although the caller's work has ended. It also
 // saves the store a goroutine that would watch for the cancellation.
-func Lasting(ctx context.Context) context.Context {
+func Lasting(ctx context.Context) context.Context { return new(Limited).Lasting(ctx) }
+
+// Lasting is the function Lasting for a caller that has allocated the context, as Within is.
+// context.WithoutCancel costs one allocation, and one more for each value that is looked up.
+func (l *Limited) Lasting(ctx context.Context) context.Context {
 	at, bounded := ctx.Deadline()
 	ahead := bounded && time.Now().Before(at) // the timer of Done may be late
-	switch {
-	case ctx.Done() == nil && ahead == bounded:
+	if ctx.Done() == nil && ahead == bounded {
 		return ctx
-	case ahead && ctx.Err() == nil:
-		return &Limited{Context: context.WithoutCancel(ctx), at: at}
 	}
-	return context.WithoutCancel(ctx)
+	l.Context, l.lasting = ctx, true
+	if ahead && ctx.Err() == nil {
+		l.at = at
+	}
+	return l
 }
 
 // Deadline returns the earlier deadline.
-func (l *Limited) Deadline() (time.Time, bool) { return l.at, true }
+func (l *Limited) Deadline() (time.Time, bool) { return l.at, !l.at.IsZero() }
+
+// Done returns nil if nothing cancels the context.
+func (l *Limited) Done() <-chan struct{} {
+	if l.lasting {
+		return nil
+	}
+	return l.Context.Done()
+}
 
 // Err returns an error once the deadline has passed, as the contract of Context says.
 func (l *Limited) Err() error {
-	if err := l.Context.Err(); err != nil {
+	if err := l.Context.Err(); err != nil && !l.lasting {
 		return err
 	}
-	if !time.Now().Before(l.at) {
+	if at, bounded := l.Deadline(); bounded && !time.Now().Before(at) {
 		return context.DeadlineExceeded
 	}
 	return nil

@@ -5,7 +5,7 @@ import "strings"
 // CheckLine is the answer of check on one token.
 type CheckLine struct {
 	Live    bool   // a live hold has the token
-	Unknown bool   // so has a hold that may have been handed on inside its process: it may be of an earlier lease
+	Unknown bool   // so has a hold that may have been handed over inside its process: it may be of an earlier lease
 	Held    bool   // others hold the lock
 	Unread  bool   // the step has not read all of the record, or cannot read it
 	Token   uint64 // of others that hold: the fence of the record

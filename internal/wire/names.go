@@ -141,7 +141,7 @@ const (
 	delayMark = "~" // in an attempt, in front of its lock-delay
 )
 
-// Suffix is the end of the attempts of a lock, after the number: own if their holds are never handed on inside the
+// Suffix is the end of the attempts of a lock, after the number: own if their holds are never handed over inside the
 // process, and the lock-delay.
 func Suffix(own bool, delay time.Duration) (suffix string) {
 	if own {
@@ -153,7 +153,7 @@ func Suffix(own bool, delay time.Duration) (suffix string) {
 	return suffix
 }
 
-// Own reports whether the hold of an attempt is never handed on inside its process. So its token is that of its only
+// Own reports whether the hold of an attempt is never handed over inside its process. So its token is that of its only
 // lease.
 func Own(attempt string) bool {
 	_, rest, _ := strings.Cut(attempt, "/")

@@ -24,6 +24,32 @@ func All() <-chan struct{} {
 	return over
 }
 
+// all is All. Tests replace it.
+var all = All
+
+// Await waits for an answer until done is closed, or passed, which closes only after [All]. Either may be nil.
+// An answer that was there before counts, even if a busy process reads it late: of two channels that are ready,
+// select takes any.
+func Await[T any](answers <-chan T, done, passed <-chan struct{}) (answer T, answered bool) {
+	select {
+	case answer = <-answers:
+		return answer, true
+	case <-passed:
+	case <-done:
+		select {
+		case answer = <-answers:
+			return answer, true
+		case <-all():
+		}
+	}
+	select {
+	case answer = <-answers:
+		return answer, true
+	default:
+		return answer, false
+	}
+}
+
 // Context returns ctx with a Done that is closed only when the goroutines that were ready at the end of ctx, or at its
 // deadline, have run. So an answer that has arrived before wins. stop must be called after use.
 func Context(ctx context.Context) (_ context.Context, stop func()) {

@@ -74,3 +74,31 @@ type deadlineOnly struct {
 }
 
 func (d deadlineOnly) Deadline() (time.Time, bool) { return d.at, true }
+
+// An answer that has arrived is taken, even if a busy process reads it after the end of its wait.
+func TestAnAnswerThatHasArrivedIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan int, 1)
+		all = func() <-chan struct{} {
+			answers <- 1 // read only now
+			return All()
+		}
+		defer func() { all = All }()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		answer, answered := Await(answers, ctx.Done(), nil)
+		assert.True(t, answered && answer == 1, "got %v, %v", answer, answered)
+	})
+}
+
+// Without an answer, a wait ends when it should.
+func TestWithoutAnAnswerAWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, ends := range [][2]<-chan struct{}{{ctx.Done(), nil}, {nil, ctx.Done()}} {
+			_, answered := Await(make(chan int), ends[0], ends[1])
+			assert.False(t, answered, "an answer came from nowhere")
+		}
+	})
+}

@@ -86,14 +86,21 @@ func (c *cluster) forget(addr string) {
 	}
 }
 
-// node returns the node at addr, nil if the client does not know it. go-redis may read the slots again for
-// that, over a connection that may be dead. So nodes that have been used are known here.
-func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
+// known returns the node at addr if it has been used, without I/O.
+func (c *cluster) known(_ context.Context, addr string) *redis.Client {
 	c.mu.Lock()
-	known := c.clients[addr]
-	c.mu.Unlock()
-	if known != nil {
+	defer c.mu.Unlock()
+	if known := c.clients[addr]; known != nil {
 		return known.client
+	}
+	return nil
+}
+
+// node returns the node at addr, nil if the client does not know it. go-redis may read the slots again for
+// that, over a connection that may be dead.
+func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
+	if known := c.known(ctx, addr); known != nil {
+		return known
 	}
 	var mu sync.Mutex
 	var found *redis.Client
@@ -108,14 +115,28 @@ func (c *cluster) node(ctx context.Context, addr string) *redis.Client {
 	return found
 }
 
-// process runs cmds on the node that owns key, and follows redirections.
-func (c *cluster) process(ctx context.Context, how urgency, key string, cmds commands) error {
-	err := c.follow(ctx, key, func(v *server, asking bool) error {
-		if asking {
-			behind := append([]redis.Cmder{cmds.first}, cmds.more...)
-			return v.sendHere(ctx, how, commands{redis.NewStatusCmd(ctx, "asking"), behind})
+// process runs cmds on the node that owns key, and follows redirections. It returns when ctx ends or deadline passes.
+//
+// If the Cluster is steady and the nodes are known, finding one needs no I/O, so only [own.send] may need a goroutine.
+// Otherwise all of it has one.
+func (c *cluster) process(
+	ctx context.Context, deadline *adapter.Deadline, steady bool, how urgency, key string, cmds commands,
+) error {
+	if steady {
+		err := c.follow(ctx, key, c.known, func(v *server, asking bool) error {
+			return v.send(ctx, deadline, steady, how, cmds.behind(ctx, asking))
+		})
+		if !errors.Is(err, errUnknownNode) {
+			return err
 		}
-		return v.sendHere(ctx, how, cmds)
+	}
+	return await(ctx, deadline, func(ctx context.Context) error { return c.search(ctx, how, key, cmds) })
+}
+
+// search is process that finds nodes that are not known yet.
+func (c *cluster) search(ctx context.Context, how urgency, key string, cmds commands) error {
+	err := c.follow(ctx, key, c.node, func(v *server, asking bool) error {
+		return v.sendHere(ctx, how, cmds.behind(ctx, asking))
 	})
 	if !errors.Is(err, errUnknownNode) || len(cmds.more) > 0 {
 		return err
@@ -129,8 +150,20 @@ func (c *cluster) process(ctx context.Context, how urgency, key string, cmds com
 	return err
 }
 
-// follow calls send with the node that owns key, and with each node that it is redirected to.
-func (c *cluster) follow(ctx context.Context, key string, send func(v *server, asking bool) error) error {
+// behind puts ASKING in front of the commands, for a node that a slot moves to.
+func (cmds commands) behind(ctx context.Context, asking bool) commands {
+	if !asking {
+		return cmds
+	}
+	return commands{redis.NewStatusCmd(ctx, "asking"), append([]redis.Cmder{cmds.first}, cmds.more...)}
+}
+
+// follow calls send with the node that owns key, and with each node that it is redirected to. find returns the node
+// at an address, nil if it finds none.
+func (c *cluster) follow(
+	ctx context.Context, key string, find func(ctx context.Context, addr string) *redis.Client,
+	send func(v *server, asking bool) error,
+) error {
 	node, err := c.client.MasterForKey(ctx, key)
 	switch {
 	case errors.Is(err, redis.ErrClosed):
@@ -158,7 +191,7 @@ func (c *cluster) follow(ctx context.Context, key string, send func(v *server, a
 		if !redirected || hop == maxRedirects {
 			return err
 		}
-		if node = c.node(ctx, to); node == nil {
+		if node = find(ctx, to); node == nil {
 			return notSentError{errUnknownNode}
 		}
 		asking = ask

@@ -26,11 +26,6 @@ const (
 	// lastLook is how long to look for an answer after the deadline. If the processor is busy, the
 	// answer may have been there for long: Go says that a deadline has passed before it looks.
 	lastLook = time.Millisecond
-	// longestLook is how long a renewal looks for its answer before other goroutines get its processor. If those
-	// use it up, they give it back seconds later, although a server that is near answers at once. One part of
-	// lookShare of the time is spent like that, at most.
-	longestLook = 5 * time.Millisecond
-	lookShare   = 1000
 )
 
 // conn is a connection that knows when it has answered. go-redis sets the deadline, writes one request
@@ -40,6 +35,7 @@ type conn struct {
 	own      *own
 	lane     *lane
 	raw      syscall.RawConn // of the socket; nil: none
+	made     time.Duration   // since own.made
 	asked    atomic.Int64    // when the present request was written, in ns since own.made; 0: it is idle
 	answered atomic.Int64    // when it has answered last
 	retired  atomic.Bool     // it may be dead, or has no login: nothing more is written
@@ -63,6 +59,9 @@ type conn struct {
 // is retired when it has answered a script like that, and not before: its caller wants to know the refusal.
 var noLogin, scripts = []byte("-NOAUTH "), []byte("\r\neval")
 
+// errLeft ends a request whose context has ended before anything was written.
+var errLeft error = notSentError{errors.New("the caller has left before the request was written")}
+
 var errRetired error = notSentError{errors.New("the connection is left: it has rested for too long, or has no login")}
 
 func (c *conn) Write(b []byte) (int, error) {
@@ -71,9 +70,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	if c.asked.Load() == 0 {
 		c.uncut()
-	}
-	if !c.lane.begin(c) {
-		return 0, os.ErrDeadlineExceeded
+		if !c.lane.begin(c) {
+			return 0, errLeft
+		}
 	}
 	patient := c.own.patient.Load() > 0 && waits(b)
 	if c.asked.Load() != 0 { // more of a request that is longer than go-redis' buffer
@@ -190,7 +189,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		return 0, errGivenUp // go-redis reads once more after it has looked for pushes
 	}
 	if c.raw != nil && c.lane.renewing && c.asked.Load() != 0 {
-		look(c.raw, c.own.lookFor())
+		_ = c.own.looks.Look(c.own.now(), c.raw, func() bool { return true })
 	}
 	n, err := c.read(b)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -281,6 +280,9 @@ func (c *conn) uncut() {
 	defer c.mu.Unlock()
 	c.left = false
 }
+
+// old reports whether the pool may make a new connection in place of this one.
+func (c *conn) old() bool { return c.own.follows && c.own.now()-c.made > ownMoving*9/10 }
 
 func (c *conn) Close() error {
 	c.closed.Store(true)

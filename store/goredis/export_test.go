@@ -1,6 +1,8 @@
 package goredis
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,3 +45,36 @@ func (s *Store) Stats() (stats redis.PoolStats) {
 
 // Timed reports whether the store keeps a timer for its next request.
 func (s *Store) Timed() bool { return !s.deadlines.Stopped() }
+
+// UnderWay reports whether a request was written and has no answer.
+func (s *Store) UnderWay() bool {
+	return s.anyConn(func(c *conn) bool { return c.asked.Load() != 0 })
+}
+
+// Left reports whether the context of a request that is under way has ended.
+func (s *Store) Left() bool {
+	return s.anyConn(func(c *conn) bool {
+		c.lane.mu.Lock()
+		defer c.lane.mu.Unlock()
+		return c.lane.ended
+	})
+}
+
+func (s *Store) anyConn(is func(c *conn) bool) bool {
+	servers := []*server{s.single}
+	if s.cluster != nil {
+		s.cluster.mu.Lock()
+		servers = slices.Collect(maps.Values(s.cluster.clients))
+		s.cluster.mu.Unlock()
+	}
+	for _, v := range servers {
+		v.connsMu.Lock()
+		defer v.connsMu.Unlock()
+		for c := range v.conns {
+			if is(c) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -31,7 +31,7 @@
 // matter to a lock: the first delays the signal that a lease is lost, and the second turns a
 // request that took effect into a refusal, or lets it take effect twice. So the store returns when the
 // context ends, and repeats requests itself. See [Store.Run]. A context that can be cancelled costs two
-// allocations, and a goroutine only in a Cluster, behind Sentinel, or while a connection is made. If it is
+// allocations, and a goroutine only while a connection is made (behind Sentinel, once a second). If it is
 // cancelled while its request is under way, the connection of that request is closed.
 package goredis
 
@@ -50,6 +50,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/internal/stack"
+	"github.com/holdfast-go/holdfast/internal/yield"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -170,13 +171,14 @@ func firstOf(keys []string) string {
 // process runs cmds one after the other on one connection, at the node with key. It returns
 // the first error, or the context's as soon as the context ends; then cmds must no longer be
 // touched.
-//
-// In a Cluster a redirection may cost another connection, so each request has a goroutine there.
 func (s *Store) process(ctx context.Context, how urgency, key string, cmds commands) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	err := s.send(ctx, how, key, cmds)
+	if errors.Is(err, errLeft) {
+		return notSentError{ctx.Err()} // it says nothing of the server
+	}
 	answered := err == nil || errors.Is(err, redis.Nil)
 	if !answered {
 		refusal := serverError(err)
@@ -193,7 +195,7 @@ func (s *Store) send(ctx context.Context, how urgency, key string, cmds commands
 	deadline := s.deadlines.Of(ctx)
 	defer deadline.Leave()
 	if s.cluster != nil {
-		return await(ctx, deadline, func(ctx context.Context) error { return s.cluster.process(ctx, how, key, cmds) })
+		return s.cluster.process(ctx, deadline, s.steady.Reached(), how, key, cmds)
 	}
 	return s.single.send(ctx, deadline, s.steady.Reached(), how, cmds)
 }
@@ -207,7 +209,7 @@ func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Co
 		stack.Grow()
 		done <- send(adapter.Lingering(ctx, left))
 	}()
-	if err, ok := adapter.Await(ctx, deadline, done); ok {
+	if err, ok := yield.Await(done, ctx.Done(), deadline.Passed()); ok {
 		return err
 	}
 	close(left)

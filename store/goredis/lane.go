@@ -60,7 +60,7 @@ func (o *own) newLane() *lane {
 func (l *lane) connected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn != nil && !l.conn.closed.Load() && !l.conn.retired.Load()
+	return l.conn != nil && !l.conn.closed.Load() && !l.conn.retired.Load() && !l.conn.old()
 }
 
 // sendOn sends commands, once more if the connection has rested for too long.

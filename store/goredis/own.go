@@ -70,8 +70,8 @@ type own struct {
 	spare   chan struct{} // a place that only a renewal takes
 	patient atomic.Int32  // requests that wait for acknowledgements
 	renewed atomic.Int32  // renewals that are under way
-	looked  atomic.Int64  // when a renewal has looked for its answer last
-	noPing  atomic.Bool   // the server refuses PING, or its answer may not come first
+	looks   adapter.Looks
+	noPing  atomic.Bool // the server refuses PING, or its answer may not come first
 
 	mu      sync.Mutex // guards the fields below; no I/O while it is held
 	free    []*lane    // that nothing uses; the last one was used last
@@ -309,7 +309,7 @@ func (o *own) send(
 	if err != nil {
 		return err
 	}
-	if steady && (ctx.Done() == nil || deadline != nil && !o.follows && r.lane.connected()) {
+	if steady && deadline != nil && r.lane.connected() {
 		defer o.end(r)
 		defer r.lane.unfollow(r.lane.follow(ctx))
 		return r.lane.sendOn(adapter.Bounded(ctx, deadline), cmds)
@@ -403,8 +403,9 @@ func (o *own) answers(ctx context.Context) bool {
 
 // watch makes a conn of a new connection.
 func (o *own) watch(c net.Conn, l *lane) net.Conn {
-	w := &conn{Conn: c, own: o, lane: l, raw: socketOf(c)}
-	w.answered.Store(int64(o.now()))
+	w := &conn{Conn: c, own: o, lane: l, raw: adapter.SocketOf(c)}
+	w.made = o.now()
+	w.answered.Store(int64(w.made))
 	o.connsMu.Lock()
 	o.conns[w] = struct{}{}
 	o.connsMu.Unlock()
@@ -412,28 +413,6 @@ func (o *own) watch(c net.Conn, l *lane) net.Conn {
 		return &plainConn{w, raw}
 	}
 	return w
-}
-
-// lookFor is how long a renewal may look for its answer.
-func (o *own) lookFor() time.Duration {
-	now := o.now()
-	return min((now-time.Duration(o.looked.Swap(int64(now))))/lookShare, longestLook)
-}
-
-// socketOf returns the socket of a connection, also under TLS; nil if there is none.
-func socketOf(c net.Conn) syscall.RawConn {
-	if secured, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = secured.NetConn()
-	}
-	socket, ok := c.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	return raw
 }
 
 func (o *own) forget(c *conn) {

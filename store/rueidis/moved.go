@@ -57,11 +57,12 @@ func (s *Store) refusedByReplica(err error) bool {
 func (s *Store) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, replaceLimit)
 	defer cancel()
-	if !fromReplica(s.client.Do(ctx, s.client.B().Arbitrary("HELLO").Build())) {
-		return
+	say := func(word string) rueidis.RedisResult {
+		return s.client.Do(ctx, s.client.B().Arbitrary(word).Build().ToPipe())
 	}
-	_ = s.client.Do(ctx, s.client.B().Arbitrary("QUIT").Build())
-	_ = s.client.Do(ctx, s.client.B().Arbitrary("PING").Build())
+	if fromReplica(say("HELLO")) {
+		_, _ = say("QUIT"), say("PING")
+	}
 }
 
 // leaveIdle does so with a connection of the pool.

@@ -7,8 +7,8 @@
 // and with a Cluster.
 //
 // The store borrows the client, and its owner closes it. Requests share the client's pipelined
-// connection. Subscriptions share one connection of their own from its pool (per node in a
-// Cluster; for a moment two, when one of several subscriptions ends). When the last
+// connection, even with DisableAutoPipelining. Subscriptions share one connection of their own from its
+// pool (per node in a Cluster; for a moment two, when one of several subscriptions ends). When the last
 // subscription has been stopped, the store holds nothing. The store needs no client-side
 // cache: DisableCache may be on or off.
 //
@@ -37,6 +37,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/adapter"
 	"github.com/holdfast-go/holdfast/internal/pushfirst"
 	"github.com/holdfast-go/holdfast/internal/slot"
+	"github.com/holdfast-go/holdfast/internal/yield"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -51,6 +52,7 @@ type Store struct {
 	retry     adapter.Retry
 	deadlines adapter.Deadlines
 	steady    adapter.Steady
+	piped     atomic.Int32 // requests whose contexts rueidis watches
 	// foundClosed: a request has found the client closed.
 	foundClosed atomic.Bool
 	noPing      atomic.Bool // the server refuses PING
@@ -119,6 +121,9 @@ func (s *Store) Run(
 	return "", s.explain(ctx, err, broke)
 }
 
+// maxPiped is how many requests may wait in rueidis' pipelines without a goroutine: each has 1,024 places by default.
+const maxPiped = 512
+
 // answer is the outcome of a command.
 type answer struct {
 	result rueidis.RedisResult
@@ -145,24 +150,32 @@ func (a answer) fields() (map[string]rueidis.RedisMessage, error) {
 
 // do runs cmd and returns its answer, or the context's error as soon as the context ends.
 //
-// rueidis watches a context while a command is in its pipeline. It does not while it connects
-// for another command. If a context has a deadline and the connection is idle, it reads on the
-// caller's goroutine, and nothing wakes that before the deadline. Hence one more goroutine,
-// except for a context that cannot be cancelled once all connections are made. rueidis makes
-// them when they are first needed, four by default. (One that broke by itself since may still
-// delay such a caller for ConnWriteTimeout.)
+// rueidis watches a context while a command is in its pipeline. It does not while it connects for another command, nor
+// while its pipeline is full. If a context has a deadline and the connection is idle, it reads on the caller's
+// goroutine, and nothing wakes that before the deadline. So a context that can be cancelled shows rueidis no deadline,
+// see [adapter.Ending]. Until all connections are made, there is one more goroutine instead. rueidis makes them when
+// they are first needed, four by default. (One that broke by itself since may still delay a caller for
+// ConnWriteTimeout.) In a Cluster that may happen at any time, because some nodes answer while another one does not.
 func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
 	deadline := s.deadlines.Of(ctx)
 	defer deadline.Leave()
+	steady := s.steady.Reached() && s.mode != rueidis.ClientModeCluster
 	switch {
 	case ctx.Done() == nil && deadline == nil:
 		return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
-	case ctx.Done() == nil && s.steady.Reached() && !s.retry.Failover:
+	case ctx.Done() == nil && steady:
 		ctx := adapter.Bounded(ctx, deadline)
 		return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
+	case steady:
+		defer s.piped.Add(-1)
+		if s.piped.Add(1) <= maxPiped {
+			ctx := s.deadlines.Until(ctx, deadline)
+			defer ctx.Stop()
+			return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
+		}
 	}
 	a := await(ctx, deadline, func(ctx context.Context) rueidis.RedisResult {
 		return s.noteAnswer(ctx, s.send(ctx, cmd))
@@ -175,7 +188,10 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 
 // send sends cmd. If its pushes are to come first, it sends PING in front, in the same write and over the same
 // connection, see package pushfirst. A server that refuses notes each refusal in its log, so it gets no PING again.
+//
+// It takes the pipelined connection also with DisableAutoPipelining: there, rueidis watches the context.
 func (s *Store) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	cmd = cmd.ToPipe()
 	if !pushfirst.Marked(ctx) || s.noPing.Load() {
 		return s.client.Do(ctx, cmd)
 	}
@@ -200,7 +216,7 @@ func awaitAny[T any](
 ) (result T, err error) {
 	done, left := make(chan T, 1), make(chan struct{})
 	go func() { done <- send(adapter.Left(ctx, left)) }()
-	result, ok := adapter.Await(ctx, deadline, done)
+	result, ok := yield.Await(done, ctx.Done(), deadline.Passed())
 	if !ok {
 		err = cmp.Or(ctx.Err(), context.DeadlineExceeded)
 		go func() {

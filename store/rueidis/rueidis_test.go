@@ -1,13 +1,16 @@
 package rueidis_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"maps"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -244,4 +247,50 @@ func TestStopDoesNotInterruptTheOthers(t *testing.T) {
 	server.Do(t, "PUBLISH", "other", "hello")
 	for redistest.Next(t, "hello", other.Messages) != "hello" {
 	}
+}
+
+// counting counts the scripts that are written to a connection.
+type counting struct {
+	net.Conn
+	scripts *atomic.Int64
+}
+
+func (c counting) Write(b []byte) (int, error) {
+	c.scripts.Add(int64(bytes.Count(b, []byte("\r\nEVALSHA\r\n"))))
+	return c.Conn.Write(b)
+}
+
+// Requests whose contexts can be cancelled run in the goroutines of their callers.
+func TestARequestNeedsNoGoroutine(t *testing.T) {
+	server := redistest.Start(t, adaptertest.Free, caching)
+	var sent atomic.Int64
+	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) {
+		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			c, err := new(redistest.Router).Dial(ctx, "tcp", addr)
+			return counting{c, &sent}, err
+		}
+	})
+	var all sync.WaitGroup
+	run := func(ctx context.Context) {
+		for range 20 {
+			all.Go(func() {
+				limited := adaptertest.Limit{Context: ctx, At: time.Now().Add(time.Hour)}
+				_, err := s.Run(limited, adaptertest.Echo, []string{"k"}, []string{"x"})
+				assert.True(t, err == nil || errors.Is(err, context.Canceled), "got %v", err)
+			})
+		}
+	}
+	for range 10 {
+		run(t.Context())
+		all.Wait()
+	}
+	goroutines, before := runtime.NumGoroutine(), sent.Load()
+	server.Pause()
+	defer server.Continue()
+	ctx, cancel := context.WithCancel(t.Context())
+	run(ctx)
+	redistest.Await(t, "all are sent", func() bool { return sent.Load() >= before+20 })
+	assert.AtMost(t, runtime.NumGoroutine()-goroutines, 30, "goroutines for 20 requests")
+	cancel()
+	all.Wait()
 }

@@ -6,12 +6,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 const (
@@ -37,6 +42,9 @@ const (
 // Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
 // or WAIT, never closes its connection. But all requests that share a dead connection end with it.
 //
+// Before a renewal lets other goroutines have its processor, it looks for its answer, for at most five milliseconds
+// and a thousandth of the time. So a lease lives beside goroutines that use up the processor.
+//
 // Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
 func Watch(option rueidis.ClientOption) rueidis.ClientOption {
 	dial := dialerOf(option)
@@ -45,9 +53,8 @@ func Watch(option rueidis.ClientOption) rueidis.ClientOption {
 		if err != nil {
 			return nil, err
 		}
-		w := &watched{Conn: c, made: time.Now(), again: func(ctx context.Context) (net.Conn, error) {
-			return dial(ctx, dst, d, cfg)
-		}}
+		w := &watched{Conn: c, raw: adapter.SocketOf(c), made: time.Now()}
+		w.again = func(ctx context.Context) (net.Conn, error) { return dial(ctx, dst, d, cfg) }
 		w.life, w.end = context.WithCancel(context.Background())
 		return w, nil
 	}
@@ -77,15 +84,19 @@ func dialerOf(option rueidis.ClientOption) dialer {
 // watched is a connection that knows since when it owes an answer.
 type watched struct {
 	net.Conn
+	raw   syscall.RawConn // of the socket; nil: none
 	made  time.Time
+	looks adapter.Looks
 	again func(context.Context) (net.Conn, error)
 	life  context.Context // ends with the connection
 	end   context.CancelFunc
 	owes  atomic.Int64 // since when nothing has come although something was asked, in ns since made; 0: nothing is owed
 	armed atomic.Bool  // the timer runs, or a question is under way
 
-	mu    sync.Mutex // guards timer
-	timer *time.Timer
+	mu     sync.Mutex // guards the fields below, and the socket's deadline of reading
+	timer  *time.Timer
+	readBy time.Time // the deadline of reading, as rueidis has set it
+	woken  bool      // the socket's deadline is in the past only to wake the reader
 }
 
 func (w *watched) now() int64 { return max(int64(time.Since(w.made)), 1) }
@@ -95,7 +106,58 @@ func (w *watched) Write(b []byte) (int, error) {
 	if answersAtOnce(b) && w.owes.CompareAndSwap(0, w.now()) {
 		w.arm(doubtAfter)
 	}
-	return w.Conn.Write(b)
+	n, err := w.Conn.Write(b)
+	if err == nil && w.raw != nil && (bytes.Contains(b, renewal) || bytes.Equal(b, ping)) {
+		w.lookForAnswer()
+	}
+	return n, err
+}
+
+// renewal is in a request that renews leases. rueidis sends ping once a second, and other requests wait for its answer.
+var (
+	renewal = []byte("\r\nEVALSHA\r\n$40\r\n" + script.Renew.SHA1)
+	ping    = []byte("*1\r\n$4\r\nPING\r\n")
+)
+
+// lookForAnswer keeps the processor until the answer to a renewal has arrived, but not for long, and makes the
+// goroutine that reads it the next one. Go would wake that one last if others use up the processor: it looks at
+// sockets when nothing else is to do, or a few times a second.
+func (w *watched) lookForAnswer() {
+	owed := func() bool { return w.owes.Load() != 0 }
+	if !w.looks.Look(time.Duration(w.now()), w.raw, owed) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.woken = true
+	_ = w.Conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// readOn sets the deadline that was there before lookForAnswer, and reports whether that has woken the reader.
+func (w *watched) readOn() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.woken {
+		return false
+	}
+	w.woken = false
+	return w.Conn.SetReadDeadline(w.readBy) == nil
+}
+
+// SetReadDeadline implements [net.Conn].
+func (w *watched) SetReadDeadline(at time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readBy, w.woken = at, false
+	return w.Conn.SetReadDeadline(at)
+}
+
+// SetDeadline implements [net.Conn].
+func (w *watched) SetDeadline(at time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readBy, w.woken = at, false
+	return w.Conn.SetDeadline(at)
 }
 
 // prompt are the commands of the store that the server answers at once, and rueidis' own.
@@ -115,6 +177,9 @@ func answersAtOnce(b []byte) bool {
 // Read implements [net.Conn].
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && w.readOn() {
+		n, err = w.Conn.Read(b)
+	}
 	if n > 0 {
 		w.owes.Store(0)
 	}

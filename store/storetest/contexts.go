@@ -57,12 +57,19 @@ func testEndedContext(s *suite) {
 	s.is(s.run(script.Inspect), "absent")
 }
 
+// steady makes so many requests that a store may have all its connections, and takes its server for one that answers.
+func (s *suite) steady() {
+	for range 100 {
+		s.run(script.Inspect)
+	}
+}
+
 // A silent server delays no caller beyond its context.
 func testSilentServer(s *suite) {
 	if s.Silence == nil {
 		return
 	}
-	s.run(script.Inspect) // now the store is connected
+	s.steady()
 	s.listen(s.channel("b"))
 	resume := s.Silence()
 	defer resume()
@@ -77,7 +84,7 @@ func testCancelled(s *suite) {
 	if s.Silence == nil {
 		return
 	}
-	s.run(script.Inspect)
+	s.steady()
 	resume := s.Silence()
 	defer resume()
 	for name, call := range s.calls() {

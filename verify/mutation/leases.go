@@ -45,6 +45,11 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	by:   "TestALostLockIsKeptForItsLockDelay",
 	old:  "h.release(life.Context(), releaseMode{keep: delay})",
 	mut:  "h.release(life.Context(), releaseMode{})",
+}}), in("internal/renewer/renewer.go", library, []mutant{{
+	name: "the answer to a slow confirmation is not waited for",
+	by:   "TestASlowConfirmationIsNoLoss",
+	old:  "			bound = min(bound, leasetime.ConfirmWithin(left))\n",
+	mut:  "			left = leasetime.ConfirmWithin(left)\n",
 }}), in("internal/renewer/renewer.go", worlds, []mutant{{
 	name: "the deadline is counted from the reply to a renewal",
 	by:   "TestWorlds",
@@ -134,7 +139,7 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("release.go", worlds, []mutant{{
 	name: "a release is stopped by its context",
 	by:   "TestWorlds",
-	old:  ".run(timelimit.Lasting(ctx))\n",
+	old:  ".run(r.limited.Lasting(ctx))\n",
 	mut:  ".run(ctx)\n",
 }}), in("renewal.go", library, []mutant{{
 	name: "a swallowed WAIT count",

@@ -75,6 +75,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "    till = missed_poll_at\n",
 	mut:  "    till = 0\n",
 }, {
+	name: "a last waiter that may be frozen is the only one that is told when to poll",
+	by:   "TestTranscriptsOnServer",
+	old:  "      for place = reached, stop do tell(place) end\n",
+	mut:  "",
+}, {
 	name: "a watcher is told of a lock that a waiter has got",
 	by:   "TestTranscriptsOnServer",
 	old:  "  elseif released and not holder and (waiting == 0 or not must_queue) then\n",
@@ -311,7 +316,7 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	old:  "    if holder and expiry > now then\n",
 	mut:  "    if holder then\n",
 }, {
-	name: "a lease that may have been handed on is checked as live",
+	name: "a lease that may have been handed over is checked as live",
 	by:   "TestTranscriptsOnServer",
 	old:  "and 'live' or 'unknown'",
 	mut:  "and 'live' or 'live'",

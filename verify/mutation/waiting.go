@@ -19,12 +19,12 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	old:  "	case server<<c.handOverBits != token:\n",
 	mut:  "	case false:\n",
 }}), in("lock.go", library, []mutant{{
-	name: "a checked lease is handed on inside the process",
+	name: "a checked lease is handed over inside the process",
 	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
 	old:  "chosen.noRenewal || chosen.checked ||",
 	mut:  "chosen.noRenewal ||",
 }, {
-	name: "every attempt says that its hold is never handed on",
+	name: "every attempt says that its hold is never handed over",
 	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
 	old:  "	own = own && m.owner",
 	mut:  "	own = m.owner",

@@ -78,9 +78,13 @@ func (l Library) runReturnsWhenTheContextEnds(t *testing.T) {
 	server := l.start(t)
 	for name, how := range ends() {
 		for _, awaited := range []string{"EVALSHA", "HELLO"} {
-			t.Run(name+"/"+awaited, func(t *testing.T) { l.runReturns(t, server, how, awaited, 1) })
+			t.Run(name+"/"+awaited, func(t *testing.T) { l.runReturns(t, server, "", how, awaited, 1) })
 		}
-		t.Run(name+"/steady", func(t *testing.T) { l.runReturns(t, server, how, "EVALSHA", manyAnswers) })
+		for _, protocol := range l.Protocols {
+			t.Run(name+"/steady/"+protocol, func(t *testing.T) {
+				l.runReturns(t, server, protocol, how, "EVALSHA", manyAnswers)
+			})
+		}
 	}
 }
 
@@ -88,9 +92,11 @@ func (l Library) runReturnsWhenTheContextEnds(t *testing.T) {
 const manyAnswers = 100
 
 // runReturns ends a request while one of its commands gets no answer. So many were answered before.
-func (l Library) runReturns(t *testing.T, server *redistest.Server, how end, awaited string, answers int) {
+func (l Library) runReturns(
+	t *testing.T, server *redistest.Server, protocol string, how end, awaited string, answers int,
+) {
 	proxy := redistest.NewProxy(t, server.Addr())
-	s := l.store(t, proxy.Addr(), Client{Waits: true})
+	s := l.store(t, proxy.Addr(), Client{Protocol: protocol, Waits: true})
 	t.Cleanup(proxy.Cut) // ends requests that still wait
 	for range answers {
 		assert.Must(t, assert.Err(s.Run(t.Context(), Echo, nil, []string{"x"})))

@@ -1,10 +1,9 @@
-package goredis
+package adapter
 
 import (
 	"net"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -21,11 +20,13 @@ func TestALookReadsNothing(t *testing.T) {
 	server, err := l.Accept()
 	assert.Must(t, err)
 	defer server.Close() //nolint:errcheck // it is over either way
-	raw := socketOf(client)
+	raw := SocketOf(client)
 	assert.MustTrue(t, raw != nil, "a TCP connection has no socket")
-	look(raw, time.Millisecond) // in vain
+	always := func() bool { return true }
+	assert.False(t, look(raw, time.Millisecond, always), "it saw something that is not there")
+	assert.False(t, look(raw, time.Hour, func() bool { return false }), "it saw something that is not there")
 	assert.Must(t, assert.Err(server.Write([]byte("+"))))
-	look(raw, time.Hour)
+	assert.True(t, look(raw, time.Hour, always), "it saw nothing")
 	b := make([]byte, 2)
 	n, err := client.Read(b)
 	assert.True(t, n == 1 && err == nil, "read %q, %v", b[:n], err)
@@ -33,14 +34,12 @@ func TestALookReadsNothing(t *testing.T) {
 
 // Renewals look for a small part of the time, together.
 func TestLookingHasABudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &own{made: time.Now()}
-		time.Sleep(time.Second)
-		first, second := o.lookFor(), o.lookFor()
-		assert.True(t, first == time.Second/lookShare && second == 0, "looked for %v and %v", first, second)
-		time.Sleep(time.Hour)
-		assert.Equal(t, o.lookFor(), longestLook, "after an hour")
-	})
+	var l Looks
+	first, second := l.take(time.Second), l.take(time.Second)
+	assert.True(t, first == time.Second/lookShare && second == 0, "looked for %v and %v", first, second)
+	assert.Equal(t, l.take(time.Hour), longestLook, "after an hour")
+	l.giveBack(time.Millisecond)
+	assert.Equal(t, l.take(time.Hour), time.Millisecond, "what is not spent")
 }
 
 // A connection that is no socket is read as usual.
@@ -49,5 +48,5 @@ func TestWhatIsNoSocketIsNotLookedAt(t *testing.T) {
 	defer one.Close()   //nolint:errcheck // it is over either way
 	defer other.Close() //nolint:errcheck // it is over either way
 	var raw syscall.RawConn
-	assert.Equal(t, socketOf(one), raw, "a pipe has the socket")
+	assert.Equal(t, SocketOf(one), raw, "a pipe has the socket")
 }

@@ -1,0 +1,10 @@
+//go:build !unix
+
+package adapter
+
+import (
+	"syscall"
+	"time"
+)
+
+func look(syscall.RawConn, time.Duration, func() bool) bool { return false }

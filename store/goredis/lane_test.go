@@ -1,0 +1,139 @@
+package goredis_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
+)
+
+// hook runs a function in the goroutine of each request.
+type hook func()
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h()
+		return next(ctx, cmd)
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// topologies are ways to reach one server: a client follows a primary if it has the name of such a client, and asks
+// whoever knows the slots.
+var topologies = map[string]func(t *testing.T, addr string, h hook) *goredis.Store{
+	"one server": func(t *testing.T, addr string, h hook) *goredis.Store {
+		rdb := dialling(t, &redis.Options{Addr: addr})
+		rdb.AddHook(h)
+		return goredis.New(rdb)
+	},
+	"Sentinel": func(t *testing.T, addr string, h hook) *goredis.Store {
+		dial := redis.NewDialer(&redis.Options{TLSConfig: redistest.TLS()})
+		rdb := dialling(t, &redis.Options{
+			Addr:   "FailoverClient",
+			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "tcp", addr) },
+		})
+		rdb.AddHook(h)
+		return goredis.New(rdb)
+	},
+	"Cluster": func(t *testing.T, addr string, h hook) *goredis.Store {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			TLSConfig: redistest.TLS(),
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+			},
+		})
+		t.Cleanup(func() { _ = rdb.Close() })
+		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(h) })
+		return goredis.New(rdb)
+	},
+}
+
+// goroutine names the calling goroutine.
+func goroutine() string {
+	b := make([]byte, 64)
+	name, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), "[")
+	return name
+}
+
+// A request whose context can be cancelled runs in the caller's goroutine, whatever the servers are. It ends with its
+// context all the same. Behind Sentinel, a goroutine makes a new connection each second.
+func TestARequestNeedsNoGoroutine(t *testing.T) {
+	server := redistest.Start(t, adaptertest.Free)
+	for name, open := range topologies {
+		t.Run(name, func(t *testing.T) {
+			own, all, caller := 0, 0, goroutine()
+			s := open(t, server.Addr(), func() {
+				if all++; goroutine() == caller {
+					own++
+				}
+			})
+			run := func(parent context.Context) error {
+				limited := adaptertest.Limit{Context: parent, At: time.Now().Add(time.Hour)}
+				return assert.Err(s.Run(limited, adaptertest.Echo, []string{"k"}, []string{"x"}))
+			}
+			for range 100 {
+				assert.Must(t, run(t.Context()))
+			}
+			own, all = 0, 0
+			for range 100 {
+				assert.Must(t, run(t.Context()))
+			}
+			assert.Equal(t, all, 100, "requests")
+			assert.AtLeast(t, own, 50, "of them in the caller's goroutine")
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			server.Pause()
+			defer server.Continue()
+			failed := make(chan error, 1)
+			go func() {
+				caller = goroutine()
+				failed <- run(ctx)
+			}()
+			redistest.Await(t, "the request is under way", s.UnderWay)
+			cancel()
+			assert.Is(t, <-failed, context.Canceled)
+		})
+	}
+}
+
+// If the context ends before anything is written, the request has certainly not run.
+func TestARequestThatIsCancelledEarlyIsNotSent(t *testing.T) {
+	server := redistest.Start(t, adaptertest.Free)
+	for name, open := range topologies {
+		t.Run(name, func(t *testing.T) {
+			var s *goredis.Store
+			before := func() {}
+			s = open(t, server.Addr(), func() { before() })
+			for range 100 {
+				assert.Must(t, assert.Err(s.Run(t.Context(), adaptertest.Incr, []string{name}, nil)))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			before = func() {
+				cancel()
+				redistest.Await(t, "the lane knows", s.Left)
+			}
+			err := assert.Err(s.Run(ctx, adaptertest.Incr, []string{name}, nil))
+			assert.True(t, errors.Is(err, store.ErrNotSent) && errors.Is(err, context.Canceled), "got %v", err)
+			before = func() {}
+			got, err := s.Run(t.Context(), adaptertest.Incr, []string{name}, nil)
+			assert.True(t, got == "101" && err == nil, "got %q, %v", got, err)
+		})
+	}
+}

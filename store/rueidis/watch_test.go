@@ -1,0 +1,58 @@
+package rueidis
+
+import (
+	"context"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/assert"
+)
+
+// noting notes the deadlines of reading.
+type noting struct {
+	net.Conn
+	deadlines *[]time.Time
+}
+
+func (n noting) SetReadDeadline(at time.Time) error {
+	*n.deadlines = append(*n.deadlines, at)
+	return n.Conn.SetReadDeadline(at)
+}
+
+// When the answer to a renewal is there, whoever reads it is woken by a deadline that has passed. It reads the answer
+// all the same, and its own deadline counts again. Other requests wake nobody.
+func TestARenewalWakesItsReader(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.Must(t, err)
+	defer l.Close() //nolint:errcheck // it is over either way
+	client, err := net.Dial("tcp", l.Addr().String())
+	assert.Must(t, err)
+	server, err := l.Accept()
+	assert.Must(t, err)
+	defer server.Close() //nolint:errcheck // it is over either way
+
+	var deadlines []time.Time
+	life, end := context.WithCancel(t.Context())
+	w := &watched{
+		Conn: noting{client, &deadlines}, raw: adapter.SocketOf(client), made: time.Now().Add(-time.Hour),
+		life: life, end: end,
+	}
+	defer w.Close() //nolint:errcheck // it is over either way
+	own := time.Now().Add(time.Hour)
+	assert.Must(t, w.SetReadDeadline(own))
+	for request, want := range map[string][]time.Time{
+		"*3" + string(renewal) + "\r\n$1\r\n0\r\n": {own, time.Unix(1, 0), own},
+		"*2\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n":   {own},
+	} {
+		deadlines = []time.Time{own}
+		assert.Must(t, assert.Err(server.Write([]byte("+"))))
+		assert.Must(t, assert.Err(w.Write([]byte(request))))
+		b := make([]byte, 2)
+		n, err := w.Read(b)
+		assert.True(t, n == 1 && err == nil, "read %q, %v", b[:n], err)
+		assert.True(t, slices.Equal(deadlines, want), "%q: the deadlines are %v, want %v", request, deadlines, want)
+	}
+}
