@@ -496,7 +496,7 @@ func (c *Client) attemptID(number uint64, suffix string) string {
 	return string(appendAttempt(make([]byte, 0, 96), c.id, number, suffix)) // one allocation in all
 }
 
-// appendAttempt appends the ID of an attempt: the client's ID, a slash, the number, and the lock-delay.
+// appendAttempt appends the ID of an attempt: the client's ID, a slash, the number, and the suffix, see wire.Suffix.
 func appendAttempt(to []byte, client string, number uint64, suffix string) []byte {
 	return append(strconv.AppendUint(append(append(to, client...), '/'), number, 10), suffix...)
 }

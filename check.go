@@ -25,9 +25,8 @@ import (
 //
 // Leases that share a hold (entries of an owner, re-entries, readers of one process) share its token, and it is live
 // as long as one of them. Of several locks, check each lock's own token. Use [Client.CheckJob] for a
-// [Periodic]. A lock whose leases are handed over inside a process needs the option [Checked]: without it the server
-// does not know which of the leases is the present one. Check refuses their tokens as an [ErrInvalid], and sends
-// nothing.
+// [Periodic]. A lock whose leases may be handed over inside a process needs the option [Checked]: without it the server
+// does not know which of the leases is the present one. While it holds the lock, its tokens are an [ErrInvalid].
 //
 // Check sends one request to the primary; a replica refuses it. Calls that come together share requests. It changes
 // nothing. A lock with more than 256 shared holders costs more requests. Over a quorum a majority must have the
@@ -52,8 +51,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	case server == 0:
 		return invalid("the token %d of %q is of no lease: pass what Lease.Token returns", token, name)
 	case server<<c.handOverBits != token:
-		return invalid("the token %d of %q is of a lease that may have been handed over inside its process, which the "+
-			"server does not know: acquire the lock with the option Checked", token, name)
+		return unknownLease(name, token)
 	}
 	if err := c.checkServer(ctx, what, name); err != nil {
 		return err
@@ -64,10 +62,17 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 		return wrap(what, name, err)
 	case found.Live:
 		return nil
+	case found.Unknown:
+		return unknownLease(name, token)
 	}
 	e := &NotHeldError{Name: name, Token: token}
 	if found.Held && found.Holder != wire.KeptHolder {
 		e.Now, e.HeldBy = found.Token<<c.handOverBits, wire.Decode(found.Holder)
 	}
 	return e
+}
+
+func unknownLease(name string, token uint64) error {
+	return invalid("the token %d of %q is of a lease that may have been handed over inside its process, which the "+
+		"server does not know: acquire the lock with the option Checked", token, name)
 }

@@ -58,7 +58,7 @@ type Config struct {
 	Observer observe.Observer
 
 	// MaxLocalHandOvers limits the local hand-overs of one grant. After that many, the
-	// client releases the lock at the server. The default is 1,022, which is also the
+	// client releases the lock at the server. The default is 1,023, which is also the
 	// maximum. On the wire of another library it is 64, because its waiters are not counted
 	// there. If it is negative, there are no local hand-overs: every acquisition asks the
 	// server.
@@ -87,7 +87,7 @@ func (c Config) complete() (Config, error) {
 			c.App = filepath.Base(os.Args[0])
 		}
 	}
-	c.MaxLocalHandOvers = cmp.Or(c.MaxLocalHandOvers, 1022)
+	c.MaxLocalHandOvers = cmp.Or(c.MaxLocalHandOvers, 1023)
 	if err := wire.CheckPrefix(c.Prefix); err != nil {
 		return c, invalid("Config.Prefix: %v", err)
 	}

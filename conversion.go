@@ -247,7 +247,7 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 		return errorf("%w: %w", ErrNotHeld, cmp.Or(ls.ended(), h.endReason()))
 	}
 	x.unsettled = still
-	h.pass.Store(0) // the turn does not go with it
+	h.handOvers.Store(0)
 	h.server.Store(a.Token)
 	ls.token.Store(h.token())
 	if h.shared = want == down; h.shared {

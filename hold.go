@@ -30,7 +30,7 @@ type hold struct {
 	server    atomic.Uint64 // the server's part of the token
 	waitingAt atomic.Int64  // when the server last told how many wait
 	waiting   atomic.Int32  // how many wait at the server, by its last answer
-	pass      atomic.Int32  // number of the present lease, from 1; 0: the hold is never handed over
+	handOvers atomic.Int32
 
 	// Guarded by the mutex of the notifier.
 	undelivered    int32 // its news that are in the queue
@@ -87,9 +87,6 @@ func newHold(lk *lock, g grant) (*hold, error) {
 	h.lock, h.number, h.wasInQueue, h.firstLease.start = lk, g.number, g.wasInQueue, c.now()
 	h.server.Store(g.token)
 	h.hasTurn.Store(lk.want == wire.Exclusive && lk.usesLocalQueue())
-	if h.hasTurn.Load() && !lk.noHandOver {
-		h.pass.Store(1)
-	}
 	if lk.maxHold > 0 || lk.maxRenewals > 0 {
 		h.Limits = &renewer.Limits{MaxRenewals: lk.maxRenewals}
 		if lk.maxHold > 0 {
@@ -148,13 +145,12 @@ func (h *hold) identity() (attempt, token string) {
 	return both[:len(b)], both[len(b):]
 }
 
-// token returns the fencing token of the current lease: the server's part, then the number of
-// the lease in its hold. So every lease has a higher token than the one before. The number is 0 if
-// the hold is never handed over: then the server knows all of the token, see [Client.Check]. A plain
-// token is the server's number alone, and 0 if there is none.
+// token returns the fencing token of the current lease: the server's part, then the number
+// of local hand-overs. So every lease has a higher token than the one before. A plain token is
+// the server's number alone, and 0 if there is none.
 func (h *hold) token() uint64 {
 	bits := h.lock.client.handOverBits
-	return h.server.Load()<<bits | uint64(h.pass.Load())&(1<<bits-1)
+	return h.server.Load()<<bits | uint64(h.handOvers.Load())&(1<<bits-1)
 }
 
 // needsOwnToken reports whether the next lease of the lock needs a number from the server, so

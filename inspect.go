@@ -55,8 +55,8 @@ type Holder struct {
 	Tags      map[string]string // see [Tags]; nil if the server shows none
 	Permits   int               // permits of a semaphore; 1 for other kinds
 	Entries   int               // how many entries a named owner has
-	Token     uint64            // a lease that may be handed over in its process has a number from 1 to 1,023 on top
-	Since     time.Time         // by the server's clock
+	Token     uint64
+	Since     time.Time // by the server's clock
 	Age       time.Duration
 	Remaining time.Duration // until the lease ends if it is not renewed
 	LockDelay time.Duration // the end of Remaining, in which its client trusts the lease no more, see [LockDelay]

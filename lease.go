@@ -174,7 +174,7 @@ func leaseOf(ctx context.Context) *leaseState {
 // newLease creates a lease of the hold, which ends when the hold is lost or the client closes.
 // It returns nil if that has happened already.
 func (h *hold) newLease(parent context.Context) *Lease {
-	ls, local := &h.firstLease, h.pass.Load() > 1
+	ls, local := &h.firstLease, h.handOvers.Load() > 0
 	if local {
 		ls = new(leaseState)
 	}

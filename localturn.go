@@ -56,12 +56,12 @@ func (h *hold) claimHandOver(readersWait bool) bool {
 	if readersWait {
 		waiters++
 	}
-	handOvers := int(h.pass.Load()) - 1
+	handOvers := int(h.handOvers.Load())
 	if h.lock.noHandOver || c.life.IsClosing() || !h.mayHandOver() || h.needsOwnToken() ||
 		!localqueue.MayHandOver(handOvers, c.now()-h.firstLease.start, waiters, c.cfg.MaxLocalHandOvers) {
 		return false
 	}
-	h.pass.Add(1)
+	h.handOvers.Add(1)
 	return true
 }
 

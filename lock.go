@@ -60,7 +60,7 @@ type lockOptions struct {
 	tags           string        // for people, as in the client's record
 	serverLimit    bool          // of a semaphore: the limit that the server remembers counts
 	breaksDeadlock bool          // ends rather than stay in a deadlock
-	checked        bool          // each lease has a hold of its own, which the server can tell by the token
+	checked        bool          // each lease has a hold of its own, and its attempt says so
 	limits
 	periodOptions
 	trying // in place of the wait queue
@@ -93,7 +93,7 @@ type params struct {
 	client     *Client
 	ttlMS      string           // how long a lease lasts on the server, in ms
 	recordTTL  string           // how long the server keeps the record, in ms: the lease, then the retention
-	suffix     string           // of the IDs of its attempts: it tells everybody the lock-delay
+	suffix     string           // of the IDs of its attempts, see wire.Suffix
 	waiterTTL  string           // how long a waiter keeps its position without a heartbeat, in ms
 	batch      *request.Batcher // for its acquisitions; nil: each is sent alone
 	noHandOver bool             // never handed over inside the process: each lease has a hold of its own
@@ -111,10 +111,13 @@ func (c *Client) paramsOf(chosen lockOptions) *params {
 func newParams(c *Client, chosen lockOptions) params {
 	m := params{
 		lockOptions: chosen, client: c, noHandOver: chosen.noRenewal || chosen.checked || chosen.limits != limits{},
-		ttlMS: wire.Millis(chosen.onServer(chosen.ttl)), suffix: wire.DelaySuffix(chosen.delay),
+		ttlMS:     wire.Millis(chosen.onServer(chosen.ttl)),
 		recordTTL: wire.Millis(chosen.onServer(chosen.ttl) + c.cfg.Retention),
 		waiterTTL: wire.Millis(leasetime.WaiterTTL(chosen.ttl)),
 	}
+	own := m.noHandOver || m.noLocalQueue || c.cfg.MaxLocalHandOvers < 0
+	own = own && m.owner == "" && c.handOverBits != 0 // another library's wire has IDs of its own form
+	m.suffix = wire.Suffix(own, m.delay)
 	if m.owner != "" {
 		m.ownerArgs = []string{m.owner}
 	}

@@ -410,12 +410,12 @@ func BreakDeadlock() LockOption {
 
 // Checked makes leases for [Client.Check]: the server knows the whole token of each. So the goroutines of a
 // process do not hand a lock over among themselves, and its readers do not share a hold. Each lease has a
-// hold of its own, whose token is a multiple of 1,024.
+// hold of its own, and its ID says so ([Lease.HolderID]).
 //
 // The price: a release and the next grant in the same process are two requests, one after the other. Without
 // Checked, a hand-over takes microseconds. Leases with [NoRenewal], [MaxHold], [MaxRenewals], [MinHold] or
-// [Owner], readers, permits and leaderships can be checked without it. For every kind but Periodic, which does
-// not need it.
+// [Owner], permits, leaderships, and readers that are not upgraded can be checked without it. For every kind but
+// Periodic, which does not need it.
 func Checked() LockOption {
 	return lockOption{func(o *lockOptions) error {
 		o.checked = true

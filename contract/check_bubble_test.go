@@ -63,7 +63,7 @@ func TestACheckKnowsTheLeasesOfEveryKind(t *testing.T) {
 			return of(l)
 		},
 		"a writer that was a reader": func(t *testing.T, c *holdfast.Client) kept {
-			l := must(t, c.RWMutex("a").RLock)
+			l := must(t, c.RWMutex("a", holdfast.Checked()).RLock)
 			before := l.Token()
 			assert.Must(t, l.Upgrade(t.Context()))
 			wantOut(t, c, "a", before)
@@ -92,7 +92,7 @@ func TestACheckKnowsTheLeasesOfEveryKind(t *testing.T) {
 			assert.True(t, out.Now == 0 && out.HeldBy == "", "of a free lock: %+v", out)
 			next := mustLock(t, c.Mutex(l.name))
 			out = wantOut(t, service, l.name, l.token)
-			assert.True(t, out.Now>>10 == next.Token()>>10 && out.HeldBy == next.HolderID(), "of a held lock: %+v", out)
+			assert.True(t, out.Now == next.Token() && out.HeldBy == next.HolderID(), "of a held lock: %+v", out)
 			release(t, next)
 		})
 	}
@@ -107,6 +107,40 @@ func TestACheckKnowsTheLeasesOfEveryKind(t *testing.T) {
 		})))
 		assert.Is(t, c.CheckJob(t.Context(), "a", token), holdfast.ErrNotHeld)
 	})
+}
+
+// The token of a fresh lease is the one that Inspect, list and status show.
+func TestTheServerShowsTheTokenOfAFreshLease(t *testing.T) {
+	type token func(t *testing.T, c *holdfast.Client) uint64
+	of := func(options ...holdfast.MutexOption) token {
+		return func(t *testing.T, c *holdfast.Client) uint64 { return mustLock(t, c.Mutex("a", options...)).Token() }
+	}
+	for what, acquire := range map[string]token{
+		"a mutex":           of(),
+		"a checked mutex":   of(holdfast.Checked()),
+		"a reentrant mutex": of(holdfast.Reentrant()),
+		"an owner":          of(holdfast.Owner("ann")),
+		"a writer": func(t *testing.T, c *holdfast.Client) uint64 {
+			return must(t, c.RWMutex("a").Lock).Token()
+		},
+		"a reader": func(t *testing.T, c *holdfast.Client) uint64 {
+			return must(t, c.RWMutex("a").RLock).Token()
+		},
+		"permits": func(t *testing.T, c *holdfast.Client) uint64 {
+			return must(t, permits(c.Semaphore("a", 3), 2)).Token()
+		},
+		"several locks": func(t *testing.T, c *holdfast.Client) uint64 {
+			return mustLockAll(t, c.MultiMutex([]string{"a", "b"})).Token("a")
+		},
+		"a leader": func(t *testing.T, c *holdfast.Client) uint64 {
+			return mustCampaign(t, c.Election("a"), "here").Token()
+		},
+	} {
+		runBubble(t, what, func(t *testing.T, w *world) {
+			token := acquire(t, w.client())
+			assert.Equal(t, w.state("a").Holders[0].Token, token, "the token that the server shows")
+		})
+	}
 }
 
 // Two goroutines of a process, one after the other: the token of the first is refused when the second has the lock.
@@ -125,19 +159,21 @@ func TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused(t *testing.T) {
 		wantLive(t, service, "a", l.Token())
 		release(t, l)
 
-		// Without the option a lease is handed on in the process. The server knows neither of the two.
+		// Without the option a lease is handed over in the process. The server knows neither of the two.
 		m = c.Mutex("a")
 		first = mustLock(t, m)
 		second = w.waiting(m, t.Context())
 		release(t, first)
 		l = (<-second).Lease
 		assert.Equal(t, l.HolderID(), first.HolderID(), "the hold")
+		assert.Is(t, service.Check(t.Context(), "a", first.Token()), holdfast.ErrInvalid)
 		asked := w.net.count("check")
-		for _, token := range []uint64{first.Token(), l.Token(), 0, 7} {
+		for _, token := range []uint64{l.Token(), 0, 7} {
 			assert.Is(t, service.Check(t.Context(), "a", token), holdfast.ErrInvalid)
 		}
 		assert.Equal(t, w.net.count("check"), asked, "requests")
 		release(t, l)
+		wantOut(t, service, "a", first.Token())
 
 		// Nor do readers share a hold with it.
 		rw := c.RWMutex("a", holdfast.Checked())

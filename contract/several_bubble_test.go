@@ -27,7 +27,7 @@ func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
 			t.Errorf("%v, %v left, %v", l.Err(), l.Remaining(), l.Context().Err())
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			if s := w.state(name); !s.Held() || s.Fence>>10 != l.Token(name)>>10 || l.Token(name) == 0 {
+			if s := w.state(name); !s.Held() || s.Fence != l.Token(name) || l.Token(name) == 0 {
 				t.Errorf("%s: %+v, token %d", name, s, l.Token(name))
 			}
 			_, err := w.client().Mutex(name).TryLock(t.Context())

@@ -7,8 +7,8 @@ import (
 
 // check says for which of several tokens there is a live hold, changing nothing.
 //
-// Answers, for each key: live · held FENCE HOLDER · free · -. Of more shared holders than a step reads, the script
-// comes to others first, and it counts those of all keys.
+// Answers, for each key: live · unknown · held FENCE HOLDER · free · -. Of more shared holders than a step reads,
+// the script comes to others first, and it counts those of all keys.
 func (s *Store) check(keys []string, args *arguments) (string, error) {
 	tokens := make([]int64, len(keys))
 	for i := range tokens {
@@ -31,8 +31,12 @@ func (s *Store) check(keys []string, args *arguments) (string, error) {
 // judge answers check for one record.
 func (st *step) judge(token int64) string {
 	if h := st.holder; h != nil && h.expiry > st.now {
-		if token == st.fence && h.name != keptHolder {
+		switch _, number, _ := strings.Cut(h.name, "/"); {
+		case token != st.fence || h.name == keptHolder:
+		case len(h.entries) > 0 || strings.Contains(number, "="):
 			return "live"
+		default:
+			return "unknown" // it may have been handed over inside its process
 		}
 		return fmt.Sprintf("held %d %s", st.fence, h.name)
 	}

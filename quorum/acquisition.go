@@ -260,7 +260,8 @@ func (acq *acquisition) notify() {
 func clientAttempt(id string) string {
 	client, number, ok := strings.Cut(id, "/")
 	n, round, dotted := strings.Cut(number, ".")
-	counted, delay, delayed := strings.Cut(n, "~") // the lock-delay, see docs/protocol.md
+	counted, delay, delayed := strings.Cut(n, "~") // see docs/protocol.md, and for the = too
+	counted = strings.TrimSuffix(counted, "=")
 	if !ok || !dotted || !digits(counted) || delayed && !digits(delay) || !digits(round) {
 		return id
 	}

@@ -60,11 +60,11 @@ func (s *Store) checkRecord(ctx context.Context, key, word string) (wire.CheckLi
 	if err != nil {
 		return wire.CheckLine{}, refuse(errInvalidCall, "ERR", "check: the token %q is not a number", word)
 	}
-	attempt, live := "", 0
+	attempt, live, answer := "", 0, wire.CheckLine{}
 	for _, r := range own {
 		for _, h := range r.Holders {
 			if h.Token == token && !h.Kept {
-				attempt = h.Attempt
+				attempt, answer = h.Attempt, h.Check()
 			}
 		}
 	}
@@ -76,9 +76,9 @@ func (s *Store) checkRecord(ctx context.Context, key, word string) (wire.CheckLi
 		}
 	}
 	if live >= s.majority {
-		return wire.CheckLine{Live: true}, nil
+		return answer, nil
 	}
 	found := merged.Check(token)
-	found.Live = false // a majority has the attempt, but not as a live hold
+	found.Live, found.Unknown = false, false // a majority has the attempt, but not as a live hold
 	return found, nil
 }

@@ -5,6 +5,7 @@
 -- ARGV   n token  for each key, in order, from argument 1 on
 --
 -- ANSWER live                     one line for each key, in order: a live hold has the token
+-- LINE   unknown                  an exclusive hold has it that may have been handed over inside its process
 -- LINE   held <fence> <holder>    none has it, and others hold the lock; holder is - unless exclusive
 -- LINE   free                     nobody holds the lock
 -- LINE   -                        the key holds no record of this format, or more shared holders than a step reads
@@ -26,7 +27,10 @@ local function step()
   local function judge(key, token)
 --include record
     if holder and expiry > now then
-      if token == fence and holder ~= '%kept' then return 'live' end
+      -- The client numbers the leases of such a hold, unless there is a = behind the number of its attempt.
+      if token == fence and holder ~= '%kept' then
+        return (entries or string.find(holder, '/.*=')) and 'live' or 'unknown'
+      end
       return 'held ' .. text(fence) .. ' ' .. holder
     end
     local at, some = '0', false

@@ -14,7 +14,7 @@ import (
 // from the time when it was the primary. inspect, which is for people, it answers. Guarantee: G39.
 func TestAReplicaRefusesACheck(t *testing.T) {
 	conn := redistest.Start(t).Dial(t)
-	granted := fmt.Sprint(conn.Do(t, "EVAL", script.Acquire.Text, 1, "c:{a}", "c/1", 30000, 90000, "x", 0, "c:push:"))
+	granted := fmt.Sprint(conn.Do(t, "EVAL", script.Acquire.Text, 1, "c:{a}", "c/1=", 30000, 90000, "x", 0, "c:push:"))
 	token := strings.Fields(granted)[1]
 	check := func() any { return conn.Do(t, "EVAL", script.Check.Text, 1, "c:{a}", token) }
 	assert.Equal(t, check(), any("live"), "at the primary")

@@ -40,13 +40,13 @@ type bounds struct {
 	time  time.Duration
 }
 
-// The bounds. A fencing token has room for 1,023 leases, so for 1,022 hand-overs. A client learns of a waiter that
+// The bounds. A fencing token has room for 1,023 hand-overs. A client learns of a waiter that
 // came after the grant only by its next renewal. So the time is limited also if the client
 // knows of no waiter.
 var (
-	nobodyWaits  = bounds{count: 1022, time: 10 * time.Millisecond}
+	nobodyWaits  = bounds{count: 1023, time: 10 * time.Millisecond}
 	othersWait   = bounds{count: 128, time: 2 * time.Millisecond}
-	maxHandOvers = 1022
+	maxHandOvers = 1023
 )
 
 // MayHandOver decides whether a hold may be handed over once more inside its process. age is

@@ -37,9 +37,9 @@ func TestHandOversAreBoundedByCountAndTime(t *testing.T) {
 		want      bool
 	}{
 		{0, 0, 0, 1023, true},
-		{1021, 9 * ms, 0, 1023, true},
-		{1022, 0, 0, 1023, false}, // a token has no room for more
-		{1022, 0, 0, 5000, false},
+		{1022, 9 * ms, 0, 1023, true},
+		{1023, 0, 0, 1023, false}, // a token has no room for more
+		{1023, 0, 0, 5000, false},
 		{0, 10 * ms, 0, 1023, false}, // another process may have a waiter by now
 		{127, ms, 1, 1023, true}, {128, ms, 1, 1023, false},
 		{0, 2 * ms, 1, 1023, false},

@@ -314,7 +314,7 @@ func (p *player) parse(line string) (*command, error) {
 	c := &command{verb: words[0], opts: map[string]string{}}
 	for _, word := range words[1:] {
 		name, value, ok := strings.Cut(word, "=")
-		if !ok {
+		if !ok || strings.Contains(name, "/") { // an attempt may end in =
 			c.words = append(c.words, word)
 			continue
 		}

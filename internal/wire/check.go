@@ -4,11 +4,12 @@ import "strings"
 
 // CheckLine is the answer of check on one token.
 type CheckLine struct {
-	Live   bool   // a live hold has the token
-	Held   bool   // others hold the lock
-	Unread bool   // the step has not read all of the record, or cannot read it
-	Token  uint64 // of others that hold: the fence of the record
-	Holder string // of others that hold: an attempt, or an owner's name as in the record; empty unless exclusive
+	Live    bool   // a live hold has the token
+	Unknown bool   // so has a hold that may have been handed over inside its process: it may be of an earlier lease
+	Held    bool   // others hold the lock
+	Unread  bool   // the step has not read all of the record, or cannot read it
+	Token   uint64 // of others that hold: the fence of the record
+	Holder  string // of others that hold: an attempt, or an owner's name as in the record; empty unless exclusive
 }
 
 // String writes the answer as check does.
@@ -16,6 +17,8 @@ func (c CheckLine) String() string {
 	switch {
 	case c.Live:
 		return "live"
+	case c.Unknown:
+		return "unknown"
 	case c.Held && c.Holder == "":
 		return "held " + Number(c.Token) + " -"
 	case c.Held:
@@ -38,6 +41,8 @@ func ParseChecks(answer string, n int) ([]CheckLine, error) {
 		switch r.word() {
 		case "live":
 			list[i].Live = true
+		case "unknown":
+			list[i].Unknown = true
 		case "free":
 		case "-":
 			list[i].Unread = true
@@ -62,7 +67,7 @@ func (r *Record) Check(token uint64) CheckLine {
 	for i := range r.Holders {
 		h := &r.Holders[i]
 		if h.Token == token && !h.Kept {
-			return CheckLine{Live: true}
+			return h.Check()
 		}
 		c.Held, c.Token = true, r.Fence
 		if h.Mode == Exclusive {
@@ -70,6 +75,13 @@ func (r *Record) Check(token uint64) CheckLine {
 		}
 	}
 	return c
+}
+
+// Check is the answer of check on the token of a holder. Leases that share a hold share its token. Of an exclusive
+// hold without an owner, the process numbers the leases.
+func (h *HolderLine) Check() CheckLine {
+	live := h.Mode != Exclusive || h.Owner != "" || Own(h.Attempt)
+	return CheckLine{Live: live, Unknown: !live}
 }
 
 // holder is how other clients see a holder.

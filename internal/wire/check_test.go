@@ -3,13 +3,14 @@ package wire
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 )
 
 func TestAnAnswerOfCheckIsReadAsItIsWritten(t *testing.T) {
-	const answer = "live\nheld 7 c/1\nheld 8 -\nheld 9 %kept\nfree\n-"
-	list, err := ParseChecks(answer, 6)
+	const answer = "live\nunknown\nheld 7 c/1\nheld 8 -\nheld 9 %kept\nfree\n-"
+	list, err := ParseChecks(answer, 7)
 	assert.Must(t, err)
 	var again []string
 	for _, line := range list {
@@ -28,14 +29,16 @@ func TestAnAnswerOfCheckIsReadAsItIsWritten(t *testing.T) {
 
 func TestARecordAnswersACheck(t *testing.T) {
 	exclusive := HolderLine{Mode: Exclusive, Attempt: "c/1", Token: 7}
-	owned, kept := exclusive, exclusive
-	owned.Owner, kept.Kept = "a b", true
+	owned, kept, own := exclusive, exclusive, exclusive
+	owned.Owner, kept.Kept, own.Attempt = "a b", true, "c/1"+Suffix(true, time.Second)
 	for _, c := range []struct {
 		holders []HolderLine
 		want    string
 	}{
 		{nil, "free"},
-		{[]HolderLine{exclusive}, "live"},
+		{[]HolderLine{exclusive}, "unknown"},
+		{[]HolderLine{own}, "live"},
+		{[]HolderLine{owned}, "live"},
 		{[]HolderLine{kept}, "held 9 %kept"},
 		{[]HolderLine{{Mode: Exclusive, Attempt: "c/2", Token: 8}}, "held 9 c/2"},
 		{[]HolderLine{{Mode: Shared, Attempt: "c/2", Token: 8}}, "held 9 -"},

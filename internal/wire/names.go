@@ -136,15 +136,28 @@ func Client(attempt string) string {
 	return client
 }
 
-// delayMark is in front of the lock-delay in an attempt.
-const delayMark = "~"
+const (
+	ownMark   = "=" // in an attempt, behind the number: see Own
+	delayMark = "~" // in an attempt, in front of its lock-delay
+)
 
-// DelaySuffix is the end of the attempts of a lock with this lock-delay.
-func DelaySuffix(d time.Duration) string {
-	if d == 0 {
-		return ""
+// Suffix is the end of the attempts of a lock, after the number: own if their holds are never handed over inside the
+// process, and the lock-delay.
+func Suffix(own bool, delay time.Duration) (suffix string) {
+	if own {
+		suffix = ownMark
 	}
-	return delayMark + Millis(d)
+	if delay != 0 {
+		suffix += delayMark + Millis(delay)
+	}
+	return suffix
+}
+
+// Own reports whether the hold of an attempt is never handed over inside its process. So its token is that of its only
+// lease.
+func Own(attempt string) bool {
+	_, rest, _ := strings.Cut(attempt, "/")
+	return strings.Contains(rest, ownMark)
 }
 
 // Delay is the lock-delay of an attempt: the server keeps its lease for that much longer than its client trusts it.

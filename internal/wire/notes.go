@@ -36,7 +36,7 @@ func ParseTags(word string) map[string]string {
 func NumberOf(attempt string) string {
 	rest, _ := cutDelay(attempt)
 	_, number, _ := strings.Cut(rest, "/")
-	return number
+	return strings.TrimSuffix(number, ownMark)
 }
 
 // PauseField is the field of a client's record with the longest pause of its process, in ms.

@@ -47,9 +47,11 @@ func TestAnAttemptTellsItsLockDelay(t *testing.T) {
 		number string
 		delay  time.Duration
 	}{
-		"c/7":                  {"7", 0},
-		"c/7" + DelaySuffix(0): {"7", 0},
-		"c/7" + DelaySuffix(1500*time.Millisecond): {"7", 1500 * time.Millisecond},
+		"c/7":                    {"7", 0},
+		"c/7" + Suffix(false, 0): {"7", 0},
+		"c/7" + Suffix(true, 0):  {"7", 0},
+		"c/7" + Suffix(false, 1500*time.Millisecond): {"7", 1500 * time.Millisecond},
+		"c/7" + Suffix(true, 1500*time.Millisecond):  {"7", 1500 * time.Millisecond},
 		"c/7~1500.3": {"7~1500.3", 0}, // of one server of a quorum
 		"c/7~":       {"7~", 0},
 		"c/7~-1":     {"7~-1", 0},

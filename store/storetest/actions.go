@@ -185,10 +185,11 @@ func testInspect(s *suite) {
 
 func testCheck(s *suite) {
 	s.is(s.run(script.Check, 7), "free")
-	token := s.take(s.attempt("a", 1), "x")
+	attempt := s.attempt("a", 1) + "="
+	token := s.take(attempt, "x")
 	s.is(s.run(script.Check, token), "live")
-	s.is(s.run(script.Check, 7), "held "+token+" "+s.attempt("a", 1))
-	s.is(s.release(s.attempt("a", 1), token), "released")
+	s.is(s.run(script.Check, 7), "held "+token+" "+attempt)
+	s.is(s.release(attempt, token), "released")
 	s.is(s.run(script.Check, token), "free")
 }
 

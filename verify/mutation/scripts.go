@@ -315,6 +315,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestTranscriptsOnServer",
 	old:  "    if holder and expiry > now then\n",
 	mut:  "    if holder then\n",
+}, {
+	name: "a lease that may have been handed over is checked as live",
+	by:   "TestTranscriptsOnServer",
+	old:  "and 'live' or 'unknown'",
+	mut:  "and 'live' or 'live'",
 }}), in("script/release_after.lua", transcripts, []mutant{{
 	name: "a kept lock is free when it is released",
 	by:   "TestServerOutOfMemory",

@@ -11,7 +11,7 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 }}), in("localturn.go", worlds, []mutant{{
 	name: "a local pass without a new token",
 	by:   "TestWorlds",
-	old:  "	h.pass.Add(1)\n	return true\n",
+	old:  "	h.handOvers.Add(1)\n	return true\n",
 	mut:  "	return true\n",
 }}), in("check.go", library, []mutant{{
 	name: "the token of an earlier lease of the same hold is checked as live",
@@ -19,10 +19,15 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	old:  "	case server<<c.handOverBits != token:\n",
 	mut:  "	case false:\n",
 }}), in("lock.go", library, []mutant{{
-	name: "a checked lease is handed on inside the process",
+	name: "a checked lease is handed over inside the process",
 	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
 	old:  "chosen.noRenewal || chosen.checked ||",
 	mut:  "chosen.noRenewal ||",
+}, {
+	name: "every attempt says that its hold is never handed over",
+	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
+	old:  "	own = own && m.owner",
+	mut:  "	own = m.owner",
 }}), in("attempt.go", library, []mutant{{
 	name: "an attempt that gives up leaves its position behind",
 	by:   "TestAWaiterWithoutPushesLeavesTheQueueLikeAnyOther",

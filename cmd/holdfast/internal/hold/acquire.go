@@ -253,7 +253,7 @@ func (o *heldOptions) add(flags *pflag.FlagSet) {
 // acquireHint is how a script calls acquire.
 const acquireHint = `lock=$(holdfast acquire NAME) || exit; eval "$lock"`
 
-var attemptForm = regexp.MustCompile(`^\S+/[0-9]+(~[0-9]+)?$`)
+var attemptForm = regexp.MustCompile(`^\S+/[0-9]+=?(~[0-9]+)?$`)
 
 // read reads the arguments and the environment.
 func (o *heldOptions) read(cmd *cobra.Command, args []string, lookup func(string) string) error {
@@ -466,7 +466,8 @@ func (r *session) nameHolder(l *holdfast.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
 	defer cancel()
 	host, _ := os.Hostname()
-	client, number, _ := strings.Cut(l.HolderID(), "/")
+	client, rest, _ := strings.Cut(l.HolderID(), "/")
+	number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))] // the rest says what kind of hold it is
 	args := []string{
 		strconv.FormatInt(max(shortestName, time.Duration(r.ttl)+time.Minute).Milliseconds(), 10),
 		url.PathEscape(cmp.Or(r.app, "holdfast")), url.PathEscape(cmp.Or(host, "unknown")), strconv.Itoa(os.Getppid()),
