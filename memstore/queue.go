@@ -289,8 +289,10 @@ func (st *step) aboveLimit(w *waiter) bool {
 // have expired unconfirmed, or when a waiter that has left would have polled.
 func (st *step) pollTime(token int64, pushed *waiter) int64 {
 	switch {
+	case pushed != nil && st.holder != nil:
+		return st.holder.expiry
 	case pushed != nil:
-		return st.now + st.msUntilFree()
+		return st.soonest
 	case token == 0 && (st.holder != nil || len(st.shares) > 0):
 		return st.queue.missedPollAt
 	}
