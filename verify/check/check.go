@@ -232,10 +232,13 @@ func lockOf(key string) string {
 // have been exclusive at now, may have lost its record: a fault that loses
 // records came between, and the leases from before it were not over yet. A client
 // that was stopped meanwhile learns of it a lease after it goes on.
-func (r *Run) excuse(since, now int64, proc int) bool { return r.excuseDelayed(since, now, proc, 0) }
+func (r *Run) excuse(since, now int64, proc int) bool {
+	return r.excuseFor(since, now, proc, r.Setup.TTL, 0)
+}
 
-// excuseDelayed is excuse for a hold with a lock-delay. The clock of a server that steps by less excuses nothing.
-func (r *Run) excuseDelayed(since, now int64, proc int, delay time.Duration) bool {
+// excuseFor is excuse for a hold whose lease lasts for so long without a renewal. The clock of a server that steps
+// by less than its lock-delay excuses nothing.
+func (r *Run) excuseFor(since, now int64, proc int, lease, delay time.Duration) bool {
 	return slices.ContainsFunc(r.Faults, func(f history.FaultSpan) bool {
 		if !f.Loses || since > f.Till+underWay(f) || now < f.From {
 			return false
@@ -243,10 +246,10 @@ func (r *Run) excuseDelayed(since, now int64, proc int, delay time.Duration) boo
 		if len(f.Steps) > 0 && r.clock.spread(since-around, now, r.replicated() || r.mute()) < delay {
 			return false
 		}
-		over := f.Till + int64(r.Setup.TTL)
+		over := f.Till + int64(lease)
 		for _, s := range r.Faults {
 			if slices.Contains(s.Procs, proc) && f.From <= s.Till && s.From <= over {
-				over = max(over, s.Till+int64(r.Setup.TTL))
+				over = max(over, s.Till+int64(lease))
 			}
 		}
 		return now <= over

@@ -358,6 +358,18 @@ func TestOnlyWhatIsNotPromisedIsExcused(t *testing.T) {
 	assert.True(t, !r.Passed(), "before the fault: %+v", r)
 }
 
+// The server keeps a lease for its lock-delay, too. So a record that is lost excuses what comes until then.
+func TestALostRecordExcusesUntilTheLockDelayIsOver(t *testing.T) {
+	flush := history.FaultSpan{Name: "flush-all", From: at(2), Till: at(3), Loses: true}
+	for _, loses := range []bool{true, false} {
+		flush.Loses = loses
+		first := fmt.Sprintf("%d 300 c1/1~200", token(1))
+		r := newStory(flush).note(1, "acquire", "l", "c1/1~200", first).forget("l").
+			note(150, "acquire", "l", "c2/1~200", held(150, "c2/1~200")).results()["server-exclusion"]
+		assert.Equal(t, r.Passed(), loses, "the fault loses records: %v", loses)
+	}
+}
+
 // Of a server that was killed the last notes may be missing; what its record says
 // afterwards counts, and what comes then is judged as ever.
 func TestWhatAKilledServerDidNotSay(t *testing.T) {

@@ -52,7 +52,7 @@ func (r *Run) beside(res *Result, lock string, h *Hold, live []*Hold) {
 		if h.Token < o.Token {
 			older = h
 		}
-		lost := r.excuseDelayed(older.Since, h.At, older.Proc, wire.Delay(older.Owner)) ||
+		lost := r.excuseFor(older.Since, h.At, older.Proc, r.Setup.TTL, wire.Delay(older.Owner)) ||
 			h.Local && r.excuse(h.Since, h.At, h.Proc)
 		if lost || r.evicted(o) || r.evicted(h) {
 			res.Excused++

@@ -401,7 +401,8 @@ func (a *account) excuse(h *granted, at int64) bool {
 	if h.attempt == audit.Kept && a.run.lossBetween(a.run.machine(h.from), at) {
 		return true // that is not bound by a lease
 	}
-	return a.run.excuse(a.run.machine(h.from), at, a.run.proc(h.attempt))
+	lease := a.run.Setup.TTL + wire.Delay(h.attempt)
+	return a.run.excuseFor(a.run.machine(h.from), at, a.run.proc(h.attempt), lease, 0)
 }
 
 // same compares records.
