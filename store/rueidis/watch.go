@@ -22,6 +22,8 @@ import (
 const (
 	// doubtAfter is how long a connection may owe an answer before the first question elsewhere.
 	doubtAfter = 250 * time.Millisecond
+	// suspectAfter is that of a connection to a server of which another one has just been found dead.
+	suspectAfter = 25 * time.Millisecond
 	// doubtAgain is how long a connection in doubt goes on if the server did not answer elsewhere
 	// either, and how long one question may take.
 	doubtAgain = time.Second
@@ -37,7 +39,8 @@ const (
 // address by the same dialer, sends PING over it, and closes it. If the server answers there, it
 // would have answered the request before, so the connection is dead. If it does not, the server is slow
 // or gone: nothing is closed, and nothing is sent twice. There is at most one such question at a time for
-// each connection, and none while requests are answered.
+// each connection, and none while requests are answered. The router may have forgotten the client's other
+// connections to that server, too. So a request that moves to one of them waits there for a tenth of that time.
 //
 // Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
 // or WAIT, never closes its connection. But all requests that share a dead connection end with it.
@@ -47,13 +50,14 @@ const (
 //
 // Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
 func Watch(option rueidis.ClientOption) rueidis.ClientOption {
-	dial := dialerOf(option)
+	dial, all := dialerOf(option), &siblings{began: time.Now(), conns: make(map[*watched]string)}
 	option.DialCtxFn = func(ctx context.Context, dst string, d *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 		c, err := dial(ctx, dst, d, cfg)
 		if err != nil {
 			return nil, err
 		}
-		w := &watched{Conn: c, raw: adapter.SocketOf(c), made: time.Now()}
+		w := &watched{Conn: c, raw: adapter.SocketOf(c), all: all}
+		all.add(w, dst)
 		w.again = func(ctx context.Context) (net.Conn, error) { return dial(ctx, dst, d, cfg) }
 		w.life, w.end = context.WithCancel(context.Background())
 		return w, nil
@@ -81,17 +85,55 @@ func dialerOf(option rueidis.ClientOption) dialer {
 	}
 }
 
-// watched is a connection that knows since when it owes an answer.
+// siblings are the connections of a client. When one has been found dead, those to the same server that have
+// heard nothing since are suspected. For example, a request waits a quarter of a second on connection 1 of four.
+// Then it moves to connection 2, which rested as long: there a question is asked after 25 ms, and not after
+// another quarter, which would be over the time limit of a quorum's request.
+type siblings struct {
+	began time.Time
+
+	mu    sync.Mutex
+	conns map[*watched]string // their addresses
+}
+
+func (all *siblings) add(w *watched, addr string) {
+	w.heard.Store(w.now())
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.conns[w] = addr
+}
+
+func (all *siblings) remove(w *watched) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.conns, w)
+}
+
+// suspect is called when dead has been found dead. It owed an answer since then.
+func (all *siblings) suspect(dead *watched, since int64) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for w, addr := range all.conns {
+		if w != dead && addr == all.conns[dead] && w.heard.Load() < since {
+			w.suspect.Store(true)
+		}
+	}
+}
+
+// watched is a connection that knows since when it owes an answer. Its instants are in ns since the client was made.
 type watched struct {
 	net.Conn
 	raw   syscall.RawConn // of the socket; nil: none
-	made  time.Time
+	all   *siblings
 	looks adapter.Looks
 	again func(context.Context) (net.Conn, error)
 	life  context.Context // ends with the connection
 	end   context.CancelFunc
-	owes  atomic.Int64 // since when nothing has come although something was asked, in ns since made; 0: nothing is owed
+	owes  atomic.Int64 // since when nothing has come although something was asked; 0: nothing is owed
+	heard atomic.Int64 // when something came
 	armed atomic.Bool  // the timer runs, or a question is under way
+
+	suspect atomic.Bool // see siblings
 
 	mu     sync.Mutex // guards the fields below, and the socket's deadline of reading
 	timer  *time.Timer
@@ -99,12 +141,20 @@ type watched struct {
 	woken  bool      // the socket's deadline is in the past only to wake the reader
 }
 
-func (w *watched) now() int64 { return max(int64(time.Since(w.made)), 1) }
+func (w *watched) now() int64 { return max(int64(time.Since(w.all.began)), 1) }
+
+// patience is how long an answer may take before the question elsewhere.
+func (w *watched) patience() time.Duration {
+	if w.suspect.Load() {
+		return suspectAfter
+	}
+	return doubtAfter
+}
 
 // Write implements [net.Conn].
 func (w *watched) Write(b []byte) (int, error) {
 	if answersAtOnce(b) && w.owes.CompareAndSwap(0, w.now()) {
-		w.arm(doubtAfter)
+		w.arm(w.patience())
 	}
 	n, err := w.Conn.Write(b)
 	if err == nil && w.raw != nil && (bytes.Contains(b, renewal) || bytes.Equal(b, ping)) {
@@ -181,7 +231,9 @@ func (w *watched) Read(b []byte) (int, error) {
 		n, err = w.Conn.Read(b)
 	}
 	if n > 0 {
+		w.heard.Store(w.now())
 		w.owes.Store(0)
+		w.suspect.Store(false)
 	}
 	return n, err
 }
@@ -189,6 +241,7 @@ func (w *watched) Read(b []byte) (int, error) {
 // Close implements [net.Conn].
 func (w *watched) Close() error {
 	w.end()
+	w.all.remove(w)
 	w.mu.Lock()
 	if w.timer != nil {
 		w.timer.Stop()
@@ -197,16 +250,20 @@ func (w *watched) Close() error {
 	return w.Conn.Close()
 }
 
-// arm makes look run after d, unless it will run anyway.
+// arm makes look run after d, unless it will run anyway. The timer of an earlier request may still run: that
+// is too late for a suspect.
 func (w *watched) arm(d time.Duration) {
-	if !w.armed.CompareAndSwap(false, true) {
+	armed := !w.armed.CompareAndSwap(false, true)
+	if armed && d == doubtAfter {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.timer == nil {
+	switch {
+	case armed && (w.timer == nil || !w.timer.Stop()): // look is running, and arms the timer again
+	case w.timer == nil:
 		w.timer = time.AfterFunc(d, w.look)
-	} else {
+	default:
 		w.timer.Reset(d)
 	}
 }
@@ -215,8 +272,9 @@ func (w *watched) arm(d time.Duration) {
 func (w *watched) look() {
 	owes, next := w.owes.Load(), time.Duration(0)
 	if owes != 0 && w.life.Err() == nil {
-		if next = doubtAfter - time.Duration(w.now()-owes); next <= 0 {
+		if next = w.patience() - time.Duration(w.now()-owes); next <= 0 {
 			if w.answersElsewhere() && w.owes.Load() == owes {
+				w.all.suspect(w, owes)
 				_ = w.Close()
 				return
 			}
@@ -225,7 +283,7 @@ func (w *watched) look() {
 	}
 	w.armed.Store(false)
 	if w.owes.Load() != 0 && w.life.Err() == nil {
-		w.arm(max(next, doubtAfter/8))
+		w.arm(max(next, suspectAfter))
 	}
 }
 
