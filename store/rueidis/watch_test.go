@@ -37,7 +37,8 @@ func TestARenewalWakesItsReader(t *testing.T) {
 	var deadlines []time.Time
 	life, end := context.WithCancel(t.Context())
 	w := &watched{
-		Conn: noting{client, &deadlines}, raw: adapter.SocketOf(client), all: &siblings{began: time.Now().Add(-time.Hour)},
+		Conn: noting{client, &deadlines}, raw: adapter.SocketOf(client),
+		all:  &siblings{began: time.Now().Add(-time.Hour)},
 		life: life, end: end,
 	}
 	defer w.Close() //nolint:errcheck // it is over either way
