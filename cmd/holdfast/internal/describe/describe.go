@@ -86,6 +86,9 @@ func Lease(h holdfast.Holder) string {
 	if h.Ending {
 		return "ends in " + Length(h.Remaining) + " at the latest, because an operator has asked for that"
 	}
+	if h.LockDelay > 0 && h.Remaining <= h.LockDelay {
+		return "not renewed in time: others get the lock in " + Length(h.Remaining)
+	}
 	text := "expires in " + Length(h.Remaining) + " unless renewed"
 	if h.LockDelay > 0 {
 		text += ", trusted for " + Length(h.Remaining-h.LockDelay)

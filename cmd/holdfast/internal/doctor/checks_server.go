@@ -322,13 +322,19 @@ func checkClients(f *Facts, _ bool) []Finding {
 	return warning(fact, fix)
 }
 
+// pauseSources are what checkPauses sees less without.
+var pauseSources = []string{sourceScan, sourceRecords}
+
 // checkPauses says for how long a client stood still: what it was about to do can be late by that.
 func checkPauses(f *Facts, _ bool) []Finding {
 	if f.Pause.Took == 0 {
 		return nil
 	}
-	return info(fmt.Sprintf("the longest pause that a client has reported took %s (%s)", Brief(f.Pause.Took),
-		f.Pause.Client), "if what the locks protect cannot check tokens, choose a longer LockDelay (--lock-delay)")
+	what := "the longest pause that a client has reported"
+	if missing(f, pauseSources) {
+		what = "a pause that a client has reported"
+	}
+	return info(fmt.Sprintf("%s took %s (%s)", what, Brief(f.Pause.Took), f.Pause.Client), "if what the locks protect cannot check tokens, choose a longer LockDelay (--lock-delay)")
 }
 
 // checkConnections is about how long connections live. Subscriptions are exempt from timeout,

@@ -254,7 +254,12 @@ var cases = []struct {
 		"the password"},
 	{"a Sentinel", with("redis_mode=sentinel"), "role problem", "redis+sentinel://"},
 	{"a client that stood still", func(f *Facts) { f.Pause = Pause{1200 * time.Millisecond, "report@db:7"} },
-		"pauses info", "LockDelay"},
+		"pauses info", "the longest pause"},
+	{"a client that stood still, and a search that was cut", func(f *Facts) {
+		f.Pause, f.Unread = Pause{time.Second, "report@db:7"}, []Unread{{sourceScan, "too many keys"}}
+	}, "pauses info unread info", "Fact:a pause that"},
+	{"SCAN is forbidden", func(f *Facts) { f.Unread = []Unread{{sourceScan, "NOPERM no"}} },
+		"unread info", "partly checked: pauses Fix:ACL SETUSER default +scan"},
 	{"out of its quorum", func(f *Facts) { f.Out = "has lost its memory" }, "counts warning", "has lost its memory"},
 	{"no TLS", func(f *Facts) { f.Local = false }, "tls warning", "rediss://"},
 

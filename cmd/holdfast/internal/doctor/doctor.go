@@ -46,6 +46,8 @@ const (
 	sourceUsers   = "ACL GETUSER"
 	sourceRights  = "ACL DRYRUN"
 	sourceTime    = "TIME"
+	sourceScan    = "SCAN"
+	sourceRecords = "HMGET"
 )
 
 // Facts are what one server answered. A check reads them and nothing else.
@@ -148,7 +150,7 @@ var checks = []check{
 	{"latency", nil, nil, checkLatency},
 	{"scripts", []string{sourceSlow}, []string{sourceConfig}, checkScripts},
 	{"clients", []string{sourceInfo}, nil, checkClients},
-	{"pauses", nil, nil, checkPauses},
+	{"pauses", nil, pauseSources, checkPauses},
 	{"connections", []string{sourceConfig}, nil, checkConnections},
 	{"counts", nil, nil, checkCounts},
 	{"login", nil, []string{sourceUsers, sourceConfig}, checkLogin},

@@ -108,7 +108,9 @@ func (r *reader) all(ctx context.Context, prefix string) {
 	r.latency(ctx)
 	r.clock(ctx)
 	r.slow(ctx)
-	r.pauses(ctx, prefix)
+	if f.Cluster == nil || f.Role() != "replica" { // a replica in a Cluster sends us to its primary
+		r.pauses(ctx, prefix)
+	}
 	if f.Role() != "replica" {
 		r.probe(ctx, prefix)
 	}
@@ -220,19 +222,19 @@ func (r *reader) clock(ctx context.Context) {
 // scanTime bounds the search for the records of clients, of which a server may have few among many keys.
 const scanTime = time.Second
 
-// pauses reads the longest pause in the records of the prefix's clients.
+// pauses reads the longest pause in the records of the prefix's clients. What it could not read, it names.
 func (r *reader) pauses(ctx context.Context, prefix string) {
 	begun, at := time.Now(), "0"
 	for time.Since(begun) < scanTime {
-		page, _ := r.quiet(ctx, "scan", at, "match", prefix+":client:*", "count", 1000).([]any)
+		page, _ := r.read(ctx, sourceScan, "scan", at, "match", prefix+":client:*", "count", 1000).([]any)
 		if len(page) != 2 {
 			return
 		}
 		keys, _ := page[1].([]any)
 		for _, key := range keys {
-			said, _ := r.quiet(ctx, "hmget", text(key), "pause", "app", "host", "pid").([]any)
+			said, _ := r.read(ctx, sourceRecords, "hmget", text(key), "pause", "app", "host", "pid").([]any)
 			if len(said) != 4 {
-				continue
+				return
 			}
 			ms, _ := strconv.ParseInt(text(said[0]), 10, 64)
 			if took := time.Duration(ms) * time.Millisecond; took > r.facts.Pause.Took {
@@ -247,6 +249,8 @@ func (r *reader) pauses(ctx context.Context, prefix string) {
 			return
 		}
 	}
+	r.facts.Unread = append(r.facts.Unread, Unread{sourceScan,
+		"the server has too many keys to look at all of them in " + Brief(scanTime)})
 }
 
 func serverTime(reply any) (time.Time, bool) {

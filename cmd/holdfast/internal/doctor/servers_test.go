@@ -319,7 +319,7 @@ func TestTheLeastUserIsEnough(t *testing.T) {
 	s := start(t, "--maxmemory-policy", "allkeys-lru")
 	makeUser(t, s, Rules(redistest.Prefix(), "server"))
 	r := examine(t, node(t, s, account{user: "ann", password: "pw"}))
-	sources := []string{sourceInfo, sourceConfig, sourceUsers, sourceSlow}
+	sources := []string{sourceInfo, sourceConfig, sourceUsers, sourceSlow, sourceScan}
 	if product, version := s.Product(t); olderThan(version, loads[product]) {
 		sources = slices.Insert(sources, 3, sourceRights)
 	}
@@ -337,7 +337,7 @@ func TestTheLeastUserIsEnough(t *testing.T) {
 		"with the rules that it names")
 	// With the rules that the help names, it reads all.
 	makeUser(t, s, append(Rules(redistest.Prefix(), "server"), "+info", "+config|get", "+slowlog|get", "+acl|whoami",
-		"+acl|getuser", "+acl|dryrun", "+client|info"))
+		"+acl|getuser", "+acl|dryrun", "+client|info", "+scan"))
 	assert.Equal(t, named(examine(t, node(t, s, account{user: "ann", password: "pw"})).Findings), "eviction problem",
 		"named")
 }

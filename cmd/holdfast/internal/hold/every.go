@@ -475,9 +475,10 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 	}
 	j.lost = reason == "lost"
 	if j.stoppedEarly() {
-		if j.every.loop {
-			j.sleep(time.Duration(j.lockDelay)) // under the lease, which may be renewed meanwhile
-		} else {
+		if j.every.loop && j.interrupted == nil {
+			j.interrupted = j.sleep(time.Duration(j.lockDelay)) // under the lease, which may be renewed meanwhile
+		}
+		if !j.every.loop || j.interrupted != nil {
 			j.abandon()
 		}
 	}

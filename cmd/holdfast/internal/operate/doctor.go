@@ -35,7 +35,7 @@ fix it, the worst first. docs/server.md has a table of the checks.
 doctor leaves nothing behind: it tries each command that Holdfast needs on a key and a
 channel of its own under the prefix, and then deletes the key. It goes on if the
 server's user may not run a command. doctor sees the most with +info +config|get
-+slowlog|get +acl|whoami +acl|getuser +acl|dryrun +client|info, and in a Cluster
++slowlog|get +acl|whoami +acl|getuser +acl|dryrun +client|info +scan, and in a Cluster
 +cluster|info.
 
 --acl prints the command that makes a user with the least privilege for the prefix, and
