@@ -537,7 +537,7 @@ func (ls *leaseState) overdue() {
 	ls.mu.Lock()
 	ended := ls.cause != nil
 	ls.mu.Unlock()
-	if ended || !h.lock.client.renewer.Expire(&h.Item) {
+	if ended || !h.lock.client.renewer.Expired(&h.Item) {
 		return
 	}
 	lost := h.lostFor(h.EndReason())

@@ -30,7 +30,7 @@ type Item struct {
 	NoRenewal   bool  // not renewed: only its end is watched; after Add for the renewer only
 	step        step
 	unconfirmed bool // pushed, and not confirmed yet
-	rule        deadlineRule
+	shortened   bool // TTL is the longest from now on, see Renewer.Shorten
 }
 
 // step says how far the next renewal is.
@@ -40,15 +40,6 @@ const (
 	idle     step = iota // not due
 	waiting              // due, and waiting for room at a late server
 	underWay             // sent
-)
-
-// deadlineRule says what later answers may do to the deadline.
-type deadlineRule uint8
-
-const (
-	unbound   deadlineRule = iota
-	shortened              // TTL is the longest from now on, see Renewer.Shorten
-	over                   // nothing: a caller has seen that the lease is lost
 )
 
 // Limits are the limits of one lease.

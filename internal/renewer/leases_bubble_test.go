@@ -38,18 +38,18 @@ func TestRenewNowRenewsAtOnceWhatItSelects(t *testing.T) {
 func TestALossThatWasSeenIsNotTakenBack(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		it := s.add(t, "a", ttl)
-		assert.False(t, s.renewer.Expire(it), "a lease that is trusted was taken for lost")
+		assert.False(t, s.renewer.Expired(it), "a lease that is trusted was taken for lost")
 		s.answer = hang
 		s.ahead.Store(int64(ttl)) // the timer is late
 		end := it.Deadline()
-		assert.MustTrue(t, s.renewer.Expire(it), "it is not lost, past its deadline")
+		assert.MustTrue(t, s.renewer.Expired(it), "it is not lost, past its deadline")
 		s.renewer.Extended(it, s.now(), ttl) // an answer that was under way
 		assert.True(t, it.Deadline() == end,
 			"it is trusted until %v again, %v after its deadline", it.Deadline(), it.Deadline()-end)
 		time.Sleep(ttl)
 		v, lost := s.lossOf(it)
 		assert.True(t, lost && v.reason == Expired, "lost: %v for %q", lost, v.reason)
-		assert.True(t, !s.renewer.Has(it) && s.renewer.Expire(it), "it is in care after its loss")
+		assert.True(t, !s.renewer.Has(it) && s.renewer.Expired(it), "it is in care after its loss")
 	})
 }
 

@@ -150,11 +150,7 @@ func (r *Renewer) add(it *Item, since, ttl, now time.Duration) bool {
 // other. The next renewal does not move back either. Otherwise a lease that was extended to a
 // shorter TTL would be due all the time.
 func (it *Item) countFrom(sent, ttl time.Duration) {
-	if it.rule == over {
-		it.next = it.Deadline()
-		return
-	}
-	if it.rule == shortened {
+	if it.shortened {
 		ttl = min(ttl, it.TTL)
 	}
 	d := leasetime.Deadline(sent, ttl)
@@ -213,17 +209,12 @@ func (r *Renewer) Remove(it *Item) bool {
 	return true
 }
 
-// Expire notes that a caller has seen the deadline of a lease pass. From then on the lease is
-// lost: no renewal revives it, and the timer, which is late, reports the loss. Expire returns
-// false if the lease has been renewed meanwhile.
-func (r *Renewer) Expire(it *Item) bool {
+// Expired reports whether the deadline of a lease has passed. Then the lease is lost: no answer that comes later
+// revives it, and the timer, which is late, reports the loss.
+func (r *Renewer) Expired(it *Item) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if it.index >= 0 && it.Deadline() > r.cfg.Now() {
-		return false
-	}
-	it.rule = over
-	return true
+	return it.index < 0 || it.Deadline() <= r.cfg.Now()
 }
 
 // Has reports whether the renewer has the lease.
@@ -262,7 +253,7 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 	if it.index < 0 {
 		return nil, false
 	}
-	it.TTL, it.rule = min(it.TTL, ttl), max(it.rule, shortened)
+	it.TTL, it.shortened = min(it.TTL, ttl), true
 	if d := leasetime.Deadline(now, ttl); d < it.Deadline() {
 		it.trust.Store(int64(d))
 		it.Limits.noteDeadline(d) // NotAfter is later
@@ -289,7 +280,7 @@ func (r *Renewer) Shorten(it *Item, now, ttl time.Duration) (renewing <-chan str
 
 // within is ttl, but no more than the lease was shortened to.
 func (it *Item) within(ttl time.Duration) time.Duration {
-	if it.rule == shortened {
+	if it.shortened {
 		return min(ttl, it.TTL)
 	}
 	return ttl
