@@ -30,12 +30,12 @@ const MaxLocks = 128
 // one server that is always so. In a Cluster it is so only for locks of one slot.
 //
 // If a lock is held, Lock waits in its wait queue, and then asks for the others. While it waits, others can
-// have the free ones: Lock keeps none of the locks for longer than a tenth of a second, usually 10 ms. If another
-// lock is held by then, Lock gives back what it has, and waits for that one.
+// have the free ones: in one wait, for a lock or for an answer, Lock keeps what it has for 100 ms or two round trips at
+// most, usually 10 ms. If another lock is held by then, Lock gives back what it has, and waits for that one.
 //
-// Lock gives back at most eight times. After that it acquires the locks in the order of their keys, and keeps those
-// that it has. So it is not starved: it waits for each lock once more, in order of arrival. The order of the keys is
-// the same for all callers, so no two of them wait for each other.
+// Lock gives back at most eight times, outages apart. After that it acquires the locks in the order of their keys, and
+// keeps those that it has. So it is not starved: it waits for each lock once more, in order of arrival. The order of
+// the keys is the same for all callers, so no two of them wait for each other.
 type MultiMutex struct {
 	client *Client
 	locks  []lock // by key, all different; empty only with err
@@ -220,8 +220,8 @@ type gathering struct {
 	told        *call
 	taken       []*Lease
 	missing     []lock        // those that are not taken, by key
-	asked       time.Duration // how long the last request took
-	givenBack   int           // how often it has given back what it had
+	asked       time.Duration // how long the last answer took
+	givenBack   int           // how often it has given back what it had, outages apart
 	inOrder     bool          // it has given back too often
 }
 
@@ -240,13 +240,13 @@ func (g *gathering) run() (*MultiLease, error) {
 			free = len(g.missing)
 			continue
 		}
-		locks := group(g.missing[:free])
-		busy, err := g.takeAll(locks)
-		held, wanted := errors.Is(err, ErrHeld), g.missing[busy:min(free+1, len(g.missing))]
+		locks, missing := group(g.missing[:free]), g.missing
+		busy, gaveBack, err := g.askFor(locks)
+		held, wanted := errors.Is(err, ErrHeld), missing[busy:min(free+1, len(missing))]
 		switch {
-		case err == nil:
+		case err == nil && !gaveBack:
 			g.missing, free = g.missing[len(locks):], free-len(locks)
-		case !held && g.client.isTransient(err) && g.pauseAfter(err):
+		case err != nil && !held && g.client.isTransient(err) && g.pauseAfter(err):
 			// The client could not ask the server, and the wait continues.
 			if err := lostOf(g.taken); err != nil {
 				g.client.giveBack(g.parent, g.taken)
@@ -255,15 +255,17 @@ func (g *gathering) run() (*MultiLease, error) {
 			if !g.inOrder {
 				free = len(g.missing)
 			}
-		case g.retry.try || !held:
+		case err != nil && (g.retry.try || !held):
 			return nil, g.fail(wanted, err)
 		case g.inOrder:
 			free = busy
-		case len(g.taken) > 0 && g.givenBack >= mostGivenBack-1:
+		case g.mustGoInOrder(gaveBack):
 			g.giveBack()
 			g.inOrder, free = true, len(g.missing)
+		case err == nil:
+			free = len(g.missing) // and those that it has given back
 		default:
-			if err := g.await(&g.missing[busy]); err != nil {
+			if err := g.await(&wanted[0]); err != nil {
 				return nil, err
 			}
 			free = len(g.missing)
@@ -275,6 +277,25 @@ func (g *gathering) run() (*MultiLease, error) {
 		return nil, &lostPartError{"the locks were not all held at the same time", err}
 	}
 	return l, nil
+}
+
+// askFor asks for locks in one step. If the answer takes longer than a moment, the call gives back what it had before,
+// and keeps what that answer grants.
+func (g *gathering) askFor(locks []lock) (busy int, gaveBack bool, err error) {
+	gaveBack = g.keepBriefly(leasetime.KeepWhileAsking(g.asked), func() { busy, err = g.takeAll(locks) })
+	if gaveBack && (err == nil || errors.Is(err, ErrHeld)) {
+		g.givenBack++ // without an answer it was an outage: in order, the call would keep a lock until its end
+	}
+	return busy, gaveBack, err
+}
+
+// mustGoInOrder reports whether the call has given back as often as it may if it gives back now what it has. gaveBack
+// says that it has just done so in part.
+func (g *gathering) mustGoInOrder(gaveBack bool) bool {
+	if gaveBack || len(g.taken) == 0 {
+		return g.givenBack >= mostGivenBack
+	}
+	return g.givenBack >= mostGivenBack-1
 }
 
 // fail gives back what the call has, and returns its error. err is that of the first of the locks.
@@ -291,51 +312,60 @@ func (g *gathering) await(lk *lock) (err error) {
 		g.giveBack()
 	}
 	var l *Lease
-	g.keepBriefly(func() { l, err = acquireNext(g.ctx, under(g.parent, g.taken), lk, g.taken) })
+	gaveBack := g.keepBriefly(leasetime.KeepWhileWaiting(g.asked), func() {
+		l, err = acquireNext(g.ctx, under(g.parent, g.taken), lk, g.taken)
+	})
+	if gaveBack {
+		g.givenBack++
+	}
 	if err != nil {
 		g.client.giveBack(g.parent, g.taken)
 		return err
 	}
-	g.taken = append(g.taken, l)
-	g.missing = slices.DeleteFunc(slices.Clone(g.locks), func(lk lock) bool {
-		return slices.ContainsFunc(g.taken, func(l *Lease) bool { return l.key() == lk.key() })
-	})
+	g.have(append(g.taken, l))
 	return nil
+}
+
+// have notes what the call has now, and what is missing.
+func (g *gathering) have(taken []*Lease) {
+	g.taken = taken
+	g.missing = slices.DeleteFunc(slices.Clone(g.locks), func(lk lock) bool {
+		return slices.ContainsFunc(taken, func(l *Lease) bool { return l.key() == lk.key() })
+	})
 }
 
 // pauseAfter pauses before the next request, see [retries.pauseAfter].
 func (g *gathering) pauseAfter(err error) (again bool) {
-	g.keepBriefly(func() { again = g.retry.pauseAfter(g.ctx, err) })
+	g.keepBriefly(leasetime.KeepWhileWaiting(g.asked), func() { again = g.retry.pauseAfter(g.ctx, err) })
 	return again
 }
 
-// keepBriefly calls wait. If that takes longer than a moment, it gives back what the call has, and wait goes on: the
-// call keeps its position in the queue.
-func (g *gathering) keepBriefly(wait func()) {
-	if g.inOrder || len(g.taken) == 0 {
+// keepBriefly calls wait, which may add to what the call has. If wait takes longer than limit, keepBriefly gives back
+// what the call had before, and wait goes on: the call keeps its position in the queue.
+func (g *gathering) keepBriefly(limit time.Duration, wait func()) (gaveBack bool) {
+	kept := g.taken
+	if g.inOrder || g.retry.try || len(kept) == 0 {
 		wait()
-		return
+		return false
 	}
 	over := make(chan struct{})
-	timer := time.AfterFunc(leasetime.KeepWhileWaiting(g.asked), func() {
-		g.client.giveBack(g.ctx, g.taken)
+	timer := time.AfterFunc(limit, func() {
+		g.client.giveBack(g.ctx, kept)
 		close(over)
 	})
 	wait()
-	if !timer.Stop() {
-		<-over
-		g.noteGivenBack()
+	if timer.Stop() {
+		return false
 	}
+	<-over
+	g.have(slices.Clone(g.taken[len(kept):]))
+	return true
 }
 
 // giveBack releases what the call has, so that others can have it while the call waits.
 func (g *gathering) giveBack() {
 	g.client.giveBack(g.ctx, g.taken)
-	g.noteGivenBack()
-}
-
-func (g *gathering) noteGivenBack() {
-	g.taken, g.missing = nil, g.locks
+	g.have(nil)
 	g.givenBack++
 }
 
@@ -404,7 +434,9 @@ func (g *gathering) takeAll(locks []lock) (busy int, err error) {
 	taken := g.taken
 	sent := c.now()
 	holds, busy, err := askAll(ctx, g.retry, locks)
-	g.asked = c.now() - sent
+	if err == nil || errors.Is(err, ErrHeld) {
+		g.asked = c.now() - sent
+	}
 	if err != nil {
 		leaveAll(locks)
 		return busy, err

@@ -30,8 +30,9 @@ type multiLeaseState struct {
 	taken uintptr         // where the caller acquired it; 0 if there is no logger
 }
 
-// link is the parent of the lease of one lock of several: the call's context, under the lease before it. That is the
-// one acquired before it, until the call has all; then it is the one before it in the order of the keys.
+// link is the parent of the lease of one lock of several: the call's context, under the previous lease of the call. At
+// first the previous lease is the last one that the call acquired before. When the call has all locks, the leases are
+// put in the order of their keys.
 type link struct {
 	context.Context
 	outer atomic.Pointer[leaseState]

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 func TestSeveralLocksAreAcquiredInOneStep(t *testing.T) {
@@ -206,6 +208,78 @@ func TestACallForSeveralLocksKeepsNoneWhileItCannotAsk(t *testing.T) {
 		release(t, b)
 		assert.Must(t, <-done)
 	})
+}
+
+// nodes is a network where each lock has its own node. late is how late the node of a key answers a request for it.
+type nodes struct {
+	*network
+	late func(key string) time.Duration
+}
+
+func (n *nodes) Group(key string) string { return key }
+
+func (n *nodes) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
+	if action.Name == "acquire_all" {
+		select {
+		case <-time.After(n.late(keys[0])):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return n.network.Run(ctx, action, keys, args)
+}
+
+// The node of b gets no request. The call has a only for moments.
+func TestACallForSeveralLocksKeepsNoneWhileANodeIsSilent(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var back atomic.Bool
+		c := w.over(&nodes{network: w.net, late: func(key string) time.Duration {
+			if key == "holdfast:{b}" && !back.Load() {
+				return time.Hour
+			}
+			return 0
+		}}, holdfast.Config{})
+		done := passing(t.Context(), c.MultiMutex([]string{"a", "b"}).Lock)
+		const step, outage = 20 * time.Millisecond, 20 * time.Second
+		held, longest, now := 0, 0, 0
+		for range outage / step {
+			time.Sleep(step)
+			if now++; !w.state("a").Held() {
+				now = 0
+			}
+			held, longest = held+min(now, 1), max(longest, now)
+		}
+		assert.AtMost(t, time.Duration(longest-1)*step, 100*time.Millisecond, "a was kept at a time")
+		assert.AtMost(t, time.Duration(held)*step, outage/10, "a was kept in all")
+		assert.True(t, held > 0, "the call did not ask for a")
+		back.Store(true)
+		assert.Must(t, <-done)
+	})
+}
+
+// Nodes that answer late: the call has all locks at the end, and what it has given back meanwhile is not among them.
+func TestSeveralLocksOfSlowNodesAreAcquired(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b     time.Duration
+		requests int
+	}{
+		"one is slow":   {0, 2 * time.Second, 3}, // a, b, and a again
+		"a slow link":   {400 * time.Millisecond, 400 * time.Millisecond, 2},
+		"both too slow": {1500 * time.Millisecond, 1500 * time.Millisecond, 1 + 8 + 2}, // eight times given back
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			late := map[string]time.Duration{"holdfast:{a}": c.a, "holdfast:{b}": c.b}
+			over := w.over(&nodes{w.net, func(key string) time.Duration { return late[key] }}, holdfast.Config{})
+			l := mustLockAll(t, over.MultiMutex([]string{"a", "b"}))
+			assert.Equal(t, w.net.count("acquire_all"), c.requests, "requests")
+			assert.Equal(t, fmt.Sprint(l.Names()), "[a b]", "names")
+			for _, lock := range l.Names() {
+				s := w.state(lock)
+				assert.True(t, s.Held() && s.Fence == l.Token(lock), "%s: %+v, token %d", lock, s, l.Token(lock))
+			}
+			releaseAll(t, l)
+		})
+	}
 }
 
 // Whichever lock the call has waited for, the lease looks the same.

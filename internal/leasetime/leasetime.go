@@ -164,6 +164,12 @@ func KeepWhileWaiting(asked time.Duration) time.Duration {
 	return min(max(2*asked, 10*time.Millisecond), 100*time.Millisecond)
 }
 
+// KeepWhileAsking is how long it keeps them while it asks for others. asked is how long its last answer took: a call
+// cannot have locks of two servers unless it keeps the first for a round trip.
+func KeepWhileAsking(asked time.Duration) time.Duration {
+	return min(max(2*asked, 100*time.Millisecond), time.Second)
+}
+
 // WaiterTTL is how long the server keeps the position of a waiter that does not poll: three
 // heartbeats, so that two may be lost.
 func WaiterTTL(ttl time.Duration) time.Duration {

@@ -206,6 +206,11 @@ func TestACallForSeveralLocksKeepsOneForAMoment(t *testing.T) {
 	} {
 		assert.Equal(t, KeepWhileWaiting(asked), want*time.Millisecond, "after an answer in %v", asked)
 	}
+	for asked, want := range map[time.Duration]time.Duration{
+		0: 100, 50 * time.Millisecond: 100, 200 * time.Millisecond: 400, 5 * time.Second: 1000,
+	} {
+		assert.Equal(t, KeepWhileAsking(asked), want*time.Millisecond, "after an answer in %v", asked)
+	}
 }
 
 func TestLooksOfALongQueue(t *testing.T) {
