@@ -81,8 +81,8 @@ type caller struct {
 // A safe request that has a token shows it, so that what is written later can depend on what it
 // reads.
 //
-// In this process, next runs for one token of a resource at a time. If a request comes with a
-// higher token, the contexts of those that run are cancelled with a [*fence.StaleError] as
+// In this process, unless Memory is an [Ask], next runs for one token of a resource at a time. If a
+// request comes with a higher token, the contexts of those that run are cancelled with a [*fence.StaleError] as
 // cause, and the new one waits until they have returned. Between instances only the check at
 // the beginning is shared. A handler that writes to a database checks there too, with the token
 // that [Token] returns.
@@ -104,12 +104,15 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 				"up to 255 bytes", http.StatusBadRequest)
 			return
 		}
-		ctx, leave, err := g.enter(r.Context(), name, token)
-		if err == nil {
-			defer leave()
-			if g.Memory != nil {
-				err = g.Memory.Raise(ctx, name, token)
+		ctx := r.Context()
+		if _, asks := g.Memory.(Ask); !asks { // tokens that are live together have no order
+			var leave func()
+			if ctx, leave, err = g.enter(ctx, name, token); err == nil {
+				defer leave()
 			}
+		}
+		if err == nil && g.Memory != nil {
+			err = g.Memory.Raise(ctx, name, token)
 		}
 		if err != nil {
 			refuse(w, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
@@ -344,5 +345,50 @@ func TestAGuardThatAsksRefusesAnEndedLeaseInEveryInstance(t *testing.T) {
 		server.FailRequest(func(string, []string) error { return errors.New("the link is down") })
 		assert.Equal(t, call(t.Context(), one, "PUT", "/a", token).code, 503, "without the server")
 		server.FailRequest(nil)
+	})
+}
+
+// Tokens that are live together, as of two readers, have no order. And a token that is refused ends nothing.
+func TestAGuardThatAsksCancelsNoHandlerOfALiveLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := holdfast.New(memstore.New(), holdfast.Config{})
+		assert.Must(t, err)
+		defer func() { assert.NoError(t, c.Close(context.Background())) }()
+		permit := func(ctx context.Context) (*holdfast.Lease, error) { return c.Semaphore("a", 2).Acquire(ctx, 1) }
+		var tokens []string
+		for _, acquire := range []func(context.Context) (*holdfast.Lease, error){
+			permit, permit, c.Mutex("other", holdfast.Checked()).Lock,
+		} {
+			time.Sleep(time.Second) // so that each lock gives a higher token than the one before
+			lease, err := acquire(t.Context())
+			assert.Must(t, err)
+			tokens = append(tokens, strconv.FormatUint(lease.Token(), 10))
+		}
+		began, leave := make(chan context.Context, 9), make(chan struct{})
+		guard := &httpfence.Guard{
+			Memory: httpfence.Ask(c.Check), Resource: func(*http.Request) string { return "a" },
+		}
+		h := guard.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			began <- r.Context()
+			if r.Method == http.MethodPut {
+				select {
+				case <-leave:
+				case <-r.Context().Done():
+				}
+			}
+		}))
+		done := make(chan answer, 1)
+		go func() { done <- call(t.Context(), h, "PUT", "/", tokens[0]) }()
+		running := <-began
+		for _, refused := range []string{tokens[2], "9223372036854774784"} { // of another lock, and made up
+			assert.Equal(t, call(t.Context(), h, "POST", "/", refused).code, 412, "token %s", refused)
+			assert.NoError(t, context.Cause(running))
+		}
+		for _, live := range []string{tokens[1], tokens[0]} {
+			assert.Equal(t, call(t.Context(), h, "POST", "/", live).code, 200, "token %s", live)
+			assert.NoError(t, context.Cause(running))
+		}
+		close(leave)
+		assert.Equal(t, (<-done).code, 200, "the first")
 	})
 }
