@@ -29,6 +29,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -75,8 +76,10 @@ type caller struct {
 //   - 412 Precondition Failed, with [SeenHeader], if the resource has seen a higher token;
 //   - 428 Precondition Required if a request has no token and its method is not safe (GET, HEAD,
 //     OPTIONS, TRACE);
-//   - 400 Bad Request if the header, or the name of the resource, cannot be right;
-//   - 503 Service Unavailable if Memory fails: the outcome of its check is unknown, next does not run.
+//   - 400 Bad Request if the header, or the name of the resource, cannot be right, or if the server that [Ask] asks
+//     cannot know the token;
+//   - 503 Service Unavailable if Memory fails, or is misconfigured: the outcome of its check is unknown, next does
+//     not run.
 //
 // A safe request that has a token shows it, so that what is written later can depend on what it
 // reads.
@@ -140,7 +143,7 @@ func (g *Guard) name(r *http.Request) string {
 func refuse(w http.ResponseWriter, err error) {
 	var stale *fence.StaleError
 	switch {
-	case errors.Is(err, fence.ErrInvalid):
+	case errors.Is(err, holdfast.ErrInvalid): // of Ask; a fence.ErrInvalid alone is of a misconfigured memory
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	case !errors.As(err, &stale):

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/httpfence"
+	"github.com/holdfast-go/holdfast/fence/redisfence"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
@@ -185,6 +186,10 @@ func TestTheMemoryDecidesForAllInstances(t *testing.T) {
 	outcome = errors.New("the database is away")
 	code = call(t.Context(), h, "PUT", "/a", "8").code
 	assert.True(t, code == 503 && !ran, "the memory failed: %d", code)
+	outcome = redisfence.Guard{}.Raise(t.Context(), "all", 8)
+	assert.True(t, errors.Is(outcome, fence.ErrInvalid), "a memory without a Store: %v", outcome)
+	code = call(t.Context(), h, "PUT", "/a", "8").code
+	assert.True(t, code == 503 && !ran, "a memory without a Store: %d", code)
 	// Only the memory remembers, so its reset is enough.
 	outcome = nil
 	assert.Equal(t, call(t.Context(), h, "PUT", "/a", "1").code, 200, "after a reset of the memory")
