@@ -15,6 +15,9 @@ import (
 //
 //	guard := &httpfence.Guard{Memory: httpfence.Ask(client.Check), Resource: lockOf}
 //
+// Every token of a live lease is served, beside the others: several readers hold one lock. So no request cancels
+// the handler of another one.
+//
 // Each request with a token costs a request to that server, and if the server cannot be asked, the answer is 503. A
 // lease may end while a handler runs, so a resource that can remember the highest token is safer. Callers
 // acquire the lock with the option [holdfast.Checked]: the token of another live lease is answered 400.

@@ -29,6 +29,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 )
 
@@ -75,14 +76,16 @@ type caller struct {
 //   - 412 Precondition Failed, with [SeenHeader], if the resource has seen a higher token;
 //   - 428 Precondition Required if a request has no token and its method is not safe (GET, HEAD,
 //     OPTIONS, TRACE);
-//   - 400 Bad Request if the header, or the name of the resource, cannot be right;
-//   - 503 Service Unavailable if Memory fails: the outcome of its check is unknown, next does not run.
+//   - 400 Bad Request if the header, or the name of the resource, cannot be right, or if the server that [Ask] asks
+//     cannot know the token;
+//   - 503 Service Unavailable if Memory fails, or is misconfigured: the outcome of its check is unknown, next does
+//     not run.
 //
 // A safe request that has a token shows it, so that what is written later can depend on what it
 // reads.
 //
-// In this process, next runs for one token of a resource at a time. If a request comes with a
-// higher token, the contexts of those that run are cancelled with a [*fence.StaleError] as
+// In this process, unless Memory is an [Ask], next runs for one token of a resource at a time. If a
+// request comes with a higher token, the contexts of those that run are cancelled with a [*fence.StaleError] as
 // cause, and the new one waits until they have returned. Between instances only the check at
 // the beginning is shared. A handler that writes to a database checks there too, with the token
 // that [Token] returns.
@@ -104,12 +107,15 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 				"up to 255 bytes", http.StatusBadRequest)
 			return
 		}
-		ctx, leave, err := g.enter(r.Context(), name, token)
-		if err == nil {
-			defer leave()
-			if g.Memory != nil {
-				err = g.Memory.Raise(ctx, name, token)
+		ctx := r.Context()
+		if _, asks := g.Memory.(Ask); !asks { // tokens that are live together have no order
+			var leave func()
+			if ctx, leave, err = g.enter(ctx, name, token); err == nil {
+				defer leave()
 			}
+		}
+		if err == nil && g.Memory != nil {
+			err = g.Memory.Raise(ctx, name, token)
 		}
 		if err != nil {
 			refuse(w, err)
@@ -137,7 +143,7 @@ func (g *Guard) name(r *http.Request) string {
 func refuse(w http.ResponseWriter, err error) {
 	var stale *fence.StaleError
 	switch {
-	case errors.Is(err, fence.ErrInvalid):
+	case errors.Is(err, holdfast.ErrInvalid): // of Ask; a fence.ErrInvalid alone is of a misconfigured memory
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	case !errors.As(err, &stale):

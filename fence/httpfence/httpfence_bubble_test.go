@@ -10,10 +10,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/fence/httpfence"
+	"github.com/holdfast-go/holdfast/fence/redisfence"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/memstore"
 )
@@ -184,6 +186,10 @@ func TestTheMemoryDecidesForAllInstances(t *testing.T) {
 	outcome = errors.New("the database is away")
 	code = call(t.Context(), h, "PUT", "/a", "8").code
 	assert.True(t, code == 503 && !ran, "the memory failed: %d", code)
+	outcome = redisfence.Guard{}.Raise(t.Context(), "all", 8)
+	assert.True(t, errors.Is(outcome, fence.ErrInvalid), "a memory without a Store: %v", outcome)
+	code = call(t.Context(), h, "PUT", "/a", "8").code
+	assert.True(t, code == 503 && !ran, "a memory without a Store: %d", code)
 	// Only the memory remembers, so its reset is enough.
 	outcome = nil
 	assert.Equal(t, call(t.Context(), h, "PUT", "/a", "1").code, 200, "after a reset of the memory")
@@ -344,5 +350,50 @@ func TestAGuardThatAsksRefusesAnEndedLeaseInEveryInstance(t *testing.T) {
 		server.FailRequest(func(string, []string) error { return errors.New("the link is down") })
 		assert.Equal(t, call(t.Context(), one, "PUT", "/a", token).code, 503, "without the server")
 		server.FailRequest(nil)
+	})
+}
+
+// Tokens that are live together, as of two readers, have no order. And a token that is refused ends nothing.
+func TestAGuardThatAsksCancelsNoHandlerOfALiveLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := holdfast.New(memstore.New(), holdfast.Config{})
+		assert.Must(t, err)
+		defer func() { assert.NoError(t, c.Close(context.Background())) }()
+		permit := func(ctx context.Context) (*holdfast.Lease, error) { return c.Semaphore("a", 2).Acquire(ctx, 1) }
+		var tokens []string
+		for _, acquire := range []func(context.Context) (*holdfast.Lease, error){
+			permit, permit, c.Mutex("other", holdfast.Checked()).Lock,
+		} {
+			time.Sleep(time.Second) // so that each lock gives a higher token than the one before
+			lease, err := acquire(t.Context())
+			assert.Must(t, err)
+			tokens = append(tokens, strconv.FormatUint(lease.Token(), 10))
+		}
+		began, leave := make(chan context.Context, 9), make(chan struct{})
+		guard := &httpfence.Guard{
+			Memory: httpfence.Ask(c.Check), Resource: func(*http.Request) string { return "a" },
+		}
+		h := guard.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			began <- r.Context()
+			if r.Method == http.MethodPut {
+				select {
+				case <-leave:
+				case <-r.Context().Done():
+				}
+			}
+		}))
+		done := make(chan answer, 1)
+		go func() { done <- call(t.Context(), h, "PUT", "/", tokens[0]) }()
+		running := <-began
+		for _, refused := range []string{tokens[2], "9223372036854774784"} { // of another lock, and made up
+			assert.Equal(t, call(t.Context(), h, "POST", "/", refused).code, 412, "token %s", refused)
+			assert.NoError(t, context.Cause(running))
+		}
+		for _, live := range []string{tokens[1], tokens[0]} {
+			assert.Equal(t, call(t.Context(), h, "POST", "/", live).code, 200, "token %s", live)
+			assert.NoError(t, context.Cause(running))
+		}
+		close(leave)
+		assert.Equal(t, (<-done).code, 200, "the first")
 	})
 }

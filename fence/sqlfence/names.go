@@ -16,6 +16,7 @@ type quoted struct {
 	dialect                    Dialect
 	schema, bare               string // of the table, as they are
 	table, column, key, tokens string
+	byPath                     bool   // PostgreSQL finds the table of tokens by the search_path
 	which                      string // a text: the resource, or the table without its schema
 	missing                    string // a text: the refusal of a write without a token
 }
@@ -47,11 +48,15 @@ func (t Trigger) quote() (q quoted, err error) {
 	}
 	schema, bare, tableErr := d.split("table", t.Table)
 	tokenSchema, tokens, tokensErr := d.split("table of tokens", cmp.Or(t.Tokens, DefaultTable))
+	if tokensErr == nil && tokenSchema == "" {
+		tokenSchema = schema // where a trigger of MySQL would look
+	}
 	column, key := cmp.Or(t.Column, defaultColumn), cmp.Or(t.Key, "unused")
 	q = quoted{
 		dialect: d, schema: schema, bare: bare,
 		table: d.path(schema, bare), column: d.ident(column), key: d.ident(key), tokens: d.path(tokenSchema, tokens),
-		which: d.text(cmp.Or(t.Resource, bare)), missing: d.text("fence: a write to " + bare + " has no token"),
+		byPath: d == PostgreSQL && t.Resource != "" && tokenSchema == "",
+		which:  d.text(cmp.Or(t.Resource, bare)), missing: d.text("fence: a write to " + bare + " has no token"),
 	}
 	return q, cmp.Or(err, tableErr, tokensErr, d.valid("table", bare, len(suffix)),
 		d.valid("table of tokens", tokens, 0), d.valid("column", column, 0), d.valid("key column", key, 0))

@@ -30,7 +30,10 @@ type Trigger struct {
 	// Key is a column, for a table with a lock for each of its values. The resource of a row is then
 	// Resource, a slash, and that value: invoice/42.
 	Key string
-	// Tokens is the table of the resources. Default: [DefaultTable].
+	// Tokens is the table of the resources, in the schema of Table if it names none. Default: [DefaultTable]. Whoever
+	// writes to Table needs the rights to SELECT, INSERT and UPDATE it. If neither has a schema, PostgreSQL finds it by
+	// the search_path of whoever runs the migration. If "$user" is in that path, it stands for each writer: name the
+	// schema if writers have schemas of their own.
 	Tokens string
 	// AllowMissing lets writes pass that have no token. Default: they are refused. It is for the time until all
 	// programs begin their transactions with a token. To end that time, run the statements of Down except
@@ -126,9 +129,12 @@ END
 	for strings.Contains(body, end) {
 		end = strings.TrimSuffix(end, "$") + "_$"
 	}
-	function := q.object("_fence") + "()"
+	function, language := q.object("_fence")+"()", "plpgsql"
+	if q.byPath { // else each writer's path decides, and a resource may have several tokens
+		language += " SET search_path FROM CURRENT"
+	}
 	return []string{
-		"CREATE FUNCTION " + function + " RETURNS trigger LANGUAGE plpgsql AS " + end + body + end,
+		"CREATE FUNCTION " + function + " RETURNS trigger LANGUAGE " + language + " AS " + end + body + end,
 		"CREATE TRIGGER holdfast_fence BEFORE INSERT OR UPDATE OR DELETE ON " + q.table +
 			" FOR EACH " + level + " EXECUTE FUNCTION " + function,
 		"CREATE TRIGGER holdfast_fence_truncate BEFORE TRUNCATE ON " + q.table +

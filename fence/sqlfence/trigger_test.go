@@ -77,3 +77,27 @@ func TestRefusedKnowsWhatTriggersSay(t *testing.T) {
 		assert.True(t, sqlfence.Refused(err) == err, "%v", err)
 	}
 }
+
+// The table of tokens is where the guarded table is, whoever runs the migration or writes, and from wherever.
+func TestTheTokensAreInTheSchemaOfTheTable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ table, tokens, postgres, mysql string }{
+		{"billing.invoice", "", `"billing"."holdfast_fence"`, "`billing`.`holdfast_fence`"},
+		{"billing.invoice", "shop.tokens", `"shop"."tokens"`, "`shop`.`tokens`"},
+		{"billing.invoice", "tokens", `"billing"."tokens"`, "`billing`.`tokens`"},
+		{"invoice", "", `"holdfast_fence"`, "`holdfast_fence`"},
+	} {
+		for dialect, want := range map[sqlfence.Dialect]string{
+			sqlfence.PostgreSQL: c.postgres, sqlfence.MySQL: c.mysql,
+		} {
+			trigger := sqlfence.Trigger{Dialect: dialect, Table: c.table, Resource: "r", Tokens: c.tokens}
+			up, err := trigger.Up()
+			assert.Must(t, err)
+			assert.True(t, strings.HasPrefix(up[0], "CREATE TABLE IF NOT EXISTS "+want+" ("), "%+v: %s", trigger, up[0])
+			assert.True(t, strings.Contains(up[1], "INSERT INTO "+want+" "), "%+v: %s", trigger, up[1])
+			path := strings.Contains(up[1], " SET search_path FROM CURRENT ")
+			byPath := dialect == sqlfence.PostgreSQL && !strings.Contains(want, ".")
+			assert.Equal(t, path, byPath, "%+v: the path is fixed", trigger)
+		}
+	}
+}

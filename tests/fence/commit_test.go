@@ -44,14 +44,20 @@ func TestALostAnswerToACommitIsTold(t *testing.T) {
 type cutter struct {
 	addr  string
 	armed atomic.Bool
+	edit  func(sent []byte) []byte // what the server gets of what a client has sent
 }
 
 func newCutter(t *testing.T, server string) *cutter {
 	t.Helper()
+	return newEditor(t, server, func(sent []byte) []byte { return sent })
+}
+
+func newEditor(t *testing.T, server string, edit func(sent []byte) []byte) *cutter {
+	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	assert.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	c := &cutter{addr: listener.Addr().String()}
+	c := &cutter{addr: listener.Addr().String(), edit: edit}
 	go func() {
 		for {
 			client, err := listener.Accept()
@@ -79,7 +85,7 @@ func (c *cutter) pass(client net.Conn, addr string) {
 			if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit")) && c.armed.CompareAndSwap(true, false) {
 				cut.Store(true)
 			}
-			if _, sent := server.Write(buffer[:n]); sent != nil || err != nil {
+			if _, sent := server.Write(c.edit(buffer[:n])); sent != nil || err != nil {
 				return
 			}
 		}

@@ -234,3 +234,32 @@ func TestADumpIsRestoredWithItsTokens(t *testing.T) {
 		}
 	})
 }
+
+// Whatever database or search_path a migration and its writers have, a resource has one token.
+func TestATriggerFindsItsTokensFromEverywhere(t *testing.T) {
+	t.Parallel()
+	for _, d := range triggered {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			p := d.create(t)
+			db, schema, table := p.open(t, 0), p.file+"_other", "account"
+			db.SetMaxOpenConns(1) // so that USE and SET hold
+			turn := map[string]string{"pgx": "SET search_path = %s", "mysql": "USE %s"}[p.driver]
+			must(t, db, "CREATE SCHEMA "+schema)
+			if p.driver == "mysql" { // each statement that names no database is of the present one
+				table = schema + ".account"
+			}
+			must(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
+			must(t, db, "INSERT INTO "+table+" VALUES (1, 0)")
+			install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: table, Resource: "all"})
+			if p.driver == "pgx" {
+				table = "public.account"
+				must(t, db, sqlfence.Guard{Dialect: p.dialect, Table: schema + ".holdfast_fence"}.Migration())
+			}
+			write := "UPDATE " + table + " SET balance = balance + 1"
+			want(t, "the newest", p.under(t, db, 6, write), nil)
+			must(t, db, fmt.Sprintf(turn, schema))
+			want(t, "a late write from elsewhere", p.under(t, db, 5, write), fence.ErrStale)
+		})
+	}
+}

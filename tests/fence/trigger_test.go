@@ -1,12 +1,14 @@
 package fence_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -316,23 +318,37 @@ func TestATokenEndsWithItsTransaction(t *testing.T) {
 	})
 }
 
-// If the reset cannot be sent, or is not answered, no other transaction gets the connection.
+// If the reset is refused, or is not answered, no other transaction gets the connection.
 func TestABrokenConnectionTakesItsTokenAlong(t *testing.T) {
 	t.Parallel()
-	forTriggered(t, sqlfence.Trigger{}, func(t *testing.T, p place, db *sql.DB) {
-		db.SetMaxOpenConns(1)
-		admin := p.open(t, 0)
-		kill := map[string]string{"pgx": "SELECT pg_terminate_backend(%d)", "mysql": "KILL %d"}[p.driver]
-		id := map[string]string{"pgx": "SELECT pg_backend_pid()", "mysql": "SELECT connection_id()"}[p.driver]
-		tx, err := p.dialect.Begin(within(t), db, 5, nil)
-		assert.Must(t, err)
-		must(t, tx, "UPDATE account SET balance = 5 WHERE id = 1")
-		must(t, admin, fmt.Sprintf(kill, number(t, tx, id)))
-		want(t, "commit", tx.Commit(), sqlfence.ErrCommit)
-		_ = tx.Rollback()
-		wantRefusal(t, "after it", without(t, db, "UPDATE account SET balance = 1"))
-		assert.Equal(t, number(t, db, readBalance), 0, "the balance")
-	})
+	reset := []byte("SET @holdfast_token = NULL")
+	for what, instead := range map[string]string{"refused": "SET @holdfast_token = LULL", "not answered": ""} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := mariadb.create(t)
+			db := p.open(t, 0)
+			must(t, db, "CREATE TABLE account (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
+			must(t, db, "INSERT INTO account VALUES (1, 0)")
+			install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: "account"})
+			var spoiled atomic.Int64
+			proxy := newEditor(t, p.addr, func(sent []byte) []byte {
+				if !bytes.Contains(sent, reset) {
+					return sent
+				}
+				spoiled.Add(1)
+				if instead == "" {
+					return nil
+				}
+				return bytes.Replace(sent, reset, []byte(instead), 1) // as long, because a packet has its length
+			})
+			far := place{p.database, proxy.addr, p.file}.open(t, 0)
+			far.SetMaxOpenConns(1)
+			want(t, "a write", p.under(t, far, 5, "UPDATE account SET balance = 5"), nil)
+			assert.Equal(t, spoiled.Load(), 1, "resets that failed")
+			wantRefusal(t, "after it", without(t, far, "UPDATE account SET balance = 1"))
+			assert.Equal(t, number(t, db, readBalance), 5, "the balance")
+		})
+	}
 }
 
 // Behind PgBouncer, programs share a connection: one transaction has a token, and the next one has not.
