@@ -47,11 +47,8 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	}
 	const what = "checking"
 	server := token >> c.handOverBits
-	switch {
-	case server == 0:
+	if server == 0 {
 		return invalid("the token %d of %q is of no lease: pass what Lease.Token returns", token, name)
-	case server<<c.handOverBits != token:
-		return unknownLease(name, token)
 	}
 	if err := c.checkServer(ctx, what, name); err != nil {
 		return err
@@ -60,9 +57,9 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	switch {
 	case err != nil:
 		return wrap(what, name, err)
-	case found.Live:
+	case found.Live && server<<c.handOverBits == token:
 		return nil
-	case found.Unknown:
+	case found.Live || found.Unknown:
 		return unknownLease(name, token)
 	}
 	e := &NotHeldError{Name: name, Token: token}

@@ -37,9 +37,6 @@ func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration
 	case lk.tooLong(ttl) != nil:
 		return LeaseInfo{}, lk.tooLong(ttl)
 	}
-	if err := lk.tooLong(ttl); err != nil {
-		return LeaseInfo{}, err
-	}
 	sent := c.now()
 	r, _, err := c.sender.Renew(ctx, c.sender.Timeout, request.Acks{}, []request.Renewal{
 		{Key: lk.key(), Attempt: l.HolderID, Owner: lk.owner, TTL: lk.onServer(ttl)},

@@ -209,8 +209,12 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	delay := h.lock.delay
 	switch {
 	case lost.Reason == LossEvicted && delay > 0:
-		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay.
-		_ = lessening{hold: h, ttl: time.Millisecond}.run(timelimit.Lasting(ctx), releaseText)
+		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay. That of an owner may not,
+		// because others may be in it.
+		shorter := lessening{hold: h, ttl: time.Millisecond}
+		if h.lock.owner == "" {
+			shorter.orLater(ctx)
+		}
 	case lost.Reason == LossEvicted:
 		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
 	case lost.Reason != LossExpired && lost.Reason != LossLimit:

@@ -7,8 +7,8 @@ import (
 
 // check says for which of several tokens there is a live hold, changing nothing.
 //
-// Answers, for each key: live · unknown · held FENCE HOLDER · free · -. Of more shared holders than a step reads,
-// the script comes to others first, and it counts those of all keys.
+// Answers, for each key: live · unknown · held TOKEN HOLDER · free · -. Of more shared holders than a step reads,
+// the script comes to others first, and it counts those of all keys, and its pages.
 func (s *Store) check(keys []string, args *arguments) (string, error) {
 	tokens := make([]int64, len(keys))
 	for i := range tokens {
@@ -40,7 +40,7 @@ func (st *step) judge(token int64) string {
 		}
 		return fmt.Sprintf("held %d %s", st.fence, h.name)
 	}
-	some := false
+	last := int64(0)
 	for i, attempt := range st.byToken() {
 		h := st.shares[attempt]
 		switch {
@@ -50,11 +50,11 @@ func (st *step) judge(token int64) string {
 		case h.token == token:
 			return "live"
 		default:
-			some = true
+			last = h.token // the highest so far
 		}
 	}
-	if some {
-		return fmt.Sprintf("held %d -", st.fence)
+	if last > 0 {
+		return fmt.Sprintf("held %d -", last)
 	}
 	return "free"
 }

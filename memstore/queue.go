@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -251,7 +250,7 @@ walk:
 			token = st.grant(w.request)
 		case doubt:
 			st.askToPoll(w, 1)
-			asked = cmp.Or(asked, min(w.ttl, answerTime))
+			asked = max(asked, min(w.ttl, answerTime))
 		default:
 			st.notify(w, st.nextToken())
 			q.leave(w.attempt)

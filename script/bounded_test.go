@@ -58,10 +58,14 @@ func (c cost) String() string {
 
 func charge(t *testing.T, conn *redistest.Conn, s *script.Script, key string, args ...string) cost {
 	t.Helper()
-	keys := []any{key}
 	if s == script.RaiseFence {
-		keys = append(keys, "bounded:mark")
+		return chargeAll(t, conn, s, []any{key, "bounded:mark"}, args...)
 	}
+	return chargeAll(t, conn, s, []any{key}, args...)
+}
+
+func chargeAll(t *testing.T, conn *redistest.Conn, s *script.Script, keys []any, args ...string) cost {
+	t.Helper()
 	text := s.Declaration() + strings.Replace(counted, "BODY\n", s.Body(), 1)
 	words := append([]any{"EVAL", text, len(keys)}, keys...)
 	for _, arg := range args {
@@ -194,6 +198,34 @@ func TestNoScriptTakesLongerForMoreHolders(t *testing.T) {
 			charge(t, conn, script.Evict, "{k}", "ann", "test", "0", "600000", ear)
 		},
 	}, script.Evict)
+}
+
+// The pages that a step of many checks reads are those of one, and a record that comes again is read once.
+// Guarantee: I11.
+func TestAStepOfManyChecksReadsNoMorePagesThanOne(t *testing.T) {
+	conn, _ := listening(t)
+	share(t, conn, "s", 1, 1000, time.Minute)
+	record := conn.Do(t, "DUMP", "{k}")
+	const n = 32
+	var same, several []any
+	var tokens []string
+	for i := range n {
+		key := fmt.Sprintf("{k}%d", i)
+		assert.MustEqual(t, conn.Do(t, "RESTORE", key, "600000", record, "REPLACE"), "OK", "RESTORE")
+		same, several, tokens = append(same, "{k}"), append(several, key), append(tokens, "7")
+	}
+	tokens[n-1] = "6" // nobody has it
+	one := charge(t, conn, script.Check, "{k}", "6")
+	for what, keys := range map[string][]any{"one lock": same, "several locks": several} {
+		// Beside the pages, each check reads the record's other fields.
+		all := chargeAll(t, conn, script.Check, keys, tokens...)
+		assert.True(t, all.calls <= one.calls+2*n, "%d checks of %s: %v, and of one: %v", n, what, all, one)
+		assert.True(t, strings.HasPrefix(all.answer, "live\n"), "of %s: %v", what, all)
+		if what == "one lock" {
+			want := strings.Repeat("live\n", n-1) + one.answer
+			assert.Equal(t, all.answer, want, "of one lock")
+		}
+	}
 }
 
 // atAnySize compares the work of each script on a thousand and on four thousand of something.

@@ -6,7 +6,8 @@
 --
 -- ANSWER live                     one line for each key, in order: a live hold has the token
 -- LINE   unknown                  an exclusive hold has it that may have been handed over inside its process
--- LINE   held <fence> <holder>    none has it, and others hold the lock; holder is - unless exclusive
+-- LINE   held <token> <holder>    none has it, and others hold the lock, the last with this token; holder is -
+--                                 unless exclusive
 -- LINE   free                     nobody holds the lock
 -- LINE   -                        the key holds no record of this format, or more shared holders than a step reads
 -- ERROR  FORMAT                   never: such a record is answered -
@@ -18,8 +19,10 @@
 -- WHY    It is not declared as one that writes nothing. So a replica refuses it, which does not know what the
 --        primary has granted since. One step serves many tokens of many callers.
 
--- How many shared holds the step has read, of all keys.
-local seen = 0
+-- How many shared holds the step has read, of all keys, and how many pages it may still read.
+local seen, pages = 0, nil
+-- What it has read of the shared holds of each key. A key that comes again is not read again.
+local shares_of = {}
 
 local function step()
   local instant, retention, channel_prefix = redis.call('TIME'), 0, ''
@@ -33,24 +36,25 @@ local function step()
       end
       return 'held ' .. text(fence) .. ' ' .. holder
     end
-    local at, some = '0', false
-    for _ = 1, used > 0 and sweep_pages or 0 do
-      local page = call('HSCAN', key, at, 'MATCH', 'h:*', 'COUNT', sweep_page)
-      at = page[1]
+    local shares = shares_of[key] or { at = '0', more = used > 0, live = {}, last = 0 }
+    shares_of[key], pages = shares, pages or sweep_pages
+    while shares.more and not shares.live[token] and pages > 0 and seen < sweep_window do
+      pages = pages - 1
+      local page = call('HSCAN', key, shares.at, 'MATCH', 'h:*', 'COUNT', sweep_page)
       for i = 1, #page[2], 2 do
         -- An empty field counts as absent, see commit.
         local h = page[2][i + 1] ~= '' and read_share(string.sub(page[2][i], 3), page[2][i + 1])
         seen = seen + 1
         if h and h[2] > now then
-          if tonumber(h[4]) == token then return 'live' end
-          some = true
+          local its = tonumber(h[4])
+          shares.live[its], shares.last = true, math.max(shares.last, its)
         end
       end
-      if at == '0' then break end
-      if seen >= sweep_window then return '-' end
+      shares.at, shares.more = page[1], page[1] ~= '0' -- after a damaged field, the page is read again
     end
-    if at ~= '0' then return '-' end
-    return some and 'held ' .. text(fence) .. ' -' or 'free'
+    if shares.live[token] then return 'live' end
+    if shares.more then return '-' end
+    return shares.last > 0 and 'held ' .. text(shares.last) .. ' -' or 'free'
 --include ends
   end
 

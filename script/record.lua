@@ -861,7 +861,7 @@ local function serve_queue(caller)
     elseif attempt == caller and asked then
       answered = ':' .. text(place)
     elseif attempt ~= caller and asks then
-      if ask_to_poll(attempt, 1) then asked = asked or math.min(ttl, answer_time) end
+      if ask_to_poll(attempt, 1) then asked = math.max(asked or 0, math.min(ttl, answer_time)) end
     elseif attempt ~= caller and unanswered(place) then
       blocked = channel_of(attempt) ~= nil
     elseif attempt == caller or notify(attempt, text(math.max(micros, (fence or 0) + 1)), ttl) then

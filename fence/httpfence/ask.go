@@ -17,7 +17,7 @@ import (
 //
 // Each request with a token costs a request to that server, and if the server cannot be asked, the answer is 503. A
 // lease may end while a handler runs, so a resource that can remember the highest token is safer. Callers
-// acquire the lock with the option [holdfast.Checked]: other tokens are answered 400.
+// acquire the lock with the option [holdfast.Checked]: the token of another live lease is answered 400.
 type Ask func(ctx context.Context, lock string, token uint64) error
 
 // Raise implements [fence.Memory]. If no live lease has the token, the error is a [*fence.StaleError]. Its Seen is the

@@ -8,7 +8,7 @@ type CheckLine struct {
 	Unknown bool   // so has a hold that may have been handed over inside its process: it may be of an earlier lease
 	Held    bool   // others hold the lock
 	Unread  bool   // the step has not read all of the record, or cannot read it
-	Token   uint64 // of others that hold: the fence of the record
+	Token   uint64 // of others that hold: the highest of a live hold
 	Holder  string // of others that hold: an attempt, or an owner's name as in the record; empty unless exclusive
 }
 
@@ -69,7 +69,7 @@ func (r *Record) Check(token uint64) CheckLine {
 		if h.Token == token && !h.Kept {
 			return h.Check()
 		}
-		c.Held, c.Token = true, r.Fence
+		c.Held, c.Token = true, max(c.Token, h.Token)
 		if h.Mode == Exclusive {
 			c.Holder = h.holder()
 		}

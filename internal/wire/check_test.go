@@ -39,9 +39,10 @@ func TestARecordAnswersACheck(t *testing.T) {
 		{[]HolderLine{exclusive}, "unknown"},
 		{[]HolderLine{own}, "live"},
 		{[]HolderLine{owned}, "live"},
-		{[]HolderLine{kept}, "held 9 %kept"},
-		{[]HolderLine{{Mode: Exclusive, Attempt: "c/2", Token: 8}}, "held 9 c/2"},
-		{[]HolderLine{{Mode: Shared, Attempt: "c/2", Token: 8}}, "held 9 -"},
+		{[]HolderLine{kept}, "held 7 %kept"},
+		{[]HolderLine{{Mode: Exclusive, Attempt: "c/2", Token: 8}}, "held 8 c/2"},
+		{[]HolderLine{{Mode: Shared, Attempt: "c/2", Token: 8}}, "held 8 -"},
+		{[]HolderLine{{Mode: Shared, Attempt: "c/2", Token: 8}, {Mode: Shared, Attempt: "c/3", Token: 6}}, "held 8 -"},
 		{[]HolderLine{{Mode: Shared, Attempt: "c/2", Token: 8}, {Mode: Shared, Attempt: "c/3", Token: 7}}, "live"},
 	} {
 		r := Record{Fence: 9, Holders: c.holders}

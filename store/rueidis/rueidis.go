@@ -121,8 +121,9 @@ func (s *Store) Run(
 	return "", s.explain(ctx, err, broke)
 }
 
-// maxPiped is how many requests may wait in rueidis' pipelines without a goroutine: each has 1,024 places by default.
-const maxPiped = 512
+// maxPiped is how many requests may wait in rueidis' pipelines without a goroutine. While a pipeline is full, rueidis
+// watches no context. By default each has 1,024 places, and the program's own commands take some.
+const maxPiped = 128
 
 // answer is the outcome of a command.
 type answer struct {

@@ -174,9 +174,13 @@ var (
 // sockets when nothing else is to do, or a few times a second.
 func (w *watched) lookForAnswer() {
 	owed := func() bool { return w.owes.Load() != 0 }
-	if !w.looks.Look(time.Duration(w.now()), w.raw, owed) {
-		return
+	if w.looks.Look(time.Duration(w.now()), w.raw, owed) {
+		w.wake()
 	}
+}
+
+// wake makes the goroutine that reads look at the socket again.
+func (w *watched) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.woken = true
@@ -227,7 +231,7 @@ func answersAtOnce(b []byte) bool {
 // Read implements [net.Conn].
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && w.readOn() {
+	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && w.readOn() {
 		n, err = w.Conn.Read(b)
 	}
 	if n > 0 {

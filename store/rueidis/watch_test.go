@@ -3,6 +3,7 @@ package rueidis
 import (
 	"context"
 	"net"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -37,7 +38,8 @@ func TestARenewalWakesItsReader(t *testing.T) {
 	var deadlines []time.Time
 	life, end := context.WithCancel(t.Context())
 	w := &watched{
-		Conn: noting{client, &deadlines}, raw: adapter.SocketOf(client), all: &siblings{began: time.Now().Add(-time.Hour)},
+		Conn: noting{client, &deadlines}, raw: adapter.SocketOf(client),
+		all:  &siblings{began: time.Now().Add(-time.Hour)},
 		life: life, end: end,
 	}
 	defer w.Close() //nolint:errcheck // it is over either way
@@ -55,4 +57,18 @@ func TestARenewalWakesItsReader(t *testing.T) {
 		assert.True(t, n == 1 && err == nil, "read %q, %v", b[:n], err)
 		assert.True(t, slices.Equal(deadlines, want), "%q: the deadlines are %v, want %v", request, deadlines, want)
 	}
+
+	// Whoever reads may be woken again before anything has come.
+	read := make(chan error, 1)
+	go func() { read <- assert.Err(w.Read(make([]byte, 2))) }()
+	for range 3 {
+		w.wake()
+		for woken := true; woken; runtime.Gosched() {
+			w.mu.Lock()
+			woken = w.woken
+			w.mu.Unlock()
+		}
+	}
+	assert.Must(t, assert.Err(server.Write([]byte("+"))))
+	assert.NoError(t, <-read)
 }

@@ -55,7 +55,7 @@ func TestATokenOfUnknownOutcomeIsSkipped(t *testing.T) {
 	s := start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	c := connect(t, p.Addr(), redisson.Config{Kind: redisson.Fenced},
-		func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+		func(c *holdfast.Config) { c.RequestTimeout = 600 * time.Millisecond })
 	release(t, lock(t, c.Mutex("order")))
 	known(t, s, c)
 	p.DropReplies(1, "EVALSHA")

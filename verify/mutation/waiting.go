@@ -16,8 +16,8 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 }}), in("check.go", library, []mutant{{
 	name: "the token of an earlier lease of the same hold is checked as live",
 	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
-	old:  "	case server<<c.handOverBits != token:\n",
-	mut:  "	case false:\n",
+	old:  "	case found.Live && server<<c.handOverBits == token:\n",
+	mut:  "	case found.Live || found.Unknown:\n",
 }}), in("lock.go", library, []mutant{{
 	name: "a checked lease is handed over inside the process",
 	by:   "TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused",
