@@ -36,7 +36,7 @@ var ErrInvalid = errors.New("fence: invalid")
 type StaleError struct {
 	Resource string
 	Token    uint64 // of the caller
-	Seen     uint64 // the highest one that the resource was shown; equal to Token: see httpfence.Ask
+	Seen     uint64 // the highest one that the resource saw; equal to Token if nobody holds the lock (httpfence.Ask)
 }
 
 func (e *StaleError) Error() string {

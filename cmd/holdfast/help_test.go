@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
@@ -35,6 +36,16 @@ func TestTheHelpFitsATerminal(t *testing.T) {
 				line = strings.TrimSuffix(line, "\n")
 				assert.AtMost(t, utf8.RuneCountInString(line), 80, "%s, brief %v: %s", cmd.Name(), brief, line)
 			}
+		}
+	})
+}
+
+// Guarantee: help exit-codes has each command, but for those that end as any program does.
+func TestTheExitCodesHaveEachCommand(t *testing.T) {
+	eachCommand(func(cmd *cobra.Command) {
+		if cmd.HasParent() && cmd.Runnable() && cmd.Name() != "version" && cmd.Name() != "completion" {
+			named := regexp.MustCompile(`\b` + cmd.Name() + `\b`).MatchString(exit.Text())
+			assert.True(t, named, "%s is not in help exit-codes", cmd.Name())
 		}
 	})
 }

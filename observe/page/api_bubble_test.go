@@ -16,7 +16,7 @@ import (
 func TestTheListHasEveryKind(t *testing.T) {
 	bubble(t, Config{Title: "here", AllowEvict: true}, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		w.lock("mutex")
+		w.lock("mutex", holdfast.LockDelay(time.Minute))
 		assert.Must(t, assert.Err(w.client.RWMutex("rw").RLock(ctx)))
 		assert.Must(t, assert.Err(w.client.Semaphore("pool", 5).Acquire(ctx, 2)))
 		assert.Must(t, assert.Err(w.client.Election("boss").Campaign(ctx, "10.0.0.1:80")))
@@ -46,6 +46,8 @@ func TestTheListHasEveryKind(t *testing.T) {
 				t.Errorf("%s: %+v, age %d, remaining %d", want, h, *h.AgeMS, *h.RemainingMS)
 			}
 		}
+		delay := got["exclusive mutex"].Holders[0].LockDelayMS // assets/detail.js shows it
+		assert.Equal(t, delay, int64(60_000), "lock-delay")
 		l := got["permits pool"]
 		assert.True(t, l.Limit == 5 && l.Used == 2, "%+v", l)
 		l = got["leader boss"]

@@ -334,7 +334,8 @@ func checkPauses(f *Facts, _ bool) []Finding {
 	if missing(f, pauseSources) {
 		what = "a pause that a client has reported"
 	}
-	return info(fmt.Sprintf("%s took %s (%s)", what, Brief(f.Pause.Took), f.Pause.Client), "if what the locks protect cannot check tokens, choose a longer LockDelay (--lock-delay)")
+	return info(fmt.Sprintf("%s took %s (%s)", what, Brief(f.Pause.Took), f.Pause.Client),
+		"if what the locks protect cannot check tokens, choose a longer LockDelay (--lock-delay)")
 }
 
 // checkConnections is about how long connections live. Subscriptions are exempt from timeout,

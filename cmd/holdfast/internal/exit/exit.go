@@ -125,10 +125,11 @@ already, the exit code is 79.
   acquire, extend, release  one of these, too
   status                    0, 64, 69, 70, 74, 75, 76, 77
   evict                     the same, or 1
-  list, inspect             0, 64, 69, 70, 74, 76, 77
+  list, inspect, limit      0, 64, 69, 70, 74, 76, 77
   check                     the same, or 79
   watch, top, serve         one of these, or 128+n
   doctor                    0, 1, 64, 69, 70, 74, 77
+  fence                     0, 64, 74
   demo                      0, 1, 64, 74, 128+n
   verify                    the same, or 126 or 127 if it cannot start holdfast-verify`)
 	return b.String()

@@ -383,8 +383,7 @@ func (j *job) ended(code int, reason string, err error) (int, string, error) {
 		j.say.Put("error", goneAtEnd(err, j.names), exit.HintOf(err))
 		return int(j.lostCode), "lost", nil
 	default:
-		j.say.Warnf("the lease expires by itself within "+time.Duration(j.ttl).String(),
-			"cannot release %s: %s", quoted(j.names), target.Cause(err))
+		j.cannotRelease(err)
 	}
 	return code, reason, nil
 }

@@ -342,10 +342,15 @@ func (r *session) release(code int, reason string) int {
 		r.say.Put("error", goneAtEnd(err, r.names), exit.HintOf(err))
 		return int(r.lostCode)
 	default:
-		r.say.Warnf("the lease expires by itself within "+time.Duration(r.ttl+r.lockDelay).String(),
-			"cannot release %s: %s", quoted(r.names), target.Cause(err))
+		r.cannotRelease(err)
 	}
 	return code
+}
+
+// cannotRelease says for how long the lock may stay held.
+func (r *session) cannotRelease(err error) {
+	r.say.Warnf("the lease expires by itself within "+time.Duration(r.ttl+r.lockDelay).String(),
+		"cannot release %s: %s", quoted(r.names), target.Cause(err))
 }
 
 // stoppedEarly reports whether holdfast has stopped the command before its lease was lost, and the lock has a

@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
 
-const checkLong = `check asks the server whether a lease with this token is live now. A service that is sent a
-token ($HOLDFAST_LOCK_TOKEN of run) uses it, if it cannot remember the highest one. The lease may
-end right after the answer. It asks the primary, never a replica, and changes nothing.
+const checkLong = `check asks the server whether a lease with this token is live now. It is for a service that is
+sent tokens ($HOLDFAST_LOCK_TOKEN of run) and cannot remember the highest one. The lease may
+end right after the answer. check asks the primary, never a replica, and changes nothing.
 
 A Go program acquires the lock with the option Checked. Other tokens are refused, because
 the server does not know all of them.
@@ -80,7 +80,11 @@ func runCheck(a *target.App, name string, token uint64, job, asJSON bool, w io.W
 	if err := target.CheckName("lock", name); err != nil {
 		return err
 	}
-	s, err := a.Open(holdfast.Config{})
+	var uses []string
+	if job {
+		uses = []string{"--job"}
+	}
+	s, err := a.Open(holdfast.Config{}, uses...)
 	if err != nil {
 		return err
 	}
