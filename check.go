@@ -20,13 +20,15 @@ import (
 // What counts as live: a lease that its client does not believe any more, for the last moments before the server
 // frees the lock; a grant whose push its client has not confirmed yet, because only a client that heard of the grant
 // knows its token; a lease that [Client.Evict] has asked to end, until it is released; a lost lease until its
-// [LockDelay] is over, because nobody else has the lock by then. A lock that is kept after its release (MinHold) has
-// no live lease; a reader's or a semaphore's [Lease.ReleaseAfter] only ends later.
+// [LockDelay] is over, because nobody else has the lock by then; a reader's or a semaphore's lease after
+// [Lease.ReleaseAfter], until it ends there. An exclusive lock that is kept after its release has no live lease, see
+// [NotHeldError].
 //
 // Leases that share a hold (entries of an owner, re-entries, readers of one process) share its token, and it is live
 // as long as one of them. Of several locks, check each lock's own token. Use [Client.CheckJob] for a
 // [Periodic]. A lock whose leases may be handed over inside a process needs the option [Checked]: without it the server
-// does not know which of the leases is the present one. While it holds the lock, its tokens are an [ErrInvalid].
+// does not know which of the leases is the present one. While such a lock is held, the tokens of that hold are an
+// [ErrInvalid].
 //
 // Check sends one request to the primary; a replica refuses it. Calls that come together share requests. It changes
 // nothing. A lock with more than 256 shared holders costs more requests. Over a quorum a majority must have the
@@ -62,8 +64,8 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	case found.Live || found.Unknown:
 		return unknownLease(name, token)
 	}
-	e := &NotHeldError{Name: name, Token: token}
-	if found.Held && found.Holder != wire.KeptHolder {
+	e := &NotHeldError{Name: name, Token: token, Kept: found.Holder == wire.KeptHolder}
+	if found.Held && !e.Kept {
 		e.Now, e.HeldBy = found.Token<<c.handOverBits, wire.Decode(found.Holder)
 	}
 	return e

@@ -158,11 +158,14 @@ type NotHeldError struct {
 	Token  uint64
 	Now    uint64 // of the lock's present holder, or the highest of several; 0 if nobody holds it
 	HeldBy string // a holder ID or an owner's name; empty if nobody holds it, or if several share it
+	Kept   bool   // nobody holds it, and nobody gets it yet: it was released, see [MinHold] and [Lease.ReleaseAfter]
 }
 
 func (e *NotHeldError) Error() string {
 	s := fmt.Sprintf("holdfast: checking %q: no live lease has the token %d: ", e.Name, e.Token)
 	switch {
+	case e.Kept:
+		return s + "nobody holds the lock, which is kept for a while after its release"
 	case e.Now == 0:
 		return s + "nobody holds the lock"
 	case e.HeldBy == "":

@@ -789,8 +789,7 @@ func ExampleTags() {
 	// Output: order 42
 }
 
-// Two calls that take the same locks in different orders may wait for each other. The one that
-// began to wait last gives up what it holds, and tries again.
+// The server knows which lease is the present one only with this option.
 func ExampleChecked() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
@@ -803,6 +802,8 @@ func ExampleChecked() {
 	// <nil>
 }
 
+// Two calls that take the same locks in different orders may wait for each other. The one that
+// began to wait last gives up what it holds, and tries again.
 func ExampleBreakDeadlock() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

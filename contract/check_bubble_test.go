@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -232,7 +233,19 @@ func TestALeaseIsLiveUntilItsEndAtTheServer(t *testing.T) {
 		release(t, l)
 		assert.True(t, w.state("d").Held(), "the lock is free")
 		out := wantOut(t, service, "d", l.Token())
-		assert.True(t, out.Now == 0 && out.HeldBy == "", "of a kept lock: %+v", out)
+		assert.True(t, out.Kept && out.Now == 0 && out.HeldBy == "", "of a kept lock: %+v", out)
+		assert.True(t, strings.Contains(out.Error(), "which is kept for a while after its release"), "it says %v", out)
+		time.Sleep(time.Minute)
+		out = wantOut(t, service, "d", l.Token())
+		assert.True(t, !out.Kept && strings.HasSuffix(out.Error(), "nobody holds the lock"), "it says %v", out)
+
+		// A reader's is live until then.
+		r := must(t, c.RWMutex("e").RLock)
+		assert.Must(t, r.ReleaseAfter(t.Context(), time.Minute))
+		time.Sleep(time.Minute - time.Second)
+		wantLive(t, service, "e", r.Token())
+		time.Sleep(time.Second)
+		assert.True(t, !wantOut(t, service, "e", r.Token()).Kept, "a reader's lock is kept")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -29,7 +30,7 @@ func (s *Store) check(ctx context.Context, keys, args []string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	lines := make([]string, len(keys))
+	lines, unread := make([]wire.CheckLine, len(keys)), make(map[string][]int)
 	for l, key := range keys {
 		live := 0
 		for _, list := range own {
@@ -37,29 +38,66 @@ func (s *Store) check(ctx context.Context, keys, args []string) (string, error) 
 				live++
 			}
 		}
-		line := wire.CheckLine{Live: live >= s.majority}
-		if !line.Live {
-			if line, err = s.checkRecord(ctx, key, args[l]); err != nil {
-				return "", err
-			}
+		if lines[l].Live = live >= s.majority; !lines[l].Live {
+			unread[key] = append(unread[key], l)
 		}
-		lines[l] = line.String()
 	}
-	return strings.Join(lines, "\n"), nil
+	if err := s.checkRecords(ctx, unread, args, lines); err != nil {
+		return "", err
+	}
+	words := make([]string, len(keys))
+	for l := range lines {
+		words[l] = lines[l].String()
+	}
+	return strings.Join(words, "\n"), nil
 }
 
-// checkRecord is check by the records. A server that granted late, or that the second phase did not reach, has
-// another token for the same attempt. So the token tells the attempt, as in tokensOnNodes, and the attempt must
-// hold on a majority. No server has both the token and another attempt.
-func (s *Store) checkRecord(ctx context.Context, key, word string) (wire.CheckLine, error) {
+// mostRecords is how many records a check reads at the same time, at most.
+const mostRecords = 16
+
+// checkRecords writes the lines of the tokens that too few servers have called live. unread has their places, by
+// key. A record is read once, and several at the same time: stale tokens would delay the others of their batch.
+func (s *Store) checkRecords(
+	ctx context.Context, unread map[string][]int, args []string, lines []wire.CheckLine,
+) (first error) {
+	slots := make(chan struct{}, mostRecords)
+	var all sync.WaitGroup
+	var once sync.Once
+	for key, places := range unread {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if err := s.checkRecord(ctx, key, places, args, lines); err != nil {
+				once.Do(func() { first = err })
+			}
+		})
+	}
+	all.Wait()
+	return first
+}
+
+// checkRecord is check of some tokens by the records of a key.
+func (s *Store) checkRecord(
+	ctx context.Context, key string, places []int, args []string, lines []wire.CheckLine,
+) error {
 	merged, own, err := s.readRecord(ctx, []string{key})
 	if err != nil {
-		return wire.CheckLine{}, err
+		return err
 	}
-	token, err := strconv.ParseUint(word, 10, 64)
-	if err != nil {
-		return wire.CheckLine{}, refuse(errInvalidCall, "ERR", "check: the token %q is not a number", word)
+	for _, l := range places {
+		token, err := strconv.ParseUint(args[l], 10, 64)
+		if err != nil {
+			return refuse(errInvalidCall, "ERR", "check: the token %q is not a number", args[l])
+		}
+		lines[l] = s.checkToken(&merged, own, token)
 	}
+	return nil
+}
+
+// checkToken is check by the records. A server that granted late, or that the second phase did not reach, has
+// another token for the same attempt. So the token tells the attempt, as in tokensOnNodes, and the attempt must
+// hold on a majority. No server has both the token and another attempt.
+func (s *Store) checkToken(merged *wire.Record, own map[int]wire.Record, token uint64) wire.CheckLine {
 	attempt, live, answer := "", 0, wire.CheckLine{}
 	for _, r := range own {
 		for _, h := range r.Holders {
@@ -76,9 +114,9 @@ func (s *Store) checkRecord(ctx context.Context, key, word string) (wire.CheckLi
 		}
 	}
 	if live >= s.majority {
-		return answer, nil
+		return answer
 	}
 	found := merged.Check(token)
 	found.Live, found.Unknown = false, false // a majority has the attempt, but not as a live hold
-	return found, nil
+	return found
 }

@@ -2,12 +2,16 @@ package quorum_test
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // Server 2 keeps a token of its own for the lease, because it did not get that of the majority. Guarantee: G39.
@@ -60,5 +64,42 @@ func TestACheckNeedsAMajorityAndKnowsServersWithAnotherToken(t *testing.T) {
 		assert.True(t, errors.As(err, &out) && out.HeldBy == next.HolderID() && out.Now == next.Token(),
 			"%v", err)
 		assert.NoError(t, next.Release(t.Context()))
+	})
+}
+
+// The records of tokens that are not live are read at the same time, and each once. Guarantee: G39.
+func TestStaleTokensDelayACheckByFewReadings(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, s := w.client(), w.store()
+		l, err := c.Mutex("x", holdfast.Checked()).Lock(t.Context())
+		assert.Must(t, err)
+		synctest.Wait()
+		token := strconv.FormatUint(l.Token()>>10, 10)
+		keys, tokens := []string{"holdfast:{x}"}, []string{token}
+		for i := range 31 {
+			keys, tokens = append(keys, fmt.Sprintf("holdfast:{y%d}", i)), append(tokens, token)
+		}
+		const way = 50 * time.Millisecond
+		for _, p := range w.peers {
+			p.slow(way, way)
+		}
+		start := time.Now()
+		answer, err := s.Run(t.Context(), script.Check, keys, tokens)
+		assert.NoError(t, err)
+		assert.Equal(t, answer, "live"+strings.Repeat("\nfree", 31), "the answer")
+		took := time.Since(start)
+		assert.True(t, took <= 3*2*way, "31 stale tokens take %v, and one request takes %v", took, 2*way)
+
+		for i := range keys {
+			keys[i], tokens[i] = keys[0], "5" // all of one lock
+		}
+		before := w.sentEverywhere("inspect")
+		_, err = s.Run(t.Context(), script.Check, keys, tokens)
+		assert.NoError(t, err)
+		assert.Equal(t, w.sentEverywhere("inspect")-before, len(w.peers), "the requests that read one record")
+		for _, p := range w.peers {
+			p.slow(0, 0)
+		}
+		w.release(l)
 	})
 }

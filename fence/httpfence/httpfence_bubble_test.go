@@ -347,6 +347,10 @@ func TestAGuardThatAsksRefusesAnEndedLeaseInEveryInstance(t *testing.T) {
 		got = call(t.Context(), one, "PUT", "/a", strconv.FormatUint(next.Token(), 10))
 		assert.Equal(t, got.code, http.StatusBadRequest, "without the option Checked")
 		assert.Must(t, next.Release(t.Context()))
+		for _, add := range []uint64{0, 1} { // 1: of a lease that was handed over inside its process
+			got = call(t.Context(), one, "PUT", "/a", strconv.FormatUint(next.Token()+add, 10))
+			assert.True(t, got.code == 412 && errors.Is(got.refused, fence.ErrStale), "after its end: %+v", got)
+		}
 		server.FailRequest(func(string, []string) error { return errors.New("the link is down") })
 		assert.Equal(t, call(t.Context(), one, "PUT", "/a", token).code, 503, "without the server")
 		server.FailRequest(nil)

@@ -320,6 +320,11 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 	by:   "TestTranscriptsOnServer",
 	old:  "and 'live' or 'unknown'",
 	mut:  "and 'live' or 'live'",
+}, {
+	name: "each check of a step reads pages of its own",
+	by:   "TestAStepOfManyChecksReadsNoMorePagesThanOne",
+	old:  "    shares_of[key], pages = shares, pages or sweep_pages\n",
+	mut:  "    shares_of[key], pages = shares, sweep_pages\n",
 }}), in("script/release_after.lua", transcripts, []mutant{{
 	name: "a kept lock is free when it is released",
 	by:   "TestServerOutOfMemory",
