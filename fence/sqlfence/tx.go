@@ -14,7 +14,8 @@ import (
 
 // Tx is a transaction with a token, for the tables of a [Trigger]. A program or an ORM that wants a *sql.Tx gets
 // the one in it. End it by Commit or Rollback of Tx, too: in MySQL they remove the token from the connection, which
-// the pool does not get before.
+// the pool does not get before. This is one more round trip, which does not end with the context: if the database
+// does not answer, they return a second late, and the connection is closed.
 type Tx struct {
 	*sql.Tx
 	conn *sql.Conn // MySQL: it is given back without the token
@@ -87,7 +88,7 @@ func (tx *Tx) Rollback() error {
 }
 
 // resetTime is the longest wait for the end of the token. The connection is closed after it.
-const resetTime = 5 * time.Second
+const resetTime = time.Second
 
 // giveBack removes the token from a connection of MySQL and gives it back to the pool, or closes it.
 func (tx *Tx) giveBack() {
