@@ -50,7 +50,8 @@ local function step()
           shares.live[its], shares.last = true, math.max(shares.last, its)
         end
       end
-      shares.at, shares.more = page[1], page[1] ~= '0' -- after a damaged field, the page is read again
+      -- Not before: after a damaged field, the page is read again.
+      shares.at, shares.more = page[1], page[1] ~= '0'
     end
     if shares.live[token] then return 'live' end
     if shares.more then return '-' end
