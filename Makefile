@@ -104,7 +104,7 @@ quick: ## vet and test the library without the race detector, on memstore and on
 test: $(GOTESTSUM) ## vet and test what changes with the library; installs a redis-server if there is none
 	$(NEEDS_SERVER)
 ifeq ($(origin MODULES),file)
-	@LEFT_OUT='$(LATER)' RACED='$(filter-out $(RACED_LATER),$(RACED))' TWICE=contract sh scripts/test.sh test $(LIBRARY)
+	@AT_ONCE=4 LEFT_OUT='$(LATER)' RACED='$(filter-out $(RACED_LATER),$(RACED))' TWICE=contract sh scripts/test.sh test $(LIBRARY)
 else
 	$(NEEDS_DATABASES)
 	$(NEEDS_PROMTOOL)

@@ -11,6 +11,7 @@
 #   FIRST      packages whose tests wait longest; the others are compiled meanwhile
 #   LAST       packages whose tests build what the others have compiled by then
 #   LEFT_OUT   packages that are not tested, with those under them
+#   AT_ONCE    how many packages of a lane are tested at once; 3 if empty
 #   ALONE      yes: vets each module without the workspace, as its users build it
 #   RACE       empty: without the race detector, where there is no C compiler
 #   TESTFLAGS  more flags for go test, such as -run Name; then nothing is vetted
@@ -51,7 +52,7 @@ lane() {
 	shift
 	[ -s "$out/$lane" ] || return 0
 	# shellcheck disable=SC2046,SC2086 # lists of words
-	"$GOTESTSUM" --jsonfile "$out/$lane.json" --hide-summary=skipped -- -vet=off -p 3 -timeout 20m "$@" ${TESTFLAGS:-} $(cat "$out/$lane") &&
+	"$GOTESTSUM" --jsonfile "$out/$lane.json" --hide-summary=skipped -- -vet=off -p "${AT_ONCE:-3}" -timeout 20m "$@" ${TESTFLAGS:-} $(cat "$out/$lane") &&
 		return
 	sed -n 's/^{.*"Action":"fail","Package":"\([^"]*\)","Elapsed.*/\1/p' "$out/$lane.json" | sed "s|^$root/||" >>"$out/failed"
 	[ -s "$out/failed" ] || echo "$lane" >>"$out/failed"
