@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // An acquisition is all that one attempt of the client does, on all servers. Suppose that the
@@ -258,14 +259,11 @@ func (acq *acquisition) notify() {
 // Example: "c/7.3" on a node is "c/7" to the client. An ID that is not of this form is somebody
 // else's, and stays as it is.
 func clientAttempt(id string) string {
-	client, number, ok := strings.Cut(id, "/")
-	n, round, dotted := strings.Cut(number, ".")
-	counted, delay, delayed := strings.Cut(n, "~") // see docs/protocol.md, and for the = too
-	counted = strings.TrimSuffix(counted, "=")
-	if !ok || !dotted || !digits(counted) || delayed && !digits(delay) || !digits(round) {
+	dot := strings.LastIndexByte(id, '.')
+	if dot < 0 || !digits(wire.NumberOf(id[:dot])) || !digits(id[dot+1:]) {
 		return id
 	}
-	return client + "/" + n
+	return id[:dot]
 }
 
 func digits(word string) bool {
