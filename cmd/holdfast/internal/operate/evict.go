@@ -324,7 +324,7 @@ func (o *evictOptions) print(
 		_, err = fmt.Fprintf(w, "%s: the run of the job ended\n", name)
 	case o.job:
 		_, err = fmt.Fprintf(w, "%s: asked the run of the job to end; it ends at the latest at %s\n",
-			name, o.latest.Format("15:04:05"))
+			name, describe.Instant(o.latest))
 	case o.atOnce:
 		_, err = fmt.Fprintf(w, "%s: %d %s ended; %d waiting\n",
 			name, n, plural(n, "hold", "holds"), describe.Waiting(state))
@@ -334,7 +334,7 @@ func (o *evictOptions) print(
 	default:
 		_, err = fmt.Fprintf(w, "%s: asked %d %s to end; the lock passes on when %s, at the latest at %s; %d waiting\n",
 			name, n, plural(n, "holder", "holders"), plural(n, "it has", "they have"),
-			o.latest.Format("15:04:05"), describe.Waiting(state))
+			describe.Instant(o.latest), describe.Waiting(state))
 	}
 	return err
 }
