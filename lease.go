@@ -331,6 +331,9 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		return errNoContext
 	}
 	ls := l.state
+	if ls.hold.lock.delay > 0 {
+		ls.overdue() // this call may come before the timer that reports the loss, and must not free the lock
+	}
 	first, cause, t := ls.markReleased()
 	switch {
 	case !first && t != nil:
@@ -399,7 +402,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 		return h.afterReader(ctx, as)
 	case errors.Is(cause, ErrLost):
 		h.passTurnOn() // the caller may have noticed the loss before the renewer
-		return false, h.releaseLost(ctx)
+		return false, h.releaseLost(ctx, how)
 	}
 	for guest := range guests {
 		guest.end(ErrReleased)

@@ -17,20 +17,24 @@ import (
 
 // releaseMode says how to give a hold up. The zero value frees the lock.
 type releaseMode struct {
-	keep time.Duration // the lock stays held this long from now
-	done bool          // the run has succeeded, and uses its period
+	keep   time.Duration // the lock stays held this long from now
+	done   bool          // the run has succeeded, and uses its period
+	unused bool          // no code has run under the lease: its lock-delay protects nothing
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
 func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
-	c := h.lock.client
-	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
+	c, late := h.lock.client, h.isLate()
+	if how.keep == 0 && !how.done && !late && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
 		return true, nil
 	}
-	if c.renewer.Remove(&h.Item) {
+	switch {
+	case late && c.renewer.Expired(&h.Item), !c.renewer.Remove(&h.Item): // expired: the renewer reports the loss
+		err = h.releaseLost(ctx, how)
+	case late && !how.unused:
+		h.releaseLater()
+	default:
 		err = h.release(ctx, how)
-	} else {
-		err = h.releaseLost(ctx)
 	}
 	h.passTurnOn()
 	return false, err
@@ -190,14 +194,12 @@ func (r *releasing) gone(ctx context.Context) error {
 func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }
 
 // releaseLost releases a hold that has ended. If only the confirmations were lost, the
-// server may still keep the hold. The work has ended, so the hold on the server ends too.
-//
-// With a lock-delay, the lock stays held for that time from now: what the work has sent may still be on its way. The
-// lease of a reader or of permits is not shortened to that.
+// server may still keep the hold. The work has ended, so the hold on the server ends too; with a
+// lock-delay, see releaseLater.
 //
 // If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
 // it. The server may keep an evicted hold, too, until it is released.
-func (h *hold) releaseLost(ctx context.Context) error {
+func (h *hold) releaseLost(ctx context.Context, how releaseMode) error {
 	var lost *LostError
 	err := h.endReason()
 	if !errors.As(err, &lost) {
@@ -206,28 +208,54 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	if lost.Reason == LossExpired || lost.Reason == LossLimit {
 		_, _ = h.readEviction(timelimit.Lasting(ctx))
 	}
-	delay := h.lock.delay
+	lk := h.lock
+	delayed := lk.delay > 0 && !how.unused
 	switch {
-	case lost.Reason == LossEvicted && delay > 0:
-		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay. That of an owner may not,
-		// because others may be in it.
-		shorter := lessening{hold: h, ttl: time.Millisecond}
-		if h.lock.owner == "" {
-			shorter.orLater(ctx)
-		}
-	case lost.Reason == LossEvicted:
+	case lost.Reason == LossEvicted && delayed && lk.owner == "":
+		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay, also if this process
+		// ends now. That of an owner may not, because others may be in it.
+		lessening{hold: h, ttl: time.Millisecond}.orLater(ctx)
+	case lost.Reason == LossEvicted && !delayed:
 		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
-	case lost.Reason != LossExpired && lost.Reason != LossLimit:
-	case h.lock.minHold > 0 || delay > 0:
-		life := h.lock.client.life
-		life.Go(releaseLabel, func() { _ = h.release(life.Context(), releaseMode{keep: delay}) })
-	case h.lock.owner != "":
+	case lost.Reason != LossEvicted && lost.Reason != LossExpired && lost.Reason != LossLimit:
+	case delayed:
+		h.releaseLater()
+	case lk.minHold > 0:
+		life := lk.client.life
+		life.Go(releaseLabel, func() { _ = h.release(life.Context(), releaseMode{}) })
+	case lk.owner != "":
 		// The other entries of the owner may keep the hold, and this entry with it.
-		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(h.attemptID()))
+		lk.client.canceller.CancelUnknown(lk.toCancel(h.attemptID()))
 	default:
-		h.lock.client.canceller.Cancel(h.lock.toCancel(h.attemptID()), h.lock.client.now())
+		lk.client.canceller.Cancel(lk.toCancel(h.attemptID()), lk.client.now())
 	}
 	return errorf("%w: %w", ErrNotHeld, h.endReason())
+}
+
+// isLate reports whether the hold has a lock-delay, and its lease was over before its release, or that of another one
+// of several locks: what the code under it has sent may still be on its way.
+func (h *hold) isLate() bool {
+	if h.lock.delay == 0 {
+		return false
+	}
+	h.mu.Lock()
+	late := h.peek().late
+	h.mu.Unlock()
+	return late || h.Deadline() <= h.lock.client.now()
+}
+
+// releaseLater releases a hold when its lock-delay is over, from now on. Until then it stays a hold on the server. A
+// kept lock would not do: an eviction frees that at once, and so does the release of another entry of its owner.
+//
+// If the client closes before, the hold ends with its lease.
+func (h *hold) releaseLater() {
+	life, delay := h.lock.client.life, h.lock.delay
+	life.Go(releaseLabel, func() {
+		_, _ = h.extend(life.Context(), delay) // the work has gone on past the end of the lease
+		if life.Sleep(life.Context(), delay) {
+			_ = h.release(life.Context(), releaseMode{})
+		}
+	})
 }
 
 // inBackground runs f in the background, or at once if the client closes and does not wait for that.

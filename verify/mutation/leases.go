@@ -43,8 +43,13 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("release.go", library, []mutant{{
 	name: "the release of a lost lease frees a lock with a lock-delay",
 	by:   "TestALostLockIsKeptForItsLockDelay",
-	old:  "h.release(life.Context(), releaseMode{keep: delay})",
-	mut:  "h.release(life.Context(), releaseMode{})",
+	old:  "		if life.Sleep(life.Context(), delay) {\n",
+	mut:  "		if delay > 0 {\n",
+}}), in("lease.go", library, []mutant{{
+	name: "a release past the deadline frees a lock with a lock-delay",
+	by:   "TestAReleasePastTheDeadlineKeepsTheLockDelay",
+	old:  "	if ls.hold.lock.delay > 0 {\n",
+	mut:  "	if ls.hold.lock.delay < 0 {\n",
 }}), in("internal/renewer/renewer.go", library, []mutant{{
 	name: "the answer to a slow confirmation is not waited for",
 	by:   "TestASlowConfirmationIsNoLoss",

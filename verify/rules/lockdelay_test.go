@@ -54,9 +54,12 @@ func TestAHolderThatIsPausedForLessThanTheLockDelayMeetsNobody(t *testing.T) {
 		stopped.Token(t, "write")
 		wantDelayed(t, b, "x", token, got)
 		assert.Contains(t, stopped.Hear(t, "ended"), "lost")
+		before := state(t, b, "x").Holders[0].Remaining
 		stopped.Order(t, "release")
 		stopped.Hear(t, "released")
-		redistest.Await(t, "the release has arrived", func() bool { return state(t, b, "x").Holders[0].Released })
+		redistest.Await(t, "the release has arrived: the lock-delay begins anew", func() bool {
+			return state(t, b, "x").Holders[0].Remaining > before
+		})
 		wantKept(t, b, "x", got)
 		end(t, b, "x", got)
 	})
