@@ -24,15 +24,15 @@ type releaseMode struct {
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
 func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
-	c, late := h.lock.client, h.isLate()
-	if how.keep == 0 && !how.done && !late && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
+	c, back := h.lock.client, h.heldBack()
+	if how.keep == 0 && !how.done && back == 0 && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
 		return true, nil
 	}
 	switch {
-	case late && c.renewer.Expired(&h.Item), !c.renewer.Remove(&h.Item): // expired: the renewer reports the loss
+	case back > 0 && c.renewer.Expired(&h.Item), !c.renewer.Remove(&h.Item): // expired: the renewer reports the loss
 		err = h.releaseLost(ctx, how)
-	case late && !how.unused:
-		h.releaseLater()
+	case back > 0 && !how.unused:
+		h.releaseLater(back)
 	default:
 		err = h.release(ctx, how)
 	}
@@ -208,18 +208,16 @@ func (h *hold) releaseLost(ctx context.Context, how releaseMode) error {
 	if lost.Reason == LossExpired || lost.Reason == LossLimit {
 		_, _ = h.readEviction(timelimit.Lasting(ctx))
 	}
-	lk := h.lock
-	delayed := lk.delay > 0 && !how.unused
+	lk, back := h.lock, max(h.heldBack(), h.lock.delay)
 	switch {
-	case lost.Reason == LossEvicted && delayed && lk.owner == "":
-		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay, also if this process
-		// ends now. That of an owner may not, because others may be in it.
-		lessening{hold: h, ttl: time.Millisecond}.orLater(ctx)
-	case lost.Reason == LossEvicted && !delayed:
-		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
 	case lost.Reason != LossEvicted && lost.Reason != LossExpired && lost.Reason != LossLimit:
-	case delayed:
-		h.releaseLater()
+	case back > 0 && !how.unused:
+		if lost.Reason != LossEvicted {
+			back = max(back, h.firstLease.start+lk.minHold-lk.client.now())
+		}
+		h.releaseLater(back)
+	case lost.Reason == LossEvicted:
+		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
 	case lk.minHold > 0:
 		life := lk.client.life
 		life.Go(releaseLabel, func() { _ = h.release(life.Context(), releaseMode{}) })
@@ -232,28 +230,38 @@ func (h *hold) releaseLost(ctx context.Context, how releaseMode) error {
 	return errorf("%w: %w", ErrNotHeld, h.endReason())
 }
 
-// isLate reports whether the hold has a lock-delay, and its lease was over before its release, or that of another one
-// of several locks: what the code under it has sent may still be on its way.
-func (h *hold) isLate() bool {
-	if h.lock.delay == 0 {
-		return false
+// heldBack returns for how long a release may not free the lock. That is so if the lease was over before its release,
+// or that of another one of several locks, and there is a lock-delay: what the code under it has sent may still be on
+// its way. And it is so while a former leader may trust its lease.
+func (h *hold) heldBack() time.Duration {
+	lk := h.lock
+	if lk.delay == 0 && lk.notBefore == 0 {
+		return 0
 	}
 	h.mu.Lock()
 	late := h.peek().late
 	h.mu.Unlock()
-	return late || h.Deadline() <= h.lock.client.now()
+	now := lk.client.now()
+	back := max(lk.notBefore-now, 0)
+	if late || h.Deadline() <= now {
+		back = max(back, lk.delay)
+	}
+	return back
 }
 
-// releaseLater releases a hold when its lock-delay is over, from now on. Until then it stays a hold on the server. A
-// kept lock would not do: an eviction frees that at once, and so does the release of another entry of its owner.
-//
-// If the client closes before, the hold ends with its lease.
-func (h *hold) releaseLater() {
-	life, delay := h.lock.client.life, h.lock.delay
+// releaseLater frees a lock after that time. Until then the hold on the server stays what it is. A kept lock would not
+// do: an eviction frees that at once, and so does the release of another entry of its owner.
+func (h *hold) releaseLater(back time.Duration) {
+	lk, life := h.lock, h.lock.client.life
 	life.Go(releaseLabel, func() {
-		_, _ = h.extend(life.Context(), delay) // the work has gone on past the end of the lease
-		if life.Sleep(life.Context(), delay) {
-			_ = h.release(life.Context(), releaseMode{})
+		ctx := life.Context()
+		_, _ = h.extend(ctx, back) // less may be left, unless an operator has asked for the end
+		shorter := lessening{hold: h, ttl: max(back-lk.delay, 0) + time.Millisecond}
+		if lk.owner == "" { // others of an owner may be in the hold
+			_ = shorter.run(ctx, releaseText) // it ends then, also without this process
+		}
+		if life.Sleep(ctx, back) {
+			_ = h.release(ctx, releaseMode{})
 		}
 	})
 }

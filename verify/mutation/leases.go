@@ -43,8 +43,8 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("release.go", library, []mutant{{
 	name: "the release of a lost lease frees a lock with a lock-delay",
 	by:   "TestALostLockIsKeptForItsLockDelay",
-	old:  "		if life.Sleep(life.Context(), delay) {\n",
-	mut:  "		if delay > 0 {\n",
+	old:  "	case back > 0 && !how.unused:\n		if",
+	mut:  "	case back < 0 && !how.unused:\n		if",
 }}), in("lease.go", library, []mutant{{
 	name: "a release past the deadline frees a lock with a lock-delay",
 	by:   "TestAReleasePastTheDeadlineKeepsTheLockDelay",
