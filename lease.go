@@ -331,9 +331,6 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		return errNoContext
 	}
 	ls := l.state
-	if ls.hold.lock.delay > 0 {
-		ls.overdue() // this call may come before the timer that reports the loss, and must not free the lock
-	}
 	first, cause, t := ls.markReleased()
 	switch {
 	case !first && t != nil:

@@ -205,7 +205,7 @@ func (l *MultiLease) release(ctx context.Context, how releaseMode) error {
 	}
 	mls := l.state
 	if mls.parts[0].state.hold.lock.delay > 0 {
-		mls.overdue() // as in Lease.release
+		mls.overdue() // this call may come before the timer that reports the loss of one, and must free none
 	}
 	first, cause, _ := mls.markReleased()
 	if !first {

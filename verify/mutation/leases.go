@@ -45,11 +45,11 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 	by:   "TestALostLockIsKeptForItsLockDelay",
 	old:  "	case back > 0 && !how.unused:\n		if",
 	mut:  "	case back < 0 && !how.unused:\n		if",
-}}), in("lease.go", library, []mutant{{
+}, {
 	name: "a release past the deadline frees a lock with a lock-delay",
 	by:   "TestAReleasePastTheDeadlineKeepsTheLockDelay",
-	old:  "	if ls.hold.lock.delay > 0 {\n",
-	mut:  "	if ls.hold.lock.delay < 0 {\n",
+	old:  "	if late || h.Deadline() <= now {\n",
+	mut:  "	if late {\n",
 }}), in("internal/renewer/renewer.go", library, []mutant{{
 	name: "the answer to a slow confirmation is not waited for",
 	by:   "TestASlowConfirmationIsNoLoss",
