@@ -216,6 +216,29 @@ func TestAReleasePastTheDeadlineKeepsTheLockDelay(t *testing.T) {
 	}
 }
 
+// Of several locks, one was extended and another one was not. A release past the deadline of that one keeps both.
+func TestAReleasePastTheFirstDeadlineOfSeveralLocksKeepsAll(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const d = 5 * time.Second
+		c, machine := w.awake(holdfast.Config{})
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.LockDelay(d)))
+		w.FailRequest(func(_ string, keys []string) error {
+			if keys[0] == "holdfast:{a}" {
+				return errLink
+			}
+			return nil
+		})
+		assert.Is(t, l.Extend(t.Context(), 3*ttl), holdfast.ErrUnknownOutcome)
+		w.FailRequest(nil)
+		machine.sleep(2 * ttl)
+		start := time.Now()
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		mustLock(t, w.client().Mutex("b"))
+		after := time.Since(start)
+		assert.True(t, after >= d && after <= d+100*time.Millisecond, "the extended lock was free after %v", after)
+	})
+}
+
 // Of two processes in one owner's name, one is cut off and releases its lost lease. The release of the other one does
 // not free the lock before the lock-delay is over.
 func TestAnEntryOfAnOwnerKeepsItsLockDelayWhenAnotherReleases(t *testing.T) {
