@@ -144,9 +144,6 @@ func (p *slotMap) learn(ranges []slotRange) []slotRange {
 	for i, r := range ranges {
 		if nodes[r.addr] == nil {
 			nodes[r.addr] = new(adapter.Steady)
-			if len(p.known) > 0 {
-				nodes[r.addr].Note(false)
-			}
 		}
 		ranges[i].steady = nodes[r.addr]
 	}
