@@ -62,6 +62,7 @@ func imitate(t *testing.T, f func(c *imitation)) {
 			}
 			c.store.CloseIdleConnections()
 			rdb.Close()
+			time.Sleep(time.Minute) // rueidis closes connections of former nodes later
 		}()
 		f(c)
 	})
