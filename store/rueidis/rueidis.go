@@ -159,8 +159,9 @@ func (a answer) fields() (map[string]rueidis.RedisMessage, error) {
 // while its pipeline is full. If a context has a deadline and the connection is idle, it reads on the caller's
 // goroutine, and nothing wakes that before the deadline. So a context that can be cancelled shows rueidis no deadline,
 // see [adapter.Ending]. Until all connections are made, there is one more goroutine instead. rueidis makes them when
-// they are first needed, four by default. (One that broke by itself since may still delay a caller for
-// ConnWriteTimeout.) In a Cluster that is so for each node, because some answer while another one does not.
+// they are first needed, four by default. In a Cluster that is so for each node, because some answer while another one
+// does not. (A connection that broke by itself since, or the first one to a node to which a slot has moved, may still
+// delay a caller for Dialer.Timeout.)
 func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
