@@ -32,7 +32,7 @@ With --resource, one token is kept for the whole table, or with --key for each v
 column, in the table holdfast_fence, also after a row is deleted. That table is in the
 schema of the guarded one, and all writers need the rights to SELECT, INSERT and UPDATE it.
 
-When all programs have tokens, end --allow-missing without forgetting one: run what --down
+When all programs have tokens, end --allow-missing and keep the rows' tokens: run what --down
 prints except DROP COLUMN, and then what the command prints without --allow-missing except
 ADD COLUMN. In MySQL and MariaDB stop the writers meanwhile; PostgreSQL needs one psql -1.
 
