@@ -35,7 +35,7 @@ UPDATE: in PostgreSQL for all writers, in MySQL and MariaDB for the account that
 migration, which must stay. With a binary log, that account needs SUPER, or the server
 log_bin_trust_function_creators = 1.
 
-When all programs have tokens, end --allow-missing without forgetting one: run what --down
+When all programs have tokens, end --allow-missing and keep the rows' tokens: run what --down
 prints except DROP COLUMN, and then what the command prints without --allow-missing except
 ADD COLUMN. In MySQL and MariaDB stop the writers meanwhile; PostgreSQL needs one psql -1.
 
