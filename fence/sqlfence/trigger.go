@@ -30,10 +30,11 @@ type Trigger struct {
 	// Key is a column, for a table with a lock for each of its values. The resource of a row is then
 	// Resource, a slash, and that value: invoice/42.
 	Key string
-	// Tokens is the table of the resources, in the schema of Table if it names none. Default: [DefaultTable]. Whoever
-	// writes to Table needs the rights to SELECT, INSERT and UPDATE it. If neither has a schema, PostgreSQL finds it by
-	// the search_path of whoever runs the migration. If "$user" is in that path, it stands for each writer: name the
-	// schema if writers have schemas of their own.
+	// Tokens is the table of the resources. Default: [DefaultTable]. If Table has a schema, Tokens must name one: the
+	// schema where the tokens are already, if a Guard or an earlier trigger wrote some. Whoever writes to Table needs
+	// the rights to SELECT, INSERT and UPDATE it. Without a schema, PostgreSQL finds it by the search_path of whoever
+	// runs the migration. If "$user" is in that path, it stands for each writer: name the schema if writers have
+	// schemas of their own.
 	Tokens string
 	// AllowMissing lets writes pass that have no token. Default: they are refused. It is for the time until all
 	// programs begin their transactions with a token. To end that time, run the statements of Down except

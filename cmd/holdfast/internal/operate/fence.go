@@ -29,8 +29,9 @@ The value 'off' in place of a token lets every write pass. It is for whoever res
 or resets a token. SQLite is refused: it has no variable that ends with a transaction.
 
 With --resource, one token is kept for the whole table, or with --key for each value of a
-column, in the table holdfast_fence, also after a row is deleted. That table is in the
-schema of the guarded one, and all writers need the rights to SELECT, INSERT and UPDATE it.
+column, in the table holdfast_fence, also after a row is deleted. If TABLE has a schema,
+--tokens must name one, too: the one where the tokens are, if a guard or a trigger wrote
+some. All writers need the rights to SELECT, INSERT and UPDATE that table.
 
 When all programs have tokens, end --allow-missing without forgetting one: run what --down
 prints except DROP COLUMN, and then what the command prints without --allow-missing except
