@@ -20,6 +20,10 @@
 --        So a note that remains for too long describes nothing else.
 
 local key, ttl, app, host, pid, version, started = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+if ttl == '0' then -- without HSET: if the step is cut short after that, the key has no TTL
+  redis.call('PEXPIRE', key, ttl)
+  return 'announced'
+end
 local fields, gone = {'app', app, 'host', host, 'pid', pid, 'version', version, 'started', started}, {}
 if #ARGV > 6 then fields[11], fields[12] = 'noted', '1' end
 for i = 7, #ARGV, 2 do
@@ -29,8 +33,7 @@ for i = 7, #ARGV, 2 do
 end
 -- For GT, no TTL is longer than any.
 local function keep()
-  if ttl ~= '0' and (redis.call('PEXPIRE', key, ttl, 'GT') == 1 or redis.call('PTTL', key) >= 0) then return end
-  redis.call('PEXPIRE', key, ttl)
+  if redis.call('PEXPIRE', key, ttl, 'GT') == 0 and redis.call('PTTL', key) < 0 then redis.call('PEXPIRE', key, ttl) end
 end
 -- PEXPIRE comes first, see set_record_ttl in record.lua. It also comes last: a short TTL may be
 -- over as soon as it is set, and HSET then makes a key without one. One HSET writes all: if the
