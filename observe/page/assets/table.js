@@ -162,7 +162,7 @@ function nextToEnd(l) { return l.holders.reduce((a, b) => (a.trusted_until < b.t
 function leaseTexts(h) {
   const left = leaseLeft(time(h.expires)), trust = leaseLeft(time(h.trusted_until));
   if (h.trusted_until === h.expires || left === "expired") return [left, ""];
-  return trust === "expired" ? ["not renewed", `others in ${left}`] : [trust, `+${span(h.lock_delay_ms)}`];
+  return trust === "expired" ? ["0s", `not renewed, others in ${left}`] : [trust, `+${span(h.lock_delay_ms)}`];
 }
 
 // What each column sorts by, and whether the largest comes first. A lock without a value is last in both orders.

@@ -259,7 +259,7 @@ test("a lease in its lock-delay is not renewed, and others get the lock later", 
   const lease = (want) => page.locator("#detail-holders .left").filter({ hasText: want }).waitFor();
   await lease(/^expires in 10m 0[0-5]s unless renewed, trusted for [0-5]s$/);
   await world.end(holder, "SIGKILL");
-  await cell("delayed", ".c-lease", /^not renewedothers in 9m [0-5]\ds$/);
+  await cell("delayed", ".c-lease", /^0snot renewed, others in 9m [0-5]\ds$/);
   await lease(/^not renewed in time: others get the lock in 9m [0-5]\ds$/);
   await page.selectOption("#show", "late");
   await shows("delayed");
