@@ -33,7 +33,7 @@ column, in the table holdfast_fence, also after a row is deleted. If TABLE has a
 --tokens must name one, too: the one where the tokens are, if a guard or a trigger wrote
 some. All writers need the rights to SELECT, INSERT and UPDATE that table.
 
-When all programs have tokens, end --allow-missing without forgetting one: run what --down
+When all programs have tokens, end --allow-missing and keep the rows' tokens: run what --down
 prints except DROP COLUMN, and then what the command prints without --allow-missing except
 ADD COLUMN. In MySQL and MariaDB stop the writers meanwhile; PostgreSQL needs one psql -1.
 
