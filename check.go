@@ -4,7 +4,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -66,7 +65,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 		return noToken(name, token)
 	case found.Unknown:
 		return invalid("%s %q: the server cannot tell whether the lease with the token %d is live: %w",
-			what, name, token, errUnchecked)
+			what, name, token, uncheckedError{})
 	}
 	e := &NotHeldError{Name: name, Token: token, Kept: found.Holder == wire.KeptHolder}
 	if found.Held && !e.Kept {
@@ -79,5 +78,13 @@ func noToken(name string, token uint64) error {
 	return invalid("checking %q: the token %d is of no lease: pass what Lease.Token returns", name, token)
 }
 
-// errUnchecked: the goroutines of a process hand the lock over among themselves, and the server has one token for all.
-var errUnchecked = errors.New("its lock was acquired without the option Checked")
+// uncheckedError: the goroutines of a process hand the lock over among themselves, and the server has one token for
+// all of them.
+type uncheckedError struct{}
+
+func (uncheckedError) Error() string { return "its lock was acquired without the option Checked" }
+
+func (uncheckedError) Hint() string {
+	return "in the program that holds the lock, make the lock with the option holdfast.Checked, " +
+		"and check the tokens of its next leases"
+}

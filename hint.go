@@ -24,7 +24,7 @@ func Hint(err error) string {
 	var part *lostPartError
 	var held *HeldError
 	var lost *LostError
-	var advice interface{ Hint() string } // a store may know what to do
+	var advice interface{ Hint() string } // a store may know what to do, or the error itself
 	switch {
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
 		return Hint(stopped.last)
@@ -45,9 +45,6 @@ func Hint(err error) string {
 			"or take the server's with ServerLimit"
 	case errors.Is(err, ErrPeriod):
 		return "use the same period and StartAt in all processes, or change them with Periodic.Reschedule"
-	case errors.Is(err, errUnchecked):
-		return "in the program that holds the lock, make the lock with the option holdfast.Checked, " +
-			"and check the tokens of its next leases"
 	case errors.As(err, &cycle):
 		return "release the leases that you hold and try again; acquire the locks in the same order everywhere"
 	case errors.Is(err, ErrDeadlock):

@@ -20,7 +20,8 @@
 --        So a note that remains for too long describes nothing else.
 
 local key, ttl, app, host, pid, version, started = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-if ttl == '0' then -- without HSET: if the step is cut short after that, the key has no TTL
+-- Without HSET: if the step is cut short after that, the key has no TTL.
+if ttl == '0' then
   redis.call('PEXPIRE', key, ttl)
   return 'announced'
 end

@@ -62,7 +62,8 @@ func NewCheck(a *target.App) *cobra.Command {
 		switch {
 		case err != nil:
 			return exit.Usage(fmt.Sprintf("%q is not a token", args[1]),
-				"write the number that $HOLDFAST_LOCK_TOKEN or Lease.Token has; of several locks, the line for this one")
+				"write the number that $HOLDFAST_LOCK_TOKEN or Lease.Token has; of several locks, "+
+					"the line for this one")
 		case token == 0:
 			return exit.Usage("0 is the token of no lease",
 				"acquire the lock without --wire: a lock of another library has no token")
