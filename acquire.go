@@ -36,21 +36,27 @@ func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	return l, err
 }
 
-// checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
-// of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
-// an error, the caller must ask the server.
-func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+// check refuses calls that need no request to be refused.
+func (lk *lock) check(ctx context.Context) error {
 	switch {
 	case lk.err != nil:
-		return nil, lk.err
+		return lk.err
 	case ctx == nil:
-		return nil, errNoContext
+		return errNoContext
 	case lk.client.life.IsClosing():
-		return nil, ErrClosed
+		return ErrClosed
 	case ctx.Err() != nil:
-		return nil, errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
-	case leaseOf(ctx) == nil:
-		return nil, nil
+		return errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+	}
+	return nil
+}
+
+// checkOrReenter is check for an acquisition. If ctx belongs to a lease of the same lock and the
+// options allow it, it re-enters. If it returns neither a lease nor an error, the caller must ask
+// the server.
+func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+	if err := lk.check(ctx); err != nil || leaseOf(ctx) == nil {
+		return nil, err
 	}
 	held, reenters := lk.heldBy(ctx), lk.reentrant || lk.owner != ""
 	switch {
