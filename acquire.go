@@ -126,7 +126,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 	if lk.usesLocalQueue() {
 		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
-			return nil, wake, lk.endedHere(ctx, err)
+			return nil, wake, lk.endedHere(ctx, err, try)
 		}
 		if turn.Waited {
 			wake = observe.WakeLocal
@@ -145,7 +145,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 			}
 		}
 	}
-	h, w, err := lk.runAttempt(ctx, &retries{c: c, lock: lk, try: try})
+	h, w, err := lk.runAttempt(ctx, &retries{c: c, lock: lk, try: try, turn: lk.usesLocalQueue()})
 	if err == nil {
 		if lk.usesLocalQueue() {
 			lk.turn().SetHold(h)
@@ -156,7 +156,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 		err = h.endReason()
 	}
 	if lk.usesLocalQueue() {
-		lk.turn().PassOn()
+		lk.turn().PassOnWith(lk.client.toTries(err))
 	}
 	return nil, wake, err
 }
@@ -183,7 +183,7 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, o
 	}
 	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
-		return nil, observe.WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
+		return nil, observe.WakeNone, lk.endedHere(ctx, retry.ended(ctx, err), false)
 	}
 	l, w, err := lk.takePermits(ctx, parent, retry)
 	turn.PassOn()
