@@ -145,7 +145,8 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 		return at.ask(ctx, script.Acquire)
 	}
 	offered := at.c.now() // before anything is sent, so the lease may be counted from it
-	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id})
+	limit := leasetime.AcquireLimit(at.c.sender.Timeout, at.lock.ttl, 0)
+	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id, Limit: limit})
 	if item == nil {
 		defer batch.DoneAlone()
 		return at.ask(ctx, script.Acquire)
@@ -159,7 +160,9 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 	}
 	switch {
 	case o.Err != nil:
-		at.needsCancel = !request.Definite(o.Err)
+		if at.needsCancel = !request.Definite(o.Err); at.needsCancel {
+			at.unanswered++
+		}
 		return a, o.Err
 	case !o.Done:
 		return at.ask(ctx, script.Acquire)

@@ -381,7 +381,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 		keys[i], args[i] = h.lock.key(), h.attemptID()
 	}
 	for failures := 0; ; failures++ {
-		_, each, err := c.sender.RunSeveral(ctx, script.ReleaseIdle, keys, args)
+		_, each, err := c.sender.RunSeveral(ctx, c.sender.Timeout, script.ReleaseIdle, keys, args)
 		switch {
 		case err == nil:
 			for i, h := range batch {

@@ -341,6 +341,7 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	case t != nil:
 		defer close(t.over)
 		if errors.Is(cause, ErrReleased) {
+			how.since = ls.hold.lock.client.now()
 			t.resign(ctx)
 		}
 	}
