@@ -76,8 +76,12 @@ func TestTryDoRunsIfTheLockIsFreeAndSkipsIfItIsHeld(t *testing.T) {
 func TestATryIsNoSkipWhileAnotherCallAsks(t *testing.T) {
 	work := func(context.Context) error { return nil }
 	for kind, try := range map[string]func(ctx context.Context, c *holdfast.Client) (bool, error){
-		"mutex":  func(ctx context.Context, c *holdfast.Client) (bool, error) { return c.Mutex("a").TryDo(ctx, work) },
-		"reader": func(ctx context.Context, c *holdfast.Client) (bool, error) { return c.RWMutex("a").TryRDo(ctx, work) },
+		"mutex": func(ctx context.Context, c *holdfast.Client) (bool, error) {
+			return c.Mutex("a").TryDo(ctx, work)
+		},
+		"reader": func(ctx context.Context, c *holdfast.Client) (bool, error) {
+			return c.RWMutex("a").TryRDo(ctx, work)
+		},
 		"several": func(ctx context.Context, c *holdfast.Client) (bool, error) {
 			return c.MultiMutex([]string{"a", "b"}).TryDo(ctx, work)
 		},
@@ -99,7 +103,8 @@ func TestATryIsNoSkipWhileAnotherCallAsks(t *testing.T) {
 					}
 					all.Go(func() {
 						ran, err := try(ctx, c)
-						assert.True(t, !ran && err != nil && !errors.Is(err, holdfast.ErrHeld), "%d: ran %v, %v", i, ran, err)
+						failed := err != nil && !errors.Is(err, holdfast.ErrHeld)
+						assert.True(t, !ran && failed, "%d: ran %v, %v", i, ran, err)
 					})
 					synctest.Wait()
 				}
