@@ -126,7 +126,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 	if lk.usesLocalQueue() {
 		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
-			return nil, wake, lk.endedHere(ctx, err, try)
+			return nil, wake, lk.endedHere(ctx, err, localqueue.Exclusive)
 		}
 		if turn.Waited {
 			wake = observe.WakeLocal
@@ -183,7 +183,7 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, o
 	}
 	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
-		return nil, observe.WakeNone, lk.endedHere(ctx, retry.ended(ctx, err), false)
+		return nil, observe.WakeNone, lk.endedHere(ctx, retry.ended(ctx, err), localqueue.Permits)
 	}
 	l, w, err := lk.takePermits(ctx, parent, retry)
 	turn.PassOn()

@@ -74,15 +74,19 @@ func (h *hold) passTurnOn() {
 	}
 }
 
-// endedHere returns the error of a call that has waited for another goroutine of this process. A try has waited
-// for the server's answer to that goroutine: nobody knows whether the lock was held.
-func (lk *lock) endedHere(ctx context.Context, err error, try bool) error {
+// endedHere returns the error of a call that has waited for another goroutine of this process. If the server has
+// not answered that goroutine either, nobody knows whether the lock was held.
+func (lk *lock) endedHere(ctx context.Context, err error, class localqueue.Class) error {
 	if err != ctx.Err() { //nolint:errorlint // only the bare error: every other says more
 		return err
 	}
 	ended := &endedError{name: lk.name, end: err}
-	if !try {
+	h, refusal := lk.client.localQueue.Told(lk.key(), class)
+	switch {
+	case class == localqueue.Exclusive && h != nil, class == localqueue.Permits, heldIn(refusal) != nil:
 		ended.held = &HeldError{Name: lk.name}
+	case refusal != nil:
+		ended.last = reason(refusal)
 	}
 	return ended
 }

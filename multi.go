@@ -427,7 +427,7 @@ func (g *gathering) takeAll(locks []lock) (busy int, err error) {
 		if lk := &locks[i]; lk.usesLocalQueue() {
 			if _, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
 				leaveAll(locks[:i], nil)
-				return i, lk.endedHere(ctx, err, true)
+				return i, lk.endedHere(ctx, err, localqueue.Exclusive)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, ob
 		}
 		switch {
 		case err != nil:
-			return nil, wake, lk.endedHere(ctx, err, try)
+			return nil, wake, lk.endedHere(ctx, err, localqueue.Shared)
 		case turn.None():
 			return lk.readAlone(ctx, parent, try)
 		case !turn.Joined:

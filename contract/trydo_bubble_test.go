@@ -96,6 +96,10 @@ func TestATryIsNoSkipWhileAnotherCallAsks(t *testing.T) {
 				w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, 0 })
 				back, start := begin(w), time.Now()
 				var all sync.WaitGroup
+				all.Go(func() { // a call that waits until its deadline
+					l, err := c.Mutex("a").Lock(brief)
+					assert.True(t, l == nil && !errors.Is(err, holdfast.ErrHeld), "a wait: %v", err)
+				})
 				for i := range 5 {
 					ctx := t.Context()
 					if i == 3 {

@@ -302,6 +302,17 @@ func (q *Queue[H, W]) Busy(key string, c Class) bool {
 	return s.busy(c, key)
 }
 
+// Told returns what a goroutine that only tries is told now, without a wait: the hold of the goroutine with the
+// turn, and the refusal. There is neither while the server has not answered that goroutine.
+func (q *Queue[H, W]) Told(key string, c Class) (h H, refusal error) {
+	s := q.lock(key)
+	defer s.mu.Unlock()
+	if e := s.entries[c][key]; e != nil {
+		return e.hold, e.refusal
+	}
+	return s.uncontended[key], nil
+}
+
 // SetHold notes the hold that goes with an exclusive turn, for the goroutines that wait for it
 // or are refused because of it.
 func (t Turn[H, W]) SetHold(h H) {
