@@ -341,7 +341,7 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	case t != nil:
 		defer close(t.over)
 		if errors.Is(cause, ErrReleased) {
-			how.since = ls.hold.lock.client.now()
+			how.since = max(ls.hold.lock.client.now(), 1) // a clock of a test may begin at 0
 			t.resign(ctx)
 		}
 	}
