@@ -448,6 +448,8 @@ func (ls *leaseState) whenDone(ctx context.Context, ended error, release func(ct
 		return errNoContext
 	case ended != nil:
 		return errorf("%w: %w", ErrNotHeld, ended)
+	case ctx.Done() == nil:
+		return nil // it never ends, and must not keep a lease that the program drops
 	}
 	stop := context.AfterFunc(ctx, func() {
 		ls.hold.lock.client.life.Go(releaseLabel, func() { ls.reportRelease(release(context.WithoutCancel(ctx))) })
