@@ -37,11 +37,12 @@ type Trigger struct {
 	// Resource, a slash, and that value: invoice/42. It has integers or texts: the text of a time, for example, would
 	// depend on the session, and MySQL refuses bytes that are no text.
 	Key string
-	// Tokens is the table of the resources, in the schema of Table if it names none. Default: [DefaultTable]. The
-	// rights to SELECT, INSERT and UPDATE it are needed by whoever writes to Table, in MySQL by the account that ran
-	// the migration: without that account, the database refuses all writes to Table. If neither has a schema,
-	// PostgreSQL finds it by the search_path of whoever runs the migration. If "$user" is in that path, it stands for
-	// each writer: name the schema if writers have schemas of their own.
+	// Tokens is the table of the resources. Default: [DefaultTable]. If Table has a schema, Tokens must name one: the
+	// schema where the tokens are already, if a Guard or an earlier trigger wrote some. The rights to SELECT, INSERT
+	// and UPDATE it are needed by whoever writes to Table, in MySQL by the account that ran the migration: without
+	// that account, the database refuses all writes to Table. Without a schema, PostgreSQL finds it by the
+	// search_path of whoever runs the migration. If "$user" is in that path, it stands for each writer: name the
+	// schema if writers have schemas of their own.
 	Tokens string
 	// AllowMissing lets writes pass that have no token. Default: they are refused. It is for the time until all
 	// programs begin their transactions with a token. To end that time, run the statements of Down except

@@ -253,16 +253,16 @@ func TestATriggerFindsItsTokensFromEverywhere(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			p := d.create(t)
-			db, schema, table := p.open(t, 0), p.file+"_other", "account"
+			db, schema, table, tokens := p.open(t, 0), p.file+"_other", "account", ""
 			db.SetMaxOpenConns(1) // so that USE and SET hold
 			turn := map[string]string{"pgx": "SET search_path = %s", "mysql": "USE %s"}[p.driver]
 			must(t, db, "CREATE SCHEMA "+schema)
 			if p.driver == "mysql" { // each statement that names no database is of the present one
-				table = schema + ".account"
+				table, tokens = schema+".account", schema+".holdfast_fence"
 			}
 			must(t, db, "CREATE TABLE "+table+" (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
 			must(t, db, "INSERT INTO "+table+" VALUES (1, 0)")
-			install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: table, Resource: "all"})
+			install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: table, Resource: "all", Tokens: tokens})
 			if p.driver == "pgx" {
 				table = "public.account"
 				must(t, db, sqlfence.Guard{Dialect: p.dialect, Table: schema + ".holdfast_fence"}.Migration())

@@ -219,7 +219,7 @@ func readAll(ctx context.Context, nodes []doctor.Node, prefix string) []doctor.F
 		all.Go(func() {
 			facts[i] = doctor.Read(ctx, n, prefix)
 			if err := facts[i].Unreachable; err != nil {
-				facts[i].Unreachable = known(ctx, n.Client.(*redis.Client), err)
+				facts[i].Unreachable = known(err)
 			}
 		})
 	}
@@ -237,13 +237,10 @@ func nobody(nodes []doctor.Facts) error {
 	return nodes[0].Unreachable
 }
 
-// known gives an error of the client library the type that explain expects. Whether it is a refusal, the store
-// knows: so it asks once more, unless there was no connection.
-func known(ctx context.Context, c *redis.Client, err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
-		if _, again := goredis.New(c).Server(ctx); again != nil {
-			return again
-		}
+// known gives an error of the client library the type that explain expects.
+func known(err error) error {
+	if refused := goredis.Refusal(err); refused != nil {
+		return refused
 	}
 	return fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
 }
