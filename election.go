@@ -387,11 +387,16 @@ func (t *term) proclaim(ctx context.Context, word string) (string, error) {
 const resignLimit = time.Second
 
 // resign tells observers that nobody leads. This message is a courtesy. Without it, observers ask again when
-// the lease may have expired.
+// the lease may have expired. So it gets a third of the time that the release may take in all.
 func (t *term) resign(ctx context.Context) {
+	ctx = timelimit.Lasting(ctx)
+	limit := t.hold.lock.requestLimit()
+	if at, bounded := ctx.Deadline(); bounded {
+		limit = min(limit, time.Until(at))
+	}
 	select {
 	case t.proclaiming <- struct{}{}:
-		_, _ = t.proclaim(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
+		_, _ = t.proclaim(timelimit.Within(ctx, min(limit/3, resignLimit)), "")
 		<-t.proclaiming
 	default: // a proclamation is under way, and its value stays until the next leader's
 	}

@@ -226,20 +226,17 @@ func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
 	return l.state.parts[0].state.whenDone(ctx, l.Err(), l.Release)
 }
 
-// releaseLeases releases leases, several at a time, and joins the errors.
+// releaseLeases releases leases, all at the same time, and joins the errors.
 func releaseLeases(ctx context.Context, leases []*Lease, how releaseMode) error {
 	return each(leases, func(l *Lease) error { return l.release(ctx, how) })
 }
 
-// releasers bounds how many locks of one lease are released at once.
-const releasers = 16
-
-// each calls do for every lease, several at a time.
+// each calls do for every lease, for all at the same time: a silent server must not make them wait for each other.
 func each(leases []*Lease, do func(*Lease) error) error {
 	if len(leases) == 1 {
 		return do(leases[0])
 	}
 	errs := make([]error, len(leases))
-	inParallel(releasers, leases, func(i int, l *Lease) { errs[i] = do(l) })
+	inParallel(len(leases), leases, func(i int, l *Lease) { errs[i] = do(l) })
 	return errors.Join(errs...)
 }

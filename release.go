@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -20,6 +21,7 @@ type releaseMode struct {
 	keep   time.Duration // the lock stays held this long from now
 	done   bool          // the run has succeeded, and uses its period
 	unused bool          // no code has run under the lease: its lock-delay protects nothing
+	since  time.Duration // of a leadership: when its release began, which sends another request first; 0: now
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
@@ -46,7 +48,7 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 // copy goes out, within the same time limit. After that the client goes on in the background
 // until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
-	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
+	r := &releasing{hold: h, how: how, start: cmp.Or(how.since, h.lock.client.now())}
 	return r.run(r.limited.Lasting(ctx))
 }
 
@@ -64,6 +66,7 @@ type releasing struct {
 func (r *releasing) run(ctx context.Context) error {
 	c, lk, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
+	var unanswered error
 	attempt, token := r.hold.identity()
 	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
 	switch {
@@ -76,22 +79,28 @@ func (r *releasing) run(ctx context.Context) error {
 		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
 	case r.mayWaitForBatch(ctx):
 		batch := c.sender.Releases()
-		if item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
+		item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt, Limit: lk.requestLimit()})
+		if item == nil {
 			defer batch.DoneAlone()
 		} else {
-			if o, _ := batch.Await(item, nil); o.Done {
+			o, _ := batch.Await(item, nil)
+			if o.Done {
 				return nil
 			}
+			unanswered = o.Err
 			limit = c.sender.WithinResend(ctx, r.start) // not released by the batch, or not known: ask alone
 		}
 	}
 	args = lk.owned(args)
-	r.buf.End = c.now() + lk.requestLimit()
+	r.buf.End = r.start + lk.requestLimit()
 	asked := limit
 	if r.mayHaveWaiters() {
 		asked = pushfirst.Mark(limit)
 	}
-	a, err := c.sender.AskResend(asked, &r.buf, action, lk.keys(), args)
+	a, err := wire.Answer{}, unanswered
+	if unanswered == nil || c.now() < r.buf.End { // else the batch took all of the time
+		a, err = c.sender.AskResend(asked, &r.buf, action, lk.keys(), args)
+	}
 	switch {
 	case err != nil:
 		if request.Transient(err) {
