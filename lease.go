@@ -400,7 +400,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 		return h.afterReader(ctx, as)
 	case errors.Is(cause, ErrLost):
 		h.passTurnOn() // the caller may have noticed the loss before the renewer
-		return false, h.releaseLost(ctx)
+		return false, h.releaseLost(ctx, how)
 	}
 	for guest := range guests {
 		guest.end(ErrReleased)

@@ -273,7 +273,7 @@ func (g *gathering) run() (*MultiLease, error) {
 	}
 	l := newMultiLease(g.parent, g.taken)
 	if err := l.Err(); err != nil {
-		g.client.untilEnd(g.parent, func() { _ = l.Release(g.parent) })
+		g.client.untilEnd(g.parent, func() { _ = l.release(g.parent, releaseMode{unused: true}) })
 		return nil, &lostPartError{"the locks were not all held at the same time", err}
 	}
 	return l, nil
@@ -372,7 +372,7 @@ func (g *gathering) giveBack() {
 // giveBack releases the leases of a call that does not have all. If ctx ends first, that goes on in the background.
 func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
-		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{}) })
+		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{unused: true}) })
 	}
 }
 

@@ -75,7 +75,8 @@ func newMultiLease(ctx context.Context, parts []*Lease) *MultiLease {
 
 // stopRenewal stops the renewal of all locks when one of them is lost, so all of them are
 // free within their TTL, even without a Release. It does not release them: the user's code
-// may still run, and the next holder would run beside it.
+// may still run, and the next holder would run beside it. It may have sent something to each of the
+// resources, so the lock-delay counts for each lock.
 func (mls *multiLeaseState) stopRenewal(cause error) {
 	if !errors.Is(cause, ErrLost) {
 		return
@@ -84,6 +85,9 @@ func (mls *multiLeaseState) stopRenewal(cause error) {
 		h := part.state.hold
 		h.mu.Lock()
 		h.noNewLease = true
+		if h.lock.delay > 0 {
+			h.more().late = true
+		}
 		h.mu.Unlock()
 		h.lock.client.renewer.StopRenewal(&h.Item)
 	}
@@ -193,21 +197,22 @@ func (l *MultiLease) Shorten(ctx context.Context, ttl time.Duration) error {
 // The error is an [ErrNotHeld] that names the lock if one was lost before. The other locks
 // are released all the same. It is an [ErrReleased] if the lease was released before, and
 // an [ErrUnknownOutcome] if the server did not answer for a lock.
-func (l *MultiLease) Release(ctx context.Context) error {
+func (l *MultiLease) Release(ctx context.Context) error { return l.release(ctx, releaseMode{}) }
+
+func (l *MultiLease) release(ctx context.Context, how releaseMode) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	mls := l.state
+	if mls.parts[0].state.hold.lock.delay > 0 {
+		mls.overdue() // this call may come before the timer that reports the loss of one, and must free none
+	}
 	first, cause, _ := mls.markReleased()
 	if !first {
 		return ErrReleased
 	}
 	if mls.parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
-	}
-	how := releaseMode{}
-	if errors.Is(cause, ErrLost) {
-		how.keep = mls.parts[0].state.hold.lock.delay // the work may have sent something to each of the resources
 	}
 	err := releaseLeases(ctx, mls.parts, how)
 	if errors.Is(cause, ErrClosed) {
