@@ -103,13 +103,18 @@ func NewDoctor(a *target.App) *cobra.Command {
 		if err := level(); err != nil {
 			return err
 		}
-		return d.run(cmd.OutOrStdout())
+		alone := !cli.OnCommandLine(flags, "json") && !cli.OnCommandLine(flags, "strict")
+		return d.run(cmd.OutOrStdout(), alone)
 	}
 	return cmd
 }
 
-func (d *diagnosis) run(w io.Writer) error {
-	if d.acl != "" {
+func (d *diagnosis) run(w io.Writer, alone bool) error {
+	switch {
+	case d.acl != "" && !alone:
+		return exit.Usage("--acl cannot be combined with --json or --strict: it contacts no server",
+			"write holdfast doctor --acl")
+	case d.acl != "":
 		return d.printACL(w)
 	}
 	s, err := d.Open(holdfast.Config{})
@@ -150,10 +155,6 @@ func (d *diagnosis) run(w io.Writer) error {
 }
 
 func (d *diagnosis) printACL(w io.Writer) error {
-	if d.json || d.strict {
-		return exit.Usage("--acl cannot be combined with --json or --strict: it contacts no server",
-			"write holdfast doctor --acl")
-	}
 	s, err := d.Locate(os.LookupEnv)
 	if err != nil {
 		return err
@@ -220,6 +221,9 @@ func readAll(ctx context.Context, nodes []doctor.Node, prefix string) []doctor.F
 			facts[i] = doctor.Read(ctx, n, prefix)
 			if err := facts[i].Unreachable; err != nil {
 				facts[i].Unreachable = known(ctx, n.Client.(*redis.Client), err)
+				if refused, ok := errors.AsType[*holdfast.ServerError](facts[i].Unreachable); ok && refused.Code == "MAXCLIENTS" {
+					facts[i] = doctor.Refused(n, prefix, refused.Message)
+				}
 			}
 		})
 	}
