@@ -127,6 +127,9 @@ func (w *Guardian) begin(spec Spec, guard Guard) (Command, error) {
 		o.Group, _ = unix.Getpgid(0) // of ourselves: there is one
 	}
 	ours.awaitLeaving()
+	if os.Getpid() == 1 { // of a container: what commands leave behind is ours, and nobody else waits for it
+		reapLeft()
+	}
 	adopt(true)
 	w.send(o)
 	awake := make(chan struct{})
