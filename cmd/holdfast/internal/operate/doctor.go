@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,17 +218,29 @@ func readAll(ctx context.Context, nodes []doctor.Node, prefix string) []doctor.F
 	facts := make([]doctor.Facts, len(nodes))
 	var all sync.WaitGroup
 	for i, n := range nodes {
-		all.Go(func() {
-			facts[i] = doctor.Read(ctx, n, prefix)
-			if err := facts[i].Unreachable; err != nil {
-				facts[i].Unreachable = known(ctx, n.Client.(*redis.Client), err)
-				if refused, ok := errors.AsType[*holdfast.ServerError](facts[i].Unreachable); ok && refused.Code == "MAXCLIENTS" {
-					facts[i] = doctor.Refused(n, prefix, refused.Message)
-				}
-			}
-		})
+		all.Go(func() { facts[i] = readOne(ctx, n, prefix) })
 	}
 	all.Wait()
+	return facts
+}
+
+// readOne reads one server, if that answers at all. The store asks first: it gives up in time, and its errors are of the
+// types that explain expects.
+func readOne(ctx context.Context, n doctor.Node, prefix string) doctor.Facts {
+	soon, cancel := context.WithTimeout(ctx, 2*target.CloseTimeout)
+	defer cancel()
+	_, err := goredis.New(n.Client.(*redis.Client)).Server(soon)
+	refused, answers := errors.AsType[*holdfast.ServerError](err)
+	switch {
+	case answers && refused.Code == "MAXCLIENTS":
+		return doctor.Refused(n, prefix, refused.Message)
+	case err != nil && !answers:
+		return doctor.Facts{Address: n.Address, Unreachable: err}
+	}
+	facts := doctor.Read(ctx, n, prefix)
+	if facts.Unreachable != nil {
+		facts.Unreachable = cmp.Or(err, fmt.Errorf("%w: %w", holdfast.ErrUnreachable, facts.Unreachable))
+	}
 	return facts
 }
 
@@ -239,17 +252,6 @@ func nobody(nodes []doctor.Facts) error {
 		}
 	}
 	return nodes[0].Unreachable
-}
-
-// known gives an error of the client library the type that explain expects. Whether it is a refusal, the store
-// knows: so it asks once more, unless there was no connection.
-func known(ctx context.Context, c *redis.Client, err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
-		if _, again := goredis.New(c).Server(ctx); again != nil {
-			return again
-		}
-	}
-	return fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
 }
 
 // unreached says why one of several servers cannot be read, and what to do about it. secure: the

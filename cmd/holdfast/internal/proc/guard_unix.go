@@ -200,10 +200,15 @@ func Prepare(keep *os.File) (*Guardian, error) {
 	return w, nil
 }
 
-// Dismiss ends a guardian that has no command.
+// Dismiss ends a guardian that has no command. It waits a moment for that: a run around this one would take the
+// guardian for something that its command has left behind.
 func (w *Guardian) Dismiss() {
 	w.process.Process.Kill() //nolint:errcheck // it may have ended
 	w.closePipes()
+	select {
+	case <-w.left:
+	case <-time.After(answering):
+	}
 }
 
 func (w *Guardian) closePipes() {
