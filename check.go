@@ -50,7 +50,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	const what = "checking"
 	server := token >> c.handOverBits
 	if server == 0 {
-		return invalid("the token %d of %q is of no lease: pass what Lease.Token returns", token, name)
+		return noToken(name, token)
 	}
 	if err := c.checkServer(ctx, what, name); err != nil {
 		return err
@@ -61,8 +61,11 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 		return wrap(what, name, err)
 	case found.Live && server<<c.handOverBits == token:
 		return nil
-	case found.Live || found.Unknown:
-		return unknownLease(name, token)
+	case found.Live:
+		return noToken(name, token)
+	case found.Unknown:
+		return invalid("%s %q: the server cannot tell whether the lease with the token %d is live: %w",
+			what, name, token, uncheckedError{})
 	}
 	e := &NotHeldError{Name: name, Token: token, Kept: found.Holder == wire.KeptHolder}
 	if found.Held && !e.Kept {
@@ -71,7 +74,17 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	return e
 }
 
-func unknownLease(name string, token uint64) error {
-	return invalid("the token %d of %q is of a lease that may have been handed over inside its process, which the "+
-		"server does not know: acquire the lock with the option Checked", token, name)
+func noToken(name string, token uint64) error {
+	return invalid("checking %q: the token %d is of no lease: pass what Lease.Token returns", name, token)
+}
+
+// uncheckedError: the goroutines of a process hand the lock over among themselves, and the server has one token for
+// all of them.
+type uncheckedError struct{}
+
+func (uncheckedError) Error() string { return "its lock was acquired without the option Checked" }
+
+func (uncheckedError) Hint() string {
+	return "in the program that holds the lock, make the lock with the option holdfast.Checked, " +
+		"and check the tokens of its next leases"
 }

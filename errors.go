@@ -53,7 +53,7 @@ var (
 	ErrNotAcked = errors.New("holdfast: grant not acknowledged")
 	// ErrNoLeader: the server knows of no leader of the election.
 	ErrNoLeader = errors.New("holdfast: there is no leader")
-	// ErrInvalid: an argument is invalid. The client sent nothing to the server.
+	// ErrInvalid: an argument is invalid. The client sent nothing to the server, but for [Client.Check].
 	ErrInvalid = errors.New("holdfast: invalid")
 )
 

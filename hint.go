@@ -24,7 +24,7 @@ func Hint(err error) string {
 	var part *lostPartError
 	var held *HeldError
 	var lost *LostError
-	var advice interface{ Hint() string } // a store may know what to do
+	var advice interface{ Hint() string } // a store may know what to do, or the error itself
 	switch {
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
 		return Hint(stopped.last)

@@ -30,8 +30,8 @@ const MaxLocks = 128
 // one server that is always so. In a Cluster it is so only for locks of one slot.
 //
 // If a lock is held, Lock waits in its wait queue, and then asks for the others. While it waits, others can
-// have the free ones: in one wait, for a lock or for an answer, Lock keeps what it has for 100 ms or two round trips at
-// most, usually 10 ms. If another lock is held by then, Lock gives back what it has, and waits for that one.
+// have the free ones: in one wait, Lock keeps what it has for 100 ms at most, or two round trips if they are longer;
+// usually 10 ms. If another lock is held by then, Lock gives back what it has, and waits for that one.
 //
 // Lock gives back at most eight times, outages apart. After that it acquires the locks in the order of their keys, and
 // keeps those that it has. So it is not starved: it waits for each lock once more, in order of arrival. The order of

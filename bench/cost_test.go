@@ -151,14 +151,13 @@ func reportBill(b *testing.B, action string, bills, raw []bill) {
 }
 
 // BenchmarkServerCostOfHandOver is the cost of a turn with waiters at the server: the
-// time of the requests that join, release, grant and push. Each goroutine asks the server
-// itself.
+// time of the requests that join, release, grant and push. Each goroutine is a client of its
+// own: waiters of one client alone take turns inside it.
 func BenchmarkServerCostOfHandOver(b *testing.B) {
 	r := newRig(b, kitNamed("goredis"))
-	client := r.party.client(b, holdfast.Config{MaxLocalHandOvers: -1})
 	members := make([]crew.Enter, fighters)
 	for i := range members {
-		members[i] = enterLock(client.Mutex("turns"))
+		members[i] = enterLock(r.party.client(b, holdfast.Config{}).Mutex("turns"))
 	}
 	var total bill
 	turns := 0

@@ -20,7 +20,7 @@ type side struct {
 	scripted []string // commands that only its scripts call
 }
 
-// ours and bare are each kit's Holdfast and raw commands.
+// ours, plain and bare are each kit's Holdfast, with two kinds of context, and raw commands.
 func ours(k kit) side {
 	return side{name: "holdfast-" + k.name, kit: k.name, open: func(addr string) (crew.Client, error) {
 		p, err := k.open(addr)
@@ -30,6 +30,29 @@ func ours(k kit) side {
 		c, err := holdfast.New(p.store, holdfast.Config{TTL: rawTTL})
 		return ourSide{p, c}, err
 	}}
+}
+
+// plain is ours with a context that never ends. All others have one that can be cancelled, as a program has.
+func plain(k kit) side {
+	s := ours(k)
+	s.name += "-plain"
+	open := s.open
+	s.open = func(addr string) (crew.Client, error) {
+		c, err := open(addr)
+		return endless{c}, err
+	}
+	return s
+}
+
+// endless is a client whose calls nobody can cancel.
+type endless struct{ crew.Client }
+
+func (e endless) Enter(ctx context.Context, kind, name string) (crew.Enter, error) {
+	enter, err := e.Client.Enter(ctx, kind, name)
+	return func(context.Context) (uint64, func(context.Context) error, error) {
+		seq, leave, err := enter(context.Background())
+		return seq, func(context.Context) error { return leave(context.Background()) }, err
+	}, err
 }
 
 func bare(k kit) side {
@@ -52,7 +75,7 @@ var rivals = []side{
 func sides() []side {
 	var all []side
 	for _, k := range kits {
-		all = append(all, ours(k), bare(k))
+		all = append(all, ours(k), plain(k), bare(k))
 	}
 	return append(all, rivals...)
 }

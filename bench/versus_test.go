@@ -80,7 +80,9 @@ func BenchmarkVersus(b *testing.B) {
 	for _, w := range workloads {
 		b.Run(w.name, func(b *testing.B) {
 			for _, k := range kits {
-				b.Run(ours(k).name, func(b *testing.B) { versus(b, contenders(b, w, ours(k), bare(k)), 0) })
+				for _, mine := range []side{ours(k), plain(k)} {
+					b.Run(mine.name, func(b *testing.B) { versus(b, contenders(b, w, mine, bare(k)), 0) })
+				}
 			}
 			for _, r := range rivals {
 				b.Run(r.name, func(b *testing.B) { versus(b, contenders(b, w, ours(kitNamed(r.kit)), r), 1) })

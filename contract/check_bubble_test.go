@@ -169,7 +169,11 @@ func TestTheTokenOfAnEarlierLeaseOfTheSameProcessIsRefused(t *testing.T) {
 		assert.Equal(t, l.HolderID(), first.HolderID(), "the hold")
 		assert.True(t, l.Token() != first.Token(), "both have the token %d", l.Token())
 		for _, token := range []uint64{first.Token(), l.Token(), 0, 7} {
-			assert.Is(t, service.Check(t.Context(), "a", token), holdfast.ErrInvalid)
+			err := service.Check(t.Context(), "a", token)
+			assert.Is(t, err, holdfast.ErrInvalid)
+			says := strings.Contains(err.Error(), "without the option Checked") &&
+				strings.Contains(holdfast.Hint(err), "holdfast.Checked")
+			assert.Equal(t, says, token > 7, "it names the option: %v", err)
 		}
 		release(t, l)
 		for _, token := range []uint64{first.Token(), l.Token()} { // of a hold that has ended

@@ -57,7 +57,15 @@ func (s *Store) registerClient(key string, args *arguments) (string, error) {
 			delete(c.notes, note[0])
 		}
 	}
-	s.entries[key] = &entry{client: c, expires: s.now().UnixMilli() + ttl}
+	expires := s.now().UnixMilli() + ttl
+	switch {
+	case ttl == 0:
+		delete(s.entries, key)
+		return "announced", nil
+	case before != nil: // others may have registered it for longer
+		expires = max(expires, s.entries[key].expires)
+	}
+	s.entries[key] = &entry{client: c, expires: expires}
 	return "announced", nil
 }
 

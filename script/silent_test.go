@@ -43,11 +43,7 @@ func TestWhoWasSilentHasItsTurnAgain(t *testing.T) {
 	assert.Must(t, err)
 	for i, u := range unmarked {
 		key, record := fmt.Sprintf("{%d}", i), u.record(time.Now().UnixMicro())
-		memory.PlantRecord(key, record)
-		for field, value := range record {
-			conn.Do(t, "HSET", key, field, value)
-		}
-		conn.Do(t, "PEXPIRE", key, 600_000)
+		plantBoth(t, memory, conn, key, record)
 		release := []string{"h/1", record["birth"], "60000", ear}
 		run := func(s *script.Script, args []string) {
 			_, err := memory.Run(t.Context(), s, []string{key}, args)
@@ -89,6 +85,18 @@ func (u *unmarking) record(micros int64) map[string]string {
 	}
 }
 
+// plantBoth makes the record in memory and on the server.
+func plantBoth(t *testing.T, memory *memstore.Store, conn *redistest.Conn, key string, record map[string]string) {
+	t.Helper()
+	memory.PlantRecord(key, record)
+	words := []any{"HSET", key}
+	for field, value := range record {
+		words = append(words, field, value)
+	}
+	conn.Do(t, words...)
+	conn.Do(t, "PEXPIRE", key, 600_000)
+}
+
 // A step walks over so many places of the queue, and no more. If it ends before a waiter that it could tell, it asks
 // one of the last to poll, so that somebody goes on. Guarantee: I7.
 func TestAWalkThatEndsWithinTheQueueTellsAWaiter(t *testing.T) {
@@ -105,13 +113,7 @@ func TestAWalkThatEndsWithinTheQueueTellsAWaiter(t *testing.T) {
 		"#1": "d/1", "w:d/1": fmt.Sprintf("1 x 1 30000 %d 1", far), // nobody listens for it
 		"#400": "c2/1", "w:c2/1": fmt.Sprintf("400 x 1 30000 %d 1", far),
 	}
-	memory.PlantRecord("{far}", record)
-	words := []any{"HSET", "{far}"}
-	for field, value := range record {
-		words = append(words, field, value)
-	}
-	conn.Do(t, words...)
-	conn.Do(t, "PEXPIRE", "{far}", 600_000)
+	plantBoth(t, memory, conn, "{far}", record)
 	_, err = memory.Run(t.Context(), script.Release, []string{"{far}"}, []string{"h/1", record["birth"], "60000", ear})
 	assert.Must(t, err)
 	conn.Do(t, "EVAL", script.Release.Text, 1, "{far}", "h/1", record["birth"], "60000", ear)
@@ -136,13 +138,7 @@ func TestAQueueForgetsTheLastOfTooManyAnswers(t *testing.T) {
 		}
 	}
 	record["queue"] = fmt.Sprintf("20 1 20 ?%d:20%s:17", until, places)
-	memory.PlantRecord("{many}", record)
-	words := []any{"HSET", "{many}"}
-	for field, value := range record {
-		words = append(words, field, value)
-	}
-	conn.Do(t, words...)
-	conn.Do(t, "PEXPIRE", "{many}", 600_000)
+	plantBoth(t, memory, conn, "{many}", record)
 	for _, attempt := range []string{"c2/1", "c1/1", "c17/1", "c20/1"} {
 		args := []string{attempt, "30000", "60000", "90000", ear}
 		_, err := memory.Run(t.Context(), script.Poll, []string{"{many}"}, args)

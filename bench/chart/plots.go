@@ -1,9 +1,11 @@
 package main
 
-// sides in the order of every plot and table, with a colour each.
+// sides in the order of every plot and table, with a colour each. Those without one are in the tables only.
 var sides = []struct{ name, colour string }{
 	{"holdfast-goredis", "#0b5394"},
+	{"holdfast-goredis-plain", ""},
 	{"holdfast-rueidis", "#3d85c6"},
+	{"holdfast-rueidis-plain", ""},
 	{"redsync-goredis", "#b45f06"},
 	{"redsync-rueidis", "#e69138"},
 	{"redislock-goredis", "#990000"},

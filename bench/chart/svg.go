@@ -79,6 +79,9 @@ func (p plot) marks(f *figures.Figures) []mark {
 		return present(append(marks, m))
 	}
 	for _, s := range sides {
+		if s.colour == "" {
+			continue
+		}
 		m := mark{name: s.name, colour: s.colour}
 		for _, at := range p.points {
 			m.values = append(m.values, value(f, "Versus/"+at.name+"/"+s.name, p.metric))

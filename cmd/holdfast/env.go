@@ -9,7 +9,8 @@ holdfast uses the first server that is set:
 
 A URL is one of:
   redis://[USER@]HOST[:PORT][/DB]           one server, or a node of a Cluster
-  rediss://…                                the same with TLS; also before + below
+  rediss://…                                the same with TLS; also rediss+sentinel and
+                                            rediss+cluster
   unix://PATH                               a server's socket
   redis+sentinel://HOST[:PORT],…/NAME[/DB]  the primary that Sentinels know by this name
   redis+cluster://HOST[:PORT],…[/DB]        a Cluster, by several of its nodes; /DB on

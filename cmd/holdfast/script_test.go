@@ -24,7 +24,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/operate"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -59,7 +58,6 @@ func setup(env *testscript.Env) error {
 
 // commands are the words that scripts have besides those of testscript.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
-	"build-suite":   buildSuiteCmd,
 	"server":        serverCmd,
 	"servers":       serversCmd,
 	"proxy":         proxyCmd,
@@ -86,17 +84,6 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
-
-// buildSuiteCmd: build-suite builds holdfast-verify and puts it on PATH.
-func buildSuiteCmd(ts *testscript.TestScript, _ bool, _ []string) {
-	dir := ts.MkAbs("suite")
-	build := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./"+operate.SuiteProgram)
-	build.Dir = "../../verify"
-	if out, err := build.CombinedOutput(); err != nil {
-		ts.Fatalf("building %s: %v\n%s", operate.SuiteProgram, err, out)
-	}
-	ts.Setenv("PATH", dir+string(os.PathListSeparator)+ts.Getenv("PATH"))
-}
 
 // serverCmd: server [-password P | -clock | -operator] starts a server and names it in
 // HOLDFAST_REDIS. With -clock, the word clock can set its clock; with -operator, the user may

@@ -48,8 +48,10 @@ func (t Trigger) quote() (q quoted, err error) {
 	}
 	schema, bare, tableErr := d.split("table", t.Table)
 	tokenSchema, tokens, tokensErr := d.split("table of tokens", cmp.Or(t.Tokens, DefaultTable))
-	if tokensErr == nil && tokenSchema == "" {
-		tokenSchema = schema // where a trigger of MySQL would look
+	if t.Resource != "" && schema != "" && tokenSchema == "" && cmp.Or(err, tableErr, tokensErr) == nil {
+		// No default would do: in an empty table, or in another one than a Guard's, a late writer is the first.
+		err = fmt.Errorf("%w: the Table has a schema, so Tokens needs one: the schema where the resource's tokens "+
+			"are, or for the first trigger %s", fence.ErrInvalid, PostgreSQL.path(schema, tokens))
 	}
 	column, key := cmp.Or(t.Column, defaultColumn), cmp.Or(t.Key, "unused")
 	q = quoted{

@@ -11,8 +11,13 @@ import "strings"
 //
 // A row that is deleted is forgotten: whoever inserts it again, also under a lower token, is accepted. With
 // Resource the token outlives the row. In PostgreSQL TRUNCATE is refused, or with a Resource for the whole
-// table checked; a statement that names a partition is checked for its rows only. In MySQL and MariaDB neither
-// TRUNCATE nor a foreign key's cascade fires a trigger: there, give parent and child one Resource.
+// table checked. There a partition has the trigger for its rows, but not that for TRUNCATE, nor that of a Resource
+// without a Key: a statement that names the partition is not checked by those, so give it a Trigger of its own.
+// In MySQL and MariaDB neither TRUNCATE nor a foreign key's cascade fires a trigger: there, give parent and child
+// one Resource. From MySQL 9.7 on cascades do, if enable_cascade_triggers is on.
+//
+// A Trigger is for programs that forget. A program can evade it: by the token 'off', by ALTER TABLE, and in
+// PostgreSQL by session_replication_role, or by a temporary table that has the name of Tokens without a schema.
 //
 // SQLite is refused: it has no variable that ends with a transaction. PostgreSQL must be 11 or later, MySQL
 // 8.0.23, MariaDB 10.3.
@@ -25,14 +30,18 @@ type Trigger struct {
 	Column string
 	// Resource, if set, is what all writes to the table are judged by, in place of each row: a resource of the
 	// [Guard] with the table Tokens. A transaction that begins with [Guard.Check] has shown its token before
-	// it reads. In MySQL it can end in a deadlock with one that does not: the database ends one of them.
+	// it reads. In MySQL, and with a Key, it can end in a deadlock with one that does not: the database ends one of
+	// them.
 	Resource string
 	// Key is a column, for a table with a lock for each of its values. The resource of a row is then
-	// Resource, a slash, and that value: invoice/42.
+	// Resource, a slash, and that value: invoice/42. It has integers or texts: the text of a time, for example, would
+	// depend on the session, and MySQL refuses bytes that are no text.
 	Key string
-	// Tokens is the table of the resources, in the schema of Table if it names none. Default: [DefaultTable]. Whoever
-	// writes to Table needs the rights to SELECT, INSERT and UPDATE it. If neither has a schema, PostgreSQL finds it by
-	// the search_path of whoever runs the migration. If "$user" is in that path, it stands for each writer: name the
+	// Tokens is the table of the resources. Default: [DefaultTable]. If Table has a schema, Tokens must name one: the
+	// schema where the tokens are already, if a Guard or an earlier trigger wrote some. The rights to SELECT, INSERT
+	// and UPDATE it are needed by whoever writes to Table, in MySQL by the account that ran the migration: without
+	// that account, the database refuses all writes to Table. Without a schema, PostgreSQL finds it by the
+	// search_path of whoever runs the migration. If "$user" is in that path, it stands for each writer: name the
 	// schema if writers have schemas of their own.
 	Tokens string
 	// AllowMissing lets writes pass that have no token. Default: they are refused. It is for the time until all
@@ -41,7 +50,8 @@ type Trigger struct {
 	AllowMissing bool
 }
 
-// Up returns the statements that install the trigger, in their order. They fail if it exists. If a field cannot be
+// Up returns the statements that install the trigger, in their order. They fail if it exists. MySQL with a binary log
+// wants the privilege SUPER for them, or log_bin_trust_function_creators to be on. If a field cannot be
 // used, the error is a [fence.ErrInvalid].
 func (t Trigger) Up() ([]string, error) {
 	q, err := t.quote()
@@ -86,9 +96,18 @@ func (t Trigger) Down() ([]string, error) {
 	return down, nil
 }
 
+// when is the time of the check. A key is final only when its row is written: AUTO_INCREMENT, generated columns and
+// other triggers change it.
+func (t Trigger) when() string {
+	if t.Key != "" {
+		return "AFTER"
+	}
+	return "BEFORE"
+}
+
 // postgres is the function with its triggers. The token is a setting: it ends with the transaction, and is an
-// empty text from then on. A trigger before an update finds the row locked, in its last version, at every
-// isolation level: if that is newer than the snapshot, READ COMMITTED looks again, and the others fail.
+// empty text from then on. A trigger of an update finds the row locked, in its last version, at every isolation
+// level: if that is newer than the snapshot, READ COMMITTED looks again, and the others fail.
 func (t Trigger) postgres(q quoted) []string {
 	missing := "RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = " + q.missing +
 		",\n      HINT = 'begin the transaction with sqlfence, or with SET LOCAL holdfast.token';"
@@ -135,7 +154,7 @@ END
 	}
 	return []string{
 		"CREATE FUNCTION " + function + " RETURNS trigger LANGUAGE " + language + " AS " + end + body + end,
-		"CREATE TRIGGER holdfast_fence BEFORE INSERT OR UPDATE OR DELETE ON " + q.table +
+		"CREATE TRIGGER holdfast_fence " + t.when() + " INSERT OR UPDATE OR DELETE ON " + q.table +
 			" FOR EACH " + level + " EXECUTE FUNCTION " + function,
 		"CREATE TRIGGER holdfast_fence_truncate BEFORE TRUNCATE ON " + q.table +
 			" FOR EACH STATEMENT EXECUTE FUNCTION " + function,
@@ -154,6 +173,7 @@ func (t Trigger) postgresCheck(q quoted) string {
 	keyed := func(row string) string {
 		return "\n    which := " + q.which + " || '/' || " + row + "." + q.key + ";\n    " + raise
 	}
+	text := func(row string) string { return row + "." + q.key + `::text COLLATE "C"` } // not as the type compares
 	switch {
 	case t.Resource == "":
 		return "IF TG_OP <> 'INSERT' THEN\n      seen := OLD." + q.column + ";\n    END IF;" + postgresJudge +
@@ -162,13 +182,13 @@ func (t Trigger) postgresCheck(q quoted) string {
 		return raise
 	}
 	return "IF TG_OP <> 'INSERT' THEN" + keyed("OLD") + "\n    END IF;\n" +
-		"    IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND NEW." + q.key + " IS DISTINCT FROM OLD." + q.key +
+		"    IF TG_OP = 'INSERT' OR TG_OP = 'UPDATE' AND " + text("NEW") + " IS DISTINCT FROM " + text("OLD") +
 		" THEN" + keyed("NEW") + "\n    END IF;"
 }
 
 var mysqlEvents = []string{"INSERT", "UPDATE", "DELETE"}
 
-// mysql is a trigger for each event. The token is a variable of the session, which [Tx] resets. A trigger before an
+// mysql is a trigger for each event. The token is a variable of the session, which [Tx] resets. A trigger of an
 // update finds the row locked, in its last version, at every isolation level.
 func (t Trigger) mysql(q quoted) []string {
 	var up []string
@@ -182,10 +202,10 @@ func (t Trigger) mysql(q quoted) []string {
 		case t.AllowMissing:
 			missing = "DO 0;"
 		}
-		up = append(up, "CREATE TRIGGER "+q.object("_fence_"+strings.ToLower(event))+" BEFORE "+event+" ON "+q.table+
-			` FOR EACH ROW
+		name := q.object("_fence_" + strings.ToLower(event))
+		up = append(up, "CREATE TRIGGER "+name+" "+t.when()+" "+event+" ON "+q.table+` FOR EACH ROW
 BEGIN
-  DECLARE which VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT `+q.which+`;
+  DECLARE which VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT `+q.which+`;
   DECLARE shown BIGINT;
   DECLARE seen BIGINT DEFAULT 0;
   DECLARE refusal VARCHAR(255) CHARACTER SET utf8mb4;
@@ -207,10 +227,17 @@ const mysqlJudge = `
       SIGNAL SQLSTATE 'HF001' SET MESSAGE_TEXT = refusal;
     END IF;`
 
+// A lenient sql_mode in the migration shortens a name that does not fit, and makes an empty one of NULL. The name in
+// the trigger has one character more than fits, so a shortened one is never found.
+const mysqlLost = `
+    IF seen IS NULL THEN
+      SIGNAL SQLSTATE 'HF003' SET MESSAGE_TEXT = 'fence: the key is NULL, or too long for the name of a resource';
+    END IF;`
+
 func (t Trigger) mysqlCheck(q quoted, event string) string {
 	// A comparison of bytes with a text may use no index, and then locks every row of the table.
-	raise := MySQL.upsert(q.tokens, "which", "shown") + ";\n    SELECT f.token INTO seen FROM " + q.tokens +
-		" f WHERE f.resource = CAST(which AS BINARY) FOR UPDATE;" + mysqlJudge
+	raise := MySQL.upsert(q.tokens, "which", "shown") + ";\n    SET seen = NULL;\n    SELECT f.token INTO seen FROM " +
+		q.tokens + " f WHERE f.resource = CAST(which AS BINARY) FOR UPDATE;" + mysqlLost + mysqlJudge
 	keyed := func(row string) string {
 		return "SET which = CONCAT(" + q.which + ", '/', " + row + "." + q.key + ");\n    " + raise
 	}
@@ -222,8 +249,8 @@ func (t Trigger) mysqlCheck(q quoted, event string) string {
 	case t.Resource != "" && event == "DELETE":
 		return keyed("OLD")
 	case t.Resource != "":
-		return keyed("OLD") + "\n    IF NOT NEW." + q.key + " <=> OLD." + q.key + " THEN\n    " + keyed("NEW") +
-			"\n    END IF;"
+		same := "CAST(NEW." + q.key + " AS BINARY) <=> CAST(OLD." + q.key + " AS BINARY)" // not as the column compares
+		return keyed("OLD") + "\n    IF NOT (" + same + ") THEN\n    " + keyed("NEW") + "\n    END IF;"
 	case event == "INSERT":
 		return mysqlJudge[1:] + "\n    SET NEW." + q.column + " = shown;"
 	case event == "DELETE":

@@ -43,7 +43,11 @@ func TestATriggerRefusesWhatItCannotName(t *testing.T) {
 			{Dialect: mysql, Table: "a", Key: "id"},
 			{Dialect: mysql, Table: "a", Tokens: "b"},
 		},
-		"in a Column or under a Resource": {{Dialect: mysql, Table: "a", Column: "c", Resource: "r"}},
+		`Tokens needs one: the schema where the resource's tokens are, or for the first trigger "b"."holdfast_fence"`: {
+			{Dialect: postgres, Table: "b.a", Resource: "r"}, {Dialect: mysql, Table: "b.a", Resource: "r"},
+		},
+		`or for the first trigger "b.c"."d"`: {{Dialect: mysql, Table: `"b.c".a`, Resource: "r", Tokens: "d"}},
+		"in a Column or under a Resource":    {{Dialect: mysql, Table: "a", Column: "c", Resource: "r"}},
 		"the name of a resource has 1 to 255 bytes, not 256": {
 			{Dialect: postgres, Table: "a", Resource: strings.Repeat("x", 256)},
 		},
@@ -78,13 +82,12 @@ func TestRefusedKnowsWhatTriggersSay(t *testing.T) {
 	}
 }
 
-// The table of tokens is where the guarded table is, whoever runs the migration or writes, and from wherever.
-func TestTheTokensAreInTheSchemaOfTheTable(t *testing.T) {
+// The table of tokens is one, whoever runs the migration or writes, and from wherever.
+func TestTheTokensAreWhereTheyAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ table, tokens, postgres, mysql string }{
-		{"billing.invoice", "", `"billing"."holdfast_fence"`, "`billing`.`holdfast_fence`"},
 		{"billing.invoice", "shop.tokens", `"shop"."tokens"`, "`shop`.`tokens`"},
-		{"billing.invoice", "tokens", `"billing"."tokens"`, "`billing`.`tokens`"},
+		{"invoice", "shop.tokens", `"shop"."tokens"`, "`shop`.`tokens`"},
 		{"invoice", "", `"holdfast_fence"`, "`holdfast_fence`"},
 	} {
 		for dialect, want := range map[sqlfence.Dialect]string{

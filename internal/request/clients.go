@@ -3,7 +3,6 @@ package request
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -88,15 +87,13 @@ func (s *Sender) readClients(ctx context.Context, asked []ClientNotes, said []*w
 	}
 }
 
-// KeepClient makes what another client has said of itself last as long as a lease of it that ends in ttl. Nothing
+// KeepClient makes what another client has said of itself outlive a lease of it that ends in ttl. Nothing
 // depends on it.
 func (s *Sender) KeepClient(ctx context.Context, id string, ttl time.Duration) {
 	said := s.ReadClients(ctx, []ClientNotes{{ID: id}})[0]
 	if said == nil {
 		return
 	}
-	_, _ = s.Run(ctx, script.RegisterClient, []string{wire.ClientKey(s.Prefix, id)}, []string{
-		wire.Millis(max(registrationTTL, ttl+time.Minute)), wire.Encode(said.App), wire.Encode(said.Host),
-		strconv.Itoa(said.PID), said.Version, strconv.FormatInt(said.Started.UnixMilli(), 10),
-	})
+	key := []string{wire.ClientKey(s.Prefix, id)}
+	_, _ = s.Run(ctx, script.RegisterClient, key, said.Registration(ttl+time.Minute))
 }

@@ -3,7 +3,6 @@ package request
 import (
 	"context"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -84,10 +83,8 @@ func (r *Registration) args(ttl time.Duration) []string {
 	if err != nil || host == "" {
 		host = "unknown"
 	}
-	return []string{
-		wire.Millis(ttl), wire.Encode(r.app), wire.Encode(host), strconv.Itoa(os.Getpid()),
-		r.version, strconv.FormatInt(started.UnixMilli(), 10),
-	}
+	said := wire.ClientLine{App: r.app, Host: host, PID: os.Getpid(), Version: r.version, Started: started}
+	return said.Registration(ttl)
 }
 
 // Start registers the client with its first acquisition, and keeps it registered.
@@ -266,6 +263,6 @@ func (r *Registration) Stop() {
 // it.
 func (r *Registration) End(ctx context.Context) {
 	if r.begun.Load() {
-		_, _ = r.sender.Run(ctx, script.RegisterClient, []string{r.key}, r.args(time.Millisecond))
+		_, _ = r.sender.Run(ctx, script.RegisterClient, []string{r.key}, r.args(0))
 	}
 }

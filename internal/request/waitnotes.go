@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
@@ -120,9 +119,6 @@ func (r *Registration) AmendWaitNote(ctx context.Context, attempt string, note *
 	if word == c.Notes[field] {
 		return nil
 	}
-	_, err = r.sender.Run(ctx, script.RegisterClient, key, []string{
-		wire.Millis(registrationTTL), wire.Encode(c.App), wire.Encode(c.Host), strconv.Itoa(c.PID), c.Version,
-		strconv.FormatInt(c.Started.UnixMilli(), 10), field, word,
-	})
+	_, err = r.sender.Run(ctx, script.RegisterClient, key, append(c.Registration(registrationTTL), field, word))
 	return err
 }

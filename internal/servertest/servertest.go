@@ -1,12 +1,14 @@
 // Package servertest gives tests a real server that is not Redis: PostgreSQL, MariaDB or PgBouncer, as
-// a system's packages install it, or an S3 server. A server runs on a free port of the loopback
-// interface, with its data in a temporary directory, and is gone when it is stopped.
+// a system's packages install it, a MySQL that the environment names, or an S3 server. A server runs on
+// a free port of the loopback interface, with its data in a temporary directory, and is gone when it is
+// stopped.
 //
 // It never skips a test: if a server's programs are missing, the error says what to install.
 // scripts/databases.sh does so for make test-all.
 package servertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +88,31 @@ var MariaDB = Kind{
 		return []string{
 			"--no-defaults", "--datadir=" + data, "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1",
 			"--socket=" + filepath.Join(data, "socket"), "--innodb-flush-log-at-trx-commit=0",
+		}
+	},
+}
+
+// EnvMySQL names the environment variable that names a MySQL server: the file mysqld. Few systems have a package of it
+// beside MariaDB's, so its tests are run only if it is set.
+const EnvMySQL = "HOLDFAST_TEST_MYSQL"
+
+// MySQL runs the mysqld of [EnvMySQL]. It has no database besides its own.
+var MySQL = Kind{
+	Name: "MySQL", Superuser: "root", program: cmp.Or(os.Getenv(EnvMySQL), "mysqld"),
+	install: "name its file mysqld in " + EnvMySQL,
+	prepare: func(find func(string) (string, error), data string) (*exec.Cmd, error) {
+		mysqld, err := find(cmp.Or(os.Getenv(EnvMySQL), "mysqld"))
+		if err != nil {
+			return nil, err
+		}
+		return exec.CommandContext(context.Background(), mysqld, "--no-defaults", "--datadir="+data,
+			"--initialize-insecure"), nil
+	},
+	args: func(data string, port int) []string {
+		return []string{
+			"--no-defaults", "--datadir=" + data, "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1",
+			"--socket=" + filepath.Join(data, "socket"), "--innodb-flush-log-at-trx-commit=0",
+			"--mysqlx=OFF", "--secure-file-priv=NULL", // no second port, and no directory of a package
 		}
 	},
 }

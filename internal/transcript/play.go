@@ -90,7 +90,11 @@ func (p *player) command(line string) ([]string, error) {
 	case "dump":
 		shown = p.dump()
 	case "ttl":
-		shown = []string{"=> " + p.symbols.duration(p.driver.TTL(p.key()))}
+		key := p.key()
+		if len(c.words) > 0 {
+			key = clientKey + c.word()
+		}
+		shown = []string{"=> " + p.symbols.duration(p.driver.TTL(key))}
 	default:
 		shown, err = p.act(c)
 	}
@@ -125,8 +129,8 @@ func (p *player) awaitFree(c *command) []string {
 	return []string{c.opt("mode", "x"), c.opt("watches", "0"), c.opt("retention", "600s"), p.base()}
 }
 
-// markKey is the key of a quorum's mark.
-const markKey = "golden:quorum"
+// markKey is the key of a quorum's mark, and clientKey begins that of a client's record.
+const markKey, clientKey = "golden:quorum", "golden:client:"
 
 // act runs an action of the protocol.
 func (p *player) act(c *command) ([]string, error) {
@@ -188,7 +192,7 @@ func (p *player) act(c *command) ([]string, error) {
 			args = append(args, c.opt("old", "-"), mark)
 		}
 	case "read_client":
-		keys = []string{"golden:client:" + c.word()}
+		keys = []string{clientKey + c.word()}
 		args, c.words = c.words, nil
 	default:
 		return nil, errors.New("no such command")
@@ -218,7 +222,7 @@ func (p *player) several(c *command) (keys, args []string) {
 
 // registerClient parses a client and notes of the form FIELD/VALUE.
 func (p *player) registerClient(c *command) (keys, args []string) {
-	keys = []string{"golden:client:" + c.word()}
+	keys = []string{clientKey + c.word()}
 	args = []string{c.opt("ttl", "900s"), c.opt("app", "shop"), c.opt("host", "web-1"), c.opt("pid", "42"),
 		c.opt("version", "v1"), c.opt("started", "7")}
 	for len(c.words) > 0 {

@@ -179,6 +179,9 @@ func lockOf(key string) string {
 
 func (d *late) newHolder() {
 	for key := range d.keys {
+		if strings.HasPrefix(key, clientKey) {
+			continue // a client's own record is no lock
+		}
 		newer := []string{"newer/1", "30000", "630000", "x", "0", "newer:"}
 		_, _ = d.Driver.Run(script.Acquire, []string{key}, newer)
 	}

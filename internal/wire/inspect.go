@@ -279,6 +279,14 @@ type ClientLine struct {
 	Noted              bool              // the client has written notes
 }
 
+// Registration are the arguments with which register_client writes that down for at least ttl; 0 ends the record.
+func (c *ClientLine) Registration(ttl time.Duration) []string {
+	return []string{
+		Millis(ttl), Encode(c.App), Encode(c.Host), strconv.Itoa(c.PID), c.Version,
+		strconv.FormatInt(c.Started.UnixMilli(), 10),
+	}
+}
+
 // ParseClients reads the answer of read_client about n clients, in order: nil stands for an
 // unknown one.
 func ParseClients(answer string, n int) ([]*ClientLine, error) {

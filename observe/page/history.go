@@ -155,9 +155,10 @@ func ending(o *hold, was, is *lockJSON, now time.Time) (end time.Time, how, note
 	if expired {
 		end = last.expires
 	}
-	// A holder that renews has most of its lease left. If the last read found that, and came
-	// long before this one, nobody knows what happened in between.
-	renewed := was != nil && last.expires.Sub(was.read) >= time.Duration(last.LeaseMS)*time.Millisecond/2
+	// A holder that renews has most of its lease left, apart from the lock-delay. If the last read found that, and
+	// came long before this one, nobody knows what happened in between.
+	length := time.Duration(last.LeaseMS-last.LockDelayMS) * time.Millisecond
+	renewed := was != nil && last.trusted.Sub(was.read) >= length/2
 	switch {
 	case is != nil && evictedSince(was, is):
 		return end, endEvicted, is.LastEviction.By + ": " + is.LastEviction.Reason

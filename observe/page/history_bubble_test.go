@@ -108,6 +108,32 @@ func TestAHoldThatEndedWhileNobodyLookedIsNoLoss(t *testing.T) {
 	})
 }
 
+// The server keeps a lease for its lock-delay after its holder has lost it. The viewer gets both times, and a renewal
+// is judged by the first.
+func TestALeaseInItsLockDelayIsLost(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		w.lock("a", holdfast.TTL(20*time.Second), holdfast.LockDelay(time.Minute), holdfast.NoRenewal())
+		for _, passed := range []time.Duration{0, 25 * time.Second} {
+			w.pass(passed)
+			var list listJSON
+			w.get("/api/locks", &list)
+			for _, l := range []*lockJSON{list.Locks[0], w.detail("a").Lock} {
+				h := l.Holders[0]
+				assert.True(t, l.Held && since(t, h.Trusted, h.Expires) == time.Minute, "%+v", h)
+				left := since(t, list.Now, h.Trusted)
+				assert.Equal(t, left < 0, passed > 0, "not renewed in time")
+				assert.Equal(t, left.Abs() < 21*time.Second, true, "trust is left for its TTL")
+			}
+		}
+		w.pass(time.Minute) // in which the reads paused
+		w.detail("a")
+		w.pass(2 * time.Second)
+		d := w.detail("a")
+		assert.True(t, len(d.Timeline.Holds) == 1 && d.Timeline.Holds[0].How == endExpired && d.Lock.Lost == 1,
+			"%+v, lost %d", d.Timeline.Holds, d.Lock.Lost)
+	})
+}
+
 func TestTheTimelineCountsWaiters(t *testing.T) {
 	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
 		w.lock("a")

@@ -36,11 +36,12 @@ type (
 	holderJSON struct {
 		lockjson.Holder
 		Expires     string `json:"expires"`
-		LeaseMS     int64  `json:"lease_ms"` // the longest time to expiry that the page saw
+		Trusted     string `json:"trusted_until"` // from then to expires is the lock-delay: nobody has the lock
+		LeaseMS     int64  `json:"lease_ms"`      // the longest time to expiry that the page saw
 		AgeMS       *int64 `json:"age_ms,omitempty"`
 		RemainingMS *int64 `json:"remaining_ms,omitempty"`
 
-		since, expires time.Time
+		since, trusted, expires time.Time
 	}
 	waiterJSON struct {
 		lockjson.Waiter
@@ -131,7 +132,11 @@ func newHolder(h holdfast.Holder, now time.Time, before *lockJSON) holderJSON {
 		Holder: lockjson.OfHolder(h), LeaseMS: h.Remaining.Milliseconds(),
 		since: h.Since, expires: now.Add(h.Remaining),
 	}
-	j.Expires = lockjson.Stamp(j.expires)
+	j.trusted = j.expires
+	if !h.Released { // what is left then is its minimum time
+		j.trusted = j.expires.Add(-h.LockDelay)
+	}
+	j.Expires, j.Trusted = lockjson.Stamp(j.expires), lockjson.Stamp(j.trusted)
 	for _, b := range before.Holders {
 		if b.Token == j.Token {
 			j.LeaseMS = max(j.LeaseMS, b.LeaseMS)

@@ -144,7 +144,7 @@ func (c *cluster) search(ctx context.Context, how urgency, key string, cmds comm
 	// The slot moves to a node that had none, which only ClusterClient itself finds. It may
 	// follow several redirections, so a refusal is not a definite answer.
 	err = c.client.Process(ctx, once{cmds.first})
-	if serverError(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
+	if Refusal(err) != nil && !redis.HasErrorPrefix(err, "NOSCRIPT ") {
 		return errors.New(err.Error())
 	}
 	return err
@@ -177,7 +177,7 @@ func (c *cluster) follow(
 		if err == nil {
 			return nil
 		}
-		refusal := serverError(err)
+		refusal := Refusal(err)
 		if refusal == nil || adapter.Transient(refusal) {
 			// The node may be gone, or a replica by now. go-redis asks in the background, and
 			// limits how often.

@@ -17,7 +17,7 @@ import (
 // request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
 	addr := s.addr()
-	if refusal := serverError(err); refusal != nil {
+	if refusal := Refusal(err); refusal != nil {
 		if broke == nil {
 			return refusal
 		}
@@ -39,15 +39,15 @@ func (s *Store) explain(ctx context.Context, err, broke error) error {
 // asText returns err as a text if it is a refusal, because it does not answer the last
 // request.
 func asText(err error) error {
-	if serverError(err) != nil {
+	if Refusal(err) != nil {
 		return errors.New(err.Error())
 	}
 	return err
 }
 
-// serverError returns err as the server's refusal, nil if it is none. A refused login and a
+// Refusal returns an error of go-redis as the server's refusal, nil if it is none. A refused login and a
 // rejected certificate count as refusals: the request was not sent.
-func serverError(err error) *store.ServerError {
+func Refusal(err error) *store.ServerError {
 	if err == nil {
 		return nil // to search in no error would allocate
 	}

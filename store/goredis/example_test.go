@@ -32,6 +32,16 @@ func ExampleNew() {
 	}
 }
 
+// Why a program's own request failed: the server has refused it, or it may have run.
+func ExampleRefusal() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer rdb.Close()
+	err := rdb.Set(context.Background(), "report", "done", 0).Err()
+	if refused := goredis.Refusal(err); refused != nil {
+		log.Println(refused.Code, "and it has not run") // READONLY, NOAUTH, TLS, …
+	}
+}
+
 // A primary behind Sentinel. A grant counts when a replica has it.
 func ExampleNew_sentinel() {
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{

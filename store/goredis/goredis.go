@@ -86,7 +86,7 @@ var _ interface {
 // adds to the nodes see all of them.
 func New(rdb redis.UniversalClient) *Store {
 	s := &Store{feeds: feeds{silence: maxSilence}, demoted: make(chan struct{}, 1)}
-	s.retry = adapter.Retry{Classify: classify, Refusal: serverError}
+	s.retry = adapter.Retry{Classify: classify, Refusal: Refusal}
 	s.hub.Driver.Session = s.session
 	s.broadcast.Driver.Session = s.session
 	if v := reflect.ValueOf(rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -181,7 +181,7 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds comma
 	}
 	answered := err == nil || errors.Is(err, redis.Nil)
 	if !answered {
-		refusal := serverError(err)
+		refusal := Refusal(err)
 		answered = refusal != nil
 		if adapter.FromReplica(refusal) && s.cluster == nil {
 			s.signalDemoted()
@@ -219,9 +219,9 @@ func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Co
 	end := cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	select {
 	case err := <-done:
-		if failure := classify(ctx, err); failure == adapter.NotSent && serverError(err) == nil {
+		if failure := classify(ctx, err); failure == adapter.NotSent && Refusal(err) == nil {
 			return notSentError{end}
-		} else if err == nil || serverError(err) != nil {
+		} else if err == nil || Refusal(err) != nil {
 			return err
 		}
 	case <-last.C:

@@ -117,5 +117,5 @@ func (l *lane) ping(ctx context.Context) bool {
 	if errors.Is(err, errRetired) {
 		err = l.pool.Ping(ctx).Err()
 	}
-	return err == nil || serverError(err) != nil || errors.Is(err, errGivenUp)
+	return err == nil || Refusal(err) != nil || errors.Is(err, errGivenUp)
 }

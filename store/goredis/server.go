@@ -51,7 +51,7 @@ type commands struct {
 // lead to another server by now. If the replica has lost its primary, send does that.
 func (h hooked) send(ctx context.Context, cmds commands) error {
 	err := h.sendOver(ctx, cmds)
-	if refusal := serverError(err); refusal != nil && refusal.Code == "MASTERDOWN" {
+	if refusal := Refusal(err); refusal != nil && refusal.Code == "MASTERDOWN" {
 		h.leave(ctx, len(cmds.more) > 0)
 	}
 	return err

@@ -94,7 +94,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 	writing.Go(func() { s.writeChanges(f, ps, began, &heard, ended, end) })
 	for {
 		var msg any
-		if msg, err = ps.Receive(f.Context); err != nil && serverError(err) == nil {
+		if msg, err = ps.Receive(f.Context); err != nil && Refusal(err) == nil {
 			break
 		}
 		worked = true
@@ -123,7 +123,7 @@ func (s *Store) session(f *adapter.Feed) (worked bool, err error) {
 // endsSession reports whether a refusal ends the session. The answer does not say which
 // channel it is about, but a redirection names the slot.
 func endsSession(f *adapter.Feed, err error) bool {
-	refusal := serverError(err)
+	refusal := Refusal(err)
 	if slot, to, _, ok := adapter.Redirection(refusal); ok {
 		f.Moved("", slot, to)
 		return false
@@ -273,7 +273,7 @@ func (s *Store) checkDemotion(f *adapter.Feed) (again <-chan time.Time, err erro
 	case info.Role == "replica":
 		own.leave(f.Context, true)
 		return time.After(checkClientEvery), nil
-	case count.Err() != nil && serverError(count.Err()) == nil:
+	case count.Err() != nil && Refusal(count.Err()) == nil:
 		return time.After(checkClientEvery), nil
 	case count.Err() == nil && count.Val()[channel] == 0 && f.HasConfirmed(channel):
 		return time.After(0), errReplaced // and the next connection may lead to the old server once more

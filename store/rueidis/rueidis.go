@@ -21,6 +21,10 @@
 // that a router has forgotten costs 10 s, and perhaps a lease. With [Watch] it costs a quarter of a second.
 // Without Watch, a lease must be longer than ConnWriteTimeout and the time to reconnect. For leases under half
 // a minute, set ConnWriteTimeout to a few seconds.
+//
+// rueidis writes and reads in goroutines of its own. Beside goroutines that use up the processors, each of the two, and
+// then the caller, may wait until all others have had their turn: with 200 of them on one processor, 2 s. With Watch
+// they run next, unless the 10 ms of a turn end just then, so a lease should be longer than a few such waits.
 package rueidis
 
 import (
@@ -51,8 +55,8 @@ type Store struct {
 
 	retry     adapter.Retry
 	deadlines adapter.Deadlines
-	steady    adapter.Steady
-	piped     atomic.Int32 // requests whose contexts rueidis watches
+	steady    adapter.Steady // in a Cluster each node has its own
+	piped     atomic.Int32   // requests whose contexts rueidis watches
 	// foundClosed: a request has found the client closed.
 	foundClosed atomic.Bool
 	noPing      atomic.Bool // the server refuses PING
@@ -155,42 +159,53 @@ func (a answer) fields() (map[string]rueidis.RedisMessage, error) {
 // while its pipeline is full. If a context has a deadline and the connection is idle, it reads on the caller's
 // goroutine, and nothing wakes that before the deadline. So a context that can be cancelled shows rueidis no deadline,
 // see [adapter.Ending]. Until all connections are made, there is one more goroutine instead. rueidis makes them when
-// they are first needed, four by default. (One that broke by itself since may still delay a caller for
-// ConnWriteTimeout.) In a Cluster that may happen at any time, because some nodes answer while another one does not.
+// they are first needed, four by default. In a Cluster that is so for each node, because some answer while another one
+// does not. (A connection that broke by itself since, or the first one to a node to which a slot has moved, may still
+// delay a caller for Dialer.Timeout.)
 func (s *Store) do(ctx context.Context, cmd rueidis.Completed) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
 	deadline := s.deadlines.Of(ctx)
 	defer deadline.Leave()
-	steady := s.steady.Reached() && s.mode != rueidis.ClientModeCluster
+	server := s.serverOf(cmd)
+	steady := server.Reached()
 	switch {
 	case ctx.Done() == nil && deadline == nil:
-		return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
+		return answer{result: s.sendTo(ctx, server, cmd)}
 	case ctx.Done() == nil && steady:
-		ctx := adapter.Bounded(ctx, deadline)
-		return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
+		return answer{result: s.sendTo(adapter.Bounded(ctx, deadline), server, cmd)}
 	case steady:
 		defer s.piped.Add(-1)
 		if s.piped.Add(1) <= maxPiped {
 			ctx := s.deadlines.Until(ctx, deadline)
 			defer ctx.Stop()
-			return answer{result: s.noteAnswer(ctx, s.send(ctx, cmd))}
+			return answer{result: s.sendTo(ctx, server, cmd)}
 		}
 	}
-	a := await(ctx, deadline, func(ctx context.Context) rueidis.RedisResult {
-		return s.noteAnswer(ctx, s.send(ctx, cmd))
-	})
+	a := await(ctx, deadline, func(ctx context.Context) rueidis.RedisResult { return s.sendTo(ctx, server, cmd) })
 	if a.err != nil {
-		s.steady.Note(false)
+		s.note(server, false)
 	}
 	return a
+}
+
+// sendTo sends cmd, records whether the server answers, and leaves it if it answers as a replica.
+func (s *Store) sendTo(ctx context.Context, server *adapter.Steady, cmd rueidis.Completed) rueidis.RedisResult {
+	result := s.send(ctx, cmd)
+	s.note(server, result.NonRedisError() == nil)
+	if s.refusedByReplica(result.Error()) && s.address.note() {
+		s.leave(ctx)
+	}
+	return result
 }
 
 // send sends cmd. If its pushes are to come first, it sends PING in front, in the same write and over the same
 // connection, see package pushfirst. A server that refuses notes each refusal in its log, so it gets no PING again.
 //
-// It takes the pipelined connection also with DisableAutoPipelining: there, rueidis watches the context.
+// It takes the pipelined connection also with DisableAutoPipelining: there, rueidis watches the context. Over one of
+// the pool, a renewal would read its own answer, without a turn of rueidis' two goroutines. But the program may
+// have taken the whole pool, and then the lease would be lost.
 func (s *Store) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	cmd = cmd.ToPipe()
 	if !pushfirst.Marked(ctx) || s.noPing.Load() {
@@ -229,15 +244,6 @@ func awaitAny[T any](
 		}()
 	}
 	return result, err
-}
-
-// noteAnswer records whether the server answers, and leaves it if it answers as a replica.
-func (s *Store) noteAnswer(ctx context.Context, result rueidis.RedisResult) rueidis.RedisResult {
-	s.steady.Note(result.NonRedisError() == nil)
-	if s.refusedByReplica(result.Error()) && s.address.note() {
-		s.leave(ctx)
-	}
-	return result
 }
 
 // Group implements [store.Store]: on one server all keys are one group, in a Cluster those of

@@ -46,7 +46,7 @@ const (
 // or WAIT, never closes its connection. But all requests that share a dead connection end with it.
 //
 // Before a renewal lets other goroutines have its processor, it looks for its answer, for at most five milliseconds
-// and a thousandth of the time. So a lease lives beside goroutines that use up the processor.
+// and a thousandth of the time. That lets a lease live beside goroutines that use up the processor, see the package.
 //
 // Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
 func Watch(option rueidis.ClientOption) rueidis.ClientOption {

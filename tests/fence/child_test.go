@@ -144,7 +144,7 @@ func connect(cfg config) (map[string]register, error) {
 			"plain":  plainObject{bucket, "plain"},
 		}, nil
 	}
-	for _, d := range triggered {
+	for _, d := range triggered() {
 		if "gorm on "+d.name == cfg.Kind {
 			orm, db, err := openORM(d, cfg.Where)
 			return map[string]register{
@@ -152,7 +152,7 @@ func connect(cfg config) (map[string]register, error) {
 			}, err
 		}
 	}
-	for _, d := range databases {
+	for _, d := range databases() {
 		if d.name == cfg.Kind {
 			// Compiled, SQLite is faster, but each process would compile it first.
 			sqlite3.RuntimeConfig = wazero.NewRuntimeConfigInterpreter()

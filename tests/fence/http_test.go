@@ -28,7 +28,7 @@ func TestInstancesOfAServiceShareAMemory(t *testing.T) {
 			return objectfence.Guard{Bucket: bucket}
 		},
 	}
-	for _, d := range databases {
+	for _, d := range databases() {
 		memories[d.name] = func(t *testing.T) fence.Memory {
 			guard, _, _, db := guarded(t, d)
 			return guard.Memory(db)

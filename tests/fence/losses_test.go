@@ -23,12 +23,8 @@ type resource struct {
 	place func(t *testing.T) (where string, final func(which string) int64)
 }
 
-var resources = []resource{
-	{sqlite.name, accounts(sqlite)},
-	{postgres.name, accounts(postgres)},
-	{mariadb.name, accounts(mariadb)},
-	{"gorm on " + postgres.name, models(postgres)},
-	{"gorm on " + mariadb.name, models(mariadb)},
+// others are the resources that are no databases.
+var others = []resource{
 	{"Redis", func(t *testing.T) (string, func(string) int64) {
 		server := redistest.Start(t)
 		server.Do(t, "MSET", "fenced", "0", "plain", "0")
@@ -44,6 +40,17 @@ var resources = []resource{
 			return parse(t, string(text))
 		}
 	}},
+}
+
+func resources() []resource {
+	all := others
+	for _, d := range databases() {
+		all = append(all, resource{d.name, accounts(d)})
+	}
+	for _, d := range triggered() {
+		all = append(all, resource{"gorm on " + d.name, models(d)})
+	}
+	return all
 }
 
 // accounts makes two accounts in a database: the first one is guarded.
@@ -116,7 +123,7 @@ func parse(t *testing.T, text any) int64 {
 func TestPausedAndKilledHoldersLoseNothingWhereTokensAreChecked(t *testing.T) {
 	t.Parallel()
 	locks := redistest.Start(t)
-	for _, r := range resources {
+	for _, r := range resources() {
 		t.Run(r.kind, func(t *testing.T) {
 			t.Parallel()
 			where, final := r.place(t)

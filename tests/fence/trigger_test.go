@@ -18,12 +18,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servertest"
 )
 
-// triggered are the databases that have triggers for tokens.
-var triggered = []database{postgres, mariadb}
-
 // forTriggered runs a test on each of them, in a new database with a table account, and the trigger.
 func forTriggered(t *testing.T, trigger sqlfence.Trigger, test func(t *testing.T, p place, db *sql.DB)) {
-	for _, d := range triggered {
+	for _, d := range triggered() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			p := d.create(t)
@@ -321,34 +318,42 @@ func TestATokenEndsWithItsTransaction(t *testing.T) {
 // If the reset is refused, or is not answered, no other transaction gets the connection.
 func TestABrokenConnectionTakesItsTokenAlong(t *testing.T) {
 	t.Parallel()
-	reset := []byte("SET @holdfast_token = NULL")
-	for what, instead := range map[string]string{"refused": "SET @holdfast_token = LULL", "not answered": ""} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := mariadb.create(t)
-			db := p.open(t, 0)
-			must(t, db, "CREATE TABLE account (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
-			must(t, db, "INSERT INTO account VALUES (1, 0)")
-			install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: "account"})
-			var spoiled atomic.Int64
-			proxy := newEditor(t, p.addr, func(sent []byte) []byte {
-				if !bytes.Contains(sent, reset) {
-					return sent
-				}
-				spoiled.Add(1)
-				if instead == "" {
-					return nil
-				}
-				return bytes.Replace(sent, reset, []byte(instead), 1) // as long, because a packet has its length
+	for _, d := range mysqls() {
+		for what, instead := range map[string]string{"refused": "SET @holdfast_token = LULL", "not answered": ""} {
+			t.Run(d.name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				breakConnection(t, d, instead)
 			})
-			far := place{p.database, proxy.addr, p.file}.open(t, 0)
-			far.SetMaxOpenConns(1)
-			want(t, "a write", p.under(t, far, 5, "UPDATE account SET balance = 5"), nil)
-			assert.Equal(t, spoiled.Load(), 1, "resets that failed")
-			wantRefusal(t, "after it", without(t, far, "UPDATE account SET balance = 1"))
-			assert.Equal(t, number(t, db, readBalance), 5, "the balance")
-		})
+		}
 	}
+}
+
+// breakConnection spoils the reset on its way to the server.
+func breakConnection(t *testing.T, d database, instead string) {
+	t.Helper()
+	reset := []byte("SET @holdfast_token = NULL")
+	p := d.create(t)
+	db := p.open(t, 0)
+	must(t, db, "CREATE TABLE account (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
+	must(t, db, "INSERT INTO account VALUES (1, 0)")
+	install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: "account"})
+	var spoiled atomic.Int64
+	proxy := newEditor(t, p.addr, func(sent []byte) []byte {
+		if !bytes.Contains(sent, reset) {
+			return sent
+		}
+		spoiled.Add(1)
+		if instead == "" {
+			return nil
+		}
+		return bytes.Replace(sent, reset, []byte(instead), 1) // as long, because a packet has its length
+	})
+	far := place{p.database, proxy.addr, p.file}.open(t, 0)
+	far.SetMaxOpenConns(1)
+	want(t, "a write", p.under(t, far, 5, "UPDATE account SET balance = 5"), nil)
+	assert.Equal(t, spoiled.Load(), 1, "resets that failed")
+	wantRefusal(t, "after it", without(t, far, "UPDATE account SET balance = 1"))
+	assert.Equal(t, number(t, db, readBalance), 5, "the balance")
 }
 
 // Behind PgBouncer, programs share a connection: one transaction has a token, and the next one has not.

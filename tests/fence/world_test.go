@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -54,6 +55,8 @@ type database struct {
 	source func(addr, name string, idle int) string
 	// waiting counts the transactions that wait for another one.
 	waiting string
+	// dump and load are the programs that write and read a dump, if they have the dialect of MySQL.
+	dump, load []string
 	// busy: writers do not wait for each other in the server, but try again in the client.
 	busy bool
 }
@@ -96,6 +99,18 @@ var mariadb = database{
 		WHERE db = DATABASE() AND id <> CONNECTION_ID() AND command IN ('Query', 'Execute') AND 0 <
 		(SELECT variable_value FROM information_schema.global_status
 		WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS')`,
+	dump: []string{"mariadb-dump"}, load: []string{"mariadb"},
+}
+
+// mysqld is MySQL itself. A process of a test knows it, too: it has the same environment.
+var mysqld = database{
+	name: "MySQL", dialect: sqlfence.MySQL, driver: "mysql", server: start(servertest.MySQL),
+	source: func(addr, name string, idle int) string { // it has no limit for idle transactions alone
+		return fmt.Sprintf("root@tcp(%s)/%s?wait_timeout=%d", addr, name, cmp.Or((idle+999)/1000, 28800))
+	},
+	waiting: `SELECT count(*) FROM performance_schema.data_lock_waits w JOIN performance_schema.threads t
+		ON t.thread_id = w.requesting_thread_id WHERE t.processlist_db = DATABASE()`,
+	dump: []string{"mysqldump", "--set-gtid-purged=OFF"}, load: []string{"mysql"},
 }
 
 var sqlite = database{
@@ -108,11 +123,23 @@ var sqlite = database{
 	},
 }
 
-var databases = []database{sqlite, postgres, mariadb}
+// mysqls are the databases with the dialect of MySQL. The variable is read while a test runs: so go test does not
+// answer with a result from its cache that has no MySQL.
+func mysqls() []database {
+	if os.Getenv(servertest.EnvMySQL) == "" {
+		return []database{mariadb}
+	}
+	return []database{mariadb, mysqld}
+}
+
+// triggered are the databases that have triggers for tokens.
+func triggered() []database { return append([]database{postgres}, mysqls()...) }
+
+func databases() []database { return append([]database{sqlite}, triggered()...) }
 
 // forEach runs a test on every database.
 func forEach(t *testing.T, test func(t *testing.T, d database)) {
-	for _, d := range databases {
+	for _, d := range databases() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, d)

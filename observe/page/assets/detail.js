@@ -2,7 +2,7 @@
 // lock anew for each answer; this asks when the stream says that the lock has changed, and
 // at most once a second.
 
-import { ago, byId, dateTime, el, leaseLeft, say, span, state, tagList, tagsOf, time, timeOfDay, who } from "./util.js";
+import { ago, byId, dateTime, el, leaseOf, say, span, state, tagList, tagsOf, time, timeOfDay, trustLeft, who } from "./util.js";
 import { focusRow, mark } from "./table.js";
 import { draw } from "./timeline.js";
 
@@ -93,12 +93,8 @@ function part(name, key, make) {
 function show() {
   const l = answer.lock;
   const without = (list) => list.map(({ age_ms, remaining_ms, waited_ms, ...rest }) => rest);
-  const holders = without(l.holders).map(({ expires, lease_ms, ...rest }) => rest);
+  const holders = without(l.holders).map(({ expires, trusted_until, lease_ms, ...rest }) => rest);
   part("detail-holders", [holders, state.about.evict], () => l.holders.length ? l.holders.map(holderCard) : [el("li", "none", l.job ? "It does not run." : "Nobody: it is free.")]);
-  for (const h of l.holders) {
-    const card = byId("detail-holders").querySelector(`[data-token="${CSS.escape(h.token)}"]`);
-    if (card) { card.dataset.expires = h.expires; card.dataset.lease = h.lease_ms; }
-  }
   part("detail-line", [without(l.waiters), l.waiting], () => l.waiters.length ? waiterItems(l) : [el("li", "none", "Nobody waits.")]);
   part("detail-facts", [l.kind, l.fence, l.limit, l.used, l.leader, l.job, l.last_eviction], () => facts(l));
   byId("detail-deadlock").hidden = !l.deadlock.length;
@@ -130,8 +126,7 @@ function holderCard(h) {
   bar.setAttribute("aria-hidden", "true");
   const li = el("li", "", el("strong", "who", who(h)));
   li.dataset.token = h.token;
-  li.dataset.since = h.since;
-  const list = [["for", el("span", "age")], ["since", dateTime(h.since)], ["lease", el("span", "left")], ["token", el("code", "", h.token)], ["mode", h.mode]];
+  const list = [["for", el("span", "age")], ["since", dateTime(h.since)], [h.released ? "kept" : "lease", el("span", "left")], ["token", el("code", "", h.token)], ["mode", h.mode]];
   if (h.owner) list.push(["owner", h.owner]);
   if (h.mode === "permits") list.push(["permits", String(h.permits)]);
   if (h.entries > 1) list.push(["entries", String(h.entries)]);
@@ -140,8 +135,6 @@ function holderCard(h) {
   if (h.version) list.push(["version", h.version]);
   list.push(["client", el("code", "", h.client_id)]);
   if (h.lock_delay_ms) list.push(["lock-delay", `its holder trusts the lease for ${h.lock_delay_ms / 1000} s less`]);
-  if (h.released) list.push(["kept", "released, and kept for its minimum time"]);
-  if (h.ending) list.push(["evicted", "asked to end; its lease gets no longer"]);
   li.append(bar, pairs(list));
   if (state.about.evict && !h.released) {
     const button = el("button", "danger evict", "Evict…");
@@ -204,11 +197,10 @@ export function beat() {
   const l = answer.lock;
   const summary = l.holders.length ? `${l.job ? "runs" : "held"}, ${l.waiting} waiting` : l.waiting ? `free, ${l.waiting} waiting` : l.job ? "does not run" : "free";
   if (byId("detail-state").textContent !== summary) byId("detail-state").textContent = summary;
-  for (const li of byId("detail-holders").querySelectorAll("li[data-token]")) {
-    const left = -ago(time(li.dataset.expires)), part = Math.max(0, Math.min(1, left / Math.max(1, +li.dataset.lease)));
-    li.querySelector(".age").textContent = span(ago(time(li.dataset.since)));
-    const text = leaseLeft(time(li.dataset.expires));
-    li.querySelector(".left").textContent = text === "expired" ? text : `${text} left`;
+  for (const h of l.holders) {
+    const li = byId("detail-holders").querySelector(`[data-token="${CSS.escape(h.token)}"]`), part = trustLeft(h);
+    li.querySelector(".age").textContent = span(ago(time(h.since)));
+    li.querySelector(".left").textContent = leaseOf(h);
     li.querySelector(".fill").style.transform = `scaleX(${part.toFixed(3)})`;
     li.querySelector(".bar").dataset.level = part < 0.1 ? "bad" : part < 1 / 3 ? "late" : "good";
   }

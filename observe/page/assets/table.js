@@ -1,7 +1,7 @@
 // The table of locks. A row keeps its element for as long as it is shown, and only what
 // differs is written, so that the table stays calm while the locks change.
 
-import { ago, byId, el, leaseLeft, now, span, tagsOf, time, who } from "./util.js";
+import { ago, byId, el, leaseLeft, now, span, tagsOf, time, trustLeft, who } from "./util.js";
 
 const lingers = 30_000; // how long a lock that is free again stays in the view "in use"
 const pageSize = 500;
@@ -91,10 +91,11 @@ function make(lock) {
   cell("c-kind", "Kind", kind);
   const holder = cell("c-holder", "Holder");
   cell("c-age", "Age", age.text, age.box);
-  cell("c-lease", "Lease left", lease.text, lease.box);
+  const delay = el("span", "delay num");
+  cell("c-lease", "Lease left", lease.text, delay, lease.box);
   const waiting = cell("c-waiting", "Waiting");
   const token = cell("c-token", "Token");
-  const row = { tr, button, kind, holder, age, lease, waiting, token, lock, dirty: true, used: 0 };
+  const row = { tr, button, kind, holder, age, lease, delay, waiting, token, lock, dirty: true, used: 0 };
   seen.observe(tr);
   return row;
 }
@@ -136,26 +137,32 @@ function beat(row) {
   if (!l.holders.length) {
     text(row.age.text, "–");
     text(row.lease.text, l.lost ? "lost" : "–");
+    text(row.delay, "");
     row.age.box.hidden = row.lease.box.hidden = true;
     row.lease.box.dataset.level = "";
     return;
   }
-  const age = ago(oldest(l)), part = leasePart(l);
+  const age = ago(oldest(l)), h = nextToEnd(l), part = trustLeft(h);
   row.age.box.hidden = row.lease.box.hidden = false;
   text(row.age.text, span(age));
   // From a second to a day, on a logarithmic scale: it moves slowly, and tells old from new.
   scale(row.age, Math.min(1, Math.log10(1 + age / 1000) / Math.log10(86400)));
-  text(row.lease.text, leaseLeft(expiry(l)));
+  const [left, delay] = leaseTexts(h);
+  text(row.lease.text, left);
+  text(row.delay, delay);
   scale(row.lease, part);
   const level = part < 0.1 ? "bad" : part < 1 / 3 ? "late" : "good";
   if (row.lease.box.dataset.level !== level) row.lease.box.dataset.level = level;
 }
 
 function oldest(l) { return Math.min(...l.holders.map((h) => time(h.since))); }
-function expiry(l) { return Math.min(...l.holders.map((h) => time(h.expires))); }
-function leasePart(l) {
-  const h = l.holders.reduce((a, b) => (a.expires < b.expires ? a : b));
-  return Math.max(0, Math.min(1, -ago(time(h.expires)) / Math.max(1, h.lease_ms)));
+function nextToEnd(l) { return l.holders.reduce((a, b) => (a.trusted_until < b.trusted_until ? a : b)); }
+
+// leaseTexts are what is left of a lease, and what is known of its lock-delay.
+function leaseTexts(h) {
+  const left = leaseLeft(time(h.expires)), trust = leaseLeft(time(h.trusted_until));
+  if (h.trusted_until === h.expires || left === "expired") return [left, ""];
+  return trust === "expired" ? ["0s", `not renewed, others in ${left}`] : [trust, `+${span(h.lock_delay_ms)}`];
 }
 
 // What each column sorts by, and whether the largest comes first. A lock without a value is last in both orders.
@@ -165,7 +172,7 @@ const sorts = {
   kind: { of: (l) => l.kind },
   holder: { of: ifHeld((l) => who(l.holders[0])) },
   age: { of: ifHeld((l) => -oldest(l)), down: true },
-  lease: { of: ifHeld(expiry) },
+  lease: { of: ifHeld((l) => nextToEnd(l).trusted_until) },
   waiting: { of: (l) => l.waiting, down: true },
   token: { of: ifHeld((l) => l.holders[0].token.padStart(20, "0")), down: true }, // too large for a number
 };
@@ -183,7 +190,7 @@ function wants(l, words, used) {
     case "held": if (!l.held) return false; break;
     case "waiting": if (!l.waiting) return false; break;
     case "deadlock": if (!l.deadlock.length) return false; break;
-    case "late": if (!l.holders.length || leasePart(l) >= 1 / 3) return false; break;
+    case "late": if (!l.holders.length || trustLeft(nextToEnd(l)) >= 1 / 3) return false; break;
     case "lost": if (!l.lost) return false; break;
   }
   if (!words.length) return true;

@@ -62,6 +62,22 @@ export function leaseLeft(expires) {
   return left > 0 ? span(left) : expires <= readAt ? "expired" : "0s";
 }
 
+// leaseOf says when a holder's lease ends, in the words of holdfast status.
+export function leaseOf(h) {
+  const left = leaseLeft(time(h.expires)), trust = leaseLeft(time(h.trusted_until));
+  if (left === "expired") return left;
+  if (h.released) return `released, and kept for another ${left}`;
+  if (h.ending) return `ends in ${left} at the latest, because an operator has asked for that`;
+  if (h.trusted_until === h.expires) return `expires in ${left} unless renewed`;
+  if (trust === "expired") return `not renewed in time: others get the lock in ${left}`;
+  return `expires in ${left} unless renewed, trusted for ${trust}`;
+}
+
+// trustLeft is the part of its lease that a holder may still trust: 1 after a renewal, 0 at the end.
+export function trustLeft(h) {
+  return Math.max(0, Math.min(1, -ago(time(h.trusted_until)) / Math.max(1, h.lease_ms - h.lock_delay_ms)));
+}
+
 // Times are those of the viewer, and say in which zone.
 export const dateTime = (at) => new Date(at).toLocaleString(undefined, { timeZoneName: "short" });
 export const timeOfDay = (at) => new Date(at).toLocaleTimeString(undefined, { timeZoneName: "short" });

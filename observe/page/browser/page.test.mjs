@@ -252,6 +252,26 @@ test("it shows the tags of holders and waiters, each by itself", async () => {
   await page.keyboard.press("Escape");
 });
 
+test("a lease in its lock-delay is not renewed, and others get the lock later", async () => {
+  const holder = world.hold("delayed", "--ttl", "5s", "--lock-delay", "10m");
+  await cell("delayed", ".c-lease", /^[0-5]s\+10m 00s$/);
+  await row("delayed").click();
+  const lease = (want) => page.locator("#detail-holders .left").filter({ hasText: want }).waitFor();
+  await lease(/^expires in 10m 0[0-5]s unless renewed, trusted for [0-5]s$/);
+  await world.end(holder, "SIGKILL");
+  await cell("delayed", ".c-lease", /^0snot renewed, others in 9m [0-5]\ds$/);
+  await lease(/^not renewed in time: others get the lock in 9m [0-5]\ds$/);
+  await page.selectOption("#show", "late");
+  await shows("delayed");
+  if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/delayed.png` });
+  await page.setViewportSize({ width: 390, height: 844 });
+  if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/delayed-phone.png` });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "wider than a phone");
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.keyboard.press("Escape");
+  await page.selectOption("#show", "used");
+});
+
 test("it shows a deadlock, and the way around it", async () => {
   const { a, b } = await world.deadlock("left", "right");
   await cell("left", ".c-waiting", /^1 deadlock$/);

@@ -103,8 +103,8 @@ test("headers sort, and tiles filter, by the keyboard too", async () => {
 test("a lease is readable on a phone, and with letters twice as large", async () => {
   const cut = () => page.evaluate(() => [...document.querySelectorAll("#rows .c-lease, thead .c-lease, thead .c-lease button")]
     .filter((e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 2).map((e) => e.outerHTML));
-  // A long lease: the text is wider than that of seconds.
-  world.hold("long", "--ttl", "23h59m", "--app", "patient");
+  // A long lease, and its lock-delay: the text is wider than that of seconds.
+  world.hold("long", "--ttl", "23h59m", "--lock-delay", "23h59m", "--app", "patient");
   await row("long").locator(".c-lease").filter({ hasText: /23h 5\dm/ }).waitFor();
   // Zoomed to 200 %, a screen of 1280 pixels has 640. The other way is a larger font in the browser's settings.
   for (const [width, size] of [[1280, 16], [640, 16], [390, 16], [1280, 32], [640, 32], [390, 32]]) {

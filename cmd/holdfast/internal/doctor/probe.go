@@ -72,11 +72,8 @@ func (r *reader) probe(ctx context.Context, prefix string) {
 	p := &Probe{Prefix: prefix, Cluster: cluster}
 	var err error
 	for range hops {
-		name := "doctor-" + rand.Text()
-		key, channel := keyOf(prefix, name), prefix+":push:doctor"
-		if cluster {
-			channel = prefix + ":push:{" + name + "}:doctor"
-		}
+		key := keyOf(prefix, "doctor-"+rand.Text())
+		channel := key + ":doctor" // in a Cluster, it is in the slot of the key
 		if err = r.tryScript(ctx, p, key, channel); moved(err) && r.err == nil {
 			continue
 		}

@@ -454,9 +454,6 @@ func checkOwner(ctx context.Context, s *target.Server, o *heldOptions) error {
 	return nil
 }
 
-// shortestName is how long the library registers a client for.
-const shortestName = 15 * time.Minute
-
 // nameHolder registers the client, whose process ends, under the process that called it: status shows
 // that for as long as the lease lasts. Nothing depends on it. The arguments are those of the script.
 func (r *session) nameHolder(l *holdfast.Lease) {
@@ -466,7 +463,7 @@ func (r *session) nameHolder(l *holdfast.Lease) {
 	client, rest, _ := strings.Cut(l.HolderID(), "/")
 	number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))] // the rest says what kind of hold it is
 	args := []string{
-		strconv.FormatInt(max(shortestName, time.Duration(r.ttl)+time.Minute).Milliseconds(), 10),
+		strconv.FormatInt((time.Duration(r.ttl) + time.Minute).Milliseconds(), 10),
 		url.PathEscape(cmp.Or(r.app, "holdfast")), url.PathEscape(cmp.Or(host, "unknown")), strconv.Itoa(os.Getppid()),
 		holdfast.Version, strconv.FormatInt(time.Now().UnixMilli(), 10),
 	}

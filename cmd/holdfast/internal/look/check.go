@@ -22,7 +22,8 @@ sent tokens ($HOLDFAST_LOCK_TOKEN of run) and cannot remember the highest one. T
 end right after the answer. check asks the primary, never a replica, and changes nothing.
 
 A Go program acquires the lock with the option Checked. Other tokens are refused, because
-the server does not know all of them.
+the server does not know all of them. Of several locks, each has a token of its own: a line
+of $HOLDFAST_LOCK_TOKEN.
 
 --json prints one object:
   name, token    as given; tokens are strings
@@ -58,9 +59,14 @@ func NewCheck(a *target.App) *cobra.Command {
 			return exit.Usage("check takes a lock's name and a token", "write holdfast check NAME TOKEN")
 		}
 		token, err := strconv.ParseUint(args[1], 10, 64)
-		if err != nil {
+		switch {
+		case err != nil:
 			return exit.Usage(fmt.Sprintf("%q is not a token", args[1]),
-				"write the number that $HOLDFAST_LOCK_TOKEN or Lease.Token has")
+				"write the number that $HOLDFAST_LOCK_TOKEN or Lease.Token has; of several locks, "+
+					"the line for this one")
+		case token == 0:
+			return exit.Usage("0 is the token of no lease",
+				"acquire the lock without --wire: a lock of another library has no token")
 		}
 		return runCheck(a, args[0], token, job, asJSON || output == "json", say.Stdout)
 	}
@@ -92,8 +98,9 @@ func runCheck(a *target.App, name string, token uint64, job, asJSON bool, w io.W
 	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
 	check, explain := s.Client.Check, s.Explain
+	other, hint := s.Client.CheckJob, "this is the token of a job: write --job, too"
 	if job {
-		check, explain = s.Client.CheckJob, s.ExplainJob
+		check, explain, other, hint = other, s.ExplainJob, check, "this is the token of a lock: leave --job out"
 	}
 	err = check(ctx, name, token)
 	var over *holdfast.NotHeldError
@@ -113,6 +120,8 @@ func runCheck(a *target.App, name string, token uint64, job, asJSON bool, w io.W
 		_, err = fmt.Fprintf(w, "%s: the lease with the token %d is live\n", say.OneLine(name), token)
 	case err != nil && a.Say.Level == say.Quiet:
 		return exit.Silent(exit.CodeLost)
+	case err != nil && other(ctx, name, token) == nil:
+		return exit.With(exit.CodeLost, err, hint)
 	}
 	return err
 }

@@ -1,5 +1,5 @@
-// Package look has the commands that show locks and change nothing: status, list, inspect, watch, top and serve. It
-// also completes the names of locks.
+// Package look has the commands that show locks and change nothing: status, check, list, inspect, watch, top and
+// serve. It also completes the names of locks.
 package look
 
 import (
@@ -33,10 +33,10 @@ import (
 const listLong = `list shows the locks that are held or waited for, and the jobs that run. GLOB selects
 names: * is any text, ? any character, [abc] one of these. Without GLOB, list shows all.
 
-list reads the server's keys a page at a time. No command keeps the server busy for more
-than a tenth of a millisecond, however many other keys there are. Over a Cluster, list
-reads every primary. Over a quorum, it reads every server. The locks change while list
-runs: each row was true when it was read.
+list reads the server's keys a page at a time. No command keeps the server busy for long,
+however many other keys there are. Over a Cluster, list reads every primary. Over a
+quorum, it reads every server. The locks change while list runs: each row was true when it
+was read.
 
 Columns: NAME; KIND (exclusive, shared, permits, leader, job); HOLDER (app@host:pid; with
 several holders, the first and how many more); AGE of the oldest hold; LEASE, until it

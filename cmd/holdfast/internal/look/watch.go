@@ -43,8 +43,8 @@ Each line has the time (UTC), the event, the lock's name, and details:
 --foreign watches the locks of other libraries instead, and of holdfast run --wire: GLOB then
 selects whole keys. The holder is the library and what its record names.
 
-A lease counts as expired if no more of it was left, when watch saw it last, than the time
-since then. So a long --interval can take a release for an expiry, if the TTL is short.
+A lease counts as expired if what was left of it, when watch last saw it, is over by now.
+So with a long --interval and a short TTL, watch can take a release for an expiry.
 
 -o json prints one object per line: time, event, name, token, holder, waiting, by, reason.
 

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,8 +223,8 @@ func readAll(ctx context.Context, nodes []doctor.Node, prefix string) []doctor.F
 	return facts
 }
 
-// readOne reads one server, if that answers at all. The store asks first: it gives up in time, and its errors are of the
-// types that explain expects.
+// readOne reads one server, if that answers at all. The store asks first: it gives up in time, and hears a server that
+// refuses the connection.
 func readOne(ctx context.Context, n doctor.Node, prefix string) doctor.Facts {
 	soon, cancel := context.WithTimeout(ctx, 2*target.CloseTimeout)
 	defer cancel()
@@ -239,7 +238,7 @@ func readOne(ctx context.Context, n doctor.Node, prefix string) doctor.Facts {
 	}
 	facts := doctor.Read(ctx, n, prefix)
 	if facts.Unreachable != nil {
-		facts.Unreachable = cmp.Or(err, fmt.Errorf("%w: %w", holdfast.ErrUnreachable, facts.Unreachable))
+		facts.Unreachable = known(facts.Unreachable)
 	}
 	return facts
 }
@@ -252,6 +251,14 @@ func nobody(nodes []doctor.Facts) error {
 		}
 	}
 	return nodes[0].Unreachable
+}
+
+// known gives an error of the client library the type that explain expects.
+func known(err error) error {
+	if refused := goredis.Refusal(err); refused != nil {
+		return refused
+	}
+	return fmt.Errorf("%w: %w", holdfast.ErrUnreachable, err)
 }
 
 // unreached says why one of several servers cannot be read, and what to do about it. secure: the

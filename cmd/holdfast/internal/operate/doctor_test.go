@@ -2,6 +2,10 @@ package operate
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
@@ -61,6 +65,14 @@ func TestDoctorFailsOnlyIfNobodyAnswers(t *testing.T) {
 	down := doctor.Facts{Unreachable: io.EOF}
 	assert.NoError(t, nobody([]doctor.Facts{down, {}}))
 	assert.Is(t, nobody([]doctor.Facts{down, down}), io.EOF)
+}
+
+// Why a server could not be read is in the error of the first request: nothing is asked again.
+func TestDoctorKnowsWhyARequestFailed(t *testing.T) {
+	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+	refused, ok := errors.AsType[*holdfast.ServerError](known(fmt.Errorf("dial: %w", untrusted)))
+	assert.True(t, ok && refused.Code == "TLS", "%v", refused)
+	assert.Is(t, known(io.EOF), holdfast.ErrUnreachable)
 }
 
 // A server of several that runs, and whose TLS fails, is not to be started.

@@ -1,5 +1,6 @@
-// Package operate has the commands of an operator: evict ends the holds of a stuck lock, doctor checks the server,
-// demo and verify show whether the promises are kept, and version says which program this is.
+// Package operate has the commands of an operator: evict ends the holds of a stuck lock, limit sets a semaphore's
+// permits, doctor checks the server, fence prints a trigger, demo and verify show whether the promises are kept, and
+// version says which program this is.
 package operate
 
 import (
@@ -50,15 +51,16 @@ has acquired the lock in the meantime, that one keeps it.
 
 With --force, evict removes the lock's record, whatever is in it: a record that is
 damaged (error FORMAT), or data of another program at the lock's key (WRONGTYPE). Use it
-if no other command can read the record. All holds end, and nobody waits any more: a
-client that waits joins the queue again with its next poll. Tokens keep rising.
+if no other command can read the record. All holds end, and waiters join the queue again
+with their next poll. Tokens keep rising, unless the token itself is damaged.
 
 If the lock is free and the periodic job NAME runs, evict ends that run. --job means the
 job in any case. holdfast every --again makes the job due again. With --force and --job,
 evict removes the record of the job: its schedule and its last run are forgotten.
 
-Exit code: 0 if holders were asked or holds ended, or if the lock is free. 75 if --if-token names another
-token than the holder's. For others, see holdfast help exit-codes.
+Exit code: 0 if holders were asked or holds ended, or if the lock is free. 75 if
+--if-token names another token than the holder's. For others, see holdfast help
+exit-codes.
 
 --json prints one object when the lock is free, or its holders were evicted; with any other
 exit code it prints nothing. It asks for the name on standard error. The object has the

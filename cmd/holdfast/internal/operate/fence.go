@@ -29,10 +29,14 @@ The value 'off' in place of a token lets every write pass. It is for whoever res
 or resets a token. SQLite is refused: it has no variable that ends with a transaction.
 
 With --resource, one token is kept for the whole table, or with --key for each value of a
-column, in the table holdfast_fence, also after a row is deleted. That table is in the
-schema of the guarded one, and all writers need the rights to SELECT, INSERT and UPDATE it.
+column of integers or texts, in the table holdfast_fence, also after a row is deleted. If
+TABLE has a schema, --tokens must name one, too: the one where the tokens are, if a guard or
+a trigger wrote some. That table needs the rights SELECT, INSERT and UPDATE: in PostgreSQL
+for all writers, in MySQL and MariaDB for the account that ran the migration, which must
+stay. With a binary log, that account needs SUPER, or the server
+log_bin_trust_function_creators = 1.
 
-When all programs have tokens, end --allow-missing without forgetting one: run what --down
+When all programs have tokens, end --allow-missing and keep the rows' tokens: run what --down
 prints except DROP COLUMN, and then what the command prints without --allow-missing except
 ADD COLUMN. In MySQL and MariaDB stop the writers meanwhile; PostgreSQL needs one psql -1.
 
