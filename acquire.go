@@ -36,21 +36,27 @@ func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 	return l, err
 }
 
-// checkOrReenter refuses calls that need no request to be refused. If ctx belongs to a lease
-// of the same lock and the options allow it, it re-enters. If it returns neither a lease nor
-// an error, the caller must ask the server.
-func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+// check refuses calls that need no request to be refused.
+func (lk *lock) check(ctx context.Context) error {
 	switch {
 	case lk.err != nil:
-		return nil, lk.err
+		return lk.err
 	case ctx == nil:
-		return nil, errNoContext
+		return errNoContext
 	case lk.client.life.IsClosing():
-		return nil, ErrClosed
+		return ErrClosed
 	case ctx.Err() != nil:
-		return nil, errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
-	case leaseOf(ctx) == nil:
-		return nil, nil
+		return errorf("holdfast: lock %q: %w", lk.name, ctx.Err())
+	}
+	return nil
+}
+
+// checkOrReenter is check for an acquisition. If ctx belongs to a lease of the same lock and the
+// options allow it, it re-enters. If it returns neither a lease nor an error, the caller must ask
+// the server.
+func (lk *lock) checkOrReenter(ctx context.Context) (*Lease, error) {
+	if err := lk.check(ctx); err != nil || leaseOf(ctx) == nil {
+		return nil, err
 	}
 	held, reenters := lk.heldBy(ctx), lk.reentrant || lk.owner != ""
 	switch {
@@ -120,7 +126,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 	if lk.usesLocalQueue() {
 		turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, try)
 		if err != nil {
-			return nil, wake, lk.endedHere(ctx, err)
+			return nil, wake, lk.endedHere(ctx, err, localqueue.Exclusive)
 		}
 		if turn.Waited {
 			wake = observe.WakeLocal
@@ -139,7 +145,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 			}
 		}
 	}
-	h, w, err := lk.runAttempt(ctx, &retries{c: c, lock: lk, try: try})
+	h, w, err := lk.runAttempt(ctx, &retries{c: c, lock: lk, try: try, turn: lk.usesLocalQueue()})
 	if err == nil {
 		if lk.usesLocalQueue() {
 			lk.turn().SetHold(h)
@@ -150,7 +156,7 @@ func (lk *lock) acquireExclusive(ctx, parent context.Context, try bool) (*Lease,
 		err = h.endReason()
 	}
 	if lk.usesLocalQueue() {
-		lk.turn().PassOn()
+		lk.turn().PassOnWith(lk.client.toTries(err))
 	}
 	return nil, wake, err
 }
@@ -177,7 +183,7 @@ func (lk *lock) acquirePermits(ctx, parent context.Context, try bool) (*Lease, o
 	}
 	turn, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Permits, lk, false)
 	if err != nil {
-		return nil, observe.WakeNone, lk.endedHere(ctx, retry.ended(ctx, err))
+		return nil, observe.WakeNone, lk.endedHere(ctx, retry.ended(ctx, err), localqueue.Permits)
 	}
 	l, w, err := lk.takePermits(ctx, parent, retry)
 	turn.PassOn()

@@ -96,6 +96,9 @@ func (lk *lock) runAttempt(ctx context.Context, retry *retries) (*hold, observe.
 	if err != nil {
 		return nil, observe.WakeNone, at.failed(ctx, err, retry)
 	}
+	if a.Kind == wire.Queued {
+		retry.tell(&HeldError{Name: lk.name})
+	}
 	h, err := at.handleAnswer(ctx, a)
 	if err == nil && lk.ack.Wanted() {
 		if err = h.confirm(ctx); err != nil {
@@ -114,6 +117,7 @@ func (at *attempt) askUntilAnswered(ctx context.Context, retry *retries) (wire.A
 		if err == nil && a.Kind == wire.Busy && !retry.try && at.waiter == nil {
 			// This is the first contention of this process. So subscribe, wait for the
 			// confirmation, and only then join the queue.
+			retry.tell(&HeldError{Name: at.lock.name})
 			a, err = at.join(ctx)
 		}
 		if err == nil || errors.Is(err, wire.ErrAnswer) ||
@@ -141,7 +145,8 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 		return at.ask(ctx, script.Acquire)
 	}
 	offered := at.c.now() // before anything is sent, so the lease may be counted from it
-	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id})
+	limit := leasetime.AcquireLimit(at.c.sender.Timeout, at.lock.ttl, 0)
+	item := batch.Offer(request.One{Key: at.lock.key(), Attempt: at.id, Limit: limit})
 	if item == nil {
 		defer batch.DoneAlone()
 		return at.ask(ctx, script.Acquire)
@@ -155,7 +160,9 @@ func (at *attempt) askFirst(ctx context.Context) (a wire.Answer, err error) {
 	}
 	switch {
 	case o.Err != nil:
-		at.needsCancel = !request.Definite(o.Err)
+		if at.needsCancel = !request.Definite(o.Err); at.needsCancel {
+			at.unanswered++
+		}
 		return a, o.Err
 	case !o.Done:
 		return at.ask(ctx, script.Acquire)

@@ -40,8 +40,8 @@ func (lk *lock) awaitFree(parent context.Context) error {
 		return errorf("holdfast: lock %q: %w", lk.name, parent.Err())
 	}
 	if held := lk.heldBy(parent); held != nil && lk.limit == 0 {
-		if lk.want == wire.Shared {
-			return nil // under any lease of this lock, a reader gets in at once
+		if lk.want == wire.Shared && held.hold.lock.rw.isSet() {
+			return nil // under any lease of an RWMutex, a reader gets in at once
 		}
 		return held.deadlock()
 	}

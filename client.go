@@ -237,23 +237,32 @@ func (c *Client) Done() <-chan struct{} { return c.life.Closing() }
 // client has no goroutine, no subscription and no timer left. The store stays open, because
 // the caller owns it.
 //
-// Close takes at most five seconds, and less if ctx ends earlier. The error says for how
-// many leases no release was confirmed. Those leases end within their TTL. A second Close
-// returns when the first one returns, with the same error.
+// Close takes at most five seconds, and less if ctx ends earlier. If ctx belongs to a lease, which Close may end
+// itself, only the deadline of ctx counts. The error says for how many leases no release was confirmed. Those
+// leases end within their TTL. A second Close returns when the first one returns, with the same error.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	limit, parent := closeLimit, ctx
-	if request.Ended(ctx) != nil {
+	at, bounded := ctx.Deadline()
+	switch {
+	case request.Ended(ctx) != nil:
 		// Like a release, Close works on an ended ctx. It takes the time of one request.
 		limit, parent = min(limit, c.cfg.RequestTimeout), context.WithoutCancel(ctx)
+	case leaseOf(ctx) != nil:
+		// Close ends ctx itself, before it releases the lease.
+		if parent = context.WithoutCancel(ctx); bounded {
+			var cancel context.CancelFunc
+			parent, cancel = context.WithDeadline(parent, at)
+			defer cancel()
+		}
 	}
 	limited, cancel := context.WithTimeout(parent, limit)
 	defer cancel()
 	first, err := c.close(limited, true)
 	if first {
-		c.closeErr = request.InTime(ctx, err)
+		c.closeErr = request.InTime(parent, err)
 		close(c.gone)
 		return c.closeErr
 	}
@@ -320,6 +329,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		h := it.Hold.(*hold)
 		switch {
 		case !c.renewer.Remove(it): // lost, or released by its holder in the meantime
+		case h.heldBack() > 0: // it ends with its lease
 		case c.sender.CanBatch() && h.batchable():
 			plain = append(plain, h)
 		default:
@@ -372,7 +382,7 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 		keys[i], args[i] = h.lock.key(), h.attemptID()
 	}
 	for failures := 0; ; failures++ {
-		_, each, err := c.sender.RunSeveral(ctx, script.ReleaseIdle, keys, args)
+		_, each, err := c.sender.RunSeveral(ctx, c.sender.Timeout, script.ReleaseIdle, keys, args)
 		switch {
 		case err == nil:
 			for i, h := range batch {

@@ -126,6 +126,8 @@ func (h *hold) beginConversion(
 		return nil, false, errorf("%w: %w", ErrNotHeld, ErrReleased)
 	case x.converting != nil:
 		return nil, false, invalid("the lease of %q is being converted: wait until that call returns", h.lock.name)
+	case reads && !h.shared && want == down:
+		return nil, false, nil // it is a reader's lease, under a writer's
 	case reads && !h.shared:
 		return nil, false, invalid("the lease of %q was acquired under the writer's lease: "+
 			"convert the writer's lease instead", h.lock.name)

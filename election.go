@@ -186,11 +186,11 @@ func (e *Election) resumeTerm(ctx context.Context, holderID string, term uint64,
 // margin of leasetime is for one clock that runs at another rate, this for the second.
 func trustOf(left time.Duration) time.Duration { return left + left/100 + 2*time.Millisecond }
 
-// keptFor returns the lock of a hold that frees it no earlier than so long after its grant,
-// whatever ends the hold: until then the former leader may trust its lease.
+// keptFor returns the lock of a hold that frees it no earlier than so long from now, whatever ends the hold: until
+// then the former leader may trust its lease.
 func (lk *lock) keptFor(d time.Duration) *lock {
 	own, m := *lk, *lk.params
-	m.minHold = max(m.minHold, d)
+	m.notBefore = lk.client.now() + d
 	own.params = &m
 	return &own
 }
@@ -202,7 +202,6 @@ func (e *Election) resume(
 ) (l *Leadership, left time.Duration, err error) {
 	c, lk := e.lock.client, &e.lock
 	id, number := lk.newAttemptID()
-	began := c.now()
 	c.registration.Start()
 	args := []string{id, former, wire.Number(term >> 10), lk.ttlMS, c.retention, e.watch, lk.channelPrefix}
 	var answer string
@@ -238,8 +237,7 @@ func (e *Election) resume(
 	}
 	needsCancel = true
 	if waits {
-		// An earlier copy of the request may have been granted, with less of the time behind it.
-		lk = lk.keptFor(trustOf(line.Left) + c.now() - began)
+		lk = lk.keptFor(trustOf(line.Left))
 	}
 	h, err := newHold(lk, grant{number: number, token: line.Token, waiting: line.Waiting, since: sent})
 	if err == nil && lk.ack.Wanted() {
@@ -389,11 +387,16 @@ func (t *term) proclaim(ctx context.Context, word string) (string, error) {
 const resignLimit = time.Second
 
 // resign tells observers that nobody leads. This message is a courtesy. Without it, observers ask again when
-// the lease may have expired.
+// the lease may have expired. So it gets a third of the time that the release may take in all.
 func (t *term) resign(ctx context.Context) {
+	ctx = timelimit.Lasting(ctx)
+	limit := t.hold.lock.requestLimit()
+	if at, bounded := ctx.Deadline(); bounded {
+		limit = min(limit, time.Until(at))
+	}
 	select {
 	case t.proclaiming <- struct{}{}:
-		_, _ = t.proclaim(timelimit.Within(timelimit.Lasting(ctx), resignLimit), "")
+		_, _ = t.proclaim(timelimit.Within(ctx, min(limit/3, resignLimit)), "")
 		<-t.proclaiming
 	default: // a proclamation is under way, and its value stays until the next leader's
 	}

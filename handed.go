@@ -59,7 +59,8 @@ func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration
 // next renewal. [MinHold] does not delay the release. If others hold the lock under the same owner name, it stays
 // held until the last of them has released it.
 //
-// A second call returns nil, too, as does a call for a lease that has expired if nobody had the lock since. If the
+// A second call returns nil, too, as does a call for a lease that has expired if nobody had the lock since. With a
+// [LockDelay], a call that comes after Remaining is over frees the lock no earlier than the lock-delay ends. If the
 // error is an [ErrNotHeld], the lease had ended, and the work under it may have overlapped with another holder's.
 // After any other error the lease ends by itself, when its TTL is over at the latest; the call may be repeated.
 // Like [Lease.Release], it sends its request even if ctx has ended.
@@ -72,6 +73,15 @@ func (c *Client) ReleaseLease(ctx context.Context, l LeaseInfo) error {
 	if err != nil {
 		return err
 	}
+	if lk.delay > 0 {
+		late, err := c.isLate(ctx, lk, l)
+		switch {
+		case err != nil:
+			return wrap(releaseText, l.Name, err)
+		case late:
+			return nil // it ends with its lock-delay
+		}
+	}
 	args := lk.owned([]string{l.HolderID, wire.Number(l.Token >> c.handOverBits), c.retention, lk.channelPrefix})
 	a, err := c.sender.AskResend(ctx, &request.Buffer{End: c.now() + c.sender.Timeout}, script.Release, lk.keys(), args)
 	switch {
@@ -83,6 +93,18 @@ func (c *Client) ReleaseLease(ctx context.Context, l LeaseInfo) error {
 		return notHeld(l, LossNotHeld)
 	}
 	return wrap(releaseText, l.Name, wire.OtherAnswer("release"))
+}
+
+// isLate reports whether the lock-delay of the lease has begun: nobody trusts the lease any more.
+func (c *Client) isLate(ctx context.Context, lk *lock, l LeaseInfo) (bool, error) {
+	onePage := func(*wire.Record) bool { return true } // it has the exclusive holder
+	r, err := c.sender.RecordUntil(ctx, lk.keys(), onePage)
+	for _, h := range r.Holders {
+		if lk.owner == "" && h.Attempt == l.HolderID || lk.owner != "" && h.Owner == l.Owner {
+			return !h.Kept && h.Left <= lk.delay, err
+		}
+	}
+	return false, err
 }
 
 // lockOfLease is the lock of a lease of another process. It refuses what is no such lease.

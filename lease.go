@@ -341,6 +341,7 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 	case t != nil:
 		defer close(t.over)
 		if errors.Is(cause, ErrReleased) {
+			how.since = max(ls.hold.lock.client.now(), 1) // a clock of a test may begin at 0
 			t.resign(ctx)
 		}
 	}
@@ -399,7 +400,7 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 		return h.afterReader(ctx, as)
 	case errors.Is(cause, ErrLost):
 		h.passTurnOn() // the caller may have noticed the loss before the renewer
-		return false, h.releaseLost(ctx)
+		return false, h.releaseLost(ctx, how)
 	}
 	for guest := range guests {
 		guest.end(ErrReleased)
@@ -447,6 +448,8 @@ func (ls *leaseState) whenDone(ctx context.Context, ended error, release func(ct
 		return errNoContext
 	case ended != nil:
 		return errorf("%w: %w", ErrNotHeld, ended)
+	case ctx.Done() == nil:
+		return nil // it never ends, and must not keep a lease that the program drops
 	}
 	stop := context.AfterFunc(ctx, func() {
 		ls.hold.lock.client.life.Go(releaseLabel, func() { ls.reportRelease(release(context.WithoutCancel(ctx))) })

@@ -5,12 +5,10 @@ package holdfast
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
-	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -178,14 +176,6 @@ func (l lessening) ask(ctx context.Context, limit time.Duration) (wire.Answer, e
 	}
 	return wire.Parsed(c.sender.RunWithin(ctx, limit, script.Lessen, lk.keys(),
 		[]string{l.hold.attemptID(), wire.Millis(ttl), strconv.Itoa(l.permits), c.retention, lk.channelPrefix}))
-}
-
-// orLater makes the request, and repeats it in the background if it may not have run.
-func (l lessening) orLater(ctx context.Context) {
-	err := l.run(timelimit.Lasting(ctx), releaseText)
-	if err != nil && !errors.Is(err, ErrNotHeld) && request.Transient(err) {
-		l.later()
-	}
 }
 
 // later repeats the request in the background until the lease has ended.

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/renewer"
+	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -73,12 +74,33 @@ func (h *hold) passTurnOn() {
 	}
 }
 
-// endedHere returns the error of a call that has waited for another goroutine of this process.
-func (lk *lock) endedHere(ctx context.Context, err error) error {
-	if err == ctx.Err() { //nolint:errorlint // only the bare error: every other says more
-		return &endedError{name: lk.name, end: err, held: &HeldError{Name: lk.name}}
+// endedHere returns the error of a call that has waited for another goroutine of this process. If the server has
+// not answered that goroutine either, nobody knows whether the lock was held.
+func (lk *lock) endedHere(ctx context.Context, err error, class localqueue.Class) error {
+	if err != ctx.Err() { //nolint:errorlint // only the bare error: every other says more
+		return err
 	}
-	return err
+	ended := &endedError{name: lk.name, end: err}
+	h, refusal := lk.client.localQueue.Told(lk.key(), class)
+	switch {
+	case class == localqueue.Exclusive && h != nil, class == localqueue.Permits, heldIn(refusal) != nil:
+		ended.held = &HeldError{Name: lk.name}
+	case refusal != nil:
+		ended.last = reason(refusal)
+	}
+	return ended
+}
+
+// toTries returns what goroutines that only try, and waited for the answer to another call of this process, get
+// from that call's error: that the lock is held, or that the server did not answer. nil: they ask for themselves.
+func (c *Client) toTries(err error) error {
+	if held := heldIn(err); held != nil {
+		return held
+	}
+	if !request.IsContextEnd(err) && c.isTransient(err) {
+		return err
+	}
+	return nil
 }
 
 // onLocalWait is called when a goroutine begins to wait for another goroutine of this
@@ -94,8 +116,8 @@ func onLocalWait(ctx context.Context, lk *lock, h *hold) {
 	}
 }
 
-// refuseTry returns the error for a goroutine that only tries, while another goroutine has h
-// or asks the server. If it returns nil, the goroutine checks again.
+// refuseTry returns the error for a goroutine that only tries, while another goroutine has h, or
+// waits at the server as a reader. If it returns nil, the goroutine checks again.
 func refuseTry(ctx context.Context, lk *lock, h *hold) error {
 	if h == nil {
 		return &HeldError{Name: lk.name}

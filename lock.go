@@ -96,6 +96,7 @@ type params struct {
 	suffix     string           // of the IDs of its attempts, see wire.Suffix
 	waiterTTL  string           // how long a waiter keeps its position without a heartbeat, in ms
 	batch      *request.Batcher // for its acquisitions; nil: each is sent alone
+	notBefore  time.Duration    // no release frees the lock before, see heldBack; 0 unless a term is resumed
 	noHandOver bool             // never handed over inside the process: each lease has a hold of its own
 	limit      int              // of a semaphore
 	permits    int              // the permits that the call asks for

@@ -46,6 +46,7 @@ type holdExtra struct {
 	unsettled  conversion    // a conversion that is under way or has an unknown outcome
 	converting chan struct{} // closed when the conversion that is under way has ended; nil: none is
 	dropped    bool          // the program has dropped one of the leases
+	late       bool          // another one of several locks was lost, see heldBack
 }
 
 // noExtra stands for the extra fields of a hold that has none. It is only read.

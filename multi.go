@@ -273,7 +273,7 @@ func (g *gathering) run() (*MultiLease, error) {
 	}
 	l := newMultiLease(g.parent, g.taken)
 	if err := l.Err(); err != nil {
-		g.client.untilEnd(g.parent, func() { _ = l.Release(g.parent) })
+		g.client.untilEnd(g.parent, func() { _ = l.release(g.parent, releaseMode{unused: true}) })
 		return nil, &lostPartError{"the locks were not all held at the same time", err}
 	}
 	return l, nil
@@ -372,7 +372,7 @@ func (g *gathering) giveBack() {
 // giveBack releases the leases of a call that does not have all. If ctx ends first, that goes on in the background.
 func (c *Client) giveBack(ctx context.Context, taken []*Lease) {
 	if len(taken) > 0 {
-		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{}) })
+		c.untilEnd(ctx, func() { _ = releaseLeases(ctx, taken, releaseMode{unused: true}) })
 	}
 }
 
@@ -426,8 +426,8 @@ func (g *gathering) takeAll(locks []lock) (busy int, err error) {
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
 			if _, err := c.localQueue.TakeTurn(ctx, lk.key(), localqueue.Exclusive, lk, true); err != nil {
-				leaveAll(locks[:i])
-				return i, err
+				leaveAll(locks[:i], nil)
+				return i, lk.endedHere(ctx, err, localqueue.Exclusive)
 			}
 		}
 	}
@@ -438,7 +438,7 @@ func (g *gathering) takeAll(locks []lock) (busy int, err error) {
 		g.asked = c.now() - sent
 	}
 	if err != nil {
-		leaveAll(locks)
+		leaveAll(locks, c.toTries(err))
 		return busy, err
 	}
 	for i, h := range holds {
@@ -583,11 +583,11 @@ func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*ho
 	return holds, 0, nil
 }
 
-// leaveAll gives up the turns of locks that are not held.
-func leaveAll(locks []lock) {
+// leaveAll gives up the turns of locks that are not held. refusal is for the goroutines that only try.
+func leaveAll(locks []lock, refusal error) {
 	for i := range locks {
 		if lk := &locks[i]; lk.usesLocalQueue() {
-			lk.turn().PassOn()
+			lk.turn().PassOnWith(refusal)
 		}
 	}
 }

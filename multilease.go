@@ -75,7 +75,8 @@ func newMultiLease(ctx context.Context, parts []*Lease) *MultiLease {
 
 // stopRenewal stops the renewal of all locks when one of them is lost, so all of them are
 // free within their TTL, even without a Release. It does not release them: the user's code
-// may still run, and the next holder would run beside it.
+// may still run, and the next holder would run beside it. It may have sent something to each of the
+// resources, so the lock-delay counts for each lock.
 func (mls *multiLeaseState) stopRenewal(cause error) {
 	if !errors.Is(cause, ErrLost) {
 		return
@@ -84,6 +85,9 @@ func (mls *multiLeaseState) stopRenewal(cause error) {
 		h := part.state.hold
 		h.mu.Lock()
 		h.noNewLease = true
+		if h.lock.delay > 0 {
+			h.more().late = true
+		}
 		h.mu.Unlock()
 		h.lock.client.renewer.StopRenewal(&h.Item)
 	}
@@ -193,21 +197,22 @@ func (l *MultiLease) Shorten(ctx context.Context, ttl time.Duration) error {
 // The error is an [ErrNotHeld] that names the lock if one was lost before. The other locks
 // are released all the same. It is an [ErrReleased] if the lease was released before, and
 // an [ErrUnknownOutcome] if the server did not answer for a lock.
-func (l *MultiLease) Release(ctx context.Context) error {
+func (l *MultiLease) Release(ctx context.Context) error { return l.release(ctx, releaseMode{}) }
+
+func (l *MultiLease) release(ctx context.Context, how releaseMode) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	mls := l.state
+	if mls.parts[0].state.hold.lock.delay > 0 {
+		mls.overdue() // this call may come before the timer that reports the loss of one, and must free none
+	}
 	first, cause, _ := mls.markReleased()
 	if !first {
 		return ErrReleased
 	}
 	if mls.parts[0].state.mayLeak() {
 		runtime.SetFinalizer(l, nil)
-	}
-	how := releaseMode{}
-	if errors.Is(cause, ErrLost) {
-		how.keep = mls.parts[0].state.hold.lock.delay // the work may have sent something to each of the resources
 	}
 	err := releaseLeases(ctx, mls.parts, how)
 	if errors.Is(cause, ErrClosed) {
@@ -221,20 +226,17 @@ func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
 	return l.state.parts[0].state.whenDone(ctx, l.Err(), l.Release)
 }
 
-// releaseLeases releases leases, several at a time, and joins the errors.
+// releaseLeases releases leases, all at the same time, and joins the errors.
 func releaseLeases(ctx context.Context, leases []*Lease, how releaseMode) error {
 	return each(leases, func(l *Lease) error { return l.release(ctx, how) })
 }
 
-// releasers bounds how many locks of one lease are released at once.
-const releasers = 16
-
-// each calls do for every lease, several at a time.
+// each calls do for every lease, for all at the same time: a silent server must not make them wait for each other.
 func each(leases []*Lease, do func(*Lease) error) error {
 	if len(leases) == 1 {
 		return do(leases[0])
 	}
 	errs := make([]error, len(leases))
-	inParallel(releasers, leases, func(i int, l *Lease) { errs[i] = do(l) })
+	inParallel(len(leases), leases, func(i int, l *Lease) { errs[i] = do(l) })
 	return errors.Join(errs...)
 }

@@ -44,9 +44,10 @@ func (m *Mutex) Name() string { return m.lock.name }
 // ctx bounds only the wait. The lease does not end with it.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx, false) }
 
-// TryLock acquires the lock if it is free. It does not wait. If the lock is held, the error
-// is a [*HeldError]. If the server does not answer, the error is an [ErrUnreachable] or an
-// [ErrUnknownOutcome]. The other errors are those of [Mutex.Lock].
+// TryLock acquires the lock if it is free. It does not wait, but for the answer of the server to itself or to
+// another call of this process that asks for the lock. If the lock is held, the error is a [*HeldError]. If
+// the server does not answer, the error is an [ErrUnreachable] or an [ErrUnknownOutcome]. The other errors are
+// those of [Mutex.Lock].
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	l, err := m.lock.acquire(ctx, true)
 	return l, m.lock.client.nameHolder(ctx, err)

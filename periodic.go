@@ -127,7 +127,8 @@ func (p *Periodic) Do(ctx context.Context, f func(ctx context.Context) error) (R
 		case err != nil:
 			return RunResult{}, lk.asHeldError(waits, ctx, retry.ended(waits, err))
 		case l != nil:
-			return result, p.run(ctx, l, f)
+			_, err = p.run(ctx, l, f)
+			return result, err
 		}
 		seen = &result
 		next := result
@@ -188,12 +189,12 @@ func (p *Periodic) Loop(ctx context.Context, f func(ctx context.Context) error) 
 		failures = 0
 		if l != nil {
 			var failed error
-			err = p.run(ctx, l, func(ctx context.Context) error {
+			lost, err := p.run(ctx, l, func(ctx context.Context) error {
 				failed = f(ctx)
 				return failed
 			})
 			// The outcome of the release does not matter here: the next request shows it.
-			if failed != nil && (ctx.Err() != nil || !errors.Is(err, ErrNotHeld)) {
+			if failed != nil && (ctx.Err() != nil || !lost) {
 				return err
 			}
 		}
@@ -393,7 +394,7 @@ func (p *Periodic) schedule() Schedule {
 // schedule or the new one.
 func (p *Periodic) Reschedule(ctx context.Context) error {
 	lk := &p.lock
-	if _, err := lk.checkOrReenter(ctx); err != nil {
+	if err := lk.check(ctx); err != nil {
 		return err
 	}
 	c := lk.client
@@ -423,7 +424,7 @@ func (p *Periodic) Reschedule(ctx context.Context) error {
 // already. Again may be repeated.
 func (p *Periodic) Again(ctx context.Context) error {
 	lk := &p.lock
-	if _, err := lk.checkOrReenter(ctx); err != nil {
+	if err := lk.check(ctx); err != nil {
 		return err
 	}
 	c := lk.client
@@ -451,23 +452,28 @@ func (p *Periodic) Again(ctx context.Context) error {
 }
 
 // run runs f under the lease. With DoneOnSuccess, the release says whether the run has succeeded. The
-// server takes any other end for a failure.
-func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) error {
+// server takes any other end for a failure. lost says that the run has lost its lease; the error alone does not
+// say that, because f may return what another lock has told it.
+func (p *Periodic) run(ctx context.Context, l *Lease, f func(ctx context.Context) error) (lost bool, err error) {
 	r := &run{Lease: l}
-	return do(ctx, r, func(ctx context.Context) error {
+	err = do(ctx, r, func(ctx context.Context) error {
 		err := f(ctx)
 		r.done = err == nil && p.lock.runs > 0 && l.Err() == nil
 		return err
 	})
+	return r.lost, err
 }
 
 // run is the lease of one run of a job.
 type run struct {
 	*Lease
 	done bool // the run has succeeded, and uses its period
+	lost bool // its release found that the lease had ended
 }
 
 // Release ends the run.
 func (r *run) Release(ctx context.Context) error {
-	return r.release(ctx, releaseMode{done: r.done})
+	err := r.release(ctx, releaseMode{done: r.done})
+	r.lost = errors.Is(err, ErrNotHeld)
+	return err
 }

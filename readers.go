@@ -28,7 +28,7 @@ func (lk *lock) acquireShared(ctx, parent context.Context, try bool) (*Lease, ob
 		}
 		switch {
 		case err != nil:
-			return nil, wake, lk.endedHere(ctx, err)
+			return nil, wake, lk.endedHere(ctx, err, localqueue.Shared)
 		case turn.None():
 			return lk.readAlone(ctx, parent, try)
 		case !turn.Joined:
@@ -77,7 +77,7 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 		h, w, err = lk.runAttempt(ctx, retry.forWait(err))
 	}
 	if err != nil {
-		turn.PassOnWith(heldIn(err))
+		turn.PassOnWith(lk.client.toTries(err))
 		return nil, w, err
 	}
 	turn.Share(h)

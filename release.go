@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,20 +18,25 @@ import (
 
 // releaseMode says how to give a hold up. The zero value frees the lock.
 type releaseMode struct {
-	keep time.Duration // the lock stays held this long from now
-	done bool          // the run has succeeded, and uses its period
+	keep   time.Duration // the lock stays held this long from now
+	done   bool          // the run has succeeded, and uses its period
+	unused bool          // no code has run under the lease: its lock-delay protects nothing
+	since  time.Duration // of a leadership: when its release began, which sends another request first; 0: now
 }
 
 // handOverOrRelease hands the hold over, or releases it and gives up the turn.
 func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bool, err error) {
-	c := h.lock.client
-	if how == (releaseMode{}) && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
+	c, back := h.lock.client, h.heldBack()
+	if how.keep == 0 && !how.done && back == 0 && h.hasTurn.Load() && h.lock.turn().HandOver(h) {
 		return true, nil
 	}
-	if c.renewer.Remove(&h.Item) {
+	switch {
+	case back > 0 && c.renewer.Expired(&h.Item), !c.renewer.Remove(&h.Item): // expired: the renewer reports the loss
+		err = h.releaseLost(ctx, how)
+	case back > 0 && !how.unused:
+		h.releaseLater(back)
+	default:
 		err = h.release(ctx, how)
-	} else {
-		err = h.releaseLost(ctx)
 	}
 	h.passTurnOn()
 	return false, err
@@ -42,7 +48,7 @@ func (h *hold) handOverOrRelease(ctx context.Context, how releaseMode) (local bo
 // copy goes out, within the same time limit. After that the client goes on in the background
 // until the lease has ended.
 func (h *hold) release(ctx context.Context, how releaseMode) error {
-	r := &releasing{hold: h, how: how, start: h.lock.client.now()}
+	r := &releasing{hold: h, how: how, start: cmp.Or(how.since, h.lock.client.now())}
 	return r.run(r.limited.Lasting(ctx))
 }
 
@@ -60,6 +66,7 @@ type releasing struct {
 func (r *releasing) run(ctx context.Context) error {
 	c, lk, how := r.lock.client, r.lock, r.how
 	action, limit := script.Release, ctx
+	var unanswered error
 	attempt, token := r.hold.identity()
 	args := append(r.buf.Args[:0], attempt, token, c.retention, lk.channelPrefix)
 	switch {
@@ -72,22 +79,28 @@ func (r *releasing) run(ctx context.Context) error {
 		args = []string{attempt, token, ceilMillis(lk.minHold), ceilMillis(how.keep), c.retention, lk.channelPrefix}
 	case r.mayWaitForBatch(ctx):
 		batch := c.sender.Releases()
-		if item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt}); item == nil {
+		item := batch.Offer(request.One{Key: lk.key(), Attempt: attempt, Limit: lk.requestLimit()})
+		if item == nil {
 			defer batch.DoneAlone()
 		} else {
-			if o, _ := batch.Await(item, nil); o.Done {
+			o, _ := batch.Await(item, nil)
+			if o.Done {
 				return nil
 			}
+			unanswered = o.Err
 			limit = c.sender.WithinResend(ctx, r.start) // not released by the batch, or not known: ask alone
 		}
 	}
 	args = lk.owned(args)
-	r.buf.End = c.now() + lk.requestLimit()
+	r.buf.End = r.start + lk.requestLimit()
 	asked := limit
 	if r.mayHaveWaiters() {
 		asked = pushfirst.Mark(limit)
 	}
-	a, err := c.sender.AskResend(asked, &r.buf, action, lk.keys(), args)
+	a, err := wire.Answer{}, unanswered
+	if unanswered == nil || c.now() < r.buf.End { // else the batch took all of the time
+		a, err = c.sender.AskResend(asked, &r.buf, action, lk.keys(), args)
+	}
 	switch {
 	case err != nil:
 		if request.Transient(err) {
@@ -190,14 +203,12 @@ func (r *releasing) gone(ctx context.Context) error {
 func ceilMillis(d time.Duration) string { return wire.Millis(d + time.Millisecond - 1) }
 
 // releaseLost releases a hold that has ended. If only the confirmations were lost, the
-// server may still keep the hold. The work has ended, so the hold on the server ends too.
-//
-// With a lock-delay, the lock stays held for that time from now: what the work has sent may still be on its way. The
-// lease of a reader or of permits is not shortened to that.
+// server may still keep the hold. The work has ended, so the hold on the server ends too; with a
+// lock-delay, see releaseLater.
 //
 // If the clock alone ended the hold, releaseLost also finds out whether an operator evicted
 // it. The server may keep an evicted hold, too, until it is released.
-func (h *hold) releaseLost(ctx context.Context) error {
+func (h *hold) releaseLost(ctx context.Context, how releaseMode) error {
 	var lost *LostError
 	err := h.endReason()
 	if !errors.As(err, &lost) {
@@ -206,28 +217,62 @@ func (h *hold) releaseLost(ctx context.Context) error {
 	if lost.Reason == LossExpired || lost.Reason == LossLimit {
 		_, _ = h.readEviction(timelimit.Lasting(ctx))
 	}
-	delay := h.lock.delay
+	lk, back := h.lock, max(h.heldBack(), h.lock.delay)
 	switch {
-	case lost.Reason == LossEvicted && delay > 0:
-		// Nobody may prolong an evicted hold, but it may become shorter: to the lock-delay. That of an owner may not,
-		// because others may be in it.
-		shorter := lessening{hold: h, ttl: time.Millisecond}
-		if h.lock.owner == "" {
-			shorter.orLater(ctx)
+	case lost.Reason != LossEvicted && lost.Reason != LossExpired && lost.Reason != LossLimit:
+	case back > 0 && !how.unused:
+		if lost.Reason != LossEvicted {
+			back = max(back, h.firstLease.start+lk.minHold-lk.client.now())
 		}
+		h.releaseLater(back)
 	case lost.Reason == LossEvicted:
 		_ = h.release(ctx, releaseMode{}) // the holder was asked to end: the server grants the next waiter now
-	case lost.Reason != LossExpired && lost.Reason != LossLimit:
-	case h.lock.minHold > 0 || delay > 0:
-		life := h.lock.client.life
-		life.Go(releaseLabel, func() { _ = h.release(life.Context(), releaseMode{keep: delay}) })
-	case h.lock.owner != "":
+	case lk.minHold > 0:
+		life := lk.client.life
+		life.Go(releaseLabel, func() { _ = h.release(life.Context(), releaseMode{}) })
+	case lk.owner != "":
 		// The other entries of the owner may keep the hold, and this entry with it.
-		h.lock.client.canceller.CancelUnknown(h.lock.toCancel(h.attemptID()))
+		lk.client.canceller.CancelUnknown(lk.toCancel(h.attemptID()))
 	default:
-		h.lock.client.canceller.Cancel(h.lock.toCancel(h.attemptID()), h.lock.client.now())
+		lk.client.canceller.Cancel(lk.toCancel(h.attemptID()), lk.client.now())
 	}
 	return errorf("%w: %w", ErrNotHeld, h.endReason())
+}
+
+// heldBack returns for how long a release may not free the lock. That is so if the lease was over before its release,
+// or that of another one of several locks, and there is a lock-delay: what the code under it has sent may still be on
+// its way. And it is so while a former leader may trust its lease.
+func (h *hold) heldBack() time.Duration {
+	lk := h.lock
+	if lk.delay == 0 && lk.notBefore == 0 {
+		return 0
+	}
+	h.mu.Lock()
+	late := h.peek().late
+	h.mu.Unlock()
+	now := lk.client.now()
+	back := max(lk.notBefore-now, 0)
+	if late || h.Deadline() <= now {
+		back = max(back, lk.delay)
+	}
+	return back
+}
+
+// releaseLater frees a lock after that time. Until then the hold on the server stays what it is. A kept lock would not
+// do: an eviction frees that at once, and so does the release of another entry of its owner.
+func (h *hold) releaseLater(back time.Duration) {
+	lk, life := h.lock, h.lock.client.life
+	life.Go(releaseLabel, func() {
+		ctx := life.Context()
+		_, _ = h.extend(ctx, back) // less may be left, unless an operator has asked for the end
+		shorter := lessening{hold: h, ttl: max(back-lk.delay, 0) + time.Millisecond}
+		if lk.owner == "" { // others of an owner may be in the hold
+			_ = shorter.run(ctx, releaseText) // it ends then, also without this process
+		}
+		if life.Sleep(ctx, back) {
+			_ = h.release(ctx, releaseMode{})
+		}
+	})
 }
 
 // inBackground runs f in the background, or at once if the client closes and does not wait for that.

@@ -97,9 +97,12 @@ func (h *hold) confirm(ctx context.Context) error {
 		return nil
 	}
 	if c.renewer.Remove(&h.Item) && lost == "" {
-		if errors.Is(err, ErrNotAcked) || request.Definite(err) {
+		switch back := h.heldBack(); {
+		case back > 0:
+			h.releaseLater(back)
+		case errors.Is(err, ErrNotAcked) || request.Definite(err):
 			c.untilEnd(ctx, func() { _ = h.release(ctx, releaseMode{}) })
-		} else {
+		default:
 			c.canceller.CancelUnknown(lk.toCancel(h.attemptID()))
 		}
 	}

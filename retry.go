@@ -19,6 +19,7 @@ type retries struct {
 	c        *Client
 	lock     *lock
 	try      bool // the call does not wait: the first failure ends it
+	turn     bool // the call has the exclusive turn, and others of this process may only try
 	failures int
 	last     error  // why the last request failed, perhaps of an earlier attempt; nil if it was answered
 	silent   string // of an earlier attempt, see [endedError]
@@ -38,7 +39,15 @@ func (r *retries) pauseAfter(ctx context.Context, err error) bool {
 	}
 	r.last = err
 	r.failures++
+	r.tell(wrap("lock", r.lock.name, err))
 	return r.c.sender.Pause(ctx, r.failures-1)
+}
+
+// tell tells the goroutines of this process that only try why this call waits: until now they could not know.
+func (r *retries) tell(refusal error) {
+	if r.turn {
+		r.lock.turn().Waiting(refusal)
+	}
 }
 
 // prepare checks the server as soon as it can be reached. After an error the call must end.

@@ -46,8 +46,8 @@ func (c *Client) RWMutex(name string, options ...RWMutexOption) *RWMutex {
 }
 
 // AwaitReadable waits until a reader would get in: no writer holds the lock or waits for it. It
-// does not acquire the lock, see [Mutex.AwaitFree]. Under the context of a lease of this lock, it returns
-// nil at once.
+// does not acquire the lock, see [Mutex.AwaitFree]. Under the context of a lease of this lock that an RWMutex
+// has acquired, it returns nil at once.
 func (m *RWMutex) AwaitReadable(ctx context.Context) error { return m.read.awaitFree(ctx) }
 
 // RLock acquires the lock as a reader. It waits like [Mutex.Lock], and its errors are the

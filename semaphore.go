@@ -106,6 +106,10 @@ func (s *Semaphore) TryDo(ctx context.Context, n int, f func(ctx context.Context
 // permits returns the lock for one acquisition of n permits.
 func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	lk, limit := s.lock, int(s.limit.Load())
+	most := limit
+	if lk.serverLimit {
+		most = maxLimit
+	}
 	switch {
 	case lk.err != nil:
 		return nil, lk.err
@@ -113,9 +117,9 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 		return nil, errNoContext
 	case n < 1:
 		return nil, invalid("the number of permits is %d: ask for at least 1", n)
-	case n > limit && !lk.serverLimit:
+	case n > most:
 		return nil, invalid("the number of permits is %d, and the limit is %d: ask for fewer, or raise the limit",
-			n, limit)
+			n, most)
 	}
 	m := *lk.params
 	m.want, m.limit, m.permits = wire.Permits(n, limit), limit, n
@@ -125,10 +129,12 @@ func (s *Semaphore) permits(ctx context.Context, n int) (*lock, error) {
 	lk.params = &m
 	mine := 0
 	for held := leaseOf(ctx); held != nil; held = held.outerLease() {
-		if held.of(lk.client, &lk) && held.ended() == nil {
-			if mine += held.hold.permits(); mine+n > limit && !lk.serverLimit {
-				return nil, held.deadlock()
-			}
+		if !held.of(lk.client, &lk) || held.ended() != nil {
+			continue
+		}
+		another := held.hold.lock.limit == 0 // kind of lock, with the same record
+		if mine += held.hold.permits(); another || mine+n > limit && !lk.serverLimit {
+			return nil, held.deadlock()
 		}
 	}
 	return &lk, nil

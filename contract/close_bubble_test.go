@@ -197,6 +197,33 @@ func TestCloseWorksAlthoughItsContextHasEnded(t *testing.T) {
 	})
 }
 
+// The context of a function under a lock ends with the first step of Close.
+func TestCloseWithTheContextOfALeaseReleasesIt(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond })
+		err := c.MultiMutex([]string{"a", "b"}).Do(t.Context(), func(ctx context.Context) error {
+			assert.NoError(t, c.Close(ctx))
+			return context.Cause(ctx)
+		})
+		assert.Is(t, err, holdfast.ErrClosed)
+		w.wantFree("a")
+		w.wantFree("b")
+
+		c = w.client()
+		err = c.Mutex("a").Do(t.Context(), func(ctx context.Context) error {
+			defer w.Stall()()
+			ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			assert.Is(t, c.Close(ctx), holdfast.ErrUnknownOutcome)
+			assert.AtMost(t, time.Since(start), 200*time.Millisecond, "closing took")
+			return nil
+		})
+		assert.Is(t, err, holdfast.ErrClosed)
+	})
+}
+
 func TestAbandonSendsNothingAndTheLeaseExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

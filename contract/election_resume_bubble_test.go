@@ -143,6 +143,15 @@ func TestAResumptionThatEndsEarlyLeavesNothing(t *testing.T) {
 	})
 }
 
+// evictLeader returns a function that asks the leader to end, in the name of another client.
+func evictLeader(w *world) func() {
+	operator := w.client()
+	return func() {
+		_, err := operator.Evict(context.Background(), "e", holdfast.Eviction{By: "ann", Reason: "test"})
+		assert.NoError(w.t, err)
+	}
+}
+
 // Resume fails, and the former leader lives and learns of nothing. Nobody leads before that one's lease
 // is over. Guarantee: G22.
 func TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader(t *testing.T) {
@@ -158,6 +167,13 @@ func TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader(t *testing.T) {
 		"the second answer arrives": func(w *world, _ *holdfast.Client, end func()) {
 			w.LoseReply(only("resume", 1, errLink))
 			time.AfterFunc(time.Second, end)
+		},
+		"an operator evicts the caller": func(w *world, _ *holdfast.Client, _ func()) {
+			time.AfterFunc(time.Second, evictLeader(w))
+		},
+		"the caller gives up, and an operator evicts": func(w *world, _ *holdfast.Client, end func()) {
+			time.AfterFunc(time.Second, end)
+			time.AfterFunc(2*time.Second, evictLeader(w))
 		},
 	} {
 		runBubble(t, name, func(t *testing.T, w *world) {

@@ -81,6 +81,26 @@ func TestAnExtensionKeepsTheLockDelay(t *testing.T) {
 	})
 }
 
+// The process that was to finish the work is late: its release frees the lock when the lock-delay is over.
+func TestAReleaseOfAnotherProcessWithinTheLockDelayDoesNotEndIt(t *testing.T) {
+	for name, options := range map[string][]holdfast.MutexOption{"plain": nil, "owner": {holdfast.Owner("alice")}} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			const d = 10 * time.Second
+			l := w.handed(append(options, holdfast.LockDelay(d))...)
+			next := w.waiting(w.client().Mutex("a"), t.Context())
+			start := time.Now()
+			time.Sleep(ttl)
+			assert.NoError(t, w.client().ReleaseLease(t.Context(), l))
+			got := <-next
+			assert.Must(t, got.err)
+			after := got.at.Sub(start)
+			assert.True(t, after >= ttl-time.Second+d && after <= ttl+d, "free after %v", after)
+			assert.Is(t, w.client().ReleaseLease(t.Context(), l), holdfast.ErrNotHeld)
+			release(t, keep(got.Lease))
+		})
+	}
+}
+
 // The trust deadline counts from the request of the process that trusts, and not from the answer.
 func TestAnExtensionCountsFromItsOwnRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -6,6 +6,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -161,6 +162,104 @@ func TestALostLockIsKeptForItsLockDelay(t *testing.T) {
 	}
 }
 
+// An operator asks for the end of a lease that is lost, before its holder releases it or after that.
+func TestAnEvictionOfALostLockWaitsForTheLockDelay(t *testing.T) {
+	const d = 5 * time.Second
+	for name, kind := range kindsWithDelay {
+		for _, first := range []bool{true, false} {
+			runBubble(t, fmt.Sprint(name, " evicted first: ", first), func(t *testing.T, w *world) {
+				held := kind(t, w.client(), w.client(), holdfast.LockDelay(d))
+				next := acquiring(t.Context(), held.next)
+				w.FailRequest(only("renew", -1, errLink))
+				assert.Is(t, ended(held.ctx), holdfast.ErrLost)
+				lost := time.Now()
+				w.FailRequest(nil)
+				if first {
+					evict(t, w.client(), "a", 0)
+				}
+				assert.Is(t, held.release(t.Context()), holdfast.ErrNotHeld)
+				time.Sleep(time.Second)
+				if !first {
+					evict(t, w.client(), "a", 0)
+				}
+				got := <-next
+				after := got.at.Sub(lost)
+				assert.True(t, got.err == nil && after >= d && after <= d+2*time.Second, "%v, after %v", got.err, after)
+			})
+		}
+	}
+}
+
+// A process was paused past its deadline. What it does next is to release the lock or to end, before a timer of its
+// own has reported the loss.
+func TestAReleasePastTheDeadlineKeepsTheLockDelay(t *testing.T) {
+	const d = 5 * time.Second
+	for name, kind := range kindsWithDelay {
+		for _, closes := range []bool{false, true} {
+			runBubble(t, fmt.Sprint(name, " closes: ", closes), func(t *testing.T, w *world) {
+				c, machine := w.awake(holdfast.Config{})
+				held := kind(t, c, w.client(), holdfast.LockDelay(d))
+				next := acquiring(t.Context(), held.next)
+				machine.sleep(3 * ttl)
+				start, most := time.Now(), d+100*time.Millisecond
+				if closes {
+					most += 3 * ttl // until the lease ends on the server
+					assert.NoError(t, c.Close(t.Context()))
+				} else {
+					assert.Is(t, held.release(t.Context()), holdfast.ErrNotHeld)
+				}
+				got := <-next
+				after := got.at.Sub(start)
+				assert.True(t, got.err == nil && after >= d && after <= most, "%v, after %v", got.err, after)
+			})
+		}
+	}
+}
+
+// Of several locks, one was extended and another one was not. A release past the deadline of that one keeps both.
+func TestAReleasePastTheFirstDeadlineOfSeveralLocksKeepsAll(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const d = 5 * time.Second
+		c, machine := w.awake(holdfast.Config{})
+		l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.LockDelay(d)))
+		w.FailRequest(func(_ string, keys []string) error {
+			if keys[0] == "holdfast:{a}" {
+				return errLink
+			}
+			return nil
+		})
+		assert.Is(t, l.Extend(t.Context(), 3*ttl), holdfast.ErrUnknownOutcome)
+		w.FailRequest(nil)
+		machine.sleep(2 * ttl)
+		start := time.Now()
+		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+		mustLock(t, w.client().Mutex("b"))
+		after := time.Since(start)
+		assert.True(t, after >= d && after <= d+100*time.Millisecond, "the extended lock was free after %v", after)
+	})
+}
+
+// Of two processes in one owner's name, one is cut off and releases its lost lease. The release of the other one does
+// not free the lock before the lock-delay is over.
+func TestAnEntryOfAnOwnerKeepsItsLockDelayWhenAnotherReleases(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const d = 5 * time.Second
+		options := []holdfast.MutexOption{holdfast.Owner("alice"), holdfast.LockDelay(d)}
+		c, link := w.mortal(holdfast.Config{})
+		one, two := mustLock(t, c.Mutex("a", options...)), mustLock(t, w.client().Mutex("a", options...))
+		next := w.waiting(w.client().Mutex("a"), t.Context())
+		link.cut.Store(true)
+		assert.Is(t, ended(one.Context()), holdfast.ErrLost)
+		lost := time.Now()
+		link.cut.Store(false)
+		assert.Is(t, one.Release(t.Context()), holdfast.ErrNotHeld)
+		release(t, two)
+		got := <-next
+		assert.Must(t, got.err)
+		assert.Equal(t, got.at.Sub(lost), d, "the next client got the lock after")
+	})
+}
+
 // A renewal whose answer is lost makes the lease last longer on the server. The release after the loss ends that.
 func TestAReleaseAfterALossFreesTheLockAfterItsLockDelay(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -190,19 +289,32 @@ func TestAReleaseFreesALockWithALockDelayAtOnce(t *testing.T) {
 	})
 }
 
-// One of several locks is lost, and the lease on all with it. Each of them is kept for the lock-delay.
+// One of several locks is lost, and the lease on all with it. Each of them is kept for the lock-delay, also if an
+// operator evicts it then, and if the client closes.
 func TestTheLossOfOneOfSeveralLocksKeepsAllForTheLockDelay(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		const d = 5 * time.Second
-		l := mustLockAll(t, w.client().MultiMutex([]string{"a", "b"}, holdfast.LockDelay(d)))
-		takeAway(t, w.client(), "b", 0)
-		assert.Is(t, ended(l.Context()), holdfast.ErrLost)
-		lost := time.Now()
-		assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
-		mustLock(t, w.client().Mutex("a"))
-		after := time.Since(lost)
-		assert.True(t, after >= d && after <= d+100*time.Millisecond, "the other lock was free after %v", after)
-	})
+	const d = 5 * time.Second
+	for _, then := range []string{"Release", "Release, Evict", "Close"} {
+		runBubble(t, then, func(t *testing.T, w *world) {
+			c := w.client()
+			l := mustLockAll(t, c.MultiMutex([]string{"a", "b"}, holdfast.LockDelay(d)))
+			takeAway(t, w.client(), "b", 0)
+			assert.Is(t, ended(l.Context()), holdfast.ErrLost)
+			lost, most := time.Now(), d+100*time.Millisecond
+			if then == "Close" {
+				most += ttl
+				assert.NoError(t, c.Close(t.Context()))
+			} else {
+				assert.Is(t, l.Release(t.Context()), holdfast.ErrNotHeld)
+			}
+			if then == "Release, Evict" {
+				most += ttl
+				evict(t, w.client(), "a", 0)
+			}
+			mustLock(t, w.client().Mutex("a"))
+			after := time.Since(lost)
+			assert.True(t, after >= d && after <= most, "the other lock was free after %v", after)
+		})
+	}
 }
 
 // The server's clock is set forward by less than the lock-delay: a client whose renewals do not arrive still stops

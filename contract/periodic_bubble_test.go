@@ -434,6 +434,20 @@ func TestAJobIsNotBegunWithinItself(t *testing.T) {
 	})
 }
 
+// A job may ask for another schedule, and needs no run of itself for that.
+func TestAJobIsRescheduledByItsRun(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		_, err := c.Periodic("job", time.Hour).Do(t.Context(), func(ctx context.Context) error {
+			assert.Is(t, c.Periodic("job", time.Hour).Again(ctx), holdfast.ErrHeld)
+			return c.Periodic("job", 2*time.Hour).Reschedule(ctx)
+		})
+		assert.NoError(t, err)
+		_, err = c.Periodic("job", time.Hour).Do(t.Context(), func(context.Context) error { return nil })
+		assert.Is(t, err, holdfast.ErrPeriod)
+	})
+}
+
 func TestAWaitForARunEndsWithItsContextAndItsClient(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		j := &job{t: t}
@@ -555,6 +569,25 @@ func TestALoopOfRunsOfEveryLengthKeepsItsTimes(t *testing.T) {
 			assert.Is(t, err, done)
 		})
 	}
+}
+
+// What the function says of another lock is no loss of its run.
+func TestALoopEndsWithItsJobThatLostAnotherLock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c, operator, runs := w.client(), w.client(), 0
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		err := c.Periodic("job", 5*time.Minute).Loop(ctx, func(ctx context.Context) error {
+			runs++
+			return c.Mutex("a").Do(ctx, func(ctx context.Context) error {
+				takeAway(t, operator, "a", 0)
+				<-ctx.Done()
+				return nil
+			})
+		})
+		assert.Is(t, err, holdfast.ErrNotHeld)
+		assert.True(t, runs == 1 && ctx.Err() == nil, "%d runs: %v", runs, ctx.Err())
+	})
 }
 
 // If a job fails, any process runs it again in its period, also a loop that waits for

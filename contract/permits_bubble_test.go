@@ -5,6 +5,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -235,6 +236,10 @@ func TestImpossiblePermitsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 				assert.Is(t, s.SetLimit(t.Context(), limit), holdfast.ErrInvalid)
 			}
 		}
+		for _, n := range []int{0, -1, 1 << 31, math.MaxInt} { // more than any limit
+			_, err := c.Semaphore("a", 3, holdfast.ServerLimit()).Acquire(t.Context(), n)
+			assert.Is(t, err, holdfast.ErrInvalid)
+		}
 		assert.Equal(t, len(w.net.sent), 0, "requests")
 		release(t, must(t, permits(s, 3))) // the limit is what it was
 	})
@@ -299,6 +304,30 @@ func TestPermitsAreGivenBackInPart(t *testing.T) {
 		time.Sleep(3 * ttl)
 		release(t, l)
 		assert.Is(t, l.KeepPermits(t.Context(), 1), holdfast.ErrNotHeld)
+	})
+}
+
+// A semaphore and a mutex of one name are one lock.
+func TestPermitsUnderAnotherKindOfTheirLockAreADeadlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		for kind, acquire := range map[string]func(context.Context) (*holdfast.Lease, error){
+			"mutex": c.Mutex("a").Lock, "reader": c.RWMutex("a").RLock, "writer": c.RWMutex("a").Lock,
+		} {
+			l := must(t, acquire)
+			ctx, cancel := context.WithTimeout(l.Context(), time.Minute)
+			for _, s := range []*holdfast.Semaphore{c.Semaphore("a", 3), c.Semaphore("a", 3, holdfast.ServerLimit())} {
+				_, err := s.Acquire(ctx, 1)
+				assert.True(t, errors.Is(err, holdfast.ErrDeadlock), "under the lease of a %s: %v", kind, err)
+				err = s.AwaitFree(ctx, 1)
+				assert.True(t, errors.Is(err, holdfast.ErrDeadlock), "a wait under the lease of a %s: %v", kind, err)
+			}
+			cancel()
+			release(t, l)
+		}
+		l := must(t, permits(c.Semaphore("a", 3), 1))
+		assert.Is(t, c.RWMutex("a").AwaitReadable(l.Context()), holdfast.ErrDeadlock) // as RLock
+		release(t, l)
 	})
 }
 

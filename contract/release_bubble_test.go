@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,69 @@ func TestAReleaseThatFailsIsRepeatedInTheBackground(t *testing.T) {
 		assert.False(t, errors.Is(err, holdfast.ErrNotHeld), "got %v", err)
 		synctest.Wait()
 		w.wantFree("a")
+	})
+}
+
+// Calls that come together share requests. Each takes no longer on a silent server than it would alone.
+func TestCallsThatShareARequestKeepTheirOwnLimits(t *testing.T) {
+	const n = 40
+	for _, ttl := range []time.Duration{ttl, 600 * time.Millisecond} {
+		bubble(t, func(t *testing.T, w *world) {
+			c := w.client(holdfast.Config{RequestTimeout: time.Second})
+			limit := min(ttl/3, time.Second)
+			mutex := func(i int) *holdfast.Mutex { return c.Mutex(fmt.Sprint(i), holdfast.TTL(ttl)) }
+			var leases []*holdfast.Lease
+			for i := range n {
+				leases = append(leases, mustLock(t, mutex(i)))
+			}
+			defer w.Stall()()
+			for what, call := range map[string]func(i int) error{
+				"release": func(i int) error { return leases[i].Release(t.Context()) },
+				"try": func(i int) error {
+					_, err := mutex(n + i).TryLock(t.Context())
+					return err
+				},
+			} {
+				start := time.Now()
+				var all sync.WaitGroup
+				for i := range n {
+					all.Go(func() { assert.Is(t, call(i), holdfast.ErrUnknownOutcome) })
+				}
+				all.Wait()
+				assert.AtMost(t, time.Since(start), limit+100*time.Millisecond, "%s", what)
+			}
+		})
+	}
+}
+
+// A release of many locks, or of a leadership, is more than one request.
+func TestAReleaseOfSeveralRequestsTakesTheTimeOfOne(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client(holdfast.Config{RequestTimeout: time.Second})
+		names := make([]string, holdfast.MaxLocks)
+		for i := range names {
+			names[i] = fmt.Sprint(i)
+		}
+		several, leader := mustLockAll(t, c.MultiMutex(names)), mustCampaign(t, c.Election("a"), "v")
+		bounded := mustCampaign(t, c.Election("b"), "v")
+		defer w.Stall()()
+		brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		for _, one := range []struct {
+			ctx   context.Context
+			call  func(context.Context) error
+			limit time.Duration
+		}{
+			{brief, bounded.Release, 100 * time.Millisecond},
+			{t.Context(), leader.Release, time.Second},
+			{t.Context(), several.Release, 1100 * time.Millisecond}, // they are queued for a moment
+		} {
+			start := time.Now()
+			err := one.call(one.ctx)
+			ended := errors.Is(err, context.DeadlineExceeded)
+			assert.True(t, errors.Is(err, holdfast.ErrUnknownOutcome) && ended == (one.ctx == brief), "%v", err)
+			assert.AtMost(t, time.Since(start), one.limit, "the release took")
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,86 @@ func TestTryDoRunsIfTheLockIsFreeAndSkipsIfItIsHeld(t *testing.T) {
 		assert.True(t, !ran && err != nil, "no server: ran %v, %v", ran, err)
 		ran, err = b.Mutex("a").TryDo(t.Context(), nil)
 		assert.True(t, !ran && errors.Is(err, holdfast.ErrInvalid), "no function: ran %v, %v", ran, err)
+	})
+}
+
+// While the server does not answer, no try calls the lock held because another call of its process asks for it
+// too, and all tries together take no longer than one.
+func TestATryIsNoSkipWhileAnotherCallAsks(t *testing.T) {
+	work := func(context.Context) error { return nil }
+	for kind, try := range map[string]func(ctx context.Context, c *holdfast.Client) (bool, error){
+		"mutex": func(ctx context.Context, c *holdfast.Client) (bool, error) {
+			return c.Mutex("a").TryDo(ctx, work)
+		},
+		"reader": func(ctx context.Context, c *holdfast.Client) (bool, error) {
+			return c.RWMutex("a").TryRDo(ctx, work)
+		},
+		"several": func(ctx context.Context, c *holdfast.Client) (bool, error) {
+			return c.MultiMutex([]string{"a", "b"}).TryDo(ctx, work)
+		},
+	} {
+		for fault, begin := range outages {
+			runBubble(t, kind+", "+fault, func(t *testing.T, w *world) {
+				c := w.client(holdfast.Config{RequestTimeout: time.Second})
+				release(t, mustLock(t, c.Mutex("warm")))
+				synctest.Wait()
+				brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				w.net.slow(func(string) (time.Duration, time.Duration) { return time.Millisecond, 0 })
+				back, start := begin(w), time.Now()
+				var all sync.WaitGroup
+				all.Go(func() { // a call that waits until its deadline
+					l, err := c.Mutex("a").Lock(brief)
+					assert.True(t, l == nil && !errors.Is(err, holdfast.ErrHeld), "a wait: %v", err)
+				})
+				for i := range 5 {
+					ctx := t.Context()
+					if i == 3 {
+						ctx = brief
+					}
+					all.Go(func() {
+						ran, err := try(ctx, c)
+						failed := err != nil && !errors.Is(err, holdfast.ErrHeld)
+						assert.True(t, !ran && failed, "%d: ran %v, %v", i, ran, err)
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+				assert.AtMost(t, time.Since(start), 1100*time.Millisecond, "all tries took")
+				back()
+			})
+		}
+	}
+}
+
+// A call that waits for a server that is away is no holder. When it waits for a holder, tries are told.
+func TestATryBesideACallThatWaitsIsToldWhy(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		l := mustLock(t, w.client().Mutex("b"))
+		w.FailRequest(func(string, []string) error { return errLink })
+		waiter := w.waiting(c.Mutex("a"), t.Context())
+		_, err := c.Mutex("a").TryLock(t.Context())
+		assert.True(t, err != nil && !errors.Is(err, holdfast.ErrHeld), "the server is away: %v", err)
+		w.FailRequest(nil)
+		release(t, (<-waiter).Lease)
+
+		waiter = w.waiting(c.Mutex("b"), t.Context())
+		_, err = c.Mutex("b").TryLock(t.Context())
+		assert.Is(t, err, holdfast.ErrHeld)
+		release(t, l)
+		release(t, (<-waiter).Lease)
+
+		// The first try is given up, and the second asks.
+		resume := w.Stall()
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := acquiring(ctx, c.Mutex("a").TryLock), taking(t, c.Mutex("a").TryLock)
+		cancel()
+		assert.Is(t, (<-first).err, context.Canceled)
+		resume()
+		got := <-second
+		assert.MustTrue(t, got.err == nil, "%v", got.err)
+		release(t, got.Lease)
 	})
 }
 

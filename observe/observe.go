@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Observer receives events of locks and leases. It must not call the client.
+// Observer receives events of locks and leases. It must not call the client, and it must not panic: a call that
+// it interrupts may leave its lock held.
 //
 // The events of one call are reported in that call, and several calls may report at the same
 // time. If the observer is slow, it delays the call. Renewals, losses and leaks are reported in

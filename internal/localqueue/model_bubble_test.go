@@ -27,7 +27,7 @@ type actor struct {
 	*caller
 	class Class
 	want  answer
-	at    bool // a reader with the turn that waits at the server
+	at    bool // it has the turn, and waits at the server
 }
 
 func (a *actor) got() answer {
@@ -44,10 +44,10 @@ func (a *actor) got() answer {
 type model struct {
 	owner   [classes]*actor
 	queue   [classes][]*actor
-	tries   []*actor
+	tries   [classes][]*actor
 	hold    *hold // that readers may join
-	waits   bool
-	unknown bool // it does not know whether the lock is free either
+	waits   [classes]bool
+	refusal [classes]error // what the server told the owner that waits; nil: nothing
 }
 
 // take gives the turn to a. For a reader it returns what the reader does with it.
@@ -90,21 +90,31 @@ func (m *model) enter(a *actor, try bool) {
 		m.take(a)
 	case !try:
 		m.queue[a.class] = append(m.queue[a.class], a)
-	case a.class == Shared && m.unknown:
-		a.want = answer{given: true}
-	case a.class == Shared && !m.waits:
-		m.tries = append(m.tries, a)
-	default:
+	case a.class == Exclusive && m.owner[Exclusive].want.hold != nil:
 		a.want = answer{given: true, err: errRefused}
+	case m.waits[a.class]:
+		a.want = answer{given: true, err: m.refusal[a.class]}
+	default:
+		m.tries[a.class] = append(m.tries[a.class], a)
+	}
+}
+
+// checkAgain answers the tries of a class: with err, or they check again if that is nil.
+func (m *model) checkAgain(c Class, err error) {
+	tries := m.tries[c]
+	m.tries[c] = nil
+	for _, try := range tries {
+		if err != nil {
+			try.want = answer{given: true, err: err}
+		} else {
+			m.enter(try, true)
+		}
 	}
 }
 
 // passOn is PassOnWith, and PassOn without an error.
 func (m *model) passOn(c Class, err error) {
-	var tries []*actor
-	if c == Shared {
-		tries, m.tries, m.waits, m.unknown = m.tries, nil, false, false
-	}
+	m.waits[c], m.refusal[c] = false, nil
 	m.owner[c] = nil
 	if len(m.queue[c]) > 0 {
 		next := m.queue[c][0]
@@ -116,23 +126,17 @@ func (m *model) passOn(c Class, err error) {
 			m.passOn(c, nil)
 		}
 	}
-	for _, try := range tries {
-		if err != nil {
-			try.want = answer{given: true, err: err}
-		} else {
-			m.enter(try, true)
-		}
-	}
+	m.checkAgain(c, err)
 }
 
 // share is Turn.Share.
 func (m *model) share(h *hold) {
 	if !h.over {
 		m.hold = h
-		for _, a := range slices.Concat(m.tries, m.queue[Shared]) {
+		for _, a := range slices.Concat(m.tries[Shared], m.queue[Shared]) {
 			m.join(a, h)
 		}
-		m.tries, m.queue[Shared] = nil, nil
+		m.tries[Shared], m.queue[Shared] = nil, nil
 	}
 	m.passOn(Shared, nil)
 }
@@ -142,12 +146,12 @@ func (m *model) giveUp(a *actor) {
 	a.want = answer{given: true, err: context.Canceled}
 	is := func(b *actor) bool { return a == b }
 	m.queue[a.class] = slices.DeleteFunc(m.queue[a.class], is)
-	m.tries = slices.DeleteFunc(m.tries, is)
+	m.tries[a.class] = slices.DeleteFunc(m.tries[a.class], is)
 }
 
 // waiters are all actors that wait.
 func (m *model) waiters() []*actor {
-	return slices.Concat(m.queue[Exclusive], m.queue[Permits], m.queue[Shared], m.tries)
+	return slices.Concat(slices.Concat(m.queue[:]...), slices.Concat(m.tries[:]...))
 }
 
 // run is the queue and its model in one random sequence.
@@ -193,7 +197,7 @@ func (r *run) turn(c Class) Turn[*hold, string] {
 }
 
 func (r *run) arrive(c Class, try bool) string {
-	if len(r.tries) > 0 {
+	if len(r.tries[c]) > 0 {
 		try = false // if two check again, either may be the first
 	}
 	r.names++
@@ -233,10 +237,19 @@ func (r *run) end() string {
 
 func (r *run) exclusive(a *actor) string {
 	h, turn := a.want.hold, r.turn(Exclusive)
+	if h == nil && !a.at && r.rng.IntN(3) == 0 {
+		turn.Waiting(errRefused)
+		a.at, r.waits[Exclusive], r.refusal[Exclusive] = true, true, errRefused
+		r.checkAgain(Exclusive, errRefused)
+		return "wait at the server"
+	}
 	if h == nil {
 		h = r.newHold()
 	}
 	turn.SetHold(h)
+	r.waits[Exclusive], r.refusal[Exclusive] = false, nil
+	r.checkAgain(Exclusive, errRefused)
+	synctest.Wait() // until they have found the hold
 	may := len(r.queue[Exclusive]) > 0 && h.handed < h.limit
 	if may {
 		next := r.queue[Exclusive][0]
@@ -260,16 +273,8 @@ func (r *run) shared(a *actor) string {
 	case n == 0 && !a.at:
 		err := []error{errRefused, nil}[r.rng.IntN(2)]
 		r.turn(Shared).Waiting(err)
-		a.at, r.waits, r.unknown = true, true, err == nil
-		tries := r.tries
-		r.tries = nil
-		for _, try := range tries {
-			if err != nil {
-				try.want = answer{given: true, err: err}
-			} else {
-				r.model.enter(try, true)
-			}
-		}
+		a.at, r.waits[Shared], r.refusal[Shared] = true, true, err
+		r.checkAgain(Shared, err)
 		return fmt.Sprintf("wait at the server after %v", err)
 	case n == 1:
 		err := []error{errRefused, nil}[r.rng.IntN(2)]

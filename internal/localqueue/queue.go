@@ -48,7 +48,8 @@ type Rules[H comparable, W any] struct {
 	// OnWait is called when a goroutine begins to wait. h is the hold of the goroutine with
 	// the turn, or the zero value.
 	OnWait func(ctx context.Context, want W, h H)
-	// Refuse is the error for a goroutine that only tries. nil: the try is repeated.
+	// Refuse is the error for a goroutine that only tries. h is the hold of the goroutine with the turn, or the
+	// zero value for a reader. nil: the try is repeated.
 	Refuse func(ctx context.Context, want W, h H) error
 	// Closed is the error for a goroutine that waits when the queue closes.
 	Closed error
@@ -76,11 +77,11 @@ type shard[H comparable] struct {
 // each of those is in uncontended and needs no entry.
 type entry[H comparable] struct {
 	queue   list[H] // goroutines that wait for the turn
-	tries   list[H] // readers that only try: they wait for the answer to the reader with the turn
+	tries   list[H] // goroutines that only try: they wait for the answer to the one with the turn
 	hold    H       // the hold of the goroutine with the turn, or the hold that readers may join
 	taken   bool    // a goroutine has the turn
-	waits   bool    // the reader with the turn waits at the server, or for the server
-	unknown bool    // the server has not answered that reader: the lock may be free
+	waits   bool    // the goroutine with the turn waits at the server, or for the server
+	refusal error   // what the server told that goroutine, see Waiting
 }
 
 // New makes a queue.
@@ -159,7 +160,7 @@ func (e *entry[H]) idle() bool {
 }
 
 // passOn gives the turn to the next goroutine, and forgets the entry if nobody needs it.
-// Readers that only try get err; if it is nil, they check again.
+// Goroutines that only try get err; if it is nil, they check again.
 func (s *shard[H]) passOn(c Class, key string, err error) {
 	var none H
 	e := s.entries[c][key]
@@ -174,7 +175,7 @@ func (s *shard[H]) passOn(c Class, key string, err error) {
 	if e.taken = e.queue.last != nil; e.taken {
 		e.queue.give(none, nil)
 	}
-	e.waits, e.unknown = false, false
+	e.waits, e.refusal = false, nil
 	if e.idle() {
 		s.drop(c, key, e)
 	}
@@ -194,9 +195,9 @@ type Turn[H comparable, W any] struct {
 }
 
 // TakeTurn waits until the caller has the turn or, if the caller is a reader, a hold to join. If
-// try is set, TakeTurn does not wait for the turn. A reader that tries waits until the server
-// answers the reader with the turn. If the server is silent, the reader gets no turn (None) and
-// asks the server itself. After an error the caller has nothing.
+// try is set, TakeTurn does not wait for the turn, but until the server answers the goroutine with the
+// turn: before that, nobody knows whether the lock is held. If the server is silent, a reader gets no
+// turn (None) and asks the server itself. After an error the caller has nothing.
 func (q *Queue[H, W]) TakeTurn(ctx context.Context, key string, c Class, want W, try bool) (Turn[H, W], error) {
 	t := Turn[H, W]{queue: q, key: key, class: c}
 	if c == Shared {
@@ -209,14 +210,13 @@ func (q *Queue[H, W]) TakeTurn(ctx context.Context, key string, c Class, want W,
 		s.mu.Unlock()
 		return t, nil
 	}
-	h := e.hold
 	if try {
-		s.mu.Unlock()
-		if err := q.rules.Refuse(ctx, want, h); err != nil {
+		if err := t.try(ctx, s, e, want); err != nil {
 			return Turn[H, W]{}, err
 		}
 		return q.TakeTurn(ctx, key, c, want, try)
 	}
+	h := e.hold
 	p := e.queue.enqueue(q.pendingCall())
 	q.begin(s, &e.queue)
 	q.rules.OnWait(ctx, want, h)
@@ -232,6 +232,24 @@ func (q *Queue[H, W]) TakeTurn(ctx context.Context, key string, c Class, want W,
 		return Turn[H, W]{}, err
 	}
 	return t, nil
+}
+
+// try returns the error of a goroutine that only tries while another one has the turn, or nil if it must
+// check again. s.mu is locked, and try unlocks it.
+func (t Turn[H, W]) try(ctx context.Context, s *shard[H], e *entry[H], want W) error {
+	var none H
+	q, h, refusal := t.queue, e.hold, e.refusal
+	switch {
+	case h != none:
+		s.mu.Unlock()
+		return q.rules.Refuse(ctx, want, h)
+	case e.waits:
+		s.mu.Unlock()
+		return refusal
+	}
+	p := e.tries.enqueue(newPendingCall[H]())
+	q.begin(s, &e.tries)
+	return t.awaitAnswer(ctx, e, p)
 }
 
 // pendingCall returns one that nobody uses. Where goroutines pass a lock all the time, it is one
@@ -284,14 +302,27 @@ func (q *Queue[H, W]) Busy(key string, c Class) bool {
 	return s.busy(c, key)
 }
 
+// Told returns what a goroutine that only tries is told now, without a wait: the hold of the goroutine with the
+// turn, and the refusal. There is neither while the server has not answered that goroutine.
+func (q *Queue[H, W]) Told(key string, c Class) (h H, refusal error) {
+	s := q.lock(key)
+	defer s.mu.Unlock()
+	if e := s.entries[c][key]; e != nil {
+		return e.hold, e.refusal
+	}
+	return s.uncontended[key], nil
+}
+
 // SetHold notes the hold that goes with an exclusive turn, for the goroutines that wait for it
 // or are refused because of it.
 func (t Turn[H, W]) SetHold(h H) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
 	e := s.entries[Exclusive][t.key]
+	var none H
+	e.tries.giveAll(none, nil)
 	if e.queue.last != nil {
-		e.hold = h
+		e.hold, e.waits, e.refusal = h, false, nil
 		return
 	}
 	s.uncontended[t.key], *e = h, entry[H]{}
@@ -313,12 +344,11 @@ func (t Turn[H, W]) HandOver(h H) bool {
 	return true
 }
 
-// PassOn gives the turn to the next goroutine, which asks the server itself. Readers that only
+// PassOn gives the turn to the next goroutine, which asks the server itself. Goroutines that only
 // try check again.
 func (t Turn[H, W]) PassOn() { t.PassOnWith(nil) }
 
-// PassOnWith is PassOn with the server's refusal for the readers that only try. If it is nil, the
-// server has not refused the lock.
+// PassOnWith is PassOn with an error for the goroutines that only try, see Waiting. If it is nil, they check again.
 func (t Turn[H, W]) PassOnWith(refusal error) {
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()

@@ -234,6 +234,7 @@ func TestTheTurnPassesOnWithTheHold(t *testing.T) {
 			turn.PassOn()
 		}
 		third.wantTurn(t, nil, Ask)
+		third.turn.SetHold(h)
 		if f.enter("a", Exclusive, "5", true).wantErr(t, errRefused); third.turn.HandOver(h) {
 			t.Error("handed over to nobody")
 		}
@@ -249,13 +250,25 @@ func TestATryIsRepeatedAsTheRulesSay(t *testing.T) {
 		for _, class := range []Class{Exclusive, Permits} {
 			first := f.enter("a", class, "1", true)
 			first.wantTurn(t, nil, Ask)
-			f.again = 2
-			f.enter("a", class, "2", true).wantErr(t, errRefused)
-			if f.again != 0 || !f.Busy("a", class) {
-				t.Errorf("%d tries are left, busy: %v", f.again, f.Busy("a", class))
-			}
+			second := f.enter("a", class, "2", true)
+			second.wantWaiting(t) // the server has not answered the first
 			first.turn.PassOn()
+			second.wantTurn(t, nil, Ask)
+			third := f.enter("a", class, "3", true)
+			told := errors.New("told")
+			second.turn.Waiting(told)
+			third.wantErr(t, told)
+			f.enter("a", class, "4", true).wantErr(t, told)
+			second.turn.PassOn()
 		}
+		first := f.enter("a", Exclusive, "1", true)
+		second := f.enter("a", Exclusive, "2", true)
+		f.again = 2
+		first.turn.SetHold(&hold{})
+		second.wantErr(t, errRefused)
+		assert.Equal(t, f.again, 0, "tries that are left")
+		assert.True(t, f.Busy("a", Exclusive), "the turn is lost")
+		first.turn.PassOn()
 	})
 }
 

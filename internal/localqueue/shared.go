@@ -22,7 +22,7 @@ func (t Turn[H, W]) takeShared(ctx context.Context, want W, try bool) (Turn[H, W
 			p := e.queue.enqueue(newPendingCall[H]())
 			q.begin(s, &e.queue)
 			return t.awaitTurn(ctx, e, p, want)
-		case e.unknown:
+		case e.waits && e.refusal == nil:
 			s.mu.Unlock()
 			return Turn[H, W]{}, nil
 		case e.waits:
@@ -85,7 +85,7 @@ func (t Turn[H, W]) awaitTurn(ctx context.Context, e *entry[H], p *pendingCall[H
 	return t, nil
 }
 
-// awaitAnswer waits, for a reader that only tries, until the server answers the reader with the
+// awaitAnswer waits, for a goroutine that only tries, until the server answers the one with the
 // turn. If there is neither a hold nor an error then, the caller checks again.
 func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], p *pendingCall[H]) error {
 	var none H
@@ -106,14 +106,15 @@ func (t Turn[H, W]) awaitAnswer(ctx context.Context, e *entry[H], p *pendingCall
 // None reports whether the caller has neither the turn nor a hold.
 func (t Turn[H, W]) None() bool { return t.queue == nil }
 
-// Waiting notes that the reader with the turn waits from now on. If refusal is nil, the server
-// has not answered.
+// Waiting notes that the goroutine with the turn waits from now on. refusal is for the goroutines that only
+// try: that the lock is held, or why the server did not answer. It may be nil for readers, which then ask the
+// server themselves.
 func (t Turn[H, W]) Waiting(refusal error) {
 	var none H
 	s := t.queue.lock(t.key)
 	defer s.mu.Unlock()
-	e := s.entries[Shared][t.key]
-	e.waits, e.unknown = true, refusal == nil
+	e := s.entries[t.class][t.key]
+	e.waits, e.refusal = true, refusal
 	e.tries.giveAll(none, refusal)
 }
 

@@ -64,7 +64,7 @@ var apart = map[*script.Script]func(t *testing.T, s *request.Sender, keys []stri
 
 // alone sends a request, and says for which keys nothing has failed. The others are sent alone.
 func alone(t *testing.T, s *request.Sender, a *script.Script, keys, args []string) (served []bool) {
-	_, each, err := s.RunSeveral(t.Context(), a, keys, args)
+	_, each, err := s.RunSeveral(t.Context(), s.Timeout, a, keys, args)
 	assert.Must(t, err)
 	for _, key := range keys {
 		_, err := s.Run(t.Context(), script.Inspect, []string{key}, nil)

@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/batch"
 	"github.com/holdfast-go/holdfast/internal/label"
@@ -12,8 +13,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// One is an acquisition or a release that may be sent with others.
-type One struct{ Key, Attempt string }
+// One is an acquisition or a release that may be sent with others. Limit is the time limit that it would have
+// alone. The shortest one is that of the batch: whoever has more time left then asks again alone.
+type One struct {
+	Key, Attempt string
+	Limit        time.Duration
+}
 
 // Outcome is the result of One. The zero value means that the request was not carried out:
 // send it alone.
@@ -104,7 +109,11 @@ func (s *Sender) release(batch []*item) {
 }
 
 func (s *Sender) sendAll(batch []*item, action *script.Script, keys, args []string) {
-	token, each, err := s.RunSeveral(s.Life.Context(), action, keys, args)
+	limit := batch[0].Request.Limit
+	for _, one := range batch {
+		limit = min(limit, one.Request.Limit)
+	}
+	token, each, err := s.RunSeveral(s.Life.Context(), limit, action, keys, args)
 	for i, one := range batch {
 		o := Outcome{Err: err}
 		if err == nil && each[i] == '1' {
@@ -118,9 +127,9 @@ func (s *Sender) sendAll(batch []*item, action *script.Script, keys, args []stri
 // order: 1 if the lock was acquired or released, and - if not. If the server refuses the request
 // because of one key, nothing has happened, and each is sent alone.
 func (s *Sender) RunSeveral(
-	ctx context.Context, action *script.Script, keys, args []string,
+	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
 ) (token uint64, each string, err error) {
-	answer, err := s.Run(ctx, action, keys, args)
+	answer, err := s.RunWithin(ctx, limit, action, keys, args)
 	if ConcernsAKey(err) && len(keys) > 1 {
 		return 0, strings.Repeat("-", len(keys)), nil
 	}

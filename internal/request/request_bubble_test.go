@@ -205,11 +205,11 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 			t.Fatal("acquisitions of one TTL are not sent together")
 		}
 		var alone int
-		for free.Offer(request.One{}) == nil { // until one has to queue
+		for free.Offer(request.One{Limit: time.Second}) == nil { // until one has to queue
 			alone++
 		}
-		taken := free.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
-		busy := free.Offer(request.One{Key: key, Attempt: "c/2"})
+		taken := free.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1", Limit: time.Second})
+		busy := free.Offer(request.One{Key: key, Attempt: "c/2", Limit: time.Second})
 		before := b.sent.Load()
 		for range alone {
 			free.DoneAlone()
@@ -223,9 +223,9 @@ func TestABatchTakesWhatIsFree(t *testing.T) {
 		assert.Equal(t, b.sent.Load()-before, 1, "requests")
 		released := b.Releases()
 		for range alone {
-			released.Offer(request.One{})
+			released.Offer(request.One{Limit: time.Second})
 		}
-		gone := released.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1"})
+		gone := released.Offer(request.One{Key: "holdfast:{b}", Attempt: "c/1", Limit: time.Second})
 		b.count(func(string) error { return errLink })
 		for range alone {
 			released.DoneAlone()

@@ -11,8 +11,8 @@ var inKinds = slices.Concat(in("internal/request/errors.go", library, []mutant{{
 }}), in("election.go", library, []mutant{{
 	name: "a resumption that fails frees the lock beside the former leader",
 	by:   "TestAResumptionThatFailsLetsNobodyLeadBesideTheFormerLeader",
-	old:  "	m.minHold = max(m.minHold, d)\n",
-	mut:  "",
+	old:  "	m.notBefore = lk.client.now() + d\n",
+	mut:  "	m.notBefore = d - d\n",
 }}), in("periodic.go", library, []mutant{{
 	name: "a late copy of a refused run takes the period",
 	by:   "TestALateCopyOfARefusedRequestDoesNoHarm",

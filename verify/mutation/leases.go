@@ -43,8 +43,13 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("release.go", library, []mutant{{
 	name: "the release of a lost lease frees a lock with a lock-delay",
 	by:   "TestALostLockIsKeptForItsLockDelay",
-	old:  "h.release(life.Context(), releaseMode{keep: delay})",
-	mut:  "h.release(life.Context(), releaseMode{})",
+	old:  "	case back > 0 && !how.unused:\n		if",
+	mut:  "	case back < 0 && !how.unused:\n		if",
+}, {
+	name: "a release past the deadline frees a lock with a lock-delay",
+	by:   "TestAReleasePastTheDeadlineKeepsTheLockDelay",
+	old:  "	if late || h.Deadline() <= now {\n",
+	mut:  "	if late {\n",
 }}), in("internal/renewer/renewer.go", library, []mutant{{
 	name: "the answer to a slow confirmation is not waited for",
 	by:   "TestASlowConfirmationIsNoLoss",
