@@ -126,6 +126,8 @@ var hints = map[string]string{
 	"REPLICA":   "this server is a replica: connect to the primary",
 	"MAXCLIENTS": "the server accepts no more connections: raise its maxclients, or find programs that leave " +
 		"connections open",
+	"DENIED": "the server is in protected mode, because its default user needs no password: set one, or reach the " +
+		"server from its own machine",
 	"OOM": "free memory on the server or raise maxmemory, and keep maxmemory-policy noeviction; " +
 		"locks that are held stay held",
 	"NOREPLICAS": "too few replicas are connected for the primary to accept writes (min-replicas-to-write): " +

@@ -95,6 +95,7 @@ checks the server.`,
 	for _, c := range table(a) {
 		c.cmd.GroupID, c.cmd.ValidArgsFunction = string(c.group), c.names
 		root.AddCommand(c.cmd)
+		completeValues(c.cmd)
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(helpTopics()...)

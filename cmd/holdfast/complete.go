@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 )
@@ -48,4 +49,18 @@ func newCompletion() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// completeValues completes the values of the flags that take one of a few words: their type names them.
+func completeValues(cmd *cobra.Command) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		words := strings.Split(f.Value.Type(), "|")
+		if _, known := cmd.GetFlagCompletionFunc(f.Name); known || len(words) < 2 {
+			return
+		}
+		values := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		if err := cmd.RegisterFlagCompletionFunc(f.Name, values); err != nil {
+			panic("BUG: " + err.Error())
+		}
+	})
 }

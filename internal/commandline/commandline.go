@@ -86,12 +86,16 @@ type SignalError struct{ syscall.Signal }
 
 func (e SignalError) Error() string { return e.Signal.String() }
 
-// Signalled ends the context when INT, TERM or HUP comes, with the signal as its
-// cause.
+// Signalled ends the context when INT, TERM, HUP or QUIT comes, with the signal as its
+// cause. A signal that was ignored at the start stays ignored: nohup relies on it.
 func Signalled(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
 	go func() {
 		select {
 		case s := <-signals:

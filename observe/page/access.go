@@ -109,8 +109,9 @@ func (p *Page) check(r *http.Request) (access, error) {
 		}
 		return access{}, nil
 	}
-	if shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		role, err := p.judge(r, shown)
+	// The word Bearer has no case (RFC 9110), and spaces may follow.
+	if scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		role, err := p.judge(r, strings.TrimLeft(shown, " "))
 		return access{role: role}, err
 	}
 	best := access{}

@@ -111,8 +111,10 @@ func TestATokenIsNeededForEveryPath(t *testing.T) {
 	}
 	r := request("GET", "/metrics", nil)
 	r.RemoteAddr, r.Host = "192.0.2.7:1", "locks.example"
-	r.Header.Set("Authorization", "Bearer "+token)
-	assert.Equal(t, serve(p, r).Code, http.StatusOK, "with the token")
+	for _, scheme := range []string{"Bearer ", "bearer ", "BEARER  "} {
+		r.Header.Set("Authorization", scheme+token)
+		assert.Equal(t, serve(p, r).Code, http.StatusOK, "with the token, after %q", scheme)
+	}
 }
 
 func TestTheFormGivesACookieThatIsNotTheToken(t *testing.T) {

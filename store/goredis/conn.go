@@ -46,6 +46,8 @@ type conn struct {
 	script   bool        // the present request is a script; of the same goroutine
 	pinged   pinged      // a PING in front of the present request; of the same goroutine
 	both     []byte      // the PING and the request; of the same goroutine
+	heard    bool        // it has answered; of the same goroutine
+	farewell error       // the first answer, if with it the server refuses the connection; of the same goroutine
 
 	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
 	deadline time.Time  // of reading, as go-redis has set it
@@ -77,7 +79,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	patient := c.own.patient.Load() > 0 && waits(b)
 	if c.asked.Load() != 0 { // more of a request that is longer than go-redis' buffer
 		c.silent = c.silent || patient
-		return c.Conn.Write(b)
+		return c.write(b)
 	}
 	head := b[:min(len(b), 16)]
 	first := bytes.Contains(head, pushFirst)
@@ -86,12 +88,41 @@ func (c *conn) Write(b []byte) (int, error) {
 	c.doubted.Store(false)
 	c.asked.Store(int64(c.own.now()))
 	if !first || c.own.noPing.Load() {
-		return c.Conn.Write(b)
+		return c.write(b)
 	}
 	c.pinged = unanswered
 	c.both = append(append(c.both[:0], ping...), b...)
-	n, err := c.Conn.Write(c.both)
+	n, err := c.write(c.both)
 	return max(n-len(ping), 0), err
+}
+
+// write writes. A server that has no place for a connection, or wants none from elsewhere, says so before it has read
+// anything, and closes the connection. That has arrived, although nothing more can be written.
+func (c *conn) write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil && !c.heard {
+		said := make([]byte, 1024)
+		_ = c.Conn.SetReadDeadline(time.Now().Add(lastLook))
+		if n, _ := c.Conn.Read(said); n > 0 {
+			c.hear(said[:n])
+		}
+	}
+	if err != nil && c.farewell != nil {
+		err = c.farewell
+	}
+	return n, err
+}
+
+// hear notes the first answer. go-redis takes such a refusal for the answer to its HELLO, and goes on.
+func (c *conn) hear(said []byte) {
+	c.heard = true
+	line, _, _ := bytes.Cut(said, []byte("\r\n"))
+	line, _, _ = bytes.Cut(line, []byte(". ")) // a whole page may follow
+	if text, refuses := bytes.CutPrefix(line, []byte("-")); refuses {
+		if refusal := adapter.Refusal(string(text)); refusal.Code == "MAXCLIENTS" || refusal.Code == "DENIED" {
+			c.farewell = refusal
+		}
+	}
 }
 
 // A PING in front of a request brings the pushes of that to others before its answer, see package pushfirst. It is
@@ -231,6 +262,12 @@ func (c *conn) lookOnce() (givenUp bool) {
 
 func (c *conn) read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	switch {
+	case c.heard && n == 0 && err != nil && c.farewell != nil:
+		return 0, c.farewell
+	case !c.heard && n > 0:
+		c.hear(b[:n])
+	}
 	for n > 0 && c.pinged != no {
 		var wrong error
 		if n, wrong = c.withoutPong(b[:n]); wrong != nil {

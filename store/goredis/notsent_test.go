@@ -37,7 +37,10 @@ func TestNotSentIsReported(t *testing.T) {
 	}
 	named := &tls.Config{ServerName: "x"} // the server speaks no TLS version
 	stranger := &redis.Options{Addr: s.Addr(), Username: "nobody", Password: "x"}
-	hangUp := saying(t, "")
+	hangUp, full, denied := saying(t, ""), "MAXCLIENTS", "DENIED"
+	if redistest.Secured() {
+		full, denied = "TLS", "TLS"
+	}
 	for name, c := range map[string]struct {
 		rdb  *redis.Client
 		code string // of the refusal; empty: none
@@ -48,6 +51,12 @@ func TestNotSentIsReported(t *testing.T) {
 		"hangs up on TLS": {dialling(t, &redis.Options{Addr: hangUp, TLSConfig: named}), ""},
 		"no TLS":          {dialling(t, &redis.Options{Addr: saying(t, "-ERR no\r\n"), TLSConfig: named}), "TLS"},
 		"wrong password":  {dialling(t, stranger), "WRONGPASS"},
+		"no place": {
+			dialling(t, &redis.Options{Addr: saying(t, "-ERR max number of clients reached\r\n")}), full,
+		},
+		"protected": {
+			dialling(t, &redis.Options{Addr: saying(t, "-DENIED Redis is in protected mode. More.\r\n")}), denied,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

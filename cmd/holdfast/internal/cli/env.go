@@ -77,7 +77,7 @@ func FromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 func badEnvironment(f *pflag.Flag, err error) error {
 	cause := err
 	if inner := errors.Unwrap(err); inner != nil {
-		cause = inner
+		cause = plainCause(inner)
 	}
 	if f.Value.Type() == "bool" {
 		cause = errors.New("write 1 or true to set it, 0 or false to unset it")

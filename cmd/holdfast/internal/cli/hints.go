@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,7 +113,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if value.GetValue() == "" {
 			return emptyValue(flag)
 		}
-		cause := value.Unwrap()
+		cause := plainCause(value.Unwrap())
 		if flag.Value.Type() == "bool" {
 			cause = fmt.Errorf("%q is neither true nor false", value.GetValue())
 		}
@@ -126,6 +127,18 @@ func FlagError(cmd *cobra.Command, err error) error {
 			fmt.Sprintf("write --%s=%s", flag.Name, sample(flag)))
 	}
 	return exit.Usage(err.Error(), help)
+}
+
+// plainCause is why a value is refused, in plain words if Go's parser of numbers has refused it.
+func plainCause(err error) error {
+	number, ok := errors.AsType[*strconv.NumError](err)
+	switch {
+	case !ok:
+		return err
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("%q is too large", number.Num)
+	}
+	return fmt.Errorf("%q is not a whole number", number.Num)
 }
 
 // LikeFlock refuses what flock(1) does with a file that is open: -u, and a file descriptor in

@@ -63,14 +63,20 @@ type reader struct {
 // prefix, and removes the key again. A command that the server refuses becomes an Unread: no
 // refusal makes Read fail. If no answer comes, Facts.Unreachable says why.
 func Read(ctx context.Context, n Node, prefix string) Facts {
-	r := &reader{node: n, facts: Facts{
-		Address: n.Address, Prefix: prefix, Local: Local(n.Host), TLS: n.TLS, Password: n.Password, User: n.User,
-	}}
+	r := &reader{node: n, facts: Refused(n, prefix, "")}
 	r.all(ctx, prefix)
 	if r.err != nil {
 		return Facts{Address: n.Address, Unreachable: r.err}
 	}
 	return r.facts
+}
+
+// Refused are the facts of a server that answers everything with a refusal.
+func Refused(n Node, prefix, refusal string) Facts {
+	return Facts{
+		Address: n.Address, Prefix: prefix, Local: Local(n.Host), TLS: n.TLS, Password: n.Password, User: n.User,
+		Refusal: refusal,
+	}
 }
 
 // Local reports whether a host, or the path of a socket, is on this machine.

@@ -173,7 +173,7 @@ func Of(err error) int {
 	case Unasked(err) != nil:
 		return Of(Unasked(err))
 	case errors.As(err, &server):
-		return codeOfReply(server.Code)
+		return codeOfReply(server)
 	case redis.HasErrorPrefix(err, "NOPERM"): // of a request that the library did not send
 		return CodeRefused
 	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLimit), errors.Is(err, holdfast.ErrPeriod):
@@ -192,12 +192,14 @@ func Of(err error) int {
 
 // codeOfReply sorts the error replies of a server by their first word. An unknown one
 // makes no sense to us.
-func codeOfReply(code string) int {
-	switch code {
-	case "NOAUTH", "WRONGPASS", "NOPERM":
+func codeOfReply(reply *holdfast.ServerError) int {
+	switch reply.Code {
+	case "NOAUTH", "WRONGPASS", "NOPERM", "DENIED":
 		return CodeRefused
-	case "TLS", "REPLICA", "LOADING", "READONLY", "MASTERDOWN", "MISCONF", "OOM", "BUSY", "NOREPLICAS",
-		"CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "UNKILLABLE":
+	case "TLS", "REPLICA", "OOM", "UNKILLABLE":
+		return CodeUnreachable
+	}
+	if reply.Transient() {
 		return CodeUnreachable
 	}
 	return CodeProtocol

@@ -8,11 +8,9 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,7 +159,6 @@ func (r *session) take(a *target.App, asJSON bool, w io.Writer) (code int, reaso
 	if err := r.whole(l); err != nil {
 		return 0, "", r.server.Explain(r.names[0], err)
 	}
-	signal.Ignore(syscall.SIGPIPE) // a closed pipe must not end holdfast before it has released the lock
 	if err := r.printTaken(l, asJSON, w); err != nil {
 		r.releaseOrKeep(0) //nolint:errcheck // nobody knows the id, and the lease expires by itself
 		return 0, "", fmt.Errorf("cannot print how to release the lock, so it was released: %w", err)

@@ -141,6 +141,7 @@ func (o *electOptions) term(a *target.App, r *session) (code int, reason string,
 			if err := o.leads(say.Stdout, r.held.tokens[0], r.server.Client.ID()); err != nil {
 				return 0, "", err
 			}
+			r.say.Noticef("leading %s until a signal: there is no command", quoted(r.names))
 			return r.holdOnly(nil)
 		})
 	}
@@ -184,7 +185,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 		{o.observe && len(words) == 2, "--observe takes no value: it does not campaign", "leave the value out"},
 		{o.observe && !bare, "--observe takes no command: it does not campaign", "leave the command out"},
 		{
-			o.asJSON && !o.observe && !bare, "--json and a command contradict each other",
+			cli.OnCommandLine(cmd.Flags(), "json") && !o.observe && !bare, "--json and a command contradict each other",
 			"standard output belongs to the command; write --events-fd for events as JSON",
 		},
 	}

@@ -73,7 +73,7 @@ func openEvents(names []string, fd int) (*events, error) {
 			"write --events-fd 3 and redirect it, as in 3>events.jsonl")
 	}
 	if !proc.Inherited(fd) {
-		return nil, exit.Usage(fmt.Sprintf("--events-fd %d: this file descriptor is not open", fd),
+		return nil, exit.Usage(fmt.Sprintf("--events-fd %d: this file descriptor is not open for writing", fd),
 			fmt.Sprintf("open it in the shell, as in %d>events.jsonl", fd))
 	}
 	proc.CloseOnExec(fd)

@@ -416,7 +416,7 @@ func (j *job) repeat(p *holdfast.Periodic) (code int, reason string, err error) 
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		case j.interrupted != nil:
 			return code, reason, nil
-		case without(err, errNoSuccess) != nil:
+		case err != nil && !errors.Is(err, errNoSuccess): // after a run, how its release ended does not matter
 			return 0, "", j.explain(err)
 		}
 		// The command failed, and its period may be due. Others may try, and so do we, but not
@@ -466,7 +466,7 @@ func (j *job) serve(work func(ctx context.Context) error) (code int, reason stri
 
 // work runs the command once. answer is errNoSuccess if the period may be due again.
 func (j *job) work(ctx context.Context) (code int, reason string, answer error) {
-	j.lease, j.lost = jobLease{ctx}, false
+	j.lease, j.lost, j.began = jobLease{ctx}, false, false
 	j.begun(0)
 	code, reason, err := j.afterHook(j.superviseCommand)
 	if err != nil {
@@ -482,11 +482,11 @@ func (j *job) work(ctx context.Context) (code int, reason string, answer error) 
 		}
 	}
 	then := "it runs again in the next period"
-	j.unused = reason == "not-started"
+	j.unused = !j.began && !j.lost
 	switch {
 	case j.unused:
 		then, answer = "its period is due again", errNoSuccess
-	case code != exit.CodeOK && j.every.done == doneOnSuccess:
+	case (code != exit.CodeOK || j.lost) && j.every.done == doneOnSuccess: // --lost-exit-code may be 0
 		then, answer = "another try follows, if this period has one left", errNoSuccess
 	}
 	if j.every.loop && code != exit.CodeOK && j.interrupted == nil {

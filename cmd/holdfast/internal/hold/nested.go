@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
 )
@@ -56,12 +57,18 @@ func (r *session) insideItself(ctx context.Context) error {
 			limited, cancel := context.WithTimeout(ctx, target.CloseTimeout)
 			lock, err := client.Holders(limited, r.server.NameIn(client, name))
 			cancel()
-			if err == nil && heldAround(lock, clients, r.owner) {
+			if err == nil && heldAround(lock, clients, r.owner) && !r.besideHolders(lock) {
 				return r.wouldDeadlock(name)
 			}
 		}
 	}
 	return nil
+}
+
+// besideHolders reports whether the wait of holdfast wait may end although the holders go on: until a reader would get
+// in, or until permits are free.
+func (r *session) besideHolders(lock holdfast.LockInfo) bool {
+	return r.awaits && r.mode() == lock.Holders[0].Mode && r.mode() != "exclusive"
 }
 
 // nestedError refuses a run inside a run of the same lock.
@@ -71,7 +78,9 @@ func (e *nestedError) Error() string { return e.refusal.Error() }
 
 func (r *session) wouldDeadlock(name string) error {
 	hint := "run the inner command without holdfast, or use another lock name"
-	if r.mode() == "exclusive" && !r.Foreign() && r.server.Quorum == nil && len(r.names) == 1 {
+	if r.awaits {
+		hint = "leave the wait out: the lock is free when that run has ended"
+	} else if r.mode() == "exclusive" && !r.Foreign() && r.server.Quorum == nil && len(r.names) == 1 {
 		hint += "; two runs with the same --owner NAME hold the lock together"
 	}
 	return &nestedError{exit.With(exit.CodeBusy,

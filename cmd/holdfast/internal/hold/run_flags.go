@@ -30,6 +30,7 @@ const (
 // runOptions are the flags of run.
 type runOptions struct {
 	verb      string // the command's name
+	awaits    bool   // it is wait, and acquires nothing
 	names     []string
 	command   []string
 	variables []string // flagVariables of the tool
@@ -246,8 +247,9 @@ func (o *runOptions) split(cmd *cobra.Command, args []string, n int) (words []st
 	if dash >= n {
 		return words, dash
 	}
-	if next := slices.Index(o.command, "--"); next > 0 {
-		words, o.command = args[:dash+next], args[dash+next+1:]
+	// The first word behind such a -- is the name, also if that is -- itself.
+	if next := slices.Index(o.command[min(1, len(o.command)):], "--"); next >= 0 {
+		words, o.command = args[:dash+next+1], args[dash+next+2:]
 	} else if o.shell != "" {
 		words, o.command = args, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -44,6 +45,7 @@ type session struct {
 	guardian    *proc.Guardian // waits for the command; nil: it is started with the command
 	state       *stateFile     // of --state; nil: none
 	prefix      string         // of every key
+	began       bool           // the command has begun
 	interrupted os.Signal      // a signal that ends us came while the command ran
 	left        []proc.Process // what the command has left behind
 }
@@ -61,6 +63,9 @@ func conduct(
 	// From here on signals are ours: if one comes while we wait, we must leave the
 	// wait queue before we end.
 	signal.Notify(r.signals, proc.Signals()...)
+	// If nobody reads our messages any more, that is no reason to end the command. Nor is it ignored: the command
+	// would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	code, reason, err := work(a, r)
 	r.sayLeft()
 	if err != nil {
@@ -112,8 +117,7 @@ func (r *session) findCommand() (code int, reason string, err error) {
 // afterHook runs --on-acquire-exec and then what is done under the lock. It returns the exit code and its reason.
 func (r *session) afterHook(under func() (int, string, error)) (code int, reason string, err error) {
 	if r.acquireExec != "" {
-		code, reason, err = r.hook()
-		if code != 0 || err != nil {
+		if code, reason, err = r.hook(); reason != "done" {
 			return code, reason, err
 		}
 	}
@@ -127,6 +131,7 @@ func (r *session) superviseCommand() (code int, reason string, err error) {
 		return proc.StartCode(err), "not-started", r.cannotStart(err)
 	}
 	defer s.child.Close()
+	r.began = true
 	r.sayLeft() // of the run before
 	r.events.emit(event{Event: "started", PID: s.child.PID()})
 	s.wait()
@@ -298,24 +303,28 @@ func (r *session) environment() []string {
 	return environment(os.Environ(), r.held, r.variables, r.passURL)
 }
 
-// hook runs --on-acquire-exec to its end. If it fails, the command is not started.
+// hook runs --on-acquire-exec to its end. If it fails, or if a signal came that ends us, the command is not started.
 func (r *session) hook() (code int, reason string, err error) {
 	argv := shell(r.acquireExec)
 	s, err := r.start(argv[0], argv, false)
 	if err != nil {
-		return exit.CodeNotStarted, "", fmt.Errorf("--on-acquire-exec: %w", err)
+		return exit.CodeNotStarted, "not-started", fmt.Errorf("--on-acquire-exec: %w", err)
 	}
 	defer s.child.Close()
 	s.wait()
-	code, reason = s.verdict()
-	switch {
-	case code == 0 || reason != "done":
-		return code, reason, nil
-	case code > exit.CodeSignal: // a signal ended it, and would have ended the command
-		return code, "interrupted", nil
+	for len(r.signals) > 0 { // a terminal has sent it to both of us
+		s.pass(<-r.signals)
 	}
-	err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)
-	return exit.CodeNotStarted, "", err
+	switch code, reason = s.verdict(); {
+	case reason != "done":
+		return code, reason, nil
+	case r.interrupted != nil:
+		return exit.CodeSignal + proc.Number(r.interrupted), "interrupted", nil
+	case code != exit.CodeOK:
+		err = fmt.Errorf("--on-acquire-exec failed with exit code %d; the command was not started", code)
+		return exit.CodeNotStarted, "not-started", err
+	}
+	return exit.CodeOK, "done", nil
 }
 
 // release releases the lock and returns the exit code. It changes the code only if

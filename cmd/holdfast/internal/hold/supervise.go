@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -65,22 +66,30 @@ func (r *session) cannotStart(err error) error {
 	name := r.argv()[0]
 	var unfit *exec.Error
 	var path *fs.PathError
-	switch {
-	case errors.As(err, &unfit):
+	if errors.As(err, &unfit) {
 		err = unfit.Err
-	case errors.As(err, &path):
+	}
+	if errors.As(err, &path) {
 		err = path.Err
 	}
-	if proc.StartCode(err) == exit.CodeNotFound {
+	_, gone := os.Stat(r.path)
+	switch code := proc.StartCode(err); {
+	case code == exit.CodeNotFound && gone == nil:
+		return exit.With(code, fmt.Errorf("cannot execute %s: %w", name, err), "the file is there, but not the "+
+			"interpreter that its first line names: check that line, and that no carriage return ends it")
+	case code == exit.CodeNotFound:
 		hint := "check the spelling and PATH; for pipes and shell built-ins, use -c 'STRING'"
 		if len(r.names) > 1 {
 			hint = "the words before -- are names of locks; write the whole command after it: holdfast run " +
 				cli.Operand(r.names[0]) + " -- " + cli.Quote(append(slices.Clone(r.names[1:]), r.argv()...)...)
 		}
-		return exit.With(exit.CodeNotFound, fmt.Errorf("command not found: %s", name), hint)
+		return exit.With(code, fmt.Errorf("command not found: %s", name), hint)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOEXEC):
+		return exit.With(code, fmt.Errorf("cannot execute %s: %w", name, err),
+			"the file needs execute permission (chmod +x); a script also needs a first line such as #!/bin/sh")
+	default:
+		return exit.With(code, fmt.Errorf("cannot execute %s: %w", name, err), "")
 	}
-	return exit.With(exit.CodeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
-		"the file needs execute permission (chmod +x); a script also needs a first line such as #!/bin/sh")
 }
 
 // supervisor watches one command while it runs under the lease.

@@ -33,7 +33,7 @@ holdfast help exit-codes.`
 
 // NewWait makes holdfast wait.
 func NewWait(a *target.App) *cobra.Command {
-	o := &runOptions{ttl: commandline.Span(defaultTTL), onLost: "ignore"}
+	o := &runOptions{ttl: commandline.Span(defaultTTL), onLost: "ignore", awaits: true}
 	cmd := &cobra.Command{
 		Use:   "wait [flags] NAME",
 		Short: "Wait until a lock is free",
@@ -77,7 +77,12 @@ func (o *runOptions) awaitFree(a *target.App, r *session) (code int, reason stri
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = o.untilFree(ctx, r.server)
+		if !o.limited {
+			err = r.insideItself(ctx)
+		}
+		if err == nil {
+			err = o.untilFree(ctx, r.server)
+		}
 	}()
 	r.waiting <- observe.Event{Kind: observe.EventWait, Name: r.names[0]} // so that a long wait shows the holder
 	end := r.watchServer(true)
@@ -85,9 +90,11 @@ func (o *runOptions) awaitFree(a *target.App, r *session) (code int, reason stri
 	end()
 	cancel()
 	<-done
-	switch {
+	switch nested := (*nestedError)(nil); {
 	case sig != nil:
 		return exit.CodeSignal + proc.Number(sig), "interrupted", nil
+	case errors.As(err, &nested):
+		return int(r.busyCode), "busy", nested.refusal
 	case errors.Is(err, holdfast.ErrHeld) && exit.Unasked(err) == nil:
 		r.showBusy(err)
 		return int(r.busyCode), "busy", nil

@@ -145,6 +145,7 @@ func runServe(parent context.Context, a *target.App, o *serveOptions, w io.Write
 			"Config.EvictToken is set, and Config.AllowEvict is not",
 			"there is a token for evictions, and no --allow-evict",
 			"Config.EvictToken", "the token for evictions", "Config.Token", "the token",
+			"a token or Authorize", "a token",
 			"Config.Interval", "--interval", "Config.NoToken", "--no-token", "Config.AllowEvict", "--allow-evict")
 		return exit.Usage(text.Replace(err.Error()), "holdfast serve --help lists the flags")
 	}

@@ -79,7 +79,8 @@ func NewTop(a *target.App) *cobra.Command {
 	flags.BoolVar(&o.once, "once", false, "print one screen, and end")
 	flags.BoolVar(&o.asJSON, "json", false, "with --once: print one JSON object per lock")
 	cli.Rename(flags, map[string]string{"sort": "FIELD"})
-	cmd.RunE = func(_ *cobra.Command, args []string) (err error) {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		o.asJSON = o.asJSON && (o.once || cli.OnCommandLine(cmd.Flags(), "json"))
 		o.pattern, err = onePattern(args)
 		switch {
 		case err != nil:

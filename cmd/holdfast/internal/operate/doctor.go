@@ -103,13 +103,18 @@ func NewDoctor(a *target.App) *cobra.Command {
 		if err := level(); err != nil {
 			return err
 		}
-		return d.run(cmd.OutOrStdout())
+		alone := !cli.OnCommandLine(flags, "json") && !cli.OnCommandLine(flags, "strict")
+		return d.run(cmd.OutOrStdout(), alone)
 	}
 	return cmd
 }
 
-func (d *diagnosis) run(w io.Writer) error {
-	if d.acl != "" {
+func (d *diagnosis) run(w io.Writer, alone bool) error {
+	switch {
+	case d.acl != "" && !alone:
+		return exit.Usage("--acl cannot be combined with --json or --strict: it contacts no server",
+			"write holdfast doctor --acl")
+	case d.acl != "":
 		return d.printACL(w)
 	}
 	s, err := d.Open(holdfast.Config{})
@@ -150,10 +155,6 @@ func (d *diagnosis) run(w io.Writer) error {
 }
 
 func (d *diagnosis) printACL(w io.Writer) error {
-	if d.json || d.strict {
-		return exit.Usage("--acl cannot be combined with --json or --strict: it contacts no server",
-			"write holdfast doctor --acl")
-	}
 	s, err := d.Locate(os.LookupEnv)
 	if err != nil {
 		return err
@@ -216,14 +217,29 @@ func readAll(ctx context.Context, nodes []doctor.Node, prefix string) []doctor.F
 	facts := make([]doctor.Facts, len(nodes))
 	var all sync.WaitGroup
 	for i, n := range nodes {
-		all.Go(func() {
-			facts[i] = doctor.Read(ctx, n, prefix)
-			if err := facts[i].Unreachable; err != nil {
-				facts[i].Unreachable = known(err)
-			}
-		})
+		all.Go(func() { facts[i] = readOne(ctx, n, prefix) })
 	}
 	all.Wait()
+	return facts
+}
+
+// readOne reads one server, if that answers at all. The store asks first: it gives up in time, and hears a server that
+// refuses the connection.
+func readOne(ctx context.Context, n doctor.Node, prefix string) doctor.Facts {
+	soon, cancel := context.WithTimeout(ctx, 2*target.CloseTimeout)
+	defer cancel()
+	_, err := goredis.New(n.Client.(*redis.Client)).Server(soon)
+	refused, answers := errors.AsType[*holdfast.ServerError](err)
+	switch {
+	case answers && refused.Code == "MAXCLIENTS":
+		return doctor.Refused(n, prefix, refused.Message)
+	case err != nil && !answers:
+		return doctor.Facts{Address: n.Address, Unreachable: err}
+	}
+	facts := doctor.Read(ctx, n, prefix)
+	if facts.Unreachable != nil {
+		facts.Unreachable = known(facts.Unreachable)
+	}
 	return facts
 }
 

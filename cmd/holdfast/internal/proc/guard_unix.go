@@ -127,6 +127,9 @@ func (w *Guardian) begin(spec Spec, guard Guard) (Command, error) {
 		o.Group, _ = unix.Getpgid(0) // of ourselves: there is one
 	}
 	ours.awaitLeaving()
+	if os.Getpid() == 1 { // of a container: what commands leave behind is ours, and nobody else waits for it
+		reapLeft()
+	}
 	adopt(true)
 	w.send(o)
 	awake := make(chan struct{})
@@ -197,10 +200,15 @@ func Prepare(keep *os.File) (*Guardian, error) {
 	return w, nil
 }
 
-// Dismiss ends a guardian that has no command.
+// Dismiss ends a guardian that has no command. It waits a moment for that: a run around this one would take the
+// guardian for something that its command has left behind.
 func (w *Guardian) Dismiss() {
 	w.process.Process.Kill() //nolint:errcheck // it may have ended
 	w.closePipes()
+	select {
+	case <-w.left:
+	case <-time.After(answering):
+	}
 }
 
 func (w *Guardian) closePipes() {

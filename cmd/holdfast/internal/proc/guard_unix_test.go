@@ -161,7 +161,8 @@ func TestAGuardianEndsAfterItsMessage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
 	guardianEnvironment = []string{envSays + "=" + file}
 	defer func() { guardianEnvironment = []string{} }()
-	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo $$ > "+file+".pid; echo up >&0; sleep 1000 & wait")
+	g, _ := guarded(t, nil, time.Hour, "trap 'exit 9' TERM; echo $$ > "+file+".pid; echo up >&0; "+
+		"while :; do sleep 0.05; done") // a long sleep that has not begun yet would miss the signal
 	assert.Must(t, g.orders.Close())
 	awaitEnd(t, g)
 	<-g.left

@@ -100,12 +100,13 @@ func HasTerminal() bool {
 	return true
 }
 
-// Inherited reports whether fd was open when this process began. What the
-// runtime has opened since is marked to be closed by exec; what came through
-// an exec cannot be.
+// Inherited reports whether fd was open when this process began, and can be written to. What
+// the runtime has opened since is marked to be closed by exec; what came through an exec
+// cannot be.
 func Inherited(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	return err == nil && flags&unix.FD_CLOEXEC == 0
+	mode, bad := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0 && bad == nil && mode&unix.O_ACCMODE != unix.O_RDONLY
 }
 
 // CloseOnExec keeps fd from being inherited by commands.

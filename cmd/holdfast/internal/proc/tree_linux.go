@@ -193,6 +193,15 @@ func killStrays(command int, _ bool) (code int) {
 	return code
 }
 
+// reapLeft waits for what commands before have left behind, and has ended since.
+func reapLeft() {
+	for _, p := range strays() {
+		if p.zombie {
+			syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil) //nolint:errcheck // it has ended
+		}
+	}
+}
+
 // strays are our children that we have not started, zombies too.
 func strays() (left []process) {
 	ours.mu.Lock()

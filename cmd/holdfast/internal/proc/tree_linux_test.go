@@ -45,6 +45,32 @@ func TestKillReachesOtherSessions(t *testing.T) {
 	nobodyLeft(t, lines)
 }
 
+// What a command leaves to the first process of a container does not stay a zombie when it has ended.
+func TestWhatWasLeftBehindIsReaped(t *testing.T) {
+	adopt(true)
+	defer adopt(false)
+	c, err := Start(Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 1000 >/dev/null 2>&1 &"}, Env: os.Environ(), Group: true,
+	})
+	assert.Must(t, err)
+	<-c.Done()
+	left := func() (ours []process) {
+		for _, p := range strays() {
+			if group, err := syscall.Getpgid(p.pid); err == nil && group == c.PID() {
+				ours = append(ours, p)
+			}
+		}
+		return ours
+	}
+	reapLeft()
+	list := left()
+	assert.MustEqual(t, len(list), 1, "processes that the command has left, and that run")
+	list[0].signal(syscall.SIGKILL)
+	for tick := time.Tick(time.Millisecond); len(left()) > 0; <-tick {
+		reapLeft()
+	}
+}
+
 func TestBothWaysToListProcessesAgree(t *testing.T) {
 	c := start(t, true, "exec 3<&0; sh -c 'sleep 1000 & echo up >&3; wait' & wait")
 	all := byParent()

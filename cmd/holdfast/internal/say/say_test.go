@@ -18,11 +18,11 @@ func TestEveryErrorHasItsCode(t *testing.T) {
 		exit.CodeUsage:   {exit.Usage("x", ""), holdfast.ErrInvalid},
 		exit.CodeBusy:    {&holdfast.HeldError{}, holdfast.ErrDeadlock},
 		exit.CodeLost:    {&holdfast.LostError{}, holdfast.ErrNotHeld},
-		exit.CodeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM")},
+		exit.CodeRefused: {reply("NOAUTH"), reply("WRONGPASS"), reply("NOPERM"), reply("DENIED")},
 		exit.CodeUnreachable: {
 			holdfast.ErrUnknownOutcome, holdfast.ErrUnreachable, &holdfast.HeldError{Err: reply("LOADING")},
 			&holdfast.HeldError{Err: holdfast.ErrUnreachable},
-			reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"),
+			reply("LOADING"), reply("READONLY"), reply("REPLICA"), reply("OOM"), reply("MAXCLIENTS"), reply("BUSY"),
 		},
 		exit.CodeProtocol: {reply("WRONGTYPE"), reply("ERR"), reply("FORMAT"), reply("VERSION")},
 		exit.CodeInternal: {errors.New("what is this")},

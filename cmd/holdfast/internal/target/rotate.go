@@ -16,7 +16,18 @@ import (
 )
 
 // Files with secrets are read again for each new connection, because a run may hold a lock for longer than a
-// password or a certificate lasts. While a file cannot be read, or is half written, what it had before counts.
+// password or a certificate lasts. While a file cannot be read, or is half written, what it had before counts. A pipe
+// is read once: to open it again may wait for ever.
+
+// mayChange reports whether all of these are files that can be read again. An empty name is no file.
+func mayChange(files ...string) bool {
+	for _, file := range files {
+		if info, err := os.Stat(file); file != "" && err == nil && !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return true
+}
 
 // loginOf is the login of each new connection: a user, and what the file has then.
 func loginOf(user, file, password string) func(context.Context) (string, string, error) {
@@ -24,6 +35,9 @@ func loginOf(user, file, password string) func(context.Context) (string, string,
 	return func(context.Context) (string, string, error) {
 		mu.Lock()
 		defer mu.Unlock()
+		if !mayChange(file) {
+			return user, password, nil
+		}
 		if now, err := Secret("--password-file", file, "", nil); err == nil && now != "" {
 			password = now
 		}
@@ -62,8 +76,10 @@ func (s *Flags) dialer(o *redis.Options) func(ctx context.Context, network, addr
 	cfg := o.TLSConfig
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		mu.Lock()
-		if fresh, err := s.readTrust(cfg); err == nil {
-			cfg = fresh
+		if mayChange(s.caFile, s.certFile, s.keyFile) {
+			if fresh, err := s.readTrust(cfg); err == nil {
+				cfg = fresh
+			}
 		}
 		d := tls.Dialer{Config: cfg, NetDialer: &net.Dialer{Timeout: o.DialTimeout, KeepAliveConfig: keepAlive}}
 		mu.Unlock()
