@@ -96,13 +96,6 @@ var tables = map[string]table{
 		{"turns/s", "", "turns/s"}, {"server µs/turn", "", "turn-µs"},
 		{"requests/turn", "", "turn-requests"},
 	}},
-	"names": {benchmark: "ScaleNames", rows: []string{""}, cells: []cell{
-		{"names", "", "names"}, {"keys at 5 s", "", "keys-5s"}, {"10 s", "", "keys-10s"},
-		{"15 s", "", "keys-15s"},
-		{"20 s", "", "keys-20s"}, {"KiB at 5 s", "", "KiB-5s"}, {"10 s", "", "KiB-10s"},
-		{"15 s", "", "KiB-15s"},
-		{"20 s", "", "KiB-20s"},
-	}},
 	"primaries": {benchmark: "ScalePrimaries", rows: []string{"1", "2", "3"}, cells: []cell{
 		{"pairs/s", "", "pairs/s"}, {"µs of all servers for a pair", "", "servers-µs/pair"},
 	}},
