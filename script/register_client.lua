@@ -32,15 +32,12 @@ for i = 7, #ARGV, 2 do
   fields[#fields + 1], fields[#fields + 2] = field, value
   if value == '' then gone[#gone + 1] = field end
 end
--- For GT, no TTL is longer than any.
-local function keep()
-  if redis.call('PEXPIRE', key, ttl, 'GT') == 0 and redis.call('PTTL', key) < 0 then redis.call('PEXPIRE', key, ttl) end
-end
+local life = math.max(tonumber(ttl), redis.call('PTTL', key))
 -- PEXPIRE comes first, see set_record_ttl in record.lua. It also comes last: a short TTL may be
 -- over as soon as it is set, and HSET then makes a key without one. One HSET writes all: if the
 -- fields to remove stay, they are empty, and read_client takes them as absent.
-keep()
+redis.call('PEXPIRE', key, life)
 redis.call('HSET', key, unpack(fields))
-keep()
+redis.call('PEXPIRE', key, life)
 if #gone > 0 then redis.pcall('HDEL', key, unpack(gone)) end
 return 'announced'

@@ -353,7 +353,7 @@ var inScripts = slices.Concat(in("script/begin_run.lua", transcripts, []mutant{{
 }}), in("script/register_client.lua", transcripts, []mutant{{
 	name: "a client's record has no TTL",
 	by:   "TestATTLThatHasPassedLeavesNoKey",
-	old:  "unpack(fields))\nkeep()\n",
+	old:  "unpack(fields))\nredis.call('PEXPIRE', key, life)\n",
 	mut:  "unpack(fields))\n",
 }}), in("script/evict.lua", transcripts, []mutant{{
 	name: "a copy of an eviction by force removes the record that came after it",
