@@ -449,7 +449,10 @@ func TestAWaiterThatGivesUpAsItGetsTheLockKeepsNothing(t *testing.T) {
 			assert.Is(t, (<-late).err, context.Canceled)
 			synctest.Wait() // it gives the hold back in the background
 			w.wantFree("a")
-			next := must(t, c.Mutex("a").TryLock)
+			limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			next, err := c.Mutex("a").TryLock(limited) // it would wait for a call that has kept the turn
+			assert.Must(t, err)
 			release(t, next)
 			w.wantFree("a")
 		})
