@@ -358,6 +358,15 @@ func TestOnlyWhatIsNotPromisedIsExcused(t *testing.T) {
 	assert.True(t, !r.Passed(), "before the fault: %+v", r)
 }
 
+// A client may shorten its own lease, as it does with a lost one that has a lock-delay, and nobody else's.
+func TestOnlyTheHolderShortensALease(t *testing.T) {
+	for _, caller := range []string{"c1/1~200", "c2/1~200"} {
+		r := newStory().note(1, "acquire", "l", "c1/1~200", fmt.Sprintf("%d 300 c1/1~200", token(1))).
+			note(2, "lessen", "l", caller, fmt.Sprintf("%d 200 c1/1~200", token(1))).results()["server-exclusion"]
+		assert.Equal(t, r.Passed(), caller == "c1/1~200", "%s shortens the lease of c1/1: %+v", caller, r)
+	}
+}
+
 // The server keeps a lease for its lock-delay, too. So a record that is lost excuses what comes until then.
 func TestALostRecordExcusesUntilTheLockDelayIsOver(t *testing.T) {
 	flush := history.FaultSpan{Name: "flush-all", From: at(2), Till: at(3), Loses: true}

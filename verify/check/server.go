@@ -308,7 +308,8 @@ func (a *account) end(n audit.Note, g *granted) {
 func (a *account) begin(n audit.Note, g *granted) {
 	// An entry of an owner that has left may come back under the same token, by a late copy of its request.
 	if h := a.find(g); h != nil && !h.released {
-		if g.due < h.due && !a.excuse(h, a.run.machine(n.At)) {
+		own := n.Action == "lessen" && n.For(h.attempt) // as of a lost lease with a lock-delay, when it is released
+		if g.due < h.due && !own && !a.excuse(h, a.run.machine(n.At)) {
 			a.exclusion.findf(a.run.machine(n.At), a.lock, "%s by %s shortened the lease of %s",
 				n.Action, n.Caller, g.attempt)
 		}
