@@ -302,7 +302,7 @@ func TestAConversionOfAnotherKindIsInvalid(t *testing.T) {
 		l = must(t, m.Lock)
 		guest := readWithin(t, m, l)
 		assert.Is(t, guest.Upgrade(t.Context()), holdfast.ErrInvalid)
-		assert.NoError(t, guest.Downgrade(t.Context())) // it is a reader's already
+		assert.NoError(t, guest.Downgrade(t.Context()))   // it is a reader's already
 		assert.Is(t, l.Upgrade(nil), holdfast.ErrInvalid) //nolint:staticcheck // it is refused
 		release(t, guest)
 		release(t, l)
