@@ -24,18 +24,34 @@ var hopRounds = flag.Int("hops", 300, "hand-overs of each way and client in Benc
 // holder works for 20 ms before each.
 func BenchmarkHops(b *testing.B) {
 	server := redistest.Start(b)
-	conn := server.Dial(b)
-	conn.Do(b, "CONFIG", "SET", "slowlog-max-len", 100_000)
-	conn.Do(b, "CONFIG", "SET", "slowlog-log-slower-than", 0)
+	conn := logAll(b, server)
 	var table []hopColumn
 	for _, k := range kits {
 		pair := startHopWorkers(b)
 		for _, way := range []string{wayLock, wayLeast, wayToken} {
-			table = append(table, followHops(b, server, conn, pair, k.name, way))
+			table = append(table, followHops(b, server, conn, pair, k.name, way, *hopRounds))
 		}
 	}
 	b.ReportMetric(0, "ns/op")
 	fmt.Print(hopTable(table))
+}
+
+// The benchmark sees who waits by the record, whose form may change.
+func TestAHandOverIsFollowedHopByHop(t *testing.T) {
+	server := redistest.Start(t)
+	c := followHops(t, server, logAll(t, server), startHopWorkers(t), "goredis", wayLock, 5)
+	for _, r := range hopRows {
+		assert.True(t, c.hops[r.name] > 0, "%s: %v µs", r.name, c.hops[r.name])
+	}
+}
+
+// logAll makes the server keep the time of each request.
+func logAll(t testing.TB, server *redistest.Server) *redistest.Conn {
+	t.Helper()
+	conn := server.Dial(t)
+	conn.Do(t, "CONFIG", "SET", "slowlog-max-len", 100_000)
+	conn.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", 0)
+	return conn
 }
 
 // hopColumn has the medians of one way on one client, in µs.
@@ -109,6 +125,11 @@ func startHopWorkers(t testing.TB) (pair [2]hopProcess) {
 		check(t, cmd.Start())
 		pair[i] = hopProcess{json.NewEncoder(in), json.NewDecoder(out), in}
 		t.Cleanup(func() {
+			if t.Failed() { // it may wait for the other one, and reads nothing meanwhile
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+				return
+			}
 			assert.NoError(t, errors.Join(in.Close(), cmd.Wait()))
 		})
 	}
@@ -128,7 +149,7 @@ func (p hopProcess) result(t testing.TB) hopMarks {
 
 // followHops makes the two workers hand over to each other, and returns the medians.
 func followHops(
-	t testing.TB, server *redistest.Server, conn *redistest.Conn, pair [2]hopProcess, kit, way string,
+	t testing.TB, server *redistest.Server, conn *redistest.Conn, pair [2]hopProcess, kit, way string, rounds int,
 ) hopColumn {
 	t.Helper()
 	conn.Do(t, "FLUSHALL")
@@ -143,7 +164,7 @@ func followHops(
 	}
 	var all []hopMarks
 	const warm = 40 // after that, every connection is made
-	for n := range *hopRounds + warm {
+	for n := range rounds + warm {
 		if n == warm {
 			conn.Do(t, "SLOWLOG", "RESET")
 		}
@@ -179,8 +200,8 @@ func hopWaits(t testing.TB, server *redistest.Server, conn *redistest.Conn, way 
 	t.Helper()
 	switch way {
 	case wayLock:
-		queue, _ := conn.Do(t, "HGET", "holdfast:{"+hopName+"}", "queue").(string)
-		return queue != ""
+		lock, _ := conn.Do(t, "HGET", "holdfast:{"+hopName+"}", "lock").(string)
+		return strings.Contains(lock, " +") // the only waiter is part of that field
 	case wayToken:
 		return server.Info(t, "blocked_clients") == "1"
 	}
