@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/request"
 )
 
 // MultiLease is one acquisition of several locks. It ends as a whole: if any of the locks
@@ -237,6 +239,6 @@ func each(leases []*Lease, do func(*Lease) error) error {
 		return do(leases[0])
 	}
 	errs := make([]error, len(leases))
-	inParallel(len(leases), leases, func(i int, l *Lease) { errs[i] = do(l) })
+	request.InParallel(len(leases), leases, func(i int, l *Lease) { errs[i] = do(l) })
 	return errors.Join(errs...)
 }
