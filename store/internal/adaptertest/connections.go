@@ -282,6 +282,7 @@ func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
 					asked.Add(1)
 				case redistest.Answered:
 					answered.Add(1)
+				default:
 				}
 			})
 			d.proxy.Delay(delay)
@@ -294,8 +295,8 @@ func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
 	}
 }
 
-// SilentServerGetsNothingTwice: while the server answers nobody, a new connection learns nothing either, and so
-// nothing is given up. The answer counts, however late it is.
+// SilentServerGetsNothingTwice checks that nothing is given up while the server answers nobody: a new connection
+// learns nothing either. The answer counts, however late it is.
 func (l Library) SilentServerGetsNothingTwice(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, l.start(t).Addr())
