@@ -80,6 +80,7 @@ type acquisition struct {
 	failedCollects int  // how often there was no majority after the coordinator's grant
 	round          *round
 	token          uint64
+	longest        time.Duration // the longest TTL that was asked for: Extend may ask for more than acquire
 	waiterTTL      string        // of the client's last request, in ms; "0": it does not wait
 	waiters        int           // how many attempts wait in the coordinator's queue
 	countsFrom     time.Duration // the client may count its lease from here, so no older hold counts
@@ -150,7 +151,7 @@ func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	if acq == nil {
 		acq = &acquisition{
 			servers: s.servers, s: s, name: name, acquireArgs: d, phase: idle,
-			driver: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+			driver: make(chan struct{}, 1), changed: make(chan struct{}, 1), longest: d.ttl,
 		}
 		acq.touched.Store(int64(now))
 		s.acquisitions[name] = acq
@@ -228,6 +229,13 @@ func (acq *acquisition) currentWaiterTTL() string {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
 	return acq.waiterTTL
+}
+
+// longestTTL is how long a hold may last that was renewed just now.
+func (acq *acquisition) longestTTL() time.Duration {
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	return acq.longest
 }
 
 func (acq *acquisition) touch() { acq.touched.Store(int64(acq.now())) }

@@ -182,7 +182,7 @@ func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	own := append([]string{na.id, wire.Number(token)}, args[2:]...)
 	a, err := na.send(timeout, script.Release, own)
 	if err != nil && !isFinal(err) {
-		na.cancelLater(1, acq.now()+acq.ttl)
+		na.cancelLater(1, acq.now()+acq.longestTTL())
 	} else {
 		na.cancelLater(0, 0)
 	}
@@ -236,7 +236,7 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	na.gate <- struct{}{}
 	acq.mu.Lock()
 	na.ended = true
-	nothing, until := na.hasNothing(acq.now()), na.cancelUntil(acq.ttl)
+	nothing, until := na.hasNothing(acq.now()), na.cancelUntil(acq.longest)
 	acq.mu.Unlock()
 	<-na.gate
 	if nothing {

@@ -125,6 +125,7 @@ func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renew
 		}
 		ren.acq.touch()
 		ren.acq.mu.Lock()
+		ren.acq.longest = max(ren.acq.longest, ren.ttl) // from before the request: it may run without an answer
 		if ren.acq.phase == held {
 			ren.attempts, ren.since = append([]*nodeAttempt(nil), ren.acq.round.attempts...), ren.acq.renewedAt
 		}
