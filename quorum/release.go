@@ -192,10 +192,11 @@ func (s *Store) cancel(ctx context.Context, keys, args []string) (string, error)
 		kinds <- kind
 		return err
 	})
-	answer := "withdrawn" // whatever it had is being cancelled
-	for range s.nodes {
+	answer, heard := "withdrawn", make([]bool, len(s.nodes)) // whatever it had is being cancelled
+	for !s.onlySilentLeft(heard) {
 		select {
-		case <-done:
+		case one := <-done:
+			heard[one.i] = true
 			select {
 			case kind := <-kinds:
 				if kind == wire.Released {
