@@ -67,10 +67,8 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 // of those behind them do: a coordinator's answer is as long as its queue.
 const alwaysChecked = 8
 
-// passCoordinator makes the next node the coordinator. acq.mu is held.
-// The order of the round is copied: others may be reading it.
+// passCoordinator moves the coordinator to the end of the round's order. majority.Decide then finds
+// the next one. acq.mu is held.
 func (r *round) passCoordinator() {
-	order := slices.DeleteFunc(slices.Clone(r.order), func(i int) bool { return i == r.coordinator })
-	order = append(order, r.coordinator)
-	r.order = order
+	r.order = append(slices.DeleteFunc(r.order, func(i int) bool { return i == r.coordinator }), r.coordinator)
 }
