@@ -259,24 +259,24 @@ func (acq *acquisition) conclude(
 
 // cancelRound cancels the round: the acquisition has nothing any more.
 func (acq *acquisition) cancelRound(r *round, timeout time.Duration) {
+	acq.giveUp(r)
+	r.cancelAll(timeout)
+}
+
+// giveUp ends the round. Unless another goroutine has ended the acquisition, it may begin anew.
+func (acq *acquisition) giveUp(r *round) {
 	acq.mu.Lock()
+	defer acq.mu.Unlock()
 	r.end()
 	if acq.round == r && acq.phase != ended {
 		acq.phase = idle
 	}
-	acq.mu.Unlock()
-	r.cancelAll(timeout)
 }
 
 // cancelRoundAndWait cancels the round and waits for the nodes that are expected to answer, so
 // that the next round does not meet what this one held. It returns why.
 func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeout time.Duration, why error) error {
-	acq.mu.Lock()
-	r.end()
-	if acq.round == r && acq.phase != ended {
-		acq.phase = idle
-	}
-	acq.mu.Unlock()
+	acq.giveUp(r)
 	attempts, heard := r.snapshot(), make([]bool, len(r.attempts))
 	done := acq.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
 	for !acq.onlySilentLeft(heard) {

@@ -82,7 +82,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 			return "", s.interrupted(ctx, failed, heard)
 		}
 	}
-	return s.renewAnswer(leases, failed, start, timeout)
+	return s.concludeRenewal(leases, failed, start, timeout)
 }
 
 // prefixes returns the prefixes of the keys, each once.
@@ -205,10 +205,10 @@ func allRenewed(leases []renewal) bool {
 	return true
 }
 
-// renewAnswer makes the answer, and restores leases on the nodes that lack them.
+// concludeRenewal carries out what the votes mean for each lease, and makes the answer.
 // A lease of which nothing is certain is answered with "?", and the client asks again. If that is so
 // for all of them, the renewal as a whole has failed, and the error says why.
-func (s *Store) renewAnswer(
+func (s *Store) concludeRenewal(
 	leases []renewal, failed map[int]error, start time.Duration, timeout time.Duration,
 ) (string, error) {
 	each, unknown := make([]string, len(leases)), 0
