@@ -35,7 +35,11 @@ func (s *servers) order(key string) []int {
 }
 
 // checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
-// coordinator for long. It reads the records of all nodes, see supported.
+// coordinator for long. It reads the records of all nodes, see supported. If too few can be read,
+// it says no: then nothing speaks against the coordinator.
+//
+// A waiter is queued, so its round has the answer of one server only. An acquisition that asks all
+// servers compares their answers without further requests, see compare.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	acq.mu.Lock()
 	coordinator, last := r.coordinator, r.attempts[r.coordinator].lastAnswer
