@@ -142,8 +142,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	if before != nil {
 		before.cancelAll(timeout)
 	}
-	// There is room for every answer that can come, so no goroutine is left when the loop has ended. A
-	// node is asked once at first, up to maxReasks times again, and once for a position.
+	// There is room for every answer: a node is asked once, maxReasks times again, and once for a position.
 	done := make(chan struct{}, (maxReasks+2)*len(attempts))
 	ask := func(na *nodeAttempt, waiterTTL string) {
 		if !acq.life.Go(label.Caller, func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
