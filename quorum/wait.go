@@ -295,8 +295,9 @@ func (acq *acquisition) complete(
 // unknown.
 //
 //   - When it was granted. It counts from askedAt, which is before the last request that may have
-//     queued it was sent. Example: polls were sent at 10 s and at 13 s and answered "queued", and
-//     the push arrives at 14 s. The hold counts from 13 s, as the client's lease does (countsFrom).
+//     queued it was sent. Example: polls were sent at 10 s and at 13 s and answered "queued", and the
+//     push arrives at 14 s. The hold counts from 13 s, as the client's lease does (countsFrom). If
+//     the poll of 13 s got no answer, the hold counts from 10 s: too early, so it must be confirmed.
 //   - Whether anybody still reads our pushes. So the server grants for 2 to 3 s only, if the lease
 //     is longer, and says so in the push. Such a grant does not count (bid.unconfirmed) until a poll
 //     has extended it to the whole TTL (confirm). If that poll gets no answer, the grant does not
@@ -330,7 +331,8 @@ func (s *Store) handlePush(i int, payload string) bool {
 		return true
 	}
 	na.noteGrant(a.Token, a.Waiting, na.askedAt)
-	if na.unconfirmed = a.Lease > 0 && a.Lease < acq.ttl; na.unconfirmed {
+	na.unconfirmed = a.Lease > 0 && a.Lease < acq.ttl
+	if !na.counts(acq.countsFrom) {
 		s.life.Go(grantLabel, na.confirm)
 	}
 	switch {
