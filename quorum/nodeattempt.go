@@ -132,9 +132,9 @@ func (na *nodeAttempt) poll(timeout time.Duration) error {
 	return err
 }
 
-// confirm makes a pushed grant count that does not count yet: its lease is short, so that a grant to
-// a client that no longer receives pushes costs little, or it is older than the client's lease. The
-// poll is the first request of the client's own for this grant, and the hold counts from it.
+// confirm makes a pushed grant count that does not count yet: its lease is short, or it is older than
+// the client's lease. A short lease costs little if the client no longer receives pushes. The poll is
+// the first request of the client's own for this grant, and the hold counts from it.
 func (na *nodeAttempt) confirm() {
 	acq := na.r.acq
 	_ = na.poll(acq.requestTimeout(acq.life.Context(), acq.ttl)) // the outcome is in the attempt

@@ -367,8 +367,8 @@ func (ren *renewal) restoreMissing(start, timeout time.Duration) {
 }
 
 // restoreOn restores the lease on a node that does not hold it. The node's answer does not include
-// a grant since the start, nor a request that is under way (it has the gate): either may be the
-// hold that is missing, and restore would cancel it. acq.mu is held.
+// a grant since the start, nor a request that is under way (it has the gate). Either may be the hold
+// that is missing, and restore would cancel it. acq.mu is held.
 func (ren *renewal) restoreOn(i int, start, timeout time.Duration) {
 	if na := ren.attempts[i]; (!na.holds || na.heldSince < start) && len(na.gate) == 0 {
 		ren.acq.restore(i, timeout)

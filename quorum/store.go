@@ -25,11 +25,12 @@ import (
 // Where to read on:
 //
 //	from an acquire to its answer       acquire.go (runRound, conclude), then token.go
+//	what two of five grants lead to     acquire.go (runRound, maxReasks), wait.go (collect)
 //	what wakes a waiter                 wait.go (handlePush, collect, poll)
 //	the phases of an acquisition        acquisition.go
 //	what is known of one server         bid.go; of all of them in one try: round.go
 //	how a request is sent               nodeattempt.go (send), node.go (call), window.go
-//	how a lease goes on                 renew.go asks, outcome.go decides
+//	how a lease goes on                 renew.go asks when the client says so; outcome.go decides
 //	how anything ends                   release.go
 //	where a lost reply is undone        nodeattempt.go (cancelLater), owed.go, node.go (sendCancels)
 //	which server is the coordinator     coordinator.go, contradictions.go
