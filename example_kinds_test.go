@@ -288,11 +288,6 @@ func ExampleSemaphore_Available() {
 	// Output: 1
 }
 
-func ExampleSemaphore_Name() {
-	fmt.Println(newClient(memstore.New()).Semaphore("converter", 8).Name())
-	// Output: converter
-}
-
 func ExampleSemaphore_SetLimit() {
 	ctx := context.Background()
 	pool := newClient(memstore.New()).Semaphore("converter", 2)
@@ -449,11 +444,6 @@ func ExampleElection_Leader() {
 	// Output:
 	// nobody leads: true
 	// 10.0.0.7:8080 <nil>
-}
-
-func ExampleElection_Name() {
-	fmt.Println(newClient(memstore.New()).Election("scheduler").Name())
-	// Output: scheduler
 }
 
 // The leader's address has changed; its term has not.
