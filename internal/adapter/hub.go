@@ -289,6 +289,9 @@ func (c *channel) refuse(err error) {
 	}
 }
 
+// isNew reports whether the Listen of a subscription has not returned yet.
+func isNew(sub *subscription) bool { return !sub.live }
+
 func (c *channel) hasLiveListener() bool {
 	return slices.ContainsFunc(c.subs, func(s *subscription) bool { return s.live })
 }

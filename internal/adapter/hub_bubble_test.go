@@ -39,6 +39,7 @@ func (nodes *fakeNodes) session(f *Feed) (bool, error) {
 type recorder struct {
 	messages []string
 	resumed  int
+	missing  int
 	stop     func() // nil until Listen has returned
 	err      error
 }
@@ -50,6 +51,7 @@ func startListen(ctx context.Context, h *Hub, name string) *recorder {
 		got.stop, got.err = h.Listen(ctx, name, store.Listener{
 			Message: func(payload string) { got.messages = append(got.messages, payload) },
 			Resumed: func() { got.resumed++ },
+			Missing: func() { got.missing++ },
 		})
 	}()
 	synctest.Wait()
@@ -139,6 +141,35 @@ func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 }
 
 // stop waits for the end of a subscription, but not longer than stopTimeout.
+// A listener whose subscription stood, and cannot be restored, is told so about once a second, whatever the node says.
+func TestMissingIsCalledWhileASubscriptionCannotBeRestored(t *testing.T) {
+	for _, worked := range []bool{true, false} {
+		hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
+			got := startListen(t.Context(), h, "a")
+			confirmAll(<-nodes.feeds)
+			nodes.broken <- true
+			synctest.Wait()
+			assert.Equal(t, got.missing, 0, "told before another try")
+			fresh := startListen(t.Context(), h, "a")
+			for start := time.Now(); time.Since(start) < time.Minute; {
+				<-nodes.feeds
+				nodes.broken <- worked
+			}
+			synctest.Wait()
+			assert.True(t, got.missing >= 60 && got.missing <= 140, "told %d times in a minute", got.missing)
+			assert.Equal(t, fresh.missing, 0, "told who never had a subscription")
+			before := got.missing
+			f := <-nodes.feeds
+			confirmAll(f)
+			assert.True(t, got.resumed == 1 && got.missing == before, "%d resumed, told %d times", got.resumed, got.missing)
+			if fresh.stop != nil {
+				ended(f, fresh.stop)
+			}
+			ended(f, got.stop)
+		})
+	}
+}
+
 func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 	for name, silent := range map[string]bool{"Answers": false, "Silent": true} {
 		t.Run(name, func(t *testing.T) {
