@@ -110,6 +110,22 @@ func TestAConnectionThatIsGivenUpFailsAtOnce(t *testing.T) {
 	})
 }
 
+// A connection that dies in the middle of an answer is in doubt, too.
+func TestAConnectionThatDiesInTheMiddleOfAnAnswerIsGivenUp(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		go func() { _, _ = w.other.Write([]byte("+PO")) }()
+		_, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.Must(t, err)
+		go func() {
+			time.Sleep(1500 * time.Millisecond)
+			assert.True(t, w.doubted(), "not in doubt")
+			w.own.giveUp(w.own.now())
+		}()
+		_, err = w.conn.Read(make([]byte, 64))
+		assert.True(t, errors.Is(err, errGivenUp), "%v", err)
+	})
+}
+
 // A request that was sent after the question, or is not in doubt, goes on.
 func TestOnlyOlderRequestsInDoubtAreGivenUp(t *testing.T) {
 	inBubble(t, func(w *wire) {
