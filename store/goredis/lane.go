@@ -110,12 +110,14 @@ func (l *lane) begin(c *conn) bool {
 	return !l.ended
 }
 
-// ping asks on a connection that is not retired. A refusal is an answer, too, and so is what has shown that the
-// connection is dead.
-func (l *lane) ping(ctx context.Context) bool {
-	err := l.pool.Ping(ctx).Err()
+// answers asks on a connection that is not retired. The question is a script that no server knows: while a server
+// holds writes back (CLIENT PAUSE, a failover that was asked for), it answers PING, but no script. A refusal is an
+// answer, too, and so is what has shown that the connection is dead.
+func (l *lane) answers(ctx context.Context) bool {
+	ask := func() error { return l.pool.EvalSha(ctx, "", nil).Err() }
+	err := ask()
 	if errors.Is(err, errRetired) {
-		err = l.pool.Ping(ctx).Err()
+		err = ask()
 	}
-	return err == nil || Refusal(err) != nil || errors.Is(err, errGivenUp)
+	return Refusal(err) != nil || errors.Is(err, errGivenUp)
 }

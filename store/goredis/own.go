@@ -343,7 +343,7 @@ func (o *own) probe() {
 		o.retire()
 		asked := o.now()
 		ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
-		answered := l.ping(ctx)
+		answered := l.answers(ctx)
 		cancel()
 		if answered {
 			o.giveUp(asked)
@@ -398,7 +398,7 @@ func (o *own) answers(ctx context.Context) bool {
 	l := o.get()
 	defer o.put(l)
 	o.retire()
-	return l.ping(ctx)
+	return l.answers(ctx)
 }
 
 // watch makes a conn of a new connection.
