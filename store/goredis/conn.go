@@ -329,6 +329,9 @@ func (c *conn) old() bool { return c.own.follows && c.own.now()-c.made > ownMovi
 func (c *conn) Close() error {
 	c.closed.Store(true)
 	c.own.forget(c)
+	if c.lane.keeps(c) {
+		return nil
+	}
 	return c.Conn.Close()
 }
 

@@ -26,6 +26,9 @@
 // all requests go on waiting. So a slow server gets nothing twice. While a caller waits for a lock, the store tests the
 // subscription every two seconds in the same way.
 //
+// Behind Sentinel, the store asks for the primary once a second. If no Sentinel answers, a connection that it has
+// serves on.
+//
 // By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout, whatever
 // the context says. It also sends a command up to four times without telling its caller. Both
 // matter to a lock: the first delays the signal that a lease is lost, and the second turns a
