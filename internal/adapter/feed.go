@@ -110,17 +110,8 @@ func (f *Feed) Changes() (subscribe, unsubscribe []string) {
 // others wait for the next connection. With several nodes the channels may belong to other
 // nodes by now.
 //
-// It reports whether the connection has restored a subscription. The listeners of those that it has not restored
-// look themselves.
+// It reports whether the connection has restored a subscription.
 func (f *Feed) disconnected(worked bool, err error) (restored bool) {
-	restored, missing := f.forget(worked, err)
-	for _, sub := range missing {
-		sub.Missing()
-	}
-	return restored
-}
-
-func (f *Feed) forget(worked bool, err error) (restored bool, missing []*subscription) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,15 +128,13 @@ func (f *Feed) forget(worked bool, err error) (restored bool, missing []*subscri
 		if !worked && !h.Driver.WaitsToConnect {
 			c.refuse(err)
 		}
-		if !c.confirmed {
-			missing = append(missing, slices.DeleteFunc(slices.Clone(c.subs), isNew)...)
-		}
 		if h.Driver.Nodes != nil {
 			h.unassign(name, c, "")
 			continue
 		}
 		c.subscribeSent, c.confirmed = false, false
 		f.toSubscribe = append(f.toSubscribe, name)
+		h.remindLater()
 	}
 	for name, pending := range h.unsubscribing {
 		if pending.feed == f {
@@ -153,7 +142,7 @@ func (f *Feed) forget(worked bool, err error) (restored bool, missing []*subscri
 		}
 	}
 	h.closeIfUnused(f)
-	return restored, missing
+	return restored
 }
 
 // SubscribeRefused records that the node refused to subscribe to a channel; name is empty if
@@ -396,8 +385,9 @@ func (f *Feed) Deliver(name, payload string) {
 	var subs []*subscription
 	if c := h.channels[name]; c != nil {
 		subs = c.subs
-		if slices.ContainsFunc(subs, isNew) {
-			subs = slices.DeleteFunc(slices.Clone(subs), isNew)
+		unconfirmed := func(sub *subscription) bool { return !sub.live }
+		if slices.ContainsFunc(subs, unconfirmed) {
+			subs = slices.DeleteFunc(slices.Clone(subs), unconfirmed)
 		}
 	}
 	h.mu.Unlock()
