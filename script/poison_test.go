@@ -355,7 +355,7 @@ func poisonArgs(s *script.Script, line string) []string {
 	return args
 }
 
-// readable returns an error if a client cannot read an answer. The other scripts have answers of one word, or of tokens.
+// readable returns an error if a client cannot read an answer. The other scripts answer one word, or tokens.
 func readable(s *script.Script, answer string) (err error) {
 	switch s {
 	case script.Acquire, script.Release, script.Poll, script.Cancel, script.Evict, script.SetLimit, script.Lessen,

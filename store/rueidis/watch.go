@@ -41,10 +41,10 @@ const (
 //	rdb, err := rueidis.NewClient(holdfastrueidis.Watch(rueidis.ClientOption{InitAddress: addrs}))
 //
 // If a request has no answer for that long, the watch makes one more connection to the same
-// address by the same dialer, logs in, sends a script that no server knows, and closes it. If the server answers there, it
-// would have answered the request before, so the connection is dead. If it does not, the server is slow
-// or gone, or holds writes back: nothing is closed, and nothing is sent twice. There is at most one such question at a time for
-// each connection, and none while requests are answered. The router may have forgotten the client's other
+// address by the same dialer, logs in, sends a script that no server knows, and closes it. If the server answers
+// there, it would have answered the request before, so the connection is dead. If it does not, the server is slow
+// or gone, or holds writes back: nothing is closed, and nothing is sent twice. There is at most one such question at
+// a time for each connection, and none while requests are answered. The router may have forgotten the client's other
 // connections to that server, too. So a request that moves to one of them waits there for a tenth of that time.
 //
 // Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
@@ -334,7 +334,8 @@ func (w *watched) question(addr net.Addr) (words []byte, lines int) {
 		return ask, 1
 	}
 	user := cmp.Or(login.Username, "default")
-	words = fmt.Appendf(nil, "*3\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(user), user, len(login.Password), login.Password)
+	words = fmt.Appendf(nil, "*3\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n",
+		len(user), user, len(login.Password), login.Password)
 	return append(words, ask...), 2
 }
 
