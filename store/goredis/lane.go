@@ -93,11 +93,9 @@ func (l *lane) hedged(dial dialer) dialer {
 		}
 		// leave is called at the end. What is made later is for f.
 		leave := func(f func(net.Conn)) {
-			go func() {
-				for range begun - ended {
-					f((<-results).conn)
-				}
-			}()
+			for range begun - ended {
+				go func() { f((<-results).conn) }()
+			}
 		}
 		begin()
 		more, late := time.NewTicker(hedgeAfter), time.NewTimer(formerAfter)
