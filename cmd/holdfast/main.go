@@ -18,6 +18,7 @@ import (
 )
 
 func main() {
+	proc.KeepIgnored()
 	if proc.IsGuardian(os.Args) {
 		os.Exit(proc.RunGuardian(os.Args, say.Guardian))
 	}
