@@ -158,11 +158,13 @@ func TestMissingIsCalledWhileASubscriptionCannotBeRestored(t *testing.T) {
 				nodes.broken <- try.worked
 			}
 			time.Sleep(time.Until(start.Add(70*time.Second + time.Millisecond)))
+			synctest.Wait()
 			assert.Equal(t, got.missing, 70, "told in 70 s")
 			assert.AtMost(t, tries, 130, "tries in a minute")
 			f := <-nodes.feeds
 			confirmAll(f)
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			assert.True(t, got.resumed == 1 && got.missing == 70, "%d resumed, told %d times", got.resumed, got.missing)
 			ended(f, got.stop)
 		})
@@ -178,6 +180,7 @@ func TestNobodyIsToldOfAShortBreak(t *testing.T) {
 		f := <-nodes.feeds
 		confirmAll(f)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		assert.True(t, got.resumed == 1 && got.missing == 0, "%d resumed, told %d times", got.resumed, got.missing)
 		ended(f, got.stop)
 	})
