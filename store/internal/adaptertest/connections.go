@@ -34,8 +34,6 @@ type dead struct {
 // call has a limit of its own that only a lost request exceeds.
 const limit = 4 * time.Second
 
-func (l Library) dead(t *testing.T) *dead { return l.deadAt(t, l.start(t)) }
-
 func (l Library) deadAt(t *testing.T, server *redistest.Server) *dead {
 	proxy := redistest.NewProxy(t, server.Addr())
 	d := deadOver(t, l.store(t, proxy.Addr(), Client{Watched: true}), l.store(t, server.Addr(), Client{}))
