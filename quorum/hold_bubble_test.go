@@ -110,6 +110,27 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 	})
 }
 
+// The renewals of an extended lease are rarer than the first TTL is long. So a server on which it is
+// restored must hold it for the TTL of the renewals, or it never vouches.
+func TestAnExtendedLeaseIsRestoredForItsWholeTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l, err := w.client().Mutex("x", holdfast.TTL(5*time.Second)).TryLock(t.Context())
+		assert.Must(t, err)
+		assert.Must(t, l.Extend(t.Context(), time.Minute))
+		w.peers[3].revive(true)
+		w.peers[4].revive(true)
+		time.Sleep(21 * time.Second) // one renewal
+		w.wantOn("x", "11111")
+		time.Sleep(18 * time.Second) // the next one is due
+		w.wantOn("x", "11111")
+		time.Sleep(22 * time.Second) // and one more: they vouch
+		w.kill(0, 1)
+		time.Sleep(2 * time.Minute)
+		assert.NoError(t, l.Err())
+		w.release(l)
+	})
+}
+
 func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		a := w.client()
