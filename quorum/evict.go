@@ -82,17 +82,13 @@ func (s *Store) evictTokens(
 ) (changed map[int]uint64, err error) {
 	changed = make(map[int]uint64)
 	timeout := s.requestTimeout(ctx, 0)
-	answers, err := askEach(ctx, s.servers, func(ctx context.Context, i int, n *node) (string, error) {
-		return n.call(ctx.Done(), timeout, script.Evict, keys, args[i])
+	answers, err := askEach(ctx, s.servers, func(ctx context.Context, i int, n *node) (wire.Answer, error) {
+		return wire.Parsed(n.call(ctx.Done(), timeout, script.Evict, keys, args[i]))
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i, answer := range answers {
-		a, err := wire.Parse(answer)
-		if err != nil {
-			return nil, &nodeError{s.nodes[i].name(), err}
-		}
+	for i, a := range answers {
 		switch a.Kind {
 		case wire.Evicted:
 			ended[i] += a.Count
