@@ -183,8 +183,11 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 		case d == majority.JoinQueue:
 			ask(attempts[r.coordinator], waiterTTL)
 		case d == majority.Split && waiterTTL == "0" && tries < maxReasks:
-			if !acq.life.Sleep(context.Background(), backoff.Default.After(tries, rand.Float64())) {
-				return "", ErrClosed
+			if !acq.life.Sleep(ctx, backoff.Default.After(tries, rand.Float64())) {
+				if acq.life.IsClosing() {
+					return "", ErrClosed
+				}
+				continue // ctx has ended
 			}
 			tries++
 			for _, na := range r.reaskBusy() {
