@@ -411,7 +411,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("script/mark_server.lua", transcripts, []mutant{{
 	name: "quorum: a mark that the disk brought back is believed",
 	by:   "TestAMarkIsOfOneRunOfItsServer",
-	old:  "got[1] == run and string.match(got[2] or '', '^%S+$') or '-'",
+	old:  "(known == run or known == '-') and string.match(got[2] or '', '^%S+$') or '-'",
 	mut:  "string.match(got[2] or '', '^%S+$') or '-'",
 }, {
 	name: "quorum: a mark is written over another client's",
@@ -421,7 +421,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("script/raise_fence.lua", transcripts, []mutant{{
 	name: "quorum: a mark that the disk brought back vouches for a token",
 	by:   "TestAMarkIsOfOneRunOfItsServer",
-	old:  "got[1] == run and string.match(got[2] or '', '^%S+$') or '-'",
+	old:  "(known == run or known == '-') and string.match(got[2] or '', '^%S+$') or '-'",
 	mut:  "string.match(got[2] or '', '^%S+$') or '-'",
 }, {
 	name: "quorum: a token is raised for an attempt that no longer holds",
