@@ -226,6 +226,22 @@ func TestTwoSilentServersCostNoLeaseWhenOthersCameBackJustBefore(t *testing.T) {
 
 // A server has been silent for longer than a lease when two others come back empty and one more
 // falls silent. Nothing shows that a majority held all the time.
+// A server has granted, but its answer was lost. Then two of those that answered die before the first renewal.
+func TestTwoSilentServersCostNoLeaseWhenAThirdLostItsAnswer(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.kill(4)
+		w.peers[3].LoseReply(failing("acquire", errReset))
+		l := w.lock(a, "x")
+		w.peers[3].LoseReply(nil)
+		w.wantOn("x", "11110")
+		w.kill(2)
+		time.Sleep(3 * ttl)
+		assert.NoError(t, l.Err())
+		w.release(l)
+	})
+}
+
 func TestAServerThatIsSilentForALeaseDoesNotVouch(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		l := w.lock(w.client(), "x")
