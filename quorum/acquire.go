@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,10 +185,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 			ask(attempts[r.coordinator], waiterTTL)
 		case d == majority.Split && waiterTTL == "0" && tries < maxReasks:
 			if !acq.life.Sleep(ctx, backoff.Default.After(tries, rand.Float64())) {
-				if acq.life.IsClosing() {
-					return "", ErrClosed
-				}
-				continue // ctx has ended
+				return "", cmp.Or(ctx.Err(), ErrClosed)
 			}
 			tries++
 			for _, na := range r.reaskBusy() {

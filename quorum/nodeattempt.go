@@ -120,8 +120,9 @@ func (na *nodeAttempt) noteFailure(err error) {
 // acquire asks the node for the lock, and for a position in its queue unless waiterTTL is "0".
 func (na *nodeAttempt) acquire(timeout time.Duration, waiterTTL string) error {
 	acq := na.r.acq
+	ttl, recordTTL := wire.Millis(na.ttl), wire.Millis(na.ttl+acq.retention)
 	_, err := na.send(timeout, script.Acquire,
-		[]string{na.id, wire.Millis(na.ttl), wire.Millis(na.ttl + acq.retention), acq.mode, waiterTTL, acq.channelPrefix})
+		[]string{na.id, ttl, recordTTL, acq.mode, waiterTTL, acq.channelPrefix})
 	return err
 }
 

@@ -193,8 +193,9 @@ func newest(readings []Reading) (last Mark) {
 // server that was compared longest before another one has no such lease to vouch for, and no
 // word on the clocks.
 //
-// A server that says that it was compared later than now leaves nobody behind: its clock was set back since, or
-// somebody else wrote its mark. Now is what the fastest clock but a minority says, so it is no later than a right clock.
+// A server that says that it was compared later than now leaves nobody behind: its clock was set back since,
+// or somebody else wrote its mark. Now is what the fastest clock but a minority says, which is no later
+// than what the fastest right one says.
 func members(now time.Duration, readings []Reading, quorum Mark, longest time.Duration) (of, current []bool, n int) {
 	of, current = make([]bool, len(readings)), make([]bool, len(readings))
 	var clocks []time.Duration
