@@ -87,6 +87,7 @@ func TestTheHintOfADeadlockFitsTheKind(t *testing.T) {
 			assert.Is(t, test.err, holdfast.ErrDeadlock)
 			hint := holdfast.Hint(test.err)
 			assert.Contains(t, hint, "hand the lease to")
+			assert.Contains(t, hint, "needs a context that is not made from it")
 			names := strings.Contains(hint, "Reentrant")
 			assert.Equal(t, names, test.fits, "%s: the hint %q names Reentrant", what, hint)
 		}
