@@ -128,7 +128,7 @@ func (s *Store) tokensOnNodes(
 	for _, r := range own {
 		for _, h := range r.Holders {
 			if attempt == "" && wire.Number(h.Token) == token {
-				attempt = h.Attempt // no two leases have the same token, on any node
+				attempt = h.Attempt // readers that were granted at the same time may share it: then one of them
 			}
 		}
 	}
