@@ -61,6 +61,9 @@ func ReadInBackground() {}
 // HasTerminal matters only where a shell can stop us.
 func HasTerminal() bool { return false }
 
+// Foreground matters only where a shell can stop us.
+func Foreground() bool { return false }
+
 // Inherited is taken on trust.
 func Inherited(int) bool { return true }
 

@@ -100,6 +100,18 @@ func HasTerminal() bool {
 	return true
 }
 
+// Foreground reports whether this process is in the foreground of its terminal, whatever its standard input is: then
+// what it starts may ask for a password or draw there. A process of another group would be stopped for that.
+func Foreground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close() //nolint:errcheck // nothing was written
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
 // Inherited reports whether fd was open when this process began, and can be written to. What
 // the runtime has opened since is marked to be closed by exec; what came through an exec
 // cannot be.
