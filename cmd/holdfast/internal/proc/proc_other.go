@@ -61,6 +61,8 @@ func ReadInBackground() {}
 // HasTerminal matters only where a shell can stop us.
 func HasTerminal() bool { return false }
 
+var withoutPath []string
+
 // Foreground matters only where a shell can stop us.
 func Foreground() bool { return false }
 

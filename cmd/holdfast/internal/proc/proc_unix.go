@@ -14,6 +14,9 @@ import (
 // KnowsRest says that a guardian knows what a command leaves behind.
 const KnowsRest = true
 
+// withoutPath is where commands are if PATH is not set, as for execvp.
+var withoutPath = []string{"/usr/bin", "/bin"}
+
 // Signals are the ones that a command is sent on our account. Those that were
 // ignored when we were started stay ignored, for us and the command: nohup and
 // shells without job control rely on it.
