@@ -246,7 +246,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.guard.Check(r); err != nil {
-		answerError(w, http.StatusForbidden, "the request comes from another site", "")
+		answerError(w, http.StatusForbidden, "the request comes from another site",
+			"if it does not, a proxy in between must pass the header Host on, as docs/page.md shows")
 		return
 	}
 	p.mux.ServeHTTP(w, a.with(r))
