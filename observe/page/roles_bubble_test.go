@@ -270,8 +270,8 @@ func TestAccessIsNamed(t *testing.T) {
 		{Config{Authorize: allow, AllowEvict: true}, ""},
 		{Config{Token: "short"}, "16 or more"},
 		{Config{Token: token, ScrapeToken: "short"}, "Config.ScrapeToken has 5 bytes"},
-		{Config{Token: scrapeToken + "\n" + scrapeToken}, "Config.Token has a control character"}, // a file of two lines
-		{Config{Token: token, ScrapeToken: scrapeToken + " "}, "Config.ScrapeToken has a control character, or a blank"},
+		{Config{Token: token + "\n" + scrapeToken}, "Config.Token has a control character"}, // a file of two lines
+		{Config{Token: token, ScrapeToken: scrapeToken + " "}, "Config.ScrapeToken has a control character, or a"},
 		{Config{Token: token, EvictToken: token, AllowEvict: true}, "the same"},
 		{Config{Token: token, EvictToken: evictToken}, "AllowEvict"},
 		{Config{Token: token, EvictToken: evictToken, AllowEvict: true}, ""},
