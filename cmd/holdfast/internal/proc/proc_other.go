@@ -61,7 +61,7 @@ func ReadInBackground() {}
 // HasTerminal matters only where a shell can stop us.
 func HasTerminal() bool { return false }
 
-var withoutPath []string
+var withoutPath []string // the system says it
 
 // Foreground matters only where a shell can stop us.
 func Foreground() bool { return false }
@@ -112,6 +112,9 @@ func Become(path string, args, env []string) (code int, err error) {
 
 // IsGuardian is never true: there is no guardian here.
 func IsGuardian([]string) bool { return false }
+
+// KeepIgnored does nothing here.
+func KeepIgnored() {}
 
 // RunGuardian does nothing here.
 func RunGuardian([]string, func(format, text string)) int { return CodeNotExecutable }
