@@ -55,7 +55,8 @@ func TestACommandIsStartedOnceAlsoIfItsGuardianIsKilledAtOnce(t *testing.T) {
 	awaitEnd(t, c.(*Guarded))
 	text, err := os.ReadFile(begun)
 	assert.True(t, err == nil && string(text) == "begun\n", "it has begun: %q, %v", text, err)
-	assert.True(t, c.Code() == 137 && c.Err() != nil && c.Gone(), "code %d, error %v, gone %t", c.Code(), c.Err(), c.Gone())
+	assert.True(t, c.Code() == 137 && c.Err() != nil && c.Gone(),
+		"code %d, error %v, gone %t", c.Code(), c.Err(), c.Gone())
 }
 
 // The wrapper's Kill looks below the guardian itself. At a limit, the guardian is alone.
