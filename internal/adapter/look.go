@@ -27,6 +27,11 @@ func (l *Looks) Look(now time.Duration, raw syscall.RawConn, goesOn func() bool)
 	return readable
 }
 
+// Arrives looks for so long whether there is something to read, and keeps its processor.
+func Arrives(raw syscall.RawConn, d time.Duration) bool {
+	return look(raw, d, func() bool { return true })
+}
+
 func (l *Looks) take(now time.Duration) time.Duration {
 	return min((now-time.Duration(l.last.Swap(int64(now))))/lookShare, longestLook)
 }
