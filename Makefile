@@ -130,7 +130,7 @@ test-long: $(GOTESTSUM) ## all with the race detector, on secured servers too, a
 	$(NEEDS_PROMTOOL)
 	@RACED=all TWICE= TESTFLAGS='-timeout 60m $(TESTFLAGS)' sh scripts/test.sh test-long $(MODULES)
 	@$(MAKE) test-servers SERVERS=secured
-	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$|TestTheScriptsLiveTheSameWorlds' ./sim -seeds $(WORLDS)
+	cd verify && $(GO) test -timeout 0 -run 'TestWorlds$$' ./sim -seeds $(WORLDS)
 	$(GO) test -race -timeout 0 -run TestLocksAreGrantedAgainAfterManyFaults ./quorum -storms 40
 	cd verify && $(GO) test -timeout 0 ./oracle -rapid.checks=3000
 

@@ -27,7 +27,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -349,7 +348,7 @@ func (at *attempt) await(ctx context.Context, a wire.Answer) (*hold, error) {
 		case err == nil:
 			return at.handleAnswer(ctx, a)
 		case request.Ended(ctx) != nil || !request.Transient(err) || c.elsewhere(err):
-			return nil, at.failed(ctx, err, &retries{last: silence})
+			return nil, at.failed(ctx, err, &retries{c: c, lock: lk, last: silence})
 		default:
 			// The server is silent or away. Ask again, after growing pauses. If the server
 			// has dropped the waiter by then, the poll joins the queue again.
@@ -453,21 +452,10 @@ func (at *attempt) untag() {
 // of the request before it, if that failed too. A request that was refused or not
 // sent leaves nothing behind, but earlier requests may have.
 func (at *attempt) failed(ctx context.Context, err error, retry *retries) error {
-	c := at.c
 	if at.needsCancel {
 		at.cancel()
 	}
-	end := request.Ended(ctx)
-	switch {
-	case end != nil && request.Transient(err):
-		return &endedError{
-			name: at.lock.name, end: end, last: whyLast(err, retry.last), unknown: at.needsCancel,
-			silent: cmp.Or(request.Interrupted(err), retry.silent),
-		}
-	case c.life.IsClosing() && request.Transient(err):
-		return ErrClosed
-	}
-	return wrap("lock", at.lock.name, err)
+	return retry.finalError(ctx, err, at.needsCancel)
 }
 
 // cancel withdraws the attempt, with all that it has or may still get.
@@ -487,13 +475,11 @@ func (lk *lock) toCancel(id string) request.Attempt {
 	}
 }
 
-// newAttemptID returns the ID and the number of a new attempt of this client.
-func (c *Client) newAttemptID() (id string, number uint64) { return c.attemptOf("") }
-
 // newAttemptID returns the ID and the number of a new attempt at the lock.
-func (lk *lock) newAttemptID() (id string, number uint64) { return lk.client.attemptOf(lk.suffix) }
+func (lk *lock) newAttemptID() (id string, number uint64) { return lk.client.newAttemptID(lk.suffix) }
 
-func (c *Client) attemptOf(suffix string) (id string, number uint64) {
+// newAttemptID returns the ID and the number of a new attempt of this client.
+func (c *Client) newAttemptID(suffix string) (id string, number uint64) {
 	number = c.attempts.Add(1)
 	return c.attemptID(number, suffix), number
 }

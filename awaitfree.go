@@ -80,7 +80,7 @@ func (f *freeWatch) await(ctx context.Context) error {
 		a, err := f.request(ctx)
 		switch {
 		case err != nil && !f.retries.pauseAfter(ctx, err):
-			return f.retries.finalError(ctx, err)
+			return f.retries.finalError(ctx, err, false)
 		case err != nil && len(f.free) > 0: // the push came all the same
 			return nil
 		case err != nil:

@@ -350,14 +350,14 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 			first = err
 		}
 	}
-	inParallel(closers, slices.Collect(slices.Chunk(plain, closeBatch)), func(_ int, batch []*hold) {
+	request.InParallel(closers, slices.Collect(slices.Chunk(plain, closeBatch)), func(_ int, batch []*hold) {
 		left, err := c.releaseBatch(ctx, batch)
 		note(len(batch)-len(left), err)
 		mu.Lock()
 		defer mu.Unlock()
 		others = append(others, left...)
 	})
-	inParallel(closers, others, func(_ int, h *hold) {
+	request.InParallel(closers, others, func(_ int, h *hold) {
 		err := ctx.Err() // after the time limit the remaining leases are not tried
 		if err == nil {
 			err = h.release(ctx, releaseMode{})
@@ -402,23 +402,4 @@ func (c *Client) releaseBatch(ctx context.Context, batch []*hold) (left []*hold,
 			return nil, wrap(releaseText, batch[0].lock.name, err)
 		}
 	}
-}
-
-// inParallel calls do for each element and its index, with up to limit calls at the same
-// time.
-func inParallel[T any](limit int, all []T, do func(i int, one T)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(limit, len(all)) {
-		wg.Go(func() {
-			for i := range next {
-				do(i, all[i])
-			}
-		})
-	}
-	for i := range all {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 }

@@ -348,7 +348,7 @@ func (c *Client) readAround(ctx context.Context, name string) (locks []LockInfo,
 	known := newRegistrations(0) // there may be many waiters
 	names := []string{name}
 	for i := 0; i < len(names) && i < mostRead; i++ {
-		info, err := c.readLock(ctx, names[i], known, nil)
+		info, err := c.readLock(ctx, names[i], known)
 		if err != nil {
 			return nil, err
 		}

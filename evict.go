@@ -122,7 +122,7 @@ func (c *Client) askEviction(ctx context.Context, key string, args []string) (wi
 				store.ErrNotSent, ErrHeld)
 		}
 		args = slices.Clone(args)
-		args[5], _ = c.newAttemptID()
+		args[5], _ = c.newAttemptID("")
 		args[6] = wire.Number(a.Token)
 	}
 }
@@ -153,6 +153,6 @@ func (c *Client) evictOnce(ctx context.Context, key string, token uint64, force 
 		}
 		token = record.Fence
 	}
-	id, _ := c.newAttemptID()
+	id, _ := c.newAttemptID("")
 	return []string{id, wire.Number(token)}, nil
 }

@@ -116,7 +116,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	return c.readLock(ctx, name, newRegistrations(allNames), nil)
+	return c.readLock(ctx, name, newRegistrations(allNames))
 }
 
 // Holders is [Client.Inspect] without the waiters: LockInfo.Waiting counts them. So an answer costs two
@@ -125,15 +125,15 @@ func (c *Client) Holders(ctx context.Context, name string) (LockInfo, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
 	}
-	return c.readLock(ctx, name, newRegistrations(0), nil, wire.HoldersOnly)
+	return c.readLock(ctx, name, newRegistrations(0), wire.HoldersOnly)
 }
 
-// readLock reads a lock, or no more of it than enough and mode want, see [wire.ReadRecord].
+// readLock reads a lock, or no more of it than mode wants, see [wire.ReadRecord].
 func (c *Client) readLock(
-	ctx context.Context, name string, known *registrations, enough func(*wire.Record) bool, mode ...string,
+	ctx context.Context, name string, known *registrations, mode ...string,
 ) (LockInfo, error) {
 	info := LockInfo{Name: name}
-	r, err := c.sender.RecordUntil(ctx, []string{wire.Key(c.cfg.Prefix, name)}, enough, mode...)
+	r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, name)}, mode...)
 	if err != nil {
 		return info, wrap("inspecting", name, err)
 	}

@@ -118,14 +118,14 @@ func (e *leaseEnd) add(cancel context.CancelCauseFunc) {
 	x.cancel = append(x.cancel, cancel)
 }
 
-// end ends the lease for its user. It reports false if the lease had already ended.
-func (e *leaseEnd) end(cause error) bool {
+// end ends the lease for its user.
+func (e *leaseEnd) end(cause error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.endWith(cause)
+	e.endWith(cause)
 }
 
-// endWith does what end does. The caller holds e.mu.
+// endWith does what end does. It reports false if the lease had already ended. The caller holds e.mu.
 func (e *leaseEnd) endWith(cause error) bool {
 	if e.cause != nil {
 		return false
@@ -143,7 +143,7 @@ func (e *leaseEnd) endWith(cause error) bool {
 
 // markReleased ends the lease for its user and marks it as released. first is false if the lease
 // was released before. cause is why the lease ended. t is nil unless it is that of a leadership.
-func (e *leaseEnd) markReleased() (first bool, cause error, t *term) {
+func (e *leaseEnd) markReleased() (first bool, t *term, cause error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.endWith(ErrReleased)
@@ -151,7 +151,7 @@ func (e *leaseEnd) markReleased() (first bool, cause error, t *term) {
 	if e.extra != nil {
 		t = e.extra.term
 	}
-	return first, e.cause, t
+	return first, t, e.cause
 }
 
 // outerLease returns the lease under whose context this one was acquired.
@@ -327,7 +327,7 @@ func (l *Lease) release(ctx context.Context, how releaseMode) error {
 		return errNoContext
 	}
 	ls := l.state
-	first, cause, t := ls.markReleased()
+	first, t, cause := ls.markReleased()
 	switch {
 	case !first && t != nil:
 		<-t.over // the program may end when this call returns

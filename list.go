@@ -156,7 +156,7 @@ func (c *Client) readRecords(
 
 func (c *Client) readRecord(ctx context.Context, r scan.Record, known *registrations) (LockInfo, error) {
 	if !r.Job {
-		return c.readLock(ctx, r.Name, known, nil)
+		return c.readLock(ctx, r.Name, known)
 	}
 	j, err := c.readJob(ctx, r.Name, known)
 	info := LockInfo{Name: r.Name, Job: &j}
@@ -190,6 +190,6 @@ func mayConcernAll(err error) bool {
 // refusesAll reports whether the server refuses to read even what does not exist: no lock has an
 // empty name.
 func (c *Client) refusesAll(ctx context.Context) bool {
-	_, err := c.readLock(ctx, "", newRegistrations(allNames), nil)
+	_, err := c.readLock(ctx, "", newRegistrations(allNames))
 	return mayConcernAll(err)
 }

@@ -178,7 +178,6 @@ func (s *shared[K, V]) of(key K, made func() V) *V {
 // owned appends the owner's name to the arguments, if there is one.
 func (lk *lock) owned(args []string) []string { return append(args, lk.ownerArgs...) }
 
-// mode returns the word for people.
 // conflict is the error for permits that the limit in force does not allow.
 func (lk *lock) conflict(limit int) error {
 	if lk.serverLimit {
@@ -189,6 +188,7 @@ func (lk *lock) conflict(limit int) error {
 	return &MismatchError{lk.name, lk.limit, limit}
 }
 
+// mode returns the word for people.
 func (lk *lock) mode() string { return modes[lk.want[:1]] }
 
 var modes = map[string]string{"x": "exclusive", "s": "shared", "p": "permits"}

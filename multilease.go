@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/request"
 )
 
 // MultiLease is one acquisition of several locks. It ends as a whole: if any of the locks
@@ -64,7 +66,7 @@ func newMultiLease(ctx context.Context, parts []*Lease) *MultiLease {
 	}
 	mls.onEnd(mls.stopRenewal)
 	for _, part := range parts {
-		part.state.onEnd(func(cause error) { mls.end(cause) }) // also if it has ended already
+		part.state.onEnd(mls.end) // also if it has ended already
 	}
 	l := &MultiLease{state: mls}
 	if parts[0].state.mayLeak() {
@@ -207,7 +209,7 @@ func (l *MultiLease) release(ctx context.Context, how releaseMode) error {
 	if mls.parts[0].state.hold.lock.delay > 0 {
 		mls.overdue() // this call may come before the timer that reports the loss of one, and must free none
 	}
-	first, cause, _ := mls.markReleased()
+	first, _, cause := mls.markReleased()
 	if !first {
 		return ErrReleased
 	}
@@ -232,6 +234,6 @@ func each(leases []*Lease, do func(*Lease) error) error {
 		return do(leases[0])
 	}
 	errs := make([]error, len(leases))
-	inParallel(len(leases), leases, func(i int, l *Lease) { errs[i] = do(l) })
+	request.InParallel(len(leases), leases, func(i int, l *Lease) { errs[i] = do(l) })
 	return errors.Join(errs...)
 }

@@ -182,9 +182,7 @@ func (n *notifier) tellGrant(ls *leaseState, e observe.Event) {
 	n.tellNow(h, e)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, known := range []*reported{&h.grantDelivered, &ls.grantDelivered} {
-		*known = true
-	}
+	h.grantDelivered, ls.grantDelivered = true, true
 	for _, item := range h.takeEarly() { // those of other leases may be early again
 		n.enqueue(item)
 	}

@@ -3,6 +3,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -54,7 +55,7 @@ func (r *retries) tell(refusal error) {
 func (r *retries) prepare(ctx context.Context, lk *lock) error {
 	for err := lk.prepare(ctx); err != nil; err = lk.prepare(ctx) {
 		if !r.pauseAfter(ctx, err) {
-			return r.finalError(ctx, err)
+			return r.finalError(ctx, err, false)
 		}
 	}
 	return nil
@@ -72,13 +73,15 @@ func (lk *lock) prepare(ctx context.Context) error {
 	return err
 }
 
-// finalError returns the error of a call that gives up before it has asked for a lock.
-func (r *retries) finalError(ctx context.Context, err error) error {
+// finalError returns the error of a call that gives up because a request failed. unknown says that one may have
+// taken effect.
+func (r *retries) finalError(ctx context.Context, err error, unknown bool) error {
 	end := request.Ended(ctx)
 	switch {
 	case end != nil && request.Transient(err):
 		return &endedError{
-			name: r.lock.name, end: end, last: whyLast(err, r.last), silent: request.Interrupted(err),
+			name: r.lock.name, end: end, last: whyLast(err, r.last), unknown: unknown,
+			silent: cmp.Or(request.Interrupted(err), r.silent),
 		}
 	case r.c.life.IsClosing() && request.Transient(err):
 		return ErrClosed

@@ -19,7 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/observe"
-	observing "github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -185,10 +184,10 @@ func TestAnEventSaysToWhichCallAndLeaseItBelongs(t *testing.T) {
 // requests is an observer that also receives the requests.
 type requests struct {
 	recorder
-	sent []observing.Request
+	sent []observe.Request
 }
 
-func (r *requests) ObserveRequest(q observing.Request) {
+func (r *requests) ObserveRequest(q observe.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent = append(r.sent, q)

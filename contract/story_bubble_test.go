@@ -36,7 +36,7 @@ type chronicle struct {
 // varies are the IDs of clients and attempts, and the tokens and instants of the server.
 var varies = regexp.MustCompile(`[A-Za-z0-9_-]{22}(?:/\d+)?|\b\d{12,19}\b`)
 
-func (s *chronicle) tell(format string, args ...any) {
+func (s *chronicle) tellf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	line := varies.ReplaceAllStringFunc(fmt.Sprintf(format, args...), func(word string) string {
@@ -70,18 +70,18 @@ func (n *narrator) Run(ctx context.Context, action *script.Script, keys, args []
 	case "cancel":
 		time.Sleep(100 * time.Microsecond) // it is sent beside another request: a fixed order
 	}
-	n.story.tell("%s → %s %s", n.who, action.Name, strings.Join(varies.FindAllString(strings.Join(args, " "), 1), ""))
+	n.story.tellf("%s → %s %s", n.who, action.Name, strings.Join(varies.FindAllString(strings.Join(args, " "), 1), ""))
 	time.Sleep(time.Millisecond)
 	answer, err := n.Store.Run(context.WithoutCancel(ctx), action, keys, args)
 	if action.Name == "acquire" && n.lose > 0 {
 		n.lose--
-		n.story.tell("    server: %s, and the answer is lost", answer)
+		n.story.tellf("    server: %s, and the answer is lost", answer)
 		limit, _ := ctx.Deadline() // its Done need not follow it
 		time.Sleep(time.Until(limit))
 		return "", context.DeadlineExceeded
 	}
 	time.Sleep(time.Millisecond)
-	n.story.tell("%s ← %s", n.who, strings.ReplaceAll(strings.TrimSpace(answer), "\n", " · "))
+	n.story.tellf("%s ← %s", n.who, strings.ReplaceAll(strings.TrimSpace(answer), "\n", " · "))
 	return answer, err
 }
 
@@ -89,11 +89,11 @@ func (n *narrator) Run(ctx context.Context, action *script.Script, keys, args []
 func (n *narrator) Random() func() float64 { return func() float64 { return 0.5 } }
 
 func (n *narrator) Listen(ctx context.Context, channel string, l store.Listener) (func(), error) {
-	n.story.tell("%s subscribes to its channel", n.who)
+	n.story.tellf("%s subscribes to its channel", n.who)
 	time.Sleep(2 * time.Millisecond)
 	message := l.Message
 	l.Message = func(payload string) {
-		n.story.tell("%s ⇐ push: %s", n.who, payload)
+		n.story.tellf("%s ⇐ push: %s", n.who, payload)
 		message(payload)
 	}
 	return n.Store.Listen(ctx, channel, l)

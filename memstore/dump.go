@@ -114,11 +114,11 @@ func (r *record) fields() map[string]string {
 			sum = append(sum, ">"+text(r.queue.cursor))
 		}
 		if r.queue.askedEnd > 0 {
-			asked := fmt.Sprintf("?%d:%d", r.queue.askedUntil, r.queue.askedEnd)
+			asked := []string{fmt.Sprintf("?%d:%d", r.queue.askedUntil, r.queue.askedEnd)}
 			for _, place := range r.queue.answers {
-				asked += ":" + text(place)
+				asked = append(asked, text(place))
 			}
-			sum = append(sum, asked)
+			sum = append(sum, strings.Join(asked, ":"))
 		}
 		f["queue"] = strings.Join(append(sum, r.queue.silent...), " ")
 	}

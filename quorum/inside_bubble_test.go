@@ -5,6 +5,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -190,7 +191,7 @@ func TestASilentServerIsTheLastThatMayBeCoordinator(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		before := s.order(acq.key)
 		s.nodes[before[0]].noteAnswers(false, s.now(), 0)
-		turned := append(before[1:len(before):len(before)], before[0])
+		turned := slices.Concat(before[1:], before[:1])
 		assert.EqualSlices(t, s.order(acq.key), turned, "while it is silent")
 		s.nodes[before[0]].noteAnswers(true, s.now(), 0)
 		assert.EqualSlices(t, s.order(acq.key), before, "when it has answered")

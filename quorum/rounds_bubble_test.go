@@ -139,7 +139,7 @@ func TestAWaiterChecksItsCoordinator(t *testing.T) {
 				if holders == "!" {
 					return "", errBroken
 				}
-				for _, h := range strings.Fields(holders) {
+				for h := range strings.FieldsSeq(holders) {
 					said += "\nholder s " + h + ".7 d 1 20 9000 5000 1"
 				}
 				return said, nil

@@ -351,7 +351,7 @@ func (w *world) harm(random *rand.Rand, p *peer) {
 // One server at a time loses its memory or falls silent, and a second one is slow or loses
 // answers. No two clients ever hold the lock, and tokens rise.
 func TestNeverTwoHoldersWhateverHappensToAMinority(t *testing.T) {
-	for seed := range uint64(max(8/few, 2)) {
+	for seed := range uint64(max(8/few, 2)) { //nolint:unconvert // the constant has no type
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				random := rand.New(&lockedSource{src: rand.NewPCG(seed, 7)})

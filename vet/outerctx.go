@@ -90,7 +90,6 @@ func onlyReleased(pass *analysis.Pass, lease *types.Var, block *ast.BlockStmt, d
 	return count == 1
 }
 
-//nolint:gocognit // one look at each kind of statement
 func behind(pass *analysis.Pass, lease, outer *types.Var, work []ast.Stmt) {
 	var first ast.Expr
 	for _, s := range work {

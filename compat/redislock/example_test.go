@@ -24,9 +24,7 @@ func ExampleNewStore() {
 		_ = client.Close(ctx)
 		keys.Close()
 	}()
-	err = client.Mutex("invoice/42").Do(ctx, func(ctx context.Context) error {
-		return work(ctx) // ctx ends before another program can get the lock
-	})
+	err = client.Mutex("invoice/42").Do(ctx, work) // its context ends before another program can get the lock
 	if err != nil {
 		log.Print(err)
 	}

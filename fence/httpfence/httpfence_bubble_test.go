@@ -262,7 +262,7 @@ func TestTheTransportSendsTheTokenOfTheNamedLock(t *testing.T) {
 	var sent *http.Request
 	base := transportFunc(func(r *http.Request) (*http.Response, error) {
 		sent = r
-		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 	})
 	for _, c := range []struct {
 		lock  string
@@ -283,7 +283,7 @@ func TestTheTransportSendsTheTokenOfTheNamedLock(t *testing.T) {
 	sent = nil
 	r, err := http.NewRequestWithContext(inner.Context(), http.MethodPut, "http://service/a", nil)
 	assert.Must(t, err)
-	_, err = httpfence.Transport{Base: base}.RoundTrip(r)
+	_, err = httpfence.Transport{Base: base}.RoundTrip(r) //nolint:bodyclose // there is no answer
 	assert.True(t, errors.Is(err, fence.ErrInvalid) && sent == nil, "two locks and no name: %v, sent %v", err, sent)
 }
 

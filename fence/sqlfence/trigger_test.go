@@ -78,7 +78,7 @@ func TestRefusedKnowsWhatTriggersSay(t *testing.T) {
 		assert.True(t, errors.As(got, &stale) && *stale == want, "%v", got)
 	}
 	for _, err := range []error{nil, errors.New("fence: token -1 of a is stale, 0 was seen"), errors.New("fence: a")} {
-		assert.True(t, sqlfence.Refused(err) == err, "%v", err)
+		assert.True(t, sqlfence.Refused(err) == err, "%v", err) //nolint:errorlint // it is the same one
 	}
 }
 

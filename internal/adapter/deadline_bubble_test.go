@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,7 +129,7 @@ func TestAnEndingEnds(t *testing.T) {
 				continue
 			}
 			time.Sleep(time.Second / 2)
-			if want == context.Canceled {
+			if errors.Is(want, context.Canceled) {
 				cancel()
 			}
 			<-e.Done()

@@ -13,13 +13,13 @@ import (
 func TestALookReadsNothing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.Must(t, err)
-	defer l.Close() //nolint:errcheck // it is over either way
+	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
 	assert.Must(t, err)
-	defer client.Close() //nolint:errcheck // it is over either way
+	defer client.Close()
 	server, err := l.Accept()
 	assert.Must(t, err)
-	defer server.Close() //nolint:errcheck // it is over either way
+	defer server.Close()
 	raw := SocketOf(client)
 	assert.MustTrue(t, raw != nil, "a TCP connection has no socket")
 	always := func() bool { return true }
@@ -45,8 +45,8 @@ func TestLookingHasABudget(t *testing.T) {
 // A connection that is no socket is read as usual.
 func TestWhatIsNoSocketIsNotLookedAt(t *testing.T) {
 	one, other := net.Pipe()
-	defer one.Close()   //nolint:errcheck // it is over either way
-	defer other.Close() //nolint:errcheck // it is over either way
+	defer one.Close()
+	defer other.Close()
 	var raw syscall.RawConn
 	assert.Equal(t, SocketOf(one), raw, "a pipe has the socket")
 }

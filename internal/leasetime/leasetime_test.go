@@ -201,15 +201,15 @@ func TestAPushCountsFromTheEarliestInstantThatItsMillisecondsAllow(t *testing.T)
 // The looks of all waiters of a queue take the server no more than about a hundredth of its time,
 // if it needs 4 µs for each waiter that is read. Few waiters look as often as one.
 func TestACallForSeveralLocksKeepsOneForAMoment(t *testing.T) {
-	for asked, want := range map[time.Duration]time.Duration{
+	for asked, want := range map[time.Duration]int64{
 		0: 10, time.Millisecond: 10, 20 * time.Millisecond: 40, 5 * time.Second: 100,
 	} {
-		assert.Equal(t, KeepWhileWaiting(asked), want*time.Millisecond, "after an answer in %v", asked)
+		assert.Equal(t, KeepWhileWaiting(asked).Milliseconds(), want, "after an answer in %v", asked)
 	}
-	for asked, want := range map[time.Duration]time.Duration{
+	for asked, want := range map[time.Duration]int64{
 		0: 100, 50 * time.Millisecond: 100, 200 * time.Millisecond: 400, 5 * time.Second: 1000,
 	} {
-		assert.Equal(t, KeepWhileAsking(asked), want*time.Millisecond, "after an answer in %v", asked)
+		assert.Equal(t, KeepWhileAsking(asked).Milliseconds(), want, "after an answer in %v", asked)
 	}
 }
 

@@ -213,38 +213,6 @@ func bubble(t *testing.T, test func(t *testing.T, f *fixture)) {
 	})
 }
 
-func TestTheTurnPassesOnWithTheHold(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fixture) {
-		h := &hold{limit: 1}
-		first := f.enter("a", Exclusive, "1", false)
-		first.wantTurn(t, nil, Ask)
-		first.turn.SetHold(h)
-		second, third := f.enter("a", Exclusive, "2", false), f.enter("a", Exclusive, "3", false)
-		f.enter("b", Exclusive, "4", false).turn.PassOn() // another lock
-		if fmt.Sprint(f.waiting) != "[2true 3true]" || second.done || third.done {
-			t.Errorf("told of %v", f.waiting)
-		}
-		assert.True(t, first.turn.HandOver(h), "not handed over")
-		second.wantTurn(t, h, Ask)
-		assert.True(t, second.turn.Waited && !first.turn.Waited,
-			"want a second that waited and a first that did not")
-		if turn := f.Turn("a", Exclusive); turn.HandOver(h) || third.done {
-			t.Error("handed over once more than allowed")
-		} else {
-			turn.PassOn()
-		}
-		third.wantTurn(t, nil, Ask)
-		third.turn.SetHold(h)
-		if f.enter("a", Exclusive, "5", true).wantErr(t, errRefused); third.turn.HandOver(h) {
-			t.Error("handed over to nobody")
-		}
-		third.turn.PassOn()
-		if f.Turn("a", Exclusive).HandOver(h) || f.Busy("a", Exclusive) {
-			t.Error("the lock is not known any more")
-		}
-	})
-}
-
 func TestATryIsRepeatedAsTheRulesSay(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		for _, class := range []Class{Exclusive, Permits} {
@@ -270,20 +238,6 @@ func TestATryIsRepeatedAsTheRulesSay(t *testing.T) {
 		assert.True(t, f.Busy("a", Exclusive), "the turn is lost")
 		first.turn.PassOn()
 	})
-}
-
-func TestAWaiterThatLeavesTakesNothingWithIt(t *testing.T) {
-	for _, class := range []Class{Exclusive, Permits, Shared} {
-		bubble(t, func(t *testing.T, f *fixture) {
-			first := f.enter("a", class, "1", false)
-			second, third := f.enter("a", class, "2", false), f.enter("a", class, "3", false)
-			second.cancel()
-			second.wantErr(t, context.Canceled)
-			first.turn.PassOn()
-			third.wantTurn(t, nil, Ask)
-			third.turn.PassOn()
-		})
-	}
 }
 
 func TestAQueueThatClosesEndsAllWaiting(t *testing.T) {
@@ -439,20 +393,6 @@ func TestReadersJoinAHold(t *testing.T) {
 	})
 }
 
-func TestAHoldThatEndsWhileReadersJoinLetsTheOthersAsk(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fixture) {
-		h := &hold{over: true}
-		first := f.enter("a", Shared, "1", false)
-		try, second := f.enter("a", Shared, "2", true), f.enter("a", Shared, "3", false)
-		first.turn.Share(h)
-		second.wantTurn(t, nil, Ask)
-		try.wantWaiting(t) // for the answer to the second
-		second.turn.PassOn()
-		try.wantTurn(t, nil, Ask)
-		try.turn.PassOn()
-	})
-}
-
 func TestAReaderThatTriesIsToldWhatTheServerSaid(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fixture) {
 		first := f.enter("a", Shared, "1", false)
@@ -506,24 +446,6 @@ func TestAReaderDoesWhatIsRightWhenItsTurnComes(t *testing.T) {
 		fifth.wantTurn(t, h, Check)
 		fifth.turn.PassOn()
 		f.Unshare("a", h)
-	})
-}
-
-func TestAHandOverKnowsOfReadersThatWaitAtTheServer(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fixture) {
-		h := &hold{limit: 9}
-		writer, next := f.enter("a", Exclusive, "1", false), f.enter("a", Exclusive, "2", false)
-		reader := f.enter("a", Shared, "3", false)
-		writer.turn.HandOver(h)
-		assert.False(t, h.waits, "the reader does not wait yet")
-		last := f.enter("a", Exclusive, "4", false)
-		reader.turn.Waiting(errRefused)
-		next.wantTurn(t, h, Ask)
-		next.turn.HandOver(h)
-		assert.True(t, h.waits, "the reader waits")
-		last.wantTurn(t, h, Ask)
-		last.turn.PassOn()
-		reader.turn.PassOn()
 	})
 }
 

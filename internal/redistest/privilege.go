@@ -77,7 +77,7 @@ func readManual() (string, error) {
 }
 
 // userLine is pasted into redis-cli, which takes a command on one line.
-var userLine = regexp.MustCompile("(?m)^ACL SETUSER locks on >SECRET (.+) (\\+pubsub\\|numsub .+)$")
+var userLine = regexp.MustCompile(`(?m)^ACL SETUSER locks on >SECRET (.+) (\+pubsub\|numsub .+)$`)
 
 // manualUser returns the user that the manual makes, for a tenant. In a Cluster, the row for
 // the Cluster replaces what is there for pushes.

@@ -133,13 +133,6 @@ func (p *Proxy) Forget() (forgotten int) {
 	return forgotten
 }
 
-// Made returns how many connections were made so far.
-func (p *Proxy) Made() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.made
-}
-
 // Delay holds every answer and pushed message back for d.
 func (p *Proxy) Delay(d time.Duration) { p.update(func() { p.fault.delay = d }) }
 

@@ -41,21 +41,27 @@ func (s *Sender) ReadClients(ctx context.Context, asked []ClientNotes) []*wire.C
 	for _, rest := range groups {
 		parts = append(parts, rest)
 	}
-	var readers sync.WaitGroup
-	next := make(chan []int)
-	for range min(mostReads, len(parts)) {
-		readers.Go(func() {
-			for part := range next {
-				s.readClients(ctx, asked, said, part)
+	InParallel(mostReads, parts, func(_ int, part []int) { s.readClients(ctx, asked, said, part) })
+	return said
+}
+
+// InParallel calls do for each element and its index, with up to limit calls at the same
+// time.
+func InParallel[T any](limit int, all []T, do func(i int, one T)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(limit, len(all)) {
+		wg.Go(func() {
+			for i := range next {
+				do(i, all[i])
 			}
 		})
 	}
-	for _, part := range parts {
-		next <- part
+	for i := range all {
+		next <- i
 	}
 	close(next)
-	readers.Wait()
-	return said
+	wg.Wait()
 }
 
 // readClients reads some clients in one request. If the server refuses that because of one key, or if one of

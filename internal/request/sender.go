@@ -176,14 +176,10 @@ func (s *Sender) Pause(ctx context.Context, failures int) bool {
 // explain says what an error of a request means for its caller. It adds the prefix to a refusal
 // for lack of a permission, for the hint.
 func (s *Sender) explain(ctx context.Context, err *error) {
-	if *err != nil {
-		*err = s.explained(InTime(ctx, *err))
+	if *err == nil {
+		return
 	}
-}
-
-func (s *Sender) explained(err error) error {
-	if !IsPermission(err) {
-		return err
+	if *err = InTime(ctx, *err); IsPermission(*err) {
+		*err = &PermissionError{Err: *err, Prefix: s.Prefix}
 	}
-	return &PermissionError{Err: err, Prefix: s.Prefix}
 }

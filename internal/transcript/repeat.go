@@ -68,7 +68,7 @@ func repeatable(action *script.Script, args []string) bool {
 }
 
 func (d *twice) Pushes() []Push {
-	pushes := append(d.pushes, d.Driver.Pushes()...)
+	pushes := slices.Concat(d.pushes, d.Driver.Pushes())
 	d.pushes = nil
 	return pushes
 }

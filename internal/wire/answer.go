@@ -145,13 +145,13 @@ func OtherAnswer(step string) error {
 }
 
 // ErrAnswer is what a [BadAnswer] is.
-var ErrAnswer error = errAnswer{}
+var ErrAnswer error = answerError{}
 
-// errAnswer has a method by which programs find it, see ErrUnknownOutcome of the library.
-type errAnswer struct{}
+// answerError has a method by which programs find it, see ErrUnknownOutcome of the library.
+type answerError struct{}
 
-func (errAnswer) Error() string       { return "not an answer in this protocol" }
-func (errAnswer) UnknownAnswer() bool { return true }
+func (answerError) Error() string       { return "not an answer in this protocol" }
+func (answerError) UnknownAnswer() bool { return true }
 
 func parseToken(word string) (uint64, error) {
 	n, err := strconv.ParseUint(word, 10, 64)

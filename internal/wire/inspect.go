@@ -113,12 +113,6 @@ func (r *reader) token() uint64 {
 	return n
 }
 
-func (r *reader) millis() time.Duration {
-	d, err := parseMillis(r.word())
-	r.bad = r.bad || err != nil
-	return d
-}
-
 func (r *reader) left() time.Duration {
 	d, err := parseLeft(r.word())
 	r.bad = r.bad || err != nil

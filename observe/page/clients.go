@@ -112,8 +112,8 @@ func (t *tries) count(client string, now time.Time) {
 			client = others
 		}
 	}
-	list := append(t.from[client], now)
-	t.from[client] = list[max(0, len(list)-mostTries):]
+	list := t.from[client]
+	t.from[client] = append(list[max(0, len(list)+1-mostTries):], now)
 }
 
 // streams counts the streams of each client.

@@ -87,7 +87,7 @@ func (c *imitation) set(change func()) {
 
 // serve answers the commands of a connection.
 func (c *imitation) serve(addr string, conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // it is over either way
+	defer conn.Close()
 	r, asking := bufio.NewReader(conn), false
 	for {
 		words, err := command(r)

@@ -28,12 +28,12 @@ func (n noting) SetReadDeadline(at time.Time) error {
 func TestARenewalWakesItsReader(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.Must(t, err)
-	defer l.Close() //nolint:errcheck // it is over either way
+	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
 	assert.Must(t, err)
 	server, err := l.Accept()
 	assert.Must(t, err)
-	defer server.Close() //nolint:errcheck // it is over either way
+	defer server.Close()
 
 	var deadlines []time.Time
 	life, end := context.WithCancel(t.Context())
@@ -42,7 +42,7 @@ func TestARenewalWakesItsReader(t *testing.T) {
 		all:  &siblings{began: time.Now().Add(-time.Hour)},
 		life: life, end: end,
 	}
-	defer w.Close() //nolint:errcheck // it is over either way
+	defer w.Close()
 	own := time.Now().Add(time.Hour)
 	assert.Must(t, w.SetReadDeadline(own))
 	for request, want := range map[string][]time.Time{

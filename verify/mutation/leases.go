@@ -33,8 +33,8 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("attempt.go", library, []mutant{{
 	name: "what an acquisition of unknown outcome was granted is kept",
 	by:   "TestCloseWaitsForPendingCancels",
-	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	end := request.Ended(ctx)\n",
-	mut:  "	end := request.Ended(ctx)\n",
+	old:  "	if at.needsCancel {\n		at.cancel()\n	}\n	return retry.finalError",
+	mut:  "	return retry.finalError",
 }}), in("hold.go", library, []mutant{{
 	name: "the deadline counts the lock-delay, too",
 	by:   "TestALostLockIsKeptForItsLockDelay",

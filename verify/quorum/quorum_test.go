@@ -53,29 +53,6 @@ func TestLocksOverFiveServersSurviveTheLossOfTwo(t *testing.T) {
 	})
 }
 
-func TestWithoutAMajorityTheErrorNamesTheServers(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a := w.client(t)
-		h := harness.NewHistory(t)
-		contend(t, h, 1, a)
-		w.servers[0].Kill()
-		w.servers[1].Kill()
-		w.servers[2].Pause()
-		defer w.servers[2].Continue()
-		_, err := a.Mutex("x").TryLock(harness.Within(t))
-		var short *quorum.NoMajorityError
-		assert.MustTrue(t, errors.As(err, &short) && short.Nodes == 5, "error %v", err)
-		for _, s := range w.servers[:3] {
-			assert.True(t, strings.Contains(err.Error(), s.Addr()), "error %q does not name %s", err, s.Addr())
-		}
-		w.servers[2].Continue()
-		redistest.Await(t, "three are enough", func() bool {
-			l, err := a.Mutex("x").TryLock(harness.Within(t))
-			return err == nil && l.Release(harness.Within(t)) == nil
-		})
-	})
-}
-
 func TestAServerThatForgotDoesNotGrantASecondTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		addrs, ways := w.ways(t, 3, 4)

@@ -1,14 +1,10 @@
 package rules_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -45,22 +41,6 @@ func TestAHeldLockIsQuiet(t *testing.T) {
 	})
 }
 
-// Rule 10. Taking a free lock is one request, and so is giving it up.
-func TestAnUncontendedLockIsTwoRequests(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, _ := w.local(t, holdfast.Config{})
-		w.warm(t, c)
-		w.ResetStats(t)
-		const rounds = 50
-		for range rounds {
-			harness.Release(t, harness.Lock(t, c.Mutex("x")))
-		}
-		if n := w.requests(t); n != 2*rounds {
-			t.Errorf("%d rounds took %d requests: %v", rounds, n, w.CommandCalls(t))
-		}
-	})
-}
-
 // Rule 10. A hundred processes that wait cost next to nothing: over a whole
 // lease of the holder, less than one request a second and waiter, renewals
 // and signs of life together.
@@ -85,32 +65,6 @@ func TestIdleWaitersAreQuiet(t *testing.T) {
 		harness.Release(t, l)
 		for _, c := range got {
 			harness.Release(t, harness.Granted(t, c))
-		}
-	})
-}
-
-// Design section 7. Leases that are due together travel together, and none
-// has a goroutine of its own.
-func TestRenewalsTravelTogether(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		const leases = 300
-		c, seen := w.local(t, holdfast.Config{TTL: 4500 * time.Millisecond})
-		w.warm(t, c)
-		var held []*holdfast.Lease
-		for i := range leases {
-			held = append(held, harness.Lock(t, c.Mutex(fmt.Sprint("x", i))))
-		}
-		last := fmt.Sprint("x", leases-1)
-		seen.Renewed(t, last)
-		w.ResetStats(t)
-		seen.Renewed(t, last)
-		renewals := len(seen.Of(observe.EventRenew, ""))
-		if n := w.requests(t); n > leases/10 {
-			t.Errorf("%d leases took %d requests to renew (%d renewals): %v", leases, n, renewals, w.CommandCalls(t))
-		}
-		assert.NoError(t, c.Close(context.Background()))
-		for _, l := range held {
-			assert.True(t, l.Err() != nil, "a lease goes on after Close")
 		}
 	})
 }

@@ -95,23 +95,6 @@ func lostOrReleased(t *testing.T, l *holdfast.Lease) {
 	assert.True(t, l.Err() != nil, "the lease goes on")
 }
 
-// Rule 5. The same for the renewals that go out by themselves.
-func TestAStaleHoldersRenewalLeavesTheNextAlone(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
-		b, _ := w.local(t, holdfast.Config{TTL: 900 * time.Millisecond})
-		stale := harness.Lock(t, a.Mutex("x"))
-		w.Do(t, "DEL", harness.Key("x"))
-		fresh := harness.Lock(t, b.Mutex("x", holdfast.NoRenewal()))
-		harness.Lost(t, stale, holdfast.LossNotHeld)
-		if s := state(t, b, "x"); s.Held() && s.Holders[0].Remaining > 900*time.Millisecond {
-			t.Errorf("the stale holder's renewal made the next lease %v long", s.Holders[0].Remaining)
-		}
-		stale.Release(harness.Within(t))
-		fresh.Release(harness.Within(t))
-	})
-}
-
 // Rule 6. A Mutex shared by goroutines keeps nothing of theirs: the first
 // one's late release does not free what the second one holds.
 func TestALeaseBelongsToOneAcquisition(t *testing.T) {

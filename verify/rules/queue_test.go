@@ -24,33 +24,6 @@ func queue(t *testing.T, n int, client func() (*holdfast.Client, *harness.Watch)
 	return got
 }
 
-// servedInOrder releases l, and checks that each waiter is granted the lock in its turn.
-func servedInOrder(t *testing.T, l *holdfast.Lease, got []<-chan harness.Outcome) {
-	t.Helper()
-	for _, waiter := range got {
-		harness.Release(t, l)
-		next := harness.Granted(t, waiter)
-		assert.More(t, next.Token(), l.Token(), "token")
-		l = next
-	}
-	harness.Release(t, l)
-}
-
-// Rule 8. The same inside one process.
-func TestGoroutinesAreServedInOrderOfArrival(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		c, seen := w.local(t, holdfast.Config{})
-		mu := c.Mutex("x")
-		l := harness.Lock(t, mu)
-		var got []<-chan harness.Outcome
-		for i := range 50 {
-			got = append(got, harness.Acquiring(harness.Within(t), mu.Lock))
-			seen.Await(t, observe.EventWait, "x", i+1)
-		}
-		servedInOrder(t, l, got)
-	})
-}
-
 // Rule 8. If a waiting process is killed, the hand-over skips it and goes to the next
 // waiter.
 func TestADeadWaiterIsSkipped(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/observe"
-	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 )
 
@@ -100,87 +99,6 @@ func TestAKilledLeaderResumesAfterItsRestart(t *testing.T) {
 		assert.NoError(t, l.Err())
 		resign(t, l)
 		resign(t, redistest.Next(t, "the other candidate", waits))
-	})
-}
-
-// The lease of the killed leader has ended, and another candidate leads: it is not deposed.
-func TestALeaderThatRestartsTooLateDeposesNobody(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		saved := killedLeader(t, w, 2*time.Second)
-		other, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		next, err := other.Election("e").Campaign(harness.Within(t), "next")
-		assert.Must(t, err)
-		c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-		for _, resume := range []func(context.Context, string, uint64) (*holdfast.Leadership, error){
-			c.Election("e").Resume, c.Election("e").ResumeAtOnce,
-		} {
-			assert.Is(t, assert.Err(resume(harness.Within(t), saved.holder, saved.number)), holdfast.ErrNotHeld)
-		}
-		// The server says so, too: the lease is renewed.
-		err = next.Proclaim(harness.Within(t), "still")
-		assert.True(t, err == nil && next.Err() == nil, "the next leader: %v, %v", err, next.Err())
-		resign(t, next)
-	})
-}
-
-// The former leader still runs: it learns by a push that its term was resumed. Its lease is
-// so long that no renewal tells it.
-func TestALeaderThatIsResumedElsewhereIsTold(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: time.Hour})
-		former, err := a.Election("e").Campaign(harness.Within(t), "the child")
-		assert.Must(t, err)
-		listens(t, w, a)
-		b, _ := w.local(t, holdfast.Config{TTL: time.Hour})
-		l, err := b.Election("e").ResumeAtOnce(harness.Within(t), former.HolderID(), former.Token())
-		assert.Must(t, err)
-		redistest.Next(t, "the end of the former leadership", former.Context().Done())
-		var lost *holdfast.LostError
-		assert.True(t, errors.As(former.Err(), &lost) && lost.Reason == holdfast.LossNotHeld,
-			"the former leadership: %v", former.Err())
-		wantLeads(t, a, l, term{former.HolderID(), former.Token()})
-		resign(t, l)
-	})
-}
-
-// listens makes a client subscribe to its pushes: it waits for a lock once.
-func listens(t *testing.T, w *world, c *holdfast.Client) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(harness.Within(t))
-	defer cancel()
-	o, _ := w.local(t, holdfast.Config{TTL: time.Minute})
-	held := harness.Lock(t, o.Mutex("other"))
-	done := harness.Acquiring(ctx, c.Mutex("other").Lock)
-	redistest.Await(t, "the client listens", func() bool { return w.listeners(t, c) > 0 })
-	harness.Release(t, held)
-	harness.Release(t, harness.Granted(t, done))
-}
-
-// The answer to a resumption is lost: the client asks again, and leads.
-func TestALostAnswerToAResumptionIsAskedForAgain(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		saved := killedLeader(t, w, 4*time.Second)
-		proxy := redistest.NewProxy(t, w.Addr())
-		c, _ := w.client(t, proxy.Addr(), holdfast.Config{TTL: 4 * time.Second, RequestTimeout: 500 * time.Millisecond})
-		w.warm(t, c)
-		other, _ := w.local(t, holdfast.Config{TTL: 4 * time.Second})
-		resumed := once(proxy, redistest.Executed, script.Resume.SHA1, proxy.BlackHole)
-		led, failed := resuming(harness.Within(t), c.Election("e"), saved)
-		redistest.Next(t, "the resumption", resumed)
-		holders := state(t, other, "e").Holders
-		assert.True(t, len(holders) == 1 && strings.HasPrefix(holders[0].HolderID, c.ID()),
-			"the server has granted the leadership, and shows %+v", holders)
-		proxy.Hook(nil)
-		proxy.Cut()
-		proxy.Pass()
-		select {
-		case l := <-led:
-			wantLeads(t, other, l, saved)
-			assert.Equal(t, l.HolderID(), holders[0].HolderID, "the leader")
-			resign(t, l)
-		case err := <-failed:
-			t.Fatalf("Resume: %v", err)
-		}
 	})
 }
 

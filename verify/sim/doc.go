@@ -14,8 +14,7 @@
 // messages arrive at the gate at one instant, their texts decide the order. So a seed gives one history, byte for
 // byte: a test runs seeds twice and compares.
 //
-// The server is memstore. In some worlds each request also goes to the scripts, in miniredis and in the same virtual
-// time: answers, pushes and records must be the same byte for byte.
+// The server is memstore. That the scripts do the same is tested step by step, in package oracle.
 //
 // After every event, assertions check the invariants of the design: on the server's record (truth_test.go), on what
 // clients believe (belief_test.go), and in the end on what is left.

@@ -39,7 +39,7 @@ func TestOneWorld(t *testing.T) {
 	if *seed < 0 {
 		*seed = 0
 	}
-	w := simulate(t, uint64(*seed), memory)
+	w := simulate(t, uint64(*seed))
 	t.Logf("\n%s", w.log)
 	if w.fault != "" {
 		w.fail(t)
@@ -60,7 +60,7 @@ func TestWorlds(t *testing.T) {
 				if seed >= *first+*seeds {
 					return
 				}
-				w := simulate(t, seed, memory)
+				w := simulate(t, seed)
 				if w.fault != "" {
 					w.fail(t)
 				}
@@ -107,34 +107,10 @@ var bites = []string{
 // run first makes a difference; none of these is.
 func TestASeedRepeatsItself(t *testing.T) {
 	for seed := range min(*seeds, 20+*seeds/20) {
-		one, two := simulate(t, seed, memory), simulate(t, seed, memory)
+		one, two := simulate(t, seed), simulate(t, seed)
 		if string(one.log) != string(two.log) {
 			t.Fatalf("seed %d has two histories:\n%s", seed, apart(string(one.log), string(two.log)))
 		}
-	}
-}
-
-// In a tenth of the worlds, every request goes to memstore and to the scripts that servers run.
-// Both answer, push and keep the same. Worlds of a Cluster are left out: miniredis does not
-// know its channels.
-func TestTheScriptsLiveTheSameWorlds(t *testing.T) {
-	lived, requests := 0, 0
-	for seed := *first; seed < *first+*seeds/10; seed++ {
-		if drawn := (&world{rng: source(seed)}).draw(); drawn.sharded {
-			continue
-		}
-		var both *twins
-		w := simulate(t, seed, func(t *testing.T) server { both = newTwins(t); return both })
-		if w.fault != "" {
-			w.fail(t)
-		}
-		both.comparePushes()
-		assert.MustTrue(t, both.parted == nil, "seed %d: %v", seed, both.parted)
-		lived++
-		requests += both.requests
-	}
-	if lived < int(*seeds/20) || requests < 20*lived {
-		t.Errorf("only %d of %d worlds were no Cluster's, with %d requests", lived, *seeds/10, requests)
 	}
 }
 

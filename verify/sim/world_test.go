@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
 )
 
 // world is one simulation. All of it but the inbox belongs to the scheduler.
@@ -19,7 +21,7 @@ type world struct {
 	seed  uint64
 	rng   *rand.Rand
 	born  time.Time
-	store server
+	store *memstore.Store
 	plan
 	truth
 
@@ -80,21 +82,21 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// simulate lives one world to its end, on a server of that make, and answers it.
-func simulate(t *testing.T, seed uint64, made func(t *testing.T) server) *world {
+// simulate lives one world to its end, and answers it.
+func simulate(t *testing.T, seed uint64) *world {
 	t.Helper()
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(seed, made(t))
+		w = newWorld(seed)
 		w.live()
 		w.end()
 	})
 	return w
 }
 
-func newWorld(seed uint64, store server) *world {
+func newWorld(seed uint64) *world {
 	w := &world{
-		seed: seed, rng: source(seed), born: time.Now(), store: store,
+		seed: seed, rng: source(seed), born: time.Now(), store: newStore(),
 		taken: map[time.Duration]bool{}, counts: map[string]int{},
 		names: strings.NewReplacer(), bell: make(chan struct{}, 1),
 	}
@@ -108,6 +110,13 @@ func newWorld(seed uint64, store server) *world {
 	w.at(w.storm, "quiet", w.calmDown)
 	w.upset()
 	return w
+}
+
+// newStore makes the server. It draws from the source that naming guards.
+func newStore() *memstore.Store {
+	naming.Lock()
+	defer naming.Unlock()
+	return memstore.New()
 }
 
 // source is what a world draws from.

@@ -45,8 +45,7 @@ type Config struct {
 	Rest    float64       `json:"rest"`   // part of the usual pauses between acquisitions
 	Burst   int           `json:"burst"`  // how many locks it acquires at the same time
 
-	Miniredis bool `json:"miniredis,omitempty"` // the server is one
-	Squeezed  bool `json:"squeezed,omitempty"`  // it makes garbage beside its work
+	Squeezed bool `json:"squeezed,omitempty"` // it makes garbage beside its work
 }
 
 // Retention is the retention that the clients use. It is short, so that a run can see
@@ -125,11 +124,7 @@ func (c *client) open(ctx context.Context) (func(), error) {
 		}
 		// Of several servers none knows alone who holds a lock: there is no account.
 		if len(c.cfg.Servers.Quorum) == 0 {
-			noted := audit.Store
-			if c.cfg.Miniredis {
-				noted = audit.Undeclared
-			}
-			s = noted(s, audit.Channel(c.cfg.Prefix))
+			s = audit.Store(s, audit.Channel(c.cfg.Prefix))
 		}
 		c.store = s
 		c.locks, err = holdfast.New(s, holdfast.Config{

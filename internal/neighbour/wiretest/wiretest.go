@@ -390,7 +390,8 @@ func (r *recorder) dump() map[string]string {
 		default:
 			r.t.Errorf("a key of type %v", kind)
 		}
-		left := time.Duration(r.conn.Do(r.t, "PTTL", key).(int64)) * time.Millisecond
+		ms, _ := r.conn.Do(r.t, "PTTL", key).(int64)
+		left := time.Duration(ms) * time.Millisecond
 		all[fmt.Sprint(key)] = fmt.Sprint(value, " for ", left.Round(time.Minute))
 	}
 	return all

@@ -34,8 +34,6 @@ type dead struct {
 // call has a limit of its own that only a lost request exceeds.
 const limit = 4 * time.Second
 
-func (l Library) dead(t *testing.T) *dead { return l.deadAt(t, l.start(t)) }
-
 func (l Library) deadAt(t *testing.T, server *redistest.Server) *dead {
 	proxy := redistest.NewProxy(t, server.Addr())
 	d := deadOver(t, l.store(t, proxy.Addr(), Client{Watched: true}), l.store(t, server.Addr(), Client{}))
@@ -291,6 +289,7 @@ func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
 					asked.Add(1)
 				case redistest.Answered:
 					answered.Add(1)
+				default:
 				}
 			})
 			slow(d, server)
@@ -303,8 +302,8 @@ func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
 	}
 }
 
-// SilentServerGetsNothingTwice: while the server answers nobody, a new connection learns nothing either, and so
-// nothing is given up. The answer counts, however late it is.
+// SilentServerGetsNothingTwice checks that nothing is given up while the server answers nobody: a new connection
+// learns nothing either. The answer counts, however late it is.
 func (l Library) SilentServerGetsNothingTwice(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, l.start(t).Addr())

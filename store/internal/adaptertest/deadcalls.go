@@ -50,7 +50,6 @@ func (d *dead) election() *holdfast.Election { return d.c.Election(d.name, holdf
 func (d *dead) theirs() *holdfast.Election {
 	return d.other.Election(d.name, holdfast.TTL(electionTTL))
 }
-func (d *dead) freed(ctx context.Context) error { return d.other.Mutex(d.name).AwaitFree(ctx) }
 
 // electionTTL is short, because Resume waits for the end of a lease, and longer than a request may take here.
 const electionTTL = limit + time.Second

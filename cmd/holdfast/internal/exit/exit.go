@@ -154,7 +154,7 @@ func Usage(text, hint string) error {
 }
 
 // Silent ends the process with a code and no message: the message was printed before.
-type Silent int
+type Silent int //nolint:errname // it reads as what the process does
 
 func (Silent) Error() string { return "" }
 

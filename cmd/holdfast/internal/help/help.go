@@ -7,7 +7,6 @@ package help
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -79,7 +78,7 @@ func Install(root *cobra.Command) {
 	}
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		w := cmd.OutOrStdout()
-		fmt.Fprint(w, Text(cmd, asksBriefly(args), widthOf(w))) //nolint:errcheck // the writer remembers it
+		fmt.Fprint(w, Text(cmd, asksBriefly(args), terminalWidth())) //nolint:errcheck // the writer remembers it
 	})
 }
 
@@ -98,7 +97,7 @@ const (
 	mostWidth  = 100 // longer lines are hard to read
 )
 
-func widthOf(w io.Writer) int {
+func terminalWidth() int {
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
 		return min(max(width, leastWidth), mostWidth)
 	}
@@ -172,11 +171,11 @@ func commandRows(root *cobra.Command, wanted func(*cobra.Command) bool) string {
 }
 
 func usage(b *strings.Builder, cmd *cobra.Command, width int) {
-	text := "  " + cmd.UseLine() + "\n"
-	for _, alias := range cmd.Aliases {
-		text += "  " + strings.Replace(cmd.UseLine(), " "+cmd.Name(), " "+alias, 1) + "\n"
+	var text strings.Builder
+	for _, name := range append([]string{cmd.Name()}, cmd.Aliases...) {
+		text.WriteString("  " + strings.Replace(cmd.UseLine(), " "+cmd.Name(), " "+name, 1) + "\n")
 	}
-	list(b, "Usage", text, width)
+	list(b, "Usage", text.String(), width)
 }
 
 // list writes a heading and the rows below it.

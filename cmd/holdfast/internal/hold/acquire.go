@@ -181,7 +181,7 @@ func wasClosed(f *os.File) bool {
 		return false
 	}
 	_, err := f.Read(make([]byte, 1))
-	return err == io.EOF //nolint:errorlint // a file that is for writing only has another error
+	return err == io.EOF // a file that is for writing only has another error
 }
 
 // isNull reports whether a file is the null device.

@@ -172,7 +172,7 @@ func (o *electOptions) read(cmd *cobra.Command, args []string) error {
 	if len(words) == 2 {
 		o.value = words[1]
 	}
-	bare := o.shell == "" && len(o.command) == 0
+	bare := o.bare()
 	clashes := []clash{
 		{
 			len(o.value) > holdfast.MaxValue,
@@ -259,11 +259,7 @@ func runObserve(a *target.App, o *electOptions, w io.Writer) error {
 	}
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), target.CloseTimeout)
-		defer cancel()
-		s.Close(ctx)
-	}()
+	defer s.CloseSoon()
 	for now, err := range s.Client.Election(o.names[0]).Observe(ctx) {
 		var failed error
 		if err != nil {

@@ -273,7 +273,7 @@ func (j *job) carryOut(a *target.App) (code int, reason string, err error) {
 		ttl: time.Duration(j.ttl), server: j.server.Public, prefix: j.server.Inner(), inside: j.server.Inside,
 		chain: os.Getenv(envChain)}
 	if j.splay > 0 {
-		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil { //nolint:gosec // it spreads load
+		if sig := j.sleep(rand.N(time.Duration(j.splay))); sig != nil {
 			return exit.CodeSignal + proc.Number(sig), "interrupted", nil
 		}
 	}

@@ -168,7 +168,7 @@ func (o *runOptions) perform(
 // read reads the arguments and refuses what cannot work.
 func (o *runOptions) read(cmd *cobra.Command, args []string) error {
 	names, dash := o.split(cmd, args, 1)
-	if err := cli.LikeFlock(cmd, names, o.shell == "" && len(o.command) == 0); err != nil {
+	if err := cli.LikeFlock(cmd, names, o.bare()); err != nil {
 		return err
 	}
 	const example = "write holdfast run NAME -- COMMAND, as in holdfast run nightly -- ./report.sh"

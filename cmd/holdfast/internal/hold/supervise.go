@@ -64,12 +64,10 @@ func (r *session) start(path string, argv []string, limited bool) (*supervisor, 
 
 func (r *session) cannotStart(err error) error {
 	name := r.argv()[0]
-	var unfit *exec.Error
-	var path *fs.PathError
-	if errors.As(err, &unfit) {
+	if unfit, ok := errors.AsType[*exec.Error](err); ok {
 		err = unfit.Err
 	}
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	_, gone := os.Stat(r.path)

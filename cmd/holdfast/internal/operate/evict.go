@@ -257,7 +257,8 @@ func hasNoRecord(err error) bool {
 func (o *evictOptions) remove(a *target.App, s *target.Server, name string, in io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
 	defer cancel()
-	state, job, cannot := holdfast.LockInfo{Name: name}, holdfast.JobInfo{Name: name}, error(nil)
+	state, job := holdfast.LockInfo{Name: name}, holdfast.JobInfo{Name: name}
+	var cannot error
 	explain := s.Explain
 	if o.job {
 		explain = s.ExplainJob

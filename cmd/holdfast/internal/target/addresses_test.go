@@ -50,7 +50,7 @@ func FuzzAddresses(f *testing.F) {
 // No part of a password is in a message, whatever stands in it and around it. The parts are marked by zq, and
 // between them is all that a URL or a shell has a use for.
 func TestNoPartOfAPasswordIsSaid(t *testing.T) {
-	chance := rand.New(rand.NewPCG(37, 1)) //nolint:gosec // no secret
+	chance := rand.New(rand.NewPCG(37, 1))
 	pick := func(of ...string) string { return of[chance.IntN(len(of))] }
 	between := strings.Split("/ ? # % @ : [ ] & = + , ; ' \" < > { } | ^ ` $ ! * ( ) ~ - _ %20 %zz %4 // :// \\ \t \n é", " ")
 	var said strings.Builder
