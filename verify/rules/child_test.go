@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,10 +23,10 @@ import (
 // The environment that turns the test binary into a process of its own that
 // wants one lock.
 const (
-	envRole = "HOLDFAST_RULES_CHILD" // the lock's name
+	envRole = "HOLDFAST_RULES_CHILD" // the lock's name; behind "read:" the child is a reader
 	envAddr = "HOLDFAST_RULES_ADDR"
 	envTTL  = "HOLDFAST_RULES_TTL"
-	envKind = "HOLDFAST_RULES_KIND" // lead; else it wants a lock
+	envKind = "HOLDFAST_RULES_KIND" // lead, every, readers or crowd; else it wants a lock
 	envUses = "HOLDFAST_RULES_USES" // rueidis; else go-redis
 	envWait = "HOLDFAST_RULES_WAIT" // the lock-delay; else none
 )
@@ -48,16 +49,36 @@ func obey() error {
 	if err != nil {
 		return err
 	}
-	c, err := holdfast.New(s, holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()})
+	cfg := holdfast.Config{TTL: ttl, Prefix: redistest.Prefix()}
+	if os.Getenv(envKind) == "crowd" {
+		cfg.MaxLocalHandOvers = -1 // each of them asks the server
+	}
+	c, err := holdfast.New(s, cfg)
 	if err != nil {
 		return err
 	}
 	fmt.Println("client", c.ID())
-	if os.Getenv(envKind) == "lead" {
+	switch os.Getenv(envKind) {
+	case "lead":
 		return leadingChild(c, name)
+	case "every":
+		return jobChild(c, name)
+	case "readers":
+		return readingChild(c, name)
+	case "crowd":
+		for range crowd {
+			go func() { _, _ = c.Mutex(name).Lock(context.Background()) }()
+		}
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		}
+		return nil
 	}
 	delay, _ := time.ParseDuration(os.Getenv(envWait))
-	l, err := c.Mutex(name, holdfast.LockDelay(delay)).Lock(context.Background())
+	take := c.Mutex(name, holdfast.LockDelay(delay)).Lock
+	if lock, reads := strings.CutPrefix(name, "read:"); reads {
+		take = c.RWMutex(lock).RLock
+	}
+	l, err := take(context.Background())
 	if err != nil {
 		return err
 	}
@@ -73,6 +94,9 @@ func obey() error {
 	}
 	return nil
 }
+
+// crowd is how many of one process wait for one lock.
+const crowd = 4
 
 // childStore connects to the server with the client that the test is about.
 func childStore(addr string) (store.Store, error) {
@@ -98,6 +122,18 @@ func leadingChild(c *holdfast.Client, name string) error {
 	fmt.Println("holder", lead.HolderID())
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 	}
+	return nil
+}
+
+// jobChild runs a job of one hour until its standard input ends.
+func jobChild(c *holdfast.Client, name string) error {
+	_, err := c.Periodic(name, time.Hour).Do(context.Background(), func(context.Context) error {
+		fmt.Println("held 1")
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		}
+		return nil
+	})
+	fmt.Println("failed", err)
 	return nil
 }
 
