@@ -27,6 +27,7 @@ func TestALookReadsNothing(t *testing.T) {
 	assert.False(t, look(raw, time.Hour, func() bool { return false }), "it saw something that is not there")
 	assert.Must(t, assert.Err(server.Write([]byte("+"))))
 	assert.True(t, look(raw, time.Hour, always), "it saw nothing")
+	assert.True(t, look(raw, 0, always), "without time, it saw nothing")
 	b := make([]byte, 2)
 	n, err := client.Read(b)
 	assert.True(t, n == 1 && err == nil, "read %q, %v", b[:n], err)

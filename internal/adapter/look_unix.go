@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// look is [Looks.Look] with a limit.
+// look is [Looks.Look] with a limit. It looks once more after that: another process may have had the processor.
 func look(raw syscall.RawConn, d time.Duration, goesOn func() bool) (readable bool) {
 	var first [1]byte
 	end := time.Now().Add(d)
 	_ = raw.Control(func(fd uintptr) {
-		for time.Now().Before(end) && goesOn() {
+		for more := true; more && !readable; {
+			more = time.Now().Before(end) && goesOn()
 			_, _, err := syscall.Recvfrom(int(fd), first[:], syscall.MSG_PEEK)
-			if readable = !errors.Is(err, syscall.EAGAIN); readable {
-				return
-			}
+			readable = !errors.Is(err, syscall.EAGAIN)
 		}
 	})
 	return readable

@@ -55,7 +55,8 @@ type Store struct {
 
 	retry     adapter.Retry
 	deadlines adapter.Deadlines
-	steady    adapter.Steady // in a Cluster each node has its own
+	steady    adapter.Steady // of requests with a key; in a Cluster each node has its own
+	first     adapter.Steady // of requests without a key
 	piped     atomic.Int32   // requests whose contexts rueidis watches
 	// foundClosed: a request has found the client closed.
 	foundClosed atomic.Bool
