@@ -13,6 +13,9 @@ const (
 	// lookShare of the time is spent like that, at most.
 	longestLook = 5 * time.Millisecond
 	lookShare   = 1000
+	// longestDoze is how long it then sleeps between looks, in sum. longestNap is the longest such sleep.
+	longestDoze = 250 * time.Millisecond
+	longestNap  = 5 * time.Millisecond
 )
 
 // Looks is the time that renewals may look for their answers. The zero value is ready.
@@ -25,6 +28,19 @@ func (l *Looks) Look(now time.Duration, raw syscall.RawConn, goesOn func() bool)
 	readable = look(raw, limit, goesOn)
 	l.giveBack(limit - time.Since(began))
 	return readable
+}
+
+// Doze returns when there is something to read, when goesOn reports false, or after a while. It looks and sleeps in turns.
+// If others use up the processor, a goroutine that a timer wakes runs next, while one that waits for its socket runs
+// after all of them.
+func Doze(raw syscall.RawConn, goesOn func() bool) {
+	for nap, slept := time.Millisecond, time.Duration(0); slept < longestDoze; nap = min(2*nap, longestNap) {
+		if look(raw, 0, goesOn) || !goesOn() {
+			return
+		}
+		time.Sleep(nap)
+		slept += nap
+	}
 }
 
 func (l *Looks) take(now time.Duration) time.Duration {

@@ -7,4 +7,5 @@ import (
 	"time"
 )
 
-func look(syscall.RawConn, time.Duration, func() bool) bool { return false }
+// look cannot look here: its callers read.
+func look(syscall.RawConn, time.Duration, func() bool) bool { return true }

@@ -170,14 +170,15 @@ var (
 )
 
 // lookForAnswer keeps the processor until the answer to a renewal has arrived, but not for long, and makes the
-// goroutine that reads it the next one. Go would wake that one last if others use up the processor: it looks at
-// sockets when nothing else is to do, or a few times a second.
+// goroutine that reads it the next one. If there is no answer yet, that one dozes. Go would wake it last if others use
+// up the processor: it looks at sockets when nothing else is to do, or a few times a second.
 func (w *watched) lookForAnswer() {
-	owed := func() bool { return w.owes.Load() != 0 }
-	if w.looks.Look(time.Duration(w.now()), w.raw, owed) {
-		w.wake()
-	}
+	w.looks.Look(time.Duration(w.now()), w.raw, w.owed)
+	w.wake()
 }
+
+// owed reports whether an answer is owed on a connection that is not closed.
+func (w *watched) owed() bool { return w.owes.Load() != 0 && w.life.Err() == nil }
 
 // wake makes the goroutine that reads look at the socket again.
 func (w *watched) wake() {
@@ -232,6 +233,7 @@ func answersAtOnce(b []byte) bool {
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && w.readOn() {
+		adapter.Doze(w.raw, w.owed)
 		n, err = w.Conn.Read(b)
 	}
 	if n > 0 {
