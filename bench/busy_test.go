@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var busyLife = flag.Duration("busy", 0, "how long each lease of BenchmarkBusy lives, such as 30s; 0: it is not measured")
+var busyLife = flag.Duration("busy", 0, "how long a lease of BenchmarkBusy lives, such as 30s; 0: it is not measured")
 
-// BenchmarkBusy lets a lease live in a process with one processor and 200 goroutines that use it up, and in turns with it
-// a key that a loop extends: PEXPIRE every third of the same TTL, over the same kind of client. Both are there before the
-// process is busy. An op is a turn of each. lost is the part of the turns in which the lease was lost, pexpire-lost that
-// in which the key had expired.
+// BenchmarkBusy lets a lease live in a process with one processor and 200 goroutines that use it up, and in turns with
+// it a key that a loop extends: PEXPIRE every third of the same TTL, over the same kind of client. Both are there
+// before the process is busy. An op is a turn of each. lost is the part of the turns in which the lease was lost,
+// pexpire-lost that in which the key had expired.
 func BenchmarkBusy(b *testing.B) {
 	for _, k := range append(slices.Clip(kits), kit{"rueidis-watch", openWatched}) {
 		for _, ttl := range []time.Duration{3 * time.Second, 5 * time.Second, 8 * time.Second, 12 * time.Second} {

@@ -12,12 +12,12 @@ import (
 func look(raw syscall.RawConn, d time.Duration, goesOn func() bool) (readable bool) {
 	var first [1]byte
 	end := time.Now().Add(d)
-	_ = raw.Control(func(fd uintptr) {
+	err := raw.Control(func(fd uintptr) {
 		for more := true; more && !readable; {
 			more = time.Now().Before(end) && goesOn()
 			_, _, err := syscall.Recvfrom(int(fd), first[:], syscall.MSG_PEEK)
 			readable = !errors.Is(err, syscall.EAGAIN)
 		}
 	})
-	return readable
+	return readable || err != nil // whoever reads a closed socket is told so
 }

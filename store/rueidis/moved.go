@@ -72,9 +72,9 @@ func (s *Store) leaveIdle(ctx context.Context) {
 	s.client.DoMulti(ctx, s.client.B().Arbitrary("QUIT").Blocking(), s.client.B().Arbitrary("PING").Build())
 }
 
-// eval builds the request of an action. Until the other connections are made, a renewal uses the first one, which stands:
-// beside goroutines that use up the processors, making one takes longer than many a lease lasts. In a Cluster, rueidis
-// needs the keys.
+// eval builds the request of an action. Until the other connections are made, a renewal uses the first one, which
+// stands: beside goroutines that use up the processors, making one takes longer than many a lease lasts. In a Cluster,
+// rueidis needs the keys.
 func (s *Store) eval(
 	b rueidis.Builder, action *script.Script, withText bool, keys, args []string,
 ) rueidis.Completed {

@@ -45,8 +45,8 @@ const (
 // Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
 // or WAIT, never closes its connection. But all requests that share a dead connection end with it.
 //
-// Before a renewal lets other goroutines have its processor, it looks for its answer, for at most five milliseconds
-// and a thousandth of the time. That lets a lease live beside goroutines that use up the processor, see the package.
+// A renewal looks for its answer before it lets other goroutines have its processor, and then every few milliseconds
+// for a quarter of a second. That lets a lease live beside goroutines that use up the processor, see the package.
 //
 // Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
 func Watch(option rueidis.ClientOption) rueidis.ClientOption {
