@@ -13,6 +13,21 @@
 //	                   │
 //	                   └─renewal not confirmed in time──▶ lost
 //
+// # Where to look
+//
+// Most programs need no more than [New], [Client.Mutex], [Mutex.Do] and [Mutex.TryDo]. A program
+// that does not release the lock in the function that acquires it uses [Mutex.Lock] and the
+// methods of the [Lease]. Everything else is for one need:
+//
+//   - other kinds of locks: [RWMutex], [Semaphore], [MultiMutex], [Election], [Periodic]
+//   - how a lock is acquired, held and released: [Option] lists the options of every kind
+//   - a resource or a service that refuses late writers: [Lease.Token], [Client.Check]
+//   - what the server knows of locks, and an operator's end of a hold: [Client.Inspect], [Client.List],
+//     [Client.Evict]
+//   - a lock that passes from one process to another: [LeaseOf], [Client.ExtendLease],
+//     [Client.ReleaseLease], [Election.Resume], [Owner]
+//   - metrics, traces and a health check: [Config.Observer], [Client.Stats]
+//
 // # The trust deadline
 //
 // The client measures the lease from just before it sends the request, on a clock that also

@@ -43,9 +43,6 @@ func (c *Client) Election(name string, options ...LockOption) *Election {
 	return &Election{lock: newLock(c, name, chosen, err), watch: wire.Watch(c.cfg.Prefix, name, c.sharded)}
 }
 
-// Name returns the election's name.
-func (e *Election) Name() string { return e.lock.name }
-
 // Leadership is the leadership of one leader, from Campaign to Release. Its [Lease] has the rest: the
 // token is the leader's term, which is higher than that of every leader before, and Release resigns. It
 // is safe for use by many goroutines. If a program drops it without Release, its TTL ends it, and the

@@ -288,11 +288,6 @@ func ExampleSemaphore_Available() {
 	// Output: 1
 }
 
-func ExampleSemaphore_Name() {
-	fmt.Println(newClient(memstore.New()).Semaphore("converter", 8).Name())
-	// Output: converter
-}
-
 func ExampleSemaphore_SetLimit() {
 	ctx := context.Background()
 	pool := newClient(memstore.New()).Semaphore("converter", 2)
@@ -335,7 +330,7 @@ func ExampleRWMutex_AwaitFree() {
 	client := newClient(memstore.New())
 	catalogue := client.RWMutex("catalogue")
 	reader, _ := catalogue.RLock(ctx)
-	_ = reader.ReleaseWhenDone(over())
+	go reader.Release(ctx)
 	fmt.Println("nobody reads or writes:", catalogue.AwaitFree(ctx) == nil)
 	// Output: nobody reads or writes: true
 }
@@ -355,7 +350,7 @@ func ExampleSemaphore_AwaitFree() {
 	ctx := context.Background()
 	pool := newClient(memstore.New()).Semaphore("pool", 3)
 	lease, _ := pool.Acquire(ctx, 2)
-	_ = lease.ReleaseWhenDone(over())
+	go lease.Release(ctx)
 	fmt.Println("two permits are free:", pool.AwaitFree(ctx, 2) == nil)
 	// Output: two permits are free: true
 }
@@ -449,11 +444,6 @@ func ExampleElection_Leader() {
 	// Output:
 	// nobody leads: true
 	// 10.0.0.7:8080 <nil>
-}
-
-func ExampleElection_Name() {
-	fmt.Println(newClient(memstore.New()).Election("scheduler").Name())
-	// Output: scheduler
 }
 
 // The leader's address has changed; its term has not.
@@ -554,19 +544,6 @@ func ExampleLeadership_Release() {
 	// Output: ben leads, and anna does not: true
 }
 
-// The leader resigns when the program gets a signal to end.
-func ExampleLeadership_ReleaseWhenDone() {
-	client := newClient(memstore.New())
-	program, end := context.WithCancel(context.Background()) // for example by signal.NotifyContext
-	lead, _ := client.Election("scheduler").Campaign(program, "10.0.0.1:80")
-	_ = lead.ReleaseWhenDone(program)
-
-	end()
-	<-lead.Context().Done()
-	fmt.Println(lead.Err())
-	// Output: holdfast: lease is released
-}
-
 // A leader that has restarted goes on with the term that it has stored.
 func ExampleElection_Resume() {
 	ctx := context.Background()
@@ -612,7 +589,7 @@ func ExampleMutex_AwaitFree_election() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
 	lead, _ := client.Election("scheduler").Campaign(ctx, "10.0.0.7:8080")
-	_ = lead.ReleaseWhenDone(over())
+	go lead.Release(ctx)
 	fmt.Println("nobody leads:", client.Mutex("scheduler").AwaitFree(ctx) == nil)
 	// Output: nobody leads: true
 }

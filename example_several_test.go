@@ -129,18 +129,6 @@ func ExampleMultiLease_Release() {
 	// b is free: true
 }
 
-func ExampleMultiLease_ReleaseWhenDone() {
-	client := newClient(memstore.New())
-	request, end := context.WithCancel(context.Background())
-	lease, _ := client.MultiMutex([]string{"account/1", "account/2"}).Lock(request)
-	_ = lease.ReleaseWhenDone(request)
-
-	end()
-	<-lease.Context().Done()
-	fmt.Println(context.Cause(lease.Context()))
-	// Output: holdfast: lease is released
-}
-
 func ExampleMultiLease_Shorten() {
 	ctx := context.Background()
 	client := newClient(memstore.New())

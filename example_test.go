@@ -443,19 +443,12 @@ func ExampleHint() {
 	// Output: choose another name or prefix: the lock's key holds data that is not a lock
 }
 
-// over is a context that has ended.
-func over() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
 // A deployment waits until the nightly report is done. It does not need the lock itself.
 func ExampleMutex_AwaitFree() {
 	ctx := context.Background()
 	nightly := newClient(memstore.New()).Mutex("nightly")
 	lease, _ := nightly.Lock(ctx)
-	_ = lease.ReleaseWhenDone(over()) // the report ends
+	go lease.Release(ctx) // the report ends
 	if err := nightly.AwaitFree(ctx); err != nil {
 		fmt.Println(err)
 		return
@@ -589,11 +582,11 @@ func ExampleWaitAOF() {
 }
 
 // A request handler locks what it works on, for as long as the request lasts.
-func ExampleLease_ReleaseWhenDone() {
+func ExampleLease_Release_atTheEndOfAContext() {
 	client := newClient(memstore.New())
 	request, end := context.WithCancel(context.Background())
 	lease, _ := client.Mutex("basket/42").Lock(request)
-	_ = lease.ReleaseWhenDone(request)
+	context.AfterFunc(request, func() { _ = lease.Release(request) })
 
 	end()
 	<-lease.Context().Done()

@@ -49,9 +49,9 @@ func Hint(err error) string {
 		return "release the leases that you hold and try again; acquire the locks in the same order everywhere"
 	case errors.Is(err, ErrDeadlock):
 		if errors.As(err, new(reenterableError)) {
-			return ownLease + ", or use Reentrant"
+			return ownLease + ", or use Reentrant" + ownContext
 		}
-		return ownLease
+		return ownLease + ownContext
 	case errors.As(err, &part):
 		return "nothing has run under the locks: try again"
 	case errors.Is(err, errLate):
@@ -116,6 +116,10 @@ func hintOfLoss(lost *LostError) string {
 
 // ownLease is the hint for a call under the context of a lease of its own lock.
 const ownLease = "do not acquire a lock under the context of its own lease: hand the lease to the code that needs it"
+
+// ownContext is the rest of that hint. A goroutine that only waits until the lease is released is in no deadlock, but
+// its context looks like the lease holder's.
+const ownContext = "; a goroutine that goes on without the lease needs a context that is not made from it"
 
 // hints has one sentence for each error code of the server.
 var hints = map[string]string{

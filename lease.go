@@ -5,7 +5,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -66,8 +65,7 @@ type leaseEnd struct {
 type leaseExtra struct {
 	own    context.Context // the context that [Lease.Context] returns; nil before its first call
 	cancel []context.CancelCauseFunc
-	stops  []func() bool // of what waits for a context to end, see ReleaseWhenDone
-	term   *term         // of a leadership
+	term   *term // of a leadership
 	reentries
 }
 
@@ -147,18 +145,13 @@ func (e *leaseEnd) endWith(cause error) bool {
 // was released before. cause is why the lease ended. t is nil unless it is that of a leadership.
 func (e *leaseEnd) markReleased() (first bool, cause error, t *term) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.endWith(ErrReleased)
 	first, e.released = !e.released, true
-	cause = e.cause
-	waits := false
 	if e.extra != nil {
-		waits, t = e.extra.stops != nil, e.extra.term
+		t = e.extra.term
 	}
-	e.mu.Unlock()
-	if waits {
-		e.stopContextWaits()
-	}
-	return first, cause, t
+	return first, e.cause, t
 }
 
 // outerLease returns the lease under whose context this one was acquired.
@@ -320,6 +313,9 @@ func (l *Lease) Remaining() time.Duration {
 // If the server did not answer, the client repeats the release in the background, and the
 // lock is free within its TTL at the latest.
 //
+// To hold the lock until a context ends, call Release in a function of [context.AfterFunc]. If the lease
+// is released earlier, stop that function: until then the context keeps the lease in memory.
+//
 // The error is an [ErrNotHeld] if the lease had been lost before. It is also an
 // [ErrHeldByOther] if the server says that another client holds the lock. It is an
 // [ErrReleased] if the lease was released before. If the server did not answer, it is an
@@ -422,73 +418,6 @@ func (l *Lease) ReleaseAfter(ctx context.Context, delay time.Duration) error {
 		return invalid("the delay is %v: it must be at most %v", delay, maxTTL)
 	}
 	return l.release(ctx, releaseMode{keep: max(delay, 0)})
-}
-
-// ReleaseWhenDone releases the lease when ctx ends: the context of the call that acquired it,
-// or any other. If ctx has ended already, it does so at once. It does not wait for the code
-// under the lease. So use it if the work is over when ctx ends, or bind the work to
-// [Lease.Context]. A call cannot be undone. After several calls, the first context that ends
-// counts.
-//
-// The release is that of [Lease.Release], in the background. If the server does not answer, the
-// client repeats it until the lease has ended, and the lock is free within its TTL at the
-// latest. The logger and the observer receive the error. [Lease.Release] works before and
-// after. If the lease is lost first, it stays lost, and the end of ctx frees whatever the
-// server may still keep. [Client.Close] ends the wait for ctx.
-//
-// If the lease has ended already, the error is an [ErrNotHeld].
-func (l *Lease) ReleaseWhenDone(ctx context.Context) error {
-	return l.state.whenDone(ctx, l.Err(), l.Release)
-}
-
-// whenDone calls release when ctx ends. ended says why the lease has ended already.
-func (ls *leaseState) whenDone(ctx context.Context, ended error, release func(ctx context.Context) error) error {
-	switch {
-	case ctx == nil:
-		return errNoContext
-	case ended != nil:
-		return errorf("%w: %w", ErrNotHeld, ended)
-	case ctx.Done() == nil:
-		return nil // it never ends, and must not keep a lease that the program drops
-	}
-	stop := context.AfterFunc(ctx, func() {
-		ls.hold.lock.client.life.Go(releaseLabel, func() { ls.reportRelease(release(context.WithoutCancel(ctx))) })
-	})
-	ls.mu.Lock()
-	if x := ls.more(); !ls.released {
-		x.stops, stop = append(x.stops, stop), nil
-	}
-	ls.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-	return nil
-}
-
-// reportRelease logs the error of a release that nobody waits for. The log has a loss already.
-func (ls *leaseState) reportRelease(err error) {
-	if err == nil || errors.Is(err, ErrReleased) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrClosed) {
-		return
-	}
-	h := ls.hold
-	h.lock.client.events.tell(news{hold: h, lease: ls, log: func(log *slog.Logger) {
-		log.Warn("holdfast: the release at the end of a context failed: the lock becomes free within the TTL",
-			"lock", h.lock.name, "token", ls.token.Load(), "error", err)
-	}})
-}
-
-// stopContextWaits ends the waits for contexts. It calls them without e.mu: a context may ask the
-// lease whether it has ended.
-func (e *leaseEnd) stopContextWaits() {
-	e.mu.Lock()
-	var stops []func() bool
-	if e.extra != nil {
-		stops, e.extra.stops = e.extra.stops, nil
-	}
-	e.mu.Unlock()
-	for _, stop := range stops {
-		stop()
-	}
 }
 
 // leaseContext is the context that the user's code gets: the values of the lock call's

@@ -168,7 +168,6 @@ func (c *Client) holdsAttempt(attempt string) bool {
 func (h *hold) endAtClose(err error) {
 	for _, ls := range h.close() {
 		for _, live := range ls.finish(ErrClosed) {
-			live.stopContextWaits()
 			if !live.isDropped() {
 				released := live.endEvent(observe.EventRelease, false, err)
 				h.lock.client.events.tell(news{hold: h, lease: live, event: released})

@@ -221,11 +221,6 @@ func (l *MultiLease) release(ctx context.Context, how releaseMode) error {
 	return err
 }
 
-// ReleaseWhenDone releases all of the locks when ctx ends, like [Lease.ReleaseWhenDone].
-func (l *MultiLease) ReleaseWhenDone(ctx context.Context) error {
-	return l.state.parts[0].state.whenDone(ctx, l.Err(), l.Release)
-}
-
 // releaseLeases releases leases, all at the same time, and joins the errors.
 func releaseLeases(ctx context.Context, leases []*Lease, how releaseMode) error {
 	return each(leases, func(l *Lease) error { return l.release(ctx, how) })

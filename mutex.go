@@ -41,7 +41,7 @@ func (m *Mutex) Name() string { return m.lock.name }
 // [WaitReplicas] or [WaitAOF]. It may also be [ErrClosed], [ErrInvalid] or [ErrUnreachable].
 // Any other error is an [ErrUnknownOutcome].
 //
-// ctx bounds only the wait. The lease does not end with it.
+// ctx bounds only the wait. The lease does not end with it, see [Lease.Release].
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.lock.acquire(ctx, false) }
 
 // TryLock acquires the lock if it is free. It does not wait, but for the answer of the server to itself or to

@@ -45,9 +45,6 @@ func checkLimit(limit int) error {
 	return nil
 }
 
-// Name returns the semaphore's name.
-func (s *Semaphore) Name() string { return s.lock.name }
-
 // Acquire acquires n permits and returns one lease of all of them. It waits like
 // [Mutex.Lock].
 //

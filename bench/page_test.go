@@ -42,7 +42,7 @@ func BenchmarkPage(b *testing.B) {
 	leases := hold(b, client, pageLocks)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	serve := exec.CommandContext(ctx, *pageTool, "serve", "--listen", "127.0.0.1:0")
+	serve := exec.CommandContext(ctx, *pageTool, "serve", "--no-token", "--listen", "127.0.0.1:0")
 	serve.Env = append(os.Environ(), "HOLDFAST_REDIS="+r.server.URL())
 	out, err := serve.StdoutPipe()
 	check(b, err)
@@ -56,7 +56,8 @@ func BenchmarkPage(b *testing.B) {
 	for i := range pageChangers {
 		all.Go(func() { changeLocks(ctx, client, leases, i, &changes) })
 	}
-	all.Go(func() { lookAtPage(ctx, url, &received) })
+	looked := make(chan error, 1)
+	go func() { looked <- lookAtPage(ctx, url, &received) }()
 	start := time.Now()
 	for b.Loop() {
 		crew.Wait(short(30 * time.Second))
@@ -64,6 +65,7 @@ func BenchmarkPage(b *testing.B) {
 	watched := time.Since(start).Seconds()
 	cancel()
 	all.Wait()
+	check(b, <-looked)
 	_ = serve.Wait() // it was killed
 	used := serve.ProcessState
 	b.ReportMetric(0, "ns/op")
@@ -95,21 +97,28 @@ func changeLocks(ctx context.Context, c *holdfast.Client, leases []*holdfast.Lea
 	}
 }
 
-// lookAtPage reads what the page is sent, until ctx ends.
-func lookAtPage(ctx context.Context, url string, received *atomic.Int64) {
+// lookAtPage reads what the page is sent, until ctx ends. An error says that it was not served until then.
+func lookAtPage(ctx context.Context, url string, received *atomic.Int64) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"api/events", nil)
 	if err != nil {
-		return
+		return err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return
+		return err
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", request.URL, answer.Status)
+	}
 	buffer := make([]byte, 64<<10)
 	for err == nil {
 		var n int
 		n, err = answer.Body.Read(buffer)
 		received.Add(int64(n))
 	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -144,11 +144,6 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 			d.used = l.Context()
 			return l.Token()
 		},
-		"to be released at the end of a context that never ends": func(d *dropping) uint64 {
-			l := must(d.Mutex("a").Lock(ctx))
-			assert.Must(t, l.ReleaseWhenDone(context.Background()))
-			return l.Token()
-		},
 		"handed over in the process, twice": func(d *dropping) uint64 {
 			mu := d.Mutex("a")
 			l := must(mu.Lock(ctx))

@@ -36,7 +36,6 @@ type held interface {
 	Extend(ctx context.Context, ttl time.Duration) error
 	Shorten(ctx context.Context, ttl time.Duration) error
 	Release(ctx context.Context) error
-	ReleaseWhenDone(ctx context.Context) error
 }
 
 // pairs is one world: goroutines of two clients that hold a lock and make two calls at the same moment.
@@ -208,13 +207,6 @@ func (a *actor) turn() {
 			all = append(all, keep(inner))
 		}
 	}
-	for _, l := range all {
-		if a.n(2) == 0 { // a context that takes its time to end a wait for it
-			_ = l.ReleaseWhenDone(&slowContext{Context: a.t.Context(), done: make(chan struct{}), stop: func() {
-				time.Sleep(a.upTo(time.Millisecond))
-			}})
-		}
-	}
 	for range 1 + a.n(2) {
 		a.together(2, func(int) { a.op() })
 		if up, down := a.upgraded.Swap(false), a.lowered.Swap(false); up && !down {
@@ -271,11 +263,6 @@ var pairCalls = []pairCall{
 		_ = a.try("release after", pairLate, func(ctx context.Context) error {
 			return a.one.ReleaseAfter(ctx, 20*time.Millisecond)
 		})
-	}},
-	{"ReleaseWhenDone", nil, func(a *actor) {
-		ctx, cancel := context.WithCancel(a.t.Context())
-		_ = a.all.ReleaseWhenDone(ctx)
-		cancel()
 	}},
 	{"Release", nil, func(a *actor) { _ = a.try("release", pairLate, a.all.Release) }},
 

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -196,156 +194,50 @@ func TestALeaseWithoutRenewalEndsWithItsTTL(t *testing.T) {
 	})
 }
 
-// released is a kind of lease that its holder ties to a context.
-type released struct {
-	name  string
-	until func(ctx context.Context) error
-	hand  func(ctx context.Context) error
-	ends  context.Context
-}
-
-// eachKind acquires one lease of each kind.
-func eachKind(t *testing.T, c *holdfast.Client) []released {
-	t.Helper()
-	mutex := mustLock(t, c.Mutex("m"))
-	reader := must(t, c.RWMutex("r").RLock)
-	permit := must(t, permits(c.Semaphore("s", 3), 2))
-	several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
-	assert.Must(t, err)
-	lead, err := c.Election("e").Campaign(t.Context(), "me")
-	assert.Must(t, err)
-	return []released{
-		{"m", mutex.ReleaseWhenDone, mutex.Release, mutex.Context()},
-		{"r", reader.ReleaseWhenDone, reader.Release, reader.Context()},
-		{"s", permit.ReleaseWhenDone, permit.Release, permit.Context()},
-		{"x", several.ReleaseWhenDone, several.Release, several.Context()},
-		{"e", lead.ReleaseWhenDone, lead.Release, lead.Context()},
-	}
-}
-
+// A function that runs when a context ends may release a lease of any kind with that context.
 func TestTheEndOfAContextReleasesEachKind(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
-		all := eachKind(t, w.client())
+		c := w.client()
+		mutex := mustLock(t, c.Mutex("m"))
+		reader := must(t, c.RWMutex("r").RLock)
+		permit := must(t, permits(c.Semaphore("s", 3), 2))
+		several, err := c.MultiMutex([]string{"x", "y"}).Lock(t.Context())
+		assert.Must(t, err)
+		lead, err := c.Election("e").Campaign(t.Context(), "me")
+		assert.Must(t, err)
+		all := map[string]interface {
+			Context() context.Context
+			Release(ctx context.Context) error
+		}{"m": mutex, "r": reader, "s": permit, "x": several, "e": lead}
 		for _, l := range all {
-			err := l.until(ctx)
-			assert.True(t, err == nil, "%s: %v", l.name, err)
+			context.AfterFunc(ctx, func() { assert.NoError(t, l.Release(ctx)) })
 		}
 		time.Sleep(3 * ttl)
-		for _, l := range all {
-			assert.True(t, l.ends.Err() == nil && w.state(l.name).Held(),
-				"%s ended before the context: %v", l.name, context.Cause(l.ends))
+		for name, l := range all {
+			assert.True(t, l.Context().Err() == nil && w.state(name).Held(),
+				"%s ended before the context: %v", name, context.Cause(l.Context()))
 		}
 		cancel()
 		synctest.Wait()
-		for _, l := range all {
-			assert.Is(t, context.Cause(l.ends), holdfast.ErrReleased)
-			w.wantFree(l.name)
-			assert.Is(t, l.hand(t.Context()), holdfast.ErrReleased)
-			assert.Is(t, l.until(t.Context()), holdfast.ErrNotHeld)
+		for name, l := range all {
+			assert.Is(t, context.Cause(l.Context()), holdfast.ErrReleased)
+			w.wantFree(name)
 		}
 	})
 }
 
-func TestAnEndedContextReleasesAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		over, cancel := context.WithCancel(t.Context())
-		cancel()
-		l := mustLock(t, w.client().Mutex("a"))
-		assert.NoError(t, l.ReleaseWhenDone(over))
-		synctest.Wait()
-		w.wantFree("a")
-	})
-}
-
-// endless counts what waits for it to end. Its waits show whether a lease that was released
-// still hangs on a context that lives as long as the program.
-type endless struct {
-	context.Context
-	waits, stopped int
-}
-
-func (e *endless) AfterFunc(func()) (stop func() bool) {
-	e.waits++
-	return func() bool { e.stopped++; return true }
-}
-
-func (e *endless) Done() <-chan struct{} { return make(chan struct{}) }
-
-func TestAReleaseByHandEndsTheWaitForTheContext(t *testing.T) {
-	for name, end := range map[string]func(context.Context, *holdfast.Client, released) error{
-		"release": func(ctx context.Context, _ *holdfast.Client, l released) error { return l.hand(ctx) },
-		"close":   func(ctx context.Context, c *holdfast.Client, _ released) error { return c.Close(ctx) },
-	} {
-		runBubble(t, name, func(t *testing.T, w *world) {
-			c := w.client()
-			program := &endless{Context: t.Context()}
-			all := eachKind(t, c)
-			for _, l := range all {
-				assert.Must(t, l.until(program))
-			}
-			for _, l := range all {
-				assert.NoError(t, end(t.Context(), c, l))
-			}
-			assert.True(t, program.waits == len(all) && program.stopped == len(all),
-				"%d waits began and %d ended", program.waits, program.stopped)
-		})
-	}
-}
-
-// The first context that ends counts, and the others change nothing after it.
-func TestOfSeveralContextsTheFirstEndCounts(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		first, end := context.WithCancel(t.Context())
-		second, endSecond := context.WithCancel(t.Context())
-		l := mustLock(t, w.client().Mutex("a"))
-		assert.NoError(t, errors.Join(l.ReleaseWhenDone(second), l.ReleaseWhenDone(first)))
-		end()
-		synctest.Wait()
-		next := mustLock(t, w.client().Mutex("a"))
-		endSecond()
-		synctest.Wait()
-		assert.True(t, next.Err() == nil && w.state("a").Held(),
-			"the second context ended the next holder's lease")
-		release(t, next)
-	})
-}
-
-// The server is away when the context ends. The lease has ended for its user at once, the
-// log says why the lock may not be free, and the client frees it when the server is back.
-func TestAReleaseThatFailsAtTheEndOfAContextIsLoggedAndRepeated(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		var text strings.Builder
-		c := w.client(holdfast.Config{Logger: slog.New(slog.NewTextHandler(&text, nil))})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		l := mustLock(t, c.Mutex("a"))
-		assert.Must(t, l.ReleaseWhenDone(ctx))
-		time.Sleep(time.Minute - time.Second)
-		resume := w.Stall()
-		assert.Is(t, ended(l.Context()), holdfast.ErrReleased)
-		time.Sleep(8 * time.Second)
-		synctest.Wait()
-		if !strings.Contains(text.String(), "the release at the end of a context failed") ||
-			!strings.Contains(text.String(), "lock=a") {
-			t.Errorf("the log has %q", text.String())
-		}
-		resume()
-		time.Sleep(3 * time.Second) // the pauses between the tries are shorter
-		w.wantFree("a")
-	})
-}
-
-// A lease may wait for its own context, or for one of a lease that ends with it.
+// A lease may be released when the context of another one ends, or its own.
 func TestALeaseMayWaitForAContextOfItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		outer := mustLock(t, c.Mutex("outer"))
 		inner, err := c.Mutex("inner").Lock(outer.Context())
 		assert.Must(t, err)
-		for _, l := range []*holdfast.Lease{inner, outer} {
-			assert.Must(t, l.ReleaseWhenDone(outer.Context()))
-		}
+		context.AfterFunc(outer.Context(), func() { assert.NoError(t, inner.Release(outer.Context())) })
+		context.AfterFunc(outer.Context(), func() {
+			assert.Is(t, outer.Release(outer.Context()), holdfast.ErrReleased)
+		})
 		release(t, outer)
 		synctest.Wait()
 		assert.Is(t, inner.Err(), holdfast.ErrReleased)

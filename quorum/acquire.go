@@ -18,18 +18,21 @@ import (
 //
 //   - 1, 2 and 3 grant: a majority with the coordinator. The others get a moment to grant, too.
 //     Then writeToken does the second phase.
-//   - 1 says busy: the client joins the queue of 1, and everything on the other servers is cancelled.
+//   - 1 says that another client holds. A client that waits is queued there by the same request, and
+//     everything on the other servers is cancelled. One that does not wait is told busy.
 //   - 1 grants, and 2, 3 and 4 are busy with holders of their own: several attempts began at once,
 //     and each has some of the servers. A client that waits collects the others' grants as they
 //     are cancelled. A client that does not wait asks the busy ones again, up to maxReasks times.
-//   - 1 does not answer: the first one in the order that does is the coordinator.
+//   - 1 does not answer: the first one in the order that does is the coordinator. It was asked for
+//     the lock only. So if it is busy, it is asked once more, now for a position in its queue.
 //
 // majority.Decide makes that decision from the replies. This file asks, waits, and carries it out.
 
 // acquire acquires the lock on a majority, or a position in the coordinator's queue.
 //
 // If it fails, nothing is left: nodes that have granted are cancelled, in the background if
-// they do not answer. If ctx ends, the cancel that the client then sends does that.
+// they do not answer. If ctx ends, the cancel that the client then sends does that. If the store is
+// closed meanwhile, nothing is cancelled, and what was granted ends with its TTL.
 func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error) {
 	d, err := s.parse(keys, args)
 	if err != nil {
@@ -41,7 +44,12 @@ func (s *Store) acquire(ctx context.Context, keys, args []string) (string, error
 	return s.acquisition(d.attempt, d).acquire(ctx, args[4])
 }
 
-// acquire takes the acquisition as far as it gets now.
+// acquire takes the acquisition as far as it gets now. waiterTTL is how long the client wants to keep
+// a position without a poll, in ms; "0" says that it does not wait.
+//
+// The client sends an acquire again if the answer to the first one was lost on its side. Then a
+// held lease is confirmed by a poll, and a position is kept. The round is not begun anew: that
+// would give up the position.
 func (acq *acquisition) acquire(ctx context.Context, waiterTTL string) (string, error) {
 	if !acq.lockDriver(ctx.Done()) {
 		return "", ctx.Err()
@@ -55,7 +63,7 @@ func (acq *acquisition) acquire(ctx context.Context, waiterTTL string) (string, 
 		return "", refuse(errInvalidCall, "ERR", "attempt %s has ended: use each attempt once", acq.attempt)
 	}
 	if at == held || at == waiting || at == collecting {
-		return acq.poll(ctx) // the request was repeated: answer as before, unless there is progress
+		return acq.poll(ctx)
 	}
 	return acq.runRounds(ctx)
 }
@@ -63,6 +71,10 @@ func (acq *acquisition) acquire(ctx context.Context, waiterTTL string) (string, 
 // runRounds acquires the lock or a position in the queue, in a round of its own. If nodes that
 // have lost their memory were part of the majority, it starts another round without them; each
 // node is found out only once. The caller is the driver.
+//
+// Example: of five servers, 1, 2 and 3 grant, 4 and 5 are late, and 3 has restarted empty since its
+// mark was read. Its mark is gone when the token is written, so only 1 and 2 vouch. All three are
+// cancelled, and identify gives 3 a new mark. The next round does not count 3, and needs 4 or 5.
 func (acq *acquisition) runRounds(ctx context.Context) (string, error) {
 	for tries := 0; ; tries++ {
 		answer, err := acq.runRound(ctx)
@@ -88,13 +100,31 @@ func (r *retryRoundError) Error() string { return r.err.Error() }
 // runRound asks all nodes at once. It decides as soon as their answers allow it.
 //
 // Each answer wakes the loop, which decides anew by all replies so far. The loop ends when a
-// decision is final. Four decisions are not: Undecided waits for more; Won waits for the grace of
-// the nodes that may grant as well; JoinQueue asks the coordinator once more, now for a position;
-// Split, for a caller that does not wait, asks the busy nodes again, maxReasks times. For example,
-// two of five nodes have granted, the coordinator among them, and three are busy. A waiter keeps
-// both grants and collects the others (conclude, collect). A caller that does not wait asks the
-// three again, and then cancels the two. The round before this one is cancelled: its identities
-// have ended, so nothing of them can be granted to the client any more.
+// decision is final (conclude). Four decisions are not:
+//
+//   - Undecided waits for more answers.
+//   - Won waits for the grace of the nodes that may grant as well.
+//   - JoinQueue asks the coordinator once more, now for a position.
+//   - Split, for a caller that does not wait, asks the busy nodes again, maxReasks times. For
+//     example, two of five nodes have granted, the coordinator among them, and three are busy. A
+//     waiter keeps both grants and collects the others (conclude, collect). A caller that does not
+//     wait asks the three again, and then cancels the two.
+//
+// The round before this one is cancelled: its identities have ended, so nothing of them can be
+// granted to the client any more.
+//
+// A round of five servers in which all goes well, with 1 as the coordinator and a Timeout of 500 ms:
+//
+//	 0 ms  newRound sets countsFrom. Then all are asked, 1 with the waiter TTL, the others with "0".
+//	 2 ms  1 and 2 grant: two of five, so the decision is Undecided.
+//	 3 ms  4 grants: Won. 3 and 5 may grant as well, and get 8 ms more (majority.Grace).
+//	 5 ms  3 grants.
+//	11 ms  the grace is over. writeToken writes the token to 1, 2, 3 and 4.
+//	40 ms  5 grants, too late for that. It gets the token then (nodeAttempt.raiseLate).
+//
+// No push is awaited here. Each request is bounded by timeout, so each server wakes the loop in the
+// end, with an answer or without. A server that has not answered by then counts as Failed, and a
+// cancel is owed there if the acquisition ends.
 func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	timeout := acq.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()
@@ -112,7 +142,7 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 	if before != nil {
 		before.cancelAll(timeout)
 	}
-	// There is room for every answer that can come, so no goroutine is left when the loop has ended.
+	// There is room for every answer: a node is asked once, maxReasks times again, and once for a position.
 	done := make(chan struct{}, (maxReasks+2)*len(attempts))
 	ask := func(na *nodeAttempt, waiterTTL string) {
 		if !acq.life.Go(label.Caller, func() { _ = na.acquire(timeout, waiterTTL); done <- struct{}{} }) {
@@ -169,6 +199,9 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 // maxReasks is how often an attempt that does not wait asks busy nodes again after the
 // coordinator has granted: the other attempts, which the coordinator has not granted, are
 // being cancelled. Without that, none of several attempts at the same time might get the lock.
+//
+// Example: A has servers 1 and 2, B has 3 and 4, and C has 5. Nobody has three. Server 1 is the
+// coordinator, so B and C are told busy, and cancel what they have. A asks 3, 4 and 5 again.
 const maxReasks = 5
 
 // decide decides by the replies so far, and notes the coordinator: a node that a majority
@@ -177,6 +210,10 @@ const maxReasks = 5
 // majority.Decide trusts the first node in the order. The loop checks that trust: if a majority
 // contradicts the node, it moves to the end of the order, and Decide is asked again. Each node
 // can be passed once, so the loop ends.
+//
+// Example: server 1 names the holder "c/7", and 2, 3 and 4 grant to us. So a majority does not have
+// "c/7". If that is seen for the first time, the decision stays: 1 has the queue. If it has been seen
+// for two thirds of a lease (contradictions.note), 2 becomes the coordinator, and the round is Won.
 func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all bool) {
 	acq.mu.Lock()
 	defer acq.mu.Unlock()
@@ -212,6 +249,15 @@ func (acq *acquisition) decide(r *round, waits bool) (d majority.Decision, all b
 // conclude carries out the decision on a round. The round goes on in two cases only: the lock is
 // held, or the client waits. Otherwise it is cancelled, here or by the cancel that a client sends
 // when its context has ended.
+//
+//	Won                  the second phase. If it shows that servers forgot, the round is cancelled, its
+//	                     cancels are waited for, and runRounds begins another. If it fails otherwise,
+//	                     the round is cancelled.
+//	InQueue              the position is kept, and what other servers granted is cancelled
+//	Split, and it waits  the grants are kept, and the other servers are asked (collect)
+//	TooFew               the round is cancelled, and the error names the servers
+//	Taken, Split         the round is cancelled, and the answer is busy
+//
 // A caller that does not wait may try again at once. So if a node has granted, the cancels are
 // waited for: the next try must not meet the hold of this one.
 func (acq *acquisition) conclude(
@@ -246,7 +292,6 @@ func (acq *acquisition) conclude(
 	}
 	answer := acq.busyAnswer(r)
 	if r.holdsAny() {
-		// If the caller tries again at once, it must not meet its own hold.
 		if err := acq.cancelRoundAndWait(ctx, r, timeout, nil); err != nil {
 			return "", err
 		}
@@ -259,24 +304,27 @@ func (acq *acquisition) conclude(
 
 // cancelRound cancels the round: the acquisition has nothing any more.
 func (acq *acquisition) cancelRound(r *round, timeout time.Duration) {
+	acq.giveUp(r)
+	r.cancelAll(timeout)
+}
+
+// giveUp ends the round. Unless another goroutine has ended the acquisition, it may begin anew.
+func (acq *acquisition) giveUp(r *round) {
 	acq.mu.Lock()
+	defer acq.mu.Unlock()
 	r.end()
 	if acq.round == r && acq.phase != ended {
 		acq.phase = idle
 	}
-	acq.mu.Unlock()
-	r.cancelAll(timeout)
 }
 
 // cancelRoundAndWait cancels the round and waits for the nodes that are expected to answer, so
 // that the next round does not meet what this one held. It returns why.
+//
+// Each cancel waits for the request that is under way at its node, and then for its own answer.
+// Both are bounded. If ctx ends first, it returns the context's error, and the cancels go on.
 func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeout time.Duration, why error) error {
-	acq.mu.Lock()
-	r.end()
-	if acq.round == r && acq.phase != ended {
-		acq.phase = idle
-	}
-	acq.mu.Unlock()
+	acq.giveUp(r)
 	attempts, heard := r.snapshot(), make([]bool, len(r.attempts))
 	done := acq.startOnEach(func(i int, _ *node) error { _, err := attempts[i].cancel(timeout); return err })
 	for !acq.onlySilentLeft(heard) {
@@ -293,6 +341,10 @@ func (acq *acquisition) cancelRoundAndWait(ctx context.Context, r *round, timeou
 // keepPosition keeps the position in the coordinator's queue and cancels what other nodes have
 // granted: the attempt whose turn it is must find them free. The push that ends the waiting may
 // arrive before the answer that begins it. Then the turn is taken at once.
+//
+// From here on no goroutine of the acquisition runs. What wakes it next is the coordinator's push
+// (handlePush), or the client's poll if that push is lost (pollCoordinator). The answer tells the
+// client to poll after a third of the TTL at the latest.
 func (acq *acquisition) keepPosition(r *round, timeout time.Duration) string {
 	acq.mu.Lock()
 	for i := range r.attempts {

@@ -24,6 +24,9 @@ import (
 //
 // If a later lock is not free, those before it are cancelled at once, and not left to their TTL:
 // another client may be waiting for just these.
+//
+// The client counts all leases from before the first one was asked for, and judges whether enough
+// of them is left. Here each acquisition judges only for itself (granted).
 func (s *Store) acquireAll(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 3+len(keys) {
 		return "", refuse(ErrUnsupported, "ERR", "acquire_all takes %d arguments for %d keys, not %d",

@@ -49,6 +49,18 @@ import (
 // One goroutine at a time takes an acquisition further: the driver. It is the goroutine of the
 // client's call, or one that a push has started. Pushes and answers change bids at any time, under
 // acquisition.mu, and wake the driver (notify).
+//
+// Two instants of an acquisition decide what its client may believe. Suppose that five servers are
+// asked for a lease of 9 s at 10 s. Four grant at 10.1 s, a majority has the token at 10.4 s, and the
+// fifth server grants at 10.45 s.
+//
+//	countsFrom  10 s    before anything was sent: each server's TTL began later. The client trusts
+//	                    the lease until 9 s after that, less the margin.
+//	renewedAt   10.4 s  the four have held since 10.1 s, so they vouch for the time from here on.
+//	                    The fifth joined later, and vouches from the second renewal on.
+//
+// A new round or a poll moves countsFrom to its own start. A renewal moves renewedAt to its own
+// start.
 
 // phase is how far an acquisition has come.
 type phase uint8
@@ -66,30 +78,34 @@ const (
 // come. It may need several rounds. At each node every round uses an identity of its own
 // (ATTEMPT.NUMBER), so a late answer to one round means nothing to the next.
 type acquisition struct {
+	// These never change, so they are read without mu.
 	*servers
 	s    *Store // forgets it when it ends, and has the client's listeners
 	name string // its key in Store.acquisitions, see nameFor
 	acquireArgs
-	driver  chan struct{} // buffers one value: the goroutine that drives the acquisition
-	changed chan struct{} // receives when a node's push has changed something
+	driver  chan struct{} // holds a value while a goroutine drives the acquisition, see lockDriver
+	changed chan struct{} // holds a value once a node's push or answer has changed something, see notify
 
-	// mu guards the fields below, and all rounds. Nothing is sent under it.
+	// mu guards the fields below, all rounds, and the bids of their attempts. Nothing is sent under it.
 	mu             lockorder.Mutex[acquisition]
-	phase          phase
-	kept           bool // released, but locked until a minimum time is over
-	failedCollects int  // how often there was no majority after the coordinator's grant
-	round          *round
-	token          uint64
+	phase          phase         // see the drawing above
+	kept           bool          // released, but locked until a minimum time is over
+	failedCollects int           // how often there was no majority after the coordinator's grant
+	round          *round        // the last one that began; nil before the first
+	token          uint64        // of the lease, from the phase held on; 0 before
+	longest        time.Duration // the longest TTL that was asked for: Extend may ask for more than acquire
 	waiterTTL      string        // of the client's last request, in ms; "0": it does not wait
 	waiters        int           // how many attempts wait in the coordinator's queue
 	countsFrom     time.Duration // the client may count its lease from here, so no older hold counts
-	renewedAt      time.Duration // the start of the last renewal that was confirmed
+	renewedAt      time.Duration // when it was granted, or the start of the last renewal that was confirmed
 
-	touched atomic.Int64 // the time of the last use, on the store's clock
+	touched atomic.Int64 // the time of the last use, on the store's clock; see sweep
 }
 
-// acquireArgs are the arguments of acquire.
+// acquireArgs are the arguments of acquire. The words go to the servers as they came.
 type acquireArgs struct {
+	// The attempt is the client's. Each server knows it by an identity of its own, see nodeAttempt.id.
+	// recordTTL is the TTL and the retention together.
 	key, attempt, ttlMS, recordTTL, retention, mode, channelPrefix string
 	ttl                                                            time.Duration
 	states                                                         *nodeStates
@@ -150,7 +166,7 @@ func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	if acq == nil {
 		acq = &acquisition{
 			servers: s.servers, s: s, name: name, acquireArgs: d, phase: idle,
-			driver: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+			driver: make(chan struct{}, 1), changed: make(chan struct{}, 1), longest: d.ttl,
 		}
 		acq.touched.Store(int64(now))
 		s.acquisitions[name] = acq
@@ -159,7 +175,9 @@ func (s *Store) acquisition(name string, d acquireArgs) *acquisition {
 	return acq
 }
 
-// find returns the acquisition of an attempt on the lock at key, nil if there is none.
+// find returns the acquisition of an attempt on the lock at key, nil if there is none. There is none
+// if this process never began it, if it has ended, or if nobody has used it for so long that sweep
+// removed it. The servers may have a hold of it nevertheless, which ends with its TTL.
 func (s *Store) find(key, attempt string) *acquisition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,6 +210,10 @@ func (s *Store) forget(acq *acquisition) {
 
 // sweep removes acquisitions whose clients have gone and which hold nothing any more. It
 // runs when there are twice as many acquisitions as after the last sweep. s.mu is held.
+//
+// A client that lives polls a waiter and renews a lease, and each use is noted (touch). So an
+// acquisition has gone if nobody has used it for as long as a lease and a position in a queue can
+// last. Nothing is sent for it: what it had on the servers is over.
 func (s *Store) sweep(now time.Duration) {
 	if len(s.acquisitions) < 2*max(s.lastSweep, 512) {
 		return
@@ -208,6 +230,11 @@ func (s *Store) sweep(now time.Duration) {
 // that a majority had granted it.
 // Requests that are under way see that the round has ended, and acquire nothing more. What they
 // have acquired is the caller's to release or to cancel.
+//
+// It does not wait for the driver, which may be waiting for a server just now. Suppose that a
+// driver writes the token while the client cancels. The driver sees that the round has ended
+// (round.done), and returns errEnded. Its grants are among the attempts that end returns, so the
+// cancel reaches them.
 func (s *Store) end(acq *acquisition) (attempts []*nodeAttempt, coordinator int, won bool) {
 	s.forget(acq)
 	acq.mu.Lock()
@@ -230,12 +257,20 @@ func (acq *acquisition) currentWaiterTTL() string {
 	return acq.waiterTTL
 }
 
+// longestTTL is how long a hold may last that was renewed just now.
+func (acq *acquisition) longestTTL() time.Duration {
+	acq.mu.Lock()
+	defer acq.mu.Unlock()
+	return acq.longest
+}
+
 func (acq *acquisition) touch() { acq.touched.Store(int64(acq.now())) }
 
 // lockDriver makes the caller the goroutine that drives the acquisition. It reports false if
 // done is closed first.
 // It is a channel and no mutex, so that a caller whose context ends need not wait for the driver
-// before it.
+// before it. Example: the client polls while a push has just started tryComplete. The poll waits here
+// until the token is written, and then answers "granted".
 func (acq *acquisition) lockDriver(done <-chan struct{}) bool {
 	select {
 	case acq.driver <- struct{}{}:
@@ -247,7 +282,9 @@ func (acq *acquisition) lockDriver(done <-chan struct{}) bool {
 
 func (acq *acquisition) unlockDriver() { <-acq.driver }
 
-// notify wakes the goroutine that waits for a majority.
+// notify wakes the goroutine that waits for a majority, see awaitCollect. If it is not there yet,
+// the value waits for it in the channel, so nothing is missed. One value stands for any number of
+// changes: the goroutine looks at all bids.
 func (acq *acquisition) notify() {
 	select {
 	case acq.changed <- struct{}{}:

@@ -22,11 +22,18 @@ import (
 //
 // None of them waits for a silent server once the others are enough. A server is silent if its last
 // request got no answer, see node.noteAnswers.
+//
+// In each of them one goroutine per server sends a request and puts the result into a channel that
+// has room for all. So the call can end before its goroutines do: with a majority, or with its
+// context. Each request is bounded by requestTimeout, so each goroutine ends, too.
 
 // forever is the delay of a timer that is not set yet.
 const forever = math.MaxInt64 * time.Nanosecond
 
 // requestTimeout bounds one request to one node, for a lease of ttl; 0 means no lease.
+//
+// Example: Timeout is 500 ms, and the lease 2 s. A request gets 200 ms. If a majority of the
+// servers takes 100 ms to answer, it gets 300 ms: three times as long.
 func (s *servers) requestTimeout(ctx context.Context, ttl time.Duration) time.Duration {
 	var left time.Duration
 	if at, ok := ctx.Deadline(); ok {
@@ -44,6 +51,9 @@ func (s *servers) requestTimeout(ctx context.Context, ttl time.Duration) time.Du
 // error. ask gets a context that ends with the call: what is not sent by then need not be.
 //
 // A silent node is asked all the same, and its answer counts if it comes before the others are done.
+//
+// Example: 3 of five servers is silent. 1, 2 and 4 have answered after 1 ms: a majority, but 5 is
+// expected to answer, too. It does after 2 ms, and the call ends with four answers.
 func askEach[T any](
 	ctx context.Context, s *servers, ask func(ctx context.Context, i int, n *node) (T, error),
 ) (map[int]T, error) {
@@ -163,8 +173,8 @@ type result struct {
 
 // onlySilentLeft reports whether every node that has not been heard is a silent one, from
 // which no answer is expected.
-// Every wait of this package ends by it, so one dead server costs the first request a timeout, and
-// the later ones nothing.
+// A wait that has what it needs ends by it, so one dead server costs the first request a timeout, and
+// the later ones nothing. A wait that lacks a majority goes on: a silent server may be back.
 func (s *servers) onlySilentLeft(heard []bool) bool {
 	for i, n := range s.nodes {
 		if !heard[i] && !n.isSilent() {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,27 @@ func TestAPushThatGrantsForLessMustBeConfirmed(t *testing.T) {
 			assert.Equal(t, na.unconfirmed, want, "with %q, it must be confirmed", lease)
 			na.noteGrant(20, 0, 11*second)
 			assert.False(t, na.unconfirmed, "with %q, the confirmation is not heard", lease)
+		})
+	}
+}
+
+// So must one that counts from before the client's lease: the last poll got no answer, and its start is where that
+// lease counts from.
+func TestAPushFromBeforeTheClientsLeaseMustBeConfirmed(t *testing.T) {
+	for countsFrom, want := range map[time.Duration]int32{10 * second: 0, 11 * second: 1} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			var polls atomic.Int32
+			s.say(func(int, string, []string) (string, error) {
+				polls.Add(1)
+				return "granted 20 0", nil
+			})
+			na := acq.round.attempts[0]
+			na.queued, na.askedAt, acq.phase, acq.countsFrom = true, 10*second, collecting, countsFrom
+			time.Sleep(2 * second)
+			s.handlePush(0, "granted "+na.id+" 20 0 10000 9000")
+			synctest.Wait()
+			assert.Equal(t, polls.Load(), want, "polls, where the lease counts from %v", countsFrom)
+			assert.True(t, na.counts(countsFrom), "it does not count")
 		})
 	}
 }

@@ -10,11 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/script"
 )
 
-// Example: a lease has the token 30, on servers 1 and 2. Server 3 granted late, and drew 28. If 1 and 2
-// answer, two of three say that 30 is live there, and nothing else is asked. If server 1 is away, server 2 says
-// so alone. Then the records tell that the attempt with the token 30 holds on server 3, too.
+// Example: a lease has the token 30, on servers 1 and 2. Server 3 holds it, too, but the second
+// phase did not reach it, so it has the token 28 that it drew itself. If 1 and 2 answer, two of
+// three say that 30 is live there, and nothing else is asked. If server 1 is away, server 2 says so
+// alone. Then the records tell that the attempt with the token 30 holds on server 3, too.
 
 // check says for which tokens there is a live lease: a majority must have it.
+//
+// A "no" needs the records: too few servers may have the token, though a majority has the attempt.
+// A "yes" needs one request to each server. An error says that no majority answered, and nothing is
+// known of any token.
 func (s *Store) check(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != len(keys) {
 		return "", refuse(errInvalidCall, "ERR", "check takes %d tokens for as many keys, not %d", len(keys), len(args))
@@ -52,7 +57,8 @@ func (s *Store) check(ctx context.Context, keys, args []string) (string, error) 
 	return strings.Join(words, "\n"), nil
 }
 
-// mostRecords is how many records a check reads at the same time, at most.
+// mostRecords is how many records a check reads at the same time, at most. Each is read on all
+// servers.
 const mostRecords = 16
 
 // checkRecords writes the lines of the tokens that too few servers have called live. unread has their places, by
@@ -76,7 +82,8 @@ func (s *Store) checkRecords(
 	return first
 }
 
-// checkRecord is check of some tokens by the records of a key.
+// checkRecord is check of some tokens by the records of a key. It writes only the lines at these
+// places, so the goroutines of checkRecords need no mutex.
 func (s *Store) checkRecord(
 	ctx context.Context, key string, places []int, args []string, lines []wire.CheckLine,
 ) error {
@@ -94,7 +101,7 @@ func (s *Store) checkRecord(
 	return nil
 }
 
-// checkToken is check by the records. A server that granted late, or that the second phase did not reach, has
+// checkToken is check by the records. A server that the second phase has not reached has
 // another token for the same attempt. So the token tells the attempt, as in tokensOnNodes, and the attempt must
 // hold on a majority. No server has both the token and another attempt.
 func (s *Store) checkToken(merged *wire.Record, own map[int]wire.Record, token uint64) wire.CheckLine {

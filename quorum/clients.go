@@ -11,6 +11,10 @@ import (
 
 // What clients tell about themselves, and what their user may do. Example: checkACL on three
 // servers, of which server 2 lacks EVALSHA, answers that EVALSHA is missing, and names server 2.
+//
+// The two need different numbers of servers. If one server refuses a command, the quorum cannot use
+// that server, so all answers are looked at. What a client has registered is the same on all
+// servers, so one that has it is enough.
 
 // checkACL asks all nodes what their user may not run: if one node lacks a permission, the
 // quorum does. The answer has the commands that any node lacks, and the names of those nodes.

@@ -14,6 +14,10 @@ import (
 
 // Example: New with three stores and Config{MaxTTL: 30 * time.Second} makes a quorum in which a
 // server that restarts empty is left out of new grants for 30 s. A lease of a minute is refused.
+//
+// Why must MaxTTL be the same everywhere? Suppose that one process has 30 s, and another one takes
+// leases of a minute. A server restarts empty. The first process counts it again after 30 s, when a
+// lease that it forgot may go on.
 
 // Config configures a quorum. The zero value is good for most programs.
 type Config struct {

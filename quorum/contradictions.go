@@ -13,6 +13,12 @@ import (
 // goes on for two thirds of a lease, nobody holds the lock: somebody acquired it on server 1
 // alone, or the clock of server 1 was set back. The client then lets server 2 be coordinator.
 //
+// An example with times, for a lease of 9 s. At 10 s a waiter polls server 1 and reads all records:
+// only server 1 has "c/7". That is noted. At 13 s it is the same, and it has lasted for 3 s. At
+// 16 s it has lasted for two thirds of a lease. The waiter begins a new round, in which server 2
+// comes first. From then on each round of this process puts server 1 last, until nobody has seen
+// "c/7" there for MaxTTL.
+//
 // This file compares the answers of the servers, remembers what was seen, and decides when it has
 // lasted. It sends nothing and reads no clock. coordinator.go and acquire.go ask it.
 
@@ -24,13 +30,14 @@ type nodeLock struct {
 
 // contradiction is about a node whose holder of a lock a majority does not have.
 type contradiction struct {
-	holder   string // the client's attempt ID, so that acquisitions and polls name it alike
-	since    time.Duration
-	lastSeen time.Duration
-	lasting  bool // it has lasted for so long that the node may not be coordinator
+	holder   string        // the client's attempt ID, so that acquisitions and polls name it alike
+	since    time.Duration // when it was first seen
+	lastSeen time.Duration // when it was last seen; older than MaxTTL, it is as good as forgotten
+	lasting  bool          // it has lasted for so long that the node may not be coordinator
 }
 
-// contradictions are those that were seen within maxTTL.
+// contradictions are those that were seen within maxTTL, by all acquisitions of this process. Each
+// process finds out for itself.
 type contradictions struct {
 	maxTTL time.Duration
 
@@ -46,8 +53,9 @@ func contradictionTime(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
 // maxContradictions bounds how many contradictions are remembered.
 const maxContradictions = 1000
 
-// note records that the node has a holder that a majority does not have, and reports whether
-// that has lasted. ttl is the lease of the attempt that has seen it.
+// note records that the node has a holder that a majority does not have, and reports whether that
+// has lasted. ttl is the lease of the attempt that has seen it. If the node names another holder
+// than before, the time begins anew: the lock changes hands there.
 func (c *contradictions) note(now time.Duration, at nodeLock, holder string, ttl time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,6 +103,9 @@ func (c *contradictions) lasts(now time.Duration, at nodeLock) bool {
 // them it counts the nodes that may have the same one: those that say so, and those that did not
 // answer. Readers are several holders, and one of them on a majority is enough. own has the
 // records of the nodes that have answered.
+//
+// Example: server 1 of five names "c/7". 2 has it, too, 3 and 4 have nobody, and 5 is silent. So
+// three may have it: 1, 2 and 5. If 5 answers that it has nobody, "c/7" is not supported.
 func supported(coordinator wire.Record, own map[int]wire.Record, nodes int) bool {
 	for _, h := range coordinator.Holders {
 		may := nodes - len(own)
@@ -129,6 +140,11 @@ const (
 // one other holder. If the coordinator is busy, it is contradicted by a majority of nodes that
 // name another holder, or have granted to us. While open answers may still make such a
 // majority, the comparison is undecided.
+//
+// Example of the first: server 1 restarted empty and grants to us, while 2, 3 and 4 name "c/7".
+// That holder has the lock, so a waiter belongs in the queue of server 2 at once. Of the second:
+// server 1 names "c/7", and 2, 3 and 4 grant to us. That may be a release that has not reached
+// server 1 yet. So it must last, see note.
 func compare(attempts []*nodeAttempt, coordinator *nodeAttempt, all bool) (a comparison, holder string) {
 	m := majority.Of(len(attempts))
 	open, same, by := 0, 0, make(map[string]int)

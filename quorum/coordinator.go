@@ -35,7 +35,11 @@ func (s *servers) order(key string) []int {
 }
 
 // checkCoordinator asks the nodes, for a waiter, whether a majority has contradicted the
-// coordinator for long. It reads the records of all nodes, see supported.
+// coordinator for long. It reads the records of all nodes, see supported. If too few can be read,
+// it says no: then nothing speaks against the coordinator.
+//
+// A waiter is queued, so its round has the answer of one server only. An acquisition that asks all
+// servers compares their answers without further requests, see compare.
 func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 	acq.mu.Lock()
 	coordinator, last := r.coordinator, r.attempts[r.coordinator].lastAnswer
@@ -67,10 +71,8 @@ func (acq *acquisition) checkCoordinator(ctx context.Context, r *round) bool {
 // of those behind them do: a coordinator's answer is as long as its queue.
 const alwaysChecked = 8
 
-// passCoordinator makes the next node the coordinator. acq.mu is held.
-// The order of the round is copied: others may be reading it.
+// passCoordinator moves the coordinator to the end of the round's order. majority.Decide then finds
+// the next one. acq.mu is held.
 func (r *round) passCoordinator() {
-	order := slices.DeleteFunc(slices.Clone(r.order), func(i int) bool { return i == r.coordinator })
-	order = append(order, r.coordinator)
-	r.order = order
+	r.order = append(slices.DeleteFunc(r.order, func(i int) bool { return i == r.coordinator }), r.coordinator)
 }

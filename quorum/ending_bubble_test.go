@@ -297,6 +297,12 @@ func TestNobodyWaitsForASilentServer(t *testing.T) {
 			_, err := s.evict(t.Context(), []string{acq.key}, []string{"ops", "test", "0", "7000", "push:"})
 			return err
 		},
+		"a cancel": func(t *testing.T, s *Store, acq *acquisition) error {
+			acq.hold()
+			answer, err := s.cancel(t.Context(), []string{acq.key}, []string{"c/1", "7000", "push:"})
+			assert.Equal(t, answer, "released", "the cancel's answer")
+			return err
+		},
 		"a round that is cancelled": func(t *testing.T, _ *Store, acq *acquisition) error {
 			acq.hold()
 			return acq.cancelRoundAndWait(t.Context(), acq.round, time.Minute, nil)

@@ -13,6 +13,10 @@ import (
 // nodes can take part, too few for a majority: 10.0.0.1:6379: connection refused; …". If a majority
 // refused with the same code, as with NOPERM, then the quorum refuses with that code. The client
 // treats such an error like the refusal of one server: nothing is held, and nothing is cancelled.
+//
+// So an error that wraps a refusal says that the outcome is known. Every other error says that some
+// servers may have done what they were asked. NoMajorityError and interruptedError therefore hide
+// the refusal of one server, which says nothing of the others.
 
 // Errors that callers tell apart with errors.Is.
 var (
@@ -154,6 +158,8 @@ func (e *nodeError) Error() string { return e.node + ": " + e.err.Error() }
 
 func (e *nodeError) Unwrap() error { return e.err }
 
+// isRefusal reports whether a server has answered, with an error. The action has changed nothing
+// there.
 func isRefusal(err error) bool {
 	var r *store.ServerError
 	return errors.As(err, &r)

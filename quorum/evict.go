@@ -12,9 +12,9 @@ import (
 )
 
 // An operator evicts the holder that it has seen, by the token. Suppose that inspect showed token
-// 30, and that server 2 granted late, so the same attempt has token 28 there. Then servers 1 and 3
-// are told to evict token 30, and server 2 token 28. If the holder has changed meanwhile, nobody
-// is evicted, and the answer names the token of the new holder.
+// 30, and that the second phase did not reach server 2, so the same attempt has token 28 there. Then
+// servers 1 and 3 are told to evict token 30, and server 2 token 28. If the holder has changed
+// meanwhile, nobody is evicted, and the answer names the token of the new holder.
 
 // evict ends the holds on all nodes that answer, which must be a majority, or asks for their end there. The
 // holder's next renewal then finds that it holds nothing, or is not renewed. The number of holds is that of a majority.
@@ -24,6 +24,10 @@ import (
 // The second phase may write the token of the hold at the same time. A node whose token has
 // changed since it was read says "changed", and is asked again with the token that it has now.
 // The attempt is remembered over these tries, because the token that named it may be gone.
+//
+// After an error some nodes may have ended their holds, and the holder may have lost its majority:
+// its next renewal tells. The operator can repeat the eviction with the same token. A node that has
+// ended its hold already then says that it is free.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 5 && len(args) != 7 && len(args) != 8 {
 		return "", refuse(ErrUnsupported, "ERR", "evict takes 5, 7 or 8 arguments, not %d", len(args))
@@ -101,7 +105,7 @@ func (s *Store) evictTokens(
 }
 
 // tokensOnNodes returns the tokens that the nodes have for the hold with this token on the
-// majority. A node that granted late, or that the second phase did not reach, has another one.
+// majority. A node that the second phase has not reached has another one.
 // If attempt is known already, the hold is that attempt's. fences are the highest tokens of the nodes; a
 // node that did not answer has none, and nothing ends there.
 //

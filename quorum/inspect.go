@@ -28,6 +28,9 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 // readRecord reads the record as a majority sees it, and as each node that answered does.
 // A long record is read in pages, one request each. The numbers of rounds are cut off, so that one
 // attempt has the same name on all nodes.
+//
+// The records are not of one instant. While a lock changes hands, server 1 may still name the old
+// holder and server 2 the new one. If neither has a majority, the lock looks free.
 func (s *servers) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
 	timeout := s.requestTimeout(ctx, 0)
 	own, err := askEach(ctx, s, func(ctx context.Context, _ int, n *node) (wire.Record, error) {

@@ -36,8 +36,9 @@ func Lazy(open func() (store.Store, error)) store.Store { return &lazy{open: ope
 type lazy struct {
 	open func() (store.Store, error)
 
+	// mu guards the fields below. open is called without it, because it may take its time.
 	mu        lockorder.Mutex[lazy]
-	store     store.Store
+	store     store.Store   // nil until a try succeeds; it never changes after that
 	opening   chan struct{} // closed when the try that is under way ends; nil without one
 	err       error         // of the last try
 	notBefore time.Time     // the earliest time of the next try
@@ -49,7 +50,9 @@ const retryPause = 250 * time.Millisecond
 // get returns the node, opened. An error says that nothing was sent.
 //
 // Several requests may wait for one try. When it ends, all of them look again: it may have failed,
-// and the next try must wait for retryPause.
+// and the next try must wait for retryPause. A request that comes during that pause fails at once,
+// with the error of the last try. A request whose ctx ends leaves the try to the others: open has
+// no context that could end it.
 func (l *lazy) get(ctx context.Context) (store.Store, error) {
 	for {
 		l.mu.Lock()

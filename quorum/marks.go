@@ -18,7 +18,7 @@ import (
 // twentieth of MaxTTL, and an older one is renewed in the background. Example: with a MaxTTL of a
 // minute, a busy client reads the servers every three seconds. It waits for a read only in four
 // cases: at the first use, if a grant has shown a wrong mark, if two nodes were one server, or if
-// the survey is older than 15 s.
+// the last read began more than 15 s ago.
 
 // markLife is how long a node keeps its mark after the last read.
 const markLife = 7 * 24 * time.Hour
@@ -31,8 +31,8 @@ type nodeStates struct {
 
 	// mu guards the fields below; nothing is sent under it.
 	mu         lockorder.Mutex[nodeStates]
-	nodes      marks
-	reading    *readRound    // the read that is under way
+	nodes      marks         // by node: what it said last, and from when on it counts
+	reading    *readRound    // the read that is under way; nil without one
 	lastRead   time.Duration // when the last read began
 	identified bool          // a read has succeeded
 	marksWrong bool          // a grant has shown that marks have to be corrected
@@ -61,6 +61,9 @@ func (s *Store) statesOf(prefix string) *nodeStates {
 // readNode reads a node's identity, clock and mark. If mark is not empty, it replaces the mark
 // that the node had. A read must follow what it is to vouch for, because the node may restart
 // at any time.
+//
+// After an error the node keeps what it said before. If it refused, that is remembered for
+// operators (Store.Nodes). If no answer came, a mark may have been written. The next read tells.
 func (ns *nodeStates) readNode(i int, timeout time.Duration, mark string) error {
 	args := []string{wire.Millis(markLife)}
 	if mark != "" {
@@ -116,6 +119,13 @@ func (s *servers) comparisonLife() time.Duration { return min(s.cfg.MaxTTL/20, m
 // are right. A read that began before the call may be too old for it, so identify then waits for
 // one more. It waits only if no grant can be believed otherwise; a comparison of clocks that
 // only gets old is renewed in the background. Nodes that do not answer are identified later.
+//
+// Example: a grant at 10 s has shown that server 3 lost its mark, while a read that began at 9.9 s
+// was under way. That read may have found the old mark. So the round that follows waits for it, and
+// for a read that begins after that.
+//
+// Each read is bounded, and closes done in the end. A read that fails is not repeated at once: the
+// grants themselves tell whether their servers count (vouch).
 func (s *servers) identify(ctx context.Context, ns *nodeStates) error {
 	entered := s.now()
 	for {
@@ -155,8 +165,8 @@ func (ns *nodeStates) refresh() {
 }
 
 // noteWrongMarks records that a node did not vouch for its grant because its mark must be
-// corrected.
-// A probation ends by itself. All other reasons last until the marks have been written again.
+// corrected. A probation ends by itself. All other reasons last until the marks have been written
+// again. So the next identify waits for a read, and the next refresh begins one.
 func (ns *nodeStates) noteWrongMarks(why map[int]error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -194,6 +204,11 @@ func (ns *nodeStates) startRead() *readRound {
 // client was faster, the next decision goes by the other client's mark. Two clients that begin a
 // quorum at the same time agree in this way. One that finds a part of the servers marked waits for
 // the rest of the marks first.
+//
+// Example: A and B find three servers without a mark. A quorum is named after the runs of its
+// servers, so both begin the same one. A's mark reaches server 1 first, and B's mark reaches 2 and
+// 3 first. Each client is told which marks the servers have now, and the next decision finds
+// nothing to write.
 func (ns *nodeStates) readAll(read *readRound) {
 	timeout := ns.s.cfg.Timeout
 	failed := ns.readEach(timeout, make([]string, len(ns.nodes)), nil)
@@ -237,6 +252,7 @@ func (ns *nodeStates) awaitFounder(since, timeout time.Duration) {
 // readEach reads the named nodes; nil means all nodes. It waits for the nodes from which an
 // answer is expected, and for silent ones while a majority needs them.
 // Silent nodes are asked as well, and what they answer later is recorded. It is only not waited for.
+// failed has the nodes that have given no answer by then, and why.
 func (ns *nodeStates) readEach(timeout time.Duration, marks []string, named []bool) (failed map[int]error) {
 	failed = make(map[int]error)
 	heard := make([]bool, len(ns.nodes))

@@ -23,17 +23,18 @@ import (
 // marks is what the nodes said last.
 type marks []nodeState
 
-// nodeState is what one node said last.
+// nodeState is what one node said last. The Reading tells how far its clock is ahead of ours, its
+// run, and its mark in parts. nodeStates.mu guards it.
 type nodeState struct {
 	majority.Reading
-	mark       string        // as the node has it
-	askedAt    time.Duration // before the request was sent
-	countsFrom time.Duration // the node counts for new grants from then on
-	outSince   time.Duration // when it was found that the node does not count; kept when it counts again
-	standing   majority.Standing
-	damaged    bool          // it had a mark that no client writes, and has not counted since
-	refusal    string        // what the node has said to the last read, if it refused that
-	refusedAt  time.Duration // since when it refuses
+	mark       string            // as the node has it
+	askedAt    time.Duration     // before the request was sent
+	countsFrom time.Duration     // the node counts for new grants from then on; a bid's countsFrom is another thing
+	outSince   time.Duration     // when it was found that the node does not count; kept when it counts again
+	standing   majority.Standing // what the last decision said of it
+	damaged    bool              // it had a mark that no client writes, and has not counted since
+	refusal    string            // what the node has said to the last read, if it refused that
+	refusedAt  time.Duration     // since when it refuses
 }
 
 // note records what node i said of itself: its time, its run and its mark. The request was sent at
@@ -41,6 +42,11 @@ type nodeState struct {
 //
 // The node read its clock at some instant between sent and now. So its clock is ahead of ours by a
 // value between Low and High. A millisecond is added because the node's clock is told in whole ones.
+//
+// Example: the request was sent at 10.000 s of ours and answered at 10.004 s, and the node says
+// 70.003 s. If it read its clock just before the answer, it is ahead by 59.999 s (Low). If it did
+// so when the request left, it is ahead by 60.003 s, and by up to 60.004 s with the part of a
+// millisecond that it did not tell (High).
 func (m marks) note(i int, now, sent time.Duration, said string) error {
 	words := strings.Fields(said)
 	if len(words) != 3 {
@@ -83,7 +89,7 @@ func (m marks) since(then time.Duration, of []bool) []majority.Reading {
 // decide returns the marks to write, by what was read since then, and records from when on each
 // node counts.
 // majority.Assess does the comparing. A node that was not read keeps its standing: silence ends no
-// probation.
+// probation. due says that there is a mark to write.
 func (m marks) decide(now, since, maxTTL, comparisonLife time.Duration) (next []string, due bool) {
 	s := majority.Assess(now, m.since(since, nil), maxTTL, comparisonLife)
 	next = make([]string, len(m))
@@ -121,8 +127,13 @@ func (m marks) awaited(now, since, maxTTL, limit time.Duration) (list []bool) {
 // reasons of the others. sure says that no further answer can change them.
 //
 // A probation is only made longer here. It ends when the survey of all nodes says so (decide): the
-// few nodes of one grant know less than all together. Of all nodes the newest quorum is taken, so
-// that nodes left over from an older one do not vouch for each other.
+// few nodes of one grant know less than all together. The quorum is the one that goes on by the
+// marks of all nodes (majority.Current), so nodes left over from another one do not vouch for each
+// other.
+//
+// Example: 1, 2 and 3 of five have the token. 1 and 2 have their marks, and 3 has none any more.
+// Then ok is 2, why says of 3 that it has lost its memory, and sure is true: no answer of 4 or 5
+// gives 3 its memory back.
 func (m marks) vouch(now, since time.Duration, of []bool, maxTTL time.Duration) (ok int, why map[int]error, sure bool) {
 	all := make([]majority.Reading, len(m))
 	for i, one := range m {

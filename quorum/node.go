@@ -24,22 +24,23 @@ import (
 
 // node is one server of the quorum.
 type node struct {
+	// These never change. The window has a mutex of its own.
 	store.Store
 	servers    *servers
-	number     int
+	number     int    // from 1, for error messages
 	fellSilent func() // makes the clients poll: the node keeps the queue for some of their waiters
 	window     lateWindow
-	pace       atomic.Int64 // see majority.Pace; a request without an answer counts, too
+	pace       atomic.Int64 // how long it takes to answer, see majority.Pace; a request without an answer counts, too
 
 	// mu guards the fields below; nothing is sent under it.
 	mu         lockorder.Mutex[node]
-	address    string
+	address    string        // as the server says it; empty until it was reached
 	silent     bool          // a request got no answer, and nothing was answered since it was sent
 	asked      bool          // a request has ended
 	answeredAt time.Duration // when the last answer arrived
 	changedAt  time.Duration // when silent changed, or the first request ended
 	roundTrip  time.Duration // of the last request that was answered
-	owed       owed
+	owed       owed          // the cancels that it has not answered yet
 }
 
 // name is how error messages call the node.
@@ -64,6 +65,9 @@ var errNotSent = fmt.Errorf("%w: the node is slow to answer, and too many reques
 // Each request to a node goes through here, except the reading of its server. So here the node's
 // pace, silence and window are kept. The context is that of the store and not that of the caller:
 // if the caller gives up, the answer must still be heard.
+//
+// After an error that is no refusal the request may have run, or may yet run, see notSent. Whoever
+// sent something that can acquire must then owe its cancel.
 func (n *node) call(
 	ended <-chan struct{}, timeout time.Duration, action *script.Script, keys, args []string,
 ) (string, error) {
@@ -102,6 +106,9 @@ func (n *node) readServer(timeout time.Duration) (store.ServerInfo, error) {
 //
 // Two requests are under way, and the one that was sent first fails after the other was answered.
 // That is a lost request and not a silent node: answeredAt is later than sent.
+//
+// Example: a request is sent at 10.0 s and fails at 10.5 s. If the node answered anything after
+// 10.0 s, it is late. If not, it is silent from 10.5 s on, and with its next answer it is not.
 func (n *node) noteAnswers(answers bool, sent, took time.Duration) {
 	n.mu.Lock()
 	if !answers && n.asked && n.answeredAt > sent {
@@ -146,7 +153,7 @@ func notSent(err error) bool {
 // addCancel cancels an attempt in the background: until the node has found something to cancel
 // for each of its requests, or until the grants have expired.
 // One goroutine sends the cancels of a node, so a node that does not answer costs one request at a
-// time, however many attempts were given up.
+// time, however many attempts were given up. It lives as long as the node owes something.
 func (n *node) addCancel(pending pendingCancel) {
 	n.mu.Lock()
 	first := n.owed.add(pending)
@@ -159,6 +166,11 @@ func (n *node) addCancel(pending pendingCancel) {
 // unexpectedPush handles a push for no live attempt. If its attempt was cancelled, a request
 // has arrived after the cancel and blocks the next waiter, so it is cancelled at once.
 // If no cancel is known here, the cancel has not been answered yet. Then it ends this grant, too.
+//
+// Example: the acquire of "c/7.3" got no answer, and a cancel was owed for a lease of 9 s. The
+// server was frozen for a minute. It runs the acquire, queues "c/7.3", and grants to it when the
+// lock is free. Nobody waits for that any more, and no pending cancel is left. But the push names
+// "c/7.3", and owed.late still has its cancel.
 func (n *node) unexpectedPush(id string) {
 	n.mu.Lock()
 	pending, known := n.owed.late[id]
@@ -179,6 +191,12 @@ func (n *node) unexpectedPush(id string) {
 // pause that grows while the node does not answer or has nothing to cancel. The list is taken out
 // before it is sent, so others can add to it meanwhile. A cancel whose time is over is dropped:
 // what it could end has expired.
+//
+// This is where a lost reply of an acquire is undone. Example: server 2 granted to "c/7.3", and the
+// answer was lost. The round is given up, and its cancel gets no answer, either. From then on the
+// cancel is sent here after 5 to 10 ms, then after 10 to 20 ms, and later every second. Once the
+// server says "released", it is done. If it says "none", the acquire may still be on its way, so
+// the cancel is sent again until the TTL is over.
 func (n *node) sendCancels() {
 	for failures := 0; ; failures++ {
 		if !n.servers.life.Sleep(context.Background(), backoff.Default.After(failures, rand.Float64())) {

@@ -14,14 +14,14 @@ import (
 // it cancels, find nothing, and leave a hold that nobody releases. What the answers mean is in
 // bid.go.
 
-// nodeAttempt is what a round has on one node, under one identity.
+// nodeAttempt is what a round has on one node, under one identity. All but the bid never changes.
 type nodeAttempt struct {
 	r    *round
-	i    int
+	i    int // where the node is in servers.nodes, and this attempt in round.attempts
 	node *node
-	keys []string
-	id   string
-	gate chan struct{} // buffers one value: the request that is under way
+	keys []string      // the lock's key alone
+	id   string        // ATTEMPT.NUMBER, as the node knows it. No two attempts of a store have the same number
+	gate chan struct{} // holds a value while a request is under way
 
 	bid // what is known of it; the acquisition's mu guards it
 }
@@ -33,6 +33,10 @@ type nodeAttempt struct {
 // An acquire without an answer is noted before the gate opens: the cancel behind it must know that
 // there may be something to cancel. An action that cannot acquire is sent in any case. A release
 // must reach the node although the round has ended.
+//
+// The clock is read behind the gate and before the request is sent. So a grant counts from an
+// instant at which the server cannot have granted yet, and the time at the gate is not taken from
+// the lease.
 func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args []string) (wire.Answer, error) {
 	acq := na.r.acq
 	acquires := action == script.Acquire || action == script.Poll
@@ -70,6 +74,9 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 
 // noteAnswer records an answer, or a failure. If the attempt has nothing on the node any more, a
 // new one takes its place. acq.mu is held.
+//
+// Only an answer to a request of our own tells for how long the node holds (lastsFrom). A push does
+// not: it may grant for a short time.
 func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) {
 	switch {
 	case err != nil:
@@ -88,6 +95,10 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 // noteGrant records that the node has granted, and that the grant counts from sent. If the
 // acquisition was won without the node, the node gets the token of the lease, however the grant
 // was heard of: in an answer, a push, or a renewal. acq.mu is held.
+//
+// Example: 1, 2 and 3 of five have granted, and the lease has the token 26. Then server 5 grants,
+// and draws 24. It holds from now on, and is renewed and released with the others. raiseLate writes
+// 26 there.
 func (na *nodeAttempt) noteGrant(token uint64, waiting int, sent time.Duration) {
 	acq := na.r.acq
 	if na.granted(acq.now(), token, waiting, sent) {
@@ -121,9 +132,9 @@ func (na *nodeAttempt) poll(timeout time.Duration) error {
 	return err
 }
 
-// confirm makes a pushed grant count. Until then its lease is short, so that a grant to a
-// client that no longer receives pushes costs little.
-// The poll is the first request of the client's own for this grant, and the hold counts from it.
+// confirm makes a pushed grant count that does not count yet: its lease is short, or it is older than
+// the client's lease. A short lease costs little if the client no longer receives pushes. The poll is
+// the first request of the client's own for this grant, and the hold counts from it.
 func (na *nodeAttempt) confirm() {
 	acq := na.r.acq
 	_ = na.poll(acq.requestTimeout(acq.life.Context(), acq.ttl)) // the outcome is in the attempt
@@ -161,7 +172,8 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 
 // raiseLate writes the token to a node that granted after the acquisition was won. It sends that in
 // a goroutine of its own, for acq.mu is held. If it fails, the node keeps the token that it drew.
-// That harms nobody: the majority has the token of the lease. acq.mu is held.
+// That harms nobody: the majority has the token of the lease. A release names the node's own token,
+// and evict and check find the attempt by the majority's. acq.mu is held.
 func (na *nodeAttempt) raiseLate() {
 	acq := na.r.acq
 	if acq.phase == held && na.r.live() && !na.ended {
@@ -170,9 +182,10 @@ func (na *nodeAttempt) raiseLate() {
 	}
 }
 
-// release releases what the attempt holds on the node.
-// Each node knows the hold by the token that it has there, which may be its own. If the release gets
-// no answer, it may or may not have arrived, so a cancel follows in the background.
+// release releases what the attempt holds on the node. Each node knows the hold by the token that
+// it has there, which may be its own. If the release gets no answer, it may or may not have
+// arrived, so a cancel follows in the background. A renewal may have been carried out just before,
+// so the cancel is owed for a whole lease from now.
 func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	token, err := na.end(timeout)
 	if err != nil {
@@ -182,14 +195,16 @@ func (na *nodeAttempt) release(timeout time.Duration, args []string) error {
 	own := append([]string{na.id, wire.Number(token)}, args[2:]...)
 	a, err := na.send(timeout, script.Release, own)
 	if err != nil && !isFinal(err) {
-		na.cancelLater(1, acq.now()+acq.ttl)
+		na.cancelLater(1, acq.now()+acq.longestTTL())
 	} else {
 		na.cancelLater(0, 0)
 	}
 	return checkReleased(a, err)
 }
 
-// releaseAfter releases what the attempt holds on the node once a minimum time is over.
+// releaseAfter releases what the attempt holds on the node once a minimum time is over. If it gets
+// no answer, no cancel follows: a cancel would free the node before that time. The client repeats
+// the call. If nothing reaches the node, its hold ends with its TTL.
 func (na *nodeAttempt) releaseAfter(timeout time.Duration, args []string) (wire.Answer, error) {
 	token, err := na.end(timeout)
 	if err != nil {
@@ -206,8 +221,9 @@ func (na *nodeAttempt) releaseAfter(timeout time.Duration, args []string) (wire.
 }
 
 // end ends the attempt and returns the token of what it holds. If the node does not hold, end
-// cancels what it may have and returns errForgot.
-// It sets ended behind the gate, so that no acquire can slip in between.
+// cancels what it may have and returns errForgot. It sets ended behind the gate, so that no acquire
+// can slip in between. The request that follows takes the gate again. In between only a request
+// that cannot acquire may pass.
 func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 	acq := na.r.acq
 	na.gate <- struct{}{} // a request that is under way there ends first
@@ -231,12 +247,17 @@ func (na *nodeAttempt) end(timeout time.Duration) (token uint64, err error) {
 // It first waits for the request that is under way, whose answer says what there is to cancel. If
 // there is nothing, nothing is sent. If the cancel itself gets no answer, the hold may last as
 // long as a TTL after the last request that counts, so the cancel is owed until then.
+//
+// Example: an acquire with a lease of 9 s was sent to server 2 at 10 s and granted. The cancel at
+// 12 s gets no answer. It is sent again until server 2 answers that it has ended the hold, or until
+// 19 s. If the attempt stood in the queue of server 2, it may be granted there later still. The
+// push of that grant finds that the cancel was owed, and sends it once more (node.unexpectedPush).
 func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	acq := na.r.acq
 	na.gate <- struct{}{}
 	acq.mu.Lock()
 	na.ended = true
-	nothing, until := na.hasNothing(acq.now()), na.cancelUntil(acq.ttl)
+	nothing, until := na.hasNothing(acq.now()), na.cancelUntil(acq.longest)
 	acq.mu.Unlock()
 	<-na.gate
 	if nothing {

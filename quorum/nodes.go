@@ -10,6 +10,10 @@ import (
 // What operators see of the servers. Example: server 2 restarted empty 20 s ago, and MaxTTL is a
 // minute. Nodes says that it answers, that it does not count since then, and that it counts again
 // in 40 s.
+//
+// Two things are kept apart. Whether a server answers is known of each request (node.go). Whether
+// it counts is known of its mark, for each prefix (marks.go). A server may answer and not count. A
+// silent one may count.
 
 // NodeInfo is what a store knows about one of its nodes. The times are those of this
 // machine's clock.
@@ -102,8 +106,9 @@ func (n *node) info(at func(time.Duration) time.Time) NodeInfo {
 	return info
 }
 
-// worstOf returns the state of a node for the prefix for which it counts last, and the newest
-// of its readings. A prefix that has never read the node counts for neither.
+// worstOf returns the state of a node for the prefix for which it counts last, and the newest of
+// its readings. A prefix that has never read the node counts for neither. The clock is the same for
+// all prefixes, so the newest reading tells it best.
 func worstOf(states []*nodeStates, i int, now time.Duration) (worst, newest nodeState) {
 	for _, ns := range states {
 		ns.mu.Lock()

@@ -22,6 +22,10 @@ import (
 // nevertheless if nodes that are silent now fill the gap, until that majority held. If such a node
 // has forgotten its hold, it has not counted for others since. Without bids nothing is known of
 // the nodes but their votes.
+//
+// Those that say "held" have held all the time. Of the others that hold, the earliest are enough:
+// the m-th of them all, in the order in which their holds began, makes the majority. Until that
+// instant the silent ones must have filled the gap.
 func decideRenewal(votes []majority.Vote, bids []bid, since time.Duration) majority.Outcome {
 	found := majority.Tally(votes)
 	if found != majority.Unknown || bids == nil || slices.Contains(votes, majority.Evicted) {
@@ -43,8 +47,10 @@ func decideRenewal(votes []majority.Vote, bids []bid, since time.Duration) major
 	return majority.Unknown
 }
 
-// heldUntil counts the nodes that have held without a break from since until t, as far as is
-// known: those that say so, and silent ones.
+// heldUntil counts the nodes that have held without a break from since until t, as far as is known:
+// those that say so, and silent ones. A silent node counts for as long as it has confirmed, less
+// the margin for the drift of its clock. One that says "not held" does not count at all: nobody
+// knows when its hold ended.
 func heldUntil(votes []majority.Vote, bids []bid, since, t time.Duration) (n int) {
 	for i, vote := range votes {
 		silent := vote == majority.Silent && bids[i].hasHeld(since) && bids[i].heldUntil >= t

@@ -401,6 +401,27 @@ func TestAReleaseWithoutAnAnswerIsOwedForALease(t *testing.T) {
 	})
 }
 
+// After Extend a hold may last longer than the lease that was acquired. So may what is owed for it.
+func TestWhatIsOwedLastsAsLongAsTheLongestLease(t *testing.T) {
+	const extended = 40 * second
+	for what, end := range map[string]func(na *nodeAttempt) error{
+		"a release": func(na *nodeAttempt) error { return na.release(second, []string{"c/1", "20", "7000", "push:"}) },
+		"a cancel":  func(na *nodeAttempt) error { _, err := na.cancel(second); return err },
+	} {
+		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+			acq.hold()
+			_, err := s.renew(t.Context(), []string{acq.key}, []string{"7000", wire.Millis(extended), "c/1"})
+			assert.NoError(t, err)
+			na := acq.round.attempts[silent]
+			na.holds = true
+			assert.Is(t, end(na), errBroken)
+			na.node.mu.Lock()
+			defer na.node.mu.Unlock()
+			assert.Equal(t, na.node.owed.late[na.id].until, 10*second+extended, "%s is owed until", what)
+		})
+	}
+}
+
 // A waiter may be granted until its cancel arrives, however long ago it was queued. So a cancel without an answer is
 // owed for as long as a request may take, at least.
 func TestTheCancelOfAWaiterIsOwedFromNow(t *testing.T) {

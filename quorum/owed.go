@@ -7,14 +7,18 @@ import "time"
 // request may have granted, and may yet arrive. So the node owes the attempt two cancels. It
 // sends them until each has ended something, or until the grants would have expired.
 //
+// An answer to a cancel is one of two. "released" or "withdrawn" says that it has ended something:
+// one cancel less is owed. "none" says that there was nothing to end yet, so as many are owed as
+// before.
+//
 // This file keeps what one node owes. It sends nothing and reads no clock: node.sendCancels
 // does, and node.mu guards the value.
 
 // pendingCancel is an attempt for which the node may yet grant something that nobody wants any
 // more.
 type pendingCancel struct {
-	keys  []string
-	args  []string
+	keys  []string      // the lock
+	args  []string      // of the cancel; the first one is the identity of the attempt
 	times int           // how many requests may each have led to a grant
 	until time.Duration // when such a grant would have expired
 }

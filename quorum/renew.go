@@ -16,22 +16,45 @@ import (
 // in one call. Server 1 answers "renewed 0 -": it has extended "a", nobody waits for it, and it
 // does not hold "b". Each lease has votes of its own (note), and outcome.go decides by them.
 // Where a lease goes on, it is restored on the servers that lack it (restore).
+//
+// The client decides when to renew. It sends the next renewal a third of the TTL after the last
+// one, and asks again sooner if a lease is answered with "?" or if the call fails
+// (internal/renewer).
 
-// renewal is the renewal of one lease.
+// renewal is the renewal of one lease. Only the goroutine of the call uses it, so it needs no
+// mutex. The acquisition and its attempts are guarded by acquisition.mu.
 type renewal struct {
-	key, attempt, ttlMS, owner string
-	ttl                        time.Duration
-	acq                        *acquisition
-	attempts                   []*nodeAttempt // as they were at the start; nil for an unknown acquisition
-	since                      time.Duration  // a node that has held since then vouches for the time until now
-	votes                      []majority.Vote
-	waiters                    []int
+	key, attempt, ttlMS, owner string          // as the client wrote them: the attempt is the client's
+	ttl                        time.Duration   // may be longer than that of the acquire, see Extend
+	acq                        *acquisition    // nil if this process does not know it
+	attempts                   []*nodeAttempt  // as they were at the start; nil unless the lease is held
+	since                      time.Duration   // a node that has held since then vouches for the time until now
+	votes                      []majority.Vote // by node
+	waiters                    []int           // by node, as it said
 }
 
 // renew extends leases on all nodes. A lease goes on if a majority has held it without a break
 // since the start of the renewal before: at no instant could others have had a majority. A node
 // that is silent now counts until its hold expires, see decideRenewal. Nodes that do not hold the lease
 // are asked to hold from now on.
+//
+// The clock is read before anything is sent (start). If the lease goes on, it is known to have been
+// held at that instant, so the next renewal asks who has held since then.
+//
+// Suppose that 4 and 5 of five servers are late. 1, 2 and 3 say "held" after 2 ms, so the lease
+// goes on.
+//
+//   - If 4 and 5 are silent already, they get 6 ms more, in case they are back. Then the client is
+//     answered.
+//   - If not, they are waited for until timeout. By then they are silent, so the next renewal is
+//     short.
+//
+// Neither has a vote, so nothing is known of them, and nothing is done. A late renewal may reach
+// them all the same. If the holds there expire, the servers say so once they answer, and the lease
+// is restored.
+//
+// After an error the lease is in doubt: some nodes may have extended it. Nothing has been ended,
+// and the client asks again while it trusts the lease.
 func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) {
 	leases, timeout, err := s.parseRenewals(ctx, keys, args)
 	if err != nil {
@@ -55,8 +78,8 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 		answers[i] <- list
 		return err
 	})
-	// Each answer is noted for all leases. Once all leases are known to go on, only silent nodes are
-	// left, and they get a short time. While a lease is in doubt, all nodes are waited for.
+	// Each answer is noted for all leases. Once all leases are known to go on and only silent nodes are
+	// left, these get a short time. While a lease is in doubt, all nodes are waited for.
 	failed, heard := make(map[int]error), make([]bool, len(s.nodes))
 	grace := time.NewTimer(forever) // for silent nodes: they may be back
 	defer grace.Stop()
@@ -82,7 +105,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 			return "", s.interrupted(ctx, failed, heard)
 		}
 	}
-	return s.renewAnswer(leases, failed, start, timeout)
+	return s.concludeRenewal(leases, failed, start, timeout)
 }
 
 // prefixes returns the prefixes of the keys, each once.
@@ -125,6 +148,7 @@ func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renew
 		}
 		ren.acq.touch()
 		ren.acq.mu.Lock()
+		ren.acq.longest = max(ren.acq.longest, ren.ttl) // from before the request: it may run without an answer
 		if ren.acq.phase == held {
 			ren.attempts, ren.since = append([]*nodeAttempt(nil), ren.acq.round.attempts...), ren.acq.renewedAt
 		}
@@ -151,6 +175,10 @@ func renewArgs(i int, retention, ttlMS string, leases []renewal) []string {
 //
 // A node that says "held" vouches only if it was known to hold at the start of the renewal before.
 // Otherwise its hold may have begun in between, and somebody else may have held before that.
+//
+// Example: the renewal before began at 10 s, and the lease was restored on server 3 at 10.1 s. At
+// 13 s server 3 says "held", and that is TooRecent. This renewal moves since to 13 s. So at 16 s
+// server 3 vouches.
 func (ren *renewal) note(i int, r wire.Renewal) {
 	ren.waiters[i] = r.Waiting
 	switch {
@@ -204,10 +232,17 @@ func allRenewed(leases []renewal) bool {
 	return true
 }
 
-// renewAnswer makes the answer, and restores leases on the nodes that lack them.
-// A lease of which nothing is certain is answered with "?", and the client asks again. If that is so
-// for all of them, the renewal as a whole has failed, and the error says why.
-func (s *Store) renewAnswer(
+// concludeRenewal carries out what the votes mean for each lease, and makes the answer. A lease
+// that goes on is restored on the nodes that lack it. A lease of which nothing is certain is
+// answered with "?", and the client asks again. If that is so for all of them, the renewal as a
+// whole has failed, and the error says why.
+//
+//	outcome   answer            what is done
+//	Renewed   how many wait     renewedAt moves to the start, and missing holds are restored
+//	Unknown   ?                 missing holds are restored if the lease may yet go on
+//	Ended     evicted           nothing more is acquired. The client's release ends what is left
+//	Lost      -                 the acquisition is forgotten. What is left expires
+func (s *Store) concludeRenewal(
 	leases []renewal, failed map[int]error, start time.Duration, timeout time.Duration,
 ) (string, error) {
 	each, unknown := make([]string, len(leases)), 0
@@ -307,6 +342,11 @@ func (ren *renewal) noteHolds(start time.Duration) {
 
 // restoreMissing restores a lease of which too few nodes have answered, if it may yet go on: before
 // the silent nodes may hold it no more, a majority must hold it.
+//
+// Example: 1 and 2 of five say "held", 3 and 4 are silent, and 5 has restarted empty. Two are too
+// few. But 3 and 4 confirmed at 10 s that they hold until 19 s. So until then nobody else can have
+// had a majority, and 5 is asked to hold. If it does, 1, 2 and 5 are a majority from then on, and a
+// later renewal finds no gap.
 func (ren *renewal) restoreMissing(start, timeout time.Duration) {
 	if ren.attempts == nil {
 		return
@@ -327,7 +367,8 @@ func (ren *renewal) restoreMissing(start, timeout time.Duration) {
 }
 
 // restoreOn restores the lease on a node that does not hold it. The node's answer does not include
-// a grant since the start, nor a request that is under way. acq.mu is held.
+// a grant since the start, nor a request that is under way (it has the gate). Either may be the hold
+// that is missing, and restore would cancel it. acq.mu is held.
 func (ren *renewal) restoreOn(i int, start, timeout time.Duration) {
 	if na := ren.attempts[i]; (!na.holds || na.heldSince < start) && len(na.gate) == 0 {
 		ren.acq.restore(i, timeout)
@@ -338,6 +379,10 @@ func (ren *renewal) restoreOn(i int, start, timeout time.Duration) {
 // another holder, or has forgotten. It cancels what an earlier request led to there, or may
 // yet lead to. The new attempt has a new identity, so that cancel cannot end it. The node counts
 // for the lease from the second renewal after its grant, see decideRenewal. acq.mu is held.
+//
+// Nobody waits for the outcome. If the new request is granted, the node gets the token of the lease
+// (noteGrant). If it is refused or gets no answer, the next renewal finds the hold missing again.
+// If the lease is released first, the round has ended, and the acquire is not sent.
 func (acq *acquisition) restore(i int, timeout time.Duration) {
 	r := acq.round
 	before, na := r.attempts[i], r.newAttempt(i)
@@ -350,8 +395,9 @@ func (acq *acquisition) restore(i int, timeout time.Duration) {
 	})
 }
 
-// endRound ends the round of an evicted acquisition: it acquires nothing more. Its holds may be to end, and
-// still be there. The client's release ends them, so the store goes on knowing the acquisition as held.
+// endRound ends the round of an evicted acquisition: it acquires nothing more. An operator may only
+// have asked for the end, so some nodes may hold until the client releases. For that release the
+// store goes on knowing the acquisition as held.
 func (ren *renewal) endRound() {
 	if acq := ren.acq; acq != nil {
 		acq.mu.Lock()

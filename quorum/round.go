@@ -18,18 +18,24 @@ import (
 // (probation), its hold is older than the lease that the client counts, or its token is ahead of
 // all right clocks (tokensAhead).
 
-// round is one try to get a majority.
+// round is one try to get a majority. A round that was won goes on as the lease's: its attempts are
+// what is renewed, restored and released.
 type round struct {
-	acq         *acquisition
+	// These never change, so they are read without the acquisition's mu.
+	acq  *acquisition
+	done chan struct{} // closed when the round has ended: it wakes all who wait for its answers
+
+	// The acquisition's mu guards these. Only the driver changes order and coordinator. So the driver
+	// may read the coordinator without mu.
 	order       []int // the nodes in the order in which they may become coordinator
 	coordinator int
-	done        chan struct{} // closed when the round has ended
-	ended       bool
-	attempts    []*nodeAttempt
+	ended       bool           // nothing that could acquire is sent any more; done is closed
+	attempts    []*nodeAttempt // one for each node. Another takes its place under a new identity, see replace
 }
 
 // newRound starts a round. acq.mu is held.
 // The client may count its lease from now on: before this instant the round has asked for nothing.
+// The round before it has been ended by the caller, so there is at most one live round.
 func (acq *acquisition) newRound() *round {
 	r := &round{
 		acq: acq, order: acq.order(acq.key),
@@ -74,6 +80,7 @@ func (r *round) snapshot() []*nodeAttempt {
 }
 
 // replies returns what the nodes have said so far, and which of them count. acq.mu is held.
+// A node that does not count may hold all the same, and is cancelled or released like the others.
 func (r *round) replies() (replies []majority.Reply, counts []bool) {
 	replies, counts = make([]majority.Reply, len(r.attempts)), make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
@@ -141,6 +148,11 @@ func (r *round) mayHold() (n int) {
 // since countsFrom. acq.mu is held.
 // This is the strict view, and mayHold the hopeful one: a poll answers "granted" by the strict view,
 // and gives up only by the hopeful one.
+//
+// Example: five servers have held since the grant. Of a poll that began at 20 s, 1 and 2 say
+// "granted", 3 says "gone", and 4 and 5 have not answered. Two are confirmed: too few for
+// "granted". Four may hold, for 4 and 5 held when they were last heard. So the poll ends with an
+// error, and the client asks again.
 func (r *round) confirmed() []bool {
 	list := make([]bool, len(r.attempts))
 	for i, na := range r.attempts {
@@ -179,8 +191,9 @@ func (r *round) reaskBusy() (again []*nodeAttempt) {
 	return again
 }
 
-// reopen returns the attempts that have nothing yet. They are about to be asked again, so
-// their earlier answers no longer count. acq.mu is held.
+// reopen returns the attempts that have nothing yet. They are about to be asked again, so their
+// earlier answers no longer count. acq.mu is held. Without that, a "busy" from before the holder's
+// release would count against the attempt whose turn it is.
 func (r *round) reopen() (list []*nodeAttempt) {
 	for _, na := range r.attempts {
 		if !na.holds && !na.queued {
@@ -192,8 +205,9 @@ func (r *round) reopen() (list []*nodeAttempt) {
 }
 
 // replace puts a new attempt in the place of the one on node i, and cancels the old one in the
-// background. acq.mu is held.
-// The node counts as busy until the new attempt is asked: the old one may hold there for a moment.
+// background. acq.mu is held. The node counts as busy until the new attempt is asked: the old one
+// may hold there for a moment. Example: "c/7.4" on server 2 becomes "c/7.9". A push for "c/7.4"
+// that arrives later finds no attempt of that identity (handlePush), and its cancel ends the grant.
 func (r *round) replace(i int, timeout time.Duration) {
 	old := r.attempts[i]
 	old.ended = true
@@ -213,7 +227,8 @@ func (r *round) follow(coordinator int, timeout time.Duration) {
 	}
 }
 
-// cancelAll cancels, in the background, what an ended round has on the nodes.
+// cancelAll cancels, in the background, what an ended round has on the nodes. A node that does not
+// answer its cancel owes it from then on (nodeAttempt.cancelLater).
 func (r *round) cancelAll(timeout time.Duration) {
 	for _, na := range r.snapshot() {
 		r.acq.life.Go(cancelLabel, func() { _, _ = na.cancel(timeout) })

@@ -22,6 +22,23 @@ import (
 // "granted 4711 0" once a majority has granted and has the token 4711. The client cannot tell
 // that answer from the answer of one server.
 //
+// Where to read on:
+//
+//	from an acquire to its answer       acquire.go (runRound, conclude), then token.go
+//	what two of five grants lead to     acquire.go (runRound, maxReasks), wait.go (collect)
+//	what wakes a waiter                 wait.go (handlePush, collect, poll)
+//	the phases of an acquisition        acquisition.go
+//	what is known of one server         bid.go; of all of them in one try: round.go
+//	how a request is sent               nodeattempt.go (send), node.go (call), window.go
+//	how a lease goes on                 renew.go asks when the client says so; outcome.go decides
+//	how anything ends                   release.go
+//	where a lost reply is undone        nodeattempt.go (cancelLater), owed.go, node.go (sendCancels)
+//	which server is the coordinator     coordinator.go, contradictions.go
+//	which servers count                 marks.go asks, marktable.go and majority/clock.go decide
+//
+// bid.go, outcome.go, owed.go, contradictions.go, marktable.go and package majority decide without
+// a clock and without a request. All else asks the servers and carries decisions out.
+//
 // Order of mutexes. While a goroutine holds one of these, it locks only those below it:
 //
 //	acquisition.driver   a channel: the goroutine that takes an acquisition further
@@ -46,9 +63,9 @@ type Store struct {
 	// mu guards the fields below. Under it nothing is sent, no callback runs, and no other mutex
 	// of the package is locked.
 	mu           lockorder.Mutex[Store]
-	acquisitions map[string]*acquisition // by attempt ID, see nameFor
+	acquisitions map[string]*acquisition // by attempt ID, see nameFor; sweep removes abandoned ones
 	lastSweep    int                     // how many acquisitions the last sweep left
-	states       map[string]*nodeStates  // by prefix
+	states       map[string]*nodeStates  // by prefix; none is ever removed
 	rechecks     rechecks
 }
 
@@ -58,13 +75,14 @@ var _ interface {
 } = (*Store)(nil)
 
 // servers are the nodes, and what is known of all of them. An acquisition, its attempts, the marks
-// and the nodes themselves see this, and not the store with its other acquisitions.
+// and the nodes themselves see this, and not the store with its other acquisitions. Its fields do
+// not change after New, so it needs no mutex. A node and the contradictions have mutexes of their own.
 type servers struct {
 	cfg            Config
 	nodes          []*node
 	majority       int
-	clock          func() time.Duration
-	life           *lifecycle.Group // its context ends all requests when the store closes
+	clock          func() time.Duration // counts while the machine sleeps, too; in tests that of the first node
+	life           *lifecycle.Group     // its context ends all requests when the store closes
 	contradictions contradictions
 	ids            atomic.Uint64 // the numbers of node attempts so far: none is used twice
 }
@@ -179,7 +197,9 @@ func (s *Store) Server(ctx context.Context) (store.ServerInfo, error) {
 	return united(infos), nil
 }
 
-// united describes several servers as one, by the least capable of them.
+// united describes several servers as one, by the least capable of them. Example: of three
+// primaries two run 7.2 and one runs 7.0.15, so the answer has 7.0.15. If one is a replica, the
+// answer is that replica: no lock can be taken there.
 func united(infos map[int]store.ServerInfo) store.ServerInfo {
 	var u store.ServerInfo
 	var addresses []string

@@ -21,6 +21,9 @@ import (
 //
 // The order of the end matters. First nobody finds the subscription any more, and a function of
 // the listener that runs just now is waited for. Then the goroutines are told to end, and waited for.
+//
+// Each node has a goroutine for the life of the subscription. If ctx ends, or too few nodes
+// confirm, all of them are ended before Listen returns, and nothing is subscribed.
 func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -78,6 +81,9 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 //
 // A push that was sent while a node was not subscribed is lost. So when a later try succeeds, the
 // client is told to poll, as after any interruption.
+//
+// Only the first subscription is made here. If it breaks later, the node's own store makes it
+// again, and calls Resumed.
 func (n *node) keepSubscribed(
 	life context.Context, channel string, to store.Listener, timeout time.Duration, first func(error),
 ) {
@@ -107,7 +113,7 @@ func (n *node) keepSubscribed(
 	}
 }
 
-// rechecks says when the clients were last told to poll.
+// rechecks says when the clients were last told to poll. Store.mu guards it.
 type rechecks struct {
 	last   time.Duration
 	inARow int  // how often they were told, each time soon after the time before
@@ -134,6 +140,11 @@ func (r *rechecks) next(now time.Duration, pauses backoff.Exponential, spread fl
 // does not answer any more. But an overloaded node, or one whose replies are lost, answers one
 // request and not the next; then the polls themselves may be what it leaves unanswered. So the
 // clients are told at once the first time, and then after growing pauses.
+//
+// Example, with a Timeout of 500 ms: server 3 falls silent at 10 s, and all clients poll at once.
+// It answers, and falls silent again at 10.1 s. They are told 250 to 500 ms after the time before,
+// then 0.5 to 1 s after that, and so on up to 8 s. After 16 s of quiet the next silence is told at
+// once.
 func (s *Store) recheckSoon() {
 	s.mu.Lock()
 	if s.rechecks.due {

@@ -24,7 +24,19 @@ import (
 // Three things can go wrong. The push is lost: the client polls, and finds the grant in
 // pollCoordinator. The coordinator falls silent: the poll gets no answer, and the acquisition joins
 // the next server's queue. Other heads of queues hold the other servers: all but one make way
-// (yield), and who gets no majority in time cancels everything, pauses, and joins again (backOff).
+// (yield). An attempt that gets no majority in time cancels everything, pauses, and joins again
+// (backOff).
+//
+// No wait depends on a push alone:
+//
+//	phase       what ends the wait               if that does not come
+//	waiting     the coordinator's push           the client's poll, after a third of the TTL at the latest.
+//	                                             It comes earlier if a server falls silent (recheckSoon), or
+//	                                             when a broken subscription stands again (keepSubscribed)
+//	collecting  the others' answers and pushes   the timer of awaitCollect. The client's polls ask the
+//	                                             servers again meanwhile (pollAll)
+//	pausing     the timer of the pause           a poll begins the next round before that
+//	held        the push to the client           the client's poll finds the lease (pollAll)
 
 // poll answers a waiter's poll: it asks the coordinator, or all nodes once the coordinator has
 // granted. If the coordinator is silent or has forgotten the waiter, the waiter joins the next
@@ -44,9 +56,10 @@ func (s *Store) poll(ctx context.Context, keys, args []string) (string, error) {
 	return acq.poll(ctx)
 }
 
-// poll finds out how far the acquisition is, and takes it further. The caller is the driver.
-// The answer depends on the phase. An idle acquisition is one whose pause is not over, or whose
-// round got nothing: the poll asks again at once.
+// poll finds out how far the acquisition is, and takes it further. The caller is the driver. The
+// answer depends on the phase. An idle acquisition is one whose pause is not over, or whose round
+// got nothing: the poll asks again at once. So does a poll in the phase asking: the driver of that
+// round gave up because its context had ended.
 func (acq *acquisition) poll(ctx context.Context) (string, error) {
 	acq.touch()
 	acq.mu.Lock()
@@ -71,6 +84,10 @@ func (acq *acquisition) poll(ctx context.Context) (string, error) {
 //
 // The client counts its lease from the start of this poll, because the coordinator may grant at any
 // time after it.
+//
+// If the poll gets no answer, two cases are told apart. The coordinator has answered other requests
+// since the poll was sent: it is late, and the position stays. It has answered nothing since: it is
+// silent, and the new round asks the next server in the order for a position.
 func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, error) {
 	acq.states.refresh()
 	timeout := acq.requestTimeout(ctx, acq.ttl)
@@ -89,7 +106,8 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 		return "", ctx.Err()
 	}
 	acq.mu.Lock()
-	// A push may have changed the phase while the poll was under way. Then the push has decided.
+	// A push may have changed the phase while the poll was under way. Then the push has decided. Its
+	// grant is older than countsFrom now, so pollAll asks the coordinator to confirm it.
 	acq.countsFrom = start
 	at, queued, answer := acq.phase, coordinator.queued && err == nil, acq.queuedAnswer(coordinator)
 	if coordinator.holds && at == waiting {
@@ -118,6 +136,16 @@ func (acq *acquisition) pollCoordinator(ctx context.Context, r *round) (string, 
 // It counts the nodes that have granted or may yet grant. While these can be a majority, the attempt
 // does not make way. The order is the same for all attempts that know the same
 // silent nodes, so exactly one of them goes on.
+//
+// Example: five servers have the order 3, 1, 5, 2, 4 for this lock. A waits at 3. B waits at 1 and
+// C at 5, because they found other servers silent for a moment. The holder releases, and each of
+// the three is granted by its coordinator. A also gets 2, and B gets 4. Each is queued on the
+// servers that the others hold, and nobody has a majority. A finds its own coordinator first in the
+// order, and goes on. B and C find 3, where they are queued, and keep only that position. Their
+// cancels free 1, 4 and 5, which push their grants to A.
+//
+// If they do not know the same silent nodes, two may go on. Then the timer of awaitCollect decides.
+// It is random, so one of them pauses while the other goes on.
 func (acq *acquisition) yield(r *round, timeout time.Duration) bool {
 	replies, counts := r.replies()
 	can := 0
@@ -149,6 +177,11 @@ func (acq *acquisition) yield(r *round, timeout time.Duration) bool {
 // If an acquisition had a majority and cannot have it any more, it ends: the client has no
 // lease yet, and joins the queue anew. Extending the rest would only keep the lock from
 // everybody.
+//
+// Each answer is counted at once (complete), so a majority is enough. But the answer to the client
+// tells how many wait, and only the coordinator knows. So the coordinator is waited for, unless it
+// is silent. After an error the acquisition is as it was before the poll: the client polls again,
+// or cancels.
 func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 	timeout := acq.requestTimeout(ctx, acq.ttl)
 	acq.mu.Lock()
@@ -213,6 +246,11 @@ func (acq *acquisition) pollAll(ctx context.Context, r *round) (string, error) {
 // Before the second phase, grants count as in replies. After it, a poll asks for more: the nodes
 // must have held since the lease was won or renewed, and must have said so since this poll.
 // Otherwise a node that joined late could hide a gap in which somebody else had a majority.
+//
+// Example: the lease was won on 1, 2 and 3 of five servers, at 10 s. At 10.2 s servers 1 and 2
+// restart empty, and at 10.4 s servers 4 and 5 grant, a little late. A poll at 11 s hears "granted"
+// from 3, 4 and 5. That is a majority, but in between somebody else may have had 1, 2 and 4. Only 3
+// is confirmed.
 func (acq *acquisition) complete(
 	ctx context.Context, r *round, timeout time.Duration,
 ) (answer string, won bool, err error) {
@@ -252,6 +290,21 @@ func (acq *acquisition) complete(
 // A push carries the identity "c/7.6". Its number tells for which request the grant is. An
 // identity of an earlier round means nothing any more, and neither does one that has been
 // replaced: both are being cancelled.
+//
+// When is a pushed grant believed? No request of ours was answered with it, so two things are
+// unknown.
+//
+//   - When it was granted. It counts from askedAt, which is before the last request that may have
+//     queued it was sent. Example: polls were sent at 10 s and at 13 s and answered "queued", and the
+//     push arrives at 14 s. The hold counts from 13 s, as the client's lease does (countsFrom). If
+//     the poll of 13 s got no answer, the hold counts from 10 s: too early, so it must be confirmed.
+//   - Whether anybody still reads our pushes. So the server grants for 2 to 3 s only, if the lease
+//     is longer, and says so in the push. Such a grant does not count (bid.unconfirmed) until a poll
+//     has extended it to the whole TTL (confirm). If that poll gets no answer, the grant does not
+//     count until a later poll is answered.
+//
+// A pushed grant of one server is no lease yet: it counts as one of a majority, and the second
+// phase follows.
 func (s *Store) handlePush(i int, payload string) bool {
 	id, a, err := wire.ParsePush(payload)
 	if err != nil {
@@ -278,7 +331,8 @@ func (s *Store) handlePush(i int, payload string) bool {
 		return true
 	}
 	na.noteGrant(a.Token, a.Waiting, na.askedAt)
-	if na.unconfirmed = a.Lease > 0 && a.Lease < acq.ttl; na.unconfirmed {
+	na.unconfirmed = a.Lease > 0 && a.Lease < acq.ttl
+	if !na.counts(acq.countsFrom) {
 		s.life.Go(grantLabel, na.confirm)
 	}
 	switch {
@@ -294,6 +348,11 @@ func (s *Store) handlePush(i int, payload string) bool {
 // queues, where only an attempt with another coordinator can be in its way. A timer bounds it:
 // after that everything is cancelled.
 // It may be called by the push and by a poll at once: the phase lets one of them through.
+//
+// This is also how a waiter goes on after two of five grants (conclude, Split). It keeps both, and
+// is queued on the other three. Those are held by attempts that the coordinator did not grant to,
+// and that are cancelling. So three pushes are to be expected, and the first of them makes a
+// majority.
 func (acq *acquisition) collect(r *round) {
 	acq.mu.Lock()
 	if !r.live() || acq.phase != waiting && acq.phase != asking {
@@ -316,10 +375,15 @@ func (acq *acquisition) collect(r *round) {
 	acq.life.Go(grantLabel, func() { acq.awaitCollect(r, timeout) })
 }
 
-// awaitCollect waits until a majority has granted, and pushes that to the client.
-// Four things end it: the majority, the timer, the end of the round, and Close. A node whose mark
-// is wrong cannot count. The marks are read again once, because a wrong mark would fail each further
-// try in the same way.
+// awaitCollect waits until a majority has granted, and pushes that to the client. Five things end
+// it: the majority, another goroutine that took the acquisition further, the timer, the end of the
+// round, and Close. A node whose mark is wrong cannot count. The marks are read again once, because
+// a wrong mark would fail each further try in the same way.
+//
+// It is no driver while it waits. The client's polls, its cancel and its release come first, and
+// change the phase or end the round. The timer is that of majority.CollectTime: 3 to 6 times the
+// time of a request at first, then twice as long after each failure, but never longer than two
+// thirds of the TTL.
 func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 	acq.mu.Lock()
 	failures := acq.failedCollects
@@ -354,6 +418,7 @@ func (acq *acquisition) awaitCollect(r *round, timeout time.Duration) {
 // took the acquisition further.
 // Grants of nodes come in other goroutines. A poll of the client may be the driver just now and see
 // the same majority. The one that is the driver second finds the phase changed, and does nothing.
+// An error of the second phase is dropped here: the next answer, or the timer, leads to the next try.
 func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 	if !acq.lockDriver(r.done) {
 		return true
@@ -379,9 +444,13 @@ func (acq *acquisition) tryComplete(r *round, timeout time.Duration) bool {
 // backOff is the phase "pausing": the driver is free during the pause, so a poll, a cancel or a
 // release can take over. Then the pause leads to nothing.
 //
-// It cancels everything after a failed try to collect a majority, and joins again after a
-// random pause: two attempts that keep each other from a majority must not do so for ever. The
-// client waits on. If this fails, the client finds its position by a poll.
+// It cancels everything after a failed try to collect a majority, and joins again after a random
+// pause: two attempts that keep each other from a majority must not do so for ever. The client
+// waits on. If this fails, the client is told to poll (recheck), and its poll begins the next
+// round. If the new round ends in a queue, nothing is told: the client's poll was due in any case.
+//
+// The pause is 10 to 20 ms after the first failure. It doubles with each further one, up to a second
+// (backoff.Default). The new position is behind those who joined meanwhile.
 func (acq *acquisition) backOff(r *round, timeout time.Duration) {
 	if !acq.lockDriver(r.done) {
 		return

@@ -16,10 +16,10 @@ import (
 // lateWindow lets requests to a node that is late wait for their turn, see [window.Window]. Every waiter
 // would otherwise repeat its requests, and all of their cancels.
 type lateWindow struct {
-	// mu guards the fields below.
+	// mu guards the fields below. Nothing is sent under it.
 	mu      lockorder.Mutex[lateWindow]
-	window  window.Window
-	waiting []chan struct{}
+	window  window.Window   // counts the requests that are under way
+	waiting []chan struct{} // the requests that wait, oldest first; closed when they may be sent
 }
 
 // limited reports whether an action may have to wait. What a holder sends does not: a lease that is
@@ -35,6 +35,9 @@ func limited(action *script.Script) bool {
 // enter waits for the right to send a request, for at most timeout, and only until ended is closed. If
 // it returns an error, the request must not be sent, and nothing is left of it here. Nothing else need
 // end the wait: it lasts only while others are under way, which Close ends.
+//
+// The timer and the right may come at the same instant. Then leave has counted the request already
+// (it is not among those that wait any more), so it is sent.
 func (w *lateWindow) enter(action *script.Script, timeout time.Duration, ended <-chan struct{}) error {
 	w.mu.Lock()
 	if !w.window.Full() || !limited(action) {
@@ -59,7 +62,7 @@ func (w *lateWindow) enter(action *script.Script, timeout time.Duration, ended <
 	defer w.mu.Unlock()
 	at := slices.Index(w.waiting, may)
 	if at < 0 {
-		return nil // at the last moment
+		return nil
 	}
 	w.waiting = slices.Delete(w.waiting, at, at+1)
 	return err

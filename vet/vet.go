@@ -22,10 +22,8 @@ const (
 	page    = "https://github.com/holdfast-go/holdfast/blob/main/docs/vet.md#"
 )
 
-// releases are the methods that release a lease, or see to it.
-var releases = map[string]bool{
-	"Release": true, "ReleaseAfter": true, "ReleaseWhenDone": true,
-}
+// releases are the methods that release a lease.
+var releases = map[string]bool{"Release": true, "ReleaseAfter": true}
 
 // leaseType returns the name of a type of leases, or nothing.
 func leaseType(t types.Type) string {

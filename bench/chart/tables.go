@@ -76,9 +76,9 @@ var tables = map[string]table{
 	}},
 	"cost": {benchmark: "ServerCost", rows: []string{"mutex", "write", "read", "sem-8", "all-3", "election"},
 		cells: []cell{
-			{"take µs", "", "take-µs"}, {"× raw", "", "take-x-raw"},
+			{"acquire µs", "", "take-µs"}, {"× raw", "", "take-x-raw"},
 			{"bytes in, out", "", "take-in-B"}, {"", "", "take-out-B"},
-			{"give µs", "", "give-µs"}, {"× raw", "", "give-x-raw"},
+			{"release µs", "", "give-µs"}, {"× raw", "", "give-x-raw"},
 			{"bytes in, out", "", "give-in-B"}, {"", "", "give-out-B"},
 			{"requests", "", "take-requests"}, {"", "", "give-requests"},
 		}},

@@ -4,7 +4,7 @@
 //	holdfast run nightly-report -- ./report.sh
 //	holdfast status nightly-report
 //
-// Each command is in the room of what a user does with it: internal/hold, internal/look or
+// Each command is in the package of what a user does with it: internal/hold, internal/look or
 // internal/operate. They share where the servers are (target), what a flag means (cli), how
 // messages are printed (say) and the exit codes (exit). Here is the table of the commands.
 package main
@@ -18,6 +18,7 @@ import (
 )
 
 func main() {
+	proc.KeepIgnored()
 	if proc.IsGuardian(os.Args) {
 		os.Exit(proc.RunGuardian(os.Args, say.Guardian))
 	}

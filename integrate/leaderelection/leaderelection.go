@@ -44,7 +44,8 @@ type LeaderCallbacks struct {
 type Config struct {
 	// Election is the election. Its TTL is the time after which a crashed leader is replaced.
 	Election *holdfast.Election
-	// Identity is what the leader publishes: the name of the pod, for example.
+	// Identity is what the leader publishes: the name of the pod, for example. It must not be empty, as that of a
+	// variable that is not set would be: nobody would see such a leader.
 	Identity  string
 	Callbacks LeaderCallbacks
 }
@@ -63,6 +64,8 @@ func New(cfg Config) (*LeaderElector, error) {
 	switch {
 	case cfg.Election == nil:
 		return nil, fmt.Errorf("%w: leaderelection: Config.Election is nil", holdfast.ErrInvalid)
+	case cfg.Identity == "":
+		return nil, fmt.Errorf("%w: leaderelection: Config.Identity is empty", holdfast.ErrInvalid)
 	case cfg.Callbacks.OnStartedLeading == nil:
 		return nil, fmt.Errorf("%w: leaderelection: OnStartedLeading is nil", holdfast.ErrInvalid)
 	}
@@ -76,6 +79,8 @@ func New(cfg Config) (*LeaderElector, error) {
 func (e *LeaderElector) Run(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	var observing sync.WaitGroup
+	defer observing.Wait()
+	defer stop() // also after a panic of a callback
 	if e.cfg.Callbacks.OnNewLeader != nil {
 		observing.Go(func() { e.observe(running) })
 	}
@@ -83,8 +88,6 @@ func (e *LeaderElector) Run(ctx context.Context) error {
 		e.term(lctx, lead)
 		return nil
 	})
-	stop()
-	observing.Wait()
 	if ctx.Err() != nil && !errors.Is(err, holdfast.ErrInvalid) {
 		return nil
 	}

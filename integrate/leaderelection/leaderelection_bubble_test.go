@@ -203,17 +203,52 @@ func TestAClosedClientEndsTheElector(t *testing.T) {
 	})
 }
 
-func TestAConfigWithoutAnElectionOrWorkIsRefused(t *testing.T) {
+// A program may recover the panic of a callback, and go on.
+func TestNoCallbackRunsAfterOneHasPanicked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, h := memstore.New(), &history{}
+		client, err := holdfast.New(s, holdfast.Config{})
+		assert.Must(t, err)
+		defer client.Abandon()
+		elector, err := leaderelection.New(leaderelection.Config{
+			Election: client.Election("controller"), Identity: "a",
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(context.Context) {
+					synctest.Wait() // it has seen itself
+					panic("the work")
+				},
+				OnStoppedLeading: func() { h.add("a stopped") },
+				OnNewLeader:      func(leader string) { h.add("a sees " + leader) },
+			},
+		})
+		assert.Must(t, err)
+		func() {
+			defer func() { assert.Equal(t, recover(), "the work", "the panic of Run") }()
+			_ = elector.Run(t.Context())
+		}()
+		h.want(t, "a stopped", "a sees a")
+		b := start(t, s, h, "b")
+		h.want(t, "b leads", "b sees b")
+		b.stop()
+		b.finish <- struct{}{}
+		b.wantEnded(t)
+	})
+}
+
+func TestAConfigThatCannotWorkIsRefused(t *testing.T) {
 	client, err := holdfast.New(memstore.New(), holdfast.Config{})
 	assert.Must(t, err)
 	defer client.Abandon()
 	work := leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}}
 	for _, cfg := range []leaderelection.Config{
-		{Callbacks: work}, {Election: client.Election("a")},
+		{Callbacks: work, Identity: "a"}, {Election: client.Election("a"), Identity: "a"},
+		{Election: client.Election("a"), Callbacks: work},
 	} {
 		assert.Is(t, assert.Err(leaderelection.New(cfg)), holdfast.ErrInvalid)
 	}
-	elector, err := leaderelection.New(leaderelection.Config{Election: client.Election(""), Callbacks: work})
+	elector, err := leaderelection.New(leaderelection.Config{
+		Election: client.Election(""), Callbacks: work, Identity: "a",
+	})
 	assert.Must(t, err)
 	assert.Is(t, elector.Run(t.Context()), holdfast.ErrInvalid)
 }

@@ -161,11 +161,15 @@ func TestWorkflowsPinTheirActions(t *testing.T) {
 	assert.True(t, actions > 0, "no workflow uses an action: what was read?")
 }
 
-func TestScriptsHaveTranscripts(t *testing.T) {
-	texts := map[string]string{}
-	for file, text := range readTree(t) {
+func TestScriptsHaveTranscriptsAndAreOnTheirPage(t *testing.T) {
+	texts, files := map[string]string{}, readTree(t)
+	for file, text := range files {
 		if strings.HasPrefix(file, "script/") {
 			texts[file] = text
+		}
+		if path.Dir(file) == "script" && path.Ext(file) == ".lua" && file != "script/record.lua" {
+			assert.True(t, strings.Contains(files["docs/protocol.md"], "(../"+file+")"),
+				"docs/protocol.md has no link to %s", file)
 		}
 	}
 	report(t, Transcripts(texts))

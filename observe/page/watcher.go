@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
-// maxLocks is about how many locks in use a page knows at most, and twice as many as free
+// maxLocks is about how many locks in use a page knows at most. It knows half as many free
 // ones. It leaves others out, and says so.
 const maxLocks = 10_000
 

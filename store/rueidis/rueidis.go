@@ -22,9 +22,9 @@
 // Without Watch, a lease must be longer than ConnWriteTimeout and the time to reconnect. For leases under half
 // a minute, set ConnWriteTimeout to a few seconds.
 //
-// rueidis writes and reads in goroutines of its own. Beside goroutines that use up the processors, each of the two, and
-// then the caller, may wait until all others have had their turn: with 200 of them on one processor, 2 s. With Watch
-// they run next, unless the 10 ms of a turn end just then, so a lease should be longer than a few such waits.
+// rueidis writes and reads in goroutines of its own. If other goroutines use up the processors, each of these two, and
+// then the caller, may wait until all others have had their turn: 2 s with 200 others on one processor. With Watch
+// they run next, unless the 10 ms of a turn end just then. So a lease should be longer than a few such waits.
 package rueidis
 
 import (

@@ -35,7 +35,7 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 	mut:  "			if silence != nil {\n",
 }}), in("localturn.go", library, []mutant{{
 	name: "a loss and a release pass the turn on twice",
-	by:   "TestALossWhileALeaseOfTheHoldIsBeingReleasedPassesTheTurnOnOnce",
+	by:   "TestALossAndTheReleasesAfterItPassTheTurnOnOnce",
 	old:  "	if h.hasTurn.Swap(false) {\n",
 	mut:  "	if h.hasTurn.Load() {\n",
 }}), in("pushstate.go", library, []mutant{{

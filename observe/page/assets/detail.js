@@ -134,7 +134,8 @@ function holderCard(h) {
   if (tags.length) list.push(["tags", tagList(tags)]);
   if (h.version) list.push(["version", h.version]);
   list.push(["client", el("code", "", h.client_id)]);
-  if (h.lock_delay_ms) list.push(["lock-delay", `its holder trusts the lease for ${h.lock_delay_ms / 1000} s less`]);
+  const delay = h.lock_delay_ms;
+  if (delay) list.push(["lock-delay", `its holder trusts the lease for ${delay < 60000 ? `${delay / 1000}s` : span(delay)} less`]);
   li.append(bar, pairs(list));
   if (state.about.evict && !h.released) {
     const button = el("button", "danger evict", "Evict…");

@@ -82,13 +82,6 @@ func handed(d *dead, ctx context.Context) (holdfast.LeaseInfo, error) {
 	return holdfast.LeaseInfo{Name: l.Name(), HolderID: l.HolderID(), Token: l.Token()}, nil
 }
 
-// over is a context that has ended: what is released when it ends is released at once.
-func over() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
 // deadCalls are the calls of the API that send something, by "Type.Method", each with what it needs before its
 // connection dies. A comma begins another case of one.
 var deadCalls = map[string]func(d *dead) calling{
@@ -241,9 +234,6 @@ var deadCalls = map[string]func(d *dead) calling{
 	}),
 
 	"Lease.Release": with(locked, func(_ *dead, ctx context.Context, l lease) error { return l.Release(ctx) }),
-	"Lease.ReleaseWhenDone": with(locked, func(d *dead, ctx context.Context, l lease) error {
-		return errors.Join(l.ReleaseWhenDone(over()), d.freed(ctx))
-	}),
 	"Lease.ReleaseAfter": with(locked, func(_ *dead, ctx context.Context, l lease) error {
 		return l.ReleaseAfter(ctx, time.Second)
 	}),
@@ -260,9 +250,6 @@ var deadCalls = map[string]func(d *dead) calling{
 	"Lease.Downgrade": with(writing, func(_ *dead, ctx context.Context, l lease) error { return l.Downgrade(ctx) }),
 
 	"MultiLease.Release": with(both, func(_ *dead, ctx context.Context, l leases) error { return l.Release(ctx) }),
-	"MultiLease.ReleaseWhenDone": with(both, func(d *dead, ctx context.Context, l leases) error {
-		return errors.Join(l.ReleaseWhenDone(over()), d.other.Mutex(d.name+"/1").AwaitFree(ctx))
-	}),
 	"MultiLease.Extend": with(both, func(_ *dead, ctx context.Context, l leases) error {
 		return l.Extend(ctx, time.Minute)
 	}),

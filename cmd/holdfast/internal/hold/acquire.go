@@ -120,7 +120,7 @@ func NewAcquire(a *target.App) *cobra.Command {
 	waitFlags(flags, &o.runOptions)
 	tagFlag(flags, &o.runOptions)
 	o.kindFlags.add(flags)
-	help.Brief(cmd, "nonblock", "wait", "skip-if-held", "ttl", "json", "shared", "permits", "owner", "app", "redis")
+	help.Brief(cmd, "nonblock", "wait", "ttl", "json", "shared", "permits", "owner", "app", "redis")
 	o.perform(a, cmd, o.read, func() error {
 		return conduct(a, &o.runOptions, func(a *target.App, r *session) (int, string, error) {
 			return r.take(a, o.asJSON, say.Stdout)
@@ -138,6 +138,9 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 	case len(args) > 1:
 		return exit.Usage(fmt.Sprintf("%q is one name too many: acquire takes one lock", args[1]),
 			"to hold several locks, use holdfast run NAME1 NAME2 -- COMMAND")
+	case o.busyCode == exit.CodeOK:
+		return exit.Usage("acquire -E 0 would exit with 0 although another client holds the lock",
+			"leave -E out: "+acquireHint)
 	}
 	o.names = args
 	if err := o.kindFlags.check(args, cmd.Flags().Changed); err != nil {

@@ -97,6 +97,7 @@ func NewElect(a *target.App) *cobra.Command {
 	flags.StringVar(&o.state, "state", "", "save the term in FILE, and resume it after a crash")
 	cli.Rename(flags, map[string]string{"state": "FILE"})
 	waitFlags(flags, &o.runOptions)
+	skipFlag(flags, &o.runOptions)
 	leaseFlags(flags, &o.runOptions)
 	commandFlags(flags, &o.runOptions)
 	help.Brief(cmd, "observe", "json", "state", "nonblock", "wait", "ttl", "max-run", "on-lost", "command", "redis")

@@ -43,7 +43,7 @@ func (k *kindFlags) addModes(flags *pflag.FlagSet) {
 	flags.Lookup("ex").Hidden = true
 	flags.BoolVarP(&k.shared, "shared", "s", false, "shared lock: others may hold it shared at the same time")
 	flags.IntVar(&k.permits, "permits", 0, "semaphore with N permits; every run names the same N (or --server-limit)")
-	flags.IntVar(&k.weight, "weight", 1, "permits that this command takes, with --permits")
+	flags.IntVar(&k.weight, "weight", 1, "with --permits: how many of them to take, or to wait for (default 1)")
 	flags.BoolVar(&k.server, "server-limit", false,
 		"with --permits: take the limit that the server remembers (holdfast limit); N if it knows none")
 	flags.Lookup("permits").DefValue = "0"

@@ -103,6 +103,7 @@ func NewRun(a *target.App) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	waitFlags(flags, o)
+	skipFlag(flags, o)
 	o.kindFlags.add(flags)
 	o.WireFlags.Add(flags)
 	leaseFlags(flags, o)

@@ -75,10 +75,15 @@ func waitFlags(flags *pflag.FlagSet, o *runOptions) {
 	flags.VarP(&o.wait, "wait", "w", "wait at most DUR; 0 is the same as -n (also --timeout)")
 	flags.Lookup("wait").DefValue = ""
 	flags.VarP(&o.busyCode, "conflict-exit-code", "E", "exit code if another client holds the lock")
-	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: the same as -n -E 0 -q")
 	flags.BoolVar(&o.breakDeadlock, "break-deadlock", false,
 		"give up if nested runs wait for each other in a deadlock, and this wait is the youngest")
 	splayFlag(flags, o)
+}
+
+// skipFlag is for commands that do the work themselves. A script would go on without the lock.
+func skipFlag(flags *pflag.FlagSet, o *runOptions) {
+	defer help.Waiting.In(flags)()
+	flags.BoolVar(&o.skipIfHeld, "skip-if-held", false, "for cron: the same as -n -E 0 -q")
 }
 
 func splayFlag(flags *pflag.FlagSet, o *runOptions) {

@@ -131,9 +131,9 @@ func (w *Guardian) begin(spec Spec, guard Guard) (Command, error) {
 		reapLeft()
 	}
 	adopt(true)
-	w.send(o)
 	awake := make(chan struct{})
 	go w.keepAwake(awake, o.Kill)
+	w.send(o)
 	lines := bufio.NewScanner(w.reports)
 	var r report
 	if lines.Scan() {
@@ -305,7 +305,8 @@ func duplicate(f *os.File) (int, error) {
 }
 
 // send gives the guardian an order. It does not wait for long: a guardian that does not
-// read is stopped or dead. It wakes one that is stopped.
+// read is stopped or dead. It wakes one that is stopped. Only the order to start, which may
+// be larger than a pipe, waits until it is read: keepAwake ends that.
 func (w *Guardian) send(o order) {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -313,9 +314,11 @@ func (w *Guardian) send(o order) {
 	}
 	w.sending.Lock()
 	defer w.sending.Unlock()
-	w.process.Process.Signal(syscall.SIGCONT)            //nolint:errcheck // it may have ended
-	w.orders.SetWriteDeadline(time.Now().Add(answering)) //nolint:errcheck // a pipe has deadlines
-	w.orders.Write(append(line, '\n'))                   //nolint:errcheck // listen notices that it is dead
+	w.process.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have ended
+	if o.Do != "start" {
+		w.orders.SetWriteDeadline(time.Now().Add(answering)) //nolint:errcheck // a pipe has deadlines
+	}
+	w.orders.Write(append(line, '\n')) //nolint:errcheck // listen notices that it is dead
 }
 
 // listen takes what the guardian reports, until it has ended.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -126,6 +127,39 @@ func TestAGuardianTellsWhyItCannotStart(t *testing.T) {
 		Guard{Limits: within(), Signal: syscall.SIGTERM})
 	if !errors.Is(err, fs.ErrNotExist) || StartCode(err) != CodeNotFound {
 		t.Errorf("%v, code %d, want %d", err, StartCode(err), CodeNotFound)
+	}
+}
+
+// slowToRead is a guardian that reads its order only once it was woken three times: by the order, and by
+// keepAwake twice.
+const slowToRead = `trap 'n=$((n+1))' CONT
+echo up >&4
+n=0
+while [ $n -lt 3 ]; do sleep 0.02; done
+trap '' CONT
+if read -r line <&3 && [ ${#line} -gt 200000 ]; then echo '{"Did":"failed","Errno":2}' >&4; fi`
+
+func TestALargeOrderToStartWaitsForASlowGuardian(t *testing.T) {
+	toRead, orders, err := os.Pipe()
+	assert.Must(t, err)
+	reports, toWrite, err := os.Pipe()
+	assert.Must(t, err)
+	w := &Guardian{orders: orders, reports: reports, left: make(chan struct{})}
+	w.process = exec.Command("/bin/sh", "-c", slowToRead)
+	w.process.ExtraFiles = []*os.File{toRead, toWrite}
+	assert.Must(t, ours.start(w.process))
+	toRead.Close()
+	toWrite.Close()
+	go func() {
+		w.process.Wait()
+		ours.forget(w.process.Process.Pid)
+		close(w.left)
+	}()
+	assert.Must(t, assert.Err(io.ReadFull(reports, make([]byte, len("up\n")))))
+	_, err = w.begin(Spec{Path: "x", Env: []string{"BIG=" + strings.Repeat("x", 200_000)}, Group: true},
+		Guard{Limits: Limits{Tell: clock.Now() + patience, Kill: clock.Now() + patience}, Signal: syscall.SIGTERM})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, want what the guardian reported", err)
 	}
 }
 

@@ -108,6 +108,9 @@ func Become(path string, args, env []string) (code int, err error) {
 // IsGuardian is never true: there is no guardian here.
 func IsGuardian([]string) bool { return false }
 
+// KeepIgnored does nothing here.
+func KeepIgnored() {}
+
 // RunGuardian does nothing here.
 func RunGuardian([]string, func(format, text string)) int { return CodeNotExecutable }
 

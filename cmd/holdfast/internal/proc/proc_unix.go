@@ -14,9 +14,16 @@ import (
 // KnowsRest says that a guardian knows what a command leaves behind.
 const KnowsRest = true
 
-// Signals are the ones that a command is sent on our account. Those that were
-// ignored when we were started stay ignored, for us and the command: nohup and
-// shells without job control rely on it.
+// KeepIgnored ignores QUIT if INT was ignored when we were started: a shell without job control ignores both for
+// what it starts in the background. By itself, Go keeps only HUP and INT ignored, and does not tell of the others.
+func KeepIgnored() {
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Ignore(syscall.SIGQUIT)
+	}
+}
+
+// Signals are the ones that a command is sent on our account. If HUP, or INT and QUIT, were ignored when we were
+// started, they stay ignored, for us and the command: nohup and shells without job control rely on it.
 func Signals() []os.Signal {
 	all := []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,

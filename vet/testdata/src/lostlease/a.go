@@ -96,7 +96,8 @@ func whenDone(ctx context.Context, m *holdfast.Mutex) error {
 	if err != nil {
 		return err
 	}
-	return lease.ReleaseWhenDone(ctx)
+	context.AfterFunc(ctx, func() { lease.Release(ctx) })
+	return nil
 }
 
 type box struct{ lease *holdfast.Lease }

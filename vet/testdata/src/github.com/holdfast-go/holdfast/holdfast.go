@@ -36,8 +36,7 @@ func (e *Election) Do(ctx context.Context, value string, f func(ctx context.Cont
 	return nil
 }
 
-func (l *Lease) Context() context.Context                  { return nil }
-func (l *Lease) Token() uint64                             { return 0 }
-func (l *Lease) Release(ctx context.Context) error         { return nil }
-func (l *Lease) ReleaseWhenDone(ctx context.Context) error { return nil }
-func (l *MultiLease) Release(ctx context.Context) error    { return nil }
+func (l *Lease) Context() context.Context               { return nil }
+func (l *Lease) Token() uint64                          { return 0 }
+func (l *Lease) Release(ctx context.Context) error      { return nil }
+func (l *MultiLease) Release(ctx context.Context) error { return nil }
