@@ -164,7 +164,7 @@ func (c *Client) listen(
 			return
 		}
 		message(payload)
-	}, Resumed: resumed, Awaited: func() bool { return c.hub.Awaited() }})
+	}, Resumed: resumed, Missing: resumed, Awaited: func() bool { return c.hub.Awaited() }})
 }
 
 // pushReader returns what reads the pushes to the client with this ID. It takes no others.

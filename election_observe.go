@@ -139,7 +139,8 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	defer o.c.life.EndCall()
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
-	told := store.Listener{Message: func(string) { signal(o.wake) }, Resumed: func() { signal(o.wake) }}
+	look := func() { signal(o.wake) }
+	told := store.Listener{Message: func(string) { look() }, Resumed: look, Missing: look}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
 		o.refused = !request.Transient(err)

@@ -212,6 +212,23 @@ func TestWaitersPollWhenAServerFallsSilent(t *testing.T) {
 	})
 }
 
+// Waiters whose server takes no subscription poll. At a silent one nobody waits.
+func TestWaitersPollWhileAServerTakesNoSubscription(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
+		told, n := 0, s.nodes[2]
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Missing: func() { told++ }})
+		assert.Must(t, err)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, answers := range []bool{true, false} {
+			n.noteAnswers(answers, s.now(), 0)
+			n.Store.(*silentNode).ear.Missing()
+		}
+		assert.Equal(t, told, 1, "how often they were told")
+		stop()
+	})
+}
+
 // An acquisition that ends late does not end the one that has its name by then.
 func TestAnAcquisitionForgetsOnlyItself(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {

@@ -26,6 +26,7 @@ import (
 type silentNode struct {
 	*memstore.Store
 	listens int
+	ear     store.Listener
 }
 
 var errBroken = errors.New("connection reset by peer")
@@ -38,6 +39,7 @@ func (n *silentNode) Listen(ctx context.Context, channel string, l store.Listene
 	if n.listens++; n.listens == 1 {
 		return nil, errBroken
 	}
+	n.ear = l
 	return n.Store.Listen(ctx, channel, l)
 }
 

@@ -50,6 +50,11 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 				}
 			},
 			Resumed: own.Resumed,
+			Missing: func() {
+				if !n.isSilent() { // else nobody waits at this server
+					own.Missing()
+				}
+			},
 			Awaited: l.Awaited,
 		}
 		work.Go(func() {

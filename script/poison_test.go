@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -297,7 +298,7 @@ func poisonAnswer(s *script.Script, answer string) string {
 	case s == script.RaiseFence && words[0] == "raised":
 		return strings.Join(words[:3], " ")
 	case s == script.Inspect && words[0] == "lock":
-		return regexp.MustCompile(`^(lock \d+ \d+ \d+) -?\d+`).ReplaceAllString(answer, "$1")
+		return regexp.MustCompile(`^(lock \d+ \d+ \d+) -?\d+`).ReplaceAllString(answer, "$1 0")
 	}
 	return answer
 }
@@ -338,7 +339,7 @@ func (p *poisonTrial) try(t testing.TB, name, field, value string) {
 				want.answer = damaged
 			}
 			what := fmt.Sprintf("%s %q on %s with %s = %.80q", s.Name, args, name, field, value)
-			p.judge(t, what, field, record, got, p.sound[name+s.Name+line], want)
+			p.judge(t, s, what, field, record, got, p.sound[name+s.Name+line], want)
 		}
 	}
 }
@@ -354,7 +355,31 @@ func poisonArgs(s *script.Script, line string) []string {
 	return args
 }
 
-func (p *poisonTrial) judge(t testing.TB, what, field string, record map[string]string, got, sound, want shown) {
+// readable returns an error if a client cannot read an answer. The other scripts answer one word, or tokens.
+func readable(s *script.Script, answer string) (err error) {
+	switch s {
+	case script.Acquire, script.Release, script.Poll, script.Cancel, script.Evict, script.SetLimit, script.Lessen,
+		script.ReleaseAfter, script.CancelRun, script.AwaitFree:
+		_, err = wire.Parse(answer)
+	case script.AcquireAll:
+		_, err = wire.ParseAll(answer, 1)
+	case script.BeginRun:
+		_, err = wire.ParseRun(answer)
+	case script.ReadLeader:
+		_, err = wire.ParseLeader(answer)
+	case script.Resume:
+		if answer != "gone" {
+			_, err = wire.ParseResume(answer)
+		}
+	case script.Inspect:
+		_, err = wire.ParseRecord(answer)
+	}
+	return err
+}
+
+func (p *poisonTrial) judge(
+	t testing.TB, s *script.Script, what, field string, record map[string]string, got, sound, want shown,
+) {
 	same := maps.Equal(got.fields, record)
 	switch {
 	case strings.HasPrefix(got.answer, "RAISED ") || strings.HasPrefix(got.answer, "ERR "):
@@ -380,6 +405,8 @@ func (p *poisonTrial) judge(t testing.TB, what, field string, record map[string]
 			want.answer, left, right)
 	case got.answer != want.answer:
 		t.Errorf("%s: answers %q, and memstore %q", what, got.answer, want.answer)
+	case !got.refuses && readable(s, got.answer) != nil:
+		t.Errorf("%s: answers %q, which no client can read: %v", what, got.answer, readable(s, got.answer))
 	default:
 		assert.True(t, maps.Equal(p.canonical(got.fields), want.fields), "%s: answers %q and leaves\n%q\nmemstore\n%q",
 			what, got.answer, got.fields, want.fields)

@@ -107,6 +107,9 @@ type Listener struct {
 	// Resumed is called when the subscription is restored after a break, in which messages may
 	// have been lost.
 	Resumed func()
+	// Missing is called about once a second while the subscription cannot be restored. No message arrives then, so a
+	// listener that waits for one looks itself. A store of several servers may leave it out.
+	Missing func()
 	// Awaited reports whether somebody waits for a message now; nil: somebody always does. Only then
 	// must a store notice soon that the connection of the subscription is dead. Awaited returns at once.
 	Awaited func() bool

@@ -25,6 +25,7 @@ type Feed struct {
 	toSubscribe         []string       // if they still have listeners
 	toUnsubscribe       []string       // if they have no new listeners
 	unsubscribesSent    map[string]int // how many confirmations of UNSUBSCRIBE are to come on this connection
+	restored            bool           // a channel was confirmed on this connection
 
 	// kept has the channels that stay subscribed on this connection without listeners, if the
 	// driver keeps channels. Each is closed when its subscription ends.
@@ -60,10 +61,9 @@ func (f *Feed) run() {
 	failures := 0
 	for f.Context.Err() == nil {
 		worked, err := f.hub.Driver.Session(f)
-		if worked {
+		if f.disconnected(worked, err) {
 			failures = 0
 		}
-		f.disconnected(worked, err)
 		failures++
 		timer := time.NewTimer(Backoff(failures))
 		select {
@@ -109,10 +109,13 @@ func (f *Feed) Changes() (subscribe, unsubscribe []string) {
 // listeners that wait for their first confirmation get err if the connection never worked; the
 // others wait for the next connection. With several nodes the channels may belong to other
 // nodes by now.
-func (f *Feed) disconnected(worked bool, err error) {
+//
+// It reports whether the connection has restored a subscription.
+func (f *Feed) disconnected(worked bool, err error) (restored bool) {
 	h := f.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	restored, f.restored = f.restored, false
 	f.unsubscribesSent, f.toUnsubscribe = nil, nil
 	for name := range f.kept {
 		f.endKept(name)
@@ -131,6 +134,7 @@ func (f *Feed) disconnected(worked bool, err error) {
 		}
 		c.subscribeSent, c.confirmed = false, false
 		f.toSubscribe = append(f.toSubscribe, name)
+		h.remindLater()
 	}
 	for name, pending := range h.unsubscribing {
 		if pending.feed == f {
@@ -138,6 +142,7 @@ func (f *Feed) disconnected(worked bool, err error) {
 		}
 	}
 	h.closeIfUnused(f)
+	return restored
 }
 
 // SubscribeRefused records that the node refused to subscribe to a channel; name is empty if
@@ -199,7 +204,7 @@ func (f *Feed) Confirmed(name string) {
 		h.mu.Unlock()
 		return
 	}
-	c.confirmed, c.failures, c.lastErr = true, 0, nil
+	c.confirmed, c.failures, c.lastErr, f.restored = true, 0, nil, true
 	var resumed []*subscription
 	for _, sub := range c.subs {
 		if sub.live {

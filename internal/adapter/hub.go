@@ -11,6 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// remindAfter is how often a listener is told that its subscription is missing.
+const remindAfter = time.Second
+
 // stopTimeout is how long stop waits for the server to confirm the end of a subscription.
 const stopTimeout = time.Second
 
@@ -48,6 +51,7 @@ type Hub struct {
 	feeds         map[string]*Feed               // by node; each has channels, or unsubscribes that are awaited
 	unrouted      map[string]*channel            // the channels without a feed
 	router        *router                        // not nil while there are unrouted channels
+	reminder      *time.Timer                    // calls remind; nil: there is nobody to remind
 }
 
 // channel is a channel with listeners.
@@ -193,6 +197,10 @@ func (h *Hub) remove(name string, sub *subscription) (left <-chan struct{}) {
 // removeChannel ends the subscription to a channel. mu is held.
 func (h *Hub) removeChannel(name string, c *channel) (left <-chan struct{}) {
 	delete(h.channels, name)
+	if len(h.channels) == 0 && h.reminder != nil {
+		h.reminder.Stop()
+		h.reminder = nil
+	}
 	f := c.feed
 	if f == nil {
 		h.endRouting(name)
@@ -278,7 +286,36 @@ func (h *Hub) unassign(name string, c *channel, to string) {
 		c.retryAt = c.retryAt.Add(Backoff(c.failures))
 	}
 	h.startRouting(name, c)
+	h.remindLater()
 	h.closeIfUnused(f)
+}
+
+// remindLater makes the hub remind listeners whose subscription has ended. mu is held.
+func (h *Hub) remindLater() {
+	if h.reminder == nil {
+		h.reminder = time.AfterFunc(remindAfter, h.remind)
+	}
+}
+
+// remind tells all listeners whose subscription is not restored yet, and does so again later. They must not rely on
+// messages: the server may refuse the subscription for long, or every new connection.
+func (h *Hub) remind() {
+	h.mu.Lock()
+	var missing []*subscription
+	for _, c := range h.channels {
+		for _, sub := range c.subs {
+			if sub.live && !c.confirmed {
+				missing = append(missing, sub)
+			}
+		}
+	}
+	if h.reminder = nil; len(missing) > 0 {
+		h.remindLater()
+	}
+	h.mu.Unlock()
+	for _, sub := range missing {
+		sub.Missing()
+	}
 }
 
 func (c *channel) refuse(err error) {

@@ -39,6 +39,7 @@ func (nodes *fakeNodes) session(f *Feed) (bool, error) {
 type recorder struct {
 	messages []string
 	resumed  int
+	missing  int
 	stop     func() // nil until Listen has returned
 	err      error
 }
@@ -50,6 +51,7 @@ func startListen(ctx context.Context, h *Hub, name string) *recorder {
 		got.stop, got.err = h.Listen(ctx, name, store.Listener{
 			Message: func(payload string) { got.messages = append(got.messages, payload) },
 			Resumed: func() { got.resumed++ },
+			Missing: func() { got.missing++ },
 		})
 	}()
 	synctest.Wait()
@@ -139,6 +141,51 @@ func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 }
 
 // stop waits for the end of a subscription, but not longer than stopTimeout.
+// A listener whose subscription stood, and cannot be restored, is told so once a second, whatever becomes of the tries.
+func TestMissingIsCalledWhileASubscriptionCannotBeRestored(t *testing.T) {
+	for _, try := range []struct {
+		takes  time.Duration
+		worked bool
+	}{{0, true}, {0, false}, {10 * time.Second, false}} {
+		hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
+			got := startListen(t.Context(), h, "a")
+			confirmAll(<-nodes.feeds)
+			nodes.broken <- true
+			tries, start := 0, time.Now()
+			for ; time.Since(start) < time.Minute; tries++ {
+				<-nodes.feeds
+				time.Sleep(try.takes)
+				nodes.broken <- try.worked
+			}
+			time.Sleep(time.Until(start.Add(70*time.Second + time.Millisecond)))
+			synctest.Wait()
+			assert.Equal(t, got.missing, 70, "told in 70 s")
+			assert.AtMost(t, tries, 130, "tries in a minute")
+			f := <-nodes.feeds
+			confirmAll(f)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			assert.True(t, got.resumed == 1 && got.missing == 70, "%d resumed, told %d times", got.resumed, got.missing)
+			ended(f, got.stop)
+		})
+	}
+}
+
+// A subscription that is restored within a second is not missed.
+func TestNobodyIsToldOfAShortBreak(t *testing.T) {
+	hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
+		got := startListen(t.Context(), h, "a")
+		confirmAll(<-nodes.feeds)
+		nodes.broken <- true
+		f := <-nodes.feeds
+		confirmAll(f)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.True(t, got.resumed == 1 && got.missing == 0, "%d resumed, told %d times", got.resumed, got.missing)
+		ended(f, got.stop)
+	})
+}
+
 func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 	for name, silent := range map[string]bool{"Answers": false, "Silent": true} {
 		t.Run(name, func(t *testing.T) {

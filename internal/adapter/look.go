@@ -31,17 +31,9 @@ func (l *Looks) Look(now time.Duration, raw syscall.RawConn, goesOn func() bool)
 	return readable
 }
 
-// Doze returns when there is something to read, when goesOn reports false, or after a while. It looks and sleeps in
-// turns. If others use up the processor, a goroutine that a timer wakes runs next, while one that waits for its socket
-// runs after all of them.
-func Doze(raw syscall.RawConn, goesOn func() bool) {
-	for nap, slept := time.Millisecond, time.Duration(0); slept < longestDoze; nap = min(2*nap, longestNap) {
-		if look(raw, 0, goesOn) || !goesOn() {
-			return
-		}
-		time.Sleep(nap)
-		slept += nap
-	}
+// Arrives looks for so long whether there is something to read, and keeps its processor.
+func Arrives(raw syscall.RawConn, d time.Duration) bool {
+	return look(raw, d, func() bool { return true })
 }
 
 func (l *Looks) take(now time.Duration) time.Duration {

@@ -21,3 +21,16 @@ func look(raw syscall.RawConn, d time.Duration, goesOn func() bool) (readable bo
 	})
 	return readable || err != nil // whoever reads a closed socket is told so
 }
+
+// Doze returns when there is something to read, when goesOn reports false, or after a while. It looks and sleeps in
+// turns. If others use up the processor, a goroutine that a timer wakes runs next, while one that waits for its socket
+// runs after all of them.
+func Doze(raw syscall.RawConn, goesOn func() bool) {
+	for nap, slept := time.Millisecond, time.Duration(0); slept < longestDoze; nap = min(2*nap, longestNap) {
+		if look(raw, 0, goesOn) || !goesOn() {
+			return
+		}
+		time.Sleep(nap)
+		slept += nap
+	}
+}

@@ -23,6 +23,7 @@ func (s *Store) listen(ctx context.Context, channel string, resumed func()) (sto
 	return s.inner.Listen(ctx, channel, store.Listener{
 		Message: func(payload string) { s.wakeAll(s.channels.Waiters(channel), payload) },
 		Resumed: resumed,
+		Missing: resumed,
 		Awaited: func() bool { return len(s.channels.Waiters(channel)) > 0 },
 	})
 }

@@ -38,6 +38,15 @@ func (l *Listener) Resumed() {
 	}
 }
 
+// Missing says that no messages arrive.
+func (l *Listener) Missing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended && l.to.Missing != nil {
+		l.to.Missing()
+	}
+}
+
 // End waits for a function that runs just now. None runs later.
 func (l *Listener) End() {
 	l.mu.Lock()

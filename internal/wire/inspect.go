@@ -125,6 +125,17 @@ func (r *reader) left() time.Duration {
 	return d
 }
 
+// offset reads the offset of a job, which a record may have below 0.
+func (r *reader) offset() time.Duration {
+	word, below := strings.CutPrefix(r.word(), "-")
+	d, err := parseLeft(word)
+	r.bad = r.bad || err != nil
+	if below {
+		return -d
+	}
+	return d
+}
+
 func (r *reader) instant() time.Time {
 	n, err := strconv.ParseInt(r.word(), 10, 64)
 	r.bad = r.bad || err != nil

@@ -54,12 +54,12 @@ type Plan struct {
 
 // plan reads the two words of a plan.
 func (r *reader) plan() (p Plan) {
-	p.Period = r.millis()
+	p.Period = r.left()
 	if len(r.words) > 0 && r.words[0] == "-" {
 		r.words = r.words[1:]
 		return p
 	}
-	p.Aligned, p.Offset = true, r.millis()
+	p.Aligned, p.Offset = true, r.offset()
 	return p
 }
 

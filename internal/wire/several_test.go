@@ -40,13 +40,16 @@ func TestARunAnswerIsRead(t *testing.T) {
 		"other 1500 -": {Period: 1500 * time.Millisecond},
 		"other 1500 0": {Period: 1500 * time.Millisecond, Aligned: true},
 		"other 20 7":   {Period: 20 * time.Millisecond, Aligned: true, Offset: 7 * time.Millisecond},
+		// No version writes these, but a record may have them.
+		"other 20 -7":              {Period: 20 * time.Millisecond, Aligned: true, Offset: -7 * time.Millisecond},
+		"other 9007199254740992 -": {Period: time.Duration(maxMillis) * time.Millisecond},
 	} {
 		got, err := ParseRun(s)
 		assert.True(t, err == nil && got.Other != nil && *got.Other == want, "ParseRun(%q) = %+v, %v", s, got, err)
 	}
 	for _, s := range []string{
 		"", "granted 7", "granted 7 1 2", "early -1 c/7", "early 1", "late 1 c/7",
-		"other", "other 7", "other - 7", "other 7 -1", "other 7 - 1",
+		"other", "other 7", "other - 7", "other 7 --1", "other 7 - 1",
 	} {
 		got, err := ParseRun(s)
 		assert.True(t, err != nil, "ParseRun(%q) = %+v", s, got)

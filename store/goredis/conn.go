@@ -221,6 +221,11 @@ func (c *conn) Read(b []byte) (int, error) {
 	if c.over.Load() {
 		return 0, errGivenUp // go-redis reads once more after it has looked for pushes
 	}
+	if c.asked.Load() == 0 {
+		// The rest of an answer: the connection may have died in its middle. What has come has ended the doubt.
+		c.doubted.Store(false)
+		c.asked.Store(int64(c.own.now()))
+	}
 	if c.raw != nil && c.lane.renewing && c.asked.Load() != 0 {
 		if !c.own.looks.Look(c.own.now(), c.raw, func() bool { return true }) {
 			adapter.Doze(c.raw, c.wanted)
@@ -335,6 +340,9 @@ func (c *conn) old() bool { return c.own.follows && c.own.now()-c.made > ownMovi
 func (c *conn) Close() error {
 	c.closed.Store(true)
 	c.own.forget(c)
+	if c.lane.keeps(c) {
+		return nil
+	}
 	return c.Conn.Close()
 }
 

@@ -1,6 +1,7 @@
 package goredis
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -105,6 +106,22 @@ func TestAConnectionThatIsGivenUpFailsAtOnce(t *testing.T) {
 		took, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
 		assert.True(t, errors.Is(err, errGivenUp), "%v", err)
 		assert.Equal(t, took, 1500*time.Millisecond+lastLook, "it ended")
+		_, err = w.conn.Read(make([]byte, 64))
+		assert.True(t, errors.Is(err, errGivenUp), "%v", err)
+	})
+}
+
+// A connection that dies in the middle of an answer is in doubt, too.
+func TestAConnectionThatDiesInTheMiddleOfAnAnswerIsGivenUp(t *testing.T) {
+	inBubble(t, func(w *wire) {
+		go func() { _, _ = w.other.Write([]byte("+PO")) }()
+		_, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
+		assert.Must(t, err)
+		go func() {
+			time.Sleep(1500 * time.Millisecond)
+			assert.True(t, w.doubted(), "not in doubt")
+			w.own.giveUp(w.own.now())
+		}()
 		_, err = w.conn.Read(make([]byte, 64))
 		assert.True(t, errors.Is(err, errGivenUp), "%v", err)
 	})
@@ -251,4 +268,55 @@ func TestARenewalIsInDoubtEarly(t *testing.T) {
 		_, err := w.ask("*1\r\n$4\r\nping\r\n", time.Minute)
 		assert.True(t, errors.Is(err, os.ErrDeadlineExceeded), "%v", err)
 	})
+}
+
+// If the Sentinels tell no primary in time, the former connection serves on. One that is made too late is the next to
+// do so. A connection that was not needed is closed.
+func TestTheFormerConnectionServesOn(t *testing.T) {
+	away := errors.New("no Sentinel is there")
+	for name, c := range map[string]struct {
+		after  time.Duration // the Sentinels answer
+		err    error
+		former bool // is used
+		took   time.Duration
+	}{
+		"at once":   {0, nil, false, 0},
+		"late":      {hedgeAfter + formerAfter, nil, true, formerAfter},
+		"never":     {time.Hour, away, true, formerAfter},
+		"a refusal": {0, away, true, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, closed := new(lane), make(map[string]bool)
+			conn := func(name string) net.Conn { return closing{name: name, closed: closed} }
+			l.former = conn("former")
+			start := time.Now()
+			got, err := l.hedged(func(context.Context, string, string) (net.Conn, error) {
+				time.Sleep(c.after)
+				if c.err != nil {
+					return nil, c.err
+				}
+				return conn("new"), nil
+			})(t.Context(), "", "")
+			assert.Must(t, err)
+			assert.Equal(t, got.(closing).name == "former", c.former, "%s: the former one is used", name)
+			assert.Equal(t, time.Since(start), c.took, "%s: it took", name)
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			late := l.takeFormer()
+			assert.Equal(t, late != nil, c.err == nil && c.former, "%s: one that came late is kept", name)
+			assert.Equal(t, closed["former"], !c.former, "%s: the former one is closed", name)
+		})
+	}
+}
+
+// closing notes that it was closed.
+type closing struct {
+	net.Conn
+	name   string
+	closed map[string]bool
+}
+
+func (c closing) Close() error {
+	c.closed[c.name] = true
+	return nil
 }

@@ -19,12 +19,15 @@
 // other one uses them. The redis client's statistics do not show them. If the redis client is closed, the
 // store's own connections serve on, so a holder can still release its lock; new subscriptions fail.
 //
-// If a request has no answer after a second, or after a quarter of its time, the store sends PING on another
-// connection. If the connection had rested, or if a renewal is under way, it does so after a quarter of a second. If
-// the server answers there, the silent connection is dead: its requests end, and those that may be repeated are
-// sent again. If the server does not answer there either, it is slow, and all requests go on waiting. So a slow
-// server gets nothing twice. While a caller waits for a lock, the store tests the subscription every two
-// seconds in the same way.
+// If a request has no answer after a second, or after a quarter of its time, the store asks on another
+// connection, by a script that no server knows. If the connection had rested, or if a renewal is under way, it does so
+// after a quarter of a second. If the server answers there, the silent connection is dead: its requests end, and those
+// that may be repeated are sent again. If the server does not answer there either, it is slow or holds writes back, and
+// all requests go on waiting. So a slow server gets nothing twice. While a caller waits for a lock, the store tests the
+// subscription every two seconds in the same way.
+//
+// Behind Sentinel, the store asks for the primary once a second. If no Sentinel answers, a connection that it has
+// serves on.
 //
 // By itself, go-redis keeps a caller waiting on a silent server until its ReadTimeout, whatever
 // the context says. It also sends a command up to four times without telling its caller. Both

@@ -121,59 +121,6 @@ func (o *own) get() *lane {
 	return l
 }
 
-const (
-	// hedgeAfter is when a dialer that must ask a Sentinel first tries once more.
-	hedgeAfter = 250 * time.Millisecond
-	// maxHedges bounds how often it does.
-	maxHedges = 4
-)
-
-type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// hedged is a dialer that begins to dial once more if it takes long. go-redis asks a Sentinel for the
-// primary over a connection that may be dead. While the first question waits on that, the next one is sent
-// over another connection.
-func hedged(dial dialer) dialer {
-	type made struct {
-		conn net.Conn
-		err  error
-	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		results := make(chan made, maxHedges)
-		begin := func() {
-			go func() {
-				c, err := dial(ctx, network, addr)
-				results <- made{c, err}
-			}()
-		}
-		begin()
-		begun, ended := 1, 0
-		more := time.NewTicker(hedgeAfter)
-		defer more.Stop()
-		for {
-			select {
-			case r := <-results:
-				if ended++; r.err != nil && ended < begun {
-					continue
-				}
-				go func() {
-					for range begun - ended {
-						if late := <-results; late.conn != nil {
-							_ = late.conn.Close()
-						}
-					}
-				}()
-				return r.conn, r.err
-			case <-more.C:
-				if begun < maxHedges {
-					begin()
-					begun++
-				}
-			}
-		}
-	}
-}
-
 func (o *own) put(l *lane) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -214,7 +161,7 @@ func (o *own) closeFree() {
 	}
 	o.idle.Stop()
 	for _, l := range o.free {
-		_ = l.pool.Close()
+		l.close()
 	}
 	o.free, o.idle = nil, nil
 }
@@ -343,7 +290,7 @@ func (o *own) probe() {
 		o.retire()
 		asked := o.now()
 		ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
-		answered := l.ping(ctx)
+		answered := l.answers(ctx)
 		cancel()
 		if answered {
 			o.giveUp(asked)
@@ -398,7 +345,7 @@ func (o *own) answers(ctx context.Context) bool {
 	l := o.get()
 	defer o.put(l)
 	o.retire()
-	return l.ping(ctx)
+	return l.answers(ctx)
 }
 
 // watch makes a conn of a new connection.

@@ -151,6 +151,8 @@ func notWritten(err error) error {
 		return nil
 	case errors.Is(err, redis.ErrClosed):
 		return adapter.ClosedClient("go-redis")
+	case errors.Is(err, redis.Nil): // of Sentinels that know no primary: no answer to the command
+		err = errors.New(err.Error())
 	}
 	return notSentError{err}
 }

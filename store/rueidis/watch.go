@@ -1,10 +1,13 @@
 package rueidis
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -24,6 +27,8 @@ const (
 	doubtAfter = 250 * time.Millisecond
 	// suspectAfter is that of a connection to a server of which another one has just been found dead.
 	suspectAfter = 25 * time.Millisecond
+	// lastLook is how long to look for an answer before the connection is closed.
+	lastLook = time.Millisecond
 	// doubtAgain is how long a connection in doubt goes on if the server did not answer elsewhere
 	// either, and how long one question may take.
 	doubtAgain = time.Second
@@ -36,10 +41,10 @@ const (
 //	rdb, err := rueidis.NewClient(holdfastrueidis.Watch(rueidis.ClientOption{InitAddress: addrs}))
 //
 // If a request has no answer for that long, the watch makes one more connection to the same
-// address by the same dialer, sends PING over it, and closes it. If the server answers there, it
-// would have answered the request before, so the connection is dead. If it does not, the server is slow
-// or gone: nothing is closed, and nothing is sent twice. There is at most one such question at a time for
-// each connection, and none while requests are answered. The router may have forgotten the client's other
+// address by the same dialer, logs in, sends a script that no server knows, and closes it. If the server answers
+// there, it would have answered the request before, so the connection is dead. If it does not, the server is slow
+// or gone, or holds writes back: nothing is closed, and nothing is sent twice. There is at most one such question at
+// a time for each connection, and none while requests are answered. The router may have forgotten the client's other
 // connections to that server, too. So a request that moves to one of them waits there for a tenth of that time.
 //
 // Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
@@ -56,7 +61,7 @@ func Watch(option rueidis.ClientOption) rueidis.ClientOption {
 		if err != nil {
 			return nil, err
 		}
-		w := &watched{Conn: c, raw: adapter.SocketOf(c), all: all}
+		w := &watched{Conn: c, raw: adapter.SocketOf(c), all: all, option: option}
 		all.add(w, dst)
 		w.again = func(ctx context.Context) (net.Conn, error) { return dial(ctx, dst, d, cfg) }
 		w.life, w.end = context.WithCancel(context.Background())
@@ -123,15 +128,16 @@ func (all *siblings) suspect(dead *watched, since int64) {
 // watched is a connection that knows since when it owes an answer. Its instants are in ns since the client was made.
 type watched struct {
 	net.Conn
-	raw   syscall.RawConn // of the socket; nil: none
-	all   *siblings
-	looks adapter.Looks
-	again func(context.Context) (net.Conn, error)
-	life  context.Context // ends with the connection
-	end   context.CancelFunc
-	owes  atomic.Int64 // since when nothing has come although something was asked; 0: nothing is owed
-	heard atomic.Int64 // when something came
-	armed atomic.Bool  // the timer runs, or a question is under way
+	raw    syscall.RawConn // of the socket; nil: none
+	all    *siblings
+	looks  adapter.Looks
+	option rueidis.ClientOption
+	again  func(context.Context) (net.Conn, error)
+	life   context.Context // ends with the connection
+	end    context.CancelFunc
+	owes   atomic.Int64 // since when nothing has come although something was asked; 0: nothing is owed
+	heard  atomic.Int64 // when something came
+	armed  atomic.Bool  // the timer runs, or a question is under way
 
 	suspect atomic.Bool // see siblings
 
@@ -279,7 +285,7 @@ func (w *watched) look() {
 	owes, next := w.owes.Load(), time.Duration(0)
 	if owes != 0 && w.life.Err() == nil {
 		if next = w.patience() - time.Duration(w.now()-owes); next <= 0 {
-			if w.answersElsewhere() && w.owes.Load() == owes {
+			if w.answersElsewhere() && w.owes.Load() == owes && !w.answerArrives() {
 				w.all.suspect(w, owes)
 				_ = w.Close()
 				return
@@ -293,7 +299,7 @@ func (w *watched) look() {
 	}
 }
 
-// answersElsewhere makes a connection and sends PING. A refusal is an answer, too.
+// answersElsewhere makes a connection and asks. A refusal is an answer, too.
 func (w *watched) answersElsewhere() bool {
 	ctx, cancel := context.WithTimeout(w.life, doubtAgain)
 	defer cancel()
@@ -304,9 +310,38 @@ func (w *watched) answersElsewhere() bool {
 	defer c.Close() //nolint:errcheck // it is over either way
 	unhook := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer unhook()
-	if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+	question, lines := w.question(c.RemoteAddr())
+	if _, err := c.Write(question); err != nil {
 		return false
 	}
-	n, err := c.Read(make([]byte, 64))
-	return n > 0 && (err == nil || errors.Is(err, net.ErrClosed))
+	for r := bufio.NewReader(c); lines > 0 && err == nil; lines-- {
+		_, err = r.ReadString('\n')
+	}
+	return err == nil
+}
+
+// question is what answersElsewhere asks, and how many lines are the answer. It is a script that no server knows:
+// while a server holds writes back (CLIENT PAUSE, a failover that was asked for), it answers PING, but no script.
+// Nor does it hold back what it refuses for want of a login. Behind Sentinel, addr may be that of a
+// Sentinel, which has another password.
+func (w *watched) question(addr net.Addr) (words []byte, lines int) {
+	login := rueidis.AuthCredentials{Username: w.option.Username, Password: w.option.Password}
+	if f := w.option.AuthCredentialsFn; f != nil {
+		if own, err := f(rueidis.AuthCredentialsContext{Address: addr}); err == nil {
+			login = own
+		}
+	}
+	ask := []byte("*3\r\n$7\r\nEVALSHA\r\n$0\r\n\r\n$1\r\n0\r\n")
+	if login.Password == "" || w.option.Sentinel.MasterSet != "" {
+		return ask, 1
+	}
+	user := cmp.Or(login.Username, "default")
+	words = fmt.Appendf(nil, "*3\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n",
+		len(user), user, len(login.Password), login.Password)
+	return append(words, ask...), 2
+}
+
+// answerArrives looks once more: a server that goes on answers everybody at the same time.
+func (w *watched) answerArrives() bool {
+	return w.raw != nil && adapter.Arrives(w.raw, lastLook)
 }

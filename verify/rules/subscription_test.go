@@ -67,6 +67,22 @@ func TestAClientThatMayNotSubscribePolls(t *testing.T) {
 	})
 }
 
+// A client waits, and receives pushes. Then its connection for them ends, and it may not subscribe again. It polls.
+func TestAWaiterThatLosesItsSubscriptionPolls(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		as := w.user(t, "ann", w.Rights(t)...)
+		c, seen := harness.Client(t, w.open(t, as), holdfast.Config{})
+		other, _ := w.local(t, holdfast.Config{TTL: time.Hour}) // no end of a lease helps
+		l := harness.Lock(t, other.Mutex("x"))
+		got := harness.Waiting(t, seen, c.Mutex("x"))
+		w.Do(t, "ACL", "SETUSER", "ann", "-subscribe")
+		w.Do(t, "CLIENT", "KILL", "TYPE", "pubsub", "USER", "ann")
+		redistest.Await(t, "it has no subscription", func() bool { return w.listeners(t, c) == 0 })
+		harness.Release(t, l)
+		harness.Release(t, harness.Granted(t, got))
+	})
+}
+
 // mutual lets two clients of one user hand over to each other, neither of which
 // may publish.
 func (w *world) mutual(t *testing.T, as harness.Login, c *holdfast.Client, seen *harness.Watch) {

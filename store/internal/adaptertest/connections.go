@@ -267,10 +267,19 @@ func (r renewedAfter) Observe(e observe.Event) {
 // SlowServerGetsNothingTwice tests that a server that answers later than a connection is doubted gets each
 // request once, and loses no connection.
 func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
-	for _, delay := range []time.Duration{400 * time.Millisecond, 1500 * time.Millisecond} {
-		t.Run(delay.String(), func(t *testing.T) {
+	slowly := func(delay time.Duration) func(*dead, *redistest.Server) {
+		return func(d *dead, _ *redistest.Server) { d.proxy.Delay(delay) }
+	}
+	for name, slow := range map[string]func(*dead, *redistest.Server){
+		"400ms": slowly(400 * time.Millisecond),
+		"1.5s":  slowly(1500 * time.Millisecond),
+		// A server that holds writes back answers PING.
+		"writes": func(d *dead, s *redistest.Server) { s.Do(d.t, "CLIENT", "PAUSE", 1500, "WRITE") },
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := l.dead(t)
+			server := l.start(t)
+			d := l.deadAt(t, server)
 			d.use(1)
 			var asked, answered atomic.Int32 // the client also says in the background who it is
 			d.proxy.Hook(func(e redistest.Event) {
@@ -284,7 +293,7 @@ func (l Library) SlowServerGetsNothingTwice(t *testing.T) {
 					answered.Add(1)
 				}
 			})
-			d.proxy.Delay(delay)
+			slow(d, server)
 			lease, err := d.c.Mutex("a").TryLock(t.Context())
 			assert.Must(t, err)
 			assert.Must(t, lease.Release(t.Context()))
