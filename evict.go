@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/renewer"
@@ -60,7 +61,7 @@ func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error
 		return 0, err
 	}
 	switch {
-	case e.By == "" || e.Reason == "":
+	case strings.TrimSpace(e.By) == "" || strings.TrimSpace(e.Reason) == "":
 		return 0, invalid("Eviction.By or Reason is empty: name the operator and the reason")
 	case len(e.By) > 128 || len(e.Reason) > 512:
 		return 0, invalid("Eviction.By or Reason is too long: the limits are 128 and 512 bytes")

@@ -5,6 +5,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,6 +121,27 @@ func (*hangingNode) Run(ctx context.Context, _ *script.Script, _, _ []string) (s
 func (*hangingNode) Server(ctx context.Context) (store.ServerInfo, error) {
 	<-ctx.Done()
 	return store.ServerInfo{}, ctx.Err()
+}
+
+// A call that pauses before it asks busy servers again ends with its context, too.
+func TestAPauseEndsWithItsContext(t *testing.T) {
+	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
+		coordinator := acq.round.coordinator
+		s.say(func(i int, action string, _ []string) (string, error) {
+			switch {
+			case action != "acquire":
+				return asMemory, nil
+			case i == coordinator:
+				return "granted 20 0", nil
+			}
+			return fmt.Sprintf("busy 5000 d/%d.1", i), nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		_, err := acq.acquire(ctx, "0")
+		assert.Is(t, err, context.Canceled)
+		assert.Equal(t, s.now(), 10*second+time.Millisecond, "it has ended at")
+	})
 }
 
 // A call that meets the end of the store says so, and waits for nobody.

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,8 +184,8 @@ func (acq *acquisition) runRound(ctx context.Context) (string, error) {
 		case d == majority.JoinQueue:
 			ask(attempts[r.coordinator], waiterTTL)
 		case d == majority.Split && waiterTTL == "0" && tries < maxReasks:
-			if !acq.life.Sleep(context.Background(), backoff.Default.After(tries, rand.Float64())) {
-				return "", ErrClosed
+			if !acq.life.Sleep(ctx, backoff.Default.After(tries, rand.Float64())) {
+				return "", cmp.Or(ctx.Err(), ErrClosed)
 			}
 			tries++
 			for _, na := range r.reaskBusy() {

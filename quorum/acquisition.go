@@ -102,13 +102,12 @@ type acquisition struct {
 	touched atomic.Int64 // the time of the last use, on the store's clock; see sweep
 }
 
-// acquireArgs are the arguments of acquire. The words go to the servers as they came.
+// acquireArgs are the arguments of acquire.
 type acquireArgs struct {
 	// The attempt is the client's. Each server knows it by an identity of its own, see nodeAttempt.id.
-	// recordTTL is the TTL and the retention together.
-	key, attempt, ttlMS, recordTTL, retention, mode, channelPrefix string
-	ttl                                                            time.Duration
-	states                                                         *nodeStates
+	key, attempt, mode, channelPrefix string
+	ttl, retention                    time.Duration
+	states                            *nodeStates
 }
 
 // parse reads the arguments of acquire. It refuses what a quorum cannot provide.
@@ -121,21 +120,19 @@ func (s *Store) parse(keys, args []string) (acquireArgs, error) {
 	case len(args) != 6:
 		return acquireArgs{}, refuse(ErrUnsupported, "ERR", "acquire takes 6 arguments, not %d", len(args))
 	}
-	d := acquireArgs{
-		key: keys[0], attempt: args[0], ttlMS: args[1], recordTTL: args[2], mode: args[3], channelPrefix: args[5],
-	}
+	d := acquireArgs{key: keys[0], attempt: args[0], mode: args[3], channelPrefix: args[5]}
 	d.states = s.statesOf(prefix(d.key))
-	ms, err := strconv.ParseInt(d.ttlMS, 10, 64)
+	ms, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil || ms < 1 {
-		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is not a number of milliseconds", d.ttlMS)
+		return d, refuse(ErrUnsupported, "ERR", "acquire: the TTL %q is not a number of milliseconds", args[1])
 	}
 	d.ttl = time.Duration(ms) * time.Millisecond
-	recordTTL, err := strconv.ParseInt(d.recordTTL, 10, 64)
+	recordTTL, err := strconv.ParseInt(args[2], 10, 64)
 	if err != nil || recordTTL < ms {
 		return d, refuse(ErrUnsupported, "ERR", "acquire: the record TTL %q does not fit a lease of %d ms",
-			d.recordTTL, ms)
+			args[2], ms)
 	}
-	d.retention = strconv.FormatInt(recordTTL-ms, 10)
+	d.retention = time.Duration(recordTTL-ms) * time.Millisecond
 	if d.mode != "x" && d.mode != "s" {
 		return d, refusePermits()
 	}

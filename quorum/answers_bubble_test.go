@@ -169,6 +169,7 @@ func TestAnEvictionCountsWhatAMajorityEnded(t *testing.T) {
 		{[3][]string{{"changed 20"}, {"changed 30"}, {"changed 25"}}, "changed 25", 1},
 		{[3][]string{{"evicted 1"}, {"changed 20", "evicted 2"}, {"changed 20"}}, "evicted 2", 2},
 		{[3][]string{{"evicted 1", "free"}, {"changed 20"}, {"changed 30"}}, "changed 20", 4},
+		{[3][]string{{"evicted 1"}, {"nonsense"}, {"evicted 2"}}, "evicted 1", 1},
 	} {
 		inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 			var mu sync.Mutex

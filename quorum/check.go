@@ -103,7 +103,7 @@ func (s *Store) checkRecord(
 
 // checkToken is check by the records. A server that the second phase has not reached has
 // another token for the same attempt. So the token tells the attempt, as in tokensOnNodes, and the attempt must
-// hold on a majority. No server has both the token and another attempt.
+// hold on a majority. Two attempts have one token only if they are readers that were granted at the same time.
 func (s *Store) checkToken(merged *wire.Record, own map[int]wire.Record, token uint64) wire.CheckLine {
 	attempt, live, answer := "", 0, wire.CheckLine{}
 	for _, r := range own {

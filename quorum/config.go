@@ -68,7 +68,7 @@ func New(nodes []store.Store, cfg Config) (*Store, error) {
 				"use independent servers", i+1)
 		}
 		for j, other := range nodes[:i] {
-			if st == other {
+			if reflect.ValueOf(st).Comparable() && st == other {
 				return nil, invalid("nodes %d and %d are the same store: use independent servers", j+1, i+1)
 			}
 		}

@@ -69,6 +69,16 @@ func TestNewRefusesWhatCannotBeAQuorum(t *testing.T) {
 		_, err := quorum.New(nodes, quorum.Config{})
 		assert.True(t, errors.Is(err, quorum.ErrConfig) && strings.Contains(err.Error(), what), "%s: %v", what, err)
 	}
+	// Stores that Go cannot compare are as good as others.
+	wrapped := make([]store.Store, 3)
+	for i := range wrapped {
+		wrapped[i] = struct {
+			store.Store
+			notes []string
+		}{Store: memstore.New()}
+	}
+	_, err := quorum.New(wrapped, quorum.Config{})
+	assert.NoError(t, err)
 	for _, cfg := range []quorum.Config{{MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Timeout: -1}, {Timeout: 1}} {
 		_, err := quorum.New(stores(3), cfg)
 		assert.True(t, errors.Is(err, quorum.ErrConfig), "%+v: %v", cfg, err)

@@ -82,17 +82,13 @@ func (s *Store) evictTokens(
 ) (changed map[int]uint64, err error) {
 	changed = make(map[int]uint64)
 	timeout := s.requestTimeout(ctx, 0)
-	answers, err := askEach(ctx, s.servers, func(ctx context.Context, i int, n *node) (string, error) {
-		return n.call(ctx.Done(), timeout, script.Evict, keys, args[i])
+	answers, err := askEach(ctx, s.servers, func(ctx context.Context, i int, n *node) (wire.Answer, error) {
+		return wire.Parsed(n.call(ctx.Done(), timeout, script.Evict, keys, args[i]))
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i, answer := range answers {
-		a, err := wire.Parse(answer)
-		if err != nil {
-			return nil, &nodeError{s.nodes[i].name(), err}
-		}
+	for i, a := range answers {
 		switch a.Kind {
 		case wire.Evicted:
 			ended[i] += a.Count
@@ -132,7 +128,7 @@ func (s *Store) tokensOnNodes(
 	for _, r := range own {
 		for _, h := range r.Holders {
 			if attempt == "" && wire.Number(h.Token) == token {
-				attempt = h.Attempt // no two leases have the same token, on any node
+				attempt = h.Attempt // readers that were granted at the same time may share it: then one of them
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/script"
@@ -155,4 +156,40 @@ func TestAServerThatForgetsWhileAQuorumBeginsDoesNotCount(t *testing.T) {
 			})
 		}
 	}
+}
+
+// While servers are replaced, processes have different sets. If the old server is stopped first, the
+// majorities of any two sets share a server.
+func TestAServerIsStoppedBeforeItIsReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		all := w.nodes()
+		before := w.clientOf(w.storeOver(all[:3], quorum.Config{}))
+		w.release(w.lock(before, "x"))
+		w.kill(2)
+		after := w.clientOf(w.storeOver([]store.Store{all[0], all[1], all[3]}, quorum.Config{}))
+		w.release(w.lock(after, "x"))
+		time.Sleep(2 * time.Minute) // the new server counts
+		w.release(w.lock(after, "x"))
+		time.Sleep(2 * time.Second)
+		try := func(c *holdfast.Client, away int) *holdfast.Lease {
+			w.kill(away)
+			defer w.revive(away)
+			l, _ := c.Mutex("x").TryLock(t.Context())
+			return l
+		}
+		for i := range 18 {
+			first, second, away := before, after, []int{0, 1, 3}
+			if i%2 == 1 {
+				first, second = after, before
+			}
+			l, m := try(first, away[i/2%3]), try(second, away[i/6])
+			assert.True(t, l == nil || m == nil, "run %d: two hold the lock", i)
+			for _, held := range []*holdfast.Lease{l, m} {
+				if held != nil {
+					w.release(held)
+				}
+			}
+			time.Sleep(time.Minute) // what is owed is cancelled
+		}
+	})
 }

@@ -110,6 +110,27 @@ func TestAServerThatComesBackHoldsTheLeaseAgain(t *testing.T) {
 	})
 }
 
+// The renewals of an extended lease are rarer than the first TTL is long. So a server on which it is
+// restored must hold it for the TTL of the renewals, or it never vouches.
+func TestAnExtendedLeaseIsRestoredForItsWholeTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		l, err := w.client().Mutex("x", holdfast.TTL(5*time.Second)).TryLock(t.Context())
+		assert.Must(t, err)
+		assert.Must(t, l.Extend(t.Context(), time.Minute))
+		w.peers[3].revive(true)
+		w.peers[4].revive(true)
+		time.Sleep(21 * time.Second) // one renewal
+		w.wantOn("x", "11111")
+		time.Sleep(18 * time.Second) // the next one is due
+		w.wantOn("x", "11111")
+		time.Sleep(22 * time.Second) // and one more: they vouch
+		w.kill(0, 1)
+		time.Sleep(2 * time.Minute)
+		assert.NoError(t, l.Err())
+		w.release(l)
+	})
+}
+
 func TestAServerThatWasJustBroughtBackDoesNotVouchForTheTimeBefore(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		a := w.client()
@@ -205,6 +226,22 @@ func TestTwoSilentServersCostNoLeaseWhenOthersCameBackJustBefore(t *testing.T) {
 
 // A server has been silent for longer than a lease when two others come back empty and one more
 // falls silent. Nothing shows that a majority held all the time.
+// A server has granted, but its answer was lost. Then two of those that answered die before the first renewal.
+func TestTwoSilentServersCostNoLeaseWhenAThirdLostItsAnswer(t *testing.T) {
+	identifiedBubble(t, func(t *testing.T, w *world) {
+		a := w.client()
+		w.kill(4)
+		w.peers[3].LoseReply(failing("acquire", errReset))
+		l := w.lock(a, "x")
+		w.peers[3].LoseReply(nil)
+		w.wantOn("x", "11110")
+		w.kill(2)
+		time.Sleep(3 * ttl)
+		assert.NoError(t, l.Err())
+		w.release(l)
+	})
+}
+
 func TestAServerThatIsSilentForALeaseDoesNotVouch(t *testing.T) {
 	identifiedBubble(t, func(t *testing.T, w *world) {
 		l := w.lock(w.client(), "x")

@@ -21,6 +21,7 @@ type nodeAttempt struct {
 	node *node
 	keys []string      // the lock's key alone
 	id   string        // ATTEMPT.NUMBER, as the node knows it. No two attempts of a store have the same number
+	ttl  time.Duration // of each request that may acquire: after Extend, longer than that of the client's acquire
 	gate chan struct{} // holds a value while a request is under way
 
 	bid // what is known of it; the acquisition's mu guards it
@@ -64,7 +65,7 @@ func (na *nodeAttempt) send(timeout time.Duration, action *script.Script, args [
 	if acquires {
 		acq.mu.Lock()
 		if err != nil && !notSent(err) && action == script.Acquire {
-			na.unheard(acq.now(), acq.ttl)
+			na.unheard(acq.now(), na.ttl)
 		}
 		na.noteAnswer(a, sent, err)
 		acq.mu.Unlock()
@@ -83,7 +84,7 @@ func (na *nodeAttempt) noteAnswer(a wire.Answer, sent time.Duration, err error) 
 		na.bid.failed(err, na.node.isLate(err))
 	case a.Kind == wire.Granted:
 		na.noteGrant(a.Token, a.Waiting, sent)
-		na.lastsFrom(sent, na.r.acq.ttl)
+		na.lastsFrom(sent, na.ttl)
 	case na.heard(a, sent):
 		if r := na.r; r.attempts[na.i] == na {
 			r.attempts[na.i] = r.newAttempt(na.i)
@@ -119,8 +120,9 @@ func (na *nodeAttempt) noteFailure(err error) {
 // acquire asks the node for the lock, and for a position in its queue unless waiterTTL is "0".
 func (na *nodeAttempt) acquire(timeout time.Duration, waiterTTL string) error {
 	acq := na.r.acq
+	ttl, recordTTL := wire.Millis(na.ttl), wire.Millis(na.ttl+acq.retention)
 	_, err := na.send(timeout, script.Acquire,
-		[]string{na.id, acq.ttlMS, acq.recordTTL, acq.mode, waiterTTL, acq.channelPrefix})
+		[]string{na.id, ttl, recordTTL, acq.mode, waiterTTL, acq.channelPrefix})
 	return err
 }
 
@@ -128,7 +130,7 @@ func (na *nodeAttempt) acquire(timeout time.Duration, waiterTTL string) error {
 func (na *nodeAttempt) poll(timeout time.Duration) error {
 	acq := na.r.acq
 	_, err := na.send(timeout, script.Poll,
-		[]string{na.id, acq.ttlMS, acq.retention, acq.currentWaiterTTL(), acq.channelPrefix})
+		[]string{na.id, wire.Millis(na.ttl), wire.Millis(acq.retention), acq.currentWaiterTTL(), acq.channelPrefix})
 	return err
 }
 
@@ -153,7 +155,7 @@ func (na *nodeAttempt) raiseToken(timeout time.Duration, token uint64) error {
 	defer func() { <-na.gate }() // once the token is noted: a release behind it names that token
 	sent := acq.now()
 	answer, err := na.node.call(nil, timeout, script.RaiseFence, []string{acq.key, acq.states.markKey()},
-		[]string{na.id, wire.Number(token), acq.retention})
+		[]string{na.id, wire.Number(token), wire.Millis(acq.retention)})
 	if err == nil && answer != "gone" {
 		err = acq.states.noteRaised(na.i, sent, answer)
 	}
@@ -263,13 +265,17 @@ func (na *nodeAttempt) cancel(timeout time.Duration) (wire.Kind, error) {
 	if nothing {
 		return wire.None, nil
 	}
-	a, err := na.send(timeout, script.Cancel, []string{na.id, acq.retention, acq.channelPrefix})
+	a, err := na.send(timeout, script.Cancel, na.cancelArgs())
 	if err != nil && !isFinal(err) {
 		na.cancelLater(1, max(until, acq.now()+timeout))
 	} else {
 		na.cancelLater(0, 0)
 	}
 	return a.Kind, err
+}
+
+func (na *nodeAttempt) cancelArgs() []string {
+	return []string{na.id, wire.Millis(na.r.acq.retention), na.r.acq.channelPrefix}
 }
 
 // cancelLater leaves a cancel to the node's pending cancels, until it has ended something as
@@ -280,7 +286,6 @@ func (na *nodeAttempt) cancelLater(times int, until time.Duration) {
 	times, until = na.owes(acq.now(), times, until)
 	acq.mu.Unlock()
 	if times > 0 {
-		args := []string{na.id, acq.retention, acq.channelPrefix}
-		na.node.addCancel(pendingCancel{keys: na.keys, args: args, times: times, until: until})
+		na.node.addCancel(pendingCancel{keys: na.keys, args: na.cancelArgs(), times: times, until: until})
 	}
 }

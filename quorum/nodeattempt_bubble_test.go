@@ -151,7 +151,7 @@ func TestAReleaseWithoutAnAnswerIsFollowedByCancels(t *testing.T) {
 func TestCancelsWaitForASilentServer(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		n := s.nodes[silent]
-		args := func(id string) []string { return []string{id, acq.retention, acq.channelPrefix} }
+		args := func(id string) []string { return []string{id, wire.Millis(acq.retention), acq.channelPrefix} }
 		for _, id := range []string{"c/1.1", "c/1.2"} {
 			n.addCancel(pendingCancel{keys: []string{acq.key}, args: args(id), times: 1, until: time.Hour})
 		}

@@ -198,7 +198,7 @@ func TestARequestLeavesTimeForTheRest(t *testing.T) {
 // What an acquire asks for, and what of it is refused.
 func TestWhatAnAcquireAsksFor(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
-		assert.Equal(t, acq.retention, "7000", "the retention")
+		assert.Equal(t, acq.retention, 7*second, "the retention")
 		assert.True(t, acq.ttl == 9*second && acq.channelPrefix == "push:", "%+v", acq.acquireArgs)
 		assert.True(t, acq.states == s.statesOf("h"), "the states are those of another prefix")
 		for _, test := range []struct{ ttl, recordTTL, mode string }{

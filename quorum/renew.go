@@ -288,9 +288,8 @@ func (ren *renewal) explain(failed map[int]error) {
 //
 // The votes are of the attempts that were asked. Meanwhile another goroutine may have put a new
 // attempt in the place of one of them. Then the vote says nothing about the new one. A node that
-// lacks the lease is asked to hold it from now on. A node that holds, though its grant was never
-// heard of, counts from the start of this renewal. For the others the renewal is a fresh word:
-// the hold counts from its start.
+// lacks the lease is asked to hold it from now on. For the others the renewal is a fresh word: the
+// hold counts from its start.
 func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 	acq := ren.acq
 	if ren.attempts == nil {
@@ -319,23 +318,27 @@ func (ren *renewal) noteRenewed(start, timeout time.Duration) (waiters int) {
 		switch ren.votes[i] {
 		case majority.NotHeld:
 			ren.restoreOn(i, start, timeout)
-		case majority.TooRecent:
-			if !na.holds { // its grant had not been heard of
-				na.noteGrant(na.token, waiters, start)
-			}
 		case majority.Held:
 			na.countsFrom, na.unconfirmed = max(na.countsFrom, start), false
-		default: // the node said nothing
+		default: // the node said nothing, or does not vouch yet
 		}
 	}
 	return waiters
 }
 
-// noteHolds records for how long the nodes hold that have just extended. acq.mu is held.
+// noteHolds records for how long the nodes hold that have just extended. A node that holds, though its
+// grant was never heard of, counts from the start of the renewal. Even if too few nodes have answered this
+// renewal, that node may make the majority of the next one. acq.mu is held.
 func (ren *renewal) noteHolds(start time.Duration) {
+	acq := ren.acq
 	for i, na := range ren.attempts {
-		if ren.votes[i] == majority.Held || ren.votes[i] == majority.TooRecent {
-			na.lastsFrom(start, ren.ttl)
+		if ren.votes[i] != majority.Held && ren.votes[i] != majority.TooRecent {
+			continue
+		}
+		na.lastsFrom(start, ren.ttl)
+		current := acq.phase == held && acq.round.live() && acq.round.attempts[i] == na
+		if ren.votes[i] == majority.TooRecent && current && !na.holds {
+			na.noteGrant(na.token, acq.waiters, start)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func (r *round) newAttempt(i int) *nodeAttempt {
 	return &nodeAttempt{
 		r: r, i: i, node: acq.nodes[i], keys: []string{acq.key},
 		id:   acq.attempt + "." + strconv.FormatUint(acq.ids.Add(1), 10),
+		ttl:  acq.longest,
 		gate: make(chan struct{}, 1),
 	}
 }
@@ -137,7 +138,7 @@ func (r *round) holdsAny() bool {
 func (r *round) mayHold() (n int) {
 	now := r.acq.now()
 	for _, na := range r.attempts {
-		if na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.ttl) {
+		if na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.longest) {
 			n++
 		}
 	}

@@ -76,6 +76,8 @@ func TestWhichServersMayHoldAndWhichConfirm(t *testing.T) {
 			assert.Equal(t, acq.round.unconfirmed()[0] == nil, test.confirmed, "%+v: it is not named", test)
 		}
 		assert.Is(t, acq.round.unconfirmed()[0], errForgot)
+		na.holds, na.countsFrom, acq.longest = true, 15*second-acq.ttl, acq.ttl+1 // it was extended
+		assert.Equal(t, acq.round.mayHold(), 3, "servers that may hold an extended lease")
 		na.reply, na.err = majority.Failed, errBroken
 		assert.Is(t, acq.round.unconfirmed()[0], errBroken)
 	})

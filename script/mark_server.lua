@@ -6,7 +6,8 @@
 -- ARGV   2 old  optional: the mark as the client has read it; - for none
 -- ARGV   3 new  optional: the new mark; it is written if the present one is old
 --
--- ANSWER node <now> <run> <mark>  now: in ms; run: the server's run ID, - if it may not be asked; mark: - for none
+-- ANSWER node <now> <run> <mark>  now: in ms; mark: - for none; run: the server's run ID; if the user may not ask
+--                                 for it, that of the mark, or -
 --
 -- HOLDS  I2. After a restart there is no mark, even if the server has read it from its disk.
 -- REPEATS no: after the loss of all data a late copy gives the server its old mark back.
@@ -19,7 +20,10 @@ local now = string.format('%d', clock[1] * 1000 + math.floor(clock[2] / 1000))
 local info = redis.pcall('INFO', 'server')
 local run = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '-'
 local got = redis.call('HMGET', key, 'run', 'mark')
-local mark = got[1] == run and string.match(got[2] or '', '^%S+$') or '-'
+-- Some users may not ask for the run: they believe the mark of any run, and any user believes theirs.
+local known = got[1] or '-'
+if run == '-' then run = known end
+local mark = (known == run or known == '-') and string.match(got[2] or '', '^%S+$') or '-'
 -- PEXPIRE comes first and last, see register_client.
 redis.call('PEXPIRE', key, ttl)
 if new and old == mark then

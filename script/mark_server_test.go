@@ -31,6 +31,25 @@ func TestAMarkIsOfOneRunOfItsServer(t *testing.T) {
 	assert.True(t, strings.HasSuffix(got, " two"), "a mark of the new run: %s", got)
 }
 
+// Some clients of a quorum may ask for the run, and others may not. Neither loses the marks of the
+// others: servers that all seem to be without a mark begin a new quorum, and count at once.
+func TestAMarkIsReadByWhoeverMayNotAskForTheRun(t *testing.T) {
+	const key, lock = "mark:quorum", "mark:{x}"
+	f := &full{Server: redistest.Start(t)}
+	f.run(t, script.Acquire, lock, "c/1", "60000", "660000", "x", "0", "push:")
+	mark := "-"
+	for _, may := range []string{"-info", "+info", "-info", "+info"} {
+		f.Do(t, "ACL", "SETUSER", "default", may)
+		got := f.run(t, script.MarkServer, key, "60000")
+		assert.True(t, strings.HasSuffix(got, " "+mark), "with %s it is read: %s", may, got)
+		got = f.Do(t, "EVAL", script.RaiseFence.Text, "2", lock, key, "c/1", "7", "600000").(string)
+		assert.True(t, strings.HasSuffix(got, " "+mark), "with %s it is read with a token: %s", may, got)
+		got = f.run(t, script.MarkServer, key, "60000", mark, mark+may)
+		mark += may
+		assert.True(t, strings.HasSuffix(got, " "+mark), "with %s it is written: %s", may, got)
+	}
+}
+
 // A short TTL may have passed when the server sets it, and the server then deletes the
 // key. What a script writes afterwards must not remain for ever.
 func TestATTLThatHasPassedLeavesNoKey(t *testing.T) {

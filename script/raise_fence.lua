@@ -29,10 +29,10 @@ local channel_prefix
 -- raised ends the step. Reading the mark comes first: if the server refuses that, nothing
 -- changes.
 local function raised(own)
-  local run = server_run()
-  if run == '' then run = '-' end
-  local got = call('HMGET', mark_key, 'run', 'mark')
-  local mark = got[1] == run and string.match(got[2] or '', '^%S+$') or '-'
+  local run, got = server_run(), call('HMGET', mark_key, 'run', 'mark')
+  local known = got[1] or '-'
+  if run == '' then run = known end
+  local mark = (known == run or known == '-') and string.match(got[2] or '', '^%S+$') or '-'
   return commit('raised ' .. own .. ' ' .. text(now) .. ' ' .. run .. ' ' .. mark)
 end
 

@@ -131,7 +131,8 @@ func assigned(pass *analysis.Pass, body *ast.BlockStmt, g *cfg.CFG, a acquired) 
 	if escapes {
 		return
 	}
-	p := path{pass: pass, lease: v, err: variable(pass, a.stmt.Lhs[1]), seen: map[state]bool{}}
+	p := path{pass: pass, lease: v, err: variable(pass, a.stmt.Lhs[1])}
+	p.seen, p.said = map[state]bool{}, map[*types.Var]ast.Expr{}
 	if !p.lost(g, a.stmt) {
 		return
 	}
@@ -189,6 +190,7 @@ type path struct {
 	pass       *analysis.Pass
 	lease, err *types.Var
 	seen       map[state]bool
+	said       map[*types.Var]ast.Expr // what variables have of the error, such as that it is an ErrHeld
 }
 
 // lost reports whether the function can return with the lease and without its release.
@@ -208,12 +210,10 @@ func (p *path) through(b *cfg.Block, nodes []ast.Node, fresh bool) bool {
 		if p.releasedIn(n) {
 			return false
 		}
-		if fresh && p.assignsErr(n) {
-			fresh = false
+		if e, ok := n.(ast.Expr); ok && fresh && variable(p.pass, e) == p.err || fresh && p.typeSwitch(n) {
+			return false // a switch over the error: too hard
 		}
-		if id, ok := n.(*ast.Ident); ok && fresh && p.pass.TypesInfo.ObjectOf(id) == p.err {
-			return false // the tag of a switch: too hard
-		}
+		fresh = fresh && p.staysFresh(n)
 	}
 	if b.Return() != nil {
 		return true
@@ -244,13 +244,65 @@ func (p *path) releasedIn(below ast.Node) bool {
 	return false
 }
 
-func (p *path) assignsErr(n ast.Node) bool {
-	a, ok := n.(*ast.AssignStmt)
-	if !ok {
+// staysFresh notes what a statement takes from the error, and reports whether the error is still that of the
+// acquisition, or is made from it.
+func (p *path) staysFresh(n ast.Node) bool {
+	var left, right []ast.Expr
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		left, right = n.Lhs, n.Rhs
+	case *ast.ValueSpec:
+		right = n.Values
+		for _, name := range n.Names {
+			left = append(left, name)
+		}
+	}
+	fresh := true
+	for i, e := range left {
+		from := right[:min(1, len(right))] // one call for all
+		if len(right) == len(left) {
+			from = right[i : i+1]
+		}
+		v := variable(p.pass, e)
+		of := len(from) > 0 && uses(p.pass, p.err, from[0])
+		switch {
+		case v == nil:
+		case v == p.err:
+			fresh = of
+		case of:
+			p.said[v] = from[0]
+		}
+	}
+	return fresh
+}
+
+// typeSwitch reports whether a statement begins a switch over the type of the error.
+func (p *path) typeSwitch(n ast.Node) bool {
+	for below := range ast.Preorder(n) {
+		if t, ok := below.(*ast.TypeAssertExpr); ok && t.Type == nil && variable(p.pass, t.X) == p.err {
+			return true
+		}
+	}
+	return false
+}
+
+// isErr reports whether an expression is the error of the acquisition, or a copy of it.
+func (p *path) isErr(e ast.Expr, fresh bool) bool {
+	v := variable(p.pass, e)
+	if v == nil {
 		return false
 	}
-	for _, e := range a.Lhs {
-		if variable(p.pass, e) == p.err {
+	from, copied := p.said[v]
+	return fresh && v == p.err || copied && variable(p.pass, from) == p.err
+}
+
+// saysOf reports whether an expression depends on the error.
+func (p *path) saysOf(e ast.Expr, fresh bool) bool {
+	if fresh && uses(p.pass, p.err, e) {
+		return true
+	}
+	for v := range p.said {
+		if uses(p.pass, v, e) {
 			return true
 		}
 	}
@@ -268,6 +320,10 @@ func (p *path) withoutLease(condition ast.Node, value, fresh bool) bool {
 		return false
 	}
 	switch c := ast.Unparen(c).(type) {
+	case *ast.Ident:
+		if from := p.said[variable(p.pass, c)]; from != nil {
+			return p.withoutLease(from, value, true)
+		}
 	case *ast.UnaryExpr:
 		if c.Op == token.NOT {
 			return p.withoutLease(c.X, !value, fresh)
@@ -281,24 +337,24 @@ func (p *path) withoutLease(condition ast.Node, value, fresh bool) bool {
 			}
 			return x && y
 		case token.EQL, token.NEQ:
-			if variable(p.pass, c.Y) == p.lease || fresh && variable(p.pass, c.Y) == p.err {
+			if variable(p.pass, c.Y) == p.lease || p.isErr(c.Y, fresh) {
 				c = &ast.BinaryExpr{X: c.Y, Op: c.Op, Y: c.X}
 			}
-			if x := variable(p.pass, c.X); x != nil && (x == p.lease || fresh && x == p.err) {
+			if lease := variable(p.pass, c.X) == p.lease; lease || p.isErr(c.X, fresh) {
 				isNil := p.pass.TypesInfo.Types[c.Y].IsNil()
-				lease := x == p.lease
 				same := value == (c.Op == token.EQL)
 				return same == (isNil == lease) && (isNil || same) // an error that equals another one is no nil
 			}
 		}
 	case *ast.CallExpr:
 		f := typeutil.StaticCallee(p.pass.TypesInfo, c)
-		known := f != nil && f.Pkg() != nil && f.Pkg().Path() == "errors" && (f.Name() == "Is" || f.Name() == "As")
-		if known && fresh && variable(p.pass, c.Args[0]) == p.err {
+		known := f != nil && f.Pkg() != nil && f.Pkg().Path() == "errors" &&
+			(f.Name() == "Is" || f.Name() == "As" || f.Name() == "AsType")
+		if known && p.isErr(c.Args[0], fresh) {
 			return value
 		}
 	}
-	return fresh && uses(p.pass, p.err, c)
+	return p.saysOf(c, fresh)
 }
 
 // deferRelease puts the idiom behind the check of the error, if there is one, outside of

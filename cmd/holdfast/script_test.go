@@ -48,12 +48,24 @@ func setup(env *testscript.Env) error {
 	if !ok {
 		return fmt.Errorf("%T is no testing.TB", env.T())
 	}
+	leaveTerminal()
 	env.Values[worldKey{}] = &world{t: t}
 	env.Setenv("SHELL", "/bin/sh")
 	env.Setenv("SCHEME", strings.TrimSuffix(scheme(), "://"))
 	// Under the race detector each process would wait a second at its end.
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
 	return nil
+}
+
+// leaveTerminal gives the terminal up, from which a developer may have started the tests. What the tool does depends
+// on one, and a script that needs one gets its own (ttyin).
+func leaveTerminal() {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return // there is none
+	}
+	defer tty.Close()                                      //nolint:errcheck // nothing was written
+	_ = unix.IoctlSetInt(int(tty.Fd()), unix.TIOCNOTTY, 0) // then a script about signals fails, and tells
 }
 
 // commands are the words that scripts have besides those of testscript.

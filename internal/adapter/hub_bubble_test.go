@@ -140,7 +140,6 @@ func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 	})
 }
 
-// stop waits for the end of a subscription, but not longer than stopTimeout.
 // A listener whose subscription stood, and cannot be restored, is told so once a second, whatever becomes of the tries.
 func TestMissingIsCalledWhileASubscriptionCannotBeRestored(t *testing.T) {
 	for _, try := range []struct {
@@ -186,6 +185,7 @@ func TestNobodyIsToldOfAShortBreak(t *testing.T) {
 	})
 }
 
+// stop waits for the end of a subscription, but not longer than stopTimeout.
 func TestStopWaitsUntilTheServerHasUnsubscribed(t *testing.T) {
 	for name, silent := range map[string]bool{"Answers": false, "Silent": true} {
 		t.Run(name, func(t *testing.T) {

@@ -192,16 +192,29 @@ func newest(readings []Reading) (last Mark) {
 // had just been compared, and every majority that answers contains one of those servers. So a
 // server that was compared longest before another one has no such lease to vouch for, and no
 // word on the clocks.
-func members(readings []Reading, quorum Mark, longest time.Duration) (of, current []bool, n int) {
+//
+// A server that says that it was compared later than now leaves nobody behind: its clock was set back since,
+// or somebody else wrote its mark. Now is what the fastest clock but a minority says, which is no later
+// than what the fastest right one says.
+func members(now time.Duration, readings []Reading, quorum Mark, longest time.Duration) (of, current []bool, n int) {
 	of, current = make([]bool, len(readings)), make([]bool, len(readings))
-	last := -MostMillis * int64(time.Millisecond)
+	var clocks []time.Duration
 	for i, r := range readings {
 		if of[i] = r.OK && r.Mark.Epoch > 0 && r.Mark.sameQuorum(quorum); of[i] {
-			last = max(last, int64(r.Mark.At))
+			clocks = append(clocks, now+r.quorumClock(now, forever).high)
+		}
+	}
+	last, today := -forever, forever
+	if minority := len(readings) - Of(len(readings)); len(clocks) > minority {
+		today = reachedBy(clocks, minority+1)
+	}
+	for i, r := range readings {
+		if of[i] && r.Mark.At <= today {
+			last = max(last, r.Mark.At)
 		}
 	}
 	for i, r := range readings {
-		if current[i] = of[i] && r.Mark.At >= time.Duration(last)-longest; current[i] {
+		if current[i] = of[i] && r.Mark.At >= last-longest; current[i] {
 			n++
 		}
 	}
@@ -229,7 +242,7 @@ func Assess(now time.Duration, readings []Reading, longest, fresh time.Duration)
 		return s
 	}
 	quorum := Current(readings)
-	of, current, n := members(readings, quorum, longest)
+	of, current, n := members(now, readings, quorum, longest)
 	if n == 0 {
 		// A server with a damaged mark has been in a quorum before.
 		wasMarked := slices.ContainsFunc(readings, func(r Reading) bool { return r.Damaged })
@@ -372,7 +385,7 @@ func (s *Survey) beginQuorum(now time.Duration, readings []Reading, epoch uint64
 // passed. One of them is right, so none was stepped.
 func Vouch(now time.Duration, readings []Reading, quorum Mark, longest time.Duration) Survey {
 	s := Survey{Standings: make([]Standing, len(readings)), Left: make([]time.Duration, len(readings))}
-	of, current, _ := members(readings, quorum, longest)
+	of, current, _ := members(now, readings, quorum, longest)
 	common, in, most := agree(now, forever, readings, current)
 	for i, r := range readings {
 		switch {

@@ -362,6 +362,30 @@ func TestNoMarkStopsAQuorumForever(t *testing.T) {
 	}
 }
 
+// A stranger that writes a mark of this quorum costs its server MaxTTL at most, and the others nothing.
+func TestAMarkOfAStrangerCostsTheOthersNothing(t *testing.T) {
+	const most = MostMillis
+	for _, at := range []int64{0, 3_000_000, 3_601_000, 4_000_000, most} {
+		for _, shift := range []int64{-most, -7_200_000, 0, 3_599_000, 3_600_000, most} {
+			for _, born := range []int64{-most, 0, most} {
+				s := founders(5, 5)
+				s.look()
+				s.pass(time.Second)
+				own := s.list[1].Mark
+				s.list[1].Mark = ParseMark(fmt.Sprintf("%d:%s:%d:%d:%d:0", own.Epoch, own.Name, born, shift, at))
+				assert.True(t, s.list[1].Mark.sameQuorum(own), "it is damaged")
+				of := s.vouch(0, 2, 3)
+				want(t, fmt.Sprintf("grants beside %+v", s.list[1].Mark), of, Counts, Unread, Counts, Counts, Unread)
+				list := s.look()
+				list = slices.Delete(list, 1, 2)
+				want(t, fmt.Sprintf("at %d, shift %d, born %d", at, shift, born), list, Counts, Counts, Counts, Counts)
+				s.pass(longest + 2*time.Second)
+				want(t, "after MaxTTL", s.look(), Counts, Counts, Counts, Counts, Counts)
+			}
+		}
+	}
+}
+
 // A server with a damaged mark has been in a quorum. So the servers do not begin one at once,
 // as those do that have never had a mark.
 func TestADamagedMarkIsNoSignOfANewServer(t *testing.T) {
@@ -541,7 +565,7 @@ func TestWhichServersAreLeftBehind(t *testing.T) {
 	at := func(at time.Duration) Reading { return Reading{OK: true, Mark: Mark{Epoch: 1, Name: "q", At: at}} }
 	readings := []Reading{at(time.Hour), at(time.Hour - longest), at(time.Hour - longest - 1), {}, at(0)}
 	readings[4].Mark.Name = "another"
-	of, current, n := members(readings, Mark{Epoch: 1, Name: "q"}, longest)
+	of, current, n := members(2*time.Hour, readings, Mark{Epoch: 1, Name: "q"}, longest)
 	assert.EqualSlices(t, of, []bool{true, true, true, false, false}, "members")
 	assert.EqualSlices(t, current, []bool{true, true, false, false, false}, "current")
 	assert.Equal(t, n, 2, "how many are current")

@@ -115,7 +115,7 @@ func (p *Page) check(r *http.Request) (access, error) {
 		return access{role: role}, err
 	}
 	best := access{}
-	for _, c := range r.CookiesNamed(cookieName) {
+	for _, c := range r.CookiesNamed(p.cookie) {
 		if a := p.session(c.Value); a.role > best.role {
 			best = a
 		}
@@ -149,19 +149,27 @@ func (p *Page) judge(r *http.Request, shown string) (role, error) {
 	return nobody, nil
 }
 
-const (
-	cookieName = "holdfast_page"
-	// sessionTime is how long a viewer is logged in: for a day's work.
-	sessionTime = 12 * time.Hour
-)
+// sessionTime is how long a viewer is logged in: for a day's work.
+const sessionTime = 12 * time.Hour
+
+// cookieName is the name of the page's cookie. A browser gives the cookies of a machine to all ports of it, so that
+// a page with another token would take this one's place.
+func (p *Page) cookieName() string {
+	return "holdfast_page_" + p.proof(p.cfg.best(), "holdfast page, cookie")[:16]
+}
 
 // newSession is the value of a cookie: the role, when the session ends, and a proof of both. It depends on
 // the role's token, so that it survives a restart, ends with the token, and does not tell it.
 func (p *Page) newSession(role role, until time.Time) string {
 	said := fmt.Sprintf("%d.%d", role, until.Unix())
+	return said + "." + p.proof(role, "holdfast page, session 2 "+said)
+}
+
+// proof is what only a page with the token of this role can say of a text.
+func (p *Page) proof(role role, text string) string {
 	mac := hmac.New(sha256.New, []byte(p.cfg.tokens()[role]))
-	mac.Write([]byte("holdfast page, session 2 " + said)) //nolint:errcheck // a hash takes everything
-	return said + "." + hex.EncodeToString(mac.Sum(nil))
+	mac.Write([]byte(text)) //nolint:errcheck // a hash takes everything
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // session reads a cookie.
@@ -266,7 +274,7 @@ func (p *Page) logIn(w http.ResponseWriter, r *http.Request, shown string) {
 	until := time.Now().Add(sessionTime)
 	// Without a Path, the cookie belongs to the path where the page is mounted.
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // without TLS, a browser would drop a cookie that is Secure
-		Name: cookieName, Value: p.newSession(role, until), Expires: until,
+		Name: p.cookie, Value: p.newSession(role, until), Expires: until,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: p.cfg.overTLS(r),
 	})
 	w.Header().Set("Location", "./")

@@ -92,10 +92,10 @@ func TestATokenIsNeededForEveryPath(t *testing.T) {
 			"empty":         func(r *http.Request) { r.Header.Set("Authorization", "Bearer ") },
 			"in the URL":    func(r *http.Request) { r.URL.RawQuery += "&token=" + url.QueryEscape(token) },
 			"basic":         func(r *http.Request) { r.SetBasicAuth("x", token) },
-			"wrong cookie":  cookie(cookieName, "x"),
-			"token cookie":  cookie(cookieName, url.QueryEscape(token)),
+			"wrong cookie":  cookie(p.cookie, "x"),
+			"token cookie":  cookie(p.cookie, url.QueryEscape(token)),
 			"other's, too":  cookie("other", p.newSession(evictor, time.Now().Add(time.Hour))),
-			"empty session": cookie(cookieName, ""),
+			"empty session": cookie(p.cookie, ""),
 		} {
 			r := request(method, path, nil)
 			set(r)

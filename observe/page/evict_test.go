@@ -55,6 +55,8 @@ func TestEvictionNeedsEveryStep(t *testing.T) {
 		{"nobody", 400, bad("by", "")},
 		{"a long name", 400, bad("by", strings.Repeat("x", 129))},
 		{"no reason", 400, bad("reason", "")},
+		{"a blank reason", 400, bad("reason", " \t")},
+		{"a blank name", 400, bad("by", " ")},
 		{"no token", 400, bad("token", "")},
 		{"token 0", 400, bad("token", "0")},
 		{"a token that is none", 400, bad("token", "new")},
@@ -104,13 +106,13 @@ func TestAnotherSiteCannotEvict(t *testing.T) {
 		"a GET":         func(r *http.Request) { r.Method = http.MethodGet },
 	} {
 		code := evictWith(t, p, steps(l), func(r *http.Request) {
-			r.AddCookie(&http.Cookie{Name: cookieName, Value: p.newSession(evictor, time.Now().Add(time.Hour))})
+			r.AddCookie(&http.Cookie{Name: p.cookie, Value: p.newSession(evictor, time.Now().Add(time.Hour))})
 			change(r)
 		})
 		assert.True(t, code >= 400 && l.Err() == nil, "%s: %d; the lease: %v", what, code, l.Err())
 	}
 	code := evictWith(t, p, steps(l), func(r *http.Request) {
-		r.AddCookie(&http.Cookie{Name: cookieName, Value: p.newSession(evictor, time.Now().Add(time.Hour))})
+		r.AddCookie(&http.Cookie{Name: p.cookie, Value: p.newSession(evictor, time.Now().Add(time.Hour))})
 	})
 	assert.Equal(t, code, http.StatusOK, "the page itself")
 }

@@ -23,6 +23,7 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -91,6 +92,7 @@ type Page struct {
 	watcher *watcher
 	mux     *http.ServeMux
 	guard   *http.CrossOriginProtection
+	cookie  string // its name
 	wrong   tries
 	streams streams
 	ended   context.Context // ends with Close
@@ -119,6 +121,7 @@ func New(client *holdfast.Client, cfg Config) (*Page, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Page{cfg: cfg, client: client, mux: http.NewServeMux(), guard: http.NewCrossOriginProtection()}
+	p.cookie = p.cookieName()
 	p.ended, p.end = context.WithCancel(context.Background())
 	p.watcher = newWatcher(p.ended, client, cfg)
 	p.routes()
@@ -136,6 +139,9 @@ func (cfg *Config) checkAccess() error {
 	for i, t := range tokens {
 		if t.token != "" && len(t.token) < minToken {
 			return fmt.Errorf("page: %s has %d bytes: it needs %d or more", t.field, len(t.token), minToken)
+		}
+		if t.token != strings.TrimSpace(t.token) || strings.ContainsFunc(t.token, unicode.IsControl) {
+			return fmt.Errorf("page: %s has a control character, or a blank at an end: no header can carry it", t.field)
 		}
 		for _, other := range tokens[:i] {
 			if t.token != "" && t.token == other.token {
@@ -240,7 +246,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.guard.Check(r); err != nil {
-		answerError(w, http.StatusForbidden, "the request comes from another site", "")
+		answerError(w, http.StatusForbidden, "the request comes from another site",
+			"if it does not, a proxy in between must pass the header Host on, as docs/page.md shows")
 		return
 	}
 	p.mux.ServeHTTP(w, a.with(r))

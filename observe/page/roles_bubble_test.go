@@ -83,13 +83,34 @@ func TestALinkLogsIn(t *testing.T) {
 	assert.True(t, w.Code == http.StatusForbidden && len(w.Result().Cookies()) == 0, "a wrong one: %d", w.Code)
 }
 
+// A browser gives the cookies of a machine to all ports of it. Two pages with different tokens, as for production
+// and for a test, do not log each other's viewers out.
+func TestTwoPagesOnOneMachineKeepTheirSessions(t *testing.T) {
+	sessions := map[string]string{} // by name, as a browser keeps them
+	pages := map[string]*Page{}
+	for _, shown := range []string{token, "another token, 16 bytes or more"} {
+		p, _ := newPage(t, Config{Token: shown})
+		pages[shown] = p
+		for _, c := range post(p, shown, none).Result().Cookies() {
+			sessions[c.Name] = c.Value
+		}
+	}
+	for shown, p := range pages {
+		r := request("GET", "/metrics", nil)
+		for name, value := range sessions {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		assert.Equal(t, serve(p, r).Code, http.StatusOK, "the session with %q", shown)
+	}
+}
+
 // A session ends by itself, with its stream, and nobody can make it longer.
 func TestASessionEnds(t *testing.T) {
 	bubble(t, Config{Token: token}, func(t *testing.T, w *world) {
 		session := post(w.page, token, none).Result().Cookies()[0]
 		get := func(path, value string) int {
 			r := request("GET", path, nil)
-			r.AddCookie(&http.Cookie{Name: cookieName, Value: value})
+			r.AddCookie(&http.Cookie{Name: w.page.cookie, Value: value})
 			return serve(w.page, r).Code
 		}
 		ended := make(chan int)
@@ -249,6 +270,8 @@ func TestAccessIsNamed(t *testing.T) {
 		{Config{Authorize: allow, AllowEvict: true}, ""},
 		{Config{Token: "short"}, "16 or more"},
 		{Config{Token: token, ScrapeToken: "short"}, "Config.ScrapeToken has 5 bytes"},
+		{Config{Token: token + "\n" + scrapeToken}, "Config.Token has a control character"}, // a file of two lines
+		{Config{Token: token, ScrapeToken: scrapeToken + " "}, "Config.ScrapeToken has a control character, or a"},
 		{Config{Token: token, EvictToken: token, AllowEvict: true}, "the same"},
 		{Config{Token: token, EvictToken: evictToken}, "AllowEvict"},
 		{Config{Token: token, EvictToken: evictToken, AllowEvict: true}, ""},

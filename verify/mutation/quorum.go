@@ -51,8 +51,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("quorum/round.go", quorum, []mutant{{
 	name: "quorum: a server that joined later may have held since the grant",
 	by:   "TestWhichServersMayHoldAndWhichConfirm",
-	old:  "na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.ttl)",
-	mut:  "na.holds && na.mayLast(now, r.acq.ttl)",
+	old:  "na.hasHeld(r.acq.renewedAt) && na.mayLast(now, r.acq.longest)",
+	mut:  "na.holds && na.mayLast(now, r.acq.longest)",
 }}), in("internal/majority/clock.go", unit("./internal/majority"), []mutant{{
 	name: "quorum: a server that has lost its memory counts at once",
 	by:   "TestANewQuorumBeginsAtOnceWhereEnoughServersAreKnown",
@@ -141,8 +141,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }, {
 	name: "quorum: an old comparison has a word on clocks",
 	by:   "TestAServerWhoseClockWasSetForwardDoesNotGrantASecondTime",
-	old:  "r.Mark.At >= time.Duration(last)-longest; current[i] {",
-	mut:  "r.Mark.At >= time.Duration(last)-longest || of[i]; current[i] {",
+	old:  "r.Mark.At >= last-longest; current[i] {",
+	mut:  "r.Mark.At >= last-longest || of[i]; current[i] {",
 }}), in("quorum/check.go", quorum, []mutant{{
 	name: "less than a majority is enough for a check",
 	by:   "TestACheckNeedsAMajorityAndKnowsServersWithAnotherToken",
@@ -411,7 +411,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("script/mark_server.lua", transcripts, []mutant{{
 	name: "quorum: a mark that the disk brought back is believed",
 	by:   "TestAMarkIsOfOneRunOfItsServer",
-	old:  "got[1] == run and string.match(got[2] or '', '^%S+$') or '-'",
+	old:  "(known == run or known == '-') and string.match(got[2] or '', '^%S+$') or '-'",
 	mut:  "string.match(got[2] or '', '^%S+$') or '-'",
 }, {
 	name: "quorum: a mark is written over another client's",
@@ -421,7 +421,7 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("script/raise_fence.lua", transcripts, []mutant{{
 	name: "quorum: a mark that the disk brought back vouches for a token",
 	by:   "TestAMarkIsOfOneRunOfItsServer",
-	old:  "got[1] == run and string.match(got[2] or '', '^%S+$') or '-'",
+	old:  "(known == run or known == '-') and string.match(got[2] or '', '^%S+$') or '-'",
 	mut:  "string.match(got[2] or '', '^%S+$') or '-'",
 }, {
 	name: "quorum: a token is raised for an attempt that no longer holds",

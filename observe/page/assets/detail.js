@@ -50,7 +50,8 @@ export function close() {
 const nameOf = (lock) => lock.slice(lock.indexOf(":") + 1);
 
 export function refresh() {
-  const linked = decodeURIComponent(location.hash.slice(1));
+  let linked = "";
+  try { linked = decodeURIComponent(location.hash.slice(1)); } catch { /* such a link is none of ours */ }
   if (!id && /^(lock|job):./.test(linked)) open(linked);
   else if (id) later();
 }

@@ -152,7 +152,8 @@ func (o *acquireOptions) read(cmd *cobra.Command, args []string) error {
 // take acquires the lock, prints how to release it, and leaves it held.
 func (r *session) take(a *target.App, asJSON bool, w io.Writer) (code int, reason string, err error) {
 	if wasClosed(os.Stdout) {
-		return 0, "", exit.Usage("standard output is closed, but it has to show how to release the lock", acquireHint)
+		return 0, "", exit.Usage("standard output is closed, or the null device, but it has to show how to release "+
+			"the lock", acquireHint)
 	}
 	defer r.close()
 	if held, code, reason, err := r.obtain(a, r.byFlags); !held {

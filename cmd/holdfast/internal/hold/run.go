@@ -47,9 +47,10 @@ wait for each other, and the lock is free when the last of them ends. --app is o
 name that status shows. --permits and --owner do not work on a quorum.
 
 holdfast passes signals on to the command. If a signal ends holdfast while it waits,
-holdfast leaves the wait queue first. If standard input is not a terminal, the
-command has its own process group, and signals reach the whole group. On a terminal,
-the command is in holdfast's group, so that Ctrl-C and Ctrl-Z work as usual.
+holdfast leaves the wait queue first. Without a terminal, the command has its own
+process group, and signals reach the whole group. If standard input is a terminal, or
+holdfast is in the foreground of one, the command is in holdfast's group: Ctrl-C and
+Ctrl-Z work as usual, and it can ask for a password although its input is a pipe.
 
 With --wire redsync, redislock or redisson, the lock is the one that the library keeps
 under the key NAME: programs that use the library and this command exclude each other.

@@ -25,7 +25,7 @@ import (
 // start starts argv under the lease. --max-run limits the command only, so it is
 // limited if argv is the command.
 func (r *session) start(path string, argv []string, limited bool) (*supervisor, error) {
-	shared := term.IsTerminal(int(os.Stdin.Fd())) && !r.signalGroup
+	shared := (term.IsTerminal(int(os.Stdin.Fd())) || proc.Foreground()) && !r.signalGroup
 	spec := proc.Spec{
 		Path: path, Args: argv, Env: r.environment(), Group: !shared,
 	}

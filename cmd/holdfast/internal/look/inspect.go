@@ -72,7 +72,7 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 		if err != nil {
 			return s.Explain(name, err)
 		}
-		key := s.Key(name)
+		key := shownKey(s, name, state, job)
 		switch {
 		case foreign != nil && asJSON:
 			return screen.WriteJSON(w, foreignRow(*foreign).state)

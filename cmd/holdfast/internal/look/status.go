@@ -113,7 +113,7 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 		}
 		switch {
 		case asJSON:
-			all := describe.State(state, job, s.Key(name))
+			all := describe.State(state, job, shownKey(s, name, state, job))
 			all.Deadlock = lockjson.OfDeadlock(cycle)
 			err = screen.WriteJSON(w, all)
 		case a.Say.Level > say.Quiet:

@@ -68,6 +68,14 @@ func recordKey(s *target.Server, state holdfast.LockInfo) string {
 	return s.Key(state.Name)
 }
 
+// shownKey is the key of the record that status and inspect show: that of the job, if only that has one.
+func shownKey(s *target.Server, name string, state holdfast.LockInfo, job holdfast.JobInfo) string {
+	if job.Schedule.Period > 0 && state.Fence == 0 && !state.Held() {
+		return s.JobKey(name)
+	}
+	return s.Key(name)
+}
+
 // unreadableEvents are the lines of watch for records that cannot be read, except those that told has.
 func unreadableEvents(bad, told map[string]string, at time.Time) (events []watchEvent) {
 	for _, name := range slices.Sorted(maps.Keys(bad)) {

@@ -143,8 +143,15 @@ func (w *Guardian) begin(spec Spec, guard Guard) (Command, error) {
 	if r.Did != "started" {
 		w.Dismiss()
 		<-w.left
+		// It may have died between the command's start and the report. Then it is not started once more.
 		if r.Did != "failed" {
-			killStrays(0, false) // it may have died between the command's start and the report
+			if code, ran := killStrays(0, false); ran {
+				g := newGuarded(w, spec, 0)
+				g.err = errGuardian
+				g.end(code)
+				g.goneNow()
+				return g, nil
+			}
 		}
 		adopt(false)
 		if r.Did == "failed" {
@@ -152,9 +159,13 @@ func (w *Guardian) begin(spec Spec, guard Guard) (Command, error) {
 		}
 		return nil, errGuardian
 	}
-	g := &Guarded{Guardian: w, group: spec.Group, pid: r.PID, done: make(chan struct{}), rest: make(chan struct{})}
+	g := newGuarded(w, spec, r.PID)
 	go g.listen(lines)
 	return g, nil
+}
+
+func newGuarded(w *Guardian, spec Spec, pid int) *Guarded {
+	return &Guarded{Guardian: w, group: spec.Group, pid: pid, done: make(chan struct{}), rest: make(chan struct{})}
 }
 
 // keepAwake wakes the guardian, should somebody stop it before it can tell that the command
@@ -350,7 +361,7 @@ func (g *Guarded) listen(lines *bufio.Scanner) {
 	// given us what that has started.
 	g.process.Process.Kill() //nolint:errcheck // it has ended
 	<-g.left
-	code := killStrays(g.pid, g.group)
+	code, _ := killStrays(g.pid, g.group)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.ended {

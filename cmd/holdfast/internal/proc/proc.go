@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -140,9 +141,17 @@ func groupOf(id int) []Process {
 }
 
 // Look finds the file that a command's name stands for, as a shell does. The
-// current directory counts if PATH names it: the user said so.
+// current directory counts if PATH names it: the user said so. An environment
+// without PATH does not mean that there are no commands.
 func Look(name string) (string, error) {
 	path, err := exec.LookPath(name)
+	if _, set := os.LookupEnv("PATH"); !set && filepath.Base(name) == name {
+		for _, dir := range withoutPath {
+			if found, missing := exec.LookPath(filepath.Join(dir, name)); missing == nil {
+				return found, nil
+			}
+		}
+	}
 	if errors.Is(err, exec.ErrDot) {
 		err = nil
 	}

@@ -61,6 +61,11 @@ func ReadInBackground() {}
 // HasTerminal matters only where a shell can stop us.
 func HasTerminal() bool { return false }
 
+var withoutPath []string // the system says it
+
+// Foreground matters only where a shell can stop us.
+func Foreground() bool { return false }
+
 // Inherited is taken on trust.
 func Inherited(int) bool { return true }
 

@@ -62,6 +62,18 @@ func TestWhatCannotBeStartedHasACode(t *testing.T) {
 	assert.True(t, StartCode(err) == CodeNotFound && errors.Is(err, exec.ErrNotFound), "no-such-command: %v", err)
 }
 
+// As with env -i: execvp, and with it flock, finds the commands of the system.
+func TestWithoutPathTheCommandsOfTheSystemAreFound(t *testing.T) {
+	t.Setenv("PATH", "") // it is set back at the end
+	_, err := Look("sh")
+	assert.Is(t, err, exec.ErrNotFound)
+	assert.Must(t, os.Unsetenv("PATH"))
+	path, err := Look("sh")
+	assert.True(t, err == nil && filepath.IsAbs(path), "sh is at %q: %v", path, err)
+	_, err = Look("no-such-command")
+	assert.Is(t, err, exec.ErrNotFound)
+}
+
 func TestASignalReachesTheWholeGroup(t *testing.T) {
 	c := start(t, true, "sleep 1000 <&- & echo up >&0; wait")
 	assert.Must(t, c.Signal(syscall.SIGTERM))

@@ -14,6 +14,9 @@ import (
 // KnowsRest says that a guardian knows what a command leaves behind.
 const KnowsRest = true
 
+// withoutPath is where commands are if PATH is not set, as for execvp.
+var withoutPath = []string{"/usr/bin", "/bin"}
+
 // KeepIgnored ignores QUIT if INT was ignored when we were started: a shell without job control ignores both for
 // what it starts in the background. By itself, Go keeps only HUP and INT ignored, and does not tell of the others.
 func KeepIgnored() {
@@ -105,6 +108,18 @@ func HasTerminal() bool {
 	}
 	tty.Close() //nolint:errcheck // nothing was written
 	return true
+}
+
+// Foreground reports whether this process is in the foreground of its terminal, whatever its standard input is: then
+// what it starts may ask for a password or draw there. A process of another group would be stopped for that.
+func Foreground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close() //nolint:errcheck // nothing was written
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // Inherited reports whether fd was open when this process began, and can be written to. What

@@ -171,8 +171,8 @@ func tellBelow(root int, sig syscall.Signal) {
 }
 
 // killStrays kills what a dead guardian has left to this process, and waits for it. It
-// returns the exit code of the command, which has this process id.
-func killStrays(command int, _ bool) (code int) {
+// returns the exit code of the command, which has this process id, and whether there was anything.
+func killStrays(command int, _ bool) (code int, found bool) {
 	code = CodeSignal + int(syscall.SIGKILL)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -187,10 +187,11 @@ func killStrays(command int, _ bool) (code int) {
 			}
 		}
 		if len(left) == 0 {
-			return code
+			return code, found
 		}
+		found = true
 	}
-	return code
+	return code, found
 }
 
 // reapLeft waits for what commands before have left behind, and has ended since.

@@ -27,6 +27,38 @@ func TestAKilledGuardianLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// A guardian may be killed before it can tell that the command runs. The command was started then, and is not started
+// a second time.
+func TestACommandIsStartedOnceAlsoIfItsGuardianIsKilledAtOnce(t *testing.T) {
+	begun := filepath.Join(t.TempDir(), "begun")
+	waiting, err := Prepare(nil)
+	assert.Must(t, err)
+	reports, end, err := os.Pipe() // what the guardian tells is lost
+	assert.Must(t, err)
+	defer waiting.reports.Close()
+	waiting.reports = reports
+	go func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		defer end.Close()
+		for late := time.Now().Add(patience); time.Now().Before(late); <-tick.C {
+			if text, _ := os.ReadFile(begun); len(text) > 0 {
+				return
+			}
+		}
+	}()
+	c, err := StartGuarded(waiting, Spec{Path: "/bin/sh",
+		Args: []string{"sh", "-c", "echo begun >>" + begun + "; sleep 1000"}, Env: os.Environ(), Group: true},
+		Guard{Limits: within(), Grace: time.Hour, Signal: syscall.SIGTERM})
+	assert.Must(t, err)
+	t.Cleanup(func() { c.Kill(); c.Close() })
+	awaitEnd(t, c.(*Guarded))
+	text, err := os.ReadFile(begun)
+	assert.True(t, err == nil && string(text) == "begun\n", "it has begun: %q, %v", text, err)
+	assert.True(t, c.Code() == 137 && c.Err() != nil && c.Gone(),
+		"code %d, error %v, gone %t", c.Code(), c.Err(), c.Gone())
+}
+
 // The wrapper's Kill looks below the guardian itself. At a limit, the guardian is alone.
 func TestPastItsLastLimitOtherSessionsAreKilled(t *testing.T) {
 	g, lines := guarded(t, nil, time.Hour,

@@ -26,10 +26,10 @@ func killBelow(int) {}
 func tellBelow(int, syscall.Signal) {}
 
 // killStrays kills the command of a dead guardian, and its group; 0: it is not known. It returns the exit code,
-// which nobody can know any more.
-func killStrays(command int, group bool) (code int) {
+// which nobody can know any more, and whether the command is known.
+func killStrays(command int, group bool) (code int, found bool) {
 	if command == 0 {
-		return CodeSignal + int(syscall.SIGKILL) // nobody knows it
+		return 0, false
 	}
 	to := command
 	if group {
@@ -42,7 +42,7 @@ func killStrays(command int, group bool) (code int) {
 			break
 		}
 	}
-	return CodeSignal + int(syscall.SIGKILL)
+	return CodeSignal + int(syscall.SIGKILL), true
 }
 
 // reapLeft is for the first process of a container.

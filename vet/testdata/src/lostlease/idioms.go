@@ -150,6 +150,26 @@ func inOneBranch(ctx context.Context, m *holdfast.Mutex, dry bool) error {
 	return work(lease.Context())
 }
 
+func byType(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.TryLock(ctx) // want `never released`
+	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
+		return held
+	}
+	if err != nil {
+		return err
+	}
+	return work(lease.Context())
+}
+
+func skipByFlag(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.TryLock(ctx) // want `never released`
+	busy := errors.Is(err, holdfast.ErrHeld)
+	if !busy && err == nil {
+		return work(lease.Context())
+	}
+	return nil
+}
+
 // From here on, all is well, or may be.
 
 func skipAndRelease(ctx context.Context, m *holdfast.Mutex) error {
@@ -248,5 +268,76 @@ func cleanup(ctx context.Context, m *holdfast.Mutex, atEnd func(func())) error {
 		return err
 	}
 	atEnd(func() { lease.Release(ctx) })
+	return work(lease.Context())
+}
+
+func byTypeAndRelease(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.TryLock(ctx)
+	if held, ok := errors.AsType[*holdfast.HeldError](err); ok {
+		return held
+	}
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return work(lease.Context())
+}
+
+func skipByFlagAndRelease(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.TryLock(ctx)
+	var busy = errors.Is(err, holdfast.ErrHeld)
+	if busy {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return work(lease.Context())
+}
+
+func bySwitchOfTypes(ctx context.Context, m *holdfast.Mutex) error {
+	lease, err := m.TryLock(ctx)
+	switch e := err.(type) {
+	case nil:
+	case *holdfast.HeldError:
+		log.Print(e)
+		return nil
+	default:
+		return err
+	}
+	defer lease.Release(ctx)
+	return work(lease.Context())
+}
+
+func copiesTheError(ctx context.Context, m *holdfast.Mutex) error {
+	lease, lockErr := m.TryLock(ctx)
+	err := lockErr
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return work(lease.Context())
+}
+
+func sortsTheError(ctx context.Context, m *holdfast.Mutex, sort func(error) (bool, error)) error {
+	lease, err := m.TryLock(ctx)
+	busy, err := sort(err)
+	if busy {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return work(lease.Context())
+}
+
+func wrapsTheError(ctx context.Context, m *holdfast.Mutex, wrap func(error) error) error {
+	lease, err := m.TryLock(ctx)
+	if err = wrap(err); err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
 	return work(lease.Context())
 }
