@@ -35,6 +35,8 @@ type party struct {
 type raw interface {
 	// Set sets key for ttl: SET NX PX. It returns false if key exists.
 	Set(ctx context.Context, key, value string, ttl time.Duration) (bool, error)
+	// Extend lets key live for ttl from now: PEXPIRE. It returns false if there is no key.
+	Extend(ctx context.Context, key string, ttl time.Duration) (bool, error)
 	// Unset deletes key if it has value: EVALSHA of compare-and-delete.
 	Unset(ctx context.Context, key, value string) error
 	// Push gives a token to the client that pops first: RPUSH.

@@ -47,6 +47,10 @@ func (r rawGoredis) Set(ctx context.Context, key, value string, ttl time.Duratio
 	return err == nil, err
 }
 
+func (r rawGoredis) Extend(ctx context.Context, key string, ttl time.Duration) (bool, error) {
+	return r.rdb.PExpire(ctx, key, ttl).Result()
+}
+
 func (r rawGoredis) Unset(ctx context.Context, key, value string) error {
 	return r.rdb.EvalSha(ctx, compareAndDeleteSHA, []string{key}, value).Err()
 }

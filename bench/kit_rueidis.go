@@ -24,6 +24,15 @@ func openRueidis(addr string, wrap wrapper) (*party, error) {
 			return wrap(c), nil
 		}
 	}
+	return newRueidis(option)
+}
+
+// openWatched is openRueidis with Watch.
+func openWatched(addr string, _ wrapper) (*party, error) {
+	return newRueidis(rueidisstore.Watch(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
+}
+
+func newRueidis(option rueidis.ClientOption) (*party, error) {
 	c, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, err
@@ -44,6 +53,10 @@ func (r rawRueidis) Set(ctx context.Context, key, value string, ttl time.Duratio
 		return false, nil
 	}
 	return err == nil, err
+}
+
+func (r rawRueidis) Extend(ctx context.Context, key string, ttl time.Duration) (bool, error) {
+	return r.c.Do(ctx, r.c.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build()).AsBool()
 }
 
 func (r rawRueidis) Unset(ctx context.Context, key, value string) error {

@@ -9,10 +9,14 @@ import (
 
 const (
 	// longestLook is how long a renewal looks for its answer before other goroutines get its processor. If those
-	// use it up, they give it back seconds later, although a server that is near answers at once. One part of
-	// lookShare of the time is spent like that, at most.
-	longestLook = 5 * time.Millisecond
+	// use it up, they give it back seconds later, although a server that is near answers at once. A longer look
+	// would often be interrupted by the end of its turn, with the same effect. One part of lookShare of the time is
+	// spent like that, at most.
+	longestLook = 200 * time.Microsecond
 	lookShare   = 1000
+	// longestDoze is how long it then sleeps between looks, in sum. longestNap is the longest such sleep.
+	longestDoze = 250 * time.Millisecond
+	longestNap  = 20 * time.Millisecond
 )
 
 // Looks is the time that renewals may look for their answers. The zero value is ready.

@@ -51,6 +51,7 @@ type conn struct {
 
 	mu       sync.Mutex // guards the fields below, and the socket's deadline of reading
 	deadline time.Time  // of reading, as go-redis has set it
+	readBy   time.Time  // the socket's, when the present read began
 	early    bool       // the socket's deadline is earlier: then the connection is in doubt
 	givenUp  bool
 	left     bool // the caller of the present request has left
@@ -182,6 +183,7 @@ func (c *conn) SetReadDeadline(at time.Time) error {
 		c.early = true
 		at = time.Now().Add(patience)
 	}
+	c.readBy = at
 	return c.Conn.SetReadDeadline(at)
 }
 
@@ -225,7 +227,9 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.asked.Store(int64(c.own.now()))
 	}
 	if c.raw != nil && c.lane.renewing && c.asked.Load() != 0 {
-		_ = c.own.looks.Look(c.own.now(), c.raw, func() bool { return true })
+		if !c.own.looks.Look(c.own.now(), c.raw, func() bool { return true }) {
+			adapter.Doze(c.raw, c.wanted)
+		}
 	}
 	n, err := c.read(b)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -244,6 +248,13 @@ func (c *conn) Read(b []byte) (int, error) {
 		return 0, errGivenUp
 	}
 	return n, err
+}
+
+// wanted reports whether somebody waits for the answer, and the socket's deadline has not passed.
+func (c *conn) wanted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.givenUp && !c.left && (c.readBy.IsZero() || time.Now().Before(c.readBy))
 }
 
 // endPatience gives the present request the rest of its time. It reports false if that is over.

@@ -162,10 +162,16 @@ func (p *slotMap) due(answered bool) bool {
 	return true
 }
 
+// noKey is the slot of a request without a key, which uses the first connection.
+const noKey = 1 << 15
+
 // serverOf tells of the server that cmd goes to; nil if that is not known.
 func (s *Store) serverOf(cmd rueidis.Completed) *adapter.Steady {
-	if s.mode == rueidis.ClientModeCluster {
+	switch {
+	case s.mode == rueidis.ClientModeCluster:
 		return s.slots.steady(int(cmd.Slot()))
+	case cmd.Slot() == noKey: // its answer says nothing of the other connections
+		return &s.first
 	}
 	return &s.steady
 }

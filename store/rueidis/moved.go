@@ -72,7 +72,9 @@ func (s *Store) leaveIdle(ctx context.Context) {
 	s.client.DoMulti(ctx, s.client.B().Arbitrary("QUIT").Blocking(), s.client.B().Arbitrary("PING").Build())
 }
 
-// eval builds the request of an action.
+// eval builds the request of an action. Until the other connections are made, a renewal uses the first one, which
+// stands: beside goroutines that use up the processors, making one takes longer than many a lease lasts. In a Cluster,
+// rueidis needs the keys.
 func (s *Store) eval(
 	b rueidis.Builder, action *script.Script, withText bool, keys, args []string,
 ) rueidis.Completed {
@@ -81,7 +83,8 @@ func (s *Store) eval(
 		word, what = "EVAL", action.Text
 	}
 	cmd := b.Arbitrary(word, what, strconv.Itoa(len(keys)))
-	if s.address.moved.Load() {
+	young := s.mode != rueidis.ClientModeCluster && !s.steady.Reached()
+	if s.address.moved.Load() || young && action.Name == script.Renew.Name {
 		return cmd.Args(keys...).Args(args...).Build()
 	}
 	return cmd.Keys(keys...).Args(args...).Build()

@@ -22,9 +22,11 @@
 // Without Watch, a lease must be longer than ConnWriteTimeout and the time to reconnect. For leases under half
 // a minute, set ConnWriteTimeout to a few seconds.
 //
-// rueidis writes and reads in goroutines of its own. If other goroutines use up the processors, each of these two, and
-// then the caller, may wait until all others have had their turn: 2 s with 200 others on one processor. With Watch
-// they run next, unless the 10 ms of a turn end just then. So a lease should be longer than a few such waits.
+// rueidis reads in a goroutine of its own. If other goroutines use up the processors, Go wakes that one when all of
+// them have had their turn: with 200 of them on one processor, after 2 s or more. With Watch, a renewal does not wait
+// for that, unless its own turn ends just then. A lease counts on answers only, so it should be longer than two such
+// waits, and without Watch longer than three. For a loop that sends PEXPIRE over the same client one is enough, because
+// it counts on no answer.
 package rueidis
 
 import (
@@ -55,7 +57,8 @@ type Store struct {
 
 	retry     adapter.Retry
 	deadlines adapter.Deadlines
-	steady    adapter.Steady // in a Cluster each node has its own
+	steady    adapter.Steady // of requests with a key; in a Cluster each node has its own
+	first     adapter.Steady // of requests without a key
 	piped     atomic.Int32   // requests whose contexts rueidis watches
 	// foundClosed: a request has found the client closed.
 	foundClosed atomic.Bool

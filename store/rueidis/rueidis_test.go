@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
@@ -258,6 +259,25 @@ type counting struct {
 func (c counting) Write(b []byte) (int, error) {
 	c.scripts.Add(int64(bytes.Count(b, []byte("\r\nEVALSHA\r\n"))))
 	return c.Conn.Write(b)
+}
+
+// The connection for renewals stands when a lease is granted, though rueidis makes others when requests need them. What
+// it has answered says nothing of those.
+func TestARenewalNeedsNoNewConnection(t *testing.T) {
+	server := redistest.Start(t, adaptertest.Free, caching)
+	var made atomic.Int64
+	s, _ := open(t, server.Addr(), func(o *rueidis.ClientOption) {
+		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			made.Add(1)
+			return new(redistest.Router).Dial(ctx, "tcp", addr)
+		}
+	})
+	for range 100 {
+		got, err := s.Run(t.Context(), script.Renew, []string{"holdfast:{x}"}, []string{"600000", "1000", "a/1"})
+		assert.Must(t, err)
+		assert.MustEqual(t, got, "renewed -", "answered")
+	}
+	assert.Equal(t, made.Load(), 1, "connections for renewals")
 }
 
 // Requests whose contexts can be cancelled run in the goroutines of their callers.

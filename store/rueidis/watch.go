@@ -50,8 +50,8 @@ const (
 // Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
 // or WAIT, never closes its connection. But all requests that share a dead connection end with it.
 //
-// Before a renewal lets other goroutines have its processor, it looks for its answer, for at most five milliseconds
-// and a thousandth of the time. That lets a lease live beside goroutines that use up the processor, see the package.
+// A renewal looks for its answer before it lets other goroutines have its processor, and then every few milliseconds
+// for a quarter of a second. That lets a lease live beside goroutines that use up the processor, see the package.
 //
 // Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
 func Watch(option rueidis.ClientOption) rueidis.ClientOption {
@@ -176,14 +176,15 @@ var (
 )
 
 // lookForAnswer keeps the processor until the answer to a renewal has arrived, but not for long, and makes the
-// goroutine that reads it the next one. Go would wake that one last if others use up the processor: it looks at
-// sockets when nothing else is to do, or a few times a second.
+// goroutine that reads it the next one. If there is no answer yet, that one dozes. Go would wake it last if others use
+// up the processor: it looks at sockets when nothing else is to do, or a few times a second.
 func (w *watched) lookForAnswer() {
-	owed := func() bool { return w.owes.Load() != 0 }
-	if w.looks.Look(time.Duration(w.now()), w.raw, owed) {
-		w.wake()
-	}
+	w.looks.Look(time.Duration(w.now()), w.raw, w.owed)
+	w.wake()
 }
+
+// owed reports whether an answer is owed on a connection that is not closed.
+func (w *watched) owed() bool { return w.owes.Load() != 0 && w.life.Err() == nil }
 
 // wake makes the goroutine that reads look at the socket again.
 func (w *watched) wake() {
@@ -238,6 +239,7 @@ func answersAtOnce(b []byte) bool {
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	for n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && w.readOn() {
+		adapter.Doze(w.raw, w.owed)
 		n, err = w.Conn.Read(b)
 	}
 	if n > 0 {
