@@ -171,7 +171,8 @@ func tellBelow(root int, sig syscall.Signal) {
 }
 
 // killStrays kills what a dead guardian has left to this process, and waits for it. It
-// returns the exit code of the command, which has this process id, and whether there was anything.
+// returns the exit code of the command, which has this process id (0: nobody knows it), and whether
+// there was anything.
 func killStrays(command int, _ bool) (code int, found bool) {
 	code = CodeSignal + int(syscall.SIGKILL)
 	tick := time.NewTicker(time.Millisecond)
@@ -182,7 +183,8 @@ func killStrays(command int, _ bool) (code int, found bool) {
 			p.signal(syscall.SIGKILL)
 			killBelow(p.pid)
 			var status syscall.WaitStatus
-			if pid, err := syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil); err == nil && pid == command {
+			pid, err := syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil) // 0: it has not ended yet
+			if err == nil && pid != 0 && pid == command {
 				code = statusCode(status)
 			}
 		}
