@@ -347,8 +347,7 @@ const justJoined = 1000
 
 // askNextToPoll asks the last waiter to poll at till. It may be frozen since it joined, and then nobody
 // polls. So if it has not joined just now, the waiters from place on are asked, too. It asks no waiter
-// of the client that may not have received its grant. If that client's waiter is the last, and has joined
-// just now, it asks nobody: the client is alive. The caller needs no push: its answer says it.
+// of the client that may not have received its grant. The caller needs no push: its answer says it.
 func (st *step) askNextToPoll(place int64, client, caller string, till int64) {
 	q, poller := &st.queue, int64(0)
 	tell := func(w *waiter) bool {
@@ -362,8 +361,7 @@ func (st *step) askNextToPoll(place int64, client, caller string, till int64) {
 		return true
 	}
 	last := q.waiters[len(q.waiters)-1]
-	alive := last.place == q.tail && (clientOf(last.attempt) == client || tell(last))
-	if !alive || st.now-last.joined > justJoined {
+	if last.place != q.tail || !tell(last) || st.now-last.joined > justJoined {
 		for _, w := range q.waiters {
 			if place <= w.place && w.place < min(q.tail, place+headWindow) {
 				tell(w)

@@ -892,9 +892,8 @@ local function serve_queue(caller)
   end
   -- A pushed grant may expire unconfirmed, and nobody else notices. So the step asks the last
   -- waiter to poll at that time. A waiter may be frozen since it joined, and then nobody polls. So if
-  -- the last one has not joined just now, the others are asked, too. If it has, and is of the client
-  -- that got the grant, nobody is asked: that client is alive. While the last one that was asked is
-  -- in the queue, no other is. If it leaves, another is.
+  -- the last one has not joined just now, the others are asked, too. While the last one that was
+  -- asked is in the queue, no other is. If it leaves, another is.
   local till = 0
   if pushed then
     till = holder and expiry or soonest
@@ -911,9 +910,8 @@ local function serve_queue(caller)
       if told then poll_at, poller = till, math.max(poller, place) end
       return told and other
     end
-    local last = attempt_at(tail)
-    local alive = last and (string.sub(last, 1, #client) == client or tell(tail))
-    if not alive or now - read_waiter(last)[6] > 1000 then
+    local last = tell(tail)
+    if not last or now - read_waiter(last)[6] > 1000 then
       local stop = math.min(tail, reached + head_window) - 1
       if stop >= reached then read_ahead(reached, stop) end
       for place = reached, stop do tell(place) end

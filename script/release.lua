@@ -136,7 +136,7 @@ if not owner then
           local joined = string.match(call('HGET', key, 'w:' .. following) or '',
             '^' .. tail .. ' %l %d+ %d+ %d+ ([1-9]%d*)')
           local alive = joined and #joined <= 15 and now - joined <= 1000
-          if not alive then following = '' end
+          if not alive or string.sub(following, 1, #client) == client then following = '' end
         end
         poll_place, poller_told = tail, poller_told and string.sub(following, 1, #client) ~= client
         local count, verb = 'NUMSUB', 'PUBLISH'
