@@ -36,7 +36,7 @@ func BenchmarkHops(b *testing.B) {
 	fmt.Print(hopTable(table))
 }
 
-// The benchmark sees who waits by the record, whose form may change.
+// The benchmark sees the waiters by the record, whose form may change.
 func TestAHandOverIsFollowedHopByHop(t *testing.T) {
 	server := redistest.Start(t)
 	c := followHops(t, server, logAll(t, server), startHopWorkers(t), "goredis", wayLock, 5)

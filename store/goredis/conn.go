@@ -226,10 +226,8 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.doubted.Store(false)
 		c.asked.Store(int64(c.own.now()))
 	}
-	if c.raw != nil && c.lane.renewing && c.asked.Load() != 0 {
-		if !c.own.looks.Look(c.own.now(), c.raw, func() bool { return true }) {
-			adapter.Doze(c.raw, c.wanted)
-		}
+	if c.raw != nil && c.lane.renewing && !c.own.looks.Look(c.own.now(), c.raw, func() bool { return true }) {
+		adapter.Doze(c.raw, c.wanted)
 	}
 	n, err := c.read(b)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
