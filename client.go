@@ -93,6 +93,9 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails: it would end the program
+	// Read as a UUID, an ID is of version 8 (RFC 9562, section 5.8), never the random version 4 that other
+	// libraries make: on Redisson's keys, that tells whose a field is.
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
 	c := &Client{
 		store: s, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
 		log: cfg.Logger, now: clock.Now, chance: mathrand.Float64,

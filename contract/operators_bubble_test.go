@@ -6,6 +6,7 @@ package contract_test
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -746,5 +747,16 @@ func TestStatsTellOfAClientThatPolls(t *testing.T) {
 		got := c.Stats()
 		assert.True(t, got.PushUnavailable && got.Subscriptions == 0 && got.Waiters == 0, "the client does %+v", got)
 		release(t, held)
+	})
+}
+
+// On Redisson's keys, a field is Java's if its UUID is of version 4; one client in 64 would be taken for Java.
+func TestTheIDOfAClientIsNoRandomUUID(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for range 300 {
+			id, err := base64.RawURLEncoding.DecodeString(w.client().ID())
+			assert.Must(t, err)
+			assert.MustTrue(t, len(id) == 16 && id[6]>>4 == 8 && id[8]>>6 == 2, "the client has the ID % x", id)
+		}
 	})
 }

@@ -171,12 +171,13 @@ func holder(a neighbour.Attempt) (string, error) {
 	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:] + ":" + a.Number(), nil
 }
 
-// attemptOf reads a holder. A holder of Java remains as it is.
+// attemptOf reads a holder. A holder of Java remains as it is: its UUID is of version 4, which the ID of a
+// client never is.
 func attemptOf(field string) string {
 	uuid, number, _ := strings.Cut(field, ":")
 	id, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
 	if err != nil || len(id) != 16 || id[6]>>4 == 4 && id[8]>>6 == 2 {
-		return field // a UUID of version 4 is Java's
+		return field
 	}
 	return base64.RawURLEncoding.EncodeToString(id) + "/" + number
 }
