@@ -155,7 +155,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 func (c *Client) ID() string { return c.id }
 
 func (c *Client) listen(
-	ctx context.Context, channel string, message func(string), resumed func(),
+	ctx context.Context, channel string, message func(string), look func(),
 ) (func(), error) {
 	return c.store.Listen(ctx, channel, store.Listener{Message: func(payload string) {
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
@@ -167,7 +167,7 @@ func (c *Client) listen(
 			return
 		}
 		message(payload)
-	}, Resumed: resumed, Missing: resumed, Awaited: func() bool { return c.hub.Awaited() }})
+	}, Look: func(bool) { look() }, Awaited: func() bool { return c.hub.Awaited() }})
 }
 
 // pushReader returns what reads the pushes to the client with this ID. It takes no others.
