@@ -5,7 +5,7 @@ import "slices"
 // inStores are those of requests and subscriptions over a client library.
 var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/adapter"), []mutant{{
 	name: "what is not subscribed to after a break is believed to be",
-	by:   "TestResumedIsCalledWhenASubscriptionIsRestored",
+	by:   "TestAListenerLooksWhenItsSubscriptionIsRestored",
 	old:  "\t\tc.subscribeSent, c.confirmed = false, false\n\t\tf.toSubscribe = append(f.toSubscribe, name)\n",
 	mut:  "\t\tc.subscribeSent, c.confirmed = true, true\n",
 }, {
