@@ -504,7 +504,7 @@ func LeaseOf(ctx context.Context, names ...string) (l LeaseInfo, ok bool) {
 	locks := make(map[string]bool)
 	for ls := leaseOf(ctx); ls != nil; ls = ls.outerLease() {
 		lease := Lease{state: ls}
-		if locks[lease.Name()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
+		if locks[lease.key()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
 			ok = true
 			l = LeaseInfo{
 				Name: lease.Name(), HolderID: lease.HolderID(), Owner: wire.Decode(ls.hold.lock.owner),
