@@ -140,10 +140,8 @@ func (p *Page) inspect(ctx context.Context, name string, job bool) (holdfast.Loc
 		return p.client.Inspect(ctx, name)
 	}
 	j, err := p.client.InspectJob(ctx, name)
-	s := holdfast.LockInfo{Name: name, Job: &j}
-	if j.Run != nil {
-		s.Fence, s.Holders = j.Run.Token, []holdfast.Holder{*j.Run}
-	}
+	s := lockjson.WithJob(holdfast.LockInfo{Name: name}, j)
+	s.Job = &j
 	return s, err
 }
 
