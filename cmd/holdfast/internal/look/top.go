@@ -187,7 +187,8 @@ func topOnce(a *target.App, o *topOptions, w io.Writer) error {
 	if err != nil && len(locks) == 0 {
 		return err
 	}
-	width, _ := strconv.Atoi(os.Getenv("COLUMNS")) // none: as wide as needed
+	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
+	width = max(width, 0) // 0: as wide as needed
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
 	}
