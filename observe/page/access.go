@@ -126,6 +126,9 @@ func (p *Page) check(r *http.Request) (access, error) {
 // judge is what a token that a client shows is worth. A right token is never refused, however many wrong ones come, and
 // from wherever: one address may be that of all viewers, behind a proxy that is not named. Sessions do not wait.
 func (p *Page) judge(r *http.Request, shown string) (role, error) {
+	if shown == "" {
+		return nobody, nil // it is no guess
+	}
 	from := p.cfg.clientOf(r)
 	role, full := p.wrong.look(time.Now(), func() role { return p.cfg.roleOf(shown) })
 	if full {

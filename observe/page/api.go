@@ -157,5 +157,6 @@ func (p *Page) answerFailure(w http.ResponseWriter, err error) {
 // plain is an error's text for a person at the page, without the words that are for programmers.
 func plain(err error) string {
 	text := strings.ReplaceAll(": "+err.Error(), ": holdfast: ", ": ")
+	text = strings.ReplaceAll(text, "Eviction.By or Reason", "your name or the reason")
 	return strings.TrimPrefix(strings.TrimPrefix(text, ": "), "invalid: ")
 }

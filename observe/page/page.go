@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"path"
 	"strings"
 	"time"
 	"unicode"
@@ -247,6 +248,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := p.guard.Check(r); err != nil {
 		answerError(w, http.StatusForbidden, "the request comes from another site",
 			"if it does not, a proxy in between must pass the header Host on, as docs/page.md shows")
+		return
+	}
+	if r.URL.Path != path.Clean(r.URL.Path) {
+		nothingHere(w, r) // the mux would redirect to a path outside of the page's
 		return
 	}
 	p.mux.ServeHTTP(w, a.with(r))

@@ -155,6 +155,7 @@ func TestWrongTokensHaveALimit(t *testing.T) {
 		attacker := func(i int) string { return netip.AddrFrom4([4]byte{172, 16, byte(i >> 8), byte(i)}).String() }
 		for i := range mostTries {
 			assert.Equal(t, as("192.0.2.7", bearer(token)), http.StatusOK, "a right token before")
+			assert.Equal(t, as(attacker(i), bearer("")), http.StatusUnauthorized, "no token")
 			assert.Equal(t, as(attacker(i), bearer("wrong")), http.StatusUnauthorized, "a wrong token")
 		}
 		took := func(pause time.Duration, want int, what string, code func() int) {
