@@ -5,6 +5,7 @@ package lockjson
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -125,6 +126,20 @@ func Of(s holdfast.LockInfo, key string) State {
 		}
 	}
 	return j
+}
+
+// WithJob is a lock together with the job of the same name: the run is one of the holders.
+func WithJob(s holdfast.LockInfo, job holdfast.JobInfo) holdfast.LockInfo {
+	if s.Fence == 0 { // the lock has no record
+		s.Fence = job.Fence
+	}
+	if job.Run != nil {
+		s.Holders = append(slices.Clip(s.Holders), *job.Run)
+	}
+	if e := job.LastEviction; e != nil && (s.LastEviction == nil || e.At.After(s.LastEviction.At)) {
+		s.LastEviction = e
+	}
+	return s
 }
 
 // Used is how many permits of a semaphore are held.

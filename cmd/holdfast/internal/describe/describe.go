@@ -113,7 +113,7 @@ func Length(d time.Duration) string {
 
 // State is what status prints as JSON: statusLong describes it.
 func State(s holdfast.LockInfo, job holdfast.JobInfo, key string) lockjson.State {
-	j := lockjson.Of(s, key)
+	j := lockjson.Of(lockjson.WithJob(s, job), key)
 	j.Job = lockjson.OfJob(job)
 	return j
 }

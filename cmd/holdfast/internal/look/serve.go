@@ -272,7 +272,8 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 	return exit.Signalled(ctx)
 }
 
-// mostConnections is how many connections the page has at once. Each takes some memory.
+// mostConnections is how many connections the page has at once. Each takes some memory, and a token may have to wait
+// for those of all others: for less than the WriteTimeout.
 const mostConnections = 2048
 
 // fewConnections is a listener that closes what is too much. It does not make others wait: who opens

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -70,18 +69,18 @@ func recordKey(s *target.Server, state holdfast.LockInfo) string {
 
 // shownKey is the key of the record that status and inspect show: that of the job, if only that has one.
 func shownKey(s *target.Server, name string, state holdfast.LockInfo, job holdfast.JobInfo) string {
-	if job.Schedule.Period > 0 && state.Fence == 0 && !state.Held() {
+	if job.Fence > 0 && state.Fence == 0 && !state.Held() {
 		return s.JobKey(name)
 	}
 	return s.Key(name)
 }
 
 // unreadableEvents are the lines of watch for records that cannot be read, except those that told has.
-func unreadableEvents(bad, told map[string]string, at time.Time) (events []watchEvent) {
-	for _, name := range slices.Sorted(maps.Keys(bad)) {
-		if _, known := told[name]; !known {
+func unreadableEvents(bad, told map[watched]string, at time.Time) (events []watchEvent) {
+	for _, r := range inOrder(maps.Keys(bad)) {
+		if _, known := told[r]; !known {
 			events = append(events, watchEvent{
-				Time: lockjson.Stamp(at), Event: "unreadable", Name: name, Reason: bad[name],
+				Time: lockjson.Stamp(at), Event: "unreadable", Name: r.name, Job: r.job, Reason: bad[r],
 			})
 		}
 	}
