@@ -345,7 +345,8 @@ func TestAClientThatPanicsIsAnUnknownOutcome(t *testing.T) {
 				continue
 			}
 			var refused *store.ServerError
-			assert.MustTrue(t, err != nil && !errors.Is(err, store.ErrNotSent) && !errors.As(err, &refused), "got %v", err)
+			unknown := err != nil && !errors.Is(err, store.ErrNotSent) && !errors.As(err, &refused)
+			assert.MustTrue(t, unknown, "got %v", err)
 			assert.Contains(t, err.Error(), "panic in the rueidis client: mine")
 		}
 	}
