@@ -68,8 +68,8 @@ func Context(ctx context.Context) (_ context.Context, stop func()) {
 	}
 }
 
-// late is a context that ends after the one that it stands for. That one is the embedded one: if it were settled, a child
-// would be cancelled by settled directly, and have its error, "canceled", also if a deadline has passed.
+// late is a context that ends after the one that it stands for. That one is the embedded one: if it were settled, a
+// child would be cancelled by settled directly, and have its error, "canceled", also if a deadline has passed.
 type late struct {
 	context.Context
 	settled context.Context

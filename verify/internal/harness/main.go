@@ -51,8 +51,8 @@ func (p Program) Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked returns an error if a goroutine of the tests goes on. goleak itself waits for half a second, which is little on
-// a busy machine.
+// leaked returns an error if a goroutine of the tests goes on. goleak itself waits for half a second, which is
+// little on a busy machine.
 func (p Program) leaked() (err error) {
 	known := append(p.Known,
 		// One goroutine of childproc keeps the thread that servers are tied to.
