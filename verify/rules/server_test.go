@@ -88,8 +88,8 @@ func TestClientPauseIsASilenceLikeAnyOther(t *testing.T) {
 // served, and nobody is hurt by what was sent meanwhile.
 func TestAStoppedServerIsALossInTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, seenA := w.local(t, holdfast.Config{TTL: time.Second})
-		b, seenB := w.local(t, holdfast.Config{TTL: time.Second})
+		a, seenA := w.local(t, holdfast.Config{TTL: 3 * time.Second})
+		b, seenB := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, a.Mutex("x"))
 		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		seenA.Renewed(t, "x")
