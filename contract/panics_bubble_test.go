@@ -1,5 +1,5 @@
-// A panic of the program's code leaves no lock behind (G2): what only looks on interrupts nothing, and what runs under a
-// lock releases it.
+// A panic of the program's code leaves no lock behind (G2): what only looks on interrupts nothing, and what runs under
+// a lock releases it.
 
 package contract_test
 
@@ -92,7 +92,7 @@ func TestAnOnlookerThatPanicsInterruptsNothing(t *testing.T) {
 				w.wantUsable(c, names)
 				if cfg.Observer != nil {
 					for k := observe.EventWait; k <= observe.EventAway; k++ {
-						seldom := k == observe.EventLeak || k == observe.EventPushUnavailable || k == observe.EventDeadlock
+						seldom := k == observe.EventLeak || k == observe.EventPushUnavailable
 						assert.True(t, o.kinds[k] || seldom, "no event %v was told", k)
 					}
 				}
@@ -164,7 +164,8 @@ func (w *world) wantUsable(c *holdfast.Client, names []string) {
 	assert.True(w.t, s.Calls == 0 && s.Waiters == 0 && s.Holds == 0 && s.Cancels == 0, "the client has %+v", s)
 }
 
-// A function that runs under a lock, and the body of a loop, panic to their caller. Each method is judged, a new one too.
+// A function that runs under a lock, and the body of a loop, panic to their caller. Each method is judged, a new one
+// too.
 func TestAFunctionThatPanicsReleasesItsLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		judged := 0
@@ -191,8 +192,8 @@ func TestAFunctionThatPanicsReleasesItsLock(t *testing.T) {
 	})
 }
 
-// panicIn calls a method with a function that panics, or panics in the loop over its result. ran is false if the method
-// has neither.
+// panicIn calls a method with a function that panics, or panics in the loop over its result. ran is false if the
+// method has neither.
 func panicIn(t *testing.T, method reflect.Value) (ran bool, panicked any) {
 	in := arguments(t.Context(), method.Type(), false)
 	for i, arg := range in {
