@@ -1,5 +1,5 @@
-// Package mark marks requests, for the store. A mark is in the context, so that whatever is around a store passes it on.
-// A store may ignore it, and no outcome depends on it.
+// Package mark marks requests, for the store. A mark is in the context, so that whatever is around a store passes it
+// on. A store may ignore it, and no outcome depends on it.
 package mark
 
 import "context"
