@@ -328,7 +328,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		h := it.Hold.(*hold)
 		switch {
 		case !c.renewer.Remove(it): // lost, or released by its holder in the meantime
-		case h.heldBack() > 0: // it ends with its lease
+		case h.heldBack() > 0, h.kept() > 0: // it ends with its lease
 		case c.sender.CanBatch() && h.batchable():
 			plain = append(plain, h)
 		default:

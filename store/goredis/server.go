@@ -156,5 +156,5 @@ func notWritten(err error) error {
 	case errors.Is(err, redis.Nil): // of Sentinels that know no primary: no answer to the command
 		err = errors.New(err.Error())
 	}
-	return notSentError{err}
+	return adapter.Unsent(err)
 }

@@ -97,7 +97,7 @@ func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 			w.s.slots.forget()
 		}
 		if client, asking = w.s.client.Nodes()[to], ask; client == nil {
-			return "", got, notSentError{errUnknownNode}
+			return "", got, adapter.Unsent(errUnknownNode)
 		}
 	}
 }

@@ -160,11 +160,15 @@ func TestAnothersDeadlineIsNotOurs(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Start(t, adaptertest.Free, caching).Addr())
 	s, _ := open(t, proxy.Addr(), nil)
 	proxy.DropReplies(1, "EVALSHA")
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	dropped := func() bool { return proxy.Count(redistest.Dropped, "EVALSHA") > 0 }
 	var both sync.WaitGroup
 	both.Go(func() {
-		assert.Is(t, assert.Err(s.Run(short, adaptertest.Echo, nil, []string{"x"})), context.DeadlineExceeded)
+		for !dropped() { // again if the machine is too busy to send the request in that time
+			short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			err := assert.Err(s.Run(short, adaptertest.Echo, nil, []string{"x"}))
+			cancel()
+			assert.True(t, errors.Is(err, context.DeadlineExceeded) || err == nil && dropped(), "got %v", err)
+		}
 	})
 	both.Go(func() {
 		proxy.Await(t, redistest.Dropped, "EVALSHA", 1)
