@@ -116,6 +116,10 @@ func Key(prefix, name string) (string, error) {
 
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
+//
+// Over a quorum, a majority of the servers must answer. Holders are those that a majority has. If there is none, but
+// one of the servers that answered has a holder, which the others may have as well, the error says so: the lock may be
+// free or held. If Inspect says that the lock is free, the servers that did not answer could give nobody a majority.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
@@ -140,6 +144,9 @@ func (c *Client) readLock(
 	r, err := c.sender.Record(ctx, []string{wire.Key(c.cfg.Prefix, name)}, mode...)
 	if err != nil {
 		return info, wrap("inspecting", name, err)
+	}
+	if len(r.Silent) > 0 && len(r.Holders) == 0 {
+		return info, wrap("inspecting", name, &wire.UnprovenError{Silent: r.Silent})
 	}
 	if len(mode) > 0 {
 		r.Waiters = nil // a quorum has read them to count them
