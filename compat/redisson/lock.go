@@ -172,7 +172,7 @@ func parseHash(s *script.Script, answer string) (ttl time.Duration, fields []str
 }
 
 func hashOf(s *script.Script, answer string, parts []json.RawMessage) (ttl time.Duration, fields []string, err error) {
-	var ms int64
+	var ms float64
 	if json.Unmarshal(parts[0], &ms) != nil {
 		return 0, nil, unexpected(s, answer)
 	}
@@ -181,7 +181,7 @@ func hashOf(s *script.Script, answer string, parts []json.RawMessage) (ttl time.
 			return 0, nil, unexpected(s, answer)
 		}
 	}
-	return left(ms), fields, nil
+	return neighbour.Left(ms), fields, nil
 }
 
 var evictLock = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom

@@ -75,7 +75,7 @@ func (s *Store) answer(e *entry, got Outcome, wait, hears bool) string {
 		s.drop(e.Name, e.ID)
 		holder := "-"
 		if got.Holder != "" {
-			holder = wire.Encode(got.Holder)
+			holder = wire.Owner(got.Holder)
 		}
 		return "busy " + millis(got.Left) + " " + holder
 	}
@@ -344,7 +344,11 @@ func (s *Store) cancelAll(ctx context.Context, names []string, a Attempt) error 
 func (s *Store) evict(ctx context.Context, names []string, in *arguments) (string, error) {
 	in.text() // who it was
 	in.text() // and why
-	only := in.number()
+	word := in.text()
+	if word == wire.Force {
+		return "", s.unsupported("eviction by force: set Eviction.AtOnce instead, or write --at-once")
+	}
+	only := in.numberIn(word)
 	in.skipRecord() // with the ID of the request
 	in.owner()      // and its bound: the neighbour's record has no place for either, so it is sent once
 	if len(in.words) > 0 {

@@ -397,6 +397,12 @@ func TestWhatCannotBeCarriedIsRefused(t *testing.T) {
 			},
 			"Upgrade":  func() (string, error) { return b.ask(script.Convert, "order") },
 			"Election": func() (string, error) { return b.ask(script.Proclaim, "order") },
+			"by force": func() (string, error) {
+				return b.ask(script.Evict, "order", "ann", "test", wire.Force, "30000", base, "c/2", "0")
+			},
+			"another store": func() (string, error) {
+				return b.Store.Run(t.Context(), script.Cancel, []string{"order"}, []string{"c/1", "1", base})
+			},
 			"it is bad": func() (string, error) {
 				return b.ask(script.Cancel, "bad", "c/1", "30000", base)
 			},

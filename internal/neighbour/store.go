@@ -149,7 +149,10 @@ func whatOf(action *script.Script) string {
 func (s *Store) name(key string) (string, error) {
 	_, rest, found := strings.Cut(key, ":{")
 	word, end, closed := strings.Cut(rest, "}")
-	if !found || !closed || end == ":periodic" {
+	switch {
+	case !found || !closed:
+		return "", s.unsupported("place under another store of locks: give it a store of one server or of a Cluster")
+	case end == ":periodic":
 		return "", s.unsupported("Periodic")
 	}
 	name := wire.Decode(word)
