@@ -136,11 +136,11 @@ func (s *semaphore) Cancel(ctx context.Context, a neighbour.Attempt) (found bool
 }
 
 var renewPermits = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
-`+clock+`
-local answer = ''
+`+clock+renewing+`
 for i, held in ipairs(KEYS) do
   local member, till = ARGV[2 * i - 1], now + tonumber(ARGV[2 * i])
   local score = redis.pcall('ZSCORE', held, member)
+  if refused(score) then return score end
   if type(score) == 'string' and tonumber(score) > now then
     if tonumber(score) < till then redis.call('ZADD', held, string.format('%.0f', till), member) end
     `+keepHeld+`
