@@ -41,6 +41,10 @@ type JobInfo struct {
 	Due      time.Duration // until then; 0 if it is due
 	HolderID string        // the attempt that runs, or ran, in the present period; empty if unknown
 	Run      *Holder       // the run under way, which may be of an earlier period; nil if there is none
+
+	Fence        uint64        // the highest fencing token in the record; 0 if there is none
+	LastEviction *EvictionInfo // nil if the record has none
+
 	// With [DoneOnSuccess]: the runs of the present period, if none has succeeded, and how many there may be.
 	Runs, Tries int
 }
@@ -159,10 +163,15 @@ func (c *Client) readLock(
 			Silent: w.Left <= 0, until: r.Now.Add(w.Left).UnixMilli(),
 		})
 	}
-	if e := r.Evicted; e != nil {
-		info.LastEviction = &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
-	}
+	info.LastEviction = lastEviction(&r)
 	return info, nil
+}
+
+func lastEviction(r *wire.Record) *EvictionInfo {
+	if e := r.Evicted; e != nil {
+		return &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
+	}
+	return nil
 }
 
 // InspectJob reads the state of a periodic job and changes nothing. A job and a lock of the
@@ -186,6 +195,7 @@ func (c *Client) readJob(ctx context.Context, name string, known *registrations)
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
 	holders := c.holdersOf(name, &r, known.of(ctx, c, &r))
+	j.Fence, j.LastEviction = r.Fence<<c.handOverBits, lastEviction(&r)
 	if r.Job != nil {
 		j.Runs, j.Tries = r.Job.Runs, r.Job.Tries
 	}

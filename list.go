@@ -159,9 +159,9 @@ func (c *Client) readRecord(ctx context.Context, r scan.Record, known *registrat
 		return c.readLock(ctx, r.Name, known)
 	}
 	j, err := c.readJob(ctx, r.Name, known)
-	info := LockInfo{Name: r.Name, Job: &j}
+	info := LockInfo{Name: r.Name, Fence: j.Fence, LastEviction: j.LastEviction, Job: &j}
 	if j.Run != nil {
-		info.Fence, info.Holders = j.Run.Token, []Holder{*j.Run}
+		info.Holders = []Holder{*j.Run}
 	}
 	return info, err
 }

@@ -140,10 +140,8 @@ func (p *Page) inspect(ctx context.Context, name string, job bool) (holdfast.Loc
 		return p.client.Inspect(ctx, name)
 	}
 	j, err := p.client.InspectJob(ctx, name)
-	s := holdfast.LockInfo{Name: name, Job: &j}
-	if j.Run != nil {
-		s.Fence, s.Holders = j.Run.Token, []holdfast.Holder{*j.Run}
-	}
+	s := lockjson.WithJob(holdfast.LockInfo{Name: name}, j)
+	s.Job = &j
 	return s, err
 }
 
@@ -159,5 +157,6 @@ func (p *Page) answerFailure(w http.ResponseWriter, err error) {
 // plain is an error's text for a person at the page, without the words that are for programmers.
 func plain(err error) string {
 	text := strings.ReplaceAll(": "+err.Error(), ": holdfast: ", ": ")
+	text = strings.ReplaceAll(text, "Eviction.By or Reason", "your name or the reason")
 	return strings.TrimPrefix(strings.TrimPrefix(text, ": "), "invalid: ")
 }

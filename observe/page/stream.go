@@ -36,6 +36,9 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	leave := p.watcher.join()
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return // a connection that a proxy keeps would carry no other request
+	}
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in between must pass on each event
 	if err := v.send("", 0, nil); err != nil {
 		return

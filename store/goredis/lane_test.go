@@ -145,3 +145,34 @@ func TestARequestThatIsCancelledEarlyIsNotSent(t *testing.T) {
 		})
 	}
 }
+
+// A hook that panics is an unknown outcome, in the caller's goroutine and in one of the store, and costs no connection.
+func TestAHookThatPanicsIsAnUnknownOutcome(t *testing.T) {
+	server := redistest.Start(t, adaptertest.Free)
+	for name, open := range topologies {
+		t.Run(name, func(t *testing.T) {
+			broken := true
+			s := open(t, server.Addr(), func() {
+				if broken {
+					panic("mine")
+				}
+			})
+			run := func() error {
+				return assert.Err(s.Run(t.Context(), adaptertest.Echo, []string{"k"}, []string{"x"}))
+			}
+			for range 3 * runtime.GOMAXPROCS(0) * 10 { // a client has ten connections for each processor
+				err := run()
+				var refused *store.ServerError
+				unknown := err != nil && !errors.Is(err, store.ErrNotSent) && !errors.As(err, &refused)
+				assert.MustTrue(t, unknown, "got %v", err)
+				assert.Contains(t, err.Error(), "panic in a hook of go-redis: mine")
+			}
+			broken = false
+			assert.NoError(t, run())
+			broken = true
+			assert.True(t, run() != nil, "no error")
+			broken = false
+			assert.NoError(t, run())
+		})
+	}
+}

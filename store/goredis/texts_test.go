@@ -22,7 +22,9 @@ import (
 func TestAnErrorSaysEachThingOnce(t *testing.T) {
 	const dial = 100 * time.Millisecond
 	one := func() store.Store {
-		return goredis.New(redis.NewClient(&redis.Options{Addr: redistest.ClosedAddr(t), DialTimeout: dial, DialerRetries: 1}))
+		return goredis.New(redis.NewClient(&redis.Options{
+			Addr: redistest.ClosedAddr(t), DialTimeout: dial, DialerRetries: 1,
+		}))
 	}
 	three, err := quorum.New([]store.Store{one(), one(), one()}, quorum.Config{})
 	assert.Must(t, err)
@@ -30,7 +32,8 @@ func TestAnErrorSaysEachThingOnce(t *testing.T) {
 	for name, s := range map[string]store.Store{
 		"one server": one(),
 		"a Cluster": goredis.New(redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{redistest.ClosedAddr(t), redistest.ClosedAddr(t)}, DialTimeout: dial, DialerRetries: 1, MaxRedirects: -1,
+			Addrs: []string{redistest.ClosedAddr(t), redistest.ClosedAddr(t)}, MaxRedirects: -1,
+			DialTimeout: dial, DialerRetries: 1,
 		})),
 		"a primary behind Sentinel": goredis.New(redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: "m", SentinelAddrs: []string{redistest.ClosedAddr(t)}, DialTimeout: dial, DialerRetries: 1,

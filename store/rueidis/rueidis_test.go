@@ -318,3 +318,36 @@ func TestARequestNeedsNoGoroutine(t *testing.T) {
 	cancel()
 	all.Wait()
 }
+
+// panicking is a program's own client around rueidis, as for traces.
+type panicking struct {
+	rueidis.Client
+	broken *bool
+}
+
+func (p panicking) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if *p.broken {
+		panic("mine")
+	}
+	return p.Client.Do(ctx, cmd)
+}
+
+// Its panic is an unknown outcome, in the caller's goroutine and in one of the store.
+func TestAClientThatPanicsIsAnUnknownOutcome(t *testing.T) {
+	broken := true
+	rdb := connect(t, rueidis.ClientOption{InitAddress: []string{redistest.Start(t, adaptertest.Free).Addr()}})
+	s := rueidisstore.New(panicking{rdb, &broken})
+	for range 20 {
+		for _, broken = range []bool{true, false} {
+			err := assert.Err(s.Run(t.Context(), adaptertest.Echo, []string{"k"}, []string{"x"}))
+			if !broken {
+				assert.NoError(t, err)
+				continue
+			}
+			var refused *store.ServerError
+			unknown := err != nil && !errors.Is(err, store.ErrNotSent) && !errors.As(err, &refused)
+			assert.MustTrue(t, unknown, "got %v", err)
+			assert.Contains(t, err.Error(), "panic in the rueidis client: mine")
+		}
+	}
+}

@@ -192,17 +192,15 @@ func (o *evictOptions) evict(
 			"holdfast status "+cli.Operand(name)+" shows who holds it now")
 	}
 	if !o.atOnce {
-		after, err := s.Client.Holders(ctx, name)
+		before, after := state, holdfast.LockInfo{}
 		if o.job {
-			state.Holders = []holdfast.Holder{*job.Run}
 			var now holdfast.JobInfo
-			if now, err = s.Client.InspectJob(ctx, name); now.Run != nil {
-				after.Holders = []holdfast.Holder{*now.Run}
-			} else {
-				after.Holders = nil
-			}
+			now, err = s.Client.InspectJob(ctx, name)
+			before, after = lockjson.WithJob(holdfast.LockInfo{}, job), lockjson.WithJob(after, now)
+		} else {
+			after, err = s.Client.Holders(ctx, name)
 		}
-		o.latest = latestEnd(after, state, err)
+		o.latest = latestEnd(after, before, err)
 	}
 	return o.print(w, s, state, job, n)
 }
