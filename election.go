@@ -227,6 +227,8 @@ func (e *Election) resume(
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return cancel(errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
+	case err != nil && c.life.IsClosing() && request.Transient(err):
+		return cancel(ErrClosed)
 	case err != nil || bad != nil:
 		return cancel(wrap("resuming", lk.name, cmp.Or(err, bad)))
 	case !line.Held:

@@ -4,6 +4,7 @@ package holdfast
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
 	"github.com/holdfast-go/holdfast/internal/request"
@@ -232,9 +233,13 @@ func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err err
 // releaseShared gives up a hold without readers.
 func (h *hold) releaseShared(ctx context.Context) error {
 	h.unshare()
-	h.mu.Lock()
-	keep := max(h.peek().keptUntil-h.lock.client.now(), 0)
-	h.mu.Unlock()
-	_, err := h.handOverOrRelease(ctx, releaseMode{keep: keep})
+	_, err := h.handOverOrRelease(ctx, releaseMode{keep: h.kept()})
 	return err
+}
+
+// kept returns for how long readers that have released the lock keep it held.
+func (h *hold) kept() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.peek().keptUntil-h.lock.client.now(), 0)
 }

@@ -220,6 +220,7 @@ func (h *hold) releaseLost(ctx context.Context, how releaseMode) error {
 	lk, back := h.lock, max(h.heldBack(), h.lock.delay)
 	switch {
 	case lost.Reason != LossEvicted && lost.Reason != LossExpired && lost.Reason != LossLimit:
+	case lost.Reason != LossEvicted && h.kept() > 0: // it ends with its lease
 	case back > 0 && !how.unused:
 		if lost.Reason != LossEvicted {
 			back = max(back, h.firstLease.start+lk.minHold-lk.client.now())

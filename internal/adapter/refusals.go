@@ -3,7 +3,6 @@ package adapter
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -66,21 +65,6 @@ func ClosedClient(library string) *store.ServerError {
 func NoClient(maker, library string) *store.ServerError {
 	return &store.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " got a nil client: " +
 		"pass a " + library + " client"}
-}
-
-// NotSentError is the error of a request that was not sent.
-func NotSentError(who string, err error) error {
-	return fmt.Errorf("%w: %s: %w", store.ErrNotSent, who, err)
-}
-
-// Who names the client library in front of an error, and the server unless the error does.
-func Who(library, addr string, err error) string {
-	for _, word := range strings.FieldsFunc(addr, func(r rune) bool { return r == ',' || r == ' ' }) {
-		if strings.Contains(word, ":") && strings.Contains(err.Error(), word) {
-			return library
-		}
-	}
-	return library + ": " + addr
 }
 
 // code returns the code word of an error message.

@@ -56,6 +56,16 @@ type (
 		Ending      bool              `json:"ending"`
 		Tags        map[string]string `json:"tags"`
 	}
+	// Node is a server of a quorum.
+	Node struct {
+		Address       string  `json:"address"`
+		Answers       bool    `json:"answers"`
+		Counts        bool    `json:"counts"`
+		Why           string  `json:"why"` // it does not count
+		RoundTripMS   float64 `json:"round_trip_ms"`
+		ClockOffsetMS float64 `json:"clock_offset_ms"`
+		ClockErrorMS  float64 `json:"clock_error_ms"`
+	}
 	// Waiter has a position in the wait queue.
 	Waiter struct {
 		Position int    `json:"position"`
@@ -221,6 +231,9 @@ func (c Client) Who() string {
 
 // Stamp is an instant in UTC, with milliseconds.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Millis is a duration in milliseconds, with three digits after the point.
+func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Tags are tags as JSON: never null.
 func Tags(tags map[string]string) map[string]string {

@@ -63,9 +63,9 @@ type conn struct {
 var noLogin, scripts = []byte("-NOAUTH "), []byte("\r\neval")
 
 // errLeft ends a request whose context has ended before anything was written.
-var errLeft error = notSentError{errors.New("the caller has left before the request was written")}
+var errLeft = adapter.Unsent(errors.New("the caller has left before the request was written"))
 
-var errRetired error = notSentError{errors.New("the connection is left: it has rested for too long, or has no login")}
+var errRetired = adapter.Unsent(errors.New("the connection is left: it has rested for too long, or has no login"))
 
 func (c *conn) Write(b []byte) (int, error) {
 	if c.retired.Load() {

@@ -191,9 +191,9 @@ func (o *own) begin(ctx context.Context, deadline *adapter.Deadline, how urgency
 		case spare <- struct{}{}:
 			r.place = spare
 		case <-ctx.Done():
-			return r, notSentError{ctx.Err()}
+			return r, adapter.Unsent(ctx.Err())
 		case <-deadline.Passed():
-			return r, notSentError{context.DeadlineExceeded}
+			return r, adapter.Unsent(context.DeadlineExceeded)
 		}
 	}
 	if how == renewing {

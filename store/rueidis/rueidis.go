@@ -41,6 +41,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/pushfirst"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/internal/yield"
@@ -203,13 +204,23 @@ func (s *Store) sendTo(ctx context.Context, server *adapter.Steady, cmd rueidis.
 	return result
 }
 
+// clientCode is what has panicked, if that was the program's own rueidis.Client around rueidis.
+const clientCode = "the rueidis client"
+
 // send sends cmd. If its pushes are to come first, it sends PING in front, in the same write and over the same
 // connection, see package pushfirst. A server that refuses notes each refusal in its log, so it gets no PING again.
 //
 // It takes the pipelined connection also with DisableAutoPipelining: there, rueidis watches the context. Over one of
 // the pool, a renewal would read its own answer, without a turn of rueidis' two goroutines. But the program may
 // have taken the whole pool, and then the lease would be lost.
-func (s *Store) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+func (s *Store) send(ctx context.Context, cmd rueidis.Completed) (result rueidis.RedisResult) {
+	var failed error
+	defer func() {
+		if failed != nil {
+			result = rueidis.NewErrorResult(failed)
+		}
+	}()
+	defer panics.Fail(clientCode, &failed)
 	cmd = cmd.ToPipe()
 	if !pushfirst.Marked(ctx) || s.noPing.Load() {
 		return s.client.Do(ctx, cmd)

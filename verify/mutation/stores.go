@@ -5,7 +5,7 @@ import "slices"
 // inStores are those of requests and subscriptions over a client library.
 var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/adapter"), []mutant{{
 	name: "what is not subscribed to after a break is believed to be",
-	by:   "TestResumedIsCalledWhenASubscriptionIsRestored",
+	by:   "TestAListenerLooksWhenItsSubscriptionIsRestored",
 	old:  "\t\tc.subscribeSent, c.confirmed = false, false\n\t\tf.toSubscribe = append(f.toSubscribe, name)\n",
 	mut:  "\t\tc.subscribeSent, c.confirmed = true, true\n",
 }, {
@@ -24,7 +24,7 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	by:   "TestARefusalAfterABrokenConnectionProvesNothing",
 	old:  "\t\tif failure != NotSent {\n\t\t\tbroke = err\n\t\t}\n",
 	mut:  "",
-}}), in("store/goredis/errors.go", goredis, []mutant{{
+}}), in("internal/adapter/retry.go", goredis, []mutant{{
 	name: "goredis: a refusal after a broken connection is definite",
 	by:   "TestRequests",
 	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
@@ -54,7 +54,7 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	by:   "TestASilentServerGetsNothingTwice",
 	old:  "		if answered {\n			o.giveUp(asked)\n",
 	mut:  "		if true {\n			o.giveUp(asked)\n",
-}}), in("store/rueidis/errors.go", rueidis, []mutant{{
+}}), in("internal/adapter/retry.go", rueidis, []mutant{{
 	name: "rueidis: a refusal after a broken connection is definite",
 	by:   "TestRequests",
 	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",

@@ -23,9 +23,6 @@ func Cycle(cycle []holdfast.WaitInfo) string {
 	return strings.Join(waits, "; ")
 }
 
-// Millis is a duration in milliseconds, with three digits after the point.
-func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 // Holders describes the holders of a lock within a message.
 func Holders(s holdfast.LockInfo) string {
 	text := Holder(s.Holders[0])

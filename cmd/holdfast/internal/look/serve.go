@@ -269,10 +269,7 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 	if server.Shutdown(soon) != nil {
 		server.Close() //nolint:errcheck // the process ends
 	}
-	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return exit.Silent(exit.CodeSignal + int(by.Signal))
-	}
-	return nil
+	return exit.Signalled(ctx)
 }
 
 // mostConnections is how many connections the page has at once. Each takes some memory, and a token may have to wait

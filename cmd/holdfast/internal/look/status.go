@@ -66,7 +66,6 @@ type.`
 
 // NewStatus makes holdfast status.
 func NewStatus(a *target.App) *cobra.Command {
-	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "status [flags] NAME",
 		Aliases: []string{"test"},
@@ -77,9 +76,7 @@ func NewStatus(a *target.App) *cobra.Command {
   holdfast status -q nightly && echo free       by the exit code only
   holdfast status --json nightly | jq .waiting`,
 	}
-	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	asJSON := jsonFlags(cmd.Flags())
 	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
 	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
@@ -96,7 +93,7 @@ func NewStatus(a *target.App) *cobra.Command {
 			return exit.Usage(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+cli.Operand(args[0]))
 		}
-		return runStatus(a, args[0], asJSON || output == "json", say.Stdout)
+		return runStatus(a, args[0], asJSON(), say.Stdout)
 	}
 	return cmd
 }
@@ -133,7 +130,7 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 	})
 }
 
-// look reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
+// lookAt reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
 // for those, too.
 func lookAt(a *target.App,
 	name string, waiters bool, show func(context.Context, *target.Server, holdfast.LockInfo, holdfast.JobInfo) error,

@@ -3,7 +3,6 @@ package look
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -178,8 +177,8 @@ func topOnce(a *target.App, o *topOptions, w io.Writer) error {
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
 	locks, bad, err := topLocks(ctx, s, o.pattern)
-	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return exit.Silent(exit.CodeSignal + int(by.Signal))
+	if by := exit.Signalled(ctx); by != nil {
+		return by
 	}
 	if err != nil {
 		err = s.Explain("", err)

@@ -17,7 +17,7 @@ import (
 // record, so they are told when all the others are.
 type unreadable []*exit.Error
 
-// each shows every lock that matches to visit, with the reason if it cannot be read. err is the error
+// eachLock shows every lock that matches to visit, with the reason if it cannot be read. err is the error
 // of the whole listing. visit may have seen locks before it: those of the nodes that answer.
 func eachLock(
 	ctx context.Context, s *target.Server, pattern string, visit func(state holdfast.LockInfo, bad *exit.Error),
@@ -50,7 +50,7 @@ func (u *unreadable) err() error {
 	return exit.With(first.Code, fmt.Errorf("%w; records that cannot be read: %d", first.Err, len(list)), first.Hint)
 }
 
-// unreadable explains why a record cannot be read.
+// whyUnreadable explains why a record cannot be read.
 func whyUnreadable(s *target.Server, state holdfast.LockInfo, err error) *exit.Error {
 	if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code != "ERR" {
 		return exit.With(exit.Of(err), err, holdfast.Hint(err))
@@ -59,7 +59,7 @@ func whyUnreadable(s *target.Server, state holdfast.LockInfo, err error) *exit.E
 		"; holdfast has not changed it")
 }
 
-// keyOf is the key of a record in a listing.
+// recordKey is the key of a record in a listing.
 func recordKey(s *target.Server, state holdfast.LockInfo) string {
 	if state.Job != nil {
 		return s.JobKey(state.Name)

@@ -3,7 +3,6 @@ package look
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -56,7 +54,7 @@ holdfast help exit-codes.`
 
 // NewWatch makes holdfast watch.
 func NewWatch(a *target.App) *cobra.Command {
-	output, asJSON, foreign, every := outputForm("table"), false, false, commandline.Span(time.Second)
+	foreign, every := false, commandline.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "watch [flags] [GLOB]",
 		Short: "Print a line whenever a lock changes",
@@ -65,11 +63,9 @@ func NewWatch(a *target.App) *cobra.Command {
   holdfast watch 'order/*' --interval 200ms
   holdfast watch -o json nightly | jq -r 'select(.event == "evicted")'`,
 	}
-	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	asJSON := jsonFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&foreign, "foreign", false, "watch the locks of other libraries")
 	cmd.Flags().Var(&every, "interval", "how often to read the locks")
-	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pattern, err := onePattern(args)
 		switch {
@@ -82,7 +78,7 @@ func NewWatch(a *target.App) *cobra.Command {
 		if foreign {
 			read = foreignStates
 		}
-		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), say.Stdout)
+		return runWatch(cmd.Context(), a, read, pattern, asJSON(), time.Duration(every), say.Stdout)
 	}
 	return cmd
 }
@@ -136,8 +132,8 @@ func runWatch(
 	known, told, away := map[watched]seen{}, map[watched]string{}, false
 	for {
 		now, bad, err := read(ctx, s, pattern)
-		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-			return exit.Silent(exit.CodeSignal + int(by.Signal))
+		if by := exit.Signalled(ctx); by != nil {
+			return by
 		}
 		switch {
 		case err != nil && exit.Of(s.Explain("", err)) != exit.CodeUnreachable:
