@@ -186,8 +186,8 @@ func (g Guard) write(ctx context.Context, keys, args []string) (string, error) {
 		return answer, err
 	}
 	second, failed := g.Store.Run(ctx, writeScript, keys, args)
-	if definite(failed) {
-		return "", err // the outcome of the first is still unknown
+	if definite(failed) || strings.HasPrefix(second, "stale ") {
+		return "", err // the outcome of the first is still unknown: the newer token may have come after it
 	}
 	return second, failed
 }

@@ -77,6 +77,9 @@ func TestRefusedKnowsWhatTriggersSay(t *testing.T) {
 		want := fence.StaleError{Resource: "is stale", Token: 5, Seen: 6}
 		assert.True(t, errors.As(got, &stale) && *stale == want, "%v", got)
 	}
+	var lines *fence.StaleError
+	got := sqlfence.Refused(errors.New("fence: token 5 of bill/two\nlines is stale, 6 was seen"))
+	assert.True(t, errors.As(got, &lines) && lines.Resource == "bill/two\nlines", "%v", got)
 	for _, err := range []error{nil, errors.New("fence: token -1 of a is stale, 0 was seen"), errors.New("fence: a")} {
 		assert.True(t, sqlfence.Refused(err) == err, "%v", err) //nolint:errorlint // it is the same one
 	}
