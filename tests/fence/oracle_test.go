@@ -40,6 +40,14 @@ func journals() map[string]func(t *testing.T) (j journal, disturb func()) {
 				return guard.Do(ctx, db, "account/1", token, f)
 			}), nil
 		}
+		all[d.name+", a row"] = func(t *testing.T) (journal, func()) {
+			_, row, _, db := guarded(t, d)
+			j := sqlJournal(t, db, nil)
+			j.write = func(ctx context.Context, token uint64, word string) error {
+				return row.Update(ctx, db, 1, token, "words = CONCAT(words, '"+word+" ')")
+			}
+			return j, nil
+		}
 	}
 	for _, d := range triggered() {
 		for what, trigger := range map[string]sqlfence.Trigger{"rows": {}, "a resource": {Resource: "r"}} {
