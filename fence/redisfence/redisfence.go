@@ -47,7 +47,7 @@ const DefaultPrefix = "fence:"
 type Guard struct {
 	Store Runner
 	// Prefix begins the names of the guard's keys: PREFIX{RESOURCE}, or PREFIX and the resource if
-	// that has a hash tag. Default: [DefaultPrefix].
+	// that has a hash tag. So a and {a} are one resource. Default: [DefaultPrefix].
 	Prefix string
 }
 
