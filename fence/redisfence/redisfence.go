@@ -117,10 +117,11 @@ end
 call('HSET', KEYS[1], 'token', token, 'calls', string.sub(id .. ' ' .. answer .. '\n' .. calls, 1, 340))
 return answer
 `)
-	readScript = define("fence_read", `#!lua
+	// A server that is full may be asked, and may forget. As it is not declared to write nothing, a replica refuses it.
+	readScript = define("fence_read", `#!lua flags=allow-oom
 return redis.call('HGET', KEYS[1], 'token') or '0'
 `)
-	resetScript = define("fence_reset", `#!lua
+	resetScript = define("fence_reset", `#!lua flags=allow-oom
 redis.call('DEL', KEYS[1])
 return 'ok'
 `)
