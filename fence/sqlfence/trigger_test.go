@@ -51,6 +51,8 @@ func TestATriggerRefusesWhatItCannotName(t *testing.T) {
 		"the name of a resource has 1 to 255 bytes, not 256": {
 			{Dialect: postgres, Table: "a", Resource: strings.Repeat("x", 256)},
 		},
+		`the name of the resource is no text: "\xff"`:         {{Dialect: mysql, Table: "a", Resource: "\xff"}},
+		`the name of the resource is no text: "a\x00"`:        {{Dialect: postgres, Table: "a", Resource: "a\x00"}},
 		"SQLite has no variable that ends with a transaction": {{Dialect: sqlfence.SQLite, Table: "a"}},
 		"choose PostgreSQL, MySQL or SQLite":                  {{Table: "a"}},
 	} {
