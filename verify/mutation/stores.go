@@ -52,8 +52,8 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 }, {
 	name: "goredis: other requests take the places that are for renewals",
 	by:   "TestPlacesThatOnlyRenewalsTake",
-	old:  "\tif how != renewing {\n\t\tspare = nil\n",
-	mut:  "\tif how != renewing && false {\n\t\tspare = nil\n",
+	old:  "\tif how == ordinary {\n\t\tspare = nil\n",
+	mut:  "\tif how == ordinary && false {\n\t\tspare = nil\n",
 }, {
 	name: "goredis: a connection is given up although the server has not answered elsewhere",
 	by:   "TestASilentServerGetsNothingTwice",
