@@ -24,8 +24,8 @@ import (
 // request. The server may keep the lease for longer. ttl has the limits of [TTL].
 //
 // If the error is an [ErrNotHeld], the lease has ended; errors.As finds a [LostError]. After any other error, the
-// lease lasts at least as long as before. l is not the lease of a periodic job. A quorum refuses the call,
-// because each of its servers knows a lease by another ID.
+// lease lasts at least as long as before. l is not the lease of a periodic job. A quorum refuses the call, also one
+// on redsync's keys: only the process that acquired a lease knows its ID on the servers.
 func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration) (LeaseInfo, error) {
 	const what = "extending"
 	lk, err := c.lockOfLease(ctx, what, l)
@@ -129,7 +129,7 @@ func (c *Client) lockOfLease(ctx context.Context, what string, l LeaseInfo) (*lo
 	}
 	if c.preflight.IsQuorum() {
 		return nil, invalid("a lease on a quorum belongs to the process that acquired it: " +
-			"each server knows the lease by another ID")
+			"only that process knows the lease's ID on the servers")
 	}
 	return &lk, nil
 }

@@ -28,6 +28,8 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
 		return Hint(stopped.last)
+	case errors.As(err, &lacks) && errors.As(lacks.Err, &advice):
+		return advice.Hint()
 	case errors.As(err, &lacks):
 		return permissionHint(lacks)
 	case errors.As(err, &refused) && refused.Code == "NOPERM":

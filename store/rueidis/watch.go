@@ -232,12 +232,16 @@ var prompt = [][]byte{
 	[]byte("\r\nSCAN\r\n"), []byte("\r\nHELLO\r\n"),
 }
 
+// waiting are the commands that wait for acknowledgements, from their first byte: an owner may be called WAIT.
+var waiting = [][]byte{[]byte("*3\r\n$4\r\nWAIT\r\n"), []byte("*4\r\n$7\r\nWAITAOF\r\n")}
+
 // answersAtOnce reports whether a write begins with a command that the server answers at once, and has none
 // that waits for acknowledgements.
 func answersAtOnce(b []byte) bool {
-	first := b[:min(len(b), 24)]
-	return slices.ContainsFunc(prompt, func(command []byte) bool { return bytes.Contains(first, command) }) &&
-		!bytes.Contains(b, []byte("\r\nWAIT"))
+	has := func(b []byte) func([]byte) bool {
+		return func(command []byte) bool { return bytes.Contains(b, command) }
+	}
+	return slices.ContainsFunc(prompt, has(b[:min(len(b), 24)])) && !slices.ContainsFunc(waiting, has(b))
 }
 
 // Read implements [net.Conn].

@@ -2,6 +2,7 @@ package rueidis
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"runtime"
 	"slices"
@@ -75,4 +76,24 @@ func TestARenewalWakesItsReader(t *testing.T) {
 	}
 	assert.Must(t, assert.Err(server.Write([]byte("+"))))
 	assert.NoError(t, <-read)
+}
+
+// A name is not taken for a command.
+func TestWhatTheServerAnswersAtOnce(t *testing.T) {
+	request := func(words ...string) string {
+		text := fmt.Sprintf("*%d\r\n", len(words))
+		for _, word := range words {
+			text += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+		}
+		return text
+	}
+	script := func(owner string) string { return request("EVALSHA", "digest", "1", "key", "c/1", owner) }
+	for text, want := range map[string]bool{
+		request("PING"): true, script("ann"): true, script("WAIT"): true, script("WAITAOF"): true, script("WAITER"): true,
+		script("ann") + request("WAIT", "1", "500"):         false,
+		script("ann") + request("WAITAOF", "1", "0", "500"): false,
+		request("SSUBSCRIBE", "channel"):                    false,
+	} {
+		assert.Equal(t, answersAtOnce([]byte(text)), want, "%q is answered at once", text)
+	}
 }
