@@ -106,7 +106,7 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 
 // noteCaller stores where the caller of the lock call acquired the lease.
 func (m *MultiMutex) noteCaller(l *MultiLease, err error) (*MultiLease, error) {
-	if l != nil && m.client.events.logs {
+	if l != nil && m.client.events.log != nil {
 		l.state.taken = caller(2)
 	}
 	return l, err

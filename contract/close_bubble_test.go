@@ -121,7 +121,7 @@ func TestCloseEndsEveryAcquisitionAtASilentServer(t *testing.T) {
 				})
 				start, got := time.Now(), <-ended
 				assert.Is(t, got.err, holdfast.ErrClosed)
-				assert.Equal(t, errors.Is(got.err, holdfast.ErrUnknownOutcome), false, "an unknown outcome: %v", got.err)
+				assert.False(t, errors.Is(got.err, holdfast.ErrUnknownOutcome), "an unknown outcome: %v", got.err)
 				assert.True(t, got.at.Sub(start) <= 2*request, "the call has ended after %v", got.at.Sub(start))
 			})
 		}
