@@ -158,8 +158,8 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 	defer s.mu.Unlock()
 	var seen entry
 	if e != nil {
-		if found && e.unsure > 0 {
-			e.unsure-- // it was the effect of that request
+		if found && e.unsure > 0 && e.held.IsZero() {
+			e.unsure-- // it was the effect of that request: no other was answered by a grant
 		}
 		seen = *e
 	}
