@@ -2,8 +2,11 @@ package redisfence
 
 import (
 	"context"
+	"errors"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/neighbour/wiretest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -18,6 +21,19 @@ func TestACopyOfARequestDoesNoHarm(t *testing.T) {
 			return Guard{Store: s}.Do(ctx, "n", token, Write(name, "n"))
 		}
 	}
+	others := func(n int) call {
+		return func(ctx context.Context, s store.Store) error {
+			for range n {
+				if err := write(5, "DECR")(ctx, s); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	newer := func(ctx context.Context, s store.Store) error {
+		return errors.Join(others(30)(ctx, s), write(6, "INCR")(ctx, s))
+	}
 	reset := func(ctx context.Context, s store.Store) error { return Guard{Store: s}.Reset(ctx, "n") }
 	read := func(ctx context.Context, s store.Store) error {
 		_, err := Guard{Store: s}.Seen(ctx, "n")
@@ -27,7 +43,10 @@ func TestACopyOfARequestDoesNoHarm(t *testing.T) {
 		{Name: "write, at once", Call: write(5, "INCR")},
 		{Name: "write, at once, after another", Before: write(5, "INCR"), Call: write(5, "INCR")},
 		{Name: "write, after a newer token", Call: write(5, "INCR"), Later: write(6, "INCR")},
-		{Name: "write, after another under its token", Call: write(5, "INCR"), Later: write(5, "DECR"), Harm: true},
+		{Name: "write, after another under its token", Call: write(5, "INCR"), Later: write(5, "DECR")},
+		{Name: "write, after 19 others", Call: write(5, "INCR"), Later: others(19)},
+		{Name: "write, after 20 others", Call: write(5, "INCR"), Later: others(20), Harm: true},
+		{Name: "write, after 30 others and a newer token", Call: write(5, "INCR"), Later: newer},
 		{Name: "write, after a reset", Call: write(5, "INCR"), Later: reset, Harm: true},
 		{Name: "read, at once", Before: write(5, "INCR"), Call: read},
 		{Name: "read, after a newer token", Call: read, Later: write(6, "INCR")},
@@ -36,4 +55,26 @@ func TestACopyOfARequestDoesNoHarm(t *testing.T) {
 	}, map[string]*script.Script{
 		"writeScript": writeScript, "readScript": readScript, "resetScript": resetScript,
 	}, wiretest.Scripts(t, ".", "define"))
+}
+
+// runner answers one request after the other.
+type runner func() (string, error)
+
+func (r runner) Run(context.Context, *script.Script, []string, []string) (string, error) { return r() }
+func (runner) Group(string) string                                                       { return "" }
+
+// The answer to a write is lost, and so many calls and a newer token come before the second copy that it is refused.
+// The first one may have written: a StaleError would deny it.
+func TestAWriteThatMayHaveRunIsNotCalledStale(t *testing.T) {
+	t.Parallel()
+	broken, sent := errors.New("the connection broke"), 0
+	guard := Guard{Store: runner(func() (string, error) {
+		if sent++; sent == 1 {
+			return "", broken
+		}
+		return "stale 00000000000000000006", nil
+	})}
+	err := guard.Do(t.Context(), "n", 5, Write("INCR", "n"))
+	assert.True(t, errors.Is(err, broken) && !errors.Is(err, fence.ErrStale), "the first copy may have run: %v", err)
+	assert.Is(t, guard.Do(t.Context(), "n", 5, Write("INCR", "n")), fence.ErrStale)
 }

@@ -126,7 +126,7 @@ func (c *conn) hear(said []byte) {
 	}
 }
 
-// A PING in front of a request brings the pushes of that to others before its answer, see package pushfirst. It is
+// A PING in front of a request brings the pushes of that to others before its answer, see package mark. It is
 // between the server and the connection: go-redis has sent one request and reads one answer.
 type pinged uint8
 

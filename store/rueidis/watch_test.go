@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,10 +47,13 @@ func TestARenewalWakesItsReader(t *testing.T) {
 	defer w.Close()
 	own := time.Now().Add(time.Hour)
 	assert.Must(t, w.SetReadDeadline(own))
+	extension := "*3" + strings.Replace(string(renewal), "EVALSHA", awaitedWord, 1)
 	for request, want := range map[string][]time.Time{
 		"*3" + string(renewal) + "\r\n$1\r\n0\r\n": {own, time.Unix(1, 0), own},
 		"*2\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n":   {own},
+		extension + "\r\n$1\r\n0\r\n":              {own}, // a caller waits for its answer
 	} {
+		assert.True(t, answersAtOnce([]byte(request)), "%q is not watched", request)
 		deadlines = []time.Time{own}
 		assert.Must(t, assert.Err(server.Write([]byte("+"))))
 		assert.Must(t, assert.Err(w.Write([]byte(request))))

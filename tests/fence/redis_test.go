@@ -135,6 +135,21 @@ func TestACommandOfTooManyWordsChangesNothing(t *testing.T) {
 	assert.Equal[any](t, server.Do(t, "EXISTS", "b", "more"), int64(0), "what was written")
 }
 
+// A server that is full refuses writes whole. It still tells its tokens, and forgets one.
+func TestAFullServerTellsAndForgetsItsTokens(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	guard := redisfence.Guard{Store: adapters["goredis"](t, server.Addr())}
+	want(t, "Raise", guard.Raise(within(t), "a", 5), nil)
+	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	var full *store.ServerError
+	err := guard.Do(within(t), "a", 6, redisfence.Write("DEL", "b"))
+	assert.True(t, errors.As(err, &full) && full.Code == "OOM", "a write to a full server: %v", err)
+	seen, err := guard.Seen(within(t), "a")
+	assert.True(t, err == nil && seen == 5, "seen %d, %v", seen, err)
+	want(t, "Reset", guard.Reset(within(t), "a"), nil)
+}
+
 // If the answer is lost, the client library sends the request again: it takes effect once.
 func TestALostAnswerDoesNotRepeatAWrite(t *testing.T) {
 	t.Parallel()
