@@ -164,9 +164,9 @@ func (c *conn) withoutPong(b []byte) (int, error) {
 	return copy(b, rest), nil
 }
 
-// waits reports whether a request contains WAIT or WAITAOF, which answer when their time is over. An owner may be called
-// like that, so the commands are compared from their first byte. No argument of the library's scripts contains the
-// end of a line.
+// waits reports whether a request contains WAIT or WAITAOF, which answer when their time is over. An owner may be
+// called like that, so the commands are compared from their first byte. No argument of the library's scripts contains
+// the end of a line.
 func waits(request []byte) bool {
 	return bytes.Contains(request, []byte("*3\r\n$4\r\nwait\r\n")) ||
 		bytes.Contains(request, []byte("*4\r\n$7\r\nwaitaof\r\n"))

@@ -89,7 +89,8 @@ func TestWhatTheServerAnswersAtOnce(t *testing.T) {
 	}
 	script := func(owner string) string { return request("EVALSHA", "digest", "1", "key", "c/1", owner) }
 	for text, want := range map[string]bool{
-		request("PING"): true, script("ann"): true, script("WAIT"): true, script("WAITAOF"): true, script("WAITER"): true,
+		request("PING"): true, script("ann"): true,
+		script("WAIT"): true, script("WAITAOF"): true, script("WAITER"): true,
 		script("ann") + request("WAIT", "1", "500"):         false,
 		script("ann") + request("WAITAOF", "1", "0", "500"): false,
 		request("SSUBSCRIBE", "channel"):                    false,
