@@ -28,6 +28,8 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
 		return Hint(stopped.last)
+	case errors.As(err, &lacks) && errors.As(lacks.Err, &advice):
+		return advice.Hint()
 	case errors.As(err, &lacks):
 		return permissionHint(lacks)
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
@@ -155,6 +157,8 @@ var hints = map[string]string{
 const (
 	forbiddenHint = "Holdfast needs EVALSHA and EVAL: remove rename-command for them from the server's " +
 		"configuration, or find out which proxy refuses them"
+	proxyHint = "neither Redis nor Valkey is known to answer that: find out what answers in front of the server, " +
+		"and why; the request may have run"
 	unreadableHint = "Holdfast needs Redis 7.0 or Valkey 7.2, or later; in tests, use memstore in place of miniredis"
 )
 
@@ -176,6 +180,9 @@ var hintsOfTexts = map[string]string{
 
 // refusalHint says what to do about a refusal.
 func refusalHint(refused *ServerError) string {
+	if refused.MayHaveRun {
+		return proxyHint
+	}
 	for text, hint := range hintsOfTexts {
 		if (refused.Code == "ERR" || refused.Code == "FORMAT") && strings.Contains(refused.Message, text) {
 			return hint

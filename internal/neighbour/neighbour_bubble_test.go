@@ -32,6 +32,7 @@ type fake struct {
 	renewals []Renewal
 	state    State
 	wakes    int
+	mute     bool // no channel
 	silent   bool // Listen fails
 	heard    store.Listener
 	late     bool // of the last Release or Cancel
@@ -52,10 +53,15 @@ func (f *fake) noted() []string {
 	return log
 }
 
-func (f *fake) Traits() Traits           { return f.traits }
-func (f *fake) Wakes(string) int         { return f.wakes }
-func (f *fake) Channel(a Attempt) string { return "channel:" + a.Name }
-func (f *fake) Group(key string) string  { return key[:1] }
+func (f *fake) Traits() Traits   { return f.traits }
+func (f *fake) Wakes(string) int { return f.wakes }
+func (f *fake) Channel(a Attempt) string {
+	if f.mute {
+		return ""
+	}
+	return "channel:" + a.Name
+}
+func (f *fake) Group(key string) string { return key[:1] }
 func (f *fake) Key(name string) (string, error) {
 	if name == "bad" {
 		return "", errors.New("it is bad")
@@ -195,7 +201,7 @@ func TestAMessageMakesAWaiterLookAgain(t *testing.T) {
 		*pushed = nil // when the subscription stood
 		b.heard.Message("0")
 		assert.True(t, len(*pushed) == 1 && (*pushed)[0] == lookAgain("c/1"), "pushed %q", *pushed)
-		b.heard.Resumed()
+		b.heard.Look(true)
 		assert.True(t, len(*pushed) == 2, "after an interruption, pushed %q", *pushed)
 		b.found = false
 		b.says("withdrawn")(b.cancel("c/1"))
@@ -391,6 +397,12 @@ func TestWhatCannotBeCarriedIsRefused(t *testing.T) {
 			},
 			"Upgrade":  func() (string, error) { return b.ask(script.Convert, "order") },
 			"Election": func() (string, error) { return b.ask(script.Proclaim, "order") },
+			"by force": func() (string, error) {
+				return b.ask(script.Evict, "order", "ann", "test", wire.Force, "30000", base, "c/2", "0")
+			},
+			"another store": func() (string, error) {
+				return b.Store.Run(t.Context(), script.Cancel, []string{"order"}, []string{"c/1", "1", base})
+			},
 			"it is bad": func() (string, error) {
 				return b.ask(script.Cancel, "bad", "c/1", "30000", base)
 			},
@@ -491,5 +503,9 @@ func TestAwaitFreeKnowsTheModes(t *testing.T) {
 			b.state = State{Limit: 3, Holders: []Holder{{Mode: Shared, Permits: 1, Left: 5 * time.Second}}}
 			b.says(want)(b.ask(script.AwaitFree, "order", mode, "c", "90000", base))
 		}
+		b.mute = true // no message tells a watcher, so it asks
+		b.says("busy 1000")(b.ask(script.AwaitFree, "order", "x", "c", "90000", base))
+		b.state = State{Absent: true} // the first acquisition sets the limit
+		b.says("free")(b.ask(script.AwaitFree, "order", "p:3:3", "c", "90000", base))
 	})
 }

@@ -1,6 +1,7 @@
 package redisson_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -52,14 +53,29 @@ func TestEachGoroutineHasATokenOfItsOwn(t *testing.T) {
 // If the answer with the token is lost, the attempt is cancelled, and the next one has a higher
 // token.
 func TestATokenOfUnknownOutcomeIsSkipped(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	c := connect(t, p.Addr(), redisson.Config{Kind: redisson.Fenced},
-		func(c *holdfast.Config) { c.RequestTimeout = 600 * time.Millisecond })
+	c := connect(t, p.Addr(), redisson.Config{Kind: redisson.Fenced})
 	release(t, lock(t, c.Mutex("order")))
 	known(t, s, c)
 	p.DropReplies(1, "EVALSHA")
 	l := lock(t, c.Mutex("order"))
 	assert.True(t, l.Token() >= 2, "the token is %d", l.Token())
 	same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), l.Token())
+}
+
+// A counter that is none is refused before anything is written: what it counts would be no token.
+func TestACounterThatIsNoneIsLeftAlone(t *testing.T) {
+	s, c := serve(t, redisson.Config{Kind: redisson.Fenced})
+	for _, value := range []string{"text", "-2", "-1", "1000000000000000", "9223372036854775807"} {
+		s.Do(t, "SET", "redisson_lock_token:{order}", value)
+		var refused *holdfast.ServerError
+		_, err := c.Mutex("order").TryLock(t.Context())
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "TryLock with %s: %v", value, err)
+		_, err = c.Inspect(t.Context(), "order")
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "Inspect with %s: %v", value, err)
+		same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), value)
+		same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
+	}
 }

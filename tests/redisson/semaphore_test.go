@@ -79,9 +79,10 @@ func TestTheNumberOfJavaWakesAWaiter(t *testing.T) {
 // The permits of a client that is gone are given back by the next one, which Redisson would not
 // do.
 func TestThePermitsOfADeadClientComeBack(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
-	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(300*time.Millisecond)), 2)
+	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(3*time.Second)), 2)
 	dead.Abandon()
 	l := acquire(t, c.Semaphore("api", 2, holdfast.MaxWait(20*time.Second)), 1)
 	same(t, "the number", s.Do(t, "GET", "api"), "1")
@@ -91,9 +92,10 @@ func TestThePermitsOfADeadClientComeBack(t *testing.T) {
 
 // They are free to a watcher, too: nobody else may come and give them back.
 func TestThePermitsOfADeadClientAreFree(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
-	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(300*time.Millisecond)), 2)
+	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(3*time.Second)), 2)
 	dead.Abandon()
 	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
 	defer cancel()
@@ -101,6 +103,31 @@ func TestThePermitsOfADeadClientAreFree(t *testing.T) {
 	assert.NoError(t, m.AwaitFree(ctx, 1))
 	n, err := m.Available(t.Context())
 	assert.True(t, n == 2 && err == nil, "Available: %d, %v", n, err)
+}
+
+// A number that is gone is set anew: without what the living have, because they give that back, and without what the
+// dead had. A semaphore that nobody has used yet is free to a watcher.
+func TestANumberThatIsGoneIsSetWithoutWhatIsHeld(t *testing.T) {
+	s := start(t)
+	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
+	m := c.Semaphore("api", 5)
+	assert.Must(t, m.AwaitFree(t.Context(), 5))
+	acquire(t, dead.Semaphore("api", 5, holdfast.TTL(300*time.Millisecond)), 1)
+	dead.Abandon()
+	l := acquire(t, m, 2)
+	redistest.Await(t, "the permit of the dead to expire", func() bool {
+		n, err := m.Available(t.Context())
+		return err == nil && n == 3
+	})
+	s.Do(t, "DEL", "api")
+	other := acquire(t, m, 1)
+	same(t, "the number", s.Do(t, "GET", "api"), "2")
+	release(t, l)
+	release(t, other)
+	same(t, "the number", s.Do(t, "GET", "api"), "5")
+	s.Do(t, "SET", "api", "-1") // Java may take what is not there
+	n, err := m.Available(t.Context())
+	assert.True(t, n == 0 && err == nil, "Available: %d, %v", n, err)
 }
 
 // Of permits that Java has, nobody can tell when they come back, so a watcher waits for the message.
@@ -114,9 +141,10 @@ func TestAWatcherOfJavasPermitsDoesNotPoll(t *testing.T) {
 
 // Permits are given back once, whatever is sent twice.
 func TestPermitsAreGivenBackOnce(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	c := connect(t, p.Addr(), semaphores, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	c := connect(t, p.Addr(), semaphores)
 	m := c.Semaphore("api", 3, holdfast.TTL(time.Hour))
 	release(t, acquire(t, m, 1))
 	known(t, s, c)
