@@ -49,7 +49,7 @@ func (c *Client) check(ctx context.Context, key func(prefix, name string) string
 	}
 	const what = "checking"
 	server := token >> c.handOverBits
-	if server == 0 {
+	if server == 0 && c.handOverBits > 0 { // else the store refuses all tokens
 		return noToken(name, token)
 	}
 	if err := c.checkServer(ctx, what, name); err != nil {

@@ -84,6 +84,11 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err := checkValue(value); err != nil {
 		return nil, err
 	}
+	if e.lock.client.handOverBits == 0 { // another library's wire has no leaders: it says so before the lock is taken
+		if _, err := e.Leader(ctx); err != nil && !errors.Is(err, ErrNoLeader) {
+			return nil, err
+		}
+	}
 	lease, err := e.lock.acquire(ctx, false)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -23,8 +24,8 @@ import (
 // request. The server may keep the lease for longer. ttl has the limits of [TTL].
 //
 // If the error is an [ErrNotHeld], the lease has ended; errors.As finds a [LostError]. After any other error, the
-// lease lasts at least as long as before. l is not the lease of a periodic job. A quorum refuses the call,
-// because each of its servers knows a lease by another ID.
+// lease lasts at least as long as before. l is not the lease of a periodic job. A quorum refuses the call, also one
+// on redsync's keys: only the process that acquired a lease knows its ID on the servers.
 func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration) (LeaseInfo, error) {
 	const what = "extending"
 	lk, err := c.lockOfLease(ctx, what, l)
@@ -38,7 +39,7 @@ func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration
 		return LeaseInfo{}, lk.tooLong(ttl)
 	}
 	sent := c.now()
-	r, _, err := c.sender.Renew(ctx, c.sender.Timeout, request.Acks{}, []request.Renewal{
+	r, _, err := c.sender.Renew(mark.Awaited(ctx), c.sender.Timeout, request.Acks{}, []request.Renewal{
 		{Key: lk.key(), Attempt: l.HolderID, Owner: lk.owner, TTL: lk.onServer(ttl)},
 	})
 	switch {
@@ -128,7 +129,7 @@ func (c *Client) lockOfLease(ctx context.Context, what string, l LeaseInfo) (*lo
 	}
 	if c.preflight.IsQuorum() {
 		return nil, invalid("a lease on a quorum belongs to the process that acquired it: " +
-			"each server knows the lease by another ID")
+			"only that process knows the lease's ID on the servers")
 	}
 	return &lk, nil
 }

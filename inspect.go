@@ -116,6 +116,10 @@ func Key(prefix, name string) (string, error) {
 
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
+//
+// Over a quorum, a majority of the servers must answer. Holders are those that a majority has. If there is none, but
+// one of the servers that answered has a holder, which the others may have as well, the error says so: the lock may be
+// free or held. If Inspect says that the lock is free, the servers that did not answer could give nobody a majority.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
@@ -141,6 +145,9 @@ func (c *Client) readLock(
 	if err != nil {
 		return info, wrap("inspecting", name, err)
 	}
+	if len(r.Silent) > 0 && len(r.Holders) == 0 {
+		return info, wrap("inspecting", name, &wire.UnprovenError{Silent: r.Silent})
+	}
 	if len(mode) > 0 {
 		r.Waiters = nil // a quorum has read them to count them
 	}
@@ -157,8 +164,8 @@ func (c *Client) readLock(
 	}
 	for _, w := range r.Waiters {
 		info.Waiters = append(info.Waiters, Waiter{
-			Position: w.Place, Mode: modes[w.Mode], HolderID: w.Attempt, Owner: w.Owner,
-			ClientID: wire.Client(w.Attempt), Client: said.client(w.Attempt), Tags: said.tags(w.Attempt),
+			Position: w.Place, Mode: modes[w.Mode], HolderID: holderID(w.Attempt), Owner: w.Owner,
+			ClientID: wire.Client(holderID(w.Attempt)), Client: said.client(w.Attempt), Tags: said.tags(w.Attempt),
 			Permits: w.Weight, Since: w.Joined, Waited: r.Now.Sub(w.Joined),
 			Silent: w.Left <= 0, until: r.Now.Add(w.Left).UnixMilli(),
 		})
@@ -212,9 +219,9 @@ func (c *Client) readJob(ctx context.Context, name string, known *registrations)
 func (c *Client) holdersOf(name string, r *wire.Record, said reports) (list []Holder) {
 	for _, h := range r.Holders {
 		list = append(list, Holder{
-			Mode: modes[h.Mode], HolderID: h.Attempt, Owner: h.Owner, ClientID: wire.Client(h.Attempt),
-			Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight, Entries: h.Entries,
-			WaitsFor: said.waits(name, h.Attempt), Token: h.Token << c.handOverBits, Since: h.Since,
+			Mode: modes[h.Mode], HolderID: holderID(h.Attempt), ClientID: wire.Client(holderID(h.Attempt)),
+			Owner: h.Owner, Client: said.client(h.Attempt), Tags: said.tags(h.Attempt), Permits: h.Weight,
+			Entries: h.Entries, WaitsFor: said.waits(name, h.Attempt), Token: h.Token << c.handOverBits, Since: h.Since,
 			Age: r.Now.Sub(h.Since), Remaining: h.Left, LockDelay: wire.Delay(h.Attempt),
 			Released: h.Kept, Ending: h.Ending,
 		})
@@ -226,8 +233,12 @@ func ownerName(owner, attempt string) string {
 	if owner != "" {
 		return owner
 	}
-	return attempt
+	return holderID(attempt)
 }
+
+// holderID is the ID of a holder or a waiter in a record. On the wire of another library that may be any text, which
+// the record has as one word. In an attempt of this library nothing is encoded.
+func holderID(attempt string) string { return wire.Decode(attempt) }
 
 func (c *Client) checkReadable(ctx context.Context, name string) error {
 	if err := checkNamed(ctx, name); err != nil {

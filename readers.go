@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/observe"
 )
@@ -91,7 +92,8 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 func (h *hold) renewAndDecide(ctx context.Context) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{h.renewal(h.lock.onServer(ttl))})
+	r, got, err := c.sender.Renew(mark.Awaited(ctx), c.sender.Timeout, h.lock.ack,
+		[]request.Renewal{h.renewal(h.lock.onServer(ttl))})
 	if err == nil {
 		err = h.lock.acked(got)
 	}

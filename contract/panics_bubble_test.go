@@ -92,8 +92,7 @@ func TestAnOnlookerThatPanicsInterruptsNothing(t *testing.T) {
 				w.wantUsable(c, names)
 				if cfg.Observer != nil {
 					for k := observe.EventWait; k <= observe.EventAway; k++ {
-						seldom := k == observe.EventLeak || k == observe.EventPushUnavailable ||
-							k == observe.EventDeadlock
+						seldom := k == observe.EventLeak || k == observe.EventPushUnavailable
 						assert.True(t, o.kinds[k] || seldom, "no event %v was told", k)
 					}
 				}
@@ -193,8 +192,8 @@ func TestAFunctionThatPanicsReleasesItsLock(t *testing.T) {
 	})
 }
 
-// panicIn calls a method with a function that panics, or panics in the loop over its result. ran is false if the method
-// has neither.
+// panicIn calls a method with a function that panics, or panics in the loop over its result. ran is false if the
+// method has neither.
 func panicIn(t *testing.T, method reflect.Value) (ran bool, panicked any) {
 	in := arguments(t.Context(), method.Type(), false)
 	for i, arg := range in {

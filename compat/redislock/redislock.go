@@ -13,15 +13,13 @@ import (
 )
 
 // NewStore makes a store on redislock's wire over a server: what goredis.New or rueidis.New of this
-// library return. Pass it to holdfast.New. The key is the name of the lock, whatever Config.Prefix is.
+// library return; it panics if that is nil. Pass it to holdfast.New. The key is the name of the lock, whatever
+// Config.Prefix is.
 //
 // Leases have no fencing token: their Token is 0. Read-write locks, semaphores, owners, periodic
 // jobs and elections are refused. Waiters look ten times a second, because redislock sends no
 // message at a release; those of such clients wake each other at once. There is no order.
 func NewStore(server store.Store) *Store {
-	if server == nil {
-		panic("redislock: NewStore needs a server")
-	}
 	return &Store{stringlock.NewStore([]store.Store{server}, "redislock")}
 }
 

@@ -65,9 +65,9 @@ func outcome(s *script.Script, answer string) (got neighbour.Outcome, err error)
 	case word == "busy":
 		ms, after, _ := strings.Cut(rest, " ")
 		field, place, ordered := strings.Cut(after, " ")
-		var n int64
-		n, err = strconv.ParseInt(ms, 10, 64)
-		if got.Left = left(n); field != "-" {
+		var n float64 // of a very long time Lua writes the exponent
+		n, err = strconv.ParseFloat(ms, 64)
+		if got.Left = neighbour.Left(n); field != "-" {
 			got.Holder = attemptOf(field)
 		}
 		if err == nil && ordered {

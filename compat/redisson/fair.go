@@ -74,7 +74,7 @@ local function int(n) return string.format('%.0f', n) end
 // its time, and no message will tell. Redisson asks without a pause until then; here the waiter
 // asks again after a second, or at that time.
 var acquireFair = neighbour.NewScript("acquire", neighbour.Once, `#!lua
-`+acquiring+purge+`
+`+acquiring+theHolder+purge+`
 local wait, joins = tonumber(ARGV[3]), ARGV[4] == '1'
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
@@ -90,6 +90,8 @@ if free and (not first or first == holder) then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
 end
+local other = free and '-' or the_holder(key)
+if not other then return wrong end
 local left = redis.call('PTTL', key)
 if joins and not redis.call('ZSCORE', times, holder) then
   local base = math.max(left, 0)
@@ -100,12 +102,7 @@ if joins and not redis.call('ZSCORE', times, holder) then
   redis.call('ZADD', times, int(now + base + wait), holder)
   redis.call('RPUSH', queue, holder)
 end
-local other = '-'
-if free then
-  left = math.min(math.max((due or now) - now, 1), 1000)
-elseif redis.call('HLEN', key) == 1 then
-  other = redis.call('HKEYS', key)[1]
-end
+if free then left = math.min(math.max((due or now) - now, 1), 1000) end
 local place = redis.call('LPOS', queue, holder)
 return 'busy ' .. int(left) .. ' ' .. other .. ' ' .. (place and place + 1 or 0)`)
 
@@ -154,9 +151,8 @@ func (f *fair) leave(ctx context.Context, a neighbour.Attempt, givesUp string) (
 }
 
 var inspectFair = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
-`+isLock+`
-local fields = redis.call('HKEYS', KEYS[1])
-if foreign(fields) then return wrong end
+`+theHolder+`
+if redis.call('EXISTS', KEYS[1]) == 1 and not the_holder(KEYS[1]) then return wrong end
 local waiters = {}
 for _, one in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
   waiters[#waiters + 1] = {one, redis.call('ZSCORE', KEYS[3], one) or '0'}
@@ -197,10 +193,9 @@ func (f *fair) Inspect(ctx context.Context, name string) (neighbour.State, error
 }
 
 var evictFair = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
-`+isLock+purge+`
-local fields = redis.call('HKEYS', key)
-if #fields == 0 then return '0' end
-if foreign(fields) then return wrong end
+`+theHolder+purge+`
+if redis.call('EXISTS', key) == 0 then return '0' end
+if not the_holder(key) then return wrong end
 redis.call('DEL', key)
 local first = purge()
 if first then redis.call(ARGV[1], ARGV[2] .. ':' .. first, '0') end

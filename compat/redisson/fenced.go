@@ -22,23 +22,35 @@ func (f *fenced) Traits() neighbour.Traits {
 	return t
 }
 
+// lastToken reads the counter. A value that never was a token is refused: neither side could tell which holder is
+// newer.
+const lastToken = `
+local last = redis.call('GET', counter) or '0'
+if not (string.find(last, '^%d+$') and #last <= 15) then
+  return redis.error_reply('WRONGTYPE The value is not a counter of tokens of Redisson')
+end
+`
+
 // The counter comes first: if its key holds something else, nothing is written. While the
 // attempt holds the lock, nobody else raises the counter, so a repeated request reads its token.
 var acquireFenced = neighbour.NewScript("acquire", neighbour.Once, `#!lua
-`+acquiring+`
+`+acquiring+theHolder+`
 local counter = KEYS[2]
+`+lastToken+`
+local function next_token() return string.format('%.0f', redis.call('INCR', counter)) end
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
-  return 'granted ' .. (redis.call('GET', counter) or redis.call('INCR', counter))
+  if last == '0' then last = next_token() end
+  return 'granted ' .. last
 end
 if redis.call('EXISTS', key) == 0 then
-  local token = redis.call('INCR', counter)
+  local token = next_token()
   redis.call('HSET', key, holder, '1')
   redis.call('PEXPIRE', key, ttl)
-  return 'granted ' .. string.format('%.0f', token)
+  return 'granted ' .. token
 end
-local other = '-'
-if redis.call('HLEN', key) == 1 then other = redis.call('HKEYS', key)[1] end
+local other = the_holder(key)
+if not other then return wrong end
 return 'busy ' .. redis.call('PTTL', key) .. ' ' .. other`)
 
 // Acquire implements [neighbour.Wire].
@@ -48,7 +60,9 @@ func (f *fenced) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neig
 }
 
 var readToken = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
-return redis.call('GET', KEYS[1]) or '0'`)
+local counter = KEYS[1]
+`+lastToken+`
+return last`)
 
 // Inspect implements [neighbour.Wire]. It asks for the counter before and after the lock: if the
 // two are the same, the holder is that of the token.
@@ -86,10 +100,9 @@ func (f *fenced) token(ctx context.Context, name string) (uint64, error) {
 }
 
 var evictFenced = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
-`+isLock+`
-local fields = redis.call('HKEYS', KEYS[1])
-if #fields == 0 then return '0' end
-if foreign(fields) then return wrong end
+`+theHolder+`
+if redis.call('EXISTS', KEYS[1]) == 0 then return '0' end
+if not the_holder(KEYS[1]) then return wrong end
 if ARGV[2] ~= '0' and redis.call('GET', KEYS[3]) ~= ARGV[2] then return '0' end
 redis.call('DEL', KEYS[1])
 redis.call(ARGV[1], KEYS[2], '0')

@@ -43,8 +43,19 @@ func (l *lock) Channel(a neighbour.Attempt) string { return prefixed(lockChannel
 
 const lockChannel = "redisson_lock__channel"
 
+// theHolder finds the one field of a lock's hash. A hash that has none of the form UUID:THREAD, or more than one, is no
+// lock of this kind, so it is refused like a key of another type. The number of a thread may be any that Java's caller
+// passes.
+const theHolder = `
+local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
+local function the_holder(key)
+  local field = redis.call('HLEN', key) == 1 and redis.call('HKEYS', key)[1]
+  return field and string.find(field, '^[^:]+:%-?%d+~?%d*$') and field
+end
+`
+
 var acquireLock = neighbour.NewScript("acquire", neighbour.Once, `#!lua
-`+acquiring+`
+`+acquiring+theHolder+`
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
@@ -54,8 +65,8 @@ if redis.call('EXISTS', key) == 0 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
 end
-local other = '-'
-if redis.call('HLEN', key) == 1 then other = redis.call('HKEYS', key)[1] end
+local other = the_holder(key)
+if not other then return wrong end
 return 'busy ' .. redis.call('PTTL', key) .. ' ' .. other`)
 
 // Acquire implements [neighbour.Wire].
@@ -82,11 +93,19 @@ func (l *lock) Cancel(ctx context.Context, a neighbour.Attempt) (found bool, err
 	return l.Release(ctx, a)
 }
 
-var renewLock = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
+// renewing begins a script that renews. A key of another kind is a hold that is gone. Any other refusal is no answer.
+const renewing = `
 local answer = ''
+local function refused(found) return type(found) == 'table' and not string.find(found.err, '^WRONGTYPE') end
+`
+
+var renewLock = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
+`+renewing+`
 for i, key in ipairs(KEYS) do
   local holder, ttl = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
-  if redis.pcall('HEXISTS', key, holder) == 1 then
+  local found = redis.pcall('HEXISTS', key, holder)
+  if refused(found) then return found end
+  if found == 1 then
     local left = redis.call('PTTL', key)
     if left < ttl then redis.call('PEXPIRE', key, ttl) end
     answer = answer .. '1'
@@ -113,21 +132,9 @@ func (l *lock) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration
 	return l.keep(ctx, keepLock, a, left)
 }
 
-// A hash of which a field is not UUID:THREAD is no lock, so it is refused like a key of another
-// type.
-const isLock = `
-local function foreign(fields)
-  for _, field in ipairs(fields) do
-    if not string.find(field, '^[^:]+:%d+~?%d*$') then return true end
-  end
-end
-local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
-`
-
 var inspectLock = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
-`+isLock+`
-local fields = redis.call('HKEYS', KEYS[1])
-if foreign(fields) then return wrong end
+`+theHolder+`
+if redis.call('EXISTS', KEYS[1]) == 1 and not the_holder(KEYS[1]) then return wrong end
 return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1])})`)
 
 // Inspect implements [neighbour.Wire].
@@ -172,7 +179,7 @@ func parseHash(s *script.Script, answer string) (ttl time.Duration, fields []str
 }
 
 func hashOf(s *script.Script, answer string, parts []json.RawMessage) (ttl time.Duration, fields []string, err error) {
-	var ms int64
+	var ms float64
 	if json.Unmarshal(parts[0], &ms) != nil {
 		return 0, nil, unexpected(s, answer)
 	}
@@ -181,14 +188,13 @@ func hashOf(s *script.Script, answer string, parts []json.RawMessage) (ttl time.
 			return 0, nil, unexpected(s, answer)
 		}
 	}
-	return left(ms), fields, nil
+	return neighbour.Left(ms), fields, nil
 }
 
 var evictLock = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
-`+isLock+`
-local fields = redis.call('HKEYS', KEYS[1])
-if #fields == 0 then return '0' end
-if foreign(fields) then return wrong end
+`+theHolder+`
+if redis.call('EXISTS', KEYS[1]) == 0 then return '0' end
+if not the_holder(KEYS[1]) then return wrong end
 redis.call('DEL', KEYS[1])
 redis.call(ARGV[1], KEYS[2], '0')
 return '1'`)

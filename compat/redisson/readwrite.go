@@ -54,9 +54,18 @@ local function longer(key, ttl)
 end
 `
 
-// A hash without a mode is another lock, or other data. Redisson would write into it.
+// isReadWrite says what a hash is. One without a mode, or without a holder, is another lock, or other data: it is
+// refused like a key of another type. Redisson would write into it.
+const isReadWrite = `
+local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
+local function is_lock(key)
+  local mode = redis.call('HGET', key, 'mode')
+  return (mode == 'read' or mode == 'write') and redis.call('HLEN', key) > 1
+end
+`
+
 var acquireRead = neighbour.NewScript("acquire", neighbour.Once, `#!lua
-`+acquiring+longer+`
+`+acquiring+longer+isReadWrite+`
 local own = KEYS[2]
 local mode = redis.call('HGET', key, 'mode')
 if redis.call('HEXISTS', key, holder) == 1 or mode == 'read' then
@@ -71,10 +80,11 @@ if redis.call('EXISTS', key) == 0 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
 end
+if not is_lock(key) then return wrong end
 return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
 
 var acquireWrite = neighbour.NewScript("acquire", neighbour.Once, `#!lua
-`+acquiring+`
+`+acquiring+isReadWrite+`
 holder = holder .. ':write'
 if redis.call('HEXISTS', key, holder) == 1 then
   redis.call('PEXPIRE', key, ttl)
@@ -85,6 +95,7 @@ if redis.call('EXISTS', key) == 0 then
   redis.call('PEXPIRE', key, ttl)
   return 'granted'
 end
+if not is_lock(key) then return wrong end
 return 'busy ' .. redis.call('PTTL', key) .. ' -'`)
 
 // Acquire implements [neighbour.Wire].
@@ -100,7 +111,8 @@ func (rw *readWrite) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (
 // that wait at that instant, and is lost on one that is about to. '0' is kept for one of these.
 //
 // For a reader this is Redisson's own rule: the hash lives as long as the longest key of its
-// readers. It is deleted if none has one.
+// readers. It is deleted if none has one. Of a reader with thousands of entries the last thousand count, so that no
+// value in a hash keeps the server busy.
 var releaseReadWrite = neighbour.NewScript("release", neighbour.Once, `#!lua flags=allow-oom
 `+releasing+`
 local channel, own, prefix = KEYS[2], KEYS[3], ARGV[5]
@@ -122,8 +134,9 @@ if redis.call('HLEN', key) > 1 then
   local most = -3
   local fields = redis.call('HGETALL', key)
   for n = 1, #fields, 2 do
-    for i = 1, tonumber(fields[n + 1]) or 0 do
-      most = math.max(most, redis.call('PTTL', prefix .. ':' .. fields[n] .. ':rwlock_timeout:' .. i))
+    local entries, each = math.min(tonumber(fields[n + 1]) or 0, 1e9), prefix .. ':' .. fields[n] .. ':rwlock_timeout:'
+    for i = entries, math.max(entries - 999, 1), -1 do
+      most = math.max(most, redis.call('PTTL', each .. string.format('%.0f', i)))
     end
   end
   if most > 0 then
@@ -152,12 +165,12 @@ func (rw *readWrite) Cancel(ctx context.Context, a neighbour.Attempt) (found boo
 
 // The lease of a reader has ended with its own key, although other readers keep the hash.
 var renewReadWrite = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
-`+longer+`
-local answer = ''
+`+longer+renewing+`
 for i = 1, #KEYS / 2 do
   local key, own, holder, ttl = KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i - 1], ARGV[2 * i]
-  local one = '0'
-  if redis.pcall('HEXISTS', key, holder .. ':write') == 1 then
+  local one, found = '0', redis.pcall('HEXISTS', key, holder .. ':write')
+  if refused(found) then return found end
+  if found == 1 then
     longer(key, ttl)
     one = '1'
   elseif redis.pcall('HEXISTS', key, holder) == 1 and redis.call('EXISTS', own) == 1 then
@@ -186,24 +199,23 @@ func (rw *readWrite) Keep(ctx context.Context, a neighbour.Attempt, left time.Du
 	return rw.keep(ctx, keepReadWrite, a, left)
 }
 
-// isReadWrite is isLock for this kind.
-const isReadWrite = `
-local function foreign(fields)
+// isHeld checks all fields, too.
+const isHeld = isReadWrite + `
+local function holders(key)
+  if redis.call('EXISTS', key) == 0 then return {} end
+  if not is_lock(key) then return end
+  local fields = redis.call('HKEYS', key)
   for _, field in ipairs(fields) do
-    local reader, writer = '^[^:]+:%d+~?%d*$', '^[^:]+:%d+~?%d*:write$'
-    if field ~= 'mode' and not string.find(field, reader) and not string.find(field, writer) then
-      return true
-    end
+    local reader, writer = '^[^:]+:%-?%d+~?%d*$', '^[^:]+:%-?%d+~?%d*:write$'
+    if field ~= 'mode' and not string.find(field, reader) and not string.find(field, writer) then return end
   end
-  return #fields > 0 and redis.call('HEXISTS', KEYS[1], 'mode') == 0
+  return fields
 end
-local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
 `
 
 var inspectReadWrite = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua flags=no-writes
-`+isReadWrite+`
-local fields = redis.call('HKEYS', KEYS[1])
-if foreign(fields) then return wrong end
+`+isHeld+`
+if not holders(KEYS[1]) then return wrong end
 return cjson.encode({redis.call('PTTL', KEYS[1]), redis.call('HGETALL', KEYS[1])})`)
 
 // Inspect implements [neighbour.Wire]. What is left of a lock is what is left of its hash.
@@ -229,10 +241,10 @@ func readWriteState(ttl time.Duration, fields []string) neighbour.State {
 }
 
 var evictReadWrite = neighbour.NewScript("evict", neighbour.Once, `#!lua flags=allow-oom
-`+isReadWrite+`
-local fields = redis.call('HKEYS', KEYS[1])
+`+isHeld+`
+local fields = holders(KEYS[1])
+if not fields then return wrong end
 if #fields == 0 then return '0' end
-if foreign(fields) then return wrong end
 local said = '0'
 if redis.call('HGET', KEYS[1], 'mode') == 'write' then said = '1' end
 redis.call('DEL', KEYS[1])

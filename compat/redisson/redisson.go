@@ -247,14 +247,6 @@ func (b *base) Listen(ctx context.Context, channel string, l store.Listener) (st
 // Unwrap implements [store.Wrapper].
 func (b *base) Unwrap() store.Store { return b.Store }
 
-// left reads a remaining time as Redis tells it. A key without a TTL never expires by itself.
-func left(ms int64) time.Duration {
-	if ms < 0 {
-		return neighbour.Unknown
-	}
-	return time.Duration(ms) * time.Millisecond
-}
-
 // unexpected is the error for an answer that the script does not give.
 func unexpected(s *script.Script, answer string) error {
 	return fmt.Errorf("redisson: the script %s answered %q", s.Name, answer)

@@ -14,8 +14,9 @@ import (
 // no holders. So Redisson never gets the permits of a dead process back.
 //
 // The clients of this library write down their own permits in a sorted set beside it, which
-// Redisson does not read. Each of them gives back what another one held when it died. A number
-// that does not exist is set to the limit, as trySetPermits does.
+// Redisson does not read. Each of them gives back what another one held when it died. A number that
+// does not exist is set as trySetPermits does: to the limit, less the permits in that set, because
+// their releases add to it.
 type semaphore struct{ *base }
 
 const (
@@ -35,6 +36,7 @@ func (s *semaphore) Traits() neighbour.Traits {
 		Commands: []string{
 			"time", "exists KEY", "get KEY", "set KEY 1 px 1", "incrby KEY 1", "decrby KEY 1", "pexpire KEY 1",
 			"zscore KEY m", "zadd KEY 1 m", "zrem KEY m", "zrange KEY 0 -1 WITHSCORES", "zrangebyscore KEY 0 1",
+			"zremrangebyscore KEY 0 1",
 			s.publishes(),
 		},
 	}
@@ -58,11 +60,12 @@ const permits = clock + `
 local key, channel, held = KEYS[1], KEYS[2], KEYS[3]
 local function number()
   local value = redis.call('GET', key)
-  if value and not string.find(value, '^-?%d+$') then
+  if value and not (string.find(value, '^-?%d+$') and #value <= 14) then
     return nil, redis.error_reply('WRONGTYPE The value is not a semaphore of Redisson')
   end
   return tonumber(value or 'none')
 end
+local function count(member) return tonumber(string.match(member, '^(%d+):')) or 0 end
 local function give_back(n, verb)
   if redis.call('EXISTS', key) == 0 then return end
   redis.call(verb, channel, string.format('%.0f', redis.call('INCRBY', key, n)))
@@ -71,7 +74,7 @@ end
 
 var acquirePermits = neighbour.NewScript("acquire", neighbour.Once, `#!lua
 `+acquiring+permits+`
-local want, limit, verb = tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local want, limit, verb = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local member = ARGV[3] .. ':' .. holder
 local free, bad = number()
 if bad then return bad end
@@ -80,12 +83,14 @@ if redis.call('ZSCORE', held, member) then
   return 'granted'
 end
 if not free then
-  redis.call('SET', key, limit)
-  redis.call(verb, channel, limit)
+  redis.call('ZREMRANGEBYSCORE', held, '-inf', now)
+  for _, live in ipairs(redis.call('ZRANGE', held, 0, -1)) do limit = limit - count(live) end
+  redis.call('SET', key, string.format('%.0f', limit))
+  redis.call(verb, channel, string.format('%.0f', limit))
 end
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', held, '-inf', now)) do
   redis.call('ZREM', held, dead)
-  give_back(string.match(dead, '^%d+'), verb)
+  give_back(count(dead), verb)
 end
 free = number()
 if free < want then
@@ -131,11 +136,11 @@ func (s *semaphore) Cancel(ctx context.Context, a neighbour.Attempt) (found bool
 }
 
 var renewPermits = neighbour.NewScript("renew", neighbour.Once, `#!lua flags=allow-oom
-`+clock+`
-local answer = ''
+`+clock+renewing+`
 for i, held in ipairs(KEYS) do
   local member, till = ARGV[2 * i - 1], now + tonumber(ARGV[2 * i])
   local score = redis.pcall('ZSCORE', held, member)
+  if refused(score) then return score end
   if type(score) == 'string' and tonumber(score) > now then
     if tonumber(score) < till then redis.call('ZADD', held, string.format('%.0f', till), member) end
     `+keepHeld+`
@@ -162,7 +167,7 @@ var inspectPermits = neighbour.NewScript("inspect", neighbour.Repeats, `#!lua fl
 `+permits+`
 local free, bad = number()
 if bad then return bad end
-return cjson.encode({free or -1, redis.call('ZRANGE', held, 0, -1, 'WITHSCORES'), now})`)
+return cjson.encode({free or cjson.null, redis.call('ZRANGE', held, 0, -1, 'WITHSCORES'), now})`)
 
 // Inspect implements [neighbour.Wire]. The limit is the number and what this library's clients
 // hold, because nobody can tell what Java programs hold. If nothing is left, somebody has it. The
@@ -173,7 +178,7 @@ func (s *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, 
 		return neighbour.State{}, err
 	}
 	var parts []json.RawMessage
-	var free int
+	var free *int // nil: nobody has set the number yet
 	var now int64
 	var members []string
 	if json.Unmarshal([]byte(answer), &parts) != nil || len(parts) != 3 ||
@@ -181,7 +186,10 @@ func (s *semaphore) Inspect(ctx context.Context, name string) (neighbour.State, 
 		string(parts[1]) != "{}" && json.Unmarshal(parts[1], &members) != nil {
 		return neighbour.State{}, unexpected(inspectPermits, answer)
 	}
-	state := neighbour.State{Absent: free < 0 && len(members) == 0, Limit: max(free, 0)}
+	state := neighbour.State{Absent: free == nil && len(members) == 0}
+	if free != nil {
+		state.Limit = max(*free, 0)
+	}
 	for i := 0; i+1 < len(members); i += 2 {
 		count, field, _ := strings.Cut(members[i], ":")
 		n, _ := strconv.Atoi(count)
@@ -209,7 +217,7 @@ if bad then return bad end
 local all = redis.call('ZRANGE', held, 0, -1)
 for _, member in ipairs(all) do
   redis.call('ZREM', held, member)
-  give_back(string.match(member, '^%d+'), ARGV[1])
+  give_back(count(member), ARGV[1])
 end
 return tostring(#all)`)
 

@@ -14,15 +14,13 @@ import (
 
 // NewStore makes a store on redsync's wire over one server, or over several that know nothing of each
 // other: redsync's pools. Each is what goredis.New or rueidis.New of this library return. Pass the store
-// to holdfast.New. The key is the name of the lock, whatever Config.Prefix is.
+// to holdfast.New. The key is the name of the lock, whatever Config.Prefix is. NewStore panics if a server is
+// nil or given twice.
 //
 // Leases have no fencing token: their Token is 0. Read-write locks, semaphores, owners, periodic
 // jobs and elections are refused. Waiters look ten times a second, because redsync sends no
 // message at a release; those of such clients wake each other at once. There is no order.
 func NewStore(servers ...store.Store) *Store {
-	if len(servers) == 0 {
-		panic("redsync: NewStore needs a server")
-	}
 	return &Store{stringlock.NewStore(servers, "redsync")}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // acquire takes the lock, or makes the attempt wait for the neighbour's message.
@@ -75,7 +76,7 @@ func (s *Store) answer(e *entry, got Outcome, wait, hears bool) string {
 		s.drop(e.Name, e.ID)
 		holder := "-"
 		if got.Holder != "" {
-			holder = wire.Encode(got.Holder)
+			holder = wire.Owner(got.Holder)
 		}
 		return "busy " + millis(got.Left) + " " + holder
 	}
@@ -157,8 +158,8 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 	defer s.mu.Unlock()
 	var seen entry
 	if e != nil {
-		if found && e.unsure > 0 {
-			e.unsure-- // it was the effect of that request
+		if found && e.unsure > 0 && e.held.IsZero() {
+			e.unsure-- // it was the effect of that request: no other was answered by a grant
 		}
 		seen = *e
 	}
@@ -344,7 +345,11 @@ func (s *Store) cancelAll(ctx context.Context, names []string, a Attempt) error 
 func (s *Store) evict(ctx context.Context, names []string, in *arguments) (string, error) {
 	in.text() // who it was
 	in.text() // and why
-	only := in.number()
+	word := in.text()
+	if word == wire.Force {
+		return "", s.unsupported("eviction by force: set Eviction.AtOnce instead, or write --at-once")
+	}
+	only := in.numberIn(word)
 	in.skipRecord() // with the ID of the request
 	in.owner()      // and its bound: the neighbour's record has no place for either, so it is sent once
 	if len(in.words) > 0 {
@@ -399,7 +404,12 @@ end
 if #missing == 0 then return 'permitted' end
 return 'missing ' .. table.concat(missing, ' ')`)
 
-// checkACL asks whether the server's user may run the commands of the wire.
+// someone is an attempt of nobody: a channel may have the attempt in its name.
+const someone = "AAAAAAAAAAAAAAAAAAAAAA/0"
+
+// checkACL asks whether the server's user may run the commands of the wire. Without the permission for its messages,
+// the neighbour's waiters would hear of no release, and would wait for the rest of a lease that is over: that is
+// refused, too.
 func (s *Store) checkACL(ctx context.Context, names []string, _ *arguments) (string, error) {
 	if len(s.traits.Commands) == 0 {
 		return "unknown", nil
@@ -408,6 +418,17 @@ func (s *Store) checkACL(ctx context.Context, names []string, _ *arguments) (str
 	if err != nil {
 		return "", badName(names[0], err)
 	}
-	channel := s.wire.Channel(Attempt{Name: names[0]})
-	return s.inner.Run(ctx, permissions, []string{key}, append([]string{channel}, s.traits.Commands...))
+	channel := s.wire.Channel(Attempt{Name: names[0], ID: someone})
+	answer, err := s.inner.Run(ctx, permissions, []string{key}, append([]string{channel}, s.traits.Commands...))
+	if err != nil {
+		return "", err
+	}
+	missing, _ := wire.ParseMissing(answer)
+	for _, command := range missing {
+		if command == "publish" || command == "spublish" {
+			return "", &store.ServerError{Code: "NOPERM", Message: fmt.Sprintf(
+				"NOPERM the user may not %s to %s, where programs with %s wait", command, channel, s.traits.Neighbour)}
+		}
+	}
+	return answer, nil
 }

@@ -30,8 +30,6 @@ func (a *arguments) text() string {
 	return word
 }
 
-func (a *arguments) number() uint64 { return a.numberIn(a.text()) }
-
 func (a *arguments) numberIn(word string) uint64 {
 	n, err := strconv.ParseUint(word, 10, 63)
 	if err != nil {

@@ -82,25 +82,20 @@ func (s *Store) awaitFree(ctx context.Context, names []string, in *arguments) (s
 			left = h.Left
 		}
 	}
-	free := false
+	free := got.Absent
 	switch a.Mode {
 	case Exclusive:
-		free = used == 0
+		free = free || used == 0
 	case Shared:
-		free = !exclusive
-	case Permits:
-		free = used+a.Count <= got.Limit
+		free = free || !exclusive
+	case Permits: // the first acquisition sets the limit
+		free = free || used+a.Count <= got.Limit
 	}
 	if free {
 		return "free", nil
 	}
-	if s.traits.PollEvery > 0 && (left < 0 || left > s.traits.PollEvery) {
-		left = s.traits.PollEvery
-	}
-	if left < 0 {
-		left = unbounded
-	}
-	return "busy " + millis(max(left, soonest)), nil
+	hears := s.wire.Channel(a) != "" // a neighbour may tell its first waiter alone
+	return "busy " + millis(lookAfter(left, unbounded, s.traits.PollEvery, hears)), nil
 }
 
 // watch subscribes to the neighbour's messages about a lock, if the channel is that of the

@@ -32,6 +32,7 @@ type fake struct {
 	renewals []Renewal
 	state    State
 	wakes    int
+	mute     bool // no channel
 	silent   bool // Listen fails
 	heard    store.Listener
 	late     bool // of the last Release or Cancel
@@ -52,10 +53,15 @@ func (f *fake) noted() []string {
 	return log
 }
 
-func (f *fake) Traits() Traits           { return f.traits }
-func (f *fake) Wakes(string) int         { return f.wakes }
-func (f *fake) Channel(a Attempt) string { return "channel:" + a.Name }
-func (f *fake) Group(key string) string  { return key[:1] }
+func (f *fake) Traits() Traits   { return f.traits }
+func (f *fake) Wakes(string) int { return f.wakes }
+func (f *fake) Channel(a Attempt) string {
+	if f.mute {
+		return ""
+	}
+	return "channel:" + a.Name
+}
+func (f *fake) Group(key string) string { return key[:1] }
 func (f *fake) Key(name string) (string, error) {
 	if name == "bad" {
 		return "", errors.New("it is bad")
@@ -271,6 +277,14 @@ func TestACancelGoesOnWhileALateRequestMayArrive(t *testing.T) {
 		b.found = false
 		b.says("none")(b.cancel("c/1"))
 		assert.False(t, b.late, "the request is late for ever")
+
+		// What a cancel finds after a grant is that of the request which was granted: the other one may still arrive.
+		b.acquired, b.err = []Outcome{held}, errSilent
+		_, err = b.acquire("c/2", "x", "90000")
+		assert.MustTrue(t, errors.Is(err, errSilent), "%v", err)
+		b.acquired, b.err, b.found = []Outcome{{Granted: true}}, nil, true
+		b.says("granted 0 0")(b.poll("c/2"))
+		b.says("none")(b.cancel("c/2"))
 	})
 }
 
@@ -391,6 +405,12 @@ func TestWhatCannotBeCarriedIsRefused(t *testing.T) {
 			},
 			"Upgrade":  func() (string, error) { return b.ask(script.Convert, "order") },
 			"Election": func() (string, error) { return b.ask(script.Proclaim, "order") },
+			"by force": func() (string, error) {
+				return b.ask(script.Evict, "order", "ann", "test", wire.Force, "30000", base, "c/2", "0")
+			},
+			"another store": func() (string, error) {
+				return b.Store.Run(t.Context(), script.Cancel, []string{"order"}, []string{"c/1", "1", base})
+			},
 			"it is bad": func() (string, error) {
 				return b.ask(script.Cancel, "bad", "c/1", "30000", base)
 			},
@@ -491,5 +511,9 @@ func TestAwaitFreeKnowsTheModes(t *testing.T) {
 			b.state = State{Limit: 3, Holders: []Holder{{Mode: Shared, Permits: 1, Left: 5 * time.Second}}}
 			b.says(want)(b.ask(script.AwaitFree, "order", mode, "c", "90000", base))
 		}
+		b.mute = true // no message tells a watcher, so it asks
+		b.says("busy 1000")(b.ask(script.AwaitFree, "order", "x", "c", "90000", base))
+		b.state = State{Absent: true} // the first acquisition sets the limit
+		b.says("free")(b.ask(script.AwaitFree, "order", "p:3:3", "c", "90000", base))
 	})
 }

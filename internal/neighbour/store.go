@@ -104,10 +104,37 @@ func (s *Store) Run(ctx context.Context, action *script.Script, keys, args []str
 	}
 	in := &arguments{action: action.Name, words: args}
 	answer, err := act(s, ctx, names, in)
-	if in.wrong != "" {
+	var refused *store.ServerError
+	switch {
+	case in.wrong != "":
 		return "", invalidCall("%s: %s", action.Name, in.wrong)
+	case errors.As(err, &refused) && refused.Code == "NOPERM":
+		return "", &deniedError{err, s}
 	}
 	return answer, err
+}
+
+// deniedError is a refusal for lack of a permission. The keys, channels and commands are not the library's own.
+type deniedError struct {
+	error
+	store *Store
+}
+
+func (d *deniedError) Unwrap() error { return d.error }
+
+// Hint says what the server's user needs.
+func (d *deniedError) Hint() string {
+	commands := []string{"eval", "evalsha", "publish", "subscribe"}
+	if d.store.inner.Sharded() {
+		commands = append(commands, "spublish", "ssubscribe")
+	}
+	for _, line := range d.store.traits.Commands {
+		command, _, _ := strings.Cut(line, " ")
+		commands = append(commands, command)
+	}
+	slices.Sort(commands)
+	return fmt.Sprintf("give the server's user the keys and the channels of %s, and the commands +%s (ACL SETUSER)",
+		d.store.traits.Neighbour, strings.Join(slices.Compact(commands), " +"))
 }
 
 // actions are those that a wire carries, by the names of their scripts. An action reads all of
@@ -149,7 +176,10 @@ func whatOf(action *script.Script) string {
 func (s *Store) name(key string) (string, error) {
 	_, rest, found := strings.Cut(key, ":{")
 	word, end, closed := strings.Cut(rest, "}")
-	if !found || !closed || end == ":periodic" {
+	switch {
+	case !found || !closed:
+		return "", s.unsupported("place under another store of locks: give it a store of one server or of a Cluster")
+	case end == ":periodic":
 		return "", s.unsupported("Periodic")
 	}
 	name := wire.Decode(word)

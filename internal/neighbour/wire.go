@@ -121,6 +121,15 @@ type Outcome struct {
 // Unknown is a time that nobody can tell, such as that of a key without a TTL.
 const Unknown time.Duration = -1
 
+// Left reads a remaining time as Redis tells it, in milliseconds. A key without a TTL never expires by itself. What
+// lasts for centuries lasts for one here, as in the library's own answers.
+func Left(ms float64) time.Duration {
+	if ms < 0 {
+		return Unknown
+	}
+	return time.Duration(min(ms, float64(maxMillis))) * time.Millisecond
+}
+
 // Renewal is the answer to Renew for one hold.
 type Renewal uint8
 

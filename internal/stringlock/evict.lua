@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- evict — delete the key, whoever has it, and tell those that wait.
 --
 -- KEYS   1 key      the lock's key

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lifecycle"
+	"github.com/holdfast-go/holdfast/internal/neighbour"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/internal/stack"
@@ -216,8 +217,8 @@ func parse(node int, answer string) Reply {
 	if more {
 		left, value, _ := strings.Cut(rest, " ")
 		r.Value = value
-		if ms, err := strconv.ParseInt(left, 10, 64); err == nil && ms >= 0 {
-			r.Left = time.Duration(ms) * time.Millisecond
+		if ms, err := strconv.ParseFloat(left, 64); err == nil {
+			r.Left = neighbour.Left(ms)
 		}
 	}
 	switch word {

@@ -4,7 +4,8 @@
 -- KEYS   1 key  the lock's key
 --
 -- ANSWER free                  there is no such key
--- ANSWER taken <left> <value>  left: the TTL in ms, negative without one; value: the rest of the answer
+-- ANSWER taken <left> <value>  left: the TTL in ms, negative without one; value: the rest of the answer, 512
+--                             bytes at most
 -- ERROR  WRONGTYPE            the key is not a string
 --
 -- HOLDS  I4. It changes nothing.
@@ -12,4 +13,4 @@
 -- WHY    The TTL must be that of the value.
 local value = redis.call('GET', KEYS[1])
 if not value then return 'free' end
-return 'taken ' .. redis.call('PTTL', KEYS[1]) .. ' ' .. value
+return string.format('taken %.0f ', redis.call('PTTL', KEYS[1])) .. string.sub(value, 1, 512)

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- release — delete the key, if it has the value, and tell those that wait.
 --
 -- KEYS   1 key      the lock's key
@@ -7,7 +8,7 @@
 --
 -- ANSWER released  the key had the value
 -- ANSWER expired   there was no such key
--- ANSWER taken     the key has another value
+-- ANSWER taken     the key has another value, or is of another kind
 --
 -- HOLDS  I4 I5 I9. The message comes after the deletion. It is the value, so that a client that hears
 --        several servers can tell which messages are of one release.
@@ -15,7 +16,10 @@
 -- WHY    Between a comparison and a deletion another client could get the lock.
 local value = redis.pcall('GET', KEYS[1])
 if not value then return 'expired' end
-if value ~= ARGV[1] then return 'taken' end
+if value ~= ARGV[1] then
+	if type(value) == 'table' and not string.find(value.err, '^WRONGTYPE') then return value end
+	return 'taken'
+end
 redis.call('DEL', KEYS[1])
 if ARGV[3] ~= '' then redis.pcall(ARGV[2], ARGV[3], ARGV[1]) end
 return 'released'

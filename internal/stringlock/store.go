@@ -3,7 +3,9 @@ package stringlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -20,8 +22,19 @@ type Store struct {
 	nodes *Nodes
 }
 
-// NewStore makes one over one server or several.
+// NewStore makes one over one server or several. A server that is nil, or given twice, is the program's mistake.
 func NewStore(list []store.Store, name string) *Store {
+	if len(list) == 0 {
+		panic(name + ": NewStore needs a server")
+	}
+	for i, s := range list {
+		switch {
+		case s == nil:
+			panic(fmt.Sprintf("%s: server %d is nil", name, i+1))
+		case reflect.TypeOf(s).Comparable() && slices.Contains(list[:i], s):
+			panic(fmt.Sprintf("%s: server %d is given twice, so its vote would count twice", name, i+1))
+		}
+	}
 	nodes, inner := NewNodes(list), list[0]
 	if len(list) > 1 {
 		inner = &several{list: slices.Clone(list)}
@@ -113,9 +126,10 @@ func (s *several) Sharded() bool { return false }
 func (s *several) Server(ctx context.Context) (info store.ServerInfo, err error) {
 	for _, one := range s.list {
 		if info, err = one.Server(ctx); err == nil || ctx.Err() != nil {
-			return info, err
+			break
 		}
 	}
+	info.Mode = "quorum" // also to the library, which then leaves the leases of other processes alone
 	return info, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,7 +149,7 @@ func (w *Wire) Acquire(ctx context.Context, a neighbour.Attempt, _ bool) (neighb
 	if held+failed >= n.Quorum() {
 		return neighbour.Outcome{}, n.tooFew(replies)
 	}
-	return heldBy(replies), w.otherKind(ctx, limit, a.Name, replies)
+	return w.heldBy(replies), w.otherKind(ctx, limit, a.Name, replies)
 }
 
 // otherKind returns the servers' refusal of a key of another kind, if too few servers are left
@@ -174,14 +175,14 @@ func (w *Wire) otherKind(ctx context.Context, limit time.Duration, name string, 
 }
 
 // heldBy says who has a lock that is taken, as far as one server tells.
-func heldBy(replies []Reply) neighbour.Outcome {
+func (w *Wire) heldBy(replies []Reply) neighbour.Outcome {
 	out := neighbour.Outcome{Left: neighbour.Unknown}
 	for _, r := range replies {
 		if r.Err != nil || r.Answer != Taken {
 			continue
 		}
 		if out.Holder == "" {
-			out.Holder = r.Value
+			out.Holder = w.holderOf(r.Value)
 		}
 		if r.Left >= 0 && (out.Left < 0 || r.Left < out.Left) {
 			out.Left = r.Left
@@ -314,36 +315,45 @@ func (w *Wire) Keep(ctx context.Context, a neighbour.Attempt, left time.Duration
 	return false, w.nodes.tooFew(replies)
 }
 
-// Inspect implements [neighbour.Wire]. The holder is the client that has the key on a majority.
-// Without a majority the lock is shown as free, because an acquisition may succeed.
+// holderOf is the holder that a value names. That of an attempt on several servers has the number of its try behind
+// the attempt, see newClaim.
+func (w *Wire) holderOf(value string) string {
+	if parts := attemptAndTry.FindStringSubmatch(value); parts != nil && w.nodes.Len() > 1 {
+		return strings.TrimSuffix(value, parts[1])
+	}
+	return value
+}
+
+// attemptAndTry is a value of newClaim. Its second part is the try.
+var attemptAndTry = regexp.MustCompile(`^[A-Za-z0-9_-]{22}/[0-9]+(?:~[0-9]+)?(\.[0-9]+)$`)
+
+// Inspect implements [neighbour.Wire]. The holder is the client that has the key on a majority. If no client has, and
+// too few servers are free for an acquisition to succeed, the holder is unknown.
 func (w *Wire) Inspect(ctx context.Context, name string) (neighbour.State, error) {
 	replies := w.nodes.Read(ctx, w.limit(ctx), name)
 	if Failed(replies) > w.nodes.Len()-w.nodes.Quorum() {
 		return neighbour.State{}, w.nodes.tooFew(replies)
 	}
-	type seen struct {
-		count int
-		left  time.Duration
+	if Count(replies, Expired) >= w.nodes.Quorum() {
+		return neighbour.State{Absent: true}, nil
 	}
-	holders := map[string]seen{}
+	holder := func(id string, left time.Duration) neighbour.State {
+		return neighbour.State{Holders: []neighbour.Holder{{
+			ID: id, Mode: neighbour.Exclusive, Permits: 1, Entries: 1, Left: left,
+		}}}
+	}
+	values := make(map[string][]Reply)
 	for _, r := range replies {
-		if r.Err != nil || r.Answer == Expired {
-			continue
-		}
-		one := holders[r.Value]
-		if one.count++; one.count == 1 || r.Left < one.left {
-			one.left = r.Left
-		}
-		holders[r.Value] = one
-	}
-	for value, one := range holders {
-		if one.count >= w.nodes.Quorum() {
-			return neighbour.State{Holders: []neighbour.Holder{{
-				ID: value, Mode: neighbour.Exclusive, Permits: 1, Entries: 1, Left: one.left,
-			}}}, nil
+		if r.Err == nil && r.Answer == Taken {
+			values[r.Value] = append(values[r.Value], r)
 		}
 	}
-	return neighbour.State{Absent: true}, nil
+	for value, one := range values {
+		if len(one) >= w.nodes.Quorum() {
+			return holder(w.holderOf(value), w.heldBy(one).Left), nil
+		}
+	}
+	return holder("unknown", w.heldBy(replies).Left), nil
 }
 
 // Evict implements [neighbour.Wire]. No hold has a token.

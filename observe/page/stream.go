@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -43,10 +42,7 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	if err := v.send("", 0, nil); err != nil {
 		return
 	}
-	// If the server does not answer, the viewer gets what is known: it is late, and says so.
-	soon, cancel := context.WithTimeout(r.Context(), lateAfter)
-	p.watcher.fresh(soon)
-	cancel()
+	p.watcher.fresh(r.Context())
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {

@@ -140,7 +140,7 @@ func (s *Store) Run(
 	}
 	evalsha, eval := evalWords(ctx)
 	words := s.words.of(evalsha, action, keys, args)
-	key, how := firstOf(keys), urgencyOf(action)
+	key, how := firstOf(keys), urgencyOf(ctx, action)
 	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
 		err := s.process(ctx, how, key, commands{first: cmd})

@@ -113,7 +113,7 @@ func (w ackedRequest) send(
 	if asking {
 		cmds = append(cmds, client.B().Asking().Build())
 	}
-	cmds = append(cmds, w.s.eval(client.B(), w.action, withText, w.keys, w.args))
+	cmds = append(cmds, w.s.eval(ctx, client.B(), w.action, withText, w.keys, w.args))
 	at := len(cmds) - 1
 	ms := strconv.FormatInt(w.limit.Milliseconds(), 10)
 	if w.need.Replicas > 0 {

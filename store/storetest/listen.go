@@ -167,6 +167,7 @@ func testOutlivesContext(s *suite) {
 func testStopWaits(s *suite) {
 	started, proceed := make(chan struct{}), make(chan struct{})
 	var returned atomic.Bool
+	s.listen(s.channel("a")) // so stop has no subscription to end, which could wait for the function, too
 	stop, err := s.Store.Listen(s.Context(), s.channel("a"), store.Listener{
 		Message: func(string) {
 			close(started)

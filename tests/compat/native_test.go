@@ -195,7 +195,8 @@ func TestWhatTheWireCannotCarryIsRefusedByName(t *testing.T) {
 				_, err := c.Periodic("key", time.Hour).Do(ctx, func(context.Context) error { return nil })
 				return err
 			},
-			"Election": func() error { _, err := c.Election("key").Leader(ctx); return err },
+			"Election":         func() error { _, err := c.Election("key").Leader(ctx); return err },
+			"Check of a token": func() error { return c.Check(ctx, "key", 0) },
 		} {
 			err := call()
 			var refused *holdfast.ServerError
@@ -205,7 +206,10 @@ func TestWhatTheWireCannotCarryIsRefusedByName(t *testing.T) {
 		}
 		for _, server := range w.servers {
 			assert.True(t, server.Do(t, "EXISTS", "key") == int64(0), "a refused call left something")
+			server.Do(t, "SET", "key", "other")
 		}
+		_, err := c.Election("key").Campaign(ctx, "here") // it does not wait for the holder first
+		refusedBy(t, "Campaign", err, "UNSUPPORTED")
 	})
 }
 

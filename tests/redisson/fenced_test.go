@@ -1,6 +1,7 @@
 package redisson_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -62,4 +63,19 @@ func TestATokenOfUnknownOutcomeIsSkipped(t *testing.T) {
 	l := lock(t, c.Mutex("order"))
 	assert.True(t, l.Token() >= 2, "the token is %d", l.Token())
 	same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), l.Token())
+}
+
+// A counter that is none is refused before anything is written: what it counts would be no token.
+func TestACounterThatIsNoneIsLeftAlone(t *testing.T) {
+	s, c := serve(t, redisson.Config{Kind: redisson.Fenced})
+	for _, value := range []string{"text", "-2", "-1", "1000000000000000", "9223372036854775807"} {
+		s.Do(t, "SET", "redisson_lock_token:{order}", value)
+		var refused *holdfast.ServerError
+		_, err := c.Mutex("order").TryLock(t.Context())
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "TryLock with %s: %v", value, err)
+		_, err = c.Inspect(t.Context(), "order")
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "Inspect with %s: %v", value, err)
+		same(t, "the counter", s.Do(t, "GET", "redisson_lock_token:{order}"), value)
+		same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
+	}
 }

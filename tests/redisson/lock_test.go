@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -143,18 +145,60 @@ func TestAKeyOfAnotherKindIsLeftAlone(t *testing.T) {
 	s.Do(t, "SET", "order", "data")
 	s.Do(t, "HSET", "user", "name", "ann")
 	var refused *holdfast.ServerError
-	_, err := c.Mutex("order").TryLock(t.Context())
-	assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "a string: %v", err)
-	assert.Is(t, assert.Err(c.Mutex("user").TryLock(t.Context())), holdfast.ErrHeld)
 	for _, name := range []string{"order", "user"} {
+		_, err := c.Mutex(name).TryLock(t.Context())
+		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "TryLock of %s: %v", name, err)
 		if _, err := c.Inspect(t.Context(), name); !errors.As(err, &refused) || refused.Code != "WRONGTYPE" {
 			t.Errorf("Inspect of %s: %v", name, err)
 		}
-		_, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true})
+		_, err = c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true})
 		assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "Evict of %s: %v", name, err)
 	}
 	same(t, "the string", s.Do(t, "GET", "order"), "data")
 	same(t, "the hash", hash(t, s, "user"), []string{"name=ann"})
+}
+
+// The number of a thread is any that Java's caller passes, and the lease any that Redis keeps.
+func TestAnyHolderOfJavaIsOne(t *testing.T) {
+	s := start(t)
+	for _, kind := range []redisson.Kind{redisson.Lock, redisson.Fair, redisson.Fenced, redisson.ReadWrite} {
+		name, holder, field := kind.String(), strings.TrimSuffix(java, "77")+"-77", ""
+		if kind == redisson.ReadWrite {
+			field = ":write"
+			s.Do(t, "HSET", name, "mode", "write")
+		}
+		s.Do(t, "HSET", name, holder+field, "2")
+		s.Do(t, "PEXPIRE", name, "1000000000000000")
+		c := connect(t, s.Addr(), redisson.Config{Kind: kind})
+		_, err := c.Mutex(name).TryLock(t.Context())
+		held(t, err)
+		_, err = c.Mutex(name, holdfast.MaxWait(50*time.Millisecond)).Lock(t.Context())
+		var told *holdfast.HeldError
+		assert.True(t, errors.As(err, &told) && told.HeldBy == holder && told.Remaining > 99*365*24*time.Hour,
+			"%s: %v", name, err)
+		n, err := c.Evict(t.Context(), name, holdfast.Eviction{By: "ann", Reason: "test", AtOnce: true})
+		assert.True(t, n == 1 && err == nil, "%s: Evict: %d, %v", name, n, err)
+	}
+}
+
+// A refusal other than that of another kind of key does not say that a lease is gone.
+func TestARefusedRenewalIsNoLoss(t *testing.T) {
+	for kind, command := range map[redisson.Kind]string{
+		redisson.Lock: "hexists", redisson.ReadWrite: "hexists", redisson.Semaphore: "zscore",
+	} {
+		s := start(t)
+		s.Do(t, "ACL", "SETUSER", "ann", "reset", "on", ">pw", "~*", "&*", "+@all")
+		user := &redis.Options{Addr: s.Addr(), MaxRetries: -1, Username: "ann", Password: "pw"}
+		l, err := acquirer(clientOf(t, open(t, user), redisson.Config{Kind: kind}), kind)(t.Context())
+		assert.Must(t, err)
+		s.Do(t, "ACL", "SETUSER", "ann", "-"+command)
+		err = l.Extend(t.Context(), 2*time.Hour)
+		var refused *holdfast.ServerError
+		assert.True(t, errors.As(err, &refused) && refused.Code == "NOPERM", "%s: %v", kind, err)
+		assert.True(t, l.Err() == nil, "%s: lost: %v", kind, l.Err())
+		s.Do(t, "ACL", "SETUSER", "ann", "+"+command)
+		release(t, l)
+	}
 }
 
 // What the format cannot carry is refused by name, and nothing is held.

@@ -187,18 +187,43 @@ func TestAnEvictionOfAWriterAndOfReadersIsHeard(t *testing.T) {
 	}
 }
 
-// A hash without a mode is no lock of this kind. It counts as held and is left alone.
+// A hash without a mode, or without a holder, is no lock of this kind. It is reported and left alone.
 func TestAHashWithoutAModeIsLeftAlone(t *testing.T) {
 	s, c := serve(t, readWrite)
 	plant(t, s, "book", "3600000")
-	_, err := c.RWMutex("book").TryRLock(t.Context())
-	held(t, err)
-	_, err = c.RWMutex("book").TryLock(t.Context())
-	held(t, err)
-	var refused *holdfast.ServerError
-	_, err = c.Inspect(t.Context(), "book")
-	assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "Inspect: %v", err)
+	s.Do(t, "HSET", "page", "mode", "write")
+	for _, name := range []string{"book", "page"} {
+		for what, call := range map[string]func() error{
+			"TryRLock": func() error { _, err := c.RWMutex(name).TryRLock(t.Context()); return err },
+			"TryLock":  func() error { _, err := c.RWMutex(name).TryLock(t.Context()); return err },
+			"Inspect":  func() error { _, err := c.Inspect(t.Context(), name); return err },
+		} {
+			var refused *holdfast.ServerError
+			err := call()
+			assert.True(t, errors.As(err, &refused) && refused.Code == "WRONGTYPE", "%s of %s: %v", what, name, err)
+		}
+	}
 	same(t, "the hash", hash(t, s, "book"), []string{java + "=1"})
+}
+
+// No count in a hash keeps the server busy when a reader leaves. The newest entries of a reader count.
+func TestAReaderWithAnyNumberOfEntriesIsPassed(t *testing.T) {
+	s, c := serve(t, readWrite)
+	for _, entries := range []string{"2000", "1000000000000000", "inf", "nan", "-5", "many"} {
+		s.Do(t, "HSET", "book", "mode", "read", java, entries)
+		s.Do(t, "PEXPIRE", "book", "3600000")
+		s.Do(t, "SET", "{book}:"+java+":rwlock_timeout:2000", "1", "PX", "1800000")
+		l, err := c.RWMutex("book", holdfast.TTL(time.Minute)).TryRLock(t.Context())
+		assert.Must(t, err)
+		release(t, l)
+		exists := int64(0) // none of its keys is found, so it is dead
+		if entries == "2000" {
+			exists = 1
+			within(t, "the hash", s.Do(t, "PTTL", "book"), 30*time.Minute)
+		}
+		same(t, "the hash, with "+entries, s.Do(t, "EXISTS", "book"), exists)
+		s.Do(t, "DEL", "book")
+	}
 }
 
 // A conversion would need more than the format has.

@@ -105,6 +105,31 @@ func TestThePermitsOfADeadClientAreFree(t *testing.T) {
 	assert.True(t, n == 2 && err == nil, "Available: %d, %v", n, err)
 }
 
+// A number that is gone is set anew: without what the living have, because they give that back, and without what the
+// dead had. A semaphore that nobody has used yet is free to a watcher.
+func TestANumberThatIsGoneIsSetWithoutWhatIsHeld(t *testing.T) {
+	s := start(t)
+	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
+	m := c.Semaphore("api", 5)
+	assert.Must(t, m.AwaitFree(t.Context(), 5))
+	acquire(t, dead.Semaphore("api", 5, holdfast.TTL(300*time.Millisecond)), 1)
+	dead.Abandon()
+	l := acquire(t, m, 2)
+	redistest.Await(t, "the permit of the dead to expire", func() bool {
+		n, err := m.Available(t.Context())
+		return err == nil && n == 3
+	})
+	s.Do(t, "DEL", "api")
+	other := acquire(t, m, 1)
+	same(t, "the number", s.Do(t, "GET", "api"), "2")
+	release(t, l)
+	release(t, other)
+	same(t, "the number", s.Do(t, "GET", "api"), "5")
+	s.Do(t, "SET", "api", "-1") // Java may take what is not there
+	n, err := m.Available(t.Context())
+	assert.True(t, n == 0 && err == nil, "Available: %d, %v", n, err)
+}
+
 // Of permits that Java has, nobody can tell when they come back, so a watcher waits for the message.
 func TestAWatcherOfJavasPermitsDoesNotPoll(t *testing.T) {
 	s := start(t)

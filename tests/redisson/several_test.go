@@ -3,6 +3,7 @@ package redisson_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,14 +115,38 @@ func TestAClusterCanDoWithoutShardedMessages(t *testing.T) {
 // written.
 func TestMissingPermissionsAreNamed(t *testing.T) {
 	s := start(t)
-	s.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-hdel", "-pexpire")
-	app := open(t, &redis.Options{Addr: s.Addr(), Username: "app", Password: "secret"})
-	c := clientOf(t, app, redisson.Config{})
-	_, err := c.Mutex("order").TryLock(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "hdel") || !strings.Contains(holdfast.Hint(err), "+pexpire") {
-		t.Errorf("TryLock: %v; %s", err, holdfast.Hint(err))
+	for i, user := range []struct {
+		rules       string // besides all commands
+		says, hints string // empty: the lock is acquired
+	}{
+		{"~* &* -hdel -zadd -incrby -pexpire", "may not run", "+pexpire"},
+		{"~* &redisson_*", "", ""},
+		{"~* resetchannels", "publish to redisson_", "+publish"}, // Java would wait for a lease that is over
+		{"~holdfast:* &*", "keys", "the keys and the channels of Redisson's"},
+	} {
+		name := fmt.Sprint("user", i)
+		rules := []any{"ACL", "SETUSER", name, "on", ">secret", "+@all"}
+		for _, rule := range strings.Fields(user.rules) {
+			rules = append(rules, rule)
+		}
+		s.Do(t, rules...)
+		for _, kind := range everyKind {
+			app := open(t, &redis.Options{Addr: s.Addr(), Username: name, Password: "secret"})
+			l, err := acquirer(clientOf(t, app, redisson.Config{Kind: kind}), kind)(t.Context())
+			if user.says == "" {
+				assert.Must(t, err)
+				release(t, l)
+				continue
+			}
+			var refused *holdfast.ServerError
+			hint := holdfast.Hint(err)
+			assert.True(t, errors.As(err, &refused) && refused.Code == "NOPERM" &&
+				strings.Contains(err.Error(), user.says) && strings.Contains(hint, user.hints),
+				"%s, %s: %v; %s", user.rules, kind, err, hint)
+			same(t, "the lock", s.Do(t, "EXISTS", "order"), 0)
+		}
+		s.Do(t, "FLUSHALL")
 	}
-	same(t, "keys", len(keysOf(t, s)), 0)
 }
 
 // Waiters of Java are not counted, so a grant passes on inside a process less often than a native one.

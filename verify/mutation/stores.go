@@ -29,6 +29,11 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	by:   "TestRequests",
 	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
 	mut:  "\t\treturn refusal\n",
+}}), in("internal/pushes/listeners.go", goredis, []mutant{{
+	name: "a subscription's end does not wait for a function of its listener",
+	by:   "TestConformance",
+	old:  "\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\tl.ended = true\n",
+	mut:  "\tif l.mu.TryLock() {\n\t\tdefer l.mu.Unlock()\n\t}\n\tl.ended = true\n",
 }}), in("store/goredis/goredis.go", goredis, []mutant{{
 	name: "goredis: a subscription stays at a server that has become a replica",
 	by:   "TestASubscriptionFollowsTheAddressToAnotherServer",
@@ -47,8 +52,8 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 }, {
 	name: "goredis: other requests take the places that are for renewals",
 	by:   "TestPlacesThatOnlyRenewalsTake",
-	old:  "\tif how != renewing {\n\t\tspare = nil\n",
-	mut:  "\tif how != renewing && false {\n\t\tspare = nil\n",
+	old:  "\tif how == ordinary {\n\t\tspare = nil\n",
+	mut:  "\tif how == ordinary && false {\n\t\tspare = nil\n",
 }, {
 	name: "goredis: a connection is given up although the server has not answered elsewhere",
 	by:   "TestASilentServerGetsNothingTwice",

@@ -381,6 +381,9 @@ func newRow(s lockjson.State, job bool) row {
 func foreignRow(f survey.Foreign) row {
 	holder := lockjson.Holder{Mode: "exclusive", Owner: f.Holder, RemainingMS: f.Remaining.Milliseconds(), Token: "0",
 		Tags: lockjson.Tags(nil)}
+	if f.Shared {
+		holder.Mode = "shared"
+	}
 	s := lockjson.State{Name: f.Key, Key: f.Key, Held: true, Fence: "0", Waiters: []lockjson.Waiter{}, Foreign: f.Kind,
 		Holders: []lockjson.Holder{holder}}
 	return row{state: s, cells: map[string]string{

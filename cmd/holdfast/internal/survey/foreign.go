@@ -17,6 +17,7 @@ type Foreign struct {
 	Kind      string // "redsync", "redislock", "redisson", "holdfast" (on their wires), "string" (SET NX PX)
 	Holder    string // the value, or the fields of a hash: whatever names the holder
 	Count     int    // how often a Redisson holder has entered; 0 for others
+	Shared    bool   // readers of Redisson hold it, and Holder is one of them
 	Remaining time.Duration
 }
 
@@ -26,8 +27,10 @@ const latch = "redisson_unlock_latch:"
 var (
 	redsyncValue   = regexp.MustCompile(`^[A-Za-z0-9+/]{22}==$`) // 16 random bytes in base64
 	redislockValue = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)   // the same, in the form for URLs
-	holdfastValue  = regexp.MustCompile(`^[A-Za-z0-9_-]{22}/[0-9]+$`)
-	redissonField  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+$`)
+	// An attempt of Holdfast: with a lock-delay, and on several servers with the number of the try.
+	holdfastValue = regexp.MustCompile(`^[A-Za-z0-9_-]{22}/\d+(~\d+)?(\.\d+)?$`)
+	// Java's thread, or an attempt of Holdfast.
+	redissonField = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:-?\d+(~\d+)?$`)
 )
 
 // longestValue is more than any lock library writes into a key.
@@ -132,6 +135,7 @@ func (f *Foreign) readHash(fields []redis.KeyValue) bool {
 	}
 	for _, field := range fields {
 		if field.Key == "mode" {
+			f.Shared = field.Value == "read"
 			continue
 		}
 		n, err := strconv.Atoi(field.Value)

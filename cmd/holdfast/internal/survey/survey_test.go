@@ -76,6 +76,11 @@ func TestLocksOfOtherLibrariesAreRecognised(t *testing.T) {
 	s.Do(t, "PEXPIRE", "d", "30000")
 	s.Do(t, "HSET", "e", "mode", "read", holder, "1")
 	s.Do(t, "PEXPIRE", "e", "30000")
+	s.Do(t, "SET", "f", "3q2-7w3q2_7w3q2-7w3q2w/12~250.3", "PX", "60000")
+	for key, thread := range map[string]string{"g": "-7", "h": "7~250"} {
+		s.Do(t, "HSET", key, holder[:len(holder)-1]+thread, "1")
+		s.Do(t, "PEXPIRE", key, "30000")
+	}
 	s.Do(t, "HSET", "a hash", "field", "1")
 	s.Do(t, "PEXPIRE", "a hash", "30000")
 	s.Do(t, "RPUSH", "a list", "1")
@@ -84,11 +89,13 @@ func TestLocksOfOtherLibrariesAreRecognised(t *testing.T) {
 		func(list []Foreign) error {
 			for _, f := range list {
 				assert.False(t, f.Remaining <= 0 || f.Remaining > time.Minute || f.Holder == "", "%+v", f)
+				assert.True(t, f.Shared == (f.Key == "e"), "%+v", f)
 				got[f.Key] = fmt.Sprint(f.Kind, f.Count)
 			}
 			return nil
 		})
-	want := map[string]string{"a": "redsync0", "b": "redislock0", "c": "string0", "d": "redisson2", "e": "redisson1"}
+	want := map[string]string{"a": "redsync0", "b": "redislock0", "c": "string0", "d": "redisson2", "e": "redisson1",
+		"f": "holdfast0", "g": "redisson1", "h": "redisson1"}
 	assert.False(t, err != nil || fmt.Sprint(got) != fmt.Sprint(want), "%v, want %v; %v", got, want, err)
 }
 
